@@ -1,0 +1,62 @@
+/** Why the broker closed a channel (seed 002 §10.1), as far as we act on it. */
+export type ChannelFailure =
+  | { kind: 'not-found' }
+  /** The queue exists, its node is away: to declare it now would not help. */
+  | { kind: 'home-node-down' }
+  | { kind: 'access-refused'; text: string }
+  /** 405: somebody else's exclusive queue. */
+  | { kind: 'locked'; text: string }
+  /** 406: exists with other arguments, or an argument that this broker refuses. */
+  | { kind: 'differs'; text: string }
+  /** The connection or the channel went away; nothing is known. */
+  | { kind: 'unavailable'; text: string }
+
+export function classify(error: unknown): ChannelFailure {
+  const text = error instanceof Error ? error.message : String(error)
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  switch (code) {
+    case 404:
+      // `no queue 'q' in vhost '/'` and `no exchange …`, but not `home node 'n' of durable queue
+      // 'q' in vhost '/' is down or inaccessible` (rabbitmq.md §2.2).
+      return { kind: /\bno (queue|exchange)\b/.test(text) ? 'not-found' : 'home-node-down' }
+    case 403:
+      return { kind: 'access-refused', text: reasonIn(text) }
+    case 405:
+      return { kind: 'locked', text: reasonIn(text) }
+    case 406:
+      return { kind: 'differs', text: reasonIn(text) }
+    default:
+      return { kind: 'unavailable', text }
+  }
+}
+
+/** amqplib wraps the broker's own words: `… with message "PRECONDITION_FAILED - …"`. */
+function reasonIn(text: string): string {
+  return /with message "(.*)"$/s.exec(text)?.[1] ?? text
+}
+
+export interface Difference {
+  argument: string
+  /** What we would declare. */
+  expected: string
+  /** What is there. */
+  actual: string
+}
+
+/**
+ * `… inequivalent arg 'x-max-priority' for queue 'q' in vhost '/': received none but current is
+ * the value '10' of type 'long'`. The broker names the first difference only. Null for any other
+ * text, such as `invalid arg 'x-…' for queue …`.
+ */
+export function differenceIn(text: string): Difference | null {
+  const match = /inequivalent arg '([^']*)' for .*?: received (.*) but current is (.*?)$/s.exec(
+    text,
+  )
+  if (!match) return null
+  const [, argument = '', expected = '', actual = ''] = match
+  return { argument, expected: valueIn(expected), actual: valueIn(actual) }
+}
+
+function valueIn(text: string): string {
+  return /^(?:the value )?'(.*?)'(?: of type '.*')?$/s.exec(text.trim())?.[1] ?? text.trim()
+}

@@ -1,0 +1,139 @@
+export type QueueProfile = 'classic' | 'quorum'
+
+/**
+ * - `job`: what workers consume. - `dlx`: dead jobs of one queue. - `control`: control messages.
+ * - `rung`: retry delay of one queue. - `level`: shared delay level. - `due`, `dead-letters`:
+ *   system queues. - `owner`: the exclusive lock.
+ */
+export const QUEUE_KINDS = [
+  'job',
+  'dlx',
+  'control',
+  'rung',
+  'level',
+  'due',
+  'dead-letters',
+  'owner',
+] as const
+export type QueueKind = (typeof QUEUE_KINDS)[number]
+
+/** Optional limits of a job queue (seed 002 §7.2). */
+export interface QueueLimits {
+  maxLength?: number
+  maxLengthBytes?: number
+  overflow?: 'reject-publish' | 'drop-head'
+  messageTtlMs?: number
+}
+
+export interface QueueArgumentOptions {
+  deadLetterExchange?: string
+  deadLetterKey?: string
+  /** Rungs and levels: how long a message stays. */
+  ttlMs?: number
+  limits?: QueueLimits
+}
+
+export type QueueArguments = Record<string, string | number>
+
+/**
+ * "Without limit" on every version: 3.10–3.13 put a returned message at the back of a quorum queue
+ * that has no limit (order lost), 4.x stops at 20 when none is given, and −1 means "dead-letter
+ * the first return" on 3.10 (rabbitmq.md §2.3, §2.7).
+ */
+const DELIVERY_LIMIT = 1_000_000
+const MAX_PRIORITY = 10
+
+/**
+ * The arguments of a queue, for every kind, profile and broker version (architecture §3).
+ *
+ * `x-queue-type` is always sent: 3.11+ fills a missing one in from the vhost's default, and the
+ * declare would not be equivalent on the next vhost.
+ */
+export function queueArguments(
+  kind: QueueKind,
+  profile: QueueProfile,
+  serverVersion: string,
+  options: QueueArgumentOptions = {},
+): QueueArguments {
+  const type = queueType(kind, profile)
+  return {
+    'x-queue-type': type,
+    ...deadLetterArguments(options),
+    ...(options.ttlMs !== undefined && { 'x-message-ttl': options.ttlMs }),
+    // On a quorum queue the argument is a 406 in every version (rabbitmq.md §2.1).
+    ...(kind === 'job' && type === 'classic' && { 'x-max-priority': MAX_PRIORITY }),
+    ...limitArguments(options.limits),
+    ...(type === 'quorum' && quorumArguments(kind, serverVersion, options)),
+  }
+}
+
+/**
+ * Where losing a message at a broker crash was measured on classic queues, the type is not a
+ * choice: dead letters, delays and system queues are quorum whatever the profile.
+ */
+function queueType(kind: QueueKind, profile: QueueProfile): QueueProfile {
+  switch (kind) {
+    case 'job':
+    case 'control':
+      return profile
+    case 'owner':
+      // Quorum queues cannot be exclusive.
+      return 'classic'
+    case 'dlx':
+    case 'rung':
+    case 'level':
+    case 'due':
+    case 'dead-letters':
+      return 'quorum'
+  }
+}
+
+function deadLetterArguments(options: QueueArgumentOptions): QueueArguments {
+  return {
+    ...(options.deadLetterExchange !== undefined && {
+      'x-dead-letter-exchange': options.deadLetterExchange,
+    }),
+    ...(options.deadLetterKey !== undefined && {
+      'x-dead-letter-routing-key': options.deadLetterKey,
+    }),
+  }
+}
+
+function limitArguments(limits: QueueLimits = {}): QueueArguments {
+  const bounded = limits.maxLength !== undefined || limits.maxLengthBytes !== undefined
+  // A full queue refuses the new job (429) instead of dropping the oldest (seed 002 §7.2).
+  const overflow = limits.overflow ?? (bounded ? 'reject-publish' : undefined)
+  return {
+    ...(limits.maxLength !== undefined && { 'x-max-length': limits.maxLength }),
+    ...(limits.maxLengthBytes !== undefined && { 'x-max-length-bytes': limits.maxLengthBytes }),
+    ...(overflow !== undefined && { 'x-overflow': overflow }),
+    ...(limits.messageTtlMs !== undefined && { 'x-message-ttl': limits.messageTtlMs }),
+  }
+}
+
+function quorumArguments(
+  kind: QueueKind,
+  serverVersion: string,
+  options: QueueArgumentOptions,
+): QueueArguments {
+  const isConsumed = kind !== 'rung' && kind !== 'level'
+  const isSafe =
+    options.deadLetterExchange !== undefined &&
+    options.limits?.overflow !== 'drop-head' &&
+    isAtLeast(serverVersion, 3, 10)
+  return {
+    // The two need each other: without reject-publish the broker falls back to at-most-once with
+    // nothing but a log line (rabbitmq.md §1.7). Before 3.10 the first is unknown, and an
+    // unknown argument is stored and makes the queue differ after the upgrade.
+    ...(isSafe && { 'x-dead-letter-strategy': 'at-least-once', 'x-overflow': 'reject-publish' }),
+    ...(isConsumed && { 'x-delivery-limit': DELIVERY_LIMIT }),
+  }
+}
+
+/** `3.13.7`, `4.0.0-rc.1`, `3.10.8+debian`: unreadable versions count as new. */
+export function isAtLeast(version: string, major: number, minor: number): boolean {
+  const match = /^(\d+)\.(\d+)/.exec(version)
+  if (!match) return true
+  const [, hasMajor, hasMinor] = match.map(Number)
+  return (hasMajor ?? 0) > major || (hasMajor === major && (hasMinor ?? 0) >= minor)
+}

@@ -1,0 +1,180 @@
+import type { Channel, ConsumeMessage } from 'amqplib'
+import { type ChannelFailure, classify } from './amqp-error.ts'
+import type { Settled } from './broker.ts'
+import type { Connection } from './connection.ts'
+import { LiveDelivery } from './delivery.ts'
+
+/**
+ * - `cancelling`: `basic.cancel` is under way; deliveries may still come.
+ * - `draining`: no consumer any more, but unsettled deliveries.
+ * - `closed`: the channel is gone, and with it every delivery.
+ */
+export type BlockState = 'opening' | 'running' | 'cancelling' | 'draining' | 'closed'
+
+/** Why a block came to its end; `closed` is our own doing. */
+export type BlockEnd =
+  | { why: 'closed' | 'connection-lost' | 'cancelled-by-broker' }
+  | { why: 'channel-error'; failure: ChannelFailure }
+
+export interface BlockOptions {
+  connection: Connection
+  queue: string
+  /** Name of the AMQP queue. */
+  source: string
+  /** Unique per registration: a re-used tag loses wake-ups of quorum queues up to 3.12.4. */
+  tag: string
+  prefetch: number
+  consumerPriority: number
+  /** Next number of the arrival order of the whole process. */
+  nextOrder(): number
+  onDelivery(delivery: LiveDelivery): void
+  /** `from`: where the delivery was before. */
+  onSettled(delivery: LiveDelivery, from: LiveDelivery['place'], how: 'ack' | 'dead-letter'): void
+  /** `lost`: what was unsettled; already marked as gone. */
+  onEnd(block: Block, end: BlockEnd, lost: readonly LiveDelivery[]): void
+}
+
+/**
+ * One consumer on a channel of its own (architecture §4.4): what closes that channel, such as the
+ * broker's delivery timeout, takes `prefetch` deliveries with it and no more.
+ */
+export class Block {
+  readonly queue: string
+  readonly tag: string
+  state: BlockState = 'opening'
+  readonly #options: BlockOptions
+  readonly #unsettled = new Set<LiveDelivery>()
+  #channel: Channel | null = null
+  #error: unknown = null
+
+  constructor(options: BlockOptions) {
+    this.queue = options.queue
+    this.tag = options.tag
+    this.#options = options
+  }
+
+  get unacked(): number {
+    return this.#unsettled.size
+  }
+
+  get isFull(): boolean {
+    return this.#unsettled.size >= this.#options.prefetch
+  }
+
+  /** Never rejects: `onEnd` tells what went wrong. */
+  async open(): Promise<void> {
+    const { connection, prefetch, source, consumerPriority } = this.#options
+    try {
+      const channel = await connection.openChannel()
+      this.#channel = channel
+      channel.on('error', (error) => {
+        this.#error = error
+      })
+      channel.on('close', () => this.#end(this.#endOfChannel()))
+      // AMQP-007: before consuming; it does not change for a consumer that runs.
+      await channel.prefetch(prefetch)
+      await channel.consume(source, (message) => this.#onMessage(message), {
+        consumerTag: this.tag,
+        ...(consumerPriority !== 0 && { priority: consumerPriority }),
+      })
+      if (this.state === 'opening') this.state = 'running'
+    } catch (error) {
+      this.#error ??= error
+      this.#end(this.#endOfChannel())
+    }
+  }
+
+  /** Resolves when no further delivery can come. */
+  async cancel(): Promise<void> {
+    if (this.state !== 'running' || !this.#channel) return
+    this.state = 'cancelling'
+    // A failure means that the channel is gone, and then `close` has told so.
+    await this.#channel.cancel(this.tag).catch(() => {})
+    if (this.isIn('cancelling')) this.state = 'draining'
+    this.closeIfDrained()
+  }
+
+  settle(delivery: LiveDelivery, how: 'ack' | 'dead-letter'): Settled {
+    const from = delivery.place
+    if (!this.#release(delivery)) return 'lost'
+    const isSent = this.#send((channel) => {
+      if (how === 'ack') channel.ack(delivery.raw)
+      else channel.nack(delivery.raw, false, false)
+    })
+    if (isSent) this.#options.onSettled(delivery, from, how)
+    this.closeIfDrained()
+    return isSent ? 'settled' : 'lost'
+  }
+
+  /** Back to the broker, unassigned. */
+  giveBack(delivery: LiveDelivery): void {
+    if (this.#release(delivery)) this.#send((channel) => channel.nack(delivery.raw, false, true))
+  }
+
+  closeIfDrained(): void {
+    if (this.state === 'draining' && this.#unsettled.size === 0) void this.close()
+  }
+
+  /**
+   * Resolves when the broker has seen everything that was sent on the channel, settlements
+   * included: `connection.close` goes out past channels whose frames still wait for their turn.
+   * What is unsettled becomes the broker's again.
+   */
+  async close(): Promise<void> {
+    if (this.state === 'closed') return
+    const channel = this.#channel
+    this.#end({ why: 'closed' })
+    await channel?.close().catch(() => {})
+  }
+
+  isIn(...states: BlockState[]): boolean {
+    return states.includes(this.state)
+  }
+
+  #onMessage(message: ConsumeMessage | null): void {
+    if (this.state === 'closed') return
+    if (message === null) {
+      // Seed 002 §10.4. Deliveries of this channel may be the broker's again already.
+      const channel = this.#channel
+      this.#end({ why: 'cancelled-by-broker' })
+      void channel?.close().catch(() => {})
+      return
+    }
+    const delivery = new LiveDelivery(this, message, this.#options.nextOrder())
+    this.#unsettled.add(delivery)
+    this.#options.onDelivery(delivery)
+  }
+
+  /** False when it was not ours to settle any more. */
+  #release(delivery: LiveDelivery): boolean {
+    if (!this.#unsettled.delete(delivery)) return false
+    delivery.place = 'gone'
+    return true
+  }
+
+  /** amqplib throws synchronously on a channel that is closing or closed. */
+  #send(write: (channel: Channel) => void): boolean {
+    if (this.state === 'closed' || !this.#channel) return false
+    try {
+      write(this.#channel)
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  #endOfChannel(): BlockEnd {
+    const failure = classify(this.#error)
+    const isConnectionLost = !this.#options.connection.isUp || failure.kind === 'unavailable'
+    return isConnectionLost ? { why: 'connection-lost' } : { why: 'channel-error', failure }
+  }
+
+  #end(end: BlockEnd): void {
+    if (this.state === 'closed') return
+    this.state = 'closed'
+    const lost = [...this.#unsettled]
+    this.#unsettled.clear()
+    for (const delivery of lost) delivery.place = 'gone'
+    this.#options.onEnd(this, end, lost)
+  }
+}

@@ -1,0 +1,149 @@
+import type { Carry, JobRow } from '../job/job.ts'
+
+/**
+ * What operations and services see of RabbitMQ. Everything behind it lives in this folder, the
+ * only importer of amqplib.
+ */
+export interface Broker {
+  /** Cheap; called on every PUSH and FETCH. */
+  status(): BrokerStatus
+
+  /**
+   * Publishes the token of `row` for the attempt after `row.attempt`, mandatory and confirmed, to
+   * `ojs.exchange.direct`. Never rejects: what happened is the outcome. The caller has the row's
+   * outbox nonce committed before it calls.
+   */
+  publish(row: JobRow): Promise<PublishOutcome>
+
+  /** Ids with a publish under way; the relay leaves those alone (law 3). */
+  isPublishing(id: string): boolean
+
+  /** True when this queue was checked or declared on the present connection. */
+  isDeclared(queue: string): boolean
+
+  /**
+   * Checks, and where the strategy allows declares, the queue and what belongs to it; single
+   * flight per queue. `missing`: not there and not to be declared by us.
+   */
+  ensureQueue(queue: string): Promise<EnsureOutcome>
+
+  /** Is the queue there? Asks the broker, declares nothing. Null when it cannot be asked now. */
+  probeQueue(queue: string): Promise<'exists' | 'missing' | null>
+
+  /**
+   * How many of `available` jobs have no token according to the last depth sample (ready in the
+   * broker + held here, sampled every few seconds, at most 15 s old): 0 unless it is more than
+   * max(100, 10 %). Then somebody acknowledges without reporting (architecture §2).
+   */
+  silentlyAcknowledged(queue: string, available: number): number
+
+  /**
+   * Deliveries for a FETCH: at least one, or none when `waitMs` ran out or `signal` aborted.
+   * They are unacknowledged and out of every buffer: the caller settles, holds, parks or puts
+   * back each of them. Queues are served in order, within a queue by exact priority, then by
+   * arrival. Queues that do not exist are skipped.
+   */
+  take(request: TakeRequest): Promise<Delivery[]>
+
+  /** Back to the head of the buffer, for the next fetch. */
+  putBack(deliveries: readonly Delivery[]): void
+
+  /**
+   * Keeps a delivery unacknowledged until `until` (clock time), or until `unpark` of its job;
+   * then it is in the buffer again.
+   */
+  park(delivery: Delivery, until: number | null): void
+  unpark(jobId: string): void
+
+  /** Differences between what exists in the broker and what we would declare, and other doubts. */
+  warnings(): readonly BrokerWarning[]
+}
+
+export type BrokerStatus =
+  | { state: 'up' }
+  /** `blocked`: memory or disk alarm. `foreign`: another ledger serves this broker and prefix. */
+  | { state: 'down' | 'blocked' | 'foreign'; reason: string }
+
+export type PublishOutcome =
+  | 'confirmed'
+  /** The queue refused it (`reject-publish`): it is full. */
+  | 'nacked'
+  /** No queue took it. */
+  | 'returned'
+  /** No confirm in time, or the channel went first: it may or may not have arrived. */
+  | 'unknown'
+  /** Not sent: no connection, blocked, or too many publishes in flight. */
+  | 'refused'
+
+export type EnsureOutcome =
+  | 'ready'
+  /** Not there, and the strategy or a limit forbids declaring it. */
+  | 'missing'
+  /** Gone with messages that may have been worked on; only an operator may declare it again. */
+  | 'lost'
+  | 'too-many-queues'
+  /** The broker cannot be asked at the moment. */
+  | 'unavailable'
+  /** 403: the user may not. */
+  | 'access-refused'
+
+export interface TakeRequest {
+  queues: readonly string[]
+  count: number
+  /** How long the client wants to wait for a first job; 0 = not at all. */
+  waitMs: number
+  /** True while the ledger knows of claimable jobs in this queue: worth a short wait. */
+  hasClaimable(queue: string): boolean
+  signal: AbortSignal
+}
+
+/**
+ * One message from a job queue, bound to the channel that delivered it. Settling answers `lost`
+ * when that channel is gone (the broker then delivers the message again); it never touches
+ * another channel, so it can never settle another job (law 6).
+ */
+export interface Delivery {
+  readonly queue: string
+  /** `message_id`, or the id in the body when the property is missing; '' when neither is there. */
+  readonly id: string
+  readonly generation: number
+  /** `x-ojs-attempt`; 1 when missing or unusable. */
+  readonly attempt: number
+  readonly redelivered: boolean
+  /** `x-ojs-max-attempts`; null when missing or unusable. */
+  readonly maxAttempts: number | null
+  /** Everything a foreign message brought along; see `message.ts`. */
+  readonly message: ForeignMessage
+  /** What must survive every republish of an adopted message: trace, cleaned headers, … */
+  carry(): Carry
+  /** True until the channel that delivered it is gone or it was settled. */
+  isLive(): boolean
+  ack(): Settled
+  /** `basic.nack requeue=false`: to `ojs.exchange.dlx`. */
+  deadLetter(): Settled
+}
+
+export type Settled = 'settled' | 'lost'
+
+/** The parts of an AMQP message that matter to the job model. */
+export interface ForeignMessage {
+  readonly content: Buffer
+  readonly headers: Readonly<Record<string, unknown>>
+  readonly properties: Readonly<{
+    messageId?: string
+    type?: string
+    priority?: number
+    correlationId?: string
+    timestamp?: number
+    appId?: string
+    userId?: string
+    replyTo?: string
+  }>
+}
+
+export interface BrokerWarning {
+  /** `queue_differs`, `queue_missing`, `silent_acks`, … */
+  code: string
+  message: string
+  details?: Record<string, unknown>
+}

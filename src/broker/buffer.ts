@@ -1,0 +1,49 @@
+import type { LiveDelivery } from './delivery.ts'
+
+/**
+ * Unassigned deliveries of one queue, by exact OJS priority, then by arrival. An array whose last
+ * element is the next to go: it holds at most blocks × prefetch, so that an insert by binary
+ * search costs less than any cleverer structure.
+ */
+export class DeliveryBuffer {
+  readonly #items: LiveDelivery[] = []
+
+  get size(): number {
+    return this.#items.length
+  }
+
+  insert(delivery: LiveDelivery): void {
+    this.#items.splice(this.#indexOf(delivery), 0, delivery)
+  }
+
+  next(): LiveDelivery | undefined {
+    return this.#items.pop()
+  }
+
+  remove(delivery: LiveDelivery): void {
+    const index = this.#indexOf(delivery)
+    if (this.#items[index] === delivery) this.#items.splice(index, 1)
+  }
+
+  /** Everything, in the order in which the broker delivered it. */
+  drain(): LiveDelivery[] {
+    return this.#items.splice(0).sort((a, b) => a.order - b.order)
+  }
+
+  /** The first position whose delivery goes before this one, or is it. */
+  #indexOf(delivery: LiveDelivery): number {
+    let low = 0
+    let high = this.#items.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      const other = this.#items[middle]
+      if (other !== undefined && goesBefore(delivery, other)) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}
+
+function goesBefore(a: LiveDelivery, b: LiveDelivery): boolean {
+  return a.priority !== b.priority ? a.priority > b.priority : a.order < b.order
+}

@@ -1,0 +1,288 @@
+import type { Logger } from '../logger.ts'
+import type { BrokerWarning, EnsureOutcome } from './broker.ts'
+import type { Connection } from './connection.ts'
+import { declare, type EntityState, lookFor, missing, type Presence } from './entity.ts'
+import type { Names } from './names.ts'
+import type { BrokerObserver } from './observer.ts'
+import type { BrokerHooks, BrokerOptions } from './options.ts'
+import { ScratchChannel } from './scratch-channel.ts'
+import type { Entity, Topology } from './topology.ts'
+
+/** Queues checked at the same time after a (re)connect; each takes one channel. */
+const CONCURRENCY = 8
+const RETRY_MS = 5_000
+
+export interface DeclarerDeps {
+  connection: Connection
+  topology: Topology
+  names: Names
+  options: Pick<BrokerOptions, 'declare' | 'queues' | 'maxQueues'>
+  hooks: Pick<BrokerHooks, 'onQueueMissing' | 'recordedQueues'>
+  observer: BrokerObserver
+  logger: Logger
+  onReady(queue: string): void
+}
+
+/**
+ * The only code that declares (architecture §2, "Queue missing"). Single flight per queue; what was
+ * checked counts for one connection, so everything known is checked again after each (re)connect
+ * (seed 002 §11.3) and whenever something says that a queue may be gone.
+ */
+export class Declarer {
+  readonly #deps: DeclarerDeps
+  /** Queues that are ours to care about: configured, recorded, declared or found. */
+  readonly #known: Set<string>
+  /** Checked or declared on the present connection. */
+  readonly #ready = new Set<string>()
+  readonly #flights = new Map<string, Promise<EnsureOutcome>>()
+  /** By entity name. */
+  readonly #warnings = new Map<string, BrokerWarning>()
+  #base: Promise<EnsureOutcome> | null = null
+  #retry: NodeJS.Timeout | undefined
+
+  constructor(deps: DeclarerDeps) {
+    this.#deps = deps
+    const { declare: strategy, queues } = deps.options
+    this.#known = new Set(strategy === 'lazy' ? [] : queues)
+    deps.connection.listen({ down: () => this.#forget() })
+  }
+
+  isReady(queue: string): boolean {
+    return this.#ready.has(queue)
+  }
+
+  isKnown(queue: string): boolean {
+    return this.#known.has(queue)
+  }
+
+  knownQueues(): Iterable<string> {
+    return this.#known
+  }
+
+  warnings(): BrokerWarning[] {
+    return [...this.#warnings.values()]
+  }
+
+  /** Asks the broker; declares nothing. A queue that is there is known from then on. */
+  async probe(queue: string): Promise<Presence> {
+    const scratch = new ScratchChannel(this.#deps.connection)
+    try {
+      const name = this.#deps.names.jobQueue(queue)
+      const { presence } = await lookFor(scratch, { entity: 'queue', name })
+      if (presence === 'exists') this.#known.add(queue)
+      return presence
+    } finally {
+      await scratch.close()
+    }
+  }
+
+  ensure(queue: string): Promise<EnsureOutcome> {
+    if (this.#ready.has(queue)) return Promise.resolve('ready')
+    const running = this.#flights.get(queue)
+    if (running !== undefined) return running
+    const flight = this.#ensureQueue(queue).finally(() => this.#flights.delete(queue))
+    this.#flights.set(queue, flight)
+    return flight
+  }
+
+  /** Something says that the queue may be gone: a return, a cancel, a 404. */
+  async recheck(queue: string): Promise<EnsureOutcome> {
+    this.#ready.delete(queue)
+    // A flight under way may have looked before the queue went.
+    await this.#flights.get(queue)
+    this.#ready.delete(queue)
+    return this.ensure(queue)
+  }
+
+  /** An exchange may be gone: a publish was answered with 404. */
+  recheckAll(): Promise<void> {
+    this.#forget()
+    return this.ensureKnown()
+  }
+
+  /** Exchanges and system queues, then every known queue. Never rejects. */
+  async ensureKnown(): Promise<void> {
+    clearTimeout(this.#retry)
+    if ((await this.ensureBase()) === 'unavailable') return this.#retryLater()
+    for (const queue of this.#deps.hooks.recordedQueues()) this.#known.add(queue)
+    const queues = [...this.#known]
+    const workers = Array.from({ length: CONCURRENCY }, async () => {
+      for (let queue = queues.pop(); queue !== undefined; queue = queues.pop()) {
+        if ((await this.ensure(queue)) === 'unavailable') this.#retryLater()
+      }
+    })
+    await Promise.all(workers)
+  }
+
+  /** Exchanges and system queues. Single flight; once per connection. Never rejects. */
+  ensureBase(): Promise<EnsureOutcome> {
+    this.#base ??= this.#ensureBase().then((outcome) => {
+      if (outcome === 'unavailable') this.#base = null
+      return outcome
+    })
+    return this.#base
+  }
+
+  stop(): void {
+    clearTimeout(this.#retry)
+  }
+
+  #forget(): void {
+    this.#ready.clear()
+    this.#base = null
+  }
+
+  #retryLater(): void {
+    clearTimeout(this.#retry)
+    if (!this.#deps.connection.isUp) return
+    this.#retry = setTimeout(() => void this.ensureKnown(), RETRY_MS)
+    this.#retry.unref()
+  }
+
+  #version(): string {
+    return this.#deps.connection.serverVersion
+  }
+
+  async #ensureBase(): Promise<EnsureOutcome> {
+    const scratch = new ScratchChannel(this.#deps.connection)
+    try {
+      const entities = this.#deps.topology.base(this.#version())
+      return await this.#ensureAll(scratch, entities, this.#deps.names.exchange.direct)
+    } finally {
+      await scratch.close()
+    }
+  }
+
+  async #ensureQueue(queue: string): Promise<EnsureOutcome> {
+    const base = await this.ensureBase()
+    if (base !== 'ready') return base
+    const { generation } = this.#deps.connection
+    const scratch = new ScratchChannel(this.#deps.connection)
+    try {
+      const permission = await this.#mayDeclare(scratch, queue)
+      if (permission !== 'ready') return permission
+      const entities = this.#deps.topology.ofQueue(queue, this.#version())
+      const name = this.#deps.names.jobQueue(queue)
+      const outcome = await this.#ensureAll(scratch, entities, name)
+      if (outcome === 'ready' && generation === this.#deps.connection.generation) {
+        this.#known.add(queue)
+        this.#ready.add(queue)
+        this.#deps.onReady(queue)
+      }
+      return outcome
+    } catch (error) {
+      this.#deps.logger.error({ err: error, queue }, 'queue cannot be ensured')
+      return 'unavailable'
+    } finally {
+      await scratch.close()
+    }
+  }
+
+  /** In order. The outcome is that of the `decisive` entity, without which nothing works. */
+  async #ensureAll(
+    scratch: ScratchChannel,
+    entities: readonly Entity[],
+    decisive: string,
+  ): Promise<EnsureOutcome> {
+    let outcome: EnsureOutcome = 'ready'
+    for (const entity of entities) {
+      const state = await this.#ensureEntity(scratch, entity)
+      if (state.state === 'unavailable') return 'unavailable'
+      if (entity.name === decisive) outcome = outcomeOf(state)
+    }
+    return outcome
+  }
+
+  /**
+   * The job queue decides whether anything is declared. If it is gone, its jobs get their new
+   * outbox nonces committed first: a job that is published between the declare and that commit
+   * would otherwise look as if its token had been in the lost queue.
+   */
+  async #mayDeclare(scratch: ScratchChannel, queue: string): Promise<EnsureOutcome> {
+    const jobQueue = { entity: 'queue' as const, name: this.#deps.names.jobQueue(queue) }
+    const { presence } = await lookFor(scratch, jobQueue)
+    if (presence === 'unavailable') return 'unavailable'
+    if (presence === 'exists') return 'ready'
+    const refusal = this.#refusalToDeclare(queue)
+    if (refusal) {
+      this.#warn(missing(jobQueue))
+      return refusal
+    }
+    const decision = await this.#deps.hooks.onQueueMissing(queue)
+    if (decision === 'declare') return 'ready'
+    this.#warn(missing(jobQueue))
+    return 'lost'
+  }
+
+  #refusalToDeclare(queue: string): EnsureOutcome | null {
+    const { declare: strategy, maxQueues } = this.#deps.options
+    if (strategy === 'never') return 'missing'
+    if (this.#known.has(queue)) return null
+    if (strategy === 'eager') return 'missing'
+    return this.#known.size >= maxQueues ? 'too-many-queues' : null
+  }
+
+  async #ensureEntity(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {
+    const state =
+      this.#deps.options.declare === 'never'
+        ? await this.#look(scratch, entity)
+        : await this.#declare(scratch, entity)
+    switch (state.state) {
+      case 'ready':
+        this.#warnings.delete(entity.name)
+        break
+      case 'missing':
+        this.#warn(missing(entity))
+        break
+      case 'kept':
+      case 'access-refused':
+        this.#warn(state.warning)
+        break
+      case 'unavailable':
+        this.#deps.logger.debug({ entity: entity.name, reason: state.reason }, 'not declared yet')
+        break
+    }
+    return state
+  }
+
+  async #look(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {
+    const { presence } = await lookFor(scratch, entity)
+    switch (presence) {
+      case 'exists':
+        return { state: 'ready' }
+      case 'missing':
+        return { state: 'missing' }
+      case 'unavailable':
+        return { state: 'unavailable', reason: 'the broker cannot be asked' }
+    }
+  }
+
+  async #declare(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {
+    const state = await declare(scratch, entity)
+    if (state.state === 'kept') this.#deps.observer.declareConflict(entity.name)
+    if (state.state !== 'access-refused') return state
+    // A user without the right to configure can still use what an administrator has declared.
+    const { presence } = await lookFor(scratch, entity)
+    return presence === 'exists' ? { state: 'kept', warning: state.warning } : state
+  }
+
+  #warn(warning: BrokerWarning): void {
+    const entity = String(warning.details?.['entity'])
+    if (this.#warnings.get(entity)?.message !== warning.message) {
+      this.#deps.logger.warn({ ...warning.details, code: warning.code }, warning.message)
+    }
+    this.#warnings.set(entity, warning)
+  }
+}
+
+function outcomeOf(state: EntityState): EnsureOutcome {
+  switch (state.state) {
+    case 'ready':
+    case 'kept':
+      return 'ready'
+    case 'access-refused':
+    case 'missing':
+    case 'unavailable':
+      return state.state
+  }
+}

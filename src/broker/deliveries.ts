@@ -1,0 +1,319 @@
+import type { Clock } from '../clock.ts'
+import type { Logger } from '../logger.ts'
+import { Block, type BlockEnd } from './block.ts'
+import type { Delivery, TakeRequest } from './broker.ts'
+import type { Connection } from './connection.ts'
+import { LiveDelivery, type Place } from './delivery.ts'
+import type { Presence } from './entity.ts'
+import { Feed } from './feed.ts'
+import type { Names } from './names.ts'
+import type { BrokerGauges, BrokerObserver } from './observer.ts'
+import { Parking } from './parking.ts'
+import { QueueLookup } from './queue-lookup.ts'
+import { type Waiter, Waiters } from './waiters.ts'
+
+const MAX_WAIT_MS = 30_000
+/** How long a fetch waits for a message that is probably on its way (architecture §4.4). */
+const BRIDGE_MS = 250
+/** A waiter that wants more than has come gives the rest of the same burst this long. */
+const LINGER_MS = 1
+const SWEEP_MS = 500
+
+export interface DeliveriesDeps {
+  connection: Connection
+  names: Names
+  clock: Clock
+  logger: Logger
+  random: () => number
+  observer: BrokerObserver
+  prefetch: number
+  maxBlocks: number
+  consumerPriority: number
+  idleMs: number
+  /** Distinguishes our consumer tags from those of every other process. */
+  instance: string
+  /** Was the queue checked or declared on the present connection? */
+  isReady(queue: string): boolean
+  /** Asks the broker; declares nothing. */
+  lookUp(queue: string): Promise<Presence>
+  /** A consumer was cancelled by the broker, or its queue was not there. */
+  onQueueGone(queue: string): void
+}
+
+/** Deliveries for FETCH: consumer blocks, buffers and waiters of every queue (architecture §4.4). */
+export class Deliveries {
+  readonly #deps: DeliveriesDeps
+  readonly #feeds = new Map<string, Feed>()
+  readonly #waiters = new Waiters()
+  readonly #parking: Parking
+  readonly #lookup: QueueLookup
+  /** Feeds whose arrivals are about to be handed to waiters. */
+  readonly #dispatches = new Set<Feed>()
+  #arrivals = 0
+  #registrations = 0
+  #mayConsume = false
+  #isStopped = false
+  #sweeper: NodeJS.Timeout | undefined
+
+  constructor(deps: DeliveriesDeps) {
+    this.#deps = deps
+    this.#parking = new Parking(deps.clock, (delivery) => this.#rebuffer(delivery))
+    this.#lookup = new QueueLookup((queue) => deps.lookUp(queue), deps.clock)
+    deps.connection.listen({ down: () => this.suspend() })
+  }
+
+  start(): void {
+    this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_MS)
+    this.#sweeper.unref()
+  }
+
+  /** The consume connection is up and the broker is ours. */
+  resume(): void {
+    this.#mayConsume = true
+    this.#lookup.forgetAll()
+    for (const feed of this.#feeds.values()) {
+      feed.forgetFailures()
+      this.#nourishIfWanted(feed)
+    }
+  }
+
+  /** Nothing new is consumed until `resume`. */
+  suspend(): void {
+    this.#mayConsume = false
+    for (const feed of this.#feeds.values()) feed.exists = false
+  }
+
+  /** Another ledger serves this broker now: what nobody has goes back. */
+  async yield(): Promise<void> {
+    this.suspend()
+    await Promise.all([...this.#feeds.values()].map((feed) => this.#rest(feed)))
+  }
+
+  /** The queue was declared or checked: fetches that wait for it can be served. */
+  queueReady(queue: string): void {
+    this.#lookup.forget(queue)
+    const feed = this.#feeds.get(queue)
+    if (feed) this.#nourishIfWanted(feed)
+  }
+
+  async take(request: TakeRequest): Promise<Delivery[]> {
+    if (this.#isStopped || request.signal.aborted) return []
+    const taken: LiveDelivery[] = []
+    for (const queue of request.queues) {
+      const feed = this.#feedOf(queue)
+      feed.touch()
+      feed.takeInto(taken, request.count)
+      this.#nourish(feed)
+      if (taken.length >= request.count) break
+    }
+    if (taken.length > 0) return taken
+    const waitMs = this.#waitMs(request)
+    if (waitMs === 0) return []
+    const { queues, count } = request
+    const waiter = { queues, count, isLongPoll: request.waitMs > 0 }
+    const deliveries = await this.#waiters.wait(waiter, waitMs, request.signal)
+    for (const queue of queues) this.#feeds.get(queue)?.touch()
+    return deliveries
+  }
+
+  putBack(deliveries: readonly Delivery[]): void {
+    for (const delivery of deliveries) {
+      if (delivery instanceof LiveDelivery && delivery.place === 'out') this.#rebuffer(delivery)
+    }
+  }
+
+  park(delivery: Delivery, until: number | null): void {
+    if (delivery instanceof LiveDelivery && delivery.place === 'out') {
+      this.#parking.park(delivery, until)
+    }
+  }
+
+  unpark(jobId: string): void {
+    this.#parking.unpark(jobId)
+  }
+
+  /** Deliveries of the queue that are here: buffered, in use or parked. */
+  heldOf(queue: string): number {
+    return this.#feeds.get(queue)?.unacked ?? 0
+  }
+
+  /** Gives back, in order, what nobody has; then closes every channel, after what was settled. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    clearInterval(this.#sweeper)
+    this.#waiters.serveAllEmpty()
+    this.#parking.unparkAll()
+    const feeds = [...this.#feeds.values()]
+    await this.yield()
+    await Promise.all(feeds.flatMap((feed) => [...feed.blocks].map((block) => block.close())))
+  }
+
+  gauges(): Pick<BrokerGauges, 'consumers' | 'queues'> {
+    const feeds = [...this.#feeds.values()]
+    return {
+      consumers: feeds.flatMap(({ queue, blocks }) =>
+        [...blocks].map(({ tag, unacked }) => ({ queue, consumer: tag, unacked })),
+      ),
+      queues: feeds.map(({ queue, buffer, utilization }) => ({
+        queue,
+        buffered: buffer.size,
+        waiters: this.#waiters.countFor(queue),
+        utilization,
+      })),
+    }
+  }
+
+  #feedOf(queue: string): Feed {
+    const known = this.#feeds.get(queue)
+    if (known) return known
+    const newBlock = (feed: Feed) => this.#newBlock(feed)
+    const feed = new Feed({ ...this.#deps, queue, newBlock })
+    this.#feeds.set(queue, feed)
+    return feed
+  }
+
+  #newBlock(feed: Feed): Block {
+    const { names, instance } = this.#deps
+    this.#registrations += 1
+    return new Block({
+      ...this.#deps,
+      queue: feed.queue,
+      source: names.jobQueue(feed.queue),
+      tag: `ojs.${instance}.${feed.queue}.${this.#registrations}`,
+      nextOrder: () => ++this.#arrivals,
+      onDelivery: (delivery) => this.#onDelivery(feed, delivery),
+      onSettled: (delivery, from, how) => this.#onSettled(feed, delivery, from, how),
+      onEnd: (block, end, lost) => this.#onBlockEnd(feed, block, end, lost),
+    })
+  }
+
+  #onDelivery(feed: Feed, delivery: LiveDelivery): void {
+    this.#deps.observer.consumed(feed.queue, delivery.redelivered)
+    feed.add(delivery)
+    this.#dispatchSoon(feed)
+  }
+
+  #onSettled(feed: Feed, delivery: LiveDelivery, from: Place, how: 'ack' | 'dead-letter'): void {
+    if (from === 'parked') this.#parking.forget(delivery)
+    if (from === 'buffered') feed.buffer.remove(delivery)
+    if (how === 'ack') this.#deps.observer.acked(feed.queue)
+    else this.#deps.observer.deadLettered(feed.queue)
+  }
+
+  #onBlockEnd(feed: Feed, block: Block, end: BlockEnd, lost: readonly LiveDelivery[]): void {
+    const { connection, logger, observer } = this.#deps
+    const { queue } = feed
+    feed.onBlockEnd(block, end, lost)
+    for (const delivery of lost) this.#parking.forget(delivery)
+    if (end.why === 'closed' || this.#isStopped) return
+    if (lost.length > 0) observer.lost(queue, lost.length)
+    if (end.why === 'connection-lost' && !connection.isUp) return
+    logger.warn({ queue, end, lost: lost.length }, 'a consumer has ended')
+    if (end.why === 'cancelled-by-broker') observer.consumerCancelled(queue)
+    if (end.why === 'cancelled-by-broker' || isQueueMissing(end)) {
+      feed.exists = false
+      this.#deps.onQueueGone(queue)
+    }
+    setTimeout(() => this.#nourishIfWanted(feed), feed.restartDelayMs + 1).unref()
+  }
+
+  /** Opens a block where one is missing; first of all, finds out whether the queue exists. */
+  #nourish(feed: Feed): void {
+    if (!this.#mayConsume || this.#isStopped) return
+    feed.exists ||= this.#deps.isReady(feed.queue)
+    if (feed.exists) feed.nourish()
+    else if (this.#lookup.isPossible(feed.queue)) void this.#lookUp(feed)
+  }
+
+  #nourishIfWanted(feed: Feed): void {
+    if (this.#waiters.has(feed.queue) || !feed.isIdle) this.#nourish(feed)
+  }
+
+  async #lookUp(feed: Feed): Promise<void> {
+    feed.exists = await this.#lookup.ask(feed.queue)
+    if (feed.exists) this.#nourish(feed)
+    else for (const waiter of this.#waiters.forQueue(feed.queue)) this.#reconsider(waiter)
+  }
+
+  /** A short wait is over when none of its queues can still bring something. */
+  #reconsider(waiter: Waiter): void {
+    const hasHope = waiter.queues.some(
+      (queue) => this.#lookup.isRunning(queue) || this.#feeds.get(queue)?.exists,
+    )
+    if (!waiter.isLongPoll && !hasHope) this.#waiters.serve(waiter, [])
+  }
+
+  /** 0: there is nothing to wait for. */
+  #waitMs(request: TakeRequest): number {
+    if (request.waitMs > 0) return Math.min(request.waitMs, MAX_WAIT_MS)
+    if (!this.#mayConsume) return 0
+    const isWorthIt = request.queues.some((queue) => {
+      const feed = this.#feeds.get(queue)
+      if (!feed?.exists) return this.#lookup.isRunning(queue)
+      return feed.isStarting || request.hasClaimable(queue)
+    })
+    return isWorthIt ? BRIDGE_MS : 0
+  }
+
+  #rebuffer(delivery: LiveDelivery): void {
+    const feed = this.#feeds.get(delivery.queue)
+    if (!feed || !delivery.isLive()) return
+    feed.add(delivery)
+    this.#dispatchSoon(feed)
+  }
+
+  /** After the turn in which amqplib parsed a chunk: what arrived together is served together. */
+  #dispatchSoon(feed: Feed): void {
+    if (this.#dispatches.has(feed)) return
+    this.#dispatches.add(feed)
+    queueMicrotask(() => {
+      const waiter = this.#waiters.first(feed.queue)
+      const wantsMore = waiter !== undefined && feed.buffer.size < waiter.count
+      if (wantsMore) setTimeout(() => this.#dispatch(feed), LINGER_MS)
+      else this.#dispatch(feed)
+    })
+  }
+
+  #dispatch(feed: Feed): void {
+    this.#dispatches.delete(feed)
+    while (feed.buffer.size > 0) {
+      const waiter = this.#waiters.first(feed.queue)
+      if (!waiter) return
+      this.#waiters.serve(waiter, this.#takeFor(waiter))
+    }
+    if (this.#waiters.has(feed.queue)) this.#nourish(feed)
+  }
+
+  #takeFor(waiter: Waiter): LiveDelivery[] {
+    const taken: LiveDelivery[] = []
+    for (const queue of waiter.queues) this.#feeds.get(queue)?.takeInto(taken, waiter.count)
+    return taken
+  }
+
+  #sweep(): void {
+    this.#lookup.prune()
+    for (const [queue, feed] of this.#feeds) {
+      if (this.#waiters.has(queue)) {
+        feed.touch()
+        this.#nourish(feed)
+      }
+      if (!feed.isIdle) feed.retireSurplus()
+      else if (feed.blocks.size > 0) void this.#rest(feed)
+      else if (!this.#lookup.isRunning(queue)) this.#feeds.delete(queue)
+    }
+  }
+
+  /** Nobody fetches: what nobody has goes back, and the channels when nothing is in use on them. */
+  async #rest(feed: Feed): Promise<void> {
+    await feed.quieten()
+    // A fetch that came meanwhile takes from the buffer; the next sweep sees to the rest.
+    const isWanted = this.#mayConsume && !feed.isIdle
+    if (isWanted || !feed.isQuiet) return
+    const count = feed.giveBack()
+    if (count > 0) this.#deps.observer.givenBack(feed.queue, count)
+  }
+}
+
+function isQueueMissing(end: BlockEnd): boolean {
+  return end.why === 'channel-error' && end.failure.kind === 'not-found'
+}

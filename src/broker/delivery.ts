@@ -1,0 +1,61 @@
+import type { ConsumeMessage } from 'amqplib'
+import type { Carry } from '../job/job.ts'
+import type { Block } from './block.ts'
+import type { Delivery, ForeignMessage, Settled } from './broker.ts'
+import { carryOf, factsOf, foreignMessage } from './message.ts'
+
+/**
+ * Where an unsettled delivery is. `out`: with the operations layer. `gone`: settled, given back,
+ * or its channel is dead; nothing can be done with it any more.
+ */
+export type Place = 'buffered' | 'out' | 'parked' | 'gone'
+
+/** A delivery and the block, hence the channel object, that it came from (law 6). */
+export class LiveDelivery implements Delivery {
+  readonly queue: string
+  readonly id: string
+  readonly generation: number
+  readonly attempt: number
+  readonly maxAttempts: number | null
+  readonly redelivered: boolean
+  readonly priority: number
+  /** Arrival in this process; the order within a priority. */
+  readonly order: number
+  readonly block: Block
+  readonly raw: ConsumeMessage
+  place: Place = 'buffered'
+
+  constructor(block: Block, raw: ConsumeMessage, order: number) {
+    const facts = factsOf(raw)
+    this.queue = block.queue
+    this.id = facts.id
+    this.generation = facts.generation
+    this.attempt = facts.attempt
+    this.maxAttempts = facts.maxAttempts
+    this.redelivered = raw.fields.redelivered
+    this.priority = facts.priority
+    this.order = order
+    this.block = block
+    this.raw = raw
+  }
+
+  get message(): ForeignMessage {
+    return foreignMessage(this.raw)
+  }
+
+  carry(): Carry {
+    return carryOf(this.message)
+  }
+
+  isLive(): boolean {
+    return this.place !== 'gone'
+  }
+
+  ack(): Settled {
+    return this.block.settle(this, 'ack')
+  }
+
+  deadLetter(): Settled {
+    return this.block.settle(this, 'dead-letter')
+  }
+}

@@ -1,0 +1,90 @@
+import type { Connection } from './connection.ts'
+import { lookFor } from './entity.ts'
+import type { Names } from './names.ts'
+import { ScratchChannel } from './scratch-channel.ts'
+
+const INTERVAL_MS = 10_000
+const MAX_AGE_MS = 15_000
+/** Fewer missing tokens are publishes under way and deliveries to native workers. */
+const MIN_MISSING = 100
+const MISSING_SHARE = 0.1
+
+export interface DepthSamplerDeps {
+  connection: Connection
+  names: Names
+  now(): number
+  queues(): Iterable<string>
+  /** Jobs that are `available` in the ledger. */
+  available(queue: string): number
+  /** Deliveries of this queue that are here. */
+  held(queue: string): number
+}
+
+/**
+ * Looks now and then whether the tokens of a queue are where its rows say (architecture §2, "Queue
+ * missing"): far fewer tokens than available jobs means that somebody acknowledges natively
+ * without reporting, and then a lost queue must not simply be published again.
+ */
+export class DepthSampler {
+  readonly #deps: DepthSamplerDeps
+  readonly #missing = new Map<string, { count: number; at: number }>()
+  #timer: NodeJS.Timeout | undefined
+  #isRunning = false
+
+  constructor(deps: DepthSamplerDeps) {
+    this.#deps = deps
+  }
+
+  start(): void {
+    this.#timer ??= setInterval(() => void this.runOnce(), INTERVAL_MS)
+    this.#timer.unref()
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+  }
+
+  /** Jobs without a token according to a sample that is recent enough; else 0. */
+  missing(queue: string): number {
+    const sample = this.#missing.get(queue)
+    return sample && this.#deps.now() - sample.at <= MAX_AGE_MS ? sample.count : 0
+  }
+
+  /** Queues with a recent sample that misses tokens. */
+  suspects(): { queue: string; missing: number }[] {
+    return [...this.#missing.keys()]
+      .map((queue) => ({ queue, missing: this.missing(queue) }))
+      .filter(({ missing }) => missing > 0)
+  }
+
+  async runOnce(): Promise<void> {
+    if (this.#isRunning || !this.#deps.connection.isUp) return
+    this.#isRunning = true
+    const scratch = new ScratchChannel(this.#deps.connection)
+    try {
+      for (const queue of this.#deps.queues()) await this.#sample(scratch, queue)
+    } finally {
+      await scratch.close()
+      this.#isRunning = false
+    }
+  }
+
+  async #sample(scratch: ScratchChannel, queue: string): Promise<void> {
+    const { available, held, names, now } = this.#deps
+    const before = available(queue)
+    if (before <= MIN_MISSING) {
+      this.#missing.delete(queue)
+      return
+    }
+    const name = names.jobQueue(queue)
+    const { presence, ready } = await lookFor(scratch, { entity: 'queue', name })
+    // A queue that is gone keeps its last sample: that is when it is asked for.
+    if (presence !== 'exists') return
+    // Whatever came or went while we asked must not look like a missing token.
+    const rows = Math.min(before, available(queue))
+    const count = rows - ready - held(queue)
+    const isMany = count > Math.max(MIN_MISSING, rows * MISSING_SHARE)
+    if (isMany) this.#missing.set(queue, { count, at: now() })
+    else this.#missing.delete(queue)
+  }
+}

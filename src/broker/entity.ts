@@ -1,0 +1,140 @@
+import { classify, differenceIn } from './amqp-error.ts'
+import type { BrokerWarning } from './broker.ts'
+import type { ScratchChannel } from './scratch-channel.ts'
+import type { Entity, ExchangeEntity, QueueEntity } from './topology.ts'
+
+/** What one entity is, after we have looked and perhaps declared. */
+export type EntityState =
+  /** There, and as we would declare it. */
+  | { state: 'ready' }
+  /** There, but different, or not to be checked by us; used as it is. */
+  | { state: 'kept'; warning: BrokerWarning }
+  | { state: 'missing' }
+  | { state: 'unavailable'; reason: string }
+  | { state: 'access-refused'; warning: BrokerWarning }
+
+export type Presence = 'exists' | 'missing' | 'unavailable'
+
+/** Passive declare: the way to ask without changing anything. `ready` messages come with it. */
+export async function lookFor(
+  scratch: ScratchChannel,
+  entity: Pick<Entity, 'entity' | 'name'>,
+): Promise<{ presence: Presence; ready: number }> {
+  try {
+    if (entity.entity === 'exchange') {
+      await scratch.run((channel) => channel.checkExchange(entity.name))
+      return { presence: 'exists', ready: 0 }
+    }
+    const reply = await scratch.run((channel) => channel.checkQueue(entity.name))
+    return { presence: 'exists', ready: reply.messageCount }
+  } catch (error) {
+    return { presence: presenceIn(error), ready: 0 }
+  }
+}
+
+function presenceIn(error: unknown): Presence {
+  switch (classify(error).kind) {
+    case 'not-found':
+      return 'missing'
+    // Nobody may look into an exclusive or forbidden queue, but it is there.
+    case 'locked':
+    case 'access-refused':
+    case 'differs':
+      return 'exists'
+    case 'home-node-down':
+    case 'unavailable':
+      return 'unavailable'
+  }
+}
+
+/**
+ * Active declare and bindings. What exists with other arguments is kept and used, never deleted or
+ * declared anew (seed 002 §10.1, 406); the bindings are asserted in any case.
+ */
+export async function declare(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {
+  const state = await compareOrCreate(scratch, entity)
+  if (entity.entity === 'exchange' || (state.state !== 'ready' && state.state !== 'kept')) {
+    return state
+  }
+  for (const binding of entity.bindings) {
+    try {
+      await scratch.run((channel) => channel.bindQueue(entity.name, binding.exchange, binding.key))
+    } catch (error) {
+      return afterFailure(entity, error, `bind to ${binding.exchange} by '${binding.key}'`)
+    }
+  }
+  return state
+}
+
+/** Creates the entity when it is missing, without bindings; else only compares. */
+export async function compareOrCreate(
+  scratch: ScratchChannel,
+  entity: Entity,
+): Promise<EntityState> {
+  try {
+    if (entity.entity === 'exchange') await declareExchange(scratch, entity)
+    else await declareQueue(scratch, entity)
+    return { state: 'ready' }
+  } catch (error) {
+    return afterFailure(entity, error, 'declare')
+  }
+}
+
+async function declareExchange(scratch: ScratchChannel, entity: ExchangeEntity): Promise<void> {
+  await scratch.run((channel) => channel.assertExchange(entity.name, entity.type))
+}
+
+async function declareQueue(scratch: ScratchChannel, entity: QueueEntity): Promise<void> {
+  const { durable, exclusive } = entity
+  await scratch.run((channel) =>
+    channel.assertQueue(entity.name, { durable, exclusive, arguments: entity.arguments }),
+  )
+}
+
+function afterFailure(entity: Entity, error: unknown, action: string): EntityState {
+  const failure = classify(error)
+  switch (failure.kind) {
+    case 'differs':
+      return { state: 'kept', warning: differs(entity, failure.text) }
+    case 'access-refused':
+    case 'locked':
+      return { state: 'access-refused', warning: refused(entity, action, failure.text) }
+    case 'not-found':
+    case 'home-node-down':
+      return { state: 'unavailable', reason: failure.kind }
+    case 'unavailable':
+      return { state: 'unavailable', reason: failure.text }
+  }
+}
+
+function differs(entity: Entity, text: string): BrokerWarning {
+  const difference = differenceIn(text)
+  const says = difference
+    ? `'${difference.argument}' is ${difference.actual}, expected ${difference.expected}`
+    : text
+  return {
+    code: `${entity.entity}_differs`,
+    message: `${entity.entity} '${entity.name}' is kept as it is: ${says}.`,
+    details: {
+      entity: entity.name,
+      ...(difference ?? { reason: text }),
+      ...(entity.entity === 'queue' && { ours: entity.arguments }),
+    },
+  }
+}
+
+function refused(entity: Entity, action: string, text: string): BrokerWarning {
+  return {
+    code: 'access_refused',
+    message: `RabbitMQ refuses to ${action} ${entity.entity} '${entity.name}': ${text}`,
+    details: { entity: entity.name, action, reason: text },
+  }
+}
+
+export function missing(entity: Pick<Entity, 'entity' | 'name'>): BrokerWarning {
+  return {
+    code: `${entity.entity}_missing`,
+    message: `${entity.entity} '${entity.name}' does not exist.`,
+    details: { entity: entity.name },
+  }
+}

@@ -1,0 +1,175 @@
+import type { Clock } from '../clock.ts'
+import type { Block, BlockEnd } from './block.ts'
+import { DeliveryBuffer } from './buffer.ts'
+import type { LiveDelivery } from './delivery.ts'
+import { reconnectDelayMs } from './reconnect.ts'
+
+/** How long a first delivery may take after the consumer was accepted. */
+const FIRST_DELIVERY_MS = 250
+/** A block that lived this long has got over whatever ended the one before. */
+const STABLE_MS = 10_000
+/** A spare block goes only when it was spare for so long: consumers must not come and go. */
+const SURPLUS_MS = 5_000
+
+export interface FeedOptions {
+  queue: string
+  maxBlocks: number
+  prefetch: number
+  idleMs: number
+  clock: Clock
+  random: () => number
+  /** A block that is about to open itself. */
+  newBlock(feed: Feed): Block
+}
+
+/**
+ * Everything we hold of one queue: its buffer and its blocks. Knows when a block is wanted; that
+ * somebody waits, and that we may consume at all, is told by `Deliveries`.
+ */
+export class Feed {
+  readonly queue: string
+  readonly buffer = new DeliveryBuffer()
+  readonly blocks = new Set<Block>()
+  /** The queue was seen in the broker on the present connection. */
+  exists = false
+  readonly #options: FeedOptions
+  #lastFetchAt: number
+  #startedAt = 0
+  #hasDelivered = false
+  #failures = 0
+  #restartAt = 0
+  #surplusSince: number | null = null
+
+  constructor(options: FeedOptions) {
+    this.queue = options.queue
+    this.#options = options
+    this.#lastFetchAt = options.clock.now()
+  }
+
+  /** Deliveries that are in use: leased, being claimed, or parked. */
+  get inUse(): number {
+    return this.unacked - this.buffer.size
+  }
+
+  get unacked(): number {
+    let sum = 0
+    for (const block of this.blocks) sum += block.unacked
+    return sum
+  }
+
+  get utilization(): number {
+    return this.blocks.size === 0 ? 0 : this.inUse / (this.blocks.size * this.#options.prefetch)
+  }
+
+  /** Somebody fetches from it, or waits to. */
+  touch(): void {
+    this.#lastFetchAt = this.#now()
+  }
+
+  get isIdle(): boolean {
+    return this.#now() - this.#lastFetchAt >= this.#options.idleMs
+  }
+
+  /** A first delivery may be on its way: a fetch should wait for it, whatever the ledger says. */
+  get isStarting(): boolean {
+    if (this.#has('opening')) return true
+    return !this.#hasDelivered && this.#now() - this.#startedAt < FIRST_DELIVERY_MS
+  }
+
+  /** No further delivery can come. */
+  get isQuiet(): boolean {
+    return !this.#has('opening') && !this.#has('running') && !this.#has('cancelling')
+  }
+
+  /** When a block may be opened again after a failure; 0 when at once. */
+  get restartDelayMs(): number {
+    return Math.max(0, this.#restartAt - this.#now())
+  }
+
+  /** Opens a first block, or a sibling when every slot of the others is taken. */
+  nourish(): void {
+    if (!this.exists || this.restartDelayMs > 0 || this.#has('opening')) return
+    const running = this.#in('running')
+    const isExhausted = this.buffer.size === 0 && running.every((block) => block.isFull)
+    if (!isExhausted || this.blocks.size >= this.#options.maxBlocks) return
+    if (running.length === 0) this.#hasDelivered = false
+    const block = this.#options.newBlock(this)
+    this.blocks.add(block)
+    void block.open().then(() => {
+      if (block.isIn('running')) this.#startedAt = this.#now()
+    })
+  }
+
+  add(delivery: LiveDelivery): void {
+    this.#hasDelivered = true
+    delivery.place = 'buffered'
+    this.buffer.insert(delivery)
+  }
+
+  takeInto(taken: LiveDelivery[], count: number): void {
+    while (taken.length < count) {
+      const delivery = this.buffer.next()
+      if (!delivery) return
+      delivery.place = 'out'
+      taken.push(delivery)
+    }
+  }
+
+  /** Every consumer is cancelled. Resolves when no further delivery can come from them. */
+  async quieten(): Promise<void> {
+    await Promise.all(this.#in('running').map((block) => block.cancel()))
+  }
+
+  /**
+   * In delivery order: a quorum queue puts what comes back behind each other in the order in which
+   * it comes, so the reverse order would reverse the queue (measured, architecture §4.4).
+   */
+  giveBack(): number {
+    const unassigned = this.buffer.drain()
+    for (const delivery of unassigned) delivery.block.giveBack(delivery)
+    for (const block of this.blocks) block.closeIfDrained()
+    return unassigned.length
+  }
+
+  /** After a burst: one block less, when even the others would have a whole one to spare. */
+  retireSurplus(): void {
+    const running = this.#in('running')
+    const isSurplus = this.inUse <= (running.length - 2) * this.#options.prefetch
+    if (!isSurplus) this.#surplusSince = null
+    else this.#surplusSince ??= this.#now()
+    if (this.#surplusSince === null || this.#now() - this.#surplusSince < SURPLUS_MS) return
+    this.#surplusSince = this.#now()
+    const [leastUsed] = running.sort((a, b) => a.unacked - b.unacked)
+    // What it has buffered stays in the buffer: there is traffic that will take it.
+    void leastUsed?.cancel()
+  }
+
+  onBlockEnd(block: Block, end: BlockEnd, lost: readonly LiveDelivery[]): void {
+    this.blocks.delete(block)
+    for (const delivery of lost) this.buffer.remove(delivery)
+    if (end.why === 'closed') return
+    if (this.#now() - this.#startedAt > STABLE_MS) this.#failures = 0
+    this.#failures += 1
+    // Seed 002 §10.4: "attempting to re-register the consumer after a delay".
+    this.#restartAt = this.#now() + reconnectDelayMs(this.#failures, this.#options.random)
+  }
+
+  /** A new connection: what ended blocks on the old one does not count. */
+  forgetFailures(): void {
+    this.#failures = 0
+    this.#restartAt = 0
+  }
+
+  #now(): number {
+    return this.#options.clock.now()
+  }
+
+  #in(state: Block['state']): Block[] {
+    return [...this.blocks].filter((block) => block.state === state)
+  }
+
+  #has(state: Block['state']): boolean {
+    for (const block of this.blocks) if (block.state === state) return true
+    return false
+  }
+}

@@ -1,0 +1,170 @@
+import type { Message } from 'amqplib'
+import type { Carry } from '../job/job.ts'
+import type { ForeignMessage } from './broker.ts'
+import { cleanHeaders, cleanText, OJS_HEADERS } from './headers.ts'
+
+const MAX_INT32 = 2 ** 31 - 1
+/** Larger bodies are not looked into for ordering; validation will refuse them anyway. */
+const MAX_LOOK_BYTES = 4 * 1024 * 1024
+const MAX_MEMBERS_SEEN = 16
+const GENERATION_MEMBER = '"x_ojs_generation"'
+const PRIORITY_MEMBER = '"priority"'
+/** A direct reply-to address lives as long as its asker's channel, and RabbitMQ closes a channel
+ * that publishes the bare name without consuming it. */
+const DIRECT_REPLY = 'amq.rabbitmq.reply-to'
+
+/** What a delivery must know before anyone has looked at the job. */
+export interface TokenFacts {
+  id: string
+  generation: number
+  attempt: number
+  maxAttempts: number | null
+  /** Exact OJS priority, −100…100. */
+  priority: number
+}
+
+export function factsOf(message: Message): TokenFacts {
+  const { content } = message
+  const headers = headersIn(message)
+  return {
+    id: textIn(message.properties.messageId) ?? idInBody(content),
+    generation: generationIn(content),
+    attempt: countIn(headers[OJS_HEADERS.attempt], 1) ?? 1,
+    maxAttempts: countIn(headers[OJS_HEADERS.maxAttempts], 0),
+    priority: priorityOf(message.properties.priority, content),
+  }
+}
+
+/** The view that the job model gets; properties that are missing or of a wrong type are left out. */
+export function foreignMessage(message: Message): ForeignMessage {
+  const { properties } = message
+  return {
+    content: message.content,
+    headers: headersIn(message),
+    properties: {
+      ...textMember('messageId', properties.messageId),
+      ...textMember('type', properties.type),
+      ...numberMember('priority', properties.priority),
+      ...textMember('correlationId', properties.correlationId),
+      ...numberMember('timestamp', properties.timestamp),
+      ...textMember('appId', properties.appId),
+      ...textMember('userId', properties.userId),
+      ...textMember('replyTo', properties.replyTo),
+    },
+  }
+}
+
+/**
+ * What every republish of an adopted message restores (seed 002 §8.3: "preserve all other original
+ * message properties and headers"). Not `user_id`: it names the publisher's user, and RabbitMQ
+ * closes the channel of anyone else who sends it.
+ */
+export function carryOf({ headers, properties }: ForeignMessage): Carry {
+  const foreign = cleanHeaders(headers)
+  const tags = textIn(headers[OJS_HEADERS.tags])
+  const own = {
+    ...(properties.appId !== undefined &&
+      properties.appId !== 'ojs' && { appId: properties.appId }),
+    ...(properties.replyTo !== undefined &&
+      !properties.replyTo.startsWith(DIRECT_REPLY) && { replyTo: properties.replyTo }),
+  }
+  return {
+    ...headerMember('traceparent', headers[OJS_HEADERS.traceId]),
+    ...headerMember('tracestate', headers[OJS_HEADERS.traceState]),
+    ...textMember('correlationId', properties.correlationId),
+    ...headerMember('idempotencyKey', headers[OJS_HEADERS.idempotencyKey]),
+    ...headerMember('scheduledAt', headers[OJS_HEADERS.scheduledAt]),
+    ...(tags !== undefined && { tags: cleanText(tags).split(',') }),
+    ...(Object.keys(foreign).length > 0 && { headers: foreign }),
+    ...(Object.keys(own).length > 0 && { properties: own }),
+  }
+}
+
+function headersIn(message: Message): Readonly<Record<string, unknown>> {
+  return message.properties.headers ?? {}
+}
+
+function textIn(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined
+}
+
+function textMember<K extends string>(name: K, value: unknown): Partial<Record<K, string>> {
+  const text = textIn(value)
+  return text === undefined ? {} : ({ [name]: text } as Record<K, string>)
+}
+
+function headerMember<K extends string>(name: K, value: unknown): Partial<Record<K, string>> {
+  const text = textIn(value)
+  return text === undefined ? {} : ({ [name]: cleanText(text) } as Record<K, string>)
+}
+
+function numberMember<K extends string>(name: K, value: unknown): Partial<Record<K, number>> {
+  return typeof value === 'number' ? ({ [name]: value } as Record<K, number>) : {}
+}
+
+/** Clients send int8, int32, int64, a typed value or digits; null when it is none of these. */
+function countIn(value: unknown, min: number): number | null {
+  const plain =
+    typeof value === 'object' && value !== null && 'value' in value ? value.value : value
+  const isNumeric = typeof plain === 'number' || typeof plain === 'bigint'
+  const isDigits = typeof plain === 'string' && /^\d{1,10}$/.test(plain)
+  if (!isNumeric && !isDigits) return null
+  const count = Number(plain)
+  return Number.isInteger(count) && count >= min && count <= MAX_INT32 ? count : null
+}
+
+function idInBody(content: Buffer): string {
+  return textIn(membersIn(content)?.['id']) ?? ''
+}
+
+/** Our own splice ends the body, so that almost every token is read without a parse. */
+function generationIn(content: Buffer): number {
+  const at = content.lastIndexOf(GENERATION_MEMBER)
+  if (at === -1) return 0
+  const tail = content.toString('latin1', at - 1, Math.min(content.length, at + 40))
+  const spliced = /^,"x_ojs_generation":(\d{1,10})\}$/.exec(tail)
+  const isWholeTail = at - 1 + tail.length === content.length
+  const value = spliced && isWholeTail ? spliced[1] : membersIn(content)?.['x_ojs_generation']
+  return countIn(value, 0) ?? 0
+}
+
+/**
+ * The AMQP property is clamped to 0–9, so the exact value can be in the body only when the property
+ * is at an end or missing; and then only when the member looks negative or has two digits.
+ */
+function priorityOf(property: unknown, content: Buffer): number {
+  const clamped = typeof property === 'number' ? property : 0
+  if (clamped > 0 && clamped < 9) return clamped
+  if (!mayHavePriorityBeyond(clamped, property !== undefined, content)) return clamped
+  const exact = membersIn(content)?.['priority']
+  return typeof exact === 'number' && Number.isFinite(exact) ? exact : clamped
+}
+
+function mayHavePriorityBeyond(clamped: number, isGiven: boolean, content: Buffer): boolean {
+  let end = 0
+  for (let seen = 0; seen < MAX_MEMBERS_SEEN; seen++) {
+    const at = content.indexOf(PRIORITY_MEMBER, end)
+    if (at === -1) return false
+    end = at + PRIORITY_MEMBER.length
+    const rest = content.toString('latin1', end, end + 16)
+    const value = /^\s*:\s*(-?\d+)/.exec(rest)?.[1]
+    if (value !== undefined && isBeyond(clamped, isGiven, Number(value))) return true
+  }
+  // args full of members of that name: one parse is cheaper than to look at each.
+  return true
+}
+
+function isBeyond(clamped: number, isGiven: boolean, value: number): boolean {
+  if (!isGiven) return value !== 0
+  return clamped === 0 ? value < 0 : value > 9
+}
+
+function membersIn(content: Buffer): Record<string, unknown> | null {
+  if (content.length > MAX_LOOK_BYTES) return null
+  try {
+    const body: unknown = JSON.parse(content.toString('utf8'))
+    return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : null
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,47 @@
+/**
+ * Every name of a broker entity (seed 002 §4.1). A prefix goes in front of exchanges and queues,
+ * and of routing keys that are a queue's name; keys that are an OJS queue name stay as they are.
+ */
+export interface Names {
+  readonly prefix: string
+  readonly exchange: {
+    readonly direct: string
+    readonly dlx: string
+    readonly retry: string
+    readonly delayed: string
+  }
+  readonly due: string
+  readonly deadLetters: string
+  readonly owner: string
+  jobQueue(queue: string): string
+  dlxQueue(queue: string): string
+  controlQueue(queue: string): string
+  retryQueue(queue: string, delayMs: number): string
+}
+
+/** `ojs.…` → `tenant1.ojs.…`; the dot is ours. Anything else is no entity name and stays. */
+export function withPrefix(prefix: string, name: string): string {
+  return prefix !== '' && name.startsWith('ojs.') ? `${prefix}.${name}` : name
+}
+
+export function createNames(prefix: string): Names {
+  const named = (name: string) => withPrefix(prefix, name)
+  // The one that is asked for on every lookup.
+  const jobQueueStart = named('ojs.queue.')
+  return {
+    prefix,
+    exchange: {
+      direct: named('ojs.exchange.direct'),
+      dlx: named('ojs.exchange.dlx'),
+      retry: named('ojs.exchange.retry'),
+      delayed: named('ojs.exchange.delayed'),
+    },
+    due: named('ojs.system.due'),
+    deadLetters: named('ojs.system.dead-letters'),
+    owner: named('ojs.system.owner'),
+    jobQueue: (queue) => jobQueueStart + queue,
+    dlxQueue: (queue) => named(`ojs.queue.dlx.${queue}`),
+    controlQueue: (queue) => named(`ojs.queue.control.${queue}`),
+    retryQueue: (queue, delayMs) => named(`ojs.queue.retry.${queue}.${delayMs}`),
+  }
+}

@@ -1,0 +1,81 @@
+export type ConnectionName = 'publish' | 'consume' | 'declare'
+
+/**
+ * What telemetry hears of the broker layer, as it happens (seed 002 §12.1). Calls are synchronous
+ * and on the hot path: a listener counts and returns. It must not throw.
+ */
+export interface BrokerObserver {
+  /** Written to the socket; not yet confirmed. */
+  published(queue: string): void
+  confirmed(queue: string, latencySeconds: number): void
+  /** `basic.nack` from the broker: the queue is full. */
+  publishNacked(queue: string): void
+  /** No confirm within the publish timeout, or the channel was lost first. */
+  publishUnknown(queue: string): void
+  returned(queue: string): void
+  consumed(queue: string, redelivered: boolean): void
+  acked(queue: string): void
+  /** `basic.nack requeue=false`. */
+  deadLettered(queue: string): void
+  /** `basic.nack requeue=true` of deliveries that nobody fetched. */
+  givenBack(queue: string, count: number): void
+  /** Unsettled deliveries whose channel is gone; the broker delivers them again. */
+  lost(queue: string, count: number): void
+  consumerCancelled(queue: string): void
+  /** One attempt to connect again; `attempt` counts from 1. */
+  reconnecting(connection: ConnectionName, attempt: number): void
+  reconnected(connection: ConnectionName): void
+  /** Closed by the broker; `code` is AMQP's, e.g. 404. */
+  channelError(connection: ConnectionName, code: number): void
+  /** An entity exists with other arguments than ours (406). */
+  declareConflict(entity: string): void
+}
+
+/** Gauges, read when they are asked for. */
+export interface BrokerGauges {
+  connectionsActive: number
+  channelsActive: number
+  /** True while the broker has blocked publishers (memory or disk alarm). */
+  blocked: boolean
+  confirmsPending: number
+  /** One entry per consumer block. */
+  consumers: readonly ConsumerGauge[]
+  /** One entry per queue that was fetched from. */
+  queues: readonly QueueGauge[]
+}
+
+export interface ConsumerGauge {
+  queue: string
+  /** Stable as long as the block lives; unique in this process. */
+  consumer: string
+  unacked: number
+}
+
+export interface QueueGauge {
+  queue: string
+  /** Delivered here and not assigned to a worker yet. */
+  buffered: number
+  waiters: number
+  /** Deliveries in use / (blocks × prefetch), 0…1; 0 without a block. */
+  utilization: number
+}
+
+export const SILENT_OBSERVER: BrokerObserver = {
+  published: ignore,
+  confirmed: ignore,
+  publishNacked: ignore,
+  publishUnknown: ignore,
+  returned: ignore,
+  consumed: ignore,
+  acked: ignore,
+  deadLettered: ignore,
+  givenBack: ignore,
+  lost: ignore,
+  consumerCancelled: ignore,
+  reconnecting: ignore,
+  reconnected: ignore,
+  channelError: ignore,
+  declareConflict: ignore,
+}
+
+function ignore(): void {}

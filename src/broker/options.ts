@@ -1,0 +1,68 @@
+import type { Clock } from '../clock.ts'
+import type { Logger } from '../logger.ts'
+import type { QueueProfile } from './arguments.ts'
+import type { BrokerObserver } from './observer.ts'
+
+/**
+ * - `eager`: every configured queue at start; a queue that is neither configured nor there is
+ *   `missing`.
+ * - `lazy`: at first use.
+ * - `never`: nothing is declared or bound; what is missing becomes a warning.
+ */
+export type DeclareStrategy = 'eager' | 'lazy' | 'never'
+
+/** The names are those of `Config`, which can be passed as it is. */
+export interface BrokerOptions {
+  /** At least one; tried in order. May carry credentials, which never reach a log or an error. */
+  amqpUrls: readonly string[]
+  /** `''`, or e.g. `tenant1` for `tenant1.ojs.queue.email`. */
+  prefix: string
+  queueType: QueueProfile
+  declare: DeclareStrategy
+  /** Configured queues (`OJS_QUEUES`). */
+  queues: readonly string[]
+  /** The most job queues that we declare for clients (`OJS_MAX_QUEUES`). */
+  maxQueues: number
+  publishTimeoutMs: number
+  /** Null: the shipped file. */
+  topologyPath: string | null
+  /** Unacknowledged deliveries per consumer block; default 32. */
+  prefetch?: number
+  /** Consumer blocks per queue; default 64. */
+  maxBlocks?: number
+  /** AMQP consumer `x-priority`; below 0 native workers are served first. Default 0. */
+  consumerPriority?: number
+  /** Nobody fetching for so long gives unassigned deliveries back; default 2000. */
+  idleMs?: number
+  /** Shown by RabbitMQ's management as `{connectionName} publish` …; default `ojs-rabbitmq`. */
+  connectionName?: string
+}
+
+/** What the composition root puts between the broker and the rest. None may throw. */
+export interface BrokerHooks {
+  /** Queues that the ledger has recorded in earlier runs. Asked after every (re)connect. */
+  recordedQueues(): readonly string[]
+  /**
+   * The job queue is gone from the broker, with every token in it. Awaited **before** it is
+   * declared again: a new outbox nonce for its rows is committed here (architecture §2, "Queue
+   * missing"). `leave`: somebody acknowledges silently; an operator has to decide.
+   */
+  onQueueMissing(queue: string): Promise<'declare' | 'leave'>
+  /** Jobs of this queue that are `available` in the ledger now; O(1). For the depth sample. */
+  availableJobs(queue: string): number
+  /** FETCH asked for a queue that somebody else has declared. */
+  onQueueFound(queue: string): void
+  /** Publishing is possible (again): the relay runs. */
+  onUp(): void
+  /** Awaited before anything is consumed after a (re)connect: leases are extended here. */
+  onConsumeUp(): Promise<void>
+}
+
+export interface BrokerDeps {
+  clock: Clock
+  logger: Logger
+  /** Uniform in [0, 1). */
+  random: () => number
+  hooks: BrokerHooks
+  observer?: BrokerObserver
+}

@@ -1,0 +1,104 @@
+import type { Channel } from 'amqplib'
+import type { Logger } from '../logger.ts'
+import { classify } from './amqp-error.ts'
+import type { Connection } from './connection.ts'
+import type { Topology } from './topology.ts'
+
+/** A gateway that was just restarted finds its own socket still dying; then about every 2 s. */
+const FIRST_RETRY_MS = 100
+const MAX_RETRY_MS = 2_000
+
+export type OwnerState = 'asking' | 'owner' | 'foreign'
+
+/**
+ * One ledger per broker and prefix: the exclusive queue `ojs.system.owner` belongs to the consume
+ * connection. A second gateway gets 405 and waits; a dead owner's queue goes with its socket.
+ */
+export class Owner {
+  state: OwnerState = 'asking'
+  readonly #connection: Connection
+  readonly #topology: Topology
+  readonly #logger: Logger
+  readonly #onChange: (state: OwnerState) => void
+  #channel: Channel | null = null
+  #retry: NodeJS.Timeout | undefined
+  #retryMs = FIRST_RETRY_MS
+  #isStopped = false
+
+  constructor(
+    connection: Connection,
+    topology: Topology,
+    logger: Logger,
+    onChange: (state: OwnerState) => void,
+  ) {
+    this.#connection = connection
+    this.#topology = topology
+    this.#logger = logger
+    this.#onChange = onChange
+    connection.listen({
+      up: () => {
+        this.#retryMs = FIRST_RETRY_MS
+        void this.claim()
+      },
+      down: () => this.#become('asking'),
+    })
+  }
+
+  /** Never rejects; asks again until it is ours or the connection is gone. */
+  async claim(): Promise<void> {
+    clearTimeout(this.#retry)
+    const { generation } = this.#connection
+    try {
+      this.#channel = await this.#connection.openChannel()
+      await this.#declare(this.#channel)
+      if (generation === this.#connection.generation && this.#connection.isUp) this.#become('owner')
+    } catch (error) {
+      if (generation !== this.#connection.generation || !this.#connection.isUp) return
+      const failure = classify(error)
+      if (failure.kind === 'locked') this.#become('foreign')
+      else this.#logger.warn({ err: error }, 'cannot claim the owner queue')
+      this.#claimLater()
+    }
+  }
+
+  /** Deletes the queue, so that the next gateway need not wait until our socket is seen dead. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    clearTimeout(this.#retry)
+    if (this.state !== 'owner') return
+    const { name } = this.#topology.owner(this.#connection.serverVersion)
+    await this.#channel?.deleteQueue(name).catch(() => {})
+  }
+
+  async #declare(channel: Channel): Promise<void> {
+    const queue = this.#topology.owner(this.#connection.serverVersion)
+    const { durable, exclusive } = queue
+    await channel.assertQueue(queue.name, { durable, exclusive, arguments: queue.arguments })
+    // Nobody publishes here. The consumer is there to hear when an operator deletes the queue:
+    // from then on another gateway could take it.
+    const onMessage = (message: unknown) => {
+      if (message !== null || this.#isStopped) return
+      this.#logger.warn({ queue: queue.name }, 'the owner queue was deleted')
+      void channel.close().catch(() => {})
+      this.#become('asking')
+      void this.claim()
+    }
+    await channel.consume(queue.name, onMessage, { noAck: true })
+  }
+
+  #claimLater(): void {
+    if (this.#isStopped) return
+    this.#retry = setTimeout(() => void this.claim(), this.#retryMs)
+    this.#retry.unref()
+    this.#retryMs = Math.min(this.#retryMs * 2, MAX_RETRY_MS)
+  }
+
+  #become(state: OwnerState): void {
+    if (this.state === state) return
+    this.state = state
+    if (state === 'foreign') {
+      this.#logger.error({}, 'another ledger serves this broker and prefix')
+    }
+    this.#onChange(state)
+  }
+}

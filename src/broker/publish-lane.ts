@@ -1,0 +1,199 @@
+import type { ConfirmChannel, Options } from 'amqplib'
+import type { Logger } from '../logger.ts'
+import type { PublishOutcome } from './broker.ts'
+import type { Connection } from './connection.ts'
+import { reconnectDelayMs } from './reconnect.ts'
+
+/** Sent and unconfirmed per channel; more wait here. Beyond it a broker gets no faster. */
+const WINDOW = 1_024
+/** So many publishes without a confirm in time, and the channel is given up: amqplib keeps each. */
+const MAX_OVERDUE = 10_000
+
+export interface Outgoing {
+  /** `message_id`; a return names nothing else. */
+  id: string
+  /** OJS queue, for counting and for the choice of the channel. */
+  queue: string
+  exchange: string
+  routingKey: string
+  content: Buffer
+  options: Options.Publish
+}
+
+/** One publish on its way. */
+export interface Publication {
+  readonly id: string
+  readonly queue: string
+  readonly bytes: number
+  /** Null once it is sent. */
+  message: Outgoing | null
+  /** `performance.now()` when it was handed to us; its timeout counts from here. */
+  readonly since: number
+  isSent: boolean
+  isReturned: boolean
+  /** Set once it is settled; what comes later finds it and does nothing. */
+  isSettled: boolean
+}
+
+export interface LaneDeps {
+  connection: Connection
+  logger: Logger
+  random: () => number
+  onSent(publication: Publication): void
+  /** At most once per publication from here; a timeout may have been first. */
+  onOutcome(publication: Publication, outcome: PublishOutcome): void
+  onReturned(id: string): void
+  onOpen(): void
+  /** Closed by the broker with this code. */
+  onChannelError(code: unknown): void
+}
+
+/** One confirm channel and the publishes that go through it, in order. */
+export class PublishLane {
+  readonly #deps: LaneDeps
+  #channel: ConfirmChannel | null = null
+  readonly #waiting: Publication[] = []
+  #inFlight = 0
+  #overdue = 0
+  #isFull = false
+  #failures = 0
+
+  constructor(deps: LaneDeps) {
+    this.#deps = deps
+  }
+
+  get isOpen(): boolean {
+    return this.#channel !== null
+  }
+
+  /** Never rejects; tries again as long as the connection lives. */
+  async open(): Promise<void> {
+    const { connection } = this.#deps
+    const { generation } = connection
+    try {
+      const channel = await connection.openConfirmChannel()
+      if (generation === connection.generation && connection.isUp) this.#use(channel)
+    } catch (error) {
+      if (generation !== connection.generation || !connection.isUp) return
+      this.#deps.logger.warn({ err: error }, 'publish channel cannot be opened')
+      this.#reopenLater()
+    }
+  }
+
+  /** The connection is gone; amqplib has told every unconfirmed publish. */
+  close(): void {
+    this.#channel = null
+    this.#refuseWaiting()
+  }
+
+  send(publication: Publication): void {
+    if (!this.#channel) this.#deps.onOutcome(publication, 'refused')
+    else if (this.#mayTransmit && this.#waiting.length === 0) this.#transmit(publication)
+    else this.#waiting.push(publication)
+  }
+
+  /** Its confirm did not come in time; it no longer counts against the window. */
+  giveUp(publication: Publication): void {
+    if (!publication.isSent) return
+    this.#inFlight -= 1
+    this.#overdue += 1
+    if (this.#overdue < MAX_OVERDUE) return
+    this.#deps.logger.error({ overdue: this.#overdue }, 'RabbitMQ does not confirm: new channel')
+    void this.#channel?.close().catch(() => {})
+  }
+
+  get #mayTransmit(): boolean {
+    return this.#inFlight < WINDOW && !this.#isFull
+  }
+
+  #use(channel: ConfirmChannel): void {
+    this.#channel = channel
+    this.#isFull = false
+    channel.on('return', (message) => this.#deps.onReturned(String(message.properties.messageId)))
+    channel.on('drain', () => {
+      this.#isFull = false
+      this.#transmitWaiting()
+    })
+    channel.on('error', (error: Error & { code?: unknown }) => {
+      this.#deps.onChannelError(error.code)
+    })
+    channel.on('close', () => {
+      if (this.#channel !== channel) return
+      this.close()
+      if (this.#deps.connection.isUp) this.#reopenLater()
+    })
+    this.#deps.onOpen()
+  }
+
+  #transmit(publication: Publication): void {
+    if (!this.#write(publication)) {
+      this.#deps.onOutcome(publication, 'refused')
+      return
+    }
+    publication.isSent = true
+    // Held back by nothing any more; a confirm that never comes must not keep the body.
+    publication.message = null
+    this.#inFlight += 1
+    this.#deps.onSent(publication)
+  }
+
+  /** False: nothing was written, and nothing will be. */
+  #write(publication: Publication): boolean {
+    const { message } = publication
+    if (!this.#channel || !message) return false
+    const { exchange, routingKey, content, options } = message
+    const onConfirm = (error: unknown) => this.#onConfirm(publication, error)
+    try {
+      const hasRoom = this.#channel.publish(exchange, routingKey, content, options, onConfirm)
+      if (!hasRoom) this.#isFull = true
+      return true
+    } catch (error) {
+      // The channel is closing, or amqplib cannot encode this message.
+      this.#deps.logger.warn({ err: error, job_id: publication.id }, 'publish refused')
+      return false
+    }
+  }
+
+  #onConfirm(publication: Publication, error: unknown): void {
+    if (publication.isSettled) this.#overdue -= 1
+    else {
+      this.#inFlight -= 1
+      this.#failures = 0
+      this.#deps.onOutcome(publication, outcomeOf(publication, error))
+    }
+    if (this.#waiting.length > 0) this.#transmitWaiting()
+  }
+
+  #transmitWaiting(): void {
+    let taken = 0
+    while (taken < this.#waiting.length && this.#mayTransmit) {
+      const publication = this.#waiting[taken]
+      taken += 1
+      if (publication && !publication.isSettled) this.#transmit(publication)
+    }
+    this.#waiting.splice(0, taken)
+  }
+
+  #refuseWaiting(): void {
+    for (const publication of this.#waiting.splice(0)) {
+      if (!publication.isSettled) this.#deps.onOutcome(publication, 'refused')
+    }
+  }
+
+  #reopenLater(): void {
+    this.#failures += 1
+    // The first time at once: one refused message must not stop a quarter of all queues.
+    const delayMs =
+      this.#failures === 1 ? 0 : reconnectDelayMs(this.#failures - 1, this.#deps.random)
+    setTimeout(() => {
+      if (this.#deps.connection.isUp && !this.#channel) void this.open()
+    }, delayMs).unref()
+  }
+}
+
+/** amqplib passes null for `basic.ack`, and an error for `basic.nack` and for a lost channel. */
+function outcomeOf(publication: Publication, error: unknown): PublishOutcome {
+  // An unroutable message is returned, and then confirmed (rabbitmq.md §4).
+  if (error === null) return publication.isReturned ? 'returned' : 'confirmed'
+  return error instanceof Error && error.message === 'message nacked' ? 'nacked' : 'unknown'
+}

@@ -1,0 +1,189 @@
+import type { Logger } from '../logger.ts'
+import type { PublishOutcome } from './broker.ts'
+import type { Connection } from './connection.ts'
+import type { BrokerObserver } from './observer.ts'
+import { type Outgoing, type Publication, PublishLane } from './publish-lane.ts'
+
+const LANES = 4
+/** Unconfirmed and waiting, over all queues. */
+const MAX_PENDING = 16_384
+const MAX_PENDING_BYTES = 256 * 1024 * 1024
+/** The sweep for timeouts comes no more often than this. */
+const MIN_SWEEP_MS = 20
+
+export interface PublisherDeps {
+  connection: Connection
+  logger: Logger
+  random: () => number
+  observer: BrokerObserver
+  timeoutMs: number
+  /** No queue took a message of this queue. */
+  onReturned(queue: string): void
+  /** Every channel is open (again). */
+  onOpen(): void
+  /** A publish channel was closed by the broker, e.g. 404: an exchange is missing. */
+  onChannelError(code: unknown): void
+}
+
+interface Pending extends Publication {
+  readonly lane: PublishLane
+  resolve(outcome: PublishOutcome): void
+}
+
+/**
+ * Confirmed publishes, streamed: each waits for its own confirm and for no other (architecture
+ * §4.2). A queue always uses the same channel, which keeps its order.
+ */
+export class Publisher {
+  readonly #deps: PublisherDeps
+  readonly #lanes: readonly PublishLane[]
+  /** By message id, oldest first. */
+  readonly #pending = new Map<string, Pending>()
+  #bytes = 0
+  #sweeper: NodeJS.Timeout | undefined
+  #onEmpty: (() => void) | null = null
+
+  constructor(deps: PublisherDeps) {
+    this.#deps = deps
+    this.#lanes = Array.from({ length: LANES }, () => this.#newLane())
+    deps.connection.listen({
+      up: () => {
+        for (const lane of this.#lanes) void lane.open()
+      },
+      down: () => {
+        for (const lane of this.#lanes) lane.close()
+      },
+    })
+  }
+
+  get isOpen(): boolean {
+    return this.#lanes.every((lane) => lane.isOpen)
+  }
+
+  get pending(): number {
+    return this.#pending.size
+  }
+
+  isPublishing(id: string): boolean {
+    return this.#pending.has(id)
+  }
+
+  /** Never rejects. `refused`: not sent, for one of the reasons of `PublishOutcome`. */
+  send(message: Outgoing): Promise<PublishOutcome> {
+    const isTooMuch =
+      this.#pending.size >= MAX_PENDING || this.#bytes + message.content.length > MAX_PENDING_BYTES
+    // A second publish of the same id would make a return ambiguous (law 3).
+    if (isTooMuch || this.#pending.has(message.id)) return Promise.resolve('refused')
+    return new Promise((resolve) => {
+      const lane = this.#laneFor(message.queue)
+      const pending: Pending = {
+        id: message.id,
+        queue: message.queue,
+        bytes: message.content.length,
+        message,
+        lane,
+        resolve,
+        // Monotonic, for durations only.
+        since: performance.now(),
+        isSent: false,
+        isReturned: false,
+        isSettled: false,
+      }
+      this.#pending.set(message.id, pending)
+      this.#bytes += message.content.length
+      this.#sweeper ??= this.#sweepIn(this.#deps.timeoutMs)
+      lane.send(pending)
+    })
+  }
+
+  /** Resolves when nothing is under way any more, or when the deadline aborts. */
+  async drain(deadline: AbortSignal): Promise<void> {
+    if (this.#pending.size === 0 || deadline.aborted) return
+    await new Promise<void>((resolve) => {
+      this.#onEmpty = resolve
+      deadline.addEventListener('abort', () => resolve(), { once: true })
+    })
+  }
+
+  stop(): void {
+    clearTimeout(this.#sweeper)
+  }
+
+  #newLane(): PublishLane {
+    const { observer } = this.#deps
+    return new PublishLane({
+      connection: this.#deps.connection,
+      logger: this.#deps.logger,
+      random: this.#deps.random,
+      onSent: ({ queue }) => observer.published(queue),
+      onOutcome: (publication, outcome) => this.#settle(publication, outcome),
+      onReturned: (id) => this.#onReturned(id),
+      onOpen: () => {
+        if (this.isOpen) this.#deps.onOpen()
+      },
+      onChannelError: (code) => this.#deps.onChannelError(code),
+    })
+  }
+
+  /** FNV-1a; names are short. */
+  #laneFor(queue: string): PublishLane {
+    let hash = 0x811c9dc5
+    for (let i = 0; i < queue.length; i++) {
+      hash = Math.imul(hash ^ queue.charCodeAt(i), 0x01000193)
+    }
+    const lane = this.#lanes[(hash >>> 0) % LANES]
+    if (!lane) throw new Error('a publisher has lanes')
+    return lane
+  }
+
+  /**
+   * Comes before the confirm. It may belong to an earlier publish of the same id that has timed
+   * out: then this one counts as returned too and is published again, which costs a duplicate;
+   * the other way round a job would be lost.
+   */
+  #onReturned(id: string): void {
+    const pending = this.#pending.get(id)
+    if (!pending) return
+    pending.isReturned = true
+    this.#deps.observer.returned(pending.queue)
+    this.#deps.onReturned(pending.queue)
+  }
+
+  #settle(publication: Publication, outcome: PublishOutcome): void {
+    const pending = this.#pending.get(publication.id)
+    if (pending !== publication || !pending) return
+    pending.isSettled = true
+    this.#pending.delete(pending.id)
+    this.#bytes -= pending.bytes
+    this.#observe(pending, outcome)
+    pending.resolve(outcome)
+    if (this.#pending.size === 0) this.#onEmpty?.()
+  }
+
+  #observe({ queue, since }: Pending, outcome: PublishOutcome): void {
+    const { observer } = this.#deps
+    if (outcome === 'confirmed') observer.confirmed(queue, (performance.now() - since) / 1000)
+    else if (outcome === 'nacked') observer.publishNacked(queue)
+    else if (outcome === 'unknown') observer.publishUnknown(queue)
+  }
+
+  /** One timer for all: they time out in the order in which they came. */
+  #sweepIn(delayMs: number): NodeJS.Timeout {
+    return setTimeout(() => this.#sweep(), Math.max(delayMs, MIN_SWEEP_MS))
+  }
+
+  #sweep(): void {
+    this.#sweeper = undefined
+    const { timeoutMs } = this.#deps
+    const now = performance.now()
+    for (const pending of this.#pending.values()) {
+      const leftMs = pending.since + timeoutMs - now
+      if (leftMs > 0) {
+        this.#sweeper = this.#sweepIn(leftMs)
+        return
+      }
+      pending.lane.giveUp(pending)
+      this.#settle(pending, pending.isSent ? 'unknown' : 'refused')
+    }
+  }
+}

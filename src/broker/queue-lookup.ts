@@ -1,0 +1,56 @@
+import type { Clock } from '../clock.ts'
+import type { Presence } from './entity.ts'
+
+/** How long "not there" is believed. */
+const ABSENT_MS = 1_000
+/** Each lookup of a missing queue costs a channel; clients name queues as they like. */
+const MAX_RUNNING = 16
+const MAX_ABSENT = 10_000
+
+/** Whether queues that somebody fetches from exist. FETCH never declares (architecture §3). */
+export class QueueLookup {
+  readonly #ask: (queue: string) => Promise<Presence>
+  readonly #clock: Clock
+  readonly #running = new Set<string>()
+  readonly #absentUntil = new Map<string, number>()
+
+  constructor(ask: (queue: string) => Promise<Presence>, clock: Clock) {
+    this.#ask = ask
+    this.#clock = clock
+  }
+
+  isRunning(queue: string): boolean {
+    return this.#running.has(queue)
+  }
+
+  /** False: not worth it now, because it is being asked, was absent just now, or too many are. */
+  isPossible(queue: string): boolean {
+    if (this.#running.has(queue) || this.#running.size >= MAX_RUNNING) return false
+    return (this.#absentUntil.get(queue) ?? 0) <= this.#clock.now()
+  }
+
+  async ask(queue: string): Promise<boolean> {
+    this.#running.add(queue)
+    const presence = await this.#ask(queue)
+    this.#running.delete(queue)
+    if (presence === 'exists') return true
+    if (this.#absentUntil.size >= MAX_ABSENT) this.#absentUntil.clear()
+    this.#absentUntil.set(queue, this.#clock.now() + ABSENT_MS)
+    return false
+  }
+
+  forget(queue: string): void {
+    this.#absentUntil.delete(queue)
+  }
+
+  forgetAll(): void {
+    this.#absentUntil.clear()
+  }
+
+  prune(): void {
+    const now = this.#clock.now()
+    for (const [queue, until] of this.#absentUntil) {
+      if (until <= now) this.#absentUntil.delete(queue)
+    }
+  }
+}

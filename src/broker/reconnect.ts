@@ -1,0 +1,72 @@
+import { connect as connectTcp } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+const MAX_DELAY_S = 60
+const PROBE_TIMEOUT_MS = 1_000
+
+/** Seed 002 §11.3: 1, 2, 4 … 60 s, ±25 %. `attempt` counts from 1. */
+export function reconnectDelayMs(attempt: number, random: () => number): number {
+  const seconds = Math.min(2 ** (attempt - 1), MAX_DELAY_S)
+  return Math.round(seconds * 1000 * jitter(random))
+}
+
+function jitter(random: () => number): number {
+  return 0.75 + random() * 0.5
+}
+
+export interface WaitOptions {
+  delayMs: number
+  /** True when the last attempt got a TCP connection: then only a port that closes and opens again
+   * is news, and a broker that accepts but refuses us is not hammered once a second. */
+  portWasOpen: boolean
+  probe: () => Promise<boolean>
+  random: () => number
+  signal: AbortSignal
+}
+
+/**
+ * Waits for the backoff, looking about once a second whether the port has opened meanwhile, so
+ * that service is back within 5 s of a restarted broker listening (a deliberate deviation from the
+ * plain backoff of seed 002 §11.3). Resolves to true when the port cut the wait short.
+ */
+export async function waitToReconnect(options: WaitOptions): Promise<boolean> {
+  let left = options.delayMs
+  let isOpen = options.portWasOpen
+  while (left > 0 && !options.signal.aborted) {
+    const pause = Math.min(left, 1000 * jitter(options.random))
+    await sleep(pause, undefined, { signal: options.signal }).catch(() => {})
+    left -= pause
+    if (left <= 0 || options.signal.aborted) return false
+    const wasOpen = isOpen
+    isOpen = await options.probe()
+    if (isOpen && !wasOpen) return true
+  }
+  return false
+}
+
+/** True when any of the brokers accepts a bare TCP connection. */
+export async function isAnyListening(urls: readonly URL[]): Promise<boolean> {
+  const answers = await Promise.all(urls.map(isListening))
+  return answers.includes(true)
+}
+
+function isListening(url: URL): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connectTcp({ host: hostOf(url), port: portOf(url) })
+    const end = (answer: boolean) => {
+      socket.destroy()
+      resolve(answer)
+    }
+    socket.setTimeout(PROBE_TIMEOUT_MS, () => end(false))
+    socket.once('connect', () => end(true))
+    socket.on('error', () => end(false))
+  })
+}
+
+function hostOf(url: URL): string {
+  return url.hostname.replace(/^\[|\]$/g, '') || 'localhost'
+}
+
+function portOf(url: URL): number {
+  return Number(url.port) || (url.protocol === 'amqps:' ? 5671 : 5672)
+}

@@ -1,0 +1,31 @@
+import type { Channel } from 'amqplib'
+import type { Connection } from './connection.ts'
+
+/**
+ * A throw-away channel: every failed declare closes its channel, so the next call gets a new one
+ * (seed 002 §10.1: "MUST open a new channel after a channel-level error").
+ */
+export class ScratchChannel {
+  readonly #connection: Connection
+  #channel: Channel | null = null
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  async run<T>(call: (channel: Channel) => Promise<T>): Promise<T> {
+    this.#channel ??= await this.#connection.openChannel()
+    try {
+      return await call(this.#channel)
+    } catch (error) {
+      this.#channel = null
+      throw error
+    }
+  }
+
+  async close(): Promise<void> {
+    const channel = this.#channel
+    this.#channel = null
+    await channel?.close().catch(() => {})
+  }
+}

@@ -1,0 +1,107 @@
+import type { Options } from 'amqplib'
+import type { Carry, JobRow } from '../job/job.ts'
+import { cleanText, type HeaderTable, OJS_HEADERS, restoreHeaders } from './headers.ts'
+
+export const CONTENT_TYPE = 'application/openjobspec+json'
+const MAX_INT32 = 2 ** 31 - 1
+/** AMQP short strings. */
+const MAX_SHORT_BYTES = 255
+const MAX_DATE_MS = 8.64e15
+
+export interface Token {
+  content: Buffer
+  options: Options.Publish
+}
+
+/**
+ * The message that causes the attempt after `row.attempt` (seed 002 §6). Every property and header
+ * of the seed whose value exists; never `expiration`, which would let the broker drop the job. No
+ * `user_id`: RabbitMQ closes the channel when it is not our own.
+ *
+ * `priority` is OJS 0–9 clamped, on every broker version. 4.3's quorum queues rank a message
+ * without priority as 4, above our 0; we do not send p + 4 for that, because native workers and
+ * every older broker read 0–9 (seed 002 §6.1).
+ */
+export function tokenOf(row: JobRow): Token {
+  const { carry } = row
+  const correlationId = carry?.correlationId ?? traceIdIn(carry?.traceparent)
+  const replyTo = carry?.properties?.replyTo
+  return {
+    content: contentOf(row),
+    options: {
+      mandatory: true,
+      persistent: true,
+      contentType: CONTENT_TYPE,
+      contentEncoding: 'utf-8',
+      messageId: shortText(row.id),
+      type: shortText(row.type),
+      timestamp: Math.max(0, Math.floor(row.createdAt / 1000)),
+      priority: Math.min(Math.max(Math.trunc(row.priority), 0), 9),
+      appId: shortText(carry?.properties?.appId ?? 'ojs'),
+      headers: headersOf(row),
+      ...(correlationId !== undefined && { correlationId: shortText(correlationId) }),
+      // Only what a native publisher asked for: "preserve all other original properties" (§8.3).
+      ...(replyTo !== undefined && { replyTo: shortText(replyTo) }),
+    },
+  }
+}
+
+/** The envelope as it was stored; the generation is spliced in, since it changes (§2). */
+function contentOf(row: JobRow): Buffer {
+  const { envelope, generation } = row
+  // A member of this name that came with the envelope must not count as ours: the last one wins.
+  const isPlain = generation === 0 && !envelope.includes('"x_ojs_generation"')
+  if (isPlain) return Buffer.from(envelope)
+  return Buffer.from(`${envelope.slice(0, -1)},"x_ojs_generation":${generation}}`)
+}
+
+function headersOf(row: JobRow): HeaderTable {
+  const { carry } = row
+  const headers: HeaderTable = carry?.headers ? restoreHeaders(carry.headers) : {}
+  headers[OJS_HEADERS.queue] = row.queue
+  headers[OJS_HEADERS.attempt] = int32(row.attempt + 1)
+  headers[OJS_HEADERS.maxAttempts] = int32(row.maxAttempts)
+  setInstant(headers, OJS_HEADERS.createdAt, row.createdAt)
+  setInstant(headers, OJS_HEADERS.enqueuedAt, row.enqueuedAt)
+  if (carry !== null) setCarried(headers, carry)
+  if (row.error !== null) setError(headers, row.error)
+  return headers
+}
+
+function setCarried(headers: HeaderTable, carry: Carry): void {
+  setText(headers, OJS_HEADERS.scheduledAt, carry.scheduledAt)
+  setText(headers, OJS_HEADERS.tags, carry.tags?.join(','))
+  setText(headers, OJS_HEADERS.traceId, carry.traceparent)
+  setText(headers, OJS_HEADERS.traceState, carry.tracestate)
+  setText(headers, OJS_HEADERS.idempotencyKey, carry.idempotencyKey)
+}
+
+/** Seed 002 §8.3: the last failure travels with the retry. */
+function setError(headers: HeaderTable, json: string): void {
+  const error: unknown = JSON.parse(json)
+  if (typeof error !== 'object' || error === null) return
+  if ('message' in error) setText(headers, OJS_HEADERS.errorMessage, error.message)
+  if ('code' in error) setText(headers, OJS_HEADERS.errorCode, error.code)
+}
+
+function setText(headers: HeaderTable, name: string, value: unknown): void {
+  if (typeof value === 'string' && value !== '') headers[name] = cleanText(value)
+}
+
+function setInstant(headers: HeaderTable, name: string, ms: number): void {
+  if (Math.abs(ms) <= MAX_DATE_MS) headers[name] = new Date(ms).toISOString()
+}
+
+/** amqplib sends a small number as int8, which breaks `.(int32)` in Go (seed 002 §6.2: int32). */
+function int32(value: number): { '!': 'int32'; value: number } {
+  return { '!': 'int32', value: Math.min(Math.max(Math.trunc(value), 0), MAX_INT32) }
+}
+
+function shortText(text: string): string {
+  return cleanText(text, MAX_SHORT_BYTES)
+}
+
+/** `00-{trace id}-{span id}-01` → the trace id. */
+function traceIdIn(traceparent: string | undefined): string | undefined {
+  return traceparent && /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(traceparent)?.[1]
+}

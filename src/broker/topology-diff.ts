@@ -1,0 +1,58 @@
+import { createLogger } from '../logger.ts'
+import type { BrokerWarning } from './broker.ts'
+import { Connection } from './connection.ts'
+import { compareOrCreate, lookFor, missing } from './entity.ts'
+import { SILENT_OBSERVER } from './observer.ts'
+import type { BrokerOptions } from './options.ts'
+import { ScratchChannel } from './scratch-channel.ts'
+import { type Entity, loadTopology } from './topology.ts'
+
+export type TopologyDiffOptions = Pick<
+  BrokerOptions,
+  'amqpUrls' | 'prefix' | 'queueType' | 'queues' | 'topologyPath'
+>
+
+/**
+ * What the broker has, against what we would declare. Declares nothing. Bindings cannot be seen
+ * over AMQP 0-9-1 and are not compared. Rejects when no broker can be reached.
+ */
+export async function topologyDiff(options: TopologyDiffOptions): Promise<BrokerWarning[]> {
+  const topology = loadTopology(options.prefix, options.queueType, options.topologyPath)
+  const connection = new Connection({
+    name: 'declare',
+    urls: options.amqpUrls,
+    connectionName: 'ojs-rabbitmq topology diff',
+    logger: createLogger('silent'),
+    random: Math.random,
+    observer: SILENT_OBSERVER,
+  })
+  await connection.start()
+  try {
+    if (!connection.isUp) throw new Error(`RabbitMQ cannot be reached: ${connection.downReason}`)
+    const version = connection.serverVersion
+    const ofQueues = options.queues.flatMap((queue) => topology.ofQueue(queue, version))
+    const entities = new Map<string, Entity>()
+    for (const entity of [...ofQueues, ...topology.base(version)]) entities.set(entity.name, entity)
+    return await compareAll(new ScratchChannel(connection), [...entities.values()])
+  } finally {
+    await connection.close()
+  }
+}
+
+async function compareAll(
+  scratch: ScratchChannel,
+  entities: readonly Entity[],
+): Promise<BrokerWarning[]> {
+  const differences: BrokerWarning[] = []
+  for (const entity of entities) {
+    const { presence } = await lookFor(scratch, entity)
+    if (presence === 'unavailable') throw new Error(`'${entity.name}' cannot be looked at now`)
+    if (presence === 'missing') {
+      differences.push(missing(entity))
+      continue
+    }
+    const state = await compareOrCreate(scratch, entity)
+    if ('warning' in state) differences.push(state.warning)
+  }
+  return differences
+}

@@ -1,0 +1,127 @@
+import { readFileSync } from 'node:fs'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { type QueueKind, type QueueLimits, type QueueProfile, queueArguments } from './arguments.ts'
+import { withPrefix } from './names.ts'
+
+export interface ExchangeEntity {
+  entity: 'exchange'
+  name: string
+  type: string
+}
+
+export interface QueueEntity {
+  entity: 'queue'
+  kind: QueueKind
+  name: string
+  durable: boolean
+  exclusive: boolean
+  arguments: Record<string, string | number>
+  bindings: readonly { exchange: string; key: string }[]
+}
+
+export type Entity = ExchangeEntity | QueueEntity
+
+/** Every expected entity, in the order in which they have to be declared. */
+export interface Topology {
+  /** Exchanges and system queues, without the owner's. */
+  base(serverVersion: string): readonly Entity[]
+  /** What belongs to one OJS queue; its job queue is among them. */
+  ofQueue(queue: string, serverVersion: string): readonly QueueEntity[]
+  /** The exclusive queue that `owner.ts` declares on its own connection. */
+  owner(serverVersion: string): QueueEntity
+}
+
+interface QueueTemplate {
+  kind: QueueKind
+  name: string
+  deadLetter?: { exchange: string; key: string }
+  bindings?: { exchange: string; key: string }[]
+}
+
+interface QueueSettings extends QueueLimits {
+  type?: QueueProfile
+}
+
+interface TopologyFile {
+  exchanges: { name: string; type: string }[]
+  system: QueueTemplate[]
+  perQueue: QueueTemplate[]
+  queues: Record<string, QueueSettings>
+}
+
+// The same depth from src/broker and from dist/broker.
+const FOLDER = new URL('../../topology/', import.meta.url)
+
+/** Throws when the file cannot be read or does not match the schema. */
+export function loadTopology(prefix: string, profile: QueueProfile, path: string | null): Topology {
+  const file = path ?? new URL('topology.json', FOLDER)
+  const content: unknown = JSON.parse(readFileSync(file, 'utf8'))
+  const schema: object = JSON.parse(readFileSync(new URL('topology.schema.json', FOLDER), 'utf8'))
+  const ajv = new Ajv2020({ allErrors: true, strict: true, strictRequired: false })
+  const validate = ajv.compile<TopologyFile>(schema)
+  if (!validate(content)) {
+    throw new Error(`${file} is no topology: ${ajv.errorsText(validate.errors)}`)
+  }
+  return createTopology(content, prefix, profile)
+}
+
+function createTopology(file: TopologyFile, prefix: string, profile: QueueProfile): Topology {
+  const owner = file.system.find((template) => template.kind === 'owner')
+  if (!owner) throw new Error('the topology has no queue of kind owner')
+  const shared = file.system.filter((template) => template !== owner)
+  const expand = (template: QueueTemplate, version: string, queue = '') => {
+    const settings = file.queues[queue] ?? {}
+    return expandQueue(template, prefix, queue, (kind, deadLetter) =>
+      queueArguments(kind, settings.type ?? profile, version, {
+        ...deadLetter,
+        ...(kind === 'job' && { limits: settings }),
+      }),
+    )
+  }
+  return {
+    base: (version) => [
+      ...file.exchanges.map(
+        ({ name, type }): ExchangeEntity => ({
+          entity: 'exchange',
+          name: withPrefix(prefix, name),
+          type,
+        }),
+      ),
+      ...shared.map((template) => expand(template, version)),
+    ],
+    ofQueue: (queue, version) => file.perQueue.map((template) => expand(template, version, queue)),
+    owner: (version) => expand(owner, version),
+  }
+}
+
+type ArgumentsOf = (
+  kind: QueueKind,
+  deadLetter: { deadLetterExchange?: string; deadLetterKey?: string },
+) => Record<string, string | number>
+
+function expandQueue(
+  template: QueueTemplate,
+  prefix: string,
+  queue: string,
+  argumentsOf: ArgumentsOf,
+): QueueEntity {
+  const named = (text: string) => withPrefix(prefix, text.replaceAll('{queue}', queue))
+  // A key that is an OJS queue name stays as it is, even one that begins like an entity name;
+  // those are refused by job/queue-name.ts, so the two cannot be confused here.
+  const { kind, deadLetter, bindings = [] } = template
+  return {
+    entity: 'queue',
+    kind,
+    name: named(template.name),
+    // The owner's queue is a lock: it must vanish with its connection.
+    durable: kind !== 'owner',
+    exclusive: kind === 'owner',
+    arguments: argumentsOf(
+      kind,
+      deadLetter
+        ? { deadLetterExchange: named(deadLetter.exchange), deadLetterKey: named(deadLetter.key) }
+        : {},
+    ),
+    bindings: bindings.map(({ exchange, key }) => ({ exchange: named(exchange), key: named(key) })),
+  }
+}

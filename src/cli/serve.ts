@@ -1,0 +1,50 @@
+import { ConfigError, readConfig } from '../config.ts'
+import { startGateway } from '../gateway.ts'
+import { createLogger } from '../logger.ts'
+import type { Command } from './command.ts'
+
+const STOP_GRACE_MS = 30_000
+
+export const serveCommand: Command = {
+  summary: 'run the gateway (configuration by OJS_* variables, see --help)',
+  usage: 'ojs-rabbitmq serve',
+  async run(_args, env) {
+    const read = configOrMistake(env)
+    if (typeof read === 'string') {
+      console.error(read)
+      return 1
+    }
+    const logger = createLogger(read.config.logLevel)
+    for (const warning of read.warnings) logger.warn({}, warning)
+    // Before anything is started: a signal during the start must not leave half a gateway.
+    const stopRequested = firstSignal()
+    try {
+      const gateway = await startGateway(read.config, logger)
+      const signal = await stopRequested
+      logger.info({ signal }, 'stopping')
+      await gateway.stop(AbortSignal.timeout(STOP_GRACE_MS))
+      logger.info({}, 'stopped')
+      return 0
+    } catch (error) {
+      logger.error({ err: error }, 'gateway failed')
+      console.error(`ojs-rabbitmq: ${error instanceof Error ? error.message : String(error)}`)
+      return 1
+    }
+  },
+}
+
+function configOrMistake(env: NodeJS.ProcessEnv): ReturnType<typeof readConfig> | string {
+  try {
+    return readConfig(env)
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message
+    throw error
+  }
+}
+
+/** The first SIGTERM or SIGINT drains; the second one finds Node's default again and ends it. */
+function firstSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, resolve)
+  })
+}

@@ -1,0 +1,20 @@
+/** Time as the gateway sees it. Given to everything that needs it; never reached for. */
+export interface Clock {
+  /**
+   * Milliseconds since the Unix epoch on a scale that never jumps: wall time at start plus
+   * monotonic elapsed time. Durations (leases, retry delays, timeouts) are measured on it, so a
+   * clock step cannot end every lease at once (architecture §2, "Time").
+   */
+  now(): number
+  /** The system's wall clock, steps included. Only `scheduled_at`, `expires_at` and cron use it. */
+  wall(): number
+}
+
+export function systemClock(): Clock {
+  const startedAt = Date.now()
+  const origin = performance.now()
+  return {
+    now: () => Math.round(startedAt + performance.now() - origin),
+    wall: () => Date.now(),
+  }
+}

@@ -1,0 +1,167 @@
+import { LOG_LEVELS, type LogLevel, redactUrls } from './logger.ts'
+
+/** One frozen value; everything the gateway can be told (architecture §8). */
+export interface Config {
+  host: string
+  port: number
+  /** Several hosts of one cluster are tried in turn. */
+  amqpUrls: readonly string[]
+  ledgerPath: string
+  ledgerSync: 'full' | 'normal'
+  queueType: 'classic' | 'quorum'
+  queues: readonly string[]
+  declare: 'eager' | 'lazy' | 'never'
+  /** Path of the topology file; null = the one that is shipped. */
+  topologyPath: string | null
+  prefix: string
+  visibilityTimeoutMs: number
+  timeoutMs: number
+  deliveryTimeoutMs: number
+  publishTimeoutMs: number
+  consumerPriority: number
+  maxQueues: number
+  maxBodyBytes: number
+  logLevel: LogLevel
+}
+
+interface Variable {
+  fallback: string
+  doc: string
+}
+
+/** Every variable and its default on one screen. */
+export const VARIABLES = {
+  OJS_HOST: { fallback: '127.0.0.1', doc: 'address to bind' },
+  OJS_PORT: { fallback: '8080', doc: 'port to bind; 0 = any free one' },
+  OJS_AMQP_URL: { fallback: 'amqp://127.0.0.1:5672/%2Fojs', doc: 'broker; comma-separated list' },
+  OJS_LEDGER: { fallback: 'sqlite:./data/ojs.db', doc: 'where the ledger lives' },
+  OJS_LEDGER_SYNC: { fallback: 'full', doc: 'full | normal (power loss may lose the last second)' },
+  OJS_QUEUE_TYPE: { fallback: 'classic', doc: 'classic | quorum' },
+  OJS_QUEUES: { fallback: 'default', doc: 'comma-separated; declared at start when eager' },
+  OJS_DECLARE: { fallback: 'lazy', doc: 'eager | lazy | never' },
+  OJS_TOPOLOGY: { fallback: '', doc: 'topology file; empty = the shipped one' },
+  OJS_PREFIX: { fallback: '', doc: 'tenant prefix of exchanges and queues' },
+  OJS_VISIBILITY_TIMEOUT_MS: { fallback: '30000', doc: 'lease when nobody names one' },
+  OJS_TIMEOUT_MS: { fallback: '30000', doc: 'execution timeout when nobody names one' },
+  OJS_DELIVERY_TIMEOUT_MS: { fallback: '1800000', doc: "the broker's delivery timeout" },
+  OJS_PUBLISH_TIMEOUT_MS: { fallback: '10000', doc: 'longest wait for a publisher confirm' },
+  OJS_CONSUMER_PRIORITY: { fallback: '0', doc: 'below 0: native workers are served first' },
+  OJS_MAX_QUEUES: { fallback: '1000', doc: 'queues that clients can make the gateway declare' },
+  OJS_MAX_BODY_BYTES: { fallback: '2097152', doc: 'largest request body' },
+  OJS_LOG_LEVEL: { fallback: 'info', doc: LOG_LEVELS.join(' | ') },
+} as const satisfies Record<string, Variable>
+
+type Name = keyof typeof VARIABLES
+
+/** Accepted without being ours: the alias, and what the start command reads. */
+const OTHER_NAMES = new Set(['OJS_URL'])
+
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+}
+
+/**
+ * Reads the environment. Throws `ConfigError` with one line per mistake; unknown `OJS_*` names
+ * that look like a misspelt one are mistakes, others come back as warnings.
+ */
+export function readConfig(env: Readonly<Record<string, string | undefined>>): {
+  config: Config
+  warnings: string[]
+} {
+  const mistakes: string[] = []
+  const warnings = checkNames(env, mistakes)
+  const read = (name: Name) => env[name] || VARIABLES[name].fallback
+  const int = (name: Name, min: number, max = 2 ** 31 - 1) => {
+    const value = Number(read(name))
+    if (Number.isInteger(value) && value >= min && value <= max) return value
+    mistakes.push(`${name} must be an integer from ${min} to ${max}, not '${read(name)}'`)
+    return min
+  }
+  const oneOf = <T extends string>(name: Name, values: readonly T[]) => {
+    const value = values.find((candidate) => candidate === read(name))
+    if (value === undefined) mistakes.push(`${name} must be one of ${values.join(', ')}`)
+    return value ?? (VARIABLES[name].fallback as T)
+  }
+  const config: Config = {
+    host: read('OJS_HOST'),
+    port: int('OJS_PORT', 0, 65_535),
+    amqpUrls: amqpUrls(env['OJS_AMQP_URL'] || env['AMQP_URL'] || read('OJS_AMQP_URL'), mistakes),
+    ledgerPath: ledgerPath(read('OJS_LEDGER'), mistakes),
+    ledgerSync: oneOf('OJS_LEDGER_SYNC', ['full', 'normal']),
+    queueType: oneOf('OJS_QUEUE_TYPE', ['classic', 'quorum']),
+    queues: list(read('OJS_QUEUES')),
+    declare: oneOf('OJS_DECLARE', ['eager', 'lazy', 'never']),
+    topologyPath: read('OJS_TOPOLOGY') || null,
+    prefix: prefix(read('OJS_PREFIX'), mistakes),
+    visibilityTimeoutMs: int('OJS_VISIBILITY_TIMEOUT_MS', 1),
+    timeoutMs: int('OJS_TIMEOUT_MS', 0),
+    deliveryTimeoutMs: int('OJS_DELIVERY_TIMEOUT_MS', 60_000),
+    publishTimeoutMs: int('OJS_PUBLISH_TIMEOUT_MS', 100),
+    consumerPriority: int('OJS_CONSUMER_PRIORITY', -(2 ** 31)),
+    maxQueues: int('OJS_MAX_QUEUES', 1),
+    maxBodyBytes: int('OJS_MAX_BODY_BYTES', 1024, 2 ** 30),
+    logLevel: oneOf('OJS_LOG_LEVEL', LOG_LEVELS),
+  }
+  if (mistakes.length > 0) throw new ConfigError(mistakes.join('\n'))
+  return { config: Object.freeze(config), warnings }
+}
+
+function checkNames(
+  env: Readonly<Record<string, string | undefined>>,
+  mistakes: string[],
+): string[] {
+  const warnings: string[] = []
+  for (const name of Object.keys(env)) {
+    if (!name.startsWith('OJS_') || name in VARIABLES || OTHER_NAMES.has(name)) continue
+    const near = Object.keys(VARIABLES).find((known) => editDistance(known, name) <= 2)
+    if (near) mistakes.push(`${name} is not known; did you mean ${near}?`)
+    else warnings.push(`${name} is not known and ignored`)
+  }
+  return warnings
+}
+
+function list(text: string): string[] {
+  return text
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '')
+}
+
+function amqpUrls(text: string, mistakes: string[]): string[] {
+  const urls = list(text)
+  for (const url of urls) {
+    const protocol = URL.canParse(url) ? new URL(url).protocol : ''
+    if (protocol !== 'amqp:' && protocol !== 'amqps:') {
+      mistakes.push(`OJS_AMQP_URL must be amqp:// or amqps:// URLs, not '${redactUrls(url)}'`)
+    }
+  }
+  return urls
+}
+
+function ledgerPath(text: string, mistakes: string[]): string {
+  if (!text.startsWith('sqlite:') || text.length === 'sqlite:'.length) {
+    mistakes.push('OJS_LEDGER must be sqlite:<path>')
+  }
+  return text.slice('sqlite:'.length)
+}
+
+function prefix(text: string, mistakes: string[]): string {
+  if (text !== '' && !/^[a-z0-9][a-z0-9-]{0,31}$/.test(text)) {
+    mistakes.push('OJS_PREFIX must be up to 32 characters of a-z, 0-9 and -')
+  }
+  return text
+}
+
+/** Levenshtein; the names are short and there are few of them. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const swap = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      next.push(Math.min(swap, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
+    }
+    row = next
+  }
+  return row[b.length] ?? 0
+}

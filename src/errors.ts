@@ -1,0 +1,85 @@
+/**
+ * The closed table of errors (seed 001 §16.3). A code that is not here does not exist; the HTTP
+ * renderer and the AMQP control plane both render from it.
+ */
+export const ERROR_CODES = {
+  invalid_request: { status: 400, retryable: false, doc: 'The request is malformed.' },
+  invalid_payload: { status: 400, retryable: false, doc: 'The body is not usable JSON.' },
+  schema_validation: { status: 400, retryable: false, doc: 'args do not match the schema.' },
+  not_found: { status: 404, retryable: false, doc: 'The resource does not exist.' },
+  duplicate: { status: 409, retryable: false, doc: 'A job with this identity exists already.' },
+  queue_paused: { status: 422, retryable: true, doc: 'The queue is paused.' },
+  unsupported: { status: 422, retryable: false, doc: 'Not offered by this server.' },
+  rate_limited: { status: 429, retryable: true, doc: 'Too much at once; try again later.' },
+  backend_error: { status: 500, retryable: true, doc: 'RabbitMQ or the ledger failed.' },
+} as const satisfies Record<string, { status: number; retryable: boolean; doc: string }>
+
+export type ErrorCode = keyof typeof ERROR_CODES
+
+export interface OjsErrorOptions {
+  /** Overrides the code's usual HTTP status, e.g. 409 for a state conflict (seed 001 §9.4). */
+  status?: number
+  details?: Record<string, unknown>
+  /** `error.type`, an addition that the public suite reads (conformance.md S11). */
+  type?: string
+  /** Sent as `Retry-After`, in seconds. */
+  retryAfterSeconds?: number
+  cause?: unknown
+}
+
+/** An error that a client may see. Thrown anywhere, rendered in exactly one place per door. */
+export class OjsError extends Error {
+  override readonly name = 'OjsError'
+  readonly code: ErrorCode
+  readonly status: number
+  readonly retryable: boolean
+  readonly details: Record<string, unknown> | undefined
+  readonly type: string | undefined
+  readonly retryAfterSeconds: number | undefined
+
+  constructor(code: ErrorCode, message: string, options: OjsErrorOptions = {}) {
+    super(message, { cause: options.cause })
+    this.code = code
+    this.status = options.status ?? ERROR_CODES[code].status
+    this.retryable = ERROR_CODES[code].retryable
+    this.details = options.details
+    this.type = options.type
+    this.retryAfterSeconds = options.retryAfterSeconds
+  }
+}
+
+/** 400 for one field of a request (seed 001 §9.1, "Validation Error"). */
+export function invalidField(
+  field: string,
+  message: string,
+  details: Record<string, unknown> = {},
+): OjsError {
+  return new OjsError('invalid_request', message, { details: { field, ...details } })
+}
+
+export function jobNotFound(id: string): OjsError {
+  return new OjsError('not_found', `Job '${id}' not found.`, {
+    details: { resource_type: 'job', resource_id: id },
+  })
+}
+
+/** 409: the job is not in the state that the operation needs (seed 001 §9.4, §10.2). */
+export function stateConflict(
+  message: string,
+  details: { job_id: string; current_state: string; expected_state?: string; reason?: string },
+): OjsError {
+  return new OjsError('invalid_request', message, {
+    status: 409,
+    details: { reason: 'invalid_state_transition', ...details },
+  })
+}
+
+/** 503: RabbitMQ or the ledger cannot take the write now; nothing was stored. */
+export function unavailable(message: string, reason: string, cause?: unknown): OjsError {
+  return new OjsError('backend_error', message, {
+    status: 503,
+    details: { reason },
+    retryAfterSeconds: 1,
+    cause,
+  })
+}

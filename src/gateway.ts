@@ -1,0 +1,99 @@
+import { readFile } from 'node:fs/promises'
+import { v7 } from 'uuid'
+import { RabbitBroker } from './broker/rabbit-broker.ts'
+import { systemClock } from './clock.ts'
+import type { Config } from './config.ts'
+import { createHttpService } from './http/server.ts'
+import { openSqliteLedger } from './ledger/sqlite/open.ts'
+import { type Service, startAll, stopAll } from './lifecycle.ts'
+import type { Logger } from './logger.ts'
+import type { Deps } from './operations/deps.ts'
+import { onQueueMissing } from './operations/queue-missing.ts'
+import { extendLeases, leaseKeeper } from './services/lease-keeper.ts'
+import { Relay } from './services/relay.ts'
+import { createJobEvents } from './telemetry/events.ts'
+import { inFlightLog } from './telemetry/in-flight.ts'
+import { jobLog } from './telemetry/job-log.ts'
+import { createMetrics } from './telemetry/metrics.ts'
+
+export interface Gateway {
+  url: string
+  stop(deadline: AbortSignal): Promise<void>
+}
+
+/** The composition root: builds everything in reading order and starts it. */
+export async function startGateway(config: Config, logger: Logger): Promise<Gateway> {
+  const clock = systemClock()
+  const metrics = createMetrics()
+  const events = createJobEvents([jobLog(logger), metrics.onJobEvent])
+
+  const ledger = await openSqliteLedger({
+    path: config.ledgerPath,
+    sync: config.ledgerSync,
+    logger,
+  })
+
+  const broker: RabbitBroker = new RabbitBroker(config, {
+    clock,
+    logger,
+    random: Math.random,
+    observer: metrics.observer,
+    hooks: {
+      recordedQueues: () => ledger.queues().map((queue) => queue.name),
+      onQueueMissing: (queue) => onQueueMissing(deps, queue),
+      availableJobs: (queue) => ledger.counts(queue).available,
+      onQueueFound: (queue) => recordFoundQueue(deps, queue),
+      onUp: () => relay.wake(),
+      onConsumeUp: () => extendLeases(deps),
+    },
+  })
+
+  const deps: Deps = {
+    ledger,
+    broker,
+    clock,
+    logger,
+    events,
+    settings: config,
+    held: new Map(),
+    sending: new Set(),
+    recovering: new Set(),
+    wakeRelay: () => relay.wake(),
+    newId: v7,
+  }
+
+  const relay = new Relay(deps)
+  const http = createHttpService(deps, {
+    host: config.host,
+    port: config.port,
+    maxBodyBytes: config.maxBodyBytes,
+    queueType: config.queueType,
+    version: await packageVersion(),
+    metrics: metrics.exposition(() => ({ broker: broker.gauges(), ledger })),
+  })
+
+  const isDebug = config.logLevel === 'debug' || config.logLevel === 'trace'
+  const services: Service[] = [
+    { name: 'ledger', start: async () => {}, stop: () => ledger.close() },
+    broker,
+    leaseKeeper(deps),
+    relay,
+    ...(isDebug ? [inFlightLog(deps)] : []),
+    http,
+  ]
+  await startAll(services, logger)
+  logger.info({ url: http.url(), queueType: config.queueType }, 'gateway listening')
+  return { url: http.url(), stop: (deadline) => stopAll(services, deadline, logger) }
+}
+
+function recordFoundQueue(deps: Deps, queue: string): void {
+  deps.ledger.recordQueue(queue, deps.clock.now()).catch((error: unknown) => {
+    deps.logger.warn({ err: error, queue }, 'queue could not be recorded')
+  })
+}
+
+async function packageVersion(): Promise<string> {
+  const text = await readFile(new URL('../package.json', import.meta.url), 'utf8')
+  const parsed: { version?: unknown } = JSON.parse(text)
+  return String(parsed.version)
+}

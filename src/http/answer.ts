@@ -1,0 +1,65 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+
+export const OJS_VERSION = '1.0'
+/** Exact, without parameters: that is how clients compare it (seed 001 §4.1, §6.5). */
+export const OJS_MEDIA_TYPE = 'application/openjobspec+json'
+
+/** What an answer needs of a response: Express's and our own both have it. */
+export type Answerable = ServerResponse & {
+  readonly req: IncomingMessage & { readonly requestId: string }
+}
+
+/**
+ * Writes a whole answer: JSON text with the three headers of seed 001 §6.5. One `writeHead` with a
+ * flat list, one `end`, one packet; `extra` is more of that list: name, value, name, value.
+ */
+export function answer(
+  response: Answerable,
+  status: number,
+  text: string,
+  ...extra: readonly string[]
+): void {
+  response.writeHead(status, answerHeaders(response, text, extra))
+  response.end(text)
+}
+
+/** An answer that is not OJS: what Prometheus reads. */
+export function answerText(response: Answerable, contentType: string, text: string): void {
+  response.writeHead(200, [
+    'OJS-Version',
+    OJS_VERSION,
+    'Content-Type',
+    contentType,
+    'X-Request-Id',
+    response.req.requestId,
+    'Content-Length',
+    String(Buffer.byteLength(text)),
+  ])
+  response.end(text)
+}
+
+/** 204: the headers of every answer but the content type, and no body (seed 001 §6.2). */
+export function answerEmpty(response: Answerable, ...extra: readonly string[]): void {
+  response.writeHead(204, [
+    'OJS-Version',
+    OJS_VERSION,
+    'X-Request-Id',
+    response.req.requestId,
+    ...extra,
+  ])
+  response.end()
+}
+
+function answerHeaders(response: Answerable, text: string, extra: readonly string[]): string[] {
+  return [
+    'OJS-Version',
+    OJS_VERSION,
+    'Content-Type',
+    OJS_MEDIA_TYPE,
+    'X-Request-Id',
+    response.req.requestId,
+    'Content-Length',
+    String(Buffer.byteLength(text)),
+    ...extra,
+  ]
+}

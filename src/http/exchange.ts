@@ -1,0 +1,56 @@
+import { IncomingMessage, ServerResponse } from 'node:http'
+import express, { type Application } from 'express'
+import type { RequestContext } from '../operations/deps.ts'
+import { headerOf, requestIdOf } from './request-context.ts'
+
+declare global {
+  namespace Express {
+    interface Request {
+      /** Echoed or minted at the first look, so that even a parser error has one. */
+      readonly requestId: string
+      /** Set by the pipeline (`app.ts`) before any route runs. */
+      context: RequestContext
+    }
+  }
+}
+
+const NO_CONTEXT: RequestContext = Object.freeze({ requestId: '' })
+
+export class OjsRequest extends IncomingMessage {
+  context = NO_CONTEXT
+  #requestId: string | undefined
+
+  get requestId(): string {
+    this.#requestId ??= requestIdOf(headerOf(this.headers, 'x-request-id'))
+    return this.#requestId
+  }
+}
+
+const NO_LOCALS = Object.freeze({})
+
+export class OjsResponse extends ServerResponse<OjsRequest> {
+  /** Express creates one for each response that has none; nothing here uses it. */
+  locals = NO_LOCALS
+}
+
+// Ours → Express's → Node's: what Express adds to requests and responses is there, ours wins.
+Object.setPrototypeOf(OjsRequest.prototype, express.request)
+Object.setPrototypeOf(OjsResponse.prototype, express.response)
+
+/**
+ * The two classes for `http.createServer`, with prototypes that are `app.request` and
+ * `app.response` from birth. Express calls `Object.setPrototypeOf` on every request and response;
+ * where that changes something it deoptimises the object, and the server answers a third of the
+ * requests (architecture §7; figures in bench/README.md).
+ */
+export function exchangeClasses(app: Application): {
+  IncomingMessage: typeof OjsRequest
+  ServerResponse: typeof OjsResponse
+} {
+  class AppRequest extends OjsRequest {}
+  class AppResponse extends OjsResponse {}
+  Object.defineProperty(AppRequest.prototype, 'app', { value: app })
+  Object.defineProperty(AppResponse.prototype, 'app', { value: app })
+  Object.assign(app, { request: AppRequest.prototype, response: AppResponse.prototype })
+  return { IncomingMessage: AppRequest, ServerResponse: AppResponse }
+}

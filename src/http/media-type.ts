@@ -1,0 +1,41 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { invalidField } from '../errors.ts'
+import { OJS_MEDIA_TYPE } from './answer.ts'
+
+const ACCEPTED = new Set([OJS_MEDIA_TYPE, 'application/json'])
+
+/**
+ * Throws 400 for a body that is declared to be something else than JSON in UTF-8, as it is
+ * (seed 001 §4.1: 400, not 415). No content type at all is taken for JSON; `Accept` is not looked
+ * at, because the answer is the same whatever it says (§4.3).
+ */
+export function requireJson(headers: IncomingHttpHeaders): void {
+  const type = headers['content-type']
+  if (type && !ACCEPTED.has(type)) requireJsonType(type)
+  const encoding = headers['content-encoding']
+  if (encoding && encoding.trim().toLowerCase() !== 'identity') {
+    throw invalidField('Content-Encoding', 'Compressed bodies are not accepted.', {
+      expected: 'identity',
+      received: encoding.slice(0, MAX_ECHO),
+    })
+  }
+}
+
+const MAX_ECHO = 100
+const CHARSET = /;\s*charset\s*=\s*"?([^\s;"]*)/i
+
+function requireJsonType(received: string): void {
+  const [essence = ''] = received.split(';', 1)
+  if (!ACCEPTED.has(essence.trim().toLowerCase())) {
+    throw invalidField('Content-Type', `The content type must be ${OJS_MEDIA_TYPE}.`, {
+      expected: [...ACCEPTED],
+      received: received.slice(0, MAX_ECHO),
+    })
+  }
+  const charset = CHARSET.exec(received)?.[1]?.toLowerCase()
+  if (charset === undefined || charset === 'utf-8' || charset === 'utf8') return
+  throw invalidField('Content-Type', 'The body must be in UTF-8.', {
+    expected: 'utf-8',
+    received: charset.slice(0, MAX_ECHO),
+  })
+}

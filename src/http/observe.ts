@@ -1,0 +1,36 @@
+import type { Request } from 'express'
+import type { Step } from './pipeline.ts'
+
+/** What telemetry hears of the HTTP door: one call per request. It must not throw. */
+export interface HttpObserver {
+  /** `status` is 0 when the client was gone before it had its answer. */
+  requestDone(route: string, method: string, status: number, seconds: number): void
+}
+
+/** What `GET /metrics` shows, and where it learns of requests. */
+export interface Exposition {
+  readonly http: HttpObserver
+  readonly contentType: string
+  /** The Prometheus text format. */
+  text(): Promise<string>
+}
+
+/** `close` comes after `finish`, and also when there never is one; a reset fakes a `finish`. */
+export function observeRequest(observer: HttpObserver): Step {
+  return (request, response, next) => {
+    const startedAt = performance.now()
+    response.once('close', () => {
+      const isWritten = response.writableFinished && request.socket.errored === null
+      const status = isWritten ? response.statusCode : 0
+      const seconds = (performance.now() - startedAt) / 1000
+      observer.requestDone(templateOf(request), request.method, status, seconds)
+    })
+    next()
+  }
+}
+
+/** The route's path template, never the path: labels must not grow with job ids. */
+function templateOf(request: Request): string {
+  const route: { path: string } | undefined = request.route
+  return route?.path ?? 'unmatched'
+}

@@ -1,0 +1,78 @@
+import { STATUS_CODES } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { OjsError, type OjsErrorOptions } from '../errors.ts'
+import { OJS_MEDIA_TYPE, OJS_VERSION } from './answer.ts'
+import { errorBody } from './error-body.ts'
+import type { OjsResponse } from './exchange.ts'
+import { closeLingering } from './lingering-close.ts'
+import { sendLastError } from './render-error.ts'
+import { mintRequestId } from './request-context.ts'
+
+/**
+ * The answer to what Node's parser refuses, outside of any pipeline: Node would send a bare status
+ * line (ojs-digest §16). Undefined: nobody is there to be answered.
+ */
+export function parserError(cause: Error & { code?: string }): OjsError | undefined {
+  switch (cause.code) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new OjsError('backend_error', 'The request did not arrive in time.', { status: 408 })
+    case 'HPE_HEADER_OVERFLOW':
+      return badRequest('The request headers are too large.', cause.code, { status: 431 })
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return badRequest('The chunk extensions are too large.', cause.code, { status: 413 })
+    case 'HPE_INVALID_METHOD':
+      return badRequest('The request method is not known.', cause.code)
+    default:
+      return cause.code?.startsWith('HPE_')
+        ? badRequest('The request is not valid HTTP/1.1.', cause.code)
+        : undefined
+  }
+}
+
+function badRequest(message: string, reason: string, options: OjsErrorOptions = {}): OjsError {
+  return new OjsError('invalid_request', message, { ...options, details: { reason } })
+}
+
+/**
+ * Sends `error` on a connection that can carry no further request, and closes it. `latest` is the
+ * last exchange on it: an answer that is still owed there comes first, because the client takes
+ * the next answer it sees for that one's.
+ */
+export function refuse(socket: Duplex, error: OjsError, latest: OjsResponse | undefined): void {
+  if (latest === undefined) {
+    endWith(socket, error)
+  } else if (!latest.req.complete && !latest.headersSent) {
+    sendLastError(latest, error)
+  } else {
+    // Answered before its body was all there: that answer was the last word.
+    const close = () => (latest.req.complete ? endWith(socket, error) : socket.destroy())
+    if (latest.writableFinished) close()
+    else latest.once('finish', close)
+  }
+}
+
+function endWith(socket: Duplex, error: OjsError): void {
+  if (!socket.writable) {
+    socket.destroy()
+    return
+  }
+  socket.on('error', () => socket.destroy())
+  socket.write(rawAnswer(error))
+  closeLingering(socket)
+}
+
+function rawAnswer(error: OjsError): string {
+  const requestId = mintRequestId()
+  const text = errorBody(error, requestId)
+  const lines = [
+    `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`,
+    `OJS-Version: ${OJS_VERSION}`,
+    `Content-Type: ${OJS_MEDIA_TYPE}`,
+    `X-Request-Id: ${requestId}`,
+    `Content-Length: ${Buffer.byteLength(text)}`,
+    `Date: ${new Date().toUTCString()}`,
+    'Connection: close',
+    ...(error.status === 405 ? ['Allow: GET, HEAD, POST, DELETE, OPTIONS'] : []),
+  ]
+  return `${lines.join('\r\n')}\r\n\r\n${text}`
+}

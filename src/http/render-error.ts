@@ -1,0 +1,58 @@
+import type { ErrorRequestHandler, Request } from 'express'
+import { invalidField, OjsError } from '../errors.ts'
+import type { Logger } from '../logger.ts'
+import { type Answerable, answer } from './answer.ts'
+import { errorBody, errorHeaders } from './error-body.ts'
+import { lingerAfterAnswer } from './lingering-close.ts'
+
+/** The one place where HTTP renders errors; the last step of the pipeline. */
+export function errorRenderer(logger: Logger): ErrorRequestHandler {
+  // Express knows an error handler by its four parameters.
+  return (thrown: unknown, request, response, _next) => {
+    sendError(response, visibleError(thrown, request, logger))
+  }
+}
+
+/** No answer where one has begun already, or where nobody is left to read it. */
+export function sendError(
+  response: Answerable,
+  error: OjsError,
+  ...extra: readonly string[]
+): void {
+  if (response.headersSent || response.destroyed) return
+  // Everything else that is left unread is small enough to be skipped.
+  if (error.status === 413 && !response.req.complete) sendLastError(response, error)
+  else write(response, error, extra)
+}
+
+/** To a client that may still be sending what nobody will read; the connection ends with it. */
+export function sendLastError(response: Answerable, error: OjsError): void {
+  lingerAfterAnswer(response.req.socket)
+  write(response, error, ['Connection', 'close'])
+}
+
+function write(response: Answerable, error: OjsError, extra: readonly string[]): void {
+  const text = errorBody(error, response.req.requestId)
+  answer(response, error.status, text, ...errorHeaders(error), ...extra)
+}
+
+/** What the client may know of it. What it may not is logged once, under the same request id. */
+function visibleError(thrown: unknown, request: Request, logger: Logger): OjsError {
+  const error = toOjsError(thrown)
+  if (error.status === 500) {
+    const { requestId, method, path } = request
+    logger.error({ err: thrown, requestId, method, path }, 'request failed')
+  }
+  return error
+}
+
+function toOjsError(thrown: unknown): OjsError {
+  if (thrown instanceof OjsError) return thrown
+  // The router decodes path parameters; this is all it throws.
+  if (thrown instanceof URIError) {
+    return invalidField('path', 'The path holds a malformed percent-encoding.')
+  }
+  return new OjsError('backend_error', 'The server failed to process the request.', {
+    cause: thrown,
+  })
+}

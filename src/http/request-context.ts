@@ -1,0 +1,58 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { v7 as uuidv7 } from 'uuid'
+import { invalidField } from '../errors.ts'
+import type { RequestContext } from '../operations/deps.ts'
+import { isTraceparent, isTracestate } from '../telemetry/traceparent.ts'
+
+const MAX_REQUEST_ID = 128
+const PRINTABLE = /^[\x20-\x7e]+$/
+const NOT_PRINTABLE = /[^\x20-\x7e]/g
+
+/** `req_<UUIDv7>` (seed 001 §19.3). */
+export function mintRequestId(): string {
+  return `req_${uuidv7()}`
+}
+
+/**
+ * The client's `X-Request-Id`, else a new one (seed 001 §19.2). What cannot be echoed safely is
+ * cleaned, never refused: an id must not be the reason that a job is not taken.
+ */
+export function requestIdOf(header: string | undefined): string {
+  if (header === undefined) return mintRequestId()
+  const id = header.trim()
+  if (id.length <= MAX_REQUEST_ID && PRINTABLE.test(id)) return id
+  const cleaned = id.replace(NOT_PRINTABLE, '').slice(0, MAX_REQUEST_ID).trim()
+  return cleaned === '' ? mintRequestId() : cleaned
+}
+
+/** What operations are told about a request. Throws 400 for an unusable `Idempotency-Key`. */
+export function requestContext(requestId: string, headers: IncomingHttpHeaders): RequestContext {
+  const context: RequestContext = { requestId }
+  const traceparent = headerOf(headers, 'traceparent')?.trim()
+  if (traceparent !== undefined && isTraceparent(traceparent)) {
+    context.traceparent = traceparent
+    const tracestate = headerOf(headers, 'tracestate')?.trim()
+    if (tracestate !== undefined && isTracestate(tracestate)) context.tracestate = tracestate
+  }
+  const key = headerOf(headers, 'idempotency-key')
+  if (key !== undefined) context.idempotencyKey = idempotencyKey(key)
+  return context
+}
+
+const MAX_IDEMPOTENCY_KEY = 256
+
+/** It becomes an AMQP header and a uniqueness key, so it is taken as it is or not at all. */
+function idempotencyKey(key: string): string {
+  if (key.length <= MAX_IDEMPOTENCY_KEY && PRINTABLE.test(key)) return key
+  throw invalidField(
+    'Idempotency-Key',
+    `The Idempotency-Key header must be 1 to ${MAX_IDEMPOTENCY_KEY} printable ASCII characters.`,
+    { max_length: MAX_IDEMPOTENCY_KEY },
+  )
+}
+
+/** Node joins repeated headers of these names into one string; its type cannot say so. */
+export function headerOf(headers: IncomingHttpHeaders, name: string): string | undefined {
+  const value = headers[name]
+  return Array.isArray(value) ? value.join(', ') : value
+}

@@ -1,0 +1,20 @@
+import { recoverQueue } from '../../operations/recover.ts'
+import { answer } from '../answer.ts'
+import { readOptionalJson } from '../body.ts'
+import { pathParameter, type Route } from '../route.ts'
+import type { Door } from './door.ts'
+
+/** What an operator may ask of a running gateway; not part of the seeds. */
+export function adminRoutes({ deps, maxBodyBytes }: Door): Route[] {
+  return [
+    {
+      method: 'POST',
+      path: '/ojs/v1/admin/queues/:name/recover',
+      async handle(request, response) {
+        await readOptionalJson(request, response, maxBodyBytes)
+        const recovered = await recoverQueue(deps, pathParameter(request, 'name'), request.context)
+        answer(response, 200, JSON.stringify(recovered))
+      },
+    },
+  ]
+}

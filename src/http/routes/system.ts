@@ -1,0 +1,31 @@
+import { answer, answerText } from '../answer.ts'
+import type { Route } from '../route.ts'
+import type { Door } from './door.ts'
+
+/** Manifest, health and metrics (seed 001 §8, §21; ojs-digest §15.1). */
+export function systemRoutes({ health, manifest, metrics }: Door): Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/ojs/manifest',
+      handle(_request, response) {
+        answer(response, 200, JSON.stringify(manifest()))
+      },
+    },
+    {
+      method: 'GET',
+      path: '/ojs/v1/health',
+      handle(_request, response) {
+        const { healthy, body } = health()
+        answer(response, healthy ? 200 : 503, JSON.stringify(body))
+      },
+    },
+    {
+      method: 'GET',
+      path: '/metrics',
+      async handle(_request, response) {
+        answerText(response, metrics.contentType, await metrics.text())
+      },
+    },
+  ]
+}

@@ -1,0 +1,65 @@
+import type { Request, Response } from 'express'
+import { jobDocument, timestamp } from '../../job/document.ts'
+import type { JobRow } from '../../job/job.ts'
+import { ack } from '../../operations/ack.ts'
+import type { Deps } from '../../operations/deps.ts'
+import { fetch, giveBack } from '../../operations/fetch.ts'
+import { answer } from '../answer.ts'
+import { readJson } from '../body.ts'
+import type { Route } from '../route.ts'
+import type { Door } from './door.ts'
+
+/** FETCH and ACK (seed 001 §10.1, §10.2). */
+export function workerRoutes(door: Door): Route[] {
+  return [
+    {
+      method: 'POST',
+      path: '/ojs/v1/workers/fetch',
+      handle: (request, response) => fetchJobs(door, request, response),
+    },
+    {
+      method: 'POST',
+      path: '/ojs/v1/workers/ack',
+      async handle(request, response) {
+        const body = await readJson(request, response, door.maxBodyBytes)
+        const { job } = await ack(door.deps, body, request.context)
+        answer(response, 200, ackDocument(job))
+      },
+    },
+  ]
+}
+
+/** Jobs whose answer nobody got go back: nobody would work on them (architecture §4.4). */
+async function fetchJobs(door: Door, request: Request, response: Response): Promise<void> {
+  const body = await readJson(request, response, door.maxBodyBytes)
+  const poll = door.polls.open(response)
+  try {
+    const jobs = await fetch(door.deps, body, request.context, poll.signal)
+    const isWritten = await poll.answer(`{"jobs":[${jobs.map(jobDocument).join(',')}]}`)
+    if (!isWritten && jobs.length > 0) await returnJobs(door.deps, jobs, request)
+  } finally {
+    poll.close()
+  }
+}
+
+/** Where even that fails, the leases run out. */
+async function returnJobs(deps: Deps, jobs: readonly JobRow[], request: Request): Promise<void> {
+  const { requestId } = request
+  const jobIds = jobs.map((job) => job.id)
+  try {
+    await giveBack(deps, jobs)
+    deps.logger.info({ requestId, jobIds }, 'client gone before its answer; jobs given back')
+  } catch (err) {
+    deps.logger.warn({ err, requestId, jobIds }, 'client gone; jobs wait for their leases to end')
+  }
+}
+
+/** `id` and `job` are additions that the public suite reads (conformance.md S3). */
+function ackDocument(job: JobRow): string {
+  const id = JSON.stringify(job.id)
+  const completedAt = timestamp(job.completedAt ?? 0)
+  return (
+    `{"acknowledged":true,"id":${id},"job_id":${id},"state":"${job.state}",` +
+    `"completed_at":"${completedAt}","job":${jobDocument(job)}}`
+  )
+}

@@ -1,0 +1,48 @@
+import type { Deps } from '../operations/deps.ts'
+import { health } from '../operations/health.ts'
+import { type ManifestFacts, manifest } from '../operations/manifest.ts'
+import { type ConnectionLimits, HttpServer } from './http-server.ts'
+import type { Exposition } from './observe.ts'
+import { Polls } from './polls.ts'
+import { adminRoutes } from './routes/admin.ts'
+import type { Door } from './routes/door.ts'
+import { jobRoutes } from './routes/jobs.ts'
+import { notYetRoutes } from './routes/not-yet.ts'
+import { systemRoutes } from './routes/system.ts'
+import { workerRoutes } from './routes/workers.ts'
+
+export interface HttpServiceOptions extends Omit<ManifestFacts, 'baseUrl'> {
+  host: string
+  /** 0 = any free one; `url()` tells which. */
+  port: number
+  metrics: Exposition
+  limits?: Partial<ConnectionLimits>
+}
+
+/** The HTTP door with all that is behind it (seed 001, Appendix A). */
+export function createHttpService(deps: Deps, options: HttpServiceOptions): HttpServer {
+  const startedAt = deps.clock.now()
+  const polls = new Polls()
+  const door: Door = {
+    deps,
+    polls,
+    maxBodyBytes: options.maxBodyBytes,
+    metrics: options.metrics,
+    health: () => health(deps, startedAt),
+    manifest: () => manifest({ ...options, baseUrl: server.url() }),
+  }
+  const server = new HttpServer({
+    ...options,
+    logger: deps.logger,
+    observer: options.metrics.http,
+    routes: [
+      ...jobRoutes(door),
+      ...workerRoutes(door),
+      ...systemRoutes(door),
+      ...adminRoutes(door),
+      ...notYetRoutes(),
+    ],
+    onStopping: () => polls.endAll(),
+  })
+  return server
+}

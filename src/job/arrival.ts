@@ -1,0 +1,150 @@
+import { isTerminal, type JobRow } from './job.ts'
+
+/** A token as it came from the broker: `generation` from its body, `attempt` from its header. */
+export interface ArrivingToken {
+  generation: number
+  /** `x-ojs-attempt`: the execution that this token will cause (seed 002 §6.2, 1-based). */
+  attempt: number
+}
+
+/**
+ * What a token may do, decided by nothing but its row (architecture §2, arrival table).
+ *
+ * - `drop`: acknowledge and forget.
+ * - `dead-letter`: `basic.nack requeue=false`, because the copy in the DLX queue is still owed.
+ * - `keep`: this very delivery is the one held for the lease; nothing to do.
+ * - `hand-over`: acknowledge; the lease lives on in the ledger alone.
+ * - `claim`: start attempt `attempt`. `skipped` lists attempts that ended without a report, and
+ *   `promote` says that the row became available by its due time in the same step.
+ * - `exhaust`: the job may not run again; take the exhaustion path. `skipped` as for `claim`.
+ * - `expire`: `expires_at` has passed; the job is discarded and the token dropped.
+ * - `hold`: keep the delivery unacknowledged until `until`, or until the row moves (null).
+ * - `rearm`: acknowledge and write a new outbox; the ledger publishes it when due.
+ * - `adopt`: no such row; validate the body as strictly as HTTP does and adopt it.
+ */
+export type Arrival =
+  | { do: 'drop' | 'dead-letter' | 'keep' | 'hand-over' | 'expire' | 'rearm' | 'adopt' }
+  | { do: 'claim'; attempt: number; skipped: readonly number[]; promote: boolean }
+  | { do: 'exhaust'; skipped: readonly number[] }
+  | { do: 'hold'; until: number | null }
+
+type Fate = Pick<
+  JobRow,
+  | 'generation'
+  | 'state'
+  | 'attempt'
+  | 'maxAttempts'
+  | 'holder'
+  | 'dueAt'
+  | 'expiresAt'
+  | 'deadLetterCopied'
+>
+
+export interface ArrivalContext {
+  /** Clock time; what a retry's due time is measured on. */
+  now: number
+  /** Wall time; what `scheduled_at` and `expires_at` mean (architecture §2, "Time"). */
+  wall: number
+  /** True when exactly this delivery is the one held for the row's lease. */
+  isHeldDelivery: boolean
+}
+
+/** A token this much early goes back to the ledger instead of occupying a prefetch slot. */
+export const MAX_HOLD_MS = 60_000
+
+export function decideArrival(
+  token: ArrivingToken,
+  row: Fate | null,
+  context: ArrivalContext,
+): Arrival {
+  if (row === null) return { do: 'adopt' }
+  if (token.generation < row.generation) return { do: 'drop' }
+  // A discard is `basic.nack`, which no broker confirms: until the copy is recorded, repeat it.
+  if (row.state === 'discarded' && token.attempt >= row.attempt && !row.deadLetterCopied) {
+    return { do: 'dead-letter' }
+  }
+  if (isTerminal(row.state) || token.attempt < row.attempt || row.state === 'pending') {
+    return { do: 'drop' }
+  }
+  if (token.attempt === row.attempt) return decideCurrent(row, context)
+  return decideNext(token, row, context)
+}
+
+/** The token of the attempt that the row already counted. */
+function decideCurrent(row: Fate, context: ArrivalContext): Arrival {
+  if (row.state === 'active') return { do: context.isHeldDelivery ? 'keep' : 'hand-over' }
+  if (row.state === 'available' && row.holder === 'native') {
+    return claimOrEnd(row, row.attempt + 1, [], false, context)
+  }
+  return { do: 'drop' }
+}
+
+/** A token of an attempt that has not started yet. */
+function decideNext(token: ArrivingToken, row: Fate, context: ArrivalContext): Arrival {
+  if (row.state === 'available') {
+    return claimOrEnd(row, token.attempt, between(row.attempt, token.attempt), false, context)
+  }
+  if (row.state === 'active') {
+    // A native worker that got a later attempt has lost the earlier one without reporting it.
+    return row.holder === 'native'
+      ? claimOrEnd(row, token.attempt, between(row.attempt - 1, token.attempt), false, context)
+      : { do: 'hold', until: null }
+  }
+  const earlyMs = (row.dueAt ?? 0) - (row.state === 'scheduled' ? context.wall : context.now)
+  if (earlyMs > MAX_HOLD_MS) return { do: 'rearm' }
+  if (earlyMs > 0) return { do: 'hold', until: row.dueAt }
+  return claimOrEnd(row, token.attempt, between(row.attempt, token.attempt), true, context)
+}
+
+function claimOrEnd(
+  row: Fate,
+  attempt: number,
+  skipped: readonly number[],
+  promote: boolean,
+  context: ArrivalContext,
+): Arrival {
+  if (row.expiresAt !== null && row.expiresAt <= context.wall) return { do: 'expire' }
+  // max_attempts 0 and 1 both mean "run once" (ojs-digest §3.1).
+  if (attempt > Math.max(1, row.maxAttempts)) return { do: 'exhaust', skipped }
+  return { do: 'claim', attempt, skipped, promote }
+}
+
+/** The attempts strictly between two numbers: those that were skipped over. */
+function between(after: number, before: number): number[] {
+  const list: number[] = []
+  for (let n = after + 1; n < before && list.length < 100; n++) list.push(n)
+  return list
+}
+
+/** What `x-ojs-error-*` of a token says about the attempt before the one that it causes. */
+export interface ReportedError {
+  code: string
+  message: string
+}
+
+/** The newest entries that `errors` keeps (ojs-digest: at least 10). */
+const MAX_ERRORS = 50
+
+/**
+ * `errors` with one entry for each attempt that ended without a report (a foreign worker that
+ * republished as in seed 002 §15.4, or one that was lost). `last`: the newest entry alone, the
+ * job's `error`. JSON texts; null where there is nothing to say.
+ */
+export function recordSkipped(
+  errors: string | null,
+  skipped: readonly number[],
+  reported: ReportedError | null,
+  now: number,
+): { errors: string | null; last: string | null } {
+  if (skipped.length === 0) return { errors, last: null }
+  const occurredAt = new Date(now).toISOString()
+  const entries = skipped.map((attempt, index) => {
+    const said = index === skipped.length - 1 ? reported : null
+    const code = said?.code ?? 'unreported'
+    const message = said?.message ?? `Attempt ${attempt} ended without a report.`
+    return { attempt, code, type: code, message, retryable: true, occurred_at: occurredAt }
+  })
+  const known = errors === null ? [] : (JSON.parse(errors) as unknown[])
+  const all = [...known, ...entries].slice(-MAX_ERRORS)
+  return { errors: JSON.stringify(all), last: JSON.stringify(entries.at(-1)) }
+}

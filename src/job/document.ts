@@ -1,0 +1,33 @@
+import { isTerminal, type JobRow } from './job.ts'
+
+/** RFC 3339, UTC, milliseconds (seed 001 §6.3). */
+export function timestamp(ms: number): string {
+  return new Date(ms).toISOString()
+}
+
+/**
+ * The job as JSON text for an answer: the frozen envelope with the members that change during its
+ * life spliced in behind. No parse and no re-serialisation, so what the producer sent comes back
+ * byte for byte (seed 003: unknown members are preserved). Absent members are left out, never null.
+ */
+export function jobDocument(row: JobRow): string {
+  let text = `${row.envelope.slice(0, -1)},"state":"${row.state}","attempt":${row.attempt}`
+  text += `,"enqueued_at":"${timestamp(row.enqueuedAt)}"`
+  if (row.startedAt !== null) text += `,"started_at":"${timestamp(row.startedAt)}"`
+  if (row.workerId !== null && !isTerminal(row.state)) {
+    text += `,"worker_id":${JSON.stringify(row.workerId)}`
+  }
+  text += ending(row)
+  if (row.result !== null) text += `,"result":${row.result}`
+  if (row.error !== null) text += `,"error":${row.error}`
+  if (row.errors !== null) text += `,"errors":${row.errors}`
+  return `${text}}`
+}
+
+function ending(row: JobRow): string {
+  let text = ''
+  if (row.completedAt !== null) text += `,"completed_at":"${timestamp(row.completedAt)}"`
+  if (row.cancelledAt !== null) text += `,"cancelled_at":"${timestamp(row.cancelledAt)}"`
+  if (row.discardedAt !== null) text += `,"discarded_at":"${timestamp(row.discardedAt)}"`
+  return text
+}

@@ -1,0 +1,234 @@
+import { invalidField, OjsError } from '../errors.ts'
+import { parseDuration } from './duration.ts'
+import { type Instant, parseInstant } from './instant.ts'
+import type { Carry, NewJob } from './job.ts'
+import { checkQueueName } from './queue-name.ts'
+import type { PushOptions, PushRequest, UniqueRequest } from './request.ts'
+import { normaliseRetry } from './retry.ts'
+
+/** What the rules need to know and cannot reach for. */
+export interface EnvelopeContext {
+  /** The id to use when the request has none. */
+  newId(): string
+  /** Clock time, ms. */
+  now: number
+  /** Wall time, ms; `scheduled_at` and `expires_at` are compared with it. */
+  wall: number
+  timeoutMs: number
+  prefix: string
+  /** Travels beside the body: trace, idempotency key, what a native publisher sent. */
+  carry?: Carry
+  /** A native token's own queue, creation time and `x-ojs-max-attempts`. */
+  native?: { queue: string; createdAt: number; maxAttempts: number | null }
+}
+
+const MAX_META_BYTES = 65_536
+const MAX_UTF8_BYTES = 3
+const NAMED_PRIORITY = { HIGH: 10, NORMAL: 0, LOW: -10 } as const
+
+/**
+ * Members that the server alone writes: ignored when a client sends them (ojs-digest §2.1), so
+ * that a job document can be posted again as it was read.
+ */
+const SYSTEM_MEMBERS = new Set([
+  ...['state', 'attempt', 'max_attempts', 'created_at', 'enqueued_at', 'started_at', 'worker_id'],
+  ...['completed_at', 'cancelled_at', 'discarded_at', 'activated_at', 'previous_state'],
+  ...['result', 'error', 'errors', 'next_attempt_at', 'retry_delay_ms', 'parent_results'],
+  ...['x_ojs_generation', 'retry_extra', 'unique_extra'],
+])
+
+/** Members with a meaning of their own; everything else is unknown and kept. */
+const OPTION_MEMBERS = new Set([
+  ...['queue', 'priority', 'timeout_ms', 'timeout', 'visibility_timeout_ms', 'visibility_timeout'],
+  ...['delay_until', 'scheduled_at', 'expires_at', 'retry', 'retry_policy', 'unique', 'tags'],
+  ...['pending', 'rate_limit', 'meta', 'metadata'],
+])
+const ENVELOPE_MEMBERS = new Set(['specversion', 'id', 'type', 'args', 'schema', 'options'])
+
+/**
+ * A validated request as a job: defaults filled in, both dialects folded into one, every unknown
+ * member kept. Throws `OjsError` for what a JSON Schema cannot say.
+ */
+export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob {
+  const options = mergeOptions(request)
+  const queue = options.queue ?? context.native?.queue ?? 'default'
+  checkQueueName(queue, context.prefix, fieldName(request, 'queue'))
+  refuseWhatDoesNotExistYet(request, options, context)
+
+  const retry = normaliseRetry(options.retry)
+  const maxAttempts =
+    options.retry?.max_attempts == null && context.native?.maxAttempts != null
+      ? context.native.maxAttempts
+      : retry.maxAttempts
+  const timeoutMs = options.timeout_ms ?? seconds(options.timeout) ?? context.timeoutMs
+  const visibilityMs = visibilityOf(options)
+  const scheduledAt = instant(options.delay_until ?? options.scheduled_at, 'scheduled_at', context)
+  const expiresAt = instant(options.expires_at, 'expires_at', context)
+  const priority = priorityOf(options.priority)
+  const id = request.id ?? context.newId()
+  const createdAt = context.native?.createdAt ?? context.now
+  const tags = options.tags ?? []
+  const meta = options.meta ?? options.metadata ?? {}
+
+  const envelope = JSON.stringify({
+    specversion: '1.0',
+    id,
+    type: request.type,
+    queue,
+    args: request.args,
+    meta,
+    priority,
+    // Seed 003 counts in seconds and knows no "no limit", which is 0 here.
+    timeout: timeoutMs > 0 ? Math.ceil(timeoutMs / 1000) : undefined,
+    timeout_ms: timeoutMs,
+    visibility_timeout: visibilityMs === null ? undefined : Math.ceil(visibilityMs / 1000),
+    visibility_timeout_ms: visibilityMs ?? undefined,
+    scheduled_at: scheduledAt?.text,
+    expires_at: expiresAt?.text,
+    max_attempts: maxAttempts,
+    retry: retry.echo,
+    retry_extra: retry.extra,
+    ...uniqueEcho(options.unique),
+    tags,
+    schema: request.schema ?? undefined,
+    rate_limit: options.rate_limit ?? undefined,
+    created_at: new Date(createdAt).toISOString(),
+    ...unknownMembers(request),
+  })
+  // Only a body that is large as a whole can hold a large meta: one more serialisation is rare.
+  if (envelope.length * MAX_UTF8_BYTES > MAX_META_BYTES) checkMetaSize(meta)
+  return {
+    id,
+    type: request.type,
+    queue,
+    priority,
+    maxAttempts,
+    visibilityTimeoutMs: visibilityMs,
+    timeoutMs,
+    expiresAt: expiresAt?.ms ?? null,
+    createdAt,
+    envelope,
+    carry: carryOf(context.carry, tags, scheduledAt),
+  }
+}
+
+/** `options` over the top level; an explicit null counts as absent. */
+function mergeOptions(request: PushRequest): PushOptions {
+  const inner = request.options
+  if (!inner) return request
+  const merged: Record<string, unknown> = {}
+  for (const name of OPTION_MEMBERS) {
+    merged[name] = (inner as Record<string, unknown>)[name] ?? request[name] ?? undefined
+  }
+  merged['retry'] ??= inner.retry_policy ?? undefined
+  return merged
+}
+
+/** How the client spelled the member, for `details.field`. */
+function fieldName(request: PushRequest, name: keyof PushOptions): string {
+  return request.options?.[name] == null && request[name] != null ? name : `options.${name}`
+}
+
+/** Honest refusals instead of options that are silently not kept. */
+function refuseWhatDoesNotExistYet(
+  request: PushRequest,
+  options: PushOptions,
+  context: EnvelopeContext,
+): void {
+  if (context.native) return
+  if (options.pending) throw notYet(fieldName(request, 'pending'), 1)
+  const name = options.delay_until == null ? 'scheduled_at' : 'delay_until'
+  const text = options[name]
+  if (text != null && parseInstant(text, name, context.wall).ms > context.wall) {
+    throw notYet(fieldName(request, name), 2)
+  }
+}
+
+function notYet(field: string, level: number): OjsError {
+  return new OjsError('unsupported', `This server does not offer '${field}' yet.`, {
+    details: { field, level },
+  })
+}
+
+function seconds(value: number | null | undefined): number | undefined {
+  return value == null ? undefined : value * 1000
+}
+
+function visibilityOf(options: PushOptions): number | null {
+  if (options.visibility_timeout_ms != null) return options.visibility_timeout_ms
+  const named = options.visibility_timeout
+  if (named == null) return null
+  if (typeof named === 'number') return named * 1000
+  const ms = parseDuration(named, 'visibility_timeout')
+  if (ms < 1) throw invalidField('visibility_timeout', "'visibility_timeout' must be positive.")
+  return ms
+}
+
+function instant(
+  text: string | null | undefined,
+  field: string,
+  context: EnvelopeContext,
+): Instant | null {
+  return text == null ? null : parseInstant(text, field, context.wall)
+}
+
+function priorityOf(priority: PushOptions['priority']): number {
+  return typeof priority === 'string' ? NAMED_PRIORITY[priority] : (priority ?? 0)
+}
+
+function checkMetaSize(meta: Record<string, unknown>): void {
+  const bytes = new TextEncoder().encode(JSON.stringify(meta)).length
+  if (bytes <= MAX_META_BYTES) return
+  throw new OjsError(
+    'invalid_request',
+    `The 'meta' field is larger than ${MAX_META_BYTES} bytes.`,
+    {
+      status: 413,
+      details: { field: 'meta', actual_bytes: bytes, max_bytes: MAX_META_BYTES },
+    },
+  )
+}
+
+/** Seed 003's closed `unique`, and beside it what only the other dialect knows (C-49). */
+function uniqueEcho(unique: UniqueRequest | null | undefined): object {
+  if (!unique) return {}
+  const { keys, args_keys, meta_keys, ...seed } = unique
+  const extra = withoutNull({ keys, args_keys, meta_keys })
+  return {
+    unique: withoutNull(seed),
+    ...(Object.keys(extra).length > 0 && { unique_extra: extra }),
+  }
+}
+
+function withoutNull(source: object): object {
+  return Object.fromEntries(Object.entries(source).filter(([, value]) => value != null))
+}
+
+/** Seed 003: "Unknown fields are preserved during round-tripping." */
+function unknownMembers(request: PushRequest): object {
+  const kept: [string, unknown][] = []
+  for (const [name, value] of Object.entries(request)) {
+    if (!isKnown(name)) kept.push([name, value])
+  }
+  const inner = Object.entries(request.options ?? {}).filter(([name]) => !OPTION_MEMBERS.has(name))
+  if (inner.length > 0) kept.push(['options', Object.fromEntries(inner)])
+  // fromEntries defines own members: a member called `__proto__` stays data.
+  return Object.fromEntries(kept)
+}
+
+function isKnown(name: string): boolean {
+  return ENVELOPE_MEMBERS.has(name) || OPTION_MEMBERS.has(name) || SYSTEM_MEMBERS.has(name)
+}
+
+function carryOf(
+  carry: Carry | undefined,
+  tags: readonly string[],
+  scheduledAt: Instant | null,
+): Carry | null {
+  const all: Carry = {
+    ...carry,
+    ...(tags.length > 0 && { tags }),
+    ...(scheduledAt && { scheduledAt: scheduledAt.text }),
+  }
+  return Object.keys(all).length > 0 ? all : null
+}

@@ -1,0 +1,40 @@
+import { invalidField } from '../errors.ts'
+import { parseDuration } from './duration.ts'
+
+const RFC3339 = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$/
+
+/** An instant as the client wrote it and as a number. */
+export interface Instant {
+  ms: number
+  /** RFC 3339 in UTC. Verbatim when the client already wrote `…Z` (conformance.md S20). */
+  text: string
+}
+
+/**
+ * RFC 3339 with any offset, or relative to `now` as `+PT5S` (conformance.md S19). A missing offset
+ * is refused: it would mean a different instant on every machine (seed 001 §6.3).
+ */
+export function parseInstant(text: string, field: string, now: number): Instant {
+  if (text.startsWith('+P')) {
+    const ms = now + parseDuration(text.slice(1), field)
+    return { ms, text: new Date(ms).toISOString() }
+  }
+  const offset = text.length <= 64 ? RFC3339.exec(text)?.[1] : undefined
+  const ms = offset === undefined ? Number.NaN : Date.parse(text.replace(' ', 'T').toUpperCase())
+  if (Number.isNaN(ms) || !isRealDate(text)) {
+    throw invalidField(
+      field,
+      `The '${field}' field must be an RFC 3339 timestamp with an offset, such as "2026-02-12T10:30:00Z".`,
+      { expected: 'timestamp', received: text.slice(0, 100) },
+    )
+  }
+  return { ms, text: offset === 'Z' && text[10] === 'T' ? text : new Date(ms).toISOString() }
+}
+
+/** `Date.parse` turns 30 February into 2 March; a deadline must not move by two days silently. */
+function isRealDate(text: string): boolean {
+  const year = Number(text.slice(0, 4))
+  const month = Number(text.slice(5, 7))
+  const day = Number(text.slice(8, 10))
+  return day >= 1 && day <= new Date(Date.UTC(year, month, 0)).getUTCDate()
+}

@@ -1,0 +1,143 @@
+/**
+ * The vocabulary of the whole gateway.
+ *
+ * - **Ledger**: the store that holds the truth about every job.
+ * - **Token**: the AMQP message that makes a job deliverable; it carries the whole envelope.
+ * - **Lease**: the reservation of an active job. Its **holder** is `gateway` (the delivery is held
+ *   here), `ledger` (the delivery was acknowledged early; the ledger alone holds the lease) or
+ *   `native` (a native AMQP worker has the delivery).
+ * - **Generation**: which life of the job; 0, and +1 each time its id starts over.
+ * - **Outbox**: a nonce that says "this job needs a token in the broker and no confirm has been
+ *   seen for it yet".
+ *
+ * All instants in a row are milliseconds since the Unix epoch; `null` means "not yet" or "none".
+ */
+
+export const JOB_STATES = [
+  'available',
+  'scheduled',
+  'pending',
+  'active',
+  'retryable',
+  'completed',
+  'cancelled',
+  'discarded',
+] as const
+
+/** The eight states of OJS (seed 001 §7). */
+export type JobState = (typeof JOB_STATES)[number]
+
+/** `withdrawn`: a PUSH that was refused after its insert. Invisible; its id may be used again. */
+export type RowState = JobState | 'withdrawn'
+
+export type Holder = 'gateway' | 'ledger' | 'native'
+
+/** A job as a producer asked for it: validated, defaults filled in, not yet stored. */
+export interface NewJob {
+  id: string
+  type: string
+  queue: string
+  /** Exact OJS priority, −100…100; the AMQP property is a clamped copy. */
+  priority: number
+  maxAttempts: number
+  /** The job's own reservation length, or null when the producer named none. */
+  visibilityTimeoutMs: number | null
+  /** Execution timeout per attempt; 0 = no limit. */
+  timeoutMs: number
+  expiresAt: number | null
+  createdAt: number
+  /**
+   * The AMQP body and the stored document in one: a JSON object text in the form of seed 003 with
+   * the exact `_ms` values and every unknown member kept, and without any member that changes
+   * during the life of the job.
+   */
+  envelope: string
+  carry: Carry | null
+}
+
+/** What travels with a token beside its body, and must survive every republish. */
+export interface Carry {
+  /** W3C `traceparent` → `x-ojs-trace-id` (seed 002 §12.2). */
+  traceparent?: string
+  /** W3C `tracestate` → `x-ojs-trace-state`. */
+  tracestate?: string
+  correlationId?: string
+  /** `Idempotency-Key` → `x-ojs-idempotency-key`. */
+  idempotencyKey?: string
+  tags?: readonly string[]
+  scheduledAt?: string
+  /** Headers of a natively published token that are neither the broker's nor OJS's own. */
+  headers?: Record<string, unknown>
+  /** Properties of a natively published token that OJS does not define itself. */
+  properties?: { appId?: string; userId?: string; replyTo?: string }
+}
+
+/** One row of the ledger. */
+export interface JobRow extends NewJob {
+  generation: number
+  state: RowState
+  /** 0 at enqueue, +1 at each claim. */
+  attempt: number
+  outbox: number | null
+  /** A token of this job may still be in the broker; such a row is never pruned. */
+  tokenOut: boolean
+  holder: Holder | null
+  workerId: string | null
+  leaseMs: number | null
+  leaseExpiresAt: number | null
+  timeoutAt: number | null
+  /** When a `scheduled` or `retryable` job becomes claimable. */
+  dueAt: number | null
+  enqueuedAt: number
+  startedAt: number | null
+  completedAt: number | null
+  cancelledAt: number | null
+  discardedAt: number | null
+  /** JSON texts, spliced into answers as they are. */
+  result: string | null
+  error: string | null
+  errors: string | null
+  /** A discarded job's copy in `ojs.queue.dlx.{q}` has been made. */
+  deadLetterCopied: boolean
+}
+
+export const TERMINAL_STATES: ReadonlySet<RowState> = new Set<RowState>([
+  'completed',
+  'cancelled',
+  'discarded',
+  'withdrawn',
+])
+
+export function isTerminal(state: RowState): boolean {
+  return TERMINAL_STATES.has(state)
+}
+
+/** The row of a job that was just enqueued. */
+export function freshRow(
+  job: NewJob,
+  stored: { generation: number; outbox: number; enqueuedAt: number },
+): JobRow {
+  return {
+    ...job,
+    generation: stored.generation,
+    state: 'available',
+    attempt: 0,
+    outbox: stored.outbox,
+    tokenOut: true,
+    holder: null,
+    workerId: null,
+    leaseMs: null,
+    leaseExpiresAt: null,
+    timeoutAt: null,
+    dueAt: null,
+    enqueuedAt: stored.enqueuedAt,
+    startedAt: null,
+    completedAt: null,
+    cancelledAt: null,
+    discardedAt: null,
+    result: null,
+    error: null,
+    errors: null,
+    deadLetterCopied: false,
+  }
+}

@@ -1,0 +1,37 @@
+import { invalidField } from '../errors.ts'
+
+const PATTERN = /^[a-z0-9][a-z0-9\-.]*$/
+const MAX_LENGTH = 128
+
+// An OJS queue `dlx.email` would be the broker queue `ojs.queue.dlx.email`, which is the dead
+// letter queue of `email`; likewise the others (ojs-digest §2.4).
+const RESERVED = ['dlx.', 'retry.', 'control.', 'ojs.']
+
+/** Throws `OjsError` 400 when `name` cannot be an OJS queue here. */
+export function checkQueueName(name: string, prefix: string, field = 'options.queue'): void {
+  if (name.length > MAX_LENGTH || !PATTERN.test(name)) {
+    throw invalidField(
+      field,
+      `The '${field}' field must be 1 to ${MAX_LENGTH} characters of a-z, 0-9, '-' and '.', and start with a letter or digit.`,
+      { validation: 'pattern', received: name.slice(0, 150) },
+    )
+  }
+  const starts = prefix === '' ? RESERVED : [...RESERVED, `${prefix}.ojs.`]
+  const reserved = starts.find((start) => name.startsWith(start))
+  if (reserved !== undefined) {
+    throw invalidField(field, `The '${field}' field must not start with '${reserved}'.`, {
+      validation: 'reserved',
+      received: name,
+    })
+  }
+}
+
+/** The same rule as a question, for names that only need skipping. */
+export function isQueueName(name: string, prefix: string): boolean {
+  try {
+    checkQueueName(name, prefix)
+    return true
+  } catch {
+    return false
+  }
+}

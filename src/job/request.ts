@@ -1,0 +1,82 @@
+/** The requests of the doors, as typed values. Their JSON Schemas are in `schemas/`. */
+
+/** What a producer may send to PUSH (seed 001 §9.1, seed 003), before defaults. */
+export interface PushRequest extends PushOptions {
+  type: string
+  args: unknown[]
+  id?: string | null
+  specversion?: string | null
+  schema?: string | null
+  options?: (PushOptions & { retry_policy?: RetryRequest | null }) | null
+  [unknown: string]: unknown
+}
+
+/** Accepted inside `options` and at the top level alike; `options` wins (ojs-digest C-2). */
+export interface PushOptions {
+  queue?: string | null
+  priority?: number | 'HIGH' | 'NORMAL' | 'LOW' | null
+  timeout_ms?: number | null
+  /** Seconds (seed 003). */
+  timeout?: number | null
+  visibility_timeout_ms?: number | null
+  /** Seconds, or an ISO 8601 duration (seed 003). */
+  visibility_timeout?: number | string | null
+  delay_until?: string | null
+  scheduled_at?: string | null
+  expires_at?: string | null
+  retry?: RetryRequest | null
+  unique?: UniqueRequest | null
+  tags?: string[] | null
+  pending?: boolean | null
+  rate_limit?: Record<string, unknown> | null
+  meta?: Record<string, unknown> | null
+  metadata?: Record<string, unknown> | null
+}
+
+export interface RetryRequest {
+  max_attempts?: number | null
+  initial_interval?: string | number | null
+  initial_interval_ms?: number | null
+  initial_delay_ms?: number | null
+  max_interval?: string | number | null
+  max_interval_ms?: number | null
+  max_delay_ms?: number | null
+  backoff_coefficient?: number | null
+  backoff_strategy?: string | null
+  backoff_type?: string | null
+  strategy?: string | null
+  jitter?: boolean | null
+  non_retryable_errors?: string[] | null
+  on_exhaustion?: 'discard' | 'dead_letter' | null
+}
+
+export interface UniqueRequest {
+  key?: string[] | null
+  keys?: string[] | null
+  args_keys?: string[] | null
+  meta_keys?: string[] | null
+  period?: string | number | null
+  on_conflict?: string | null
+  states?: string[] | null
+}
+
+/** Names that OJS's own texts use for the three strategies and their aliases (ojs-digest §3.1). */
+export const BACKOFF_STRATEGIES = ['exponential', 'linear', 'polynomial', 'none', 'constant']
+
+/** FETCH (seed 001 §10.1). `wait_ms` is an addition: long poll, at most 30 s. */
+export interface FetchRequest {
+  queues: string[]
+  /** Clamped to 1…100. */
+  count?: number | null
+  worker_id?: string | null
+  visibility_timeout_ms?: number | null
+  wait_ms?: number | null
+}
+
+/** ACK (seed 001 §10.2). `worker_id` and `attempt` are part of the fence where given. */
+export interface AckRequest {
+  job_id: string
+  result?: unknown
+  worker_id?: string | null
+  attempt?: number | null
+}

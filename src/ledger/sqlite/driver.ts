@@ -1,0 +1,65 @@
+/**
+ * The only chooser of an SQLite binding. Node has one built in from 22.13 on; before that the
+ * package `@photostructure/sqlite` offers the same API. Everything else in this folder sees the
+ * narrow types below, which both of them satisfy.
+ */
+
+export type SqlValue = string | number | null
+
+export interface Statement {
+  run(...values: SqlValue[]): { changes: number | bigint }
+  /** The first row, or undefined. */
+  get(...values: SqlValue[]): unknown
+  all(...values: SqlValue[]): unknown[]
+}
+
+export interface Database {
+  exec(sql: string): void
+  prepare(sql: string): Statement
+  close(): void
+  /** Absent in Node before 22.16. */
+  readonly isTransaction?: boolean
+}
+
+type Module = Pick<typeof import('@photostructure/sqlite'), 'DatabaseSync'>
+
+export async function openDatabase(path: string): Promise<Database> {
+  const { DatabaseSync } = await loadModule()
+  return new DatabaseSync(path)
+}
+
+/**
+ * Closes and lets go of the file. The package does not finalize statements at `close` and offers no
+ * way to do it, so that SQLite would keep the file locked until they are collected. Leaving WAL
+ * needs no finalizing, unlocks the file, and leaves one file without companions behind.
+ */
+export function closeDatabase(db: Database): void {
+  try {
+    db.exec('PRAGMA busy_timeout = 0')
+    db.exec('PRAGMA journal_mode = DELETE')
+    db.exec('PRAGMA locking_mode = NORMAL')
+    // The lock goes with the next transaction.
+    db.exec('SELECT count(*) FROM sqlite_master')
+  } catch {
+    // Disk full, or not a database: nothing is lost, the next process recovers the WAL.
+  } finally {
+    db.close()
+  }
+}
+
+async function loadModule(): Promise<Module> {
+  // Not a dynamic import: bundlers and Node 20 would try to resolve the name and fail.
+  const builtIn: unknown = process.getBuiltinModule?.('node:sqlite')
+  return builtIn ? (builtIn as Module) : await import('@photostructure/sqlite')
+}
+
+const PRIMARY_CODE_MASK = 0xff
+
+/** SQLite's primary result code, or null when the error is not SQLite's. */
+export function sqliteCode(error: unknown): number | null {
+  const code = error instanceof Error && 'errcode' in error ? error.errcode : null
+  return typeof code === 'number' ? code & PRIMARY_CODE_MASK : null
+}
+
+/** The primary result codes that this folder tells apart (sqlite.org/rescode.html). */
+export const SQLITE = { BUSY: 5, CONSTRAINT: 19, NOT_A_DATABASE: 26 } as const

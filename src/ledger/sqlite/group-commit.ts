@@ -1,0 +1,255 @@
+import { OjsError, unavailable } from '../../errors.ts'
+import type { Logger } from '../../logger.ts'
+import type { Companion } from './companion.ts'
+import { type Database, SQLITE, type Statement, sqliteCode } from './driver.ts'
+
+/** More than this in one turn would keep the event loop from everything else for too long. */
+const MAX_WEIGHT = 1000
+const LAZY_DELAY_MS = 10
+/** A lazy write lost beyond this costs a duplicate token at worst, never a job. */
+const MAX_LAZY = 100_000
+/** After a failed group, how long until a write is tried that nobody waits for. */
+const PROBE_DELAY_MS = 1000
+
+/**
+ * Called by a write before its first change when more than one of its statements may change rows:
+ * opens a savepoint. A single statement needs none, because SQLite takes back what a failing
+ * statement did.
+ */
+export type Protect = () => void
+
+interface Write {
+  run(protect: Protect): unknown
+  weight: number
+  succeed(result: unknown): void
+  fail(error: Error): void
+}
+
+interface Settled {
+  write: Write
+  result: unknown
+}
+
+/**
+ * Writes of one event-loop turn share one transaction and one sync (architecture §7).
+ *
+ * What fails concerns as little as is safe: a constraint its own write, a bug its own write too
+ * (the rest runs again without it), anything else (disk full, I/O, memory) the whole group,
+ * because SQLite may have rolled back at the error already and a later statement would then be
+ * committed on its own.
+ */
+export class GroupCommit {
+  readonly #db: Database
+  readonly #savepoint: Statement
+  readonly #release: Statement
+  readonly #companions: readonly Companion[]
+  readonly #logger: Logger
+  readonly #probe: () => void
+  #waiting: Write[] = []
+  #lazy: Write[] = []
+  #turn: NodeJS.Immediate | undefined
+  #timer: NodeJS.Timeout | undefined
+  #fault: string | null = null
+  #isClosed = false
+  #isProtected = false
+
+  /** `probe`: a harmless write that tells whether the ledger can be written again. */
+  constructor(db: Database, companions: readonly Companion[], probe: () => void, logger: Logger) {
+    this.#db = db
+    this.#savepoint = db.prepare('SAVEPOINT one_write')
+    this.#release = db.prepare('RELEASE one_write')
+    this.#companions = companions
+    this.#probe = probe
+    this.#logger = logger
+  }
+
+  /**
+   * Runs with the others of this turn; settles after their commit. It may run more than once.
+   * `weight`: how many rows it touches, roughly.
+   */
+  write<T>(run: (protect: Protect) => T, weight = 1): Promise<T> {
+    if (this.#isClosed) return Promise.reject(unavailable('The ledger is closed.', 'ledger'))
+    return new Promise<T>((resolve, reject) => {
+      this.#waiting.push({
+        run,
+        weight,
+        succeed: (result) => resolve(result as T),
+        fail: reject,
+      })
+      this.#schedule()
+    })
+  }
+
+  /** Rides on the next group, or goes alone a few milliseconds later. One statement only. */
+  writeLazily(run: () => void): void {
+    if (this.#isClosed) return
+    if (this.#lazy.length >= MAX_LAZY) {
+      this.#logger.warn({ waiting: MAX_LAZY }, 'ledger: a lazy write is dropped')
+      return
+    }
+    this.#lazy.push({
+      run,
+      weight: 1,
+      succeed: () => {},
+      fail: (error) => this.#logger.error({ err: error }, 'ledger: a lazy write failed'),
+    })
+    this.#scheduleLater(LAZY_DELAY_MS)
+  }
+
+  /** Why the last group failed; null when it did not. */
+  fault(): string | null {
+    return this.#fault
+  }
+
+  /** Commits what is waiting; further writes are refused. Idempotent. */
+  close(): void {
+    this.#isClosed = true
+    clearImmediate(this.#turn)
+    clearTimeout(this.#timer)
+    let hasFailed = false
+    while (this.#waiting.length > 0 || (this.#lazy.length > 0 && !hasFailed)) {
+      this.#runTurn()
+      hasFailed = this.#fault !== null
+    }
+  }
+
+  #schedule(): void {
+    this.#turn ??= setImmediate(() => {
+      this.#turn = undefined
+      this.#runTurn()
+      if (this.#waiting.length > 0) this.#schedule()
+    })
+  }
+
+  /** Never keeps the process alive. */
+  #scheduleLater(delayMs: number): void {
+    if (this.#isClosed) return
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined
+      this.#runTurn()
+    }, delayMs).unref()
+  }
+
+  #runTurn(): void {
+    // Lazy writes first: they were there first.
+    const lazy = take(this.#lazy)
+    const waiting = take(this.#waiting)
+    if (lazy.length + waiting.length === 0 && this.#fault === null) return
+    try {
+      this.#runWithoutPoison([...lazy, ...waiting])
+      if (this.#fault !== null) this.#logger.info({}, 'ledger: writable again')
+      this.#fault = null
+    } catch (error) {
+      this.#failGroup(error, lazy, waiting)
+    }
+    if (this.#fault !== null) this.#scheduleLater(PROBE_DELAY_MS)
+    else if (this.#lazy.length > 0) this.#scheduleLater(LAZY_DELAY_MS)
+  }
+
+  /** Settles every write of a group that could be committed; throws when it could not. */
+  #runWithoutPoison(group: Write[]): void {
+    for (let rest = group; ; ) {
+      try {
+        const settled = this.#runGroup(rest)
+        for (const { write, result } of settled) write.succeed(result)
+        return
+      } catch (error) {
+        this.#rollBack()
+        if (!(error instanceof PoisonedGroup)) throw error
+        const { write, cause } = error
+        write.fail(refusal(cause))
+        rest = rest.filter((other) => other !== write)
+      }
+    }
+  }
+
+  #runGroup(group: readonly Write[]): Settled[] {
+    const settled: Settled[] = []
+    const refused: [Write, unknown][] = []
+    this.#db.exec('BEGIN IMMEDIATE')
+    for (const write of group) {
+      try {
+        settled.push({ write, result: this.#runWrite(write) })
+        for (const companion of this.#companions) companion.keep()
+      } catch (error) {
+        this.#survive(write, error)
+        refused.push([write, error])
+      }
+    }
+    if (this.#fault !== null) this.#probe()
+    for (const companion of this.#companions) companion.store()
+    this.#db.exec('COMMIT')
+    for (const companion of this.#companions) companion.commit()
+    for (const [write, error] of refused) write.fail(refusal(error))
+    return settled
+  }
+
+  #runWrite(write: Write): unknown {
+    this.#isProtected = false
+    const result = write.run(this.#protect)
+    if (this.#isProtected) this.#release.run()
+    return result
+  }
+
+  readonly #protect: Protect = () => {
+    if (this.#isProtected) return
+    this.#savepoint.run()
+    this.#isProtected = true
+  }
+
+  /** Returns when the group can go on without this write; throws what ends it. */
+  #survive(write: Write, error: unknown): void {
+    const code = sqliteCode(error)
+    const isItsOwn = code === null || code === SQLITE.CONSTRAINT
+    if (!isItsOwn || this.#db.isTransaction === false) throw error
+    for (const companion of this.#companions) companion.undo()
+    if (this.#isProtected) this.#db.exec('ROLLBACK TO one_write; RELEASE one_write')
+    // It may have failed after its statement had succeeded, and there is no savepoint.
+    else if (code === null) throw new PoisonedGroup(write, error)
+  }
+
+  #rollBack(): void {
+    for (const companion of this.#companions) companion.discard()
+    try {
+      if (this.#db.isTransaction !== false) this.#db.exec('ROLLBACK')
+    } catch {
+      // Nothing to roll back: SQLite has done it at the error (or never began).
+    }
+  }
+
+  #failGroup(error: unknown, lazy: Write[], waiting: Write[]): void {
+    const reason = error instanceof Error ? error.message : String(error)
+    if (this.#fault === null) this.#logger.error({ err: error }, 'ledger: a group commit failed')
+    this.#fault = reason
+    this.#lazy.unshift(...lazy)
+    const refused = unavailable('The ledger cannot be written.', 'ledger', error)
+    for (const write of waiting) write.fail(refused)
+  }
+}
+
+/** Thrown through the group when one write must be taken out and the rest run again. */
+class PoisonedGroup extends Error {
+  readonly write: Write
+
+  constructor(write: Write, cause: unknown) {
+    super('one write of the group failed', { cause })
+    this.write = write
+  }
+}
+
+/** From the head of the queue, up to the weight of one group; at least one. */
+function take(queue: Write[]): Write[] {
+  let weight = 0
+  let count = 0
+  for (const write of queue) {
+    weight += write.weight
+    if (count > 0 && weight > MAX_WEIGHT) break
+    count++
+  }
+  return queue.splice(0, count)
+}
+
+function refusal(cause: unknown): Error {
+  if (cause instanceof OjsError) return cause
+  return new OjsError('backend_error', 'The ledger refused the write.', { cause })
+}

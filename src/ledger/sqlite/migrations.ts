@@ -1,0 +1,46 @@
+import type { Database } from './driver.ts'
+import { sql as jobs } from './migrations/0001-jobs.ts'
+
+/** In order; the number of a migration is its place, starting at 1. Never edit a released one. */
+export const MIGRATIONS: readonly string[] = [jobs]
+
+/** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */
+const APPLICATION_ID = 0x4f4a534c
+
+/** Brings the schema up to date, each step in its own transaction. Throws when it cannot. */
+export function migrate(db: Database, path: string): void {
+  refuseForeignFile(db, path)
+  const version = readPragma(db, 'user_version')
+  if (version > MIGRATIONS.length) {
+    throw new Error(
+      `ledger ${path} was written by a newer ojs-rabbitmq ` +
+        `(schema ${version}, this one knows ${MIGRATIONS.length})`,
+    )
+  }
+  for (const [index, sql] of MIGRATIONS.entries()) {
+    if (index >= version) apply(db, sql, index + 1)
+  }
+}
+
+function apply(db: Database, sql: string, version: number): void {
+  db.exec('BEGIN IMMEDIATE')
+  try {
+    db.exec(sql)
+    db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${version}`)
+    db.exec('COMMIT')
+  } catch (error) {
+    db.exec('ROLLBACK')
+    throw error
+  }
+}
+
+function refuseForeignFile(db: Database, path: string): void {
+  const isLedger = readPragma(db, 'application_id') === APPLICATION_ID
+  const isEmpty = db.prepare('SELECT 1 FROM sqlite_master').get() === undefined
+  if (!isLedger && !isEmpty) throw new Error(`${path} is an SQLite file, but not a ledger`)
+}
+
+function readPragma(db: Database, name: 'user_version' | 'application_id'): number {
+  const row = db.prepare(`PRAGMA ${name}`).get() as Record<typeof name, number>
+  return row[name]
+}

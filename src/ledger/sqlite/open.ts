@@ -1,0 +1,81 @@
+import { mkdirSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type { Logger } from '../../logger.ts'
+import { closeDatabase, type Database, openDatabase, SQLITE, sqliteCode } from './driver.ts'
+import { SqliteLedger } from './ledger.ts'
+import { migrate } from './migrations.ts'
+
+export interface SqliteLedgerOptions {
+  /** A file; its directory is created. */
+  path: string
+  /**
+   * `full`: a commit survives power loss. `normal`: it survives the death of the process; power
+   * loss may undo the last moments (architecture §7).
+   */
+  sync: 'full' | 'normal'
+  logger: Logger
+}
+
+/** Throws a plain `Error` with one clear line when the file cannot be used. */
+export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<SqliteLedger> {
+  return new SqliteLedger(await openLedgerFile(options), options.logger)
+}
+
+/** The file, locked for this process, with the current schema. */
+export async function openLedgerFile(options: SqliteLedgerOptions): Promise<Database> {
+  const { path } = options
+  const db = await openFile(path)
+  try {
+    configure(db, options.sync)
+    migrate(db, path)
+    return db
+  } catch (error) {
+    closeDatabase(db)
+    throw explain(error, path)
+  }
+}
+
+async function openFile(path: string): Promise<Database> {
+  try {
+    mkdirSync(dirname(path), { recursive: true })
+    return await openDatabase(path)
+  } catch (error) {
+    throw cannotOpen(path, error)
+  }
+}
+
+/**
+ * The locking mode comes before WAL: SQLite then keeps the WAL index in its own memory, and the
+ * first transaction locks the file until `close` (or the end of the process, however it ends).
+ * One second of patience, for a gateway that is just being replaced.
+ */
+function configure(db: Database, sync: 'full' | 'normal'): void {
+  db.exec('PRAGMA busy_timeout = 1000')
+  db.exec('PRAGMA locking_mode = EXCLUSIVE')
+  db.exec('PRAGMA journal_mode = WAL')
+  db.exec(`PRAGMA synchronous = ${sync === 'full' ? 'FULL' : 'NORMAL'}`)
+  // 8 MB of WAL per checkpoint: a page that many groups have touched is copied back once.
+  db.exec('PRAGMA wal_autocheckpoint = 2000')
+  db.exec('PRAGMA journal_size_limit = 67108864')
+  db.exec('PRAGMA cache_size = -65536')
+  db.exec('PRAGMA temp_store = MEMORY')
+  db.exec('BEGIN IMMEDIATE; COMMIT')
+}
+
+function explain(error: unknown, path: string): unknown {
+  switch (sqliteCode(error)) {
+    case SQLITE.BUSY:
+      return new Error(`ledger ${path} is in use by another process`, { cause: error })
+    case SQLITE.NOT_A_DATABASE:
+      return new Error(`${path} is not an SQLite file`, { cause: error })
+    case null:
+      return error
+    default:
+      return cannotOpen(path, error)
+  }
+}
+
+function cannotOpen(path: string, error: unknown): Error {
+  const reason = error instanceof Error ? error.message : String(error)
+  return new Error(`ledger ${path} cannot be opened: ${reason}`, { cause: error })
+}

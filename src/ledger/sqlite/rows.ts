@@ -1,0 +1,37 @@
+import type { Carry, JobRow } from '../../job/job.ts'
+
+/**
+ * The columns of a job, for SELECT and RETURNING. The short ones come as one JSON object with the
+ * names of `JobRow`: a third faster than 35 columns one by one, and every row has one shape. The
+ * long texts come as they are, so that no text is escaped and unescaped on the way. `carry` is
+ * among them because its nesting is the producer's, and SQLite's JSON functions have a depth limit.
+ */
+export const JOB_COLUMNS = `json_object(
+  'id', id, 'generation', generation, 'state', state, 'attempt', attempt, 'queue', queue,
+  'type', type, 'priority', priority, 'maxAttempts', max_attempts,
+  'visibilityTimeoutMs', visibility_timeout_ms, 'timeoutMs', timeout_ms, 'outbox', outbox,
+  'tokenOut', json(iif(token_out, 'true', 'false')), 'holder', holder, 'workerId', worker_id,
+  'leaseMs', lease_ms, 'leaseExpiresAt', lease_expires_at, 'timeoutAt', timeout_at,
+  'dueAt', due_at, 'expiresAt', expires_at, 'createdAt', created_at, 'enqueuedAt', enqueued_at,
+  'startedAt', started_at, 'completedAt', completed_at, 'cancelledAt', cancelled_at,
+  'discardedAt', discarded_at,
+  'deadLetterCopied', json(iif(dead_letter_copied, 'true', 'false'))
+) AS short, carry, error, errors, result, envelope`
+
+type LongTexts = Pick<JobRow, 'error' | 'errors' | 'result' | 'envelope'>
+type ShortColumns = Omit<JobRow, keyof LongTexts | 'carry'>
+type RawRow = LongTexts & { short: string; carry: string | null }
+
+/** A row as `JOB_COLUMNS` selects it; null for no row. */
+export function toJobRow(raw: unknown): JobRow | null {
+  if (raw === undefined) return null
+  const { short, carry, error, errors, result, envelope } = raw as RawRow
+  const row = JSON.parse(short) as ShortColumns & Partial<LongTexts & { carry: Carry | null }>
+  return Object.assign(row, {
+    carry: carry === null ? null : (JSON.parse(carry) as Carry),
+    error,
+    errors,
+    result,
+    envelope,
+  })
+}

@@ -1,0 +1,46 @@
+import { type DestinationStream, pino } from 'pino'
+
+/** JSON lines. The first argument's members become fields of the line; never args or credentials. */
+export interface Logger {
+  debug(fields: object, message: string): void
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
+
+export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+export type LogLevel = (typeof LOG_LEVELS)[number]
+
+/** `amqp://user:secret@host` → `amqp://host`: whatever a library puts into an error text. */
+export function redactUrls(text: string): string {
+  return text.replace(/\b(\w+:\/\/)[^\s/@]+@/g, '$1')
+}
+
+/**
+ * pino writing to stdout. Asynchronous with no minimum buffer: a line costs no blocking write on
+ * the hot path and is out as soon as the previous write returned, so that a `kill -9` loses at
+ * most the lines of one write.
+ */
+export function createLogger(level: LogLevel, destination?: DestinationStream): Logger {
+  return pino(
+    {
+      level,
+      base: null,
+      timestamp: () => `,"time":"${new Date().toISOString()}"`,
+      formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: errorFields },
+    },
+    destination ?? pino.destination({ dest: 1, sync: false, minLength: 0 }),
+  )
+}
+
+function errorFields(error: unknown): object {
+  if (!(error instanceof Error)) return { message: redactUrls(String(error)) }
+  return {
+    type: error.name,
+    message: redactUrls(error.message),
+    ...('code' in error && { code: error.code }),
+    ...(error.cause !== undefined && { cause: errorFields(error.cause) }),
+    stack: error.stack && redactUrls(error.stack),
+  }
+}

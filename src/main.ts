@@ -1,0 +1,48 @@
+#!/usr/bin/env node
+import { argv, env, exit } from 'node:process'
+import type { Command } from './cli/command.ts'
+import { recoverCommand } from './cli/recover.ts'
+import { serveCommand } from './cli/serve.ts'
+import { topologyCommand } from './cli/topology.ts'
+import { VARIABLES } from './config.ts'
+
+const COMMANDS: Readonly<Record<string, Command>> = {
+  serve: serveCommand,
+  topology: topologyCommand,
+  recover: recoverCommand,
+}
+
+function help(): string {
+  const commands = Object.values(COMMANDS).map(
+    ({ usage, summary }) => `  ${usage}\n      ${summary}`,
+  )
+  const variables = Object.entries(VARIABLES).map(
+    ([name, { fallback, doc }]) =>
+      `  ${name.padEnd(26)} ${(fallback || '(empty)').padEnd(30)} ${doc}`,
+  )
+  return [
+    'ojs-rabbitmq: Open Job Spec on RabbitMQ',
+    '',
+    ...commands,
+    '',
+    'Configuration and defaults:',
+    ...variables,
+  ].join('\n')
+}
+
+async function main(): Promise<number> {
+  const [name = '--help', ...args] = argv.slice(2)
+  if (name === '--help' || name === '-h' || name === 'help') {
+    console.log(help())
+    return 0
+  }
+  const command = COMMANDS[name]
+  if (command) return command.run(args, env)
+  console.error(`ojs-rabbitmq: unknown command '${name}'\n\n${help()}`)
+  return 2
+}
+
+main().then(exit, (error: unknown) => {
+  console.error(`ojs-rabbitmq: ${error instanceof Error ? error.message : String(error)}`)
+  exit(1)
+})

@@ -1,0 +1,58 @@
+import { OjsError } from '../errors.ts'
+import type { JobRow } from '../job/job.ts'
+import type { AckRequest } from '../job/request.ts'
+import type { SettleFence } from '../ledger/ledger.ts'
+import { parseAck } from '../schemas/validator.ts'
+import { explainStaleLease } from './conflicts.ts'
+import type { Deps, RequestContext } from './deps.ts'
+
+/** A larger result is refused and the job stays active (ojs-digest §2.3). */
+const MAX_RESULT_BYTES = 1_048_576
+
+/**
+ * ACK (seed 001 §7.4, seed 002 §5.3): `active → completed`, committed, then `basic.ack` of the
+ * lease's delivery if one is held. Works while RabbitMQ is away. Throws 404, 409, 413, 503.
+ */
+export async function ack(
+  deps: Deps,
+  body: unknown,
+  context: RequestContext,
+): Promise<{ job: JobRow }> {
+  const request = parseAck(body)
+  const fence = fenceOf(request)
+  const change = { now: deps.clock.now(), result: resultText(request) }
+  const job = await deps.ledger.complete(request.job_id, fence, change)
+  if (job === 'stale') throw explainStaleLease(deps, request.job_id, fence)
+  settleLease(deps, job.id)
+  deps.events.emit({ type: 'job.completed', job, requestId: context.requestId })
+  return { job }
+}
+
+/** The lease is over: its delivery goes, and whatever waited for the row to move is looked at. */
+export function settleLease(deps: Deps, id: string): void {
+  deps.held.get(id)?.ack()
+  deps.held.delete(id)
+  deps.broker.unpark(id)
+}
+
+function fenceOf(request: AckRequest): SettleFence {
+  return {
+    ...(request.attempt != null && { attempt: request.attempt }),
+    ...(request.worker_id != null && { workerId: request.worker_id }),
+  }
+}
+
+function resultText(request: AckRequest): string | null {
+  if (request.result === undefined || request.result === null) return null
+  const text = JSON.stringify(request.result)
+  if (text.length * 3 <= MAX_RESULT_BYTES || Buffer.byteLength(text) <= MAX_RESULT_BYTES)
+    return text
+  throw new OjsError(
+    'invalid_request',
+    `The 'result' field is larger than ${MAX_RESULT_BYTES} bytes.`,
+    {
+      status: 413,
+      details: { field: 'result', max_bytes: MAX_RESULT_BYTES },
+    },
+  )
+}

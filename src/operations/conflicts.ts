@@ -1,0 +1,31 @@
+import { jobNotFound, type OjsError, stateConflict } from '../errors.ts'
+import type { SettleFence } from '../ledger/ledger.ts'
+import type { Deps } from './deps.ts'
+
+/** Why the fence of an ACK did not match: 404, or 409 with what is true now (seed 001 §10.2). */
+export function explainStaleLease(deps: Deps, id: string, fence: SettleFence): OjsError {
+  const row = deps.ledger.find(id)
+  if (row === null || row.state === 'withdrawn') return jobNotFound(id)
+  const details = { job_id: id, current_state: row.state, expected_state: 'active' }
+  if (row.state !== 'active') {
+    return stateConflict(
+      `Cannot acknowledge job not in 'active' state. Current state: '${row.state}'.`,
+      details,
+    )
+  }
+  return fence.attempt !== undefined && fence.attempt !== row.attempt
+    ? stateConflict(`Attempt ${fence.attempt} of the job is over; attempt ${row.attempt} runs.`, {
+        ...details,
+        reason: 'stale_attempt',
+      })
+    : stateConflict('The job is leased to another worker.', { ...details, reason: 'other_worker' })
+}
+
+export function explainTerminal(deps: Deps, id: string): OjsError {
+  const row = deps.ledger.find(id)
+  if (row === null || row.state === 'withdrawn') return jobNotFound(id)
+  return stateConflict(`Cannot cancel job in terminal state '${row.state}'.`, {
+    job_id: id,
+    current_state: row.state,
+  })
+}

@@ -1,0 +1,45 @@
+import type { Broker, Delivery } from '../broker/broker.ts'
+import type { Clock } from '../clock.ts'
+import type { Ledger } from '../ledger/ledger.ts'
+import type { Logger } from '../logger.ts'
+import type { JobEvents } from '../telemetry/events.ts'
+
+/** What every operation is given. Contracts only; the composition root fills it in. */
+export interface Deps {
+  readonly ledger: Ledger
+  readonly broker: Broker
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly events: JobEvents
+  readonly settings: OperationSettings
+  /** The deliveries behind the leases whose holder is `gateway`, by job id. */
+  readonly held: Map<string, Delivery>
+  /** Ids whose token this process is about to publish or waits for; the relay leaves them alone. */
+  readonly sending: Set<string>
+  /** Queues that an operator has told us to recover (`recover.ts`). */
+  readonly recovering: Set<string>
+  /** Asks the relay to look at the outbox soon. */
+  wakeRelay(): void
+  /** A new UUIDv7, lower case. */
+  newId(): string
+}
+
+export interface OperationSettings {
+  /** Reservation length when neither FETCH nor the job names one. */
+  visibilityTimeoutMs: number
+  /** Execution timeout of a job that names none. */
+  timeoutMs: number
+  /** A lease that reaches beyond this makes the gateway ack early (architecture §4.4). */
+  deliveryTimeoutMs: number
+  /** Prefix of broker entities; reserved as the start of queue names. */
+  prefix: string
+}
+
+/** What a door knows about the request beside its body; goes into log lines and the token. */
+export interface RequestContext {
+  requestId: string
+  /** W3C `traceparent`, when valid. */
+  traceparent?: string
+  tracestate?: string
+  idempotencyKey?: string
+}

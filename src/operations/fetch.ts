@@ -1,0 +1,178 @@
+import type { Delivery } from '../broker/broker.ts'
+import { invalidField } from '../errors.ts'
+import type { JobRow } from '../job/job.ts'
+import { checkQueueName } from '../job/queue-name.ts'
+import type { FetchRequest } from '../job/request.ts'
+import type { ClaimResult, ClaimTerms } from '../ledger/ledger.ts'
+import { parseFetch } from '../schemas/validator.ts'
+import { adoptedJob } from './adopt.ts'
+import type { Deps, RequestContext } from './deps.ts'
+import { requireConsuming } from './refusals.ts'
+import { sendToken } from './send-token.ts'
+
+const MAX_COUNT = 100
+const MAX_WAIT_MS = 30_000
+/** A queue full of tokens of cancelled jobs must not keep one request busy for ever. */
+const MAX_SIFTING_MS = 1_000
+/** The broker looks at its delivery timeout once a minute. */
+const DELIVERY_TIMEOUT_MARGIN_MS = 120_000
+
+/**
+ * FETCH (seed 001 §7.3, seed 002 §5.2): takes tokens from the buffers and claims their jobs in one
+ * transaction. An empty list is a normal answer. Throws 400 and 503.
+ */
+export async function fetch(
+  deps: Deps,
+  body: unknown,
+  context: RequestContext,
+  signal: AbortSignal,
+): Promise<JobRow[]> {
+  const request = parseFetch(body)
+  for (const queue of request.queues) checkQueueName(queue, deps.settings.prefix, 'queues')
+  requireConsuming(deps)
+  const waitMs = clamp(request.wait_ms ?? 0, 0, MAX_WAIT_MS)
+  const startedAt = deps.clock.now()
+  for (;;) {
+    const elapsed = deps.clock.now() - startedAt
+    const deliveries = await deps.broker.take({
+      queues: request.queues,
+      count: clamp(request.count ?? 1, 1, MAX_COUNT),
+      waitMs: Math.max(0, waitMs - elapsed),
+      hasClaimable: (queue) => deps.ledger.counts(queue).available > 0,
+      signal,
+    })
+    if (deliveries.length === 0) return []
+    const jobs = await claim(deps, deliveries, request, context)
+    if (jobs.length > 0) return jobs
+    if (signal.aborted || deps.clock.now() - startedAt > Math.max(waitMs, MAX_SIFTING_MS)) return []
+  }
+}
+
+/**
+ * The client of a FETCH was gone before its answer was written: the jobs go back to the head of
+ * the buffer and the attempt is not counted (architecture §4.4).
+ */
+export async function giveBack(deps: Deps, jobs: readonly JobRow[]): Promise<void> {
+  await Promise.all(jobs.map((job) => giveBackOne(deps, job)))
+}
+
+async function giveBackOne(deps: Deps, job: JobRow): Promise<void> {
+  const row = await deps.ledger.release(job.id, job)
+  if (row === 'stale') return
+  const delivery = deps.held.get(job.id)
+  deps.held.delete(job.id)
+  if (delivery?.isLive()) deps.broker.putBack([delivery])
+  else if (row.outbox !== null) await sendToken(deps, row)
+}
+
+async function claim(
+  deps: Deps,
+  deliveries: readonly Delivery[],
+  request: FetchRequest,
+  context: RequestContext,
+): Promise<JobRow[]> {
+  const terms = termsOf(deps, request)
+  const tokens = deliveries.map((delivery) => ({
+    id: delivery.id,
+    generation: delivery.generation,
+    attempt: delivery.attempt,
+    isHeldDelivery: deps.held.get(delivery.id) === delivery,
+    adopt: () => adoptedJob(deps, delivery),
+  }))
+  let results: ClaimResult[]
+  try {
+    results = await deps.ledger.claim(tokens, terms)
+  } catch (error) {
+    deps.broker.putBack(deliveries)
+    throw error
+  }
+  const jobs: JobRow[] = []
+  for (const [i, delivery] of deliveries.entries()) {
+    const result = results[i]
+    if (result) settle(deps, delivery, result, context)
+    if (result?.verdict === 'claimed') jobs.push(result.job)
+  }
+  await acknowledgeLongLeases(deps, jobs)
+  return jobs
+}
+
+function termsOf(deps: Deps, request: FetchRequest): ClaimTerms {
+  const leaseMs = request.visibility_timeout_ms ?? null
+  if (leaseMs !== null && leaseMs > Number.MAX_SAFE_INTEGER / 2) {
+    throw invalidField('visibility_timeout_ms', "'visibility_timeout_ms' is too large.")
+  }
+  return {
+    now: deps.clock.now(),
+    wall: deps.clock.wall(),
+    workerId: request.worker_id ?? null,
+    leaseMs,
+    defaultLeaseMs: deps.settings.visibilityTimeoutMs,
+  }
+}
+
+/** What the arrival table decided, done to the delivery; the ledger's part is committed. */
+function settle(
+  deps: Deps,
+  delivery: Delivery,
+  result: ClaimResult,
+  context: RequestContext,
+): void {
+  switch (result.verdict) {
+    case 'claimed':
+      deps.held.set(result.job.id, delivery)
+      deps.events.emit({ type: 'job.started', job: result.job, requestId: context.requestId })
+      return
+    case 'drop':
+      delivery.ack()
+      deps.ledger.tokenReturned(result.job.id, delivery.generation)
+      return
+    case 'expired':
+      delivery.ack()
+      deps.ledger.tokenReturned(result.job.id, delivery.generation)
+      deps.events.emit({ type: 'job.expired', job: result.job })
+      return
+    case 'exhausted':
+      deps.events.emit({ type: 'job.discarded', job: result.job })
+      deadLetter(deps, delivery, result.job)
+      return
+    case 'dead-letter':
+      deadLetter(deps, delivery, result.job)
+      return
+    case 'hand-over':
+    case 'rearmed':
+      delivery.ack()
+      return
+    case 'hold':
+      deps.broker.park(delivery, result.until)
+      return
+    case 'keep':
+      return
+    case 'malformed':
+      deps.events.emit({ type: 'token.malformed', queue: delivery.queue, error: result.error })
+      delivery.deadLetter()
+      return
+  }
+}
+
+function deadLetter(deps: Deps, delivery: Delivery, job: JobRow): void {
+  if (delivery.deadLetter() === 'settled') deps.ledger.deadLetterCopied(job.id, job.generation)
+}
+
+/**
+ * RabbitMQ closes a channel that holds a delivery longer than its delivery timeout. A lease that
+ * reaches there lives in the ledger alone: commit first, then acknowledge.
+ */
+async function acknowledgeLongLeases(deps: Deps, jobs: readonly JobRow[]): Promise<void> {
+  const limit = deps.settings.deliveryTimeoutMs - DELIVERY_TIMEOUT_MARGIN_MS
+  const long = jobs.filter((job) => (job.leaseMs ?? 0) > limit)
+  if (long.length === 0) return
+  await deps.ledger.handOver(long)
+  for (const job of long) {
+    deps.held.get(job.id)?.ack()
+    deps.held.delete(job.id)
+  }
+}
+
+function clamp(value: number, low: number, high: number): number {
+  return Math.min(Math.max(value, low), high)
+}

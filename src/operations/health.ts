@@ -1,0 +1,42 @@
+import type { BrokerWarning } from '../broker/broker.ts'
+import type { Deps } from './deps.ts'
+
+export interface Health {
+  healthy: boolean
+  body: {
+    status: 'ok' | 'degraded'
+    version: '1.0'
+    uptime_seconds: number
+    backend: { type: 'rabbitmq'; status: string; error?: string }
+    ledger: { type: 'sqlite'; status: 'writable' | 'failing'; error?: string }
+    warnings: readonly BrokerWarning[]
+  }
+}
+
+/** Healthy as long as a PUSH can be accepted (seed 001 §8.1, architecture §3). */
+export function health(deps: Deps, startedAt: number): Health {
+  const broker = deps.broker.status()
+  const fault = deps.ledger.fault()
+  const healthy = broker.state === 'up' && fault === null
+  return {
+    healthy,
+    body: {
+      status: healthy ? 'ok' : 'degraded',
+      version: '1.0',
+      uptime_seconds: Math.floor((deps.clock.now() - startedAt) / 1000),
+      backend: {
+        type: 'rabbitmq',
+        status: broker.state === 'up' ? 'connected' : BACKEND_STATUS[broker.state],
+        ...(broker.state !== 'up' && { error: broker.reason }),
+      },
+      ledger: {
+        type: 'sqlite',
+        status: fault === null ? 'writable' : 'failing',
+        ...(fault !== null && { error: fault }),
+      },
+      warnings: deps.broker.warnings(),
+    },
+  }
+}
+
+const BACKEND_STATUS = { down: 'disconnected', blocked: 'blocked', foreign: 'refused' } as const

@@ -1,0 +1,49 @@
+/** What the manifest says about this process. */
+export interface ManifestFacts {
+  version: string
+  baseUrl: string
+  queueType: 'classic' | 'quorum'
+  maxBodyBytes: number
+}
+
+/**
+ * The conformance manifest (seed 001 §21.2), telling the truth of the day: a capability is true
+ * when all of its endpoints work. `specversion` and the `extension_details` are additions for
+ * readers of other OJS documents (ojs-digest §18).
+ */
+export function manifest(facts: ManifestFacts): object {
+  return {
+    ojs_version: '1.0',
+    specversion: '1.0',
+    implementation: { name: 'ojs-rabbitmq', version: facts.version, language: 'typescript' },
+    conformance_level: 0,
+    conformance_tier: 'runtime',
+    protocols: ['http', 'amqp'],
+    backend: 'rabbitmq',
+    capabilities: {
+      batch_enqueue: false,
+      cron_jobs: false,
+      dead_letter: false,
+      delayed_jobs: false,
+      job_ttl: false,
+      priority_queues: false,
+      rate_limiting: false,
+      schema_validation: false,
+      unique_jobs: false,
+      workflows: false,
+      pause_resume: false,
+    },
+    extensions: ['fetch_wait_ms', 'fenced_ack'],
+    extension_details: {
+      fetch_wait_ms: 'FETCH accepts wait_ms (at most 30000) and then waits for a first job.',
+      fenced_ack: 'ACK accepts worker_id and attempt; what is present is part of the fence.',
+      queue_type: facts.queueType,
+      max_body_bytes: facts.maxBodyBytes,
+    },
+    endpoints: {
+      base_url: `${facts.baseUrl}/ojs/v1`,
+      manifest: '/ojs/manifest',
+      health: '/ojs/v1/health',
+    },
+  }
+}

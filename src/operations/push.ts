@@ -1,0 +1,81 @@
+import { OjsError } from '../errors.ts'
+import { toNewJob } from '../job/envelope.ts'
+import { type Carry, freshRow, type JobRow, type NewJob } from '../job/job.ts'
+import { parsePush } from '../schemas/validator.ts'
+import type { Deps, RequestContext } from './deps.ts'
+import { publishRefusal, queueRefusal, requirePublishing } from './refusals.ts'
+import { sendToken } from './send-token.ts'
+
+/**
+ * PUSH (seed 001 §7.1, seed 002 §5.1): stored, published, confirmed; then, and only then, the
+ * answer. Throws `OjsError`: 400 invalid, 409 duplicate id, 413, 422 unsupported, 429 queue full,
+ * 503 when RabbitMQ or the ledger cannot take it (nothing is kept then).
+ */
+export async function push(deps: Deps, body: unknown, context: RequestContext): Promise<JobRow> {
+  const job = newJob(deps, body, context)
+  requirePublishing(deps)
+  await requireQueue(deps, job.queue)
+  const row = await insert(deps, job)
+  const sent = await sendToken(deps, row)
+  if (sent.outcome !== 'confirmed') {
+    // Zero rows: a consumer was faster than the confirm. The job is being worked on: 201.
+    const withdrawn =
+      sent.row.outbox !== null && (await deps.ledger.withdraw(row.id, sent.row.outbox))
+    if (withdrawn) throw publishRefusal(job.queue, sent.outcome)
+  }
+  deps.events.emit({ type: 'job.enqueued', job: row, requestId: context.requestId })
+  return row
+}
+
+function newJob(deps: Deps, body: unknown, context: RequestContext): NewJob {
+  return toNewJob(parsePush(body), {
+    newId: deps.newId,
+    now: deps.clock.now(),
+    wall: deps.clock.wall(),
+    timeoutMs: deps.settings.timeoutMs,
+    prefix: deps.settings.prefix,
+    carry: traceOf(body, context),
+  })
+}
+
+/** The first use of a queue declares it; from then on this costs one look into a map. */
+async function requireQueue(deps: Deps, queue: string): Promise<void> {
+  if (deps.broker.isDeclared(queue)) return
+  const outcome = await deps.broker.ensureQueue(queue)
+  if (outcome !== 'ready') throw queueRefusal(queue, outcome)
+}
+
+async function insert(deps: Deps, job: NewJob): Promise<JobRow> {
+  const inserted = await deps.ledger.insert(job, deps.clock.now())
+  if (inserted.outcome === 'inserted') return freshRow(job, inserted)
+  throw new OjsError('duplicate', `A job with the id '${job.id}' already exists.`, {
+    details: { existing_job_id: job.id, field: 'id' },
+  })
+}
+
+const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/
+
+/** `meta.traceparent` wins over the request's header (ojs-digest §15.2: "only if absent"). */
+function traceOf(body: unknown, context: RequestContext): Carry {
+  const meta = metaOf(body)
+  const own = text(meta['traceparent'])
+  const traceparent = own && TRACEPARENT.test(own) ? own : context.traceparent
+  const tracestate = own ? text(meta['tracestate']) : context.tracestate
+  const traceId = TRACEPARENT.exec(traceparent ?? '')?.[1]
+  const correlationId = text(meta['correlation_id']) ?? traceId ?? text(meta['trace_id'])
+  return {
+    ...(traceparent && { traceparent }),
+    ...(tracestate && { tracestate }),
+    ...(correlationId && { correlationId }),
+    ...(context.idempotencyKey && { idempotencyKey: context.idempotencyKey }),
+  }
+}
+
+function metaOf(body: unknown): Record<string, unknown> {
+  const meta = (body as { meta?: Record<string, unknown> | null }).meta
+  return meta ?? {}
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined
+}

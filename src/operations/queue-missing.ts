@@ -1,0 +1,28 @@
+import type { Deps } from './deps.ts'
+
+/**
+ * A queue that we know is not in the broker any more (architecture §2, "Queue missing"). Before
+ * it is declared anew, every job whose token was in it gets a new outbox nonce; the relay then
+ * publishes them.
+ *
+ * `leave`: not without an operator. The last look at the queue showed far fewer tokens than the
+ * ledger has available jobs, so somebody acknowledges natively without reporting: to republish
+ * would run finished jobs again.
+ */
+export async function onQueueMissing(deps: Deps, queue: string): Promise<'declare' | 'leave'> {
+  const recovering = deps.recovering.has(queue)
+  const missing = deps.broker.silentlyAcknowledged(queue, deps.ledger.counts(queue).available)
+  if (missing > 0 && !recovering) {
+    deps.logger.error(
+      { queue, missing },
+      'queue is gone and its jobs may have run: not republished',
+    )
+    return 'leave'
+  }
+  const jobs = await deps.ledger.rearm(queue)
+  if (jobs > 0) {
+    deps.logger.warn({ queue, jobs }, 'queue was gone: its jobs will be published again')
+    deps.wakeRelay()
+  }
+  return 'declare'
+}

@@ -1,0 +1,43 @@
+import { OjsError } from '../errors.ts'
+import { checkQueueName } from '../job/queue-name.ts'
+import type { Deps, RequestContext } from './deps.ts'
+import { queueRefusal, requirePublishing } from './refusals.ts'
+
+export interface Recovered {
+  queue: string
+  /** Jobs that got a new token. */
+  republished: number
+}
+
+/**
+ * An operator's word that a queue which is gone may be declared again with every available job in
+ * it, although somebody seems to have acknowledged silently (`ojs-rabbitmq recover --queue Q`).
+ * Throws 400, 404 for a queue the ledger does not know, 409 when the queue is there, 503.
+ */
+export async function recoverQueue(
+  deps: Deps,
+  queue: string,
+  context: RequestContext,
+): Promise<Recovered> {
+  checkQueueName(queue, deps.settings.prefix, 'queue')
+  requirePublishing(deps)
+  if (!deps.ledger.queues().some((known) => known.name === queue)) {
+    throw queueRefusal(queue, 'missing')
+  }
+  const before = deps.ledger.counts(queue).available
+  if ((await deps.broker.probeQueue(queue)) === 'exists') {
+    throw new OjsError('invalid_request', `Queue '${queue}' exists; there is nothing to recover.`, {
+      status: 409,
+      details: { queue, reason: 'queue_exists' },
+    })
+  }
+  deps.recovering.add(queue)
+  try {
+    const outcome = await deps.broker.ensureQueue(queue)
+    if (outcome !== 'ready') throw queueRefusal(queue, outcome)
+  } finally {
+    deps.recovering.delete(queue)
+  }
+  deps.logger.warn({ queue, jobs: before, requestId: context.requestId }, 'queue recovered')
+  return { queue, republished: before }
+}

@@ -1,0 +1,35 @@
+import type { PublishOutcome } from '../broker/broker.ts'
+import type { JobRow } from '../job/job.ts'
+import type { Deps } from './deps.ts'
+
+export interface Sent {
+  outcome: PublishOutcome
+  /** The row whose nonce was published: a queue that had to be declared anew changes it. */
+  row: JobRow
+}
+
+/**
+ * Publishes the token that `row.outbox` owes and clears the nonce on confirm (law 3). The only
+ * caller of `broker.publish` for job tokens; one publish per job at a time.
+ */
+export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
+  deps.sending.add(row.id)
+  try {
+    const outcome = await deps.broker.publish(row)
+    const sent = outcome === 'returned' ? await sendAgain(deps, row) : { outcome, row }
+    if (sent.outcome === 'confirmed' && sent.row.outbox !== null) {
+      deps.ledger.confirmed(row.id, sent.row.outbox)
+    }
+    return sent
+  } finally {
+    deps.sending.delete(row.id)
+  }
+}
+
+/** No queue took it: check or declare the queue, once, and publish what the row says by then. */
+async function sendAgain(deps: Deps, row: JobRow): Promise<Sent> {
+  if ((await deps.broker.ensureQueue(row.queue)) !== 'ready') return { outcome: 'returned', row }
+  const current = deps.ledger.find(row.id)
+  if (current === null || current.outbox === null) return { outcome: 'confirmed', row }
+  return { outcome: await deps.broker.publish(current), row: current }
+}

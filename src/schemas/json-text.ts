@@ -1,0 +1,221 @@
+import { isUtf8 } from 'node:buffer'
+import { invalidField, OjsError } from '../errors.ts'
+
+export interface JsonLimits {
+  /** Arrays and objects inside one another, the outermost object included. */
+  maxDepth: number
+}
+
+/** ojs-digest §2.3: 32 levels; enough for every OJS document, too little to exhaust a stack. */
+export const JSON_LIMITS: JsonLimits = { maxDepth: 32 }
+
+/**
+ * Bytes of an HTTP body or a foreign AMQP message → the JSON object in it. Throws `OjsError` 400:
+ * `invalid_payload` for what is not JSON in UTF-8 (seed 001 §4.2), `invalid_request` for what is
+ * too deep, is not an object (seed 001 §6.1), or has a number that JavaScript would change.
+ *
+ * A member named `__proto__` is an own member like any other: `JSON.parse` defines, never assigns.
+ */
+export function parseJsonObject(
+  bytes: Buffer,
+  limits: JsonLimits = JSON_LIMITS,
+): Record<string, unknown> {
+  if (!isUtf8(bytes)) throw notJson('The body is not valid UTF-8.')
+  const start = hasByteOrderMark(bytes) ? 3 : 0
+  if (bytes.length === start) throw notJson('The body is empty; a JSON object is expected.')
+  const doubts = scan(bytes, start, limits.maxDepth)
+  if (doubts.tooDeepAt !== NOWHERE) throw tooDeep(bytes, doubts.tooDeepAt, limits)
+  const value = parse(bytes, start)
+  if (doubts.inexactAt !== NOWHERE) throw inexact(bytes, doubts.inexactAt)
+  if (isObject(value)) return value
+  throw invalidField('body', 'The body must be a JSON object.', {
+    expected: 'object',
+    received: typeName(value),
+  })
+}
+
+const NOWHERE = -1
+const QUOTE = 0x22
+const PLUS = 0x2b
+const COMMA = 0x2c
+const MINUS = 0x2d
+const POINT = 0x2e
+const ZERO = 0x30
+const NINE = 0x39
+const OPEN_ARRAY = 0x5b
+const BACKSLASH = 0x5c
+const CLOSE_ARRAY = 0x5d
+const OPEN_OBJECT = 0x7b
+const CLOSE_OBJECT = 0x7d
+/** `E` | 0x20 = `e`. */
+const EXPONENT = 0x65
+
+interface Doubts {
+  tooDeepAt: number
+  inexactAt: number
+}
+
+/**
+ * One pass over the bytes, before anything is built from them: how deep it nests, and the first
+ * number that a double cannot hold. It trusts no grammar: what is not JSON is for `JSON.parse`.
+ */
+function scan(bytes: Buffer, start: number, maxDepth: number): Doubts {
+  const end = bytes.length
+  let inexactAt = NOWHERE
+  let depth = 0
+  let at = start
+  while (at < end) {
+    const byte = byteAt(bytes, at)
+    if (byte === QUOTE) {
+      at = afterString(bytes, at)
+    } else if (byte <= NINE && (byte >= ZERO || byte === MINUS)) {
+      const after = afterNumber(bytes, at)
+      if (inexactAt === NOWHERE && !isExact(bytes, at, after)) inexactAt = at
+      at = after
+    } else {
+      depth += depthChange(byte)
+      if (depth > maxDepth) return { tooDeepAt: at, inexactAt }
+      at++
+    }
+  }
+  return { tooDeepAt: NOWHERE, inexactAt }
+}
+
+function depthChange(byte: number): -1 | 0 | 1 {
+  // `[` and `{` differ in one bit, and so do `]` and `}`.
+  const bracket = byte & ~0x20
+  if (bracket === OPEN_ARRAY) return 1
+  return bracket === CLOSE_ARRAY ? -1 : 0
+}
+
+/** Past the end is 0, which is no byte that means anything here. */
+function byteAt(bytes: Buffer, at: number): number {
+  return bytes[at] ?? 0
+}
+
+/** The offset behind the string that opens at `at`. */
+function afterString(bytes: Buffer, at: number): number {
+  const end = bytes.length
+  for (let i = at + 1; i < end; i++) {
+    const byte = byteAt(bytes, i)
+    if (byte === QUOTE) return i + 1
+    if (byte === BACKSLASH) i++
+  }
+  return end
+}
+
+/** The offset behind the number that starts at `at`: sign, digits, point and exponent alike. */
+function afterNumber(bytes: Buffer, at: number): number {
+  let i = at + 1
+  while (isNumeric(byteAt(bytes, i))) i++
+  return i
+}
+
+function isNumeric(byte: number): boolean {
+  if (byte >= ZERO && byte <= NINE) return true
+  return byte === POINT || (byte | 0x20) === EXPONENT || byte === MINUS || byte === PLUS
+}
+
+const SHORTEST_OVERFLOW = '1e309'.length
+const SAFE_DIGITS = 15
+const SAFE_FRACTION = 308
+
+/**
+ * False for an integer outside ±(2^53 − 1), which `JSON.parse` would round without a word, and for
+ * a number that it would turn into Infinity and `JSON.stringify` into null (ojs-digest §2.2). A
+ * fraction or an exponent asks for a double; rounding is what such a number means.
+ */
+function isExact(bytes: Buffer, from: number, to: number): boolean {
+  const length = to - from
+  if (length < SHORTEST_OVERFLOW) return true
+  switch (notationOf(bytes, from, to)) {
+    case 'integer':
+      return length <= SAFE_DIGITS || Number.isSafeInteger(numberAt(bytes, from, to))
+    case 'fraction':
+      return length <= SAFE_FRACTION || Number.isFinite(numberAt(bytes, from, to))
+    case 'exponent':
+      return Number.isFinite(numberAt(bytes, from, to))
+  }
+}
+
+function notationOf(bytes: Buffer, from: number, to: number): 'integer' | 'fraction' | 'exponent' {
+  let isFraction = false
+  for (let i = from; i < to; i++) {
+    const byte = byteAt(bytes, i)
+    if ((byte | 0x20) === EXPONENT) return 'exponent'
+    if (byte === POINT) isFraction = true
+  }
+  return isFraction ? 'fraction' : 'integer'
+}
+
+function numberAt(bytes: Buffer, from: number, to: number): number {
+  return Number(bytes.toString('latin1', from, to))
+}
+
+function parse(bytes: Buffer, start: number): unknown {
+  try {
+    return JSON.parse(bytes.toString('utf8', start))
+  } catch (cause) {
+    throw notJson('The body is not valid JSON.', cause)
+  }
+}
+
+function hasByteOrderMark(bytes: Buffer): boolean {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function typeName(value: unknown): string {
+  if (value === null) return 'null'
+  return Array.isArray(value) ? 'array' : typeof value
+}
+
+/** Seed 004 and the public suite: an unparsable or empty body is `invalid_payload`. */
+function notJson(message: string, cause?: unknown): OjsError {
+  return new OjsError('invalid_payload', message, { details: { field: 'body' }, cause })
+}
+
+function tooDeep(bytes: Buffer, at: number, limits: JsonLimits): OjsError {
+  const field = fieldAt(bytes, at)
+  return invalidField(field, `The body nests deeper than ${limits.maxDepth} levels.`, {
+    max_depth: limits.maxDepth,
+  })
+}
+
+function inexact(bytes: Buffer, at: number): OjsError {
+  const field = fieldAt(bytes, at)
+  const received = bytes.toString('latin1', at, Math.min(afterNumber(bytes, at), at + 40))
+  return invalidField(
+    field,
+    `The number in '${field}' cannot be kept exactly; send it as a string.`,
+    { received, reason: 'unsafe_number' },
+  )
+}
+
+const MAX_FIELD = 200
+
+/** Where in the document an offset lies, as `args[0].n`. Only for error messages. */
+function fieldAt(bytes: Buffer, target: number): string {
+  const open: { key: string; index: number }[] = []
+  let at = 0
+  while (at < target) {
+    const byte = byteAt(bytes, at)
+    const inner = open.at(-1)
+    if (byte === QUOTE) {
+      const after = afterString(bytes, at)
+      if (inner) inner.key = bytes.toString('utf8', at + 1, after - 1)
+      at = after
+      continue
+    }
+    if (byte === OPEN_ARRAY) open.push({ key: '', index: 0 })
+    else if (byte === OPEN_OBJECT) open.push({ key: '', index: NOWHERE })
+    else if (byte === CLOSE_ARRAY || byte === CLOSE_OBJECT) open.pop()
+    else if (byte === COMMA && inner && inner.index !== NOWHERE) inner.index++
+    at++
+  }
+  const path = open.map(({ key, index }) => (index === NOWHERE ? `.${key}` : `[${index}]`)).join('')
+  return path.replace(/^\./, '').slice(0, MAX_FIELD) || 'body'
+}

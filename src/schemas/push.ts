@@ -1,0 +1,98 @@
+import { BACKOFF_STRATEGIES } from '../job/request.ts'
+
+const text = { type: ['string', 'null'] }
+const integer = { type: ['integer', 'null'] }
+const texts = { type: ['array', 'null'], items: { type: 'string', minLength: 1 } }
+const map = { type: ['object', 'null'] }
+const duration = { type: ['string', 'integer', 'null'] }
+const positive = { ...integer, minimum: 1 }
+
+const strategy = { enum: [...BACKOFF_STRATEGIES, null] }
+
+// Ranges of the retry numbers are not here: those are 422, not 400 (architecture §9).
+const retry = {
+  type: ['object', 'null'],
+  additionalProperties: false,
+  properties: {
+    max_attempts: integer,
+    initial_interval: duration,
+    initial_interval_ms: integer,
+    initial_delay_ms: integer,
+    max_interval: duration,
+    max_interval_ms: integer,
+    max_delay_ms: integer,
+    backoff_coefficient: { type: ['number', 'null'] },
+    backoff_strategy: strategy,
+    backoff_type: strategy,
+    strategy,
+    jitter: { type: ['boolean', 'null'] },
+    non_retryable_errors: texts,
+    on_exhaustion: { enum: ['discard', 'dead_letter', null] },
+  },
+}
+
+const unique = {
+  type: ['object', 'null'],
+  additionalProperties: false,
+  properties: {
+    key: texts,
+    keys: texts,
+    args_keys: texts,
+    meta_keys: texts,
+    period: duration,
+    on_conflict: {
+      enum: ['reject', 'replace', 'ignore', 'replace_except_schedule', 'use_existing', null],
+    },
+    states: texts,
+  },
+}
+
+const options = {
+  queue: { ...text, maxLength: 128, pattern: '^[a-z0-9][a-z0-9\\-\\.]*$' },
+  priority: {
+    anyOf: [
+      { type: ['integer', 'null'], minimum: -100, maximum: 100 },
+      { enum: ['HIGH', 'NORMAL', 'LOW'] },
+    ],
+  },
+  timeout_ms: { ...integer, minimum: 0 },
+  timeout: positive,
+  visibility_timeout_ms: positive,
+  visibility_timeout: { type: ['integer', 'string', 'null'], minimum: 1 },
+  delay_until: text,
+  scheduled_at: text,
+  expires_at: text,
+  retry,
+  unique,
+  tags: { ...texts, maxItems: 1000 },
+  pending: { type: ['boolean', 'null'] },
+  rate_limit: map,
+  meta: map,
+  metadata: map,
+}
+
+export const PUSH_SCHEMA = {
+  type: 'object',
+  required: ['type', 'args'],
+  properties: {
+    type: {
+      type: 'string',
+      minLength: 1,
+      maxLength: 255,
+      // Seed 003's pattern, and hyphens inside a segment (architecture §9, conformance.md S1).
+      pattern: '^[a-zA-Z][a-zA-Z0-9_-]*(\\.[a-zA-Z][a-zA-Z0-9_-]*)*$',
+    },
+    args: { type: 'array' },
+    id: {
+      type: ['string', 'null'],
+      pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$',
+    },
+    specversion: { enum: ['1.0', '1.0.0', '1', '1.0.0-rc.1', null] },
+    schema: { ...text, maxLength: 2048 },
+    ...options,
+    options: {
+      type: ['object', 'null'],
+      properties: { ...options, retry_policy: retry },
+    },
+  },
+} as const

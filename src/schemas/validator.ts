@@ -1,0 +1,86 @@
+import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
+import { invalidField, OjsError } from '../errors.ts'
+import type { AckRequest, FetchRequest, PushRequest } from '../job/request.ts'
+import { PUSH_SCHEMA } from './push.ts'
+import { ACK_SCHEMA, FETCH_SCHEMA } from './workers.ts'
+
+// One instance, compiled at start. `allErrors` stays off: the first error is what the client gets,
+// and a hostile body cannot make the validator collect a million of them.
+const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, verbose: true })
+
+export const parsePush = parser<PushRequest>(PUSH_SCHEMA)
+export const parseFetch = parser<FetchRequest>(FETCH_SCHEMA)
+export const parseAck = parser<AckRequest>(ACK_SCHEMA)
+
+/** A function that returns its argument typed, or throws `OjsError` 400 naming the field. */
+function parser<T>(schema: object): (body: unknown) => T {
+  const validate: ValidateFunction<T> = ajv.compile<T>(schema)
+  return (body) => {
+    if (validate(body)) return body
+    throw explain(validate.errors?.[0], body)
+  }
+}
+
+/** Ajv's first error as the seed's error body (seed 001 §9.1: field, expected, received). */
+function explain(error: ErrorObject | undefined, body: unknown): OjsError {
+  if (!error) return new OjsError('invalid_request', 'The request is not valid.')
+  const at = fieldOf(error.instancePath)
+  if (error.keyword === 'required' || error.keyword === 'additionalProperties') {
+    return aboutMember(error, at)
+  }
+  const field = at || 'body'
+  const received = at === '' ? body : error.data
+  if (error.keyword === 'type' || error.keyword === 'anyOf') {
+    const expected = expectedType(error)
+    return invalidField(field, `The '${field}' field must be ${withArticle(expected)}.`, {
+      expected,
+      received: typeName(received),
+    })
+  }
+  return invalidField(field, `The '${field}' field ${error.message ?? 'is not valid'}.`, {
+    validation: error.keyword,
+    ...(typeof received === 'string' && { received: received.slice(0, 100) }),
+    ...(typeof received === 'number' && { received }),
+  })
+}
+
+function aboutMember(error: ErrorObject, at: string): OjsError {
+  const missing = error.keyword === 'required'
+  const name: string = missing
+    ? error.params['missingProperty']
+    : error.params['additionalProperty']
+  const field = at === '' ? name : `${at}.${name}`
+  return missing
+    ? invalidField(field, `The '${field}' field is required.`, { validation: 'required' })
+    : invalidField(field, `The '${field}' field is not known.`, { validation: 'unknown' })
+}
+
+/** `/options/tags/0` → `options.tags[0]`. */
+function fieldOf(pointer: string): string {
+  return pointer
+    .split('/')
+    .slice(1)
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .reduce((path, part) => joinPath(path, part), '')
+}
+
+function joinPath(path: string, part: string): string {
+  if (/^\d+$/.test(part)) return `${path}[${part}]`
+  return path === '' ? part : `${path}.${part}`
+}
+
+function expectedType(error: ErrorObject): string {
+  const types: unknown = error.keyword === 'anyOf' ? 'integer' : error.params['type']
+  const list = Array.isArray(types) ? types : [types]
+  return list.filter((type) => type !== 'null').join(' or ')
+}
+
+function withArticle(type: string): string {
+  if (type === 'array' || type === 'object') return `a JSON ${type}`
+  return /^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`
+}
+
+function typeName(value: unknown): string {
+  if (value === null) return 'null'
+  return Array.isArray(value) ? 'array' : typeof value
+}

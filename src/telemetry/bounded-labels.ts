@@ -1,0 +1,71 @@
+/** What stands for every name beyond the limit. */
+export const OTHER = 'other'
+
+/**
+ * Keeps the number of label values finite: names come from clients (ojs-digest §15.1). The first
+ * `limit` names keep theirs as long as the process lives, so a series never changes its meaning.
+ */
+export class BoundedLabels {
+  readonly #limit: number
+  readonly #known = new Set<string>()
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  of(name: string): string {
+    if (this.#known.has(name)) return name
+    if (this.#known.size >= this.#limit) return OTHER
+    this.#known.add(name)
+    return name
+  }
+}
+
+/** Each pair is some forty lines of a scrape; two limits of 200 alone would allow 40,000 pairs. */
+const MAX_PAIRS = 2_000
+
+/**
+ * One value per pair of label values, made at first use. A hit is two look-ups and allocates
+ * nothing; what is beyond the limits shares the values of `other`.
+ */
+export class SeriesByPair<T> {
+  readonly #firsts: BoundedLabels
+  readonly #seconds: BoundedLabels
+  readonly #make: (first: string, second: string) => T
+  readonly #made = new Map<string, Map<string, T>>()
+  #pairs = 0
+
+  constructor(
+    firsts: BoundedLabels,
+    seconds: BoundedLabels,
+    make: (first: string, second: string) => T,
+  ) {
+    this.#firsts = firsts
+    this.#seconds = seconds
+    this.#make = make
+  }
+
+  get(first: string, second: string): T {
+    return this.#made.get(first)?.get(second) ?? this.#bounded(first, second)
+  }
+
+  #bounded(first: string, second: string): T {
+    const one = this.#firsts.of(first)
+    const two = this.#seconds.of(second)
+    const known = this.#made.get(one)?.get(two)
+    if (known !== undefined) return known
+    return this.#pairs < MAX_PAIRS ? this.#add(one, two) : this.#rest()
+  }
+
+  #rest(): T {
+    return this.#made.get(OTHER)?.get(OTHER) ?? this.#add(OTHER, OTHER)
+  }
+
+  #add(one: string, two: string): T {
+    const made = this.#make(one, two)
+    const row = this.#made.get(one) ?? new Map<string, T>()
+    this.#made.set(one, row.set(two, made))
+    this.#pairs++
+    return made
+  }
+}

@@ -1,0 +1,70 @@
+import { collectDefaultMetrics, Histogram, Registry } from 'prom-client'
+import type { BrokerGauges, BrokerObserver } from '../broker/observer.ts'
+import type { Exposition, HttpObserver } from '../http/observe.ts'
+import { amqpGauges, amqpMetrics } from './amqp-metrics.ts'
+import { BoundedLabels, SeriesByPair } from './bounded-labels.ts'
+import type { JobEvent } from './events.ts'
+import { jobMetrics, type QueueCounts, queueDepth } from './job-metrics.ts'
+
+/** Everything that is counted, on a registry of its own: two gateways may share a process. */
+export interface Metrics {
+  /** For `createJobEvents`. */
+  onJobEvent(event: JobEvent): void
+  /** For the broker layer. */
+  readonly observer: BrokerObserver
+  /** For the HTTP door. `sources` is asked at every scrape, never before. Call it once. */
+  exposition(sources: () => MetricSources): Exposition
+}
+
+export interface MetricSources {
+  broker: BrokerGauges
+  ledger: QueueCounts
+}
+
+/** Queue names and job types come from clients; 200 of each keep their name. */
+const MAX_QUEUES = 200
+const MAX_TYPES = 200
+
+export function createMetrics(): Metrics {
+  const registry = new Registry()
+  const queues = new BoundedLabels(MAX_QUEUES)
+  const types = new BoundedLabels(MAX_TYPES)
+  collectDefaultMetrics({ register: registry })
+  return {
+    onJobEvent: jobMetrics(registry, queues, types),
+    observer: amqpMetrics(registry, queues),
+    exposition(sources) {
+      queueDepth(registry, queues, () => sources().ledger)
+      amqpGauges(registry, queues, () => sources().broker)
+      return {
+        http: httpMetrics(registry),
+        contentType: registry.contentType,
+        text: () => registry.metrics(),
+      }
+    },
+  }
+}
+
+const HTTP_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+const STATUS_CLASSES = ['gone', '1xx', '2xx', '3xx', '4xx', '5xx'] as const
+
+/** Requests by route template, method and class of status; a client that left is `gone`. */
+function httpMetrics(registry: Registry): HttpObserver {
+  const histogram = new Histogram({
+    name: 'ojs_http_request_duration_seconds',
+    help: 'From the request line to the last byte of the answer',
+    labelNames: ['route', 'method', 'status'],
+    buckets: HTTP_BUCKETS,
+    registers: [registry],
+  })
+  // Routes are ours and methods are Node's: both are few.
+  const all = new BoundedLabels(Number.POSITIVE_INFINITY)
+  const series = new SeriesByPair(all, all, (route, method) =>
+    STATUS_CLASSES.map((status) => histogram.labels(route, method, status)),
+  )
+  return {
+    requestDone(route, method, status, seconds) {
+      series.get(route, method)[Math.floor(status / 100)]?.observe(seconds)
+    },
+  }
+}

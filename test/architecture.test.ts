@@ -1,0 +1,163 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { describe, expect, it } from 'vitest'
+
+const ROOT = resolve(import.meta.dirname, '..')
+const SRC = join(ROOT, 'src')
+
+/** A source file with what it imports: packages by name, own files by their path below src/. */
+interface Source {
+  file: string
+  lines: number
+  imports: { target: string; isTypeOnly: boolean; isPackage: boolean }[]
+}
+
+const sources = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
+  .filter((file) => file.endsWith('.ts'))
+  .map((file) => read(join(SRC, file)))
+
+function read(path: string): Source {
+  const text = readFileSync(path, 'utf8')
+  // No `;` or `=` between the keyword and `from`: prose that says "import" is not a statement.
+  const statements = text.matchAll(
+    /^(?:import|export)\s+(type\s+)?(?:[^;='"]*?\sfrom\s+)?['"]([^'"]+)['"]/gm,
+  )
+  return {
+    file: relative(SRC, path),
+    lines: text.split('\n').length - 1,
+    imports: [...statements].map(([, type, target = '']) => ({
+      target: target.startsWith('.') ? relative(SRC, resolve(dirname(path), target)) : target,
+      isTypeOnly: type !== undefined,
+      isPackage: !target.startsWith('.'),
+    })),
+  }
+}
+
+const AT_THE_TOP = ['clock.ts', 'errors.ts', 'lifecycle.ts', 'logger.ts']
+
+/**
+ * Who may import whom (house-style.md): rules import nothing; decisions import contracts; only
+ * the composition root imports implementations. A path that ends in `/` stands for a folder.
+ */
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  'job/': ['errors.ts'],
+  'schemas/': ['job/', 'errors.ts'],
+  'ledger/': ['job/', ...AT_THE_TOP],
+  'broker/': ['job/', ...AT_THE_TOP],
+  'telemetry/': [
+    'job/',
+    'broker/observer.ts',
+    'ledger/ledger.ts',
+    'operations/deps.ts',
+    ...AT_THE_TOP,
+  ],
+  'operations/': [
+    'job/',
+    'schemas/',
+    'ledger/ledger.ts',
+    'broker/broker.ts',
+    'telemetry/events.ts',
+    ...AT_THE_TOP,
+  ],
+  'services/': ['operations/', 'job/', 'ledger/ledger.ts', 'broker/broker.ts', ...AT_THE_TOP],
+  'http/': ['operations/', 'schemas/', 'job/', 'telemetry/', ...AT_THE_TOP],
+}
+
+const ROOT_FILES = new Set(['main.ts', 'gateway.ts', 'config.ts', ...AT_THE_TOP])
+
+describe('direction of imports', () => {
+  it('has a rule for every folder', () => {
+    const folders = new Set(sources.map(({ file }) => file.split('/')[0] ?? ''))
+    const ruled = Object.keys(MAY_IMPORT).map((folder) => folder.slice(0, -1))
+    const unruled = [...folders].filter(
+      (name) => !ruled.includes(name) && name !== 'cli' && !ROOT_FILES.has(name),
+    )
+    expect(unruled).toEqual([])
+  })
+
+  it.each(Object.entries(MAY_IMPORT))('%s', (folder, allowed) => {
+    const own = sources.filter(({ file }) => file.startsWith(folder))
+    expect(own.length).toBeGreaterThan(0)
+    const wrong = own.flatMap(({ file, imports }) =>
+      imports
+        .filter(({ isPackage, target }) => !isPackage && !isAllowed(target, [folder, ...allowed]))
+        .map(({ target }) => `${file} imports ${target}`),
+    )
+    expect(wrong).toEqual([])
+  })
+
+  it.each<[string, string, readonly string[]]>([
+    ['amqplib', 'broker/', []],
+    ['@photostructure/sqlite', 'ledger/sqlite/driver.ts', []],
+    ['node:sqlite', 'ledger/sqlite/driver.ts', []],
+    ['express', 'http/', []],
+    ['prom-client', 'telemetry/', []],
+    ['pino', 'logger.ts', []],
+  ])('%s is imported by %s only', (name, owner, others) => {
+    const importers = sources
+      .filter(({ imports }) => imports.some(({ target }) => target === name))
+      .map(({ file }) => file)
+    expect(importers.filter((file) => !isAllowed(file, [owner, ...others]))).toEqual([])
+  })
+
+  it('keeps the rules of job/ free of I/O', () => {
+    const packages = sources
+      .filter(({ file }) => file.startsWith('job/'))
+      .flatMap(({ imports }) => imports.filter(({ isPackage }) => isPackage))
+      .map(({ target }) => target)
+    expect(packages.filter((name) => name !== 'node:crypto')).toEqual([])
+  })
+
+  it('lets nobody import the edge of the process', () => {
+    const edge = new Set(['main.ts', 'gateway.ts'])
+    const importers = sources
+      .filter(({ imports }) => imports.some(({ target }) => edge.has(target)))
+      .map(({ file }) => file)
+    expect(importers).toEqual(['cli/serve.ts'])
+  })
+
+  it('ends the process in one place', () => {
+    const calls = sources
+      .filter(({ file }) => file !== 'main.ts')
+      .filter(({ file }) => /process\.exit\(|\bexit\(/.test(readFileSync(join(SRC, file), 'utf8')))
+    expect(calls.map(({ file }) => file)).toEqual([])
+  })
+})
+
+function isAllowed(target: string, allowed: readonly string[]): boolean {
+  return allowed.some((entry) =>
+    entry.endsWith('/') ? target.startsWith(entry) : target === entry,
+  )
+}
+
+describe('size', () => {
+  it('has no source file over 400 lines', () => {
+    expect(sources.filter(({ lines }) => lines > 400).map(({ file }) => file)).toEqual([])
+  })
+})
+
+describe('README', () => {
+  const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
+  const table = readme.slice(readme.indexOf('## Where is it'))
+
+  it('answers at least ten questions with files that exist', () => {
+    const rows =
+      table
+        .split('\n## ')[0]
+        ?.split('\n')
+        .filter((line) => line.startsWith('| ')) ?? []
+    const answers = rows
+      .slice(1)
+      .map((row) => [...row.matchAll(/`([\w./-]+)`/g)].map(([, path = '']) => path))
+    expect(answers.length).toBeGreaterThanOrEqual(10)
+    for (const paths of answers) {
+      expect(paths.length).toBeGreaterThan(0)
+      for (const path of paths) expect(existsSync(join(ROOT, path)), path).toBe(true)
+    }
+  })
+
+  it('lists every configuration variable', async () => {
+    const { VARIABLES } = await import('../src/config.ts')
+    for (const name of Object.keys(VARIABLES)) expect(readme).toContain(`\`${name}\``)
+  })
+})

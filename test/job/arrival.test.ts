@@ -1,0 +1,120 @@
+import { describe, expect, it } from 'vitest'
+import { decideArrival, recordSkipped } from '../../src/job/arrival.ts'
+import { JOB_STATES } from '../../src/job/job.ts'
+import { arrivalCells, NOW, WALL } from './arrival-table.ts'
+
+const CELLS = arrivalCells()
+const HOLDERS = [null, 'gateway', 'ledger', 'native'] as const
+
+describe('the arrival table', () => {
+  it('names every state with every holder', () => {
+    const named = new Set(CELLS.map(({ row }) => `${row.state} ${row.holder}`))
+    for (const state of [...JOB_STATES, 'withdrawn']) {
+      for (const holder of HOLDERS) expect(named).toContain(`${state} ${holder}`)
+    }
+  })
+
+  it.each(CELLS)('$name', ({ row, token, context, expected }) => {
+    expect(decideArrival(token, row, context)).toEqual(expected)
+  })
+
+  it('is the same for a token of a generation that the ledger does not know yet', () => {
+    for (const { row, token, context, expected } of CELLS) {
+      expect(decideArrival({ ...token, generation: 2 }, row, context)).toEqual(expected)
+    }
+  })
+
+  it('drops every token of an older generation, whatever the row says', () => {
+    for (const { row, token, context } of CELLS) {
+      expect(decideArrival({ ...token, generation: 0 }, row, context)).toEqual({ do: 'drop' })
+    }
+  })
+
+  it('asks about the held delivery only where the lease is concerned', () => {
+    for (const { row, token, context, expected } of CELLS) {
+      if (row.state === 'active' && token.attempt === row.attempt) continue
+      const other = { ...context, isHeldDelivery: !context.isHeldDelivery }
+      expect(decideArrival(token, row, other)).toEqual(expected)
+    }
+  })
+
+  it('adopts a token whose id is unknown', () => {
+    const context = { now: NOW, wall: WALL, isHeldDelivery: false }
+    for (const attempt of [1, 2, 9]) {
+      expect(decideArrival({ generation: 0, attempt }, null, context)).toEqual({ do: 'adopt' })
+    }
+  })
+})
+
+describe('limits of the arrival table', () => {
+  const fresh = {
+    generation: 0,
+    state: 'available' as const,
+    attempt: 0,
+    maxAttempts: 3,
+    holder: null,
+    dueAt: null,
+    expiresAt: null,
+    deadLetterCopied: false,
+  }
+  const context = { now: NOW, wall: WALL, isHeldDelivery: false }
+
+  it.each([0, 1])('runs a job with max_attempts %i exactly once', (maxAttempts) => {
+    const row = { ...fresh, maxAttempts }
+    expect(decideArrival({ generation: 0, attempt: 1 }, row, context)).toMatchObject({ attempt: 1 })
+    expect(decideArrival({ generation: 0, attempt: 2 }, row, context).do).toBe('exhaust')
+  })
+
+  it('measures a schedule on the wall clock and a retry on the clock', () => {
+    const token = { generation: 0, attempt: 1 }
+    const scheduled = { ...fresh, state: 'scheduled' as const, dueAt: WALL - 1 }
+    const retryable = { ...fresh, state: 'retryable' as const, dueAt: NOW + 1000 }
+    expect(decideArrival(token, scheduled, context).do).toBe('claim')
+    expect(decideArrival(token, retryable, context).do).toBe('hold')
+  })
+
+  it('lists at most 100 skipped attempts, however far a foreign token jumps', () => {
+    const row = { ...fresh, maxAttempts: 2_000_000_000 }
+    const arrival = decideArrival({ generation: 0, attempt: 1_000_000_000 }, row, context)
+    expect(arrival).toMatchObject({ do: 'claim', attempt: 1_000_000_000 })
+    expect('skipped' in arrival && arrival.skipped).toHaveLength(100)
+  })
+})
+
+describe('the record of skipped attempts', () => {
+  const said = { code: 'smtp_down', message: 'no route' }
+
+  it('says nothing when none was skipped', () => {
+    expect(recordSkipped('[1]', [], said, NOW)).toEqual({ errors: '[1]', last: null })
+  })
+
+  it('appends one entry each; the newest carries what the token reported', () => {
+    const { errors, last } = recordSkipped('[{"attempt":1}]', [2, 3], said, NOW)
+    const occurred = '2023-11-14T22:13:20.000Z'
+    const newest = {
+      attempt: 3,
+      code: 'smtp_down',
+      type: 'smtp_down',
+      message: 'no route',
+      retryable: true,
+      occurred_at: occurred,
+    }
+    const silent = {
+      attempt: 2,
+      code: 'unreported',
+      type: 'unreported',
+      message: 'Attempt 2 ended without a report.',
+      retryable: true,
+      occurred_at: occurred,
+    }
+    expect(JSON.parse(errors ?? '')).toEqual([{ attempt: 1 }, silent, newest])
+    expect(JSON.parse(last ?? '')).toEqual(newest)
+  })
+
+  it('keeps the newest 50', () => {
+    const hundred = Array.from({ length: 100 }, (_, index) => index + 1)
+    const { errors } = recordSkipped(null, hundred, null, NOW)
+    const attempts = (JSON.parse(errors ?? '') as { attempt: number }[]).map((e) => e.attempt)
+    expect(attempts).toEqual(hundred.slice(50))
+  })
+})

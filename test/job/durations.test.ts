@@ -1,0 +1,61 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { formatDuration, isIsoDuration, parseDuration } from '../../src/job/duration.ts'
+import { parseInstant } from '../../src/job/instant.ts'
+
+describe('durations', () => {
+  it.each([
+    ['PT1S', 1_000],
+    ['PT0.25S', 250],
+    ['PT5M', 300_000],
+    ['P1DT2H', 93_600_000],
+    ['P1W', 604_800_000],
+    ['P1Y', 31_536_000_000],
+    ['1s', 1_000],
+    ['300s', 300_000],
+    ['250ms', 250],
+  ])('%s is %i ms', (text, ms) => {
+    expect(parseDuration(text, 'x')).toBe(ms)
+  })
+
+  it.each(['', 'P', 'PT', 'P1DT', '1', '-PT1S', 'PT1H1H', 'P200Y', 'PT1S ', '1 s', 'P'.repeat(99)])(
+    'refuses %j and names the field',
+    (text) => {
+      expect(() => parseDuration(text, 'retry.initial_interval')).toThrow('retry.initial_interval')
+    },
+  )
+
+  it('formats so that parsing gives the same milliseconds', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 10_000_000_000 }), (ms) => {
+        const text = formatDuration(ms)
+        expect(isIsoDuration(text)).toBe(true)
+        expect(parseDuration(text, 'x')).toBe(ms)
+      }),
+    )
+  })
+})
+
+describe('instants', () => {
+  it.each([
+    ['2026-02-12T10:30:00Z', '2026-02-12T10:30:00Z'],
+    ['2026-02-12T10:30:00.123456Z', '2026-02-12T10:30:00.123456Z'],
+    ['2026-02-12T12:30:00+02:00', '2026-02-12T10:30:00.000Z'],
+    ['2026-02-12 10:30:00z', '2026-02-12T10:30:00.000Z'],
+    ['2024-02-29T00:00:00Z', '2024-02-29T00:00:00Z'],
+  ])('%s is kept as %s', (input, text) => {
+    const instant = parseInstant(input, 'x', 0)
+    expect(instant.text).toBe(text)
+    expect(instant.ms).toBe(Date.parse(text))
+  })
+
+  it.each([
+    '2026-02-12',
+    '2026-02-12T10:30:00',
+    '2025-02-29T00:00:00Z',
+    '2026-13-01T00:00:00Z',
+    'now',
+  ])('refuses %s', (input) => {
+    expect(() => parseInstant(input, 'expires_at', 0)).toThrow('expires_at')
+  })
+})

@@ -1,0 +1,281 @@
+import { describe, expect, it } from 'vitest'
+import { OjsError } from '../../src/errors.ts'
+import { type EnvelopeContext, toNewJob } from '../../src/job/envelope.ts'
+import { parsePush } from '../../src/schemas/validator.ts'
+
+const ID = '019539a4-b68c-7def-8000-1a2b3c4d5e6f'
+const NOW = Date.parse('2026-02-12T10:30:00.000Z')
+
+const context: EnvelopeContext = {
+  newId: () => ID,
+  now: NOW,
+  wall: NOW,
+  timeoutMs: 30_000,
+  prefix: '',
+}
+
+function job(body: object, over: Partial<EnvelopeContext> = {}) {
+  const made = toNewJob(parsePush(body), { ...context, ...over })
+  return { ...made, document: JSON.parse(made.envelope) as Record<string, unknown> }
+}
+
+function refused(body: object, over: Partial<EnvelopeContext> = {}): OjsError {
+  try {
+    job(body, over)
+  } catch (error) {
+    if (error instanceof OjsError) return error
+    throw error
+  }
+  throw new Error('was accepted')
+}
+
+describe('defaults', () => {
+  it('fills in what seed 001 §9.1 names', () => {
+    const made = job({ type: 'email.send', args: [] })
+    expect(made).toMatchObject({
+      id: ID,
+      queue: 'default',
+      priority: 0,
+      maxAttempts: 3,
+      timeoutMs: 30_000,
+      visibilityTimeoutMs: null,
+      expiresAt: null,
+      createdAt: NOW,
+      carry: null,
+    })
+    expect(made.document).toEqual({
+      specversion: '1.0',
+      id: ID,
+      type: 'email.send',
+      queue: 'default',
+      args: [],
+      meta: {},
+      priority: 0,
+      timeout: 30,
+      timeout_ms: 30_000,
+      max_attempts: 3,
+      tags: [],
+      created_at: '2026-02-12T10:30:00.000Z',
+    })
+  })
+
+  it('takes a null for an absent member', () => {
+    const body = {
+      type: 'a',
+      args: [],
+      id: null,
+      options: { queue: null, retry: null, tags: null },
+    }
+    expect(job(body).document).toMatchObject({ id: ID, queue: 'default', tags: [] })
+  })
+})
+
+describe('the two dialects', () => {
+  it('lets options win over the top level, and milliseconds over seconds', () => {
+    const made = job({
+      type: 'a',
+      args: [],
+      queue: 'low',
+      priority: 1,
+      timeout: 5,
+      options: { queue: 'high', timeout: 9, timeout_ms: 1500, visibility_timeout: 'PT1M30S' },
+    })
+    expect(made).toMatchObject({ queue: 'high', priority: 1, timeoutMs: 1500 })
+    expect(made.visibilityTimeoutMs).toBe(90_000)
+    expect(made.document).toMatchObject({
+      timeout: 2,
+      timeout_ms: 1500,
+      visibility_timeout: 90,
+      visibility_timeout_ms: 90_000,
+    })
+  })
+
+  it.each([
+    ['HIGH', 10],
+    ['NORMAL', 0],
+    ['LOW', -10],
+    [-100, -100],
+    [100, 100],
+  ])('reads priority %s as %i', (priority, expected) => {
+    expect(job({ type: 'a', args: [], options: { priority } }).priority).toBe(expected)
+  })
+
+  it('writes a retry policy in seed 003’s closed form and what has no room there beside it', () => {
+    const retry = { max_attempts: 5, initial_interval_ms: 1500, max_interval: 'PT5M' }
+    const { document } = job({
+      type: 'a',
+      args: [],
+      options: { retry: { ...retry, backoff_strategy: 'linear' } },
+    })
+    expect(document['retry']).toEqual({
+      max_attempts: 5,
+      initial_interval: 'PT1.5S',
+      max_interval: 'PT5M',
+    })
+    expect(document['retry_extra']).toEqual({ backoff_strategy: 'linear' })
+    expect(document['max_attempts']).toBe(5)
+  })
+
+  it('splits a unique policy the same way', () => {
+    const unique = { keys: ['type'], period: 'PT1H', on_conflict: 'ignore' }
+    const { document } = job({ type: 'a', args: [], options: { unique } })
+    expect(document['unique']).toEqual({ period: 'PT1H', on_conflict: 'ignore' })
+    expect(document['unique_extra']).toEqual({ keys: ['type'] })
+  })
+})
+
+describe('what a client sends comes back', () => {
+  it('keeps unknown members, at the top and inside options', () => {
+    const { document } = job({
+      type: 'a',
+      args: [],
+      vendor: { deep: [1] },
+      options: { queue: 'q', own: true },
+    })
+    expect(document).toMatchObject({ vendor: { deep: [1] }, options: { own: true }, queue: 'q' })
+  })
+
+  it('ignores members that only the server writes', () => {
+    const body = { type: 'a', args: [], state: 'completed', attempt: 9, x_ojs_generation: 7 }
+    const { document } = job({ ...body, created_at: '1999-01-01T00:00:00Z', result: 1 })
+    expect(Object.keys(document)).not.toContain('state')
+    expect(document).not.toHaveProperty('attempt')
+    expect(document).not.toHaveProperty('result')
+    expect(document).not.toHaveProperty('x_ojs_generation')
+    expect(document['created_at']).toBe('2026-02-12T10:30:00.000Z')
+  })
+
+  it('keeps a member called __proto__ as data', () => {
+    const body = JSON.parse('{"type":"a","args":[],"__proto__":{"polluted":true}}') as object
+    const made = job(body)
+    expect(made.envelope).toContain('"__proto__":{"polluted":true}')
+    expect(({} as Record<string, unknown>)['polluted']).toBeUndefined()
+  })
+
+  it('echoes a UTC timestamp verbatim and turns another offset into UTC', () => {
+    const verbatim = job({ type: 'a', args: [], options: { expires_at: '2099-12-31T23:59:59Z' } })
+    expect(verbatim.document['expires_at']).toBe('2099-12-31T23:59:59Z')
+    const body = { type: 'a', args: [], options: { expires_at: '2099-01-01T02:00:00+02:00' } }
+    expect(job(body).document['expires_at']).toBe('2099-01-01T00:00:00.000Z')
+    expect(job(body).expiresAt).toBe(Date.parse('2099-01-01T00:00:00Z'))
+  })
+
+  it('reads a relative expiry against the wall clock', () => {
+    const made = job({ type: 'a', args: [], options: { expires_at: '+PT5S' } }, { wall: 1_000 })
+    expect(made.expiresAt).toBe(6_000)
+  })
+
+  it('carries tags and a past schedule beside the body', () => {
+    const options = { tags: ['a', 'b'], scheduled_at: '2020-01-01T00:00:00Z' }
+    expect(job({ type: 'a', args: [], options }).carry).toEqual({
+      tags: ['a', 'b'],
+      scheduledAt: '2020-01-01T00:00:00Z',
+    })
+  })
+})
+
+describe('refusals', () => {
+  it.each<[string, object, number, string]>([
+    ['no type', { args: [] }, 400, 'type'],
+    ['no args', { type: 'a' }, 400, 'args'],
+    ['args object', { type: 'a', args: {} }, 400, 'args'],
+    ['args null', { type: 'a', args: null }, 400, 'args'],
+    ['type with a space', { type: 'a b', args: [] }, 400, 'type'],
+    ['type ending in a dot', { type: 'a.', args: [] }, 400, 'type'],
+    ['upper-case id', { type: 'a', args: [], id: ID.toUpperCase() }, 400, 'id'],
+    ['UUIDv4 id', { type: 'a', args: [], id: ID.replace('-7', '-4') }, 400, 'id'],
+    ['queue with upper case', { type: 'a', args: [], queue: 'Q' }, 400, 'queue'],
+    ['queue too long', { type: 'a', args: [], queue: 'q'.repeat(129) }, 400, 'queue'],
+    ['reserved queue', { type: 'a', args: [], options: { queue: 'dlx.a' } }, 400, 'options.queue'],
+    ['priority 101', { type: 'a', args: [], options: { priority: 101 } }, 400, 'options.priority'],
+    ['priority text', { type: 'a', args: [], options: { priority: 'x' } }, 400, 'options.priority'],
+    [
+      'negative timeout',
+      { type: 'a', args: [], options: { timeout_ms: -1 } },
+      400,
+      'options.timeout_ms',
+    ],
+    ['meta array', { type: 'a', args: [], meta: [] }, 400, 'meta'],
+    ['meta too large', { type: 'a', args: [], meta: { a: 'x'.repeat(70_000) } }, 413, 'meta'],
+    ['empty tag', { type: 'a', args: [], options: { tags: [''] } }, 400, 'options.tags[0]'],
+    ['no offset', { type: 'a', args: [], expires_at: '2099-01-01T00:00:00' }, 400, 'expires_at'],
+    ['30 February', { type: 'a', args: [], expires_at: '2099-02-30T00:00:00Z' }, 400, 'expires_at'],
+    ['specversion 2', { type: 'a', args: [], specversion: '2.0' }, 400, 'specversion'],
+    ['unknown in retry', { type: 'a', args: [], retry: { tries: 1 } }, 400, 'retry.tries'],
+    [
+      'max_attempts text',
+      { type: 'a', args: [], retry: { max_attempts: 'x' } },
+      400,
+      'retry.max_attempts',
+    ],
+    [
+      'max_attempts −1',
+      { type: 'a', args: [], retry: { max_attempts: -1 } },
+      422,
+      'retry.max_attempts',
+    ],
+    [
+      'coefficient 0.5',
+      { type: 'a', args: [], retry: { backoff_coefficient: 0.5 } },
+      422,
+      'retry.backoff_coefficient',
+    ],
+    [
+      'interval 0',
+      { type: 'a', args: [], retry: { initial_interval: 'PT0S' } },
+      422,
+      'retry.initial_interval',
+    ],
+    [
+      'bad duration',
+      { type: 'a', args: [], retry: { initial_interval: 'soon' } },
+      400,
+      'retry.initial_interval',
+    ],
+    ['pending', { type: 'a', args: [], options: { pending: true } }, 422, 'options.pending'],
+    [
+      'a schedule',
+      { type: 'a', args: [], options: { delay_until: '2099-01-01T00:00:00Z' } },
+      422,
+      'options.delay_until',
+    ],
+  ])('%s', (_name, body, status, field) => {
+    const error = refused(body)
+    expect(error.status).toBe(status)
+    expect(error.details?.['field']).toBe(field)
+    expect(error.message).toContain(field.split('.').at(-1)?.replace(/\[.*/, '') ?? '')
+  })
+
+  it('says what it expected and what it got (seed 001 §9.1)', () => {
+    expect(refused({ type: 'a', args: {} }).details).toEqual({
+      field: 'args',
+      expected: 'array',
+      received: 'object',
+    })
+  })
+
+  it('marks a retry number out of range as the public suite wants it', () => {
+    expect(refused({ type: 'a', args: [], retry: { max_attempts: -1 } }).type).toBe(
+      'validation_error',
+    )
+  })
+
+  it('reserves names under the prefix of the installation', () => {
+    const body = { type: 'a', args: [], options: { queue: 't1.ojs.x' } }
+    expect(job(body).queue).toBe('t1.ojs.x')
+    expect(refused(body, { prefix: 't1' }).details?.['validation']).toBe('reserved')
+  })
+})
+
+describe('a native message', () => {
+  const native = { queue: 'email', createdAt: 5_000, maxAttempts: 7 }
+
+  it('takes queue, creation time and attempts from the message where the body is silent', () => {
+    const made = job({ type: 'a', args: [], id: ID }, { native })
+    expect(made).toMatchObject({ queue: 'email', createdAt: 5_000, maxAttempts: 7 })
+  })
+
+  it('believes a retry policy in the body more than the header', () => {
+    expect(job({ type: 'a', args: [], retry: { max_attempts: 2 } }, { native }).maxAttempts).toBe(2)
+  })
+})

@@ -1,0 +1,183 @@
+import amqp from 'amqplib'
+import { v7 } from 'uuid'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+
+describe.each(['classic', 'quorum'])('the life of a job, profile %s', (profile) => {
+  let vhost: Vhost
+  let gateway: TestGateway
+  let queue = ''
+  let count = 0
+
+  beforeAll(async () => {
+    vhost = await createVhost()
+    gateway = await startTestGateway(vhost.url, { OJS_QUEUE_TYPE: profile })
+  })
+  afterAll(async () => {
+    await gateway.destroy()
+    await vhost.drop()
+  })
+  const fresh = () => {
+    count += 1
+    queue = `life-${count}`
+    return queue
+  }
+
+  it('goes from PUSH through RabbitMQ to completed', async () => {
+    const pushed = await gateway.push(fresh(), { args: ['a', { b: null }], vendor: { x: 1 } })
+    expect(pushed.status).toBe(201)
+    const id: string = pushed.body.job.id
+    expect(pushed.headers.get('location')).toBe(`/ojs/v1/jobs/${id}`)
+    expect(pushed.body.job).toMatchObject({ state: 'available', attempt: 0, vendor: { x: 1 } })
+
+    const [job] = await gateway.fetch([queue], { worker_id: 'w1' })
+    expect(job).toMatchObject({ id, state: 'active', attempt: 1, args: ['a', { b: null }] })
+    expect(job.vendor).toEqual({ x: 1 })
+    expect(await gateway.fetch([queue])).toEqual([])
+
+    const acked = await gateway.ack(id, { result: { ok: [true] }, worker_id: 'w1', attempt: 1 })
+    expect(acked.body).toMatchObject({ acknowledged: true, job_id: id, id, state: 'completed' })
+    const read = await gateway.get(id)
+    expect(read.body.state).toBe('completed')
+    expect(read.body.job).toMatchObject({ state: 'completed', result: { ok: [true] }, attempt: 1 })
+    await eventually(async () => (await vhost.queue(`ojs.queue.${queue}`))?.['messages'] === 0)
+  })
+
+  it('hands out jobs in order, as many as asked for, never one twice', async () => {
+    fresh()
+    const ids: string[] = []
+    for (let i = 0; i < 30; i++) ids.push((await gateway.push(queue)).body.job.id)
+    const got: string[] = []
+    while (got.length < 30) {
+      const jobs = await gateway.fetch([queue], { count: 7, wait_ms: 1_000 })
+      expect(jobs.length).toBeLessThanOrEqual(7)
+      expect(jobs.length).toBeGreaterThan(0)
+      got.push(...jobs.map((job) => job.id))
+    }
+    expect(got).toEqual(ids)
+  })
+
+  it('gives each of 20 jobs to one of 20 workers that wait for it', async () => {
+    fresh()
+    const waiting = Array.from({ length: 20 }, () => gateway.fetch([queue], { wait_ms: 5_000 }))
+    const pushed = await Promise.all(Array.from({ length: 20 }, () => gateway.push(queue)))
+    const got = (await Promise.all(waiting)).map((jobs) => jobs[0]?.id)
+    expect(new Set(got)).toEqual(new Set(pushed.map(({ body }) => body.job.id)))
+  })
+
+  it('serves the queues of a FETCH from left to right', async () => {
+    const low = fresh()
+    const high = fresh()
+    await gateway.push(low)
+    await gateway.push(high)
+    expect((await gateway.fetch([high, low]))[0].queue).toBe(high)
+    expect((await gateway.fetch([high, low]))[0].queue).toBe(low)
+  })
+
+  it('accepts one of 16 parallel PUSHes of the same id', async () => {
+    const id = v7()
+    fresh()
+    const answers = await Promise.all(Array.from({ length: 16 }, () => gateway.push(queue, { id })))
+    const statuses = answers.map(({ status }) => status).sort()
+    expect(statuses).toEqual([201, ...Array<number>(15).fill(409)])
+    expect(answers.find(({ status }) => status === 409)?.body.error).toMatchObject({
+      code: 'duplicate',
+      details: { existing_job_id: id },
+    })
+  })
+
+  it('drops the token of a job that was cancelled while it was queued', async () => {
+    const first: string = (await gateway.push(fresh())).body.job.id
+    const second: string = (await gateway.push(queue)).body.job.id
+    const cancelled = await gateway.cancel(first)
+    expect(cancelled.body.job).toMatchObject({ state: 'cancelled', previous_state: 'available' })
+    expect((await gateway.fetch([queue], { wait_ms: 1_000 }))[0].id).toBe(second)
+    expect((await gateway.cancel(first)).status).toBe(409)
+    expect((await gateway.get(first)).body.job).not.toHaveProperty('completed_at')
+  })
+
+  it('cancels an active job at once; its late ACK is a 409', async () => {
+    const id: string = (await gateway.push(fresh())).body.job.id
+    await gateway.fetch([queue])
+    expect((await gateway.cancel(id)).body.job.previous_state).toBe('active')
+    const late = await gateway.ack(id)
+    expect(late.status).toBe(409)
+    expect(late.body.error.details).toMatchObject({ current_state: 'cancelled' })
+    await eventually(async () => (await vhost.queue(`ojs.queue.${queue}`))?.['messages'] === 0)
+  })
+
+  it('fences an ACK by attempt and worker where they are given', async () => {
+    const id: string = (await gateway.push(fresh())).body.job.id
+    expect((await gateway.ack(id)).body.error.details.current_state).toBe('available')
+    await gateway.fetch([queue], { worker_id: 'w1' })
+    const stale = await gateway.ack(id, { attempt: 2 })
+    expect(stale.body.error.details.reason).toBe('stale_attempt')
+    const other = await gateway.ack(id, { worker_id: 'w2' })
+    expect(other.body.error.details.reason).toBe('other_worker')
+    expect((await gateway.ack(id, { worker_id: 'w1', attempt: 1 })).status).toBe(200)
+    expect((await gateway.ack(id)).status).toBe(409)
+    expect((await gateway.ack(v7())).status).toBe(404)
+  })
+
+  it('never hands out a job whose expires_at has passed', async () => {
+    const options = { expires_at: '+PT0.1S' }
+    const id: string = (await gateway.push(fresh(), { options })).body.job.id
+    const next: string = (await gateway.push(queue)).body.job.id
+    await eventually(() => Date.now() > Date.parse(idTime(id)) + 150)
+    expect((await gateway.fetch([queue], { wait_ms: 1_000 }))[0].id).toBe(next)
+    expect((await gateway.get(id)).body.job.state).toBe('discarded')
+  })
+
+  it('waits for a job that comes later, and answers at once when there is none', async () => {
+    fresh()
+    expect(await gateway.fetch([queue])).toEqual([])
+    const waiting = gateway.fetch([queue], { wait_ms: 10_000 })
+    const id: string = (await gateway.push(queue)).body.job.id
+    expect((await waiting)[0].id).toBe(id)
+  })
+
+  it('lets a worker acknowledge after the gateway was restarted', async () => {
+    const id: string = (await gateway.push(fresh())).body.job.id
+    const waiting: string = (await gateway.push(queue)).body.job.id
+    await gateway.fetch([queue])
+    await gateway.restart()
+    expect((await gateway.fetch([queue], { wait_ms: 2_000 }))[0].id).toBe(waiting)
+    expect(await gateway.fetch([queue])).toEqual([])
+    expect((await gateway.ack(id)).status).toBe(200)
+    expect((await gateway.ack(waiting)).status).toBe(200)
+    await eventually(async () => (await vhost.queue(`ojs.queue.${queue}`))?.['messages'] === 0)
+  })
+
+  it('publishes every waiting job again when the queue was deleted by hand', async () => {
+    const ids = new Set<string>()
+    fresh()
+    for (let i = 0; i < 10; i++) ids.add((await gateway.push(queue)).body.job.id)
+    const [active] = await gateway.fetch([queue])
+    const connection = await amqp.connect(vhost.url)
+    const channel = await connection.createChannel()
+    await channel.deleteQueue(`ojs.queue.${queue}`)
+    await connection.close()
+    const got = new Set<string>([active.id])
+    await eventually(async () => {
+      for (const job of await gateway.fetch([queue], { count: 10, wait_ms: 500 })) got.add(job.id)
+      return got.size >= 10
+    })
+    expect(got).toEqual(ids)
+    expect((await gateway.ack(active.id)).status).toBe(200)
+  })
+
+  it('keeps a lease and its delivery through a forced disconnect', async () => {
+    const id: string = (await gateway.push(fresh())).body.job.id
+    await gateway.fetch([queue])
+    await vhost.closeConnections()
+    await eventually(async () => (await gateway.push(queue)).status === 201)
+    const jobs = await gateway.fetch([queue], { wait_ms: 2_000 })
+    expect(jobs.map((job) => job.id)).not.toContain(id)
+    expect((await gateway.ack(id)).status).toBe(200)
+  })
+})
+
+function idTime(id: string): string {
+  return new Date(Number.parseInt(id.replace('-', '').slice(0, 12), 16)).toISOString()
+}

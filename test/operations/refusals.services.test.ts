@@ -1,0 +1,170 @@
+import amqp from 'amqplib'
+import { v7 } from 'uuid'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+
+let vhost: Vhost
+let gateway: TestGateway
+
+beforeAll(async () => {
+  vhost = await createVhost()
+  gateway = await startTestGateway(vhost.url, { OJS_MAX_QUEUES: '5' })
+})
+afterAll(async () => {
+  await gateway.destroy()
+  await vhost.drop()
+})
+
+/** What an operator might have declared before us. */
+async function declare(queue: string, options: amqp.Options.AssertQueue): Promise<void> {
+  const connection = await amqp.connect(vhost.url)
+  const channel = await connection.createChannel()
+  await channel.assertQueue(`ojs.queue.${queue}`, { durable: true, ...options })
+  await connection.close()
+}
+
+describe('a queue that is full', () => {
+  it('is 429; the job is withdrawn and its id may be used again', async () => {
+    await declare('full', { arguments: { 'x-max-length': 1, 'x-overflow': 'reject-publish' } })
+    const id = v7()
+    const accepted: string[] = []
+    let refused = await gateway.push('full')
+    // The limit is soft: a classic queue takes a message or two more.
+    while (refused.status === 201) {
+      accepted.push(refused.body.job.id)
+      refused = await gateway.push('full', { id })
+    }
+    expect(refused.status).toBe(429)
+    expect(refused.body.error).toMatchObject({
+      code: 'rate_limited',
+      retryable: true,
+      details: { reason: 'queue_full' },
+    })
+    expect(refused.headers.get('retry-after')).toBe('1')
+    expect((await gateway.get(id)).status).toBe(404)
+    for (const job of accepted) {
+      expect((await gateway.fetch(['full'], { wait_ms: 2_000 }))[0].id).toBe(job)
+      await gateway.ack(job)
+    }
+    await eventually(async () => (await gateway.push('full', { id })).status === 201)
+    const [job] = await gateway.fetch(['full'], { wait_ms: 2_000 })
+    expect(job).toMatchObject({ id, attempt: 1 })
+  })
+
+  it('names the difference of a queue that exists with other arguments, and uses it', async () => {
+    const { body } = await gateway.request('GET', '/ojs/v1/health')
+    expect(body.status).toBe('ok')
+    const warning = body.warnings.find((entry: { message: string }) =>
+      entry.message.includes('ojs.queue.full'),
+    )
+    expect(warning?.code).toBe('queue_differs')
+  })
+})
+
+describe('queues that there may not be', () => {
+  it('refuses one more than OJS_MAX_QUEUES with 422', async () => {
+    let answer = await gateway.push('many-0')
+    for (let i = 1; answer.status === 201; i++) answer = await gateway.push(`many-${i}`)
+    expect(answer.status).toBe(422)
+    expect(answer.body.error).toMatchObject({
+      code: 'unsupported',
+      details: { reason: 'too_many_queues' },
+    })
+  })
+
+  it('answers [] for a queue nobody has declared, and does not declare it', async () => {
+    expect(await gateway.fetch(['never-seen'])).toEqual([])
+    expect(await vhost.queue('ojs.queue.never-seen')).toBeUndefined()
+  })
+})
+
+describe('silent acknowledgements', () => {
+  it('are noticed; a lost queue is then republished by an operator only', async () => {
+    const silent = await createVhost()
+    const own = await startTestGateway(silent.url)
+    try {
+      for (let i = 0; i < 3; i++) {
+        await Promise.all(Array.from({ length: 50 }, () => own.push('silent')))
+      }
+      const connection = await amqp.connect(silent.url)
+      const channel = await connection.createChannel()
+      await channel.purgeQueue('ojs.queue.silent')
+      await eventually(async () => {
+        const { body } = await own.request('GET', '/ojs/v1/health')
+        return body.warnings.some((entry: { code: string }) => entry.code === 'silent_acks')
+      }, 30_000)
+      const early = await own.request('POST', '/ojs/v1/admin/queues/silent/recover')
+      expect(early.status).toBe(409)
+      await channel.deleteQueue('ojs.queue.silent')
+      await connection.close()
+      expect((await own.push('silent')).status).toBe(503)
+      const recovered = await own.request('POST', '/ojs/v1/admin/queues/silent/recover')
+      expect(recovered.body).toMatchObject({ queue: 'silent' })
+      expect(recovered.body.republished).toBeGreaterThanOrEqual(150)
+      const jobs = await own.fetch(['silent'], { count: 10, wait_ms: 5_000 })
+      expect(jobs.length).toBeGreaterThan(0)
+    } finally {
+      await own.destroy()
+      await silent.drop()
+    }
+  }, 60_000)
+})
+
+describe('another ledger on the same broker', () => {
+  it('is refused: health, PUSH and FETCH answer 503 until the first one ends', async () => {
+    const shared = await createVhost()
+    const first = await startTestGateway(shared.url)
+    const { readConfig } = await import('../../src/config.ts')
+    const { startGateway } = await import('../../src/gateway.ts')
+    const { createLogger } = await import('../../src/logger.ts')
+    const { config } = readConfig({
+      OJS_PORT: '0',
+      OJS_AMQP_URL: shared.url,
+      OJS_LEDGER: `sqlite:${first.ledgerPath}.second`,
+      OJS_LOG_LEVEL: 'silent',
+    })
+    const second = await startGateway(config, createLogger('silent'))
+    try {
+      const health = async () => {
+        const response = await fetch(`${second.url}/ojs/v1/health`)
+        return (await response.json()) as { status: string; backend: { status: string } }
+      }
+      await eventually(async () => (await health()).backend.status === 'refused')
+      const refused = await fetch(`${second.url}/ojs/v1/jobs`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: '{"type":"a","args":[]}',
+      })
+      expect(refused.status).toBe(503)
+      expect(await refused.text()).toContain('"foreign_ledger"')
+      await first.destroy()
+      await eventually(async () => (await health()).status === 'ok')
+    } finally {
+      await second.stop(AbortSignal.timeout(5_000))
+      await shared.drop()
+    }
+  })
+})
+
+describe('no broker', () => {
+  it('PUSH is 503 at once and stores nothing; GET and ACK go on', async () => {
+    const own = await createVhost()
+    const lonely = await startTestGateway(own.url)
+    const queued = (await lonely.push('q')).body.job.id
+    const active = (await lonely.fetch(['q']))[0].id
+    await own.drop()
+    const id = v7()
+    await eventually(async () => (await lonely.push('q', { id })).status === 503)
+    const refused = await lonely.push('q', { id })
+    expect(refused.body.error).toMatchObject({ code: 'backend_error', retryable: true })
+    expect(refused.headers.get('retry-after')).toBe('1')
+    expect((await lonely.get(id)).status).toBe(404)
+    expect(active).toBe(queued)
+    expect((await lonely.ack(active)).status).toBe(200)
+    const health = await lonely.request('GET', '/ojs/v1/health')
+    expect(health.status).toBe(503)
+    expect(JSON.stringify(health.body)).not.toContain('guest:guest')
+    await lonely.destroy()
+  })
+})

@@ -1,0 +1,55 @@
+import { defineConfig } from 'vitest/config'
+
+const EVERY_TEST = 'test/**/*.test.{ts,mjs}'
+const SERVICES = 'test/**/*.services.test.ts'
+const CONFORMANCE = 'test/conformance/**/*.test.{ts,mjs}'
+const CRASH = 'test/crash/**/*.test.{ts,mjs}'
+
+// Run all of them with `npm test`: it starts the RabbitMQ node that everything but `unit` needs.
+// A machine with two cores is the measure: a real broker and a gateway are busy beside the tests.
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          name: 'unit',
+          include: [EVERY_TEST],
+          exclude: [SERVICES, CONFORMANCE, CRASH],
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        test: {
+          name: 'services',
+          include: [SERVICES],
+          exclude: [CONFORMANCE, CRASH],
+          testTimeout: 20_000,
+          hookTimeout: 60_000,
+          maxWorkers: 2,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        test: {
+          name: 'conformance',
+          include: [CONFORMANCE],
+          testTimeout: 20_000,
+          hookTimeout: 60_000,
+          maxWorkers: 2,
+          sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        test: {
+          name: 'crash',
+          include: [CRASH],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+          // One after the other: each measures what a fault does to a loaded broker and gateway.
+          fileParallelism: false,
+          sequence: { groupOrder: 3 },
+        },
+      },
+    ],
+  },
+})
