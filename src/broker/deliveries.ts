@@ -15,6 +15,11 @@ import { type Waiter, Waiters } from './waiters.ts'
 const MAX_WAIT_MS = 30_000
 /** How long a fetch waits for a message that is probably on its way (architecture §4.4). */
 const BRIDGE_MS = 250
+/**
+ * The same for a consumer that has to be registered first, in a queue where the ledger knows of
+ * work: on a busy machine 250 ms are sometimes too short for both, and `[]` would be wrong.
+ */
+const START_MS = 1_000
 /** A waiter that wants more than has come gives the rest of the same burst this long. */
 const LINGER_MS = 1
 const SWEEP_MS = 500
@@ -247,12 +252,15 @@ export class Deliveries {
   #waitMs(request: TakeRequest): number {
     if (request.waitMs > 0) return Math.min(request.waitMs, MAX_WAIT_MS)
     if (!this.#mayConsume) return 0
-    const isWorthIt = request.queues.some((queue) => {
-      const feed = this.#feeds.get(queue)
-      if (!feed?.exists) return this.#lookup.isRunning(queue)
-      return feed.isStarting || request.hasClaimable(queue)
-    })
-    return isWorthIt ? BRIDGE_MS : 0
+    return Math.max(...request.queues.map((queue) => this.#bridgeMs(queue, request)))
+  }
+
+  #bridgeMs(queue: string, request: TakeRequest): number {
+    const feed = this.#feeds.get(queue)
+    const isStarting = feed?.exists ? feed.isStarting : this.#lookup.isRunning(queue)
+    const hasWork = request.hasClaimable(queue)
+    if (isStarting) return hasWork ? START_MS : BRIDGE_MS
+    return feed?.exists && hasWork ? BRIDGE_MS : 0
   }
 
   #rebuffer(delivery: LiveDelivery): void {
