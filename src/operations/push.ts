@@ -1,6 +1,8 @@
 import { OjsError } from '../errors.ts'
 import { toNewJob } from '../job/envelope.ts'
 import { type Carry, freshRow, type JobRow, type NewJob } from '../job/job.ts'
+import type { PushRequest } from '../job/request.ts'
+import { isTraceparent, isTracestate, traceIdOf } from '../job/traceparent.ts'
 import { parsePush } from '../schemas/validator.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { publishRefusal, queueRefusal, requirePublishing } from './refusals.ts'
@@ -28,13 +30,14 @@ export async function push(deps: Deps, body: unknown, context: RequestContext): 
 }
 
 function newJob(deps: Deps, body: unknown, context: RequestContext): NewJob {
-  return toNewJob(parsePush(body), {
+  const request = parsePush(body)
+  return toNewJob(request, {
     newId: deps.newId,
     now: deps.clock.now(),
     wall: deps.clock.wall(),
     timeoutMs: deps.settings.timeoutMs,
     prefix: deps.settings.prefix,
-    carry: traceOf(body, context),
+    carry: traceOf(request, context),
   })
 }
 
@@ -53,15 +56,14 @@ async function insert(deps: Deps, job: NewJob): Promise<JobRow> {
   })
 }
 
-const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/
-
 /** `meta.traceparent` wins over the request's header (ojs-digest §15.2: "only if absent"). */
-function traceOf(body: unknown, context: RequestContext): Carry {
-  const meta = metaOf(body)
+function traceOf(request: PushRequest, context: RequestContext): Carry {
+  const meta = metaOf(request)
   const own = text(meta['traceparent'])
-  const traceparent = own && TRACEPARENT.test(own) ? own : context.traceparent
-  const tracestate = own ? text(meta['tracestate']) : context.tracestate
-  const traceId = TRACEPARENT.exec(traceparent ?? '')?.[1]
+  const isOwn = own !== undefined && isTraceparent(own)
+  const traceparent = isOwn ? own : context.traceparent
+  const tracestate = isOwn ? ownTracestate(meta) : context.tracestate
+  const traceId = traceparent && traceIdOf(traceparent)
   const correlationId = text(meta['correlation_id']) ?? traceId ?? text(meta['trace_id'])
   return {
     ...(traceparent && { traceparent }),
@@ -71,9 +73,14 @@ function traceOf(body: unknown, context: RequestContext): Carry {
   }
 }
 
-function metaOf(body: unknown): Record<string, unknown> {
-  const meta = (body as { meta?: Record<string, unknown> | null }).meta
-  return meta ?? {}
+function ownTracestate(meta: Record<string, unknown>): string | undefined {
+  const own = text(meta['tracestate'])
+  return own !== undefined && isTracestate(own) ? own : undefined
+}
+
+/** Where `meta` may stand, in the order in which `toNewJob` looks. */
+function metaOf({ options, meta, metadata }: PushRequest): Record<string, unknown> {
+  return options?.meta ?? meta ?? options?.metadata ?? metadata ?? {}
 }
 
 function text(value: unknown): string | undefined {

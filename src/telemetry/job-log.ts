@@ -1,4 +1,5 @@
 import type { JobRow } from '../job/job.ts'
+import { traceIdOf } from '../job/traceparent.ts'
 import type { Logger } from '../logger.ts'
 import type { JobEvent } from './events.ts'
 
@@ -20,6 +21,6 @@ function fieldsOf(job: JobRow, requestId: string | undefined): object {
     queue: job.queue,
     attempt: job.attempt,
     requestId,
-    traceId: job.carry?.traceparent?.slice(3, 35),
+    traceId: job.carry?.traceparent && traceIdOf(job.carry.traceparent),
   }
 }

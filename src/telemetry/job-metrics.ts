@@ -124,10 +124,10 @@ export function queueDepth(
     registers: [registry],
     collect() {
       this.reset()
-      const { queues, counts } = ledger()
-      for (const { name } of queues()) {
+      const source = ledger()
+      for (const { name } of source.queues()) {
         const queue = labels.of(name)
-        const byState = counts(name)
+        const byState = source.counts(name)
         for (const state of JOB_STATES) this.inc({ queue, state }, byState[state])
       }
     },
