@@ -1,6 +1,7 @@
 import express, { type Express } from 'express'
 import type { Logger } from '../logger.ts'
-import { type HttpObserver, observeRequest } from './observe.ts'
+import type { HttpObserver } from '../telemetry/exposition.ts'
+import { observeRequest } from './observe.ts'
 import { negotiateVersion, noSuchRoute, readContext, requireHost } from './pipeline.ts'
 import { errorRenderer } from './render-error.ts'
 import { mount, type Route } from './route.ts'

@@ -1,19 +1,6 @@
 import type { Request } from 'express'
+import type { HttpObserver } from '../telemetry/exposition.ts'
 import type { Step } from './pipeline.ts'
-
-/** What telemetry hears of the HTTP door: one call per request. It must not throw. */
-export interface HttpObserver {
-  /** `status` is 0 when the client was gone before it had its answer. */
-  requestDone(route: string, method: string, status: number, seconds: number): void
-}
-
-/** What `GET /metrics` shows, and where it learns of requests. */
-export interface Exposition {
-  readonly http: HttpObserver
-  readonly contentType: string
-  /** The Prometheus text format. */
-  text(): Promise<string>
-}
 
 /** `close` comes after `finish`, and also when there never is one; a reset fakes a `finish`. */
 export function observeRequest(observer: HttpObserver): Step {

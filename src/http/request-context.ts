@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { v7 as uuidv7 } from 'uuid'
 import { invalidField } from '../errors.ts'
-import type { RequestContext } from '../operations/deps.ts'
 import { isTraceparent, isTracestate } from '../job/traceparent.ts'
+import type { RequestContext } from '../operations/deps.ts'
 
 const MAX_REQUEST_ID = 128
 const PRINTABLE = /^[\x20-\x7e]+$/

@@ -50,7 +50,7 @@ export interface ArrivalContext {
 }
 
 /** A token this much early goes back to the ledger instead of occupying a prefetch slot. */
-export const MAX_HOLD_MS = 60_000
+const MAX_HOLD_MS = 60_000
 
 export function decideArrival(
   token: ArrivingToken,

@@ -1,9 +1,9 @@
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client'
 import type { BrokerGauges, BrokerObserver } from '../broker/observer.ts'
-import type { Exposition, HttpObserver } from '../http/observe.ts'
 import { amqpGauges, amqpMetrics } from './amqp-metrics.ts'
 import { BoundedLabels, SeriesByPair } from './bounded-labels.ts'
 import type { JobEvent } from './events.ts'
+import type { Exposition, HttpObserver } from './exposition.ts'
 import { jobMetrics, type QueueCounts, queueDepth } from './job-metrics.ts'
 
 /** Everything that is counted, on a registry of its own: two gateways may share a process. */

@@ -1,5 +1,5 @@
 import type { Deps } from '../../operations/deps.ts'
-import type { Exposition } from '../observe.ts'
+import type { Exposition } from '../../telemetry/exposition.ts'
 import type { Polls } from '../polls.ts'
 
 /** What the routes are given. */

@@ -1,0 +1,13 @@
+/** What telemetry hears of the HTTP door: one call per request. It must not throw. */
+export interface HttpObserver {
+  /** `status` is 0 when the client was gone before it had its answer. */
+  requestDone(route: string, method: string, status: number, seconds: number): void
+}
+
+/** What `GET /metrics` shows, and where it learns of requests. */
+export interface Exposition {
+  readonly http: HttpObserver
+  readonly contentType: string
+  /** The Prometheus text format. */
+  text(): Promise<string>
+}
