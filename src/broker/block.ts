@@ -1,7 +1,7 @@
 import type { Channel, ConsumeMessage } from 'amqplib'
 import { type ChannelFailure, classify } from './amqp-error.ts'
 import type { Settled } from './broker.ts'
-import type { Connection } from './connection.ts'
+import { type Connection, closeChannel } from './connection.ts'
 import { LiveDelivery } from './delivery.ts'
 
 /**
@@ -124,7 +124,7 @@ export class Block {
     if (this.state === 'closed') return
     const channel = this.#channel
     this.#end({ why: 'closed' })
-    await channel?.close().catch(() => {})
+    if (channel) await closeChannel(channel)
   }
 
   isIn(...states: BlockState[]): boolean {
@@ -137,7 +137,7 @@ export class Block {
       // Seed 002 §10.4. Deliveries of this channel may be the broker's again already.
       const channel = this.#channel
       this.#end({ why: 'cancelled-by-broker' })
-      void channel?.close().catch(() => {})
+      if (channel) void closeChannel(channel)
       return
     }
     const delivery = new LiveDelivery(this, message, this.#options.nextOrder())

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Channel, type ChannelModel, type ConfirmChannel, connect, credentials } from 'amqplib'
 import { type Logger, redactUrls } from '../logger.ts'
 import type { BrokerObserver, ConnectionName } from './observer.ts'
@@ -81,15 +82,17 @@ export class Connection {
   /** Idempotent; legal without `start`. */
   async close(): Promise<void> {
     this.#stopping.abort()
-    const model = this.#model
-    if (model) {
-      const giveUp = setTimeout(() => this.#socket.abort(), CLOSE_TIMEOUT_MS)
-      await model.close().catch(() => {})
-      clearTimeout(giveUp)
-    }
-    // Also ends an attempt to connect that is still under way.
-    this.#socket.abort()
-    await this.#running
+    // amqplib's promise stays open when the socket dies before `close-ok`; the end of `#run` does
+    // not, because the connection's `close` event comes in any case.
+    if (this.#model) this.#model.close().catch(() => {})
+    else this.#socket.abort()
+    const giveUp = setTimeout(() => this.#socket.abort(), CLOSE_TIMEOUT_MS)
+    // A TLS socket does not heed the signal: the deadline holds for it too.
+    const isOver = new AbortController()
+    const deadline = sleep(2 * CLOSE_TIMEOUT_MS, undefined, { signal: isOver.signal })
+    await Promise.race([this.#running, deadline.catch(() => {})])
+    isOver.abort()
+    clearTimeout(giveUp)
   }
 
   /** Rejects when the connection is down. */
@@ -238,6 +241,18 @@ export class Connection {
       else listener.blocked?.(reason)
     }
   }
+}
+
+/**
+ * Resolves when the channel is closed, by the broker's answer or with its connection: amqplib's
+ * own promise waits for the answer alone, for ever if need be. Never rejects.
+ */
+export function closeChannel(channel: Channel): Promise<void> {
+  return new Promise((resolve) => {
+    channel.once('close', () => resolve())
+    // Rejects when it is closed already.
+    channel.close().catch(() => resolve())
+  })
 }
 
 /** amqplib reads `user%C3%A4` with the ancient `unescape`; only ASCII would survive that. */

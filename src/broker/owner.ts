@@ -1,7 +1,7 @@
 import type { Channel } from 'amqplib'
 import type { Logger } from '../logger.ts'
 import { classify } from './amqp-error.ts'
-import type { Connection } from './connection.ts'
+import { type Connection, closeChannel } from './connection.ts'
 import type { Topology } from './topology.ts'
 
 /** A gateway that was just restarted finds its own socket still dying; then about every 2 s. */
@@ -79,7 +79,7 @@ export class Owner {
     const onMessage = (message: unknown) => {
       if (message !== null || this.#isStopped) return
       this.#logger.warn({ queue: queue.name }, 'the owner queue was deleted')
-      void channel.close().catch(() => {})
+      void closeChannel(channel)
       this.#become('asking')
       void this.claim()
     }

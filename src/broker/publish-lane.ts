@@ -1,7 +1,7 @@
 import type { ConfirmChannel, Options } from 'amqplib'
 import type { Logger } from '../logger.ts'
 import type { PublishOutcome } from './broker.ts'
-import type { Connection } from './connection.ts'
+import { type Connection, closeChannel } from './connection.ts'
 import { reconnectDelayMs } from './reconnect.ts'
 
 /** Sent and unconfirmed per channel; more wait here. Beyond it a broker gets no faster. */
@@ -99,7 +99,7 @@ export class PublishLane {
     this.#overdue += 1
     if (this.#overdue < MAX_OVERDUE) return
     this.#deps.logger.error({ overdue: this.#overdue }, 'RabbitMQ does not confirm: new channel')
-    void this.#channel?.close().catch(() => {})
+    if (this.#channel) void closeChannel(this.#channel)
   }
 
   get #mayTransmit(): boolean {

@@ -1,5 +1,5 @@
 import type { Channel } from 'amqplib'
-import type { Connection } from './connection.ts'
+import { type Connection, closeChannel } from './connection.ts'
 
 /**
  * A throw-away channel: every failed declare closes its channel, so the next call gets a new one
@@ -26,6 +26,6 @@ export class ScratchChannel {
   async close(): Promise<void> {
     const channel = this.#channel
     this.#channel = null
-    await channel?.close().catch(() => {})
+    if (channel) await closeChannel(channel)
   }
 }

@@ -58,11 +58,16 @@ export interface Ledger {
 
   /**
    * The queue is gone from the broker with every token in it: a new outbox nonce for each
-   * `available` row of the queue whose holder is not native. Returns how many.
+   * `available` row of the queue whose holder is not native, in order of arrival. Returns how
+   * many. A long queue takes several commits; when one fails, the call rejects and may be repeated.
+   * Rows that are over stop waiting for a token that was in the queue (`tokenOut`).
    */
   rearm(queue: string): Promise<number>
 
-  /** A token of a terminal row has come back and was settled (lazy): the row may be pruned. */
+  /**
+   * A token of a terminal row has come back and was settled, or never reached a queue (a withdrawn
+   * row whose publish was nacked or returned): the row may be pruned. Lazy.
+   */
   tokenReturned(id: string, generation: number): void
 
   /** The copy of a discarded job in the DLX queue has been made (lazy). */

@@ -28,11 +28,15 @@ export async function ack(
   return { job }
 }
 
-/** The lease is over: its delivery goes, and whatever waited for the row to move is looked at. */
-export function settleLease(deps: Deps, id: string): void {
-  deps.held.get(id)?.ack()
+/**
+ * The lease is over: its delivery goes, and whatever waited for the row to move is looked at.
+ * True when the token has come back with it.
+ */
+export function settleLease(deps: Deps, id: string): boolean {
+  const settled = deps.held.get(id)?.ack()
   deps.held.delete(id)
   deps.broker.unpark(id)
+  return settled === 'settled'
 }
 
 function fenceOf(request: AckRequest): SettleFence {

@@ -11,7 +11,7 @@ import type { Deps, RequestContext } from './deps.ts'
 export async function cancel(deps: Deps, id: string, context: RequestContext): Promise<Cancelled> {
   const cancelled = await deps.ledger.cancel(id, deps.clock.now())
   if (cancelled === 'stale') throw explainTerminal(deps, id)
-  settleLease(deps, id)
+  if (settleLease(deps, id)) deps.ledger.tokenReturned(id, cancelled.job.generation)
   deps.events.emit({ type: 'job.cancelled', ...cancelled, requestId: context.requestId })
   return cancelled
 }

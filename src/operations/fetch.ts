@@ -1,5 +1,6 @@
 import type { Delivery } from '../broker/broker.ts'
 import { invalidField } from '../errors.ts'
+import type { ReportedError } from '../job/arrival.ts'
 import type { JobRow } from '../job/job.ts'
 import { checkQueueName } from '../job/queue-name.ts'
 import type { FetchRequest } from '../job/request.ts'
@@ -77,6 +78,7 @@ async function claim(
     generation: delivery.generation,
     attempt: delivery.attempt,
     isHeldDelivery: deps.held.get(delivery.id) === delivery,
+    ...reportedError(delivery),
     adopt: () => adoptedJob(deps, delivery),
   }))
   let results: ClaimResult[]
@@ -139,8 +141,13 @@ function settle(
       deadLetter(deps, delivery, result.job)
       return
     case 'hand-over':
+      // What was held for the lease came over a channel that is gone.
+      if (!deps.held.get(result.job.id)?.isLive()) deps.held.delete(result.job.id)
+      delivery.ack()
+      return
     case 'rearmed':
       delivery.ack()
+      deps.wakeRelay()
       return
     case 'hold':
       deps.broker.park(delivery, result.until)
@@ -154,8 +161,22 @@ function settle(
   }
 }
 
+/** What a foreign worker said of the attempts that it did not report (seed 002 §6.2). */
+function reportedError({ message: { headers } }: Delivery): { reportedError?: ReportedError } {
+  const { 'x-ojs-error-message': message, 'x-ojs-error-code': code } = headers
+  if (typeof message !== 'string' && typeof code !== 'string') return {}
+  return {
+    reportedError: {
+      ...(typeof code === 'string' && { code }),
+      ...(typeof message === 'string' && { message }),
+    },
+  }
+}
+
 function deadLetter(deps: Deps, delivery: Delivery, job: JobRow): void {
-  if (delivery.deadLetter() === 'settled') deps.ledger.deadLetterCopied(job.id, job.generation)
+  if (delivery.deadLetter() === 'lost') return
+  deps.ledger.deadLetterCopied(job.id, job.generation)
+  deps.ledger.tokenReturned(job.id, job.generation)
 }
 
 /**
@@ -166,7 +187,13 @@ async function acknowledgeLongLeases(deps: Deps, jobs: readonly JobRow[]): Promi
   const limit = deps.settings.deliveryTimeoutMs - DELIVERY_TIMEOUT_MARGIN_MS
   const long = jobs.filter((job) => (job.leaseMs ?? 0) > limit)
   if (long.length === 0) return
-  await deps.ledger.handOver(long)
+  try {
+    await deps.ledger.handOver(long)
+  } catch (err) {
+    // The claims stand. The broker will take these deliveries back, and the lease goes on.
+    deps.logger.warn({ err, jobs: long.length }, 'long leases could not be handed over')
+    return
+  }
   for (const job of long) {
     deps.held.get(job.id)?.ack()
     deps.held.delete(job.id)

@@ -6,7 +6,7 @@ import { isTraceparent, isTracestate, traceIdOf } from '../job/traceparent.ts'
 import { parsePush } from '../schemas/validator.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { publishRefusal, queueRefusal, requirePublishing } from './refusals.ts'
-import { sendToken } from './send-token.ts'
+import { type Sent, sendToken } from './send-token.ts'
 
 /**
  * PUSH (seed 001 §7.1, seed 002 §5.1): stored, published, confirmed; then, and only then, the
@@ -19,11 +19,8 @@ export async function push(deps: Deps, body: unknown, context: RequestContext): 
   await requireQueue(deps, job.queue)
   const row = await insert(deps, job)
   const sent = await sendToken(deps, row)
-  if (sent.outcome !== 'confirmed') {
-    // Zero rows: a consumer was faster than the confirm. The job is being worked on: 201.
-    const withdrawn =
-      sent.row.outbox !== null && (await deps.ledger.withdraw(row.id, sent.row.outbox))
-    if (withdrawn) throw publishRefusal(job.queue, sent.outcome)
+  if (sent.outcome !== 'confirmed' && (await isWithdrawn(deps, sent))) {
+    throw publishRefusal(job.queue, sent.outcome)
   }
   deps.events.emit({ type: 'job.enqueued', job: row, requestId: context.requestId })
   return row
@@ -54,6 +51,14 @@ async function insert(deps: Deps, job: NewJob): Promise<JobRow> {
   throw new OjsError('duplicate', `A job with the id '${job.id}' already exists.`, {
     details: { existing_job_id: job.id, field: 'id' },
   })
+}
+
+/** False: a consumer was faster than the confirm. The job is being worked on, which is a 201. */
+async function isWithdrawn(deps: Deps, { outcome, row }: Sent): Promise<boolean> {
+  if (row.outbox === null || !(await deps.ledger.withdraw(row.id, row.outbox))) return false
+  // Every other outcome says for certain that no token is on its way.
+  if (outcome !== 'unknown') deps.ledger.tokenReturned(row.id, row.generation)
+  return true
 }
 
 /** `meta.traceparent` wins over the request's header (ojs-digest §15.2: "only if absent"). */

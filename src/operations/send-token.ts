@@ -28,8 +28,10 @@ export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
 
 /** No queue took it: check or declare the queue, once, and publish what the row says by then. */
 async function sendAgain(deps: Deps, row: JobRow): Promise<Sent> {
-  if ((await deps.broker.ensureQueue(row.queue)) !== 'ready') return { outcome: 'returned', row }
+  const ensured = await deps.broker.ensureQueue(row.queue)
+  // A queue that had been lost gave every waiting row a new nonce, this one too.
   const current = deps.ledger.find(row.id)
   if (current === null || current.outbox === null) return { outcome: 'confirmed', row }
+  if (ensured !== 'ready') return { outcome: 'returned', row: current }
   return { outcome: await deps.broker.publish(current), row: current }
 }

@@ -60,7 +60,7 @@ const TABLE = `
 export const NOW = 1_700_000_000_000
 export const WALL = NOW + 7_200_000
 
-export type CellRow = Pick<
+type CellRow = Pick<
   JobRow,
   | 'generation'
   | 'state'

@@ -17,23 +17,33 @@ export interface Database {
   exec(sql: string): void
   prepare(sql: string): Statement
   close(): void
-  /** Absent in Node before 22.16. */
-  readonly isTransaction?: boolean
+  /** Null: it cannot be known. */
+  isTransaction(): boolean | null
 }
 
 type Module = Pick<typeof import('@photostructure/sqlite'), 'DatabaseSync'>
 
 export async function openDatabase(path: string): Promise<Database> {
   const { DatabaseSync } = await loadModule()
-  return new DatabaseSync(path)
+  const db = new DatabaseSync(path)
+  return {
+    exec: (sql) => db.exec(sql),
+    prepare: (sql) => db.prepare(sql),
+    close() {
+      letGo(db)
+      db.close()
+    },
+    // Absent in Node before 22.16, which then cannot be asked.
+    isTransaction: () => db.isTransaction ?? null,
+  }
 }
 
 /**
- * Closes and lets go of the file. The package does not finalize statements at `close` and offers no
- * way to do it, so that SQLite would keep the file locked until they are collected. Leaving WAL
- * needs no finalizing, unlocks the file, and leaves one file without companions behind.
+ * The package does not finalize statements at `close` and offers no way to do it, so that SQLite
+ * would keep the file locked until they are collected. Leaving WAL needs no finalizing, unlocks
+ * the file, and leaves one file without companions behind.
  */
-export function closeDatabase(db: Database): void {
+function letGo(db: Pick<Database, 'exec'>): void {
   try {
     db.exec('PRAGMA busy_timeout = 0')
     db.exec('PRAGMA journal_mode = DELETE')
@@ -41,9 +51,7 @@ export function closeDatabase(db: Database): void {
     // The lock goes with the next transaction.
     db.exec('SELECT count(*) FROM sqlite_master')
   } catch {
-    // Disk full, or not a database: nothing is lost, the next process recovers the WAL.
-  } finally {
-    db.close()
+    // Disk full, locked by another, or not a database: the next process recovers the WAL.
   }
 }
 

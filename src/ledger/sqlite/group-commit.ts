@@ -201,7 +201,7 @@ export class GroupCommit {
   #survive(write: Write, error: unknown): void {
     const code = sqliteCode(error)
     const isItsOwn = code === null || code === SQLITE.CONSTRAINT
-    if (!isItsOwn || this.#db.isTransaction === false) throw error
+    if (!isItsOwn || this.#db.isTransaction() === false) throw error
     for (const companion of this.#companions) companion.undo()
     if (this.#isProtected) this.#db.exec('ROLLBACK TO one_write; RELEASE one_write')
     // It may have failed after its statement had succeeded, and there is no savepoint.
@@ -211,7 +211,7 @@ export class GroupCommit {
   #rollBack(): void {
     for (const companion of this.#companions) companion.discard()
     try {
-      if (this.#db.isTransaction !== false) this.#db.exec('ROLLBACK')
+      if (this.#db.isTransaction() !== false) this.#db.exec('ROLLBACK')
     } catch {
       // Nothing to roll back: SQLite has done it at the error (or never began).
     }

@@ -15,7 +15,7 @@ import type {
   StateCounts,
 } from '../ledger.ts'
 import { claimToken } from './claim.ts'
-import { closeDatabase, type Database } from './driver.ts'
+import type { Database } from './driver.ts'
 import { GroupCommit } from './group-commit.ts'
 import { OutboxNonces } from './outbox-nonces.ts'
 import { QueueRegister } from './queue-register.ts'
@@ -187,7 +187,7 @@ export class SqliteLedger implements Ledger {
     if (this.#isOpen) {
       this.#isOpen = false
       this.#commits.close()
-      closeDatabase(this.#db)
+      this.#db.close()
     }
     return Promise.resolve()
   }

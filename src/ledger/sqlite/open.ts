@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Logger } from '../../logger.ts'
-import { closeDatabase, type Database, openDatabase, SQLITE, sqliteCode } from './driver.ts'
+import { type Database, openDatabase, SQLITE, sqliteCode } from './driver.ts'
 import { SqliteLedger } from './ledger.ts'
 import { migrate } from './migrations.ts'
 
@@ -30,7 +30,7 @@ export async function openLedgerFile(options: SqliteLedgerOptions): Promise<Data
     migrate(db, path)
     return db
   } catch (error) {
-    closeDatabase(db)
+    db.close()
     throw explain(error, path)
   }
 }

@@ -1,0 +1,272 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { OjsError } from '../../src/errors.ts'
+import type { JobRow } from '../../src/job/job.ts'
+import type { ClaimResult, Ledger } from '../../src/ledger/ledger.ts'
+import { arrivalCells, type Cell, NOW as CLOCK, WALL } from '../job/arrival-table.ts'
+import { newJob } from '../support/jobs.ts'
+import { fetched, type LedgerHarness, NOW, pushed, rowOf, TERMS, token } from './harness.ts'
+
+/** FETCH: the arrival table, committed. */
+export function claimContract(harness: () => LedgerHarness): void {
+  let ledger: Ledger
+  beforeEach(() => {
+    ledger = harness().ledger
+  })
+
+  describe('claim', () => {
+    it('starts the next attempt of an available job', async () => {
+      const { id } = await pushed(ledger, { queue: 'q', timeoutMs: 4000 })
+      const before = rowOf(ledger, id)
+      const [result] = await ledger.claim([token(id)], { ...TERMS, now: NOW + 50 })
+      expect(result).toEqual({
+        verdict: 'claimed',
+        adopted: false,
+        job: {
+          ...before,
+          state: 'active',
+          attempt: 1,
+          outbox: null,
+          holder: 'gateway',
+          workerId: 'worker-1',
+          leaseMs: 30_000,
+          leaseExpiresAt: NOW + 30_050,
+          timeoutAt: NOW + 4050,
+          startedAt: NOW + 50,
+        },
+      })
+      expect(result).toMatchObject({ job: rowOf(ledger, id) })
+      expect(ledger.counts('q')).toMatchObject({ available: 0, active: 1 })
+    })
+
+    it.each([
+      { job: null, fetch: null, lease: 30_000 },
+      { job: 5000, fetch: null, lease: 5000 },
+      { job: 5000, fetch: 1000, lease: 1000 },
+      { job: null, fetch: 1000, lease: 1000 },
+    ])('leases for $lease ms when the job says $job and FETCH $fetch', async (given) => {
+      const { id } = await pushed(ledger, { visibilityTimeoutMs: given.job })
+      await ledger.claim([token(id)], { ...TERMS, leaseMs: given.fetch })
+      expect(rowOf(ledger, id)).toMatchObject({
+        leaseMs: given.lease,
+        leaseExpiresAt: NOW + given.lease,
+      })
+    })
+
+    it('sets no execution timeout for timeout 0', async () => {
+      expect((await fetched(ledger, { timeoutMs: 0 })).timeoutAt).toBeNull()
+    })
+
+    it('answers in the order of the tokens', async () => {
+      const [first, gone, last] = [newJob().id, await pushed(ledger), await pushed(ledger)]
+      await ledger.cancel(gone.id, NOW)
+      const adopt = () => newJob({ id: first })
+      const tokens = [token(first, { adopt }), token(gone.id), token(last.id)]
+      const results = await ledger.claim(tokens, TERMS)
+      expect(results.map(idAndVerdict)).toEqual([
+        [first, 'claimed'],
+        [gone.id, 'drop'],
+        [last.id, 'claimed'],
+      ])
+    })
+
+    it('lets the second token of a job see what the first one did', async () => {
+      const { id } = await pushed(ledger)
+      const results = await ledger.claim([token(id), token(id)], TERMS)
+      expect(results.map((result) => result.verdict)).toEqual(['claimed', 'hand-over'])
+      expect(rowOf(ledger, id)).toMatchObject({ attempt: 1, holder: 'ledger' })
+    })
+
+    it('lets one of two fetches in the same turn win', async () => {
+      const { id } = await pushed(ledger)
+      const claim = (workerId: string) => ledger.claim([token(id)], { ...TERMS, workerId })
+      const [[first], [second]] = await Promise.all([claim('a'), claim('b')])
+      expect([first?.verdict, second?.verdict]).toEqual(['claimed', 'hand-over'])
+      expect(rowOf(ledger, id).workerId).toBe('a')
+    })
+
+    it('notes what the token reported of the attempt before', async () => {
+      const { id } = await pushed(ledger)
+      const reportedError = { code: 'smtp_down', message: 'no route' }
+      await ledger.claim([token(id, { attempt: 2, reportedError })], TERMS)
+      const { error, errors } = rowOf(ledger, id)
+      expect(JSON.parse(error ?? '')).toMatchObject({ attempt: 1, code: 'smtp_down' })
+      expect(JSON.parse(errors ?? '')).toHaveLength(1)
+    })
+
+    it.each([
+      ['its generation', 1],
+      ['a later generation', 2],
+    ])('commits exactly what the arrival table says, for tokens of %s', async (_, generation) => {
+      const cells = arrivalCells()
+      const jobs = await Promise.all(cells.map(() => pushed(ledger, { queue: 'q' })))
+      const rows = cells.map(({ row }, i) => ({ id: jobs[i]?.id ?? '', ...row, outbox: null }))
+      await harness().plant(rows)
+      ledger = harness().ledger
+      const terms = { ...TERMS, now: CLOCK, wall: WALL }
+      for (const [i, cell] of cells.entries()) {
+        const { id = '' } = jobs[i] ?? {}
+        const before = rowOf(ledger, id)
+        const { isHeldDelivery } = cell.context
+        const arriving = token(id, { ...cell.token, generation, isHeldDelivery })
+        const [stale] = await ledger.claim([{ ...arriving, generation: 0 }], terms)
+        expect(stale, cell.name).toEqual({ verdict: 'drop', job: before })
+        expect(rowOf(ledger, id), cell.name).toEqual(before)
+
+        const [result] = await ledger.claim([arriving], terms)
+        expect(result, cell.name).toMatchObject(expectedResult(cell))
+        const after = rowOf(ledger, id)
+        if (result && 'job' in result) expect(result.job, cell.name).toEqual(after)
+        const expected = { ...before, ...expectedChange(cell), error: after.error }
+        expect({ ...after, errors: skipped(after), outbox: null }, cell.name).toEqual(expected)
+        expect(after.outbox !== null, cell.name).toBe(cell.expected.do === 'rearm')
+      }
+      expect(ledger.counts('q')).toEqual(harness().recount().get('q'))
+      expect(harness().inspect()).toEqual([])
+    })
+  })
+
+  describe('adoption', () => {
+    it('stores an unknown job with its queue and claims it in the same step', async () => {
+      const job = newJob({ queue: 'native', carry: { headers: { a: 1 } } })
+      const adopt = () => job
+      const [result] = await ledger.claim([token(job.id, { attempt: 2, adopt })], TERMS)
+      const row = rowOf(ledger, job.id)
+      expect(result).toEqual({ verdict: 'claimed', adopted: true, job: row })
+      expect(row).toMatchObject({ ...job, state: 'active', attempt: 2, generation: 0 })
+      expect(row).toMatchObject({ outbox: null, tokenOut: true, errors: null, enqueuedAt: NOW })
+      expect(ledger.queues()).toEqual([{ name: 'native', createdAt: NOW }])
+      expect(ledger.counts('native')).toMatchObject({ available: 0, active: 1 })
+    })
+
+    it('takes over the generation, so that tokens of earlier lives stay stale', async () => {
+      const job = newJob()
+      const adopt = () => job
+      await ledger.claim([token(job.id, { generation: 3, adopt })], TERMS)
+      expect(rowOf(ledger, job.id).generation).toBe(3)
+    })
+
+    it.each<[string, number, Partial<JobRow>, Partial<JobRow>]>([
+      ['expired', 1, { expiresAt: NOW }, { completedAt: null, deadLetterCopied: true }],
+      ['exhausted', 4, { maxAttempts: 3 }, { completedAt: NOW, deadLetterCopied: false }],
+    ])('of an %s job stores it as discarded', async (verdict, attempt, given, expected) => {
+      const job = newJob({ queue: 'q', ...given } as object)
+      const [result] = await ledger.claim([token(job.id, { attempt, adopt: () => job })], TERMS)
+      expect(result?.verdict).toBe(verdict)
+      const ended = { state: 'discarded', discardedAt: NOW, attempt: attempt - 1, ...expected }
+      expect(rowOf(ledger, job.id)).toMatchObject(ended)
+      expect(ledger.counts('q')).toMatchObject({ available: 0, discarded: 1 })
+    })
+
+    it('of a body that is not a job stores nothing', async () => {
+      const good = await pushed(ledger)
+      const error = new OjsError('invalid_request', 'no type')
+      const bad = token('bad', {
+        adopt: () => {
+          throw error
+        },
+      })
+      const other = token('other', { adopt: () => newJob({ queue: 'lost' }) })
+      const results = await ledger.claim([bad, token(good.id), other], TERMS)
+      expect(results[0]).toEqual({ verdict: 'malformed', error })
+      expect(results.map((result) => result.verdict)).toEqual(['malformed', 'claimed', 'malformed'])
+      expect(ledger.find('bad')).toBeNull()
+      expect(ledger.find('other')).toBeNull()
+      expect(ledger.queues().map(({ name }) => name)).toEqual(['default'])
+    })
+
+    it('that hits a bug concerns this fetch only, and leaves nothing behind', async () => {
+      const mine = await pushed(ledger)
+      const [bystander, native] = [newJob(), newJob({ queue: 'native' })]
+      const buggy = token('x', {
+        adopt: () => {
+          throw new TypeError('a bug')
+        },
+      })
+      const tokens = [token(mine.id), token(native.id, { adopt: () => native }), buggy]
+      const [inserted, claimed] = await Promise.allSettled([
+        ledger.insert(bystander, NOW),
+        ledger.claim(tokens, TERMS),
+      ])
+      expect(inserted.status).toBe('fulfilled')
+      expect(claimed).toMatchObject({ status: 'rejected', reason: { status: 500 } })
+      expect(rowOf(ledger, mine.id)).toMatchObject({ state: 'available', attempt: 0 })
+      expect(ledger.find(native.id)).toBeNull()
+      expect(ledger.queues().map(({ name }) => name)).toEqual(['default'])
+      expect(ledger.counts('default')).toEqual(harness().recount().get('default'))
+      expect(ledger.fault()).toBeNull()
+    })
+
+    it('lets one of two tokens of an unknown id win', async () => {
+      const job = newJob()
+      const adopt = () => job
+      const claim = () => ledger.claim([token(job.id, { adopt })], TERMS)
+      const [[first], [second]] = await Promise.all([claim(), claim()])
+      expect([first?.verdict, second?.verdict]).toEqual(['claimed', 'hand-over'])
+    })
+  })
+}
+
+function idAndVerdict(result: ClaimResult): [string, string] {
+  return ['job' in result ? result.job.id : '', result.verdict]
+}
+
+function skipped(row: JobRow): number[] | null {
+  if (row.errors === null) return null
+  return (JSON.parse(row.errors) as { attempt: number }[]).map(({ attempt }) => attempt)
+}
+
+function expectedResult({ expected, row }: Cell): Partial<ClaimResult> {
+  switch (expected.do) {
+    case 'claim':
+      return { verdict: 'claimed', adopted: false }
+    case 'exhaust':
+      return { verdict: 'exhausted' }
+    case 'expire':
+      return { verdict: 'expired' }
+    case 'rearm':
+      return { verdict: 'rearmed' }
+    case 'hold':
+      return { verdict: 'hold', until: expected.until }
+    case 'adopt':
+      throw new Error(`${row.state}: a row cannot be adopted`)
+    default:
+      return { verdict: expected.do }
+  }
+}
+
+/** What the cell changes in its row; everything else must stay as it was. */
+function expectedChange({ expected }: Cell): object {
+  const errors = 'skipped' in expected && expected.skipped.length > 0 ? expected.skipped : null
+  const discarded = {
+    state: 'discarded',
+    holder: null,
+    discardedAt: CLOCK,
+    leaseMs: null,
+    leaseExpiresAt: null,
+    timeoutAt: null,
+  }
+  switch (expected.do) {
+    case 'claim':
+      return {
+        state: 'active',
+        attempt: expected.attempt,
+        holder: 'gateway',
+        workerId: 'worker-1',
+        leaseMs: 30_000,
+        leaseExpiresAt: CLOCK + 30_000,
+        timeoutAt: CLOCK + 30_000,
+        startedAt: CLOCK,
+        dueAt: null,
+        errors,
+        ...(expected.promote && { enqueuedAt: CLOCK }),
+      }
+    case 'exhaust':
+      return { ...discarded, completedAt: CLOCK, deadLetterCopied: false, errors }
+    case 'expire':
+      return { ...discarded, completedAt: null, deadLetterCopied: true }
+    case 'hand-over':
+      return { holder: 'ledger' }
+    default:
+      return {}
+  }
+}

@@ -1,0 +1,124 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { JobRow, RowState } from '../../src/job/job.ts'
+import type { Ledger } from '../../src/ledger/ledger.ts'
+import { newJob } from '../support/jobs.ts'
+import {
+  type LedgerHarness,
+  NOW,
+  type Planted,
+  pushed,
+  rowOf,
+  settleLazily,
+  TERMS,
+  token,
+} from './harness.ts'
+
+/** What is over, and what can be seen. */
+export function endContract(harness: () => LedgerHarness): void {
+  let ledger: Ledger
+  beforeEach(() => {
+    ledger = harness().ledger
+  })
+  const row = (id: string): JobRow => rowOf(ledger, id)
+  const plant = async (...rows: Planted[]): Promise<void> => {
+    await harness().plant(rows)
+    ledger = harness().ledger
+  }
+
+  describe('tokenReturned', () => {
+    it('lets an ended row be pruned; a live one and another generation stay as they are', async () => {
+      const [ended, live, older] = [
+        await pushed(ledger),
+        await pushed(ledger),
+        await pushed(ledger),
+      ]
+      await Promise.all([ledger.cancel(ended.id, NOW), ledger.cancel(older.id, NOW)])
+      ledger.tokenReturned(ended.id, 0)
+      ledger.tokenReturned(live.id, 0)
+      ledger.tokenReturned(older.id, 1)
+      await settleLazily(ledger)
+      expect([ended, live, older].map(({ id }) => row(id).tokenOut)).toEqual([false, true, true])
+    })
+  })
+
+  describe('deadLetterCopied', () => {
+    it('is recorded for a discarded row of that generation, and for nothing else', async () => {
+      const [discarded, older, cancelled] = [
+        await pushed(ledger),
+        await pushed(ledger),
+        await pushed(ledger),
+      ]
+      await plant({ id: discarded.id, state: 'discarded' }, { id: older.id, state: 'discarded' })
+      await ledger.cancel(cancelled.id, NOW)
+      ledger.deadLetterCopied(discarded.id, 0)
+      ledger.deadLetterCopied(older.id, 1)
+      ledger.deadLetterCopied(cancelled.id, 0)
+      await settleLazily(ledger)
+      const copied = [discarded, older, cancelled].map(({ id }) => row(id).deadLetterCopied)
+      expect(copied).toEqual([true, false, false])
+    })
+  })
+
+  describe('a terminal row', () => {
+    const states: RowState[] = ['completed', 'cancelled', 'discarded', 'withdrawn']
+    it.each(states)('that is %s is changed by nothing', async (state) => {
+      const { id, outbox } = await pushed(ledger, { queue: 'q' })
+      await plant({ id, state, outbox: null, tokenOut: false, deadLetterCopied: true })
+      const before = row(id)
+      const fence = { id, generation: 0, attempt: 0 }
+      ledger.confirmed(id, outbox)
+      ledger.tokenReturned(id, 0)
+      const outcomes = await Promise.all([
+        ledger.withdraw(id, outbox),
+        ledger.claim([token(id)], TERMS).then(([result]) => result?.verdict),
+        ledger.release(id, fence),
+        ledger.complete(id, {}, { now: NOW, result: '1' }),
+        ledger.cancel(id, NOW),
+        ledger.handOver([fence]),
+        ledger.handOver(),
+        ledger.rearm('q'),
+        ledger.extendLeases(NOW),
+      ])
+      expect(outcomes).toEqual([false, 'drop', 'stale', 'stale', 'stale', 0, 0, 0, 0])
+      expect(row(id)).toEqual(before)
+    })
+  })
+
+  describe('reads', () => {
+    it('see committed rows only', async () => {
+      const job = newJob()
+      const inserting = ledger.insert(job, NOW)
+      expect(ledger.find(job.id)).toBeNull()
+      expect(ledger.counts('default').available).toBe(0)
+      expect(ledger.queues()).toEqual([])
+      await inserting
+      expect(ledger.find(job.id)).not.toBeNull()
+      expect(ledger.counts('default').available).toBe(1)
+    })
+
+    it('know nothing of an unknown id or queue', () => {
+      expect(ledger.find('nobody')).toBeNull()
+      expect(Object.values(ledger.counts('nowhere'))).toEqual(Array(8).fill(0))
+    })
+  })
+
+  describe('close', () => {
+    it('commits what is waiting, refuses what comes later, and may be called twice', async () => {
+      const { id, outbox } = await pushed(ledger)
+      const late = newJob()
+      ledger.confirmed(id, outbox)
+      const inserting = ledger.insert(late, NOW)
+      await ledger.close()
+      await ledger.close()
+      expect(await inserting).toMatchObject({ outcome: 'inserted' })
+      const refused = { code: 'backend_error', status: 503, details: { reason: 'ledger' } }
+      await expect(ledger.insert(newJob(), NOW)).rejects.toMatchObject(refused)
+      expect(() => ledger.find(id)).toThrow('closed')
+      ledger.confirmed(late.id, 1)
+      await harness().reopen()
+      ledger = harness().ledger
+      expect(row(id).outbox).toBeNull()
+      expect(row(late.id).state).toBe('available')
+    })
+  })
+}

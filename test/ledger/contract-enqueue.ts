@@ -1,0 +1,269 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { JobRow, RowState } from '../../src/job/job.ts'
+import type { Ledger } from '../../src/ledger/ledger.ts'
+import { newJob } from '../support/jobs.ts'
+import {
+  insertedOf,
+  type LedgerHarness,
+  NOW,
+  type Planted,
+  pushed,
+  rowOf,
+  settleLazily,
+  TERMS,
+  token,
+} from './harness.ts'
+
+/** PUSH, the outbox and the queues. */
+export function enqueueContract(harness: () => LedgerHarness): void {
+  let ledger: Ledger
+  beforeEach(() => {
+    ledger = harness().ledger
+  })
+  const row = (id: string): JobRow => rowOf(ledger, id)
+  const plant = async (...rows: Planted[]): Promise<void> => {
+    await harness().plant(rows)
+    ledger = harness().ledger
+  }
+
+  describe('insert', () => {
+    it('stores an available job at attempt 0 that owes a token', async () => {
+      const job = newJob({
+        queue: 'email',
+        priority: -7,
+        maxAttempts: 9,
+        visibilityTimeoutMs: 5000,
+        timeoutMs: 0,
+        expiresAt: NOW + 99,
+        envelope: '{"args":["\\u0000 \\"ü\\" \u2028 😀"]}',
+        carry: { traceparent: '00-1', tags: ['a', 'b'], headers: { x: { y: [1, null] } } },
+      })
+      const inserted = insertedOf(await ledger.insert(job, NOW))
+      expect(inserted).toMatchObject({ generation: 0, enqueuedAt: NOW })
+      expect(row(job.id)).toEqual({
+        ...job,
+        generation: 0,
+        state: 'available',
+        attempt: 0,
+        outbox: inserted.outbox,
+        tokenOut: true,
+        holder: null,
+        workerId: null,
+        leaseMs: null,
+        leaseExpiresAt: null,
+        timeoutAt: null,
+        dueAt: null,
+        enqueuedAt: NOW,
+        startedAt: null,
+        completedAt: null,
+        cancelledAt: null,
+        discardedAt: null,
+        result: null,
+        error: null,
+        errors: null,
+        deadLetterCopied: false,
+      })
+      expect(ledger.counts('email').available).toBe(1)
+    })
+
+    it('gives out increasing nonces, also after a restart', async () => {
+      const first = await pushed(ledger)
+      const second = await pushed(ledger)
+      ledger.confirmed(second.id, second.outbox)
+      await harness().reopen()
+      ledger = harness().ledger
+      const third = await pushed(ledger)
+      expect(second.outbox).toBeGreaterThan(first.outbox)
+      expect(third.outbox).toBeGreaterThan(second.outbox)
+      expect(Number.isSafeInteger(third.outbox)).toBe(true)
+    })
+
+    it.each<RowState>(['available', 'active', 'completed', 'cancelled', 'discarded'])(
+      'refuses an id that is %s',
+      async (state) => {
+        const { id } = await pushed(ledger)
+        await plant({ id, state })
+        const before = row(id)
+        const other = newJob({ id, queue: 'other', envelope: '{}' })
+        expect(await ledger.insert(other, NOW + 1)).toEqual({ outcome: 'duplicate' })
+        expect(row(id)).toEqual(before)
+        expect(ledger.counts('other').available).toBe(0)
+        expect(ledger.queues().map((queue) => queue.name)).not.toContain('other')
+      },
+    )
+
+    it('starts the id of a withdrawn job over, one generation later', async () => {
+      const { id, outbox } = await pushed(ledger, { queue: 'first', expiresAt: 1, priority: 3 })
+      await ledger.withdraw(id, outbox)
+      const again = newJob({ id, queue: 'second', carry: { tags: ['t'] } })
+      const inserted = insertedOf(await ledger.insert(again, NOW + 5))
+      expect(inserted).toMatchObject({ generation: 1, enqueuedAt: NOW + 5 })
+      expect(inserted.outbox).toBeGreaterThan(outbox)
+      expect(row(id)).toMatchObject({
+        ...again,
+        generation: 1,
+        state: 'available',
+        attempt: 0,
+        outbox: inserted.outbox,
+        tokenOut: true,
+        enqueuedAt: NOW + 5,
+      })
+      expect(ledger.counts('first').available).toBe(0)
+      expect(ledger.counts('second').available).toBe(1)
+      expect(harness().inspect()).toEqual([])
+    })
+
+    it('lets one of two with the same id win', async () => {
+      const id = newJob().id
+      const both = [newJob({ id, queue: 'a' }), newJob({ id, queue: 'b' })]
+      const outcomes = await Promise.all(both.map((job) => ledger.insert(job, NOW)))
+      expect(outcomes.map(({ outcome }) => outcome)).toEqual(['inserted', 'duplicate'])
+      expect(row(id).queue).toBe('a')
+    })
+  })
+
+  describe('confirmed', () => {
+    it('clears the outbox; the token stays out', async () => {
+      const { id, outbox } = await pushed(ledger)
+      ledger.confirmed(id, outbox)
+      await settleLazily(ledger)
+      expect(row(id)).toMatchObject({ outbox: null, tokenOut: true, state: 'available' })
+    })
+
+    it('leaves a newer nonce alone, and another job too', async () => {
+      const first = await pushed(ledger, { queue: 'q' })
+      const second = await pushed(ledger, { queue: 'other' })
+      await ledger.rearm('q')
+      const rearmed = row(first.id).outbox
+      ledger.confirmed(first.id, first.outbox)
+      ledger.confirmed(first.id, second.outbox)
+      await settleLazily(ledger)
+      expect(row(first.id).outbox).toBe(rearmed)
+      expect(row(second.id).outbox).toBe(second.outbox)
+    })
+
+    it('is written without anybody waiting', async () => {
+      const { id, outbox } = await pushed(ledger)
+      ledger.confirmed(id, outbox)
+      await expect.poll(() => row(id).outbox, { interval: 5 }).toBeNull()
+    })
+  })
+
+  describe('withdraw', () => {
+    it('makes the row invisible to every count and the relay', async () => {
+      const { id, outbox } = await pushed(ledger)
+      expect(await ledger.withdraw(id, outbox)).toBe(true)
+      expect(row(id)).toMatchObject({ state: 'withdrawn', outbox: null, attempt: 0 })
+      expect(Object.values(ledger.counts('default')).every((count) => count === 0)).toBe(true)
+      expect(ledger.outboxPage(0, 10)).toEqual([])
+    })
+
+    it.each<[string, Partial<JobRow>]>([
+      ['claimed once', { attempt: 1 }],
+      ['confirmed', { outbox: null }],
+      ['re-armed', { outbox: 77 }],
+      ['active', { state: 'active' }],
+    ])('does nothing when the row is %s', async (_, change) => {
+      const { id, outbox } = await pushed(ledger)
+      await plant({ id, ...change } as { id: string })
+      const before = row(id)
+      expect(await ledger.withdraw(id, outbox)).toBe(false)
+      expect(row(id)).toEqual(before)
+    })
+
+    it('and a claim in the same turn: one of them has the job', async () => {
+      const [a, b] = [await pushed(ledger), await pushed(ledger)]
+      const [withdrawn, [late]] = await Promise.all([
+        ledger.withdraw(a.id, a.outbox),
+        ledger.claim([token(a.id)], TERMS),
+      ])
+      expect([withdrawn, late?.verdict]).toEqual([true, 'drop'])
+      const [[early], refused] = await Promise.all([
+        ledger.claim([token(b.id)], TERMS),
+        ledger.withdraw(b.id, b.outbox),
+      ])
+      expect([early?.verdict, refused]).toEqual(['claimed', false])
+    })
+  })
+
+  describe('rearm', () => {
+    it('owes a new token for each available job of the queue, in their order', async () => {
+      const jobs = await Promise.all(
+        Array.from({ length: 2500 }, () => pushed(ledger, { queue: 'q' })),
+      )
+      const elsewhere = await pushed(ledger, { queue: 'other' })
+      const newest = elsewhere.outbox
+      expect(await ledger.rearm('q')).toBe(2500)
+      const owed = ledger.outboxPage(newest, 5000)
+      expect(owed.map(({ id }) => id)).toEqual(jobs.map(({ id }) => id))
+      expect(row(elsewhere.id).outbox).toBe(newest)
+    })
+
+    it('also for one whose token was confirmed long ago', async () => {
+      const { id, outbox } = await pushed(ledger)
+      ledger.confirmed(id, outbox)
+      expect(await ledger.rearm('default')).toBe(1)
+      expect(row(id).outbox).toBeGreaterThan(outbox)
+    })
+
+    it.each<[string, object]>([
+      ['active', { state: 'active' }],
+      ['retryable', { state: 'retryable' }],
+      ['scheduled', { state: 'scheduled' }],
+      ['pending', { state: 'pending' }],
+      ['with a native worker', { holder: 'native' }],
+    ])('leaves a job alone that is %s', async (_, change) => {
+      const { id } = await pushed(ledger)
+      await plant({ id, ...change })
+      const before = row(id)
+      expect(await ledger.rearm('default')).toBe(0)
+      expect(row(id)).toEqual(before)
+    })
+
+    it('expects no token any more for what ended while its token was in the queue', async () => {
+      const [queued, waiting] = [await pushed(ledger), await pushed(ledger)]
+      await plant({ id: waiting.id, state: 'retryable', dueAt: NOW })
+      await Promise.all([ledger.cancel(queued.id, NOW), ledger.cancel(waiting.id, NOW)])
+      expect(await ledger.rearm('default')).toBe(0)
+      expect(row(queued.id).tokenOut).toBe(false)
+      // Its token is in a delay queue and comes back from there.
+      expect(row(waiting.id).tokenOut).toBe(true)
+    })
+
+    it('twice at once: the later nonce counts', async () => {
+      const { id, outbox } = await pushed(ledger)
+      expect(await Promise.all([ledger.rearm('default'), ledger.rearm('default')])).toEqual([1, 1])
+      expect(row(id).outbox).toBe(outbox + 2)
+      expect(ledger.outboxPage(0, 10)).toHaveLength(1)
+    })
+  })
+
+  describe('outboxPage', () => {
+    it('pages through what owes a token, oldest nonce first', async () => {
+      const jobs = await Promise.all(Array.from({ length: 5 }, () => pushed(ledger)))
+      const ids = jobs.map(({ id }) => id)
+      const first = ledger.outboxPage(0, 2)
+      expect(first.map(({ id }) => id)).toEqual(ids.slice(0, 2))
+      const rest = ledger.outboxPage(first.at(-1)?.outbox ?? 0, 10)
+      expect(rest.map(({ id }) => id)).toEqual(ids.slice(2))
+      expect(rest[0]).toEqual(row(ids[2] ?? ''))
+    })
+  })
+
+  describe('queues', () => {
+    it('are remembered in order, once each', async () => {
+      await ledger.recordQueue('b', NOW)
+      await pushed(ledger, { queue: 'a' })
+      await Promise.all([ledger.recordQueue('c', NOW + 1), ledger.recordQueue('c', NOW + 2)])
+      await ledger.recordQueue('b', NOW + 3)
+      const expected = [
+        { name: 'b', createdAt: NOW },
+        { name: 'a', createdAt: NOW },
+        { name: 'c', createdAt: NOW + 1 },
+      ]
+      expect(ledger.queues()).toEqual(expected)
+      await harness().reopen()
+      expect(harness().ledger.queues()).toEqual(expected)
+    })
+  })
+}

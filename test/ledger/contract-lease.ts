@@ -1,0 +1,231 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { JobRow, RowState } from '../../src/job/job.ts'
+import type { Ledger } from '../../src/ledger/ledger.ts'
+import {
+  fetched,
+  type LedgerHarness,
+  NOW,
+  type Planted,
+  pushed,
+  rowOf,
+  TERMS,
+  token,
+} from './harness.ts'
+
+/** What happens to a job that somebody has. */
+export function leaseContract(harness: () => LedgerHarness): void {
+  let ledger: Ledger
+  beforeEach(() => {
+    ledger = harness().ledger
+  })
+  const row = (id: string): JobRow => rowOf(ledger, id)
+  const plant = async (...rows: Planted[]): Promise<void> => {
+    await harness().plant(rows)
+    ledger = harness().ledger
+  }
+
+  describe('release', () => {
+    it('takes the attempt back and the job is available', async () => {
+      const job = await fetched(ledger)
+      expect(await ledger.release(job.id, job)).toEqual({
+        ...job,
+        state: 'available',
+        attempt: 0,
+        holder: null,
+        workerId: null,
+        leaseMs: null,
+        leaseExpiresAt: null,
+        timeoutAt: null,
+        startedAt: null,
+      })
+      expect(ledger.counts('default')).toMatchObject({ available: 1, active: 0 })
+      const [again] = await ledger.claim([token(job.id)], TERMS)
+      expect(again).toMatchObject({ verdict: 'claimed', job: { attempt: 1 } })
+    })
+
+    it('owes a token when the ledger alone held the lease', async () => {
+      const job = await fetched(ledger)
+      await ledger.handOver([job])
+      const released = await ledger.release(job.id, job)
+      expect(released).toMatchObject({ state: 'available', attempt: 0, holder: null })
+      expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual([job.id])
+    })
+
+    it.each([{ attempt: 2 }, { attempt: 0 }, { generation: 1 }, { id: 'nobody' }])(
+      'is stale with %o',
+      async (other) => {
+        const job = await fetched(ledger)
+        const fence = { id: job.id, attempt: 1, generation: 0, ...other }
+        expect(await ledger.release(fence.id, fence)).toBe('stale')
+        expect(row(job.id)).toEqual(job)
+      },
+    )
+
+    it('lets one of two win, and one of a release and an ack', async () => {
+      const job = await fetched(ledger)
+      const twice = await Promise.all([ledger.release(job.id, job), ledger.release(job.id, job)])
+      expect(twice.map((result) => result === 'stale')).toEqual([false, true])
+      const other = await fetched(ledger)
+      const [acked, released] = await Promise.all([
+        ledger.complete(other.id, {}, { now: NOW, result: null }),
+        ledger.release(other.id, other),
+      ])
+      expect([acked === 'stale', released === 'stale']).toEqual([false, true])
+    })
+  })
+
+  describe('complete', () => {
+    const change = { now: NOW + 9, result: '{"ok":true}' }
+
+    it('ends the life of the job and everything that was owed', async () => {
+      const job = await fetched(ledger)
+      await plant({ id: job.id, error: '{"code":"e"}', errors: '[{"code":"e"}]', outbox: 5 })
+      const done = await ledger.complete(job.id, { attempt: 1, workerId: 'worker-1' }, change)
+      expect(done).toEqual({
+        ...job,
+        state: 'completed',
+        completedAt: NOW + 9,
+        result: '{"ok":true}',
+        error: null,
+        errors: '[{"code":"e"}]',
+        outbox: null,
+        tokenOut: false,
+        holder: null,
+        leaseMs: null,
+        leaseExpiresAt: null,
+        timeoutAt: null,
+      })
+      expect(row(job.id)).toEqual(done)
+      expect(ledger.counts('default')).toMatchObject({ active: 0, completed: 1 })
+    })
+
+    it.each([{}, { attempt: 1 }, { workerId: 'worker-1' }])('accepts %o', async (fence) => {
+      const job = await fetched(ledger)
+      expect(await ledger.complete(job.id, fence, change)).toMatchObject({ state: 'completed' })
+    })
+
+    it.each([{ attempt: 0 }, { attempt: 2 }, { workerId: 'x' }, { attempt: 1, workerId: 'x' }])(
+      'is stale with %o',
+      async (fence) => {
+        const job = await fetched(ledger)
+        expect(await ledger.complete(job.id, fence, change)).toBe('stale')
+        expect(row(job.id)).toEqual(job)
+      },
+    )
+
+    it('is stale for a worker when the lease names none', async () => {
+      const { id } = await pushed(ledger)
+      await ledger.claim([token(id)], { ...TERMS, workerId: null })
+      expect(await ledger.complete(id, { workerId: 'worker-1' }, change)).toBe('stale')
+    })
+
+    it.each<RowState>(['available', 'scheduled', 'pending', 'retryable'])(
+      'is stale while the job is %s',
+      async (state) => {
+        const { id } = await pushed(ledger)
+        await plant({ id, state })
+        expect(await ledger.complete(id, {}, change)).toBe('stale')
+      },
+    )
+
+    it('lets one of two win, and one of an ack and a cancel', async () => {
+      const job = await fetched(ledger)
+      const ack = () => ledger.complete(job.id, {}, change)
+      const twice = await Promise.all([ack(), ack()])
+      expect(twice.map((result) => result === 'stale')).toEqual([false, true])
+      const other = await fetched(ledger)
+      const [cancelled, acked] = await Promise.all([
+        ledger.cancel(other.id, NOW),
+        ledger.complete(other.id, {}, change),
+      ])
+      expect([cancelled === 'stale', acked]).toEqual([false, 'stale'])
+    })
+  })
+
+  describe('cancel', () => {
+    it.each<RowState>(['available', 'scheduled', 'pending', 'active', 'retryable'])(
+      'ends a job that is %s',
+      async (state) => {
+        const job = await fetched(ledger)
+        await plant({ id: job.id, state, dueAt: 7, outbox: 5 })
+        const cancelled = await ledger.cancel(job.id, NOW + 3)
+        expect(cancelled).toEqual({ job: row(job.id), previousState: state })
+        expect(row(job.id)).toMatchObject({
+          state: 'cancelled',
+          cancelledAt: NOW + 3,
+          outbox: null,
+          holder: null,
+          leaseExpiresAt: null,
+          timeoutAt: null,
+          attempt: 1,
+          tokenOut: true,
+        })
+        expect(ledger.counts('default')).toMatchObject({ [state]: 0, cancelled: 1 })
+      },
+    )
+
+    it('knows that a lease without a delivery has no token', async () => {
+      const job = await fetched(ledger)
+      await ledger.handOver([job])
+      expect(await ledger.cancel(job.id, NOW)).toMatchObject({ job: { tokenOut: false } })
+    })
+
+    it('is stale for an unknown id and for the second of two', async () => {
+      const { id } = await pushed(ledger)
+      expect(await ledger.cancel('nobody', NOW)).toBe('stale')
+      const twice = await Promise.all([ledger.cancel(id, NOW), ledger.cancel(id, NOW + 1)])
+      expect(twice.map((result) => result === 'stale')).toEqual([false, true])
+      expect(row(id).cancelledAt).toBe(NOW)
+    })
+  })
+
+  describe('handOver', () => {
+    it('gives the named leases to the ledger', async () => {
+      const jobs = [await fetched(ledger), await fetched(ledger), await fetched(ledger)]
+      expect(await ledger.handOver(jobs.slice(0, 2))).toBe(2)
+      expect(jobs.map(({ id }) => row(id).holder)).toEqual(['ledger', 'ledger', 'gateway'])
+      expect(await ledger.handOver()).toBe(1)
+      expect(row(jobs[2]?.id ?? '').holder).toBe('ledger')
+    })
+
+    it.each<[string, object]>([
+      ['another attempt', { attempt: 2 }],
+      ['another generation', { generation: 1 }],
+      ['another holder', { holder: 'native' }],
+      ['another state', { state: 'available' }],
+    ])('leaves a row of %s alone', async (_, change) => {
+      const job = await fetched(ledger)
+      await plant({ id: job.id, ...change })
+      const before = row(job.id)
+      expect(await ledger.handOver([job])).toBe(0)
+      expect(row(job.id)).toEqual(before)
+    })
+
+    it('leaves native leases alone when it takes all', async () => {
+      const [mine, native] = [await fetched(ledger), await fetched(ledger)]
+      await plant({ id: native.id, holder: 'native' })
+      expect(await ledger.handOver()).toBe(1)
+      expect([row(mine.id).holder, row(native.id).holder]).toEqual(['ledger', 'native'])
+    })
+
+    it('counts each lease once when two ask in the same turn', async () => {
+      const job = await fetched(ledger)
+      expect(await Promise.all([ledger.handOver([job]), ledger.handOver([job])])).toEqual([1, 0])
+    })
+  })
+
+  describe('extendLeases', () => {
+    it('gives every lease its whole length again, and shortens none', async () => {
+      const short = await fetched(ledger, { visibilityTimeoutMs: 1000 })
+      const long = await fetched(ledger, { visibilityTimeoutMs: 90_000 })
+      await plant({ id: long.id, holder: 'native' })
+      expect(await ledger.extendLeases(NOW + 5000)).toBe(2)
+      expect(row(short.id).leaseExpiresAt).toBe(NOW + 6000)
+      expect(row(long.id).leaseExpiresAt).toBe(NOW + 95_000)
+      expect(await Promise.all([NOW + 5000, NOW].map((at) => ledger.extendLeases(at)))).toEqual([
+        0, 0,
+      ])
+      expect(row(short.id)).toMatchObject({ leaseExpiresAt: NOW + 6000, timeoutAt: NOW + 30_000 })
+    })
+  })
+}

@@ -1,0 +1,278 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { Companion } from '../../src/ledger/sqlite/companion.ts'
+import { type Database, openDatabase } from '../../src/ledger/sqlite/driver.ts'
+import { GroupCommit } from '../../src/ledger/sqlite/group-commit.ts'
+import { SILENT, temporaryDirectory } from './sqlite-harness.ts'
+
+const UNAVAILABLE = { code: 'backend_error', status: 503, details: { reason: 'ledger' } }
+const REFUSED = { code: 'backend_error', status: 500 }
+
+/** Remembers how it was led. */
+class Diary implements Companion {
+  readonly entries: string[] = []
+  keep = () => this.entries.push('keep')
+  undo = () => this.entries.push('undo')
+  store = () => this.entries.push('store')
+  commit = () => this.entries.push('commit')
+  discard = () => this.entries.push('discard')
+}
+
+describe('a group commit', () => {
+  let directory: ReturnType<typeof temporaryDirectory>
+  let db: Database
+  let executed: string[]
+  let diary: Diary
+  let group: GroupCommit
+
+  beforeEach(async () => {
+    directory = temporaryDirectory()
+    db = await openDatabase(`${directory.path}/group.db`)
+    db.exec(`PRAGMA journal_mode = WAL; CREATE TABLE t (n INTEGER UNIQUE, pad TEXT);
+      CREATE TABLE probes (n)`)
+    executed = []
+    const exec = db.exec.bind(db)
+    vi.spyOn(db, 'exec').mockImplementation((sql) => {
+      executed.push(sql)
+      exec(sql)
+    })
+    diary = new Diary()
+    const insertProbe = db.prepare('INSERT INTO probes VALUES (1)')
+    group = new GroupCommit(db, [diary], () => void insertProbe.run(), SILENT)
+  })
+  afterEach(() => {
+    vi.useRealTimers()
+    group.close()
+    db.close()
+    directory.remove()
+  })
+
+  const insert = (n: number, pad = '') =>
+    db.prepare('INSERT INTO t VALUES (?, ?)').run(n, pad).changes
+  const stored = () =>
+    (db.prepare('SELECT n FROM t ORDER BY n').all() as { n: number }[]).map((row) => row.n)
+  const commits = () => executed.filter((sql) => sql === 'COMMIT').length
+  /** Fills the file up to its limit; `freeSpace` lifts it. */
+  const limitSpace = () => {
+    const { page_count: pages } = db.prepare('PRAGMA page_count').get() as { page_count: number }
+    db.prepare(`PRAGMA max_page_count = ${pages + 2}`).get()
+  }
+  const freeSpace = () => void db.prepare('PRAGMA max_page_count = 1000000').get()
+  const BIG = 'x'.repeat(100_000)
+
+  describe('of one turn', () => {
+    it('is one transaction', async () => {
+      await Promise.all([1, 2, 3].map((n) => group.write(() => insert(n))))
+      expect(commits()).toBe(1)
+      expect(stored()).toEqual([1, 2, 3])
+      expect(diary.entries).toEqual(['keep', 'keep', 'keep', 'store', 'commit'])
+    })
+
+    it('settles after its commit, with what each write returned', async () => {
+      const seen = group.write(() => 'result').then((result) => [result, commits()])
+      expect(commits()).toBe(0)
+      expect(await seen).toEqual(['result', 1])
+    })
+
+    it('ends at the weight limit; the rest follows in the next turn', async () => {
+      await Promise.all(Array.from({ length: 2500 }, (_, n) => group.write(() => insert(n))))
+      expect(commits()).toBe(3)
+      await Promise.all([1, 2].map((n) => group.write(() => insert(5000 + n), 600)))
+      expect(commits()).toBe(5)
+      expect(stored()).toHaveLength(2502)
+    })
+  })
+
+  describe('with a write that fails on a constraint', () => {
+    it('loses that write only', async () => {
+      const results = await Promise.allSettled([1, 1, 2].map((n) => group.write(() => insert(n))))
+      expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+      expect(results[1]).toMatchObject({ reason: REFUSED })
+      expect(stored()).toEqual([1, 2])
+      expect(diary.entries).toEqual(['keep', 'undo', 'keep', 'store', 'commit'])
+      expect(group.fault()).toBeNull()
+    })
+
+    it('undoes the statements before it, when they are protected', async () => {
+      const results = await Promise.allSettled([
+        group.write(() => insert(1)),
+        group.write((protect) => {
+          protect()
+          insert(2)
+          insert(1)
+        }),
+        group.write((protect) => {
+          protect()
+          return [insert(3), insert(4)]
+        }),
+      ])
+      expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+      expect(stored()).toEqual([1, 3, 4])
+    })
+  })
+
+  describe('with a write that has a bug', () => {
+    it.each([true, false])('loses that write only (protected: %s)', async (isProtected) => {
+      const results = await Promise.allSettled([
+        group.write(() => insert(1)),
+        group.write((protect) => {
+          if (isProtected) protect()
+          insert(2)
+          throw new TypeError('a bug after its statement')
+        }),
+        group.write(() => insert(3)),
+      ])
+      expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+      expect(results[1]).toMatchObject({ reason: REFUSED })
+      expect(stored()).toEqual([1, 3])
+      expect(commits()).toBe(1)
+      expect(group.fault()).toBeNull()
+    })
+  })
+
+  describe('on a full disk', () => {
+    it('fails as a whole: nothing of it is stored, nothing after the error is executed', async () => {
+      await group.write(() => insert(0))
+      limitSpace()
+      const after = vi.fn(() => insert(3))
+      const results = await Promise.allSettled([
+        group.write(() => insert(1)),
+        group.write(() => insert(2, BIG)),
+        group.write(after),
+      ])
+      expect(results.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
+      for (const result of results) expect(result).toMatchObject({ reason: UNAVAILABLE })
+      expect(after).not.toHaveBeenCalled()
+      expect(stored()).toEqual([0])
+      expect(diary.entries.at(-1)).toBe('discard')
+      expect(group.fault()).toContain('full')
+    })
+
+    it('works again when there is space', async () => {
+      limitSpace()
+      await expect(group.write(() => insert(1, BIG))).rejects.toMatchObject(UNAVAILABLE)
+      freeSpace()
+      await group.write(() => insert(1, BIG))
+      expect(stored()).toEqual([1])
+      expect(group.fault()).toBeNull()
+    })
+
+    it('keeps its lazy writes for a later group', async () => {
+      limitSpace()
+      group.writeLazily(() => insert(1))
+      await expect(group.write(() => insert(2, BIG))).rejects.toMatchObject(UNAVAILABLE)
+      freeSpace()
+      await group.write(() => insert(3))
+      expect(stored()).toEqual([1, 3])
+    })
+
+    it('finds out by itself that the fault is over', async () => {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+      limitSpace()
+      await expect(group.write(() => insert(1, BIG))).rejects.toMatchObject(UNAVAILABLE)
+      freeSpace()
+      expect(group.fault()).not.toBeNull()
+      vi.advanceTimersByTime(1000)
+      expect(group.fault()).toBeNull()
+      expect(db.prepare('SELECT count(*) AS n FROM probes').get()).toEqual({ n: 1 })
+      vi.advanceTimersByTime(60_000)
+      expect(db.prepare('SELECT count(*) AS n FROM probes').get()).toEqual({ n: 1 })
+    })
+  })
+
+  it('that SQLite has rolled back by itself goes no further', async () => {
+    const rollingBack = () => db.prepare('INSERT OR ROLLBACK INTO t VALUES (1, NULL)').run()
+    const after = vi.fn(() => insert(3))
+    const results = await Promise.allSettled([
+      group.write(() => insert(1)),
+      group.write(rollingBack),
+      group.write(after),
+    ])
+    for (const result of results) expect(result).toMatchObject({ reason: UNAVAILABLE })
+    expect(after).not.toHaveBeenCalled()
+    expect(stored()).toEqual([])
+    await group.write(() => insert(4))
+    expect(group.fault()).toBeNull()
+  })
+
+  it('with an error that is neither a constraint nor a bug fails as a whole', async () => {
+    const after = vi.fn(() => insert(3))
+    const results = await Promise.allSettled([
+      group.write(() => insert(1)),
+      group.write(() => db.prepare(`SELECT json('{')`).get()),
+      group.write(after),
+    ])
+    for (const result of results) expect(result).toMatchObject({ reason: UNAVAILABLE })
+    expect(after).not.toHaveBeenCalled()
+    expect(stored()).toEqual([])
+  })
+
+  it('that cannot commit fails as a whole', async () => {
+    const results = group.write(() => insert(1))
+    executed.push = (sql) => {
+      if (sql === 'COMMIT') throw Object.assign(new Error('disk I/O error'), { errcode: 10 })
+      return 0
+    }
+    await expect(results).rejects.toMatchObject(UNAVAILABLE)
+    expect(stored()).toEqual([])
+    expect(diary.entries).not.toContain('commit')
+    expect(group.fault()).toBe('disk I/O error')
+  })
+
+  it('that cannot begin fails as a whole', async () => {
+    const other = await openDatabase(`${directory.path}/group.db`)
+    other.exec('BEGIN IMMEDIATE')
+    await expect(group.write(() => insert(1))).rejects.toMatchObject(UNAVAILABLE)
+    other.exec('ROLLBACK')
+    other.close()
+    await group.write(() => insert(1))
+    expect(stored()).toEqual([1])
+  })
+
+  describe('of lazy writes', () => {
+    it('is made with the next write, in their order', async () => {
+      group.writeLazily(() => insert(1))
+      group.writeLazily(() => insert(2))
+      await group.write(() => insert(3))
+      expect(commits()).toBe(1)
+      expect(db.prepare('SELECT n FROM t ORDER BY rowid').all()).toMatchObject(
+        [1, 2, 3].map((n) => ({ n })),
+      )
+    })
+
+    it('is made a moment later when there is no other', () => {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+      group.writeLazily(() => insert(1))
+      group.writeLazily(() => insert(2))
+      vi.advanceTimersByTime(9)
+      expect(stored()).toEqual([])
+      vi.advanceTimersByTime(1)
+      expect(stored()).toEqual([1, 2])
+      expect(commits()).toBe(1)
+    })
+
+    it('loses one that fails and keeps the others', async () => {
+      group.writeLazily(() => insert(1))
+      group.writeLazily(() => insert(1))
+      group.writeLazily(() => insert(2))
+      await group.write(() => undefined)
+      expect(stored()).toEqual([1, 2])
+    })
+
+    it('is made at close', () => {
+      group.writeLazily(() => insert(1))
+      group.close()
+      expect(stored()).toEqual([1])
+      group.writeLazily(() => insert(2))
+      group.close()
+      expect(stored()).toEqual([1])
+    })
+  })
+
+  it('is refused after close, and what waited is committed', async () => {
+    const waiting = Array.from({ length: 1500 }, (_, n) => group.write(() => insert(n)))
+    group.close()
+    await Promise.all(waiting)
+    expect(stored()).toHaveLength(1500)
+    await expect(group.write(() => insert(9999))).rejects.toMatchObject(UNAVAILABLE)
+  })
+})

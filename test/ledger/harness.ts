@@ -1,0 +1,90 @@
+import type { JobRow } from '../../src/job/job.ts'
+import type {
+  ClaimTerms,
+  ClaimToken,
+  Inserted,
+  Ledger,
+  StateCounts,
+} from '../../src/ledger/ledger.ts'
+import { newJob } from '../support/jobs.ts'
+
+/** One ledger under test, on storage of its own. Each implementation brings one. */
+export interface LedgerHarness {
+  /** Another object after `reopen` and `plant`. */
+  readonly ledger: Ledger
+  /** As a restart of the gateway would do it. */
+  reopen(): Promise<void>
+  /**
+   * Writes columns of existing rows behind the ledger's back and reopens it: the way into states
+   * that no operation leads to yet, and into rows as a fault could leave them.
+   */
+  plant(rows: readonly Planted[]): Promise<void>
+  /** Every row counted, by queue. Queues without rows may be missing. */
+  recount(): Map<string, StateCounts>
+  /** What the implementation finds wrong in its own storage; empty when all is well. */
+  inspect(): string[]
+  destroy(): Promise<void>
+}
+
+export type Planted = { id: string } & Partial<Omit<JobRow, 'id' | 'carry'>>
+
+export const NOW = 1_700_000_000_000
+
+export const TERMS: ClaimTerms = {
+  now: NOW,
+  wall: NOW,
+  workerId: 'worker-1',
+  leaseMs: null,
+  defaultLeaseMs: 30_000,
+}
+
+/** A token of a job that the ledger knows. */
+export function token(id: string, given: Partial<ClaimToken> = {}): ClaimToken {
+  return {
+    id,
+    generation: 0,
+    attempt: 1,
+    isHeldDelivery: false,
+    adopt: () => {
+      throw new Error(`the ledger knows ${id}`)
+    },
+    ...given,
+  }
+}
+
+/** A new job, stored: its id and its outbox nonce. */
+export async function pushed(
+  ledger: Ledger,
+  given: Parameters<typeof newJob>[0] = {},
+): Promise<{ id: string; outbox: number }> {
+  const job = newJob(given)
+  const { outbox } = insertedOf(await ledger.insert(job, NOW))
+  return { id: job.id, outbox }
+}
+
+/** A job that `worker-1` has fetched. */
+export async function fetched(
+  ledger: Ledger,
+  given: Parameters<typeof newJob>[0] = {},
+): Promise<JobRow> {
+  const { id } = await pushed(ledger, given)
+  const [result] = await ledger.claim([token(id)], TERMS)
+  if (result?.verdict !== 'claimed') throw new Error(`not claimed: ${result?.verdict}`)
+  return result.job
+}
+
+export function insertedOf(inserted: Inserted): Inserted & { outcome: 'inserted' } {
+  if (inserted.outcome !== 'inserted') throw new Error('the id was taken')
+  return inserted
+}
+
+/** Waits for the lazy writes so far: they ride on this one. */
+export async function settleLazily(ledger: Ledger): Promise<void> {
+  await ledger.handOver([])
+}
+
+export function rowOf(ledger: Ledger, id: string): JobRow {
+  const row = ledger.find(id)
+  if (!row) throw new Error(`no row ${id}`)
+  return row
+}

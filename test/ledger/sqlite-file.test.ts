@@ -1,0 +1,270 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { type Database, openDatabase } from '../../src/ledger/sqlite/driver.ts'
+import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
+import { prepareStatements } from '../../src/ledger/sqlite/statements.ts'
+import { newJob } from '../support/jobs.ts'
+import { NOW, pushed, rowOf } from './harness.ts'
+import { openSqliteHarness, SILENT, temporaryDirectory } from './sqlite-harness.ts'
+
+let directory: ReturnType<typeof temporaryDirectory>
+let path: string
+beforeEach(() => {
+  directory = temporaryDirectory()
+  path = join(directory.path, 'ojs.db')
+})
+afterEach(() => directory.remove())
+
+const open = (sync: 'full' | 'normal' = 'full') => openSqliteLedger({ path, sync, logger: SILENT })
+
+async function withFile(change: (db: Database) => void): Promise<void> {
+  const db = await openDatabase(path)
+  change(db)
+  db.close()
+}
+
+describe('opening a ledger file', () => {
+  it('creates it with its directory', async () => {
+    path = join(directory.path, 'a', 'b', 'ojs.db')
+    const ledger = await open()
+    await pushed(ledger)
+    await ledger.close()
+    expect(existsSync(path)).toBe(true)
+  })
+
+  it('leaves one file behind after close, which opens again at once', async () => {
+    for (const sync of ['full', 'normal', 'full'] as const) {
+      const ledger = await open(sync)
+      await pushed(ledger)
+      await ledger.close()
+      expect(readdirSync(directory.path)).toEqual(['ojs.db'])
+    }
+    const ledger = await open()
+    expect(ledger.counts('default').available).toBe(3)
+    await ledger.close()
+  })
+
+  it('refuses a schema newer than this code, and leaves it alone', async () => {
+    await (await open()).close()
+    await withFile((db) => db.exec('PRAGMA user_version = 99'))
+    await expect(open()).rejects.toThrow(/written by a newer ojs-rabbitmq \(schema 99/)
+    await withFile((db) => {
+      expect(db.prepare('PRAGMA user_version').get()).toEqual({ user_version: 99 })
+    })
+  })
+
+  it('refuses an SQLite file of something else', async () => {
+    await withFile((db) => db.exec('CREATE TABLE bookmarks (url)'))
+    await expect(open()).rejects.toThrow('is an SQLite file, but not a ledger')
+  })
+
+  it('refuses a file that is no database', async () => {
+    writeFileSync(path, 'nothing that SQLite would know, and long enough to be looked at'.repeat(9))
+    await expect(open()).rejects.toThrow('is not an SQLite file')
+  })
+
+  it('says so when the path cannot be a file', async () => {
+    mkdirSync(path)
+    await expect(open()).rejects.toThrow(`ledger ${path} cannot be opened`)
+  })
+
+  it('starts nothing over: an applied migration is not applied again', async () => {
+    const first = await open()
+    const { id } = await pushed(first)
+    await first.close()
+    const second = await open()
+    expect(rowOf(second, id).state).toBe('available')
+    await second.close()
+  })
+})
+
+describe('the choice of the binding', () => {
+  afterEach(() => vi.restoreAllMocks())
+
+  it("takes Node's own when there is one", async () => {
+    const opened: string[] = []
+    class DatabaseSync {
+      constructor(file: string) {
+        opened.push(file)
+      }
+    }
+    vi.spyOn(process, 'getBuiltinModule').mockReturnValue({ DatabaseSync })
+    await openDatabase('some.db')
+    expect(process.getBuiltinModule).toHaveBeenCalledWith('node:sqlite')
+    expect(opened).toEqual(['some.db'])
+  })
+
+  it('takes the package when Node has none', async () => {
+    vi.spyOn(process, 'getBuiltinModule').mockReturnValue(undefined)
+    const db = await openDatabase(path)
+    expect(db.prepare('SELECT 1 AS one').get()).toEqual({ one: 1 })
+    db.close()
+  })
+})
+
+describe('every statement', () => {
+  it('finds its rows by an index, but for the recount', async () => {
+    const harness = await openSqliteHarness()
+    const texts: string[] = []
+    prepareStatements({
+      ...harness.db,
+      prepare: (sql) => {
+        texts.push(sql)
+        return harness.db.prepare(sql)
+      },
+    })
+    const scans = texts.filter((sql) => {
+      const plan = harness.db.prepare(`EXPLAIN QUERY PLAN ${sql}`).all() as { detail: string }[]
+      return plan.some(({ detail }) => /SCAN jobs|TEMP B-TREE/.test(detail))
+    })
+    await harness.destroy()
+    expect(texts.length).toBeGreaterThan(20)
+    expect(scans).toEqual([expect.stringContaining('GROUP BY queue, state')])
+  })
+})
+
+describe('a full disk', () => {
+  it('refuses the whole group with 503, stores nothing of it, and is over with the cause', async () => {
+    const harness = await openSqliteHarness()
+    const { ledger, db } = harness
+    const before = await pushed(ledger)
+    const limit = (pages: number) => void db.prepare(`PRAGMA max_page_count = ${pages}`).get()
+    const { pages } = db.prepare('SELECT page_count AS pages FROM pragma_page_count').get() as {
+      pages: number
+    }
+    limit(pages + 2)
+    const jobs = [newJob(), newJob({ envelope: `"${'x'.repeat(100_000)}"` }), newJob()]
+    ledger.confirmed(before.id, before.outbox)
+    const refused = await Promise.allSettled([
+      ...jobs.map((job) => ledger.insert(job, NOW)),
+      ledger.recordQueue('new', NOW),
+      ledger.cancel(before.id, NOW),
+    ])
+    for (const result of refused) {
+      expect(result).toMatchObject({ status: 'rejected', reason: { status: 503 } })
+    }
+    expect(ledger.fault()).toContain('full')
+    expect(jobs.map(({ id }) => ledger.find(id))).toEqual([null, null, null])
+    expect(rowOf(ledger, before.id)).toMatchObject({ state: 'available', outbox: before.outbox })
+    expect(ledger.counts('default')).toMatchObject({ available: 1, cancelled: 0 })
+    expect(ledger.queues().map(({ name }) => name)).toEqual(['default'])
+
+    limit(1_000_000)
+    const again = await Promise.all(jobs.map((job) => ledger.insert(job, NOW)))
+    expect(again.map(({ outcome }) => outcome)).toEqual(Array(3).fill('inserted'))
+    expect(ledger.fault()).toBeNull()
+    expect(rowOf(ledger, before.id).outbox).toBeNull()
+    expect(ledger.counts('default')).toEqual(ledger.recount().get('default'))
+    await harness.destroy()
+  })
+})
+
+describe('a job that no column can hold', () => {
+  it('is refused alone; the others of its group are stored', async () => {
+    const harness = await openSqliteHarness()
+    const { ledger } = harness
+    const good = [newJob(), newJob()]
+    const notWhole = newJob({ queue: 'lost', maxAttempts: 1.5 })
+    const results = await Promise.allSettled(
+      [good[0], notWhole, good[1]].map((job) => ledger.insert(job ?? newJob(), NOW)),
+    )
+    expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect(results[1]).toMatchObject({ reason: { status: 500, code: 'backend_error' } })
+    expect(ledger.find(notWhole.id)).toBeNull()
+    expect(ledger.queues().map(({ name }) => name)).toEqual(['default'])
+    expect(ledger.counts('lost').available).toBe(0)
+    expect(ledger.counts('default')).toEqual(ledger.recount().get('default'))
+    expect(ledger.fault()).toBeNull()
+    await harness.destroy()
+  })
+})
+
+describe('another process', () => {
+  let build: ReturnType<typeof temporaryDirectory>
+  let child: ChildProcess
+  beforeAll(() => {
+    build = compileLedger()
+  }, 60_000)
+  afterAll(() => build.remove())
+  afterEach(() => child.kill('SIGKILL'))
+
+  /** Its lines so far, and a promise of the nth line. */
+  function startWriter(): { lines: string[]; until(count: number): Promise<void> } {
+    const module = join(build.path, 'ledger/sqlite/open.js')
+    const script = fileURLToPath(new URL('./writer.mjs', import.meta.url))
+    child = spawn(process.execPath, [script, module, path], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const lines: string[] = []
+    const reader = createInterface({ input: child.stdout ?? process.stdin })
+    reader.on('line', (line) => lines.push(line))
+    return {
+      lines,
+      async until(count) {
+        while (lines.length < count) await once(reader, 'line')
+      },
+    }
+  }
+
+  it('on the same file is refused with one clear error', async () => {
+    await startWriter().until(1)
+    await expect(open()).rejects.toThrow(`ledger ${path} is in use by another process`)
+  })
+
+  it('that is killed while it writes loses nothing that was acknowledged', async () => {
+    const writer = startWriter()
+    await writer.until(1500 + Math.floor(Math.random() * 1000))
+    child.kill('SIGKILL')
+    await once(child, 'close')
+
+    const ledger = await open()
+    // The last line may be torn; what was said of a job before is a lower bound of its state.
+    const acknowledged = writer.lines.slice(1, -1).map((line) => line.split(' '))
+    expect(acknowledged.length).toBeGreaterThan(1000)
+    const order = ['available', 'active', 'completed']
+    for (const [state = '', id = ''] of acknowledged) {
+      const row = ledger.find(id)
+      expect(order.indexOf(row?.state ?? ''), `${id} was ${state}`).toBeGreaterThanOrEqual(
+        order.indexOf(state),
+      )
+    }
+    expect(ledger.counts('q')).toEqual(ledger.recount().get('q'))
+    const owed = ledger.outboxPage(0, 100).map((row) => row.state)
+    expect(owed.every((state) => state === 'available')).toBe(true)
+    await ledger.close()
+  })
+})
+
+/** The sources as Node 20 can run them, in a directory that finds this repository's packages. */
+function compileLedger(): ReturnType<typeof temporaryDirectory> {
+  const root = resolve(import.meta.dirname, '../..')
+  const target = temporaryDirectory()
+  symlinkSync(join(root, 'node_modules'), join(target.path, 'node_modules'))
+  writeFileSync(join(target.path, 'package.json'), '{"type":"module"}')
+  writeFileSync(
+    join(target.path, 'tsconfig.json'),
+    JSON.stringify({
+      extends: join(root, 'tsconfig.json'),
+      compilerOptions: {
+        ...{
+          noEmit: false,
+          noEmitOnError: true,
+          declaration: false,
+          outDir: '.',
+          rootDir: join(root, 'src'),
+        },
+        typeRoots: [join(root, 'node_modules/@types')],
+      },
+      files: [join(root, 'src/ledger/sqlite/open.ts')],
+      include: [],
+    }),
+  )
+  const tsc = join(root, 'node_modules/typescript/bin/tsc')
+  execFileSync(process.execPath, [tsc, '-p', target.path], { stdio: 'inherit' })
+  return target
+}

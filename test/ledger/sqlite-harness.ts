@@ -1,0 +1,93 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isTerminal } from '../../src/job/job.ts'
+import { type Database, openDatabase, type SqlValue } from '../../src/ledger/sqlite/driver.ts'
+import { SqliteLedger } from '../../src/ledger/sqlite/ledger.ts'
+import { openLedgerFile } from '../../src/ledger/sqlite/open.ts'
+import type { Logger } from '../../src/logger.ts'
+import type { LedgerHarness, Planted } from './harness.ts'
+
+export const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} }
+
+/** A directory that is gone after the test. */
+export function temporaryDirectory(): { path: string; remove(): void } {
+  const path = mkdtempSync(join(tmpdir(), 'ojs-ledger-'))
+  return { path, remove: () => rmSync(path, { recursive: true, force: true }) }
+}
+
+export interface SqliteHarness extends LedgerHarness {
+  readonly ledger: SqliteLedger
+  /** The ledger's own connection: nobody else can open the file. */
+  readonly db: Database
+  readonly path: string
+}
+
+export async function openSqliteHarness(logger: Logger = SILENT): Promise<SqliteHarness> {
+  const directory = temporaryDirectory()
+  const path = join(directory.path, 'ojs.db')
+  const open = () => openLedgerFile({ path, sync: 'full', logger })
+  let db = await open()
+  let ledger = new SqliteLedger(db, logger)
+  const reopen = async () => {
+    await ledger.close()
+    db = await open()
+    ledger = new SqliteLedger(db, logger)
+  }
+  return {
+    get ledger() {
+      return ledger
+    },
+    get db() {
+      return db
+    },
+    path,
+    reopen,
+    async plant(rows) {
+      await ledger.close()
+      await plantRows(path, rows)
+      await reopen()
+    },
+    recount: () => ledger.recount(),
+    inspect: () => inspect(db),
+    async destroy() {
+      await ledger.close()
+      directory.remove()
+    },
+  }
+}
+
+async function plantRows(path: string, rows: readonly Planted[]): Promise<void> {
+  const db = await openDatabase(path)
+  db.exec('BEGIN')
+  for (const { id, ...change } of rows) {
+    const columns = Object.entries(change).map(([name, value]) => [snakeCase(name), value] as const)
+    const ended = change.state && isTerminal(change.state) ? [['ended_at', 1] as const] : []
+    for (const [column, value] of [...columns, ...ended]) {
+      const bound: SqlValue = typeof value === 'boolean' ? Number(value) : value
+      db.prepare(`UPDATE jobs SET ${column} = ? WHERE id = ?`).run(bound, id)
+    }
+  }
+  db.exec(`DELETE FROM state_counts; INSERT INTO state_counts
+    SELECT queue, state, count(*) FROM jobs WHERE state <> 'withdrawn' GROUP BY queue, state`)
+  db.exec('COMMIT')
+  db.close()
+}
+
+function snakeCase(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
+
+/** A sound file, and `ended_at` (which most indexes go by) set exactly on terminal rows. */
+function inspect(db: Database): string[] {
+  const rows = db
+    .prepare(
+      `SELECT integrity_check AS wrong FROM pragma_integrity_check WHERE integrity_check <> 'ok'
+       UNION ALL
+       SELECT id || ' is ' || state || ', ended at ' || ifnull(ended_at, 'never') FROM jobs
+       WHERE (ended_at IS NULL) =
+         (state IN ('completed', 'cancelled', 'discarded', 'withdrawn'))`,
+    )
+    .all() as { wrong: string }[]
+  return rows.map(({ wrong }) => wrong)
+}
