@@ -167,8 +167,8 @@ function reportedError({ message: { headers } }: Delivery): { reportedError?: Re
   if (typeof message !== 'string' && typeof code !== 'string') return {}
   return {
     reportedError: {
-      ...(typeof code === 'string' && { code }),
-      ...(typeof message === 'string' && { message }),
+      code: typeof code === 'string' ? code : 'handler_error',
+      message: typeof message === 'string' ? message : '',
     },
   }
 }
