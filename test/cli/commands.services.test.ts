@@ -1,0 +1,123 @@
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import amqp from 'amqplib'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Gateway } from '../support/gateway.ts'
+import { eventually } from '../support/in-process.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+
+const MAIN = resolve(import.meta.dirname, '../../dist/main.js')
+
+interface Ended {
+  code: number
+  out: string
+  err: string
+}
+
+/** One run of the command line, with nothing of this process's own configuration. */
+function cli(args: string[], env: Record<string, string> = {}): Promise<Ended> {
+  return new Promise((done) => {
+    const options = { env: { PATH: process.env['PATH'], ...env } }
+    execFile(process.execPath, [MAIN, ...args], options, (error, out, err) => {
+      done({ code: typeof error?.code === 'number' ? error.code : 0, out, err })
+    })
+  })
+}
+
+describe('ojs-rabbitmq', () => {
+  let vhost: Vhost
+  let gateway: Gateway
+
+  beforeAll(async () => {
+    vhost = await createVhost()
+    gateway = await Gateway.start({ amqpUrl: vhost.url })
+    await eventually(async () => (await gateway.client.health()).status === 200)
+  })
+  afterAll(async () => {
+    await gateway.dispose()
+    await vhost.drop()
+  })
+
+  it('--help names every command and variable', async () => {
+    const { code, out } = await cli(['--help'])
+    expect(code).toBe(0)
+    for (const word of ['serve', 'topology diff', 'recover', 'OJS_QUEUE_TYPE']) {
+      expect(out).toContain(word)
+    }
+  })
+
+  it('refuses what it does not know', async () => {
+    expect((await cli(['sevre'])).code).toBe(2)
+    expect((await cli(['topology'])).code).toBe(2)
+    expect((await cli(['recover'])).code).toBe(2)
+    const misspelt = await cli(['serve'], { OJS_QUEUE_TIPE: 'quorum' })
+    expect(misspelt).toMatchObject({ code: 1 })
+    expect(misspelt.err).toContain('did you mean OJS_QUEUE_TYPE?')
+  })
+
+  it('topology diff: silent when they agree, exact when they do not', async () => {
+    await gateway.client.push({ type: 'a', args: [], options: { queue: 'default' } })
+    const env = { OJS_AMQP_URL: vhost.url }
+    expect(await cli(['topology', 'diff'], env)).toMatchObject({ code: 0, out: 'no differences\n' })
+    const differs = await cli(['topology', 'diff'], { ...env, OJS_QUEUE_TYPE: 'quorum' })
+    expect(differs.code).toBe(1)
+    expect(differs.out).toContain('ojs.queue.default')
+    expect(differs.out).toContain("'x-max-priority' is 10, expected none")
+    const missing = await cli(['topology', 'diff'], { ...env, OJS_QUEUES: 'nowhere' })
+    expect(missing.code).toBe(1)
+    expect(missing.out).toContain('ojs.queue.nowhere')
+  })
+
+  it('recover asks the running gateway', async () => {
+    await gateway.client.push({ type: 'a', args: [], options: { queue: 'here' } })
+    const args = (queue: string) => ['recover', '--queue', queue, '--url', gateway.url]
+    const exists = await cli(args('here'))
+    expect(exists.code).toBe(1)
+    expect(exists.err).toContain('nothing to recover')
+    expect((await cli(args('unknown'))).err).toContain('not_found')
+  })
+
+  it('serve: a second gateway on the same ledger ends with one clear line', async () => {
+    const second = await cli(['serve'], {
+      OJS_AMQP_URL: vhost.url,
+      OJS_LEDGER: `sqlite:${gateway.ledgerPath}`,
+      OJS_PORT: '0',
+    })
+    expect(second.code).toBe(1)
+    expect(second.err).toContain('in use by another process')
+  })
+
+  it('serve: a port that is taken ends it', async () => {
+    const dir = mkdtempSync(join(tmpdir(), 'ojs-cli-'))
+    const taken = await cli(['serve'], {
+      OJS_AMQP_URL: vhost.url,
+      OJS_LEDGER: `sqlite:${join(dir, 'ojs.db')}`,
+      OJS_PORT: new URL(gateway.url).port,
+    })
+    rmSync(dir, { recursive: true, force: true })
+    expect(taken.code).toBe(1)
+    expect(taken.err).toContain('EADDRINUSE')
+  })
+
+  it('serve: SIGTERM drains and exits 0, and a job that waits is still there', async () => {
+    const own = await createVhost()
+    const drained = await Gateway.start({ amqpUrl: own.url })
+    await eventually(async () => (await drained.client.health()).status === 200)
+    await drained.client.push({ type: 'a', args: [], options: { queue: 'q' } })
+    const polling = drained.client.fetch({ queues: ['empty'], wait_ms: 30_000 })
+    await eventually(async () => {
+      const { text } = await drained.client.send('GET', '/metrics')
+      return text.includes('ojs_fetch_waiters{queue="empty"} 1')
+    })
+    expect(await drained.stop()).toBe(0)
+    expect((await polling).body).toEqual({ jobs: [] })
+    const connection = await amqp.connect(own.url)
+    const channel = await connection.createChannel()
+    expect((await channel.checkQueue('ojs.queue.q')).messageCount).toBe(1)
+    await connection.close()
+    await drained.dispose()
+    await own.drop()
+  })
+})

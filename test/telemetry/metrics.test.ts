@@ -1,0 +1,339 @@
+import { describe, expect, test } from 'vitest'
+import type { BrokerGauges } from '../../src/broker/observer.ts'
+import type { JobState } from '../../src/job/job.ts'
+import type { JobEvent } from '../../src/telemetry/events.ts'
+import { createMetrics, type MetricSources } from '../../src/telemetry/metrics.ts'
+import { jobRow } from '../http/job-rows.ts'
+
+const NO_BROKER: BrokerGauges = {
+  connectionsActive: 0,
+  channelsActive: 0,
+  blocked: false,
+  confirmsPending: 0,
+  consumers: [],
+  queues: [],
+}
+const NO_JOBS: Record<JobState, number> = {
+  available: 0,
+  scheduled: 0,
+  pending: 0,
+  active: 0,
+  retryable: 0,
+  completed: 0,
+  cancelled: 0,
+  discarded: 0,
+}
+
+function open(sources: Partial<MetricSources> = {}) {
+  const metrics = createMetrics()
+  const page = metrics.exposition(() => ({
+    broker: NO_BROKER,
+    ledger: { queues: () => [], counts: () => NO_JOBS },
+    ...sources,
+  }))
+  /** All samples whose name starts so, as `name{labels}` → value. */
+  const read = async (prefix: string): Promise<Record<string, number>> => {
+    const lines = (await page.text()).split('\n').filter((line) => line.startsWith(prefix))
+    return Object.fromEntries(
+      lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.split(' ').at(-1))]),
+    )
+  }
+  return { ...metrics, page, read }
+}
+
+const LABELS = '{queue="email",type="email.send"}'
+
+describe('jobs', () => {
+  const moved: [event: JobEvent, name: string][] = [
+    [{ type: 'job.enqueued', job: jobRow() }, 'ojs_job_enqueued_total'],
+    [{ type: 'job.completed', job: jobRow() }, 'ojs_job_completed_total'],
+    [{ type: 'job.cancelled', job: jobRow(), previousState: 'active' }, 'ojs_job_cancelled_total'],
+    [{ type: 'job.expired', job: jobRow() }, 'ojs_job_expired_total'],
+    [{ type: 'job.discarded', job: jobRow() }, 'ojs_job_discarded_total'],
+  ]
+
+  test.each(moved)('$type moves its counter by one, and no other', async (event, name) => {
+    const { onJobEvent, read } = open()
+    onJobEvent(event)
+    expect(await read('ojs_job_')).toEqual({ [`${name}${LABELS}`]: 1 })
+    for (let i = 0; i < 3; i++) onJobEvent(event)
+    expect(await read(name)).toEqual({ [`${name}${LABELS}`]: 4 })
+  })
+
+  test('job.started: the time in the queue', async () => {
+    const { onJobEvent, read } = open()
+    const startedAfter = (ms: number) =>
+      onJobEvent({ type: 'job.started', job: jobRow({ enqueuedAt: 1_000, startedAt: 1_000 + ms }) })
+    startedAfter(250)
+    startedAfter(7_000)
+    const samples = await read('ojs_job_')
+    expect(samples[`ojs_job_queue_time_seconds_count${LABELS}`]).toBe(2)
+    expect(samples[`ojs_job_queue_time_seconds_sum${LABELS}`]).toBeCloseTo(7.25)
+    const bucket = (le: string) =>
+      samples[`ojs_job_queue_time_seconds_bucket{le="${le}",queue="email",type="email.send"}`]
+    expect(['0.1', '0.5', '5', '10', '3600', '+Inf'].map(bucket)).toEqual([0, 1, 1, 2, 2, 2])
+  })
+
+  test('job.completed: the duration', async () => {
+    const { onJobEvent, read } = open()
+    const job = jobRow({ startedAt: 1_000, completedAt: 1_040 })
+    onJobEvent({ type: 'job.completed', job })
+    const samples = await read('ojs_job_')
+    expect(samples[`ojs_job_duration_seconds_count${LABELS}`]).toBe(1)
+    expect(samples[`ojs_job_duration_seconds_sum${LABELS}`]).toBeCloseTo(0.04)
+    const bucket = (le: string) =>
+      samples[`ojs_job_duration_seconds_bucket{le="${le}",queue="email",type="email.send"}`]
+    expect(['0.025', '0.05', '300'].map(bucket)).toEqual([0, 1, 1])
+  })
+
+  test('a clock that went back is no negative time', async () => {
+    const { onJobEvent, read } = open()
+    onJobEvent({ type: 'job.started', job: jobRow({ enqueuedAt: 2_000, startedAt: 1_000 }) })
+    expect(
+      (await read('ojs_job_queue_time_seconds_sum'))[`ojs_job_queue_time_seconds_sum${LABELS}`],
+    ).toBe(0)
+  })
+
+  test('malformed native messages', async () => {
+    const { onJobEvent, read } = open()
+    onJobEvent({ type: 'token.malformed', queue: 'email', error: new Error() })
+    expect(await read('ojs_token')).toEqual({ 'ojs_token_malformed_total{queue="email"}': 1 })
+  })
+})
+
+describe('labels', () => {
+  test('the first 200 queues keep their name, the rest is other', async () => {
+    const { onJobEvent, read } = open()
+    const push = (queue: string) => onJobEvent({ type: 'job.enqueued', job: jobRow({ queue }) })
+    for (let i = 0; i < 250; i++) push(`q${i}`)
+    for (let i = 0; i < 250; i++) push(`q${i}`)
+    const samples = await read('ojs_job_enqueued_total')
+    expect(Object.keys(samples)).toHaveLength(201)
+    const of = (queue: string) =>
+      samples[`ojs_job_enqueued_total{queue="${queue}",type="email.send"}`]
+    expect([of('q0'), of('q199'), of('q200'), of('other')]).toEqual([2, 2, undefined, 100])
+  })
+
+  test('and so with types', async () => {
+    const { onJobEvent, read } = open()
+    for (let i = 0; i < 300; i++)
+      onJobEvent({ type: 'job.enqueued', job: jobRow({ type: `t${i}` }) })
+    const samples = await read('ojs_job_enqueued_total')
+    expect(Object.keys(samples)).toHaveLength(201)
+    expect(samples['ojs_job_enqueued_total{queue="email",type="other"}']).toBe(100)
+  })
+
+  test('pairs are limited as well, and nothing goes uncounted', async () => {
+    const { onJobEvent, read } = open()
+    for (let q = 0; q < 150; q++) {
+      for (let t = 0; t < 150; t++) {
+        onJobEvent({ type: 'job.enqueued', job: jobRow({ queue: `q${q}`, type: `t${t}` }) })
+      }
+    }
+    const samples = await read('ojs_job_enqueued_total')
+    expect(Object.keys(samples)).toHaveLength(2_001)
+    expect(Object.values(samples).reduce((sum, value) => sum + value)).toBe(150 * 150)
+    expect(samples['ojs_job_enqueued_total{queue="other",type="other"}']).toBe(150 * 150 - 2_000)
+  })
+
+  test('names that are special to JavaScript or to Prometheus', async () => {
+    const { onJobEvent, read } = open()
+    for (const queue of ['__proto__', 'constructor', 'a"b\\c\nd']) {
+      onJobEvent({ type: 'job.enqueued', job: jobRow({ queue }) })
+    }
+    expect(await read('ojs_job_enqueued_total')).toEqual({
+      'ojs_job_enqueued_total{queue="__proto__",type="email.send"}': 1,
+      'ojs_job_enqueued_total{queue="constructor",type="email.send"}': 1,
+      'ojs_job_enqueued_total{queue="a\\"b\\\\c\\nd",type="email.send"}': 1,
+    })
+  })
+})
+
+describe('queue depth', () => {
+  test('is what the ledger counts, at every scrape anew', async () => {
+    let active = 3
+    const { read } = open({
+      ledger: {
+        queues: () => [{ name: 'a' }, { name: 'b' }],
+        counts: (queue) => ({ ...NO_JOBS, available: queue === 'a' ? 7 : 0, active }),
+      },
+    })
+    const first = await read('ojs_queue_depth')
+    expect(first['ojs_queue_depth{queue="a",state="available"}']).toBe(7)
+    expect(first['ojs_queue_depth{queue="b",state="available"}']).toBe(0)
+    expect(first['ojs_queue_depth{queue="b",state="active"}']).toBe(3)
+    expect(Object.keys(first)).toHaveLength(16)
+    active = 0
+    expect((await read('ojs_queue_depth'))['ojs_queue_depth{queue="b",state="active"}']).toBe(0)
+  })
+
+  test('queues beyond the limit are summed up', async () => {
+    const { read } = open({
+      ledger: {
+        queues: () => Array.from({ length: 250 }, (_, i) => ({ name: `q${i}` })),
+        counts: () => ({ ...NO_JOBS, available: 2 }),
+      },
+    })
+    expect(
+      (await read('ojs_queue_depth{queue="other"'))[
+        'ojs_queue_depth{queue="other",state="available"}'
+      ],
+    ).toBe(100)
+  })
+})
+
+describe('AMQP (seed 002 §12.1)', () => {
+  test('each call moves its counters by the right amount, and no other', async () => {
+    const { observer, read } = open()
+    const idle = await read('ojs_amqp_')
+    const moved = async (act: () => void) => {
+      const before = await read('ojs_amqp_')
+      act()
+      const after = await read('ojs_amqp_')
+      return Object.fromEntries(
+        Object.entries(after)
+          .map(([name, value]) => [name, value - (before[name] ?? 0)] as const)
+          .filter(([name, by]) => by !== 0 && !name.includes('_bucket')),
+      )
+    }
+    expect(idle).toMatchObject({ ojs_amqp_messages_returned_total: 0 })
+    const q = '{queue="q"}'
+    expect(await moved(() => observer.published('q'))).toEqual({
+      [`ojs_amqp_messages_published_total${q}`]: 1,
+    })
+    expect(await moved(() => observer.confirmed('q', 0.002))).toEqual({
+      ojs_amqp_publish_confirm_latency_seconds_sum: 0.002,
+      ojs_amqp_publish_confirm_latency_seconds_count: 1,
+    })
+    expect(await moved(() => observer.publishNacked('q'))).toEqual({
+      [`ojs_amqp_publish_nacked_total${q}`]: 1,
+    })
+    expect(await moved(() => observer.publishUnknown('q'))).toEqual({
+      [`ojs_amqp_publish_unknown_total${q}`]: 1,
+    })
+    expect(await moved(() => observer.returned('q'))).toEqual({
+      ojs_amqp_messages_returned_total: 1,
+    })
+    expect(await moved(() => observer.consumed('q', false))).toEqual({
+      [`ojs_amqp_messages_consumed_total${q}`]: 1,
+    })
+    expect(await moved(() => observer.consumed('q', true))).toEqual({
+      [`ojs_amqp_messages_consumed_total${q}`]: 1,
+      [`ojs_amqp_messages_redelivered_total${q}`]: 1,
+    })
+    expect(await moved(() => observer.acked('q'))).toEqual({
+      [`ojs_amqp_messages_acked_total${q}`]: 1,
+    })
+    expect(await moved(() => observer.deadLettered('q'))).toEqual({
+      [`ojs_amqp_messages_nacked_total${q}`]: 1,
+      [`ojs_amqp_messages_dead_lettered_total${q}`]: 1,
+    })
+    expect(await moved(() => observer.givenBack('q', 32))).toEqual({
+      [`ojs_amqp_messages_nacked_total${q}`]: 32,
+    })
+    expect(await moved(() => observer.lost('q', 5))).toEqual({
+      [`ojs_amqp_messages_lost_total${q}`]: 5,
+    })
+    expect(await moved(() => observer.consumerCancelled('q'))).toEqual({
+      [`ojs_amqp_consumers_cancelled_total${q}`]: 1,
+    })
+    expect(await moved(() => observer.reconnecting('consume', 3))).toEqual({
+      'ojs_amqp_reconnections_total{connection="consume"}': 1,
+    })
+    expect(await moved(() => observer.reconnected('consume'))).toEqual({})
+    expect(await moved(() => observer.channelError('publish', 404))).toEqual({
+      'ojs_amqp_channel_errors_total{connection="publish",code="404"}': 1,
+    })
+    expect(await moved(() => observer.declareConflict('ojs.queue.q'))).toEqual({
+      ojs_amqp_declare_conflicts_total: 1,
+    })
+  })
+
+  test('gauges are read from the broker layer', async () => {
+    let broker: BrokerGauges = {
+      connectionsActive: 3,
+      channelsActive: 9,
+      blocked: true,
+      confirmsPending: 4,
+      consumers: [
+        { queue: 'a', consumer: 'c1', unacked: 5 },
+        { queue: 'a', consumer: 'c2', unacked: 6 },
+      ],
+      queues: [{ queue: 'a', buffered: 2, waiters: 1, utilization: 0.25 }],
+    }
+    const metrics = createMetrics()
+    const page = metrics.exposition(() => ({
+      broker,
+      ledger: { queues: () => [], counts: () => NO_JOBS },
+    }))
+    const text = await page.text()
+    for (const sample of [
+      'ojs_amqp_connections_active 3',
+      'ojs_amqp_channels_active 9',
+      'ojs_amqp_blocked 1',
+      'ojs_amqp_confirms_pending 4',
+      'ojs_amqp_messages_unacked{queue="a",consumer="c1"} 5',
+      'ojs_amqp_messages_unacked{queue="a",consumer="c2"} 6',
+      'ojs_amqp_consumer_utilization{queue="a"} 0.25',
+      'ojs_amqp_buffered{queue="a"} 2',
+      'ojs_fetch_waiters{queue="a"} 1',
+    ]) {
+      expect(text).toContain(`\n${sample}\n`)
+    }
+    broker = NO_BROKER
+    const idle = await page.text()
+    expect(idle).toContain('\nojs_amqp_connections_active 0\n')
+    expect(idle).not.toContain('consumer="c1"')
+  })
+
+  test('the eleven names of the seed', async () => {
+    const text = await open().page.text()
+    const types = [...text.matchAll(/^# TYPE (ojs_amqp_\S+) (\w+)$/gm)].map(
+      ([, name, type]) => `${name} ${type}`,
+    )
+    expect(types).toEqual(
+      expect.arrayContaining([
+        'ojs_amqp_connections_active gauge',
+        'ojs_amqp_channels_active gauge',
+        'ojs_amqp_messages_published_total counter',
+        'ojs_amqp_messages_consumed_total counter',
+        'ojs_amqp_messages_acked_total counter',
+        'ojs_amqp_messages_nacked_total counter',
+        'ojs_amqp_messages_returned_total counter',
+        'ojs_amqp_messages_unacked gauge',
+        'ojs_amqp_consumer_utilization gauge',
+        'ojs_amqp_publish_confirm_latency_seconds histogram',
+        'ojs_amqp_reconnections_total counter',
+      ]),
+    )
+  })
+})
+
+describe('HTTP', () => {
+  test('one observation per request, by route, method and class of status', async () => {
+    const { page, read } = open()
+    page.http.requestDone('/ojs/v1/jobs', 'POST', 201, 0.003)
+    page.http.requestDone('/ojs/v1/jobs', 'POST', 200, 0.003)
+    page.http.requestDone('/ojs/v1/jobs', 'POST', 413, 0.003)
+    page.http.requestDone('/ojs/v1/workers/fetch', 'POST', 0, 20)
+    page.http.requestDone('unmatched', 'GET', 404, 0.001)
+    page.http.requestDone('/ojs/v1/health', 'GET', 503, 0.001)
+    const name = 'ojs_http_request_duration_seconds_count'
+    expect(await read(name)).toEqual({
+      [`${name}{route="/ojs/v1/jobs",method="POST",status="2xx"}`]: 2,
+      [`${name}{route="/ojs/v1/jobs",method="POST",status="4xx"}`]: 1,
+      [`${name}{route="/ojs/v1/workers/fetch",method="POST",status="gone"}`]: 1,
+      [`${name}{route="unmatched",method="GET",status="4xx"}`]: 1,
+      [`${name}{route="/ojs/v1/health",method="GET",status="5xx"}`]: 1,
+    })
+  })
+})
+
+test('process metrics are there, and two gateways in one process do not meet', async () => {
+  const [one, two] = [open(), open()]
+  one.onJobEvent({ type: 'job.enqueued', job: jobRow() })
+  expect(await two.read('ojs_job_')).toEqual({})
+  expect(await one.page.text()).toMatch(/^process_cpu_seconds_total /m)
+  expect(await one.page.text()).toMatch(/^nodejs_eventloop_lag_seconds /m)
+  expect(one.page.contentType).toBe('text/plain; version=0.0.4; charset=utf-8')
+})
