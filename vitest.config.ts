@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config'
 
 const EVERY_TEST = 'test/**/*.test.{ts,mjs}'
-const SERVICES = 'test/**/*.services.test.ts'
+const SERVICES = 'test/**/*.services.test.{ts,mjs}'
 const CONFORMANCE = 'test/conformance/**/*.test.{ts,mjs}'
 const CRASH = 'test/crash/**/*.test.{ts,mjs}'
 

@@ -2,7 +2,7 @@
  * The closed table of errors (seed 001 §16.3). A code that is not here does not exist; the HTTP
  * renderer and the AMQP control plane both render from it.
  */
-export const ERROR_CODES = {
+const ERROR_CODES = {
   invalid_request: { status: 400, retryable: false, doc: 'The request is malformed.' },
   invalid_payload: { status: 400, retryable: false, doc: 'The body is not usable JSON.' },
   schema_validation: { status: 400, retryable: false, doc: 'args do not match the schema.' },

@@ -101,7 +101,7 @@ export interface JobRow extends NewJob {
   deadLetterCopied: boolean
 }
 
-export const TERMINAL_STATES: ReadonlySet<RowState> = new Set<RowState>([
+const TERMINAL_STATES: ReadonlySet<RowState> = new Set<RowState>([
   'completed',
   'cancelled',
   'discarded',

@@ -25,13 +25,3 @@ export function checkQueueName(name: string, prefix: string, field = 'options.qu
     })
   }
 }
-
-/** The same rule as a question, for names that only need skipping. */
-export function isQueueName(name: string, prefix: string): boolean {
-  try {
-    checkQueueName(name, prefix)
-    return true
-  } catch {
-    return false
-  }
-}

@@ -3,10 +3,10 @@ import { formatDuration, isIsoDuration, parseDuration } from './duration.ts'
 import type { RetryRequest } from './request.ts'
 
 /** Defaults of seed 003; `max_attempts` counts every execution, the first included. */
-export const DEFAULT_MAX_ATTEMPTS = 3
+const DEFAULT_MAX_ATTEMPTS = 3
 
 /** The `retry` member of the envelope: seed 003's closed form, only what the producer named. */
-export interface RetryEcho {
+interface RetryEcho {
   max_attempts?: number
   initial_interval?: string
   backoff_coefficient?: number
@@ -16,7 +16,7 @@ export interface RetryEcho {
   on_exhaustion?: 'discard' | 'dead_letter'
 }
 
-export interface NormalisedRetry {
+interface NormalisedRetry {
   maxAttempts: number
   echo: RetryEcho | undefined
   /** What seed 003's closed schema has no room for; echoed beside `retry`, not inside it. */

@@ -24,7 +24,7 @@ export interface Deps {
   newId(): string
 }
 
-export interface OperationSettings {
+interface OperationSettings {
   /** Reservation length when neither FETCH nor the job names one. */
   visibilityTimeoutMs: number
   /** Execution timeout of a job that names none. */

@@ -7,7 +7,7 @@ const INTERVAL_MS = 30_000
 const PAGE = 500
 const PARALLEL = 64
 
-export interface RelaySummary {
+interface RelaySummary {
   published: number
   failed: number
 }
@@ -72,7 +72,7 @@ export class Relay implements Service {
 }
 
 /** One walk over the outbox, oldest nonce first, as long as the broker takes publishes. */
-export async function relayOnce(
+async function relayOnce(
   deps: Deps,
   isStopped: () => boolean = () => false,
 ): Promise<RelaySummary> {

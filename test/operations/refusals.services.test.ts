@@ -164,7 +164,7 @@ describe('no broker', () => {
     expect((await lonely.ack(active)).status).toBe(200)
     const health = await lonely.request('GET', '/ojs/v1/health')
     expect(health.status).toBe(503)
-    expect(JSON.stringify(health.body)).not.toContain('guest:guest')
+    expect(JSON.stringify(health.body)).not.toContain(':test@')
     await lonely.destroy()
   })
 })

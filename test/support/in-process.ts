@@ -8,7 +8,7 @@ import { createLogger } from '../../src/logger.ts'
 // biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
 type Json = any
 
-export interface Answer {
+interface Answer {
   status: number
   headers: Headers
   body: Json

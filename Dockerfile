@@ -1,0 +1,29 @@
+# The gateway alone; docker-compose.yml adds a RabbitMQ. Node 22 has SQLite built in, and the ledger
+# is tested on it (scripts/node-22.mjs).
+FROM node:22-bookworm-slim AS build
+WORKDIR /app
+COPY package.json package-lock.json ./
+# Not `npm ci`: the lock may lack other platforms' binaries of development tools.
+RUN npm install --no-audit --no-fund
+COPY tsconfig.json ./
+COPY src src
+RUN node_modules/.bin/tsc -p src && npm prune --omit=dev --no-audit --no-fund
+
+FROM node:22-bookworm-slim
+# Nothing here installs packages any more, so no package manager stays.
+RUN rm -rf /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx \
+      /usr/local/bin/corepack /usr/local/bin/yarn /usr/local/bin/yarnpkg /opt/yarn-*
+WORKDIR /app
+COPY package.json ./
+COPY topology topology
+COPY --from=build /app/node_modules node_modules
+COPY --from=build /app/dist dist
+# The ledger is the only thing that is written.
+RUN mkdir data && chown node:node data
+VOLUME /app/data
+USER node
+ENV NODE_ENV=production OJS_HOST=0.0.0.0 OJS_PORT=8080
+EXPOSE 8080
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
+  CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.OJS_PORT}/ojs/v1/health`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
+CMD ["node", "dist/main.js", "serve"]

@@ -1,0 +1,66 @@
+import {
+  existsSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { inRoot, ROOT } from './paths.mjs'
+import { Refusal, say, waitingFor } from './progress.mjs'
+import { run, tail } from './run.mjs'
+
+/** What the build is made from: a change in any of these makes dist/ stale. */
+const SOURCES = ['src', 'topology', 'package-lock.json', 'tsconfig.json']
+const STAMP = '.built'
+
+export function isBuildStale(root = ROOT) {
+  const stamp = join(root, 'dist', STAMP)
+  if (!existsSync(stamp)) return true
+  const builtAt = statSync(stamp).mtimeMs
+  return SOURCES.some((name) => newestChange(join(root, name)) > builtAt)
+}
+
+/** Time of the newest file or folder below `path`; a folder changes when a file in it is deleted. */
+function newestChange(path) {
+  if (!existsSync(path)) return 0
+  const { mtimeMs, isDirectory } = describe(path)
+  if (!isDirectory) return mtimeMs
+  return readdirSync(path).reduce(
+    (newest, name) => Math.max(newest, newestChange(join(path, name))),
+    mtimeMs,
+  )
+}
+
+function describe(path) {
+  const stats = statSync(path)
+  return { mtimeMs: stats.mtimeMs, isDirectory: stats.isDirectory() }
+}
+
+export async function build(signal) {
+  say('Building (tsc -p src).')
+  const startedAt = new Date()
+  // Beside the old build, which stays whole until the new one is: a gateway may be running from it.
+  const fresh = inRoot(`dist.${process.pid}`)
+  const command = inRoot('node_modules', '.bin', 'tsc')
+  const args = ['-p', 'src', '--outDir', fresh]
+  try {
+    const tsc = () => run(command, args, { cwd: ROOT, signal })
+    const result = await waitingFor('the build', tsc)
+    if (result.code !== 0) throw new Refusal(`the build failed:\n${tail(result.output)}`)
+    writeStamp(fresh, startedAt)
+    rmSync(inRoot('dist'), { recursive: true, force: true })
+    renameSync(fresh, inRoot('dist'))
+  } finally {
+    rmSync(fresh, { recursive: true, force: true })
+  }
+}
+
+/** Dated at the build's start: what is saved while it runs is newer, so the next start rebuilds. */
+function writeStamp(folder, startedAt) {
+  const stamp = join(folder, STAMP)
+  writeFileSync(stamp, `${startedAt.toISOString()}\n`)
+  utimesSync(stamp, startedAt, startedAt)
+}

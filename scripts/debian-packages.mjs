@@ -1,0 +1,75 @@
+import { chmodSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { Refusal, say, waitingFor } from './progress.mjs'
+import { findExecutable, run, tail } from './run.mjs'
+
+const POLICY = '/usr/sbin/policy-rc.d'
+const SAVED = `${POLICY}.before-ojs-rabbitmq`
+const MARK = 'written by ojs-rabbitmq'
+const DENY_ALL = `#!/bin/sh\n# ${MARK} for one package installation: start no service\nexit 101\n`
+
+/** True where `installPackages` can work: root on a Debian (or a descendant of it). */
+export function canInstallPackages() {
+  return (
+    process.getuid?.() === 0 &&
+    existsSync('/etc/debian_version') &&
+    findExecutable('apt-get') !== undefined
+  )
+}
+
+/**
+ * Installs Debian packages and starts none of their services: RabbitMQ's package would otherwise
+ * run a system-wide broker on 0.0.0.0:5672 (and its epmd on 4369), now and after every reboot.
+ */
+export async function installPackages(names) {
+  say(`Installing ${names.join(', ')} from the Debian archive (no system service is started).`)
+  const restore = denyServices()
+  try {
+    await waitingFor(`apt-get to install ${names.join(', ')}`, () => aptInstall(names))
+  } finally {
+    restore()
+  }
+  await disableUnits()
+}
+
+async function aptInstall(names) {
+  const install = ['install', '-y', '-q', '--no-install-recommends', ...names]
+  let result = await apt(install)
+  // The usual reason is a machine whose package lists are empty (container images) or outdated.
+  if (result.code !== 0) {
+    const update = await apt(['update', '-q'])
+    result = update.code === 0 ? await apt(install) : update
+  }
+  if (result.code !== 0) throw new Refusal(`apt-get failed:\n${tail(result.output)}`)
+}
+
+function apt(args) {
+  return run('apt-get', ['-o', 'DPkg::Lock::Timeout=120', ...args], {
+    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C.UTF-8' },
+    // In a session of its own: Ctrl-C must not leave dpkg half way through a package.
+    detached: true,
+  })
+}
+
+/**
+ * policy-rc.d is what invoke-rc.d and deb-systemd-invoke ask before they start anything. What was
+ * there is moved aside and put back; a copy left by a killed run is put back by the next one.
+ */
+function denyServices() {
+  if (existsSync(SAVED)) renameSync(SAVED, POLICY)
+  const isOurs = existsSync(POLICY) && readFileSync(POLICY, 'utf8').includes(MARK)
+  if (existsSync(POLICY) && !isOurs) renameSync(POLICY, SAVED)
+  writeFileSync(POLICY, DENY_ALL)
+  chmodSync(POLICY, 0o755)
+  return () => {
+    if (existsSync(SAVED)) renameSync(SAVED, POLICY)
+    else rmSync(POLICY, { force: true })
+  }
+}
+
+/** The packages enable their units, which would start them at the next boot. */
+async function disableUnits() {
+  if (!findExecutable('systemctl')) return
+  for (const unit of ['rabbitmq-server.service', 'epmd.service', 'epmd.socket']) {
+    await run('systemctl', ['disable', unit])
+  }
+}

@@ -1,0 +1,36 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { inRoot, ROOT } from './paths.mjs'
+import { Refusal, say, waitingFor } from './progress.mjs'
+import { run, tail } from './run.mjs'
+
+/**
+ * `npm install` when node_modules lacks something that package.json asks for. Not `npm ci`: the
+ * lock file may name binaries for other platforms that a registry mirror does not have.
+ */
+export async function ensureDependencies({ dev, signal }) {
+  const missing = missingDependencies(inRoot(), { dev })
+  if (missing.length === 0) return
+  say(`Installing ${missing.length} missing npm packages.`)
+  const args = ['install', '--no-audit', '--no-fund', '--loglevel=error', '--include=dev']
+  const result = await waitingFor('npm install', () => run('npm', args, { cwd: ROOT, signal }))
+  if (result.code !== 0) throw new Refusal(`npm install failed:\n${tail(result.output)}`)
+}
+
+/** Direct dependencies of `folder` that are not in its node_modules in the locked version. */
+export function missingDependencies(folder, { dev }) {
+  const manifest = readJson(`${folder}/package.json`)
+  const names = Object.keys({ ...manifest.dependencies, ...(dev ? manifest.devDependencies : {}) })
+  const locked = existsSync(`${folder}/package-lock.json`)
+    ? readJson(`${folder}/package-lock.json`).packages
+    : {}
+  return names.filter((name) => {
+    const file = `${folder}/node_modules/${name}/package.json`
+    if (!existsSync(file)) return true
+    const wanted = locked[`node_modules/${name}`]?.version
+    return wanted !== undefined && readJson(file).version !== wanted
+  })
+}
+
+function readJson(file) {
+  return JSON.parse(readFileSync(file, 'utf8'))
+}

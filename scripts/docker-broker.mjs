@@ -1,0 +1,45 @@
+import { ROOT } from './paths.mjs'
+import { nextFreePort, speaksAmqp } from './ports.mjs'
+import { Refusal, say, waitingFor } from './progress.mjs'
+import { run, tail } from './run.mjs'
+
+/** True when a Docker engine answers within 2 s and the compose plugin is there. */
+export async function hasDockerEngine() {
+  const limits = { timeout: 2000, killSignal: 'SIGKILL' }
+  // Some clients exit with 0 without an engine; the server's version is then empty.
+  const info = await run('docker', ['info', '--format', '{{.ServerVersion}}'], limits)
+  if (info.code !== 0 || !/^\d+\./.test(info.output.trim())) return false
+  return (await run('docker', ['compose', 'version'], limits)).code === 0
+}
+
+/** The `rabbitmq` service of docker-compose.yml; its data stays in a named volume. */
+export async function startDockerBroker(signal) {
+  const port = await nextFreePort(5672)
+  const ports = {
+    RABBITMQ_PORT: String(port),
+    RABBITMQ_MANAGEMENT_PORT: String(await nextFreePort(15_672)),
+    RABBITMQ_PROMETHEUS_PORT: String(await nextFreePort(15_692)),
+  }
+  const compose = (args, options = {}) =>
+    run('docker', ['compose', ...args], {
+      cwd: ROOT,
+      env: { ...process.env, ...ports },
+      ...options,
+    })
+  const stop = async () => {
+    await waitingFor('RabbitMQ to stop', () => compose(['stop', 'rabbitmq']))
+  }
+  say('Starting RabbitMQ with docker compose (the first time it downloads the image).')
+  try {
+    await waitingFor('RabbitMQ in Docker to start', async () => {
+      const up = await compose(['up', '--detach', '--wait', 'rabbitmq'], { signal })
+      if (up.code !== 0) throw new Refusal(`docker compose failed:\n${tail(up.output)}`)
+    })
+    if (!(await speaksAmqp(port))) throw new Refusal(`RabbitMQ in Docker is not on port ${port}`)
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  const url = `amqp://guest:guest@127.0.0.1:${port}/%2Fojs`
+  return { url, origin: 'the rabbitmq service of docker-compose.yml', stop }
+}

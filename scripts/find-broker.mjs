@@ -1,0 +1,63 @@
+import { existsSync } from 'node:fs'
+import { canInstallPackages } from './debian-packages.mjs'
+import { hasDockerEngine, startDockerBroker } from './docker-broker.mjs'
+import { inspectLocalBroker } from './local-broker.mjs'
+import { startOwnNode } from './own-node.mjs'
+import { inRoot } from './paths.mjs'
+import { isPortFree } from './ports.mjs'
+import { Refusal, say, waitingFor } from './progress.mjs'
+import { findRabbitmqSbin, requireRabbitmqSbin } from './rabbitmq-package.mjs'
+
+const STANDARD_PORT = 5672
+
+/**
+ * The broker for this run: `{ url, origin, stop(), exited? }`, from the first source that has one.
+ * `exited` is there when the broker is ours and may end by itself.
+ */
+export async function findBroker(signal) {
+  return (
+    configuredBroker() ??
+    (await localBroker()) ??
+    (await installedBroker(signal)) ??
+    (await dockerBroker(signal)) ??
+    (await debianBroker(signal)) ??
+    refuse()
+  )
+}
+
+function configuredBroker() {
+  const url = process.env.OJS_AMQP_URL || process.env.AMQP_URL
+  return url ? { url, origin: 'from OJS_AMQP_URL', stop: async () => {} } : undefined
+}
+
+async function localBroker() {
+  if (await isPortFree(STANDARD_PORT)) return undefined
+  const { url, problem } = await inspectLocalBroker(STANDARD_PORT, process.env.OJS_PREFIX)
+  if (url) return { url, origin: `the one on 127.0.0.1:${STANDARD_PORT}`, stop: async () => {} }
+  say(`Skipping 127.0.0.1:${STANDARD_PORT}: ${problem}.`)
+  return undefined
+}
+
+async function installedBroker(signal) {
+  const sbin = findRabbitmqSbin()
+  return sbin ? startOwnNode(sbin, signal) : undefined
+}
+
+async function dockerBroker(signal) {
+  if (!existsSync(inRoot('docker-compose.yml'))) return undefined
+  const isThere = await waitingFor('a Docker engine to answer', hasDockerEngine)
+  return isThere ? startDockerBroker(signal) : undefined
+}
+
+async function debianBroker(signal) {
+  if (!canInstallPackages()) return undefined
+  const sbin = await requireRabbitmqSbin()
+  return signal.aborted ? undefined : startOwnNode(sbin, signal)
+}
+
+function refuse() {
+  throw new Refusal(`No RabbitMQ found. Do one of these, then run npm start again:
+  - point to one:       OJS_AMQP_URL=amqp://user:password@host:5672/%2Fojs npm start
+  - install it:         sudo apt-get install rabbitmq-server   (or your system's package)
+  - have Docker run it: docker compose up -d rabbitmq`)
+}

@@ -1,0 +1,81 @@
+import { spawn } from 'node:child_process'
+import { get as httpGet } from 'node:http'
+import { get as httpsGet } from 'node:https'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { inRoot, ROOT } from './paths.mjs'
+import { freePort, isPortFree, nextFreePort } from './ports.mjs'
+import { endProcess, guard, unguard } from './processes.mjs'
+import { Refusal, say } from './progress.mjs'
+
+const DEFAULT_PORT = 8080
+/** Longer than the gateway's own drain: only a gateway that hangs is killed. */
+const STOP_TIMEOUT_MS = 40_000
+
+/** Host, port and URL for the gateway, decided before anything slow is started. */
+export async function chooseAddress(env = process.env) {
+  const host = env.OJS_HOST || '127.0.0.1'
+  const port = await choosePort(env.OJS_PORT, host)
+  const scheme = env.OJS_TLS_CERT ? 'https' : 'http'
+  return { host, port, url: `${scheme}://${reachable(host)}:${port}` }
+}
+
+async function choosePort(wanted, host) {
+  if (!wanted) {
+    const port = await nextFreePort(DEFAULT_PORT, host)
+    if (port !== DEFAULT_PORT) say(`Port ${DEFAULT_PORT} is taken; using ${port}.`)
+    return port
+  }
+  if (!/^\d{1,5}$/.test(wanted)) throw new Refusal(`OJS_PORT=${wanted} is not a port number.`)
+  const port = Number(wanted) || (await freePort())
+  if (!(await isPortFree(port, host))) throw new Refusal(`OJS_PORT=${port} is taken on ${host}.`)
+  return port
+}
+
+/** A wildcard address is where the server listens, not where a client can go. */
+function reachable(host) {
+  if (host === '0.0.0.0' || host === '::') return '127.0.0.1'
+  return host.includes(':') ? `[${host}]` : host
+}
+
+/** Runs `dist/main.js serve`. `exited` settles with its exit code; `stop` is idempotent. */
+export function startGateway(env) {
+  const child = spawn(process.execPath, [inRoot('dist', 'main.js'), 'serve'], {
+    cwd: ROOT,
+    env: { ...process.env, ...env },
+    // In a session of its own: it gets exactly one signal, from `stop`, and not also the terminal's.
+    detached: true,
+    stdio: ['ignore', 'inherit', 'inherit'],
+  })
+  guard(child.pid)
+  const exited = new Promise((resolve) => {
+    child.once('exit', (code, signal) => {
+      unguard(child.pid)
+      resolve(code ?? (signal ? 1 : 0))
+    })
+  })
+  const stop = (signal, hurry) => {
+    hurry.addEventListener('abort', () => child.kill('SIGKILL'), { once: true })
+    return endProcess(child.pid, exited, STOP_TIMEOUT_MS, signal)
+  }
+  return { exited, stop }
+}
+
+/** Resolves when the health endpoint answers 200, or when `signal` aborts. */
+export async function untilHealthy(url, signal) {
+  while (!signal.aborted && (await statusOf(`${url}/ojs/v1/health`)) !== 200) {
+    await sleep(100, undefined, { signal }).catch(() => {})
+  }
+}
+
+function statusOf(url) {
+  return new Promise((resolve) => {
+    // Our own server on this machine, perhaps with a certificate for another name.
+    const options = { agent: false, timeout: 2000, rejectUnauthorized: false }
+    const sent = (url.startsWith('https') ? httpsGet : httpGet)(url, options, (response) => {
+      response.resume()
+      resolve(response.statusCode)
+    })
+    sent.on('timeout', () => sent.destroy())
+    sent.on('error', () => resolve(undefined))
+  })
+}

@@ -1,0 +1,47 @@
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
+/** npm forwards the terminal's SIGINT, so one Ctrl-C arrives twice; only a later one is a second. */
+const SECOND_AFTER_MS = 1000
+
+/**
+ * Instead of the process dying with its children left behind: `signal` aborts at the first SIGINT,
+ * SIGTERM or SIGHUP, `hurry` at a later one. The reason tells which it was.
+ */
+export function interruption() {
+  const first = new AbortController()
+  const second = new AbortController()
+  let firstAt = 0
+  const receive = (name) => {
+    if (!first.signal.aborted) {
+      firstAt = Date.now()
+      first.abort(new Interrupted(name))
+    } else if (Date.now() - firstAt > SECOND_AFTER_MS) {
+      second.abort(new Interrupted(name))
+    }
+  }
+  for (const name of SIGNALS) process.on(name, () => receive(name))
+  whenOrphaned(() => first.abort(new Interrupted('SIGTERM')))
+  return { signal: first.signal, hurry: second.signal }
+}
+
+class Interrupted extends Error {
+  constructor(name) {
+    super(`interrupted by ${name}`)
+    // For our children: SIGHUP is about our terminal, and they have none.
+    this.signalName = name === 'SIGHUP' ? 'SIGTERM' : name
+  }
+}
+
+/**
+ * Run by npm, this process has npm or the shell between them as its parent; a SIGTERM may end that
+ * shell alone. Being handed to another parent then means that nobody is left to stop us.
+ */
+function whenOrphaned(act) {
+  if (!process.env.npm_lifecycle_event) return
+  const parent = process.ppid
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return
+    clearInterval(timer)
+    act()
+  }, 500)
+  timer.unref()
+}

@@ -1,0 +1,98 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { freePort } from './ports.mjs'
+import { Refusal } from './progress.mjs'
+
+export const DEFAULTS = {
+  vhost: '/ojs',
+  plugins: [],
+  conf: '',
+  // One scheduler and no busy waiting: a node beside a gateway and a test run on two cores.
+  erlArgs: '+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none',
+}
+
+/**
+ * Two nodes on one set of data would destroy it, and their own epmds keep them from noticing each
+ * other. The node writes its pid file itself and a crash leaves it, so the process must be looked at.
+ */
+export function refuseSharedData(dir) {
+  const pid = Number.parseInt(readText(join(dir, 'pid')), 10)
+  const isSame = pid > 0 && readText(`/proc/${pid}/environ`).includes(`HOME=${dir}\0`)
+  if (isSame) throw new Refusal(`A RabbitMQ node still uses ${dir}; end it with: kill ${pid}`)
+}
+
+function readText(file) {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+/** The ports of a node: those that were asked for, and free ones. */
+export async function choosePorts({ port, managementPort }) {
+  return {
+    amqp: port ?? (await freePort()),
+    management: managementPort ?? (await freePort()),
+    prometheus: await freePort(),
+    distribution: await freePort(),
+    epmd: await freePort(),
+  }
+}
+
+/** Everything that the node reads at its start. */
+export function writeNodeFiles({ dir, vhost, plugins, conf, advanced = '[].' }, ports) {
+  mkdirSync(join(dir, 'log'), { recursive: true })
+  writeFileSync(join(dir, 'enabled_plugins'), `[${plugins.join(',')}].\n`)
+  writeFileSync(join(dir, 'advanced.config'), `${advanced}\n`)
+  writeFileSync(join(dir, 'rabbitmq.conf'), configuration(vhost, ports, conf))
+  const cookie = join(dir, '.erlang.cookie')
+  // Random: who knows it can run code in the node, and every user of this machine can reach it.
+  if (!existsSync(cookie)) writeFileSync(cookie, randomBytes(24).toString('hex'), { mode: 0o400 })
+}
+
+/** rabbitmq.conf. A later line wins over an earlier one, so `more` may override all of these. */
+function configuration(vhost, ports, more) {
+  return `default_vhost = ${vhost}
+loopback_users = none
+vm_memory_high_watermark.absolute = 512MB
+disk_free_limit.absolute = 50MB
+raft.wal_max_size_bytes = 64000000
+log.file.level = info
+management.tcp.ip = 127.0.0.1
+management.tcp.port = ${ports.management}
+prometheus.tcp.ip = 127.0.0.1
+prometheus.tcp.port = ${ports.prometheus}
+${more}
+`
+}
+
+/** The environment of the node and of its command line tools. */
+export function nodeEnvironment({ dir, erlArgs }, ports) {
+  return {
+    // Nothing else is inherited: a stray RABBITMQ_* or ERL_* variable would reach the node.
+    PATH: process.env.PATH ?? '/usr/sbin:/usr/bin:/sbin:/bin',
+    LANG: 'C.UTF-8',
+    HOME: dir,
+    RABBITMQ_CONF_ENV_FILE: '/dev/null',
+    RABBITMQ_NODENAME: 'ojs@localhost',
+    RABBITMQ_NODE_IP_ADDRESS: '127.0.0.1',
+    RABBITMQ_NODE_PORT: String(ports.amqp),
+    RABBITMQ_DIST_PORT: String(ports.distribution),
+    ERL_EPMD_PORT: String(ports.epmd),
+    ERL_EPMD_ADDRESS: '127.0.0.1',
+    RABBITMQ_MNESIA_BASE: join(dir, 'mnesia'),
+    RABBITMQ_LOG_BASE: join(dir, 'log'),
+    RABBITMQ_CONFIG_FILE: join(dir, 'rabbitmq.conf'),
+    RABBITMQ_ADVANCED_CONFIG_FILE: join(dir, 'advanced.config'),
+    RABBITMQ_ENABLED_PLUGINS_FILE: join(dir, 'enabled_plugins'),
+    RABBITMQ_PID_FILE: join(dir, 'pid'),
+    RABBITMQ_PLUGINS_EXPAND_DIR: join(dir, 'expand'),
+    RABBITMQ_GENERATED_CONFIG_DIR: join(dir, 'generated'),
+    RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: `${erlArgs} -start_epmd false -kernel inet_dist_use_interface {127,0,0,1}`,
+    // Makes the start script exec the Erlang machine instead of waiting for it, so that the pid we
+    // know is beam.smp's own: SIGTERM stops it cleanly and SIGKILL hits it, not a shell.
+    RUNNING_UNDER_SYSTEMD: 'true',
+  }
+}

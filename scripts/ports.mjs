@@ -1,0 +1,53 @@
+import { connect, createServer } from 'node:net'
+
+// Below Linux's ephemeral range (32768…) on purpose. A client that keeps dialling a port of that
+// range while its broker is down can be given the very same port as its own source: it then
+// connects to itself, and the restarted broker finds its port taken.
+const LOWEST = 12_000
+const COUNT = 20_000
+const handedOut = new Set()
+
+/** A port on 127.0.0.1 that nobody listens on and that this process has not handed out before. */
+export async function freePort() {
+  for (let attempt = 0; attempt < 200; attempt++) {
+    const port = LOWEST + Math.floor(Math.random() * COUNT)
+    if (!handedOut.has(port) && (await isPortFree(port))) {
+      handedOut.add(port)
+      return port
+    }
+  }
+  throw new Error(`no free port between ${LOWEST} and ${LOWEST + COUNT}`)
+}
+
+/** The first free port of `first`, `first + 1`, … */
+export async function nextFreePort(first, host = '127.0.0.1') {
+  for (let port = first; port < first + 100; port++) {
+    if (await isPortFree(port, host)) return port
+  }
+  throw new Error(`no free port between ${first} and ${first + 99}`)
+}
+
+export function isPortFree(port, host = '127.0.0.1') {
+  return new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', () => resolve(false))
+    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(true)))
+  })
+}
+
+/** True when a server on that port opens an AMQP 0-9-1 connection, i.e. is done with booting. */
+export function speaksAmqp(port, { host = '127.0.0.1', timeoutMs = 2000 } = {}) {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host })
+    const answer = (isAmqp) => {
+      socket.destroy()
+      resolve(isAmqp)
+    }
+    socket.setTimeout(timeoutMs, () => answer(false))
+    socket.once('connect', () => socket.write(Buffer.from([65, 77, 81, 80, 0, 0, 9, 1])))
+    // Connection.Start is a method frame (type 1); a version mismatch answers "AMQP…" instead.
+    socket.once('data', (data) => answer(data[0] === 1))
+    socket.once('error', () => answer(false))
+    socket.once('close', () => answer(false))
+  })
+}

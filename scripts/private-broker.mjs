@@ -1,0 +1,180 @@
+import { spawn } from 'node:child_process'
+import { closeSync, openSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { managementRequest } from './management-api.mjs'
+import {
+  choosePorts,
+  DEFAULTS,
+  nodeEnvironment,
+  refuseSharedData,
+  writeNodeFiles,
+} from './node-settings.mjs'
+import { speaksAmqp } from './ports.mjs'
+import { endProcess, guard, signalProcess, unguard } from './processes.mjs'
+import { findEpmd } from './rabbitmq-package.mjs'
+import { run, tail } from './run.mjs'
+
+/** Generous: a node with much data takes its time, and progress lines tell that it is waited for. */
+const START_TIMEOUT_MS = 600_000
+/** SIGTERM while a node boots makes it hang; so it may finish booting even when nobody wants it. */
+const FINISH_BOOT_MS = 15_000
+const STOP_TIMEOUT_MS = 20_000
+/**
+ * A RabbitMQ node of the installed package with everything of its own: data, cookie, ports, epmd.
+ * It listens on 127.0.0.1 only and shares nothing with a system-wide RabbitMQ. The signatures for
+ * TypeScript are in private-broker.d.mts.
+ */
+export class PrivateBroker {
+  #options
+  #ports
+  #epmd
+  #beam
+
+  constructor(options) {
+    this.#options = { ...DEFAULTS, ...options }
+  }
+
+  /** Resolves when it takes connections. `signal` gives up on it. */
+  async start(signal) {
+    refuseSharedData(this.dir)
+    this.#ports ??= await choosePorts(this.#options)
+    writeNodeFiles(this.#options, this.#ports)
+    try {
+      await this.#startBeam(signal)
+      signal?.throwIfAborted()
+    } catch (error) {
+      await this.stop()
+      throw error
+    }
+    return this
+  }
+
+  get port() {
+    return this.#ports.amqp
+  }
+
+  /** The management plugin's port; undefined without the plugin. */
+  get managementPort() {
+    return this.#options.plugins.includes('rabbitmq_management')
+      ? this.#ports.management
+      : undefined
+  }
+
+  /** The process id of the Erlang machine (beam.smp) itself; undefined while it is down. */
+  get pid() {
+    return this.#beam?.pid
+  }
+
+  get epmdPid() {
+    return this.#epmd?.pid
+  }
+
+  /** Settles when the Erlang machine that runs now has ended, for whatever reason. */
+  get exited() {
+    return this.#beam?.exited ?? Promise.resolve()
+  }
+
+  get dir() {
+    return this.#options.dir
+  }
+
+  url(vhost = this.#options.vhost) {
+    return `amqp://guest:guest@127.0.0.1:${this.port}/${encodeURIComponent(vhost)}`
+  }
+
+  /** As a power cut would: the Erlang machine is gone at once, its epmd stays. */
+  async kill9() {
+    if (!this.#beam) return
+    const { pid, exited } = this.#beam
+    signalProcess(pid, 'SIGKILL')
+    await exited
+  }
+
+  /** The same node with the same data on the same ports, after `kill9`, a crash or while it runs. */
+  async restart() {
+    await this.#stopBeam()
+    await this.#startBeam()
+  }
+
+  /** Ends the node and its epmd. May be called at any time, any number of times. */
+  async stop() {
+    if (this.#options.isDisposable) await this.kill9()
+    await this.#stopBeam()
+    const epmd = this.#epmd
+    this.#epmd = undefined
+    if (epmd) await endProcess(epmd.pid, epmd.exited, 2000)
+  }
+
+  /** Output of `rabbitmqctl …args`. Costs 1–2 s of CPU per call: prefer the management API. */
+  async ctl(args) {
+    const command = join(this.#options.sbin, 'rabbitmqctl')
+    const result = await run(command, args, { env: nodeEnvironment(this.#options, this.#ports) })
+    if (result.code !== 0) throw new Error(`rabbitmqctl ${args.join(' ')}: ${tail(result.output)}`)
+    return result.output
+  }
+
+  async #startBeam(signal) {
+    // In the foreground and before the node, which would otherwise leave a daemon behind.
+    const epmdArgs = ['-address', '127.0.0.1', '-port', String(this.#ports.epmd)]
+    this.#epmd ??= this.#spawn(findEpmd(), epmdArgs, 'epmd')
+    this.#beam = this.#spawn(join(this.#options.sbin, 'rabbitmq-server'), [], 'console')
+    await this.#untilReady(this.#beam, signal)
+  }
+
+  async #stopBeam() {
+    const beam = this.#beam
+    if (beam) await endProcess(beam.pid, beam.exited, STOP_TIMEOUT_MS)
+  }
+
+  async #untilReady(beam, signal) {
+    let deadline = Date.now() + START_TIMEOUT_MS
+    const giveUp = () => {
+      deadline = this.#options.isDisposable ? 0 : Date.now() + FINISH_BOOT_MS
+    }
+    if (signal?.aborted) giveUp()
+    signal?.addEventListener('abort', giveUp, { once: true })
+    while (this.#beam === beam && Date.now() < deadline) {
+      if ((await speaksAmqp(this.port)) && (await this.#managementAnswers())) return
+      await sleep(100)
+    }
+    signal?.throwIfAborted()
+    const log = join(this.dir, 'log', 'console.log')
+    throw new Error(
+      `RabbitMQ did not start; the end of ${log}:\n${tail(readFileSync(log, 'utf8'))}`,
+    )
+  }
+
+  async #managementAnswers() {
+    if (!this.managementPort) return true
+    const answer = managementRequest(this.managementPort, 'GET', '/whoami')
+    return answer.then(
+      ({ status }) => status === 200,
+      () => false,
+    )
+  }
+
+  #spawn(command, args, logName) {
+    const log = openSync(join(this.dir, 'log', `${logName}.log`), 'w')
+    const child = spawn(command, args, {
+      env: nodeEnvironment(this.#options, this.#ports),
+      cwd: this.dir,
+      // In a session of its own: Ctrl-C must reach the gateway first and the broker after it.
+      detached: true,
+      stdio: ['ignore', log, log],
+    })
+    closeSync(log)
+    child.on('error', () => {})
+    const { pid } = child
+    if (!pid) throw new Error(`cannot run ${command}`)
+    guard(pid)
+    const exited = new Promise((resolve) => child.once('exit', resolve))
+    return { pid, exited: exited.then(() => this.#forget(pid)) }
+  }
+
+  #forget(pid) {
+    unguard(pid)
+    if (this.#beam?.pid === pid) this.#beam = undefined
+    if (this.#epmd?.pid === pid) this.#epmd = undefined
+  }
+}

@@ -1,0 +1,2 @@
+/** The folder with RabbitMQ's own scripts, or undefined when it is not installed. */
+export function findRabbitmqSbin(): string | undefined

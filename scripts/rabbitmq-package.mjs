@@ -1,0 +1,47 @@
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { canInstallPackages, installPackages } from './debian-packages.mjs'
+import { Refusal } from './progress.mjs'
+import { findExecutable, isExecutable } from './run.mjs'
+
+const DEBIAN_LIB = '/usr/lib/rabbitmq/lib'
+
+/**
+ * The folder with RabbitMQ's own scripts, or undefined when it is not installed. Debian's
+ * /usr/sbin/rabbitmq-server is a wrapper that insists on root and switches users: not that one.
+ */
+export function findRabbitmqSbin() {
+  const unpacked = existsSync(DEBIAN_LIB)
+    ? readdirSync(DEBIAN_LIB)
+        .filter((name) => name.startsWith('rabbitmq_server-'))
+        .map((name) => join(DEBIAN_LIB, name, 'sbin'))
+    : []
+  const found = unpacked.find((folder) => isExecutable(join(folder, 'rabbitmq-server')))
+  return found && findEpmd() ? found : undefined
+}
+
+/** Erlang's port mapper. Each private node runs its own, so that it can be ended by pid. */
+export function findEpmd() {
+  return findExecutable('epmd', [
+    '/usr/lib/erlang/bin',
+    '/usr/lib64/erlang/bin',
+    '/usr/local/lib/erlang/bin',
+  ])
+}
+
+/** The installed package's scripts; installs the Debian package when that is possible. */
+export async function requireRabbitmqSbin(alsoInstall = []) {
+  const missing = [...(findRabbitmqSbin() ? [] : ['rabbitmq-server']), ...alsoInstall]
+  if (missing.length > 0) {
+    if (!canInstallPackages()) {
+      throw new Refusal(
+        `Missing: ${missing.join(', ')}. As root on Debian this installs them itself; otherwise: ` +
+          `sudo apt-get install --no-install-recommends ${missing.join(' ')}`,
+      )
+    }
+    await installPackages(missing)
+  }
+  const sbin = findRabbitmqSbin()
+  if (!sbin) throw new Refusal(`rabbitmq-server is installed, but not under ${DEBIAN_LIB}`)
+  return sbin
+}

@@ -1,0 +1,98 @@
+import { spawn } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { build, isBuildStale } from './build.mjs'
+import { ensureDependencies } from './dependencies.mjs'
+import { interruption } from './interruption.mjs'
+import { provideNode22 } from './node-22.mjs'
+import { inRoot, ROOT } from './paths.mjs'
+import { PrivateBroker } from './private-broker.mjs'
+import { endProcess, guard, signalProcess, unguard } from './processes.mjs'
+import { say, waitingFor } from './progress.mjs'
+import { requireRabbitmqSbin } from './rabbitmq-package.mjs'
+import { run } from './run.mjs'
+import { countOf, sum } from './test-count.mjs'
+import { DEBIAN_PYTHON, testVariables } from './test-environment.mjs'
+import { needsOf } from './test-projects.mjs'
+
+/** Everything behind `npm test`; answers how many test cases passed and failed. */
+export async function runTests(vitestArgs) {
+  const { signal: interrupted } = interruption()
+  const dir = mkdtempSync(join(tmpdir(), 'ojs-rabbitmq-test-'))
+  let broker
+  try {
+    await ensureDependencies({ dev: true, signal: interrupted })
+    const needs = needsOf(vitestArgs)
+    const sbin = needs.rabbitmq ? await provideRabbitmq() : undefined
+    if (needs.rabbitmq && isBuildStale()) await build(interrupted)
+    broker = needs.sharedNode ? sharedNode(sbin, join(dir, 'rabbitmq')) : undefined
+    if (broker) await waitingFor('the RabbitMQ node of the tests', () => broker.start(interrupted))
+    const vitest = { args: vitestArgs, env: variables(sbin, broker), dir, interrupted }
+    const counts = [await runVitest(vitest)]
+    if (vitestArgs.length === 0) counts.push(await runLedgerOnNode22(vitest))
+    return sum(counts)
+  } finally {
+    await broker?.stop()
+    rmSync(dir, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 })
+  }
+}
+
+/** The packages of the archive that the tests use: the broker and, for a foreign client, pika. */
+async function provideRabbitmq() {
+  const hasPika = (await run(DEBIAN_PYTHON, ['-c', 'import pika'])).code === 0
+  return requireRabbitmqSbin(hasPika ? [] : ['python3-pika'])
+}
+
+function sharedNode(sbin, dir) {
+  // The management API counts messages every 5 s by default; tests wait for what it says.
+  const conf = 'collect_statistics_interval = 500'
+  return new PrivateBroker({ sbin, dir, plugins: ['rabbitmq_management'], conf })
+}
+
+function variables(sbin, broker) {
+  return {
+    ...(sbin ? { [testVariables.sbin]: sbin, [testVariables.python]: DEBIAN_PYTHON } : {}),
+    ...(broker
+      ? {
+          [testVariables.amqpUrl]: broker.url(),
+          [testVariables.managementPort]: String(broker.managementPort),
+        }
+      : {}),
+  }
+}
+
+/** The ledger is written to two SQLite drivers; Node 22 has the other one built in. */
+async function runLedgerOnNode22(vitest) {
+  const nothing = { passed: 0, failed: 0 }
+  if (Number.parseInt(process.versions.node, 10) >= 22 || vitest.interrupted.aborted) return nothing
+  const node = await provideNode22(vitest.interrupted)
+  if (node) return runVitest({ ...vitest, node, args: ['--project', 'unit', 'test/ledger'] })
+  say('Node 22 could not be obtained: the ledger was tested on this Node only.')
+  return process.env.CI ? { passed: 0, failed: 1 } : nothing
+}
+
+async function runVitest({ args, env, dir, interrupted, node = process.execPath }) {
+  if (interrupted.aborted) return { passed: 0, failed: 1 }
+  const report = join(dir, `report-${Date.now()}.json`)
+  const vitest = inRoot('node_modules', 'vitest', 'vitest.mjs')
+  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
+  const child = spawn(node, [vitest, 'run', ...reporters, ...args], {
+    cwd: ROOT,
+    // What the tests put into the temporary folder goes with ours, also when they are interrupted.
+    env: { ...process.env, ...env, TMPDIR: dir },
+    // A process group of its own: vitest's workers outlive it when it is interrupted, and so would
+    // the gateways that they have started.
+    detached: true,
+    stdio: ['ignore', 'inherit', 'inherit'],
+  })
+  const group = -child.pid
+  guard(group)
+  const exited = new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)))
+  interrupted.addEventListener('abort', () => void endProcess(group, exited, 10_000))
+  const code = await exited
+  signalProcess(group, 'SIGKILL')
+  unguard(group)
+  if (interrupted.aborted) say(interrupted.reason.message)
+  return countOf(report, code)
+}

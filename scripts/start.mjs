@@ -1,0 +1,14 @@
+import { requireNode } from './node-version.mjs'
+
+requireNode()
+
+// Not static: on an old Node nothing but the line above may happen.
+const { start } = await import('./start-gateway.mjs')
+const { Refusal, say } = await import('./progress.mjs')
+
+try {
+  process.exitCode = await start()
+} catch (error) {
+  say(error instanceof Refusal ? error.message : error.stack)
+  process.exitCode = 1
+}

@@ -1,0 +1,17 @@
+/**
+ * How `npm test` tells the test processes what it provides. The only place that knows the names:
+ * scripts/test.mjs writes the variables, test/support/rabbit.ts reads them.
+ */
+export const testVariables = {
+  /** Folder of RabbitMQ's scripts, to start private nodes from. */
+  sbin: 'OJS_TEST_RABBITMQ_SBIN',
+  /** AMQP URL of the node that all test files share, its vhost `/ojs` included. */
+  amqpUrl: 'OJS_TEST_AMQP_URL',
+  /** Port of that node's management API. */
+  managementPort: 'OJS_TEST_MANAGEMENT_PORT',
+  /** The Python that has Debian's pika. */
+  python: 'OJS_TEST_PYTHON',
+}
+
+/** Debian's own Python: another one earlier on the PATH (pyenv …) does not see Debian's pika. */
+export const DEBIAN_PYTHON = '/usr/bin/python3'

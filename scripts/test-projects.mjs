@@ -1,0 +1,26 @@
+/** The projects of vitest.config.ts and what they need beside Node. */
+const needs = {
+  unit: { rabbitmq: false, sharedNode: false },
+  services: { rabbitmq: true, sharedNode: true },
+  conformance: { rabbitmq: true, sharedNode: true },
+  // Starts private nodes itself: what it kills cannot be shared.
+  crash: { rabbitmq: true, sharedNode: false },
+}
+
+/** What the run needs, read from vitest's arguments; no `--project` means all projects. */
+export function needsOf(vitestArgs) {
+  const selected = selectedProjects(vitestArgs)
+  const known = selected.every((name) => name in needs)
+  const names = selected.length > 0 && known ? selected : Object.keys(needs)
+  return {
+    rabbitmq: names.some((name) => needs[name].rabbitmq),
+    sharedNode: names.some((name) => needs[name].sharedNode),
+  }
+}
+
+function selectedProjects(args) {
+  return args.flatMap((arg, index) => {
+    if (arg.startsWith('--project=')) return [arg.slice('--project='.length)]
+    return arg === '--project' && args[index + 1] ? [args[index + 1]] : []
+  })
+}

@@ -1,0 +1,33 @@
+import { createServer } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { freePort, isPortFree, nextFreePort, speaksAmqp } from '../../scripts/ports.mjs'
+
+let port
+/** Listens, takes connections and answers as another protocol would. */
+const server = createServer((socket) => {
+  socket.on('error', () => {}).resume()
+  socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')
+})
+
+beforeAll(async () => {
+  port = await freePort()
+  await new Promise((resolve) => server.listen(port, '127.0.0.1', resolve))
+})
+afterAll(() => new Promise((resolve) => server.close(resolve)))
+
+test('a port that somebody listens on is not free, and the next one is chosen', async () => {
+  expect(await isPortFree(port)).toBe(false)
+  const next = await nextFreePort(port)
+  expect(next).toBeGreaterThan(port)
+  expect(await isPortFree(next)).toBe(true)
+})
+
+test('the same free port is never handed out twice', async () => {
+  const ports = await Promise.all(Array.from({ length: 20 }, () => freePort()))
+  expect(new Set(ports).size).toBe(20)
+})
+
+test('what answers in another protocol is no broker, nor is a closed port', async () => {
+  expect(await speaksAmqp(port)).toBe(false)
+  expect(await speaksAmqp(await freePort())).toBe(false)
+})

@@ -1,0 +1,71 @@
+import { connect } from 'amqplib'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createVhost, type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
+
+describe('a vhost of the shared node', () => {
+  test('takes connections, shows its queues, closes connections, and can be dropped', async () => {
+    const vhost = await createVhost()
+    const connection = await connect(vhost.url)
+    connection.on('error', () => {})
+    const closed = new Promise((resolve) => connection.once('close', resolve))
+    const channel = await connection.createChannel()
+    channel.on('error', () => {})
+    await channel.assertQueue('q', { durable: true })
+    expect(await vhost.queue('q')).toMatchObject({ name: 'q', durable: true })
+    expect(await vhost.queue('none')).toBeUndefined()
+    await vhost.closeConnections()
+    await closed
+    await vhost.drop()
+    await expect(connect(vhost.url)).rejects.toThrow(/refused|403/i)
+  })
+})
+
+describe('a private node', () => {
+  let node: PrivateNode
+  beforeAll(async () => {
+    node = await startPrivateNode()
+  })
+  afterAll(() => node.stop())
+
+  test('keeps its data and ports over kill -9 and restart, and leaves no process', async () => {
+    await publishPersistent(node.url())
+    const before = { port: node.port, pid: node.pid }
+    await node.kill9()
+    expect(node.pid).toBeUndefined()
+    expect(isAlive(before.pid)).toBe(false)
+    await node.restart()
+    expect(node.port).toBe(before.port)
+    expect(await readyIn(node.url())).toBe(1)
+
+    const last = node.pid
+    const epmd = node.epmdPid
+    expect([isAlive(last), isAlive(epmd)]).toEqual([true, true])
+    await node.stop()
+    expect([isAlive(last), isAlive(epmd)]).toEqual([false, false])
+  })
+})
+
+async function publishPersistent(url: string): Promise<void> {
+  const connection = await connect(url)
+  const channel = await connection.createConfirmChannel()
+  await channel.assertQueue('kept', { durable: true })
+  channel.sendToQueue('kept', Buffer.from('x'), { persistent: true })
+  await channel.waitForConfirms()
+  await connection.close()
+}
+
+async function readyIn(url: string): Promise<number> {
+  const connection = await connect(url)
+  const channel = await connection.createChannel()
+  const { messageCount } = await channel.checkQueue('kept')
+  await connection.close()
+  return messageCount
+}
+
+function isAlive(pid: number | undefined): boolean {
+  try {
+    return pid !== undefined && process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}

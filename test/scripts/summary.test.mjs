@@ -1,0 +1,19 @@
+import { expect, test } from 'vitest'
+import { summary, withoutPassword } from '../../scripts/summary.mjs'
+
+test.each([
+  ['amqp://guest:guest@127.0.0.1:5672/%2Fojs', 'amqp://guest@127.0.0.1:5672/%2Fojs'],
+  ['amqps://u:p%40ss@a/v?heartbeat=5,amqp://u:q@b', 'amqps://u@a/v?heartbeat=5, amqp://u@b'],
+  ['amqp://u:p:@s,s@host/v', 'amqp://u@host/v'],
+  ['amqp://host/v', 'amqp://host/v'],
+])('no password is shown: %s', (url, shown) => {
+  expect(withoutPassword(url)).toBe(shown)
+})
+
+test('the summary names both addresses and a curl line', () => {
+  const text = summary('http://127.0.0.1:8081', { url: 'amqp://u:secret@h/v', origin: 'yours' })
+  expect(text).toContain('http://127.0.0.1:8081/ojs/v1')
+  expect(text).toContain('amqp://u@h/v')
+  expect(text).toContain('curl http://127.0.0.1:8081/ojs/v1/jobs')
+  expect(text).not.toContain('secret')
+})

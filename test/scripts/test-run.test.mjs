@@ -1,0 +1,62 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { countOf, sum } from '../../scripts/test-count.mjs'
+import { needsOf } from '../../scripts/test-projects.mjs'
+
+const dir = mkdtempSync(join(tmpdir(), 'ojs-count-'))
+afterAll(() => rmSync(dir, { recursive: true, force: true }))
+
+describe('counting a vitest run', () => {
+  const fileWith = (...statuses) => ({
+    status: statuses.includes('failed') ? 'failed' : 'passed',
+    assertionResults: statuses.map((status) => ({ status })),
+  })
+
+  function count(exitCode, passed, failed, ...testResults) {
+    const file = join(dir, 'report.json')
+    const report = { numPassedTests: passed, numFailedTests: failed, testResults }
+    writeFileSync(file, JSON.stringify(report))
+    return countOf(file, exitCode)
+  }
+
+  test('test cases are counted', () => {
+    expect(count(0, 2, 0, fileWith('passed', 'passed'))).toEqual({ passed: 2, failed: 0 })
+    expect(count(1, 1, 1, fileWith('passed', 'failed'))).toEqual({ passed: 1, failed: 1 })
+  })
+
+  test('a file that could not be loaded is a failure', () => {
+    const broken = { status: 'failed', assertionResults: [] }
+    expect(count(1, 1, 0, fileWith('passed'), broken)).toEqual({ passed: 1, failed: 1 })
+  })
+
+  test('so are an unhandled error, an empty run and a crash', () => {
+    expect(count(1, 1, 0, fileWith('passed'))).toEqual({ passed: 1, failed: 1 })
+    expect(count(0, 0, 0)).toEqual({ passed: 0, failed: 1 })
+    expect(countOf(join(dir, 'none.json'), 0)).toEqual({ passed: 0, failed: 1 })
+  })
+
+  test('counts are added up', () => {
+    const counts = [
+      { passed: 1, failed: 2 },
+      { passed: 3, failed: 4 },
+    ]
+    expect(sum(counts)).toEqual({ passed: 4, failed: 6 })
+  })
+})
+
+describe('what a run needs', () => {
+  const everything = { rabbitmq: true, sharedNode: true }
+
+  test.each([
+    [[], everything],
+    [['test/http'], everything],
+    [['--project', 'unit'], { rabbitmq: false, sharedNode: false }],
+    [['--project=crash'], { rabbitmq: true, sharedNode: false }],
+    [['--project', 'unit', '--project', 'services', 'x'], everything],
+    [['--project', 'no-such'], everything],
+  ])('%j', (args, needs) => {
+    expect(needsOf(args)).toEqual(needs)
+  })
+})

@@ -1,0 +1,136 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { managementRequest } from '../../scripts/management-api.mjs'
+import { PrivateBroker, type PrivateBrokerOptions } from '../../scripts/private-broker.mjs'
+import { findRabbitmqSbin } from '../../scripts/rabbitmq-package.mjs'
+import { testVariables } from '../../scripts/test-environment.mjs'
+
+/** A vhost of its own on a node: what isolates one test file from all others. */
+export interface Vhost {
+  readonly name: string
+  /** With a user that can do everything in this vhost and nothing in another. */
+  readonly url: string
+  /** The queue as the management API shows it, or undefined. Its message counts lag by seconds. */
+  queue(name: string): Promise<Record<string, unknown> | undefined>
+  /** Closes every connection into this vhost, as an operator would. */
+  closeConnections(): Promise<void>
+  /** Deletes the vhost with all its queues; connections into it are closed by the broker. */
+  drop(): Promise<void>
+}
+
+export type PrivateNodeOptions = Partial<PrivateBrokerOptions>
+
+export interface PrivateNode {
+  readonly port: number
+  readonly managementPort: number | undefined
+  /** Of beam.smp itself; undefined while it is down. */
+  readonly pid: number | undefined
+  /** Of the node's own port mapper. */
+  readonly epmdPid: number | undefined
+  readonly dir: string
+  /** Default vhost: `/ojs`. */
+  url(vhost?: string): string
+  /** SIGKILL of the Erlang machine, as a power cut would; resolves when it is gone. */
+  kill9(): Promise<void>
+  /** The same data on the same ports again, after `kill9` or while it runs. */
+  restart(): Promise<void>
+  /** Output of `rabbitmqctl …args`, about 0.5–2 s per call. */
+  ctl(args: readonly string[]): Promise<string>
+  /** Needs the plugin `rabbitmq_management`. */
+  createVhost(): Promise<Vhost>
+  /** Ends the node and its epmd, and removes `dir` if it was not given. */
+  stop(): Promise<void>
+}
+
+/**
+ * A RabbitMQ node of this caller's own, for tests that kill, restart or configure it; it takes
+ * about 6 s to start. Every other test shares one node: see `createVhost`.
+ */
+export async function startPrivateNode(options: PrivateNodeOptions = {}): Promise<PrivateNode> {
+  const dir = options.dir ?? mkdtempSync(join(tmpdir(), 'ojs-rabbitmq-node-'))
+  const sbin = options.sbin ?? process.env[testVariables.sbin] ?? findRabbitmqSbin()
+  if (!sbin) throw new Error('rabbitmq-server is not installed; `npm test` installs it')
+  const broker = new PrivateBroker({ isDisposable: !options.dir, ...options, sbin, dir })
+  await broker.start()
+  return {
+    dir,
+    port: broker.port,
+    managementPort: broker.managementPort,
+    get pid() {
+      return broker.pid
+    },
+    get epmdPid() {
+      return broker.epmdPid
+    },
+    url: (vhost) => broker.url(vhost),
+    kill9: () => broker.kill9(),
+    restart: () => broker.restart(),
+    ctl: (args) => broker.ctl(args),
+    createVhost: () => createVhostOn(broker.port, broker.managementPort),
+    stop: async () => {
+      await broker.stop()
+      if (!options.dir) rmSync(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** A new vhost on the node that `npm test` started for all test files. Drop it in `afterAll`. */
+export function createVhost(): Promise<Vhost> {
+  return createVhostOn(
+    Number(new URL(sharedAmqpUrl()).port),
+    Number(process.env[testVariables.managementPort]),
+  )
+}
+
+/** URL of the shared node's default vhost `/ojs`. Prefer `createVhost`: everybody sees this one. */
+function sharedAmqpUrl(): string {
+  const url = process.env[testVariables.amqpUrl]
+  if (!url) throw new Error('no RabbitMQ node here: run `npm test -- --project … <file>` instead')
+  return url
+}
+
+let created = 0
+
+async function createVhostOn(port: number, managementPort: number | undefined): Promise<Vhost> {
+  if (!managementPort) throw new Error('vhosts are created with the plugin rabbitmq_management')
+  created += 1
+  const name = `test-${process.pid}-${Date.now().toString(36)}-${created}`
+  const call = (method: Method, path: string, body?: unknown) =>
+    management(managementPort, method, path, body)
+  await call('PUT', `/vhosts/${name}`, {})
+  // With a user of its own: that is how its connections can be found without waiting for the
+  // management plugin's list of connections, which lags by up to 5 s.
+  await call('PUT', `/users/${name}`, { password: 'test', tags: 'administrator' })
+  await call('PUT', `/permissions/${name}/${name}`, { configure: '.*', write: '.*', read: '.*' })
+  return {
+    name,
+    url: `amqp://${name}:test@127.0.0.1:${port}/${name}`,
+    queue: async (queue) => {
+      const text = await call('GET', `/queues/${name}/${encodeURIComponent(queue)}`)
+      return text === undefined ? undefined : JSON.parse(text)
+    },
+    closeConnections: async () => {
+      await call('DELETE', `/connections/username/${name}`)
+    },
+    drop: async () => {
+      await call('DELETE', `/vhosts/${name}`)
+      await call('DELETE', `/users/${name}`)
+    },
+  }
+}
+
+type Method = Parameters<typeof managementRequest>[1]
+
+/** The text of the answer; undefined for 404, which is an answer too. */
+async function management(
+  port: number,
+  method: Method,
+  path: string,
+  body?: unknown,
+): Promise<string | undefined> {
+  const { status, text } = await managementRequest(port, method, path, body)
+  if (status === 404) return undefined
+  if (status >= 300) throw new Error(`management API: ${method} ${path}: ${status} ${text}`)
+  return text
+}
