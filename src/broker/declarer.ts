@@ -11,6 +11,7 @@ import type { Entity, Topology } from './topology.ts'
 /** Queues checked at the same time after a (re)connect; each takes one channel. */
 const CONCURRENCY = 8
 const RETRY_MS = 5_000
+const MAX_WARNINGS = 1_000
 
 export interface DeclarerDeps {
   connection: Connection
@@ -205,7 +206,8 @@ export class Declarer {
     if (presence === 'exists') return 'ready'
     const refusal = this.#refusalToDeclare(queue)
     if (refusal) {
-      this.#warn(missing(jobQueue))
+      // A client's mistake in the name of a queue is no concern of the operator.
+      if (this.#known.has(queue)) this.#warn(missing(jobQueue))
       return refusal
     }
     const decision = await this.#deps.hooks.onQueueMissing(queue)
@@ -268,6 +270,8 @@ export class Declarer {
 
   #warn(warning: BrokerWarning): void {
     const entity = String(warning.details?.['entity'])
+    // Names of queues come from clients.
+    if (this.#warnings.size >= MAX_WARNINGS && !this.#warnings.has(entity)) return
     if (this.#warnings.get(entity)?.message !== warning.message) {
       this.#deps.logger.warn({ ...warning.details, code: warning.code }, warning.message)
     }

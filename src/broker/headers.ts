@@ -5,7 +5,7 @@
  * an adopted native message, which are kept unless they belong to the broker.
  */
 
-export const MAX_TEXT_BYTES = 1_024
+const MAX_TEXT_BYTES = 1_024
 const MAX_FOREIGN_BYTES = 8_192
 const MAX_NAME_BYTES = 128
 const MAX_DEPTH = 8

@@ -44,14 +44,14 @@ export interface BrokerGauges {
   queues: readonly QueueGauge[]
 }
 
-export interface ConsumerGauge {
+interface ConsumerGauge {
   queue: string
   /** Stable as long as the block lives; unique in this process. */
   consumer: string
   unacked: number
 }
 
-export interface QueueGauge {
+interface QueueGauge {
   queue: string
   /** Delivered here and not assigned to a worker yet. */
   buffered: number

@@ -9,7 +9,7 @@ import type { BrokerObserver } from './observer.ts'
  * - `lazy`: at first use.
  * - `never`: nothing is declared or bound; what is missing becomes a warning.
  */
-export type DeclareStrategy = 'eager' | 'lazy' | 'never'
+type DeclareStrategy = 'eager' | 'lazy' | 'never'
 
 /** The names are those of `Config`, which can be passed as it is. */
 export interface BrokerOptions {

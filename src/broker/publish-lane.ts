@@ -92,9 +92,14 @@ export class PublishLane {
     else this.#waiting.push(publication)
   }
 
-  /** Its confirm did not come in time; it no longer counts against the window. */
+  /** Its time is over. Unsent: it leaves the line. Sent: it no longer counts against the window. */
   giveUp(publication: Publication): void {
-    if (!publication.isSent) return
+    if (!publication.isSent) {
+      // The oldest is the first in line, so this finds it at once.
+      const place = this.#waiting.indexOf(publication)
+      if (place !== -1) this.#waiting.splice(place, 1)
+      return
+    }
     this.#inFlight -= 1
     this.#overdue += 1
     if (this.#overdue < MAX_OVERDUE) return
@@ -169,14 +174,14 @@ export class PublishLane {
     while (taken < this.#waiting.length && this.#mayTransmit) {
       const publication = this.#waiting[taken]
       taken += 1
-      if (publication && !publication.isSettled) this.#transmit(publication)
+      if (publication) this.#transmit(publication)
     }
     this.#waiting.splice(0, taken)
   }
 
   #refuseWaiting(): void {
     for (const publication of this.#waiting.splice(0)) {
-      if (!publication.isSettled) this.#deps.onOutcome(publication, 'refused')
+      this.#deps.onOutcome(publication, 'refused')
     }
   }
 

@@ -2,7 +2,7 @@ import type { Options } from 'amqplib'
 import type { Carry, JobRow } from '../job/job.ts'
 import { cleanText, type HeaderTable, OJS_HEADERS, restoreHeaders } from './headers.ts'
 
-export const CONTENT_TYPE = 'application/openjobspec+json'
+const CONTENT_TYPE = 'application/openjobspec+json'
 const MAX_INT32 = 2 ** 31 - 1
 /** AMQP short strings. */
 const MAX_SHORT_BYTES = 255

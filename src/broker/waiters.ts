@@ -2,23 +2,24 @@ import type { LiveDelivery } from './delivery.ts'
 
 const MAX_WAITERS = 4096
 
-export interface Waiter {
+/** What a fetch waits for. */
+interface Wanted {
   readonly queues: readonly string[]
   readonly count: number
   /** Asked for by the client (`wait_ms`), not just bridging the way of a message to us. */
   readonly isLongPoll: boolean
 }
 
-interface Entry extends Waiter {
-  resolve(deliveries: LiveDelivery[]): void
-  timer: NodeJS.Timeout
-  signal: AbortSignal
-  onAbort(): void
+export interface Waiter extends Wanted {
+  readonly resolve: (deliveries: LiveDelivery[]) => void
+  readonly timer: NodeJS.Timeout
+  readonly signal: AbortSignal
+  readonly onAbort: () => void
 }
 
 /** Fetches that wait, served in the order in which they came, per queue. */
 export class Waiters {
-  readonly #byQueue = new Map<string, Set<Entry>>()
+  readonly #byQueue = new Map<string, Set<Waiter>>()
   #count = 0
 
   has(queue: string): boolean {
@@ -27,11 +28,6 @@ export class Waiters {
 
   countFor(queue: string): number {
     return this.#byQueue.get(queue)?.size ?? 0
-  }
-
-  /** Queues that somebody waits for. */
-  queues(): string[] {
-    return [...this.#byQueue.keys()]
   }
 
   first(queue: string): Waiter | undefined {
@@ -44,47 +40,42 @@ export class Waiters {
   }
 
   /** Resolves when served, when `waitMs` is over or when `signal` aborts. */
-  wait(waiter: Waiter, waitMs: number, signal: AbortSignal): Promise<LiveDelivery[]> {
+  wait(wanted: Wanted, waitMs: number, signal: AbortSignal): Promise<LiveDelivery[]> {
     if (this.#count >= MAX_WAITERS) return Promise.resolve([])
     return new Promise((resolve) => {
-      const entry: Entry = {
-        ...waiter,
-        resolve,
-        signal,
-        timer: setTimeout(() => this.serve(entry, []), waitMs),
-        onAbort: () => this.serve(entry, []),
-      }
-      signal.addEventListener('abort', entry.onAbort, { once: true })
+      const onAbort = () => this.serve(waiter, [])
+      const timer = setTimeout(onAbort, waitMs)
+      const waiter: Waiter = { ...wanted, resolve, timer, signal, onAbort }
+      signal.addEventListener('abort', onAbort, { once: true })
       this.#count += 1
-      for (const queue of entry.queues) this.#add(queue, entry)
+      for (const queue of waiter.queues) this.#add(queue, waiter)
     })
   }
 
   /** The waiter's answer; it waits no longer. */
   serve(waiter: Waiter, deliveries: LiveDelivery[]): void {
-    const entry = waiter as Entry
-    clearTimeout(entry.timer)
-    entry.signal.removeEventListener('abort', entry.onAbort)
+    clearTimeout(waiter.timer)
+    waiter.signal.removeEventListener('abort', waiter.onAbort)
     this.#count -= 1
-    for (const queue of entry.queues) this.#remove(queue, entry)
-    entry.resolve(deliveries)
+    for (const queue of waiter.queues) this.#remove(queue, waiter)
+    waiter.resolve(deliveries)
   }
 
   serveAllEmpty(): void {
-    for (const entries of [...this.#byQueue.values()]) {
-      for (const entry of [...entries]) this.serve(entry, [])
+    for (const waiters of [...this.#byQueue.values()]) {
+      for (const waiter of [...waiters]) this.serve(waiter, [])
     }
   }
 
-  #add(queue: string, entry: Entry): void {
-    const entries = this.#byQueue.get(queue)
-    if (entries) entries.add(entry)
-    else this.#byQueue.set(queue, new Set([entry]))
+  #add(queue: string, waiter: Waiter): void {
+    const waiters = this.#byQueue.get(queue)
+    if (waiters) waiters.add(waiter)
+    else this.#byQueue.set(queue, new Set([waiter]))
   }
 
-  #remove(queue: string, entry: Entry): void {
-    const entries = this.#byQueue.get(queue)
-    entries?.delete(entry)
-    if (entries?.size === 0) this.#byQueue.delete(queue)
+  #remove(queue: string, waiter: Waiter): void {
+    const waiters = this.#byQueue.get(queue)
+    waiters?.delete(waiter)
+    if (waiters?.size === 0) this.#byQueue.delete(queue)
   }
 }

@@ -40,8 +40,8 @@ Object.setPrototypeOf(OjsResponse.prototype, express.response)
 /**
  * The two classes for `http.createServer`, with prototypes that are `app.request` and
  * `app.response` from birth. Express calls `Object.setPrototypeOf` on every request and response;
- * where that changes something it deoptimises the object, and the server answers a third of the
- * requests (architecture §7; figures in bench/README.md).
+ * where that changes something it deoptimises the object, and a PUSH costs 103 µs of CPU here
+ * instead of 31 µs (architecture §7).
  */
 export function exchangeClasses(app: Application): {
   IncomingMessage: typeof OjsRequest

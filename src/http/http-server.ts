@@ -13,7 +13,7 @@ import { sendError } from './render-error.ts'
 import type { Route } from './route.ts'
 
 /** How long and how much of what is not yet a request (ojs-digest §16). */
-export const CONNECTION_LIMITS = {
+const CONNECTION_LIMITS = {
   headersTimeoutMs: 30_000,
   /** Headers and body together; not the time that the answer takes. */
   requestTimeoutMs: 60_000,
@@ -90,7 +90,9 @@ export class HttpServer implements Service {
   /** Idempotent. When `deadline` aborts, what is still open is cut off. */
   async stop(deadline: AbortSignal): Promise<void> {
     if (this.#server.listening) this.#beginStop()
-    const cut = () => this.#server.closeAllConnections()
+    const cut = () => {
+      for (const socket of this.#connections.keys()) socket.destroy()
+    }
     if (deadline.aborted) cut()
     deadline.addEventListener('abort', cut)
     await this.#closed

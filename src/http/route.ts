@@ -2,7 +2,7 @@ import type { Express, Request, Response } from 'express'
 import { otherMethod } from './pipeline.ts'
 
 export type Method = 'GET' | 'POST' | 'DELETE'
-export type Handler = (request: Request, response: Response) => void | Promise<void>
+type Handler = (request: Request, response: Response) => void | Promise<void>
 
 /** One endpoint. `path` is the whole template, and the label of its metrics. */
 export interface Route {

@@ -1,5 +1,5 @@
 /** What stands for every name beyond the limit. */
-export const OTHER = 'other'
+const OTHER = 'other'
 
 /**
  * Keeps the number of label values finite: names come from clients (ojs-digest §15.1). The first

@@ -21,7 +21,3 @@ export function newJob(given: Partial<NewJob> = {}): NewJob {
     ...given,
   }
 }
-
-export function newJobs(count: number, given: Partial<NewJob> = {}): NewJob[] {
-  return Array.from({ length: count }, () => newJob(given))
-}
