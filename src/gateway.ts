@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises'
-import { v7 } from 'uuid'
 import { RabbitBroker } from './broker/rabbit-broker.ts'
 import { systemClock } from './clock.ts'
 import type { Config } from './config.ts'
@@ -15,6 +14,7 @@ import { createJobEvents } from './telemetry/events.ts'
 import { inFlightLog } from './telemetry/in-flight.ts'
 import { jobLog } from './telemetry/job-log.ts'
 import { createMetrics } from './telemetry/metrics.ts'
+import { uuid7 } from './uuid.ts'
 
 export interface Gateway {
   url: string
@@ -59,7 +59,7 @@ export async function startGateway(config: Config, logger: Logger): Promise<Gate
     sending: new Set(),
     recovering: new Set(),
     wakeRelay: () => relay.wake(),
-    newId: v7,
+    newId: uuid7,
   }
 
   const relay = new Relay(deps)

@@ -1,0 +1,178 @@
+import { gzipSync } from 'node:zlib'
+import { describe, expect, test } from 'vitest'
+import { answer } from '../../src/http/answer.ts'
+import { readJson } from '../../src/http/body.ts'
+import type { Route } from '../../src/http/route.ts'
+import { EVENTUALLY, errorOf, serve } from './frame.ts'
+import { request } from './raw-client.ts'
+
+const MAX = 1_000
+const ROUTES: Route[] = [
+  {
+    method: 'POST',
+    path: '/echo',
+    async handle(req, res) {
+      answer(res, 200, JSON.stringify(await readJson(req, res, MAX)))
+    },
+  },
+]
+const bodyOf = (bytes: number) => `{"a":"${'x'.repeat(bytes - 8)}"}`
+const CHUNKED = { 'Transfer-Encoding': 'chunked' }
+const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`
+
+describe('limit', () => {
+  test('exactly the limit passes, one byte more does not', async () => {
+    const frame = await serve(ROUTES)
+    expect((await frame.ask(request('POST', '/echo', {}, bodyOf(MAX)))).status).toBe(200)
+    expect((await frame.ask(request('POST', '/echo', {}, bodyOf(MAX + 1)))).status).toBe(413)
+    const chunked = (bytes: number) =>
+      Buffer.concat([
+        request('POST', '/echo', CHUNKED),
+        Buffer.from(`${chunk(bodyOf(bytes))}0\r\n\r\n`),
+      ])
+    expect((await frame.ask(chunked(MAX))).status).toBe(200)
+    expect((await frame.ask(chunked(MAX + 1))).status).toBe(413)
+  })
+
+  test('a declared length is refused before a byte of the body has come', async () => {
+    const frame = await serve(ROUTES)
+    const client = await frame.client()
+    client.send(request('POST', '/echo', { 'Content-Length': '5000000' }))
+    const result = await client.answer()
+    expect(result.status).toBe(413)
+    expect(result.headers['connection']).toBe('close')
+    expect(errorOf(result)).toMatchObject({
+      code: 'invalid_request',
+      retryable: false,
+      details: { field: 'body', actual_bytes: 5_000_000, max_bytes: MAX },
+    })
+  })
+
+  test('a chunked body is refused as soon as it is too long', async () => {
+    const frame = await serve(ROUTES)
+    const client = await frame.client()
+    client.send(request('POST', '/echo', CHUNKED))
+    client.send(chunk('x'.repeat(MAX)))
+    client.send(chunk('x'))
+    const result = await client.answer()
+    expect(result.status).toBe(413)
+    expect(errorOf(result).details).toMatchObject({ actual_bytes: MAX + 1 })
+  })
+
+  test('a client that sends 20 MB regardless still reads the answer', async () => {
+    const frame = await serve(ROUTES)
+    const client = await frame.client()
+    const body = Buffer.alloc(20_000_000, 'x')
+    client.send(request('POST', '/echo', {}, body))
+    expect((await client.answer()).status).toBe(413)
+    expect(await client.closed()).toBe('')
+    expect(client.failure).toBeUndefined()
+  })
+
+  test('a client that never stops sending is cut off', async () => {
+    const frame = await serve(ROUTES)
+    const client = await frame.client()
+    client.socket.allowHalfOpen = true
+    client.send(request('POST', '/echo', { 'Content-Length': '5000000000' }))
+    const flood = setInterval(() => client.send('x'.repeat(1000)), 5)
+    expect((await client.answer()).status).toBe(413)
+    await client.closed()
+    clearInterval(flood)
+  })
+
+  test('a client that sends nothing more is let go at once', async () => {
+    const frame = await serve(ROUTES)
+    const client = await frame.client()
+    client.send(request('POST', '/echo', { 'Content-Length': '5000000' }))
+    await client.answer()
+    expect(await client.closed()).toBe('')
+    await expect.poll(() => frame.done, EVENTUALLY).toMatchObject([{ route: '/echo', status: 413 }])
+  })
+
+  test('compressed bodies are not unpacked', async () => {
+    const frame = await serve(ROUTES)
+    const body = gzipSync(Buffer.alloc(100_000))
+    const result = await frame.ask(request('POST', '/echo', { 'Content-Encoding': 'gzip' }, body))
+    expect(errorOf(result).details).toMatchObject({ field: 'Content-Encoding' })
+  })
+})
+
+describe('Expect: 100-continue', () => {
+  const expecting = (length: number) =>
+    request('POST', '/echo', { Expect: '100-continue', 'Content-Length': String(length) })
+
+  test('the body is asked for', async () => {
+    const frame = await serve(ROUTES)
+    const client = await frame.client()
+    client.send(expecting(7))
+    expect((await client.answer()).status).toBe(100)
+    client.send('{"a":1}')
+    expect(await client.answer()).toMatchObject({ status: 200, body: '{"a":1}' })
+  })
+
+  test('a body that is not wanted is never asked for', async () => {
+    const frame = await serve(ROUTES)
+    const client = await frame.client()
+    client.send(expecting(MAX + 1))
+    expect((await client.answer()).status).toBe(413)
+  })
+
+  test('nor where the type is wrong, and the connection ends', async () => {
+    const frame = await serve(ROUTES)
+    const client = await frame.client()
+    client.send(
+      request('POST', '/echo', {
+        Expect: '100-continue',
+        'Content-Type': 'text/plain',
+        'Content-Length': '7',
+      }),
+    )
+    const result = await client.answer()
+    expect(result.status).toBe(400)
+    expect(result.headers['connection']).toBe('close')
+    expect(await client.closed()).toBe('')
+  })
+})
+
+describe('a client that leaves in the middle of its body', () => {
+  const halfway = async () => {
+    let entered: () => void = () => {}
+    const isRead = new Promise<void>((resolve) => {
+      entered = resolve
+    })
+    const thrown: unknown[] = []
+    const frame = await serve([
+      {
+        method: 'POST',
+        path: '/echo',
+        async handle(req, res) {
+          req.once('data', entered)
+          await readJson(req, res, MAX).catch((error: unknown) => thrown.push(error))
+        },
+      },
+    ])
+    const client = await frame.client()
+    client.send(request('POST', '/echo', { 'Content-Length': '100' }))
+    client.send('{"a"')
+    await isRead
+    return { frame, client, thrown }
+  }
+
+  test('half: it can still read why', async () => {
+    const { frame, client } = await halfway()
+    client.socket.end()
+    const result = await client.answer()
+    expect(result.status).toBe(400)
+    expect(errorOf(result).code).toBe('invalid_request')
+    expect(frame.log).toEqual([])
+  })
+
+  test('wholly: nobody is answered, nothing is logged', async () => {
+    const { frame, client, thrown } = await halfway()
+    client.socket.resetAndDestroy()
+    await expect.poll(() => frame.done, EVENTUALLY).toMatchObject([{ route: '/echo', status: 0 }])
+    // The route ends as well; it is not left waiting.
+    await expect.poll(() => thrown, EVENTUALLY).toHaveLength(1)
+    expect(frame.log).toEqual([])
+  })
+})

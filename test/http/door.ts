@@ -1,0 +1,30 @@
+import { createHttpService } from '../../src/http/server.ts'
+import type { Deps } from '../../src/operations/deps.ts'
+import { type Frame, recordingLogger, startFrame } from './frame.ts'
+
+/**
+ * The whole door before operations that the test has replaced (`vi.mock`). Its `deps` hold what
+ * the door itself touches, and nothing that could pass for a job system.
+ */
+export async function openDoor(maxBodyBytes = 10_000): Promise<Frame> {
+  const logger = recordingLogger()
+  const done: Frame['done'] = []
+  const deps = { logger, clock: { now: () => 0, wall: () => 0 } } as unknown as Deps
+  const server = createHttpService(deps, {
+    host: '127.0.0.1',
+    port: 0,
+    maxBodyBytes,
+    queueType: 'classic',
+    version: '1.2.3',
+    metrics: {
+      http: {
+        requestDone: (route, method, status, seconds) => {
+          done.push({ route, method, status, seconds })
+        },
+      },
+      contentType: 'text/plain; version=0.0.4; charset=utf-8',
+      text: async () => 'up 1\n',
+    },
+  })
+  return startFrame(server, logger.lines, done)
+}

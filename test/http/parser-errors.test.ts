@@ -1,0 +1,235 @@
+import { describe, expect, test } from 'vitest'
+import { answer } from '../../src/http/answer.ts'
+import { readJson } from '../../src/http/body.ts'
+import type { Route } from '../../src/http/route.ts'
+import { errorOf, type Frame, serve, UUID_V7 } from './frame.ts'
+import { request } from './raw-client.ts'
+
+/** A handler that answers when the test says so. */
+function gate() {
+  let open: () => void = () => {}
+  let entered: () => void = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  const isEntered = new Promise<void>((resolve) => {
+    entered = resolve
+  })
+  const routes: Route[] = [
+    {
+      method: 'GET',
+      path: '/wait',
+      async handle(_request, response) {
+        entered()
+        await opened
+        answer(response, 200, '{"waited":true}')
+      },
+    },
+    {
+      method: 'POST',
+      path: '/echo',
+      async handle(req, res) {
+        answer(res, 200, JSON.stringify(await readJson(req, res, 10_000)))
+      },
+    },
+    {
+      method: 'POST',
+      path: '/hasty',
+      handle(_request, response) {
+        answer(response, 200, '{"hasty":true}')
+      },
+    },
+  ]
+  return { routes, open, isEntered }
+}
+
+const CHUNKED = { 'Transfer-Encoding': 'chunked' }
+const post = (headers: Record<string, string>, body = '') =>
+  Buffer.concat([request('POST', '/echo', headers), Buffer.from(body)])
+
+describe('what the parser refuses is answered as OJS, and the connection closed', () => {
+  const rows: [name: string, bytes: Buffer | string, status: number, code: string][] = [
+    ['no HTTP at all', 'hello\r\n\r\n', 400, 'invalid_request'],
+    ['an unknown method', request('BREW', '/echo'), 400, 'invalid_request'],
+    ['a lower-case method', request('get', '/echo'), 400, 'invalid_request'],
+    ['a bad version', 'GET / HTTP/9.9\r\nHost: a\r\n\r\n', 400, 'invalid_request'],
+    ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400, 'invalid_request'],
+    ['TLS', Buffer.from('16030100c8010000c40303', 'hex'), 400, 'invalid_request'],
+    [
+      'a header without a colon',
+      'GET / HTTP/1.1\r\nHost: a\r\nfoo\r\n\r\n',
+      400,
+      'invalid_request',
+    ],
+    ['a space before the colon', 'GET / HTTP/1.1\r\nHost : a\r\n\r\n', 400, 'invalid_request'],
+    [
+      'a control character in a header',
+      request('GET', '/', { A: 'x\u0001y' }),
+      400,
+      'invalid_request',
+    ],
+    ['a bad Content-Length', post({ 'Content-Length': '1x' }, '{}'), 400, 'invalid_request'],
+    ['a negative Content-Length', post({ 'Content-Length': '-1' }, '{}'), 400, 'invalid_request'],
+    [
+      'two Content-Lengths',
+      `POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}`,
+      400,
+      'invalid_request',
+    ],
+    [
+      'Content-Length and chunked',
+      post({ ...CHUNKED, 'Content-Length': '2' }, '2\r\n{}\r\n0\r\n\r\n'),
+      400,
+      'invalid_request',
+    ],
+    [
+      'chunked, but not last',
+      post({ 'Transfer-Encoding': 'chunked, gzip' }, '{}'),
+      400,
+      'invalid_request',
+    ],
+    ['a bad chunk size', post(CHUNKED, 'zz\r\n{}\r\n0\r\n\r\n'), 400, 'invalid_request'],
+    ['a chunk that is too long', post(CHUNKED, '2\r\n{}}}\r\n0\r\n\r\n'), 400, 'invalid_request'],
+    [
+      'headers above 16 KiB',
+      request('GET', '/', { A: 'x'.repeat(17_000) }),
+      431,
+      'invalid_request',
+    ],
+    ['a path above 16 KiB', request('GET', `/${'x'.repeat(17_000)}`), 431, 'invalid_request'],
+    ['endless chunk extensions', post(CHUNKED, `2;${'x'.repeat(17_000)}`), 413, 'invalid_request'],
+    ['CONNECT', 'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n', 405, 'invalid_request'],
+    ['an impossible target', request('GET', 'http://[::1/x'), 400, 'invalid_request'],
+    ['an impossible port', request('GET', 'http://a:999999/x'), 400, 'invalid_request'],
+    ['an expectation', request('GET', '/', { Expect: 'miracles' }), 417, 'invalid_request'],
+  ]
+
+  test.each(rows)('%s', async (_name, bytes, status, code) => {
+    const frame = await serve(gate().routes)
+    const client = await frame.client()
+    client.send(bytes)
+    const result = await client.answer()
+    const error = errorOf(result)
+    expect({ status: result.status, code: error.code }).toEqual({ status, code })
+    expect(error.request_id).toMatch(UUID_V7)
+    expect(result.headers).toHaveProperty('date')
+    if (result.headers['connection'] === 'close') expect(await client.closed()).toBe('')
+    expect(frame.log).toEqual([])
+  })
+
+  test('the server goes on', async () => {
+    const frame = await serve(gate().routes)
+    await frame.ask('nonsense\r\n\r\n')
+    expect((await frame.ask(request('POST', '/echo', {}, '{"a":1}'))).status).toBe(200)
+  })
+})
+
+describe('408', () => {
+  const limits = { headersTimeoutMs: 100, requestTimeoutMs: 200, timeoutCheckMs: 20 }
+  const late = async (frame: Frame, bytes: string | Buffer) => {
+    const client = await frame.client()
+    client.send(bytes)
+    const result = await client.answer()
+    const error = errorOf(result)
+    expect(error).toMatchObject({ code: 'backend_error', retryable: true })
+    expect(await client.closed()).toBe('')
+    return result
+  }
+
+  test('headers that do not end', async () => {
+    const frame = await serve(gate().routes, { limits })
+    expect((await late(frame, 'GET / HTTP/1.1\r\nHost: a\r\n')).status).toBe(408)
+  })
+
+  test('a body that does not come, under the request id of its request', async () => {
+    const frame = await serve(gate().routes, { limits })
+    const bytes = post({ 'Content-Length': '100', 'X-Request-Id': 'req_late' }, '{"a":')
+    const result = await late(frame, bytes)
+    expect(result.status).toBe(408)
+    expect(result.headers['x-request-id']).toBe('req_late')
+  })
+
+  test('not for an answer that takes longer', async () => {
+    const { routes, open, isEntered } = gate()
+    const frame = await serve(routes, { limits })
+    const client = await frame.client()
+    client.send(request('GET', '/wait'))
+    await isEntered
+    // Time itself is the subject: three times as long as the limit.
+    await new Promise((resolve) => setTimeout(resolve, 600))
+    open()
+    expect((await client.answer()).status).toBe(200)
+  })
+})
+
+describe('garbage behind a request', () => {
+  test('the answer that is owed comes first', async () => {
+    const { routes, open, isEntered } = gate()
+    const frame = await serve(routes)
+    const client = await frame.client()
+    client.send(Buffer.concat([request('GET', '/wait'), Buffer.from('garbage\r\n\r\n')]))
+    await isEntered
+    open()
+    expect(await client.answer()).toMatchObject({ status: 200, body: '{"waited":true}' })
+    const refused = await client.answer()
+    expect(refused.status).toBe(400)
+    errorOf(refused)
+    expect(await client.closed()).toBe('')
+  })
+
+  test('a broken body behind a request that waits', async () => {
+    const { routes, open, isEntered } = gate()
+    const frame = await serve(routes)
+    const client = await frame.client()
+    client.send(Buffer.concat([request('GET', '/wait'), post(CHUNKED, 'zz\r\n')]))
+    await isEntered
+    open()
+    expect((await client.answer()).body).toBe('{"waited":true}')
+    expect((await client.answer()).status).toBe(400)
+    expect(await client.closed()).toBe('')
+  })
+
+  test('on a connection that has served before', async () => {
+    const frame = await serve(gate().routes)
+    const client = await frame.client()
+    client.send(request('POST', '/echo', {}, '{"a":1}'))
+    expect((await client.answer()).status).toBe(200)
+    client.send('garbage\r\n\r\n')
+    expect((await client.answer()).status).toBe(400)
+    expect(await client.closed()).toBe('')
+  })
+
+  test('a body that breaks after its answer gets no second answer', async () => {
+    const frame = await serve(gate().routes)
+    const client = await frame.client()
+    client.send(request('POST', '/hasty', CHUNKED))
+    expect((await client.answer()).body).toBe('{"hasty":true}')
+    client.send('zz\r\n')
+    expect(await client.closed()).toBe('')
+  })
+
+  test('a refused client may finish what it is sending', async () => {
+    const frame = await serve(gate().routes)
+    const client = await frame.client()
+    client.socket.allowHalfOpen = true
+    client.send('garbage\r\n\r\n')
+    await client.answer()
+    for (let i = 0; i < 10; i++) {
+      client.send('more garbage\r\n\r\n')
+      await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+    client.socket.end()
+    expect(await client.closed()).toBe('')
+    expect(client.failure).toBeUndefined()
+  })
+
+  test('a client that goes on sending is cut off', async () => {
+    const frame = await serve(gate().routes)
+    const client = await frame.client()
+    client.socket.allowHalfOpen = true
+    const flood = setInterval(() => client.send('x'.repeat(1000)), 5)
+    expect((await client.answer()).status).toBe(400)
+    await client.closed()
+    clearInterval(flood)
+  })
+})

@@ -1,0 +1,283 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest'
+import { jobNotFound, OjsError, stateConflict, unavailable } from '../../src/errors.ts'
+import { ack } from '../../src/operations/ack.ts'
+import { cancel } from '../../src/operations/cancel.ts'
+import { fetch } from '../../src/operations/fetch.ts'
+import { health } from '../../src/operations/health.ts'
+import { info } from '../../src/operations/info.ts'
+import { push } from '../../src/operations/push.ts'
+import { recoverQueue } from '../../src/operations/recover.ts'
+import { openDoor } from './door.ts'
+import { errorOf, OJS } from './frame.ts'
+import { jobRow } from './job-rows.ts'
+import { request } from './raw-client.ts'
+
+// What a route does is parse, call, render. The operations have tests of their own.
+vi.mock('../../src/operations/push.ts')
+vi.mock('../../src/operations/info.ts')
+vi.mock('../../src/operations/cancel.ts')
+vi.mock('../../src/operations/fetch.ts')
+vi.mock('../../src/operations/ack.ts')
+vi.mock('../../src/operations/health.ts')
+vi.mock('../../src/operations/recover.ts')
+
+beforeEach(() => {
+  vi.resetAllMocks()
+})
+
+const ID = '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6'
+const send = (method: string, path: string, body?: object) =>
+  request(method, path, { 'X-Request-Id': 'req_t' }, body && JSON.stringify(body))
+
+describe('what the routes answer', () => {
+  test('PUSH: 201, Location, the job', async () => {
+    vi.mocked(push).mockResolvedValue(jobRow())
+    const door = await openDoor()
+    const result = await door.ask(send('POST', '/ojs/v1/jobs', { type: 'a', args: [1] }))
+    expect(result.status).toBe(201)
+    expect(result.headers).toMatchObject({ location: `/ojs/v1/jobs/${ID}`, 'content-type': OJS })
+    expect(JSON.parse(result.body)).toMatchObject({
+      job: { id: ID, args: ['\u00fc'], state: 'available' },
+    })
+    const [, body, context] = vi.mocked(push).mock.calls[0] ?? []
+    expect(body).toEqual({ type: 'a', args: [1] })
+    expect(context).toEqual({ requestId: 'req_t' })
+  })
+
+  test('INFO: the job, and its state beside it', async () => {
+    vi.mocked(info).mockReturnValue(jobRow({ state: 'scheduled' }))
+    const door = await openDoor()
+    const result = await door.ask(send('GET', `/ojs/v1/jobs/${ID}`))
+    expect(result.status).toBe(200)
+    expect(JSON.parse(result.body)).toMatchObject({ job: { id: ID }, state: 'scheduled' })
+    expect(vi.mocked(info).mock.calls[0]?.[1]).toBe(ID)
+  })
+
+  test('CANCEL: the job with its previous state', async () => {
+    vi.mocked(cancel).mockResolvedValue({
+      job: jobRow({ state: 'cancelled', cancelledAt: 3_000 }),
+      previousState: 'available',
+    })
+    const door = await openDoor()
+    const result = await door.ask(send('DELETE', '/ojs/v1/jobs/any%20id'))
+    expect(result.status).toBe(200)
+    expect(JSON.parse(result.body)).toEqual({
+      job: expect.objectContaining({
+        id: ID,
+        type: 'email.send',
+        state: 'cancelled',
+        cancelled_at: '1970-01-01T00:00:03.000Z',
+        previous_state: 'available',
+      }),
+    })
+    expect(vi.mocked(cancel).mock.calls[0]?.slice(1)).toEqual(['any id', { requestId: 'req_t' }])
+  })
+
+  test('FETCH: a list, which may be empty', async () => {
+    const door = await openDoor()
+    const ask = async () => {
+      const result = await door.ask(send('POST', '/ojs/v1/workers/fetch', { queues: ['q'] }))
+      expect(result.status).toBe(200)
+      return result.body
+    }
+    vi.mocked(fetch).mockResolvedValue([])
+    expect(await ask()).toBe('{"jobs":[]}')
+    vi.mocked(fetch).mockResolvedValue([jobRow({ id: 'a' }), jobRow({ id: 'b' })])
+    expect(JSON.parse(await ask())).toMatchObject({ jobs: [{ id: 'a' }, { id: 'b' }] })
+    expect(vi.mocked(fetch).mock.calls[0]?.[1]).toEqual({ queues: ['q'] })
+  })
+
+  test('ACK', async () => {
+    const job = jobRow({ state: 'completed', completedAt: 4_000, result: '{"ok":true}' })
+    vi.mocked(ack).mockResolvedValue({ job })
+    const door = await openDoor()
+    const result = await door.ask(send('POST', '/ojs/v1/workers/ack', { job_id: ID }))
+    expect(result.status).toBe(200)
+    expect(JSON.parse(result.body)).toEqual({
+      acknowledged: true,
+      id: ID,
+      job_id: ID,
+      state: 'completed',
+      completed_at: '1970-01-01T00:00:04.000Z',
+      job: expect.objectContaining({ id: ID, state: 'completed', result: { ok: true } }),
+    })
+  })
+
+  test.each([
+    [true, 200],
+    [false, 503],
+  ])('health, healthy: %s', async (healthy, status) => {
+    const body = { status: healthy ? 'ok' : 'degraded' }
+    vi.mocked(health).mockReturnValue({ healthy, body } as ReturnType<typeof health>)
+    const door = await openDoor()
+    const result = await door.ask(send('GET', '/ojs/v1/health'))
+    expect(result).toMatchObject({ status, body: JSON.stringify(body) })
+    expect(result.headers['content-type']).toBe(OJS)
+  })
+
+  test('the manifest names the address that is served', async () => {
+    const door = await openDoor()
+    const result = await door.ask(send('GET', '/ojs/manifest'))
+    expect(JSON.parse(result.body)).toMatchObject({
+      ojs_version: '1.0',
+      implementation: { version: '1.2.3' },
+      endpoints: { base_url: `http://127.0.0.1:${door.port}/ojs/v1` },
+    })
+  })
+
+  test('metrics: text, with the headers of every answer', async () => {
+    const door = await openDoor()
+    const result = await door.ask(send('GET', '/metrics'))
+    expect(result).toMatchObject({ status: 200, body: 'up 1\n' })
+    expect(result.headers).toMatchObject({
+      'content-type': 'text/plain; version=0.0.4; charset=utf-8',
+      'ojs-version': '1.0',
+      'x-request-id': 'req_t',
+    })
+  })
+
+  test('recover', async () => {
+    vi.mocked(recoverQueue).mockResolvedValue({ queue: 'a.b', republished: 3 })
+    const door = await openDoor()
+    const result = await door.ask(send('POST', '/ojs/v1/admin/queues/a.b/recover'))
+    expect(result).toMatchObject({ status: 200, body: '{"queue":"a.b","republished":3}' })
+    expect(vi.mocked(recoverQueue).mock.calls[0]?.slice(1)).toEqual(['a.b', { requestId: 'req_t' }])
+  })
+})
+
+describe('what the routes make of errors', () => {
+  const failing = async (error: unknown) => {
+    vi.mocked(push).mockRejectedValue(error)
+    const door = await openDoor()
+    const result = await door.ask(send('POST', '/ojs/v1/jobs', {}))
+    return { door, result, error: errorOf(result) }
+  }
+
+  test('every member that seed 001 §16.1 and the suite know', async () => {
+    const thrown = new OjsError('invalid_request', 'No.', {
+      status: 422,
+      type: 'validation_error',
+      details: { field: 'retry.max_attempts' },
+    })
+    const { result, error } = await failing(thrown)
+    expect(result.status).toBe(422)
+    expect(error).toEqual({
+      code: 'invalid_request',
+      type: 'validation_error',
+      message: 'No.',
+      retryable: false,
+      details: { field: 'retry.max_attempts' },
+      request_id: 'req_t',
+    })
+  })
+
+  test.each([
+    ['503', unavailable('RabbitMQ is away.', 'broker_down'), 503, '1'],
+    ['429 without a time', new OjsError('rate_limited', 'Full.'), 429, '1'],
+    ['429 with one', new OjsError('rate_limited', 'Full.', { retryAfterSeconds: 60 }), 429, '60'],
+    ['409', stateConflict('No.', { job_id: 'x', current_state: 'completed' }), 409, undefined],
+  ])('Retry-After: %s', async (_name, thrown, status, seconds) => {
+    const { result, door } = await failing(thrown)
+    expect(result.status).toBe(status)
+    expect(result.headers['retry-after']).toBe(seconds)
+    expect(door.log).toEqual([])
+  })
+
+  test.each([
+    ['an Error', new Error('secret amqp://u:p@h')],
+    ['a TypeError', new TypeError('x is not a function')],
+    ['a string', 'secret'],
+  ])('an unknown exception, %s, is logged once and not told', async (_name, thrown) => {
+    const { result, error, door } = await failing(thrown)
+    expect(result.status).toBe(500)
+    expect(error).toMatchObject({ code: 'backend_error', retryable: true })
+    expect(error).not.toHaveProperty('details')
+    expect(result.body).not.toMatch(/secret|function|stack/)
+    expect(door.log).toEqual([
+      {
+        level: 'error',
+        message: 'request failed',
+        fields: { err: thrown, requestId: 'req_t', method: 'POST', path: '/ojs/v1/jobs' },
+      },
+    ])
+  })
+
+  test('an error that is no value at all', async () => {
+    const { result } = await failing(undefined)
+    expect(result.status).toBe(500)
+  })
+
+  test('404 of a job', async () => {
+    vi.mocked(info).mockImplementation((_deps, id) => {
+      throw jobNotFound(id)
+    })
+    const door = await openDoor()
+    const error = errorOf(await door.ask(send('GET', '/ojs/v1/jobs/nope')))
+    expect(error).toMatchObject({
+      code: 'not_found',
+      details: { resource_type: 'job', resource_id: 'nope' },
+      hint: expect.any(String),
+      docs_url: expect.any(String),
+    })
+  })
+
+  test('a body above the limit of the service', async () => {
+    const door = await openDoor(100)
+    const result = await door.ask(send('POST', '/ojs/v1/jobs', { type: 'a'.repeat(100) }))
+    expect(result.status).toBe(413)
+    expect(push).not.toHaveBeenCalled()
+  })
+})
+
+// Seed 001, Appendix A. True: served; else the level that `unsupported` names.
+const APPENDIX_A: [method: string, path: string, served: true | number][] = [
+  ['GET', '/ojs/manifest', true],
+  ['GET', '/ojs/v1/health', true],
+  ['POST', '/ojs/v1/jobs', true],
+  ['POST', '/ojs/v1/jobs/batch', 4],
+  ['GET', '/ojs/v1/jobs/x', true],
+  ['DELETE', '/ojs/v1/jobs/x', true],
+  ['POST', '/ojs/v1/jobs/x/activate', 1],
+  ['POST', '/ojs/v1/workers/fetch', true],
+  ['POST', '/ojs/v1/workers/ack', true],
+  ['POST', '/ojs/v1/workers/nack', 0],
+  ['POST', '/ojs/v1/workers/heartbeat', 1],
+  ['GET', '/ojs/v1/queues', 0],
+  ['GET', '/ojs/v1/queues/x/stats', 4],
+  ['POST', '/ojs/v1/queues/x/pause', 4],
+  ['POST', '/ojs/v1/queues/x/resume', 4],
+  ['GET', '/ojs/v1/dead-letter', 1],
+  ['POST', '/ojs/v1/dead-letter/x/retry', 1],
+  ['DELETE', '/ojs/v1/dead-letter/x', 1],
+  ['GET', '/ojs/v1/cron', 2],
+  ['POST', '/ojs/v1/cron', 2],
+  ['DELETE', '/ojs/v1/cron/x', 2],
+  ['POST', '/ojs/v1/workflows', 3],
+  ['GET', '/ojs/v1/workflows/x', 3],
+  ['DELETE', '/ojs/v1/workflows/x', 3],
+  ['GET', '/ojs/v1/schemas', 0],
+  ['POST', '/ojs/v1/schemas', 0],
+  ['GET', '/ojs/v1/schemas/urn%3Aojs%3Aschema%3Aa%3Av1', 0],
+  ['DELETE', '/ojs/v1/schemas/urn%3Aojs%3Aschema%3Aa%3Av1', 0],
+]
+
+test.each(APPENDIX_A)('Appendix A: %s %s', async (method, path, served) => {
+  vi.mocked(push).mockResolvedValue(jobRow())
+  vi.mocked(info).mockReturnValue(jobRow())
+  vi.mocked(cancel).mockResolvedValue({ job: jobRow(), previousState: 'available' })
+  vi.mocked(fetch).mockResolvedValue([])
+  vi.mocked(ack).mockResolvedValue({ job: jobRow() })
+  vi.mocked(health).mockReturnValue({ healthy: true, body: {} } as ReturnType<typeof health>)
+  const door = await openDoor()
+  const result = await door.ask(send(method, path, method === 'POST' ? {} : undefined))
+  if (served === true) {
+    expect([200, 201]).toContain(result.status)
+  } else {
+    expect(result.status).toBe(422)
+    expect(errorOf(result)).toMatchObject({
+      code: 'unsupported',
+      retryable: false,
+      details: { level: served },
+    })
+  }
+})

@@ -1,0 +1,157 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { describe, expect, test } from 'vitest'
+import { answer } from '../../src/http/answer.ts'
+import { readJson } from '../../src/http/body.ts'
+import { Polls } from '../../src/http/polls.ts'
+import type { Route } from '../../src/http/route.ts'
+import { EVENTUALLY, serve } from './frame.ts'
+import { request } from './raw-client.ts'
+
+const NEVER = new AbortController().signal
+
+function held() {
+  let open: () => void = () => {}
+  let entered: () => void = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  const isEntered = new Promise<void>((resolve) => {
+    entered = resolve
+  })
+  const routes: Route[] = [
+    {
+      method: 'GET',
+      path: '/slow',
+      async handle(_request, response) {
+        entered()
+        await opened
+        answer(response, 200, '{}')
+      },
+    },
+    { method: 'GET', path: '/fast', handle: (_request, response) => answer(response, 200, '{}') },
+  ]
+  return { routes, open, isEntered }
+}
+
+function refusesConnections(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host: '127.0.0.1' })
+    socket.on('connect', () => resolve(false))
+    socket.on('error', () => resolve(true))
+  })
+}
+
+describe('start', () => {
+  test('is idempotent, and a taken port is an error', async () => {
+    const frame = await serve([])
+    await frame.server.start()
+    await expect(serve([], { port: frame.port })).rejects.toMatchObject({ code: 'EADDRINUSE' })
+  })
+})
+
+describe('stop', () => {
+  test('without start, and twice', async () => {
+    const frame = await serve([])
+    await Promise.all([frame.server.stop(NEVER), frame.server.stop(NEVER)])
+    await frame.server.stop(NEVER)
+    expect(await refusesConnections(frame.port)).toBe(true)
+  })
+
+  test('closes idle connections at once: fresh ones and those between two requests', async () => {
+    const frame = await serve(held().routes)
+    const fresh = await frame.client()
+    const used = await frame.client()
+    used.send(request('GET', '/fast'))
+    await used.answer()
+    await frame.server.stop(NEVER)
+    expect(await fresh.closed()).toBe('')
+    expect(await used.closed()).toBe('')
+  })
+
+  test('answers what was asked, with Connection: close, and accepts nothing new', async () => {
+    const { routes, open, isEntered } = held()
+    const frame = await serve(routes)
+    const client = await frame.client()
+    client.send(request('GET', '/slow'))
+    await isEntered
+    const stopped = frame.server.stop(NEVER)
+    expect(await refusesConnections(frame.port)).toBe(true)
+    open()
+    const result = await client.answer()
+    expect(result.status).toBe(200)
+    expect(result.headers['connection']).toBe('close')
+    await stopped
+    expect(await client.closed()).toBe('')
+  })
+
+  test('a request that is already in the pipe is answered, too', async () => {
+    const { routes, open, isEntered } = held()
+    const frame = await serve(routes)
+    const client = await frame.client()
+    client.send(Buffer.concat([request('GET', '/slow'), request('GET', '/fast')]))
+    await isEntered
+    const stopped = frame.server.stop(NEVER)
+    open()
+    expect((await client.answer()).status).toBe(200)
+    expect((await client.answer()).status).toBe(200)
+    await stopped
+    expect(await client.closed()).toBe('')
+  })
+
+  test('cuts off at the deadline', async () => {
+    const { routes, isEntered } = held()
+    const frame = await serve(routes)
+    const client = await frame.client()
+    client.send(request('GET', '/slow'))
+    await isEntered
+    await frame.server.stop(AbortSignal.timeout(50))
+    expect(await client.closed()).toBe('')
+  })
+
+  describe('FETCHes', () => {
+    const polling = () => {
+      const polls = new Polls()
+      const waits: AbortSignal[] = []
+      const routes: Route[] = [
+        {
+          method: 'POST',
+          path: '/poll',
+          async handle(req, res) {
+            await readJson(req, res, 1_000)
+            const poll = polls.open(res)
+            waits.push(poll.signal)
+            if (!poll.signal.aborted) await once(poll.signal, 'abort')
+            await poll.answer('{"jobs":[]}')
+            poll.close()
+          },
+        },
+      ]
+      return { waits, routes, onStopping: () => polls.endAll() }
+    }
+    const POLL = request('POST', '/poll', {}, '{}')
+
+    test('that wait are answered at once', async () => {
+      const { waits, routes, onStopping } = polling()
+      const frame = await serve(routes, { onStopping })
+      const client = await frame.client()
+      client.send(Buffer.concat([POLL, POLL]))
+      await expect.poll(() => waits.length, EVENTUALLY).toBe(2)
+      await frame.server.stop(NEVER)
+      expect((await client.answer()).body).toBe('{"jobs":[]}')
+      expect((await client.answer()).body).toBe('{"jobs":[]}')
+    })
+
+    test('whose body comes only now do not begin to wait', async () => {
+      const { routes, onStopping } = polling()
+      const frame = await serve(routes, { onStopping })
+      const client = await frame.client()
+      client.send(request('POST', '/poll', { 'Content-Length': '2', Expect: '100-continue' }))
+      expect((await client.answer()).status).toBe(100)
+      const stopped = frame.server.stop(NEVER)
+      client.send('{}')
+      expect((await client.answer()).body).toBe('{"jobs":[]}')
+      await stopped
+    })
+  })
+})

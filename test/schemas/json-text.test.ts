@@ -1,0 +1,217 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { OjsError } from '../../src/errors.ts'
+import { parseJsonObject } from '../../src/schemas/json-text.ts'
+
+const parse = (text: string | Buffer) => parseJsonObject(Buffer.from(text as string))
+
+function refusal(text: string | Buffer): OjsError {
+  try {
+    parse(text)
+  } catch (error) {
+    if (error instanceof OjsError) return error
+    throw error
+  }
+  throw new Error(`accepted: ${text}`)
+}
+
+const fieldOf = (text: string) => refusal(text).details?.['field']
+
+describe('numbers that JavaScript would change', () => {
+  test.each([
+    ['2^53', '{"a":9007199254740992}', 'a'],
+    ['-2^53', '{"a":-9007199254740992}', 'a'],
+    ['rounded to a safe one', '{"a":9007199254740993}', 'a'],
+    ['17 digits', '{"a":12345678901234567}', 'a'],
+    ['400 digits', `{"a":${'9'.repeat(400)}}`, 'a'],
+    ['overflow by exponent', '{"a":1e309}', 'a'],
+    ['overflow, negative', '{"a":-1E+400}', 'a'],
+    ['overflow of a fraction', `{"a":${'9'.repeat(400)}.5}`, 'a'],
+    ['overflow with a short exponent', `{"a":${'9'.repeat(300)}e99}`, 'a'],
+    ['in an array', '{"args":[0,"x",[1,{"n":1},{"n":99999999999999999}]]}', 'args[2][2].n'],
+    [
+      'behind strings with brackets',
+      '{"a]":["[{,\\"","}"],"b\\u0020\\"":[1,1e999]}',
+      'b\\u0020\\"[1]',
+    ],
+    ['behind a closed object', '{"a":{"b":1},"c":1e999}', 'c'],
+    ['the first of several', '{"a":[1,1e999],"b":1e999}', 'a[1]'],
+    ['behind a byte order mark', '\ufeff{"a":1e999}', 'a'],
+    ['with spaces', '{ "a" : [ 1 , 1e999 ] }', 'a[1]'],
+    ['as the whole document', '99999999999999999', 'body'],
+    ['in an array as the whole document', '[1e999]', '[0]'],
+  ])('%s', (_name, text, field) => {
+    const error = refusal(text)
+    expect(error).toMatchObject({ code: 'invalid_request', status: 400 })
+    expect(error.details).toMatchObject({ field, reason: 'unsafe_number' })
+    expect(error.message).toContain(field)
+  })
+
+  test.each([
+    '9007199254740991',
+    '-9007199254740991',
+    '1000000000000000',
+    '0.1',
+    '12345678901234567.5',
+    '1e22',
+    '1.7976931348623157e308',
+    '1e-400',
+    '-0',
+    `0.${'1'.repeat(400)}`,
+    `1${'0'.repeat(299)}e8`,
+  ])('%s is kept as a double', (number) => {
+    expect(parse(`{"a":${number}}`)).toEqual({ a: Number(number) })
+  })
+
+  test('digits in strings and names are text', () => {
+    const text = '{"99999999999999999":"1e999 99999999999999999 \\" 99999999999999999"}'
+    expect(parse(text)).toEqual(JSON.parse(text))
+  })
+
+  test('the echo of the number is short', () => {
+    expect(refusal(`{"a":${'9'.repeat(1000)}}`).details?.['received']).toBe('9'.repeat(40))
+  })
+})
+
+describe('depth', () => {
+  const arrays = (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
+  const objects = (depth: number) => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`
+
+  test('32 levels pass, 33 do not', () => {
+    for (const nest of [arrays, objects]) {
+      expect(parse(nest(32))).toEqual(JSON.parse(nest(32)))
+      expect(refusal(nest(33))).toMatchObject({
+        code: 'invalid_request',
+        details: { max_depth: 32 },
+      })
+    }
+    expect(fieldOf(objects(33))).toBe(Array(32).fill('a').join('.'))
+  })
+
+  test('width is no depth', () => {
+    const text = `{"a":[${'[[]],'.repeat(10_000)}[]],"b":{}}`
+    expect(parse(text)).toEqual(JSON.parse(text))
+  })
+
+  test('brackets in strings do not count', () => {
+    const text = `{"a":"${'[{'.repeat(100)}\\"${'['.repeat(100)}"}`
+    expect(parse(text)).toEqual(JSON.parse(text))
+  })
+
+  test('a million brackets are refused without being parsed', () => {
+    expect(refusal(`{"a":${'['.repeat(1_000_000)}`).code).toBe('invalid_request')
+  })
+
+  test('the limit is the caller’s', () => {
+    expect(() => parseJsonObject(Buffer.from('{"a":[]}'), { maxDepth: 1 })).toThrow(/1 levels/)
+  })
+})
+
+describe('what is no JSON object', () => {
+  test.each([
+    '',
+    '\ufeff',
+    ' ',
+    '{',
+    '}',
+    ']',
+    '{]',
+    '"',
+    '"\\',
+    '{"a":1-2}',
+    "{'a':1}",
+    '{a:1}',
+    '-',
+    '{"a":01}',
+    '{"a":1e999',
+    '{"a":99999999999999999',
+  ])('%j is invalid_payload', (text) => {
+    expect(refusal(text)).toMatchObject({ code: 'invalid_payload', status: 400, retryable: false })
+  })
+
+  test.each(['1', 'null', 'true', '"x"', '[]', '[{}]'])('%s is invalid_request', (text) => {
+    expect(refusal(text)).toMatchObject({ code: 'invalid_request', details: { field: 'body' } })
+  })
+
+  test.each([
+    ['a stray byte', [0x7b, 0xff, 0x7d]],
+    ['an overlong encoding', [0x22, 0xc0, 0xaf, 0x22]],
+    ['a cut sequence', [0x7b, 0x22, 0xc3]],
+    ['UTF-16', [0xff, 0xfe, 0x7b, 0x00]],
+  ])('%s is invalid_payload', (_name, bytes) => {
+    expect(refusal(Buffer.from(bytes)).code).toBe('invalid_payload')
+  })
+
+  test('the cause is kept for the log, not shown', () => {
+    const error = refusal('{"a":secret}')
+    expect(error.cause).toBeInstanceOf(SyntaxError)
+    expect(error.message).not.toContain('secret')
+  })
+})
+
+test('__proto__ is an own member and reaches no prototype', () => {
+  const value = parse('{"__proto__":{"queue":"x","toString":1},"a":{"__proto__":[1]}}')
+  expect(Object.keys(value)).toEqual(['__proto__', 'a'])
+  expect(value['queue']).toBeUndefined()
+  expect(Object.getPrototypeOf(value)).toBe(Object.prototype)
+  expect(JSON.stringify({ ...value })).toContain('"__proto__":{"queue":"x"')
+  expect(({} as { queue?: string }).queue).toBeUndefined()
+})
+
+describe('whatever comes', () => {
+  const isExact = (value: unknown): boolean =>
+    typeof value !== 'number' || !Number.isInteger(value) || Math.abs(value) < 2 ** 53
+
+  test('what JSON.stringify wrote is read as JSON.parse reads it', () => {
+    const member = fc.jsonValue({ maxDepth: 8 }).filter((value) => {
+      let exact = true
+      JSON.stringify(value, (_key, inner) => {
+        exact &&= isExact(inner)
+        return inner
+      })
+      return exact
+    })
+    fc.assert(
+      fc.property(
+        fc.dictionary(fc.string(), member),
+        fc.constantFrom(undefined, 1),
+        (value, space) => {
+          const text = JSON.stringify(value, null, space)
+          expect(parse(text)).toEqual(JSON.parse(text))
+        },
+      ),
+    )
+  })
+
+  test('every integer is kept or refused', () => {
+    fc.assert(
+      fc.property(fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n }), (integer) => {
+        const text = `{"n":${integer}}`
+        const isSafe = integer < 2n ** 53n && integer > -(2n ** 53n)
+        if (isSafe) expect(parse(text)).toEqual({ n: Number(integer) })
+        else expect(fieldOf(text)).toBe('n')
+      }),
+    )
+  })
+
+  test('arbitrary bytes end in an object or in an OjsError 400', () => {
+    const soup = fc.string({ unit: fc.constantFrom(...'{}[]",:\\-+.eE019 \u00e4') })
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          soup,
+          soup.map((text) => `{"a":${text}`),
+        ),
+        (text) => {
+          try {
+            expect(parse(text)).toEqual(JSON.parse(text))
+          } catch (error) {
+            expect(error).toBeInstanceOf(OjsError)
+            expect(error).toMatchObject({ status: 400 })
+          }
+        },
+      ),
+      { numRuns: 2_000 },
+    )
+  })
+})
