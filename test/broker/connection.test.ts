@@ -1,0 +1,212 @@
+import { createServer, type Socket } from 'node:net'
+import { afterEach, describe, expect, it } from 'vitest'
+import { Connection, type ConnectionOptions } from '../../src/broker/connection.ts'
+import { FakePeer } from './fake-peer.ts'
+import { ofLogger, Recorder } from './harness.ts'
+
+const opened: (() => Promise<unknown>)[] = []
+
+afterEach(async () => {
+  for (const close of opened.splice(0).reverse()) await close()
+})
+
+async function startPeer(): Promise<FakePeer> {
+  const peer = await FakePeer.start()
+  opened.push(() => peer.stop())
+  return peer
+}
+
+/** Not started; listens to itself by way of the recorder. */
+function connectionTo(urls: readonly string[], given: Partial<ConnectionOptions> = {}) {
+  const recorder = new Recorder()
+  const lines: string[] = []
+  const connection = new Connection({
+    name: 'consume',
+    urls,
+    connectionName: 'test consume',
+    logger: ofLogger(lines),
+    random: () => 0.5,
+    observer: recorder.observer,
+    ...given,
+  })
+  connection.listen({
+    up: () => recorder.note('up'),
+    down: (reason) => recorder.note('down', reason),
+    blocked: (reason) => recorder.note('blocked', reason),
+    unblocked: () => recorder.note('unblocked'),
+  })
+  opened.push(() => connection.close())
+  return { connection, recorder, lines }
+}
+
+describe('Connection', () => {
+  it('is up after start, under its name, with our heartbeat', async () => {
+    const peer = await startPeer()
+    const { connection, recorder } = connectionTo([peer.url])
+    expect(connection.isUp).toBe(false)
+    await connection.start()
+    expect(connection).toMatchObject({ isUp: true, generation: 1, serverVersion: '3.10.8' })
+    expect(recorder.count('up')).toBe(1)
+    expect(recorder.count('reconnected')).toBe(0)
+    expect(peer.received.get('ConnectionStartOk')).toMatchObject({
+      clientProperties: { connection_name: 'test consume' },
+      mechanism: 'PLAIN',
+    })
+    expect(peer.received.get('ConnectionTuneOk')).toMatchObject({ heartbeat: 60 })
+  })
+
+  it('takes the next host when one does not answer', async () => {
+    const peer = await startPeer()
+    const { connection } = connectionTo(['amqp://127.0.0.1:1', peer.url])
+    await connection.start()
+    expect(connection.isUp).toBe(true)
+  })
+
+  it('sends credentials as they are meant, and never shows them', async () => {
+    const peer = await startPeer()
+    const secret = encodeURIComponent('gehäim:@/')
+    const url = `amqp://us%C3%A9r:${secret}@127.0.0.1:${peer.port}/%2Fojs`
+    const { connection, lines, recorder } = connectionTo(['amqp://us%C3%A9r:x@127.0.0.1:1', url])
+    await connection.start()
+    const { response } = peer.received.get('ConnectionStartOk') ?? {}
+    expect(Buffer.isBuffer(response) && response.toString()).toBe('\0usér\0gehäim:@/')
+    expect(peer.received.get('ConnectionOpen')).toMatchObject({ virtualHost: '/ojs' })
+    peer.cut()
+    await recorder.until('down')
+    expect(lines.length).toBeGreaterThan(1)
+    for (const text of [...lines, connection.downReason]) {
+      expect(text).not.toMatch(/geh|us(é|%C3%A9)r/)
+    }
+  })
+
+  it('comes back within 5 s of the port listening, although the backoff is longer by then', async () => {
+    const peer = await startPeer()
+    const { connection, recorder } = connectionTo([peer.url])
+    await connection.start()
+    const { port } = peer
+    await peer.deafen()
+    peer.cut()
+    await recorder.until('down')
+    await expect(connection.openChannel()).rejects.toThrow('no consume connection')
+    // The first attempts are after 1 s and 2 s more; the next wait is 4 s and would end at 7 s.
+    await recorder.until('reconnecting', 2)
+    const listening = performance.now()
+    const again = await startPeer()
+    await again.stop()
+    await again.listen(port)
+    await recorder.until('up', 2)
+    expect(performance.now() - listening).toBeLessThan(2_500)
+    expect(connection.generation).toBe(2)
+    expect(recorder.count('reconnected', 'consume')).toBe(1)
+    expect(recorder.all('reconnecting').map(({ args }) => args[1])).toEqual([1, 2, 3])
+  }, 15_000)
+
+  it('does not hammer a broker that accepts and refuses', async () => {
+    let attempts = 0
+    const sockets = new Set<Socket>()
+    const server = createServer((socket) => {
+      attempts += 1
+      sockets.add(socket)
+      socket.once('data', () => socket.end('AMQP\0\0\x09\x01'))
+      socket.on('error', () => {})
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    opened.push(async () => {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+    })
+    const address = server.address()
+    const port = typeof address === 'object' && address ? address.port : 0
+    const { connection, recorder } = connectionTo([`amqp://127.0.0.1:${port}`])
+    const before = performance.now()
+    await connection.start()
+    await recorder.until('reconnecting', 2)
+    // 1 s and 2 s: the bare TCP connect in between found nothing new.
+    expect(performance.now() - before).toBeGreaterThan(2_900)
+    expect(attempts).toBeLessThanOrEqual(4)
+  })
+
+  it('passes on when publishers are blocked', async () => {
+    const peer = await startPeer()
+    const { connection, recorder } = connectionTo([peer.url])
+    await connection.start()
+    peer.send(0, 'ConnectionBlocked', { reason: 'low on memory' })
+    await recorder.until('blocked')
+    expect(connection.blockedReason).toBe('low on memory')
+    peer.send(0, 'ConnectionUnblocked', {})
+    await recorder.until('unblocked')
+    expect(connection.blockedReason).toBe(null)
+    peer.send(0, 'ConnectionBlocked', { reason: 'low on disk' })
+    await recorder.until('blocked', 2)
+    peer.cut()
+    await recorder.until('down')
+    expect(connection.blockedReason).toBe(null)
+  })
+
+  it('loses one channel to a channel error, not its siblings', async () => {
+    const peer = await startPeer()
+    const { connection, recorder } = connectionTo([peer.url])
+    await connection.start()
+    const [one, two] = [await connection.openChannel(), await connection.openConfirmChannel()]
+    expect(connection.channelsActive).toBe(2)
+    let twoClosed = false
+    two.on('close', () => {
+      twoClosed = true
+    })
+    const closed = new Promise((resolve) => one.on('close', resolve))
+    peer.closeChannel(1, 406)
+    await closed
+    expect(recorder.count('channelError', 'consume', 406)).toBe(1)
+    expect(connection.channelsActive).toBe(1)
+    expect(connection.isUp).toBe(true)
+    expect(twoClosed).toBe(false)
+  })
+
+  it('survives a listener of ours that throws', async () => {
+    const peer = await startPeer()
+    const { connection, lines } = connectionTo([peer.url])
+    await connection.start()
+    const channel = await connection.openChannel()
+    channel.on('return', () => {
+      throw new Error('ours')
+    })
+    peer.returnToSender({ channel: 1, tag: 0, messageId: 'a', exchange: 'x', routingKey: 'y' })
+    await expect.poll(() => lines.some((line) => line.includes('bug:'))).toBe(true)
+    expect(connection.isUp).toBe(true)
+  })
+
+  it('ends when it is closed: twice, before start, while connecting, and for a deaf peer', async () => {
+    const never = connectionTo(['amqp://127.0.0.1:1']).connection
+    await never.close()
+    await never.close()
+
+    const silent = createServer(() => {})
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+    const address = silent.address()
+    const port = typeof address === 'object' && address ? address.port : 0
+    const hanging = connectionTo([`amqp://127.0.0.1:${port}`]).connection
+    const started = hanging.start()
+    await new Promise((resolve) => silent.once('connection', resolve))
+    await hanging.close()
+    await started
+    silent.close()
+
+    const peer = await startPeer()
+    const { connection, recorder } = connectionTo([peer.url])
+    await connection.start()
+    await connection.close()
+    await connection.close()
+    expect(connection.isUp).toBe(false)
+    expect(recorder.count('reconnecting')).toBe(0)
+    expect(peer.connections).toBe(1)
+  })
+
+  it('waits for its next attempt no longer when it is closed', async () => {
+    const { connection } = connectionTo(['amqp://127.0.0.1:1'])
+    await connection.start()
+    expect(connection.downReason).toContain('ECONNREFUSED')
+    const before = performance.now()
+    await connection.close()
+    expect(performance.now() - before).toBeLessThan(500)
+  })
+})

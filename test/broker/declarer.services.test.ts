@@ -1,0 +1,340 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { managementRequest } from '../../scripts/management-api.mjs'
+import { testVariables } from '../../scripts/test-environment.mjs'
+import type { BrokerWarning } from '../../src/broker/broker.ts'
+import { topologyDiff } from '../../src/broker/rabbit-broker.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+import {
+  type Admin,
+  connectAdmin,
+  options,
+  row,
+  scratch,
+  startBroker,
+  type TestBroker,
+} from './harness.ts'
+
+const TO_DLX = {
+  'x-dead-letter-exchange': 'ojs.exchange.dlx',
+  'x-dead-letter-routing-key': 'old',
+}
+
+let vhost: Vhost
+let admin: Admin
+const started: TestBroker[] = []
+
+// A vhost for each test: most of them need a broker in which nothing is declared yet.
+const vhosts: Vhost[] = []
+
+afterEach(async () => {
+  for (const broker of started.splice(0)) await broker.stop()
+})
+
+afterAll(async () => {
+  await admin.close()
+  for (const each of vhosts) await each.drop()
+})
+
+async function fresh(): Promise<void> {
+  await admin?.close()
+  vhost = await createVhost()
+  vhosts.push(vhost)
+  admin = await connectAdmin(vhost.url)
+}
+
+async function start(
+  given: Parameters<typeof startBroker>[1] = {},
+  hooks: Parameters<typeof startBroker>[2] = {},
+  url = vhost.url,
+) {
+  const broker = await startBroker(url, given, hooks)
+  started.push(broker)
+  return broker
+}
+
+async function exists(queue: string): Promise<boolean> {
+  const channel = await scratch(admin)
+  return channel.checkQueue(queue).then(
+    () => channel.close().then(() => true),
+    () => false,
+  )
+}
+
+function find(warnings: readonly BrokerWarning[], entity: string): BrokerWarning | undefined {
+  return warnings.find((warning) => warning.details?.['entity'] === entity)
+}
+
+describe.each(['classic', 'quorum'] as const)('ensureQueue, profile %s', (queueType) => {
+  beforeAll(fresh)
+
+  it('declares a queue and all that belongs to it, with a way from one to the next', async () => {
+    const { broker } = await start({ queueType })
+    expect(await broker.ensureQueue('email')).toBe('ready')
+    expect(broker.warnings()).toEqual([])
+    const { channel } = admin
+    channel.publish('ojs.exchange.direct', 'email', Buffer.from('a'), { messageId: 'a' })
+    const control = 'ojs.queue.control.email'
+    channel.publish('ojs.exchange.direct', control, Buffer.from('c'), { messageId: 'c' })
+    channel.publish('ojs.exchange.delayed', 'anything.at.all', Buffer.from('d'), { messageId: 'd' })
+    await channel.waitForConfirms()
+    for (const queue of ['ojs.queue.email', control]) {
+      const message = await channel.get(queue)
+      if (message === false) throw new Error(`${queue} is empty`)
+      channel.nack(message, false, false)
+    }
+    await expect.poll(() => admin.takeAll('ojs.queue.dlx.email')).toEqual(['a'])
+    const dead = new Set<string>()
+    await expect
+      .poll(async () => {
+        for (const id of await admin.takeAll('ojs.system.dead-letters')) dead.add(id)
+        return dead
+      })
+      .toEqual(new Set(['a', 'c']))
+    expect(await admin.takeAll('ojs.system.due')).toEqual(['d'])
+  })
+
+  it('is content with what it has declared, on every further connection', async () => {
+    const { broker } = await start({ queueType, queues: ['email'], declare: 'eager' })
+    expect(broker.isDeclared('email')).toBe(true)
+    expect(broker.warnings()).toEqual([])
+    expect(await topologyDiff({ ...options(vhost.url, { queueType }), queues: ['email'] })).toEqual(
+      [],
+    )
+  })
+})
+
+describe('a queue that is missing', () => {
+  beforeAll(fresh)
+
+  it('is told to the ledger before it is declared; many callers share one flight', async () => {
+    const seen: boolean[] = []
+    const onQueueMissing = async (queue: string) => {
+      seen.push(await exists(`ojs.queue.${queue}`))
+      return 'declare' as const
+    }
+    const { broker } = await start({}, { onQueueMissing })
+    const outcomes = await Promise.all(Array.from({ length: 20 }, () => broker.ensureQueue('new')))
+    expect(new Set(outcomes)).toEqual(new Set(['ready']))
+    expect(seen).toEqual([false])
+    expect(await exists('ojs.queue.new')).toBe(true)
+  })
+
+  it('is left alone when the ledger says so, or cannot say', async () => {
+    const leave = await start({}, { onQueueMissing: async () => 'leave' })
+    expect(await leave.broker.ensureQueue('left')).toBe('lost')
+    expect(find(leave.broker.warnings(), 'ojs.queue.left')?.code).toBe('queue_missing')
+    await leave.stop()
+    const failing = await start(
+      {},
+      {
+        onQueueMissing: () => Promise.reject(new Error('ledger is full')),
+      },
+    )
+    expect(await failing.broker.ensureQueue('left')).toBe('unavailable')
+    expect(await exists('ojs.queue.left')).toBe(false)
+    // Nothing of it is declared, not even what comes first.
+    expect(await exists('ojs.queue.dlx.left')).toBe(false)
+  })
+
+  it('is found missing at the next connect when it went meanwhile', async () => {
+    const { broker, recorder } = await start({}, { recordedQueues: () => ['recorded'] })
+    await recorder.until('onQueueMissing', 1, 'recorded')
+    await expect.poll(() => broker.isDeclared('recorded')).toBe(true)
+    await admin.channel.deleteQueue('ojs.queue.recorded')
+    expect(broker.isDeclared('recorded')).toBe(true)
+    await vhost.closeConnections()
+    await recorder.until('reconnected', 1, 'declare')
+    await recorder.until('onQueueMissing', 2, 'recorded')
+    await expect.poll(() => broker.isDeclared('recorded'), { timeout: 10_000 }).toBe(true)
+    admin = await connectAdmin(vhost.url)
+    expect(await exists('ojs.queue.recorded')).toBe(true)
+  })
+
+  it('is not declared beyond the limit; what is there may be used', async () => {
+    const { broker } = await start({ maxQueues: 2 })
+    expect(await broker.ensureQueue('one')).toBe('ready')
+    expect(await broker.ensureQueue('two')).toBe('ready')
+    expect(await broker.ensureQueue('three')).toBe('too-many-queues')
+    expect(await exists('ojs.queue.three')).toBe(false)
+    await admin.channel.assertQueue('ojs.queue.four')
+    expect(await broker.ensureQueue('four')).toBe('ready')
+    await admin.channel.deleteQueue('ojs.queue.one')
+    expect(await broker.publish(row({ queue: 'one' }))).toBe('returned')
+    expect(await broker.ensureQueue('one')).toBe('ready')
+  })
+})
+
+describe('an entity that exists with other arguments (406)', () => {
+  beforeAll(fresh)
+
+  it('is kept, used, bound, and named with the exact difference', async () => {
+    const { channel } = admin
+    await channel.assertQueue('ojs.queue.old', { arguments: { ...TO_DLX, 'x-max-priority': 5 } })
+    await admin.publish('ojs.queue.old', ['before'])
+    await channel.assertExchange('ojs.exchange.retry', 'topic')
+    const { broker, recorder } = await start()
+    expect(await broker.ensureQueue('old')).toBe('ready')
+    expect(recorder.all('declareConflict').map(({ args }) => args[0])).toEqual([
+      'ojs.exchange.retry',
+      'ojs.queue.old',
+    ])
+    const warning = find(broker.warnings(), 'ojs.queue.old')
+    expect(warning).toMatchObject({
+      code: 'queue_differs',
+      details: { argument: 'x-max-priority', expected: '10', actual: '5' },
+    })
+    expect(find(broker.warnings(), 'ojs.exchange.retry')).toMatchObject({
+      code: 'exchange_differs',
+      details: { argument: 'type', expected: 'direct', actual: 'topic' },
+    })
+    const job = row({ queue: 'old' })
+    expect(await broker.publish(job)).toBe('confirmed')
+    expect(await admin.takeAll('ojs.queue.old')).toEqual(['before', job.id])
+    const diff = await topologyDiff({ ...options(vhost.url), queues: ['old'] })
+    expect(find(diff, 'ojs.queue.old')).toEqual(warning)
+  })
+
+  it('is no longer a warning once it is right', async () => {
+    await admin.channel.assertQueue('ojs.queue.mended', { arguments: { 'x-max-priority': 3 } })
+    const { broker } = await start()
+    await broker.ensureQueue('mended')
+    expect(find(broker.warnings(), 'ojs.queue.mended')).toBeDefined()
+    await admin.channel.deleteQueue('ojs.queue.mended')
+    expect(await broker.publish(row({ queue: 'mended' }))).toBe('returned')
+    expect(await broker.ensureQueue('mended')).toBe('ready')
+    expect(find(broker.warnings(), 'ojs.queue.mended')).toBeUndefined()
+  })
+
+  it('lets the examples of seed 002 §15.1 run, before us and after us', async () => {
+    const declareAsSeed = async (queue: string) => {
+      const channel = await scratch(admin)
+      await channel.assertExchange('ojs.exchange.direct', 'direct', { durable: true })
+      await channel.assertExchange('ojs.exchange.dlx', 'direct', { durable: true })
+      await channel.assertQueue(`ojs.queue.${queue}`, {
+        durable: true,
+        arguments: {
+          'x-dead-letter-exchange': 'ojs.exchange.dlx',
+          'x-dead-letter-routing-key': queue,
+          'x-max-priority': 10,
+        },
+      })
+      await channel.bindQueue(`ojs.queue.${queue}`, 'ojs.exchange.direct', queue)
+    }
+    const { broker } = await start()
+    await declareAsSeed('seed-first')
+    expect(await broker.ensureQueue('seed-first')).toBe('ready')
+    expect(await broker.ensureQueue('we-first')).toBe('ready')
+    await declareAsSeed('we-first')
+    expect(find(broker.warnings(), 'ojs.queue.seed-first')).toBeUndefined()
+  })
+})
+
+describe('strategies', () => {
+  beforeAll(fresh)
+
+  it('never: declares nothing, uses what is there, says what is missing', async () => {
+    const given = { declare: 'never', queues: ['absent'] } as const
+    const { broker, recorder } = await start(given)
+    expect(await broker.ensureQueue('absent')).toBe('missing')
+    expect(await broker.ensureQueue('other')).toBe('missing')
+    expect(recorder.count('onQueueMissing')).toBe(0)
+    const missing = broker.warnings().map((warning) => warning.details?.['entity'])
+    for (const name of ['ojs.exchange.direct', 'ojs.exchange.dlx', 'ojs.system.due']) {
+      expect(missing).toContain(name)
+      expect(await exists(name)).toBe(false)
+    }
+    await broker.stop(AbortSignal.timeout(5_000))
+
+    const lazy = await start()
+    await lazy.broker.ensureQueue('present')
+    await lazy.stop()
+    const again = await start({ ...given, queues: ['absent', 'present'] })
+    expect(again.broker.isDeclared('present')).toBe(true)
+    expect(again.broker.warnings().map(({ message }) => message)).toEqual([
+      "queue 'ojs.queue.absent' does not exist.",
+    ])
+    expect(await again.broker.publish(row({ queue: 'present' }))).toBe('confirmed')
+  })
+
+  it('eager: configured queues at start, others only when somebody else declared them', async () => {
+    const { broker } = await start({ declare: 'eager', queues: ['a', 'b'] })
+    expect([broker.isDeclared('a'), broker.isDeclared('b')]).toEqual([true, true])
+    expect(await broker.ensureQueue('c')).toBe('missing')
+    await admin.channel.assertQueue('ojs.queue.c')
+    expect(await broker.ensureQueue('c')).toBe('ready')
+  })
+
+  it('lazy: nothing before its first use', async () => {
+    const { broker } = await start({ queues: ['unused'] })
+    expect(broker.isDeclared('unused')).toBe(false)
+    expect(await exists('ojs.queue.unused')).toBe(false)
+  })
+})
+
+describe('a prefix', () => {
+  beforeAll(fresh)
+
+  it('is in front of every entity; two tenants do not meet', async () => {
+    const one = await start({ prefix: 'tenant1' })
+    const two = await start({ prefix: 'tenant2' })
+    expect(one.broker.status()).toEqual({ state: 'up' })
+    expect(two.broker.status()).toEqual({ state: 'up' })
+    await one.broker.ensureQueue('email')
+    await two.broker.ensureQueue('email')
+    const job = row()
+    await one.broker.publish(job)
+    expect(await admin.takeAll('tenant2.ojs.queue.email')).toEqual([])
+    expect(await admin.takeAll('tenant1.ojs.queue.email')).toEqual([job.id])
+    expect(await exists('ojs.queue.email')).toBe(false)
+  })
+})
+
+describe('a user without rights', () => {
+  beforeAll(fresh)
+
+  it('is told; what an administrator has declared can be used', async () => {
+    const admins = await start()
+    await admins.broker.ensureQueue('granted')
+    await admins.stop()
+    const port = Number(process.env[testVariables.managementPort])
+    const user = `limited-${vhost.name}`
+    await managementRequest(port, 'PUT', `/users/${user}`, { password: 'pw', tags: '' })
+    await managementRequest(port, 'PUT', `/permissions/${vhost.name}/${user}`, {
+      configure: '^ojs\\.system\\.owner$',
+      write: '.*',
+      read: '.*',
+    })
+    const url = new URL(vhost.url)
+    url.username = user
+    url.password = 'pw'
+    const { broker } = await start({}, {}, url.href)
+    expect(await broker.ensureQueue('granted')).toBe('ready')
+    expect(await broker.publish(row({ queue: 'granted' }))).toBe('confirmed')
+    expect(await broker.ensureQueue('forbidden')).toBe('access-refused')
+    expect(find(broker.warnings(), 'ojs.queue.forbidden')?.code).toBe('access_refused')
+    await managementRequest(port, 'DELETE', `/users/${user}`)
+  })
+})
+
+describe('topologyDiff', () => {
+  beforeAll(fresh)
+
+  it('names what is missing and declares nothing', async () => {
+    const expected = [
+      ...['ojs.queue.dlx.email', 'ojs.system.dead-letters', 'ojs.queue.email'],
+      ...['ojs.queue.control.email', 'ojs.exchange.direct', 'ojs.exchange.dlx'],
+      ...['ojs.exchange.retry', 'ojs.exchange.delayed', 'ojs.system.due'],
+    ]
+    const given = { ...options(vhost.url), queues: ['email'] }
+    for (let twice = 0; twice < 2; twice++) {
+      const diff = await topologyDiff(given)
+      expect(diff.map((warning) => warning.details?.['entity'])).toEqual(expected)
+    }
+  })
+
+  it('rejects without a broker, and without its password', async () => {
+    const diff = topologyDiff(options('amqp://guest:secret@127.0.0.1:1'))
+    await expect(diff).rejects.toThrow(/^RabbitMQ cannot be reached: .*ECONNREFUSED/)
+    await expect(diff).rejects.not.toThrow('secret')
+  })
+})

@@ -1,0 +1,462 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import type { Delivery } from '../../src/broker/broker.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+import {
+  type Admin,
+  connectAdmin,
+  idsOf,
+  newIds,
+  request,
+  row,
+  startBroker,
+  type TestBroker,
+} from './harness.ts'
+
+let vhost: Vhost
+let admin: Admin
+const started: TestBroker[] = []
+let queues = 0
+
+beforeAll(async () => {
+  vhost = await createVhost()
+  admin = await connectAdmin(vhost.url)
+})
+
+afterEach(async () => {
+  for (const broker of started.splice(0)) await broker.stop()
+})
+
+afterAll(async () => {
+  await admin.close()
+  await vhost.drop()
+})
+
+async function start(
+  given: Parameters<typeof startBroker>[1] = {},
+  deps: Parameters<typeof startBroker>[3] = {},
+) {
+  const broker = await startBroker(vhost.url, given, {}, deps)
+  started.push(broker)
+  return broker
+}
+
+/** A queue of its own, declared by the broker under test. */
+async function newQueue({ broker }: TestBroker): Promise<string> {
+  queues += 1
+  const queue = `q${queues}`
+  expect(await broker.ensureQueue(queue)).toBe('ready')
+  return queue
+}
+
+async function publish({ broker }: TestBroker, queue: string, count: number): Promise<string[]> {
+  const rows = Array.from({ length: count }, () => row({ queue }))
+  const outcomes = await Promise.all(rows.map((job) => broker.publish(job)))
+  expect(new Set(outcomes)).toEqual(new Set(['confirmed']))
+  return rows.map(({ id }) => id)
+}
+
+/** One by one, until there are `count`. */
+async function takeEach({ broker }: TestBroker, queue: string, count: number): Promise<Delivery[]> {
+  const taken: Delivery[] = []
+  while (taken.length < count) {
+    const [delivery] = await broker.take(request([queue]))
+    if (!delivery) throw new Error(`only ${taken.length} of ${count} came`)
+    taken.push(delivery)
+  }
+  return taken
+}
+
+async function consumerCount(queue: string): Promise<number> {
+  return (await admin.channel.checkQueue(`ojs.queue.${queue}`)).consumerCount
+}
+
+function tagsOf({ broker }: TestBroker, queue: string): string[] {
+  const { consumers } = broker.gauges()
+  return consumers.filter((gauge) => gauge.queue === queue).map(({ consumer }) => consumer)
+}
+
+describe.each(['classic', 'quorum'] as const)('take, profile %s', (queueType) => {
+  it('gives what arrived together to one fetch, in order', async () => {
+    const test = await start({ queueType })
+    const queue = await newQueue(test)
+    const waiting = test.broker.take(request([queue], { count: 1 }))
+    const [first] = await publish(test, queue, 1)
+    expect(idsOf(await waiting)).toEqual([first])
+    const ids = await publish(test, queue, 20)
+    await test.recorder.until('consumed', 21, queue)
+    expect(idsOf(await test.broker.take(request([queue], { count: 5 })))).toEqual(ids.slice(0, 5))
+    const rest = await test.broker.take(request([queue], { count: 100 }))
+    expect(idsOf(rest)).toEqual(ids.slice(5))
+  })
+
+  it('starts for a fetch that does not want to wait, and finds what was published natively', async () => {
+    const test = await start({ queueType })
+    const queue = await newQueue(test)
+    const [id] = newIds(1)
+    await admin.publish(`ojs.queue.${queue}`, [String(id)])
+    const taken = await test.broker.take(request([queue], { waitMs: 0 }))
+    expect(idsOf(taken)).toEqual([id])
+    // Once it runs and is empty, the answer is immediate.
+    const before = performance.now()
+    expect(await test.broker.take(request([queue], { waitMs: 0 }))).toEqual([])
+    expect(performance.now() - before).toBeLessThan(100)
+  })
+
+  it('gives back what nobody fetched, in delivery order, and keeps what is leased', async () => {
+    const test = await start({ queueType, idleMs: 300 })
+    const queue = await newQueue(test)
+    const ids = await publish(test, queue, 20)
+    const [leased] = await takeEach(test, queue, 1)
+    await test.recorder.until('consumed', 20, queue)
+    await test.recorder.until('givenBack', 1, queue)
+    expect(test.recorder.all('givenBack').map(({ args }) => args[1])).toEqual([19])
+    // A quorum queue counts a cancelled consumer until its last delivery is settled.
+    if (queueType === 'classic') await expect.poll(() => consumerCount(queue)).toBe(0)
+    await expect.poll(() => admin.takeAll(`ojs.queue.${queue}`)).toEqual(ids.slice(1))
+    expect(tagsOf(test, queue)).toHaveLength(1)
+    expect(leased?.isLive()).toBe(true)
+    expect(leased?.ack()).toBe('settled')
+    expect(tagsOf(test, queue)).toEqual([])
+    await expect.poll(() => consumerCount(queue)).toBe(0)
+  })
+
+  it('opens a sibling when every slot is taken, up to the cap', async () => {
+    const test = await start({ queueType, prefetch: 2, maxBlocks: 3 })
+    const queue = await newQueue(test)
+    const ids = await publish(test, queue, 8)
+    const taken = await takeEach(test, queue, 6)
+    expect(new Set(idsOf(taken)).size).toBe(6)
+    expect(new Set(tagsOf(test, queue)).size).toBe(3)
+    expect(await test.broker.take(request([queue], { waitMs: 300 }))).toEqual([])
+    expect(taken[0]?.ack()).toBe('settled')
+    const more = await takeEach(test, queue, 1)
+    expect(new Set([...idsOf(taken), ...idsOf(more)]).size).toBe(7)
+    expect(ids).toEqual(expect.arrayContaining(idsOf(more)))
+  })
+
+  it('loses its deliveries with the connection; an old handle never settles another job', async () => {
+    const test = await start({ queueType })
+    const queue = await newQueue(test)
+    const [a, b] = await publish(test, queue, 2)
+    const old = await takeEach(test, queue, 2)
+    await vhost.closeConnections()
+    await test.recorder.until('lost', 1, queue)
+    expect(old.map((delivery) => delivery.isLive())).toEqual([false, false])
+    await test.recorder.until('onUp', 2)
+    const again = await takeEach(test, queue, 2)
+    expect(new Set(idsOf(again))).toEqual(new Set([a, b]))
+    expect(again.every((delivery) => delivery.redelivered)).toBe(true)
+    // The delivery tags are the same as before; the channels are not.
+    expect(old.map((delivery) => delivery.ack())).toEqual(['lost', 'lost'])
+    expect(old.map((delivery) => delivery.deadLetter())).toEqual(['lost', 'lost'])
+    expect(again.map((delivery) => delivery.isLive())).toEqual([true, true])
+    await test.stop()
+    admin = await connectAdmin(vhost.url)
+    const back = await admin.takeAll(`ojs.queue.${queue}`)
+    expect(new Set(back)).toEqual(new Set([a, b]))
+  })
+
+  it('registers anew, with a new tag, after the broker has cancelled its consumer', async () => {
+    const test = await start({ queueType })
+    const queue = await newQueue(test)
+    await publish(test, queue, 3)
+    const [leased] = await takeEach(test, queue, 1)
+    const [tag] = tagsOf(test, queue)
+    await admin.channel.deleteQueue(`ojs.queue.${queue}`)
+    await test.recorder.until('consumerCancelled', 1, queue)
+    expect(leased?.ack()).toBe('lost')
+    await test.recorder.until('onQueueMissing', 2, queue)
+    await expect.poll(() => test.broker.isDeclared(queue)).toBe(true)
+    const waiting = test.broker.take(request([queue]))
+    const [id] = await publish(test, queue, 1)
+    expect(idsOf(await waiting)).toEqual([id])
+    expect(tagsOf(test, queue)).toHaveLength(1)
+    expect(tagsOf(test, queue)).not.toContain(tag)
+  })
+
+  it('settles before it closes: what was acknowledged just now does not come back', async () => {
+    const test = await start({ queueType, prefetch: 10 })
+    const queue = await newQueue(test)
+    const ids = await publish(test, queue, 60)
+    const taken = await takeEach(test, queue, 45)
+    const kept = taken.splice(0, 5)
+    expect(taken.map((delivery) => delivery.ack())).toEqual(taken.map(() => 'settled'))
+    await test.stop()
+    expect(kept[0]?.ack()).toBe('lost')
+    const back = await admin.takeAll(`ojs.queue.${queue}`)
+    const expected = ids.filter((id) => !idsOf(taken).includes(id))
+    expect(new Set(back)).toEqual(new Set(expected))
+    expect(back).toHaveLength(20)
+  })
+
+  it('dead-letters to the queue of seed 002 §4.2', async () => {
+    const test = await start({ queueType })
+    const queue = await newQueue(test)
+    const [id] = await publish(test, queue, 1)
+    const [delivery] = await takeEach(test, queue, 1)
+    expect(delivery?.deadLetter()).toBe('settled')
+    expect(delivery?.ack()).toBe('lost')
+    await expect.poll(() => admin.takeAll(`ojs.queue.dlx.${queue}`)).toEqual([id])
+    expect(test.recorder.count('deadLettered', queue)).toBe(1)
+    expect(test.recorder.count('acked', queue)).toBe(0)
+  })
+})
+
+describe('order', () => {
+  it('is by exact OJS priority, then by arrival', async () => {
+    const test = await start()
+    const queue = await newQueue(test)
+    const priorities = [0, -5, 50, 9, 3, 20, -100, 50, 0]
+    const rows = priorities.map((priority) => {
+      const job = row({ queue, priority })
+      return { ...job, envelope: JSON.stringify({ id: job.id, priority }) }
+    })
+    test.broker.putBack(await test.broker.take(request([queue], { waitMs: 1 })))
+    for (const job of rows) expect(await test.broker.publish(job)).toBe('confirmed')
+    await test.recorder.until('consumed', rows.length, queue)
+    const taken = await takeEach(test, queue, rows.length)
+    const order = taken.map(({ id }) => rows.findIndex((job) => job.id === id))
+    expect(order).toEqual([2, 7, 5, 3, 4, 0, 8, 1, 6])
+  })
+
+  it('is that of the queues in the request', async () => {
+    const test = await start()
+    const [low, high] = [await newQueue(test), await newQueue(test)]
+    const [a] = await publish(test, low, 1)
+    const [b] = await publish(test, high, 1)
+    for (const queue of [low, high]) {
+      test.broker.putBack(await test.broker.take(request([queue])))
+    }
+    const taken = await test.broker.take(request([high, low], { count: 2 }))
+    expect(idsOf(taken)).toEqual([b, a])
+  })
+
+  it('puts a delivery that comes back before what came after it', async () => {
+    const test = await start()
+    const queue = await newQueue(test)
+    const ids = await publish(test, queue, 3)
+    const [first, second] = await takeEach(test, queue, 2)
+    if (!first || !second) throw new Error('nothing came')
+    await test.recorder.until('consumed', 3, queue)
+    test.broker.putBack([second])
+    test.broker.putBack([first, first])
+    expect(idsOf(await takeEach(test, queue, 3))).toEqual(ids)
+    first.ack()
+    test.broker.putBack([first])
+    expect(await test.broker.take(request([queue], { waitMs: 0 }))).toEqual([])
+  })
+})
+
+describe('waiting', () => {
+  it('serves fetches in the order in which they came', async () => {
+    const test = await start()
+    const queue = await newQueue(test)
+    const waiting = Array.from({ length: 10 }, () => test.broker.take(request([queue])))
+    const ids = await publish(test, queue, 10)
+    expect((await Promise.all(waiting)).map(idsOf)).toEqual(ids.map((id) => [id]))
+  })
+
+  it('ends with the time, the signal and the broker', async () => {
+    const test = await start()
+    const queue = await newQueue(test)
+    expect(await test.broker.take(request([queue], { waitMs: 20 }))).toEqual([])
+    const stop = new AbortController()
+    const waiting = test.broker.take(request([queue], { signal: stop.signal }))
+    stop.abort()
+    expect(await waiting).toEqual([])
+    expect(await test.broker.take(request([queue], { signal: stop.signal }))).toEqual([])
+    const last = test.broker.take(request([queue]))
+    await test.stop()
+    expect(await last).toEqual([])
+    expect(await test.broker.take(request([queue]))).toEqual([])
+  })
+
+  it('bridges the way of a message while the ledger knows of claimable jobs', async () => {
+    const test = await start()
+    const queue = await newQueue(test)
+    await publish(test, queue, 1)
+    for (const delivery of await test.broker.take(request([queue]))) delivery.ack()
+    const waiting = test.broker.take(request([queue], { waitMs: 0, hasClaimable: () => true }))
+    const [id] = await publish(test, queue, 1)
+    expect(idsOf(await waiting)).toEqual([id])
+    const before = performance.now()
+    const vain = request([queue], { waitMs: 0, hasClaimable: () => true })
+    expect(await test.broker.take(vain)).toEqual([])
+    const tookMs = performance.now() - before
+    expect(tookMs).toBeGreaterThan(200)
+    expect(tookMs).toBeLessThan(1_000)
+  })
+
+  it('goes on through a lost connection', async () => {
+    const test = await start()
+    const queue = await newQueue(test)
+    const waiting = test.broker.take(request([queue], { waitMs: 15_000 }))
+    await expect.poll(() => consumerCount(queue)).toBe(1)
+    await vhost.closeConnections()
+    await test.recorder.until('onUp', 2)
+    admin = await connectAdmin(vhost.url)
+    const [id] = await publish(test, queue, 1)
+    expect(idsOf(await waiting)).toEqual([id])
+  })
+})
+
+describe('a queue that does not exist', () => {
+  it('is not declared, and not asked for again within a second', async () => {
+    const test = await start()
+    const before = performance.now()
+    for (let i = 0; i < 5; i++) {
+      expect(await test.broker.take(request(['absent'], { waitMs: 0 }))).toEqual([])
+    }
+    expect(performance.now() - before).toBeLessThan(900)
+    expect(test.recorder.count('channelError', 'declare', 404)).toBe(1)
+    expect(await test.broker.probeQueue('absent')).toBe('missing')
+  })
+
+  it('is found when somebody else declares it', async () => {
+    const test = await start()
+    expect(await test.broker.take(request(['native'], { waitMs: 0 }))).toEqual([])
+    await admin.channel.assertQueue('ojs.queue.native')
+    await admin.publish('ojs.queue.native', ['n-1'])
+    expect(idsOf(await test.broker.take(request(['native'])))).toEqual(['n-1'])
+    expect(test.recorder.all('onQueueFound')).toHaveLength(1)
+    expect(test.recorder.count('onQueueMissing')).toBe(0)
+  })
+
+  it('serves those who wait for it as soon as a PUSH declares it', async () => {
+    const test = await start()
+    const waiting = test.broker.take(request(['later']))
+    await test.recorder.until('channelError', 1, 'declare', 404)
+    expect(await test.broker.ensureQueue('later')).toBe('ready')
+    const [id] = await publish(test, 'later', 1)
+    expect(idsOf(await waiting)).toEqual([id])
+  })
+
+  it('does not keep a fetch from the other queues of its list', async () => {
+    const test = await start()
+    const queue = await newQueue(test)
+    const [id] = await publish(test, queue, 1)
+    const queuesOfFetch = ['not-there', queue, 'nor-there']
+    const taken = await test.broker.take(request(queuesOfFetch, { waitMs: 0, count: 5 }))
+    expect(idsOf(taken)).toEqual([id])
+  })
+})
+
+describe('parking', () => {
+  it('keeps a delivery until its time', async () => {
+    const test = await start()
+    const queue = await newQueue(test)
+    const [id] = await publish(test, queue, 1)
+    const [delivery] = await takeEach(test, queue, 1)
+    if (!delivery) throw new Error('nothing came')
+    test.broker.park(delivery, Date.now() + 300)
+    expect(await test.broker.take(request([queue], { waitMs: 100 }))).toEqual([])
+    expect(idsOf(await test.broker.take(request([queue])))).toEqual([id])
+    expect(delivery.ack()).toBe('settled')
+  })
+
+  it('keeps a delivery until its row moves, and counts it as in use', async () => {
+    const test = await start({ prefetch: 1 })
+    const queue = await newQueue(test)
+    const [a, b] = await publish(test, queue, 2)
+    const [delivery] = await takeEach(test, queue, 1)
+    if (!delivery) throw new Error('nothing came')
+    test.broker.park(delivery, null)
+    // Its slot is taken: the next one comes through a sibling.
+    expect(idsOf(await takeEach(test, queue, 1))).toEqual([b])
+    test.broker.unpark('another')
+    expect(await test.broker.take(request([queue], { waitMs: 50 }))).toEqual([])
+    test.broker.unpark(String(a))
+    test.broker.unpark(String(a))
+    expect(idsOf(await takeEach(test, queue, 1))).toEqual([a])
+  })
+
+  it('forgets a delivery that is settled or lost meanwhile', async () => {
+    const test = await start()
+    const queue = await newQueue(test)
+    const ids = await publish(test, queue, 2)
+    const [first, second] = await takeEach(test, queue, 2)
+    if (!first || !second) throw new Error('nothing came')
+    test.broker.park(first, Date.now() + 100)
+    test.broker.park(second, null)
+    expect(first.ack()).toBe('settled')
+    test.broker.unpark(first.id)
+    expect(await test.broker.take(request([queue], { waitMs: 200 }))).toEqual([])
+    await vhost.closeConnections()
+    await test.recorder.until('lost', 1, queue)
+    test.broker.unpark(second.id)
+    await test.recorder.until('onUp', 2)
+    admin = await connectAdmin(vhost.url)
+    const again = await takeEach(test, queue, 1)
+    expect(idsOf(again)).toEqual([ids[1]])
+    expect(again[0]).not.toBe(second)
+    expect(await test.broker.take(request([queue], { waitMs: 100 }))).toEqual([])
+  })
+})
+
+describe('consumers', () => {
+  it('do not come and go under steady traffic', async () => {
+    const test = await start({ idleMs: 300 })
+    const queue = await newQueue(test)
+    const tags = new Set<string>()
+    for (let i = 0; i < 15; i++) {
+      const [id] = await publish(test, queue, 1)
+      const [delivery] = await takeEach(test, queue, 1)
+      expect(delivery?.id).toBe(id)
+      delivery?.ack()
+      for (const tag of tagsOf(test, queue)) tags.add(tag)
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+    expect(tags.size).toBe(1)
+  })
+
+  it('become fewer again after a burst, but never none while somebody fetches', async () => {
+    let ahead = 0
+    const clock = { now: () => Date.now() + ahead, wall: () => Date.now() }
+    const test = await start({ prefetch: 1 }, { clock })
+    const queue = await newQueue(test)
+    await publish(test, queue, 5)
+    const burst = await takeEach(test, queue, 5)
+    expect(tagsOf(test, queue)).toHaveLength(5)
+    for (const delivery of burst) delivery.ack()
+    const fetches = new AbortController()
+    const waiting = test.broker.take(request([queue], { waitMs: 30_000, signal: fetches.signal }))
+    const faster = setInterval(() => {
+      ahead += 6_000
+    }, 500)
+    await expect.poll(() => consumerCount(queue), { timeout: 10_000 }).toBe(1)
+    clearInterval(faster)
+    expect(tagsOf(test, queue)).toHaveLength(1)
+    const [id] = await publish(test, queue, 1)
+    expect(idsOf(await waiting)).toEqual([id])
+  })
+
+  it('let native workers be served first when that is configured', async () => {
+    const test = await start({ consumerPriority: -1 })
+    const queue = await newQueue(test)
+    const waiting = test.broker.take(request([queue], { waitMs: 300 }))
+    await expect.poll(() => consumerCount(queue)).toBe(1)
+    const native: unknown[] = []
+    const channel = await admin.model.createChannel()
+    await channel.consume(`ojs.queue.${queue}`, (message) => {
+      native.push(message?.properties.messageId)
+    })
+    const ids = await publish(test, queue, 3)
+    await expect.poll(() => native).toEqual(ids)
+    expect(await waiting).toEqual([])
+    await channel.close()
+  })
+
+  it('report themselves', async () => {
+    const test = await start({ prefetch: 4 })
+    const queue = await newQueue(test)
+    await publish(test, queue, 4)
+    await takeEach(test, queue, 1)
+    await test.recorder.until('consumed', 4, queue)
+    const { consumers, queues: feeds, connectionsActive, channelsActive } = test.broker.gauges()
+    expect(consumers).toEqual([{ queue, consumer: expect.stringContaining(queue), unacked: 4 }])
+    expect(feeds).toEqual([{ queue, buffered: 3, waiters: 0, utilization: 0.25 }])
+    expect(connectionsActive).toBe(3)
+    // Four publish channels, the owner's and one block.
+    expect(channelsActive).toBe(6)
+  })
+})

@@ -1,0 +1,194 @@
+import { EventEmitter, once } from 'node:events'
+import { createRequire } from 'node:module'
+import { createServer, type Server, type Socket } from 'node:net'
+
+interface Frame {
+  id?: number
+  channel: number
+  size?: number
+  fields?: Record<string, unknown>
+  content?: Buffer
+}
+
+// amqplib's own codec, which its package does not export.
+const load = createRequire(import.meta.url)
+const defs = load('../../node_modules/amqplib/lib/defs.js') as Record<string, number> & {
+  encodeMethod(id: number, channel: number, fields: object): Buffer
+  encodeProperties(id: number, channel: number, size: number, fields: object): Buffer
+}
+const frames = load('../../node_modules/amqplib/lib/frame.js') as {
+  parseFrame(bytes: Buffer, max: number): { rest: Buffer } | false
+  decodeFrame(frame: object): Frame
+}
+
+export interface Published {
+  channel: number
+  /** Delivery tag on its channel, from 1. */
+  tag: number
+  messageId: string
+  exchange: string
+  routingKey: string
+}
+
+interface Conversation {
+  rest: Buffer
+  /** Last delivery tag of each channel. */
+  tags: Map<number, number>
+  /** A publish whose properties have not come yet. */
+  publish: Omit<Published, 'messageId'> | null
+}
+
+/**
+ * Speaks just enough AMQP 0-9-1 to be connected to and published to, and then does what a real
+ * broker will not do on demand. Emits `publish` with a `Published`.
+ */
+export class FakePeer extends EventEmitter {
+  readonly published: Published[] = []
+  connections = 0
+  /** Fields of the last frame of each method, by name. */
+  readonly received = new Map<string, Record<string, unknown>>()
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  #socket: Socket | null = null
+
+  private constructor() {
+    super()
+    this.#server = createServer((socket) => this.#serve(socket))
+  }
+
+  static async start(): Promise<FakePeer> {
+    const peer = new FakePeer()
+    await peer.listen(0)
+    return peer
+  }
+
+  async listen(port: number): Promise<void> {
+    this.#server.listen(port, '127.0.0.1')
+    await once(this.#server, 'listening')
+  }
+
+  get port(): number {
+    const address = this.#server.address()
+    return typeof address === 'object' && address ? address.port : 0
+  }
+
+  get url(): string {
+    return `amqp://guest:secret@127.0.0.1:${this.port}`
+  }
+
+  async until(count: number): Promise<Published[]> {
+    while (this.published.length < count) await once(this, 'publish')
+    return this.published
+  }
+
+  ack({ channel, tag }: Published, multiple = false): void {
+    this.send(channel, 'BasicAck', { deliveryTag: tag, multiple })
+  }
+
+  nack({ channel, tag }: Published): void {
+    this.send(channel, 'BasicNack', { deliveryTag: tag, multiple: false, requeue: false })
+  }
+
+  returnToSender({ channel, messageId, exchange, routingKey }: Published): void {
+    const fields = { replyCode: 312, replyText: 'NO_ROUTE', exchange, routingKey }
+    this.send(channel, 'BasicReturn', fields)
+    this.#socket?.write(defs.encodeProperties(idOf('BasicProperties'), channel, 0, { messageId }))
+  }
+
+  closeChannel(channel: number, replyCode: number): void {
+    this.send(channel, 'ChannelClose', { replyCode, replyText: 'TEST', classId: 0, methodId: 0 })
+  }
+
+  send(channel: number, method: string, fields: object): void {
+    this.#socket?.write(defs.encodeMethod(idOf(method), channel, fields))
+  }
+
+  /** Nothing listens on the port any more; connections stay. */
+  async deafen(): Promise<void> {
+    this.#server.close()
+  }
+
+  /** As when the machine dies: no `connection.close`. */
+  cut(): void {
+    for (const socket of this.#sockets) socket.resetAndDestroy()
+  }
+
+  async stop(): Promise<void> {
+    this.cut()
+    this.#server.close()
+  }
+
+  #serve(socket: Socket): void {
+    this.connections += 1
+    this.#sockets.add(socket)
+    this.#socket = socket
+    const conversation: Conversation = { rest: Buffer.alloc(0), tags: new Map(), publish: null }
+    socket.on('error', () => {})
+    socket.on('close', () => this.#sockets.delete(socket))
+    socket.once('data', (header) => {
+      conversation.rest = header.subarray(8)
+      this.send(0, 'ConnectionStart', {
+        versionMajor: 0,
+        versionMinor: 9,
+        serverProperties: { version: '3.10.8', product: 'fake' },
+      })
+      socket.on('data', (chunk) => {
+        conversation.rest = Buffer.concat([conversation.rest, chunk])
+        this.#read(conversation)
+      })
+    })
+  }
+
+  #read(conversation: Conversation): void {
+    for (;;) {
+      const parsed = frames.parseFrame(conversation.rest, 0)
+      if (!parsed) return
+      conversation.rest = parsed.rest
+      const frame = frames.decodeFrame(parsed)
+      if (frame.id === idOf('BasicPublish')) this.#onPublish(conversation, frame)
+      else if (frame.id === idOf('BasicProperties')) this.#onProperties(conversation, frame)
+      else {
+        if (frame.id === idOf('ChannelOpen')) conversation.tags.delete(frame.channel)
+        this.#answer(frame)
+      }
+    }
+  }
+
+  #onPublish(conversation: Conversation, { channel, fields }: Frame): void {
+    const tag = (conversation.tags.get(channel) ?? 0) + 1
+    conversation.tags.set(channel, tag)
+    const exchange = String(fields?.['exchange'])
+    conversation.publish = { channel, tag, exchange, routingKey: String(fields?.['routingKey']) }
+  }
+
+  #onProperties(conversation: Conversation, { fields }: Frame): void {
+    if (!conversation.publish) return
+    const published = { ...conversation.publish, messageId: String(fields?.['messageId']) }
+    conversation.publish = null
+    this.published.push(published)
+    this.emit('publish', published)
+  }
+
+  #answer(frame: Frame): void {
+    const answers: Record<string, [method: string, fields: object]> = {
+      ConnectionStartOk: ['ConnectionTune', { channelMax: 100, frameMax: 131_072, heartbeat: 0 }],
+      ConnectionOpen: ['ConnectionOpenOk', {}],
+      ConnectionClose: ['ConnectionCloseOk', {}],
+      ChannelOpen: ['ChannelOpenOk', {}],
+      ChannelClose: ['ChannelCloseOk', {}],
+      ConfirmSelect: ['ConfirmSelectOk', {}],
+    }
+    for (const method of [...Object.keys(answers), 'ConnectionTuneOk']) {
+      if (frame.id !== idOf(method)) continue
+      this.received.set(method, frame.fields ?? {})
+      const answer = answers[method]
+      if (answer) this.send(frame.channel, ...answer)
+    }
+  }
+}
+
+function idOf(method: string): number {
+  const id = defs[method]
+  if (id === undefined) throw new Error(`no AMQP method ${method}`)
+  return id
+}

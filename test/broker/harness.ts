@@ -1,0 +1,216 @@
+import { type Channel, type ChannelModel, type ConfirmChannel, connect } from 'amqplib'
+import { v7 } from 'uuid'
+import type { Delivery, TakeRequest } from '../../src/broker/broker.ts'
+import { Connection, type ConnectionOptions } from '../../src/broker/connection.ts'
+import { type BrokerObserver, SILENT_OBSERVER } from '../../src/broker/observer.ts'
+import type { BrokerDeps, BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
+import { RabbitBroker } from '../../src/broker/rabbit-broker.ts'
+import { systemClock } from '../../src/clock.ts'
+import { freshRow, type JobRow, type NewJob } from '../../src/job/job.ts'
+import { createLogger, type Logger, type LogLevel } from '../../src/logger.ts'
+import { newJob } from '../support/jobs.ts'
+
+export const logger = createLogger((process.env['OJS_TEST_LOG'] ?? 'silent') as LogLevel)
+
+export interface Seen {
+  event: string
+  args: readonly unknown[]
+}
+
+/** Hears everything and lets a test wait for what it needs to hear. */
+export class Recorder {
+  readonly seen: Seen[] = []
+  readonly observer: BrokerObserver
+  readonly #waiting = new Set<() => void>()
+
+  constructor() {
+    const names = Object.keys(SILENT_OBSERVER)
+    this.observer = Object.fromEntries(
+      names.map((name) => [name, (...args: unknown[]) => this.note(name, ...args)]),
+    ) as unknown as BrokerObserver
+  }
+
+  note(event: string, ...args: unknown[]): void {
+    this.seen.push({ event, args })
+    for (const check of [...this.#waiting]) check()
+  }
+
+  count(event: string, ...args: unknown[]): number {
+    return this.all(event, ...args).length
+  }
+
+  all(event: string, ...args: unknown[]): Seen[] {
+    return this.seen.filter(
+      (seen) => seen.event === event && args.every((arg, i) => seen.args[i] === arg),
+    )
+  }
+
+  /** Resolves when `event` was heard `count` times, from the beginning of the recording. */
+  until(event: string, count = 1, ...args: unknown[]): Promise<void> {
+    return this.untilTrue(() => this.count(event, ...args) >= count, `${count} × ${event}`)
+  }
+
+  /** Looks again whenever something is heard. */
+  untilTrue(condition: () => boolean, what: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#waiting.delete(check)
+        reject(new Error(`never: ${what}; heard ${JSON.stringify(this.seen.slice(-20))}`))
+      }, 15_000)
+      const check = () => {
+        if (!condition()) return
+        clearTimeout(timer)
+        this.#waiting.delete(check)
+        resolve()
+      }
+      this.#waiting.add(check)
+      check()
+    })
+  }
+}
+
+export interface TestBroker {
+  broker: RabbitBroker
+  recorder: Recorder
+  stop(): Promise<void>
+}
+
+export function options(amqpUrl: string, given: Partial<BrokerOptions> = {}): BrokerOptions {
+  return {
+    amqpUrls: [amqpUrl],
+    prefix: '',
+    queueType: 'classic',
+    declare: 'lazy',
+    queues: [],
+    maxQueues: 1000,
+    publishTimeoutMs: 10_000,
+    topologyPath: null,
+    ...given,
+  }
+}
+
+/** A started broker; its hooks are heard by the recorder too, and answer as harmlessly as can be. */
+export async function startBroker(
+  amqpUrl: string,
+  given: Partial<BrokerOptions> = {},
+  hooks: Partial<BrokerHooks> = {},
+  deps: Partial<BrokerDeps> = {},
+): Promise<TestBroker> {
+  const recorder = new Recorder()
+  const broker = new RabbitBroker(options(amqpUrl, given), {
+    clock: systemClock(),
+    logger,
+    random: Math.random,
+    observer: recorder.observer,
+    ...deps,
+    hooks: {
+      recordedQueues: () => [],
+      availableJobs: () => 0,
+      onQueueMissing: async (queue) => {
+        recorder.note('onQueueMissing', queue)
+        return 'declare'
+      },
+      onQueueFound: (queue) => recorder.note('onQueueFound', queue),
+      onUp: () => recorder.note('onUp'),
+      onConsumeUp: async () => recorder.note('onConsumeUp'),
+      ...hooks,
+    },
+  })
+  await broker.start()
+  return { broker, recorder, stop: () => broker.stop(AbortSignal.timeout(5_000)) }
+}
+
+/** A connection of the kind under test, started. */
+export async function startConnection(
+  amqpUrl: string,
+  given: Partial<ConnectionOptions> = {},
+): Promise<Connection> {
+  const connection = new Connection({
+    name: 'publish',
+    urls: [amqpUrl],
+    connectionName: 'test',
+    logger,
+    random: () => 0.5,
+    observer: SILENT_OBSERVER,
+    ...given,
+  })
+  await connection.start()
+  return connection
+}
+
+export function row(given: Partial<NewJob> = {}, over: Partial<JobRow> = {}): JobRow {
+  const job = newJob({ queue: 'email', ...given })
+  return { ...freshRow(job, { generation: 0, outbox: 1, enqueuedAt: 1_700_000_000_500 }), ...over }
+}
+
+export function request(queues: readonly string[], given: Partial<TakeRequest> = {}): TakeRequest {
+  return {
+    queues,
+    count: 1,
+    waitMs: 10_000,
+    hasClaimable: () => false,
+    signal: new AbortController().signal,
+    ...given,
+  }
+}
+
+export function idsOf(deliveries: readonly Delivery[]): string[] {
+  return deliveries.map((delivery) => delivery.id)
+}
+
+/** A plain client: what an administrator, a producer or a worker in another language would do. */
+export interface Admin {
+  model: ChannelModel
+  channel: ConfirmChannel
+  /** Publishes to the default exchange, confirmed. */
+  publish(queue: string, ids: readonly string[], options?: object): Promise<void>
+  /** Message ids of what is ready in the queue, in order; they are gone from it then. */
+  takeAll(queue: string): Promise<string[]>
+  close(): Promise<void>
+}
+
+export async function connectAdmin(amqpUrl: string): Promise<Admin> {
+  const model = await connect(amqpUrl)
+  model.on('error', () => {})
+  const channel = await model.createConfirmChannel()
+  channel.on('error', () => {})
+  return {
+    model,
+    channel,
+    publish: async (queue, ids, publishOptions = {}) => {
+      for (const id of ids) {
+        const content = Buffer.from(JSON.stringify({ id }))
+        channel.sendToQueue(queue, content, { persistent: true, messageId: id, ...publishOptions })
+      }
+      await channel.waitForConfirms()
+    },
+    takeAll: async (queue) => {
+      const ids: string[] = []
+      for (;;) {
+        const message = await channel.get(queue, { noAck: true })
+        if (message === false) return ids
+        ids.push(String(message.properties.messageId))
+      }
+    },
+    close: async () => {
+      await model.close().catch(() => {})
+    },
+  }
+}
+
+/** A channel that may be closed by the broker without taking others down. */
+export async function scratch(admin: Admin): Promise<Channel> {
+  const channel = await admin.model.createChannel()
+  channel.on('error', () => {})
+  return channel
+}
+
+export function newIds(count: number): string[] {
+  return Array.from({ length: count }, () => v7())
+}
+
+export function ofLogger(lines: string[]): Logger {
+  const write = (fields: object, message: string) =>
+    lines.push(JSON.stringify({ ...fields, message }))
+  return { debug: write, info: write, warn: write, error: write }
+}

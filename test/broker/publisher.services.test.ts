@@ -1,0 +1,144 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
+import { type Admin, connectAdmin, row, startBroker, type TestBroker } from './harness.ts'
+
+/** Publishing through the whole broker layer, against a node of its own: alarms are node-wide. */
+let node: PrivateNode
+let admin: Admin
+const started: TestBroker[] = []
+
+beforeAll(async () => {
+  node = await startPrivateNode()
+  admin = await connectAdmin(node.url())
+})
+
+afterEach(async () => {
+  for (const broker of started.splice(0)) await broker.stop()
+})
+
+afterAll(async () => {
+  await admin?.close()
+  await node?.stop()
+})
+
+async function start(given: Parameters<typeof startBroker>[1] = {}) {
+  const broker = await startBroker(node.url(), given)
+  started.push(broker)
+  return broker
+}
+
+describe.each(['classic', 'quorum'] as const)('publish, profile %s', (queueType) => {
+  it('confirms a token that is in the queue by then, with its properties', async () => {
+    const { broker, recorder } = await start({ queueType })
+    const queue = `plain-${queueType}`
+    await broker.ensureQueue(queue)
+    const job = row({ queue, priority: 3 })
+    const sent = broker.publish(job)
+    expect(broker.isPublishing(job.id)).toBe(true)
+    expect(await sent).toBe('confirmed')
+    expect(broker.isPublishing(job.id)).toBe(false)
+    const message = await admin.channel.get(`ojs.queue.${queue}`, { noAck: true })
+    if (message === false) throw new Error('the queue is empty')
+    expect(message.content.toString()).toBe(job.envelope)
+    expect(message.fields).toMatchObject({ exchange: 'ojs.exchange.direct', routingKey: queue })
+    expect(message.properties).toMatchObject({
+      contentType: 'application/openjobspec+json',
+      contentEncoding: 'utf-8',
+      deliveryMode: 2,
+      messageId: job.id,
+      type: job.type,
+      appId: 'ojs',
+      priority: 3,
+      timestamp: 1_700_000_000,
+      expiration: undefined,
+      replyTo: undefined,
+    })
+    expect(recorder.count('confirmed', queue)).toBe(1)
+  })
+
+  it('answers nacked for a queue that is full, and confirmed when there is room again', async () => {
+    const queue = `full-${queueType}`
+    await declareBounded(queue, queueType, 1)
+    const { broker, recorder } = await start({ queueType })
+    expect(await broker.ensureQueue(queue)).toBe('ready')
+    const outcomes: string[] = []
+    // A quorum queue overshoots its limit softly (rabbitmq.md §2.3).
+    for (let i = 0; i < 50 && !outcomes.includes('nacked'); i++) {
+      outcomes.push(await broker.publish(row({ queue })))
+    }
+    expect(outcomes).toContain('nacked')
+    expect(recorder.count('publishNacked', queue)).toBe(1)
+    await admin.channel.purgeQueue(`ojs.queue.${queue}`)
+    expect(await broker.publish(row({ queue }))).toBe('confirmed')
+  })
+
+  it('answers returned for a queue that is gone, and finds out by itself', async () => {
+    const { broker, recorder } = await start({ queueType })
+    const queue = `gone-${queueType}`
+    await broker.ensureQueue(queue)
+    await admin.channel.deleteQueue(`ojs.queue.${queue}`)
+    const job = row({ queue })
+    expect(await broker.publish(job)).toBe('returned')
+    expect(recorder.count('returned', queue)).toBe(1)
+    expect(await broker.ensureQueue(queue)).toBe('ready')
+    expect(recorder.count('onQueueMissing', queue)).toBe(2)
+    expect(await broker.publish(job)).toBe('confirmed')
+  })
+})
+
+it('streams: thousands at once, each with its own confirm', async () => {
+  const { broker } = await start()
+  await broker.ensureQueue('many')
+  const sent = Array.from({ length: 5_000 }, () => broker.publish(row({ queue: 'many' })))
+  expect(new Set(await Promise.all(sent))).toEqual(new Set(['confirmed']))
+  expect(broker.gauges().confirmsPending).toBe(0)
+  const { messageCount } = await admin.channel.checkQueue('ojs.queue.many')
+  expect(messageCount).toBe(5_000)
+})
+
+it('survives a deleted exchange: the channel goes, the exchange comes back', async () => {
+  const { broker, recorder } = await start()
+  await broker.ensureQueue('email')
+  await admin.channel.deleteExchange('ojs.exchange.direct')
+  expect(await broker.publish(row())).toBe('unknown')
+  await recorder.until('channelError', 1, 'publish', 404)
+  await expect.poll(() => broker.isDeclared('email'), { timeout: 10_000 }).toBe(true)
+  await expect.poll(() => broker.publish(row()), { timeout: 10_000 }).toBe('confirmed')
+})
+
+it('refuses while the broker is blocked, and says when it is not any more', async () => {
+  const { broker, recorder } = await start({ publishTimeoutMs: 1_000 })
+  await broker.ensureQueue('email')
+  const ups = recorder.count('onUp')
+  await node.ctl(['set_vm_memory_high_watermark', '0.00001'])
+  try {
+    // The broker says `blocked` at the first publish under the alarm; that one stays unconfirmed.
+    expect(await broker.publish(row())).toBe('unknown')
+    expect(broker.status()).toMatchObject({ state: 'blocked' })
+    expect(broker.gauges().blocked).toBe(true)
+    const before = performance.now()
+    expect(await broker.publish(row())).toBe('refused')
+    expect(performance.now() - before).toBeLessThan(100)
+    // Declares and consumers go on: they never publish (architecture §4.1).
+    expect(await broker.ensureQueue('under-alarm')).toBe('ready')
+  } finally {
+    await node.ctl(['set_vm_memory_high_watermark', '0.4'])
+  }
+  await recorder.until('onUp', ups + 1)
+  expect(broker.status()).toEqual({ state: 'up' })
+  expect(await broker.publish(row())).toBe('confirmed')
+})
+
+async function declareBounded(queue: string, queueType: 'classic' | 'quorum', maxLength: number) {
+  await admin.channel.assertExchange('ojs.exchange.direct', 'direct')
+  await admin.channel.assertExchange('ojs.exchange.dlx', 'direct')
+  await admin.channel.assertQueue(`ojs.queue.${queue}`, {
+    arguments: {
+      'x-queue-type': queueType,
+      'x-dead-letter-exchange': 'ojs.exchange.dlx',
+      'x-dead-letter-routing-key': queue,
+      'x-max-length': maxLength,
+      'x-overflow': 'reject-publish',
+    },
+  })
+}

@@ -1,0 +1,210 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { Connection } from '../../src/broker/connection.ts'
+import type { Outgoing } from '../../src/broker/publish-lane.ts'
+import { Publisher } from '../../src/broker/publisher.ts'
+import { FakePeer } from './fake-peer.ts'
+import { logger, Recorder } from './harness.ts'
+
+/** Only what a real broker does not do on demand; the rest is in publisher.services.test.ts. */
+
+const opened: { connection: Connection; publisher: Publisher; peer: FakePeer }[] = []
+
+afterEach(async () => {
+  for (const { connection, publisher, peer } of opened.splice(0)) {
+    publisher.stop()
+    await connection.close()
+    await peer.stop()
+  }
+})
+
+async function open(timeoutMs = 10_000) {
+  const peer = await FakePeer.start()
+  const recorder = new Recorder()
+  const shared = { logger, random: () => 0.5, observer: recorder.observer }
+  const connection = new Connection({
+    ...shared,
+    name: 'publish',
+    urls: [peer.url],
+    connectionName: 'test',
+  })
+  const publisher = new Publisher({
+    ...shared,
+    connection,
+    timeoutMs,
+    onReturned: (queue) => recorder.note('onReturned', queue),
+    onOpen: () => recorder.note('onOpen'),
+    onChannelError: (code) => recorder.note('onChannelError', code),
+  })
+  opened.push({ connection, publisher, peer })
+  await connection.start()
+  await recorder.until('onOpen')
+  return { peer, recorder, connection, publisher }
+}
+
+function outgoing(id: string, given: Partial<Outgoing> = {}): Outgoing {
+  return {
+    id,
+    queue: 'email',
+    exchange: 'ojs.exchange.direct',
+    routingKey: 'email',
+    content: Buffer.from('{}'),
+    options: { messageId: id, mandatory: true },
+    ...given,
+  }
+}
+
+describe('Publisher, against a scripted peer', () => {
+  it('answers unknown when the confirm does not come, and late confirms harm nobody', async () => {
+    const { peer, recorder, publisher } = await open(60)
+    const first = publisher.send(outgoing('a'))
+    expect(publisher.isPublishing('a')).toBe(true)
+    expect(await first).toBe('unknown')
+    expect(publisher.isPublishing('a')).toBe(false)
+    expect(recorder.count('publishUnknown')).toBe(1)
+
+    const again = publisher.send(outgoing('a'))
+    const [one, two] = await peer.until(2)
+    if (!one || !two) throw new Error('nothing was published')
+    // The confirm of the first: it must not count for the second.
+    peer.ack(one)
+    peer.nack(two)
+    expect(await again).toBe('nacked')
+    expect(publisher.pending).toBe(0)
+  })
+
+  it('takes a return that may belong to an earlier publish for its own', async () => {
+    const { peer, recorder, publisher } = await open(60)
+    expect(await publisher.send(outgoing('a'))).toBe('unknown')
+    const again = publisher.send(outgoing('a'))
+    const [one, two] = await peer.until(2)
+    if (!one || !two) throw new Error('nothing was published')
+    peer.returnToSender(one)
+    peer.ack(two, true)
+    expect(await again).toBe('returned')
+    expect(recorder.count('onReturned', 'email')).toBe(1)
+  })
+
+  it('matches a return to its own publish, whatever lies between return and confirm', async () => {
+    const { peer, publisher } = await open()
+    const sent = ['a', 'b', 'c'].map((id) => publisher.send(outgoing(id)))
+    const [a, b, c] = await peer.until(3)
+    if (!a || !b || !c) throw new Error('nothing was published')
+    peer.returnToSender(b)
+    peer.ack(a)
+    peer.nack(c)
+    peer.ack(b)
+    expect(await Promise.all(sent)).toEqual(['confirmed', 'returned', 'nacked'])
+  })
+
+  it('gives every publish its own answer when one confirm covers several', async () => {
+    const { peer, publisher } = await open()
+    const sent = ['a', 'b', 'c'].map((id) => publisher.send(outgoing(id)))
+    const [, b, c] = await peer.until(3)
+    if (!b || !c) throw new Error('nothing was published')
+    peer.ack(b, true)
+    expect(await Promise.all(sent.slice(0, 2))).toEqual(['confirmed', 'confirmed'])
+    expect(publisher.isPublishing('c')).toBe(true)
+    peer.nack(c)
+    expect(await sent[2]).toBe('nacked')
+  })
+
+  it('answers unknown for what was sent when the socket is cut, and refuses until it is back', async () => {
+    const { peer, recorder, publisher } = await open()
+    const sent = [publisher.send(outgoing('a')), publisher.send(outgoing('b', { queue: 'sms' }))]
+    await peer.until(2)
+    peer.cut()
+    expect(await Promise.all(sent)).toEqual(['unknown', 'unknown'])
+    expect(await publisher.send(outgoing('c'))).toBe('refused')
+    await recorder.until('onOpen', 2)
+    const after = publisher.send(outgoing('c'))
+    const [, , last] = await peer.until(3)
+    if (!last) throw new Error('nothing was published')
+    peer.ack(last)
+    expect(await after).toBe('confirmed')
+  })
+
+  it('opens a channel that the broker closed again; the others go on', async () => {
+    const { peer, recorder, publisher } = await open()
+    // FNV puts these two on different channels.
+    const lost = publisher.send(outgoing('a', { queue: 'email' }))
+    const other = publisher.send(outgoing('b', { queue: 'sms' }))
+    const [a, b] = await peer.until(2)
+    if (!a || !b) throw new Error('nothing was published')
+    expect(a.channel).not.toBe(b.channel)
+    peer.closeChannel(a.channel, 404)
+    peer.ack(b)
+    expect(await Promise.all([lost, other])).toEqual(['unknown', 'confirmed'])
+    expect(recorder.count('onChannelError', 404)).toBe(1)
+    await recorder.until('onOpen', 2)
+    const again = publisher.send(outgoing('c', { queue: 'email' }))
+    const [, , c] = await peer.until(3)
+    if (c) peer.ack(c)
+    expect(await again).toBe('confirmed')
+  })
+
+  it('keeps a queue on one channel, in order', async () => {
+    const { peer, publisher } = await open()
+    const ids = Array.from({ length: 50 }, (_, i) => `id-${i}`)
+    for (const id of ids) void publisher.send(outgoing(id))
+    const published = await peer.until(50)
+    expect(published.map(({ messageId }) => messageId)).toEqual(ids)
+    expect(new Set(published.map(({ channel }) => channel)).size).toBe(1)
+    for (let i = 0; i < 40; i++) void publisher.send(outgoing(`q-${i}`, { queue: `queue-${i}` }))
+    const all = await peer.until(90)
+    expect(new Set(all.map(({ channel }) => channel)).size).toBe(4)
+  })
+
+  it('sends no more than its window without a confirm; the rest waits, and is refused in time', async () => {
+    const { peer, publisher } = await open(300)
+    const sent = Array.from({ length: 1_100 }, (_, i) => publisher.send(outgoing(`id-${i}`)))
+    await peer.until(1_024)
+    const [first] = peer.published
+    if (!first) throw new Error('nothing was published')
+    peer.ack(first)
+    await peer.until(1_025)
+    const outcomes = await Promise.all(sent)
+    expect(peer.published).toHaveLength(1_025)
+    expect(count(outcomes)).toEqual({ confirmed: 1, unknown: 1_024, refused: 75 })
+  })
+
+  it('refuses a second publish of an id that is under way, and more than it can hold', async () => {
+    const { publisher } = await open(100)
+    const first = publisher.send(outgoing('a'))
+    expect(await publisher.send(outgoing('a'))).toBe('refused')
+    expect(await first).toBe('unknown')
+    const many = Array.from({ length: 16_400 }, (_, i) => publisher.send(outgoing(`id-${i}`)))
+    expect(publisher.pending).toBe(16_384)
+    expect(await many.at(-1)).toBe('refused')
+    await Promise.all(many)
+  })
+
+  it('refuses what amqplib cannot encode, without harm to the channel', async () => {
+    const { peer, publisher } = await open()
+    const headers = { bad: { '!': 'nonsense', value: 1 } }
+    expect(await publisher.send(outgoing('a', { options: { headers } }))).toBe('refused')
+    const good = publisher.send(outgoing('b'))
+    const [one] = await peer.until(1)
+    if (one) peer.ack(one)
+    expect(await good).toBe('confirmed')
+  })
+
+  it('drains: waits for the confirms that are out, until the deadline', async () => {
+    const { peer, publisher } = await open()
+    await publisher.drain(AbortSignal.timeout(5_000))
+    const sent = publisher.send(outgoing('a'))
+    const [one] = await peer.until(1)
+    await publisher.drain(AbortSignal.timeout(30))
+    expect(publisher.pending).toBe(1)
+    const drained = publisher.drain(AbortSignal.timeout(5_000))
+    if (one) peer.ack(one)
+    await drained
+    expect(publisher.pending).toBe(0)
+    expect(await sent).toBe('confirmed')
+  })
+})
+
+function count(outcomes: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const outcome of outcomes) counts[outcome] = (counts[outcome] ?? 0) + 1
+  return counts
+}

@@ -1,0 +1,260 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { DepthSampler } from '../../src/broker/depth-sampler.ts'
+import { createNames } from '../../src/broker/names.ts'
+import { createVhost, type PrivateNode, startPrivateNode, type Vhost } from '../support/rabbit.ts'
+import {
+  type Admin,
+  connectAdmin,
+  idsOf,
+  newIds,
+  request,
+  row,
+  startBroker,
+  startConnection,
+  type TestBroker,
+} from './harness.ts'
+
+let vhost: Vhost
+let admin: Admin
+const started: TestBroker[] = []
+
+beforeEach(async () => {
+  vhost = await createVhost()
+  admin = await connectAdmin(vhost.url)
+})
+
+afterEach(async () => {
+  for (const broker of started.splice(0)) await broker.stop()
+  await admin.close()
+  await vhost.drop()
+})
+
+async function start(
+  given: Parameters<typeof startBroker>[1] = {},
+  hooks: Parameters<typeof startBroker>[2] = {},
+  url = vhost.url,
+) {
+  const broker = await startBroker(url, given, hooks)
+  started.push(broker)
+  return broker
+}
+
+describe.each(['classic', 'quorum'] as const)('RabbitBroker, profile %s', (queueType) => {
+  it('carries a job from publish to ack', async () => {
+    const { broker, recorder } = await start({ queueType })
+    expect(broker.status()).toEqual({ state: 'up' })
+    expect(recorder.seen.slice(0, 2).map(({ event }) => event)).toEqual(['onConsumeUp', 'onUp'])
+    expect(broker.isDeclared('email')).toBe(false)
+    expect(await broker.ensureQueue('email')).toBe('ready')
+    expect(broker.isDeclared('email')).toBe(true)
+    const job = row({ priority: 4 }, { attempt: 2, generation: 3 })
+    expect(await broker.publish(job)).toBe('confirmed')
+    const [delivery, ...others] = await broker.take(request(['email']))
+    expect(others).toEqual([])
+    expect(delivery).toMatchObject({
+      id: job.id,
+      queue: 'email',
+      attempt: 3,
+      generation: 3,
+      maxAttempts: 3,
+      redelivered: false,
+    })
+    expect(delivery?.message.properties).toMatchObject({ messageId: job.id, priority: 4 })
+    expect(delivery?.carry()).toEqual({})
+    expect(delivery?.ack()).toBe('settled')
+    expect(delivery?.ack()).toBe('lost')
+    expect(delivery?.isLive()).toBe(false)
+  })
+
+  it('hands over a native message with everything that has to survive', async () => {
+    const { broker } = await start({ queueType })
+    await broker.ensureQueue('email')
+    const [id] = newIds(1)
+    await admin.publish('ojs.queue.email', [String(id)], {
+      headers: { 'x-ojs-attempt': 2, 'x-ojs-max-attempts': 7, tenant: 'blue', blob: Buffer.of(1) },
+      correlationId: 'c',
+    })
+    const [delivery] = await broker.take(request(['email']))
+    expect(delivery).toMatchObject({ id, attempt: 2, maxAttempts: 7, generation: 0 })
+    expect(delivery?.carry()).toEqual({
+      correlationId: 'c',
+      headers: { tenant: 'blue', blob: { '!': 'bytes', value: 'AQ==' } },
+    })
+  })
+})
+
+describe('start', () => {
+  it('does not fail without a broker, says why it is down, and shows no password', async () => {
+    const { broker } = await start({}, {}, 'amqp://guest:secret@127.0.0.1:1')
+    const status = broker.status()
+    expect(status).toMatchObject({ state: 'down' })
+    expect(JSON.stringify(status)).toContain('ECONNREFUSED')
+    expect(JSON.stringify(status)).not.toContain('secret')
+    expect(await broker.publish(row())).toBe('refused')
+    expect(await broker.ensureQueue('email')).toBe('unavailable')
+    expect(await broker.probeQueue('email')).toBe(null)
+    expect(await broker.take(request(['email'], { waitMs: 0 }))).toEqual([])
+    expect(broker.isDeclared('email')).toBe(false)
+  })
+
+  it('throws for a topology that cannot be used, before anything is connected', async () => {
+    await expect(start({ topologyPath: '/nowhere.json' })).rejects.toThrow('nowhere.json')
+  })
+
+  it('may be stopped without it, and twice', async () => {
+    const { broker } = await start()
+    const deadline = AbortSignal.timeout(5_000)
+    await Promise.all([broker.stop(deadline), broker.stop(deadline)])
+    await broker.stop(deadline)
+    expect(broker.status()).toEqual({ state: 'down', reason: 'stopped' })
+    expect(await broker.publish(row())).toBe('refused')
+    expect(broker.gauges()).toMatchObject({ connectionsActive: 0, channelsActive: 0 })
+  })
+})
+
+describe('ownership', () => {
+  it('is of one gateway at a time; the next one has it as soon as the first ends', async () => {
+    const first = await start()
+    await first.broker.ensureQueue('email')
+    const second = await start()
+    expect(second.broker.status()).toMatchObject({ state: 'foreign' })
+    expect(second.recorder.count('onUp')).toBe(0)
+    expect(await second.broker.publish(row())).toBe('refused')
+    const waiting = second.broker.take(request(['email'], { waitMs: 20_000 }))
+    const job = row()
+    expect(await first.broker.publish(job)).toBe('confirmed')
+    await first.stop()
+    await second.recorder.until('onUp')
+    expect(second.broker.status()).toEqual({ state: 'up' })
+    expect(idsOf(await waiting)).toEqual([job.id])
+    const order = second.recorder.seen.map(({ event }) => event)
+    expect(order.indexOf('onConsumeUp')).toBeLessThan(order.indexOf('consumed'))
+  })
+
+  it('does not wait long for a gateway that has just ended', async () => {
+    const first = await start()
+    await first.stop()
+    const before = performance.now()
+    const second = await start()
+    expect(second.broker.status()).toEqual({ state: 'up' })
+    expect(performance.now() - before).toBeLessThan(1_500)
+  })
+
+  it('has its leases extended before anything is consumed, after every connect', async () => {
+    const seen: string[] = []
+    let release = () => {}
+    const blocked = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    const { broker, recorder } = await start(
+      {},
+      {
+        onConsumeUp: async () => {
+          seen.push('extending')
+          await blocked
+          seen.push('extended')
+        },
+      },
+    )
+    await broker.ensureQueue('email')
+    await admin.publish('ojs.queue.email', ['a'])
+    const waiting = broker.take(request(['email']))
+    await broker.take(request(['email'], { waitMs: 100 }))
+    expect(recorder.count('consumed')).toBe(0)
+    release()
+    expect(idsOf(await waiting)).toEqual(['a'])
+    expect(seen).toEqual(['extending', 'extended'])
+  })
+})
+
+describe('silent acknowledgements', () => {
+  it('are suspected when far fewer tokens are there than available jobs', async () => {
+    await admin.channel.assertQueue('ojs.queue.email')
+    await admin.publish('ojs.queue.email', newIds(50))
+    const connection = await startConnection(vhost.url, { name: 'declare' })
+    let available = 0
+    let held = 0
+    let now = 1_000
+    const sampler = new DepthSampler({
+      connection,
+      names: createNames(''),
+      now: () => now,
+      queues: () => ['email', 'gone'],
+      available: () => available,
+      held: () => held,
+    })
+    const missing = async () => {
+      await sampler.runOnce()
+      return sampler.missing('email')
+    }
+    available = 100
+    expect(await missing()).toBe(0)
+    available = 151
+    expect(await missing()).toBe(101)
+    expect(sampler.suspects()).toEqual([{ queue: 'email', missing: 101 }])
+    held = 2
+    expect(await missing()).toBe(0)
+    available = 2_000
+    held = 1_760
+    expect(await missing()).toBe(0)
+    held = 1_740
+    expect(await missing()).toBe(210)
+    await admin.channel.deleteQueue('ojs.queue.email')
+    expect(await missing()).toBe(210)
+    now += 15_001
+    expect(sampler.missing('email')).toBe(0)
+    expect(sampler.missing('gone')).toBe(0)
+    await connection.close()
+  })
+})
+
+describe('a node of its own', () => {
+  let node: PrivateNode
+
+  beforeAll(async () => {
+    node = await startPrivateNode()
+  })
+  afterAll(async () => {
+    await node?.stop()
+  })
+
+  it('has its ownership claimed again when an operator deletes the lock', async () => {
+    const { broker, recorder } = await start({}, {}, node.url())
+    await node.ctl(['-p', '/ojs', 'delete_queue', 'ojs.system.owner'])
+    await recorder.until('onConsumeUp', 2)
+    await expect.poll(() => broker.status()).toEqual({ state: 'up' })
+    await recorder.until('onUp', 2)
+    const second = await start({}, {}, node.url())
+    expect(second.broker.status()).toMatchObject({ state: 'foreign' })
+  })
+
+  it('is served again within 5 s of its port listening; confirmed jobs are there', async () => {
+    const { broker, recorder } = await start({ queueType: 'quorum' }, {}, node.url())
+    await broker.ensureQueue('email')
+    const jobs = Array.from({ length: 20 }, () => row())
+    await Promise.all(jobs.map((job) => broker.publish(job)))
+    const [leased] = await broker.take(request(['email']))
+    const waiting = broker.take(request(['not-yet'], { waitMs: 30_000 }))
+    await node.kill9()
+    await recorder.until('lost')
+    expect(broker.status()).toMatchObject({ state: 'down' })
+    expect(await broker.publish(row())).toBe('refused')
+    expect(leased?.ack()).toBe('lost')
+    await recorder.until('reconnecting', 6)
+    await node.restart()
+    const listening = performance.now()
+    await recorder.until('onUp', 2)
+    expect(performance.now() - listening).toBeLessThan(5_000)
+    await broker.ensureQueue('not-yet')
+    await broker.publish(row({ queue: 'not-yet' }))
+    expect(await waiting).toHaveLength(1)
+    const seen = new Set<string>()
+    while (seen.size < 20) {
+      for (const delivery of await broker.take(request(['email'], { count: 20 }))) {
+        seen.add(delivery.id)
+        delivery.ack()
+      }
+    }
+    expect(seen).toEqual(new Set(jobs.map(({ id }) => id)))
+  }, 60_000)
+})

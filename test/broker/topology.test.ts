@@ -1,0 +1,156 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createNames, withPrefix } from '../../src/broker/names.ts'
+import { type Entity, loadTopology, type QueueEntity } from '../../src/broker/topology.ts'
+
+const VERSION = '3.10.8'
+let dir = ''
+
+beforeAll(() => {
+  dir = mkdtempSync(join(tmpdir(), 'ojs-topology-'))
+})
+afterAll(() => rmSync(dir, { recursive: true }))
+
+const shipped: Record<string, unknown> = JSON.parse(
+  readFileSync(new URL('../../topology/topology.json', import.meta.url), 'utf8'),
+)
+
+function write(content: object): string {
+  const file = join(dir, 'topology.json')
+  writeFileSync(file, JSON.stringify(content))
+  return file
+}
+
+function nameOf(entity: Entity): string {
+  return entity.name
+}
+
+describe.each(['', 'tenant1'])('the shipped topology, prefix %o', (prefix) => {
+  const topology = loadTopology(prefix, 'classic', null)
+  const names = createNames(prefix)
+  const ofQueue = topology.ofQueue('email', VERSION)
+
+  it('has the entities of the seed, by the names that the code uses', () => {
+    expect(topology.base(VERSION).map(nameOf)).toEqual([
+      names.exchange.direct,
+      names.exchange.dlx,
+      names.exchange.retry,
+      names.exchange.delayed,
+      names.deadLetters,
+      names.due,
+    ])
+    expect(topology.owner(VERSION)).toMatchObject({ name: names.owner, exclusive: true })
+    expect(ofQueue.map(nameOf)).toEqual([
+      names.dlxQueue('email'),
+      names.deadLetters,
+      names.jobQueue('email'),
+      names.controlQueue('email'),
+    ])
+  })
+
+  it('binds each queue as the seed says; keys stay OJS names unless they name a queue', () => {
+    const job = ofQueue.find((entity) => entity.kind === 'job')
+    expect(job?.bindings).toEqual([{ exchange: names.exchange.direct, key: 'email' }])
+    const dlx = ofQueue.find((entity) => entity.kind === 'dlx')
+    expect(dlx?.bindings).toEqual([{ exchange: names.exchange.dlx, key: 'email' }])
+    const control = names.controlQueue('email')
+    expect(ofQueue.find((entity) => entity.kind === 'control')).toMatchObject({
+      bindings: [{ exchange: names.exchange.direct, key: control }],
+      arguments: {
+        'x-dead-letter-exchange': names.exchange.dlx,
+        'x-dead-letter-routing-key': control,
+      },
+    })
+    expect(ofQueue.find((entity) => entity.kind === 'dead-letters')?.bindings).toEqual([
+      { exchange: names.exchange.dlx, key: 'email' },
+      { exchange: names.exchange.dlx, key: control },
+    ])
+  })
+
+  it('declares every target before what routes to it', () => {
+    const all: Entity[] = [...topology.base(VERSION), ...ofQueue]
+    const bound = new Set<string>()
+    for (const entity of all) {
+      if (entity.entity === 'exchange') continue
+      for (const { exchange, key } of entity.bindings) {
+        expect(all.findIndex((other) => other.name === exchange)).toBeLessThan(all.indexOf(entity))
+        bound.add(`${exchange} ${key}`)
+      }
+      const { 'x-dead-letter-exchange': target, 'x-dead-letter-routing-key': key } =
+        entity.arguments
+      if (target !== undefined) expect(bound).toContain(`${target} ${key}`)
+    }
+  })
+
+  it('has durable queues that outlive their consumers, but for the owner', () => {
+    const queues = [...topology.base(VERSION), ...ofQueue].filter(
+      (entity): entity is QueueEntity => entity.entity === 'queue',
+    )
+    for (const queue of queues) expect(queue).toMatchObject({ durable: true, exclusive: false })
+    expect(topology.owner(VERSION).durable).toBe(false)
+  })
+})
+
+describe('settings of single queues', () => {
+  it('change the profile and the limits of that queue alone', () => {
+    const queues = { billing: { type: 'quorum', maxLength: 9, messageTtlMs: 1000 } }
+    const topology = loadTopology('', 'classic', write({ ...shipped, queues }))
+    const job = (queue: string) =>
+      topology.ofQueue(queue, VERSION).find((entity) => entity.kind === 'job')?.arguments
+    expect(job('billing')).toMatchObject({
+      'x-queue-type': 'quorum',
+      'x-max-length': 9,
+      'x-message-ttl': 1000,
+    })
+    expect(job('email')).toMatchObject({ 'x-queue-type': 'classic' })
+    expect(job('email')).not.toHaveProperty('x-max-length')
+    const dlx = topology.ofQueue('billing', VERSION).find((entity) => entity.kind === 'dlx')
+    expect(dlx?.arguments).not.toHaveProperty('x-max-length')
+  })
+})
+
+describe('a file that is no topology', () => {
+  it.each([
+    ['an unknown member', { ...shipped, qeues: {} }],
+    ['a missing section', { ...shipped, perQueue: undefined }],
+    ['no job queue', { ...shipped, perQueue: [{ kind: 'dlx', name: 'ojs.queue.dlx.{queue}' }] }],
+    ['a name outside ojs.', { ...shipped, system: [{ kind: 'due', name: 'due' }] }],
+    ['a wrong limit', { ...shipped, queues: { email: { maxLength: 0 } } }],
+    ['an unknown setting', { ...shipped, queues: { email: { max_length: 1 } } }],
+    ['a wrong queue name', { ...shipped, queues: { Email: {} } }],
+  ])('%s is refused with its name', (_what, content) => {
+    const file = write(content)
+    expect(() => loadTopology('', 'classic', file)).toThrow(file)
+  })
+})
+
+describe('the shipped policies', () => {
+  it('limit job queues and nothing that must not be lost', () => {
+    const file: { policies: { pattern: string }[] } = JSON.parse(
+      readFileSync(new URL('../../topology/policies.json', import.meta.url), 'utf8'),
+    )
+    const names = createNames('')
+    const all = [
+      ...[names.dlxQueue('a'), names.controlQueue('a'), names.retryQueue('a', 1000)],
+      ...[names.due, names.deadLetters, names.owner, names.jobQueue('a'), names.jobQueue('a.b')],
+    ]
+    for (const { pattern } of file.policies) {
+      const limited = all.filter((name) => new RegExp(pattern).test(name))
+      expect(limited).toEqual([names.jobQueue('a'), names.jobQueue('a.b')])
+    }
+  })
+})
+
+describe('names', () => {
+  it('put the prefix in front of entities only', () => {
+    expect(withPrefix('tenant1', 'ojs.queue.email')).toBe('tenant1.ojs.queue.email')
+    expect(withPrefix('tenant1', 'email')).toBe('email')
+    expect(withPrefix('', 'ojs.queue.email')).toBe('ojs.queue.email')
+  })
+
+  it('know the retry rungs of seed 002 §4.1', () => {
+    expect(createNames('').retryQueue('email', 5000)).toBe('ojs.queue.retry.email.5000')
+  })
+})

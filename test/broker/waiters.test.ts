@@ -1,0 +1,46 @@
+import { describe, expect, it } from 'vitest'
+import { Waiters } from '../../src/broker/waiters.ts'
+
+const NEVER = new AbortController().signal
+const wanted = (...queues: string[]) => ({ queues, count: 1, isLongPoll: true })
+
+describe('Waiters', () => {
+  it('are first come, first served, in every queue of theirs', async () => {
+    const waiters = new Waiters()
+    const one = waiters.wait(wanted('a', 'b'), 60_000, NEVER)
+    const two = waiters.wait(wanted('b'), 60_000, NEVER)
+    expect([waiters.countFor('a'), waiters.countFor('b')]).toEqual([1, 2])
+    const first = waiters.first('b')
+    expect(first?.queues).toEqual(['a', 'b'])
+    if (first) waiters.serve(first, [])
+    expect(await one).toEqual([])
+    expect(waiters.has('a')).toBe(false)
+    expect(waiters.first('b')?.queues).toEqual(['b'])
+    waiters.serveAllEmpty()
+    expect(await two).toEqual([])
+    expect(waiters.first('b')).toBeUndefined()
+  })
+
+  it('leave no trace when their signal aborts or their time is over', async () => {
+    const waiters = new Waiters()
+    const stop = new AbortController()
+    const aborted = waiters.wait(wanted('a'), 60_000, stop.signal)
+    const late = waiters.wait(wanted('a', 'a'), 5, NEVER)
+    stop.abort()
+    expect(await aborted).toEqual([])
+    expect(await late).toEqual([])
+    expect(waiters.has('a')).toBe(false)
+  })
+
+  it('are bounded; one more is told at once that there is nothing', async () => {
+    const waiters = new Waiters()
+    const all = Array.from({ length: 4_096 }, () => waiters.wait(wanted('a'), 60_000, NEVER))
+    expect(await waiters.wait(wanted('a'), 60_000, NEVER)).toEqual([])
+    waiters.serveAllEmpty()
+    await Promise.all(all)
+    const again = waiters.wait(wanted('a'), 60_000, NEVER)
+    expect(waiters.countFor('a')).toBe(1)
+    waiters.serveAllEmpty()
+    await again
+  })
+})
