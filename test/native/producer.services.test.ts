@@ -1,0 +1,123 @@
+import { v7 } from 'uuid'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { type Job, jobOf, jobsOf } from '../support/client.ts'
+import { Gateway } from '../support/gateway.ts'
+import { pikaConsume, pikaPublish, runSeedExample } from '../support/pika.ts'
+import { queueTokens } from '../support/queue-tokens.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+
+let vhost: Vhost
+let gateway: Gateway
+
+beforeEach(async () => {
+  vhost = await createVhost()
+  gateway = await Gateway.start({ amqpUrl: vhost.url })
+})
+afterEach(async () => {
+  await gateway.dispose()
+  await vhost.drop()
+})
+
+describe('seed 002 §15.1, as printed', () => {
+  test('before the gateway declares anything', async () => {
+    const id = v7()
+    await runSeedExample(vhost.url, id)
+    await expectSeedJobRuns(id)
+  })
+
+  test('after the gateway has declared the queue', async () => {
+    const first = jobOf(await pushTo('email'))
+    const id = v7()
+    await runSeedExample(vhost.url, id)
+    expect((await fetchFrom('email')).id).toBe(first.id)
+    await expectSeedJobRuns(id)
+  })
+
+  test('before a gateway that would declare quorum queues: the queue is kept and used', async () => {
+    await gateway.restart({ OJS_QUEUE_TYPE: 'quorum' })
+    const id = v7()
+    await runSeedExample(vhost.url, id)
+    await expectSeedJobRuns(id)
+    const pushed = jobOf(await pushTo('email'))
+    expect((await fetchFrom('email')).id).toBe(pushed.id)
+    const health = await gateway.client.health()
+    expect(health.status).toBe(200)
+    expect(health.text).toContain('ojs.queue.email')
+  })
+
+  async function expectSeedJobRuns(id: string): Promise<void> {
+    const job = await fetchFrom('email')
+    expect(job).toMatchObject({
+      id,
+      type: 'email.send',
+      queue: 'email',
+      args: ['user@example.com', 'welcome'],
+      attempt: 1,
+      max_attempts: 5,
+      state: 'active',
+    })
+    const ack = await gateway.client.ack({ job_id: id, result: { sent: true } })
+    expect(ack.status, ack.text).toBe(200)
+    const read = jobOf(await gateway.client.get(id))
+    expect(read).toMatchObject({ id, state: 'completed', attempt: 1, result: { sent: true } })
+    expect(read).toHaveProperty('created_at', job['created_at'])
+  }
+})
+
+test('unknown members of a native message are in FETCH and GET', async () => {
+  await pushTo('email')
+  await fetchFrom('email')
+  const id = v7()
+  const unknown = { x_vendor: { a: [1, null, 'é'] }, another: false }
+  const body = { specversion: '1.0', id, type: 'a.b', args: [{ x: 1 }], meta: { m: 1 }, ...unknown }
+  const properties = { message_id: id, correlation_id: 'c', app_id: 'billing', priority: 3 }
+  const headers = { 'x-vendor': 'v', 'x-ojs-tags': 'a', nested: { list: [1, 'two'] } }
+  await pikaPublish(vhost.url, 'email', [{ body: JSON.stringify(body), properties, headers }])
+
+  const fetched = await fetchFrom('email')
+  expect(fetched).toMatchObject({ id, args: [{ x: 1 }], meta: { m: 1 }, ...unknown })
+  const read = jobOf(await gateway.client.get(id))
+  expect(read).toMatchObject({ id, state: 'active', ...unknown })
+})
+
+test('unknown members of an HTTP job survive a restart and reach a native consumer', async () => {
+  const unknown = { x_vendor: { a: [1, null, 'é'] }, another: false, options_extra: '__proto__' }
+  const pushed = await gateway.client.push({
+    type: 'a.b',
+    args: [1.5, 'x'],
+    options: { queue: 'email', x_option: 7 },
+    ...unknown,
+  })
+  const job = jobOf(pushed)
+  expect(job).toMatchObject(unknown)
+  await gateway.kill9()
+  await gateway.restart()
+  expect(jobOf(await gateway.client.get(job.id))).toMatchObject(unknown)
+  const [message] = await pikaConsume(vhost.url, 'ojs.queue.email', 1)
+  expect(JSON.parse(message?.body ?? '')).toMatchObject({ ...unknown, options: { x_option: 7 } })
+})
+
+test('a job that was cancelled while queued: its token is dropped', async () => {
+  const cancelled = jobOf(await pushTo('email'))
+  const kept = jobOf(await pushTo('email'))
+  expect((await gateway.client.cancel(cancelled.id)).status).toBe(200)
+
+  expect((await fetchFrom('email')).id).toBe(kept.id)
+  expect(jobsOf(await gateway.client.fetch({ queues: ['email'], wait_ms: 300 }))).toEqual([])
+  await gateway.client.ack({ job_id: kept.id })
+  await gateway.stop()
+  // Both tokens are gone: one dropped, one acknowledged. Neither was dead-lettered.
+  expect(await queueTokens(vhost.url, 'ojs.queue.email')).toEqual([])
+  expect(await queueTokens(vhost.url, 'ojs.queue.dlx.email')).toEqual([])
+})
+
+function pushTo(queue: string) {
+  return gateway.client.push({ type: 'a.b', args: [], options: { queue } })
+}
+
+async function fetchFrom(queue: string): Promise<Job> {
+  const answer = await gateway.client.fetch({ queues: [queue], wait_ms: 5_000 })
+  const [job] = jobsOf(answer)
+  if (job === undefined) throw new Error(`nothing fetched: ${answer.status} ${answer.text}`)
+  return job
+}

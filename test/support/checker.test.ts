@@ -1,0 +1,135 @@
+import { describe, expect, test } from 'vitest'
+import { check, type Evidence, Journal, type LedgerRow, report, resultFor } from './checker.ts'
+
+const NOW = 1_000_000_000
+
+describe('a run in which every promise was kept', () => {
+  test('has no problems', () => {
+    expect(check(evidence()).problems).toEqual([])
+  })
+
+  test('is reported with its numbers', () => {
+    const journal = finished('a')
+    push(journal, 'b', 'refused')
+    const verdict = check(evidence({ journal }))
+    expect(report('gateway killed', verdict)).toContain('pushed 2, answered 2xx 1, refused 1')
+  })
+
+  test('a job whose PUSH was not answered may be there or not', () => {
+    const journal = finished('a')
+    push(journal, 'b', 'unknown')
+    expect(check(evidence({ journal })).problems).toEqual([])
+    const rows = [completed('a'), row('b', 'available')]
+    expect(check(evidence({ journal, rows, tokens: ['b'] })).problems).toEqual([])
+  })
+
+  test('a job may run twice when that many were in flight', () => {
+    const journal = finished('a')
+    journal.executed('a')
+    const verdict = check(evidence({ journal, inFlight: { publishes: 1, leases: 0 } }))
+    expect(verdict).toMatchObject({ executedTwice: 1, problems: [] })
+  })
+
+  test('as many leases may be left over as FETCH answers were lost', () => {
+    const journal = accepted('a')
+    journal.lostFetchAnswers = 1
+    const rows = [row('a', 'active', { leaseExpiresAt: NOW + 1000 })]
+    expect(check(evidence({ journal, rows })).problems).toEqual([])
+  })
+})
+
+describe('found out:', () => {
+  const broken: Record<string, Partial<Evidence>> = {
+    'nothing was in flight': { inFlight: { publishes: 0, leases: 0 } },
+    'answered 2xx and lost': { rows: [] },
+    'available without a token': { journal: accepted('a'), rows: [row('a', 'available')] },
+    'ACK answered 2xx and not completed': { rows: [row('a', 'available')], tokens: ['a'] },
+    'without an ACK of its own': { journal: accepted('a') },
+    "another job's result": {
+      rows: [{ ...completed('a'), result: JSON.stringify(resultFor('b')) }],
+    },
+    'but active': { rows: [row('a', 'active', { leaseExpiresAt: NOW + 1000 })] },
+    'leased to nobody': { journal: accepted('a'), rows: [row('a', 'active')] },
+    'in a lease that ended': {
+      journal: accepted('a'),
+      rows: [row('a', 'active', { leaseExpiresAt: NOW - 70_000 })],
+    },
+    'past due': {
+      journal: accepted('a'),
+      rows: [row('a', 'retryable', { dueAt: NOW - 70_000 })],
+    },
+    'a job that is over': { tokens: ['a'] },
+    '1 rows are completed, kept count 0': { kept: {} },
+    '0 rows are active, kept count 2': { kept: { completed: 1, active: 2 } },
+    'refused and there': { journal: refused('a') },
+    'refused and executed': { journal: refused('a', { isExecuted: true }), rows: [] },
+    'executions too many': { journal: executedAgain('a', 4) },
+    'what nobody should have seen': { journal: complaining('what nobody should have seen') },
+  }
+
+  test.each(Object.entries(broken))('%s', (problem, change) => {
+    expect(check(evidence(change)).problems.join('\n')).toContain(problem)
+  })
+
+  test('withdrawn counts as lost', () => {
+    const verdict = check(evidence({ rows: [row('a', 'withdrawn')] }))
+    expect(verdict.problems.join('\n')).toContain('answered 2xx and lost')
+  })
+})
+
+function evidence(change: Partial<Evidence> = {}): Evidence {
+  const rows = change.rows ?? [completed('a')]
+  const states = rows.map(({ state }) => state).filter((state) => state !== 'withdrawn')
+  const kept = Object.fromEntries(
+    states.map((state) => [state, states.filter((other) => other === state).length]),
+  )
+  const usual = { journal: finished('a'), rows, kept, tokens: [], now: NOW }
+  return { ...usual, inFlight: { publishes: 2, leases: 1 }, ...change }
+}
+
+function finished(id: string): Journal {
+  const journal = accepted(id)
+  journal.executed(id)
+  journal.acking(id)
+  journal.acked(id)
+  return journal
+}
+
+function accepted(id: string): Journal {
+  const journal = new Journal()
+  push(journal, id, 'accepted')
+  return journal
+}
+
+function refused(id: string, { isExecuted = false } = {}): Journal {
+  const journal = new Journal()
+  push(journal, id, 'refused')
+  if (isExecuted) journal.executed(id)
+  return journal
+}
+
+function executedAgain(id: string, times: number): Journal {
+  const journal = finished(id)
+  for (let i = 0; i < times; i++) journal.executed(id)
+  return journal
+}
+
+function complaining(text: string): Journal {
+  const journal = finished('a')
+  journal.complain(text)
+  return journal
+}
+
+function push(journal: Journal, id: string, outcome: 'accepted' | 'refused' | 'unknown'): void {
+  journal.pushing(id)
+  journal.pushed(id, outcome)
+}
+
+function completed(id: string): LedgerRow {
+  return { ...row(id, 'completed'), result: JSON.stringify(resultFor(id)) }
+}
+
+function row(id: string, state: string, change: Partial<LedgerRow> = {}): LedgerRow {
+  const usual = { attempt: 1, result: null, outbox: null, dueAt: null, leaseExpiresAt: null }
+  return { id, state, ...usual, ...change }
+}

@@ -1,0 +1,1 @@
+export { guard, unguard } from '../../scripts/processes.mjs'

@@ -1,0 +1,85 @@
+import { connect, createServer, type Server, type Socket } from 'node:net'
+
+/** Which way the bytes of a connection go. */
+export type Direction = 'to-broker' | 'to-gateway'
+
+interface Pair {
+  readonly client: Socket
+  readonly server: Socket
+}
+
+/**
+ * Stands between a gateway and its broker and does what a network does: bytes stop in one
+ * direction while both connections stay up, and go on later or never.
+ */
+export class TcpProxy {
+  readonly #server: Server
+  readonly #pairs = new Set<Pair>()
+  readonly #held = new Set<Direction>()
+
+  private constructor(targetPort: number) {
+    this.#server = createServer({ noDelay: true }, (client) => this.#join(client, targetPort))
+  }
+
+  static async start(targetPort: number): Promise<TcpProxy> {
+    const proxy = new TcpProxy(targetPort)
+    await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve))
+    return proxy
+  }
+
+  get port(): number {
+    const address = this.#server.address()
+    if (typeof address !== 'object' || address === null) throw new Error('the proxy is stopped')
+    return address.port
+  }
+
+  /** Nothing passes in this direction until `release`; what was sent waits. */
+  hold(direction: Direction): void {
+    this.#held.add(direction)
+    for (const pair of this.#pairs) source(pair, direction).pause()
+  }
+
+  release(direction: Direction): void {
+    this.#held.delete(direction)
+    for (const pair of this.#pairs) source(pair, direction).resume()
+  }
+
+  /** Ends every connection at once; what was held is lost. New ones are accepted. */
+  cut(): void {
+    for (const { client, server } of this.#pairs) {
+      client.resetAndDestroy()
+      server.resetAndDestroy()
+    }
+    this.#held.clear()
+  }
+
+  async stop(): Promise<void> {
+    this.cut()
+    await new Promise((resolve) => this.#server.close(resolve))
+  }
+
+  #join(client: Socket, port: number): void {
+    const server = connect({ port, host: '127.0.0.1', noDelay: true })
+    const pair = { client, server }
+    this.#pairs.add(pair)
+    const leave = () => {
+      this.#pairs.delete(pair)
+      client.destroy()
+      server.destroy()
+    }
+    for (const [from, to] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      from.on('data', (chunk) => to.write(chunk))
+      from.on('end', () => to.end())
+      from.on('error', leave)
+      from.on('close', leave)
+    }
+    for (const direction of this.#held) source(pair, direction).pause()
+  }
+}
+
+function source(pair: Pair, direction: Direction): Socket {
+  return direction === 'to-broker' ? pair.client : pair.server
+}
