@@ -15,6 +15,8 @@ export default defineConfig({
           name: 'unit',
           include: [EVERY_TEST],
           exclude: [SERVICES, CONFORMANCE, CRASH],
+          // Two cores: vitest would leave one of them idle.
+          maxWorkers: 2,
           sequence: { groupOrder: 0 },
         },
       },
