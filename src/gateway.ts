@@ -10,11 +10,15 @@ import type { Deps } from './operations/deps.ts'
 import { onQueueMissing } from './operations/queue-missing.ts'
 import { extendLeases, leaseKeeper } from './services/lease-keeper.ts'
 import { Relay } from './services/relay.ts'
+import { EventRing } from './telemetry/event-ring.ts'
 import { createJobEvents } from './telemetry/events.ts'
 import { inFlightLog } from './telemetry/in-flight.ts'
 import { jobLog } from './telemetry/job-log.ts'
 import { createMetrics } from './telemetry/metrics.ts'
 import { uuid7 } from './uuid.ts'
+
+/** For `GET /ojs/v1/events`; about 500 bytes each. */
+const KEPT_EVENTS = 10_000
 
 export interface Gateway {
   url: string
@@ -25,7 +29,8 @@ export interface Gateway {
 export async function startGateway(config: Config, logger: Logger): Promise<Gateway> {
   const clock = systemClock()
   const metrics = createMetrics()
-  const events = createJobEvents([jobLog(logger), metrics.onJobEvent])
+  const ring = new EventRing(KEPT_EVENTS, clock, uuid7)
+  const events = createJobEvents([jobLog(logger), metrics.onJobEvent, ring.onJobEvent])
 
   const ledger = await openSqliteLedger({
     path: config.ledgerPath,
@@ -69,6 +74,7 @@ export async function startGateway(config: Config, logger: Logger): Promise<Gate
     maxBodyBytes: config.maxBodyBytes,
     queueType: config.queueType,
     version: await packageVersion(),
+    events: ring,
     metrics: metrics.exposition(() => ({ broker: broker.gauges(), ledger })),
   })
 
@@ -81,6 +87,7 @@ export async function startGateway(config: Config, logger: Logger): Promise<Gate
     ...(isDebug ? [inFlightLog(deps)] : []),
     http,
   ]
+  for (const queue of config.queues) await ledger.recordQueue(queue, clock.now())
   await startAll(services, logger)
   logger.info({ url: http.url(), queueType: config.queueType }, 'gateway listening')
   return { url: http.url(), stop: (deadline) => stopAll(services, deadline, logger) }

@@ -6,8 +6,10 @@ import { type ConnectionLimits, HttpServer } from './http-server.ts'
 import { Polls } from './polls.ts'
 import { adminRoutes } from './routes/admin.ts'
 import type { Door } from './routes/door.ts'
+import { eventRoutes } from './routes/events.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { notYetRoutes } from './routes/not-yet.ts'
+import { queueRoutes } from './routes/queues.ts'
 import { systemRoutes } from './routes/system.ts'
 import { workerRoutes } from './routes/workers.ts'
 
@@ -16,6 +18,7 @@ export interface HttpServiceOptions extends Omit<ManifestFacts, 'baseUrl'> {
   /** 0 = any free one; `url()` tells which. */
   port: number
   metrics: Exposition
+  events: Door['events']
   limits?: Partial<ConnectionLimits>
 }
 
@@ -28,6 +31,7 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
     polls,
     maxBodyBytes: options.maxBodyBytes,
     metrics: options.metrics,
+    events: options.events,
     health: () => health(deps, startedAt),
     manifest: () => manifest({ ...options, baseUrl: server.url() }),
   }
@@ -38,6 +42,8 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
     routes: [
       ...jobRoutes(door),
       ...workerRoutes(door),
+      ...queueRoutes(door),
+      ...eventRoutes(door),
       ...systemRoutes(door),
       ...adminRoutes(door),
       ...notYetRoutes(),

@@ -10,7 +10,6 @@ export const KNOWN_FAILURES: Readonly<Record<string, string>> = {
     'T4: refuses `Email.Send`, which the type pattern of seed 003 allows',
   'level-0-core/operations/error-response-structure-conflict.json':
     'T1: wants the error code `conflict`; seed 001 §16.3 has no such code and §10.2 shows `invalid_request`',
-  'level-0-core/events/event-job-completed.json': 'needs GET /ojs/v1/events',
   'level-0-core/lifecycle/completed-is-terminal.json': 'issue 3: needs NACK',
   'level-0-core/lifecycle/invalid-transition-completed-to-any.json': 'issue 3: needs NACK',
   'level-0-core/lifecycle/nack-exhausted-transitions-to-discarded.json': 'issue 3: needs NACK',

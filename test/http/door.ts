@@ -16,6 +16,7 @@ export async function openDoor(maxBodyBytes = 10_000): Promise<Frame> {
     maxBodyBytes,
     queueType: 'classic',
     version: '1.2.3',
+    events: { list: () => ({ events: [], cursor: null, has_more: false, gap: false }) },
     metrics: {
       http: {
         requestDone: (route, method, status, seconds) => {

@@ -242,7 +242,6 @@ const APPENDIX_A: [method: string, path: string, served: true | number][] = [
   ['POST', '/ojs/v1/workers/ack', true],
   ['POST', '/ojs/v1/workers/nack', 0],
   ['POST', '/ojs/v1/workers/heartbeat', 1],
-  ['GET', '/ojs/v1/queues', 0],
   ['GET', '/ojs/v1/queues/x/stats', 4],
   ['POST', '/ojs/v1/queues/x/pause', 4],
   ['POST', '/ojs/v1/queues/x/resume', 4],

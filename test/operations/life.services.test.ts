@@ -44,6 +44,28 @@ describe.each(['classic', 'quorum'])('the life of a job, profile %s', (profile) 
     await eventually(async () => (await vhost.queue(`ojs.queue.${queue}`))?.['messages'] === 0)
   })
 
+  it('lists the queue and tells the story of the job as events', async () => {
+    const before = (await gateway.request('GET', '/ojs/v1/events')).body.cursor
+    const id: string = (await gateway.push(fresh())).body.job.id
+    await gateway.fetch([queue], { worker_id: 'w9' })
+    await gateway.ack(id)
+    const listed = await gateway.request('GET', `/ojs/v1/events?queues=${queue}&after=${before}`)
+    const types = listed.body.events.map((event: { type: string }) => event.type)
+    expect(types).toEqual(['job.enqueued', 'job.started', 'job.completed'])
+    expect(listed.body.events[2]).toMatchObject({
+      subject: id,
+      data: { job_id: id, job_type: 'test.job', queue, attempt: 1, worker_id: 'w9' },
+    })
+    const queues = await gateway.request('GET', '/ojs/v1/queues?limit=1000')
+    expect(queues.body.pagination).toMatchObject({ limit: 100, offset: 0, has_more: false })
+    const names = queues.body.queues.map(({ name }: { name: string }) => name)
+    expect(names[0]).toBe('default')
+    expect(names).toContain(queue)
+    const second = await gateway.request('GET', '/ojs/v1/queues?limit=1&offset=1')
+    expect(second.body).toMatchObject({ queues: [{ name: names[1] }], pagination: { limit: 1 } })
+    expect((await gateway.request('GET', '/ojs/v1/queues?limit=x')).status).toBe(400)
+  })
+
   it('hands out jobs in order, as many as asked for, never one twice', async () => {
     fresh()
     const ids: string[] = []

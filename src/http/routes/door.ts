@@ -1,6 +1,12 @@
 import type { Deps } from '../../operations/deps.ts'
+import type { EventPage, EventQuery } from '../../telemetry/event-ring.ts'
 import type { Exposition } from '../../telemetry/exposition.ts'
 import type { Polls } from '../polls.ts'
+
+/** Events that may be listed. */
+interface EventSource {
+  list(query: EventQuery): EventPage
+}
 
 /** What the routes are given. */
 export interface Door {
@@ -11,4 +17,5 @@ export interface Door {
   health(): { healthy: boolean; body: object }
   manifest(): object
   metrics: Exposition
+  events: EventSource
 }

@@ -1,0 +1,43 @@
+import type { Request } from 'express'
+import { invalidField } from '../errors.ts'
+
+const MAX_LIST_LENGTH = 100
+
+export interface Page {
+  limit: number
+  offset: number
+}
+
+/** `limit` and `offset` of every list (seed 001 §17): too much is clamped, nonsense is a 400. */
+export function pageOf(request: Request): Page {
+  return {
+    limit: Math.min(Math.max(integer(request, 'limit', 50), 1), 100),
+    offset: integer(request, 'offset', 0),
+  }
+}
+
+/** Throws 400 when the parameter is there and is not an integer from 0 on. */
+export function integer(request: Request, name: string, fallback: number): number {
+  const text = parameter(request, name)
+  if (text === null) return fallback
+  const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
+  if (Number.isSafeInteger(value)) return value
+  throw invalidField(name, `The '${name}' parameter must be an integer from 0 on.`, {
+    received: text.slice(0, 100),
+  })
+}
+
+/** `a,b,c` as a set; empty when the parameter is not there. */
+export function list(request: Request, name: string): Set<string> {
+  const items = (parameter(request, name) ?? '').split(',').map((item) => item.trim())
+  const set = new Set(items.filter((item) => item !== ''))
+  if (set.size <= MAX_LIST_LENGTH) return set
+  throw invalidField(name, `The '${name}' parameter may name ${MAX_LIST_LENGTH} things at most.`)
+}
+
+/** Null when it is not there or empty. Given twice, the first one counts. */
+export function parameter(request: Request, name: string): string | null {
+  const value = request.query[name]
+  const first = Array.isArray(value) ? value[0] : value
+  return typeof first === 'string' && first !== '' ? first : null
+}

@@ -1,0 +1,27 @@
+import { answer } from '../answer.ts'
+import { integer, list, parameter } from '../query.ts'
+import type { Route } from '../route.ts'
+import type { Door } from './door.ts'
+
+const DEFAULT_LIMIT = 100
+const MAX_LIMIT = 1_000
+
+/** The newest events (ojs-digest §10.3, conformance.md S2). Not part of the seeds. */
+export function eventRoutes({ events }: Door): Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/ojs/v1/events',
+      handle(request, response) {
+        const limit = integer(request, 'limit', DEFAULT_LIMIT)
+        const page = events.list({
+          after: parameter(request, 'after'),
+          types: list(request, 'types'),
+          queues: list(request, 'queues'),
+          limit: Math.min(Math.max(limit, 1), MAX_LIMIT),
+        })
+        answer(response, 200, JSON.stringify(page))
+      },
+    },
+  ]
+}
