@@ -3,6 +3,7 @@ import { RabbitBroker } from './broker/rabbit-broker.ts'
 import { systemClock } from './clock.ts'
 import type { Config } from './config.ts'
 import { createHttpService } from './http/server.ts'
+import type { Ledger } from './ledger/ledger.ts'
 import { openSqliteLedger } from './ledger/sqlite/open.ts'
 import { type Service, startAll, stopAll } from './lifecycle.ts'
 import type { Logger } from './logger.ts'
@@ -46,7 +47,7 @@ export async function startGateway(config: Config, logger: Logger): Promise<Gate
     hooks: {
       recordedQueues: () => ledger.queues().map((queue) => queue.name),
       onQueueMissing: (queue) => onQueueMissing(deps, queue),
-      availableJobs: (queue) => ledger.counts(queue).available,
+      availableJobs: (queue) => jobsWithToken(ledger, queue),
       onQueueFound: (queue) => recordFoundQueue(deps, queue),
       onUp: () => relay.wake(),
       onConsumeUp: () => extendLeases(deps),
@@ -91,6 +92,17 @@ export async function startGateway(config: Config, logger: Logger): Promise<Gate
   await startAll(services, logger)
   logger.info({ url: http.url(), queueType: config.queueType }, 'gateway listening')
   return { url: http.url(), stop: (deadline) => stopAll(services, deadline, logger) }
+}
+
+const MANY_TOKENS = 1_000
+
+/**
+ * Available jobs whose token should be in the broker. Rows that still owe one are not among them;
+ * where many do, the relay is at work and the depth of a queue says nothing.
+ */
+function jobsWithToken(ledger: Ledger, queue: string): number {
+  const owed = ledger.owedTokens(MANY_TOKENS)
+  return owed === MANY_TOKENS ? 0 : Math.max(0, ledger.counts(queue).available - owed)
 }
 
 function recordFoundQueue(deps: Deps, queue: string): void {

@@ -22,6 +22,8 @@ const BRIDGE_MS = 250
 const START_MS = 1_000
 /** A waiter that wants more than has come gives the rest of the same burst this long. */
 const LINGER_MS = 1
+/** How often a delivery looks whether a queue that goes before its own has begun to deliver. */
+const PRECEDENCE_MS = 5
 const SWEEP_MS = 500
 
 export interface DeliveriesDeps {
@@ -107,7 +109,8 @@ export class Deliveries {
     for (const queue of request.queues) {
       const feed = this.#feedOf(queue)
       feed.touch()
-      feed.takeInto(taken, request.count)
+      if (!this.#isPreceded(request, queue)) feed.takeInto(taken, request.count)
+      else if (feed.buffer.size > 0) this.#dispatchSoon(feed)
       this.#nourish(feed)
       if (taken.length >= request.count) break
     }
@@ -115,7 +118,8 @@ export class Deliveries {
     const waitMs = this.#waitMs(request)
     if (waitMs === 0) return []
     const { queues, count } = request
-    const waiter = { queues, count, isLongPoll: request.waitMs > 0 }
+    const hasClaimable = (queue: string) => request.hasClaimable(queue)
+    const waiter = { queues, count, isLongPoll: request.waitMs > 0, hasClaimable }
     const deliveries = await this.#waiters.wait(waiter, waitMs, request.signal)
     for (const queue of queues) this.#feeds.get(queue)?.touch()
     return deliveries
@@ -287,9 +291,28 @@ export class Deliveries {
     while (feed.buffer.size > 0) {
       const waiter = this.#waiters.first(feed.queue)
       if (!waiter) return
+      if (this.#isPreceded(waiter, feed.queue)) {
+        this.#dispatches.add(feed)
+        setTimeout(() => this.#dispatch(feed), PRECEDENCE_MS)
+        return
+      }
       this.#waiters.serve(waiter, this.#takeFor(waiter))
     }
     if (this.#waiters.has(feed.queue)) this.#nourish(feed)
+  }
+
+  /**
+   * Queues are served from left to right: while the consumer of an earlier one is just starting and
+   * the ledger knows of work there, a delivery of a later one waits. Bounded by `isStarting`.
+   */
+  #isPreceded(wanted: Pick<Waiter, 'queues' | 'hasClaimable'>, queue: string): boolean {
+    for (const earlier of wanted.queues) {
+      if (earlier === queue) return false
+      const feed = this.#feeds.get(earlier)
+      if (feed?.exists && feed.isStarting && feed.buffer.size === 0 && wanted.hasClaimable(earlier))
+        return true
+    }
+    return false
   }
 
   #takeFor(waiter: Waiter): LiveDelivery[] {

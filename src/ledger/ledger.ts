@@ -82,6 +82,9 @@ export interface Ledger {
   /** Rows that owe a token, oldest nonce first, from nonces greater than `after`. By index. */
   outboxPage(after: number, limit: number): JobRow[]
 
+  /** How many rows owe a token, counted up to `atMost`. By index. */
+  owedTokens(atMost: number): number
+
   /** By primary key. `withdrawn` rows are returned too; operations hide them. */
   find(id: string): JobRow | null
 

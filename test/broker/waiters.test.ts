@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { Waiters } from '../../src/broker/waiters.ts'
 
 const NEVER = new AbortController().signal
-const wanted = (...queues: string[]) => ({ queues, count: 1, isLongPoll: true })
+const hasClaimable = () => false
+const wanted = (...queues: string[]) => ({ queues, count: 1, isLongPoll: true, hasClaimable })
 
 describe('Waiters', () => {
   it('are first come, first served, in every queue of theirs', async () => {

@@ -250,6 +250,18 @@ export function enqueueContract(harness: () => LedgerHarness): void {
     })
   })
 
+  describe('owedTokens', () => {
+    it('counts the rows that owe one, up to a limit', async () => {
+      expect(ledger.owedTokens(10)).toBe(0)
+      const jobs = await Promise.all(Array.from({ length: 5 }, () => pushed(ledger)))
+      expect(ledger.owedTokens(10)).toBe(5)
+      expect(ledger.owedTokens(3)).toBe(3)
+      ledger.confirmed(jobs[0]?.id ?? '', jobs[0]?.outbox ?? 0)
+      await ledger.withdraw(jobs[1]?.id ?? '', jobs[1]?.outbox ?? 0)
+      expect(ledger.owedTokens(10)).toBe(3)
+    })
+  })
+
   describe('queues', () => {
     it('are remembered in order, once each', async () => {
       await ledger.recordQueue('b', NOW)

@@ -157,6 +157,13 @@ export class SqliteLedger implements Ledger {
     })
   }
 
+  owedTokens(atMost: number): number {
+    return this.#read(() => {
+      const row = this.#store.statements.owedTokens.get(atMost) as { count: number }
+      return row.count
+    })
+  }
+
   find(id: string): JobRow | null {
     return this.#read(() => toJobRow(this.#store.statements.find.get(id)))
   }

@@ -33,6 +33,9 @@ function prepareReads(db: Database) {
     outboxPage: db.prepare(
       `SELECT ${JOB_COLUMNS} FROM jobs WHERE outbox > ? ORDER BY outbox LIMIT ?`,
     ),
+    owedTokens: db.prepare(
+      'SELECT count(*) AS count FROM (SELECT 1 FROM jobs WHERE outbox IS NOT NULL LIMIT ?)',
+    ),
     lastSeq: db.prepare('SELECT coalesce(max(seq), 0) AS seq FROM jobs'),
     /** The rows of a queue whose token was in it, from the oldest. ?2 after and ?3 up to a seq. */
     rearmable: db.prepare(
