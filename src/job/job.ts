@@ -117,8 +117,19 @@ export function freshRow(
   job: NewJob,
   stored: { generation: number; outbox: number; enqueuedAt: number },
 ): JobRow {
+  // Member by member: a spread costs a tenth of a whole PUSH here.
   return {
-    ...job,
+    id: job.id,
+    type: job.type,
+    queue: job.queue,
+    priority: job.priority,
+    maxAttempts: job.maxAttempts,
+    visibilityTimeoutMs: job.visibilityTimeoutMs,
+    timeoutMs: job.timeoutMs,
+    expiresAt: job.expiresAt,
+    createdAt: job.createdAt,
+    envelope: job.envelope,
+    carry: job.carry,
     generation: stored.generation,
     state: 'available',
     attempt: 0,

@@ -1,6 +1,5 @@
 import type { Clock } from '../clock.ts'
 import { timestamp } from '../job/document.ts'
-import type { JobRow } from '../job/job.ts'
 import { traceIdOf } from '../job/traceparent.ts'
 import type { JobEvent } from './events.ts'
 
@@ -35,15 +34,32 @@ export interface EventPage {
   gap: boolean
 }
 
+/** What is kept of an event: one flat object, because thousands of them outlive every request. */
+interface Kept {
+  id: string
+  type: RecordedEvent['type']
+  time: number
+  jobId: string
+  jobType: string
+  queue: string
+  state: string
+  attempt: number
+  priority: number
+  durationMs: number | null
+  workerId: string | null
+  traceparent: string | null
+  previousState: string | null
+}
+
 /** The newest events of this process, in memory: a window to look through, not a history. */
 export class EventRing {
   readonly #capacity: number
   readonly #clock: Clock
   readonly #newId: () => string
-  readonly #events: RecordedEvent[] = []
+  readonly #events: Kept[] = []
   /** Where the oldest event stands once the ring is full. */
   #head = 0
-  #newest: string | null = null
+  #newest: Kept | undefined
 
   constructor(capacity: number, clock: Clock, newId: () => string) {
     this.#capacity = capacity
@@ -54,40 +70,48 @@ export class EventRing {
   /** For `createJobEvents`. */
   readonly onJobEvent = (event: JobEvent): void => {
     if (event.type === 'token.malformed') return
-    const recorded: RecordedEvent = {
-      specversion: '1.0',
-      id: `evt_${this.#newId()}`,
+    const { job } = event
+    const kept: Kept = {
+      id: this.#newId(),
       type: event.type,
-      source: 'ojs://ojs-rabbitmq',
-      time: timestamp(this.#clock.wall()),
-      subject: event.job.id,
-      data: { ...commonData(event.job), ...ownData(event) },
+      time: this.#clock.wall(),
+      jobId: job.id,
+      jobType: job.type,
+      queue: job.queue,
+      state: job.state,
+      attempt: job.attempt,
+      priority: job.priority,
+      durationMs:
+        job.completedAt === null || job.startedAt === null ? null : job.completedAt - job.startedAt,
+      workerId: job.workerId,
+      traceparent: job.carry?.traceparent ?? null,
+      previousState: event.type === 'job.cancelled' ? event.previousState : null,
     }
-    this.#newest = recorded.id
+    this.#newest = kept
     if (this.#events.length < this.#capacity) {
-      this.#events.push(recorded)
+      this.#events.push(kept)
     } else {
-      this.#events[this.#head] = recorded
+      this.#events[this.#head] = kept
       this.#head = (this.#head + 1) % this.#capacity
     }
   }
 
   list(query: EventQuery): EventPage {
-    const found: RecordedEvent[] = []
+    const found: Kept[] = []
     const { start, gap } = this.#startOf(query.after)
     for (let i = start; i < this.#events.length; i++) {
       const event = this.#at(i)
       if (!event || !matches(event, query)) continue
       if (found.length === query.limit) {
-        return { events: found, cursor: found.at(-1)?.id ?? query.after, has_more: true, gap }
+        return page(found, found.at(-1), query, { has_more: true, gap })
       }
       found.push(event)
     }
     // Everything up to the newest was looked at, whether it matched or not.
-    return { events: found, cursor: this.#newest ?? query.after, has_more: false, gap }
+    return page(found, this.#newest, query, { has_more: false, gap })
   }
 
-  #at(i: number): RecordedEvent | undefined {
+  #at(i: number): Kept | undefined {
     return this.#events[(this.#head + i) % this.#events.length]
   }
 
@@ -95,43 +119,62 @@ export class EventRing {
   #startOf(after: string | null): { start: number; gap: boolean } {
     if (after === null) return { start: 0, gap: false }
     for (let i = this.#events.length - 1; i >= 0; i--) {
-      if (this.#at(i)?.id === after) return { start: i + 1, gap: false }
+      if (after === eventId(this.#at(i))) return { start: i + 1, gap: false }
     }
     return { start: 0, gap: true }
   }
 }
 
-function matches(event: RecordedEvent, { types, queues }: EventQuery): boolean {
-  if (types.size > 0 && !types.has(event.type)) return false
-  return queues.size === 0 || queues.has(event.data.queue)
+function page(
+  found: readonly Kept[],
+  last: Kept | undefined,
+  query: EventQuery,
+  rest: Pick<EventPage, 'has_more' | 'gap'>,
+): EventPage {
+  return { events: found.map(recorded), cursor: eventId(last) ?? query.after, ...rest }
 }
 
-function commonData(job: JobRow): RecordedEvent['data'] {
-  const traceparent = job.carry?.traceparent
+function eventId(event: Kept | undefined): string | undefined {
+  return event && `evt_${event.id}`
+}
+
+function matches(event: Kept, { types, queues }: EventQuery): boolean {
+  if (types.size > 0 && !types.has(event.type)) return false
+  return queues.size === 0 || queues.has(event.queue)
+}
+
+function recorded(event: Kept): RecordedEvent {
   return {
-    job_id: job.id,
-    job_type: job.type,
-    queue: job.queue,
-    state: job.state,
-    attempt: job.attempt,
-    ...(job.workerId !== null && { worker_id: job.workerId }),
-    ...(traceparent && { trace_id: traceIdOf(traceparent) }),
+    specversion: '1.0',
+    id: `evt_${event.id}`,
+    type: event.type,
+    source: 'ojs://ojs-rabbitmq',
+    time: timestamp(event.time),
+    subject: event.jobId,
+    data: {
+      job_id: event.jobId,
+      job_type: event.jobType,
+      queue: event.queue,
+      state: event.state,
+      attempt: event.attempt,
+      ...(event.workerId !== null && { worker_id: event.workerId }),
+      ...(event.traceparent !== null && { trace_id: traceIdOf(event.traceparent) }),
+      ...(event.previousState !== null && { previous_state: event.previousState }),
+      ...ownData(event),
+    },
   }
 }
 
-function ownData(event: Exclude<JobEvent, { type: 'token.malformed' }>): object {
-  const { job } = event
+/** What the catalogue wants of this type (ojs-digest §10.2). */
+function ownData(event: Kept): object {
   switch (event.type) {
     case 'job.enqueued':
-      return { priority: job.priority }
+      return { priority: event.priority }
     case 'job.completed':
-      return { duration_ms: (job.completedAt ?? 0) - (job.startedAt ?? job.completedAt ?? 0) }
-    case 'job.cancelled':
-      return { previous_state: event.previousState }
+      return { duration_ms: event.durationMs ?? 0 }
     case 'job.discarded':
-      return { total_attempts: job.attempt }
-    case 'job.started':
-    case 'job.expired':
+      return { total_attempts: event.attempt }
+    default:
       return {}
   }
 }
