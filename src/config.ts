@@ -1,4 +1,5 @@
-import { LOG_LEVELS, type LogLevel, redactUrls } from './logger.ts'
+import { checkQueueName } from './job/queue-name.ts'
+import { LOG_LEVELS, type LogLevel } from './logger.ts'
 
 /** One frozen value; everything the gateway can be told (architecture §8). */
 export interface Config {
@@ -53,7 +54,7 @@ export const VARIABLES = {
 
 type Name = keyof typeof VARIABLES
 
-/** Accepted without being ours: the alias, and what the start command reads. */
+/** Read by the command `recover`, not by the gateway. */
 const OTHER_NAMES = new Set(['OJS_URL'])
 
 export class ConfigError extends Error {
@@ -89,7 +90,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): {
     ledgerPath: ledgerPath(read('OJS_LEDGER'), mistakes),
     ledgerSync: oneOf('OJS_LEDGER_SYNC', ['full', 'normal']),
     queueType: oneOf('OJS_QUEUE_TYPE', ['classic', 'quorum']),
-    queues: list(read('OJS_QUEUES')),
+    queues: queueNames(read('OJS_QUEUES'), mistakes),
     declare: oneOf('OJS_DECLARE', ['eager', 'lazy', 'never']),
     topologyPath: read('OJS_TOPOLOGY') || null,
     prefix: prefix(read('OJS_PREFIX'), mistakes),
@@ -127,12 +128,27 @@ function list(text: string): string[] {
     .filter((item) => item !== '')
 }
 
+function queueNames(text: string, mistakes: string[]): string[] {
+  const names = list(text)
+  for (const name of names) {
+    try {
+      checkQueueName(name, '', 'OJS_QUEUES')
+    } catch (error) {
+      mistakes.push(error instanceof Error ? error.message : String(error))
+    }
+  }
+  return names
+}
+
 function amqpUrls(text: string, mistakes: string[]): string[] {
   const urls = list(text)
-  for (const url of urls) {
+  for (const [i, url] of urls.entries()) {
     const protocol = URL.canParse(url) ? new URL(url).protocol : ''
     if (protocol !== 'amqp:' && protocol !== 'amqps:') {
-      mistakes.push(`OJS_AMQP_URL must be amqp:// or amqps:// URLs, not '${redactUrls(url)}'`)
+      // Not shown: what does not parse cannot be redacted either.
+      mistakes.push(
+        `OJS_AMQP_URL, entry ${i + 1}, is no amqp:// or amqps:// URL (percent-encode / @ , in the password)`,
+      )
     }
   }
   return urls

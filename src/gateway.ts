@@ -49,7 +49,7 @@ export async function startGateway(config: Config, logger: Logger): Promise<Gate
       onQueueMissing: (queue) => onQueueMissing(deps, queue),
       availableJobs: (queue) => jobsWithToken(ledger, queue),
       onQueueFound: (queue) => recordFoundQueue(deps, queue),
-      onUp: () => relay.wake(),
+      onUp: () => onPublishingAgain(deps, relay),
       onConsumeUp: () => extendLeases(deps),
     },
   })
@@ -64,6 +64,7 @@ export async function startGateway(config: Config, logger: Logger): Promise<Gate
     held: new Map(),
     sending: new Set(),
     recovering: new Set(),
+    lost: new Set(),
     wakeRelay: () => relay.wake(),
     newId: uuid7,
   }
@@ -103,6 +104,14 @@ const MANY_TOKENS = 1_000
 function jobsWithToken(ledger: Ledger, queue: string): number {
   const owed = ledger.owedTokens(MANY_TOKENS)
   return owed === MANY_TOKENS ? 0 : Math.max(0, ledger.counts(queue).available - owed)
+}
+
+/** After a reconnect and after `unblocked`: nobody could renew a lease in between. */
+function onPublishingAgain(deps: Deps, relay: Relay): void {
+  relay.wake()
+  extendLeases(deps).catch((error: unknown) => {
+    deps.logger.warn({ err: error }, 'leases were not extended')
+  })
 }
 
 function recordFoundQueue(deps: Deps, queue: string): void {

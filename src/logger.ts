@@ -13,7 +13,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number]
 
 /** `amqp://user:secret@host` → `amqp://host`: whatever a library puts into an error text. */
 export function redactUrls(text: string): string {
-  return text.replace(/\b(\w+:\/\/)[^\s/@]+@/g, '$1')
+  return text.replace(/\b(\w+:\/\/)\S*@/g, '$1')
 }
 
 /**

@@ -27,6 +27,9 @@ export interface Broker {
    */
   ensureQueue(queue: string): Promise<EnsureOutcome>
 
+  /** The same, believing nothing that was found out before. */
+  recheckQueue(queue: string): Promise<EnsureOutcome>
+
   /** Is the queue there? Asks the broker, declares nothing. Null when it cannot be asked now. */
   probeQueue(queue: string): Promise<'exists' | 'missing' | null>
 
@@ -116,6 +119,8 @@ export interface Delivery {
   readonly message: ForeignMessage
   /** What must survive every republish of an adopted message: trace, cleaned headers, … */
   carry(): Carry
+  /** The row has the body now: a lease of minutes must not keep it here. */
+  forgetContent(): void
   /** True until the channel that delivered it is gone or it was settled. */
   isLive(): boolean
   ack(): Settled

@@ -22,6 +22,8 @@ export interface DeclarerDeps {
   observer: BrokerObserver
   logger: Logger
   onReady(queue: string): void
+  /** The exchanges and system queues were looked at. */
+  onBase(outcome: EnsureOutcome): void
 }
 
 /**
@@ -92,7 +94,9 @@ export class Declarer {
     // A flight under way may have looked before the queue went.
     await this.#flights.get(queue)
     this.#ready.delete(queue)
-    return this.ensure(queue)
+    const outcome = await this.ensure(queue)
+    if (outcome === 'unavailable') this.#retryLater()
+    return outcome
   }
 
   /** An exchange may be gone: a publish was answered with 404. */
@@ -104,7 +108,9 @@ export class Declarer {
   /** Exchanges and system queues, then every known queue. Never rejects. */
   async ensureKnown(): Promise<void> {
     clearTimeout(this.#retry)
-    if ((await this.ensureBase()) === 'unavailable') return this.#retryLater()
+    const base = await this.ensureBase()
+    if (base !== 'ready') this.#retryLater()
+    if (base === 'unavailable') return
     for (const queue of this.#deps.hooks.recordedQueues()) this.#known.add(queue)
     const queues = [...this.#known]
     const workers = Array.from({ length: CONCURRENCY }, async () => {
@@ -118,7 +124,9 @@ export class Declarer {
   /** Exchanges and system queues. Single flight; once per connection. Never rejects. */
   ensureBase(): Promise<EnsureOutcome> {
     this.#base ??= this.#ensureBase().then((outcome) => {
-      if (outcome === 'unavailable') this.#base = null
+      // Not kept: what an administrator has to create or allow may come at any time.
+      if (outcome !== 'ready') this.#base = null
+      this.#deps.onBase(outcome)
       return outcome
     })
     return this.#base

@@ -229,6 +229,8 @@ export class Deliveries {
   /** Opens a block where one is missing; first of all, finds out whether the queue exists. */
   #nourish(feed: Feed): void {
     if (!this.#mayConsume || this.#isStopped) return
+    // A restart that was due after nobody fetched any more: the queue may have another feed by now.
+    if (this.#feeds.get(feed.queue) !== feed) return
     feed.exists ||= this.#deps.isReady(feed.queue)
     if (feed.exists) feed.nourish()
     else if (this.#lookup.isPossible(feed.queue)) void this.#lookUp(feed)

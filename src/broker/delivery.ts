@@ -10,6 +10,8 @@ import { carryOf, factsOf, foreignMessage } from './message.ts'
  */
 export type Place = 'buffered' | 'out' | 'parked' | 'gone'
 
+const NOTHING = Buffer.alloc(0)
+
 /** A delivery and the block, hence the channel object, that it came from (law 6). */
 export class LiveDelivery implements Delivery {
   readonly queue: string
@@ -22,7 +24,7 @@ export class LiveDelivery implements Delivery {
   /** Arrival in this process; the order within a priority. */
   readonly order: number
   readonly block: Block
-  readonly raw: ConsumeMessage
+  raw: ConsumeMessage
   place: Place = 'buffered'
 
   constructor(block: Block, raw: ConsumeMessage, order: number) {
@@ -45,6 +47,10 @@ export class LiveDelivery implements Delivery {
 
   carry(): Carry {
     return carryOf(this.message)
+  }
+
+  forgetContent(): void {
+    this.raw = { ...this.raw, content: NOTHING }
   }
 
   isLive(): boolean {

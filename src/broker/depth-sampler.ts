@@ -1,3 +1,4 @@
+import type { Logger } from '../logger.ts'
 import type { Connection } from './connection.ts'
 import { lookFor } from './entity.ts'
 import type { Names } from './names.ts'
@@ -12,6 +13,7 @@ const MISSING_SHARE = 0.1
 export interface DepthSamplerDeps {
   connection: Connection
   names: Names
+  logger: Logger
   now(): number
   queues(): Iterable<string>
   /** Jobs that are `available` in the ledger. */
@@ -63,6 +65,9 @@ export class DepthSampler {
     const scratch = new ScratchChannel(this.#deps.connection)
     try {
       for (const queue of this.#deps.queues()) await this.#sample(scratch, queue)
+    } catch (error) {
+      // The ledger may be unreadable for a moment.
+      this.#deps.logger.warn({ err: error }, 'depths cannot be sampled')
     } finally {
       await scratch.close()
       this.#isRunning = false

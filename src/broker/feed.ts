@@ -10,6 +10,8 @@ const FIRST_DELIVERY_MS = 250
 const STABLE_MS = 10_000
 /** A spare block goes only when it was spare for so long: consumers must not come and go. */
 const SURPLUS_MS = 5_000
+/** Channels per queue, consuming or not. RabbitMQ takes 2047 per connection by default. */
+const MAX_CHANNELS = 512
 
 export interface FeedOptions {
   queue: string
@@ -91,7 +93,9 @@ export class Feed {
     if (!this.exists || this.restartDelayMs > 0 || this.#has('opening')) return
     const running = this.#in('running')
     const isExhausted = this.buffer.size === 0 && running.every((block) => block.isFull)
-    if (!isExhausted || this.blocks.size >= this.#options.maxBlocks) return
+    // A block that only waits for its leases to end is no consumer, but it is a channel.
+    const hasRoom = running.length < this.#options.maxBlocks && this.blocks.size < MAX_CHANNELS
+    if (!isExhausted || !hasRoom) return
     if (running.length === 0) this.#hasDelivered = false
     const block = this.#options.newBlock(this)
     this.blocks.add(block)

@@ -81,6 +81,7 @@ export class RabbitBroker implements Broker, Service {
       options,
       hooks,
       onReady: (queue) => this.#deliveries.queueReady(queue),
+      onBase: (outcome) => this.#onBase(outcome),
     })
     this.#publisher = new Publisher({
       ...shared,
@@ -106,6 +107,7 @@ export class RabbitBroker implements Broker, Service {
     })
     this.#owner = new Owner(consume, topology, logger, (state) => this.#onOwner(state))
     this.#sampler = new DepthSampler({
+      logger,
       connection: declare,
       names: this.#names,
       now: () => clock.now(),
@@ -181,6 +183,10 @@ export class RabbitBroker implements Broker, Service {
     return this.#declarer.ensure(queue)
   }
 
+  recheckQueue(queue: string): Promise<EnsureOutcome> {
+    return this.#declarer.recheck(queue)
+  }
+
   async probeQueue(queue: string): Promise<'exists' | 'missing' | null> {
     const presence = await this.#declarer.probe(queue)
     return presence === 'unavailable' ? null : presence
@@ -249,7 +255,7 @@ export class RabbitBroker implements Broker, Service {
     })
     consume.listen({ down: () => this.#noticeChange() })
     declare.listen({
-      up: () => void this.#declareAll(),
+      up: () => this.#declareAll(),
       down: () => {
         this.#isBaseReady = false
         this.#noticeChange()
@@ -257,12 +263,13 @@ export class RabbitBroker implements Broker, Service {
     })
   }
 
-  async #declareAll(): Promise<void> {
-    const { generation } = this.#connections.declare
+  #declareAll(): void {
     this.#declaring = this.#declarer.ensureKnown()
-    const base = await this.#declarer.ensureBase()
-    if (generation !== this.#connections.declare.generation) return
-    this.#isBaseReady = base !== 'unavailable'
+  }
+
+  /** After each look at the exchanges and system queues, also those long after the connect. */
+  #onBase(outcome: EnsureOutcome): void {
+    this.#isBaseReady = this.#connections.declare.isUp && outcome !== 'unavailable'
     this.#noticeChange()
   }
 

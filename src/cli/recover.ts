@@ -19,7 +19,11 @@ export const recoverCommand: Command = {
     }
     const base = values.url ?? env['OJS_URL'] ?? `http://127.0.0.1:${env['OJS_PORT'] ?? 8080}`
     const path = `/ojs/v1/admin/queues/${encodeURIComponent(values.queue)}/recover`
-    const response = await fetch(new URL(path, base), { method: 'POST' })
+    const response = await fetch(new URL(path, base), { method: 'POST' }).catch(() => null)
+    if (response === null) {
+      console.error(`No gateway answers at ${base}. Is it running? See --url and OJS_URL.`)
+      return 1
+    }
     const text = await response.text()
     if (response.ok) console.log(text)
     else console.error(text)

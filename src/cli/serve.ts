@@ -8,7 +8,11 @@ const STOP_GRACE_MS = 30_000
 export const serveCommand: Command = {
   summary: 'run the gateway (configuration by OJS_* variables, see --help)',
   usage: 'ojs-rabbitmq serve',
-  async run(_args, env) {
+  async run(args, env) {
+    if (args.length > 0) {
+      console.error(`usage: ${serveCommand.usage}`)
+      return 2
+    }
     const read = configOrMistake(env)
     if (typeof read === 'string') {
       console.error(read)

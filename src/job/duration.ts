@@ -34,8 +34,8 @@ const SHORT_UNITS: Record<string, number> = {
   d: MS_PER.days,
 }
 
-/** Longest duration that any option may name: beyond 100 years it is a mistake. */
-const MAX_MS = 100 * MS_PER_YEAR
+/** Longest duration that any option may name: beyond ten years it is a mistake. */
+const MAX_MS = 10 * MS_PER_YEAR
 
 /**
  * Milliseconds of an ISO 8601 duration (`PT1.5S`, `P1DT2H`) or of the short form (`300s`).

@@ -4,6 +4,8 @@ import type { RetryRequest } from './request.ts'
 
 /** Defaults of seed 003; `max_attempts` counts every execution, the first included. */
 const DEFAULT_MAX_ATTEMPTS = 3
+/** `x-ojs-max-attempts` is an int32 (seed 002 §6.2). */
+const MAX_ATTEMPTS = 2 ** 31 - 1
 
 /** The `retry` member of the envelope: seed 003's closed form, only what the producer named. */
 interface RetryEcho {
@@ -74,7 +76,10 @@ function interval(
 }
 
 function checkRange(retry: RetryRequest, initial?: number, max?: number): void {
-  if ((retry.max_attempts ?? 0) < 0) throw outOfRange('retry.max_attempts', 'must be at least 0')
+  const attempts = retry.max_attempts ?? 0
+  if (attempts < 0 || attempts > MAX_ATTEMPTS) {
+    throw outOfRange('retry.max_attempts', `must be from 0 to ${MAX_ATTEMPTS}`)
+  }
   if ((retry.backoff_coefficient ?? 1) < 1) {
     throw outOfRange('retry.backoff_coefficient', 'must be at least 1.0')
   }

@@ -23,7 +23,7 @@ export async function ack(
   const change = { now: deps.clock.now(), result: resultText(request) }
   const job = await deps.ledger.complete(request.job_id, fence, change)
   if (job === 'stale') throw explainStaleLease(deps, request.job_id, fence)
-  settleLease(deps, job.id)
+  if (settleLease(deps, job.id)) deps.ledger.tokenReturned(job.id, job.generation)
   deps.events.emit({ type: 'job.completed', job, requestId: context.requestId })
   return { job }
 }

@@ -37,10 +37,13 @@ export function adoptedJob(deps: Deps, delivery: Delivery): NewJob {
   })
 }
 
+const MAX_DATE_MS = 8.64e15
+
 /** The body's own `created_at`, else the message's timestamp (seconds), else now. */
 function createdAt(deps: Deps, body: Record<string, unknown>, delivery: Delivery): number {
   const own = body['created_at']
   if (typeof own === 'string') return parseInstant(own, 'created_at', deps.clock.wall()).ms
-  const seconds = delivery.message.properties.timestamp
-  return seconds === undefined ? deps.clock.now() : seconds * 1000
+  // Some publishers write microseconds: beyond what a date can be, it is no date.
+  const ms = (delivery.message.properties.timestamp ?? Number.NaN) * 1000
+  return Math.abs(ms) <= MAX_DATE_MS ? ms : deps.clock.now()
 }

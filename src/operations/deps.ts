@@ -18,6 +18,11 @@ export interface Deps {
   readonly sending: Set<string>
   /** Queues that an operator has told us to recover (`recover.ts`). */
   readonly recovering: Set<string>
+  /**
+   * Queues that are gone and whose jobs may have run: only an operator brings them back. Kept by
+   * this process; a sample of a queue that is gone says nothing any more.
+   */
+  readonly lost: Set<string>
   /** Asks the relay to look at the outbox soon. */
   wakeRelay(): void
   /** A new UUIDv7, lower case. */

@@ -121,16 +121,15 @@ function settle(
 ): void {
   switch (result.verdict) {
     case 'claimed':
+      delivery.forgetContent()
       deps.held.set(result.job.id, delivery)
       deps.events.emit({ type: 'job.started', job: result.job, requestId: context.requestId })
       return
     case 'drop':
-      delivery.ack()
-      deps.ledger.tokenReturned(result.job.id, delivery.generation)
+      drop(deps, delivery)
       return
     case 'expired':
-      delivery.ack()
-      deps.ledger.tokenReturned(result.job.id, delivery.generation)
+      drop(deps, delivery)
       deps.events.emit({ type: 'job.expired', job: result.job })
       return
     case 'exhausted':
@@ -159,6 +158,10 @@ function settle(
       delivery.deadLetter()
       return
   }
+}
+
+function drop(deps: Deps, delivery: Delivery): void {
+  if (delivery.ack() === 'settled') deps.ledger.tokenReturned(delivery.id, delivery.generation)
 }
 
 /** What a foreign worker said of the attempts that it did not report (seed 002 §6.2). */

@@ -10,9 +10,9 @@ import type { Deps } from './deps.ts'
  * would run finished jobs again.
  */
 export async function onQueueMissing(deps: Deps, queue: string): Promise<'declare' | 'leave'> {
-  const recovering = deps.recovering.has(queue)
   const missing = deps.broker.silentlyAcknowledged(queue, deps.ledger.counts(queue).available)
-  if (missing > 0 && !recovering) {
+  if (missing > 0) deps.lost.add(queue)
+  if (deps.lost.has(queue) && !deps.recovering.has(queue)) {
     deps.logger.error(
       { queue, missing },
       'queue is gone and its jobs may have run: not republished',
@@ -20,6 +20,7 @@ export async function onQueueMissing(deps: Deps, queue: string): Promise<'declar
     return 'leave'
   }
   const jobs = await deps.ledger.rearm(queue)
+  deps.lost.delete(queue)
   if (jobs > 0) {
     deps.logger.warn({ queue, jobs }, 'queue was gone: its jobs will be published again')
     deps.wakeRelay()

@@ -5,7 +5,7 @@ import { queueRefusal, requirePublishing } from './refusals.ts'
 
 export interface Recovered {
   queue: string
-  /** Jobs that got a new token. */
+  /** Jobs that were waiting in it, and get a new token. */
   republished: number
 }
 
@@ -33,7 +33,7 @@ export async function recoverQueue(
   }
   deps.recovering.add(queue)
   try {
-    const outcome = await deps.broker.ensureQueue(queue)
+    const outcome = await deps.broker.recheckQueue(queue)
     if (outcome !== 'ready') throw queueRefusal(queue, outcome)
   } finally {
     deps.recovering.delete(queue)

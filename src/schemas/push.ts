@@ -5,7 +5,10 @@ const integer = { type: ['integer', 'null'] }
 const texts = { type: ['array', 'null'], items: { type: 'string', minLength: 1 } }
 const map = { type: ['object', 'null'] }
 const duration = { type: ['string', 'integer', 'null'] }
-const positive = { ...integer, minimum: 1 }
+/** Ten years: an instant plus this is still an exact integer, in JavaScript and in SQLite. */
+const MAX_MS = 315_360_000_000
+const positiveMs = { ...integer, minimum: 1, maximum: MAX_MS }
+const positiveSeconds = { ...integer, minimum: 1, maximum: MAX_MS / 1000 }
 
 const strategy = { enum: [...BACKOFF_STRATEGIES, null] }
 
@@ -55,10 +58,14 @@ const options = {
       { enum: ['HIGH', 'NORMAL', 'LOW'] },
     ],
   },
-  timeout_ms: { ...integer, minimum: 0 },
-  timeout: positive,
-  visibility_timeout_ms: positive,
-  visibility_timeout: { type: ['integer', 'string', 'null'], minimum: 1 },
+  timeout_ms: { ...integer, minimum: 0, maximum: MAX_MS },
+  timeout: positiveSeconds,
+  visibility_timeout_ms: positiveMs,
+  visibility_timeout: {
+    type: ['integer', 'string', 'null'],
+    minimum: 1,
+    maximum: MAX_MS / 1000,
+  },
   delay_until: text,
   scheduled_at: text,
   expires_at: text,

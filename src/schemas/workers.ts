@@ -10,7 +10,7 @@ export const FETCH_SCHEMA = {
     },
     count: { type: ['integer', 'null'] },
     worker_id: { type: ['string', 'null'], minLength: 1, maxLength: 255 },
-    visibility_timeout_ms: { type: ['integer', 'null'], minimum: 1 },
+    visibility_timeout_ms: { type: ['integer', 'null'], minimum: 1, maximum: 315_360_000_000 },
     wait_ms: { type: ['integer', 'null'] },
   },
 } as const

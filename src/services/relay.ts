@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import type { JobRow } from '../job/job.ts'
 import type { Service } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
@@ -37,10 +38,11 @@ export class Relay implements Service {
     this.wake()
   }
 
-  async stop(): Promise<void> {
+  async stop(deadline: AbortSignal): Promise<void> {
     this.#stopped = true
     clearInterval(this.#timer)
-    await this.#pass
+    if (this.#pass === undefined || deadline.aborted) return
+    await Promise.race([this.#pass, once(deadline, 'abort')])
   }
 
   /** Single flight; cheap to call often. */
@@ -83,7 +85,7 @@ async function relayOnce(
     const last = page.at(-1)
     if (last === undefined) break
     after = last.outbox ?? after
-    await relayPage(deps, page, summary)
+    await relayPage(deps, page, isStopped, summary)
   }
   return summary
 }
@@ -91,13 +93,18 @@ async function relayOnce(
 async function relayPage(
   deps: Deps,
   page: readonly JobRow[],
+  isStopped: () => boolean,
   summary: RelaySummary,
 ): Promise<void> {
-  const owed = page.filter((row) => row.state === 'available')
+  // Those in flight while the page was read: their confirm may come before their turn does.
+  const owed = page.filter((row) => row.state === 'available' && !deps.sending.has(row.id))
   const next = owed[Symbol.iterator]()
   const lane = async () => {
-    for (const row of next) {
-      if (deps.sending.has(row.id)) continue
+    for (const { id, outbox } of next) {
+      if (isStopped()) return
+      const row = deps.ledger.find(id)
+      // It has moved on since the page was read, or somebody is sending it.
+      if (row?.state !== 'available' || row.outbox !== outbox || deps.sending.has(id)) continue
       const { outcome } = await sendToken(deps, row)
       if (outcome === 'confirmed') summary.published++
       else summary.failed++

@@ -6,7 +6,7 @@ import type { JobEvent } from './events.ts'
 /** One event in the form of ojs-digest §10.1; `data` also has what §10.2 and the suite want. */
 export interface RecordedEvent {
   specversion: '1.0'
-  /** `evt_<UUIDv7>`: later events have greater ids. */
+  /** `evt_<UUIDv7>`: in order of time, to the millisecond. */
   id: string
   type: string
   source: string

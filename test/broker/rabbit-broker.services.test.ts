@@ -6,6 +6,7 @@ import {
   type Admin,
   connectAdmin,
   idsOf,
+  logger,
   newIds,
   request,
   row,
@@ -176,6 +177,7 @@ describe('silent acknowledgements', () => {
     let held = 0
     let now = 1_000
     const sampler = new DepthSampler({
+      logger,
       connection,
       names: createNames(''),
       now: () => now,

@@ -187,6 +187,17 @@ export function enqueueContract(harness: () => LedgerHarness): void {
   })
 
   describe('rearm', () => {
+    it('takes the deliveries of the queue for lost: a released job owes a token again', async () => {
+      const { id } = await pushed(ledger)
+      const [claimed] = await ledger.claim([token(id)], TERMS)
+      expect(claimed?.verdict).toBe('claimed')
+      expect(await ledger.rearm('default')).toBe(0)
+      expect(row(id)).toMatchObject({ state: 'active', holder: 'ledger', outbox: null })
+      const released = await ledger.release(id, row(id))
+      expect(released).toMatchObject({ state: 'available', attempt: 0 })
+      expect(ledger.outboxPage(0, 10).map((owed) => owed.id)).toEqual([id])
+    })
+
     it('owes a new token for each available job of the queue, in their order', async () => {
       const jobs = await Promise.all(
         Array.from({ length: 2500 }, () => pushed(ledger, { queue: 'q' })),
@@ -247,6 +258,14 @@ export function enqueueContract(harness: () => LedgerHarness): void {
       const rest = ledger.outboxPage(first.at(-1)?.outbox ?? 0, 10)
       expect(rest.map(({ id }) => id)).toEqual(ids.slice(2))
       expect(rest[0]).toEqual(row(ids[2] ?? ''))
+    })
+  })
+
+  describe('outboxPage, right after a confirm', () => {
+    it('does not show a row whose confirm waits for its group', async () => {
+      const { id, outbox } = await pushed(ledger)
+      ledger.confirmed(id, outbox ?? 0)
+      expect(ledger.outboxPage(0, 10)).toEqual([])
     })
   })
 

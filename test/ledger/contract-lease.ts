@@ -89,7 +89,6 @@ export function leaseContract(harness: () => LedgerHarness): void {
         error: null,
         errors: '[{"code":"e"}]',
         outbox: null,
-        tokenOut: false,
         holder: null,
         leaseMs: null,
         leaseExpiresAt: null,
@@ -97,6 +96,13 @@ export function leaseContract(harness: () => LedgerHarness): void {
       })
       expect(row(job.id)).toEqual(done)
       expect(ledger.counts('default')).toMatchObject({ active: 0, completed: 1 })
+    })
+
+    it('knows that the token is back only where the ledger alone held the lease', async () => {
+      const [held, handedOver] = [await fetched(ledger), await fetched(ledger)]
+      await ledger.handOver([handedOver])
+      expect(await ledger.complete(held.id, {}, change)).toMatchObject({ tokenOut: true })
+      expect(await ledger.complete(handedOver.id, {}, change)).toMatchObject({ tokenOut: false })
     })
 
     it.each([{}, { attempt: 1 }, { workerId: 'worker-1' }])('accepts %o', async (fence) => {

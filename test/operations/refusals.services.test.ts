@@ -99,6 +99,9 @@ describe('silent acknowledgements', () => {
       await channel.deleteQueue('ojs.queue.silent')
       await connection.close()
       expect((await own.push('silent')).status).toBe(503)
+      // A queue that is gone cannot be sampled: the doubt must outlive the last sample (15 s).
+      await new Promise((resolve) => setTimeout(resolve, 16_000))
+      expect((await own.push('silent')).body.error.details.reason).toBe('queue_lost')
       const recovered = await own.request('POST', '/ojs/v1/admin/queues/silent/recover')
       expect(recovered.body).toMatchObject({ queue: 'silent' })
       expect(recovered.body.republished).toBeGreaterThanOrEqual(150)

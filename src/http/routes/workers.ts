@@ -42,7 +42,7 @@ async function fetchJobs(door: Door, request: Request, response: Response): Prom
   }
 }
 
-/** Where even that fails, the leases run out. */
+/** Where even that fails, they stay leased to a worker that never got them. */
 async function returnJobs(deps: Deps, jobs: readonly JobRow[], request: Request): Promise<void> {
   const { requestId } = request
   const jobIds = jobs.map((job) => job.id)
@@ -50,7 +50,10 @@ async function returnJobs(deps: Deps, jobs: readonly JobRow[], request: Request)
     await giveBack(deps, jobs)
     deps.logger.info({ requestId, jobIds }, 'client gone before its answer; jobs given back')
   } catch (err) {
-    deps.logger.warn({ err, requestId, jobIds }, 'client gone; jobs wait for their leases to end')
+    deps.logger.warn(
+      { err, requestId, jobIds },
+      'client gone, and its jobs could not be given back',
+    )
   }
 }
 

@@ -89,7 +89,9 @@ function readBody(token: ClaimToken): NewJob | OjsError {
     return new OjsError('invalid_request', `The body names another id than the token.`)
   } catch (error) {
     if (error instanceof OjsError) return error
-    throw error
+    // Whatever it is, it is about this message: thrown on, it would fail every claim beside it, and
+    // again at the next fetch.
+    return new OjsError('invalid_request', 'The body cannot be read as a job.', { cause: error })
   }
 }
 

@@ -30,6 +30,8 @@ export class SqliteLedger implements Ledger {
   readonly #db: Database
   readonly #store: Store
   readonly #commits: GroupCommit
+  /** Nonces whose confirm waits for its group: nobody owes those tokens any more. */
+  readonly #confirming = new Set<number>()
   #isOpen = true
 
   constructor(db: Database, logger: Logger) {
@@ -57,7 +59,11 @@ export class SqliteLedger implements Ledger {
   }
 
   confirmed(id: string, outbox: number): void {
-    this.#commits.writeLazily(() => this.#store.statements.confirmed.run(id, outbox))
+    this.#confirming.add(outbox)
+    this.#commits.writeLazily(() => {
+      this.#store.statements.confirmed.run(id, outbox)
+      this.#confirming.delete(outbox)
+    })
   }
 
   withdraw(id: string, outbox: number): Promise<boolean> {
@@ -153,7 +159,8 @@ export class SqliteLedger implements Ledger {
   outboxPage(after: number, limit: number): JobRow[] {
     return this.#read(() => {
       const rows = this.#store.statements.outboxPage.all(after, limit)
-      return rows.map(toJobRow).filter((row) => row !== null)
+      const owed = rows.map(toJobRow).filter((row) => row !== null)
+      return owed.filter((row) => !this.#isConfirming(row))
     })
   }
 
@@ -197,6 +204,10 @@ export class SqliteLedger implements Ledger {
       this.#db.close()
     }
     return Promise.resolve()
+  }
+
+  #isConfirming({ outbox }: JobRow): boolean {
+    return outbox !== null && this.#confirming.has(outbox)
   }
 
   #read<T>(read: () => T): T {

@@ -20,11 +20,13 @@ export interface RearmedPage {
  * over stop waiting for a token that cannot come back.
  */
 export function rearmPage(store: Store, queue: string, cursor: RearmCursor | null): RearmedPage {
-  const { rearmable, rearm, lastSeq, forgetStrays } = store.statements
+  const { rearmable, rearm, handOverQueue, lastSeq, forgetStrays } = store.statements
   // Rows that arrive meanwhile have a publish of their own; without an end, a busy queue has none.
   const { after, upTo } = cursor ?? { after: 0, upTo: (lastSeq.get() as { seq: number }).seq }
   const rows = rearmable.all(queue, after, upTo, REARM_PAGE) as { seq: number }[]
   for (const { seq } of rows) rearm.run(seq, store.nonces.next())
+  // The deliveries behind these leases went with the queue: released, the job needs a new token.
+  if (cursor === null) handOverQueue.run(queue, upTo)
   const last = rows.at(-1)
   if (last) return { rearmed: rows.length, next: { after: last.seq, upTo } }
   const { changes } = forgetStrays.run(queue, REARM_PAGE)

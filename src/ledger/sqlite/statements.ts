@@ -79,6 +79,12 @@ function prepareEnqueues(db: Database) {
        WHERE id = ?1 AND outbox = ?2 AND state = 'available' AND attempt = 0
        RETURNING queue`,
     ),
+    handOverQueue: db.prepare(
+      `UPDATE jobs SET holder = 'ledger' WHERE seq IN (
+         SELECT seq FROM jobs INDEXED BY jobs_live
+         WHERE queue = ?1 AND ended_at IS NULL AND seq <= ?2
+           AND state = 'active' AND holder = 'gateway')`,
+    ),
     rearm: db.prepare('UPDATE jobs SET outbox = ?2 WHERE seq = ?1'),
     /** The tokens of ended rows were in the lost queue too, unless they waited elsewhere. */
     forgetStrays: db.prepare(
@@ -145,7 +151,7 @@ function prepareEnds(db: Database) {
     /** ?2 attempt and ?3 worker, where given; ?4 now, ?5 result. */
     complete: db.prepare(
       `UPDATE jobs SET state = 'completed', result = ?5, error = NULL, completed_at = ?4,
-         ended_at = ?4, token_out = 0, ${END_LEASE}
+         ended_at = ?4, token_out = iif(holder = 'ledger', 0, token_out), ${END_LEASE}
        WHERE id = ?1 AND state = 'active' AND (?2 IS NULL OR attempt = ?2)
          AND (?3 IS NULL OR worker_id = ?3)
        RETURNING ${JOB_COLUMNS}`,
