@@ -38,7 +38,7 @@ export const VARIABLES = {
   OJS_LEDGER: { fallback: 'sqlite:./data/ojs.db', doc: 'where the ledger lives' },
   OJS_LEDGER_SYNC: { fallback: 'full', doc: 'full | normal (power loss may lose the last second)' },
   OJS_QUEUE_TYPE: { fallback: 'classic', doc: 'classic | quorum' },
-  OJS_QUEUES: { fallback: 'default', doc: 'comma-separated; declared at start when eager' },
+  OJS_QUEUES: { fallback: 'default', doc: 'comma-separated; declared at start' },
   OJS_DECLARE: { fallback: 'lazy', doc: 'eager | lazy | never' },
   OJS_TOPOLOGY: { fallback: '', doc: 'topology file; empty = the shipped one' },
   OJS_PREFIX: { fallback: '', doc: 'tenant prefix of exchanges and queues' },

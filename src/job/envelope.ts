@@ -129,7 +129,7 @@ function fieldName(request: PushRequest, name: keyof PushOptions): string {
   return request.options?.[name] == null && request[name] != null ? name : `options.${name}`
 }
 
-/** Honest refusals instead of options that are silently not kept. */
+/** Options whose silence would run the job at the wrong time; others are echoed (README). */
 function refuseWhatDoesNotExistYet(
   request: PushRequest,
   options: PushOptions,
