@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process'
-import { get as httpGet } from 'node:http'
-import { get as httpsGet } from 'node:https'
+import { get } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { inRoot, ROOT } from './paths.mjs'
 import { freePort, isPortFree, nextFreePort } from './ports.mjs'
@@ -15,8 +14,7 @@ const STOP_TIMEOUT_MS = 40_000
 export async function chooseAddress(env = process.env) {
   const host = env.OJS_HOST || '127.0.0.1'
   const port = await choosePort(env.OJS_PORT, host)
-  const scheme = env.OJS_TLS_CERT ? 'https' : 'http'
-  return { host, port, url: `${scheme}://${reachable(host)}:${port}` }
+  return { host, port, url: `http://${reachable(host)}:${port}` }
 }
 
 async function choosePort(wanted, host) {
@@ -69,9 +67,7 @@ export async function untilHealthy(url, signal) {
 
 function statusOf(url) {
   return new Promise((resolve) => {
-    // Our own server on this machine, perhaps with a certificate for another name.
-    const options = { agent: false, timeout: 2000, rejectUnauthorized: false }
-    const sent = (url.startsWith('https') ? httpsGet : httpGet)(url, options, (response) => {
+    const sent = get(url, { agent: false, timeout: 2000 }, (response) => {
       response.resume()
       resolve(response.statusCode)
     })

@@ -18,7 +18,5 @@ export function withoutPassword(urls) {
 }
 
 function curlLine(url) {
-  const flags = url.startsWith('https') ? 'curl -k' : 'curl'
-  const key = process.env.OJS_API_KEYS ? ` -H 'Authorization: Bearer YOUR_API_KEY'` : ''
-  return `${flags} ${url}/ojs/v1/jobs -H 'Content-Type: application/json'${key} -d '{"type":"email.send","queue":"email","args":["user@example.com"]}'`
+  return `curl ${url}/ojs/v1/jobs -H 'Content-Type: application/json' -d '{"type":"email.send","queue":"email","args":["user@example.com"]}'`
 }

@@ -28,7 +28,7 @@ export function errorHeaders(error: OjsError): string[] {
 }
 
 const HINTS: Readonly<Record<string, string>> = {
-  job: 'Check the id. A finished job is removed when its retention time is over.',
+  job: 'Check the id, and that this gateway is the one that took the job.',
   queue: 'Check the name. Queues come into being with their first job or by configuration.',
   route: 'Check method and path; paths are case-sensitive and end without a slash.',
 }

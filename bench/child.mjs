@@ -1,0 +1,50 @@
+import { fork } from 'node:child_process'
+import { guard, unguard } from '../scripts/processes.mjs'
+
+/**
+ * Starts a load process. It lives for all rounds, so that its code is as warm as the server's.
+ * `call` runs one of its commands and answers the result.
+ */
+export function startChild(file) {
+  const child = fork(file, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+  guard(child.pid)
+  const waiting = new Map()
+  let lastId = 0
+  child.on('message', ({ id, result, error }) => {
+    const { resolve, reject } = waiting.get(id)
+    waiting.delete(id)
+    if (error === undefined) resolve(result)
+    else reject(new Error(error))
+  })
+  const exited = new Promise((resolve) => child.once('exit', resolve)).then(() => {
+    unguard(child.pid)
+    for (const { reject } of waiting.values()) reject(new Error(`${file.pathname} ended early`))
+  })
+  return {
+    pid: child.pid,
+    call: (command, parameters) =>
+      new Promise((resolve, reject) => {
+        lastId += 1
+        waiting.set(lastId, { resolve, reject })
+        child.send({ id: lastId, command, parameters })
+      }),
+    stop: () => {
+      child.kill('SIGKILL')
+      return exited
+    },
+  }
+}
+
+/** The other side of `startChild`: runs in the load process. */
+export function serve(commands) {
+  process.on('message', async ({ id, command, parameters }) => {
+    try {
+      process.send({ id, result: await commands[command](parameters) })
+    } catch (error) {
+      process.send({ id, error: error.stack })
+    }
+  })
+  // Ctrl-C goes to the whole terminal; the parent alone decides when a round is over.
+  process.on('SIGINT', () => {})
+  process.on('disconnect', () => process.exit())
+}

@@ -1,0 +1,63 @@
+import { spawn } from 'node:child_process'
+import { closeSync, openSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { untilHealthy } from '../scripts/gateway-process.mjs'
+import { endProcess, guard, unguard } from '../scripts/processes.mjs'
+import { tail } from '../scripts/run.mjs'
+
+const START_TIMEOUT_MS = 30_000
+const STOP_TIMEOUT_MS = 40_000
+
+/**
+ * A gateway of this benchmark's own: any free port, ledger and log in `dir`, every other setting
+ * at its default, whatever the caller's environment says.
+ */
+export async function startGateway({ main, nodeArgs, env, dir }) {
+  const logFile = join(dir, 'gateway.log')
+  const log = openSync(logFile, 'w')
+  const child = spawn(process.execPath, [...nodeArgs, main, 'serve'], {
+    cwd: dir,
+    env: {
+      ...withoutGatewaySettings(process.env),
+      OJS_PORT: '0',
+      OJS_LEDGER: `sqlite:${join(dir, 'ledger.db')}`,
+      ...env,
+    },
+    detached: true,
+    stdio: ['ignore', log, log],
+  })
+  closeSync(log)
+  guard(child.pid)
+  let hasExited = false
+  const exited = new Promise((resolve) => child.once('exit', resolve)).then(() => {
+    hasExited = true
+    unguard(child.pid)
+  })
+  const stop = () => endProcess(child.pid, exited, STOP_TIMEOUT_MS)
+  const url = await untilListening(logFile, () => hasExited)
+  if (!url) {
+    await stop()
+    throw new Error(`the gateway did not start:\n${tail(readFileSync(logFile, 'utf8'))}`)
+  }
+  await untilHealthy(url, AbortSignal.timeout(START_TIMEOUT_MS))
+  return { url, pid: child.pid, stop }
+}
+
+function withoutGatewaySettings(env) {
+  return Object.fromEntries(
+    Object.entries(env).filter(([name]) => !name.startsWith('OJS_') && name !== 'AMQP_URL'),
+  )
+}
+
+async function untilListening(logFile, hasExited) {
+  const deadline = Date.now() + START_TIMEOUT_MS
+  while (!hasExited() && Date.now() < deadline) {
+    const line = readFileSync(logFile, 'utf8')
+      .split('\n')
+      .find((each) => each.includes('"gateway listening"'))
+    if (line) return JSON.parse(line).url
+    await sleep(50)
+  }
+  return undefined
+}

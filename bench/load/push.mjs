@@ -1,0 +1,62 @@
+import { serve } from '../child.mjs'
+import { quantile } from '../statistics.mjs'
+import { HttpConnection } from './http-connection.mjs'
+import { pushRequest } from './requests.mjs'
+import { faultLine, measuredWindow } from './window.mjs'
+
+serve({ push, pushOne })
+
+/** One request, so that the gateway declares the queue. */
+async function pushOne({ url, queue }) {
+  const connection = await HttpConnection.open(url)
+  const { status, body } = await connection.request(pushRequest(url, queue))
+  connection.close()
+  if (status !== 201) throw new Error(`PUSH answered ${status}: ${body}`)
+}
+
+/** PUSH over `connections` connections, on each the next as soon as the last is answered. */
+async function push({ url, queue, connections, seconds, watch }) {
+  const { fault, fail } = faultLine()
+  const pool = await Promise.all(
+    Array.from({ length: connections }, () => HttpConnection.open(url)),
+  )
+  const request = pushRequest(url, queue)
+  const total = { created: 0, other: {} }
+  let latencies = []
+  let createdBefore = 0
+  let isOver = false
+
+  const run = (connection, done) => {
+    const startedAt = performance.now()
+    connection.send(
+      request,
+      (status) => {
+        latencies.push(performance.now() - startedAt)
+        if (status === 201) total.created += 1
+        else total.other[status] = (total.other[status] ?? 0) + 1
+        if (isOver) done()
+        else run(connection, done)
+      },
+      fail,
+    )
+  }
+  const drained = Promise.all(pool.map((each) => new Promise((resolve) => run(each, resolve))))
+
+  const begin = () => {
+    createdBefore = total.created
+    latencies = []
+  }
+  const usage = await measuredWindow({ seconds, watch, begin, fault })
+  const rate = (total.created - createdBefore) / usage.seconds
+  const measured = latencies
+  isOver = true
+  await Promise.race([drained, fault])
+  for (const connection of pool) connection.close()
+  return {
+    rate,
+    p50: quantile(measured, 0.5),
+    p99: quantile(measured, 0.99),
+    ...total,
+    ...usage,
+  }
+}

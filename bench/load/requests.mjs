@@ -1,0 +1,33 @@
+const TYPE = 'application/openjobspec+json'
+
+/** About what a real job carries: the body is some 250 bytes, the envelope some 600. */
+const ARGS = [
+  'user-4711@example.com',
+  { template: 'order_confirmation', locale: 'en-GB', order_id: 'ord_01HZX3J9Q2', total: 149.95 },
+  ['https://example.com/orders/ord_01HZX3J9Q2', true, 42],
+]
+
+/** The whole request as bytes, made once and sent any number of times. */
+export function pushRequest(url, queue) {
+  return post(url, '/ojs/v1/jobs', { type: 'bench.push', args: ARGS, options: { queue } })
+}
+
+export function fetchRequest(url, queue, workerId, waitMs) {
+  const body = { queues: [queue], count: 1, worker_id: workerId, wait_ms: waitMs }
+  return post(url, '/ojs/v1/workers/fetch', body)
+}
+
+export function ackRequest(url, jobId) {
+  return post(url, '/ojs/v1/workers/ack', { job_id: jobId })
+}
+
+function post(url, path, body) {
+  const text = JSON.stringify(body)
+  const head = [
+    `POST ${path} HTTP/1.1`,
+    `Host: ${new URL(url).host}`,
+    `Content-Type: ${TYPE}`,
+    `Content-Length: ${Buffer.byteLength(text)}`,
+  ]
+  return Buffer.from(`${head.join('\r\n')}\r\n\r\n${text}`)
+}

@@ -1,0 +1,45 @@
+import { parseArgs } from 'node:util'
+
+const USAGE = `npm run bench -- [options]
+
+  --rounds N      measured rounds of each row, after one warm-up round (default 5)
+  --seconds N     length of a round (default 10)
+  --only NAMES    rows whose name contains one of these, comma-separated; the names:
+                  push-classic, latency-classic, flow-classic and the same with quorum
+  --quick         2 rounds of 2 seconds: does it run, not how fast is it
+  --patient       wait for a quiet machine before each round, and repeat a disturbed one
+  --gateway FILE  measure this build instead of dist/main.js
+  --profile DIR   write a CPU profile of each gateway there and print its top functions`
+
+/** Answers the options, or undefined after `--help`. */
+export function readOptions(args) {
+  const { values } = parseArgs({
+    args,
+    options: {
+      rounds: { type: 'string' },
+      seconds: { type: 'string' },
+      only: { type: 'string', default: '' },
+      quick: { type: 'boolean', default: false },
+      patient: { type: 'boolean', default: false },
+      gateway: { type: 'string' },
+      profile: { type: 'string' },
+      help: { type: 'boolean', default: false },
+    },
+  })
+  if (values.help) {
+    console.log(USAGE)
+    return undefined
+  }
+  return {
+    ...values,
+    rounds: positive('rounds', values.rounds ?? (values.quick ? '2' : '5')),
+    seconds: positive('seconds', values.seconds ?? (values.quick ? '2' : '10')),
+    only: values.only.split(',').filter((name) => name !== ''),
+  }
+}
+
+function positive(name, text) {
+  const value = Number(text)
+  if (Number.isInteger(value) && value > 0) return value
+  throw new Error(`--${name} must be a whole number above 0, not '${text}'`)
+}

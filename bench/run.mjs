@@ -1,0 +1,105 @@
+import { mkdirSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { build, isBuildStale } from '../scripts/build.mjs'
+import { ensureDependencies } from '../scripts/dependencies.mjs'
+import { interruption } from '../scripts/interruption.mjs'
+import { inRoot } from '../scripts/paths.mjs'
+import { Refusal, say, waitingFor } from '../scripts/progress.mjs'
+import { requireRabbitmqSbin } from '../scripts/rabbitmq-package.mjs'
+import { describeMachine } from './machine.mjs'
+import { DISTURBED_PERCENT } from './meter.mjs'
+import { readOptions } from './options.mjs'
+import { profilesIn, summariseProfile } from './profile.mjs'
+import { PROFILES, ROWS } from './rows.mjs'
+import { Stage } from './stage.mjs'
+import { renderTable } from './table.mjs'
+
+try {
+  const options = readOptions(process.argv.slice(2))
+  if (options) await benchmark(options)
+} catch (error) {
+  say(error instanceof Refusal ? error.message : error.stack)
+  process.exitCode = 1
+}
+
+async function benchmark(options) {
+  const { signal } = interruption()
+  const main = options.gateway ? resolve(options.gateway) : inRoot('dist', 'main.js')
+  await ensureDependencies({ dev: isBuildStale(), signal })
+  if (!options.gateway && isBuildStale()) await build(signal)
+  const plan = { ...options, main, sbin: await requireRabbitmqSbin(), signal }
+  const measured = []
+  for (const profile of PROFILES) {
+    const rows = ROWS.filter((row) => row.profile === profile && isWanted(row, options.only))
+    if (rows.length > 0) measured.push(...(await measureProfile(profile, rows, plan)))
+  }
+  report(measured, options)
+}
+
+function isWanted({ name }, only) {
+  return only.length === 0 || only.some((each) => name.includes(each))
+}
+
+/** A broker and a gateway per profile: nothing of one is left in the memory of the other. */
+async function measureProfile(profile, rows, plan) {
+  const stage = new Stage(profile)
+  const nodeArgs = plan.profile ? profilerArguments(resolve(plan.profile), profile) : []
+  try {
+    await waitingFor(`RabbitMQ and the gateway, ${profile}`, () =>
+      stage.open({ sbin: plan.sbin, main: plan.main, nodeArgs }),
+    )
+    const measured = []
+    for (const row of rows) {
+      const result = await untilAborted(plan.signal, row.measure(stage, { ...plan, ...row }))
+      measured.push({ row, result, brokerVersion: stage.brokerVersion })
+    }
+    return measured
+  } finally {
+    await waitingFor('everything to end', () => stage.close())
+  }
+}
+
+function untilAborted(signal, work) {
+  return new Promise((resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+    work.then(resolve, reject)
+  })
+}
+
+function profilerArguments(dir, profile) {
+  mkdirSync(dir, { recursive: true })
+  return ['--cpu-prof', `--cpu-prof-dir=${dir}`, `--cpu-prof-name=gateway-${profile}.cpuprofile`]
+}
+
+function report(measured, { rounds, seconds, profile }) {
+  const version = measured[0]?.brokerVersion
+  console.log(`${describeMachine()}, RabbitMQ ${version}, ${rounds} rounds of ${seconds} s`)
+  const token = measured.find(({ result }) => result.token)?.result.token
+  if (token) console.log(`Message: ${token.bytes} bytes, ${token.properties.join(', ')}`)
+  console.log(`\n${renderTable(measured)}`)
+  reportDisturbance(measured)
+  reportOtherAnswers(measured)
+  for (const file of profile ? profilesIn(profile) : []) {
+    console.log(`\n${file}\n${summariseProfile(file)}`)
+  }
+}
+
+function reportDisturbance(measured) {
+  const rounds = measured.flatMap(({ result }) => [...(result.ceiling ?? []), ...result.gateway])
+  const disturbed = rounds.filter((round) => round.cpu.others > DISTURBED_PERCENT)
+  if (disturbed.length === 0) return
+  console.log(
+    `\nIn ${disturbed.length} of ${rounds.length} rounds other processes used more than ` +
+      `${DISTURBED_PERCENT} % of a core: the figures are not comparable with a quiet machine's.`,
+  )
+}
+
+/** Only 201 counts as a PUSH; anything else makes the run worthless. */
+function reportOtherAnswers(measured) {
+  for (const { row, result } of measured) {
+    const other = result.gateway.flatMap((round) => Object.entries(round.other ?? {}))
+    if (other.length === 0) continue
+    process.exitCode = 1
+    console.log(`\n${row.title}: answers other than 201: ${JSON.stringify(other)}`)
+  }
+}

@@ -1,0 +1,93 @@
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir, totalmem } from 'node:os'
+import { join } from 'node:path'
+import { PrivateBroker } from '../scripts/private-broker.mjs'
+import { startChild } from './child.mjs'
+import { startGateway } from './gateway.mjs'
+
+const EXCHANGE = 'ojs.exchange.direct'
+/** Of the gateway's publish connection; a ceiling with fewer or more would be another machine. */
+const CHANNELS = 4
+
+/**
+ * Everything that one profile's rows are measured with: a fresh broker, a fresh gateway and the
+ * load processes. `close` ends all of it, also after a start that failed half-way.
+ */
+export class Stage {
+  #profile
+  #dir
+  #opened = []
+  #queues = 0
+
+  constructor(profile) {
+    this.#profile = profile
+    this.#dir = mkdtempSync(join(tmpdir(), `ojs-rabbitmq-bench-${profile}-`))
+  }
+
+  async open({ sbin, main, nodeArgs }) {
+    const broker = this.#broker(sbin)
+    this.#opened.push(() => broker.kill9().then(() => broker.stop()))
+    await broker.start()
+    const dir = join(this.#dir, 'gateway')
+    mkdirSync(dir)
+    const env = { OJS_AMQP_URL: broker.url(), OJS_QUEUE_TYPE: this.#profile }
+    const gateway = await startGateway({ main, nodeArgs, env, dir })
+    this.#opened.push(gateway.stop)
+    this.url = gateway.url
+    this.watch = { gateway: gateway.pid, broker: broker.pid }
+    this.raw = this.#child('raw-amqp')
+    const connected = await this.raw.call('connect', { url: broker.url(), channelCount: CHANNELS })
+    this.brokerVersion = connected.brokerVersion
+    this.http = { push: this.#child('push'), latency: this.#child('fetch-latency') }
+    this.http.flow = this.#child('flow')
+    return this
+  }
+
+  /** A queue that the gateway has just declared, with one message of its own in it. */
+  async newQueue() {
+    this.#queues += 1
+    // All names have the same length: they are part of the message.
+    const queue = `bench.${String(this.#queues).padStart(3, '0')}`
+    await this.http.push.call('pushOne', { url: this.url, queue })
+    return queue
+  }
+
+  /** From now on the ceiling publishes to `queue`, byte for byte what the gateway sent there. */
+  sample(queue) {
+    return this.raw.call('sample', { exchange: EXCHANGE, queue, brokerQueue: brokerQueue(queue) })
+  }
+
+  /** The queue's name in RabbitMQ. */
+  brokerQueue(queue) {
+    return brokerQueue(queue)
+  }
+
+  /** Empties it and answers how many messages were in it. */
+  purge(queue) {
+    return this.raw.call('purge', { brokerQueue: brokerQueue(queue) })
+  }
+
+  async close() {
+    for (const end of this.#opened.reverse()) await end()
+    rmSync(this.#dir, { recursive: true, force: true })
+  }
+
+  #broker(sbin) {
+    // RabbitMQ's own defaults, where the engine has smaller ones for nodes that run tests.
+    const conf = [
+      `vm_memory_high_watermark.absolute = ${Math.round(0.4 * totalmem())}`,
+      'raft.wal_max_size_bytes = 536870912',
+    ].join('\n')
+    return new PrivateBroker({ sbin, dir: join(this.#dir, 'rabbitmq'), conf, erlArgs: '' })
+  }
+
+  #child(name) {
+    const child = startChild(new URL(`./load/${name}.mjs`, import.meta.url))
+    this.#opened.push(child.stop)
+    return child
+  }
+}
+
+function brokerQueue(queue) {
+  return `ojs.queue.${queue}`
+}

@@ -1,0 +1,18 @@
+/** The value below which the given share of `values` lies; NaN for none. */
+export function quantile(values, share) {
+  if (values.length === 0) return Number.NaN
+  const sorted = Float64Array.from(values).sort()
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))]
+}
+
+/** The middle one, or the mean of the two in the middle. */
+export function median(values) {
+  const sorted = Float64Array.from(values).sort()
+  const middle = (sorted.length - 1) / 2
+  return (sorted[Math.floor(middle)] + sorted[Math.ceil(middle)]) / 2
+}
+
+/** Of one figure over the rounds of a row. */
+export function summarise(values) {
+  return { median: median(values), min: Math.min(...values), max: Math.max(...values) }
+}

@@ -1,0 +1,76 @@
+import { median, summarise } from './statistics.mjs'
+
+const HEADINGS = [
+  'Row',
+  'Side',
+  'Median (min–max)',
+  'Ratio (min–max)',
+  'Wanted',
+  'p50 ms',
+  'p99 ms',
+  'CPU % gateway',
+  'RSS MB',
+  'CPU % broker',
+  'CPU % load',
+  'CPU % others',
+]
+const SIDES = { ceiling: 'raw amqplib', gateway: 'gateway' }
+
+/** Markdown, with columns as wide as their content: it is read in a terminal and in the README. */
+export function renderTable(measured) {
+  const lines = [HEADINGS, ...measured.flatMap(linesOf)]
+  const widths = HEADINGS.map((_, column) => Math.max(...lines.map((line) => line[column].length)))
+  const text = lines.map((cells) => cells.map((cell, column) => cell.padEnd(widths[column])))
+  const rule = widths.map((width) => '-'.repeat(width))
+  return [text[0], rule, ...text.slice(1)].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
+}
+
+function linesOf({ row, result }) {
+  return Object.keys(SIDES)
+    .filter((side) => result[side]?.length > 0)
+    .map((side) => [
+      row.title,
+      SIDES[side],
+      headline(result.kind, result[side]),
+      side === 'gateway' && result.ceiling ? ratio(result) : '',
+      side === 'gateway' ? row.wanted : '',
+      spread(result[side].map((round) => round.p50)),
+      spread(result[side].map((round) => round.p99)),
+      side === 'gateway' ? cpu(result[side], 'gateway') : '',
+      side === 'gateway' ? whole(median(result[side].map((round) => round.rssMb))) : '',
+      cpu(result[side], 'broker'),
+      cpu(result[side], 'load'),
+      cpu(result[side], 'others'),
+    ])
+}
+
+function headline(kind, rounds) {
+  if (kind === 'latency') return `p50 ${spread(rounds.map((round) => round.p50))} ms`
+  const { median: middle, min, max } = summarise(rounds.map((round) => round.rate))
+  return `${whole(middle)}/s (${whole(min)}–${whole(max)})`
+}
+
+/** Of the medians; the spread is that of neighbouring rounds, which share the machine's mood. */
+function ratio({ kind, ceiling, gateway }) {
+  const figure = kind === 'latency' ? 'p50' : 'rate'
+  const of = (rounds) => median(rounds.map((round) => round[figure]))
+  const pairs = gateway.map((round, index) => round[figure] / ceiling[index][figure])
+  const { min, max } = summarise(pairs)
+  const digits = kind === 'latency' ? 1 : 2
+  const middle = (of(gateway) / of(ceiling)).toFixed(digits)
+  return `${middle} (${min.toFixed(digits)}–${max.toFixed(digits)})`
+}
+
+function spread(values) {
+  if (values.some((value) => value === undefined)) return ''
+  const { median: middle, min, max } = summarise(values)
+  return `${middle.toFixed(2)} (${min.toFixed(2)}–${max.toFixed(2)})`
+}
+
+function cpu(rounds, name) {
+  return whole(median(rounds.map((round) => round.cpu[name])))
+}
+
+function whole(value) {
+  return Number.isNaN(value) ? '–' : Math.round(value).toLocaleString('en-GB')
+}
