@@ -4,7 +4,7 @@ import { traceIdOf } from '../job/traceparent.ts'
 import type { JobEvent } from './events.ts'
 
 /** One event in the form of ojs-digest §10.1; `data` also has what §10.2 and the suite want. */
-export interface RecordedEvent {
+interface RecordedEvent {
   specversion: '1.0'
   /** `evt_<UUIDv7>`: in order of time, to the millisecond. */
   id: string
