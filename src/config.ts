@@ -1,3 +1,4 @@
+import { parseDuration } from './job/duration.ts'
 import { checkQueueName } from './job/queue-name.ts'
 import { LOG_LEVELS, type LogLevel } from './logger.ts'
 
@@ -21,7 +22,16 @@ export interface Config {
   publishTimeoutMs: number
   consumerPriority: number
   maxQueues: number
+  maxRungs: number
   maxBodyBytes: number
+  maxBatchBytes: number
+  /** How long ended jobs stay readable. */
+  retention: {
+    completedMs: number
+    cancelledMs: number
+    discardedMs: number
+    deadLettersMs: number
+  }
   logLevel: LogLevel
 }
 
@@ -48,7 +58,13 @@ export const VARIABLES = {
   OJS_PUBLISH_TIMEOUT_MS: { fallback: '10000', doc: 'longest wait for a publisher confirm' },
   OJS_CONSUMER_PRIORITY: { fallback: '0', doc: 'below 0: native workers are served first' },
   OJS_MAX_QUEUES: { fallback: '1000', doc: 'queues that clients can make the gateway declare' },
+  OJS_MAX_RUNGS: { fallback: '1000', doc: 'retry delay queues over all queues' },
   OJS_MAX_BODY_BYTES: { fallback: '2097152', doc: 'largest request body' },
+  OJS_MAX_BATCH_BYTES: { fallback: '33554432', doc: 'largest body of POST /jobs/batch' },
+  OJS_RETENTION_COMPLETED: { fallback: 'P7D', doc: 'how long completed jobs stay readable' },
+  OJS_RETENTION_CANCELLED: { fallback: 'P7D', doc: 'the same for cancelled ones' },
+  OJS_RETENTION_DISCARDED: { fallback: 'P30D', doc: 'the same for discarded ones' },
+  OJS_RETENTION_DEAD_LETTERS: { fallback: 'P180D', doc: 'the same for dead letters' },
   OJS_LOG_LEVEL: { fallback: 'info', doc: LOG_LEVELS.join(' | ') },
 } as const satisfies Record<string, Variable>
 
@@ -83,6 +99,14 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): {
     if (value === undefined) mistakes.push(`${name} must be one of ${values.join(', ')}`)
     return value ?? (VARIABLES[name].fallback as T)
   }
+  const duration = (name: Name) => {
+    try {
+      return parseDuration(read(name), name)
+    } catch {
+      mistakes.push(`${name} must be an ISO 8601 duration such as P7D, not '${read(name)}'`)
+      return 0
+    }
+  }
   const config: Config = {
     host: read('OJS_HOST'),
     port: int('OJS_PORT', 0, 65_535),
@@ -100,7 +124,15 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): {
     publishTimeoutMs: int('OJS_PUBLISH_TIMEOUT_MS', 100),
     consumerPriority: int('OJS_CONSUMER_PRIORITY', -(2 ** 31)),
     maxQueues: int('OJS_MAX_QUEUES', 1),
+    maxRungs: int('OJS_MAX_RUNGS', 0),
     maxBodyBytes: int('OJS_MAX_BODY_BYTES', 1024, 2 ** 30),
+    maxBatchBytes: int('OJS_MAX_BATCH_BYTES', 1024, 2 ** 30),
+    retention: {
+      completedMs: duration('OJS_RETENTION_COMPLETED'),
+      cancelledMs: duration('OJS_RETENTION_CANCELLED'),
+      discardedMs: duration('OJS_RETENTION_DISCARDED'),
+      deadLettersMs: duration('OJS_RETENTION_DEAD_LETTERS'),
+    },
     logLevel: oneOf('OJS_LOG_LEVEL', LOG_LEVELS),
   }
   if (mistakes.length > 0) throw new ConfigError(mistakes.join('\n'))

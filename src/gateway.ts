@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
+import type { BrokerHooks } from './broker/options.ts'
 import { RabbitBroker } from './broker/rabbit-broker.ts'
-import { systemClock } from './clock.ts'
+import { type Clock, systemClock } from './clock.ts'
 import type { Config } from './config.ts'
 import { createHttpService } from './http/server.ts'
 import type { Ledger } from './ledger/ledger.ts'
@@ -8,9 +9,16 @@ import { openSqliteLedger } from './ledger/sqlite/open.ts'
 import { type Service, startAll, stopAll } from './lifecycle.ts'
 import type { Logger } from './logger.ts'
 import type { Deps } from './operations/deps.ts'
-import { onQueueMissing } from './operations/queue-missing.ts'
+import { diedInBroker } from './operations/died-in-broker.ts'
+import { onQueueMissing, onRungMissing } from './operations/queue-missing.ts'
+import { WorkerRegistry } from './operations/worker-registry.ts'
+import { dlxSweep } from './services/dlx-sweep.ts'
+import { expiry } from './services/expiry.ts'
 import { extendLeases, leaseKeeper } from './services/lease-keeper.ts'
+import { promoter } from './services/promoter.ts'
+import { reaper } from './services/reaper.ts'
 import { Relay } from './services/relay.ts'
+import { retention } from './services/retention.ts'
 import { EventRing } from './telemetry/event-ring.ts'
 import { createJobEvents } from './telemetry/events.ts'
 import { inFlightLog } from './telemetry/in-flight.ts'
@@ -26,9 +34,16 @@ export interface Gateway {
   stop(deadline: AbortSignal): Promise<void>
 }
 
-/** The composition root: builds everything in reading order and starts it. */
-export async function startGateway(config: Config, logger: Logger): Promise<Gateway> {
-  const clock = systemClock()
+/**
+ * The composition root: builds everything in reading order and starts it. `overrides`: what an
+ * embedder has its own of.
+ */
+export async function startGateway(
+  config: Config,
+  logger: Logger,
+  overrides: { clock?: Clock } = {},
+): Promise<Gateway> {
+  const clock = overrides.clock ?? systemClock()
   const metrics = createMetrics()
   const ring = new EventRing(KEPT_EVENTS, clock, uuid7)
   const events = createJobEvents([jobLog(logger), metrics.onJobEvent, ring.onJobEvent])
@@ -44,14 +59,7 @@ export async function startGateway(config: Config, logger: Logger): Promise<Gate
     logger,
     random: Math.random,
     observer: metrics.observer,
-    hooks: {
-      recordedQueues: () => ledger.queues().map((queue) => queue.name),
-      onQueueMissing: (queue) => onQueueMissing(deps, queue),
-      availableJobs: (queue) => jobsWithToken(ledger, queue),
-      onQueueFound: (queue) => recordFoundQueue(deps, queue),
-      onUp: () => onPublishingAgain(deps, relay),
-      onConsumeUp: () => extendLeases(deps),
-    },
+    hooks: brokerHooks(ledger, () => deps),
   })
 
   const deps: Deps = {
@@ -65,6 +73,9 @@ export async function startGateway(config: Config, logger: Logger): Promise<Gate
     sending: new Set(),
     recovering: new Set(),
     lost: new Set(),
+    staging: new Set(),
+    workers: new WorkerRegistry(clock),
+    random: Math.random,
     wakeRelay: () => relay.wake(),
     newId: uuid7,
   }
@@ -74,10 +85,15 @@ export async function startGateway(config: Config, logger: Logger): Promise<Gate
     host: config.host,
     port: config.port,
     maxBodyBytes: config.maxBodyBytes,
+    maxBatchBytes: config.maxBatchBytes,
     queueType: config.queueType,
     version: await packageVersion(),
     events: ring,
-    metrics: metrics.exposition(() => ({ broker: broker.gauges(), ledger })),
+    metrics: metrics.exposition(() => ({
+      broker: broker.gauges(),
+      ledger,
+      workers: deps.workers.gauges(),
+    })),
   })
 
   const isDebug = config.logLevel === 'debug' || config.logLevel === 'trace'
@@ -86,6 +102,11 @@ export async function startGateway(config: Config, logger: Logger): Promise<Gate
     broker,
     leaseKeeper(deps),
     relay,
+    promoter(deps),
+    reaper(deps),
+    expiry(deps),
+    dlxSweep(deps),
+    retention(deps, config.retention),
     ...(isDebug ? [inFlightLog(deps)] : []),
     http,
   ]
@@ -93,6 +114,22 @@ export async function startGateway(config: Config, logger: Logger): Promise<Gate
   await startAll(services, logger)
   logger.info({ url: http.url(), queueType: config.queueType }, 'gateway listening')
   return { url: http.url(), stop: (deadline) => stopAll(services, deadline, logger) }
+}
+
+/** What the broker layer asks of the rest; it exists before `deps` does. */
+function brokerHooks(ledger: Ledger, deps: () => Deps): BrokerHooks {
+  return {
+    recordedQueues: () => ledger.queues().map((queue) => queue.name),
+    recordedRungs: () => ledger.rungs(),
+    onQueueMissing: (queue) => onQueueMissing(deps(), queue),
+    onQueueFound: (queue) => recordFoundQueue(deps(), queue),
+    onRungDeclared: (queue, delayMs) => ledger.recordRung({ queue, delayMs }),
+    onRungMissing: (queue, delayMs) => onRungMissing(deps(), { queue, delayMs }),
+    onDeadLetter: (letter) => diedInBroker(deps(), letter),
+    availableJobs: (queue) => jobsWithToken(ledger, queue),
+    onUp: () => onPublishingAgain(deps()),
+    onConsumeUp: () => extendLeases(deps()),
+  }
 }
 
 const MANY_TOKENS = 1_000
@@ -107,8 +144,8 @@ function jobsWithToken(ledger: Ledger, queue: string): number {
 }
 
 /** After a reconnect and after `unblocked`: nobody could renew a lease in between. */
-function onPublishingAgain(deps: Deps, relay: Relay): void {
-  relay.wake()
+function onPublishingAgain(deps: Deps): void {
+  deps.wakeRelay()
   extendLeases(deps).catch((error: unknown) => {
     deps.logger.warn({ err: error }, 'leases were not extended')
   })

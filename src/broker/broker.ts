@@ -9,9 +9,16 @@ export interface Broker {
   status(): BrokerStatus
 
   /**
-   * Publishes the token of `row` for the attempt after `row.attempt`, mandatory and confirmed, to
-   * `ojs.exchange.direct`. Never rejects: what happened is the outcome. The caller has the row's
-   * outbox nonce committed before it calls.
+   * Publishes what `row` owes, mandatory and confirmed, to where its state points:
+   *
+   * - `retryable` with a `rungMs`: the token of the next attempt, to `ojs.exchange.retry` with key
+   *   `{queue}.{rungMs}`.
+   * - `discarded`: the copy of the attempt that failed, to `ojs.exchange.dlx` (seed 002 §5.5; only
+   *   where there is no delivery that could be nacked).
+   * - else: the token of the next attempt, to `ojs.exchange.direct`.
+   *
+   * Never rejects: what happened is the outcome; `refused` where the rung is not ready. The caller
+   * has the row's outbox nonce committed before it calls.
    */
   publish(row: JobRow): Promise<PublishOutcome>
 
@@ -29,6 +36,32 @@ export interface Broker {
 
   /** The same, believing nothing that was found out before. */
   recheckQueue(queue: string): Promise<EnsureOutcome>
+
+  /** True when this rung was declared as ours on the present connection: cheap. */
+  isRungReady(queue: string, delayMs: number): boolean
+
+  /**
+   * Declares the rung `ojs.queue.retry.{queue}.{delayMs}` where that is allowed; single flight per
+   * rung. `unusable`: it exists with arguments that are not ours (a classic rung loses messages at
+   * a broker crash, architecture §3), `OJS_MAX_RUNGS` is reached, the strategy forbids it, or the
+   * broker cannot be asked. The job is then held by the ledger.
+   */
+  ensureRung(queue: string, delayMs: number): Promise<'ready' | 'unusable'>
+
+  /** The same, believing nothing that was found out before: a publish was returned. */
+  recheckRung(queue: string, delayMs: number): Promise<'ready' | 'unusable'>
+
+  /**
+   * Reads `ojs.queue.dlx.{queue}` once, acknowledges every copy that `isStale` names, and gives the
+   * others back in their order. Null when the queue is not there or the channel was lost; what was
+   * acknowledged until then stays so. `isComplete`: the end of the queue was reached within `limit`,
+   * of which no more than 65,535 count. `isStale` must not throw. One at a time per queue.
+   */
+  sweepDeadLetters(
+    queue: string,
+    limit: number,
+    isStale: (copy: DeadLetterCopy) => boolean,
+  ): Promise<SweptDeadLetters | null>
 
   /** Is the queue there? Asks the broker, declares nothing. Null when it cannot be asked now. */
   probeQueue(queue: string): Promise<'exists' | 'missing' | null>
@@ -75,7 +108,7 @@ export type PublishOutcome =
   | 'returned'
   /** No confirm in time, or the channel went first: it may or may not have arrived. */
   | 'unknown'
-  /** Not sent: no connection, blocked, or too many publishes in flight. */
+  /** Not sent: no connection, blocked, a rung that is not ready, too many publishes in flight. */
   | 'refused'
 
 export type EnsureOutcome =
@@ -129,6 +162,40 @@ export interface Delivery {
 }
 
 export type Settled = 'settled' | 'lost'
+
+export interface SweptDeadLetters {
+  removed: number
+  kept: number
+  isComplete: boolean
+}
+
+/** One message of `ojs.queue.dlx.{queue}`. */
+export interface DeadLetterCopy {
+  /** As `Delivery.id`. */
+  readonly id: string
+  readonly generation: number
+  readonly attempt: number
+}
+
+/**
+ * One message of `ojs.system.dead-letters`: the gateway's own copy of what died in the broker. The
+ * broker layer acknowledges it when the hook that was given it has settled, and gives it back after
+ * a pause when the hook rejected.
+ */
+export interface DeadLetter extends DeadLetterCopy {
+  /** The OJS queue it died in (`x-first-death-queue` / the first `x-death` entry). */
+  readonly queue: string
+  /**
+   * `x-death[0].reason`; `unknown` where there is none (published to the dead letter exchange by
+   * hand or by us) or where it is none of the four.
+   */
+  readonly reason: 'rejected' | 'expired' | 'maxlen' | 'delivery_limit' | 'unknown'
+  /** It died in a control queue: no job. */
+  readonly isControl: boolean
+  readonly maxAttempts: number | null
+  readonly message: ForeignMessage
+  carry(): Carry
+}
 
 /** The parts of an AMQP message that matter to the job model. */
 export interface ForeignMessage {

@@ -1,17 +1,15 @@
 import type { Logger } from '../logger.ts'
-import type { BrokerWarning, EnsureOutcome } from './broker.ts'
+import type { EnsureOutcome } from './broker.ts'
 import type { Connection } from './connection.ts'
-import { declare, type EntityState, lookFor, missing, type Presence } from './entity.ts'
+import { type EntityState, lookFor, missing, type Presence } from './entity.ts'
+import type { EntityChecker } from './entity-checker.ts'
 import type { Names } from './names.ts'
-import type { BrokerObserver } from './observer.ts'
 import type { BrokerHooks, BrokerOptions } from './options.ts'
+import { checkEach } from './parallel-checks.ts'
 import { ScratchChannel } from './scratch-channel.ts'
 import type { Entity, Topology } from './topology.ts'
 
-/** Queues checked at the same time after a (re)connect; each takes one channel. */
-const CONCURRENCY = 8
 const RETRY_MS = 5_000
-const MAX_WARNINGS = 1_000
 
 export interface DeclarerDeps {
   connection: Connection
@@ -19,7 +17,7 @@ export interface DeclarerDeps {
   names: Names
   options: Pick<BrokerOptions, 'declare' | 'queues' | 'maxQueues'>
   hooks: Pick<BrokerHooks, 'onQueueMissing' | 'recordedQueues'>
-  observer: BrokerObserver
+  checker: EntityChecker
   logger: Logger
   onReady(queue: string): void
   /** The exchanges and system queues were looked at. */
@@ -38,8 +36,6 @@ export class Declarer {
   /** Checked or declared on the present connection. */
   readonly #ready = new Set<string>()
   readonly #flights = new Map<string, Promise<EnsureOutcome>>()
-  /** By entity name. */
-  readonly #warnings = new Map<string, BrokerWarning>()
   #base: Promise<EnsureOutcome> | null = null
   #retry: NodeJS.Timeout | undefined
 
@@ -60,10 +56,6 @@ export class Declarer {
 
   knownQueues(): Iterable<string> {
     return this.#known
-  }
-
-  warnings(): BrokerWarning[] {
-    return [...this.#warnings.values()]
   }
 
   /** Asks the broker; declares nothing. A queue that is there is known from then on. */
@@ -112,13 +104,9 @@ export class Declarer {
     if (base !== 'ready') this.#retryLater()
     if (base === 'unavailable') return
     for (const queue of this.#deps.hooks.recordedQueues()) this.#known.add(queue)
-    const queues = [...this.#known]
-    const workers = Array.from({ length: CONCURRENCY }, async () => {
-      for (let queue = queues.pop(); queue !== undefined; queue = queues.pop()) {
-        if ((await this.ensure(queue)) === 'unavailable') this.#retryLater()
-      }
+    await checkEach(this.#known, async (queue) => {
+      if ((await this.ensure(queue)) === 'unavailable') this.#retryLater()
     })
-    await Promise.all(workers)
   }
 
   /** Exchanges and system queues. Single flight; once per connection. Never rejects. */
@@ -195,7 +183,7 @@ export class Declarer {
   ): Promise<EnsureOutcome> {
     let outcome: EnsureOutcome = 'ready'
     for (const entity of entities) {
-      const state = await this.#ensureEntity(scratch, entity)
+      const state = await this.#deps.checker.ensure(scratch, entity)
       if (state.state === 'unavailable') return 'unavailable'
       if (entity.name === decisive) outcome = outcomeOf(state)
     }
@@ -215,12 +203,12 @@ export class Declarer {
     const refusal = this.#refusalToDeclare(queue)
     if (refusal) {
       // A client's mistake in the name of a queue is no concern of the operator.
-      if (this.#known.has(queue)) this.#warn(missing(jobQueue))
+      if (this.#known.has(queue)) this.#deps.checker.warn(missing(jobQueue))
       return refusal
     }
     const decision = await this.#deps.hooks.onQueueMissing(queue)
     if (decision === 'declare') return 'ready'
-    this.#warn(missing(jobQueue))
+    this.#deps.checker.warn(missing(jobQueue))
     return 'lost'
   }
 
@@ -230,60 +218,6 @@ export class Declarer {
     if (this.#known.has(queue)) return null
     if (strategy === 'eager') return 'missing'
     return this.#known.size >= maxQueues ? 'too-many-queues' : null
-  }
-
-  async #ensureEntity(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {
-    const state =
-      this.#deps.options.declare === 'never'
-        ? await this.#look(scratch, entity)
-        : await this.#declare(scratch, entity)
-    switch (state.state) {
-      case 'ready':
-        this.#warnings.delete(entity.name)
-        break
-      case 'missing':
-        this.#warn(missing(entity))
-        break
-      case 'kept':
-      case 'access-refused':
-        this.#warn(state.warning)
-        break
-      case 'unavailable':
-        this.#deps.logger.debug({ entity: entity.name, reason: state.reason }, 'not declared yet')
-        break
-    }
-    return state
-  }
-
-  async #look(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {
-    const { presence } = await lookFor(scratch, entity)
-    switch (presence) {
-      case 'exists':
-        return { state: 'ready' }
-      case 'missing':
-        return { state: 'missing' }
-      case 'unavailable':
-        return { state: 'unavailable', reason: 'the broker cannot be asked' }
-    }
-  }
-
-  async #declare(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {
-    const state = await declare(scratch, entity)
-    if (state.state === 'kept') this.#deps.observer.declareConflict(entity.name)
-    if (state.state !== 'access-refused') return state
-    // A user without the right to configure can still use what an administrator has declared.
-    const { presence } = await lookFor(scratch, entity)
-    return presence === 'exists' ? { state: 'kept', warning: state.warning } : state
-  }
-
-  #warn(warning: BrokerWarning): void {
-    const entity = String(warning.details?.['entity'])
-    // Names of queues come from clients.
-    if (this.#warnings.size >= MAX_WARNINGS && !this.#warnings.has(entity)) return
-    if (this.#warnings.get(entity)?.message !== warning.message) {
-      this.#deps.logger.warn({ ...warning.details, code: warning.code }, warning.message)
-    }
-    this.#warnings.set(entity, warning)
   }
 }
 

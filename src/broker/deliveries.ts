@@ -69,6 +69,11 @@ export class Deliveries {
     deps.connection.listen({ down: () => this.suspend() })
   }
 
+  /** False until `resume`: somebody else may own the broker. */
+  get mayConsume(): boolean {
+    return this.#mayConsume
+  }
+
   start(): void {
     this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_MS)
     this.#sweeper.unref()

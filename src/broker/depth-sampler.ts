@@ -1,4 +1,5 @@
 import type { Logger } from '../logger.ts'
+import type { BrokerWarning } from './broker.ts'
 import type { Connection } from './connection.ts'
 import { lookFor } from './entity.ts'
 import type { Names } from './names.ts'
@@ -57,6 +58,14 @@ export class DepthSampler {
     return [...this.#missing.keys()]
       .map((queue) => ({ queue, missing: this.missing(queue) }))
       .filter(({ missing }) => missing > 0)
+  }
+
+  warnings(): BrokerWarning[] {
+    return this.suspects().map(({ queue, missing }) => ({
+      code: 'silent_acks',
+      message: `About ${missing} available jobs of queue '${queue}' have no message in RabbitMQ: somebody acknowledges without reporting.`,
+      details: { queue, missing },
+    }))
   }
 
   async runOnce(): Promise<void> {

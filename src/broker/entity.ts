@@ -49,13 +49,15 @@ function presenceIn(error: unknown): Presence {
 
 /**
  * Active declare and bindings. What exists with other arguments is kept and used, never deleted or
- * declared anew (seed 002 §10.1, 406); the bindings are asserted in any case.
+ * declared anew (seed 002 §10.1, 406); the bindings are asserted in any case, but for a rung's.
  */
 export async function declare(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {
   const state = await compareOrCreate(scratch, entity)
   if (entity.entity === 'exchange' || (state.state !== 'ready' && state.state !== 'kept')) {
     return state
   }
+  // We never publish to a rung that is not ours (architecture §3), so nothing may lead there.
+  if (entity.kind === 'rung' && state.state === 'kept') return state
   for (const binding of entity.bindings) {
     try {
       await scratch.run((channel) => channel.bindQueue(entity.name, binding.exchange, binding.key))

@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import type { QueueProfile } from './arguments.ts'
+import type { DeadLetter } from './broker.ts'
 import type { BrokerObserver } from './observer.ts'
 
 /**
@@ -23,6 +24,8 @@ export interface BrokerOptions {
   queues: readonly string[]
   /** The most job queues that we declare for clients (`OJS_MAX_QUEUES`). */
   maxQueues: number
+  /** Rungs over all queues that we declare (`OJS_MAX_RUNGS`). */
+  maxRungs: number
   publishTimeoutMs: number
   /** Null: the shipped file. */
   topologyPath: string | null
@@ -48,6 +51,17 @@ export interface BrokerHooks {
    * missing"). `leave`: somebody acknowledges silently; an operator has to decide.
    */
   onQueueMissing(queue: string): Promise<'declare' | 'leave'>
+  /** Rungs that were declared in earlier runs, or in this one. Asked after every (re)connect. */
+  recordedRungs(): readonly { queue: string; delayMs: number }[]
+  /** Awaited before a rung takes its first token: the ledger remembers it. */
+  onRungDeclared(queue: string, delayMs: number): Promise<void>
+  /**
+   * The rung is gone from the broker, with every token in it. Awaited **before** it is declared
+   * again: the jobs that waited in it are held by the ledger from then on.
+   */
+  onRungMissing(queue: string, delayMs: number): Promise<void>
+  /** A message of `ojs.system.dead-letters`; acknowledged when this resolves. */
+  onDeadLetter(letter: DeadLetter): Promise<void>
   /** Jobs of this queue that are `available` in the ledger now; O(1). For the depth sample. */
   availableJobs(queue: string): number
   /** FETCH asked for a queue that somebody else has declared. */

@@ -16,6 +16,8 @@ export interface Outgoing {
   queue: string
   exchange: string
   routingKey: string
+  /** The rung it goes to; null: to where the queue itself is served. */
+  rungMs: number | null
   content: Buffer
   options: Options.Publish
 }
@@ -24,6 +26,7 @@ export interface Outgoing {
 export interface Publication {
   readonly id: string
   readonly queue: string
+  readonly rungMs: number | null
   readonly bytes: number
   /** Null once it is sent. */
   message: Outgoing | null
@@ -57,6 +60,8 @@ export class PublishLane {
   #overdue = 0
   #isFull = false
   #failures = 0
+  /** Connection generation on which a channel is being opened; 0: none is. */
+  #openingOn = 0
 
   constructor(deps: LaneDeps) {
     this.#deps = deps
@@ -70,6 +75,10 @@ export class PublishLane {
   async open(): Promise<void> {
     const { connection } = this.#deps
     const { generation } = connection
+    // A reopen that was due on the old connection meets the open of the new one: a second channel
+    // would stay open for ever, and unused.
+    if (this.#channel || this.#openingOn === generation) return
+    this.#openingOn = generation
     try {
       const channel = await connection.openConfirmChannel()
       if (generation === connection.generation && connection.isUp) this.#use(channel)
@@ -77,6 +86,8 @@ export class PublishLane {
       if (generation !== connection.generation || !connection.isUp) return
       this.#deps.logger.warn({ err: error }, 'publish channel cannot be opened')
       this.#reopenLater()
+    } finally {
+      if (this.#openingOn === generation) this.#openingOn = 0
     }
   }
 
@@ -191,7 +202,7 @@ export class PublishLane {
     const delayMs =
       this.#failures === 1 ? 0 : reconnectDelayMs(this.#failures - 1, this.#deps.random)
     setTimeout(() => {
-      if (this.#deps.connection.isUp && !this.#channel) void this.open()
+      if (this.#deps.connection.isUp) void this.open()
     }, delayMs).unref()
   }
 }

@@ -17,8 +17,8 @@ export interface PublisherDeps {
   random: () => number
   observer: BrokerObserver
   timeoutMs: number
-  /** No queue took a message of this queue. */
-  onReturned(queue: string): void
+  /** No queue took a message of this queue, or of this rung of it. */
+  onReturned(queue: string, rungMs: number | null): void
   /** Every channel is open (again). */
   onOpen(): void
   /** A publish channel was closed by the broker, e.g. 404: an exchange is missing. */
@@ -79,6 +79,7 @@ export class Publisher {
       const pending: Pending = {
         id: message.id,
         queue: message.queue,
+        rungMs: message.rungMs,
         bytes: message.content.length,
         message,
         lane,
@@ -146,7 +147,7 @@ export class Publisher {
     if (!pending) return
     pending.isReturned = true
     this.#deps.observer.returned(pending.queue)
-    this.#deps.onReturned(pending.queue)
+    this.#deps.onReturned(pending.queue, pending.rungMs)
   }
 
   #settle(publication: Publication, outcome: PublishOutcome): void {

@@ -8,13 +8,17 @@ import type {
   Delivery,
   EnsureOutcome,
   PublishOutcome,
+  SweptDeadLetters,
   TakeRequest,
 } from './broker.ts'
 import { Connection } from './connection.ts'
+import { DeadLetterConsumer } from './dead-letter-consumer.ts'
+import { sweepQueue } from './dead-letter-sweep.ts'
 import { Declarer } from './declarer.ts'
 import { Deliveries } from './deliveries.ts'
 import { DepthSampler } from './depth-sampler.ts'
 import type { Presence } from './entity.ts'
+import { EntityChecker } from './entity-checker.ts'
 import { createNames, type Names } from './names.ts'
 import {
   type BrokerGauges,
@@ -23,10 +27,11 @@ import {
   SILENT_OBSERVER,
 } from './observer.ts'
 import type { BrokerDeps, BrokerOptions } from './options.ts'
+import { outgoingOf } from './outgoing.ts'
 import { Owner, type OwnerState } from './owner.ts'
 import type { Outgoing } from './publish-lane.ts'
 import { Publisher } from './publisher.ts'
-import { tokenOf } from './token.ts'
+import { Rungs } from './rungs.ts'
 import { loadTopology } from './topology.ts'
 
 export { topologyDiff } from './topology-diff.ts'
@@ -50,9 +55,12 @@ export class RabbitBroker implements Broker, Service {
   readonly #names: Names
   readonly #connections: Record<ConnectionName, Connection>
   readonly #owner: Owner
+  readonly #checker: EntityChecker
   readonly #declarer: Declarer
+  readonly #rungs: Rungs
   readonly #publisher: Publisher
   readonly #deliveries: Deliveries
+  readonly #deadLetters: DeadLetterConsumer
   readonly #sampler: DepthSampler
   /** Exchanges and system queues were seen to on the present declare connection. */
   #isBaseReady = false
@@ -72,25 +80,30 @@ export class RabbitBroker implements Broker, Service {
     const declare = this.#newConnection('declare', options)
     this.#connections = { publish, consume, declare }
     const { logger, random, hooks, clock } = deps
+    const instance = random().toString(36).slice(2, 10)
     const shared = { names: this.#names, observer: this.#observer, logger, random, clock }
 
+    this.#checker = new EntityChecker({ ...shared, options })
+    const declaring = { checker: this.#checker, connection: declare, topology, options, hooks }
     this.#declarer = new Declarer({
       ...shared,
-      connection: declare,
-      topology,
-      options,
-      hooks,
+      ...declaring,
       onReady: (queue) => this.#deliveries.queueReady(queue),
       onBase: (outcome) => this.#onBase(outcome),
+    })
+    this.#rungs = new Rungs({
+      ...shared,
+      ...declaring,
+      ensureQueue: (queue) => this.#declarer.ensure(queue),
     })
     this.#publisher = new Publisher({
       ...shared,
       connection: publish,
       timeoutMs: options.publishTimeoutMs,
-      onReturned: (queue) => void this.#declarer.recheck(queue),
+      onReturned: (queue, rungMs) => this.#onReturned(queue, rungMs),
       onOpen: () => this.#noticeChange(),
       onChannelError: (code) => {
-        if (code === 404) void this.#declarer.recheckAll()
+        if (code === 404) void this.#declarer.recheckAll().then(() => this.#rungs.recheckAll())
       },
     })
     this.#deliveries = new Deliveries({
@@ -100,10 +113,19 @@ export class RabbitBroker implements Broker, Service {
       maxBlocks: options.maxBlocks ?? MAX_BLOCKS,
       consumerPriority: options.consumerPriority ?? 0,
       idleMs: options.idleMs ?? IDLE_MS,
-      instance: random().toString(36).slice(2, 10),
+      instance,
       isReady: (queue) => this.#declarer.isReady(queue),
       lookUp: (queue) => this.#lookUp(queue),
       onQueueGone: (queue) => void this.#declarer.recheck(queue),
+    })
+    this.#deadLetters = new DeadLetterConsumer({
+      ...shared,
+      connection: consume,
+      instance,
+      onDeadLetter: (letter) => hooks.onDeadLetter(letter),
+      onQueueGone: () => {
+        if (options.declare !== 'never') void this.#declarer.recheckAll()
+      },
     })
     this.#owner = new Owner(consume, topology, logger, (state) => this.#onOwner(state))
     this.#sampler = new DepthSampler({
@@ -123,6 +145,7 @@ export class RabbitBroker implements Broker, Service {
     if (this.#isStopped) return
     this.#deliveries.start()
     this.#sampler.start()
+    this.#rungs.start()
     await Promise.all(this.#all.map((connection) => connection.start()))
     if (!this.#all.every((connection) => connection.isUp)) return
     await Promise.race([
@@ -137,11 +160,13 @@ export class RabbitBroker implements Broker, Service {
     this.#noticeChange()
     this.#sampler.stop()
     this.#declarer.stop()
+    this.#rungs.stop()
     const isOver = new Promise<void>((resolve) => {
       if (deadline.aborted) resolve()
       deadline.addEventListener('abort', () => resolve(), { once: true })
     })
-    await Promise.race([this.#deliveries.stop(), isOver])
+    const consumersEnd = Promise.all([this.#deliveries.stop(), this.#deadLetters.stop()])
+    await Promise.race([consumersEnd, isOver])
     await this.#publisher.drain(deadline)
     this.#publisher.stop()
     // Only now: who owns the queue may count on it that nobody else consumes or publishes.
@@ -168,6 +193,11 @@ export class RabbitBroker implements Broker, Service {
   publish(row: JobRow): Promise<PublishOutcome> {
     if (!this.#wasUp) return Promise.resolve('refused')
     const message = this.#messageOf(row)
+    // A rung that is not known to be ours loses jobs (architecture §3).
+    if (message && message.rungMs !== null && !this.#rungs.isReady(row.queue, message.rungMs)) {
+      void this.#rungs.ensure(row.queue, message.rungMs)
+      return Promise.resolve('refused')
+    }
     return message === null ? Promise.resolve('refused') : this.#publisher.send(message)
   }
 
@@ -185,6 +215,25 @@ export class RabbitBroker implements Broker, Service {
 
   recheckQueue(queue: string): Promise<EnsureOutcome> {
     return this.#declarer.recheck(queue)
+  }
+
+  isRungReady(queue: string, delayMs: number): boolean {
+    return this.#rungs.isReady(queue, delayMs)
+  }
+
+  ensureRung(queue: string, delayMs: number): Promise<'ready' | 'unusable'> {
+    return this.#rungs.ensure(queue, delayMs)
+  }
+
+  recheckRung(queue: string, delayMs: number): Promise<'ready' | 'unusable'> {
+    return this.#rungs.recheck(queue, delayMs)
+  }
+
+  async sweepDeadLetters(
+    ...[queue, limit, isStale]: Parameters<Broker['sweepDeadLetters']>
+  ): Promise<SweptDeadLetters | null> {
+    if (this.#owner.state !== 'owner') return null
+    return sweepQueue(this.#connections.consume, this.#names.dlxQueue(queue), limit, isStale)
   }
 
   async probeQueue(queue: string): Promise<'exists' | 'missing' | null> {
@@ -213,21 +262,18 @@ export class RabbitBroker implements Broker, Service {
   }
 
   warnings(): readonly BrokerWarning[] {
-    const silent = this.#sampler.suspects().map(({ queue, missing }) => ({
-      code: 'silent_acks',
-      message: `About ${missing} available jobs of queue '${queue}' have no message in RabbitMQ: somebody acknowledges without reporting.`,
-      details: { queue, missing },
-    }))
-    return [...this.#declarer.warnings(), ...silent]
+    return [...this.#checker.warnings(), ...this.#sampler.warnings()]
   }
 
   gauges(): BrokerGauges {
+    const deliveries = this.#deliveries.gauges()
     return {
       connectionsActive: this.#all.filter((connection) => connection.isUp).length,
       channelsActive: this.#all.reduce((sum, { channelsActive }) => sum + channelsActive, 0),
       blocked: this.#connections.publish.blockedReason !== null,
       confirmsPending: this.#publisher.pending,
-      ...this.#deliveries.gauges(),
+      ...deliveries,
+      consumers: [...deliveries.consumers, ...this.#deadLetters.consumers()],
     }
   }
 
@@ -265,17 +311,28 @@ export class RabbitBroker implements Broker, Service {
 
   #declareAll(): void {
     this.#declaring = this.#declarer.ensureKnown()
+    // Nothing that flows waits for rungs: a retry asks for its own.
+    void this.#declaring.then(() => this.#rungs.ensureKnown())
   }
 
   /** After each look at the exchanges and system queues, also those long after the connect. */
   #onBase(outcome: EnsureOutcome): void {
     this.#isBaseReady = this.#connections.declare.isUp && outcome !== 'unavailable'
     this.#noticeChange()
+    this.#consumeDeadLetters()
+  }
+
+  #onReturned(queue: string, rungMs: number | null): void {
+    if (rungMs === null) void this.#declarer.recheck(queue)
+    else void this.#rungs.recheck(queue, rungMs)
   }
 
   #onOwner(state: OwnerState): void {
     if (state === 'owner') void this.#consume()
-    else if (state === 'foreign') void this.#deliveries.yield()
+    else if (state === 'foreign') {
+      void this.#deliveries.yield()
+      this.#deadLetters.suspend()
+    }
     this.#noticeChange()
   }
 
@@ -287,7 +344,14 @@ export class RabbitBroker implements Broker, Service {
       this.#deps.logger.error({ err: error }, 'leases were not extended')
     }
     const isOurs = this.#owner.state === 'owner' && !this.#isStopped
-    if (isOurs && generation === this.#connections.consume.generation) this.#deliveries.resume()
+    if (!isOurs || generation !== this.#connections.consume.generation) return
+    this.#deliveries.resume()
+    this.#consumeDeadLetters()
+  }
+
+  /** After the first of the two that comes last: the broker is ours, the system queues are there. */
+  #consumeDeadLetters(): void {
+    if (this.#isBaseReady && this.#deliveries.mayConsume) this.#deadLetters.resume()
   }
 
   /** After anything that decides whether jobs can be published. */
@@ -323,10 +387,7 @@ export class RabbitBroker implements Broker, Service {
 
   #messageOf(row: JobRow): Outgoing | null {
     try {
-      const { content, options } = tokenOf(row)
-      const { id, queue } = row
-      const exchange = this.#names.exchange.direct
-      return { id, queue, exchange, routingKey: queue, content, options }
+      return outgoingOf(row, this.#names)
     } catch (error) {
       this.#deps.logger.error({ err: error, job_id: row.id }, 'bug: no token for this row')
       return null

@@ -14,8 +14,9 @@ export interface Token {
 }
 
 /**
- * The message that causes the attempt after `row.attempt` (seed 002 §6). Every property and header
- * of the seed whose value exists; never `expiration`, which would let the broker drop the job. No
+ * The message that causes the attempt after `row.attempt` (seed 002 §6), or the copy of a discarded
+ * job for its dead letter queue. Every property and header of the seed whose value exists; never
+ * `expiration`, which would let the broker drop the job. No
  * `user_id`: RabbitMQ closes the channel when it is not our own.
  *
  * `priority` is OJS 0–9 clamped, on every broker version. 4.3's quorum queues rank a message
@@ -59,13 +60,18 @@ function headersOf(row: JobRow): HeaderTable {
   const { carry } = row
   const headers: HeaderTable = carry?.headers ? restoreHeaders(carry.headers) : {}
   headers[OJS_HEADERS.queue] = row.queue
-  headers[OJS_HEADERS.attempt] = int32(row.attempt + 1)
+  headers[OJS_HEADERS.attempt] = int32(attemptOf(row))
   headers[OJS_HEADERS.maxAttempts] = int32(row.maxAttempts)
   setInstant(headers, OJS_HEADERS.createdAt, row.createdAt)
   setInstant(headers, OJS_HEADERS.enqueuedAt, row.enqueuedAt)
   if (carry !== null) setCarried(headers, carry)
   if (row.error !== null) setError(headers, row.error)
   return headers
+}
+
+/** A token causes the next attempt; the copy of a dead job tells of its last (seed 002 §5.5). */
+function attemptOf({ state, attempt }: JobRow): number {
+  return state === 'discarded' ? Math.max(attempt, 1) : attempt + 1
 }
 
 function setCarried(headers: HeaderTable, carry: Carry): void {

@@ -1,3 +1,4 @@
+import { LADDER_MS } from '../job/backoff.ts'
 import { createLogger } from '../logger.ts'
 import type { BrokerWarning } from './broker.ts'
 import { Connection } from './connection.ts'
@@ -13,7 +14,8 @@ export type TopologyDiffOptions = Pick<
 >
 
 /**
- * What the broker has, against what we would declare. Declares nothing. Bindings cannot be seen
+ * What the broker has, against what we would declare; of rungs, those of the ladder. Declares
+ * nothing. Bindings cannot be seen
  * over AMQP 0-9-1 and are not compared. Rejects when no broker can be reached.
  */
 export async function topologyDiff(options: TopologyDiffOptions): Promise<BrokerWarning[]> {
@@ -33,7 +35,11 @@ export async function topologyDiff(options: TopologyDiffOptions): Promise<Broker
     const ofQueues = options.queues.flatMap((queue) => topology.ofQueue(queue, version))
     const entities = new Map<string, Entity>()
     for (const entity of [...ofQueues, ...topology.base(version)]) entities.set(entity.name, entity)
-    return await compareAll(new ScratchChannel(connection), [...entities.values()])
+    const rungs = options.queues.flatMap((queue) =>
+      LADDER_MS.map((delayMs) => topology.rung(queue, delayMs, version)),
+    )
+    const all = [...entities.values(), ...rungs]
+    return await compareAll(new ScratchChannel(connection), all)
   } finally {
     await connection.close()
   }
@@ -48,7 +54,9 @@ async function compareAll(
     const { presence } = await lookFor(scratch, entity)
     if (presence === 'unavailable') throw new Error(`'${entity.name}' cannot be looked at now`)
     if (presence === 'missing') {
-      differences.push(missing(entity))
+      // Rungs come when they are first needed.
+      const isRung = entity.entity === 'queue' && entity.kind === 'rung'
+      if (!isRung) differences.push(missing(entity))
       continue
     }
     const state = await compareOrCreate(scratch, entity)

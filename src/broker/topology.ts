@@ -27,6 +27,8 @@ export interface Topology {
   base(serverVersion: string): readonly Entity[]
   /** What belongs to one OJS queue; its job queue is among them. */
   ofQueue(queue: string, serverVersion: string): readonly QueueEntity[]
+  /** The TTL queue that holds retries of one OJS queue for `delayMs` (seed 002 §8.2). */
+  rung(queue: string, delayMs: number, serverVersion: string): QueueEntity
   /** The exclusive queue that `owner.ts` declares on its own connection. */
   owner(serverVersion: string): QueueEntity
 }
@@ -46,6 +48,7 @@ interface TopologyFile {
   exchanges: { name: string; type: string }[]
   system: QueueTemplate[]
   perQueue: QueueTemplate[]
+  rung: QueueTemplate
   queues: Record<string, QueueSettings>
 }
 
@@ -69,11 +72,13 @@ function createTopology(file: TopologyFile, prefix: string, profile: QueueProfil
   const owner = file.system.find((template) => template.kind === 'owner')
   if (!owner) throw new Error('the topology has no queue of kind owner')
   const shared = file.system.filter((template) => template !== owner)
-  const expand = (template: QueueTemplate, version: string, queue = '') => {
+  const expand = (template: QueueTemplate, version: string, queue = '', ttlMs?: number) => {
     const settings = file.queues[queue] ?? {}
-    return expandQueue(template, prefix, queue, (kind, deadLetter) =>
+    const place = { prefix, queue, ms: String(ttlMs ?? '') }
+    return expandQueue(template, place, (kind, deadLetter) =>
       queueArguments(kind, settings.type ?? profile, version, {
         ...deadLetter,
+        ...(ttlMs !== undefined && { ttlMs }),
         ...(kind === 'job' && { limits: settings }),
       }),
     )
@@ -90,6 +95,7 @@ function createTopology(file: TopologyFile, prefix: string, profile: QueueProfil
       ...shared.map((template) => expand(template, version)),
     ],
     ofQueue: (queue, version) => file.perQueue.map((template) => expand(template, version, queue)),
+    rung: (queue, delayMs, version) => expand(file.rung, version, queue, delayMs),
     owner: (version) => expand(owner, version),
   }
 }
@@ -101,11 +107,11 @@ type ArgumentsOf = (
 
 function expandQueue(
   template: QueueTemplate,
-  prefix: string,
-  queue: string,
+  { prefix, queue, ms }: { prefix: string; queue: string; ms: string },
   argumentsOf: ArgumentsOf,
 ): QueueEntity {
-  const named = (text: string) => withPrefix(prefix, text.replaceAll('{queue}', queue))
+  const named = (text: string) =>
+    withPrefix(prefix, text.replaceAll('{queue}', queue).replaceAll('{ms}', ms))
   // A key that is an OJS queue name stays as it is, even one that begins like an entity name;
   // those are refused by job/queue-name.ts, so the two cannot be confused here.
   const { kind, deadLetter, bindings = [] } = template

@@ -16,6 +16,11 @@ export function pageOf(request: Request): Page {
   }
 }
 
+/** What a list says of itself (seed 001 §17.2). */
+export function pagination({ limit, offset }: Page, total: number): object {
+  return { total, limit, offset, has_more: offset + limit < total }
+}
+
 /** Throws 400 when the parameter is there and is not an integer from 0 on. */
 export function integer(request: Request, name: string, fallback: number): number {
   const text = parameter(request, name)

@@ -5,8 +5,11 @@ import type { Exposition } from '../telemetry/exposition.ts'
 import { type ConnectionLimits, HttpServer } from './http-server.ts'
 import { Polls } from './polls.ts'
 import { adminRoutes } from './routes/admin.ts'
+import { adminWorkerRoutes } from './routes/admin-workers.ts'
+import { deadLetterRoutes } from './routes/dead-letters.ts'
 import type { Door } from './routes/door.ts'
 import { eventRoutes } from './routes/events.ts'
+import { heartbeatRoutes } from './routes/heartbeat.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { notYetRoutes } from './routes/not-yet.ts'
 import { queueRoutes } from './routes/queues.ts'
@@ -19,6 +22,7 @@ export interface HttpServiceOptions extends Omit<ManifestFacts, 'baseUrl'> {
   port: number
   metrics: Exposition
   events: Door['events']
+  maxBatchBytes: number
   limits?: Partial<ConnectionLimits>
 }
 
@@ -30,6 +34,7 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
     deps,
     polls,
     maxBodyBytes: options.maxBodyBytes,
+    maxBatchBytes: options.maxBatchBytes,
     metrics: options.metrics,
     events: options.events,
     health: () => health(deps, startedAt),
@@ -42,10 +47,13 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
     routes: [
       ...jobRoutes(door),
       ...workerRoutes(door),
+      ...heartbeatRoutes(door),
+      ...deadLetterRoutes(door),
       ...queueRoutes(door),
       ...eventRoutes(door),
       ...systemRoutes(door),
       ...adminRoutes(door),
+      ...adminWorkerRoutes(door),
       ...notYetRoutes(),
     ],
     onStopping: () => polls.endAll(),

@@ -1,4 +1,7 @@
+import { timestamp } from './document.ts'
+import { appendErrors, type ErrorEntry } from './error-history.ts'
 import { isTerminal, type JobRow } from './job.ts'
+import { cut, MAX_CODE, MAX_MESSAGE } from './text-size.ts'
 
 /** A token as it came from the broker: `generation` from its body, `attempt` from its header. */
 export interface ArrivingToken {
@@ -92,7 +95,8 @@ function decideNext(token: ArrivingToken, row: Fate, context: ArrivalContext): A
   }
   const earlyMs = (row.dueAt ?? 0) - (row.state === 'scheduled' ? context.wall : context.now)
   if (earlyMs > MAX_HOLD_MS) return { do: 'rearm' }
-  if (earlyMs > 0) return { do: 'hold', until: row.dueAt }
+  // A parked delivery waits on clock time; after a clock step that is not what `dueAt` counts.
+  if (earlyMs > 0) return { do: 'hold', until: context.now + earlyMs }
   return claimOrEnd(row, token.attempt, between(row.attempt, token.attempt), true, context)
 }
 
@@ -122,9 +126,6 @@ export interface ReportedError {
   message: string
 }
 
-/** The newest entries that `errors` keeps (ojs-digest: at least 10). */
-const MAX_ERRORS = 50
-
 /**
  * `errors` with one entry for each attempt that ended without a report (a foreign worker that
  * republished as in seed 002 §15.4, or one that was lost). `last`: the newest entry alone, the
@@ -137,14 +138,12 @@ export function recordSkipped(
   now: number,
 ): { errors: string | null; last: string | null } {
   if (skipped.length === 0) return { errors, last: null }
-  const occurredAt = new Date(now).toISOString()
-  const entries = skipped.map((attempt, index) => {
+  const at = timestamp(now)
+  const entries = skipped.map((attempt, index): ErrorEntry => {
     const said = index === skipped.length - 1 ? reported : null
-    const code = said?.code ?? 'unreported'
-    const message = said?.message ?? `Attempt ${attempt} ended without a report.`
-    return { attempt, code, type: code, message, retryable: true, occurred_at: occurredAt }
+    const code = cut(said?.code ?? 'unreported', MAX_CODE)
+    const message = cut(said?.message ?? `Attempt ${attempt} ended without a report.`, MAX_MESSAGE)
+    return { attempt, code, type: code, message, retryable: true, occurred_at: at, timestamp: at }
   })
-  const known = errors === null ? [] : (JSON.parse(errors) as unknown[])
-  const all = [...known, ...entries].slice(-MAX_ERRORS)
-  return { errors: JSON.stringify(all), last: JSON.stringify(entries.at(-1)) }
+  return { errors: appendErrors(errors, entries), last: JSON.stringify(entries.at(-1)) }
 }

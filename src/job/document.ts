@@ -13,15 +13,26 @@ export function timestamp(ms: number): string {
 export function jobDocument(row: JobRow): string {
   let text = `${row.envelope.slice(0, -1)},"state":"${row.state}","attempt":${row.attempt}`
   text += `,"enqueued_at":"${timestamp(row.enqueuedAt)}"`
+  if (row.activatedAt !== null) text += `,"activated_at":"${timestamp(row.activatedAt)}"`
   if (row.startedAt !== null) text += `,"started_at":"${timestamp(row.startedAt)}"`
   if (row.workerId !== null && !isTerminal(row.state)) {
     text += `,"worker_id":${JSON.stringify(row.workerId)}`
   }
-  text += ending(row)
+  text += retrying(row) + ending(row)
   if (row.result !== null) text += `,"result":${row.result}`
   if (row.error !== null) text += `,"error":${row.error}`
   if (row.errors !== null) text += `,"errors":${row.errors}`
   return `${text}}`
+}
+
+/** `retry_delay_ms` outlives the wait: the next FETCH tells it (conformance.md S6). */
+function retrying(row: JobRow): string {
+  let text = ''
+  if (row.state === 'retryable' && row.dueAt !== null) {
+    text += `,"next_attempt_at":"${timestamp(row.dueAt)}"`
+  }
+  if (row.retryDelayMs !== null) text += `,"retry_delay_ms":${row.retryDelayMs}`
+  return text
 }
 
 function ending(row: JobRow): string {

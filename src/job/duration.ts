@@ -34,8 +34,11 @@ const SHORT_UNITS: Record<string, number> = {
   d: MS_PER.days,
 }
 
-/** Longest duration that any option may name: beyond ten years it is a mistake. */
-const MAX_MS = 10 * MS_PER_YEAR
+/**
+ * Longest duration that any option may name: beyond ten years it is a mistake. An instant plus this
+ * is still an exact integer, in JavaScript and in SQLite.
+ */
+export const MAX_DURATION_MS = 10 * MS_PER_YEAR
 
 /**
  * Milliseconds of an ISO 8601 duration (`PT1.5S`, `P1DT2H`) or of the short form (`300s`).
@@ -43,7 +46,7 @@ const MAX_MS = 10 * MS_PER_YEAR
  */
 export function parseDuration(text: string, field: string): number {
   const ms = isoMs(text) ?? shortMs(text)
-  if (ms === null || ms > MAX_MS) {
+  if (ms === null || ms > MAX_DURATION_MS) {
     throw invalidField(
       field,
       `The '${field}' field must be an ISO 8601 duration such as "PT30S".`,

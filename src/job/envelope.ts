@@ -5,6 +5,7 @@ import type { Carry, NewJob } from './job.ts'
 import { checkQueueName } from './queue-name.ts'
 import type { PushOptions, PushRequest, UniqueRequest } from './request.ts'
 import { normaliseRetry } from './retry.ts'
+import { utf8Bytes } from './text-size.ts'
 
 /** What the rules need to know and cannot reach for. */
 export interface EnvelopeContext {
@@ -53,7 +54,6 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
   const options = mergeOptions(request)
   const queue = options.queue ?? context.native?.queue ?? 'default'
   checkQueueName(queue, context.prefix, fieldName(request, 'queue'))
-  refuseWhatDoesNotExistYet(request, options, context)
 
   const retry = normaliseRetry(options.retry)
   const maxAttempts =
@@ -62,8 +62,9 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
       : retry.maxAttempts
   const timeoutMs = options.timeout_ms ?? seconds(options.timeout) ?? context.timeoutMs
   const visibilityMs = visibilityOf(options)
-  const scheduledAt = instant(options.delay_until ?? options.scheduled_at, 'scheduled_at', context)
-  const expiresAt = instant(options.expires_at, 'expires_at', context)
+  const delay = options.delay_until == null ? 'scheduled_at' : 'delay_until'
+  const scheduledAt = instant(options[delay], fieldName(request, delay), context)
+  const expiresAt = instant(options.expires_at, fieldName(request, 'expires_at'), context)
   const priority = priorityOf(options.priority)
   const id = request.id ?? context.newId()
   const createdAt = context.native?.createdAt ?? context.now
@@ -109,6 +110,7 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
     createdAt,
     envelope,
     carry: carryOf(context.carry, tags, scheduledAt),
+    start: context.native ? { state: 'available' } : startOf(options, scheduledAt, context),
   }
 }
 
@@ -129,25 +131,18 @@ function fieldName(request: PushRequest, name: keyof PushOptions): string {
   return request.options?.[name] == null && request[name] != null ? name : `options.${name}`
 }
 
-/** Options whose silence would run the job at the wrong time; others are echoed (README). */
-function refuseWhatDoesNotExistYet(
-  request: PushRequest,
+/**
+ * Where a job begins (ojs-digest §1.2). A native token is deliverable already, whatever it says of
+ * its time; a time that has passed is no reason to wait.
+ */
+function startOf(
   options: PushOptions,
-  context: EnvelopeContext,
-): void {
-  if (context.native) return
-  if (options.pending) throw notYet(fieldName(request, 'pending'), 1)
-  const name = options.delay_until == null ? 'scheduled_at' : 'delay_until'
-  const text = options[name]
-  if (text != null && parseInstant(text, name, context.wall).ms > context.wall) {
-    throw notYet(fieldName(request, name), 2)
-  }
-}
-
-function notYet(field: string, level: number): OjsError {
-  return new OjsError('unsupported', `This server does not offer '${field}' yet.`, {
-    details: { field, level },
-  })
+  scheduledAt: Instant | null,
+  { wall }: EnvelopeContext,
+): NewJob['start'] {
+  const dueAt = scheduledAt !== null && scheduledAt.ms > wall ? scheduledAt.ms : null
+  if (options.pending) return { state: 'pending', dueAt }
+  return dueAt === null ? { state: 'available' } : { state: 'scheduled', dueAt }
 }
 
 function seconds(value: number | null | undefined): number | undefined {
@@ -177,7 +172,7 @@ function priorityOf(priority: PushOptions['priority']): number {
 }
 
 function checkMetaSize(meta: Record<string, unknown>): void {
-  const bytes = new TextEncoder().encode(JSON.stringify(meta)).length
+  const bytes = utf8Bytes(JSON.stringify(meta))
   if (bytes <= MAX_META_BYTES) return
   throw new OjsError(
     'invalid_request',

@@ -53,6 +53,14 @@ export interface NewJob {
    */
   envelope: string
   carry: Carry | null
+  /**
+   * How it enters: claimable at once, at an instant of the wall clock (`dueAt`), or when somebody
+   * activates it. A `pending` job with a `dueAt` is scheduled by its activation (ojs-digest C-95).
+   */
+  start:
+    | { state: 'available' }
+    | { state: 'scheduled'; dueAt: number }
+    | { state: 'pending'; dueAt: number | null }
 }
 
 /** What travels with a token beside its body, and must survive every republish. */
@@ -73,7 +81,7 @@ export interface Carry {
 }
 
 /** One row of the ledger. */
-export interface JobRow extends NewJob {
+export interface JobRow extends Omit<NewJob, 'start'> {
   generation: number
   state: RowState
   /** 0 at enqueue, +1 at each claim. */
@@ -86,8 +94,18 @@ export interface JobRow extends NewJob {
   leaseMs: number | null
   leaseExpiresAt: number | null
   timeoutAt: number | null
-  /** When a `scheduled` or `retryable` job becomes claimable. */
+  /**
+   * When a `scheduled` (wall time) or `retryable` (clock time) job becomes claimable; for a
+   * `pending` one, when it may run once it is activated.
+   */
   dueAt: number | null
+  /** The TTL queue that the token of a retry went to (its delay); null: the ledger holds the job. */
+  rungMs: number | null
+  /** The delay chosen for the last retry; stays for the next FETCH to tell (conformance.md S6). */
+  retryDelayMs: number | null
+  activatedAt: number | null
+  /** Discarded, and listed as a dead letter. */
+  isDeadLetter: boolean
   enqueuedAt: number
   startedAt: number | null
   completedAt: number | null
@@ -115,7 +133,7 @@ export function isTerminal(state: RowState): boolean {
 /** The row of a job that was just enqueued. */
 export function freshRow(
   job: NewJob,
-  stored: { generation: number; outbox: number; enqueuedAt: number },
+  stored: { generation: number; outbox: number | null; enqueuedAt: number },
 ): JobRow {
   // Member by member: a spread costs a tenth of a whole PUSH here.
   return {
@@ -131,16 +149,20 @@ export function freshRow(
     envelope: job.envelope,
     carry: job.carry,
     generation: stored.generation,
-    state: 'available',
+    state: job.start.state,
     attempt: 0,
     outbox: stored.outbox,
-    tokenOut: true,
+    tokenOut: stored.outbox !== null,
     holder: null,
     workerId: null,
     leaseMs: null,
     leaseExpiresAt: null,
     timeoutAt: null,
-    dueAt: null,
+    dueAt: job.start.state === 'available' ? null : job.start.dueAt,
+    rungMs: null,
+    retryDelayMs: null,
+    activatedAt: null,
+    isDeadLetter: false,
     enqueuedAt: stored.enqueuedAt,
     startedAt: null,
     completedAt: null,

@@ -80,3 +80,46 @@ export interface AckRequest {
   worker_id?: string | null
   attempt?: number | null
 }
+
+/** FAIL (seed 001 §10.3). `requeue` hands the job back without a failure (conformance.md §3.2). */
+export interface NackRequest {
+  job_id: string
+  error: NackError
+  worker_id?: string | null
+  attempt?: number | null
+  requeue?: boolean | null
+}
+
+/** At least one of `code` and `type` is a text; `details.error_class` may name the class. */
+export interface NackError {
+  message: string
+  code?: string | null
+  type?: string | null
+  retryable?: boolean | null
+  details?: Record<string, unknown> | null
+  backtrace?: unknown
+}
+
+/** BEAT (seed 001 §10.4), and what the other dialect sends (ojs-digest §9, C-12). */
+export interface HeartbeatRequest {
+  worker_id: string
+  /** Ids, or how many there are; then the ids are in `active_job_ids`. */
+  active_jobs?: string[] | number | null
+  active_job_ids?: string[] | null
+  job_id?: string | null
+  attempt?: number | null
+  visibility_timeout_ms?: number | null
+  /** What the worker says of itself: `running`, `quiet`, `terminate`, or a word of its own. */
+  state?: string | null
+  queues?: string[] | null
+  hostname?: string | null
+  pid?: number | null
+  concurrency?: number | null
+  labels?: string[] | null
+  version?: string | null
+}
+
+/** PUSH batch (seed 001 §9.2): 1 to 1,000 bodies of PUSH. */
+export interface BatchRequest {
+  jobs: unknown[]
+}

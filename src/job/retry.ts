@@ -1,5 +1,5 @@
 import { OjsError } from '../errors.ts'
-import { formatDuration, isIsoDuration, parseDuration } from './duration.ts'
+import { formatDuration, isIsoDuration, MAX_DURATION_MS, parseDuration } from './duration.ts'
 import type { RetryRequest } from './request.ts'
 
 /** Defaults of seed 003; `max_attempts` counts every execution, the first included. */
@@ -85,6 +85,13 @@ function checkRange(retry: RetryRequest, initial?: number, max?: number): void {
   }
   if (initial !== undefined && initial <= 0) {
     throw outOfRange('retry.initial_interval', 'must be longer than 0')
+  }
+  // Text is bounded by its parser; a number is a number (and an ISO duration of it would be 1e+18).
+  if ((initial ?? 0) > MAX_DURATION_MS) {
+    throw outOfRange('retry.initial_interval', 'must not be longer than ten years')
+  }
+  if ((max ?? 0) > MAX_DURATION_MS) {
+    throw outOfRange('retry.max_interval', 'must not be longer than ten years')
   }
   if (max !== undefined && max < (initial ?? 1)) {
     throw outOfRange('retry.max_interval', 'must not be shorter than initial_interval')

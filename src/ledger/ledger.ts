@@ -1,5 +1,5 @@
 import type { ArrivingToken, ReportedError } from '../job/arrival.ts'
-import type { JobRow, JobState, NewJob } from '../job/job.ts'
+import type { Holder, JobRow, JobState, NewJob } from '../job/job.ts'
 
 /**
  * The ledger's contract (architecture §7). Every write is fenced: it names the state (and attempt,
@@ -13,10 +13,17 @@ import type { JobRow, JobState, NewJob } from '../job/job.ts'
  */
 export interface Ledger {
   /**
-   * PUSH: stores the job as `available`, attempt 0, with a fresh outbox nonce.
+   * PUSH: stores the job in the state that `job.start` names, attempt 0; an `available` one with a
+   * fresh outbox nonce, the others without a token (`tokenOut` false).
    * Fence: no row with this id, or a `withdrawn` one (then generation + 1).
    */
   insert(job: NewJob, now: number): Promise<Inserted>
+
+  /**
+   * PUSH batch: all of them in one transaction, in order, each as `insert` does it; or none, when
+   * one id is taken (also by an earlier one of the same batch): `index` is that job's place.
+   */
+  insertAll(jobs: readonly NewJob[], now: number): Promise<InsertedAll>
 
   /**
    * The broker has confirmed the token that was published for `outbox`. Lazy: rides on the next
@@ -30,6 +37,32 @@ export interface Ledger {
    * Fence: `available`, attempt 0, same nonce. False: somebody has the job already.
    */
   withdraw(id: string, outbox: number): Promise<boolean>
+
+  /**
+   * The same for a batch that was refused, in one transaction. Returns the ids that could not be
+   * withdrawn, because somebody has started them.
+   * Fence: this generation, attempt 0, `available`, `scheduled` or `pending`; not the nonce, which
+   * a confirm may have cleared already.
+   */
+  withdrawAll(rows: readonly WithdrawFence[]): Promise<string[]>
+
+  /**
+   * ACTIVATE: `pending → available` with a fresh outbox nonce, or `→ scheduled` when `dueAt` is
+   * still ahead of `wall`. Sets `activatedAt`, and `enqueuedAt` when it becomes available.
+   * Fence: `pending`.
+   */
+  activate(id: string, now: number, wall: number): Promise<JobRow | 'stale'>
+
+  /**
+   * Due `retryable` (by `now`) and `scheduled` (by `wall`) rows → `available`, oldest due first,
+   * at most `limit`: `enqueuedAt` = now, `dueAt` cleared. A row whose token waits in a rung keeps
+   * no outbox; any other gets a fresh nonce (one that owed a token to a rung keeps the debt, now
+   * to the queue itself).
+   */
+  promote(now: number, wall: number, limit: number): Promise<JobRow[]>
+
+  /** The earliest `dueAt` of `retryable` and of `scheduled` rows; by index. Null: none. */
+  nextDue(): { retryable: number | null; scheduled: number | null }
 
   /**
    * FETCH: decides every token by the arrival table and claims, in one transaction.
@@ -47,6 +80,81 @@ export interface Ledger {
   /** ACK: `active → completed`. Fence: `active`, and `attempt` and `workerId` where given. */
   complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | 'stale'>
 
+  /**
+   * FAIL and the end of a lease: `active →` what `change` says. The error record of the attempt is
+   * part of it. Fence: `active`, generation and attempt, and `workerId` where given.
+   */
+  fail(id: string, fence: FailFence, change: Failure): Promise<JobRow | 'stale'>
+
+  /**
+   * BEAT: each lease ends at `now` + `leaseMs`, or + its own length when that is null.
+   * Fence: `active`; owned by `workerId` where the claim recorded an owner; `attempt` where given.
+   * Returns the rows that were extended, in the order of `ids`, without those that were not.
+   */
+  extend(ids: readonly string[], beat: Beat): Promise<ExtendedLease[]>
+
+  /** Active rows whose lease or (holder not native) execution timeout has passed; oldest first. */
+  overdue(now: number, limit: number): JobRow[]
+
+  /**
+   * `expires_at` has passed: `available`, `scheduled`, `pending` and `retryable` rows → `discarded`
+   * (`deadLetterCopied`; listed as a dead letter only where `isListed` says so), at most `limit`.
+   */
+  expire(terms: ExpireTerms): Promise<JobRow[]>
+
+  /**
+   * A job that died in the broker without us: nacked natively, expired or pushed out of its queue,
+   * or over the delivery limit. → `discarded`, attempt := the token's, its copy in the DLX queue is
+   * there. An unknown id is adopted (`adopt`) and discarded at once.
+   * Fence: generation and (claimable at attempt n − 1, or `active` n with holder native).
+   */
+  discardDead(token: DeadToken, terms: { now: number; wall: number }): Promise<DeadOutcome>
+
+  /** Dead letters, newest first; by index. `total` is kept, not counted. */
+  deadLetters(query: DeadLetterQuery): { jobs: JobRow[]; total: number }
+
+  /**
+   * Dead letter retry: `discarded → available`, attempt 0, generation + 1, a fresh outbox nonce,
+   * `error` cleared, `errors` kept. Its copy in the DLX queue becomes stale.
+   * Fence: a listed dead letter of this generation.
+   */
+  revive(id: string, generation: number, now: number): Promise<JobRow | 'stale'>
+
+  /**
+   * Dead letter delete: the row becomes `withdrawn` and loses its content, so that tokens of it
+   * are dropped for another week. Its copy becomes stale. Fence: a listed dead letter.
+   */
+  deleteDeadLetter(id: string, now: number): Promise<boolean>
+
+  /**
+   * Retention: deletes ended rows whose token has come back and whose time is over, at most
+   * `limit`. A discarded row whose DLX copy was made becomes `withdrawn` first, so that the sweep
+   * knows what to do with the copy. Returns how many rows it changed.
+   */
+  prune(cutoffs: PruneCutoffs, now: number, limit: number): Promise<number>
+
+  /** Queues whose DLX queue holds copies that nobody needs any more. From memory. */
+  staleCopies(): readonly string[]
+
+  /** A sweep of this queue begins: copies that become stale from now on count anew. */
+  sweepBegins(queue: string): Promise<void>
+
+  /** The sweep could not look at all of them: the queue counts as stale again. */
+  sweepFailed(queue: string): Promise<void>
+
+  /** Rungs that were declared in this or earlier runs. From memory. */
+  rungs(): readonly Rung[]
+
+  /** Remembers a rung before its first token goes there; no effect when it is known. */
+  recordRung(rung: Rung): Promise<void>
+
+  /**
+   * The rung is gone from the broker with every token in it: a fresh outbox nonce for each
+   * `retryable` or `available` row whose token went there, and `rungMs` cleared, so that the ledger
+   * holds them until they are due. Returns how many. Pages like `rearm`.
+   */
+  rearmRung(rung: Rung): Promise<number>
+
   /** CANCEL: any non-terminal state → `cancelled`. Fence: not terminal. */
   cancel(id: string, now: number): Promise<Cancelled | 'stale'>
 
@@ -60,7 +168,8 @@ export interface Ledger {
    * The queue is gone from the broker with every token in it: a new outbox nonce for each
    * `available` row of the queue whose holder is not native, in order of arrival. Returns how
    * many. A long queue takes several commits; when one fails, the call rejects and may be repeated.
-   * Rows that are over stop waiting for a token that was in the queue (`tokenOut`).
+   * `retryable` rows lose their `rungMs` (their token may have come out of its rung just before):
+   * the ledger holds them. Rows that are over stop waiting for a token that was in the queue (`tokenOut`).
    */
   rearm(queue: string): Promise<number>
 
@@ -79,7 +188,11 @@ export interface Ledger {
    */
   extendLeases(now: number): Promise<number>
 
-  /** Rows that owe a token, oldest nonce first, from nonces greater than `after`. By index. */
+  /**
+   * Rows that owe a message, oldest nonce first, from nonces greater than `after`. By index.
+   * `available`: a token for the queue. `retryable`: one for its rung. `discarded`: a copy for the
+   * dead letter exchange.
+   */
   outboxPage(after: number, limit: number): JobRow[]
 
   /** How many rows owe a token, counted up to `atMost`. By index. */
@@ -97,6 +210,9 @@ export interface Ledger {
   /** Remembers the queue; no effect when it is known. */
   recordQueue(name: string, now: number): Promise<void>
 
+  /** Kept: dead letters of one queue, or of all. */
+  deadLetterCount(queue?: string): number
+
   /** Null while writes succeed; else why the last group failed. */
   fault(): string | null
 
@@ -104,9 +220,121 @@ export interface Ledger {
   close(): Promise<void>
 }
 
-export type Inserted =
-  | { outcome: 'inserted'; generation: number; outbox: number; enqueuedAt: number }
-  | { outcome: 'duplicate' }
+export type Inserted = ({ outcome: 'inserted' } & Stored) | { outcome: 'duplicate' }
+
+/** `outbox` is null for a job that needs no token yet. */
+export interface Stored {
+  generation: number
+  outbox: number | null
+  enqueuedAt: number
+}
+
+export type InsertedAll =
+  | { outcome: 'inserted'; stored: Stored[] }
+  | { outcome: 'duplicate'; index: number }
+
+export interface WithdrawFence {
+  id: string
+  generation: number
+}
+
+export interface FailFence extends Omit<LeaseFence, 'id'> {
+  workerId?: string
+}
+
+/** The error record of an attempt, made by `job/failure.ts`: JSON texts. */
+export interface FailureRecord {
+  now: number
+  error: string | null
+  errors: string | null
+}
+
+export type Failure = FailureRecord &
+  (
+    | {
+        to: 'retryable'
+        dueAt: number
+        delayMs: number
+        /** The token goes to this rung (a fresh outbox nonce); null: the ledger holds the job. */
+        rungMs: number | null
+        /** With `rungMs` null: the old token is (about to be) settled, so none is out. */
+        isTokenBack: boolean
+      }
+    /**
+     * The lease ran out. `token`: publish the next one (a fresh outbox nonce). Not for a native
+     * holder: its delivery comes back by itself, and `holder` stays.
+     */
+    | { to: 'available'; token: boolean }
+    | {
+        to: 'discarded'
+        isDeadLetter: boolean
+        /**
+         * Who makes the copy in the DLX queue: `nack` of the delivery that is held, or `publish`
+         * where there is none (a fresh outbox nonce; the relay sees to it).
+         */
+        copy: 'nack' | 'publish'
+      }
+  )
+
+export interface Beat {
+  now: number
+  workerId: string
+  leaseMs: number | null
+  attempt?: number
+}
+
+export interface ExtendedLease extends LeaseFence {
+  queue: string
+  type: string
+  holder: Holder | null
+  startedAt: number
+  leaseExpiresAt: number
+}
+
+export interface ExpireTerms {
+  now: number
+  wall: number
+  limit: number
+  /** Pure; from the row's own policy (`job/failure.ts`). */
+  isListed(row: JobRow): boolean
+}
+
+export interface DeadToken extends ArrivingToken {
+  id: string
+  /** The error record, given what the row knows already. `isExpired`: no attempt was made. */
+  describe(row: JobRow): { error: string | null; errors: string | null; isDeadLetter: boolean }
+  isExpired: boolean
+  /** Called when the id is unknown. Throws `OjsError` when the body is not an OJS job. */
+  adopt(): NewJob
+}
+
+export type DeadOutcome =
+  | { outcome: 'discarded'; job: JobRow; adopted: boolean }
+  /** Nothing to do: settled already, or not this life or attempt. */
+  | { outcome: 'ignored' }
+  | { outcome: 'malformed'; error: Error }
+
+export interface DeadLetterQuery {
+  queue: string | null
+  limit: number
+  offset: number
+}
+
+/** Rows that ended before these instants (clock time) may go. */
+export interface PruneCutoffs {
+  completed: number
+  cancelled: number
+  /** Plain discards. */
+  discarded: number
+  /** PUSHes that were refused, and dead letters that were deleted or pruned. */
+  withdrawn: number
+  deadLetters: number
+}
+
+export interface Rung {
+  queue: string
+  delayMs: number
+}
 
 export interface LeaseFence {
   id: string
@@ -135,7 +363,7 @@ export interface ClaimToken extends ArrivingToken {
   /** True when exactly this delivery is held for a lease. */
   isHeldDelivery: boolean
   /** `x-ojs-error-code` and `-message`, where the token carries them. */
-  reportedError?: ReportedError
+  reportedError?: ReportedError | null
   /** Called when the id is unknown. Throws `OjsError` when the body is not an OJS job. */
   adopt(): NewJob
 }
@@ -152,7 +380,8 @@ export interface ClaimTerms {
 }
 
 export type ClaimResult =
-  | { verdict: 'claimed'; job: JobRow; adopted: boolean }
+  /** `promoted`: it was due and claimed before anybody had made it available. */
+  | { verdict: 'claimed'; job: JobRow; adopted: boolean; promoted?: true }
   /** `expire` and `exhaust` are committed as `discarded`; for `exhaust` the DLX copy is owed. */
   | { verdict: 'expired' | 'exhausted'; job: JobRow }
   | { verdict: 'drop' | 'keep' | 'hand-over' | 'dead-letter' | 'rearmed'; job: JobRow }

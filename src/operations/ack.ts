@@ -1,10 +1,11 @@
 import { OjsError } from '../errors.ts'
 import type { JobRow } from '../job/job.ts'
 import type { AckRequest } from '../job/request.ts'
-import type { SettleFence } from '../ledger/ledger.ts'
 import { parseAck } from '../schemas/validator.ts'
 import { explainStaleLease } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
+import { settleLease } from './lease-end.ts'
+import { settleFence } from './settle-fence.ts'
 
 /** A larger result is refused and the job stays active (ojs-digest §2.3). */
 const MAX_RESULT_BYTES = 1_048_576
@@ -19,31 +20,13 @@ export async function ack(
   context: RequestContext,
 ): Promise<{ job: JobRow }> {
   const request = parseAck(body)
-  const fence = fenceOf(request)
+  const fence = settleFence(request)
   const change = { now: deps.clock.now(), result: resultText(request) }
   const job = await deps.ledger.complete(request.job_id, fence, change)
-  if (job === 'stale') throw explainStaleLease(deps, request.job_id, fence)
+  if (job === 'stale') throw explainStaleLease(deps, request.job_id, fence, 'ack')
   if (settleLease(deps, job.id)) deps.ledger.tokenReturned(job.id, job.generation)
   deps.events.emit({ type: 'job.completed', job, requestId: context.requestId })
   return { job }
-}
-
-/**
- * The lease is over: its delivery goes, and whatever waited for the row to move is looked at.
- * True when the token has come back with it.
- */
-export function settleLease(deps: Deps, id: string): boolean {
-  const settled = deps.held.get(id)?.ack()
-  deps.held.delete(id)
-  deps.broker.unpark(id)
-  return settled === 'settled'
-}
-
-function fenceOf(request: AckRequest): SettleFence {
-  return {
-    ...(request.attempt != null && { attempt: request.attempt }),
-    ...(request.worker_id != null && { workerId: request.worker_id }),
-  }
 }
 
 function resultText(request: AckRequest): string | null {

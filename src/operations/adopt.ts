@@ -7,11 +7,14 @@ import { parseJsonObject } from '../schemas/json-text.ts'
 import { parsePush } from '../schemas/validator.ts'
 import type { Deps } from './deps.ts'
 
+/** What a native message brings along, as a delivery or as a dead letter. */
+type NativeMessage = Pick<Delivery, 'id' | 'queue' | 'maxAttempts' | 'message' | 'carry'>
+
 /**
  * A natively published message as a job, validated as strictly as an HTTP body (architecture §2,
  * "unknown id"). Throws `OjsError` for anything that is not an OJS job of this queue.
  */
-export function adoptedJob(deps: Deps, delivery: Delivery): NewJob {
+export function adoptedJob(deps: Deps, delivery: NativeMessage): NewJob {
   const body = parseJsonObject(delivery.message.content)
   const request = parsePush(body)
   if (request.id == null) throw invalidField('id', "The 'id' field is required.")
@@ -40,7 +43,7 @@ export function adoptedJob(deps: Deps, delivery: Delivery): NewJob {
 const MAX_DATE_MS = 8.64e15
 
 /** The body's own `created_at`, else the message's timestamp (seconds), else now. */
-function createdAt(deps: Deps, body: Record<string, unknown>, delivery: Delivery): number {
+function createdAt(deps: Deps, body: Record<string, unknown>, delivery: NativeMessage): number {
   const own = body['created_at']
   if (typeof own === 'string') return parseInstant(own, 'created_at', deps.clock.wall()).ms
   // Some publishers write microseconds: beyond what a date can be, it is no date.

@@ -1,7 +1,7 @@
 import type { Cancelled } from '../ledger/ledger.ts'
-import { settleLease } from './ack.ts'
 import { explainTerminal } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
+import { settleLease } from './lease-end.ts'
 
 /**
  * CANCEL (seed 001 §7.7): any non-terminal state becomes `cancelled` at once, an active one too

@@ -2,14 +2,24 @@ import { jobNotFound, type OjsError, stateConflict } from '../errors.ts'
 import type { SettleFence } from '../ledger/ledger.ts'
 import type { Deps } from './deps.ts'
 
-/** Why the fence of an ACK did not match: 404, or 409 with what is true now (seed 001 §10.2). */
-export function explainStaleLease(deps: Deps, id: string, fence: SettleFence): OjsError {
+const VERB = { ack: 'acknowledge', nack: 'fail', beat: 'extend the lease of' } as const
+
+/**
+ * Why the fence of an ACK, NACK or BEAT did not match: 404, or 409 with what is true now (seed 001
+ * §10.2).
+ */
+export function explainStaleLease(
+  deps: Deps,
+  id: string,
+  fence: SettleFence,
+  operation: keyof typeof VERB,
+): OjsError {
   const row = deps.ledger.find(id)
   if (row === null || row.state === 'withdrawn') return jobNotFound(id)
   const details = { job_id: id, current_state: row.state, expected_state: 'active' }
   if (row.state !== 'active') {
     return stateConflict(
-      `Cannot acknowledge job not in 'active' state. Current state: '${row.state}'.`,
+      `Cannot ${VERB[operation]} job not in 'active' state. Current state: '${row.state}'.`,
       details,
     )
   }

@@ -3,6 +3,7 @@ import type { Clock } from '../clock.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Logger } from '../logger.ts'
 import type { JobEvents } from '../telemetry/events.ts'
+import type { WorkerRegistry } from './worker-registry.ts'
 
 /** What every operation is given. Contracts only; the composition root fills it in. */
 export interface Deps {
@@ -23,6 +24,15 @@ export interface Deps {
    * this process; a sample of a queue that is gone says nothing any more.
    */
   readonly lost: Set<string>
+  /**
+   * Ids of a batch whose confirms are not all in: their tokens wait, so that the batch becomes
+   * claimable in one step (architecture §2). In memory: after a crash the rows stand as they are.
+   */
+  readonly staging: Set<string>
+  /** Who fetches and beats, and what operators want of them. */
+  readonly workers: WorkerRegistry
+  /** Uniform in [0, 1); for jitter. */
+  random(): number
   /** Asks the relay to look at the outbox soon. */
   wakeRelay(): void
   /** A new UUIDv7, lower case. */

@@ -1,6 +1,5 @@
 import type { Delivery } from '../broker/broker.ts'
 import { invalidField } from '../errors.ts'
-import type { ReportedError } from '../job/arrival.ts'
 import type { JobRow } from '../job/job.ts'
 import { checkQueueName } from '../job/queue-name.ts'
 import type { FetchRequest } from '../job/request.ts'
@@ -8,15 +7,16 @@ import type { ClaimResult, ClaimTerms } from '../ledger/ledger.ts'
 import { parseFetch } from '../schemas/validator.ts'
 import { adoptedJob } from './adopt.ts'
 import type { Deps, RequestContext } from './deps.ts'
+import { deadLetterDelivery, takeLease } from './lease-end.ts'
+import { acknowledgeLongLeases } from './long-leases.ts'
 import { requireConsuming } from './refusals.ts'
+import { reportedError } from './reported-error.ts'
 import { sendToken } from './send-token.ts'
 
 const MAX_COUNT = 100
 const MAX_WAIT_MS = 30_000
 /** A queue full of tokens of cancelled jobs must not keep one request busy for ever. */
 const MAX_SIFTING_MS = 1_000
-/** The broker looks at its delivery timeout once a minute. */
-const DELIVERY_TIMEOUT_MARGIN_MS = 120_000
 
 /**
  * FETCH (seed 001 §7.3, seed 002 §5.2): takes tokens from the buffers and claims their jobs in one
@@ -31,6 +31,7 @@ export async function fetch(
   const request = parseFetch(body)
   for (const queue of request.queues) checkQueueName(queue, deps.settings.prefix, 'queues')
   requireConsuming(deps)
+  if (!mayFetch(deps, request)) return []
   const waitMs = clamp(request.wait_ms ?? 0, 0, MAX_WAIT_MS)
   const startedAt = deps.clock.now()
   for (;;) {
@@ -43,10 +44,20 @@ export async function fetch(
       signal,
     })
     if (deliveries.length === 0) return []
-    const jobs = await claim(deps, deliveries, request, context)
+    if (!mayFetch(deps, request)) {
+      // It was told while it waited.
+      deps.broker.putBack(deliveries)
+      return []
+    }
+    const jobs = await claim(deps, withoutStaged(deps, deliveries), request, context)
     if (jobs.length > 0) return jobs
     if (signal.aborted || deps.clock.now() - startedAt > Math.max(waitMs, MAX_SIFTING_MS)) return []
   }
+}
+
+/** Seed 001 §10.4: a worker that was told to stop fetching gets nothing. */
+function mayFetch(deps: Deps, { worker_id: workerId, queues }: FetchRequest): boolean {
+  return workerId == null || deps.workers.fetched(workerId, queues)
 }
 
 /**
@@ -58,12 +69,27 @@ export async function giveBack(deps: Deps, jobs: readonly JobRow[]): Promise<voi
 }
 
 async function giveBackOne(deps: Deps, job: JobRow): Promise<void> {
+  await requeueLease(deps, job)
+}
+
+/** `active → available` with the attempt not counted; the token is the one that is held. */
+export async function requeueLease(deps: Deps, job: JobRow): Promise<JobRow | 'stale'> {
   const row = await deps.ledger.release(job.id, job)
-  if (row === 'stale') return
-  const delivery = deps.held.get(job.id)
-  deps.held.delete(job.id)
+  if (row === 'stale') return row
+  const delivery = takeLease(deps, job.id)
   if (delivery?.isLive()) deps.broker.putBack([delivery])
-  else if (row.outbox !== null) await sendToken(deps, row)
+  else if (row.outbox !== null) void sendToken(deps, row)
+  return row
+}
+
+/** Tokens of a batch that is not whole yet wait for the rest of it. */
+function withoutStaged(deps: Deps, deliveries: Delivery[]): Delivery[] {
+  if (deps.staging.size === 0) return deliveries
+  return deliveries.filter((delivery) => {
+    const isStaged = deps.staging.has(delivery.id)
+    if (isStaged) deps.broker.park(delivery, null)
+    return !isStaged
+  })
 }
 
 async function claim(
@@ -72,13 +98,14 @@ async function claim(
   request: FetchRequest,
   context: RequestContext,
 ): Promise<JobRow[]> {
+  if (deliveries.length === 0) return []
   const terms = termsOf(deps, request)
   const tokens = deliveries.map((delivery) => ({
     id: delivery.id,
     generation: delivery.generation,
     attempt: delivery.attempt,
     isHeldDelivery: deps.held.get(delivery.id) === delivery,
-    ...reportedError(delivery),
+    reportedError: reportedError(delivery.message.headers),
     adopt: () => adoptedJob(deps, delivery),
   }))
   let results: ClaimResult[]
@@ -123,6 +150,7 @@ function settle(
     case 'claimed':
       delivery.forgetContent()
       deps.held.set(result.job.id, delivery)
+      if (result.promoted) emitPromoted(deps, result.job)
       deps.events.emit({ type: 'job.started', job: result.job, requestId: context.requestId })
       return
     case 'drop':
@@ -134,10 +162,10 @@ function settle(
       return
     case 'exhausted':
       deps.events.emit({ type: 'job.discarded', job: result.job })
-      deadLetter(deps, delivery, result.job)
+      deadLetterDelivery(deps, delivery, result.job)
       return
     case 'dead-letter':
-      deadLetter(deps, delivery, result.job)
+      deadLetterDelivery(deps, delivery, result.job)
       return
     case 'hand-over':
       // What was held for the lease came over a channel that is gone.
@@ -160,47 +188,15 @@ function settle(
   }
 }
 
+/** A token that was faster than the promoter: the job became available and was claimed at once. */
+function emitPromoted(deps: Deps, claimed: JobRow): void {
+  const attempt = claimed.attempt - 1
+  const job: JobRow = { ...claimed, state: 'available', attempt, workerId: null, startedAt: null }
+  deps.events.emit({ type: 'job.enqueued', job, promoted: true })
+}
+
 function drop(deps: Deps, delivery: Delivery): void {
   if (delivery.ack() === 'settled') deps.ledger.tokenReturned(delivery.id, delivery.generation)
-}
-
-/** What a foreign worker said of the attempts that it did not report (seed 002 §6.2). */
-function reportedError({ message: { headers } }: Delivery): { reportedError?: ReportedError } {
-  const { 'x-ojs-error-message': message, 'x-ojs-error-code': code } = headers
-  if (typeof message !== 'string' && typeof code !== 'string') return {}
-  return {
-    reportedError: {
-      code: typeof code === 'string' ? code : 'handler_error',
-      message: typeof message === 'string' ? message : '',
-    },
-  }
-}
-
-function deadLetter(deps: Deps, delivery: Delivery, job: JobRow): void {
-  if (delivery.deadLetter() === 'lost') return
-  deps.ledger.deadLetterCopied(job.id, job.generation)
-  deps.ledger.tokenReturned(job.id, job.generation)
-}
-
-/**
- * RabbitMQ closes a channel that holds a delivery longer than its delivery timeout. A lease that
- * reaches there lives in the ledger alone: commit first, then acknowledge.
- */
-async function acknowledgeLongLeases(deps: Deps, jobs: readonly JobRow[]): Promise<void> {
-  const limit = deps.settings.deliveryTimeoutMs - DELIVERY_TIMEOUT_MARGIN_MS
-  const long = jobs.filter((job) => (job.leaseMs ?? 0) > limit)
-  if (long.length === 0) return
-  try {
-    await deps.ledger.handOver(long)
-  } catch (err) {
-    // The claims stand. The broker will take these deliveries back, and the lease goes on.
-    deps.logger.warn({ err, jobs: long.length }, 'long leases could not be handed over')
-    return
-  }
-  for (const job of long) {
-    deps.held.get(job.id)?.ack()
-    deps.held.delete(job.id)
-  }
 }
 
 function clamp(value: number, low: number, high: number): number {

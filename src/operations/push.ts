@@ -18,6 +18,10 @@ export async function push(deps: Deps, body: unknown, context: RequestContext): 
   requirePublishing(deps)
   await requireQueue(deps, job.queue)
   const row = await insert(deps, job)
+  if (row.outbox === null) {
+    deps.events.emit({ type: storedEvent(row), job: row, requestId: context.requestId })
+    return row
+  }
   const sent = await sendToken(deps, row)
   if (sent.outcome !== 'confirmed' && (await isWithdrawn(deps, sent))) {
     throw publishRefusal(job.queue, sent.outcome)
@@ -26,7 +30,14 @@ export async function push(deps: Deps, body: unknown, context: RequestContext): 
   return row
 }
 
-function newJob(deps: Deps, body: unknown, context: RequestContext): NewJob {
+/** A job that needs no token yet: `scheduled`, or `pending` until somebody activates it. */
+export function storedEvent(row: JobRow): 'job.enqueued' | 'job.scheduled' | 'job.staged' {
+  if (row.state === 'scheduled') return 'job.scheduled'
+  return row.state === 'pending' ? 'job.staged' : 'job.enqueued'
+}
+
+/** Validated, with defaults; not stored. Throws `OjsError`. */
+export function newJob(deps: Deps, body: unknown, context: RequestContext): NewJob {
   const request = parsePush(body)
   return toNewJob(request, {
     newId: deps.newId,
@@ -39,7 +50,7 @@ function newJob(deps: Deps, body: unknown, context: RequestContext): NewJob {
 }
 
 /** The first use of a queue declares it; from then on this costs one look into a map. */
-async function requireQueue(deps: Deps, queue: string): Promise<void> {
+export async function requireQueue(deps: Deps, queue: string): Promise<void> {
   if (deps.broker.isDeclared(queue)) return
   const outcome = await deps.broker.ensureQueue(queue)
   if (outcome !== 'ready') throw queueRefusal(queue, outcome)

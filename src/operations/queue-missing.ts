@@ -1,3 +1,4 @@
+import type { Rung } from '../ledger/ledger.ts'
 import type { Deps } from './deps.ts'
 
 /**
@@ -26,4 +27,15 @@ export async function onQueueMissing(deps: Deps, queue: string): Promise<'declar
     deps.wakeRelay()
   }
   return 'declare'
+}
+
+/**
+ * A retry delay queue is gone, with every token that waited in it: the ledger holds those jobs from
+ * now on and publishes them when they are due.
+ */
+export async function onRungMissing(deps: Deps, rung: Rung): Promise<void> {
+  const jobs = await deps.ledger.rearmRung(rung)
+  if (jobs === 0) return
+  deps.logger.warn({ ...rung, jobs }, 'retry queue was gone: the ledger holds its jobs')
+  deps.wakeRelay()
 }

@@ -26,12 +26,19 @@ export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
   }
 }
 
-/** No queue took it: check or declare the queue, once, and publish what the row says by then. */
+/** No queue took it: check or declare what it was for, once, and publish what the row says by then. */
 async function sendAgain(deps: Deps, row: JobRow): Promise<Sent> {
+  if (row.state === 'retryable' && row.rungMs !== null) return await afterLostRung(deps, row)
   const ensured = await deps.broker.ensureQueue(row.queue)
   // A queue that had been lost gave every waiting row a new nonce, this one too.
   const current = deps.ledger.find(row.id)
   if (current === null || current.outbox === null) return { outcome: 'confirmed', row }
   if (ensured !== 'ready') return { outcome: 'returned', row: current }
   return { outcome: await deps.broker.publish(current), row: current }
+}
+
+/** The rung is gone or unbound: the outbox goes on owing the token, and the ledger holds the job. */
+async function afterLostRung(deps: Deps, row: JobRow): Promise<Sent> {
+  await deps.broker.recheckRung(row.queue, row.rungMs ?? 0)
+  return { outcome: 'returned', row: deps.ledger.find(row.id) ?? row }
 }

@@ -1,3 +1,4 @@
+import { MAX_DURATION_MS } from '../job/duration.ts'
 import { BACKOFF_STRATEGIES } from '../job/request.ts'
 
 const text = { type: ['string', 'null'] }
@@ -5,10 +6,8 @@ const integer = { type: ['integer', 'null'] }
 const texts = { type: ['array', 'null'], items: { type: 'string', minLength: 1 } }
 const map = { type: ['object', 'null'] }
 const duration = { type: ['string', 'integer', 'null'] }
-/** Ten years: an instant plus this is still an exact integer, in JavaScript and in SQLite. */
-const MAX_MS = 315_360_000_000
-const positiveMs = { ...integer, minimum: 1, maximum: MAX_MS }
-const positiveSeconds = { ...integer, minimum: 1, maximum: MAX_MS / 1000 }
+const positiveMs = { ...integer, minimum: 1, maximum: MAX_DURATION_MS }
+const positiveSeconds = { ...integer, minimum: 1, maximum: MAX_DURATION_MS / 1000 }
 
 const strategy = { enum: [...BACKOFF_STRATEGIES, null] }
 
@@ -58,13 +57,13 @@ const options = {
       { enum: ['HIGH', 'NORMAL', 'LOW'] },
     ],
   },
-  timeout_ms: { ...integer, minimum: 0, maximum: MAX_MS },
+  timeout_ms: { ...integer, minimum: 0, maximum: MAX_DURATION_MS },
   timeout: positiveSeconds,
   visibility_timeout_ms: positiveMs,
   visibility_timeout: {
     type: ['integer', 'string', 'null'],
     minimum: 1,
-    maximum: MAX_MS / 1000,
+    maximum: MAX_DURATION_MS / 1000,
   },
   delay_until: text,
   scheduled_at: text,
@@ -102,4 +101,11 @@ export const PUSH_SCHEMA = {
       properties: { ...options, retry_policy: retry },
     },
   },
+} as const
+
+/** Each job is checked on its own, so that the answer can say which one was wrong. */
+export const BATCH_SCHEMA = {
+  type: 'object',
+  required: ['jobs'],
+  properties: { jobs: { type: 'array', minItems: 1, maxItems: 1000 } },
 } as const

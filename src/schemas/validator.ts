@@ -1,16 +1,26 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import { invalidField, OjsError } from '../errors.ts'
-import type { AckRequest, FetchRequest, PushRequest } from '../job/request.ts'
-import { PUSH_SCHEMA } from './push.ts'
-import { ACK_SCHEMA, FETCH_SCHEMA } from './workers.ts'
+import type {
+  AckRequest,
+  BatchRequest,
+  FetchRequest,
+  HeartbeatRequest,
+  NackRequest,
+  PushRequest,
+} from '../job/request.ts'
+import { BATCH_SCHEMA, PUSH_SCHEMA } from './push.ts'
+import { ACK_SCHEMA, FETCH_SCHEMA, HEARTBEAT_SCHEMA, NACK_SCHEMA } from './workers.ts'
 
 // One instance, compiled at start. `allErrors` stays off: the first error is what the client gets,
 // and a hostile body cannot make the validator collect a million of them.
 const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, verbose: true })
 
 export const parsePush = parser<PushRequest>(PUSH_SCHEMA)
+export const parseBatch = parser<BatchRequest>(BATCH_SCHEMA)
 export const parseFetch = parser<FetchRequest>(FETCH_SCHEMA)
 export const parseAck = parser<AckRequest>(ACK_SCHEMA)
+export const parseNack = parser<NackRequest>(NACK_SCHEMA)
+export const parseHeartbeat = parser<HeartbeatRequest>(HEARTBEAT_SCHEMA)
 
 /** A function that returns its argument typed, or throws `OjsError` 400 naming the field. */
 function parser<T>(schema: object): (body: unknown) => T {

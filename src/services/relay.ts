@@ -97,18 +97,27 @@ async function relayPage(
   summary: RelaySummary,
 ): Promise<void> {
   // Those in flight while the page was read: their confirm may come before their turn does.
-  const owed = page.filter((row) => row.state === 'available' && !deps.sending.has(row.id))
+  const owed = page.filter((row) => isOwedNow(row) && !deps.sending.has(row.id))
   const next = owed[Symbol.iterator]()
   const lane = async () => {
     for (const { id, outbox } of next) {
       if (isStopped()) return
       const row = deps.ledger.find(id)
       // It has moved on since the page was read, or somebody is sending it.
-      if (row?.state !== 'available' || row.outbox !== outbox || deps.sending.has(id)) continue
+      if (row === null || row.outbox !== outbox || !isOwedNow(row)) continue
+      if (deps.sending.has(id)) continue
       const { outcome } = await sendToken(deps, row)
       if (outcome === 'confirmed') summary.published++
       else summary.failed++
     }
   }
   await Promise.all(Array.from({ length: PARALLEL }, lane))
+}
+
+/**
+ * To where the row points now: a job to its queue, a discarded one to the dead letter exchange. A
+ * retry whose rung never confirmed is held by the ledger until it is due, and goes to the queue.
+ */
+function isOwedNow({ state }: JobRow): boolean {
+  return state === 'available' || state === 'discarded'
 }

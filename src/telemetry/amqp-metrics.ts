@@ -32,11 +32,17 @@ export function amqpMetrics(registry: Registry, queues: BoundedLabels): BrokerOb
   })
 
   const refused = byQueue('ojs_amqp_publish_nacked_total', 'Publishes that a full queue refused')
-  const unknown = byQueue('ojs_amqp_publish_unknown_total', 'Publishes without a confirm in time')
+  const unconfirmed = byQueue(
+    'ojs_amqp_confirm_timeouts_total',
+    'Publishes without a confirm in time, or whose channel was lost first: outcome unknown',
+  )
   const redelivered = byQueue('ojs_amqp_messages_redelivered_total', 'Consumed more than once')
   const deadLettered = byQueue('ojs_amqp_messages_dead_lettered_total', 'Nacked, not requeued')
-  const lost = byQueue('ojs_amqp_messages_lost_total', 'Unsettled deliveries of a lost channel')
-  const cancelled = byQueue('ojs_amqp_consumers_cancelled_total', 'Consumers ended by the broker')
+  const lost = byQueue(
+    'ojs_amqp_deliveries_lost_total',
+    'Unsettled deliveries of a lost channel; RabbitMQ delivers them again',
+  )
+  const cancelled = byQueue('ojs_amqp_consumer_cancels_total', 'Consumers ended by the broker')
   const channelErrors = byConnection('ojs_amqp_channel_errors_total', 'Channels closed', 'code')
   const conflicts = total('ojs_amqp_declare_conflicts_total', 'Entities with other arguments')
   for (const connection of CONNECTIONS) reconnections.inc({ connection }, 0)
@@ -45,7 +51,7 @@ export function amqpMetrics(registry: Registry, queues: BoundedLabels): BrokerOb
     published: (queue) => published(queue, 1),
     confirmed: (_queue, latencySeconds) => confirmLatency.observe(latencySeconds),
     publishNacked: (queue) => refused(queue, 1),
-    publishUnknown: (queue) => unknown(queue, 1),
+    publishUnknown: (queue) => unconfirmed(queue, 1),
     returned: () => returned.inc(),
     consumed(queue, isRedelivered) {
       consumed(queue, 1)

@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.ts'
 import { timestamp } from '../job/document.ts'
 import { traceIdOf } from '../job/traceparent.ts'
+import { type ListedEvent, ownData } from './event-data.ts'
 import type { JobEvent } from './events.ts'
 
 /** One event in the form of ojs-digest §10.1; `data` also has what §10.2 and the suite want. */
@@ -34,7 +35,7 @@ export interface EventPage {
   gap: boolean
 }
 
-/** What is kept of an event: one flat object, because thousands of them outlive every request. */
+/** What is kept of an event: little, because thousands of them outlive every request. */
 interface Kept {
   id: string
   type: RecordedEvent['type']
@@ -44,11 +45,10 @@ interface Kept {
   queue: string
   state: string
   attempt: number
-  priority: number
-  durationMs: number | null
   workerId: string | null
   traceparent: string | null
-  previousState: string | null
+  /** What only events of this type have. */
+  own: Readonly<Record<string, unknown>> | null
 }
 
 /** The newest events of this process, in memory: a window to look through, not a history. */
@@ -69,30 +69,33 @@ export class EventRing {
 
   /** For `createJobEvents`. */
   readonly onJobEvent = (event: JobEvent): void => {
-    if (event.type === 'token.malformed') return
-    const { job } = event
-    const kept: Kept = {
-      id: this.#newId(),
-      type: event.type,
-      time: this.#clock.wall(),
-      jobId: job.id,
-      jobType: job.type,
-      queue: job.queue,
-      state: job.state,
-      attempt: job.attempt,
-      priority: job.priority,
-      durationMs:
-        job.completedAt === null || job.startedAt === null ? null : job.completedAt - job.startedAt,
-      workerId: job.workerId,
-      traceparent: job.carry?.traceparent ?? null,
-      previousState: event.type === 'job.cancelled' ? event.previousState : null,
-    }
+    if (event.type === 'token.malformed' || event.type === 'job.staged') return
+    const kept = this.#keep(event)
     this.#newest = kept
     if (this.#events.length < this.#capacity) {
       this.#events.push(kept)
     } else {
       this.#events[this.#head] = kept
       this.#head = (this.#head + 1) % this.#capacity
+    }
+  }
+
+  #keep(event: ListedEvent): Kept {
+    const { job } = event
+    // Of a lease the event has only what a heartbeat touches.
+    const row = 'state' in job ? job : null
+    return {
+      id: this.#newId(),
+      type: event.type,
+      time: this.#clock.wall(),
+      jobId: job.id,
+      jobType: job.type,
+      queue: job.queue,
+      state: row?.state ?? 'active',
+      attempt: event.type === 'job.failed' ? event.attempt : job.attempt,
+      workerId: event.type === 'job.heartbeat' ? event.workerId : (row?.workerId ?? null),
+      traceparent: row?.carry?.traceparent ?? null,
+      own: ownData(event),
     }
   }
 
@@ -159,22 +162,7 @@ function recorded(event: Kept): RecordedEvent {
       attempt: event.attempt,
       ...(event.workerId !== null && { worker_id: event.workerId }),
       ...(event.traceparent !== null && { trace_id: traceIdOf(event.traceparent) }),
-      ...(event.previousState !== null && { previous_state: event.previousState }),
-      ...ownData(event),
+      ...event.own,
     },
-  }
-}
-
-/** What the catalogue wants of this type (ojs-digest §10.2). */
-function ownData(event: Kept): object {
-  switch (event.type) {
-    case 'job.enqueued':
-      return { priority: event.priority }
-    case 'job.completed':
-      return { duration_ms: event.durationMs ?? 0 }
-    case 'job.discarded':
-      return { total_attempts: event.attempt }
-    default:
-      return {}
   }
 }

@@ -5,14 +5,42 @@ import type { JobRow, JobState } from '../job/job.ts'
  * OJS event vocabulary (ojs-digest §10.1).
  */
 export type JobEvent =
-  | { type: 'job.enqueued'; job: JobRow; requestId?: string }
+  /** `promoted`: it had waited for a time or for a retry, and was counted when it was stored. */
+  | { type: 'job.enqueued'; job: JobRow; requestId?: string; promoted?: true }
+  /** Stored with a time that is still ahead (ojs-digest §10.2). */
+  | { type: 'job.scheduled'; job: JobRow; requestId?: string }
+  /** Stored, and staged until somebody activates it. Not in the vocabulary: logged and counted. */
+  | { type: 'job.staged'; job: JobRow; requestId?: string }
   | { type: 'job.started'; job: JobRow; requestId?: string }
   | { type: 'job.completed'; job: JobRow; requestId?: string }
   | { type: 'job.cancelled'; job: JobRow; previousState: JobState; requestId?: string }
+  /** Every attempt that failed; before `job.retrying` or `job.discarded` of the same attempt. */
+  | { type: 'job.failed'; job: JobRow; attempt: number; failure: FailureFacts; requestId?: string }
+  | { type: 'job.retrying'; job: JobRow; failure: FailureFacts; requestId?: string }
+  | { type: 'job.heartbeat'; job: LeaseFacts; workerId: string }
   | { type: 'job.expired'; job: JobRow }
-  | { type: 'job.discarded'; job: JobRow }
+  | { type: 'job.discarded'; job: JobRow; requestId?: string }
+  /** A dead letter that came back to life. */
+  | { type: 'dead_letter.retried'; job: JobRow; requestId?: string }
+  | { type: 'dead_letter.deleted'; job: JobRow; requestId?: string }
   /** A native message that is no OJS job; it goes to the dead letter queue. */
   | { type: 'token.malformed'; queue: string; error: Error }
+
+/** What the error record of an attempt says (`job/failure.ts`). */
+export interface FailureFacts {
+  code: string
+  type: string
+  message: string
+  retryable: boolean
+}
+
+export interface LeaseFacts {
+  id: string
+  queue: string
+  type: string
+  attempt: number
+  leaseExpiresAt: number
+}
 
 export interface JobEvents {
   emit(event: JobEvent): void

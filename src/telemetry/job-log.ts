@@ -1,26 +1,44 @@
 import type { JobRow } from '../job/job.ts'
 import { traceIdOf } from '../job/traceparent.ts'
 import type { Logger } from '../logger.ts'
-import type { JobEvent } from './events.ts'
+import type { JobEvent, LeaseFacts } from './events.ts'
 
-/** One line per thing that happened to a job: ids, never args, results or credentials. */
+/** One line per thing that happened to a job: ids, never args, results, messages or credentials. */
 export function jobLog(logger: Logger): (event: JobEvent) => void {
   return (event) => {
-    if (event.type === 'token.malformed') {
-      logger.warn({ queue: event.queue, reason: event.error.message }, 'malformed message')
-      return
+    switch (event.type) {
+      case 'token.malformed':
+        logger.warn({ queue: event.queue, reason: event.error.message }, 'malformed message')
+        return
+      case 'job.heartbeat':
+        // Every few seconds for every job at work: only for those who look for it.
+        logger.debug({ ...leaseFields(event.job), workerId: event.workerId }, event.type)
+        return
+      case 'job.failed':
+        logger.info({ ...fieldsOf(event), ...failureFields(event) }, event.type)
+        return
+      case 'job.retrying':
+        logger.info({ ...fieldsOf(event), delayMs: event.job.retryDelayMs }, event.type)
+        return
+      default:
+        logger.info(fieldsOf(event), event.type)
     }
-    logger.info(fieldsOf(event.job, 'requestId' in event ? event.requestId : undefined), event.type)
   }
 }
 
-function fieldsOf(job: JobRow, requestId: string | undefined): object {
+function leaseFields({ id, queue, type, attempt }: Omit<LeaseFacts, 'leaseExpiresAt'>): object {
+  return { jobId: id, type, queue, attempt }
+}
+
+function fieldsOf({ job, requestId }: { job: JobRow; requestId?: string }): object {
   return {
-    jobId: job.id,
-    type: job.type,
-    queue: job.queue,
-    attempt: job.attempt,
+    ...leaseFields(job),
     requestId,
     traceId: job.carry?.traceparent && traceIdOf(job.carry.traceparent),
   }
+}
+
+/** The row may be in its next life already; the event says which attempt it was. */
+function failureFields({ attempt, failure }: Extract<JobEvent, { type: 'job.failed' }>): object {
+  return { attempt, errorCode: failure.code, retryable: failure.retryable }
 }

@@ -1,26 +1,29 @@
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
-import { JOB_STATES, type JobState } from '../job/job.ts'
+import { Counter, Histogram, type Registry } from 'prom-client'
 import { type BoundedLabels, SeriesByPair } from './bounded-labels.ts'
 import type { JobEvent } from './events.ts'
-
-/** The part of the ledger that the queue gauges read. */
-export interface QueueCounts {
-  queues(): readonly { readonly name: string }[]
-  counts(queue: string): Readonly<Record<JobState, number>>
-}
 
 /** The buckets of ojs-digest §15.1, in seconds. */
 const DURATION_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 const QUEUE_TIME_BUCKETS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1800, 3600]
 
+const COUNTERS = {
+  enqueued: 'Jobs stored, and confirmed by RabbitMQ unless they wait for a time or an activation',
+  completed: 'Jobs acknowledged by their worker',
+  failed: 'Jobs that failed for good',
+  attempts_failed: 'Attempts that failed, whatever became of their jobs',
+  retried: 'Attempts that failed and will be followed by another one',
+  cancelled: 'Jobs cancelled',
+  expired: 'Jobs whose time was over before they ran',
+  discarded: 'Jobs that ended without success: failed for good, or expired',
+} as const
+
+type CounterName = keyof typeof COUNTERS
+type EndState = 'completed' | 'discarded' | 'cancelled'
+
 /** The series of one queue and one job type. */
 interface JobSeries {
-  enqueued: Counter.Internal
-  completed: Counter.Internal
-  cancelled: Counter.Internal
-  expired: Counter.Internal
-  discarded: Counter.Internal
-  duration: Histogram.Internal<string>
+  counters: Readonly<Record<CounterName, Counter.Internal>>
+  duration: Readonly<Record<EndState, Histogram.Internal<string>>>
   queueTime: Histogram.Internal<string>
 }
 
@@ -44,26 +47,48 @@ export function jobMetrics(
 }
 
 function count(event: Exclude<JobEvent, { type: 'token.malformed' }>, series: JobSeries): void {
-  const { job } = event
+  const { counters, duration } = series
   switch (event.type) {
     case 'job.enqueued':
-      series.enqueued.inc()
+      if (!event.promoted) counters.enqueued.inc()
+      break
+    case 'job.scheduled':
+      // A job that was staged first was counted then.
+      if (event.job.activatedAt === null) counters.enqueued.inc()
+      break
+    case 'job.staged':
+      counters.enqueued.inc()
       break
     case 'job.started':
-      observeBetween(series.queueTime, job.enqueuedAt, job.startedAt)
+      observeBetween(series.queueTime, event.job.enqueuedAt, event.job.startedAt)
       break
     case 'job.completed':
-      series.completed.inc()
-      observeBetween(series.duration, job.startedAt, job.completedAt)
+      counters.completed.inc()
+      observeBetween(duration.completed, event.job.startedAt, event.job.completedAt)
       break
     case 'job.cancelled':
-      series.cancelled.inc()
+      counters.cancelled.inc()
+      if (event.previousState !== 'active') break
+      observeBetween(duration.cancelled, event.job.startedAt, event.job.cancelledAt)
+      break
+    case 'job.failed':
+      counters.attempts_failed.inc()
+      break
+    case 'job.retrying':
+      counters.retried.inc()
       break
     case 'job.expired':
-      series.expired.inc()
+      counters.expired.inc()
+      counters.discarded.inc()
       break
     case 'job.discarded':
-      series.discarded.inc()
+      counters.failed.inc()
+      counters.discarded.inc()
+      observeBetween(duration.discarded, event.job.startedAt, event.job.discardedAt)
+      break
+    case 'job.heartbeat':
+    case 'dead_letter.retried':
+    case 'dead_letter.deleted':
       break
   }
 }
@@ -81,55 +106,49 @@ function jobSeries(
   queues: BoundedLabels,
   types: BoundedLabels,
 ): SeriesByPair<JobSeries> {
-  const common = { labelNames: ['queue', 'type'], registers: [registry] }
-  const counter = (name: string, help: string) => new Counter({ name, help, ...common })
-  const histogram = (name: string, help: string, buckets: number[]) =>
-    new Histogram({ name, help, buckets, ...common })
-  const enqueued = counter('ojs_job_enqueued_total', 'Jobs stored, and confirmed by RabbitMQ')
-  const completed = counter('ojs_job_completed_total', 'Jobs acknowledged by their worker')
-  const cancelled = counter('ojs_job_cancelled_total', 'Jobs cancelled')
-  const expired = counter('ojs_job_expired_total', 'Jobs whose expires_at passed before they ran')
-  const discarded = counter('ojs_job_discarded_total', 'Jobs that failed for good')
-  const duration = histogram(
-    'ojs_job_duration_seconds',
-    'From the start of the last attempt to its acknowledgement',
-    DURATION_BUCKETS,
+  const counters = mapCounters(
+    (name) =>
+      new Counter({
+        name: `ojs_job_${name}_total`,
+        help: COUNTERS[name],
+        labelNames: ['queue', 'type'],
+        registers: [registry],
+      }),
   )
-  const queueTime = histogram(
-    'ojs_job_queue_time_seconds',
-    'From enqueued_at to the start of an attempt',
-    QUEUE_TIME_BUCKETS,
-  )
+  const duration = new Histogram({
+    name: 'ojs_job_duration_seconds',
+    help: 'From the start of the last attempt to the end of the job, by the state it ended in',
+    labelNames: ['queue', 'type', 'state'],
+    buckets: DURATION_BUCKETS,
+    registers: [registry],
+  })
+  const queueTime = new Histogram({
+    name: 'ojs_job_queue_time_seconds',
+    help: 'From enqueued_at to the start of an attempt',
+    labelNames: ['queue', 'type'],
+    buckets: QUEUE_TIME_BUCKETS,
+    registers: [registry],
+  })
   return new SeriesByPair(queues, types, (queue, type) => ({
-    enqueued: enqueued.labels(queue, type),
-    completed: completed.labels(queue, type),
-    cancelled: cancelled.labels(queue, type),
-    expired: expired.labels(queue, type),
-    discarded: discarded.labels(queue, type),
-    duration: duration.labels(queue, type),
+    counters: mapCounters((name) => counters[name].labels(queue, type)),
+    duration: {
+      completed: duration.labels(queue, type, 'completed'),
+      discarded: duration.labels(queue, type, 'discarded'),
+      cancelled: duration.labels(queue, type, 'cancelled'),
+    },
     queueTime: queueTime.labels(queue, type),
   }))
 }
 
-/** Jobs by queue and state, read from the ledger's kept counts when somebody scrapes. */
-export function queueDepth(
-  registry: Registry,
-  labels: BoundedLabels,
-  ledger: () => QueueCounts,
-): void {
-  new Gauge({
-    name: 'ojs_queue_depth',
-    help: 'Jobs in the ledger',
-    labelNames: ['queue', 'state'],
-    registers: [registry],
-    collect() {
-      this.reset()
-      const source = ledger()
-      for (const { name } of source.queues()) {
-        const queue = labels.of(name)
-        const byState = source.counts(name)
-        for (const state of JOB_STATES) this.inc({ queue, state }, byState[state])
-      }
-    },
-  })
+function mapCounters<T>(make: (name: CounterName) => T): Record<CounterName, T> {
+  return {
+    enqueued: make('enqueued'),
+    completed: make('completed'),
+    failed: make('failed'),
+    attempts_failed: make('attempts_failed'),
+    retried: make('retried'),
+    cancelled: make('cancelled'),
+    expired: make('expired'),
+    discarded: make('discarded'),
+  }
 }

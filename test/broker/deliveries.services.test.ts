@@ -354,6 +354,19 @@ describe('parking', () => {
     expect(delivery.ack()).toBe('settled')
   })
 
+  it('keeps no timer of a delivery that is settled meanwhile', async () => {
+    const test = await start({ prefetch: 200 })
+    const queue = await newQueue(test)
+    await publish(test, queue, 200)
+    const taken = await takeEach(test, queue, 200)
+    const timers = () =>
+      process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
+    for (const delivery of taken) test.broker.park(delivery, Date.now() + 3_600_000)
+    const parked = timers()
+    for (const delivery of taken) expect(delivery.ack()).toBe('settled')
+    expect(timers()).toBeLessThanOrEqual(parked - 200)
+  })
+
   it('keeps a delivery until its row moves, and counts it as in use', async () => {
     const test = await start({ prefetch: 1 })
     const queue = await newQueue(test)
@@ -430,6 +443,40 @@ describe('consumers', () => {
     expect(idsOf(await waiting)).toEqual([id])
   })
 
+  it('of a queue whose leases outlive many of them do not stop it', async () => {
+    const test = await start({ prefetch: 1, maxBlocks: 2, idleMs: 100 })
+    const queue = await newQueue(test)
+    const leased: Delivery[] = []
+    // Each round leaves a channel behind that only waits for its lease: more than may consume.
+    for (let round = 1; round <= 4; round++) {
+      await publish(test, queue, 1)
+      leased.push(...(await takeEach(test, queue, 1)))
+      await expect.poll(() => consumerCount(queue)).toBe(0)
+    }
+    expect(tagsOf(test, queue)).toHaveLength(4)
+    for (const delivery of leased) expect(delivery.ack()).toBe('settled')
+    expect(tagsOf(test, queue)).toEqual([])
+  })
+
+  it('are not started for a feed that was given up before its restart was due', async () => {
+    const test = await start({ idleMs: 100 }, { random: () => 1 })
+    const queue = await newQueue(test)
+    expect(await test.broker.take(request([queue], { waitMs: 0 }))).toEqual([])
+    await admin.channel.deleteQueue(`ojs.queue.${queue}`)
+    await test.recorder.until('consumerCancelled', 1, queue)
+    // Its restart is due in 1.25 s; until then nobody fetches, and the feed is forgotten.
+    await expect.poll(() => test.broker.gauges().queues).toEqual([])
+    await expect.poll(() => test.broker.isDeclared(queue)).toBe(true)
+    const fetches = new AbortController()
+    const first = test.broker.take(request([queue], { waitMs: 30_000, signal: fetches.signal }))
+    await expect.poll(() => consumerCount(queue)).toBe(1)
+    // Time is the subject: what must not happen would happen by then.
+    await new Promise((resolve) => setTimeout(resolve, 1_500))
+    expect(await consumerCount(queue)).toBe(1)
+    const [id] = await publish(test, queue, 1)
+    expect(idsOf(await first)).toEqual([id])
+  })
+
   it('let native workers be served first when that is configured', async () => {
     const test = await start({ consumerPriority: -1 })
     const queue = await newQueue(test)
@@ -453,10 +500,13 @@ describe('consumers', () => {
     await takeEach(test, queue, 1)
     await test.recorder.until('consumed', 4, queue)
     const { consumers, queues: feeds, connectionsActive, channelsActive } = test.broker.gauges()
-    expect(consumers).toEqual([{ queue, consumer: expect.stringContaining(queue), unacked: 4 }])
+    expect(consumers).toEqual([
+      { queue, consumer: expect.stringContaining(queue), unacked: 4 },
+      { queue: 'ojs.system.dead-letters', consumer: expect.any(String), unacked: 0 },
+    ])
     expect(feeds).toEqual([{ queue, buffered: 3, waiters: 0, utilization: 0.25 }])
     expect(connectionsActive).toBe(3)
-    // Four publish channels, the owner's and one block.
-    expect(channelsActive).toBe(6)
+    // Four publish channels, the owner's, the dead letters' and one block.
+    expect(channelsActive).toBe(7)
   })
 })

@@ -83,6 +83,7 @@ export function options(amqpUrl: string, given: Partial<BrokerOptions> = {}): Br
     declare: 'lazy',
     queues: [],
     maxQueues: 1000,
+    maxRungs: 1000,
     publishTimeoutMs: 10_000,
     topologyPath: null,
     ...given,
@@ -110,6 +111,10 @@ export async function startBroker(
         recorder.note('onQueueMissing', queue)
         return 'declare'
       },
+      recordedRungs: () => [],
+      onRungDeclared: async (queue, delayMs) => recorder.note('onRungDeclared', queue, delayMs),
+      onRungMissing: async (queue, delayMs) => recorder.note('onRungMissing', queue, delayMs),
+      onDeadLetter: async (letter) => recorder.note('onDeadLetter', letter.id, letter),
       onQueueFound: (queue) => recorder.note('onQueueFound', queue),
       onUp: () => recorder.note('onUp'),
       onConsumeUp: async () => recorder.note('onConsumeUp'),

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { Connection } from '../../src/broker/connection.ts'
-import type { Outgoing } from '../../src/broker/publish-lane.ts'
+import { type Outgoing, PublishLane } from '../../src/broker/publish-lane.ts'
 import { Publisher } from '../../src/broker/publisher.ts'
 import { FakePeer } from './fake-peer.ts'
 import { logger, Recorder } from './harness.ts'
@@ -31,7 +31,7 @@ async function open(timeoutMs = 10_000) {
     ...shared,
     connection,
     timeoutMs,
-    onReturned: (queue) => recorder.note('onReturned', queue),
+    onReturned: (queue, rungMs) => recorder.note('onReturned', queue, rungMs),
     onOpen: () => recorder.note('onOpen'),
     onChannelError: (code) => recorder.note('onChannelError', code),
   })
@@ -47,6 +47,7 @@ function outgoing(id: string, given: Partial<Outgoing> = {}): Outgoing {
     queue: 'email',
     exchange: 'ojs.exchange.direct',
     routingKey: 'email',
+    rungMs: null,
     content: Buffer.from('{}'),
     options: { messageId: id, mandatory: true },
     ...given,
@@ -94,6 +95,18 @@ describe('Publisher, against a scripted peer', () => {
     peer.nack(c)
     peer.ack(b)
     expect(await Promise.all(sent)).toEqual(['confirmed', 'returned', 'nacked'])
+  })
+
+  it('tells which rung did not take a message', async () => {
+    const { peer, recorder, publisher } = await open()
+    const sent = publisher.send(outgoing('a', { rungMs: 250 }))
+    const [one] = await peer.until(1)
+    if (!one) throw new Error('nothing was published')
+    peer.returnToSender(one)
+    peer.ack(one)
+    expect(await sent).toBe('returned')
+    expect(recorder.all('onReturned').map(({ args }) => args)).toEqual([['email', 250]])
+    expect(recorder.count('returned', 'email')).toBe(1)
   })
 
   it('gives every publish its own answer when one confirm covers several', async () => {
@@ -155,7 +168,7 @@ describe('Publisher, against a scripted peer', () => {
   })
 
   it('sends no more than its window without a confirm; the rest waits, and is refused in time', async () => {
-    const { peer, publisher } = await open(300)
+    const { peer, publisher } = await open(2_000)
     const sent = Array.from({ length: 1_100 }, (_, i) => publisher.send(outgoing(`id-${i}`)))
     await peer.until(1_024)
     const [first] = peer.published
@@ -201,6 +214,28 @@ describe('Publisher, against a scripted peer', () => {
     expect(publisher.pending).toBe(0)
     expect(await sent).toBe('confirmed')
   })
+})
+
+it('a lane opens one channel, when a reopen and the next connection meet', async () => {
+  const { connection } = await open()
+  const before = connection.channelsActive
+  let opens = 0
+  const lane = new PublishLane({
+    connection,
+    logger,
+    random: () => 0.5,
+    onSent: () => {},
+    onOutcome: () => {},
+    onReturned: () => {},
+    onOpen: () => {
+      opens += 1
+    },
+    onChannelError: () => {},
+  })
+  await Promise.all([lane.open(), lane.open()])
+  await lane.open()
+  expect(opens).toBe(1)
+  expect(connection.channelsActive).toBe(before + 1)
 })
 
 function count(outcomes: readonly string[]): Record<string, number> {

@@ -102,6 +102,13 @@ describe('tokenOf (seed 002 §6)', () => {
     expect(buffer.readInt32BE(at + 1)).toBe(1)
   })
 
+  it('names the last attempt in the copy of a discarded job, and at least the first (§5.5)', () => {
+    const attemptOf = (attempt: number) =>
+      tokenOf(row({}, { state: 'discarded', attempt })).options.headers['x-ojs-attempt']
+    expect(attemptOf(3)).toEqual({ '!': 'int32', value: 3 })
+    expect(attemptOf(0)).toEqual({ '!': 'int32', value: 1 })
+  })
+
   it('names the attempt after the last one, and its error (§8.3)', () => {
     const error = JSON.stringify({ code: 'timeout', message: 'too\nslow' })
     const { options } = tokenOf(row({}, { attempt: 2, error }))

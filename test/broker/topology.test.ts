@@ -69,6 +69,25 @@ describe.each(['', 'tenant1'])('the shipped topology, prefix %o', (prefix) => {
     ])
   })
 
+  it('has a rung for any delay, and that delay back to its queue (seed 002 §8.2)', () => {
+    expect(topology.rung('email.bulk', 1500, VERSION)).toEqual({
+      entity: 'queue',
+      kind: 'rung',
+      name: names.retryQueue('email.bulk', 1500),
+      durable: true,
+      exclusive: false,
+      arguments: {
+        'x-queue-type': 'quorum',
+        'x-dead-letter-exchange': names.exchange.direct,
+        'x-dead-letter-routing-key': 'email.bulk',
+        'x-message-ttl': 1500,
+        'x-dead-letter-strategy': 'at-least-once',
+        'x-overflow': 'reject-publish',
+      },
+      bindings: [{ exchange: names.exchange.retry, key: 'email.bulk.1500' }],
+    })
+  })
+
   it('declares every target before what routes to it', () => {
     const all: Entity[] = [...topology.base(VERSION), ...ofQueue]
     const bound = new Set<string>()
@@ -115,6 +134,7 @@ describe('a file that is no topology', () => {
   it.each([
     ['an unknown member', { ...shipped, qeues: {} }],
     ['a missing section', { ...shipped, perQueue: undefined }],
+    ['no rung', { ...shipped, rung: undefined }],
     ['no job queue', { ...shipped, perQueue: [{ kind: 'dlx', name: 'ojs.queue.dlx.{queue}' }] }],
     ['a name outside ojs.', { ...shipped, system: [{ kind: 'due', name: 'due' }] }],
     ['a wrong limit', { ...shipped, queues: { email: { maxLength: 0 } } }],

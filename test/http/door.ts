@@ -14,6 +14,7 @@ export async function openDoor(maxBodyBytes = 10_000): Promise<Frame> {
     host: '127.0.0.1',
     port: 0,
     maxBodyBytes,
+    maxBatchBytes: 10 * maxBodyBytes,
     queueType: 'classic',
     version: '1.2.3',
     events: { list: () => ({ events: [], cursor: null, has_more: false, gap: false }) },

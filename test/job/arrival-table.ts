@@ -143,8 +143,13 @@ function toArrival(outcome: string, row: CellRow): Arrival {
     case 'exhaust':
       return { do: 'exhaust', skipped }
     case 'hold':
-      return { do: 'hold', until: outcome === 'hold until due' ? row.dueAt : null }
+      return { do: 'hold', until: outcome === 'hold until due' ? dueOnClock(row) : null }
     default:
       return { do: verb } as Arrival
   }
+}
+
+/** A delivery is parked on clock time, whatever the due time of its row is measured on. */
+function dueOnClock({ state, dueAt }: CellRow): number | null {
+  return dueAt !== null && state === 'scheduled' ? dueAt - WALL + NOW : dueAt
 }

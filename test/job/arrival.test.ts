@@ -98,6 +98,7 @@ describe('the record of skipped attempts', () => {
       message: 'no route',
       retryable: true,
       occurred_at: occurred,
+      timestamp: occurred,
     }
     const silent = {
       attempt: 2,
@@ -106,6 +107,7 @@ describe('the record of skipped attempts', () => {
       message: 'Attempt 2 ended without a report.',
       retryable: true,
       occurred_at: occurred,
+      timestamp: occurred,
     }
     expect(JSON.parse(errors ?? '')).toEqual([{ attempt: 1 }, silent, newest])
     expect(JSON.parse(last ?? '')).toEqual(newest)

@@ -17,6 +17,7 @@ function row(over: Partial<JobRow> = {}): JobRow {
     createdAt: NOW,
     envelope: '{"id":"x","args":["}"],"vendor":1}',
     carry: null,
+    start: { state: 'available' as const },
   }
   return { ...freshRow(job, { generation: 0, outbox: 1, enqueuedAt: NOW }), ...over }
 }
@@ -57,4 +58,46 @@ it('shows what an ended job has, and nothing that does not apply', () => {
 it('escapes a worker id', () => {
   const active = row({ state: 'active', workerId: 'w"\n' })
   expect(JSON.parse(jobDocument(active))['worker_id']).toBe('w"\n')
+})
+
+it('tells when a retry comes and what delay was chosen', () => {
+  const waiting = row({ state: 'retryable', attempt: 1, dueAt: NOW + 1_400, retryDelayMs: 1_400 })
+  expect(JSON.parse(jobDocument(waiting))).toMatchObject({
+    state: 'retryable',
+    next_attempt_at: '2026-02-12T10:30:01.400Z',
+    retry_delay_ms: 1_400,
+  })
+})
+
+it('still tells the delay that was just served, but no time that has passed (S6)', () => {
+  const active = row({ state: 'active', attempt: 2, retryDelayMs: 1_000 })
+  expect(JSON.parse(jobDocument(active))).toMatchObject({ retry_delay_ms: 1_000 })
+  expect(jobDocument(active)).not.toContain('next_attempt_at')
+})
+
+it.each(['scheduled', 'pending'] as const)('calls the time of a %s job no retry', (state) => {
+  const text = jobDocument(row({ state, dueAt: NOW + 5_000 }))
+  expect(text).not.toContain('next_attempt_at')
+  expect(text).not.toContain('retry_delay_ms')
+})
+
+it('shows when a staged job was activated', () => {
+  expect(JSON.parse(jobDocument(row({ activatedAt: NOW + 3 })))).toMatchObject({
+    activated_at: '2026-02-12T10:30:00.003Z',
+  })
+})
+
+it.each<[string, Partial<JobRow>, string[]]>([
+  ['cancelled', { state: 'cancelled', cancelledAt: NOW }, ['cancelled_at']],
+  ['expired', { state: 'discarded', discardedAt: NOW }, ['discarded_at']],
+  [
+    'failed for good',
+    { state: 'discarded', discardedAt: NOW, completedAt: NOW },
+    ['completed_at', 'discarded_at'],
+  ],
+  ['retryable', { state: 'retryable', dueAt: NOW }, []],
+])('gives a job that is %s its own times only (S4, S7)', (_name, over, expected) => {
+  const document = JSON.parse(jobDocument(row(over))) as Record<string, unknown>
+  const ends = ['completed_at', 'cancelled_at', 'discarded_at']
+  expect(ends.filter((name) => name in document)).toEqual(expected)
 })

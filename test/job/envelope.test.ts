@@ -136,12 +136,15 @@ describe('what a client sends comes back', () => {
   })
 
   it('ignores members that only the server writes', () => {
-    const body = { type: 'a', args: [], state: 'completed', attempt: 9, x_ojs_generation: 7 }
-    const { document } = job({ ...body, created_at: '1999-01-01T00:00:00Z', result: 1 })
+    const body = { type: 'a', args: [], state: 'completed', attempt: 9, next_attempt_at: 'x' }
+    const more = { x_ojs_generation: 7, retry_delay_ms: 5, activated_at: 'y' }
+    const { document } = job({ ...body, ...more, created_at: '1999-01-01T00:00:00Z', result: 1 })
     expect(Object.keys(document)).not.toContain('state')
     expect(document).not.toHaveProperty('attempt')
     expect(document).not.toHaveProperty('result')
-    expect(document).not.toHaveProperty('x_ojs_generation')
+    for (const name of [...Object.keys(more), 'next_attempt_at']) {
+      expect(document).not.toHaveProperty(name)
+    }
     expect(document['created_at']).toBe('2026-02-12T10:30:00.000Z')
   })
 
@@ -171,6 +174,61 @@ describe('what a client sends comes back', () => {
       tags: ['a', 'b'],
       scheduledAt: '2020-01-01T00:00:00Z',
     })
+  })
+})
+
+describe('where a job begins', () => {
+  const FUTURE = '2026-02-12T10:30:05Z'
+  const PAST = '2026-02-12T10:29:59Z'
+  const later = { state: 'scheduled', dueAt: NOW + 5_000 }
+
+  it.each<[string, object, object]>([
+    ['nothing said', {}, { state: 'available' }],
+    ['delay_until ahead', { options: { delay_until: FUTURE } }, later],
+    ['scheduled_at ahead', { options: { scheduled_at: FUTURE } }, later],
+    ['at the top level', { scheduled_at: FUTURE }, later],
+    ['both: delay_until', { options: { delay_until: FUTURE, scheduled_at: PAST } }, later],
+    ['relative', { options: { scheduled_at: '+PT5S' } }, later],
+    ['a time that has passed', { options: { delay_until: PAST } }, { state: 'available' }],
+    ['now', { options: { delay_until: '2026-02-12T10:30:00Z' } }, { state: 'available' }],
+    ['pending', { options: { pending: true } }, { state: 'pending', dueAt: null }],
+    ['pending false', { options: { pending: false } }, { state: 'available' }],
+    [
+      'pending and ahead',
+      { pending: true, options: { delay_until: FUTURE } },
+      { state: 'pending', dueAt: NOW + 5_000 },
+    ],
+    [
+      'pending and past',
+      { pending: true, options: { delay_until: PAST } },
+      { state: 'pending', dueAt: null },
+    ],
+  ])('%s', (_name, more, start) => {
+    expect(job({ type: 'a', args: [], ...more }).start).toEqual(start)
+  })
+
+  it('measures a schedule on the wall clock', () => {
+    const body = { type: 'a', args: [], options: { delay_until: FUTURE } }
+    expect(job(body, { wall: NOW + 5_000 }).start).toEqual({ state: 'available' })
+    expect(job(body, { now: NOW + 5_000 }).start).toEqual(later)
+  })
+
+  it('keeps the time of a schedule in the document, and beside the body', () => {
+    const made = job({ type: 'a', args: [], options: { delay_until: FUTURE } })
+    expect(made.document['scheduled_at']).toBe(FUTURE)
+    expect(made.document).not.toHaveProperty('pending')
+    expect(made.carry).toEqual({ scheduledAt: FUTURE })
+  })
+
+  it('keeps the farthest instant an exact number', () => {
+    const far = { scheduled_at: '9999-12-31T23:59:59.999999999Z' }
+    const { start } = job({ type: 'a', args: [], ...far })
+    expect('dueAt' in start && Number.isSafeInteger(start.dueAt)).toBe(true)
+  })
+
+  it('lets a job expire before its time comes', () => {
+    const made = job({ type: 'a', args: [], scheduled_at: FUTURE, expires_at: '+PT1S' })
+    expect(made).toMatchObject({ start: later, expiresAt: NOW + 1_000 })
   })
 })
 
@@ -232,13 +290,26 @@ describe('refusals', () => {
       400,
       'retry.initial_interval',
     ],
-    ['pending', { type: 'a', args: [], options: { pending: true } }, 422, 'options.pending'],
     [
-      'a schedule',
-      { type: 'a', args: [], options: { delay_until: '2099-01-01T00:00:00Z' } },
+      'initial interval of 11 years',
+      { type: 'a', args: [], retry: { initial_interval_ms: 346_896_000_000 } },
       422,
+      'retry.initial_interval',
+    ],
+    [
+      'max interval in 10^15 seconds',
+      { type: 'a', args: [], retry: { max_interval: 1e15 } },
+      422,
+      'retry.max_interval',
+    ],
+    ['pending text', { type: 'a', args: [], options: { pending: 'x' } }, 400, 'options.pending'],
+    [
+      'a schedule that is no time',
+      { type: 'a', args: [], options: { delay_until: 'tomorrow' } },
+      400,
       'options.delay_until',
     ],
+    ['a schedule, top level', { type: 'a', args: [], scheduled_at: '1' }, 400, 'scheduled_at'],
   ])('%s', (_name, body, status, field) => {
     const error = refused(body)
     expect(error.status).toBe(status)
@@ -273,6 +344,11 @@ describe('a native message', () => {
   it('takes queue, creation time and attempts from the message where the body is silent', () => {
     const made = job({ type: 'a', args: [], id: ID }, { native })
     expect(made).toMatchObject({ queue: 'email', createdAt: 5_000, maxAttempts: 7 })
+  })
+
+  it('is deliverable already, whatever it says of its time', () => {
+    const body = { type: 'a', args: [], id: ID, pending: true, scheduled_at: '+PT1H' }
+    expect(job(body, { native }).start).toEqual({ state: 'available' })
   })
 
   it('believes a retry policy in the body more than the header', () => {

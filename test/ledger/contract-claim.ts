@@ -4,7 +4,7 @@ import type { JobRow } from '../../src/job/job.ts'
 import type { ClaimResult, Ledger } from '../../src/ledger/ledger.ts'
 import { arrivalCells, type Cell, NOW as CLOCK, WALL } from '../job/arrival-table.ts'
 import { newJob } from '../support/jobs.ts'
-import { fetched, type LedgerHarness, NOW, pushed, rowOf, TERMS, token } from './harness.ts'
+import { asked, fetched, type LedgerHarness, NOW, pushed, rowOf, TERMS, token } from './harness.ts'
 
 /** FETCH: the arrival table, committed. */
 export function claimContract(harness: () => LedgerHarness): void {
@@ -96,33 +96,37 @@ export function claimContract(harness: () => LedgerHarness): void {
     it.each([
       ['its generation', 1],
       ['a later generation', 2],
-    ])('commits exactly what the arrival table says, for tokens of %s', async (_, generation) => {
-      const cells = arrivalCells()
-      const jobs = await Promise.all(cells.map(() => pushed(ledger, { queue: 'q' })))
-      const rows = cells.map(({ row }, i) => ({ id: jobs[i]?.id ?? '', ...row, outbox: null }))
-      await harness().plant(rows)
-      ledger = harness().ledger
-      const terms = { ...TERMS, now: CLOCK, wall: WALL }
-      for (const [i, cell] of cells.entries()) {
-        const { id = '' } = jobs[i] ?? {}
-        const before = rowOf(ledger, id)
-        const { isHeldDelivery } = cell.context
-        const arriving = token(id, { ...cell.token, generation, isHeldDelivery })
-        const [stale] = await ledger.claim([{ ...arriving, generation: 0 }], terms)
-        expect(stale, cell.name).toEqual({ verdict: 'drop', job: before })
-        expect(rowOf(ledger, id), cell.name).toEqual(before)
+    ])(
+      'commits exactly what the arrival table says, for tokens of %s',
+      async (_, generation) => {
+        const cells = arrivalCells()
+        const jobs = await Promise.all(cells.map(() => pushed(ledger, { queue: 'q' })))
+        const rows = cells.map(({ row }, i) => ({ id: jobs[i]?.id ?? '', ...row, outbox: null }))
+        await harness().plant(rows)
+        ledger = harness().ledger
+        const terms = { ...TERMS, now: CLOCK, wall: WALL }
+        for (const [i, cell] of cells.entries()) {
+          const { id = '' } = jobs[i] ?? {}
+          const before = rowOf(ledger, id)
+          const { isHeldDelivery } = cell.context
+          const arriving = token(id, { ...cell.token, generation, isHeldDelivery })
+          const [stale] = await ledger.claim([{ ...arriving, generation: 0 }], terms)
+          expect(stale, cell.name).toEqual({ verdict: 'drop', job: before })
+          expect(rowOf(ledger, id), cell.name).toEqual(before)
 
-        const [result] = await ledger.claim([arriving], terms)
-        expect(result, cell.name).toMatchObject(expectedResult(cell))
-        const after = rowOf(ledger, id)
-        if (result && 'job' in result) expect(result.job, cell.name).toEqual(after)
-        const expected = { ...before, ...expectedChange(cell), error: after.error }
-        expect({ ...after, errors: skipped(after), outbox: null }, cell.name).toEqual(expected)
-        expect(after.outbox !== null, cell.name).toBe(cell.expected.do === 'rearm')
-      }
-      expect(ledger.counts('q')).toEqual(harness().recount().get('q'))
-      expect(harness().inspect()).toEqual([])
-    })
+          const [result] = await ledger.claim([arriving], terms)
+          expect(result, cell.name).toMatchObject(expectedResult(cell))
+          const after = rowOf(ledger, id)
+          if (result && 'job' in result) expect(result.job, cell.name).toEqual(after)
+          const expected = { ...before, ...expectedChange(cell), error: after.error }
+          expect({ ...after, errors: skipped(after), outbox: null }, cell.name).toEqual(expected)
+          expect(after.outbox !== null, cell.name).toBe(cell.expected.do === 'rearm')
+        }
+        expect(ledger.counts('q')).toEqual(harness().recount().get('q'))
+        expect(harness().inspect()).toEqual([])
+      },
+      30_000,
+    )
   })
 
   describe('adoption', () => {
@@ -132,7 +136,7 @@ export function claimContract(harness: () => LedgerHarness): void {
       const [result] = await ledger.claim([token(job.id, { attempt: 2, adopt })], TERMS)
       const row = rowOf(ledger, job.id)
       expect(result).toEqual({ verdict: 'claimed', adopted: true, job: row })
-      expect(row).toMatchObject({ ...job, state: 'active', attempt: 2, generation: 0 })
+      expect(row).toMatchObject({ ...asked(job), state: 'active', attempt: 2, generation: 0 })
       expect(row).toMatchObject({ outbox: null, tokenOut: true, errors: null, enqueuedAt: NOW })
       expect(ledger.queues()).toEqual([{ name: 'native', createdAt: NOW }])
       expect(ledger.counts('native')).toMatchObject({ available: 0, active: 1 })
@@ -252,7 +256,13 @@ function expectedChange({ expected }: Cell): object {
         ...(expected.promote && { enqueuedAt: CLOCK }),
       }
     case 'exhaust':
-      return { ...discarded, completedAt: CLOCK, deadLetterCopied: false, errors }
+      return {
+        ...discarded,
+        completedAt: CLOCK,
+        deadLetterCopied: false,
+        isDeadLetter: true,
+        errors,
+      }
     case 'expire':
       return { ...discarded, completedAt: null, deadLetterCopied: true }
     case 'hand-over':

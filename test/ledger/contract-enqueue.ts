@@ -3,6 +3,7 @@ import type { JobRow, RowState } from '../../src/job/job.ts'
 import type { Ledger } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
 import {
+  asked,
   insertedOf,
   type LedgerHarness,
   NOW,
@@ -41,7 +42,7 @@ export function enqueueContract(harness: () => LedgerHarness): void {
       const inserted = insertedOf(await ledger.insert(job, NOW))
       expect(inserted).toMatchObject({ generation: 0, enqueuedAt: NOW })
       expect(row(job.id)).toEqual({
-        ...job,
+        ...asked(job),
         generation: 0,
         state: 'available',
         attempt: 0,
@@ -53,6 +54,10 @@ export function enqueueContract(harness: () => LedgerHarness): void {
         leaseExpiresAt: null,
         timeoutAt: null,
         dueAt: null,
+        rungMs: null,
+        retryDelayMs: null,
+        activatedAt: null,
+        isDeadLetter: false,
         enqueuedAt: NOW,
         startedAt: null,
         completedAt: null,
@@ -100,7 +105,7 @@ export function enqueueContract(harness: () => LedgerHarness): void {
       expect(inserted).toMatchObject({ generation: 1, enqueuedAt: NOW + 5 })
       expect(inserted.outbox).toBeGreaterThan(outbox)
       expect(row(id)).toMatchObject({
-        ...again,
+        ...asked(again),
         generation: 1,
         state: 'available',
         attempt: 0,

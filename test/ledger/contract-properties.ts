@@ -1,9 +1,17 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isTerminal, type JobRow } from '../../src/job/job.ts'
-import type { LeaseFence, Ledger } from '../../src/ledger/ledger.ts'
+import { isTerminal, type JobRow, type NewJob } from '../../src/job/job.ts'
+import type { Failure, LeaseFence, Ledger } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
-import { type LedgerHarness, NOW, settleLazily, TERMS, token } from './harness.ts'
+import {
+  expectCounts,
+  FAILED,
+  type LedgerHarness,
+  NOW,
+  settleLazily,
+  TERMS,
+  token,
+} from './harness.ts'
 
 const QUEUES = ['alpha', 'beta']
 
@@ -37,8 +45,61 @@ const VERBS = [
   'tokenReturned',
   'deadLetterCopied',
   'extendLeases',
+  'insertScheduled',
+  'insertPending',
+  'insertAll',
+  'withdrawAll',
+  'activate',
+  'promote',
+  'failToRung',
+  'failToRung',
+  'failToLedger',
+  'failToAvailable',
+  'failByNack',
+  'failByPublish',
+  'discardDead',
+  'expire',
+  'extend',
+  'revive',
+  'deleteDeadLetter',
+  'prune',
+  'rearmRung',
   'reopen',
 ] as const
+
+const START: Partial<Record<Action['verb'], Pick<NewJob, 'start' | 'expiresAt'>>> = {
+  insertScheduled: { start: { state: 'scheduled', dueAt: NOW }, expiresAt: NOW + 1 },
+  insertPending: { start: { state: 'pending', dueAt: null }, expiresAt: NOW + 1 },
+}
+
+const RETRY = { ...FAILED, to: 'retryable', dueAt: NOW, delayMs: 250, isTokenBack: false } as const
+const DISCARD = { ...FAILED, to: 'discarded' } as const
+
+const FAILURES: Partial<Record<Action['verb'], Failure>> = {
+  failToRung: { ...RETRY, rungMs: 250 },
+  failToLedger: { ...RETRY, rungMs: null },
+  failToAvailable: { ...FAILED, to: 'available', token: true },
+  failByNack: { ...DISCARD, isDeadLetter: true, copy: 'nack' },
+  failByPublish: { ...DISCARD, isDeadLetter: true, copy: 'publish' },
+}
+
+const LATER = new Set<Action['verb']>([
+  'withdrawAll',
+  'activate',
+  'promote',
+  'discardDead',
+  'revive',
+  'deleteDeadLetter',
+])
+
+/** Everything that has ended is old enough. */
+const CUTOFFS = {
+  completed: NOW + 999,
+  cancelled: NOW + 999,
+  discarded: NOW + 999,
+  withdrawn: NOW + 999,
+  deadLetters: NOW + 999,
+}
 
 const action: fc.Arbitrary<Action> = fc.record({
   verb: fc.constantFrom(...VERBS),
@@ -49,7 +110,7 @@ const action: fc.Arbitrary<Action> = fc.record({
 })
 
 /** Actions of one inner list happen in the same event-loop turn. */
-const history = fc.array(fc.array(action, { minLength: 1, maxLength: 4 }), { maxLength: 25 })
+const history = fc.array(fc.array(action, { minLength: 1, maxLength: 4 }), { maxLength: 30 })
 
 /** Whatever happens in whatever order, what must always be true is true. */
 export function propertyContract(harness: () => LedgerHarness): void {
@@ -60,13 +121,14 @@ export function propertyContract(harness: () => LedgerHarness): void {
         fc.asyncProperty(history, async (turns) => {
           await new Run(harness(), `${++round}`).play(turns)
         }),
-        { numRuns: 60 },
+        { numRuns: 80 },
       )
     }, 30_000)
   })
 }
 
-type Outcome = { won: 'insert' | 'claim' | 'withdraw' | 'end' | null; id: string }
+type Won = 'insert' | 'claim' | 'withdraw' | 'end' | 'revive' | 'fail'
+type Outcome = { won: Won | null; id: string }
 
 class Run {
   readonly #harness: LedgerHarness
@@ -122,15 +184,11 @@ class Run {
     const id = this.#ids[step.job] ?? ''
     const { nonce, lease, next } = this.#numbers(step, id)
     switch (step.verb) {
-      case 'insert': {
-        const job = newJob({ id, queue: QUEUES[step.job % 2] ?? '', maxAttempts: 4 })
-        const inserted = await this.#ledger.insert(job, NOW)
-        if (inserted.outcome === 'inserted') {
-          expect(this.#nonces).not.toContain(inserted.outbox)
-          this.#nonces.add(inserted.outbox)
-        }
-        return { won: inserted.outcome === 'inserted' ? 'insert' : null, id }
-      }
+      case 'insert':
+      case 'insertScheduled':
+      case 'insertPending':
+      case 'insertAll':
+        return { won: (await this.#insert(step, id)) ? 'insert' : null, id }
       case 'withdraw':
         return { won: (await this.#ledger.withdraw(id, nonce)) ? 'withdraw' : null, id }
       case 'claim':
@@ -161,9 +219,76 @@ class Run {
     }
   }
 
+  async #insert(step: Action, id: string): Promise<boolean> {
+    const job = newJob({
+      id,
+      queue: QUEUES[step.job % 2] ?? '',
+      maxAttempts: 4,
+      ...START[step.verb],
+    })
+    const inserted =
+      step.verb === 'insertAll'
+        ? await this.#ledger.insertAll([job], NOW)
+        : await this.#ledger.insert(job, NOW)
+    if (inserted.outcome === 'duplicate') return false
+    const outbox = 'stored' in inserted ? inserted.stored[0]?.outbox : inserted.outbox
+    if (typeof outbox !== 'number') return true
+    expect(this.#nonces).not.toContain(outbox)
+    this.#nonces.add(outbox)
+    return true
+  }
+
+  async #fail(lease: LeaseFence, change: Failure): Promise<Outcome> {
+    const failed = await this.#ledger.fail(lease.id, lease, change)
+    if (failed === 'stale') return { won: null, id: lease.id }
+    return { won: change.to === 'discarded' ? 'end' : 'fail', id: lease.id }
+  }
+
+  /** What became possible with retries, dead letters and time. */
+  async #actLater(step: Action, lease: LeaseFence): Promise<Outcome> {
+    const { id, generation } = lease
+    const ledger = this.#ledger
+    const nobody = { won: null, id }
+    switch (step.verb) {
+      case 'withdrawAll':
+        return { won: (await ledger.withdrawAll([lease])).length === 0 ? 'withdraw' : null, id }
+      case 'activate':
+        await ledger.activate(id, NOW, NOW)
+        return nobody
+      case 'promote':
+        await ledger.promote(NOW, NOW, 3)
+        return nobody
+      case 'discardDead': {
+        const describe = () => ({ error: '1', errors: '[1]', isDeadLetter: step.job > 1 })
+        const next = { ...lease, attempt: lease.attempt + (step.job % 2) }
+        const dead = { ...token(id, next), describe, isExpired: step.job === 3 }
+        if (ledger.find(id) === null) return nobody
+        const { outcome } = await ledger.discardDead(dead, { now: NOW, wall: NOW })
+        return { won: outcome === 'discarded' ? 'end' : null, id }
+      }
+      case 'revive':
+        return { won: (await ledger.revive(id, generation, NOW)) === 'stale' ? null : 'revive', id }
+      case 'deleteDeadLetter':
+        return { won: (await ledger.deleteDeadLetter(id, NOW)) ? 'withdraw' : null, id }
+      default:
+        return nobody
+    }
+  }
+
   /** What neither starts nor ends an attempt. */
   async #actAside(step: Action, lease: LeaseFence): Promise<Outcome> {
     const { id, generation, attempt } = lease
+    const change = FAILURES[step.verb]
+    if (change) return await this.#fail(lease, change)
+    if (LATER.has(step.verb)) return await this.#actLater(step, lease)
+    const beat = { now: NOW, workerId: 'worker-1', leaseMs: 500 }
+    const listed = { now: NOW, wall: NOW + 1, limit: 9, isListed: () => step.attemptOff !== 0 }
+    if (step.verb === 'extend') await this.#ledger.extend([id], { ...beat, attempt })
+    if (step.verb === 'expire') await this.#ledger.expire(listed)
+    if (step.verb === 'prune') await this.#ledger.prune(CUTOFFS, NOW, 2)
+    if (step.verb === 'rearmRung') {
+      await this.#ledger.rearmRung({ queue: QUEUES[step.job % 2] ?? '', delayMs: 250 })
+    }
     if (step.verb === 'release') await this.#ledger.release(id, lease)
     if (step.verb === 'handOver') await this.#ledger.handOver([lease])
     if (step.verb === 'handOverAll') await this.#ledger.handOver()
@@ -180,16 +305,12 @@ class Run {
     outcomes: Outcome[],
     turn: Action[],
   ): void {
-    const counted = this.#harness.recount()
-    for (const queue of QUEUES) {
-      if (counted.has(queue)) expect(this.#ledger.counts(queue)).toEqual(counted.get(queue))
-    }
+    expectCounts(this.#harness)
     for (const id of this.#ids) {
       const [was, is] = [before.get(id) ?? null, after.get(id) ?? null]
       checkRow(is)
       const won = outcomes.filter((outcome) => outcome.id === id).map((outcome) => outcome.won)
-      const isReleased = turn.some((step) => step.verb === 'release')
-      checkStep(was, is, won, isReleased)
+      checkStep(was, is, won, new Set(turn.map((step) => step.verb)))
     }
   }
 }
@@ -201,32 +322,44 @@ function checkRow(row: JobRow | null): void {
   expect(row.leaseExpiresAt !== null).toBe(isActive)
   expect(row.holder !== null).toBe(isActive)
   expect(row.leaseMs !== null).toBe(isActive)
-  if (isTerminal(row.state) || isActive) expect(row.outbox).toBeNull()
+  if (isActive || (isTerminal(row.state) && row.state !== 'discarded')) {
+    expect(row.outbox).toBeNull()
+  }
   expect(row.completedAt !== null && row.cancelledAt !== null).toBe(false)
+  // A token is somewhere, or owed, or the ledger will owe it when the job is due.
+  if (row.state === 'available') expect(row.tokenOut).toBe(true)
+  if (row.state === 'retryable' || row.state === 'scheduled') expect(row.dueAt).not.toBeNull()
+  if (row.isDeadLetter) expect(row.state).toBe('discarded')
+  expect(row.discardedAt !== null).toBe(row.state === 'discarded' || row.envelope === '{}')
 }
 
 /** What may become of a row in one turn. */
 function checkStep(
   was: JobRow | null,
   is: JobRow | null,
-  won: Outcome['won'][],
-  isReleased: boolean,
+  won: (Won | null)[],
+  verbs: ReadonlySet<Action['verb']>,
 ): void {
-  const wins = (what: Outcome['won']) => won.filter((each) => each === what).length
-  expect(wins('end')).toBeLessThanOrEqual(1)
+  const wins = (what: Won) => won.filter((each) => each === what).length
+  expect(wins('end')).toBeLessThanOrEqual(1 + wins('revive') + wins('insert'))
+  // A pruned id may be used again in the same turn, from its first generation.
+  if (verbs.has('prune') && (is === null || is.generation < (was?.generation ?? 0))) return
   if (was === null || is === null) {
-    // Nothing ever disappears, and a winner leaves a row.
+    // Nothing else disappears, and a winner leaves a row.
     expect(was).toBeNull()
     if (won.some((each) => each !== null)) expect(is).not.toBeNull()
     return
   }
-  // An id starts over only after a withdrawal, one generation at a time.
-  expect(is.generation - was.generation).toBe(wins('insert'))
-  if (wins('insert') > 0) return
-  if (isTerminal(was.state)) expect(is.state).toBe(was.state)
+  if (verbs.has('prune') && wins('insert') > 0) return
+  // An id starts over only after a withdrawal or as a dead letter, one generation at a time.
+  expect(is.generation - was.generation).toBe(wins('insert') + wins('revive'))
+  if (wins('insert') + wins('revive') > 0) return
+  if (isTerminal(was.state) && is.state !== 'withdrawn') expect(is.state).toBe(was.state)
+  if (is.state === 'withdrawn') return
   if (was.state === 'completed' || was.state === 'cancelled') {
     expect(is).toEqual({ ...was, tokenOut: is.tokenOut })
   }
+  const isReleased = verbs.has('release')
   if (!isReleased) expect(is.attempt).toBeGreaterThanOrEqual(was.attempt)
-  if (wins('claim') === 0 && !isReleased) expect(is.attempt).toBe(was.attempt)
+  if (wins('claim') + wins('end') === 0 && !isReleased) expect(is.attempt).toBe(was.attempt)
 }

@@ -1,10 +1,18 @@
-import { afterEach, beforeEach, describe } from 'vitest'
+import { afterEach, beforeEach, describe, expect } from 'vitest'
+import { batchContract } from './contract-batch.ts'
 import { claimContract } from './contract-claim.ts'
+import { conservationContract } from './contract-conservation.ts'
+import { copyContract } from './contract-copies.ts'
+import { deadLetterContract } from './contract-dead-letters.ts'
 import { endContract } from './contract-end.ts'
 import { enqueueContract } from './contract-enqueue.ts'
+import { failContract } from './contract-fail.ts'
 import { leaseContract } from './contract-lease.ts'
 import { propertyContract } from './contract-properties.ts'
-import type { LedgerHarness } from './harness.ts'
+import { retentionContract } from './contract-retention.ts'
+import { rungContract } from './contract-rungs.ts'
+import { scheduleContract } from './contract-schedule.ts'
+import { expectCounts, type LedgerHarness } from './harness.ts'
 
 /** The behaviour that `src/ledger/ledger.ts` promises, for every implementation of it. */
 export function ledgerContract(name: string, open: () => Promise<LedgerHarness>): void {
@@ -14,12 +22,25 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
     beforeEach(async () => {
       current = await open()
     })
-    afterEach(() => current.destroy())
+    afterEach(async () => {
+      // Whatever a test has done: what is kept instead of counted must say what counting says.
+      expectCounts(current)
+      expect(current.inspect()).toEqual([])
+      await current.destroy()
+    })
 
     enqueueContract(harness)
     claimContract(harness)
     leaseContract(harness)
     endContract(harness)
+    batchContract(harness)
+    scheduleContract(harness)
+    failContract(harness)
+    rungContract(harness)
+    deadLetterContract(harness)
+    copyContract(harness)
+    retentionContract(harness)
     propertyContract(harness)
+    conservationContract(harness)
   })
 }

@@ -1,7 +1,11 @@
-import type { JobRow } from '../../src/job/job.ts'
+import { expect } from 'vitest'
+
+import type { JobRow, NewJob } from '../../src/job/job.ts'
 import type {
   ClaimTerms,
   ClaimToken,
+  FailFence,
+  FailureRecord,
   Inserted,
   Ledger,
   StateCounts,
@@ -21,6 +25,8 @@ export interface LedgerHarness {
   plant(rows: readonly Planted[]): Promise<void>
   /** Every row counted, by queue. Queues without rows may be missing. */
   recount(): Map<string, StateCounts>
+  /** The same for the dead letters. */
+  recountDeadLetters(): Map<string, number>
   /** What the implementation finds wrong in its own storage; empty when all is well. */
   inspect(): string[]
   destroy(): Promise<void>
@@ -52,14 +58,14 @@ export function token(id: string, given: Partial<ClaimToken> = {}): ClaimToken {
   }
 }
 
-/** A new job, stored: its id and its outbox nonce. */
+/** A new job, stored: its id and its outbox nonce (0: none). */
 export async function pushed(
   ledger: Ledger,
   given: Parameters<typeof newJob>[0] = {},
 ): Promise<{ id: string; outbox: number }> {
   const job = newJob(given)
   const { outbox } = insertedOf(await ledger.insert(job, NOW))
-  return { id: job.id, outbox }
+  return { id: job.id, outbox: outbox ?? 0 }
 }
 
 /** A job that `worker-1` has fetched. */
@@ -87,4 +93,48 @@ export function rowOf(ledger: Ledger, id: string): JobRow {
   const row = ledger.find(id)
   if (!row) throw new Error(`no row ${id}`)
   return row
+}
+
+/** What of a new job its row repeats. */
+export function asked({ start: _, ...job }: NewJob): Omit<NewJob, 'start'> {
+  return job
+}
+
+/** The fence of a row as it is. */
+export function fenceOf({ generation, attempt }: JobRow): FailFence {
+  return { generation, attempt }
+}
+
+export const FAILED: FailureRecord = {
+  now: NOW + 100,
+  error: '{"code":"e"}',
+  errors: '[{"attempt":1,"code":"e"}]',
+}
+
+/** A job whose first attempt has ended it: copied into the DLX queue by a nack, and all settled. */
+export async function died(
+  ledger: Ledger,
+  given: Parameters<typeof newJob>[0] & { isDeadLetter?: boolean; now?: number } = {},
+): Promise<JobRow> {
+  const { isDeadLetter = true, now = NOW, ...job } = given
+  const { id, ...row } = await fetched(ledger, job)
+  const change = { ...FAILED, now, to: 'discarded', isDeadLetter, copy: 'nack' } as const
+  await ledger.fail(id, fenceOf({ id, ...row }), change)
+  ledger.deadLetterCopied(id, row.generation)
+  ledger.tokenReturned(id, row.generation)
+  await settleLazily(ledger)
+  return rowOf(ledger, id)
+}
+
+/** What is kept instead of counted says what counting says, of every queue. */
+export function expectCounts({ ledger, recount, recountDeadLetters }: LedgerHarness): void {
+  const states = recount()
+  const dead = recountDeadLetters()
+  for (const { name } of ledger.queues()) {
+    const counted = states.get(name) ?? ledger.counts('nowhere')
+    expect(ledger.counts(name), name).toEqual(counted)
+    expect(ledger.deadLetterCount(name), name).toBe(dead.get(name) ?? 0)
+  }
+  const total = [...dead.values()].reduce((sum, count) => sum + count, 0)
+  expect(ledger.deadLetterCount()).toBe(total)
 }

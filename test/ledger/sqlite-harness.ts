@@ -49,6 +49,7 @@ export async function openSqliteHarness(logger: Logger = SILENT): Promise<Sqlite
       await reopen()
     },
     recount: () => ledger.recount(),
+    recountDeadLetters: () => ledger.recountDeadLetters(),
     inspect: () => inspect(db),
     async destroy() {
       await ledger.close()
@@ -69,16 +70,22 @@ async function plantRows(path: string, rows: readonly Planted[]): Promise<void> 
     }
   }
   db.exec(`DELETE FROM state_counts; INSERT INTO state_counts
-    SELECT queue, state, count(*) FROM jobs WHERE state <> 'withdrawn' GROUP BY queue, state`)
+    SELECT queue, state, count(*) FROM jobs WHERE state <> 'withdrawn' GROUP BY queue, state
+    UNION ALL
+    SELECT queue, 'dead_letter', count(*) FROM jobs WHERE dead_letter = 1 GROUP BY queue`)
   db.exec('COMMIT')
   db.close()
 }
 
 function snakeCase(name: string): string {
+  if (name === 'isDeadLetter') return 'dead_letter'
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 
-/** A sound file, and `ended_at` (which most indexes go by) set exactly on terminal rows. */
+/**
+ * A sound file, `ended_at` (which most indexes go by) set exactly on terminal rows, and dead
+ * letters among the discarded rows only.
+ */
 function inspect(db: Database): string[] {
   const rows = db
     .prepare(
@@ -86,7 +93,10 @@ function inspect(db: Database): string[] {
        UNION ALL
        SELECT id || ' is ' || state || ', ended at ' || ifnull(ended_at, 'never') FROM jobs
        WHERE (ended_at IS NULL) =
-         (state IN ('completed', 'cancelled', 'discarded', 'withdrawn'))`,
+         (state IN ('completed', 'cancelled', 'discarded', 'withdrawn'))
+       UNION ALL
+       SELECT id || ' is ' || state || ' and a dead letter' FROM jobs
+       WHERE dead_letter = 1 AND state <> 'discarded'`,
     )
     .all() as { wrong: string }[]
   return rows.map(({ wrong }) => wrong)

@@ -19,15 +19,41 @@ describe('a run in which every promise was kept', () => {
     const journal = finished('a')
     push(journal, 'b', 'unknown')
     expect(check(evidence({ journal })).problems).toEqual([])
-    const rows = [completed('a'), row('b', 'available')]
+    const rows = [completed('a'), row('b', 'available', { attempt: 0 })]
     expect(check(evidence({ journal, rows, tokens: ['b'] })).problems).toEqual([])
   })
 
   test('a job may run twice when that many were in flight', () => {
     const journal = finished('a')
     journal.executed('a')
-    const verdict = check(evidence({ journal, inFlight: { publishes: 1, leases: 0 } }))
+    const verdict = check(evidence({ journal, inFlight: { publishes: 1, retries: 0, leases: 0 } }))
     expect(verdict).toMatchObject({ executedTwice: 1, problems: [] })
+  })
+
+  test('a job runs again after each failure and each lease that ran out', () => {
+    const journal = failedOnce('a', 3)
+    journal.abandon('a')
+    const verdict = check(evidence({ journal, rows: [{ ...completed('a'), attempt: 3 }] }))
+    expect(verdict).toMatchObject({ failed: 1, executedTwice: 0, problems: [] })
+  })
+
+  test('a retry publish that was in flight may run its job twice', () => {
+    const inFlight = { publishes: 0, retries: 1, leases: 0 }
+    const rows = [{ ...completed('a'), attempt: 2 }]
+    const verdict = check(evidence({ journal: failedOnce('a', 3), rows, inFlight }))
+    expect(verdict).toMatchObject({ executedTwice: 1, bound: 1, problems: [] })
+  })
+
+  test('a batch whose answer was lost is there as a whole or not at all', () => {
+    const journal = batch('a', 'b')
+    expect(check(evidence({ journal, rows: [], kept: {} })).problems).toEqual([])
+    const rows = [row('a', 'available', { attempt: 0 }), row('b', 'available', { attempt: 0 })]
+    expect(check(evidence({ journal, rows, tokens: ['a', 'b'] })).problems).toEqual([])
+  })
+
+  test('a retry may wait for its time', () => {
+    const rows = [row('a', 'retryable', { attempt: 0, dueAt: NOW + 100 })]
+    expect(check(evidence({ journal: accepted('a'), rows })).problems).toEqual([])
   })
 
   test('as many leases may be left over as FETCH answers were lost', () => {
@@ -40,7 +66,7 @@ describe('a run in which every promise was kept', () => {
 
 describe('found out:', () => {
   const broken: Record<string, Partial<Evidence>> = {
-    'nothing was in flight': { inFlight: { publishes: 0, leases: 0 } },
+    'nothing was in flight': { inFlight: { publishes: 0, retries: 0, leases: 0 } },
     'answered 2xx and lost': { rows: [] },
     'available without a token': { journal: accepted('a'), rows: [row('a', 'available')] },
     'ACK answered 2xx and not completed': { rows: [row('a', 'available')], tokens: ['a'] },
@@ -54,10 +80,23 @@ describe('found out:', () => {
       journal: accepted('a'),
       rows: [row('a', 'active', { leaseExpiresAt: NOW - 70_000 })],
     },
-    'past due': {
+    'retryable and past due': {
       journal: accepted('a'),
-      rows: [row('a', 'retryable', { dueAt: NOW - 70_000 })],
+      rows: [row('a', 'retryable', { attempt: 0, dueAt: NOW - 6_000 })],
+      tokens: ['b'],
     },
+    'past due by more than 60 s': {
+      journal: accepted('a'),
+      rows: [row('a', 'scheduled', { attempt: 0, dueAt: NOW - 70_000 })],
+    },
+    'of a batch': {
+      journal: batch('a', 'b'),
+      rows: [row('a', 'available', { attempt: 0 }), row('b', 'withdrawn', { attempt: 0 })],
+      tokens: ['a'],
+    },
+    'fewer attempts than were made': { journal: failedOnce('a') },
+    'attempts that no worker made': { rows: [{ ...completed('a'), attempt: 2 }] },
+    'discarded with attempts left': { rows: [row('a', 'discarded', { attempt: 2 })] },
     'a job that is over': { tokens: ['a'] },
     '1 rows are completed, kept count 0': { kept: {} },
     '0 rows are active, kept count 2': { kept: { completed: 1, active: 2 } },
@@ -84,7 +123,7 @@ function evidence(change: Partial<Evidence> = {}): Evidence {
     states.map((state) => [state, states.filter((other) => other === state).length]),
   )
   const usual = { journal: finished('a'), rows, kept, tokens: [], now: NOW }
-  return { ...usual, inFlight: { publishes: 2, leases: 1 }, ...change }
+  return { ...usual, inFlight: { publishes: 1, retries: 1, leases: 1 }, ...change }
 }
 
 function finished(id: string): Journal {
@@ -114,6 +153,21 @@ function executedAgain(id: string, times: number): Journal {
   return journal
 }
 
+/** Failed by its worker once, then completed. */
+function failedOnce(id: string, executions = 2): Journal {
+  const journal = finished(id)
+  for (let i = 1; i < executions; i++) journal.executed(id)
+  journal.failing(id)
+  return journal
+}
+
+/** One batch whose answer never came. */
+function batch(...ids: string[]): Journal {
+  const journal = new Journal()
+  journal.pushingBatch(ids)
+  return journal
+}
+
 function complaining(text: string): Journal {
   const journal = finished('a')
   journal.complain(text)
@@ -130,6 +184,13 @@ function completed(id: string): LedgerRow {
 }
 
 function row(id: string, state: string, change: Partial<LedgerRow> = {}): LedgerRow {
-  const usual = { attempt: 1, result: null, outbox: null, dueAt: null, leaseExpiresAt: null }
+  const usual = {
+    attempt: 1,
+    maxAttempts: 3,
+    result: null,
+    outbox: null,
+    dueAt: null,
+    leaseExpiresAt: null,
+  }
   return { id, state, ...usual, ...change }
 }

@@ -13,6 +13,12 @@ export class Journal {
   readonly executions = new Map<string, number>()
   /** Jobs for which an ACK was sent, and whether one was answered 2xx. */
   readonly acks = new Map<string, boolean>()
+  /** How many of its attempts a worker has failed with NACK. */
+  readonly fails = new Map<string, number>()
+  /** How many of its leases a worker has let run out. */
+  readonly abandoned = new Map<string, number>()
+  /** Ids that were pushed as one batch: all of them are there, or none. */
+  readonly batches: (readonly string[])[] = []
   /** Jobs that FETCH answers could have held that never arrived. */
   lostFetchAnswers = 0
   /** Answers that no client should have seen. */
@@ -24,6 +30,11 @@ export class Journal {
     this.pushes.set(id, 'unknown')
   }
 
+  pushingBatch(ids: readonly string[]): void {
+    this.batches.push(ids)
+    for (const id of ids) this.pushing(id)
+  }
+
   pushed(id: string, outcome: PushOutcome): void {
     this.pushes.set(id, outcome)
     if (outcome === 'accepted') this.#accepted++
@@ -31,7 +42,16 @@ export class Journal {
   }
 
   executed(id: string): void {
-    this.executions.set(id, (this.executions.get(id) ?? 0) + 1)
+    count(this.executions, id)
+  }
+
+  /** Noted when the NACK is sent: without an answer, it may have been applied. */
+  failing(id: string): void {
+    count(this.fails, id)
+  }
+
+  abandon(id: string): void {
+    count(this.abandoned, id)
   }
 
   acking(id: string): void {
@@ -54,6 +74,19 @@ export class Journal {
   get refused(): number {
     return this.#refused
   }
+
+  /** How often a job may be executed without any fault: once, and again after each failure. */
+  allowed(id: string): number {
+    return 1 + this.endedBadly(id)
+  }
+
+  endedBadly(id: string): number {
+    return (this.fails.get(id) ?? 0) + (this.abandoned.get(id) ?? 0)
+  }
+}
+
+function count(counts: Map<string, number>, id: string): void {
+  counts.set(id, (counts.get(id) ?? 0) + 1)
 }
 
 /** A ledger row, as far as it matters here. */
@@ -61,6 +94,7 @@ export interface LedgerRow {
   readonly id: string
   readonly state: string
   readonly attempt: number
+  readonly maxAttempts: number
   readonly result: string | null
   readonly outbox: number | null
   readonly dueAt: number | null
@@ -70,6 +104,8 @@ export interface LedgerRow {
 /** Law 6: what a fault may cause to run twice, from the gateway's log at the last line before it. */
 export interface InFlight {
   readonly publishes: number
+  /** Retry publishes whose delivery was not yet acked. */
+  readonly retries: number
   readonly leases: number
 }
 
@@ -79,7 +115,7 @@ export interface Evidence {
   readonly rows: readonly LedgerRow[]
   /** The ledger's own kept counts by state; without `withdrawn`, which is no state of a job. */
   readonly kept: Readonly<Record<string, number>>
-  /** Job ids of the tokens in the job queue; one entry per token. */
+  /** Job ids of the tokens in the job queue and its retry queues; one entry per token. */
   readonly tokens: readonly string[]
   readonly inFlight: InFlight
   /** Ms since the epoch, when the rows were read. */
@@ -91,13 +127,22 @@ export interface Verdict {
   readonly accepted: number
   readonly refused: number
   readonly states: Readonly<Record<string, number>>
+  /** NACKs that were sent. */
+  readonly failed: number
+  /** Jobs that were answered 2xx and are not there, or will never end. */
+  readonly lost: number
+  /** Executions beyond the first and one for each failure. */
   readonly executedTwice: number
+  /** Law 6: `executedTwice` must not be more. */
+  readonly bound: number
   readonly inFlight: InFlight
   /** Empty when all promises were kept. */
   readonly problems: readonly string[]
 }
 
 const PAST_DUE_MS = 60_000
+/** The promoter looks every 40 ms, whatever the broker does. */
+const PROMOTED_MS = 5_000
 const SHOWN = 3
 const OVER = new Set(['completed', 'cancelled', 'discarded', 'withdrawn'])
 
@@ -108,13 +153,16 @@ export function resultFor(id: string): { executed: string } {
 
 export function check(evidence: Evidence): Verdict {
   const { journal, rows, inFlight } = evidence
-  const twice = [...journal.executions].filter(([, count]) => count > 1)
-  const extra = twice.reduce((sum, [, count]) => sum + count - 1, 0)
-  const bound = inFlight.publishes + inFlight.leases
+  const executedTwice = executedTooOften(journal)
+  const bound = inFlight.publishes + inFlight.retries + inFlight.leases
+  const lost = [...gone(evidence), ...stuck(evidence)]
+  const others = [...keptPromises(evidence), ...leased(evidence), ...retried(evidence)]
   const problems = [
     ...(bound === 0 ? ['nothing was in flight at the fault: it proves nothing'] : []),
-    ...(extra > bound ? [`${extra} executions too many, but only ${bound} were in flight`] : []),
-    ...[...keptPromises(evidence), ...stuck(evidence), ...leased(evidence)].map(problemText),
+    ...(executedTwice > bound
+      ? [`${executedTwice} executions too many, but only ${bound} were in flight`]
+      : []),
+    ...[...lost, ...others].map(problemText),
     ...miscounted(evidence),
     ...journal.complaints.slice(0, SHOWN),
   ]
@@ -123,10 +171,24 @@ export function check(evidence: Evidence): Verdict {
     accepted: journal.accepted,
     refused: journal.refused,
     states: countBy(rows),
-    executedTwice: twice.length,
+    failed: sum(journal.fails.values()),
+    lost: new Set(lost.flatMap(({ ids }) => ids)).size,
+    executedTwice,
+    bound,
     inFlight,
     problems: problems.filter((problem) => problem !== ''),
   }
+}
+
+function executedTooOften(journal: Journal): number {
+  const tooOften = [...journal.executions].map(([id, times]) => times - journal.allowed(id))
+  return sum(tooOften.filter((times) => times > 0))
+}
+
+function sum(numbers: Iterable<number>): number {
+  let total = 0
+  for (const number of numbers) total += number
+  return total
 }
 
 interface Finding {
@@ -134,27 +196,49 @@ interface Finding {
   readonly ids: readonly string[]
 }
 
-/** What was answered is true: accepted jobs are there, refused ones are not, acks are kept. */
+function isThere(row: LedgerRow): boolean {
+  return row.state !== 'withdrawn'
+}
+
+function idsOf(rows: readonly LedgerRow[]): string[] {
+  return rows.map((row) => row.id)
+}
+
+/** 201 means safe (law 4), and a batch is all of its jobs or none. */
+function gone({ journal, rows }: Evidence): Finding[] {
+  const visible = new Set(idsOf(rows.filter(isThere)))
+  const isTorn = (ids: readonly string[]) =>
+    ids.some((id) => visible.has(id)) && !ids.every((id) => visible.has(id))
+  return [
+    {
+      what: 'answered 2xx and lost',
+      ids: pushedAs(journal, 'accepted').filter((id) => !visible.has(id)),
+    },
+    {
+      what: 'missing of a batch of which others are there',
+      ids: journal.batches.filter(isTorn).flatMap((ids) => ids.filter((id) => !visible.has(id))),
+    },
+  ]
+}
+
+function pushedAs(journal: Journal, outcome: PushOutcome): string[] {
+  return [...journal.pushes].filter(([, own]) => own === outcome).map(([id]) => id)
+}
+
+/** What was answered is true: refused jobs are not there, acks are kept. */
 function keptPromises({ journal, rows }: Evidence): Finding[] {
-  const visible = new Map(
-    rows.filter((row) => row.state !== 'withdrawn').map((row) => [row.id, row]),
-  )
-  const pushed = (outcome: PushOutcome) =>
-    [...journal.pushes].filter(([, own]) => own === outcome).map(([id]) => id)
+  const visible = new Map(rows.filter(isThere).map((row) => [row.id, row]))
+  const refused = pushedAs(journal, 'refused')
   const done = rows.filter((row) => row.state === 'completed')
   const acknowledged = [...journal.acks].filter(([, answered]) => answered).map(([id]) => id)
   return [
     {
-      what: 'answered 2xx and lost',
-      ids: pushed('accepted').filter((id) => !visible.has(id)),
-    },
-    {
       what: 'refused and there all the same',
-      ids: pushed('refused').filter((id) => visible.has(id)),
+      ids: refused.filter((id) => visible.has(id)),
     },
     {
       what: 'refused and executed',
-      ids: pushed('refused').filter((id) => journal.executions.has(id)),
+      ids: refused.filter((id) => journal.executions.has(id)),
     },
     {
       what: 'ACK answered 2xx and not completed',
@@ -162,13 +246,36 @@ function keptPromises({ journal, rows }: Evidence): Finding[] {
     },
     {
       what: 'completed without an ACK of its own',
-      ids: done.filter((row) => !journal.acks.has(row.id)).map((row) => row.id),
+      ids: idsOf(done.filter((row) => !journal.acks.has(row.id))),
     },
     {
       what: "completed with another job's result",
-      ids: done
-        .filter((row) => row.result !== JSON.stringify(resultFor(row.id)))
-        .map((row) => row.id),
+      ids: idsOf(done.filter((row) => row.result !== JSON.stringify(resultFor(row.id)))),
+    },
+  ]
+}
+
+/**
+ * Attempts are what policies count by. Each that ended badly is counted, none is that no worker
+ * had (but in a FETCH answer that never arrived), and a job with attempts left goes on.
+ */
+function retried({ journal, rows }: Evidence): Finding[] {
+  const own = rows.filter((row) => isThere(row) && journal.pushes.has(row.id))
+  const uncounted = own.filter(
+    (row) => row.state === 'completed' && row.attempt < journal.allowed(row.id),
+  )
+  const unseen = (row: LedgerRow) => row.attempt - (journal.executions.get(row.id) ?? 0)
+  const unseenAttempts = sum(own.map(unseen).filter((attempts) => attempts > 0))
+  const isTooMany = unseenAttempts > journal.lostFetchAnswers
+  return [
+    { what: 'completed with fewer attempts than were made', ids: idsOf(uncounted) },
+    {
+      what: `counted for attempts that no worker made (${unseenAttempts} in all)`,
+      ids: isTooMany ? idsOf(own.filter((row) => unseen(row) > 0)) : [],
+    },
+    {
+      what: 'discarded with attempts left',
+      ids: idsOf(own.filter((row) => row.state === 'discarded' && row.attempt < row.maxAttempts)),
     },
   ]
 }
@@ -179,29 +286,32 @@ function keptPromises({ journal, rows }: Evidence): Finding[] {
  */
 function stuck({ rows, tokens, now }: Evidence): Finding[] {
   const inBroker = new Set(tokens)
-  const over = new Set(rows.filter((row) => OVER.has(row.state)).map((row) => row.id))
-  const isPastDue = (row: LedgerRow) =>
-    ['scheduled', 'retryable'].includes(row.state) && (row.dueAt ?? 0) < now - PAST_DUE_MS
+  const over = new Set(idsOf(rows.filter((row) => OVER.has(row.state))))
+  const isPastDue = (row: LedgerRow, ms: number) => (row.dueAt ?? 0) < now - ms
+  const inState = (state: string) => rows.filter((row) => row.state === state)
   return [
     {
       what: 'available without a token in the broker',
-      ids: rows
-        .filter((row) => row.state === 'available' && !inBroker.has(row.id))
-        .map((row) => row.id),
+      ids: idsOf(inState('available').filter((row) => !inBroker.has(row.id))),
     },
     {
       what: 'token in the broker for a job that is over',
       ids: tokens.filter((id) => over.has(id)),
     },
     {
+      what: 'retryable and past due by more than 5 s',
+      ids: idsOf(inState('retryable').filter((row) => isPastDue(row, PROMOTED_MS))),
+    },
+    {
       what: 'past due by more than 60 s with an empty broker',
-      ids: tokens.length > 0 ? [] : rows.filter(isPastDue).map((row) => row.id),
+      ids:
+        tokens.length > 0
+          ? []
+          : idsOf(inState('scheduled').filter((row) => isPastDue(row, PAST_DUE_MS))),
     },
     {
       what: 'in a lease that ended more than 60 s ago',
-      ids: rows
-        .filter((row) => row.state === 'active' && (row.leaseExpiresAt ?? 0) < now - PAST_DUE_MS)
-        .map((row) => row.id),
+      ids: idsOf(inState('active').filter((row) => (row.leaseExpiresAt ?? 0) < now - PAST_DUE_MS)),
     },
   ]
 }
@@ -217,7 +327,10 @@ function miscounted({ rows, kept }: Evidence): string[] {
 /** An active row is somebody's: of a worker here, or of a FETCH answer that never arrived. */
 function leased({ journal, rows }: Evidence): Finding[] {
   const active = rows.filter((row) => row.state === 'active')
-  const orphans = active.filter((row) => !journal.executions.has(row.id)).map((row) => row.id)
+  // Every attempt that a worker had, it has failed or acknowledged by now.
+  const orphans = idsOf(
+    active.filter((row) => (journal.executions.get(row.id) ?? 0) <= journal.endedBadly(row.id)),
+  )
   return [
     {
       what: 'executed and acknowledged, but active',
@@ -244,13 +357,13 @@ function countBy(rows: readonly LedgerRow[]): Record<string, number> {
 /** The verdict as the lines that a crash test prints. */
 export function report(title: string, verdict: Verdict): string {
   const states = Object.entries(verdict.states).map(([state, count]) => `${state} ${count}`)
-  const { publishes, leases } = verdict.inFlight
+  const { publishes, retries, leases } = verdict.inFlight
   return [
     title,
     `  pushed ${verdict.pushed}, answered 2xx ${verdict.accepted}, refused ${verdict.refused}`,
-    `  ended as: ${states.join(', ')}`,
-    `  in flight at the fault: ${publishes} publishes, ${leases} leases`,
-    `  executed twice: ${verdict.executedTwice}`,
+    `  attempts failed ${verdict.failed}; ended as: ${states.join(', ')}`,
+    `  in flight at the fault: ${publishes} publishes, ${retries} retry publishes, ${leases} leases`,
+    `  lost ${verdict.lost}, executed twice ${verdict.executedTwice}`,
     ...verdict.problems.map((problem) => `  PROBLEM: ${problem}`),
     '',
   ].join('\n')

@@ -8,7 +8,7 @@ import { createLogger } from '../../src/logger.ts'
 // biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
 type Json = any
 
-interface Answer {
+export interface Answer {
   status: number
   headers: Headers
   body: Json
@@ -33,6 +33,7 @@ export interface TestGateway {
 export async function startTestGateway(
   amqpUrl: string,
   env: Record<string, string> = {},
+  overrides: Parameters<typeof startGateway>[2] = {},
 ): Promise<TestGateway> {
   const dir = mkdtempSync(join(tmpdir(), 'ojs-gateway-'))
   const ledgerPath = join(dir, 'ojs.db')
@@ -45,7 +46,7 @@ export async function startTestGateway(
       ...env,
       ...more,
     })
-    return startGateway(config, createLogger(config.logLevel))
+    return startGateway(config, createLogger(config.logLevel), overrides)
   }
   let gateway: Gateway = await start({})
   await untilHealthy(gateway.url)

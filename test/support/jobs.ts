@@ -18,6 +18,7 @@ export function newJob(given: Partial<NewJob> = {}): NewJob {
     createdAt: 1_700_000_000_000,
     envelope: JSON.stringify({ specversion: '1.0', id, type, queue, args: ['a', 1] }),
     carry: null,
+    start: { state: 'available' },
     ...given,
   }
 }

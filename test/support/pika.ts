@@ -46,15 +46,24 @@ export async function pikaPublish(
 }
 
 /** Seed 002 §15.1 as it is printed, with this id. */
-export async function runSeedExample(amqpUrl: string, id: string): Promise<void> {
+export function runSeedExample(amqpUrl: string, id: string): Promise<void> {
+  return runSeedScript(amqpUrl, 'seed-002-15-1.py', { JOB_ID: id })
+}
+
+/** Another example of seed 002 §15. Rejects when it ends with an error. */
+export async function runSeedScript(
+  amqpUrl: string,
+  script: string,
+  more: Record<string, string> = {},
+): Promise<void> {
   const { hostname, port, pathname } = new URL(amqpUrl)
   const env = {
     AMQP_HOST: hostname,
     AMQP_PORT: port,
     AMQP_VHOST: decodeURIComponent(pathname.slice(1)),
-    JOB_ID: id,
+    ...more,
   }
-  await python('seed-002-15-1.py', [], { env })
+  await python(script, [], { env })
 }
 
 /** Runs a script of test/native with the Python that has Debian's pika; answers its output. */
@@ -66,7 +75,9 @@ function python(
   const path = fileURLToPath(new URL(`../native/${script}`, import.meta.url))
   const command = process.env[testVariables.python] ?? DEBIAN_PYTHON
   return new Promise((resolve, reject) => {
-    const child = spawn(command, [path, ...args], { env: { ...process.env, ...env } })
+    const child = spawn(command, [path, ...args], {
+      env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1', ...env },
+    })
     let output = ''
     let complaints = ''
     child.stdout.setEncoding('utf8').on('data', (text: string) => {

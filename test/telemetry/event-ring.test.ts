@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { freshRow } from '../../src/job/job.ts'
 import { EventRing } from '../../src/telemetry/event-ring.ts'
-import { newJob } from '../support/jobs.ts'
+import type { JobEvent } from '../../src/telemetry/events.ts'
+import { jobRow } from '../http/job-rows.ts'
 
 const ANY = { types: new Set<string>(), queues: new Set<string>() }
 
@@ -11,9 +11,8 @@ function ringOf(capacity: number, count: number): EventRing {
   const newId = () => String(++ids)
   const ring = new EventRing(capacity, { now: () => 0, wall: () => 0 }, newId)
   for (let i = 1; i <= count; i++) {
-    const job = newJob({ queue: i % 2 === 0 ? 'even' : 'q' })
-    const row = freshRow(job, { generation: 0, outbox: 1, enqueuedAt: 0 })
-    ring.onJobEvent({ type: i % 3 === 0 ? 'job.expired' : 'job.enqueued', job: row })
+    const job = jobRow({ queue: i % 2 === 0 ? 'even' : 'q' })
+    ring.onJobEvent({ type: i % 3 === 0 ? 'job.expired' : 'job.enqueued', job })
   }
   return ring
 }
@@ -69,5 +68,108 @@ describe('the event ring', () => {
       has_more: false,
       gap: false,
     })
+  })
+})
+
+describe('what an event says', () => {
+  const failure = { code: 'boom', type: 'Boom', message: 'it went off', retryable: true }
+  const lease = { id: 'x', queue: 'q', type: 't', attempt: 2, leaseExpiresAt: 1_500 }
+
+  function dataOf(event: JobEvent) {
+    const ring = new EventRing(10, { now: () => 0, wall: () => 0 }, () => 'id')
+    ring.onJobEvent(event)
+    return ring.list({ ...ANY, after: null, limit: 9 }).events[0]?.data
+  }
+
+  it('job.failed: the attempt that failed, although the row may be elsewhere by now', () => {
+    const job = jobRow({ state: 'retryable', attempt: 3, workerId: 'w1' })
+    expect(dataOf({ type: 'job.failed', job, attempt: 2, failure })).toEqual({
+      job_id: job.id,
+      job_type: 'email.send',
+      queue: 'email',
+      state: 'retryable',
+      attempt: 2,
+      worker_id: 'w1',
+      error: failure,
+    })
+  })
+
+  it('job.retrying: when it is tried again, and of how many', () => {
+    const job = jobRow({ state: 'retryable', attempt: 1, dueAt: 61_000, retryDelayMs: 1_000 })
+    expect(dataOf({ type: 'job.retrying', job, failure })).toMatchObject({
+      attempt: 1,
+      max_attempts: 3,
+      next_retry_at: '1970-01-01T00:01:01.000Z',
+      retry_delay_ms: 1_000,
+      error: failure,
+    })
+  })
+
+  it('job.scheduled: for when', () => {
+    const job = jobRow({ state: 'scheduled', dueAt: 61_000 })
+    expect(dataOf({ type: 'job.scheduled', job })).toMatchObject({
+      state: 'scheduled',
+      scheduled_at: '1970-01-01T00:01:01.000Z',
+    })
+  })
+
+  it('job.expired: its time to live', () => {
+    const job = jobRow({ state: 'discarded', createdAt: 1_000, expiresAt: 3_000 })
+    expect(dataOf({ type: 'job.expired', job })).toMatchObject({
+      created_at: '1970-01-01T00:00:01.000Z',
+      expired_at: '1970-01-01T00:00:03.000Z',
+      ttl_ms: 2_000,
+    })
+    const byQueue = jobRow({ state: 'discarded', createdAt: 1_000, discardedAt: 5_000 })
+    expect(dataOf({ type: 'job.expired', job: byQueue })).toMatchObject({ ttl_ms: 4_000 })
+  })
+
+  it('job.discarded: the attempts and the last error', () => {
+    const error = JSON.stringify({ ...failure, details: { much: 'more' } })
+    const job = jobRow({ state: 'discarded', attempt: 3, error })
+    const data = dataOf({ type: 'job.discarded', job })
+    expect(data).toMatchObject({ total_attempts: 3 })
+    expect(data?.['last_error']).toEqual({ code: 'boom', message: 'it went off' })
+    const unknown = dataOf({ type: 'job.discarded', job: jobRow({ attempt: 1 }) })
+    expect(unknown).not.toHaveProperty('last_error')
+  })
+
+  it('job.cancelled, job.completed, job.enqueued', () => {
+    const job = jobRow({ startedAt: 1_000, completedAt: 1_040, priority: 7 })
+    expect(dataOf({ type: 'job.cancelled', job, previousState: 'pending' })).toMatchObject({
+      previous_state: 'pending',
+    })
+    expect(dataOf({ type: 'job.completed', job })).toMatchObject({ duration_ms: 40 })
+    expect(dataOf({ type: 'job.enqueued', job, promoted: true })).toMatchObject({ priority: 7 })
+  })
+
+  it('job.heartbeat: who, and until when', () => {
+    expect(dataOf({ type: 'job.heartbeat', job: lease, workerId: 'w1' })).toEqual({
+      job_id: 'x',
+      job_type: 't',
+      queue: 'q',
+      state: 'active',
+      attempt: 2,
+      worker_id: 'w1',
+      visible_until: '1970-01-01T00:00:01.500Z',
+    })
+  })
+
+  it('dead letters that come back or go', () => {
+    const job = jobRow({ state: 'available' })
+    const retried = dataOf({ type: 'dead_letter.retried', job })
+    expect(retried).toMatchObject({ job_id: job.id, state: 'available' })
+    expect(dataOf({ type: 'dead_letter.deleted', job })).toBeDefined()
+  })
+
+  it('is silent about what is staged, and about what is no job', () => {
+    expect(dataOf({ type: 'job.staged', job: jobRow() })).toBeUndefined()
+    expect(dataOf({ type: 'token.malformed', queue: 'q', error: new Error() })).toBeUndefined()
+  })
+
+  it('keeps the beginning of a long message only', () => {
+    const long = { ...failure, message: 'x'.repeat(10_000) }
+    const data = dataOf({ type: 'job.failed', job: jobRow(), attempt: 1, failure: long })
+    expect(data?.['error']).toEqual({ ...failure, message: 'x'.repeat(500) })
   })
 })

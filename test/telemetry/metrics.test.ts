@@ -23,12 +23,18 @@ const NO_JOBS: Record<JobState, number> = {
   cancelled: 0,
   discarded: 0,
 }
+const EMPTY_LEDGER: MetricSources['ledger'] = {
+  queues: () => [],
+  counts: () => NO_JOBS,
+  deadLetterCount: () => 0,
+}
 
 function open(sources: Partial<MetricSources> = {}) {
   const metrics = createMetrics()
   const page = metrics.exposition(() => ({
     broker: NO_BROKER,
-    ledger: { queues: () => [], counts: () => NO_JOBS },
+    ledger: EMPTY_LEDGER,
+    workers: { active: 0, busy: 0 },
     ...sources,
   }))
   /** All samples whose name starts so, as `name{labels}` → value. */
@@ -44,20 +50,44 @@ function open(sources: Partial<MetricSources> = {}) {
 const LABELS = '{queue="email",type="email.send"}'
 
 describe('jobs', () => {
-  const moved: [event: JobEvent, name: string][] = [
-    [{ type: 'job.enqueued', job: jobRow() }, 'ojs_job_enqueued_total'],
-    [{ type: 'job.completed', job: jobRow() }, 'ojs_job_completed_total'],
-    [{ type: 'job.cancelled', job: jobRow(), previousState: 'active' }, 'ojs_job_cancelled_total'],
-    [{ type: 'job.expired', job: jobRow() }, 'ojs_job_expired_total'],
-    [{ type: 'job.discarded', job: jobRow() }, 'ojs_job_discarded_total'],
+  const failure = { code: 'boom', type: 'Boom', message: 'it went off', retryable: true }
+  const moved: [name: string, event: JobEvent, counters: string[]][] = [
+    ['job.enqueued', { type: 'job.enqueued', job: jobRow() }, ['enqueued']],
+    ['job.enqueued, promoted', { type: 'job.enqueued', job: jobRow(), promoted: true }, []],
+    ['job.scheduled', { type: 'job.scheduled', job: jobRow({ dueAt: 9_000 }) }, ['enqueued']],
+    [
+      'job.scheduled, by an activation',
+      { type: 'job.scheduled', job: jobRow({ dueAt: 9_000, activatedAt: 5_000 }) },
+      [],
+    ],
+    ['job.staged', { type: 'job.staged', job: jobRow() }, ['enqueued']],
+    ['job.completed', { type: 'job.completed', job: jobRow() }, ['completed']],
+    [
+      'job.cancelled',
+      { type: 'job.cancelled', job: jobRow(), previousState: 'active' },
+      ['cancelled'],
+    ],
+    ['job.failed', { type: 'job.failed', job: jobRow(), attempt: 1, failure }, ['attempts_failed']],
+    ['job.retrying', { type: 'job.retrying', job: jobRow(), failure }, ['retried']],
+    ['job.discarded', { type: 'job.discarded', job: jobRow() }, ['failed', 'discarded']],
+    ['job.expired', { type: 'job.expired', job: jobRow() }, ['expired', 'discarded']],
+    [
+      'job.heartbeat',
+      { type: 'job.heartbeat', job: { ...jobRow(), leaseExpiresAt: 1 }, workerId: 'w' },
+      [],
+    ],
+    ['dead_letter.retried', { type: 'dead_letter.retried', job: jobRow() }, []],
+    ['dead_letter.deleted', { type: 'dead_letter.deleted', job: jobRow() }, []],
   ]
 
-  test.each(moved)('$type moves its counter by one, and no other', async (event, name) => {
+  test.each(moved)('%s moves its counters by one, and no other', async (_, event, names) => {
     const { onJobEvent, read } = open()
+    const counted = (by: number) =>
+      Object.fromEntries(names.map((name) => [`ojs_job_${name}_total${LABELS}`, by]))
     onJobEvent(event)
-    expect(await read('ojs_job_')).toEqual({ [`${name}${LABELS}`]: 1 })
+    expect(await read('ojs_job_')).toEqual(counted(1))
     for (let i = 0; i < 3; i++) onJobEvent(event)
-    expect(await read(name)).toEqual({ [`${name}${LABELS}`]: 4 })
+    expect(await read('ojs_job_')).toEqual(counted(4))
   })
 
   test('job.started: the time in the queue', async () => {
@@ -74,16 +104,37 @@ describe('jobs', () => {
     expect(['0.1', '0.5', '5', '10', '3600', '+Inf'].map(bucket)).toEqual([0, 1, 1, 2, 2, 2])
   })
 
-  test('job.completed: the duration', async () => {
+  const ends: [state: string, event: JobEvent][] = [
+    ['completed', { type: 'job.completed', job: jobRow({ startedAt: 1_000, completedAt: 1_040 }) }],
+    ['discarded', { type: 'job.discarded', job: jobRow({ startedAt: 1_000, discardedAt: 1_040 }) }],
+    [
+      'cancelled',
+      {
+        type: 'job.cancelled',
+        job: jobRow({ startedAt: 1_000, cancelledAt: 1_040 }),
+        previousState: 'active',
+      },
+    ],
+  ]
+
+  test.each(ends)('the duration of a job that ends as %s', async (state, event) => {
     const { onJobEvent, read } = open()
-    const job = jobRow({ startedAt: 1_000, completedAt: 1_040 })
-    onJobEvent({ type: 'job.completed', job })
-    const samples = await read('ojs_job_')
-    expect(samples[`ojs_job_duration_seconds_count${LABELS}`]).toBe(1)
-    expect(samples[`ojs_job_duration_seconds_sum${LABELS}`]).toBeCloseTo(0.04)
-    const bucket = (le: string) =>
-      samples[`ojs_job_duration_seconds_bucket{le="${le}",queue="email",type="email.send"}`]
+    onJobEvent(event)
+    const samples = await read('ojs_job_duration_seconds')
+    const labels = `queue="email",type="email.send",state="${state}"`
+    expect(samples[`ojs_job_duration_seconds_count{${labels}}`]).toBe(1)
+    expect(samples[`ojs_job_duration_seconds_sum{${labels}}`]).toBeCloseTo(0.04)
+    const bucket = (le: string) => samples[`ojs_job_duration_seconds_bucket{le="${le}",${labels}}`]
     expect(['0.025', '0.05', '300'].map(bucket)).toEqual([0, 1, 1])
+    const buckets = Object.keys(samples).filter((name) => name.includes('_bucket'))
+    expect(buckets).toHaveLength(16)
+  })
+
+  test('a job that was cancelled while it waited did not take its former attempt time', async () => {
+    const { onJobEvent, read } = open()
+    const job = jobRow({ startedAt: 1_000, cancelledAt: 9_000 })
+    onJobEvent({ type: 'job.cancelled', job, previousState: 'retryable' })
+    expect(await read('ojs_job_duration_seconds')).toEqual({})
   })
 
   test('a clock that went back is no negative time', async () => {
@@ -149,11 +200,12 @@ describe('labels', () => {
   })
 })
 
-describe('queue depth', () => {
+describe('gauges of the ledger and of the workers', () => {
   test('is what the ledger counts, at every scrape anew', async () => {
     let active = 3
     const { read } = open({
       ledger: {
+        ...EMPTY_LEDGER,
         queues: () => [{ name: 'a' }, { name: 'b' }],
         counts: (queue) => ({ ...NO_JOBS, available: queue === 'a' ? 7 : 0, active }),
       },
@@ -167,9 +219,29 @@ describe('queue depth', () => {
     expect((await read('ojs_queue_depth'))['ojs_queue_depth{queue="b",state="active"}']).toBe(0)
   })
 
+  test('dead letters by queue, and the workers', async () => {
+    let depth = 4
+    const { read } = open({
+      ledger: {
+        ...EMPTY_LEDGER,
+        queues: () => [{ name: 'a' }, { name: 'b' }],
+        deadLetterCount: (queue) => (queue === 'a' ? depth : 0),
+      },
+      workers: { active: 3, busy: 2 },
+    })
+    expect(await read('ojs_dead_letter_depth')).toEqual({
+      'ojs_dead_letter_depth{queue="a"}': 4,
+      'ojs_dead_letter_depth{queue="b"}': 0,
+    })
+    expect(await read('ojs_workers_')).toEqual({ ojs_workers_active: 3, ojs_workers_busy: 2 })
+    depth = 0
+    expect((await read('ojs_dead_letter'))['ojs_dead_letter_depth{queue="a"}']).toBe(0)
+  })
+
   test('queues beyond the limit are summed up', async () => {
     const { read } = open({
       ledger: {
+        ...EMPTY_LEDGER,
         queues: () => Array.from({ length: 250 }, (_, i) => ({ name: `q${i}` })),
         counts: () => ({ ...NO_JOBS, available: 2 }),
       },
@@ -209,7 +281,7 @@ describe('AMQP (seed 002 §12.1)', () => {
       [`ojs_amqp_publish_nacked_total${q}`]: 1,
     })
     expect(await moved(() => observer.publishUnknown('q'))).toEqual({
-      [`ojs_amqp_publish_unknown_total${q}`]: 1,
+      [`ojs_amqp_confirm_timeouts_total${q}`]: 1,
     })
     expect(await moved(() => observer.returned('q'))).toEqual({
       ojs_amqp_messages_returned_total: 1,
@@ -232,10 +304,10 @@ describe('AMQP (seed 002 §12.1)', () => {
       [`ojs_amqp_messages_nacked_total${q}`]: 32,
     })
     expect(await moved(() => observer.lost('q', 5))).toEqual({
-      [`ojs_amqp_messages_lost_total${q}`]: 5,
+      [`ojs_amqp_deliveries_lost_total${q}`]: 5,
     })
     expect(await moved(() => observer.consumerCancelled('q'))).toEqual({
-      [`ojs_amqp_consumers_cancelled_total${q}`]: 1,
+      [`ojs_amqp_consumer_cancels_total${q}`]: 1,
     })
     expect(await moved(() => observer.reconnecting('consume', 3))).toEqual({
       'ojs_amqp_reconnections_total{connection="consume"}': 1,
@@ -264,7 +336,8 @@ describe('AMQP (seed 002 §12.1)', () => {
     const metrics = createMetrics()
     const page = metrics.exposition(() => ({
       broker,
-      ledger: { queues: () => [], counts: () => NO_JOBS },
+      ledger: EMPTY_LEDGER,
+      workers: { active: 0, busy: 0 },
     }))
     const text = await page.text()
     for (const sample of [

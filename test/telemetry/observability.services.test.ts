@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { jobOf } from '../support/client.ts'
 import { Gateway } from '../support/gateway.ts'
 import { eventually } from '../support/in-process.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
@@ -68,7 +69,8 @@ describe('what an operator sees', () => {
     const queue = '{queue="watched"}'
     expect(await metric(`ojs_job_enqueued_total${job}`)).toBe(1)
     expect(await metric(`ojs_job_completed_total${job}`)).toBe(1)
-    expect(await metric(`ojs_job_duration_seconds_count${job}`)).toBe(1)
+    const ended = '{queue="watched",type="log.me",state="completed"}'
+    expect(await metric(`ojs_job_duration_seconds_count${ended}`)).toBe(1)
     expect(await metric('ojs_queue_depth{queue="watched",state="completed"}')).toBe(1)
     expect(await metric('ojs_queue_depth{queue="watched",state="available"}')).toBe(0)
     expect(await metric(`ojs_amqp_messages_published_total${queue}`)).toBe(1)
@@ -78,6 +80,73 @@ describe('what an operator sees', () => {
     expect(await metric('ojs_amqp_publish_confirm_latency_seconds_count')).toBe(1)
     const route = '{route="/ojs/v1/jobs",method="POST",status="2xx"}'
     expect(await metric(`ojs_http_request_duration_seconds_count${route}`)).toBe(1)
+  })
+
+  it('counts what becomes of jobs that fail, and each job once', async () => {
+    const series = '{queue="failing",type="fail.me"}'
+    const post = async (path: string, body: object = {}) => {
+      const answer = await gateway.client.send('POST', path, body)
+      expect(answer.status, answer.text).toBeLessThan(300)
+    }
+    const options = {
+      queue: 'failing',
+      retry: { max_attempts: 2, initial_interval_ms: 125, jitter: false },
+    }
+    const pushed = await gateway.client.push({ type: 'fail.me', args: [SECRET], options })
+    const { id } = jobOf(pushed)
+    const fail = async () => {
+      await gateway.client.fetch({ queues: ['failing'], wait_ms: 10_000 })
+      const error = { code: 'boom', message: SECRET }
+      await post('/ojs/v1/workers/nack', { job_id: id, error })
+    }
+    const depth = () => metric('ojs_dead_letter_depth{queue="failing"}')
+
+    await fail()
+    expect(await metric(`ojs_job_attempts_failed_total${series}`)).toBe(1)
+    expect(await metric(`ojs_job_retried_total${series}`)).toBe(1)
+    expect(await metric(`ojs_job_failed_total${series}`)).toBeNaN()
+    expect(await depth()).toBe(0)
+    await fail()
+    expect(await metric(`ojs_job_attempts_failed_total${series}`)).toBe(2)
+    expect(await metric(`ojs_job_retried_total${series}`)).toBe(1)
+    expect(await metric(`ojs_job_failed_total${series}`)).toBe(1)
+    expect(await metric(`ojs_job_discarded_total${series}`)).toBe(1)
+    const ended = '{queue="failing",type="fail.me",state="discarded"}'
+    expect(await metric(`ojs_job_duration_seconds_count${ended}`)).toBe(1)
+    expect(await depth()).toBe(1)
+
+    await post(`/ojs/v1/dead-letter/${id}/retry`)
+    expect(await depth()).toBe(0)
+    await post('/ojs/v1/jobs', {
+      type: 'fail.me',
+      args: [],
+      options: { ...options, pending: true },
+    })
+    const delay_until = new Date(Date.now() + 3_600_000).toISOString()
+    await post('/ojs/v1/jobs', { type: 'fail.me', args: [], options: { ...options, delay_until } })
+    expect(await metric(`ojs_job_enqueued_total${series}`)).toBe(3)
+    expect(log()).not.toContain(SECRET)
+  })
+
+  it('tells the story of a failure as events', async () => {
+    const { text } = await gateway.client.send('GET', '/ojs/v1/events?queues=failing')
+    const { events } = JSON.parse(text) as { events: { type: string; data: object }[] }
+    expect(events.slice(0, 10).map(({ type }) => type)).toEqual([
+      'job.enqueued',
+      'job.started',
+      'job.failed',
+      'job.retrying',
+      'job.enqueued',
+      'job.started',
+      'job.failed',
+      'job.discarded',
+      'dead_letter.retried',
+      'job.enqueued',
+    ])
+    expect(events[2]?.data).toMatchObject({ attempt: 1, error: { code: 'boom', retryable: true } })
+    expect(events[3]?.data).toMatchObject({ attempt: 1, max_attempts: 2, retry_delay_ms: 130 })
+    expect(events[7]?.data).toMatchObject({ total_attempts: 2, last_error: { code: 'boom' } })
+    expect(events.at(-1)).toMatchObject({ type: 'job.scheduled' })
   })
 
   it('counts connections that come back', async () => {

@@ -14,6 +14,8 @@ export interface Door {
   /** FETCHes that wait for work; ended when the server stops. */
   polls: Polls
   maxBodyBytes: number
+  /** Of `POST /jobs/batch`. */
+  maxBatchBytes: number
   health(): { healthy: boolean; body: object }
   manifest(): object
   metrics: Exposition

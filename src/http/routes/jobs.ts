@@ -1,16 +1,18 @@
 import { jobDocument } from '../../job/document.ts'
+import { activate } from '../../operations/activate.ts'
 import { cancel } from '../../operations/cancel.ts'
 import { info } from '../../operations/info.ts'
 import { push } from '../../operations/push.ts'
+import { pushBatch } from '../../operations/push-batch.ts'
 import { answer } from '../answer.ts'
-import { readJson } from '../body.ts'
+import { readJson, readOptionalJson } from '../body.ts'
 import { pathParameter, type Route } from '../route.ts'
 import type { Door } from './door.ts'
 
 const JOBS = '/ojs/v1/jobs'
 
-/** PUSH, INFO and CANCEL (seed 001 §9.1, §9.3, §9.4). */
-export function jobRoutes({ deps, maxBodyBytes }: Door): Route[] {
+/** PUSH, PUSH batch, INFO, CANCEL and ACTIVATE (seed 001 §9). */
+export function jobRoutes({ deps, maxBodyBytes, maxBatchBytes }: Door): Route[] {
   return [
     {
       method: 'POST',
@@ -19,6 +21,29 @@ export function jobRoutes({ deps, maxBodyBytes }: Door): Route[] {
         const body = await readJson(request, response, maxBodyBytes)
         const job = await push(deps, body, request.context)
         answer(response, 201, `{"job":${jobDocument(job)}}`, 'Location', `${JOBS}/${job.id}`)
+      },
+    },
+    {
+      method: 'POST',
+      path: `${JOBS}/batch`,
+      async handle(request, response) {
+        const body = await readJson(request, response, maxBatchBytes)
+        const jobs = await pushBatch(deps, body, request.context)
+        answer(
+          response,
+          201,
+          `{"jobs":[${jobs.map(jobDocument).join(',')}],"count":${jobs.length}}`,
+        )
+      },
+    },
+    {
+      method: 'POST',
+      path: `${JOBS}/:id/activate`,
+      async handle(request, response) {
+        await readOptionalJson(request, response, maxBodyBytes)
+        const job = await activate(deps, pathParameter(request, 'id'), request.context)
+        const document = jobDocument(job).slice(0, -1)
+        answer(response, 200, `{"job":${document},"previous_state":"pending"}}`)
       },
     },
     {

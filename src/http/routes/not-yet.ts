@@ -7,16 +7,9 @@ import type { Method, Route } from '../route.ts'
  * not start with both.
  */
 const NOT_YET: readonly [method: Method, path: string, level: number][] = [
-  ['POST', '/ojs/v1/jobs/batch', 4],
-  ['POST', '/ojs/v1/jobs/:id/activate', 1],
-  ['POST', '/ojs/v1/workers/nack', 0],
-  ['POST', '/ojs/v1/workers/heartbeat', 1],
   ['GET', '/ojs/v1/queues/:name/stats', 4],
   ['POST', '/ojs/v1/queues/:name/pause', 4],
   ['POST', '/ojs/v1/queues/:name/resume', 4],
-  ['GET', '/ojs/v1/dead-letter', 1],
-  ['POST', '/ojs/v1/dead-letter/:id/retry', 1],
-  ['DELETE', '/ojs/v1/dead-letter/:id', 1],
   ['GET', '/ojs/v1/cron', 2],
   ['POST', '/ojs/v1/cron', 2],
   ['DELETE', '/ojs/v1/cron/:name', 2],

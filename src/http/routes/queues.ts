@@ -1,7 +1,7 @@
 import { timestamp } from '../../job/document.ts'
 import { listQueues } from '../../operations/queues.ts'
 import { answer } from '../answer.ts'
-import { type Page, pageOf } from '../query.ts'
+import { pageOf, pagination } from '../query.ts'
 import type { Route } from '../route.ts'
 import type { Door } from './door.ts'
 
@@ -27,9 +27,4 @@ export function queueRoutes({ deps }: Door): Route[] {
       },
     },
   ]
-}
-
-/** Seed 001 §17.2. */
-function pagination({ limit, offset }: Page, total: number): object {
-  return { total, limit, offset, has_more: offset + limit < total }
 }

@@ -4,12 +4,13 @@ import type { JobRow } from '../../job/job.ts'
 import { ack } from '../../operations/ack.ts'
 import type { Deps } from '../../operations/deps.ts'
 import { fetch, giveBack } from '../../operations/fetch.ts'
+import { nack } from '../../operations/nack.ts'
 import { answer } from '../answer.ts'
 import { readJson } from '../body.ts'
 import type { Route } from '../route.ts'
 import type { Door } from './door.ts'
 
-/** FETCH and ACK (seed 001 §10.1, §10.2). */
+/** FETCH, ACK and FAIL (seed 001 §10.1 to §10.3). */
 export function workerRoutes(door: Door): Route[] {
   return [
     {
@@ -24,6 +25,15 @@ export function workerRoutes(door: Door): Route[] {
         const body = await readJson(request, response, door.maxBodyBytes)
         const { job } = await ack(door.deps, body, request.context)
         answer(response, 200, ackDocument(job))
+      },
+    },
+    {
+      method: 'POST',
+      path: '/ojs/v1/workers/nack',
+      async handle(request, response) {
+        const body = await readJson(request, response, door.maxBodyBytes)
+        const { job } = await nack(door.deps, body, request.context)
+        answer(response, 200, nackDocument(job))
       },
     },
   ]
@@ -65,4 +75,23 @@ function ackDocument(job: JobRow): string {
     `{"acknowledged":true,"id":${id},"job_id":${id},"state":"${job.state}",` +
     `"completed_at":"${completedAt}","job":${jobDocument(job)}}`
   )
+}
+
+/** `id`, `retry_delay_ms` and `completed_at` are additions (conformance.md S4, S5). */
+function nackDocument(job: JobRow): string {
+  return JSON.stringify({
+    job_id: job.id,
+    id: job.id,
+    state: job.state,
+    attempt: job.attempt,
+    max_attempts: job.maxAttempts,
+    ...(job.state === 'retryable' && {
+      next_attempt_at: timestamp(job.dueAt ?? 0),
+      retry_delay_ms: job.retryDelayMs,
+    }),
+    ...(job.discardedAt !== null && {
+      discarded_at: timestamp(job.discardedAt),
+      completed_at: timestamp(job.completedAt ?? job.discardedAt),
+    }),
+  })
 }

@@ -1,10 +1,13 @@
 import { OjsError } from '../../errors.ts'
 import { type Arrival, decideArrival, recordSkipped } from '../../job/arrival.ts'
-import type { JobRow, JobState, NewJob } from '../../job/job.ts'
+import { isListedWhenExpired, retryPolicyOf } from '../../job/failure.ts'
+import type { JobRow } from '../../job/job.ts'
 import type { ClaimResult, ClaimTerms, ClaimToken } from '../ledger.ts'
+import { adoptJob } from './adoption.ts'
 import type { Protect } from './group-commit.ts'
 import { toJobRow } from './rows.ts'
-import { insertJob, type Store } from './store.ts'
+import { counted } from './state-counter.ts'
+import { changed, type Store } from './store.ts'
 
 /** One token of a FETCH, inside its transaction: sees what the tokens before it did. */
 export function claimToken(
@@ -54,7 +57,7 @@ function applyArrival(
     case 'expire':
       return expire(store, terms, row)
     case 'hand-over':
-      return { verdict: 'hand-over', job: one(store.statements.handOverAny.get(row.id)) }
+      return { verdict: 'hand-over', job: changed(store.statements.handOverAny.get(row.id)) }
     case 'rearm':
       return { verdict: 'rearmed', job: rearm(store, row) }
     case 'hold':
@@ -68,31 +71,13 @@ function applyArrival(
   }
 }
 
-/**
- * An unknown id: a job published natively, or one that this ledger has lost. It is stored as if
- * it had been waiting for exactly this token, and then treated like any other.
- */
+/** It is treated like any other, once it is there. */
 function adopt(store: Store, token: ClaimToken, terms: ClaimTerms): ClaimResult {
-  const job = readBody(token)
+  const job = adoptJob(store, token, terms.now)
   if (job instanceof OjsError) return { verdict: 'malformed', error: job }
-  const { generation, attempt } = token
-  insertJob(store, job, { now: terms.now, generation, attempt: attempt - 1, outbox: null })
   const claimed = claimNext(store, token, terms)
   if (claimed) return { verdict: 'claimed', job: claimed, adopted: true }
-  return applyArrival(store, token, terms, one(store.statements.find.get(job.id)))
-}
-
-function readBody(token: ClaimToken): NewJob | OjsError {
-  try {
-    const job = token.adopt()
-    if (job.id === token.id) return job
-    return new OjsError('invalid_request', `The body names another id than the token.`)
-  } catch (error) {
-    if (error instanceof OjsError) return error
-    // Whatever it is, it is about this message: thrown on, it would fail every claim beside it, and
-    // again at the next fetch.
-    return new OjsError('invalid_request', 'The body cannot be read as a job.', { cause: error })
-  }
+  return applyArrival(store, token, terms, changed(store.statements.find.get(job.id)))
 }
 
 function start(
@@ -103,7 +88,7 @@ function start(
   arrival: Extract<Arrival, { do: 'claim' }>,
 ): ClaimResult {
   const { error, errors } = skippedErrors(token, terms, row, arrival.skipped)
-  const job = one(
+  const job = changed(
     store.statements.claim.get(
       terms.workerId,
       terms.leaseMs,
@@ -119,8 +104,8 @@ function start(
       errors,
     ),
   )
-  store.counter.moved(row.queue, counted(row), 'active')
-  return { verdict: 'claimed', job, adopted: false }
+  store.counter.moved(row.queue, counted(row.state), 'active')
+  return { verdict: 'claimed', job, adopted: false, ...(arrival.promote && { promoted: true }) }
 }
 
 /** No attempt is left; the copy in the DLX queue is owed. */
@@ -132,21 +117,26 @@ function exhaust(
   arrival: Extract<Arrival, { do: 'exhaust' }>,
 ): ClaimResult {
   const said = skippedErrors(token, terms, row, arrival.skipped)
-  const change = { ...said, completedAt: terms.now, deadLetterCopied: false }
+  const isDeadLetter = retryPolicyOf(row).onExhaustion !== 'discard'
+  const change = { ...said, completedAt: terms.now, deadLetterCopied: false, isDeadLetter }
   return { verdict: 'exhausted', job: discard(store, terms, row, change) }
 }
 
-/** Nothing is owed: the token is dropped, and an expired job is no dead letter. */
+/** Nothing is owed: the token is dropped. */
 function expire(store: Store, terms: ClaimTerms, row: JobRow): ClaimResult {
   const { error, errors } = row
-  const change = { error, errors, completedAt: null, deadLetterCopied: true }
+  const isDeadLetter = isListedWhenExpired(retryPolicyOf(row))
+  const change = { error, errors, completedAt: null, deadLetterCopied: true, isDeadLetter }
   return { verdict: 'expired', job: discard(store, terms, row, change) }
 }
 
-type Discard = Pick<JobRow, 'error' | 'errors' | 'completedAt' | 'deadLetterCopied'>
+type Discard = Pick<
+  JobRow,
+  'error' | 'errors' | 'completedAt' | 'deadLetterCopied' | 'isDeadLetter'
+>
 
 function discard(store: Store, terms: ClaimTerms, row: JobRow, change: Discard): JobRow {
-  const job = one(
+  const job = changed(
     store.statements.discard.get(
       row.id,
       row.generation,
@@ -157,15 +147,16 @@ function discard(store: Store, terms: ClaimTerms, row: JobRow, change: Discard):
       change.deadLetterCopied ? 1 : 0,
       change.error,
       change.errors,
+      change.isDeadLetter ? 1 : 0,
     ),
   )
-  store.counter.moved(row.queue, counted(row), 'discarded')
+  store.counter.discarded(job, counted(row.state))
   return job
 }
 
 /** It came more than a minute early: the caller acknowledges it, the relay sends another. */
 function rearm(store: Store, row: JobRow): JobRow {
-  return one(store.statements.rearmArrived.get(row.id, store.nonces.next()))
+  return changed(store.statements.rearmArrived.get(row.id, store.nonces.next()))
 }
 
 function skippedErrors(
@@ -177,15 +168,4 @@ function skippedErrors(
   const reported = token.reportedError ?? null
   const { errors, last } = recordSkipped(row.errors, skipped, reported, terms.now)
   return { errors, error: last ?? row.error }
-}
-
-/** The row that a statement must have changed: it was read in the same transaction. */
-function one(raw: unknown): JobRow {
-  const row = toJobRow(raw)
-  if (!row) throw new Error('a row changed inside its own transaction')
-  return row
-}
-
-function counted(row: JobRow): JobState | null {
-  return row.state === 'withdrawn' ? null : row.state
 }

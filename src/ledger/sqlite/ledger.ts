@@ -2,28 +2,60 @@ import { OjsError, unavailable } from '../../errors.ts'
 import { isTerminal, type JobRow, type NewJob } from '../../job/job.ts'
 import type { Logger } from '../../logger.ts'
 import type {
+  Beat,
   Cancelled,
   ClaimResult,
   ClaimTerms,
   ClaimToken,
   Completion,
+  DeadLetterQuery,
+  DeadOutcome,
+  DeadToken,
+  ExpireTerms,
+  ExtendedLease,
+  FailFence,
+  Failure,
   Inserted,
+  InsertedAll,
   LeaseFence,
   Ledger,
+  PruneCutoffs,
   QueueRecord,
+  Rung,
   SettleFence,
   StateCounts,
+  WithdrawFence,
 } from '../ledger.ts'
 import { claimToken } from './claim.ts'
+import {
+  confirmCopy,
+  deadLetters,
+  deleteDeadLetter,
+  discardDead,
+  recordCopy,
+  revive,
+} from './dead-letters.ts'
 import type { Database } from './driver.ts'
+import { expireDue, isAnyExpired, nextDue, overdue, promoteDue } from './due.ts'
+import { activate, enqueue, enqueueAll, IdTaken, withdrawUnstarted } from './enqueue.ts'
 import { GroupCommit } from './group-commit.ts'
+import { extendLeases, failLease } from './leases.ts'
 import { OutboxNonces } from './outbox-nonces.ts'
 import { QueueRegister } from './queue-register.ts'
-import { REARM_PAGE, type RearmCursor, type RearmedPage, rearmPage } from './rearm.ts'
-import { toJobRow } from './rows.ts'
+import {
+  REARM_PAGE,
+  type RearmCursor,
+  type RearmedPage,
+  rearmPage,
+  rearmRungPage,
+} from './rearm.ts'
+import { pruneBatch } from './retention.ts'
+import { toJobRow, toJobRows } from './rows.ts'
+import { RungRegister } from './rung-register.ts'
+import { StaleCopies } from './stale-copies.ts'
 import { StateCounter } from './state-counter.ts'
 import { prepareStatements } from './statements.ts'
-import { insertJob, type Store } from './store.ts'
+import type { Store } from './store.ts'
 
 /** The ledger in one SQLite file that this process alone has open. See `openSqliteLedger`. */
 export class SqliteLedger implements Ledger {
@@ -42,26 +74,38 @@ export class SqliteLedger implements Ledger {
       counter: new StateCounter(statements),
       queues: new QueueRegister(statements),
       nonces: new OutboxNonces(statements),
+      rungs: new RungRegister(statements),
+      stale: new StaleCopies(statements),
+      copies: new Set(statements.owedCopies.all().map((row) => (row as { outbox: number }).outbox)),
     }
-    const { counter, queues, nonces } = this.#store
+    const { counter, queues, nonces, rungs, stale } = this.#store
     const probe = () => void statements.probe.run()
-    this.#commits = new GroupCommit(db, [counter, queues, nonces], probe, logger)
+    this.#commits = new GroupCommit(db, [counter, queues, nonces, rungs, stale], probe, logger)
   }
 
   insert(job: NewJob, now: number): Promise<Inserted> {
     return this.#commits.write((protect): Inserted => {
       if (!this.#store.queues.has(job.queue)) protect()
-      const outbox = this.#store.nonces.next()
-      const generation = insertJob(this.#store, job, { now, generation: 0, attempt: 0, outbox })
-      if (generation === null) return { outcome: 'duplicate' }
-      return { outcome: 'inserted', generation, outbox, enqueuedAt: now }
+      const stored = enqueue(this.#store, job, now)
+      return stored ? { outcome: 'inserted', ...stored } : { outcome: 'duplicate' }
     })
+  }
+
+  async insertAll(jobs: readonly NewJob[], now: number): Promise<InsertedAll> {
+    try {
+      const stored = await this.#writeMany(jobs.length, () => enqueueAll(this.#store, jobs, now))
+      return { outcome: 'inserted', stored }
+    } catch (error) {
+      if (error instanceof IdTaken) return { outcome: 'duplicate', index: error.index }
+      throw error
+    }
   }
 
   confirmed(id: string, outbox: number): void {
     this.#confirming.add(outbox)
     this.#commits.writeLazily(() => {
-      this.#store.statements.confirmed.run(id, outbox)
+      if (this.#store.copies.has(outbox)) confirmCopy(this.#store, id, outbox)
+      else this.#store.statements.confirmed.run(id, outbox)
       this.#confirming.delete(outbox)
     })
   }
@@ -73,6 +117,24 @@ export class SqliteLedger implements Ledger {
       if (row) counter.moved(row.queue, 'available', null)
       return row !== undefined
     })
+  }
+
+  withdrawAll(rows: readonly WithdrawFence[]): Promise<string[]> {
+    return this.#writeMany(rows.length, () => {
+      return rows.filter((row) => !withdrawUnstarted(this.#store, row)).map(({ id }) => id)
+    })
+  }
+
+  activate(id: string, now: number, wall: number): Promise<JobRow | 'stale'> {
+    return this.#commits.write(() => activate(this.#store, id, now, wall))
+  }
+
+  promote(now: number, wall: number, limit: number): Promise<JobRow[]> {
+    return this.#writeMany(limit, () => promoteDue(this.#store, now, wall, limit))
+  }
+
+  nextDue(): { retryable: number | null; scheduled: number | null } {
+    return this.#read(() => nextDue(this.#store))
   }
 
   claim(tokens: readonly ClaimToken[], terms: ClaimTerms): Promise<ClaimResult[]> {
@@ -103,6 +165,69 @@ export class SqliteLedger implements Ledger {
     })
   }
 
+  fail(id: string, fence: FailFence, change: Failure): Promise<JobRow | 'stale'> {
+    return this.#commits.write(() => failLease(this.#store, id, fence, change))
+  }
+
+  extend(ids: readonly string[], beat: Beat): Promise<ExtendedLease[]> {
+    return this.#writeMany(ids.length, () => extendLeases(this.#store, ids, beat))
+  }
+
+  overdue(now: number, limit: number): JobRow[] {
+    return this.#read(() => overdue(this.#store, now, limit))
+  }
+
+  async expire(terms: ExpireTerms): Promise<JobRow[]> {
+    // Asked several times a second: a write that changes nothing would still cost a transaction.
+    if (!this.#read(() => isAnyExpired(this.#store, terms.wall))) return []
+    return await this.#writeMany(terms.limit, () => expireDue(this.#store, terms))
+  }
+
+  discardDead(token: DeadToken, terms: { now: number; wall: number }): Promise<DeadOutcome> {
+    return this.#writeMany(1, () => discardDead(this.#store, token, terms))
+  }
+
+  deadLetters(query: DeadLetterQuery): { jobs: JobRow[]; total: number } {
+    return this.#read(() => deadLetters(this.#store, query))
+  }
+
+  revive(id: string, generation: number, now: number): Promise<JobRow | 'stale'> {
+    return this.#commits.write(() => revive(this.#store, id, generation, now))
+  }
+
+  deleteDeadLetter(id: string, now: number): Promise<boolean> {
+    return this.#commits.write(() => deleteDeadLetter(this.#store, id, now))
+  }
+
+  prune(cutoffs: PruneCutoffs, now: number, limit: number): Promise<number> {
+    return this.#writeMany(limit, () => pruneBatch(this.#store, cutoffs, now, limit))
+  }
+
+  staleCopies(): readonly string[] {
+    return this.#store.stale.all()
+  }
+
+  sweepBegins(queue: string): Promise<void> {
+    return this.#commits.write(() => this.#store.stale.clear(queue))
+  }
+
+  sweepFailed(queue: string): Promise<void> {
+    return this.#commits.write(() => this.#store.stale.add(queue))
+  }
+
+  rungs(): readonly Rung[] {
+    return this.#store.rungs.all()
+  }
+
+  async recordRung(rung: Rung): Promise<void> {
+    if (this.#store.rungs.has(rung)) return
+    await this.#commits.write(() => this.#store.rungs.record(rung))
+  }
+
+  rearmRung(rung: Rung): Promise<number> {
+    return this.#rearmInPages((cursor) => rearmRungPage(this.#store, rung, cursor))
+  }
+
   cancel(id: string, now: number): Promise<Cancelled | 'stale'> {
     const { statements, counter } = this.#store
     return this.#commits.write(() => {
@@ -128,19 +253,8 @@ export class SqliteLedger implements Ledger {
     }, leases.length)
   }
 
-  /** In pages of one group each, so that a long queue does not stop everything else. */
-  async rearm(queue: string): Promise<number> {
-    let rearmed = 0
-    let cursor: RearmCursor | null = null
-    do {
-      const page: RearmedPage = await this.#commits.write((protect) => {
-        protect()
-        return rearmPage(this.#store, queue, cursor)
-      }, REARM_PAGE)
-      rearmed += page.rearmed
-      cursor = page.next
-    } while (cursor !== null)
-    return rearmed
+  rearm(queue: string): Promise<number> {
+    return this.#rearmInPages((cursor) => rearmPage(this.#store, queue, cursor))
   }
 
   tokenReturned(id: string, generation: number): void {
@@ -148,7 +262,7 @@ export class SqliteLedger implements Ledger {
   }
 
   deadLetterCopied(id: string, generation: number): void {
-    this.#commits.writeLazily(() => this.#store.statements.deadLetterCopied.run(id, generation))
+    this.#commits.writeLazily(() => recordCopy(this.#store, id, generation))
   }
 
   extendLeases(now: number): Promise<number> {
@@ -158,8 +272,7 @@ export class SqliteLedger implements Ledger {
 
   outboxPage(after: number, limit: number): JobRow[] {
     return this.#read(() => {
-      const rows = this.#store.statements.outboxPage.all(after, limit)
-      const owed = rows.map(toJobRow).filter((row) => row !== null)
+      const owed = toJobRows(this.#store.statements.outboxPage.all(after, limit))
       return owed.filter((row) => !this.#isConfirming(row))
     })
   }
@@ -179,9 +292,18 @@ export class SqliteLedger implements Ledger {
     return this.#store.counter.of(queue)
   }
 
+  deadLetterCount(queue?: string): number {
+    return this.#store.counter.deadLetters(queue ?? null)
+  }
+
   /** Every row counted: what `counts` must say of each queue. For tests and repairs only. */
   recount(): Map<string, StateCounts> {
-    return this.#read(() => this.#store.counter.recount())
+    return this.#read(() => this.#store.counter.recount().states)
+  }
+
+  /** The same for `deadLetterCount`. */
+  recountDeadLetters(): Map<string, number> {
+    return this.#read(() => this.#store.counter.recount().deadLetters)
   }
 
   queues(): readonly QueueRecord[] {
@@ -204,6 +326,26 @@ export class SqliteLedger implements Ledger {
       this.#db.close()
     }
     return Promise.resolve()
+  }
+
+  /** A write of several statements. `weight` as of `GroupCommit.write`. */
+  #writeMany<T>(weight: number, run: () => T): Promise<T> {
+    return this.#commits.write((protect) => {
+      protect()
+      return run()
+    }, weight)
+  }
+
+  /** In pages of one group each, so that a long queue does not stop everything else. */
+  async #rearmInPages(page: (cursor: RearmCursor | null) => RearmedPage): Promise<number> {
+    let rearmed = 0
+    let cursor: RearmCursor | null = null
+    do {
+      const done: RearmedPage = await this.#writeMany(REARM_PAGE, () => page(cursor))
+      rearmed += done.rearmed
+      cursor = done.next
+    } while (cursor !== null)
+    return rearmed
   }
 
   #isConfirming({ outbox }: JobRow): boolean {

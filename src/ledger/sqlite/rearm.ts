@@ -1,3 +1,4 @@
+import type { Rung } from '../ledger.ts'
 import type { Store } from './store.ts'
 
 export const REARM_PAGE = 1000
@@ -14,21 +15,46 @@ export interface RearmedPage {
   next: RearmCursor | null
 }
 
+interface Waiting {
+  seq: number
+  state: string
+}
+
 /**
  * One page of a lost queue: a new outbox nonce for each row whose token was in it, in order of
- * arrival, so that the relay publishes them in that order. After the last page, the rows that are
- * over stop waiting for a token that cannot come back.
+ * arrival, so that the relay publishes them in that order. A retry that is not available yet is
+ * held by the ledger from now on: its token may have come out of its rung just before. After the
+ * last page, the rows that are over stop waiting for a token that cannot come back.
  */
 export function rearmPage(store: Store, queue: string, cursor: RearmCursor | null): RearmedPage {
-  const { rearmable, rearm, handOverQueue, lastSeq, forgetStrays } = store.statements
-  // Rows that arrive meanwhile have a publish of their own; without an end, a busy queue has none.
-  const { after, upTo } = cursor ?? { after: 0, upTo: (lastSeq.get() as { seq: number }).seq }
-  const rows = rearmable.all(queue, after, upTo, REARM_PAGE) as { seq: number }[]
-  for (const { seq } of rows) rearm.run(seq, store.nonces.next())
+  const { rearmable, handOverQueue, forgetStrays } = store.statements
+  const { after, upTo } = cursor ?? beginning(store)
+  const rows = rearmable.all(queue, after, upTo, REARM_PAGE) as Waiting[]
+  const owed = rows.filter((row) => row.state === 'available')
+  for (const { seq, state } of rows) rearmRow(store, seq, state === 'available')
   // The deliveries behind these leases went with the queue: released, the job needs a new token.
   if (cursor === null) handOverQueue.run(queue, upTo)
   const last = rows.at(-1)
-  if (last) return { rearmed: rows.length, next: { after: last.seq, upTo } }
+  if (last) return { rearmed: owed.length, next: { after: last.seq, upTo } }
   const { changes } = forgetStrays.run(queue, REARM_PAGE)
   return { rearmed: 0, next: changes === REARM_PAGE ? { after, upTo } : null }
+}
+
+/** One page of a lost rung. Rows that owe it a token, or whose token was in it. */
+export function rearmRungPage(store: Store, rung: Rung, cursor: RearmCursor | null): RearmedPage {
+  const { after, upTo } = cursor ?? beginning(store)
+  const { rearmableOfRung } = store.statements
+  const rows = rearmableOfRung.all(rung.queue, after, upTo, REARM_PAGE, rung.delayMs) as Waiting[]
+  for (const { seq } of rows) rearmRow(store, seq, true)
+  const last = rows.at(-1)
+  return { rearmed: rows.length, next: last ? { after: last.seq, upTo } : null }
+}
+
+/** Rows that arrive meanwhile have a publish of their own; without an end, a busy queue has none. */
+function beginning(store: Store): RearmCursor {
+  return { after: 0, upTo: (store.statements.lastSeq.get() as { seq: number }).seq }
+}
+
+function rearmRow(store: Store, seq: number, isOwed: boolean): void {
+  store.statements.rearm.run(seq, isOwed ? store.nonces.next() : null)
 }

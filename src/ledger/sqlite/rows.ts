@@ -12,9 +12,10 @@ export const JOB_COLUMNS = `json_object(
   'visibilityTimeoutMs', visibility_timeout_ms, 'timeoutMs', timeout_ms, 'outbox', outbox,
   'tokenOut', json(iif(token_out, 'true', 'false')), 'holder', holder, 'workerId', worker_id,
   'leaseMs', lease_ms, 'leaseExpiresAt', lease_expires_at, 'timeoutAt', timeout_at,
-  'dueAt', due_at, 'expiresAt', expires_at, 'createdAt', created_at, 'enqueuedAt', enqueued_at,
+  'dueAt', due_at, 'rungMs', rung_ms, 'retryDelayMs', retry_delay_ms, 'expiresAt', expires_at,
+  'createdAt', created_at, 'enqueuedAt', enqueued_at, 'activatedAt', activated_at,
   'startedAt', started_at, 'completedAt', completed_at, 'cancelledAt', cancelled_at,
-  'discardedAt', discarded_at,
+  'discardedAt', discarded_at, 'isDeadLetter', json(iif(dead_letter, 'true', 'false')),
   'deadLetterCopied', json(iif(dead_letter_copied, 'true', 'false'))
 ) AS short, carry, error, errors, result, envelope`
 
@@ -34,4 +35,9 @@ export function toJobRow(raw: unknown): JobRow | null {
     result,
     envelope,
   })
+}
+
+/** The rows of a SELECT of `JOB_COLUMNS`. */
+export function toJobRows(raw: readonly unknown[]): JobRow[] {
+  return raw.map(toJobRow).filter((row) => row !== null)
 }

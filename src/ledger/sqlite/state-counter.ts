@@ -1,19 +1,24 @@
-import { JOB_STATES, type JobState } from '../../job/job.ts'
+import { JOB_STATES, type JobRow, type JobState, type RowState } from '../../job/job.ts'
 import type { StateCounts } from '../ledger.ts'
 import type { Companion } from './companion.ts'
 import type { Statements } from './statements.ts'
 
-type Counts = Record<JobState, number>
+/** A dead letter is counted twice: as a discarded job, and as what it is. */
+const COUNTED = [...JOB_STATES, 'dead_letter'] as const
+
+type Counted = (typeof COUNTED)[number]
+
+type Counts = Record<Counted, number>
 
 interface Move {
   queue: string
-  from: JobState | null
-  to: JobState | null
+  from: Counted | null
+  to: Counted | null
 }
 
 interface CountRow {
   queue: string
-  state: JobState | 'withdrawn'
+  state: Counted | 'withdrawn'
   count: number
 }
 
@@ -36,17 +41,35 @@ export class StateCounter implements Companion {
   }
 
   /** The running write moves one job between states; null: a job that appears or goes. */
-  moved(queue: string, from: JobState | null, to: JobState | null): void {
+  moved(queue: string, from: Counted | null, to: Counted | null): void {
     this.#moves.push({ queue, from, to })
   }
 
-  of(queue: string): StateCounts {
-    return { ...(this.#kept.get(queue) ?? NONE) }
+  /** The same for the jobs that end up in `discarded`, some of them as dead letters. */
+  discarded(job: Pick<JobRow, 'queue' | 'isDeadLetter'>, from: JobState | null): void {
+    this.moved(job.queue, from, 'discarded')
+    if (job.isDeadLetter) this.moved(job.queue, null, 'dead_letter')
   }
 
-  /** Every queue counted row by row, in the form of `all`: what the kept counts must say. */
-  recount(): Map<string, StateCounts> {
-    return toCounts(this.#statements.recount.all())
+  of(queue: string): StateCounts {
+    return statesOf(this.#kept.get(queue) ?? NONE)
+  }
+
+  /** Of one queue, or of all. */
+  deadLetters(queue: string | null): number {
+    if (queue !== null) return this.#kept.get(queue)?.dead_letter ?? 0
+    let total = 0
+    for (const counts of this.#kept.values()) total += counts.dead_letter
+    return total
+  }
+
+  /** Every queue counted row by row: what `of` and `deadLetters` must say. */
+  recount(): { states: Map<string, StateCounts>; deadLetters: Map<string, number> } {
+    const counted = [...toCounts(this.#statements.recount.all())]
+    return {
+      states: new Map(counted.map(([queue, counts]) => [queue, statesOf(counts)])),
+      deadLetters: new Map(counted.map(([queue, counts]) => [queue, counts.dead_letter])),
+    }
   }
 
   keep(): void {
@@ -61,7 +84,7 @@ export class StateCounter implements Companion {
     for (const { queue, from, to } of this.#moves) {
       let counts = this.#changed.get(queue)
       if (!counts) {
-        counts = this.of(queue)
+        counts = { ...(this.#kept.get(queue) ?? NONE) }
         this.#changed.set(queue, counts)
       }
       if (from) counts[from]--
@@ -83,7 +106,7 @@ export class StateCounter implements Companion {
 
   #storeQueue(queue: string, counts: Counts): void {
     const before = this.#kept.get(queue) ?? NONE
-    for (const state of JOB_STATES) {
+    for (const state of COUNTED) {
       if (counts[state] !== before[state]) {
         this.#statements.keepCount.run(queue, state, counts[state])
       }
@@ -100,6 +123,16 @@ const NONE: Readonly<Counts> = {
   completed: 0,
   cancelled: 0,
   discarded: 0,
+  dead_letter: 0,
+}
+
+/** What a row counts as: a withdrawn one is nobody's job. */
+export function counted(state: RowState): JobState | null {
+  return state === 'withdrawn' ? null : state
+}
+
+function statesOf({ dead_letter: _, ...states }: Readonly<Counts>): StateCounts {
+  return states
 }
 
 function toCounts(rows: unknown[]): Map<string, Counts> {

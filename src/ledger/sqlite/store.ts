@@ -1,7 +1,10 @@
-import type { NewJob } from '../../job/job.ts'
+import type { JobRow, NewJob } from '../../job/job.ts'
 import type { SqlValue } from './driver.ts'
 import type { OutboxNonces } from './outbox-nonces.ts'
 import type { QueueRegister } from './queue-register.ts'
+import { toJobRow } from './rows.ts'
+import type { RungRegister } from './rung-register.ts'
+import type { StaleCopies } from './stale-copies.ts'
 import type { StateCounter } from './state-counter.ts'
 import type { Statements } from './statements.ts'
 
@@ -11,6 +14,10 @@ export interface Store {
   readonly counter: StateCounter
   readonly queues: QueueRegister
   readonly nonces: OutboxNonces
+  readonly rungs: RungRegister
+  readonly stale: StaleCopies
+  /** Nonces that are owed a copy for the dead letter exchange, and no token. */
+  readonly copies: Set<number>
 }
 
 interface FirstLife {
@@ -21,7 +28,7 @@ interface FirstLife {
 }
 
 /**
- * Stores an `available` job and its queue. The generation, or null when the id is taken. Two
+ * Stores a job, in the state that it enters in, and its queue. The generation, or null when the id is taken. Two
  * statements instead of one upsert: RETURNING costs a third more, and an id is hardly ever used
  * again.
  */
@@ -42,16 +49,25 @@ export function insertJob(store: Store, job: NewJob, life: FirstLife): number | 
     life.generation,
     life.attempt,
     life.outbox,
+    job.start.state,
+    job.start.state === 'available' ? null : job.start.dueAt,
   ]
   const isNew = store.statements.insert.run(...values).changes === 1
   const generation = isNew ? life.generation : generationAgain(store, values)
   if (generation === null) return null
   store.queues.record(job.queue, life.now)
-  store.counter.moved(job.queue, null, 'available')
+  store.counter.moved(job.queue, null, job.start.state)
   return generation
 }
 
 function generationAgain(store: Store, values: readonly SqlValue[]): number | null {
   const row = store.statements.insertAgain.get(...values) as { generation: number } | undefined
   return row?.generation ?? null
+}
+
+/** The row that a statement must have changed: it was read in the same transaction. */
+export function changed(raw: unknown): JobRow {
+  const row = toJobRow(raw)
+  if (!row) throw new Error('a row changed inside its own transaction')
+  return row
 }

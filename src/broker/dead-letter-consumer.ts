@@ -1,0 +1,165 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Clock } from '../clock.ts'
+import type { Logger } from '../logger.ts'
+import { Block, type BlockEnd } from './block.ts'
+import type { DeadLetter } from './broker.ts'
+import type { Connection } from './connection.ts'
+import { deadLetterOf } from './dead-letter.ts'
+import type { LiveDelivery } from './delivery.ts'
+import type { Names } from './names.ts'
+import type { BrokerGauges } from './observer.ts'
+import { reconnectDelayMs } from './reconnect.ts'
+
+/** Also how many are handled at the same time. */
+const PREFETCH = 64
+/** Before a letter that could not be handled comes again: the ledger may be full. */
+const PAUSE_MS = 1_000
+/** A consumer that lived this long has got over whatever ended the one before. */
+const STABLE_MS = 10_000
+/** Label of its gauge; OJS queue names never begin with `ojs.`. */
+const LABEL = 'ojs.system.dead-letters'
+
+export interface DeadLetterConsumerDeps {
+  connection: Connection
+  names: Names
+  clock: Clock
+  logger: Logger
+  random: () => number
+  /** Distinguishes our consumer tags from those of every other process. */
+  instance: string
+  onDeadLetter(letter: DeadLetter): Promise<void>
+  /** The queue was deleted, and with it the bindings from every OJS queue. */
+  onQueueGone(): void
+}
+
+/**
+ * Consumes `ojs.system.dead-letters`, the gateway's own copy of what dies in the broker, while this
+ * gateway owns the broker. One consumer; a letter is acknowledged when its hook has settled it.
+ */
+export class DeadLetterConsumer {
+  readonly #deps: DeadLetterConsumerDeps
+  readonly #handling = new Set<Promise<void>>()
+  readonly #stopping = new AbortController()
+  #block: Block | null = null
+  #isWanted = false
+  #failures = 0
+  #startedAt = 0
+  #registrations = 0
+  #restart: NodeJS.Timeout | undefined
+
+  constructor(deps: DeadLetterConsumerDeps) {
+    this.#deps = deps
+    deps.connection.listen({ down: () => this.suspend() })
+  }
+
+  /** The broker is ours and the queue was seen to. */
+  resume(): void {
+    if (this.#isWanted || this.#stopping.signal.aborted) return
+    this.#isWanted = true
+    this.#failures = 0
+    this.#open()
+  }
+
+  /** Nothing new is consumed until `resume`; what is here is finished. */
+  suspend(): void {
+    this.#isWanted = false
+    clearTimeout(this.#restart)
+    void this.#block?.cancel()
+  }
+
+  /** What is being handled is finished first. */
+  async stop(): Promise<void> {
+    this.#isWanted = false
+    clearTimeout(this.#restart)
+    this.#stopping.abort()
+    await this.#block?.cancel()
+    while (this.#handling.size > 0) await Promise.all(this.#handling)
+    await this.#block?.close()
+  }
+
+  consumers(): BrokerGauges['consumers'] {
+    const block = this.#block
+    return block ? [{ queue: LABEL, consumer: block.tag, unacked: block.unacked }] : []
+  }
+
+  #open(): void {
+    // One that is still being drained is replaced when it has ended.
+    if (this.#block || !this.#isWanted) return
+    const block = this.#newBlock()
+    this.#block = block
+    void block.open().then(() => {
+      this.#startedAt = this.#deps.clock.now()
+      // Suspended before the consumer was accepted.
+      if (!this.#isWanted) void block.cancel()
+    })
+  }
+
+  #newBlock(): Block {
+    const { instance, names } = this.#deps
+    this.#registrations += 1
+    return new Block({
+      connection: this.#deps.connection,
+      queue: LABEL,
+      source: names.deadLetters,
+      tag: `ojs.${instance}.dead-letters.${this.#registrations}`,
+      prefetch: PREFETCH,
+      consumerPriority: 0,
+      // Handled as they come: there is no order to keep.
+      nextOrder: () => 0,
+      onDelivery: (delivery) => this.#onDelivery(delivery),
+      onSettled: () => {},
+      onEnd: (block, end) => this.#onEnd(block, end),
+    })
+  }
+
+  #onDelivery(delivery: LiveDelivery): void {
+    delivery.place = 'out'
+    const handling = this.#handle(delivery).finally(() => this.#handling.delete(handling))
+    this.#handling.add(handling)
+  }
+
+  async #handle(delivery: LiveDelivery): Promise<void> {
+    const { logger, names, onDeadLetter } = this.#deps
+    try {
+      await onDeadLetter(deadLetterOf(delivery, names))
+      delivery.ack()
+    } catch (error) {
+      logger.warn({ err: error, job_id: delivery.id }, 'dead letter not settled; it comes again')
+      await sleep(PAUSE_MS, undefined, { signal: this.#stopping.signal, ref: false }).catch(
+        () => {},
+      )
+      delivery.block.giveBack(delivery)
+      delivery.block.closeIfDrained()
+    }
+  }
+
+  #onEnd(block: Block, end: BlockEnd): void {
+    const { connection, logger } = this.#deps
+    if (this.#block === block) this.#block = null
+    if (!this.#isWanted) return
+    if (end.why === 'closed') {
+      // It was drained after a `suspend`, and there was a `resume` since.
+      this.#open()
+      return
+    }
+    if (end.why === 'connection-lost' && !connection.isUp) return
+    logger.warn({ end }, 'the consumer of dead letters has ended')
+    if (isQueueGone(end)) this.#deps.onQueueGone()
+    this.#openLater()
+  }
+
+  /** Seed 002 §10.4: "attempting to re-register the consumer after a delay". */
+  #openLater(): void {
+    const { clock, random } = this.#deps
+    if (clock.now() - this.#startedAt > STABLE_MS) this.#failures = 0
+    this.#failures += 1
+    clearTimeout(this.#restart)
+    this.#restart = setTimeout(() => this.#open(), reconnectDelayMs(this.#failures, random))
+    this.#restart.unref()
+  }
+}
+
+function isQueueGone(end: BlockEnd): boolean {
+  if (end.why === 'cancelled-by-broker') return true
+  return end.why === 'channel-error' && end.failure.kind === 'not-found'
+}

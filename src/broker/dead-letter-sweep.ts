@@ -1,0 +1,134 @@
+import type { Channel, ConsumeMessage } from 'amqplib'
+import type { DeadLetterCopy, SweptDeadLetters } from './broker.ts'
+import { type Connection, closeChannel } from './connection.ts'
+import { factsOf } from './message.ts'
+
+/** AMQP's field is 16 bits wide; also the most that one sweep reads. */
+const MAX_PREFETCH = 65_535
+/** No delivery for so long: somebody else holds what is left. */
+const QUIET_MS = 2_000
+/**
+ * For the broker to work off the acknowledgements; its channel looks for each among all survivors:
+ * measured 0.2 s for 1,000 among 3,000 copies, 16 s for 6,700 among 20,000.
+ */
+const FLUSH_MS = 60_000
+
+/**
+ * Reads what is in the queue `source` now, at most `limit` messages, and acknowledges every one
+ * that `isStale` names; see `Broker.sweepDeadLetters`.
+ *
+ * The others go back by closing the channel. That is the one way that keeps their order in a quorum
+ * queue of RabbitMQ 3.10.8: measured with 3,000, they came back shuffled after `basic.nack` one by
+ * one in ascending order (32 commands are in flight, further ones are gathered and turned round) and
+ * with `multiple`, and in order in all rounds after a close without a `basic.cancel` before it. What
+ * comes back stands before what was never delivered, so a queue that is longer than `limit` keeps
+ * its order only as long as the next sweep's limit is not smaller.
+ */
+export async function sweepQueue(
+  connection: Pick<Connection, 'openChannel'>,
+  source: string,
+  limit: number,
+  isStale: (copy: DeadLetterCopy) => boolean,
+): Promise<SweptDeadLetters | null> {
+  const channel = await connection.openChannel().catch(() => null)
+  if (!channel) return null
+  try {
+    const { messageCount } = await channel.checkQueue(source)
+    const count = Math.min(messageCount, limit, MAX_PREFETCH)
+    const reader = new Reader(channel, count, isStale)
+    if (count > 0 && !(await reader.read(source))) return null
+    const { removed, kept } = reader
+    return { removed, kept, isComplete: removed + kept >= messageCount }
+  } catch {
+    // Not there, forbidden, or the connection went.
+    return null
+  } finally {
+    await closeChannel(channel)
+  }
+}
+
+/**
+ * One pass over a queue. It keeps nothing of a survivor: that stays with the channel.
+ *
+ * A quorum queue's channel process forgets acknowledgements beyond the 32 in flight when it closes
+ * (measured: 5 of 50 came back). So the last stale message is not acknowledged but returned; when it is
+ * delivered again, everything before it was applied.
+ */
+class Reader {
+  removed = 0
+  kept = 0
+  readonly #channel: Channel
+  readonly #count: number
+  readonly #isStale: (copy: DeadLetterCopy) => boolean
+  /** The last stale message, not acknowledged yet. */
+  #held: ConsumeMessage | null = null
+  #isReading = true
+  #timer: NodeJS.Timeout | undefined
+  #end: (isWhole: boolean) => void = () => {}
+
+  constructor(channel: Channel, count: number, isStale: (copy: DeadLetterCopy) => boolean) {
+    this.#channel = channel
+    this.#count = count
+    this.#isStale = isStale
+  }
+
+  /** False: the consumer was cancelled, or the channel lost. */
+  async read(source: string): Promise<boolean> {
+    const ended = new Promise<boolean>((resolve) => {
+      this.#end = resolve
+    })
+    this.#channel.once('close', () => this.#end(false))
+    await this.#channel.prefetch(this.#count)
+    await this.#channel.consume(source, (message) => this.#onMessage(message))
+    // Every message puts it off.
+    if (this.#isReading) this.#timer = setTimeout(() => this.#finish(), QUIET_MS)
+    const isWhole = await ended
+    clearTimeout(this.#timer)
+    return isWhole
+  }
+
+  #onMessage(message: ConsumeMessage | null): void {
+    if (message === null) {
+      this.#end(false)
+      return
+    }
+    if (this.#isReading) this.#look(message)
+    // What comes beyond the count, in the place of what was acknowledged, goes back unread.
+    else if (this.#isHeldAgain(message)) {
+      this.#channel.ack(message)
+      this.#end(true)
+    }
+  }
+
+  #look(message: ConsumeMessage): void {
+    this.#timer?.refresh()
+    if (this.#isStale(factsOf(message))) {
+      if (this.#held) this.#channel.ack(this.#held)
+      this.#held = message
+      this.removed += 1
+    } else this.kept += 1
+    if (this.removed + this.kept === this.#count) this.#finish()
+  }
+
+  #finish(): void {
+    this.#isReading = false
+    clearTimeout(this.#timer)
+    if (!this.#held) {
+      this.#end(true)
+      return
+    }
+    this.#channel.nack(this.#held, false, true)
+    this.#timer = setTimeout(() => {
+      // Not even the one that was to come again: somebody else may have got it.
+      this.removed -= 1
+      this.#end(true)
+    }, FLUSH_MS)
+  }
+
+  /** Another copy that tells the same is as stale as this one. */
+  #isHeldAgain(message: ConsumeMessage): boolean {
+    if (!this.#held || !message.fields.redelivered) return false
+    const [a, b] = [factsOf(this.#held), factsOf(message)]
+    return a.id === b.id && a.generation === b.generation && a.attempt === b.attempt
+  }
+}

@@ -1,0 +1,54 @@
+import type { DeadLetter } from './broker.ts'
+import type { LiveDelivery } from './delivery.ts'
+import type { Names } from './names.ts'
+
+const REASONS = ['rejected', 'expired', 'maxlen', 'delivery_limit'] as const
+
+/** What died, where and why; from a message of `ojs.system.dead-letters`. */
+export function deadLetterOf(delivery: LiveDelivery, names: Names): DeadLetter {
+  const { id, generation, attempt, maxAttempts, message, raw } = delivery
+  const death = lastDeath(message.headers)
+  const { queue, isControl } =
+    originOf(death['queue'], names) ?? originOfKey(raw.fields.routingKey, names)
+  const reason = REASONS.find((known) => known === death['reason']) ?? 'unknown'
+  return {
+    id,
+    generation,
+    attempt,
+    maxAttempts,
+    message,
+    queue,
+    isControl,
+    reason,
+    carry: () => delivery.carry(),
+  }
+}
+
+/**
+ * The broker puts the newest death first. Not `x-first-death-queue`: for a job that was ever
+ * retried, that is a rung. Empty when the message was published here by hand, or by us.
+ */
+function lastDeath(headers: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const deaths = headers['x-death']
+  const last: unknown = Array.isArray(deaths) ? deaths[0] : undefined
+  return typeof last === 'object' && last !== null ? { ...last } : {}
+}
+
+interface Origin {
+  queue: string
+  isControl: boolean
+}
+
+/** Null: not one of our queues; somebody else's may dead-letter to our exchange. */
+function originOf(name: unknown, names: Names): Origin | null {
+  if (typeof name !== 'string') return null
+  const control = names.controlQueue('')
+  if (name.startsWith(control)) return { queue: name.slice(control.length), isControl: true }
+  const job = names.jobQueue('')
+  return name.startsWith(job) ? { queue: name.slice(job.length), isControl: false } : null
+}
+
+/** `{queue}`, or the name of a control queue. */
+function originOfKey(key: string, names: Names): Origin {
+  return originOf(key, names) ?? { queue: key, isControl: false }
+}

@@ -1,0 +1,84 @@
+import type { Logger } from '../logger.ts'
+import type { BrokerWarning } from './broker.ts'
+import { declare, type EntityState, lookFor, missing } from './entity.ts'
+import type { BrokerObserver } from './observer.ts'
+import type { BrokerOptions } from './options.ts'
+import type { ScratchChannel } from './scratch-channel.ts'
+import type { Entity } from './topology.ts'
+
+const MAX_WARNINGS = 1_000
+
+export interface EntityCheckerDeps {
+  options: Pick<BrokerOptions, 'declare'>
+  observer: BrokerObserver
+  logger: Logger
+}
+
+/** Brings single entities to what the strategy allows, and keeps what the operator should know. */
+export class EntityChecker {
+  readonly #deps: EntityCheckerDeps
+  /** By entity name. */
+  readonly #warnings = new Map<string, BrokerWarning>()
+
+  constructor(deps: EntityCheckerDeps) {
+    this.#deps = deps
+  }
+
+  warnings(): BrokerWarning[] {
+    return [...this.#warnings.values()]
+  }
+
+  /** Declares and binds; with `never`, only looks. */
+  async ensure(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {
+    const isDeclaring = this.#deps.options.declare !== 'never'
+    const state = await (isDeclaring ? this.#declare(scratch, entity) : look(scratch, entity))
+    switch (state.state) {
+      case 'ready':
+        this.#warnings.delete(entity.name)
+        break
+      case 'missing':
+        this.warn(missing(entity))
+        break
+      case 'kept':
+      case 'access-refused':
+        this.warn(state.warning)
+        break
+      case 'unavailable':
+        this.#deps.logger.debug({ entity: entity.name, reason: state.reason }, 'not declared yet')
+        break
+    }
+    return state
+  }
+
+  /** `details.entity` tells two warnings apart; news is logged. */
+  warn(warning: BrokerWarning): void {
+    const entity = String(warning.details?.['entity'])
+    // Names of queues come from clients.
+    if (this.#warnings.size >= MAX_WARNINGS && !this.#warnings.has(entity)) return
+    if (this.#warnings.get(entity)?.message !== warning.message) {
+      this.#deps.logger.warn({ ...warning.details, code: warning.code }, warning.message)
+    }
+    this.#warnings.set(entity, warning)
+  }
+
+  async #declare(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {
+    const state = await declare(scratch, entity)
+    if (state.state === 'kept') this.#deps.observer.declareConflict(entity.name)
+    if (state.state !== 'access-refused') return state
+    // A user without the right to configure can still use what an administrator has declared.
+    const { presence } = await lookFor(scratch, entity)
+    return presence === 'exists' ? { state: 'kept', warning: state.warning } : state
+  }
+}
+
+async function look(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {
+  const { presence } = await lookFor(scratch, entity)
+  switch (presence) {
+    case 'exists':
+      return { state: 'ready' }
+    case 'missing':
+      return { state: 'missing' }
+    case 'unavailable':
+      return { state: 'unavailable', reason: 'the broker cannot be asked' }
+  }
+}

@@ -1,0 +1,294 @@
+import type { Clock } from '../clock.ts'
+import { LADDER_MS } from '../job/backoff.ts'
+import type { Logger } from '../logger.ts'
+import type { EnsureOutcome } from './broker.ts'
+import type { Connection } from './connection.ts'
+import { lookFor } from './entity.ts'
+import type { EntityChecker } from './entity-checker.ts'
+import type { Names } from './names.ts'
+import type { BrokerHooks, BrokerOptions } from './options.ts'
+import { checkEach } from './parallel-checks.ts'
+import { ScratchChannel } from './scratch-channel.ts'
+import type { QueueEntity, Topology } from './topology.ts'
+
+/** Rungs of one queue that are not on the ladder: exact delays of its clients (architecture §4.3). */
+const MAX_EXACT = 16
+/** How long "not to be used" is believed: a hot path must not ask the broker for every retry. */
+const REFUSED_MS = 60_000
+/** The same where the broker could not say: also how soon a known rung is asked for again. */
+const RETRY_MS = 5_000
+/** Nothing tells us that a rung was deleted, but a publish that it does not take. */
+const PATROL_MS = 30_000
+const MAX_REMEMBERED = 10_000
+
+const ON_LADDER: ReadonlySet<number> = new Set(LADDER_MS)
+
+type Outcome = 'ready' | 'refused' | 'unavailable'
+
+interface Rung {
+  readonly queue: string
+  readonly delayMs: number
+}
+
+export interface RungsDeps {
+  connection: Connection
+  topology: Topology
+  names: Names
+  checker: EntityChecker
+  options: Pick<BrokerOptions, 'declare' | 'maxRungs'>
+  hooks: Pick<BrokerHooks, 'recordedRungs' | 'onRungDeclared' | 'onRungMissing'>
+  clock: Clock
+  logger: Logger
+  /** What a rung dead-letters to must be there before it. */
+  ensureQueue(queue: string): Promise<EnsureOutcome>
+}
+
+/**
+ * The retry rungs `ojs.queue.retry.{queue}.{ms}` (architecture §3, §4.3; seed 002 §8.2): declared
+ * when first needed, and used only while they are known to be as we declare them.
+ *
+ * With the strategy `never` no rung is used: a passive declare does not show the arguments, and the
+ * active one that compares them would create a rung that went in that moment. The ledger then
+ * holds every retry.
+ */
+export class Rungs {
+  readonly #deps: RungsDeps
+  /** Recorded or declared earlier: tokens may wait in them. */
+  readonly #known = new Map<string, Rung>()
+  /** About to be declared; these count against the limits too. */
+  readonly #starting = new Map<string, Rung>()
+  /** Declared or compared on the present connection. */
+  readonly #ready = new Set<string>()
+  readonly #unusableUntil = new Map<string, number>()
+  readonly #flights = new Map<string, Promise<Outcome>>()
+  /** Connection generation whose records were read. */
+  #readFor = 0
+  #isPatrolling = false
+  #patrol: NodeJS.Timeout | undefined
+  #retry: NodeJS.Timeout | undefined
+
+  constructor(deps: RungsDeps) {
+    this.#deps = deps
+    deps.connection.listen({ down: () => this.#forgetAll() })
+  }
+
+  start(): void {
+    this.#patrol ??= setInterval(() => void this.patrol(), PATROL_MS)
+    this.#patrol.unref()
+  }
+
+  stop(): void {
+    clearInterval(this.#patrol)
+    clearTimeout(this.#retry)
+  }
+
+  isReady(queue: string, delayMs: number): boolean {
+    return this.#ready.has(keyOf(queue, delayMs))
+  }
+
+  async ensure(queue: string, delayMs: number): Promise<'ready' | 'unusable'> {
+    return answerOf(await this.#ensure({ queue, delayMs }))
+  }
+
+  /** Something says that the rung may be gone. */
+  async recheck(queue: string, delayMs: number): Promise<'ready' | 'unusable'> {
+    const key = keyOf(queue, delayMs)
+    this.#forget(key)
+    // A flight under way may have looked before the rung went.
+    await this.#flights.get(key)
+    this.#forget(key)
+    const outcome = await this.#ensure({ queue, delayMs })
+    if (outcome === 'unavailable') this.#retryLater()
+    return answerOf(outcome)
+  }
+
+  /** An exchange may be gone, and the bindings with it. */
+  recheckAll(): Promise<void> {
+    this.#forgetAll()
+    return this.ensureKnown()
+  }
+
+  /** After each (re)connect, when the queues were seen to. Never rejects. */
+  async ensureKnown(): Promise<void> {
+    clearTimeout(this.#retry)
+    if (!this.#deps.connection.isUp) return
+    this.#readRecords()
+    await checkEach([...this.#known], async ([key, rung]) => {
+      this.#unusableUntil.delete(key)
+      if ((await this.#ensure(rung)) === 'unavailable') this.#retryLater()
+    })
+  }
+
+  /** Looks whether the rungs in use are still there. Never rejects. */
+  async patrol(): Promise<void> {
+    if (this.#isPatrolling || !this.#deps.connection.isUp) return
+    this.#isPatrolling = true
+    const scratch = new ScratchChannel(this.#deps.connection)
+    try {
+      for (const key of [...this.#ready]) await this.#lookAgain(scratch, key)
+    } finally {
+      await scratch.close()
+      this.#isPatrolling = false
+    }
+  }
+
+  async #lookAgain(scratch: ScratchChannel, key: string): Promise<void> {
+    const rung = this.#known.get(key)
+    if (!rung) return
+    const name = this.#deps.names.retryQueue(rung.queue, rung.delayMs)
+    const { presence } = await lookFor(scratch, { entity: 'queue', name })
+    if (presence === 'missing') await this.recheck(rung.queue, rung.delayMs)
+  }
+
+  #ensure(rung: Rung): Promise<Outcome> {
+    const key = keyOf(rung.queue, rung.delayMs)
+    if (this.#ready.has(key)) return Promise.resolve('ready')
+    const running = this.#flights.get(key)
+    if (running !== undefined) return running
+    if (!this.#deps.connection.isUp) return Promise.resolve('unavailable')
+    if (this.#isBelievedUnusable(key)) return Promise.resolve('refused')
+    this.#readRecords()
+    if (!this.#reserve(key, rung)) {
+      this.#remember(key, REFUSED_MS)
+      return Promise.resolve('refused')
+    }
+    const flight = this.#fly(key, rung).finally(() => this.#flights.delete(key))
+    this.#flights.set(key, flight)
+    return flight
+  }
+
+  /** Never rejects. */
+  async #fly(key: string, rung: Rung): Promise<Outcome> {
+    const { connection, logger } = this.#deps
+    const { generation } = connection
+    const scratch = new ScratchChannel(connection)
+    let outcome: Outcome = 'unavailable'
+    try {
+      outcome = await this.#check(scratch, key, rung)
+    } catch (error) {
+      logger.error({ err: error, ...rung }, 'rung cannot be ensured')
+    } finally {
+      this.#starting.delete(key)
+      await scratch.close()
+    }
+    // What was found out on a connection that is gone may not be true any more.
+    if (!connection.isUp || generation !== connection.generation) return 'unavailable'
+    if (outcome === 'ready') this.#ready.add(key)
+    else this.#remember(key, outcome === 'refused' ? REFUSED_MS : RETRY_MS)
+    return outcome
+  }
+
+  async #check(scratch: ScratchChannel, key: string, rung: Rung): Promise<Outcome> {
+    const { connection, ensureQueue, options, topology } = this.#deps
+    const entity = topology.rung(rung.queue, rung.delayMs, connection.serverVersion)
+    const { presence } = await lookFor(scratch, entity)
+    if (presence === 'unavailable') return 'unavailable'
+    if (presence === 'missing') await this.#noteMissing(key, rung)
+    if (options.declare === 'never') return 'refused'
+    if ((await ensureQueue(rung.queue)) !== 'ready') return 'unavailable'
+    return this.#declare(scratch, entity, key, rung)
+  }
+
+  /** Its tokens are gone: the ledger takes their jobs back before anything new can go there. */
+  async #noteMissing(key: string, rung: Rung): Promise<void> {
+    if (!this.#known.has(key)) return
+    this.#deps.logger.warn({ ...rung }, 'a retry queue is gone with its jobs')
+    await this.#deps.hooks.onRungMissing(rung.queue, rung.delayMs)
+    this.#known.delete(key)
+    this.#starting.set(key, rung)
+  }
+
+  async #declare(
+    scratch: ScratchChannel,
+    entity: QueueEntity,
+    key: string,
+    rung: Rung,
+  ): Promise<Outcome> {
+    const found = await this.#deps.checker.ensure(scratch, entity)
+    if (found.state === 'unavailable') return 'unavailable'
+    if (found.state !== 'ready') {
+      // Arguments never change: the rung that took our tokens was deleted, this is another one.
+      const isAnother = found.state === 'kept' && found.warning.code === 'queue_differs'
+      if (isAnother) await this.#noteMissing(key, rung)
+      return 'refused'
+    }
+    if (!this.#known.has(key)) {
+      await this.#deps.hooks.onRungDeclared(rung.queue, rung.delayMs)
+      this.#known.set(key, rung)
+    }
+    return 'ready'
+  }
+
+  /** False: this rung would be one too many, or none may be declared. */
+  #reserve(key: string, rung: Rung): boolean {
+    if (this.#known.has(key)) return true
+    const { declare: strategy, maxRungs } = this.#deps.options
+    if (strategy === 'never') return false
+    if (this.#known.size + this.#starting.size >= maxRungs) {
+      this.#warnOfLimit(maxRungs)
+      return false
+    }
+    if (!ON_LADDER.has(rung.delayMs) && this.#exactOf(rung.queue) >= MAX_EXACT) return false
+    this.#starting.set(key, rung)
+    return true
+  }
+
+  #exactOf(queue: string): number {
+    const isExact = (rung: Rung) => rung.queue === queue && !ON_LADDER.has(rung.delayMs)
+    const rungs = [...this.#known.values(), ...this.#starting.values()]
+    return rungs.filter(isExact).length
+  }
+
+  #warnOfLimit(maxRungs: number): void {
+    this.#deps.checker.warn({
+      code: 'too_many_rungs',
+      message: `No more than ${maxRungs} retry queues are declared (OJS_MAX_RUNGS): the ledger holds retries with further delays.`,
+      details: { entity: this.#deps.names.exchange.retry, maxRungs },
+    })
+  }
+
+  /** Once per connection: a rung that was recorded in an earlier run may be gone with its tokens. */
+  #readRecords(): void {
+    const { connection, hooks } = this.#deps
+    if (this.#readFor === connection.generation) return
+    this.#readFor = connection.generation
+    for (const rung of hooks.recordedRungs()) this.#known.set(keyOf(rung.queue, rung.delayMs), rung)
+  }
+
+  #isBelievedUnusable(key: string): boolean {
+    const until = this.#unusableUntil.get(key)
+    return until !== undefined && this.#deps.clock.now() < until
+  }
+
+  #remember(key: string, forMs: number): void {
+    // Delays come from clients.
+    if (this.#unusableUntil.size >= MAX_REMEMBERED) this.#unusableUntil.clear()
+    this.#unusableUntil.set(key, this.#deps.clock.now() + forMs)
+  }
+
+  #forget(key: string): void {
+    this.#ready.delete(key)
+    this.#unusableUntil.delete(key)
+  }
+
+  #forgetAll(): void {
+    this.#ready.clear()
+    this.#unusableUntil.clear()
+  }
+
+  #retryLater(): void {
+    clearTimeout(this.#retry)
+    if (!this.#deps.connection.isUp) return
+    this.#retry = setTimeout(() => void this.ensureKnown(), RETRY_MS)
+    this.#retry.unref()
+  }
+}
+
+/** As the routing key: a queue name and a number name one rung only. */
+function keyOf(queue: string, delayMs: number): string {
+  return `${queue}.${delayMs}`
+}
+
+function answerOf(outcome: Outcome): 'ready' | 'unusable' {
+  return outcome === 'ready' ? 'ready' : 'unusable'
+}

@@ -1,0 +1,70 @@
+import type { Request, Response } from 'express'
+import { timestamp } from '../../job/document.ts'
+import type { ListedWorker } from '../../operations/worker-registry.ts'
+import { directWorker, listWorkers } from '../../operations/workers.ts'
+import { answer } from '../answer.ts'
+import { readOptionalJson } from '../body.ts'
+import { pageOf, pagination } from '../query.ts'
+import { pathParameter, type Route } from '../route.ts'
+import type { Door } from './door.ts'
+
+/** The workers and what operators want of them (ojs-digest §11); not part of the seeds. */
+export function adminWorkerRoutes(door: Door): Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/ojs/v1/admin/workers',
+      handle(request, response) {
+        const page = pageOf(request)
+        const { workers, summary } = listWorkers(door.deps, page)
+        const items = workers.map(workerDocument)
+        const body = { items, summary, pagination: pagination(page, summary.total) }
+        answer(response, 200, JSON.stringify(body))
+      },
+    },
+    {
+      method: 'POST',
+      path: '/ojs/v1/admin/workers/:id/quiet',
+      handle: (request, response) => direct(door, request, response, 'quiet'),
+    },
+    {
+      method: 'POST',
+      path: '/ojs/v1/admin/workers/:id/terminate',
+      handle: (request, response) => direct(door, request, response, 'terminate'),
+    },
+  ]
+}
+
+async function direct(
+  { deps, maxBodyBytes }: Door,
+  request: Request,
+  response: Response,
+  directive: 'quiet' | 'terminate',
+): Promise<void> {
+  await readOptionalJson(request, response, maxBodyBytes)
+  const told = directWorker(deps, pathParameter(request, 'id'), directive, request.context)
+  const body = 'worker' in told ? { worker: workerDocument(told.worker) } : told
+  answer(response, 200, JSON.stringify(body))
+}
+
+/** `id` as in ojs-digest §11, `worker_id` as in every request; what a worker never said is absent. */
+function workerDocument(worker: ListedWorker): object {
+  const { id, hostname, pid, concurrency, version, lastHeartbeatAt } = worker
+  return {
+    id,
+    worker_id: id,
+    state: worker.state,
+    directive: worker.directive,
+    ...(hostname !== null && { hostname }),
+    ...(pid !== null && { pid }),
+    queues: worker.queues,
+    ...(concurrency !== null && { concurrency }),
+    labels: worker.labels,
+    ...(version !== null && { version }),
+    active_jobs: worker.activeJobs,
+    active_job_ids: worker.activeJobIds,
+    started_at: timestamp(worker.startedAt),
+    ...(lastHeartbeatAt !== null && { last_heartbeat_at: timestamp(lastHeartbeatAt) }),
+    last_seen_at: timestamp(worker.lastSeenAt),
+  }
+}

@@ -1,0 +1,53 @@
+import { jobDocument, timestamp } from '../../job/document.ts'
+import {
+  deleteDeadLetter,
+  listDeadLetters,
+  retryDeadLetter,
+} from '../../operations/dead-letters.ts'
+import { answer } from '../answer.ts'
+import { readOptionalJson } from '../body.ts'
+import { pageOf, pagination, parameter } from '../query.ts'
+import { pathParameter, type Route } from '../route.ts'
+import type { Door } from './door.ts'
+
+const DEAD_LETTER = '/ojs/v1/dead-letter'
+
+/** List, retry and delete dead letters (seed 001 §12). */
+export function deadLetterRoutes({ deps, maxBodyBytes }: Door): Route[] {
+  return [
+    {
+      method: 'GET',
+      path: DEAD_LETTER,
+      handle(request, response) {
+        const page = pageOf(request)
+        const { jobs, total } = listDeadLetters(deps, {
+          queue: parameter(request, 'queue'),
+          ...page,
+        })
+        const list = jobs.map(jobDocument).join(',')
+        const end = JSON.stringify(pagination(page, total))
+        answer(response, 200, `{"jobs":[${list}],"pagination":${end}}`)
+      },
+    },
+    {
+      method: 'POST',
+      path: `${DEAD_LETTER}/:id/retry`,
+      async handle(request, response) {
+        await readOptionalJson(request, response, maxBodyBytes)
+        const job = await retryDeadLetter(deps, pathParameter(request, 'id'), request.context)
+        const document = jobDocument(job).slice(0, -1)
+        const at = timestamp(job.enqueuedAt)
+        answer(response, 200, `{"job":${document},"re_enqueued_at":"${at}"}}`)
+      },
+    },
+    {
+      method: 'DELETE',
+      path: `${DEAD_LETTER}/:id`,
+      async handle(request, response) {
+        const id = pathParameter(request, 'id')
+        await deleteDeadLetter(deps, id, request.context)
+        answer(response, 200, JSON.stringify({ deleted: true, job_id: id }))
+      },
+    },
+  ]
+}

@@ -1,0 +1,65 @@
+import type { ArrivingToken, ReportedError } from './arrival.ts'
+import { type Failure, failureOf } from './failure.ts'
+import type { JobRow } from './job.ts'
+
+type Fate = Pick<JobRow, 'generation' | 'state' | 'attempt' | 'holder' | 'dueAt'>
+
+/**
+ * May a token that died in the broker (nacked natively, expired, pushed out of its queue, over the
+ * delivery limit) take its job with it? Only the token that the job was waiting for, or the one
+ * that a native worker had. For any other the job lives on, and the copy says nothing.
+ */
+export function mayDie(
+  token: ArrivingToken,
+  row: Fate,
+  context: { now: number; wall: number },
+): boolean {
+  if (token.generation !== row.generation) return false
+  if (token.attempt === row.attempt) return isNativeAttempt(row)
+  return token.attempt === row.attempt + 1 && isClaimable(row, context)
+}
+
+/**
+ * `active`, or `available` because its lease ran out: that row has no token but the one the native
+ * worker had (architecture §2: "visibility expired", native), and it has just died.
+ */
+function isNativeAttempt(row: Fate): boolean {
+  return row.holder === 'native' && (row.state === 'active' || row.state === 'available')
+}
+
+/** The broker's timer and ours drift apart by some ms over the longest rung. */
+const DRIFT_MS = 1_000
+
+/** A retry is due by the clock, a schedule by the wall (architecture §2, "Time"). */
+function isClaimable(row: Fate, { now, wall }: { now: number; wall: number }): boolean {
+  if (row.state === 'available') return true
+  const dueAt = row.dueAt ?? 0
+  return (
+    (row.state === 'retryable' && dueAt <= now + DRIFT_MS) ||
+    (row.state === 'scheduled' && dueAt <= wall)
+  )
+}
+
+const BROKER_MESSAGES = {
+  rejected: 'A native worker rejected the job (basic.nack without requeue).',
+  expired: 'The message expired in its queue (expiration or x-message-ttl).',
+  maxlen: 'The queue was full and RabbitMQ dropped the message (x-max-length).',
+  delivery_limit: 'RabbitMQ gave up after too many deliveries (x-delivery-limit).',
+} as const
+
+/**
+ * The error record of a job that died in the broker. A nack carries no reason: for `rejected` the
+ * `x-ojs-error-*` headers of the message are the best that is known (ojs-digest §4).
+ */
+export function brokerFailure(
+  reason: keyof typeof BROKER_MESSAGES,
+  reported: ReportedError | null,
+): Failure {
+  const said = reason === 'rejected' ? reported : null
+  // What died in the broker is not tried again, whatever the error was.
+  return failureOf({
+    code: said?.code ?? reason,
+    message: said?.message ?? BROKER_MESSAGES[reason],
+    retryable: false,
+  })
+}

@@ -1,0 +1,48 @@
+import { cut, utf8Bytes } from './text-size.ts'
+
+/** One entry of a job's `errors` (ojs-digest §3.4, C-84: both names of the time). */
+export interface ErrorEntry {
+  attempt: number
+  code: string
+  type: string
+  message: string
+  retryable: boolean
+  occurred_at: string
+  timestamp: string
+  details?: Record<string, unknown>
+  backtrace?: unknown
+}
+
+/** The newest entries that `errors` keeps (ojs-digest §2.3: at least 10). */
+const MAX_ERRORS = 50
+
+/** All of `errors`. Every answer carries it, so 50 stack traces of 64 KiB must not pile up. */
+const MAX_HISTORY_BYTES = 262_144
+
+/** What is left of a message when even that is too much. */
+const SLIM_MESSAGE = 500
+
+/**
+ * `errors` with the entries at its end, oldest first; JSON texts. Newest 50; where all together are
+ * too large, the older ones lose details and backtrace first, then they go.
+ */
+export function appendErrors(errors: string | null, entries: readonly ErrorEntry[]): string {
+  const known = errors === null ? [] : (JSON.parse(errors) as ErrorEntry[])
+  const kept: string[] = []
+  let room = MAX_HISTORY_BYTES - '[]'.length
+  for (const entry of [...known, ...entries].slice(-MAX_ERRORS).reverse()) {
+    const text = textWithin(entry, room)
+    if (text === null) break
+    kept.push(text)
+    room -= utf8Bytes(text) + ','.length
+  }
+  return `[${kept.reverse().join(',')}]`
+}
+
+function textWithin(entry: ErrorEntry, room: number): string | null {
+  const full = JSON.stringify(entry)
+  if (utf8Bytes(full) <= room) return full
+  const { details: _details, backtrace: _backtrace, ...facts } = entry
+  const slim = JSON.stringify({ ...facts, message: cut(facts.message, SLIM_MESSAGE) })
+  return utf8Bytes(slim) <= room ? slim : null
+}

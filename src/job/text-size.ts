@@ -1,0 +1,22 @@
+/** Bounds on what strangers wrote and the ledger keeps. */
+
+/** Of an error's `code` and `type`, in characters. */
+export const MAX_CODE = 255
+
+/** Of an error's `message`, in characters. */
+export const MAX_MESSAGE = 10_000
+
+const ENCODER = new TextEncoder()
+
+/** Bytes of the text in UTF-8. */
+export function utf8Bytes(text: string): number {
+  return ENCODER.encode(text).length
+}
+
+/** At most `max` UTF-16 units; never half a character, which is no text in UTF-8 any more. */
+export function cut(text: string, max: number): string {
+  if (text.length <= max) return text
+  const last = text.charCodeAt(max - 1)
+  const isHighSurrogate = last >= 0xd800 && last <= 0xdbff
+  return text.slice(0, isHighSurrogate ? max - 1 : max)
+}

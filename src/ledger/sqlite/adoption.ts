@@ -1,0 +1,35 @@
+import { OjsError } from '../../errors.ts'
+import type { ArrivingToken } from '../../job/arrival.ts'
+import type { NewJob } from '../../job/job.ts'
+import { insertJob, type Store } from './store.ts'
+
+/** A token of an id that this ledger does not know. */
+export interface UnknownToken extends ArrivingToken {
+  id: string
+  adopt(): NewJob
+}
+
+/**
+ * An unknown id: a job published natively, or one that this ledger has lost. It is stored as if it
+ * had been waiting for exactly this token.
+ */
+export function adoptJob(store: Store, token: UnknownToken, now: number): NewJob | OjsError {
+  const job = readBody(token)
+  if (job instanceof OjsError) return job
+  const { generation, attempt } = token
+  insertJob(store, job, { now, generation, attempt: attempt - 1, outbox: null })
+  return job
+}
+
+function readBody(token: UnknownToken): NewJob | OjsError {
+  try {
+    const job = token.adopt()
+    if (job.id === token.id) return job
+    return new OjsError('invalid_request', `The body names another id than the token.`)
+  } catch (error) {
+    if (error instanceof OjsError) return error
+    // Whatever it is, it is about this message: thrown on, it would fail every write beside it, and
+    // again the next time.
+    return new OjsError('invalid_request', 'The body cannot be read as a job.', { cause: error })
+  }
+}

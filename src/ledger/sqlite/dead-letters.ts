@@ -1,0 +1,124 @@
+import { OjsError } from '../../errors.ts'
+import { mayDie } from '../../job/dead-letter.ts'
+import type { JobRow } from '../../job/job.ts'
+import type { DeadLetterQuery, DeadOutcome, DeadToken } from '../ledger.ts'
+import { adoptJob } from './adoption.ts'
+import { toJobRow, toJobRows } from './rows.ts'
+import { counted } from './state-counter.ts'
+import { changed, type Store } from './store.ts'
+
+interface Times {
+  now: number
+  wall: number
+}
+
+/** A token that died in the broker takes its job with it, where the job waited for that token. */
+export function discardDead(store: Store, token: DeadToken, times: Times): DeadOutcome {
+  const row = toJobRow(store.statements.find.get(token.id))
+  if (row === null) return adoptDead(store, token, times)
+  if (!mayDie(token, row, times)) return { outcome: 'ignored' }
+  return { outcome: 'discarded', adopted: false, job: bury(store, token, row, times.now) }
+}
+
+function adoptDead(store: Store, token: DeadToken, { now }: Times): DeadOutcome {
+  const adopted = adoptJob(store, token, now)
+  if (adopted instanceof OjsError) return { outcome: 'malformed', error: adopted }
+  const row = changed(store.statements.find.get(adopted.id))
+  return { outcome: 'discarded', adopted: true, job: bury(store, token, row, now) }
+}
+
+function bury(store: Store, token: DeadToken, row: JobRow, now: number): JobRow {
+  const { error, errors, isDeadLetter } = token.describe(row)
+  const job = changed(
+    store.statements.discardDead.get(
+      row.id,
+      row.generation,
+      row.state,
+      row.attempt,
+      now,
+      token.isExpired ? null : now,
+      1,
+      error,
+      errors,
+      isDeadLetter ? 1 : 0,
+      token.isExpired ? row.attempt : token.attempt,
+    ),
+  )
+  store.counter.discarded(job, counted(row.state))
+  if (!isDeadLetter) store.stale.add(job.queue)
+  return job
+}
+
+/** One page, newest first. */
+export function deadLetters(
+  store: Store,
+  query: DeadLetterQuery,
+): { jobs: JobRow[]; total: number } {
+  const { queue, limit, offset } = query
+  const { deadLetters: ofAll, deadLettersOf } = store.statements
+  const page = queue === null ? ofAll.all(limit, offset) : deadLettersOf.all(limit, offset, queue)
+  return { jobs: toJobRows(page), total: store.counter.deadLetters(queue) }
+}
+
+/** The next life of a dead letter. */
+export function revive(
+  store: Store,
+  id: string,
+  generation: number,
+  now: number,
+): JobRow | 'stale' {
+  const row = toJobRow(store.statements.find.get(id))
+  const job = toJobRow(store.statements.revive.get(id, generation, now, store.nonces.next()))
+  if (!row || !job) return 'stale'
+  forget(store, row)
+  store.counter.moved(job.queue, 'discarded', 'available')
+  return job
+}
+
+/** The id stays for a while as `withdrawn`, so that its tokens are known for what they are. */
+export function deleteDeadLetter(store: Store, id: string, now: number): boolean {
+  const row = toJobRow(store.statements.find.get(id))
+  if (!row || store.statements.deleteDeadLetter.run(id, now).changes !== 1) return false
+  forget(store, row)
+  store.counter.moved(row.queue, 'discarded', null)
+  return true
+}
+
+/** It is no dead letter any more, and nobody needs its copy. */
+function forget(store: Store, row: JobRow): void {
+  store.counter.moved(row.queue, 'dead_letter', null)
+  if (row.deadLetterCopied) store.stale.add(row.queue)
+}
+
+/** A nacked delivery has made its copy. */
+export function recordCopy(store: Store, id: string, generation: number): void {
+  noteCopy(store, id, generation, store.statements.deadLetterCopied.get(id, generation))
+}
+
+/** The broker has confirmed a copy that was published for this nonce. */
+export function confirmCopy(store: Store, id: string, outbox: number): void {
+  store.copies.delete(outbox)
+  // A nonce that is not the row's any more was that of an earlier life.
+  noteCopy(store, id, null, store.statements.copyConfirmed.get(id, outbox))
+}
+
+interface Copied {
+  queue: string
+  isDeadLetter: 0 | 1
+}
+
+/**
+ * The copy of a plain discard is stale at once. So is one that comes to be known when the row has
+ * gone on: deleted, revived or pruned before.
+ */
+function noteCopy(store: Store, id: string, generation: number | null, raw: unknown): void {
+  const copied = raw as Copied | undefined
+  if (copied) {
+    if (copied.isDeadLetter === 0) store.stale.add(copied.queue)
+    return
+  }
+  const row = toJobRow(store.statements.find.get(id))
+  if (!row) return
+  const isPast = generation === null || row.generation > generation || row.state === 'withdrawn'
+  if (isPast) store.stale.add(row.queue)
+}

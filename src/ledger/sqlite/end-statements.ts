@@ -1,0 +1,114 @@
+import type { Database } from './driver.ts'
+import { END_LEASE } from './lease-statements.ts'
+import { JOB_COLUMNS } from './rows.ts'
+
+/** What every end of a life does beside its own columns (law 3: the outbox goes with it). */
+const END_LIFE = `outbox = NULL, holder = NULL, ${END_LEASE}`
+
+/** Only the id and the numbers stay, so that late tokens and copies are known for what they are. */
+const EMPTY = `state = 'withdrawn', dead_letter = 0, outbox = NULL, carry = NULL, error = NULL,
+  errors = NULL, result = NULL, envelope = '{}'`
+
+/** How a job ends, and what may still become of it. */
+export function prepareEnds(db: Database) {
+  return { ...prepareTerminal(db), ...prepareDeadLetters(db), ...preparePruning(db) }
+}
+
+function prepareTerminal(db: Database) {
+  return {
+    /** ?2 attempt and ?3 worker, where given; ?4 now, ?5 result. */
+    complete: db.prepare(
+      `UPDATE jobs SET state = 'completed', result = ?5, error = NULL, completed_at = ?4,
+         ended_at = ?4, token_out = iif(holder = 'ledger', 0, token_out), ${END_LIFE}
+       WHERE id = ?1 AND state = 'active' AND (?2 IS NULL OR attempt = ?2)
+         AND (?3 IS NULL OR worker_id = ?3)
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    /** A lease that the ledger alone held had no token. ?2 state as it was read, ?3 now. */
+    cancel: db.prepare(
+      `UPDATE jobs SET state = 'cancelled', cancelled_at = ?3, ended_at = ?3,
+         token_out = iif(holder = 'ledger', 0, token_out), ${END_LIFE}
+       WHERE id = ?1 AND state = ?2
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    /**
+     * ?2 generation, ?3 state and ?4 attempt as they were read; ?5 now, ?6 completed at, ?7 whether
+     * a copy is there or none is owed, ?10 dead letter. The token is in our hands.
+     */
+    discard: db.prepare(
+      `UPDATE jobs SET state = 'discarded', discarded_at = ?5, ended_at = ?5, completed_at = ?6,
+         dead_letter_copied = ?7, error = ?8, errors = ?9, dead_letter = ?10, token_out = 1,
+         ${END_LIFE}
+       WHERE id = ?1 AND generation = ?2 AND state = ?3 AND attempt = ?4
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    /** The same for a token that died in the broker: its copy is there, and ?11 its attempt. */
+    discardDead: db.prepare(
+      `UPDATE jobs SET state = 'discarded', discarded_at = ?5, ended_at = ?5, completed_at = ?6,
+         dead_letter_copied = ?7, error = ?8, errors = ?9, dead_letter = ?10, attempt = ?11,
+         token_out = 0, ${END_LIFE}
+       WHERE id = ?1 AND generation = ?2 AND state = ?3 AND attempt = ?4
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    tokenReturned: db.prepare(
+      `UPDATE jobs SET token_out = 0
+       WHERE id = ? AND generation = ? AND ended_at IS NOT NULL AND token_out = 1`,
+    ),
+  }
+}
+
+function prepareDeadLetters(db: Database) {
+  const newest = (where: string) =>
+    `SELECT ${JOB_COLUMNS} FROM jobs WHERE dead_letter = 1 AND discarded_at IS NOT NULL ${where}
+     ORDER BY discarded_at DESC, seq DESC`
+  return {
+    deadLetters: db.prepare(`${newest('')} LIMIT ?1 OFFSET ?2`),
+    deadLettersOf: db.prepare(`${newest('AND queue = ?3')} LIMIT ?1 OFFSET ?2`),
+    deadLetterCopied: db.prepare(
+      `UPDATE jobs SET dead_letter_copied = 1
+       WHERE id = ? AND generation = ? AND state = 'discarded' AND dead_letter_copied = 0
+       RETURNING queue, dead_letter AS isDeadLetter`,
+    ),
+    /** The broker has a copy that was published. */
+    copyConfirmed: db.prepare(
+      `UPDATE jobs SET outbox = NULL, dead_letter_copied = 1
+       WHERE outbox = ?2 AND id = ?1 AND state = 'discarded'
+       RETURNING queue, dead_letter AS isDeadLetter`,
+    ),
+    /** ?3 now, ?4 nonce. */
+    revive: db.prepare(
+      `UPDATE jobs SET state = 'available', generation = generation + 1, attempt = 0,
+         outbox = ?4, token_out = 1, worker_id = NULL, due_at = NULL, rung_ms = NULL,
+         retry_delay_ms = NULL, enqueued_at = ?3, started_at = NULL, completed_at = NULL,
+         discarded_at = NULL, ended_at = NULL, dead_letter = 0, dead_letter_copied = 0, error = NULL
+       WHERE id = ?1 AND generation = ?2 AND dead_letter = 1 AND state = 'discarded'
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    deleteDeadLetter: db.prepare(
+      `UPDATE jobs SET ${EMPTY}, ended_at = ?2
+       WHERE id = ?1 AND dead_letter = 1 AND state = 'discarded'`,
+    ),
+  }
+}
+
+/** ?1 state, ?2 dead letter, ?3 ended before, ?4 at most so many. */
+function preparePruning(db: Database) {
+  const prunable = (where: string) =>
+    `SELECT seq FROM jobs INDEXED BY jobs_prunable
+         WHERE ended_at IS NOT NULL AND token_out = 0 AND state = ?1 AND dead_letter = ?2
+           AND ended_at < ?3 ${where}
+         ORDER BY ended_at LIMIT ?4`
+  return {
+    prune: db.prepare(
+      `DELETE FROM jobs WHERE seq IN (
+         ${prunable(`AND (state <> 'discarded' OR dead_letter_copied = 0)`)})
+       RETURNING queue`,
+    ),
+    /** ?5 now. The copy in the DLX queue needs a row that says what it is. */
+    pruneCopied: db.prepare(
+      `UPDATE jobs SET ${EMPTY}, ended_at = ?5 WHERE seq IN (
+         ${prunable('AND dead_letter_copied = 1')})
+       RETURNING queue`,
+    ),
+  }
+}

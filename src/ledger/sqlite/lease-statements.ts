@@ -1,0 +1,132 @@
+import type { Database } from './driver.ts'
+import { JOB_COLUMNS } from './rows.ts'
+
+/** What every end of a lease does beside its own columns. */
+export const END_LEASE = 'lease_ms = NULL, lease_expires_at = NULL, timeout_at = NULL'
+
+/**
+ * ?1 worker, ?2 lease named by FETCH, ?3 default lease, ?4 now. The token is in our hands, so it
+ * is out for certain, and in no rung.
+ */
+const START = `state = 'active', holder = 'gateway', worker_id = ?1, outbox = NULL, token_out = 1,
+  rung_ms = NULL, lease_ms = coalesce(?2, visibility_timeout_ms, ?3),
+  lease_expires_at = ?4 + coalesce(?2, visibility_timeout_ms, ?3),
+  timeout_at = iif(timeout_ms > 0, ?4 + timeout_ms, NULL), started_at = ?4`
+
+/** The expression of the index `jobs_lease`, word for word. */
+const LEASE_END = 'min(lease_expires_at, coalesce(timeout_at, lease_expires_at))'
+
+/** Every lease, by `jobs_lease`: an expression is indexed, so that only a range on it is a search. */
+const LEASED = `lease_expires_at IS NOT NULL AND ${LEASE_END} > 0`
+
+/** How an attempt starts, what becomes of its lease, and how it ends without success. */
+export function prepareLeases(db: Database) {
+  return { ...prepareClaims(db), ...prepareHolders(db), ...prepareFailures(db) }
+}
+
+function prepareClaims(db: Database) {
+  return {
+    /**
+     * The claim that nearly every token leads to: the next attempt of an available job. It must
+     * never change a row that `decideArrival` would treat otherwise. ?5 id, ?6 generation, ?7 the
+     * token's attempt, ?8 wall time.
+     */
+    claimNext: db.prepare(
+      `UPDATE jobs SET attempt = ?7, ${START}
+       WHERE id = ?5 AND generation = ?6 AND state = 'available' AND attempt = ?7 - 1
+         AND ?7 <= max(1, max_attempts)
+         AND (expires_at IS NULL OR expires_at > ?8)
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    /** ?5 id; ?6 generation, ?7 state and ?8 attempt as they were read; ?9 the new attempt. */
+    claim: db.prepare(
+      `UPDATE jobs SET attempt = ?9, ${START}, due_at = NULL,
+         enqueued_at = coalesce(?10, enqueued_at), error = ?11, errors = ?12
+       WHERE id = ?5 AND generation = ?6 AND state = ?7 AND attempt = ?8
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    /** ?4 a nonce for the row that has no token any more. */
+    release: db.prepare(
+      `UPDATE jobs SET state = 'available', attempt = attempt - 1, worker_id = NULL,
+         outbox = iif(holder = 'ledger', ?4, outbox), started_at = NULL, holder = NULL, ${END_LEASE}
+       WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND state = 'active'
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+  }
+}
+
+function prepareHolders(db: Database) {
+  return {
+    handOver: db.prepare(
+      `UPDATE jobs SET holder = 'ledger'
+       WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND state = 'active'
+         AND holder = 'gateway'`,
+    ),
+    handOverAny: db.prepare(
+      `UPDATE jobs SET holder = 'ledger' WHERE id = ?1 AND state = 'active'
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    handOverAll: db.prepare(
+      `UPDATE jobs SET holder = 'ledger'
+       WHERE ${LEASED} AND state = 'active' AND holder = 'gateway'`,
+    ),
+    /** The time in which nobody could acknowledge does not count for the execution either. */
+    extendLeases: db.prepare(
+      `UPDATE jobs SET lease_expires_at = max(lease_expires_at, ?1 + lease_ms),
+         timeout_at = max(timeout_at, ?1 + lease_ms)
+       WHERE ${LEASED}
+         AND (lease_expires_at < ?1 + lease_ms OR timeout_at < ?1 + lease_ms)`,
+    ),
+    /** ?2 now, ?3 the new length where one is named, ?4 worker, ?5 attempt where it is given. */
+    extend: db.prepare(
+      `UPDATE jobs SET lease_expires_at = ?2 + coalesce(?3, lease_ms)
+       WHERE id = ?1 AND state = 'active' AND (worker_id IS NULL OR worker_id = ?4)
+         AND (?5 IS NULL OR attempt = ?5)
+       RETURNING id, generation, attempt, queue, type, holder, started_at AS startedAt,
+         lease_expires_at AS leaseExpiresAt`,
+    ),
+    /** The execution time of a native worker's attempt is its own affair. */
+    overdue: db.prepare(
+      `SELECT ${JOB_COLUMNS} FROM jobs
+       WHERE lease_expires_at IS NOT NULL AND ${LEASE_END} <= ?1 AND state = 'active'
+         AND (holder IS NOT 'native' OR lease_expires_at <= ?1)
+       ORDER BY ${LEASE_END} LIMIT ?2`,
+    ),
+  }
+}
+
+/**
+ * ?2 generation, ?3 attempt, ?4 worker where one is given; ?5 error, ?6 errors; ?7 a nonce where a
+ * message is owed.
+ */
+function prepareFailures(db: Database) {
+  const record = `error = ?5, errors = ?6, outbox = ?7, ${END_LEASE}`
+  const fence = `id = ?1 AND generation = ?2 AND attempt = ?3
+         AND (?4 IS NULL OR worker_id = ?4) AND state = 'active'`
+  return {
+    /** ?8 due, ?9 delay, ?10 rung, ?11 whether the old token is back. */
+    failToRetry: db.prepare(
+      `UPDATE jobs SET state = 'retryable', due_at = ?8, retry_delay_ms = ?9, rung_ms = ?10,
+         token_out = CASE WHEN ?10 IS NOT NULL THEN 1
+           WHEN holder = 'ledger' OR ?11 = 1 THEN 0 ELSE token_out END,
+         holder = NULL, worker_id = NULL, started_at = NULL, ${record}
+       WHERE ${fence}
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    /** Without a token the row stays its (native) holder's, who still has the delivery. */
+    failToAvailable: db.prepare(
+      `UPDATE jobs SET state = 'available', holder = iif(?7 IS NULL, holder, NULL),
+         token_out = iif(?7 IS NULL, token_out, 1), worker_id = NULL, started_at = NULL, ${record}
+       WHERE ${fence}
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    /** ?8 now, ?9 dead letter. Where a copy is owed there is no token: nothing could be nacked. */
+    failToDiscarded: db.prepare(
+      `UPDATE jobs SET state = 'discarded', discarded_at = ?8, completed_at = ?8, ended_at = ?8,
+         dead_letter = ?9, dead_letter_copied = 0, holder = NULL,
+         token_out = iif(?7 IS NULL, token_out, 0), ${record}
+       WHERE ${fence}
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+  }
+}

@@ -1,0 +1,58 @@
+import type { JobRow } from '../../job/job.ts'
+import type { Beat, ExtendedLease, FailFence, Failure } from '../ledger.ts'
+import { toJobRow } from './rows.ts'
+import type { Store } from './store.ts'
+
+/** What to change, bound to the one statement that changes it. */
+export function failLease(
+  store: Store,
+  id: string,
+  fence: FailFence,
+  change: Failure,
+): JobRow | 'stale' {
+  const job = toJobRow(runFailure(store, id, fence, change))
+  if (!job) return 'stale'
+  if (change.to === 'discarded') store.counter.discarded(job, 'active')
+  else store.counter.moved(job.queue, 'active', change.to)
+  return job
+}
+
+function runFailure(store: Store, id: string, fence: FailFence, change: Failure): unknown {
+  const { statements, nonces } = store
+  const { generation, attempt, workerId = null } = fence
+  const { now, error, errors } = change
+  const outbox = owesMessage(change) ? nonces.next() : null
+  const common = [id, generation, attempt, workerId, error, errors, outbox] as const
+  switch (change.to) {
+    case 'retryable': {
+      const { dueAt, delayMs, rungMs, isTokenBack } = change
+      return statements.failToRetry.get(...common, dueAt, delayMs, rungMs, isTokenBack ? 1 : 0)
+    }
+    case 'available':
+      return statements.failToAvailable.get(...common)
+    case 'discarded':
+      if (outbox !== null) store.copies.add(outbox)
+      return statements.failToDiscarded.get(...common, now, change.isDeadLetter ? 1 : 0)
+  }
+}
+
+/** A token for the rung or the queue, or a copy for the dead letter exchange. */
+function owesMessage(change: Failure): boolean {
+  switch (change.to) {
+    case 'retryable':
+      return change.rungMs !== null
+    case 'available':
+      return change.token
+    case 'discarded':
+      return change.copy === 'publish'
+  }
+}
+
+/** The leases that a BEAT extends, in the order of `ids`. */
+export function extendLeases(store: Store, ids: readonly string[], beat: Beat): ExtendedLease[] {
+  const { now, leaseMs, workerId, attempt = null } = beat
+  const { extend } = store.statements
+  return ids
+    .map((id) => extend.get(id, now, leaseMs, workerId, attempt) as ExtendedLease | undefined)
+    .filter((lease) => lease !== undefined)
+}

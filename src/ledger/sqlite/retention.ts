@@ -1,0 +1,59 @@
+import type { PruneCutoffs } from '../ledger.ts'
+import type { Store } from './store.ts'
+
+interface Kind {
+  state: 'completed' | 'cancelled' | 'discarded' | 'withdrawn'
+  isDeadLetter: boolean
+  cutoff: keyof PruneCutoffs
+}
+
+const KINDS: readonly Kind[] = [
+  { state: 'completed', isDeadLetter: false, cutoff: 'completed' },
+  { state: 'cancelled', isDeadLetter: false, cutoff: 'cancelled' },
+  { state: 'discarded', isDeadLetter: false, cutoff: 'discarded' },
+  { state: 'discarded', isDeadLetter: true, cutoff: 'deadLetters' },
+  { state: 'withdrawn', isDeadLetter: false, cutoff: 'withdrawn' },
+]
+
+/** One batch of what is over for long enough. Returns how many rows it changed. */
+export function pruneBatch(
+  store: Store,
+  cutoffs: PruneCutoffs,
+  now: number,
+  limit: number,
+): number {
+  let left = limit
+  for (const kind of KINDS) {
+    const cutoff = cutoffs[kind.cutoff]
+    if (left > 0 && kind.state === 'discarded') left -= empty(store, kind, cutoff, left, now)
+    if (left > 0) left -= remove(store, kind, cutoff, left)
+  }
+  return limit - left
+}
+
+function remove(store: Store, kind: Kind, cutoff: number, limit: number): number {
+  const { state, isDeadLetter } = kind
+  const rows = store.statements.prune.all(state, isDeadLetter ? 1 : 0, cutoff, limit)
+  return count(store, kind, rows as Pruned[])
+}
+
+/** A copy in the DLX queue outlives its row: for as long as it takes to sweep it, the id stays. */
+function empty(store: Store, kind: Kind, cutoff: number, limit: number, now: number): number {
+  const { state, isDeadLetter } = kind
+  const { pruneCopied } = store.statements
+  const rows = pruneCopied.all(state, isDeadLetter ? 1 : 0, cutoff, limit, now) as Pruned[]
+  for (const { queue } of rows) store.stale.add(queue)
+  return count(store, kind, rows)
+}
+
+interface Pruned {
+  queue: string
+}
+
+function count(store: Store, { state, isDeadLetter }: Kind, rows: readonly Pruned[]): number {
+  for (const { queue } of rows) {
+    if (state !== 'withdrawn') store.counter.moved(queue, state, null)
+    if (isDeadLetter) store.counter.moved(queue, 'dead_letter', null)
+  }
+  return rows.length
+}

@@ -1,0 +1,63 @@
+import { OjsError, stateConflict } from '../errors.ts'
+import type { JobRow } from '../job/job.ts'
+import type { DeadLetterQuery } from '../ledger/ledger.ts'
+import type { Deps, RequestContext } from './deps.ts'
+import { sendToken } from './send-token.ts'
+
+/** The dead letters, newest first (seed 001 §12.1). A pure read. */
+export function listDeadLetters(
+  deps: Pick<Deps, 'ledger'>,
+  query: DeadLetterQuery,
+): { jobs: JobRow[]; total: number } {
+  return deps.ledger.deadLetters(query)
+}
+
+/**
+ * Re-enqueues a dead letter (seed 001 §12.2): `available`, attempt 0, a new life. Answers from its
+ * commit. Throws 404; 409 when `expires_at` has passed, since the job would only vanish again; 503.
+ */
+export async function retryDeadLetter(
+  deps: Deps,
+  id: string,
+  context: RequestContext,
+): Promise<JobRow> {
+  const row = deadLetter(deps, id)
+  if (row.expiresAt !== null && row.expiresAt <= deps.clock.wall()) {
+    throw stateConflict('The job has expired; it cannot run again.', {
+      job_id: id,
+      current_state: row.state,
+      reason: 'expired',
+    })
+  }
+  const job = await deps.ledger.revive(id, row.generation, deps.clock.now())
+  if (job === 'stale') throw deadLetterNotFound(id)
+  const { requestId } = context
+  deps.events.emit({ type: 'dead_letter.retried', job, requestId })
+  deps.events.emit({ type: 'job.enqueued', job, requestId, promoted: true })
+  void sendToken(deps, job)
+  return job
+}
+
+/** Removes a dead letter for good (seed 001 §12.3): GET answers 404 from then on. Throws 404, 503. */
+export async function deleteDeadLetter(
+  deps: Deps,
+  id: string,
+  context: RequestContext,
+): Promise<void> {
+  const job = deadLetter(deps, id)
+  const isDeleted = await deps.ledger.deleteDeadLetter(id, deps.clock.now())
+  if (!isDeleted) throw deadLetterNotFound(id)
+  deps.events.emit({ type: 'dead_letter.deleted', job, requestId: context.requestId })
+}
+
+function deadLetter(deps: Deps, id: string): JobRow {
+  const row = deps.ledger.find(id)
+  if (row?.state !== 'discarded' || !row.isDeadLetter) throw deadLetterNotFound(id)
+  return row
+}
+
+function deadLetterNotFound(id: string): OjsError {
+  return new OjsError('not_found', `Dead letter job '${id}' not found.`, {
+    details: { resource_type: 'dead_letter_job', resource_id: id },
+  })
+}

@@ -1,0 +1,74 @@
+import type { DeadLetter } from '../broker/broker.ts'
+import { brokerFailure } from '../job/dead-letter.ts'
+import {
+  type Failure,
+  isListedWhenExpired,
+  judge,
+  recordFailure,
+  retryPolicyOf,
+} from '../job/failure.ts'
+import type { JobRow } from '../job/job.ts'
+import { adoptedJob } from './adopt.ts'
+import type { Deps } from './deps.ts'
+import { reportedError } from './reported-error.ts'
+
+type Reason = Exclude<DeadLetter['reason'], 'unknown'>
+
+/**
+ * A job died in the broker without us: a native worker rejected it, its queue's own TTL or length
+ * limit dropped it, or a quorum queue gave up delivering it. Our copy of it (`ojs.system.
+ * dead-letters`) tells, and the ledger follows where the row is still at that attempt; everything
+ * else is old news. A job that nobody here knew is adopted as what it is: a dead letter.
+ *
+ * Resolves when the copy may be acknowledged; rejects when the ledger could not be written.
+ */
+export async function diedInBroker(deps: Deps, letter: DeadLetter): Promise<void> {
+  const { reason } = letter
+  if (letter.isControl || reason === 'unknown' || letter.id === '') return
+  const terms = { now: deps.clock.now(), wall: deps.clock.wall() }
+  let failure: Failure | null = null
+  const token = {
+    id: letter.id,
+    generation: letter.generation,
+    attempt: letter.attempt,
+    isExpired: reason === 'expired',
+    describe(row: JobRow) {
+      failure = failureOf(row, letter, reason)
+      return describe(row, letter, failure, terms.now)
+    },
+    adopt: () => adoptedJob(deps, letter),
+  }
+  const result = await deps.ledger.discardDead(token, terms)
+  // What is malformed was counted where it was refused; the operator finds it in the DLX queue.
+  if (result.outcome !== 'discarded' || failure === null) return
+  // A delivery may have been parked until this row moves.
+  deps.broker.unpark(result.job.id)
+  tell(deps, result.job, failure, reason)
+}
+
+function tell(deps: Deps, job: JobRow, failure: Failure, reason: Reason): void {
+  if (reason === 'expired') {
+    deps.events.emit({ type: 'job.expired', job })
+    return
+  }
+  deps.events.emit({ type: 'job.failed', job, attempt: job.attempt, failure })
+  deps.events.emit({ type: 'job.discarded', job })
+}
+
+function describe(row: JobRow, letter: DeadLetter, failure: Failure, now: number) {
+  const policy = retryPolicyOf(row)
+  if (letter.reason === 'expired') {
+    const { error, errors } = row
+    return { error, errors, isDeadLetter: isListedWhenExpired(policy) }
+  }
+  const verdict = judge(policy, letter.attempt, failure)
+  return {
+    ...recordFailure(row.errors, letter.attempt, failure, now),
+    isDeadLetter: verdict.do === 'discard' && verdict.isDeadLetter,
+  }
+}
+
+/** Our own tokens carry the error of the attempt before: that is news only where we know of none. */
+function failureOf(row: JobRow, letter: DeadLetter, reason: Reason): Failure {
+  return brokerFailure(reason, row.error === null ? reportedError(letter.message.headers) : null)
+}

@@ -1,0 +1,43 @@
+import type { Delivery } from '../broker/broker.ts'
+import type { JobRow } from '../job/job.ts'
+import type { Deps } from './deps.ts'
+import { sendToken } from './send-token.ts'
+
+/**
+ * The lease is over: its delivery goes, and whatever waited for the row to move is looked at.
+ * True when the token has come back with it.
+ */
+export function settleLease(deps: Deps, id: string): boolean {
+  return takeLease(deps, id)?.ack() === 'settled'
+}
+
+/**
+ * The same, but the caller settles the delivery, after what has to come first. It is no longer
+ * among the held ones: the job may be claimed again meanwhile, with another delivery.
+ */
+export function takeLease(deps: Deps, id: string): Delivery | undefined {
+  const delivery = deps.held.get(id)
+  deps.held.delete(id)
+  deps.broker.unpark(id)
+  return delivery
+}
+
+/**
+ * Publish, confirm, then acknowledge (law 2). Without a confirm the outbox still owes the token, so
+ * that the old delivery is worth nothing and goes all the same.
+ */
+export async function sendThenSettle(
+  deps: Deps,
+  row: JobRow,
+  delivery: Delivery | undefined,
+): Promise<void> {
+  await sendToken(deps, row)
+  delivery?.ack()
+}
+
+/** `basic.nack requeue=false`: the copy in the DLX queue (seed 002 §5.5). */
+export function deadLetterDelivery(deps: Deps, delivery: Delivery, job: JobRow): void {
+  if (delivery.deadLetter() === 'lost') return
+  deps.ledger.deadLetterCopied(job.id, job.generation)
+  deps.ledger.tokenReturned(job.id, job.generation)
+}

@@ -1,0 +1,41 @@
+import { failureOf } from '../job/failure.ts'
+import type { JobRow } from '../job/job.ts'
+import type { NackRequest } from '../job/request.ts'
+import { parseNack } from '../schemas/validator.ts'
+import { explainStaleLease } from './conflicts.ts'
+import type { Deps, RequestContext } from './deps.ts'
+import { failLease } from './fail-lease.ts'
+import { requeueLease } from './fetch.ts'
+import { settleFence } from './settle-fence.ts'
+
+/**
+ * FAIL (seed 001 §7.5, §10.3): the attempt failed; the job is retried or discarded by its policy.
+ * `requeue: true` (an addition, conformance.md §3.2) hands it back at once and counts no attempt.
+ * Works while RabbitMQ is away. Throws 400, 404, 409, 503.
+ */
+export async function nack(
+  deps: Deps,
+  body: unknown,
+  context: RequestContext,
+): Promise<{ job: JobRow }> {
+  const request = parseNack(body)
+  const row = leasedRow(deps, request)
+  const { requestId } = context
+  const job = request.requeue
+    ? await requeueLease(deps, row)
+    : await failLease(deps, { row, failure: failureOf(request.error), requestId })
+  if (job === 'stale') throw explainStaleLease(deps, request.job_id, settleFence(request), 'nack')
+  return { job }
+}
+
+/** The row as it is leased now; what it says decides. The write is fenced by its attempt. */
+function leasedRow(deps: Deps, request: NackRequest): JobRow {
+  const fence = settleFence(request)
+  const row = deps.ledger.find(request.job_id)
+  const isTheirs =
+    row?.state === 'active' &&
+    (fence.attempt === undefined || fence.attempt === row.attempt) &&
+    (fence.workerId === undefined || row.workerId === null || fence.workerId === row.workerId)
+  if (!isTheirs) throw explainStaleLease(deps, request.job_id, fence, 'nack')
+  return row
+}

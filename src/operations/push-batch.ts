@@ -1,0 +1,127 @@
+import { OjsError } from '../errors.ts'
+import { freshRow, type JobRow, type NewJob } from '../job/job.ts'
+import type { Stored } from '../ledger/ledger.ts'
+import { parseBatch } from '../schemas/validator.ts'
+import type { Deps, RequestContext } from './deps.ts'
+import { newJob, requireQueue, storedEvent } from './push.ts'
+import { publishRefusal, requirePublishing } from './refusals.ts'
+import { type Sent, sendToken } from './send-token.ts'
+
+/**
+ * PUSH batch (seed 001 §7.2, §9.2): all of the jobs or none. One transaction stores them; their
+ * tokens are published side by side and wait here until every confirm is in, so that the batch
+ * becomes claimable in one step (architecture §2). Throws what PUSH throws, with `details.index`
+ * where one job is to blame.
+ */
+export async function pushBatch(
+  deps: Deps,
+  body: unknown,
+  context: RequestContext,
+): Promise<JobRow[]> {
+  const jobs = parseBatch(body).jobs.map((item, index) => newBatchJob(deps, item, index, context))
+  requirePublishing(deps)
+  for (const queue of new Set(jobs.map((job) => job.queue))) await requireQueue(deps, queue)
+  const isStaged = stage(deps, jobs)
+  let rows: JobRow[]
+  try {
+    rows = await insertAll(deps, jobs)
+    await publishAll(deps, rows)
+  } finally {
+    unstage(deps, isStaged)
+  }
+  for (const job of rows) {
+    deps.events.emit({ type: storedEvent(job), job, requestId: context.requestId })
+  }
+  return rows
+}
+
+/** Only the job that needs no other header: an idempotency key names the request as a whole. */
+function newBatchJob(deps: Deps, item: unknown, index: number, context: RequestContext): NewJob {
+  try {
+    return newJob(deps, item, context)
+  } catch (error) {
+    if (!(error instanceof OjsError)) throw error
+    throw atIndex(error, index)
+  }
+}
+
+/** The same error, and which job of the batch it is about (seed 001 §9.2). */
+function atIndex(error: OjsError, index: number): OjsError {
+  return new OjsError(
+    error.code,
+    `Batch validation failed: job at index ${index}: ${error.message}`,
+    {
+      status: error.status,
+      details: { index, ...error.details },
+      ...(error.type !== undefined && { type: error.type }),
+      cause: error,
+    },
+  )
+}
+
+/** Ids that somebody else has staged stay his: the insert will refuse this batch. */
+function stage(deps: Deps, jobs: readonly NewJob[]): string[] {
+  const ids = jobs.map((job) => job.id).filter((id) => !deps.staging.has(id))
+  for (const id of ids) deps.staging.add(id)
+  return ids
+}
+
+function unstage(deps: Deps, ids: readonly string[]): void {
+  for (const id of ids) {
+    deps.staging.delete(id)
+    deps.broker.unpark(id)
+  }
+}
+
+async function insertAll(deps: Deps, jobs: readonly NewJob[]): Promise<JobRow[]> {
+  const inserted = await deps.ledger.insertAll(jobs, deps.clock.now())
+  if (inserted.outcome === 'duplicate') throw duplicate(jobs, inserted.index)
+  return jobs.map((job, i) => freshRow(job, storedAt(inserted.stored, i)))
+}
+
+function storedAt(stored: readonly Stored[], i: number): Stored {
+  const one = stored[i]
+  if (!one) throw new Error('the ledger stored fewer jobs than it was given')
+  return one
+}
+
+function duplicate(jobs: readonly NewJob[], index: number): OjsError {
+  const id = jobs[index]?.id ?? ''
+  return new OjsError('duplicate', `A job with the id '${id}' already exists.`, {
+    details: { existing_job_id: id, field: 'id', index },
+  })
+}
+
+/** Every confirm, or nothing: one refusal withdraws the whole batch. */
+async function publishAll(deps: Deps, rows: readonly JobRow[]): Promise<void> {
+  const owed = rows.filter((row) => row.outbox !== null)
+  const sent = await Promise.all(owed.map((row) => sendToken(deps, row)))
+  const refused = sent.find(({ outcome }) => outcome !== 'confirmed')
+  if (refused === undefined || refused.outcome === 'confirmed') return
+  const started = await withdrawAll(deps, rows, sent)
+  const refusal = publishRefusal(refused.row.queue, refused.outcome)
+  const index = rows.findIndex((row) => row.id === refused.row.id)
+  throw new OjsError(refusal.code, refusal.message, {
+    status: refusal.status,
+    // A native consumer was faster than the confirms: those jobs run, whatever we answer.
+    details: { ...refusal.details, index, ...(started.length > 0 && { started }) },
+    ...(refusal.retryAfterSeconds !== undefined && {
+      retryAfterSeconds: refusal.retryAfterSeconds,
+    }),
+    cause: refusal,
+  })
+}
+
+async function withdrawAll(
+  deps: Deps,
+  rows: readonly JobRow[],
+  sent: readonly Sent[],
+): Promise<string[]> {
+  const started = await deps.ledger.withdrawAll(rows)
+  for (const { outcome, row } of sent) {
+    // Returned, nacked or refused: no token is on its way.
+    const isGone = outcome !== 'confirmed' && outcome !== 'unknown'
+    if (isGone && !started.includes(row.id)) deps.ledger.tokenReturned(row.id, row.generation)
+  }
+  return started
+}

@@ -1,0 +1,32 @@
+import { isListedWhenExpired, retryPolicyOf } from '../job/failure.ts'
+import type { Deps } from '../operations/deps.ts'
+import { Loop } from './loop.ts'
+
+const INTERVAL_MS = 200
+const PAGE = 500
+
+/** Discards jobs whose `expires_at` has passed before they ran; their tokens are dropped later. */
+export function expiry(deps: Deps): Loop {
+  return new Loop({
+    name: 'expiry',
+    everyMs: INTERVAL_MS,
+    logger: deps.logger,
+    runOnce: async (isStopped) => {
+      while (!isStopped() && (await expireOnce(deps)) === PAGE);
+    },
+  })
+}
+
+async function expireOnce(deps: Deps): Promise<number> {
+  const jobs = await deps.ledger.expire({
+    now: deps.clock.now(),
+    wall: deps.clock.wall(),
+    limit: PAGE,
+    isListed: (row) => isListedWhenExpired(retryPolicyOf(row)),
+  })
+  for (const job of jobs) {
+    deps.events.emit({ type: 'job.expired', job })
+    deps.broker.unpark(job.id)
+  }
+  return jobs.length
+}

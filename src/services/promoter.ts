@@ -1,0 +1,38 @@
+import type { Deps } from '../operations/deps.ts'
+import { Loop } from './loop.ts'
+
+/** Looks this often: what is due may be this late, and the look is one index read. */
+const INTERVAL_MS = 40
+const PAGE = 500
+
+/**
+ * Makes due retries and scheduled jobs `available` on time, whether or not their token has arrived
+ * (architecture §4.3). A job that the ledger held gets its token now.
+ */
+export function promoter(deps: Deps): Loop {
+  return new Loop({
+    name: 'promoter',
+    everyMs: INTERVAL_MS,
+    logger: deps.logger,
+    runOnce: async (isStopped) => {
+      while (!isStopped() && (await promoteOnce(deps)) === PAGE);
+    },
+  })
+}
+
+/** Returns how many jobs became available. */
+async function promoteOnce(deps: Deps): Promise<number> {
+  const now = deps.clock.now()
+  const wall = deps.clock.wall()
+  const { retryable, scheduled } = deps.ledger.nextDue()
+  const isDue = (retryable ?? Infinity) <= now || (scheduled ?? Infinity) <= wall
+  if (!isDue) return 0
+  const jobs = await deps.ledger.promote(now, wall, PAGE)
+  for (const job of jobs) {
+    deps.events.emit({ type: 'job.enqueued', job, promoted: true })
+    // Its token may have come early and wait for this moment.
+    deps.broker.unpark(job.id)
+  }
+  if (jobs.some((job) => job.outbox !== null)) deps.wakeRelay()
+  return jobs.length
+}

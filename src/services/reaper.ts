@@ -1,0 +1,43 @@
+import { timeoutFailure, visibilityFailure } from '../job/failure.ts'
+import type { JobRow } from '../job/job.ts'
+import type { Deps } from '../operations/deps.ts'
+import { type FailedAttempt, failLease, returnLease } from '../operations/fail-lease.ts'
+import { Loop } from './loop.ts'
+
+/** The scan is one index read; timeouts of seconds stay honest (ojs-digest §1.4). */
+const INTERVAL_MS = 100
+const PAGE = 200
+
+/**
+ * Ends leases that ran out (architecture §2): the execution timeout first, because both default to
+ * 30 s and a silent job should fail by its policy instead of going round for ever.
+ */
+export function reaper(deps: Deps): Loop {
+  return new Loop({
+    name: 'reaper',
+    everyMs: INTERVAL_MS,
+    logger: deps.logger,
+    runOnce: async (isStopped) => {
+      while (!isStopped() && (await reapOnce(deps)) === PAGE);
+    },
+  })
+}
+
+/** Returns how many leases were over. */
+async function reapOnce(deps: Deps): Promise<number> {
+  const now = deps.clock.now()
+  const rows = deps.ledger.overdue(now, PAGE)
+  await Promise.all(rows.map((row) => endLease(deps, row, now)))
+  return rows.length
+}
+
+async function endLease(deps: Deps, row: JobRow, now: number): Promise<void> {
+  const isTimeout = row.holder !== 'native' && row.timeoutAt !== null && row.timeoutAt <= now
+  const failure = isTimeout
+    ? timeoutFailure(row.timeoutMs, now - (row.startedAt ?? now))
+    : visibilityFailure(row.leaseMs ?? 0)
+  const attempt: FailedAttempt = { row, failure }
+  // A lease that ran out is no verdict on the job: it goes on at once while an attempt is left.
+  const mayGoOn = !isTimeout && row.attempt < Math.max(1, row.maxAttempts)
+  await (mayGoOn ? returnLease(deps, attempt) : failLease(deps, attempt))
+}

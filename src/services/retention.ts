@@ -1,0 +1,47 @@
+import type { Deps } from '../operations/deps.ts'
+import { Loop } from './loop.ts'
+
+const INTERVAL_MS = 5_000
+/** Small: a prune shares the ledger with everything else. */
+const PAGE = 200
+const MAX_PAGES = 50
+/** A withdrawn row keeps its tokens from running as something new. */
+const WITHDRAWN_MS = 7 * 86_400_000
+
+/** How long ended jobs stay readable, in milliseconds (architecture §7, `OJS_RETENTION_*`). */
+export interface Retention {
+  completedMs: number
+  cancelledMs: number
+  discardedMs: number
+  deadLettersMs: number
+}
+
+/** Deletes ended jobs whose time is over, in small batches. */
+export function retention(deps: Deps, kept: Retention): Loop {
+  return new Loop({
+    name: 'retention',
+    everyMs: INTERVAL_MS,
+    logger: deps.logger,
+    runOnce: async (isStopped) => {
+      let pruned = 0
+      for (let page = 0; page < MAX_PAGES && !isStopped(); page++) {
+        const count = await pruneOnce(deps, kept)
+        pruned += count
+        if (count < PAGE) break
+      }
+      if (pruned > 0) deps.logger.info({ jobs: pruned }, 'ended jobs pruned')
+    },
+  })
+}
+
+function pruneOnce(deps: Deps, kept: Retention): Promise<number> {
+  const now = deps.clock.now()
+  const cutoffs = {
+    completed: now - kept.completedMs,
+    cancelled: now - kept.cancelledMs,
+    discarded: now - kept.discardedMs,
+    deadLetters: now - kept.deadLettersMs,
+    withdrawn: now - WITHDRAWN_MS,
+  }
+  return deps.ledger.prune(cutoffs, now, PAGE)
+}

@@ -1,0 +1,84 @@
+import { timestamp } from '../job/document.ts'
+import type { JobRow } from '../job/job.ts'
+import { cut } from '../job/text-size.ts'
+import type { FailureFacts, JobEvent } from './events.ts'
+
+/** Thousands of events outlive their jobs; the whole message is in the job's `errors`. */
+const MAX_MESSAGE = 500
+
+/**
+ * The events that are listed: `job.staged` is not in the vocabulary, and a malformed message is
+ * not a job.
+ */
+export type ListedEvent = Exclude<JobEvent, { type: 'token.malformed' | 'job.staged' }>
+
+/** What the catalogue wants of this type (ojs-digest §10.2); null: nothing of its own. */
+export function ownData(event: ListedEvent): Readonly<Record<string, unknown>> | null {
+  switch (event.type) {
+    case 'job.enqueued':
+      return { priority: event.job.priority }
+    case 'job.scheduled':
+      return { priority: event.job.priority, scheduled_at: instant(event.job.dueAt) }
+    case 'job.completed':
+      return { duration_ms: durationMs(event.job) }
+    case 'job.cancelled':
+      return { previous_state: event.previousState }
+    case 'job.heartbeat':
+      return { visible_until: timestamp(event.job.leaseExpiresAt) }
+    case 'job.failed':
+      return { error: errorOf(event.failure) }
+    case 'job.retrying':
+      return retryData(event.job, event.failure)
+    case 'job.expired':
+      return expiryData(event.job)
+    case 'job.discarded':
+      return { total_attempts: event.job.attempt, ...lastError(event.job) }
+    case 'job.started':
+    case 'dead_letter.retried':
+    case 'dead_letter.deleted':
+      return null
+  }
+}
+
+function durationMs({ startedAt, completedAt }: JobRow): number {
+  return startedAt === null || completedAt === null ? 0 : completedAt - startedAt
+}
+
+function retryData(job: JobRow, failure: FailureFacts): Record<string, unknown> {
+  return {
+    max_attempts: job.maxAttempts,
+    next_retry_at: instant(job.dueAt),
+    retry_delay_ms: job.retryDelayMs,
+    error: errorOf(failure),
+  }
+}
+
+/** A job that the broker expired by a limit of its queue has no `expires_at` of its own. */
+function expiryData({ createdAt, expiresAt, discardedAt }: JobRow): Record<string, unknown> {
+  const expiredAt = expiresAt ?? discardedAt ?? createdAt
+  return {
+    created_at: timestamp(createdAt),
+    expired_at: timestamp(expiredAt),
+    ttl_ms: expiredAt - createdAt,
+  }
+}
+
+/** The record that the same commit wrote (`job/failure.ts`). */
+function lastError({ error }: JobRow): { last_error?: { code: unknown; message: string } } {
+  if (error === null) return {}
+  const record: { code?: unknown; message?: unknown } = JSON.parse(error)
+  return { last_error: { code: record.code, message: brief(String(record.message ?? '')) } }
+}
+
+function errorOf({ code, type, message, retryable }: FailureFacts): FailureFacts {
+  return { code, type, message: brief(message), retryable }
+}
+
+/** Copied, because a slice would keep the whole text in memory. */
+function brief(text: string): string {
+  return text.length <= MAX_MESSAGE ? text : Buffer.from(cut(text, MAX_MESSAGE)).toString()
+}
+
+function instant(ms: number | null): string | null {
+  return ms === null ? null : timestamp(ms)
+}

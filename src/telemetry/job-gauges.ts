@@ -1,0 +1,80 @@
+import { Gauge, type Registry } from 'prom-client'
+import { JOB_STATES, type JobState } from '../job/job.ts'
+import type { BoundedLabels } from './bounded-labels.ts'
+
+/** The part of the ledger that the queue gauges read. */
+export interface QueueCounts {
+  queues(): readonly { readonly name: string }[]
+  counts(queue: string): Readonly<Record<JobState, number>>
+  deadLetterCount(queue: string): number
+}
+
+/** What the worker registry knows. */
+export interface WorkerCounts {
+  active: number
+  busy: number
+}
+
+/** Jobs by queue and state, read from the ledger's kept counts when somebody scrapes. */
+export function queueDepth(
+  registry: Registry,
+  labels: BoundedLabels,
+  ledger: () => QueueCounts,
+): void {
+  new Gauge({
+    name: 'ojs_queue_depth',
+    help: 'Jobs in the ledger',
+    labelNames: ['queue', 'state'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      const source = ledger()
+      for (const { name } of source.queues()) {
+        const queue = labels.of(name)
+        const byState = source.counts(name)
+        for (const state of JOB_STATES) this.inc({ queue, state }, byState[state])
+      }
+    },
+  })
+}
+
+/** Dead letters by queue, read from the ledger's kept counts as well. */
+export function deadLetterDepth(
+  registry: Registry,
+  labels: BoundedLabels,
+  ledger: () => QueueCounts,
+): void {
+  new Gauge({
+    name: 'ojs_dead_letter_depth',
+    help: 'Dead letters in the ledger',
+    labelNames: ['queue'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      const source = ledger()
+      for (const { name } of source.queues()) {
+        this.inc({ queue: labels.of(name) }, source.deadLetterCount(name))
+      }
+    },
+  })
+}
+
+/** Workers that were heard of lately, and how many of them have work. */
+export function workerGauges(registry: Registry, workers: () => WorkerCounts): void {
+  new Gauge({
+    name: 'ojs_workers_active',
+    help: 'Workers that sent a FETCH or a heartbeat in the last 30 s',
+    registers: [registry],
+    collect() {
+      this.set(workers().active)
+    },
+  })
+  new Gauge({
+    name: 'ojs_workers_busy',
+    help: 'Those of them whose last heartbeat named jobs',
+    registers: [registry],
+    collect() {
+      this.set(workers().busy)
+    },
+  })
+}

@@ -1,0 +1,347 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { DeadLetter } from '../../src/broker/broker.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+import {
+  type Admin,
+  connectAdmin,
+  newIds,
+  request,
+  row,
+  startBroker,
+  type TestBroker,
+} from './harness.ts'
+
+const DEAD_LETTERS = 'ojs.system.dead-letters'
+
+let vhost: Vhost
+let admin: Admin
+let dir = ''
+const started: TestBroker[] = []
+
+beforeAll(() => {
+  dir = mkdtempSync(join(tmpdir(), 'ojs-dead-letters-'))
+})
+afterAll(() => rmSync(dir, { recursive: true }))
+
+beforeEach(async () => {
+  vhost = await createVhost()
+  admin = await connectAdmin(vhost.url)
+})
+
+afterEach(async () => {
+  for (const broker of started.splice(0)) await broker.stop()
+  await admin.close()
+  await vhost.drop()
+})
+
+async function start(
+  given: Parameters<typeof startBroker>[1] = {},
+  hooks: Parameters<typeof startBroker>[2] = {},
+) {
+  const broker = await startBroker(vhost.url, given, hooks)
+  started.push(broker)
+  return broker
+}
+
+async function letterFor({ recorder }: TestBroker, id: string): Promise<DeadLetter> {
+  await recorder.until('onDeadLetter', 1, id)
+  const [seen] = recorder.all('onDeadLetter', id)
+  return seen?.args[1] as DeadLetter
+}
+
+async function waitingLetters(): Promise<number> {
+  return (await admin.channel.checkQueue(DEAD_LETTERS)).messageCount
+}
+
+async function consumerCount(): Promise<number> {
+  return (await admin.channel.checkQueue(DEAD_LETTERS)).consumerCount
+}
+
+/** The shipped topology with settings for single queues. */
+function topologyWith(queues: object): string {
+  const shipped = new URL('../../topology/topology.json', import.meta.url)
+  const content: object = JSON.parse(readFileSync(shipped, 'utf8'))
+  const file = join(dir, 'topology.json')
+  writeFileSync(file, JSON.stringify({ ...content, queues }))
+  return file
+}
+
+/** As a native worker does it. */
+async function nackNatively(queue: string): Promise<void> {
+  const message = await admin.channel.get(queue)
+  if (message === false) throw new Error(`${queue} is empty`)
+  admin.channel.nack(message, false, false)
+}
+
+describe.each(['classic', 'quorum'] as const)(
+  'a job that dies natively, profile %s',
+  (queueType) => {
+    it('is told of with everything that is known: rejected', async () => {
+      const test = await start({ queueType })
+      await test.broker.ensureQueue('email')
+      const job = row({}, { attempt: 2, generation: 3 })
+      await test.broker.publish(job)
+      await nackNatively('ojs.queue.email')
+      const letter = await letterFor(test, job.id)
+      expect(letter).toMatchObject({
+        queue: 'email',
+        reason: 'rejected',
+        isControl: false,
+        attempt: 3,
+        generation: 3,
+        maxAttempts: 3,
+      })
+      expect(letter.message.properties.messageId).toBe(job.id)
+      expect(letter.carry()).toEqual({})
+      await expect.poll(waitingLetters).toBe(0)
+      expect(await admin.takeAll('ojs.queue.dlx.email')).toEqual([job.id])
+      expect(test.broker.gauges().consumers).toMatchObject([{ queue: DEAD_LETTERS, unacked: 0 }])
+      // Not one of the clients' queues: it is in none of their counters.
+      expect(test.recorder.all('consumed')).toEqual([])
+      expect(test.recorder.all('acked')).toEqual([])
+    })
+
+    it('by the TTL of its queue: expired; by its length: maxlen', async () => {
+      const overflow = 'drop-head'
+      const topologyPath = topologyWith({
+        short: { messageTtlMs: 50 },
+        small: { maxLength: 1, overflow },
+      })
+      const test = await start({ queueType, topologyPath, prefix: 'tenant1' })
+      await test.broker.ensureQueue('short')
+      await test.broker.ensureQueue('small')
+      const expired = row({ queue: 'short' })
+      await test.broker.publish(expired)
+      const letter = await letterFor(test, expired.id)
+      expect(letter).toMatchObject({ queue: 'short', reason: 'expired', attempt: 1 })
+      const [first, second] = [row({ queue: 'small' }), row({ queue: 'small' })]
+      await test.broker.publish(first)
+      await test.broker.publish(second)
+      expect(await letterFor(test, first.id)).toMatchObject({ queue: 'small', reason: 'maxlen' })
+      expect(test.recorder.count('onDeadLetter', second.id)).toBe(0)
+    })
+
+    it('after a retry: of its last death, not of its rung', async () => {
+      const test = await start({ queueType })
+      const { broker } = test
+      await broker.ensureRung('email', 125)
+      const job = row({}, { state: 'retryable', rungMs: 125, attempt: 1 })
+      await broker.publish(job)
+      await expect
+        .poll(() => admin.channel.checkQueue('ojs.queue.email'))
+        .toMatchObject({ messageCount: 1 })
+      await nackNatively('ojs.queue.email')
+      expect(await letterFor(test, job.id)).toMatchObject({
+        queue: 'email',
+        reason: 'rejected',
+        attempt: 2,
+      })
+    })
+  },
+)
+
+it('knows a message over the delivery limit', async () => {
+  await admin.channel.assertExchange('ojs.exchange.dlx', 'direct')
+  await admin.channel.assertExchange('ojs.exchange.direct', 'direct')
+  await admin.channel.assertQueue('ojs.queue.email', {
+    arguments: {
+      'x-queue-type': 'quorum',
+      'x-dead-letter-exchange': 'ojs.exchange.dlx',
+      'x-dead-letter-routing-key': 'email',
+      'x-delivery-limit': 1,
+    },
+  })
+  const test = await start()
+  await test.broker.ensureQueue('email')
+  const job = row()
+  await test.broker.publish(job)
+  for (let i = 0; i < 2; i++) {
+    const message = await admin.channel.get('ojs.queue.email')
+    if (message === false) throw new Error('it died too early')
+    admin.channel.nack(message, false, true)
+  }
+  expect(await letterFor(test, job.id)).toMatchObject({ queue: 'email', reason: 'delivery_limit' })
+})
+
+describe('what is no dead job', () => {
+  it('a control message', async () => {
+    const test = await start({ prefix: 'tenant1' })
+    await test.broker.ensureQueue('email')
+    await admin.publish('tenant1.ojs.queue.control.email', ['c-1'])
+    await nackNatively('tenant1.ojs.queue.control.email')
+    expect(await letterFor(test, 'c-1')).toMatchObject({
+      queue: 'email',
+      isControl: true,
+      reason: 'rejected',
+    })
+  })
+
+  it('a message that was published to the exchange by hand, whatever it claims', async () => {
+    const test = await start()
+    await test.broker.ensureQueue('email')
+    const deaths = [[], 'x', [null], [{ reason: 7, queue: 8 }], [{ reason: 'x', queue: 'other' }]]
+    for (const [i, death] of deaths.entries()) {
+      const headers = { 'x-death': death }
+      const properties = { messageId: `h-${i}`, headers }
+      admin.channel.publish('ojs.exchange.dlx', 'email', Buffer.from('{}'), properties)
+    }
+    for (const i of deaths.keys()) {
+      const letter = await letterFor(test, `h-${i}`)
+      expect(letter).toMatchObject({ queue: 'email', reason: 'unknown', isControl: false })
+    }
+  })
+
+  it('the copy that we publish of a discarded job; it tells of the last attempt', async () => {
+    const test = await start()
+    await test.broker.ensureQueue('email')
+    const job = row({}, { state: 'discarded', attempt: 2 })
+    expect(await test.broker.publish(job)).toBe('confirmed')
+    expect(await letterFor(test, job.id)).toMatchObject({ reason: 'unknown', attempt: 2 })
+    const never = row({}, { state: 'discarded', attempt: 0, rungMs: 125 })
+    expect(await test.broker.publish(never)).toBe('confirmed')
+    expect(await letterFor(test, never.id)).toMatchObject({ reason: 'unknown', attempt: 1 })
+    expect(await admin.takeAll('ojs.queue.dlx.email')).toEqual([job.id, never.id])
+    expect(await admin.takeAll('ojs.queue.email')).toEqual([])
+    await admin.channel.deleteQueue('ojs.queue.dlx.email')
+    await admin.channel.unbindQueue(DEAD_LETTERS, 'ojs.exchange.dlx', 'email')
+    expect(await test.broker.publish(job)).toBe('returned')
+    await expect.poll(() => test.broker.publish(job)).toBe('confirmed')
+    expect(await admin.takeAll('ojs.queue.dlx.email')).toEqual([job.id])
+  })
+})
+
+describe('the consumer', () => {
+  it('gives a letter that could not be settled another chance, without haste', async () => {
+    const seen: { id: string; at: number }[] = []
+    const test = await start(
+      {},
+      {
+        onDeadLetter: async ({ id }) => {
+          seen.push({ id, at: performance.now() })
+          if (seen.filter((one) => one.id === id).length < 3) throw new Error('disk full')
+        },
+      },
+    )
+    await admin.publish(DEAD_LETTERS, ['a', 'b'])
+    await expect.poll(() => seen.length, { timeout: 10_000 }).toBe(6)
+    const ofA = seen.filter(({ id }) => id === 'a').map(({ at }) => at)
+    expect((ofA[1] ?? 0) - (ofA[0] ?? 0)).toBeGreaterThan(900)
+    await expect.poll(() => test.broker.gauges().consumers).toMatchObject([{ unacked: 0 }])
+    await test.stop()
+    expect(await waitingLetters()).toBe(0)
+  })
+
+  it('handles 64 at the same time, and acknowledges each by itself', async () => {
+    const open = new Map<string, () => void>()
+    const test = await start(
+      {},
+      {
+        onDeadLetter: ({ id }) =>
+          new Promise((resolve) => {
+            open.set(id, resolve)
+          }),
+      },
+    )
+    const ids = newIds(70)
+    await admin.publish(DEAD_LETTERS, ids)
+    await expect.poll(() => open.size).toBe(64)
+    expect(test.broker.gauges().consumers).toMatchObject([{ unacked: 64 }])
+    open.get(String(ids[5]))?.()
+    await expect.poll(() => open.size).toBe(65)
+    expect(open.has(String(ids[64]))).toBe(true)
+    for (const settle of open.values()) settle()
+    await expect.poll(() => open.size).toBe(70)
+    for (const settle of open.values()) settle()
+    await expect.poll(() => test.broker.gauges().consumers).toMatchObject([{ unacked: 0 }])
+  })
+
+  it('finishes what is under way when the broker stops, and no more', async () => {
+    let settle = null as (() => void) | null
+    const test = await start(
+      {},
+      {
+        onDeadLetter: ({ id }) =>
+          id === 'slow'
+            ? new Promise((resolve) => {
+                settle = resolve
+              })
+            : Promise.reject(new Error('disk full')),
+      },
+    )
+    await admin.publish(DEAD_LETTERS, ['refused', 'slow'])
+    await expect.poll(() => settle).not.toBe(null)
+    const stopped = test.broker.stop(AbortSignal.timeout(10_000))
+    await admin.publish(DEAD_LETTERS, ['late'])
+    settle?.()
+    await stopped
+    await expect.poll(waitingLetters).toBe(2)
+    expect(new Set(await admin.takeAll(DEAD_LETTERS))).toEqual(new Set(['refused', 'late']))
+  })
+
+  it('lets the stop go on at its deadline; the letter comes again', async () => {
+    const test = await start({}, { onDeadLetter: () => new Promise(() => {}) })
+    await admin.publish(DEAD_LETTERS, ['stuck'])
+    await expect.poll(() => test.broker.gauges().consumers).toMatchObject([{ unacked: 1 }])
+    await test.broker.stop(AbortSignal.timeout(100))
+    await expect.poll(() => admin.takeAll(DEAD_LETTERS)).toEqual(['stuck'])
+  })
+
+  it('comes back with the connection, and settles nothing of the old one', async () => {
+    const settle: (() => void)[] = []
+    const onDeadLetter = () => new Promise<void>((resolve) => settle.push(resolve))
+    const test = await start({}, { onDeadLetter })
+    await admin.publish(DEAD_LETTERS, ['a'])
+    await expect.poll(() => settle.length).toBe(1)
+    await vhost.closeConnections()
+    await expect.poll(() => settle.length, { timeout: 10_000 }).toBe(2)
+    settle[0]?.()
+    expect(test.broker.gauges().consumers).toMatchObject([{ unacked: 1 }])
+    settle[1]?.()
+    await expect.poll(() => test.broker.gauges().consumers).toMatchObject([{ unacked: 0 }])
+    admin = await connectAdmin(vhost.url)
+    await test.stop()
+    expect(await waitingLetters()).toBe(0)
+  })
+
+  it('comes back after its queue was deleted, which is declared and bound again', async () => {
+    const test = await start()
+    await test.broker.ensureQueue('email')
+    await expect.poll(consumerCount).toBe(1)
+    await admin.channel.deleteQueue(DEAD_LETTERS)
+    const job = row()
+    await expect.poll(() => vhost.queue(DEAD_LETTERS), { timeout: 10_000 }).toBeDefined()
+    await expect.poll(() => test.broker.isDeclared('email')).toBe(true)
+    await test.broker.publish(job)
+    await nackNatively('ojs.queue.email')
+    expect(await letterFor(test, job.id)).toMatchObject({ reason: 'rejected' })
+  })
+
+  it('belongs to the owner of the broker alone', async () => {
+    const first = await start()
+    const second = await start()
+    expect(second.broker.status()).toMatchObject({ state: 'foreign' })
+    await admin.publish(DEAD_LETTERS, ['a'])
+    await first.recorder.until('onDeadLetter', 1, 'a')
+    expect(await consumerCount()).toBe(1)
+    expect(second.broker.gauges().consumers).toEqual([])
+    expect(await second.broker.sweepDeadLetters('email', 10, () => true)).toBe(null)
+    await first.stop()
+    await admin.publish(DEAD_LETTERS, ['b'])
+    await second.recorder.until('onDeadLetter', 1, 'b')
+  })
+
+  it('does not disturb the deliveries of the job queues', async () => {
+    const test = await start({}, { onDeadLetter: () => new Promise(() => {}) })
+    await test.broker.ensureQueue('email')
+    await admin.publish(DEAD_LETTERS, newIds(100))
+    const job = row()
+    await test.broker.publish(job)
+    const [delivery] = await test.broker.take(request(['email']))
+    expect(delivery?.id).toBe(job.id)
+    delivery?.ack()
+    await test.broker.stop(AbortSignal.timeout(200))
+  })
+})

@@ -1,0 +1,464 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { EntityChecker } from '../../src/broker/entity-checker.ts'
+import { createNames } from '../../src/broker/names.ts'
+import { topologyDiff } from '../../src/broker/rabbit-broker.ts'
+import { Rungs } from '../../src/broker/rungs.ts'
+import { loadTopology } from '../../src/broker/topology.ts'
+import { systemClock } from '../../src/clock.ts'
+import type { NewJob } from '../../src/job/job.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+import {
+  type Admin,
+  connectAdmin,
+  logger,
+  options,
+  request,
+  row,
+  scratch,
+  startBroker,
+  startConnection,
+  type TestBroker,
+} from './harness.ts'
+
+let vhost: Vhost
+let admin: Admin
+const started: TestBroker[] = []
+
+beforeEach(async () => {
+  vhost = await createVhost()
+  admin = await connectAdmin(vhost.url)
+})
+
+afterEach(async () => {
+  for (const broker of started.splice(0)) await broker.stop()
+  await admin.close()
+  await vhost.drop()
+})
+
+async function start(
+  given: Parameters<typeof startBroker>[1] = {},
+  hooks: Parameters<typeof startBroker>[2] = {},
+  deps: Parameters<typeof startBroker>[3] = {},
+) {
+  const broker = await startBroker(vhost.url, given, hooks, deps)
+  started.push(broker)
+  return broker
+}
+
+function retry(rungMs: number, attempt = 1, given: Partial<NewJob> = {}) {
+  const error = JSON.stringify({ code: 'handler_error', message: 'no luck' })
+  return row(given, { state: 'retryable', rungMs, attempt, error, dueAt: Date.now() + rungMs })
+}
+
+function rungName(delayMs: number, queue = 'email'): string {
+  return `ojs.queue.retry.${queue}.${delayMs}`
+}
+
+async function exists(queue: string): Promise<boolean> {
+  const channel = await scratch(admin)
+  return channel.checkQueue(queue).then(
+    () => channel.close().then(() => true),
+    () => false,
+  )
+}
+
+/** As the Python of seed 002 §15.3 does it. */
+async function declareClassicRung(delayMs: number, queue = 'email'): Promise<void> {
+  const { channel } = admin
+  await channel.assertExchange('ojs.exchange.retry', 'direct')
+  await channel.assertQueue(rungName(delayMs, queue), {
+    durable: true,
+    arguments: {
+      'x-dead-letter-exchange': 'ojs.exchange.direct',
+      'x-dead-letter-routing-key': queue,
+      'x-message-ttl': delayMs,
+    },
+  })
+  await channel.bindQueue(rungName(delayMs, queue), 'ojs.exchange.retry', `${queue}.${delayMs}`)
+}
+
+function eventsOf({ recorder }: TestBroker): string[] {
+  const { seen } = recorder
+  return seen.filter(({ event }) => event.startsWith('onRung')).map(({ event }) => event)
+}
+
+describe.each([
+  ['classic', ''],
+  ['quorum', ''],
+  ['classic', 'tenant1'],
+] as const)('a retry, profile %s, prefix %o', (queueType, prefix) => {
+  it('comes back through its rung, as it was published and for the next attempt', async () => {
+    const { broker } = await start({ queueType, prefix })
+    expect(broker.isRungReady('email', 250)).toBe(false)
+    expect(await broker.ensureRung('email', 250)).toBe('ready')
+    expect(broker.isRungReady('email', 250)).toBe(true)
+    expect(broker.isRungReady('email', 350)).toBe(false)
+    const job = retry(250, 1, {
+      priority: 3,
+      carry: { headers: { tenant: 'blue' }, correlationId: 'c-1', tags: ['a', 'b'] },
+    })
+    expect(await broker.publish(job)).toBe('confirmed')
+    const [delivery] = await broker.take(request(['email']))
+    expect(delivery).toMatchObject({ id: job.id, attempt: 2, generation: 0 })
+    const message = delivery?.message
+    expect(message?.content.toString()).toBe(job.envelope)
+    expect(message?.properties).toMatchObject({ priority: 3, correlationId: 'c-1' })
+    expect(message?.headers).toMatchObject({
+      tenant: 'blue',
+      'x-ojs-attempt': 2,
+      'x-ojs-error-code': 'handler_error',
+      'x-ojs-error-message': 'no luck',
+      'x-ojs-tags': 'a,b',
+    })
+    const dot = prefix === '' ? '' : `${prefix}.`
+    expect(message?.headers['x-death']).toMatchObject([
+      { reason: 'expired', queue: `${dot}${rungName(250)}`, 'routing-keys': ['email.250'] },
+    ])
+    delivery?.ack()
+  })
+
+  it('can be republished with what it brought along, again and again', async () => {
+    const { broker } = await start({ queueType, prefix })
+    await broker.ensureRung('email', 125)
+    let carry: NewJob['carry'] = { headers: { tenant: 'blue' } }
+    for (const attempt of [1, 2, 3]) {
+      const job = retry(125, attempt, { carry })
+      expect(await broker.publish(job)).toBe('confirmed')
+      const [delivery] = await broker.take(request(['email']))
+      expect(delivery).toMatchObject({ id: job.id, attempt: attempt + 1 })
+      expect(delivery?.message.headers['x-death']).toHaveLength(1)
+      // What is taken over is without x-death, which could make 3.10 drop the message as a cycle.
+      carry = delivery?.carry() ?? null
+      expect(carry?.headers).toEqual({ tenant: 'blue' })
+      delivery?.ack()
+    }
+  })
+})
+
+describe('a rung', () => {
+  it('is quorum, never forgets, and is declared as often as it takes to be the same', async () => {
+    const test = await start()
+    await test.broker.ensureRung('email', 1000)
+    expect(await vhost.queue(rungName(1000))).toMatchObject({
+      durable: true,
+      arguments: {
+        'x-queue-type': 'quorum',
+        'x-dead-letter-exchange': 'ojs.exchange.direct',
+        'x-dead-letter-routing-key': 'email',
+        'x-dead-letter-strategy': 'at-least-once',
+        'x-overflow': 'reject-publish',
+        'x-message-ttl': 1000,
+      },
+    })
+    expect(await exists('ojs.queue.email')).toBe(true)
+    await test.stop()
+    const { broker, recorder } = await start()
+    expect(await broker.ensureRung('email', 1000)).toBe('ready')
+    expect(broker.warnings()).toEqual([])
+    expect(recorder.count('declareConflict')).toBe(0)
+  })
+
+  it('is recorded before it is ready, by one flight for many callers', async () => {
+    const seen: boolean[] = []
+    let test: TestBroker | undefined
+    test = await start(
+      {},
+      {
+        onRungDeclared: async () => {
+          seen.push(await exists(rungName(500)), test?.broker.isRungReady('email', 500) ?? true)
+        },
+      },
+    )
+    const { broker } = test
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => broker.ensureRung('email', 500)),
+    )
+    expect(new Set(answers)).toEqual(new Set(['ready']))
+    expect(seen).toEqual([true, false])
+    expect(await broker.ensureRung('email', 500)).toBe('ready')
+    expect(seen).toHaveLength(2)
+  })
+
+  it('is not used when the ledger could not record it, until it can', async () => {
+    let isLedgerFull = true
+    let now = 1_000_000
+    const { broker } = await start(
+      {},
+      {
+        onRungDeclared: async () => {
+          if (isLedgerFull) throw new Error('disk full')
+        },
+      },
+      { clock: { now: () => now, wall: () => Date.now() } },
+    )
+    expect(await broker.ensureRung('email', 500)).toBe('unusable')
+    expect(broker.isRungReady('email', 500)).toBe(false)
+    isLedgerFull = false
+    expect(await broker.ensureRung('email', 500)).toBe('unusable')
+    now += 5_001
+    expect(await broker.ensureRung('email', 500)).toBe('ready')
+  })
+
+  it('is unusable at once without a broker', async () => {
+    const broker = await startBroker('amqp://127.0.0.1:1')
+    started.push(broker)
+    expect(await broker.broker.ensureRung('email', 500)).toBe('unusable')
+    expect(await broker.broker.recheckRung('email', 500)).toBe('unusable')
+  })
+
+  it('that a publish should go to is asked for, and refuses until it is ready', async () => {
+    const test = await start()
+    const job = retry(500)
+    expect(await test.broker.publish(job)).toBe('refused')
+    await test.recorder.until('onRungDeclared', 1, 'email', 500)
+    await expect.poll(() => test.broker.publish(job)).toBe('confirmed')
+  })
+})
+
+describe('a rung that is not ours (seed 002 §15.3)', () => {
+  it('is kept, warned of and never used; the next own one is', async () => {
+    await declareClassicRung(1000)
+    const test = await start()
+    const { broker, recorder } = test
+    expect(await broker.ensureRung('email', 1000)).toBe('unusable')
+    expect(await broker.publish(retry(1000))).toBe('refused')
+    expect(await broker.ensureRung('email', 1400)).toBe('ready')
+    expect(broker.warnings()).toMatchObject([
+      { code: 'queue_differs', details: { entity: rungName(1000) } },
+    ])
+    expect(eventsOf(test)).toEqual(['onRungDeclared'])
+    expect((await admin.channel.checkQueue(rungName(1000))).messageCount).toBe(0)
+    // A hot path does not ask again and again.
+    for (let i = 0; i < 20; i++) expect(await broker.ensureRung('email', 1000)).toBe('unusable')
+    expect(recorder.count('declareConflict', rungName(1000))).toBe(1)
+    const diff = await topologyDiff({ ...options(vhost.url), queues: ['email'] })
+    expect(diff).toMatchObject([{ code: 'queue_differs', details: { entity: rungName(1000) } }])
+  })
+
+  it('is looked at again after a minute, and on demand', async () => {
+    let now = 1_000_000
+    const clock = { now: () => now, wall: () => Date.now() }
+    await declareClassicRung(1000)
+    await declareClassicRung(2000)
+    const { broker } = await start({}, {}, { clock })
+    expect(await broker.ensureRung('email', 1000)).toBe('unusable')
+    expect(await broker.ensureRung('email', 2000)).toBe('unusable')
+    await admin.channel.deleteQueue(rungName(1000))
+    await admin.channel.deleteQueue(rungName(2000))
+    now += 59_999
+    expect(await broker.ensureRung('email', 1000)).toBe('unusable')
+    expect(await broker.recheckRung('email', 2000)).toBe('ready')
+    now += 1
+    expect(await broker.ensureRung('email', 1000)).toBe('ready')
+    expect(broker.warnings()).toEqual([])
+  })
+
+  it('is not bound by us', async () => {
+    const { channel } = admin
+    await channel.assertQueue(rungName(1000), { arguments: { 'x-message-ttl': 1000 } })
+    const { broker } = await start()
+    expect(await broker.ensureRung('email', 1000)).toBe('unusable')
+    channel.publish('ojs.exchange.retry', 'email.1000', Buffer.from('x'))
+    await channel.waitForConfirms()
+    expect((await channel.checkQueue(rungName(1000))).messageCount).toBe(0)
+  })
+
+  it('took the place of ours: what waited there counts as gone', async () => {
+    const test = await start()
+    await test.broker.ensureRung('email', 1000)
+    await admin.channel.deleteQueue(rungName(1000))
+    await declareClassicRung(1000)
+    expect(await test.broker.recheckRung('email', 1000)).toBe('unusable')
+    expect(eventsOf(test)).toEqual(['onRungDeclared', 'onRungMissing'])
+    expect(test.broker.isRungReady('email', 1000)).toBe(false)
+  })
+})
+
+describe('a rung that is gone', () => {
+  it('is told to the ledger before it is declared again, when a publish comes back', async () => {
+    const there: boolean[] = []
+    const test = await start(
+      {},
+      {
+        onRungMissing: async () => {
+          there.push(await exists(rungName(60_000)))
+        },
+      },
+    )
+    const { broker, recorder } = test
+    await broker.ensureRung('email', 60_000)
+    await admin.channel.deleteQueue(rungName(60_000))
+    const job = retry(60_000)
+    expect(await broker.publish(job)).toBe('returned')
+    expect(recorder.count('returned', 'email')).toBe(1)
+    await recorder.until('onRungDeclared', 2)
+    expect(await broker.ensureRung('email', 60_000)).toBe('ready')
+    expect(there).toEqual([false])
+    expect(await broker.publish(job)).toBe('confirmed')
+    // The job queue was there all the time: nobody looked for it.
+    expect(recorder.count('onQueueMissing')).toBe(1)
+    expect(broker.isDeclared('email')).toBe(true)
+  })
+
+  it('is not told of when it was never there', async () => {
+    const test = await start()
+    expect(await test.broker.recheckRung('email', 1000)).toBe('ready')
+    expect(eventsOf(test)).toEqual(['onRungDeclared'])
+  })
+
+  it('is asked for again while the ledger cannot take its jobs back', async () => {
+    let isLedgerFull = true
+    const missing: number[] = []
+    const { broker } = await start(
+      {},
+      {
+        recordedRungs: () => [{ queue: 'email', delayMs: 4000 }],
+        onRungMissing: async (_queue, delayMs) => {
+          missing.push(delayMs)
+          if (isLedgerFull) throw new Error('disk full')
+        },
+      },
+    )
+    await expect.poll(() => missing).toEqual([4000])
+    expect(await broker.ensureRung('email', 4000)).toBe('unusable')
+    expect(await exists(rungName(4000))).toBe(false)
+    isLedgerFull = false
+    expect(await broker.recheckRung('email', 4000)).toBe('ready')
+    expect(missing).toEqual([4000, 4000])
+  })
+
+  it('is noticed by the patrol, though nobody publishes to it', async () => {
+    const { broker, recorder } = await start()
+    const connection = await startConnection(vhost.url, { name: 'declare' })
+    const note = (event: string) => async (queue: string, delayMs: number) =>
+      recorder.note(event, queue, delayMs)
+    const rungs = new Rungs({
+      connection,
+      topology: loadTopology('', 'classic', null),
+      names: createNames(''),
+      checker: new EntityChecker({
+        options: { declare: 'lazy' },
+        observer: recorder.observer,
+        logger,
+      }),
+      options: { declare: 'lazy', maxRungs: 10 },
+      hooks: {
+        recordedRungs: () => [],
+        onRungDeclared: note('declared'),
+        onRungMissing: note('missing'),
+      },
+      clock: systemClock(),
+      logger,
+      ensureQueue: (queue) => broker.ensureQueue(queue),
+    })
+    await rungs.ensure('email', 60_000)
+    await rungs.ensure('email', 90_000)
+    await rungs.patrol()
+    expect(recorder.count('missing')).toBe(0)
+    await admin.channel.deleteQueue(rungName(60_000))
+    await rungs.patrol()
+    expect(recorder.all('missing').map(({ args }) => args)).toEqual([['email', 60_000]])
+    expect(rungs.isReady('email', 60_000)).toBe(true)
+    expect(await exists(rungName(60_000))).toBe(true)
+    await connection.close()
+    await rungs.patrol()
+    expect(recorder.count('missing')).toBe(1)
+    expect(rungs.isReady('email', 60_000)).toBe(false)
+  })
+
+  it('gets its binding back with its exchange', async () => {
+    const { broker } = await start({ publishTimeoutMs: 5_000 })
+    await broker.ensureRung('email', 250)
+    await admin.channel.deleteExchange('ojs.exchange.retry')
+    expect(await broker.publish(retry(250))).toBe('unknown')
+    await expect.poll(() => broker.publish(retry(250)), { timeout: 10_000 }).toBe('confirmed')
+    expect(await broker.take(request(['email']))).toHaveLength(1)
+  })
+})
+
+describe('after a reconnect', () => {
+  it('every recorded rung is looked at, and those that are gone are told of first', async () => {
+    const recorded = [250, 1000, 60_000].map((delayMs) => ({ queue: 'email', delayMs }))
+    const first = await start()
+    for (const { delayMs } of recorded) await first.broker.ensureRung('email', delayMs)
+    await first.stop()
+    await admin.channel.deleteQueue(rungName(1000))
+    const test = await start({}, { recordedRungs: () => recorded })
+    const { broker, recorder } = test
+    await recorder.until('onRungDeclared', 1, 'email', 1000)
+    expect(eventsOf(test)).toEqual(['onRungMissing', 'onRungDeclared'])
+    await expect
+      .poll(() => recorded.map(({ delayMs }) => broker.isRungReady('email', delayMs)))
+      .toEqual([true, true, true])
+
+    await admin.channel.deleteQueue(rungName(60_000))
+    await vhost.closeConnections()
+    await recorder.until('onRungDeclared', 1, 'email', 60_000)
+    expect(recorder.count('onRungMissing', 'email', 60_000)).toBe(1)
+    expect(recorder.count('onRungMissing')).toBe(2)
+    await expect.poll(() => broker.isRungReady('email', 60_000)).toBe(true)
+    admin = await connectAdmin(vhost.url)
+  })
+
+  it('nothing that was found out before counts', async () => {
+    await declareClassicRung(1000)
+    const { broker, recorder } = await start()
+    expect(await broker.ensureRung('email', 1000)).toBe('unusable')
+    await broker.ensureRung('email', 500)
+    await admin.channel.deleteQueue(rungName(1000))
+    await vhost.closeConnections()
+    await recorder.until('onUp', 2)
+    admin = await connectAdmin(vhost.url)
+    expect(await broker.ensureRung('email', 1000)).toBe('ready')
+  })
+})
+
+describe('limits', () => {
+  it('hold over all queues; what is known stays usable', async () => {
+    const recordedRungs = () => [{ queue: 'old', delayMs: 1000 }]
+    const test = await start({ maxRungs: 3 }, { recordedRungs })
+    const { broker } = test
+    const answers = await Promise.all(
+      [125, 175, 250, 350].map((delayMs) => broker.ensureRung('email', delayMs)),
+    )
+    expect(answers).toEqual(['ready', 'ready', 'unusable', 'unusable'])
+    expect(await exists(rungName(250))).toBe(false)
+    expect(await broker.ensureRung('old', 1000)).toBe('ready')
+    expect(await broker.ensureRung('email', 125)).toBe('ready')
+    expect(broker.warnings()).toMatchObject([{ code: 'too_many_rungs' }])
+  })
+
+  it('allow 16 exact delays per queue besides the ladder', async () => {
+    const { broker } = await start()
+    const exact = Array.from({ length: 17 }, (_, i) => 1_100 + i * 10)
+    const answers = await Promise.all(exact.map((delayMs) => broker.ensureRung('email', delayMs)))
+    expect(answers.filter((answer) => answer === 'ready')).toHaveLength(16)
+    expect(answers.at(-1)).toBe('unusable')
+    expect(await exists(rungName(1_260))).toBe(false)
+    expect(await broker.ensureRung('email', 1_400)).toBe('ready')
+    expect(await broker.ensureRung('sms', 1_260)).toBe('ready')
+    expect(broker.warnings()).toEqual([])
+  }, 20_000)
+
+  it('a rung that could not be declared leaves its place to another', async () => {
+    await declareClassicRung(1000)
+    const { broker } = await start({ maxRungs: 1 })
+    expect(await broker.ensureRung('email', 1000)).toBe('unusable')
+    expect(await broker.ensureRung('email', 2000)).toBe('ready')
+    expect(await broker.ensureRung('email', 4000)).toBe('unusable')
+  })
+
+  it('with `never` no rung is declared or used; one that is gone is told of all the same', async () => {
+    const before = await start()
+    await before.broker.ensureRung('email', 1000)
+    await before.stop()
+    const recorded = [1000, 2000].map((delayMs) => ({ queue: 'email', delayMs }))
+    const test = await start({ declare: 'never' }, { recordedRungs: () => recorded })
+    const { broker, recorder } = test
+    await recorder.until('onRungMissing', 1, 'email', 2000)
+    expect(await broker.ensureRung('email', 1000)).toBe('unusable')
+    expect(await broker.ensureRung('email', 4000)).toBe('unusable')
+    expect(await exists(rungName(2000))).toBe(false)
+    expect(eventsOf(test)).toEqual(['onRungMissing'])
+  })
+})

@@ -1,0 +1,100 @@
+import { beforeEach, expect, test, vi } from 'vitest'
+import { ack } from '../../src/operations/ack.ts'
+import { activate } from '../../src/operations/activate.ts'
+import { cancel } from '../../src/operations/cancel.ts'
+import { listDeadLetters, retryDeadLetter } from '../../src/operations/dead-letters.ts'
+import { fetch } from '../../src/operations/fetch.ts'
+import { health } from '../../src/operations/health.ts'
+import { heartbeat } from '../../src/operations/heartbeat.ts'
+import { info } from '../../src/operations/info.ts'
+import { nack } from '../../src/operations/nack.ts'
+import { push } from '../../src/operations/push.ts'
+import { pushBatch } from '../../src/operations/push-batch.ts'
+import { listQueues } from '../../src/operations/queues.ts'
+import { openDoor } from './door.ts'
+import { errorOf } from './frame.ts'
+import { jobRow } from './job-rows.ts'
+import { request } from './raw-client.ts'
+
+vi.mock('../../src/operations/ack.ts')
+vi.mock('../../src/operations/activate.ts')
+vi.mock('../../src/operations/cancel.ts')
+vi.mock('../../src/operations/dead-letters.ts')
+vi.mock('../../src/operations/fetch.ts')
+vi.mock('../../src/operations/health.ts')
+vi.mock('../../src/operations/heartbeat.ts')
+vi.mock('../../src/operations/info.ts')
+vi.mock('../../src/operations/nack.ts')
+vi.mock('../../src/operations/push.ts')
+vi.mock('../../src/operations/push-batch.ts')
+vi.mock('../../src/operations/queues.ts')
+
+beforeEach(() => {
+  const job = jobRow()
+  vi.mocked(push).mockResolvedValue(job)
+  vi.mocked(pushBatch).mockResolvedValue([job])
+  vi.mocked(info).mockReturnValue(job)
+  vi.mocked(cancel).mockResolvedValue({ job, previousState: 'available' })
+  vi.mocked(activate).mockResolvedValue(job)
+  vi.mocked(fetch).mockResolvedValue([])
+  vi.mocked(ack).mockResolvedValue({ job })
+  vi.mocked(nack).mockResolvedValue({ job })
+  vi.mocked(heartbeat).mockResolvedValue({
+    directive: 'running',
+    extended: [],
+    cancelled: [],
+    serverTime: 0,
+  })
+  vi.mocked(listQueues).mockReturnValue({ queues: [], total: 0 })
+  vi.mocked(listDeadLetters).mockReturnValue({ jobs: [], total: 0 })
+  vi.mocked(retryDeadLetter).mockResolvedValue(job)
+  vi.mocked(health).mockReturnValue({ healthy: true, body: {} } as ReturnType<typeof health>)
+})
+
+// Seed 001, Appendix A. True: served; else the level that `unsupported` names.
+const APPENDIX_A: [method: string, path: string, served: true | number][] = [
+  ['GET', '/ojs/manifest', true],
+  ['GET', '/ojs/v1/health', true],
+  ['POST', '/ojs/v1/jobs', true],
+  ['POST', '/ojs/v1/jobs/batch', true],
+  ['GET', '/ojs/v1/jobs/x', true],
+  ['DELETE', '/ojs/v1/jobs/x', true],
+  ['POST', '/ojs/v1/jobs/x/activate', true],
+  ['POST', '/ojs/v1/workers/fetch', true],
+  ['POST', '/ojs/v1/workers/ack', true],
+  ['POST', '/ojs/v1/workers/nack', true],
+  ['POST', '/ojs/v1/workers/heartbeat', true],
+  ['GET', '/ojs/v1/queues', true],
+  ['GET', '/ojs/v1/queues/x/stats', 4],
+  ['POST', '/ojs/v1/queues/x/pause', 4],
+  ['POST', '/ojs/v1/queues/x/resume', 4],
+  ['GET', '/ojs/v1/dead-letter', true],
+  ['POST', '/ojs/v1/dead-letter/x/retry', true],
+  ['DELETE', '/ojs/v1/dead-letter/x', true],
+  ['GET', '/ojs/v1/cron', 2],
+  ['POST', '/ojs/v1/cron', 2],
+  ['DELETE', '/ojs/v1/cron/x', 2],
+  ['POST', '/ojs/v1/workflows', 3],
+  ['GET', '/ojs/v1/workflows/x', 3],
+  ['DELETE', '/ojs/v1/workflows/x', 3],
+  ['GET', '/ojs/v1/schemas', 0],
+  ['POST', '/ojs/v1/schemas', 0],
+  ['GET', '/ojs/v1/schemas/urn%3Aojs%3Aschema%3Aa%3Av1', 0],
+  ['DELETE', '/ojs/v1/schemas/urn%3Aojs%3Aschema%3Aa%3Av1', 0],
+]
+
+test.each(APPENDIX_A)('%s %s', async (method, path, served) => {
+  const door = await openDoor()
+  const body = method === 'POST' ? '{}' : undefined
+  const result = await door.ask(request(method, path, {}, body))
+  if (served === true) {
+    expect([200, 201]).toContain(result.status)
+  } else {
+    expect(result.status).toBe(422)
+    expect(errorOf(result)).toMatchObject({
+      code: 'unsupported',
+      retryable: false,
+      details: { level: served },
+    })
+  }
+})

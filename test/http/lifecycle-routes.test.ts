@@ -1,0 +1,152 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest'
+import { OjsError } from '../../src/errors.ts'
+import { activate } from '../../src/operations/activate.ts'
+import {
+  deleteDeadLetter,
+  listDeadLetters,
+  retryDeadLetter,
+} from '../../src/operations/dead-letters.ts'
+import { nack } from '../../src/operations/nack.ts'
+import { pushBatch } from '../../src/operations/push-batch.ts'
+import { openDoor } from './door.ts'
+import { errorOf, OJS } from './frame.ts'
+import { jobRow } from './job-rows.ts'
+import { request } from './raw-client.ts'
+
+// What a route does is parse, call, render. The operations have tests of their own.
+vi.mock('../../src/operations/activate.ts')
+vi.mock('../../src/operations/dead-letters.ts')
+vi.mock('../../src/operations/nack.ts')
+vi.mock('../../src/operations/push-batch.ts')
+
+beforeEach(() => {
+  vi.resetAllMocks()
+})
+
+const ID = jobRow().id
+const CONTEXT = { requestId: 'req_t' }
+
+async function ask(method: string, path: string, body?: object) {
+  const door = await openDoor()
+  const text = body && JSON.stringify(body)
+  return await door.ask(request(method, path, { 'X-Request-Id': 'req_t' }, text))
+}
+
+describe('NACK', () => {
+  const sent = { job_id: ID, error: { code: 'x', message: 'y' } }
+
+  test('a job that is retried: when, and after what delay (seed 001 §10.3)', async () => {
+    const job = jobRow({ state: 'retryable', attempt: 2, dueAt: 5_000, retryDelayMs: 1_400 })
+    vi.mocked(nack).mockResolvedValue({ job })
+    const result = await ask('POST', '/ojs/v1/workers/nack', sent)
+    expect(result).toMatchObject({ status: 200, headers: { 'content-type': OJS } })
+    expect(JSON.parse(result.body)).toEqual({
+      job_id: ID,
+      id: ID,
+      state: 'retryable',
+      attempt: 2,
+      max_attempts: 3,
+      next_attempt_at: '1970-01-01T00:00:05.000Z',
+      retry_delay_ms: 1_400,
+    })
+    expect(vi.mocked(nack).mock.calls[0]?.slice(1)).toEqual([sent, CONTEXT])
+  })
+
+  test('a job that is discarded: both names of the instant', async () => {
+    const job = jobRow({ state: 'discarded', attempt: 3, completedAt: 4_000, discardedAt: 4_000 })
+    vi.mocked(nack).mockResolvedValue({ job })
+    expect(JSON.parse((await ask('POST', '/ojs/v1/workers/nack', sent)).body)).toEqual({
+      job_id: ID,
+      id: ID,
+      state: 'discarded',
+      attempt: 3,
+      max_attempts: 3,
+      discarded_at: '1970-01-01T00:00:04.000Z',
+      completed_at: '1970-01-01T00:00:04.000Z',
+    })
+  })
+
+  test('a job that was handed back has no delay', async () => {
+    vi.mocked(nack).mockResolvedValue({ job: jobRow({ attempt: 0 }) })
+    const { body } = await ask('POST', '/ojs/v1/workers/nack', { ...sent, requeue: true })
+    const plain = { job_id: ID, id: ID, state: 'available', attempt: 0, max_attempts: 3 }
+    expect(JSON.parse(body)).toEqual(plain)
+  })
+})
+
+test('PUSH batch: every job, and how many', async () => {
+  vi.mocked(pushBatch).mockResolvedValue([jobRow({ id: 'a' }), jobRow({ id: 'b' })])
+  const result = await ask('POST', '/ojs/v1/jobs/batch', { jobs: [{}, {}] })
+  expect(result.status).toBe(201)
+  expect(JSON.parse(result.body)).toMatchObject({ jobs: [{ id: 'a' }, { id: 'b' }], count: 2 })
+  expect(vi.mocked(pushBatch).mock.calls[0]?.slice(1)).toEqual([{ jobs: [{}, {}] }, CONTEXT])
+})
+
+test('PUSH batch has a limit of its own', async () => {
+  vi.mocked(pushBatch).mockResolvedValue([])
+  const body = { jobs: ['a'.repeat(2_000)] }
+  const door = await openDoor(1_000)
+  const result = await door.ask(request('POST', '/ojs/v1/jobs/batch', {}, JSON.stringify(body)))
+  expect(result.status).toBe(201)
+})
+
+test('ACTIVATE: the job with its previous state (seed 001 §9.5)', async () => {
+  vi.mocked(activate).mockResolvedValue(jobRow({ activatedAt: 3_000 }))
+  const result = await ask('POST', '/ojs/v1/jobs/any%20id/activate')
+  expect(result.status).toBe(200)
+  expect(JSON.parse(result.body)).toMatchObject({
+    job: { id: ID, activated_at: '1970-01-01T00:00:03.000Z', previous_state: 'pending' },
+  })
+  expect(vi.mocked(activate).mock.calls[0]?.slice(1)).toEqual(['any id', CONTEXT])
+})
+
+describe('dead letters', () => {
+  const path = '/ojs/v1/dead-letter'
+
+  test('the list, and what it says of itself (seed 001 §12.1)', async () => {
+    const job = jobRow({ state: 'discarded', discardedAt: 4_000, error: '{"code":"x"}' })
+    vi.mocked(listDeadLetters).mockReturnValue({ jobs: [job], total: 12 })
+    const result = await ask('GET', `${path}?queue=email&limit=1&offset=10`)
+    expect(JSON.parse(result.body)).toEqual({
+      jobs: [expect.objectContaining({ id: ID, state: 'discarded', error: { code: 'x' } })],
+      pagination: { total: 12, limit: 1, offset: 10, has_more: true },
+    })
+    const query = { queue: 'email', limit: 1, offset: 10 }
+    expect(vi.mocked(listDeadLetters).mock.calls[0]?.[1]).toEqual(query)
+  })
+
+  test.each([
+    ['', { queue: null, limit: 50, offset: 0 }],
+    ['?limit=1000', { queue: null, limit: 100, offset: 0 }],
+    ['?limit=0', { queue: null, limit: 1, offset: 0 }],
+  ])('limits: %s', async (query, expected) => {
+    vi.mocked(listDeadLetters).mockReturnValue({ jobs: [], total: 0 })
+    expect((await ask('GET', `${path}${query}`)).status).toBe(200)
+    expect(vi.mocked(listDeadLetters).mock.calls[0]?.[1]).toEqual(expected)
+  })
+
+  test.each(['?limit=x', '?offset=-1', '?limit=1.5'])('nonsense is a 400: %s', async (query) => {
+    expect((await ask('GET', `${path}${query}`)).status).toBe(400)
+  })
+
+  test('retry: the job and when (seed 001 §12.2), with and without a body', async () => {
+    vi.mocked(retryDeadLetter).mockResolvedValue(jobRow())
+    for (const body of [undefined, {}]) {
+      const result = await ask('POST', `${path}/x/retry`, body)
+      expect(result.status).toBe(200)
+      expect(JSON.parse(result.body)).toMatchObject({
+        job: { id: ID, state: 'available', re_enqueued_at: '1970-01-01T00:00:02.000Z' },
+      })
+    }
+  })
+
+  test('delete (seed 001 §12.3), and 404', async () => {
+    vi.mocked(deleteDeadLetter).mockResolvedValueOnce(undefined)
+    const result = await ask('DELETE', `${path}/x`)
+    expect(result).toMatchObject({ status: 200, body: '{"deleted":true,"job_id":"x"}' })
+    vi.mocked(deleteDeadLetter).mockRejectedValue(new OjsError('not_found', 'None.'))
+    const missing = await ask('DELETE', `${path}/x`)
+    expect(missing.status).toBe(404)
+    expect(errorOf(missing)).toMatchObject({ code: 'not_found' })
+  })
+})

@@ -1,0 +1,107 @@
+import { describe, expect, it } from 'vitest'
+import { brokerFailure, mayDie } from '../../src/job/dead-letter.ts'
+import type { Holder, RowState } from '../../src/job/job.ts'
+
+const NOW = 1_700_000_000_000
+const WALL = NOW + 7_200_000
+const CONTEXT = { now: NOW, wall: WALL }
+
+/**
+ * The row is at attempt 2 of generation 1; the columns are the attempt of the dead token. `dies`:
+ * the job is discarded with it; `-`: the copy is acknowledged and the job lives on.
+ */
+const TABLE = `
+  state      holder               condition  | 1 | 2    | 3    | 4
+
+  available  none,gateway,ledger  -          | - | -    | dies | -
+  available  native               -          | - | dies | dies | -
+  active     none,gateway,ledger  -          | - | -    | -    | -
+  active     native               -          | - | dies | -    | -
+  retryable  any                  due        | - | -    | dies | -
+  retryable  any                  drift      | - | -    | dies | -
+  retryable  any                  early      | - | -    | -    | -
+  scheduled  any                  due        | - | -    | dies | -
+  scheduled  any                  early      | - | -    | -    | -
+  pending    any                  -          | - | -    | -    | -
+  completed  any                  -          | - | -    | -    | -
+  cancelled  any                  -          | - | -    | -    | -
+  discarded  any                  -          | - | -    | -    | -
+  withdrawn  any                  -          | - | -    | -    | -
+`
+
+const HOLDERS: readonly (Holder | null)[] = [null, 'gateway', 'ledger', 'native']
+const CELLS = TABLE.trim()
+  .split('\n')
+  .slice(1)
+  .filter((line) => line.trim())
+  .flatMap((line) => {
+    const [label = '', ...outcomes] = line.split('|').map((part) => part.trim())
+    const [state = '', holders = '', condition = ''] = label.split(/\s{2,}/)
+    const base = state === 'scheduled' ? WALL : NOW
+    // Timers drift: a rung may fire up to a second before our own clock says so.
+    const earlyMs = { drift: 1_000, early: state === 'scheduled' ? 1 : 1_001 }[condition] ?? 0
+    const dueAt = condition === '-' ? null : base + earlyMs
+    return HOLDERS.filter((holder) => named(holders, holder)).flatMap((holder) =>
+      outcomes.map((outcome, index) => ({
+        name: `${state} (${holder ?? 'none'}) ${condition}, n ${index + 1} → ${outcome}`,
+        row: { generation: 1, state: state as RowState, attempt: 2, holder, dueAt },
+        attempt: index + 1,
+        dies: outcome === 'dies',
+      })),
+    )
+  })
+
+function named(holders: string, holder: Holder | null): boolean {
+  return holders === 'any' || holders.split(',').includes(holder ?? 'none')
+}
+
+describe('may a dead token take its job with it', () => {
+  it.each(CELLS)('$name', ({ row, attempt, dies }) => {
+    expect(mayDie({ generation: 1, attempt }, row, CONTEXT)).toBe(dies)
+  })
+
+  it.each([0, 2])('never one of generation %i', (generation) => {
+    for (const { row, attempt } of CELLS) {
+      expect(mayDie({ generation, attempt }, row, CONTEXT)).toBe(false)
+    }
+  })
+
+  it('reads a due time that is missing as due', () => {
+    const row = {
+      generation: 0,
+      state: 'retryable' as const,
+      attempt: 1,
+      holder: null,
+      dueAt: null,
+    }
+    expect(mayDie({ generation: 0, attempt: 2 }, row, CONTEXT)).toBe(true)
+  })
+})
+
+describe('the error record of a job that died in the broker', () => {
+  it.each(['rejected', 'expired', 'maxlen', 'delivery_limit'] as const)('%s', (reason) => {
+    const failure = brokerFailure(reason, null)
+    expect(failure).toMatchObject({ code: reason, type: reason, retryable: false })
+    expect(failure.message.length).toBeGreaterThan(20)
+  })
+
+  it('takes the reported error of a rejected job, and of no other', () => {
+    const reported = { code: 'smtp_down', message: 'no route' }
+    expect(brokerFailure('rejected', reported)).toEqual({
+      code: 'smtp_down',
+      type: 'smtp_down',
+      message: 'no route',
+      retryable: false,
+    })
+    expect(brokerFailure('maxlen', reported).code).toBe('maxlen')
+  })
+
+  it('cuts what a stranger wrote', () => {
+    const failure = brokerFailure('rejected', {
+      code: 'c'.repeat(9_000),
+      message: 'm'.repeat(90_000),
+    })
+    expect(failure.code).toHaveLength(255)
+    expect(failure.message).toHaveLength(10_000)
+  })
+})

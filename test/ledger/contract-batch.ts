@@ -1,0 +1,179 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { freshRow, type JobRow, type NewJob } from '../../src/job/job.ts'
+import type { InsertedAll, Ledger } from '../../src/ledger/ledger.ts'
+import { newJob } from '../support/jobs.ts'
+import {
+  insertedOf,
+  type LedgerHarness,
+  NOW,
+  pushed,
+  rowOf,
+  settleLazily,
+  TERMS,
+  token,
+} from './harness.ts'
+
+/** Several jobs at once, and jobs that are not for now. */
+export function batchContract(harness: () => LedgerHarness): void {
+  let ledger: Ledger
+  beforeEach(() => {
+    ledger = harness().ledger
+  })
+  const row = (id: string): JobRow => rowOf(ledger, id)
+  const storedOf = (inserted: InsertedAll) => {
+    if (inserted.outcome !== 'inserted') throw new Error('an id was taken')
+    return inserted.stored
+  }
+
+  const scheduled = { state: 'scheduled', dueAt: NOW + 500 } as const
+  const pending = { state: 'pending', dueAt: null } as const
+
+  describe('insert of a job that is not for now', () => {
+    it.each([scheduled, pending, { state: 'pending', dueAt: NOW + 9 } as const])(
+      'stores it as %o without a token',
+      async (start) => {
+        const job = newJob({ start, queue: 'q' })
+        const inserted = insertedOf(await ledger.insert(job, NOW))
+        expect(inserted).toMatchObject({ generation: 0, outbox: null, enqueuedAt: NOW })
+        expect(row(job.id)).toEqual(freshRow(job, inserted))
+        expect(row(job.id)).toMatchObject({
+          state: start.state,
+          dueAt: start.dueAt,
+          tokenOut: false,
+        })
+        expect(ledger.counts('q')).toMatchObject({ available: 0, [start.state]: 1 })
+        expect(ledger.outboxPage(0, 10)).toEqual([])
+      },
+    )
+
+    it('starts a withdrawn id over without anything of its last life', async () => {
+      const { id, outbox } = await pushed(ledger)
+      await ledger.withdraw(id, outbox)
+      const again = newJob({ id, start: scheduled })
+      const inserted = insertedOf(await ledger.insert(again, NOW + 5))
+      expect(row(id)).toEqual(freshRow(again, inserted))
+      expect(inserted).toMatchObject({ generation: 1, outbox: null })
+    })
+  })
+
+  describe('insertAll', () => {
+    it('stores all of them in order, each in its state', async () => {
+      const jobs = [newJob(), newJob({ start: scheduled, queue: 'b' }), newJob({ start: pending })]
+      const stored = storedOf(await ledger.insertAll(jobs, NOW))
+      const rows = jobs.map((job, i) => freshRow(job, stored[i] ?? neverStored()))
+      expect(jobs.map(({ id }) => row(id))).toEqual(rows)
+      expect(stored.map(({ outbox }) => outbox !== null)).toEqual([true, false, false])
+      expect(ledger.counts('default')).toMatchObject({ available: 1, pending: 1 })
+      expect(ledger.counts('b').scheduled).toBe(1)
+      expect(ledger.queues().map(({ name }) => name)).toEqual(['default', 'b'])
+    })
+
+    it.each<[string, (jobs: NewJob[], taken: string) => NewJob[]]>([
+      ['by a job that is there', ([a, b], id) => [a ?? newJob(), b ?? newJob(), newJob({ id })]],
+      [
+        'by an earlier one',
+        ([a, b]) => [a ?? newJob(), b ?? newJob(), newJob({ id: b?.id ?? '' })],
+      ],
+    ])('stores nothing when one id is taken %s', async (_, batch) => {
+      const taken = await pushed(ledger)
+      const before = row(taken.id)
+      const jobs = batch([newJob({ queue: 'new' }), newJob({ queue: 'new' })], taken.id)
+      const beside = newJob()
+      const [all, one] = await Promise.all([
+        ledger.insertAll(jobs, NOW),
+        ledger.insert(beside, NOW),
+      ])
+      expect(all).toEqual({ outcome: 'duplicate', index: 2 })
+      expect(one.outcome).toBe('inserted')
+      expect(jobs.slice(0, 2).map(({ id }) => ledger.find(id))).toEqual([null, null])
+      expect(row(taken.id)).toEqual(before)
+      expect(ledger.queues().map(({ name }) => name)).toEqual(['default'])
+      expect(ledger.counts('default').available).toBe(2)
+    })
+
+    it('lets one of two batches with a common id win', async () => {
+      const id = newJob().id
+      const batches = [1, 2].map(() => [newJob(), newJob({ id }), newJob()])
+      const results = await Promise.all(batches.map((batch) => ledger.insertAll(batch, NOW)))
+      expect(results.map(({ outcome }) => outcome)).toEqual(['inserted', 'duplicate'])
+      expect(ledger.counts('default').available).toBe(3)
+    })
+
+    it('uses a withdrawn id again', async () => {
+      const { id, outbox } = await pushed(ledger)
+      await ledger.withdraw(id, outbox)
+      const [, stored] = storedOf(await ledger.insertAll([newJob(), newJob({ id })], NOW))
+      expect(stored?.generation).toBe(1)
+    })
+  })
+
+  describe('withdrawAll', () => {
+    it('withdraws every job that nobody has started', async () => {
+      const jobs = [newJob(), newJob(), newJob({ start: scheduled }), newJob({ start: pending })]
+      const stored = storedOf(await ledger.insertAll(jobs, NOW))
+      // The token of one was confirmed before that of another was refused.
+      ledger.confirmed(jobs[0]?.id ?? '', stored[0]?.outbox ?? 0)
+      expect(await ledger.withdrawAll(jobs.map(({ id }) => row(id)))).toEqual([])
+      for (const { id } of jobs) expect(row(id)).toMatchObject({ state: 'withdrawn', outbox: null })
+      expect(row(jobs[2]?.id ?? '').tokenOut).toBe(false)
+      expect(Object.values(ledger.counts('default')).every((count) => count === 0)).toBe(true)
+    })
+
+    it('also when its schedule has come meanwhile', async () => {
+      const job = newJob({ start: scheduled })
+      await ledger.insert(job, NOW)
+      await ledger.promote(NOW, NOW + 500, 10)
+      expect(await ledger.withdrawAll([{ id: job.id, generation: 0 }])).toEqual([])
+      expect(row(job.id)).toMatchObject({ state: 'withdrawn', outbox: null })
+    })
+
+    it('names those that were started, are over, or had another life', async () => {
+      const [started, over, other, mine] = await Promise.all(
+        Array.from({ length: 4 }, () => pushed(ledger)),
+      )
+      await ledger.claim([token(started?.id ?? '')], TERMS)
+      await ledger.cancel(over?.id ?? '', NOW)
+      const fences = [started, over, other, mine].map((job) => ({
+        id: job?.id ?? '',
+        generation: 0,
+      }))
+      const before = fences.slice(0, 3).map(({ id }) => row(id))
+      const wrong = fences.map((fence) =>
+        fence.id === other?.id ? { ...fence, generation: 1 } : fence,
+      )
+      const left = await ledger.withdrawAll([...wrong, { id: 'nobody', generation: 0 }])
+      expect(left).toEqual([started?.id, over?.id, other?.id, 'nobody'])
+      expect(before).toEqual(fences.slice(0, 3).map(({ id }) => row(id)))
+      expect(row(mine?.id ?? '').state).toBe('withdrawn')
+    })
+
+    it('and a claim in the same turn: one of them has the job', async () => {
+      const [a, b] = [await pushed(ledger), await pushed(ledger)]
+      const [left, [late]] = await Promise.all([
+        ledger.withdrawAll([{ id: a.id, generation: 0 }]),
+        ledger.claim([token(a.id)], TERMS),
+      ])
+      expect([left, late?.verdict]).toEqual([[], 'drop'])
+      const [[early], refused] = await Promise.all([
+        ledger.claim([token(b.id)], TERMS),
+        ledger.withdrawAll([{ id: b.id, generation: 0 }]),
+      ])
+      expect([early?.verdict, refused]).toEqual(['claimed', [b.id]])
+    })
+  })
+
+  describe('a withdrawn job', () => {
+    it('is not given a token by a late confirm', async () => {
+      const { id, outbox } = await pushed(ledger)
+      await ledger.withdrawAll([{ id, generation: 0 }])
+      const before = row(id)
+      ledger.confirmed(id, outbox)
+      await settleLazily(ledger)
+      expect(row(id)).toEqual(before)
+    })
+  })
+}
+
+function neverStored(): never {
+  throw new Error('fewer were stored than given')
+}

@@ -1,0 +1,242 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { JobRow } from '../../src/job/job.ts'
+import type { ClaimResult, Failure, Ledger } from '../../src/ledger/ledger.ts'
+import { newJob } from '../support/jobs.ts'
+import {
+  FAILED,
+  fenceOf,
+  type LedgerHarness,
+  NOW,
+  rowOf,
+  settleLazily,
+  TERMS,
+  token,
+} from './harness.ts'
+
+const RUNG_MS = 250
+
+const MOVES = [
+  'publish',
+  'publish',
+  'publishUnconfirmed',
+  'deliver',
+  'deliver',
+  'deliver',
+  'ack',
+  'failToRung',
+  'failToRung',
+  'failToLedger',
+  'loseLease',
+  'nack',
+  'discardHandedOver',
+  'handOver',
+  'release',
+  'wait',
+  'wait',
+  'promote',
+  'crash',
+  'loseQueue',
+  'loseRung',
+  'revive',
+] as const
+
+type Move = (typeof MOVES)[number]
+
+/** No sequence of faults may leave a job that is not over without a token and without a debt. */
+export function conservationContract(harness: () => LedgerHarness): void {
+  describe('a job and its tokens, whatever happens to both', () => {
+    it('is never lost: once the faults are over, it ends', async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(fc.constantFrom(...MOVES), { maxLength: 40 }), async (moves) => {
+          const world = await World.begin(harness())
+          for (const move of moves) await world.play(move)
+          await world.drain()
+          expect(world.state()).toMatch(/completed|discarded/)
+        }),
+        { numRuns: 150 },
+      )
+    }, 60_000)
+  })
+}
+
+interface Token {
+  generation: number
+  attempt: number
+}
+
+/** One job, and RabbitMQ as far as it matters: one queue, one rung, one delivery in our hands. */
+class World {
+  readonly #harness: LedgerHarness
+  readonly #id: string
+  readonly #name: string
+  #queue: Token[] = []
+  #rung: Token[] = []
+  #held: Token | null = null
+  #now = NOW
+
+  static async begin(harness: LedgerHarness): Promise<World> {
+    const job = newJob({ queue: `q-${newJob().id}`, maxAttempts: 6 })
+    await harness.ledger.insert(job, NOW)
+    return new World(harness, job.id, job.queue)
+  }
+
+  constructor(harness: LedgerHarness, id: string, queue: string) {
+    this.#harness = harness
+    this.#id = id
+    this.#name = queue
+  }
+
+  get #ledger(): Ledger {
+    return this.#harness.ledger
+  }
+
+  get #row(): JobRow {
+    return rowOf(this.#ledger, this.#id)
+  }
+
+  state(): string {
+    return this.#row.state
+  }
+
+  async play(move: Move): Promise<void> {
+    switch (move) {
+      case 'publish':
+        return await this.#publish(true)
+      case 'publishUnconfirmed':
+        return await this.#publish(false)
+      case 'deliver':
+        return await this.#deliver()
+      case 'wait':
+        return this.#wait()
+      case 'promote':
+        await this.#ledger.promote(this.#now, this.#now, 10)
+        return
+      case 'crash':
+        return await this.#crash()
+      case 'loseQueue':
+        return await this.#loseQueue()
+      case 'loseRung':
+        this.#rung = []
+        await this.#ledger.rearmRung({ queue: this.#name, delayMs: RUNG_MS })
+        return
+      case 'revive':
+        await this.#ledger.revive(this.#id, this.#row.generation, this.#now)
+        return
+      default:
+        return await this.#endLease(move)
+    }
+  }
+
+  /** What the relay does: to where the row points. A confirm may be lost, the message is not. */
+  async #publish(isConfirmed: boolean): Promise<void> {
+    const { state, outbox, rungMs, generation, attempt } = this.#row
+    if (outbox === null || (state === 'retryable' && rungMs === null)) return
+    const next = { generation, attempt: attempt + 1 }
+    if (state === 'available') this.#queue.push(next)
+    if (state === 'retryable') this.#rung.push(next)
+    if (!isConfirmed) return
+    this.#ledger.confirmed(this.#id, outbox)
+    await settleLazily(this.#ledger)
+  }
+
+  async #deliver(): Promise<void> {
+    const next = this.#queue.shift()
+    if (!next) return
+    const terms = { ...TERMS, now: this.#now, wall: this.#now }
+    const [result] = await this.#ledger.claim([token(this.#id, next)], terms)
+    await this.#settle(next, result?.verdict)
+  }
+
+  async #settle(next: Token, verdict: ClaimResult['verdict'] | undefined): Promise<void> {
+    if (verdict === 'claimed') {
+      this.#held = next
+      return
+    }
+    if (verdict === 'hold') this.#queue.push(next)
+    if (verdict === 'hand-over') this.#held = null
+    if (verdict === 'dead-letter' || verdict === 'exhausted') {
+      this.#ledger.deadLetterCopied(this.#id, next.generation)
+    }
+    if (verdict !== 'hold') this.#ledger.tokenReturned(this.#id, next.generation)
+    await settleLazily(this.#ledger)
+  }
+
+  /** The rung's time is up before ours is, or after: nobody promotes here. */
+  #wait(): void {
+    this.#now += RUNG_MS
+    this.#queue.push(...this.#rung.splice(0))
+  }
+
+  async #crash(): Promise<void> {
+    await this.#harness.reopen()
+    this.#giveBack()
+  }
+
+  /** Nobody has acknowledged it. */
+  #giveBack(): void {
+    if (this.#held) this.#queue.unshift(this.#held)
+    this.#held = null
+  }
+
+  async #loseQueue(): Promise<void> {
+    this.#queue = []
+    this.#held = null
+    await this.#ledger.rearm(this.#name)
+  }
+
+  async #endLease(move: Move): Promise<void> {
+    const row = this.#row
+    if (row.state !== 'active') return
+    const held = this.#held
+    if (move === 'handOver') {
+      await this.#ledger.handOver([row])
+      this.#held = null
+    } else if (move === 'release') {
+      await this.#ledger.release(row.id, row)
+      this.#giveBack()
+    } else if (move === 'ack') {
+      await this.#ledger.complete(row.id, fenceOf(row), { now: this.#now, result: null })
+      this.#held = null
+    } else if (move !== 'nack' || held) {
+      await this.#ledger.fail(row.id, fenceOf(row), this.#failure(move, held !== null))
+      // Law 2 would publish first; to acknowledge at once must not lose anything either.
+      this.#held = null
+    }
+  }
+
+  #failure(move: Move, isTokenBack: boolean): Failure {
+    const record = { ...FAILED, now: this.#now }
+    const retry = {
+      to: 'retryable',
+      dueAt: this.#now + RUNG_MS,
+      delayMs: RUNG_MS,
+      isTokenBack,
+    } as const
+    switch (move) {
+      case 'failToRung':
+        return { ...record, ...retry, rungMs: RUNG_MS }
+      case 'failToLedger':
+        return { ...record, ...retry, rungMs: null }
+      case 'nack':
+        return { ...record, to: 'discarded', isDeadLetter: true, copy: 'nack' }
+      case 'discardHandedOver':
+        return { ...record, to: 'discarded', isDeadLetter: true, copy: 'publish' }
+      default:
+        return { ...record, to: 'available', token: true }
+    }
+  }
+
+  /** Everything works again: what is owed is published, what is due comes, what comes is done. */
+  async drain(): Promise<void> {
+    for (let round = 0; round < 20; round++) {
+      await this.play('ack')
+      if (this.#row.state === 'completed' || this.#row.state === 'discarded') return
+      await this.play('publish')
+      await this.play('wait')
+      await this.play('promote')
+      await this.play('publish')
+      await this.play('deliver')
+    }
+  }
+}

@@ -1,0 +1,174 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { JobRow } from '../../src/job/job.ts'
+import type { Ledger } from '../../src/ledger/ledger.ts'
+import { newJob } from '../support/jobs.ts'
+import {
+  died,
+  FAILED,
+  fenceOf,
+  fetched,
+  type LedgerHarness,
+  NOW,
+  pushed,
+  rowOf,
+  settleLazily,
+} from './harness.ts'
+
+/** Copies in DLX queues: which are owed, and which nobody needs any more. */
+export function copyContract(harness: () => LedgerHarness): void {
+  let ledger: Ledger
+  beforeEach(() => {
+    ledger = harness().ledger
+  })
+  const row = (id: string): JobRow => rowOf(ledger, id)
+  const reopen = async () => {
+    await harness().reopen()
+    ledger = harness().ledger
+  }
+  const discarded = async (copy: 'nack' | 'publish', isDeadLetter: boolean): Promise<JobRow> => {
+    const job = await fetched(ledger, { queue: 'q' })
+    await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'discarded', isDeadLetter, copy })
+    return row(job.id)
+  }
+
+  describe('a copy that is published', () => {
+    it.each([false, true])(
+      'is recorded when it is confirmed, also after a restart: %s',
+      async (again) => {
+        const job = await discarded('publish', true)
+        if (again) await reopen()
+        ledger.confirmed(job.id, job.outbox ?? 0)
+        await settleLazily(ledger)
+        expect(row(job.id)).toEqual({ ...job, outbox: null, deadLetterCopied: true })
+        expect(ledger.staleCopies()).toEqual([])
+      },
+    )
+
+    it('of a plain discard is stale at once', async () => {
+      const job = await discarded('publish', false)
+      expect(ledger.staleCopies()).toEqual([])
+      ledger.confirmed(job.id, job.outbox ?? 0)
+      await settleLazily(ledger)
+      expect(row(job.id).deadLetterCopied).toBe(true)
+      expect(ledger.staleCopies()).toEqual(['q'])
+    })
+
+    it('of a job that has gone on is stale, and records nothing', async () => {
+      const [revived, deleted] = [
+        await discarded('publish', true),
+        await discarded('publish', true),
+      ]
+      const other = await died(ledger, { queue: 'other' })
+      await ledger.revive(revived.id, 0, NOW)
+      expect(ledger.staleCopies()).toEqual([])
+      ledger.confirmed(revived.id, revived.outbox ?? 0)
+      await settleLazily(ledger)
+      expect(row(revived.id)).toMatchObject({ state: 'available', deadLetterCopied: false })
+      expect(row(revived.id).outbox).toBeGreaterThan(revived.outbox ?? 0)
+      expect(ledger.staleCopies()).toEqual(['q'])
+      await ledger.sweepBegins('q')
+      await ledger.deleteDeadLetter(deleted.id, NOW)
+      expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual([revived.id])
+      ledger.confirmed(deleted.id, deleted.outbox ?? 0)
+      await settleLazily(ledger)
+      expect(ledger.staleCopies()).toEqual(['q'])
+      expect(row(other.id)).toEqual(other)
+    })
+
+    it('leaves a token of a live job to its own confirm', async () => {
+      const { id, outbox } = await pushed(ledger)
+      ledger.confirmed(id, outbox)
+      await settleLazily(ledger)
+      expect(row(id)).toMatchObject({ outbox: null, deadLetterCopied: false })
+    })
+  })
+
+  describe('a copy that was made by a nack', () => {
+    it.each([
+      [true, []],
+      [false, ['q']],
+    ])('is stale unless the job is a dead letter (%s)', async (isDeadLetter, stale) => {
+      const job = await discarded('nack', isDeadLetter)
+      expect(ledger.staleCopies()).toEqual([])
+      ledger.deadLetterCopied(job.id, 0)
+      await settleLazily(ledger)
+      expect(row(job.id).deadLetterCopied).toBe(true)
+      expect(ledger.staleCopies()).toEqual(stale)
+    })
+
+    it('and is told of when the job has gone on is stale too', async () => {
+      const revived = await discarded('nack', true)
+      await ledger.revive(revived.id, 0, NOW)
+      ledger.deadLetterCopied(revived.id, 0)
+      await settleLazily(ledger)
+      expect(row(revived.id).deadLetterCopied).toBe(false)
+      expect(ledger.staleCopies()).toEqual(['q'])
+    })
+
+    it('of a job that is unknown, ended otherwise or copied already changes nothing', async () => {
+      const copied = await died(ledger, { queue: 'q' })
+      const acked = await fetched(ledger, { queue: 'q' })
+      await ledger.complete(acked.id, {}, { now: NOW, result: null })
+      for (const id of [copied.id, acked.id, 'nobody']) ledger.deadLetterCopied(id, 0)
+      await settleLazily(ledger)
+      expect(ledger.staleCopies()).toEqual([])
+    })
+  })
+
+  describe('staleCopies', () => {
+    const makeStale = async (queue: string) => {
+      await died(ledger, { queue, isDeadLetter: false })
+    }
+
+    it('are remembered over a restart, until a sweep begins', async () => {
+      await makeStale('a')
+      await makeStale('b')
+      await makeStale('a')
+      expect(new Set(ledger.staleCopies())).toEqual(new Set(['a', 'b']))
+      await reopen()
+      expect(new Set(ledger.staleCopies())).toEqual(new Set(['a', 'b']))
+      await ledger.sweepBegins('a')
+      await reopen()
+      expect(ledger.staleCopies()).toEqual(['b'])
+    })
+
+    it('that come up during a sweep count for the next one', async () => {
+      await makeStale('a')
+      await ledger.sweepBegins('a')
+      expect(ledger.staleCopies()).toEqual([])
+      await makeStale('a')
+      expect(ledger.staleCopies()).toEqual(['a'])
+    })
+
+    it('count in the order in which they are written, in one turn too', async () => {
+      const job = await died(ledger, { queue: 'a' })
+      await Promise.all([ledger.sweepBegins('a'), ledger.deleteDeadLetter(job.id, NOW)])
+      expect(ledger.staleCopies()).toEqual(['a'])
+      await Promise.all([ledger.sweepFailed('a'), ledger.sweepBegins('a')])
+      expect(ledger.staleCopies()).toEqual([])
+    })
+
+    it('stay noted when another write of the same turn is refused', async () => {
+      const [a, b] = [await died(ledger, { queue: 'a' }), await died(ledger, { queue: 'b' })]
+      const batch = [newJob(), newJob({ id: a.id })]
+      const [first, refused, second, rung] = await Promise.all([
+        ledger.deleteDeadLetter(a.id, NOW),
+        ledger.insertAll([...batch, ...batch], NOW),
+        ledger.deleteDeadLetter(b.id, NOW),
+        ledger.recordRung({ queue: 'a', delayMs: 5 }),
+        ledger.insertAll([newJob({ id: 'twice' }), newJob({ id: 'twice' })], NOW),
+      ])
+      expect([first, refused.outcome, second, rung]).toEqual([true, 'duplicate', true, undefined])
+      expect(new Set(ledger.staleCopies())).toEqual(new Set(['a', 'b']))
+      expect(ledger.rungs()).toEqual([{ queue: 'a', delayMs: 5 }])
+    })
+
+    it('are there again when a sweep failed', async () => {
+      await makeStale('a')
+      await ledger.sweepBegins('a')
+      await ledger.sweepFailed('a')
+      await reopen()
+      expect(ledger.staleCopies()).toEqual(['a'])
+    })
+  })
+}

@@ -1,0 +1,337 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { OjsError } from '../../src/errors.ts'
+import type { Holder, JobRow, RowState } from '../../src/job/job.ts'
+import type { DeadToken, Ledger } from '../../src/ledger/ledger.ts'
+import { newJob } from '../support/jobs.ts'
+import {
+  asked,
+  died,
+  FAILED,
+  fetched,
+  insertedOf,
+  type LedgerHarness,
+  NOW,
+  type Planted,
+  pushed,
+  rowOf,
+  settleLazily,
+  TERMS,
+  token,
+} from './harness.ts'
+
+const TIMES = { now: NOW + 50, wall: NOW + 7_200_000 }
+
+/** Jobs that are dead, and what may still become of them. */
+export function deadLetterContract(harness: () => LedgerHarness): void {
+  let ledger: Ledger
+  beforeEach(() => {
+    ledger = harness().ledger
+  })
+  const row = (id: string): JobRow => rowOf(ledger, id)
+  const plant = async (...rows: Planted[]): Promise<void> => {
+    await harness().plant(rows)
+    ledger = harness().ledger
+  }
+  const dead = (
+    id: string,
+    given: Partial<DeadToken> & { isDeadLetter?: boolean } = {},
+  ): DeadToken => {
+    const { isDeadLetter = true, ...rest } = given
+    const { error, errors } = FAILED
+    return {
+      ...token(id),
+      describe: () => ({ error, errors, isDeadLetter }),
+      isExpired: false,
+      ...rest,
+    }
+  }
+
+  describe('discardDead', () => {
+    it('takes the job of the token that it waited for', async () => {
+      const { id } = await pushed(ledger, { queue: 'q' })
+      const before = row(id)
+      const result = await ledger.discardDead(dead(id), TIMES)
+      expect(result).toEqual({ outcome: 'discarded', adopted: false, job: row(id) })
+      expect(row(id)).toEqual({
+        ...before,
+        state: 'discarded',
+        attempt: 1,
+        outbox: null,
+        tokenOut: false,
+        discardedAt: TIMES.now,
+        completedAt: TIMES.now,
+        error: FAILED.error,
+        errors: FAILED.errors,
+        isDeadLetter: true,
+        deadLetterCopied: true,
+      })
+      expect(ledger.counts('q')).toMatchObject({ available: 0, discarded: 1 })
+      expect([ledger.deadLetterCount('q'), ledger.staleCopies()]).toEqual([1, []])
+    })
+
+    it('of an expired message counts no attempt, and needs no copy where it is not listed', async () => {
+      const { id } = await pushed(ledger, { queue: 'q' })
+      await ledger.discardDead(dead(id, { isExpired: true, isDeadLetter: false }), TIMES)
+      expect(row(id)).toMatchObject({ state: 'discarded', attempt: 0, completedAt: null })
+      expect([ledger.deadLetterCount('q'), ledger.staleCopies()]).toEqual([0, ['q']])
+    })
+
+    it('takes what a native worker has rejected', async () => {
+      const job = await fetched(ledger)
+      await plant({ id: job.id, holder: 'native' })
+      const result = await ledger.discardDead(dead(job.id), TIMES)
+      const ended = {
+        attempt: 1,
+        holder: null,
+        leaseExpiresAt: null,
+        timeoutAt: null,
+        workerId: 'worker-1',
+      }
+      expect(result).toMatchObject({ outcome: 'discarded', job: ended })
+      expect(ledger.counts('default')).toMatchObject({ active: 0, discarded: 1 })
+    })
+
+    it.each<[string, RowState, Holder | null, number | null, number, boolean]>([
+      ['a due retry', 'retryable', null, TIMES.now, 2, true],
+      ['a retry that is not due', 'retryable', null, TIMES.now + 60_000, 2, false],
+      ['a due schedule', 'scheduled', null, TIMES.wall, 2, true],
+      ['a schedule that is not due', 'scheduled', null, TIMES.wall + 60_000, 2, false],
+      ['the attempt that the gateway has', 'active', 'gateway', null, 1, false],
+      ['a later attempt', 'available', null, null, 3, false],
+      ['an earlier attempt', 'available', null, null, 1, false],
+    ])('%s', async (_, state, holder, dueAt, attempt, dies) => {
+      const job = await fetched(ledger)
+      await plant({ id: job.id, state, holder, dueAt, leaseExpiresAt: null, timeoutAt: null })
+      const before = row(job.id)
+      const { outcome } = await ledger.discardDead(dead(job.id, { attempt }), TIMES)
+      expect(outcome).toBe(dies ? 'discarded' : 'ignored')
+      if (dies) expect(row(job.id)).toMatchObject({ state: 'discarded', attempt })
+      else expect(row(job.id)).toEqual(before)
+    })
+
+    it.each<RowState>(['completed', 'cancelled', 'discarded', 'withdrawn', 'pending'])(
+      'ignores a job that is %s',
+      async (state) => {
+        const { id } = await pushed(ledger)
+        await plant({ id, state })
+        const before = row(id)
+        expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
+        expect(row(id)).toEqual(before)
+      },
+    )
+
+    it('ignores another generation', async () => {
+      const { id } = await pushed(ledger)
+      const result = await ledger.discardDead(dead(id, { generation: 1 }), TIMES)
+      expect(result).toEqual({ outcome: 'ignored' })
+    })
+
+    it('adopts a job that nobody here knew, as what it is', async () => {
+      const job = newJob({ queue: 'native' })
+      const described: JobRow[] = []
+      const describe = (known: JobRow) => {
+        described.push(known)
+        return { error: '1', errors: '[1]', isDeadLetter: true }
+      }
+      const arriving = dead(job.id, { attempt: 3, generation: 2, adopt: () => job, describe })
+      const result = await ledger.discardDead(arriving, TIMES)
+      expect(result).toEqual({ outcome: 'discarded', adopted: true, job: row(job.id) })
+      const ended = { state: 'discarded', attempt: 3, generation: 2, error: '1', tokenOut: false }
+      expect(row(job.id)).toMatchObject({ ...asked(job), ...ended, deadLetterCopied: true })
+      expect(described[0]).toMatchObject({ id: job.id, state: 'available', attempt: 2 })
+      expect(ledger.counts('native')).toMatchObject({ available: 0, discarded: 1 })
+      expect(ledger.queues().map(({ name }) => name)).toEqual(['native'])
+    })
+
+    it('of a body that is not a job stores nothing', async () => {
+      const error = new OjsError('invalid_request', 'no type')
+      const adopt = () => {
+        throw error
+      }
+      const [bad, other] = await Promise.all([
+        ledger.discardDead(dead('bad', { adopt }), TIMES),
+        ledger.discardDead(dead('other', { adopt: () => newJob() }), TIMES),
+      ])
+      expect(bad).toEqual({ outcome: 'malformed', error })
+      expect(other.outcome).toBe('malformed')
+      expect([ledger.find('bad'), ledger.find('other')]).toEqual([null, null])
+    })
+
+    it('that cannot be described stores nothing, and nothing beside it suffers', async () => {
+      const job = newJob()
+      const describe = () => {
+        throw new RangeError('a bug')
+      }
+      const [failed, beside] = await Promise.allSettled([
+        ledger.discardDead(dead(job.id, { adopt: () => job, describe }), TIMES),
+        ledger.insert(newJob(), NOW),
+      ])
+      expect([failed.status, beside.status]).toEqual(['rejected', 'fulfilled'])
+      expect(ledger.find(job.id)).toBeNull()
+    })
+
+    it('and a claim in the same turn: one of them has the job', async () => {
+      const [a, b] = [await pushed(ledger), await pushed(ledger)]
+      const [died1, [late]] = await Promise.all([
+        ledger.discardDead(dead(a.id), TIMES),
+        ledger.claim([token(a.id)], TERMS),
+      ])
+      expect([died1.outcome, late?.verdict]).toEqual(['discarded', 'drop'])
+      const [[early], ignored] = await Promise.all([
+        ledger.claim([token(b.id)], TERMS),
+        ledger.discardDead(dead(b.id), TIMES),
+      ])
+      expect([early?.verdict, ignored.outcome]).toEqual(['claimed', 'ignored'])
+    })
+  })
+
+  describe('a claim that ends a job', () => {
+    const retry = (policy: object) => ({ envelope: JSON.stringify({ args: [], retry: policy }) })
+
+    it.each([
+      ['exhausted, omitted', 4, {}, true],
+      ['exhausted, dead_letter', 4, { on_exhaustion: 'dead_letter' }, true],
+      ['exhausted, discard', 4, { on_exhaustion: 'discard' }, false],
+      ['expired, omitted', 1, {}, false],
+      ['expired, dead_letter', 1, { on_exhaustion: 'dead_letter' }, true],
+    ] as const)('lists it as its policy says: %s', async (_, attempt, policy, isListed) => {
+      const expiresAt = attempt === 1 ? NOW : null
+      const { id } = await pushed(ledger, { maxAttempts: 3, expiresAt, ...retry(policy) })
+      await ledger.claim([token(id, { attempt })], TERMS)
+      expect(row(id)).toMatchObject({ state: 'discarded', isDeadLetter: isListed, tokenOut: true })
+      expect(ledger.deadLetterCount()).toBe(isListed ? 1 : 0)
+    })
+  })
+
+  describe('deadLetters', () => {
+    it('are listed newest first, of one queue or of all, in pages', async () => {
+      const jobs: JobRow[] = []
+      for (const [queue, at] of Object.entries({ a: [30, 20, 30], b: [10, 50] })) {
+        for (const ms of at) jobs.push(await died(ledger, { queue, now: NOW + ms }))
+      }
+      await died(ledger, { queue: 'a', isDeadLetter: false })
+      const list = (queue: string | null, limit = 10, offset = 0) => {
+        const { jobs: page, total } = ledger.deadLetters({ queue, limit, offset })
+        return [page.map(({ id }) => jobs.findIndex((job) => job.id === id)), total]
+      }
+      expect(list(null)).toEqual([[4, 2, 0, 1, 3], 5])
+      expect(list('a')).toEqual([[2, 0, 1], 3])
+      expect(list('b', 1)).toEqual([[4], 2])
+      expect(list(null, 2, 2)).toEqual([[0, 1], 5])
+      expect(list('a', 5, 2)).toEqual([[1], 3])
+      expect(list('nowhere')).toEqual([[], 0])
+      expect(ledger.deadLetters({ queue: 'a', limit: 1, offset: 0 }).jobs).toEqual([jobs[2]])
+      expect([ledger.deadLetterCount('a'), ledger.deadLetterCount()]).toEqual([3, 5])
+      await harness().reopen()
+      expect(harness().ledger.deadLetterCount()).toBe(5)
+    })
+  })
+
+  describe('revive', () => {
+    it('starts the job over in its next life', async () => {
+      const job = await died(ledger, { queue: 'q' })
+      await plant({ id: job.id, retryDelayMs: 5, rungMs: 7, dueAt: 9 })
+      const revived = await ledger.revive(job.id, 0, NOW + 500)
+      expect(revived).toEqual(row(job.id))
+      expect(revived).toEqual({
+        ...job,
+        state: 'available',
+        generation: 1,
+        attempt: 0,
+        outbox: row(job.id).outbox,
+        tokenOut: true,
+        workerId: null,
+        enqueuedAt: NOW + 500,
+        startedAt: null,
+        completedAt: null,
+        discardedAt: null,
+        error: null,
+        isDeadLetter: false,
+        deadLetterCopied: false,
+      })
+      expect(job.errors).not.toBeNull()
+      expect(ledger.outboxPage(0, 10)).toEqual([revived])
+      expect(ledger.counts('q')).toMatchObject({ discarded: 0, available: 1 })
+      expect([ledger.deadLetterCount('q'), ledger.staleCopies()]).toEqual([0, ['q']])
+      const [old, next] = await ledger.claim(
+        [token(job.id), token(job.id, { generation: 1 })],
+        TERMS,
+      )
+      expect([old?.verdict, next?.verdict]).toEqual(['drop', 'claimed'])
+    })
+
+    it.each<[string, Partial<Planted>, number]>([
+      ['of another life', {}, 1],
+      ['that is not listed', { isDeadLetter: false }, 0],
+      ['that is completed', { state: 'completed', isDeadLetter: false }, 0],
+    ])('is stale for a job %s', async (_, change, generation) => {
+      const job = await died(ledger)
+      await plant({ id: job.id, ...change })
+      const before = row(job.id)
+      expect(await ledger.revive(job.id, generation, NOW)).toBe('stale')
+      for (const other of [(await pushed(ledger)).id, (await fetched(ledger)).id, 'nobody']) {
+        expect(await ledger.revive(other, 0, NOW)).toBe('stale')
+      }
+      expect(row(job.id)).toEqual(before)
+      expect(ledger.staleCopies()).toEqual([])
+    })
+
+    it('lets one of two win, and one of it and a delete', async () => {
+      const [a, b] = [await died(ledger), await died(ledger)]
+      const twice = await Promise.all([1, 2].map(() => ledger.revive(a.id, 0, NOW)))
+      expect(twice.map((result) => result === 'stale')).toEqual([false, true])
+      const [deleted, late] = await Promise.all([
+        ledger.deleteDeadLetter(b.id, NOW),
+        ledger.revive(b.id, 0, NOW),
+      ])
+      expect([deleted, late]).toEqual([true, 'stale'])
+    })
+  })
+
+  describe('deleteDeadLetter', () => {
+    it('leaves nothing but the id and its numbers', async () => {
+      const job = await died(ledger, { queue: 'q', carry: { tags: ['t'] } })
+      await plant({ id: job.id, tokenOut: true })
+      expect(await ledger.deleteDeadLetter(job.id, NOW + 900)).toBe(true)
+      const empty = { envelope: '{}', carry: null, error: null, errors: null, result: null }
+      const gone = { state: 'withdrawn', isDeadLetter: false, generation: 0, attempt: 1 }
+      expect(row(job.id)).toMatchObject({ ...gone, ...empty, tokenOut: true })
+      expect(ledger.counts('q').discarded).toBe(0)
+      expect([ledger.deadLetterCount('q'), ledger.staleCopies()]).toEqual([0, ['q']])
+      const [late] = await ledger.claim([token(job.id, { attempt: 2 })], TERMS)
+      expect(late?.verdict).toBe('drop')
+    })
+
+    it('lets the id start over, with nothing of its last life', async () => {
+      const { id } = await died(ledger)
+      await ledger.deleteDeadLetter(id, NOW)
+      const job = newJob({ id })
+      const inserted = insertedOf(await ledger.insert(job, NOW + 5))
+      expect(inserted.generation).toBe(1)
+      const never = { startedAt: null, completedAt: null, discardedAt: null, workerId: null }
+      const nothing = { errors: null, error: null, deadLetterCopied: false, attempt: 0 }
+      expect(row(id)).toMatchObject({ ...asked(job), ...never, ...nothing, state: 'available' })
+    })
+
+    it.each<RowState>(['discarded', 'completed', 'cancelled', 'available', 'withdrawn'])(
+      'does nothing to a job that is %s and not listed',
+      async (state) => {
+        const { id } = await pushed(ledger)
+        await plant({ id, state })
+        const before = row(id)
+        expect(await ledger.deleteDeadLetter(id, NOW)).toBe(false)
+        expect(await ledger.deleteDeadLetter('nobody', NOW)).toBe(false)
+        expect(row(id)).toEqual(before)
+      },
+    )
+
+    it('lets one of two win', async () => {
+      const { id } = await died(ledger)
+      const twice = await Promise.all([1, 2].map(() => ledger.deleteDeadLetter(id, NOW)))
+      expect(twice).toEqual([true, false])
+      ledger.tokenReturned(id, 0)
+      await settleLazily(ledger)
+      expect(row(id).tokenOut).toBe(false)
+    })
+  })
+}

@@ -1,0 +1,302 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { JobRow, RowState } from '../../src/job/job.ts'
+import type { Failure, Ledger } from '../../src/ledger/ledger.ts'
+import {
+  FAILED,
+  fenceOf,
+  fetched,
+  type LedgerHarness,
+  NOW,
+  type Planted,
+  pushed,
+  rowOf,
+  settleLazily,
+  TERMS,
+  token,
+} from './harness.ts'
+
+const RETRY = {
+  ...FAILED,
+  to: 'retryable',
+  dueAt: NOW + 900,
+  delayMs: 800,
+  isTokenBack: true,
+} as const
+const VIA_RUNG = { ...RETRY, rungMs: 700 } as const
+const HELD = { ...RETRY, rungMs: null } as const
+const AGAIN = { ...FAILED, to: 'available', token: true } as const
+const NACKED = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
+const PUBLISHED = { ...NACKED, copy: 'publish' } as const
+
+const CHANGES: [string, Failure][] = [
+  ['retryable', VIA_RUNG],
+  ['available', AGAIN],
+  ['discarded', NACKED],
+]
+
+/** Attempts that do not succeed, and leases that are kept or lost. */
+export function failContract(harness: () => LedgerHarness): void {
+  let ledger: Ledger
+  beforeEach(() => {
+    ledger = harness().ledger
+  })
+  const row = (id: string): JobRow => rowOf(ledger, id)
+  const plant = async (...rows: Planted[]): Promise<void> => {
+    await harness().plant(rows)
+    ledger = harness().ledger
+  }
+
+  /** What every failed attempt leaves behind. */
+  const over = (job: JobRow) => ({
+    ...job,
+    error: FAILED.error,
+    errors: FAILED.errors,
+    holder: null,
+    leaseMs: null,
+    leaseExpiresAt: null,
+    timeoutAt: null,
+  })
+  const back = (job: JobRow) => ({ ...over(job), workerId: null, startedAt: null })
+
+  describe('fail', () => {
+    it('to a rung: retryable, and the token of the next attempt is owed', async () => {
+      const job = await fetched(ledger, { queue: 'q' })
+      const failed = await ledger.fail(job.id, { ...fenceOf(job), workerId: 'worker-1' }, VIA_RUNG)
+      expect(failed).toEqual(row(job.id))
+      expect(failed).toEqual({
+        ...back(job),
+        state: 'retryable',
+        dueAt: NOW + 900,
+        retryDelayMs: 800,
+        rungMs: 700,
+        outbox: row(job.id).outbox,
+        tokenOut: true,
+      })
+      expect(ledger.outboxPage(0, 10)).toEqual([failed])
+      expect(ledger.counts('q')).toMatchObject({ active: 0, retryable: 1 })
+    })
+
+    it.each([
+      ['held by the gateway, token back', 'gateway', true, false],
+      ['held by the gateway, delivery lost', 'gateway', false, true],
+      ['handed over, so without a token', 'ledger', false, false],
+      ['held natively', 'native', false, true],
+    ] as const)(
+      'without a rung the ledger holds it: %s',
+      async (_, holder, isTokenBack, tokenOut) => {
+        const job = await fetched(ledger)
+        await plant({ id: job.id, holder })
+        const failed = await ledger.fail(job.id, fenceOf(job), { ...HELD, isTokenBack })
+        const expected = { state: 'retryable', rungMs: null, outbox: null, dueAt: NOW + 900 }
+        expect(failed).toMatchObject({ ...expected, tokenOut, holder: null })
+      },
+    )
+
+    it('to available: the lease ran out, and a token is owed', async () => {
+      const job = await fetched(ledger, { queue: 'q' })
+      await ledger.handOver([job])
+      const failed = await ledger.fail(job.id, fenceOf(job), AGAIN)
+      const { outbox } = row(job.id)
+      expect(failed).toEqual({ ...back(job), state: 'available', outbox, tokenOut: true })
+      expect(outbox).not.toBeNull()
+      expect(ledger.counts('q')).toMatchObject({ active: 0, available: 1 })
+    })
+
+    it('to available without a token: the native worker still has the delivery', async () => {
+      const job = await fetched(ledger)
+      await plant({ id: job.id, holder: 'native' })
+      const failed = await ledger.fail(job.id, fenceOf(job), { ...AGAIN, token: false })
+      expect(failed).toEqual({ ...back(job), state: 'available', holder: 'native' })
+      const [claimed] = await ledger.claim([token(job.id)], TERMS)
+      expect(claimed).toMatchObject({ verdict: 'claimed', job: { attempt: 2, holder: 'gateway' } })
+    })
+
+    it.each([true, false])('to discarded by a nack; dead letter: %s', async (isDeadLetter) => {
+      const job = await fetched(ledger, { queue: 'q' })
+      const failed = await ledger.fail(job.id, fenceOf(job), { ...NACKED, isDeadLetter })
+      const now = FAILED.now
+      const ended = { discardedAt: now, completedAt: now, isDeadLetter, deadLetterCopied: false }
+      expect(failed).toEqual({ ...over(job), ...ended, state: 'discarded', outbox: null })
+      expect(failed).toEqual(row(job.id))
+      expect(ledger.counts('q')).toMatchObject({ active: 0, discarded: 1 })
+      expect(ledger.deadLetterCount('q')).toBe(isDeadLetter ? 1 : 0)
+    })
+
+    it('to discarded without a delivery: the copy is owed, and no token is out', async () => {
+      const job = await fetched(ledger)
+      await ledger.handOver([job])
+      const failed = await ledger.fail(job.id, fenceOf(job), PUBLISHED)
+      expect(failed).toMatchObject({ state: 'discarded', tokenOut: false, deadLetterCopied: false })
+      expect(ledger.outboxPage(0, 10)).toEqual([failed])
+    })
+
+    it('clears the rung of an earlier retry at the next claim, and keeps its delay', async () => {
+      const job = await fetched(ledger)
+      await ledger.fail(job.id, fenceOf(job), VIA_RUNG)
+      const terms = { ...TERMS, now: NOW + 900 }
+      const [again] = await ledger.claim([token(job.id, { attempt: 2 })], terms)
+      const kept = { attempt: 2, rungMs: null, retryDelayMs: 800, dueAt: null }
+      expect(again).toMatchObject({ verdict: 'claimed', job: kept })
+    })
+
+    const fences = [{ attempt: 2 }, { attempt: 0 }, { generation: 1 }, { workerId: 'other' }]
+    it.each(CHANGES.flatMap(([to, change]) => fences.map((fence) => ({ to, change, fence }))))(
+      'to $to is stale with $fence',
+      async ({ change, fence }) => {
+        const job = await fetched(ledger)
+        expect(await ledger.fail(job.id, { ...fenceOf(job), ...fence }, change)).toBe('stale')
+        expect(row(job.id)).toEqual(job)
+      },
+    )
+
+    const states: RowState[] = ['available', 'retryable', 'completed', 'cancelled', 'discarded']
+    it.each(CHANGES.flatMap(([to, change]) => states.map((state) => ({ to, change, state }))))(
+      'to $to is stale for a job that is $state',
+      async ({ change, state }) => {
+        const job = await fetched(ledger)
+        await plant({ id: job.id, state })
+        const before = row(job.id)
+        expect(await ledger.fail(job.id, fenceOf(job), change)).toBe('stale')
+        expect(await ledger.fail('nobody', fenceOf(job), change)).toBe('stale')
+        expect(row(job.id)).toEqual(before)
+      },
+    )
+
+    it.each(CHANGES)('to %s: one of two wins, and one of it and an ack', async (_, change) => {
+      const job = await fetched(ledger)
+      const fail = (id: string) => ledger.fail(id, fenceOf(job), change)
+      const twice = await Promise.all([fail(job.id), fail(job.id)])
+      expect(twice.map((result) => result === 'stale')).toEqual([false, true])
+      const other = await fetched(ledger)
+      const ack = ledger.complete(other.id, {}, { now: NOW, result: null })
+      const [acked, failed] = await Promise.all([ack, fail(other.id)])
+      expect([acked === 'stale', failed]).toEqual([false, 'stale'])
+    })
+
+    it('owes nothing once the rung has confirmed the token', async () => {
+      const job = await fetched(ledger)
+      await ledger.fail(job.id, fenceOf(job), VIA_RUNG)
+      ledger.confirmed(job.id, row(job.id).outbox ?? 0)
+      await settleLazily(ledger)
+      expect(row(job.id)).toMatchObject({ state: 'retryable', outbox: null, tokenOut: true })
+    })
+  })
+
+  describe('extend', () => {
+    const beat = { now: NOW + 500, workerId: 'worker-1', leaseMs: null }
+
+    it('renews each lease by its own length, in the order of the ids', async () => {
+      const [a, b] = [await fetched(ledger), await fetched(ledger, { visibilityTimeoutMs: 1000 })]
+      const extended = await ledger.extend([b.id, 'nobody', a.id], beat)
+      const { id, generation, attempt, queue, type, holder, startedAt } = b
+      const same = { id, generation, attempt, queue, type, holder, startedAt }
+      expect(extended[0]).toEqual({ ...same, leaseExpiresAt: NOW + 1500 })
+      expect(extended.map((lease) => lease.id)).toEqual([b.id, a.id])
+      expect(row(a.id)).toEqual({ ...a, leaseExpiresAt: NOW + 30_500 })
+    })
+
+    it('to the length that is named, also a shorter one; its own length stays', async () => {
+      const job = await fetched(ledger)
+      await ledger.extend([job.id], { ...beat, leaseMs: 10 })
+      expect(row(job.id)).toEqual({ ...job, leaseExpiresAt: NOW + 510 })
+    })
+
+    it('is for the owner, where the claim recorded one', async () => {
+      const { id } = await pushed(ledger)
+      await ledger.claim([token(id)], { ...TERMS, workerId: null })
+      const owned = await fetched(ledger)
+      const extended = await ledger.extend([id, owned.id], { ...beat, workerId: 'other' })
+      expect(extended.map((lease) => lease.id)).toEqual([id])
+      expect(row(owned.id)).toEqual(owned)
+    })
+
+    it('is for the attempt that is named', async () => {
+      const job = await fetched(ledger)
+      expect(await ledger.extend([job.id], { ...beat, attempt: 2 })).toEqual([])
+      expect(await ledger.extend([job.id], { ...beat, attempt: 1 })).toHaveLength(1)
+    })
+
+    it.each<RowState>(['available', 'retryable', 'completed', 'cancelled', 'discarded'])(
+      'does nothing to a job that is %s',
+      async (state) => {
+        const job = await fetched(ledger)
+        await plant({ id: job.id, state })
+        const before = row(job.id)
+        expect(await ledger.extend([job.id], beat)).toEqual([])
+        expect(row(job.id)).toEqual(before)
+      },
+    )
+
+    it('and an ack in the same turn: the ack wins either way', async () => {
+      const job = await fetched(ledger)
+      const ack = () => ledger.complete(job.id, {}, { now: NOW, result: null })
+      const [first, acked, second] = await Promise.all([
+        ledger.extend([job.id], beat),
+        ack(),
+        ledger.extend([job.id], beat),
+      ])
+      expect([first.length, acked === 'stale', second.length]).toEqual([1, false, 0])
+    })
+  })
+
+  describe('overdue', () => {
+    it('are leases and execution times that have passed, oldest first', async () => {
+      const terms = { visibilityTimeoutMs: 1000, timeoutMs: 0 }
+      const lease = await fetched(ledger, terms)
+      const timeout = await fetched(ledger, { visibilityTimeoutMs: 5000, timeoutMs: 900 })
+      const running = await fetched(ledger, {
+        ...terms,
+        timeoutMs: 9000,
+        visibilityTimeoutMs: 1001,
+      })
+      const early = await fetched(ledger, { ...terms, visibilityTimeoutMs: 800 })
+      expect(ledger.overdue(NOW + 799, 10)).toEqual([])
+      expect(ledger.overdue(NOW + 1000, 10)).toEqual([early, timeout, lease])
+      expect(ledger.overdue(NOW + 1000, 2)).toEqual([early, timeout])
+      expect(ledger.overdue(NOW + 1001, 10)).toContainEqual(running)
+    })
+
+    it('of a native worker is the lease alone', async () => {
+      const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 10 })
+      await plant({ id: job.id, holder: 'native' })
+      expect(ledger.overdue(NOW + 999, 10)).toEqual([])
+      expect(ledger.overdue(NOW + 1000, 10).map(({ id }) => id)).toEqual([job.id])
+    })
+
+    it('is nothing that has ended, gone back or been extended', async () => {
+      const [acked, failed, kept] = [
+        await fetched(ledger, { timeoutMs: 0 }),
+        await fetched(ledger),
+        await fetched(ledger, { timeoutMs: 0 }),
+      ]
+      await ledger.complete(acked.id, {}, { now: NOW, result: null })
+      await ledger.fail(failed.id, fenceOf(failed), AGAIN)
+      const later = NOW + 30_000
+      await ledger.extend([kept.id], { now: later, workerId: 'worker-1', leaseMs: null })
+      expect(ledger.overdue(later, 10)).toEqual([])
+      expect(ledger.overdue(later + 30_000, 10).map(({ id }) => id)).toEqual([kept.id])
+    })
+  })
+
+  describe('extendLeases, after time in which nobody could acknowledge', () => {
+    it('lifts the execution time as well, where there is one', async () => {
+      const given = { visibilityTimeoutMs: 1000 }
+      const [timed, free] = [
+        await fetched(ledger, { ...given, timeoutMs: 500 }),
+        await fetched(ledger, { ...given, timeoutMs: 0 }),
+      ]
+      expect(await ledger.extendLeases(NOW + 400)).toBe(2)
+      expect(row(timed.id)).toMatchObject({ leaseExpiresAt: NOW + 1400, timeoutAt: NOW + 1400 })
+      expect(row(free.id)).toMatchObject({ leaseExpiresAt: NOW + 1400, timeoutAt: null })
+      expect(ledger.overdue(NOW + 1399, 10)).toEqual([])
+      expect(await ledger.extendLeases(NOW + 300)).toBe(0)
+    })
+
+    it('lifts a short execution time under a lease that is long enough', async () => {
+      const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 500 })
+      await ledger.extend([job.id], { now: NOW + 400, workerId: 'worker-1', leaseMs: 9000 })
+      expect(await ledger.extendLeases(NOW + 400)).toBe(1)
+      expect(row(job.id)).toMatchObject({ leaseExpiresAt: NOW + 9400, timeoutAt: NOW + 1400 })
+    })
+  })
+}

@@ -1,0 +1,166 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { JobRow } from '../../src/job/job.ts'
+import type { Ledger, PruneCutoffs } from '../../src/ledger/ledger.ts'
+import { newJob } from '../support/jobs.ts'
+import {
+  died,
+  FAILED,
+  fenceOf,
+  fetched,
+  type LedgerHarness,
+  NOW,
+  pushed,
+  rowOf,
+  settleLazily,
+  TERMS,
+  token,
+} from './harness.ts'
+
+const LATER = NOW + 1_000_000
+
+const NEVER: PruneCutoffs = {
+  completed: 0,
+  cancelled: 0,
+  discarded: 0,
+  withdrawn: 0,
+  deadLetters: 0,
+}
+
+/** What is deleted, when, and what it leaves behind. */
+export function retentionContract(harness: () => LedgerHarness): void {
+  let ledger: Ledger
+  beforeEach(() => {
+    ledger = harness().ledger
+  })
+  const row = (id: string): JobRow => rowOf(ledger, id)
+
+  const settled = async (id: string): Promise<string> => {
+    ledger.tokenReturned(id, 0)
+    await settleLazily(ledger)
+    return id
+  }
+  /** One job of each kind, ended at NOW, its token back. */
+  const ENDED = {
+    completed: async () => {
+      const { id } = await fetched(ledger, { queue: 'q' })
+      await ledger.complete(id, {}, { now: NOW, result: null })
+      return await settled(id)
+    },
+    cancelled: async () => {
+      const { id } = await pushed(ledger, { queue: 'q' })
+      await ledger.cancel(id, NOW)
+      return await settled(id)
+    },
+    discarded: async () => (await died(ledger, { queue: 'q', isDeadLetter: false })).id,
+    deadLetters: async () => (await died(ledger, { queue: 'q' })).id,
+    withdrawn: async () => {
+      const { id, outbox } = await pushed(ledger, { queue: 'q' })
+      await ledger.withdraw(id, outbox)
+      return await settled(id)
+    },
+  }
+  const kinds = Object.keys(ENDED) as (keyof typeof ENDED)[]
+
+  describe('prune', () => {
+    it.each(kinds)('of %s goes by its own cutoff, to the millisecond', async (kind) => {
+      const ids = new Map<string, string>()
+      for (const each of kinds) ids.set(each, await ENDED[each]())
+      const all = {
+        completed: NOW,
+        cancelled: NOW,
+        discarded: NOW,
+        withdrawn: NOW,
+        deadLetters: NOW,
+      }
+      expect(await ledger.prune(all, LATER, 10)).toBe(0)
+      expect(await ledger.prune({ ...NEVER, [kind]: NOW + 1 }, LATER, 10)).toBe(1)
+      for (const each of kinds) {
+        const left = ledger.find(ids.get(each) ?? '')
+        const isEmpty = left?.envelope === '{}'
+        expect(left === null || isEmpty, each).toBe(each === kind)
+      }
+    })
+
+    it.each(['completed', 'cancelled', 'withdrawn'] as const)(
+      'deletes what is %s',
+      async (kind) => {
+        const id = await ENDED[kind]()
+        expect(await ledger.prune({ ...NEVER, [kind]: LATER }, LATER, 10)).toBe(1)
+        expect(ledger.find(id)).toBeNull()
+        expect(Object.values(ledger.counts('q')).every((count) => count === 0)).toBe(true)
+        expect(ledger.staleCopies()).toEqual([])
+        expect(await ledger.insert(newJob({ id }), NOW)).toMatchObject({ generation: 0 })
+      },
+    )
+
+    it.each([
+      ['discarded', false],
+      ['deadLetters', true],
+    ] as const)('keeps the id of %s while its copy has to be swept', async (kind, isDeadLetter) => {
+      const job = await died(ledger, { queue: 'q', isDeadLetter })
+      await ledger.sweepBegins('q')
+      expect(await ledger.prune({ ...NEVER, [kind]: LATER }, LATER, 10)).toBe(1)
+      const gone = { state: 'withdrawn', isDeadLetter: false, envelope: '{}', errors: null }
+      expect(row(job.id)).toMatchObject({ ...gone, generation: 0, attempt: 1 })
+      expect(ledger.staleCopies()).toEqual(['q'])
+      expect([ledger.counts('q').discarded, ledger.deadLetterCount()]).toEqual([0, 0])
+      // Its time begins anew.
+      expect(await ledger.prune({ ...NEVER, withdrawn: LATER }, LATER, 10)).toBe(0)
+      expect(await ledger.prune({ ...NEVER, withdrawn: LATER + 1 }, LATER, 10)).toBe(1)
+      expect(ledger.find(job.id)).toBeNull()
+    })
+
+    it('deletes a dead letter without a copy at once', async () => {
+      const job = await fetched(ledger, { queue: 'q' })
+      const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'publish' } as const
+      await ledger.fail(job.id, fenceOf(job), change)
+      expect(await ledger.prune({ ...NEVER, deadLetters: LATER }, LATER, 10)).toBe(1)
+      expect(ledger.find(job.id)).toBeNull()
+      expect(ledger.deadLetterCount('q')).toBe(0)
+      expect(ledger.outboxPage(0, 10)).toEqual([])
+    })
+
+    it('never touches a job whose token may come back, nor one that is not over', async () => {
+      const cancelled = await pushed(ledger)
+      await ledger.cancel(cancelled.id, NOW)
+      const discarded = await fetched(ledger)
+      const change = { ...FAILED, to: 'discarded', isDeadLetter: false, copy: 'nack' } as const
+      await ledger.fail(discarded.id, fenceOf(discarded), change)
+      const live = [await pushed(ledger), await fetched(ledger)]
+      const scheduled = newJob({ start: { state: 'scheduled', dueAt: NOW } })
+      await ledger.insert(scheduled, NOW)
+      const all = { completed: LATER, cancelled: LATER, discarded: LATER, withdrawn: LATER }
+      expect(await ledger.prune({ ...all, deadLetters: LATER }, LATER, 10)).toBe(0)
+      for (const { id } of [cancelled, discarded, ...live, scheduled]) {
+        expect(ledger.find(id)).not.toBeNull()
+      }
+      const [late] = await ledger.claim([token(cancelled.id)], TERMS)
+      expect(late?.verdict).toBe('drop')
+    })
+
+    it('takes the oldest first, at most so many at a time over all kinds', async () => {
+      const ids: string[] = []
+      for (const at of [3, 1, 2]) {
+        const { id } = await pushed(ledger)
+        await ledger.cancel(id, NOW + at)
+        ids.push(await settled(id))
+      }
+      await ENDED.completed()
+      await ENDED.discarded()
+      const all = { completed: LATER, cancelled: LATER, discarded: LATER, withdrawn: NOW }
+      const cutoffs = { ...all, deadLetters: LATER }
+      expect(await ledger.prune(cutoffs, LATER, 2)).toBe(2)
+      expect(ids.map((id) => ledger.find(id) === null)).toEqual([false, true, false])
+      expect(await ledger.prune(cutoffs, LATER, 2)).toBe(2)
+      expect(await ledger.prune(cutoffs, LATER, 2)).toBe(1)
+      expect(await ledger.prune(cutoffs, LATER, 2)).toBe(0)
+    })
+
+    it('does it once when two ask', async () => {
+      await ENDED.completed()
+      const cutoffs = { ...NEVER, completed: LATER }
+      const both = await Promise.all([1, 2].map(() => ledger.prune(cutoffs, LATER, 10)))
+      expect(both).toEqual([1, 0])
+    })
+  })
+}

@@ -1,0 +1,267 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { JobRow, NewJob } from '../../src/job/job.ts'
+import type { ExpireTerms, Ledger } from '../../src/ledger/ledger.ts'
+import { newJob } from '../support/jobs.ts'
+import {
+  FAILED,
+  fenceOf,
+  fetched,
+  type LedgerHarness,
+  NOW,
+  type Planted,
+  pushed,
+  rowOf,
+  settleLazily,
+  TERMS,
+  token,
+} from './harness.ts'
+
+/** Clock and wall differ, so that nothing passes by reading the wrong one. */
+const WALL = NOW + 7_200_000
+
+/** What becomes claimable, or stops to be, because its time has come. */
+export function scheduleContract(harness: () => LedgerHarness): void {
+  let ledger: Ledger
+  beforeEach(() => {
+    ledger = harness().ledger
+  })
+  const row = (id: string): JobRow => rowOf(ledger, id)
+  const plant = async (...rows: Planted[]): Promise<void> => {
+    await harness().plant(rows)
+    ledger = harness().ledger
+  }
+  const stored = async (start: NewJob['start'], given: Partial<NewJob> = {}): Promise<JobRow> => {
+    const job = newJob({ ...given, start })
+    await ledger.insert(job, NOW)
+    return row(job.id)
+  }
+  const scheduled = (dueAt: number) => stored({ state: 'scheduled', dueAt })
+  const retrying = async (dueAt: number, rungMs: number | null): Promise<JobRow> => {
+    const job = await fetched(ledger)
+    const to = { to: 'retryable', dueAt, delayMs: 250, rungMs, isTokenBack: true } as const
+    await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
+    return row(job.id)
+  }
+
+  describe('activate', () => {
+    it('makes a pending job available, with a token to be published', async () => {
+      const job = await stored({ state: 'pending', dueAt: null }, { queue: 'q' })
+      const activated = await ledger.activate(job.id, NOW + 5, WALL)
+      expect(activated).toEqual(row(job.id))
+      const { outbox } = row(job.id)
+      expect(row(job.id)).toEqual({
+        ...job,
+        state: 'available',
+        outbox,
+        tokenOut: true,
+        activatedAt: NOW + 5,
+        enqueuedAt: NOW + 5,
+      })
+      expect(ledger.outboxPage(0, 10)).toEqual([activated])
+      expect(ledger.counts('q')).toMatchObject({ pending: 0, available: 1 })
+    })
+
+    it('schedules one that is for later by the wall clock', async () => {
+      const job = await stored({ state: 'pending', dueAt: WALL + 1 }, { queue: 'q' })
+      const activated = await ledger.activate(job.id, NOW + 5, WALL)
+      expect(activated).toEqual({ ...job, state: 'scheduled', activatedAt: NOW + 5 })
+      expect(ledger.counts('q')).toMatchObject({ pending: 0, scheduled: 1 })
+      expect(ledger.nextDue().scheduled).toBe(WALL + 1)
+    })
+
+    it('does not schedule what is due by now', async () => {
+      const job = await stored({ state: 'pending', dueAt: WALL })
+      expect(await ledger.activate(job.id, NOW, WALL)).toMatchObject({
+        state: 'available',
+        dueAt: null,
+        tokenOut: true,
+      })
+    })
+
+    it('is stale for any other state, and for the second of two', async () => {
+      const { id } = await stored({ state: 'pending', dueAt: null })
+      const twice = await Promise.all([1, 2].map(() => ledger.activate(id, NOW, WALL)))
+      expect(twice.map((result) => result === 'stale')).toEqual([false, true])
+      const ended = await stored({ state: 'pending', dueAt: null })
+      await ledger.cancel(ended.id, NOW)
+      for (const other of [id, ended.id, (await fetched(ledger)).id, 'nobody']) {
+        const before = ledger.find(other)
+        expect(await ledger.activate(other, NOW, WALL)).toBe('stale')
+        expect(ledger.find(other)).toEqual(before)
+      }
+    })
+  })
+
+  describe('promote', () => {
+    it('makes a scheduled job available by the wall clock, a retry by the other', async () => {
+      const [due, ahead] = [await scheduled(WALL), await scheduled(WALL + 1)]
+      const [retry, later] = [await retrying(NOW, null), await retrying(NOW + 1, null)]
+      const promoted = await ledger.promote(NOW, WALL, 10)
+      expect(new Set(promoted.map(({ id }) => id))).toEqual(new Set([due.id, retry.id]))
+      for (const { id } of promoted) {
+        const before = id === due.id ? due : retry
+        expect(row(id)).toEqual({
+          ...before,
+          state: 'available',
+          outbox: row(id).outbox,
+          tokenOut: true,
+          dueAt: null,
+          enqueuedAt: NOW,
+        })
+        expect(promoted).toContainEqual(row(id))
+      }
+      expect([ahead, later]).toEqual([row(ahead.id), row(later.id)])
+      expect(ledger.outboxPage(0, 10)).toHaveLength(2)
+      expect(await ledger.promote(NOW, WALL, 10)).toEqual([])
+    })
+
+    it('takes what is latest first, however many there are', async () => {
+      const late = [300, 100, 400, 200]
+      const jobs = await Promise.all(
+        late.map((ms, i) => (i % 2 ? scheduled(WALL - ms) : retrying(NOW - ms, null))),
+      )
+      const ids = [2, 0, 3, 1].map((i) => jobs[i]?.id)
+      const first = await ledger.promote(NOW, WALL, 3)
+      const rest = await ledger.promote(NOW, WALL, 3)
+      expect([...first, ...rest].map(({ id }) => id)).toEqual(ids)
+    })
+
+    it('lets the token in a rung come by itself', async () => {
+      const { id, outbox } = await retrying(NOW, 250)
+      ledger.confirmed(id, outbox ?? 0)
+      const [promoted] = await ledger.promote(NOW, WALL, 10)
+      expect(promoted).toMatchObject({ id, outbox: null, rungMs: 250, tokenOut: true })
+      const [claimed] = await ledger.claim([token(id, { attempt: 2 })], TERMS)
+      expect(claimed).toMatchObject({ verdict: 'claimed', job: { retryDelayMs: 250 } })
+    })
+
+    it('owes the queue what a rung never confirmed', async () => {
+      const owing = await retrying(NOW, 250)
+      const [promoted] = await ledger.promote(NOW, WALL, 10)
+      expect(promoted).toMatchObject({ id: owing.id, rungMs: null, state: 'available' })
+      expect(promoted?.outbox).toBeGreaterThan(owing.outbox ?? 0)
+      // The old publish goes into the rung after all: that token is one too many, no more.
+      ledger.confirmed(owing.id, owing.outbox ?? 0)
+      await settleLazily(ledger)
+      expect(row(owing.id).outbox).toBe(promoted?.outbox)
+    })
+
+    it('does it once when two ask, and not for a job that has ended', async () => {
+      const [mine, ended] = [await scheduled(WALL), await scheduled(WALL)]
+      await ledger.cancel(ended.id, NOW)
+      const both = await Promise.all([1, 2].map(() => ledger.promote(NOW, WALL, 10)))
+      expect(both.map((jobs) => jobs.map(({ id }) => id))).toEqual([[mine.id], []])
+      expect(row(ended.id).state).toBe('cancelled')
+    })
+  })
+
+  describe('nextDue', () => {
+    it('is the earliest of each kind that is still waiting', async () => {
+      expect(ledger.nextDue()).toEqual({ retryable: null, scheduled: null })
+      const first = await scheduled(NOW + 7)
+      await scheduled(NOW + 9)
+      await stored({ state: 'pending', dueAt: NOW + 1 })
+      await retrying(NOW + 3, 250)
+      await retrying(NOW + 2, null)
+      expect(ledger.nextDue()).toEqual({ retryable: NOW + 2, scheduled: NOW + 7 })
+      await ledger.cancel(first.id, NOW)
+      await ledger.promote(NOW + 3, NOW, 10)
+      expect(ledger.nextDue()).toEqual({ retryable: null, scheduled: NOW + 9 })
+    })
+  })
+
+  describe('expire', () => {
+    const terms: ExpireTerms = { now: NOW, wall: WALL, limit: 10, isListed: () => false }
+    const expiring = (start: NewJob['start'], expiresAt = WALL) =>
+      stored(start, { queue: 'q', expiresAt })
+
+    it('discards what may not run any more, by the wall clock', async () => {
+      const jobs = [
+        await expiring({ state: 'available' }),
+        await expiring({ state: 'scheduled', dueAt: WALL + 9 }),
+        await expiring({ state: 'pending', dueAt: null }),
+      ]
+      const left = await expiring({ state: 'available' }, WALL + 1)
+      const expired = await ledger.expire(terms)
+      expect(expired.map(({ id }) => id)).toEqual(jobs.map(({ id }) => id))
+      for (const [i, before] of jobs.entries()) {
+        expect(expired[i]).toEqual(row(before.id))
+        expect(expired[i]).toEqual({
+          ...before,
+          state: 'discarded',
+          outbox: null,
+          discardedAt: NOW,
+          deadLetterCopied: true,
+        })
+      }
+      expect(row(left.id)).toEqual(left)
+      expect(ledger.counts('q')).toMatchObject({ available: 1, discarded: 3, scheduled: 0 })
+      expect(ledger.staleCopies()).toEqual([])
+      const [late] = await ledger.claim([token(jobs[0]?.id ?? '')], TERMS)
+      expect(late?.verdict).toBe('drop')
+    })
+
+    it('knows which of them have a token somewhere', async () => {
+      const inRung = await retrying(NOW + 9, 250)
+      const held = await retrying(NOW + 9, null)
+      await plant(
+        { id: inRung.id, expiresAt: WALL, outbox: null },
+        { id: held.id, expiresAt: WALL },
+      )
+      const expired = await ledger.expire(terms)
+      const out = new Map(expired.map(({ id, tokenOut }) => [id, tokenOut]))
+      expect([out.get(inRung.id), out.get(held.id)]).toEqual([true, false])
+    })
+
+    it('lists those that the policy wants to see, and asks with the row', async () => {
+      const [a, b] = [
+        await expiring({ state: 'available' }),
+        await expiring({ state: 'available' }),
+      ]
+      const expired = await ledger.expire({ ...terms, isListed: (job) => job.id === b.id })
+      expect(expired.map(({ isDeadLetter }) => isDeadLetter)).toEqual([false, true])
+      expect(ledger.deadLetters({ queue: 'q', limit: 5, offset: 0 })).toEqual({
+        jobs: [row(b.id)],
+        total: 1,
+      })
+      expect(row(a.id).isDeadLetter).toBe(false)
+    })
+
+    it('leaves active and ended jobs alone, and takes at most so many', async () => {
+      const active = await fetched(ledger, { expiresAt: WALL })
+      const ended = await expiring({ state: 'available' })
+      await ledger.cancel(ended.id, NOW)
+      for (const at of [3, 1, 2]) await expiring({ state: 'available' }, WALL - at)
+      const first = await ledger.expire({ ...terms, limit: 2 })
+      expect(first.map(({ expiresAt }) => WALL - (expiresAt ?? 0))).toEqual([3, 2])
+      expect(await ledger.expire(terms)).toHaveLength(1)
+      expect(row(active.id)).toEqual(active)
+      expect(row(ended.id).state).toBe('cancelled')
+    })
+
+    it('does it once when two ask, and a claim in the same turn sees it', async () => {
+      const { id } = await pushed(ledger, { expiresAt: WALL })
+      const [first, second, [late]] = await Promise.all([
+        ledger.expire(terms),
+        ledger.expire(terms),
+        ledger.claim([token(id)], TERMS),
+      ])
+      expect([first.length, second.length, late?.verdict]).toEqual([1, 0, 'drop'])
+    })
+
+    it('that cannot judge one job changes nothing, and nothing beside it', async () => {
+      const jobs = [await expiring({ state: 'available' }), await expiring({ state: 'available' })]
+      const isListed = (job: JobRow) => {
+        if (job.id === jobs[1]?.id) throw new Error('no policy')
+        return true
+      }
+      const [failed, beside] = await Promise.allSettled([
+        ledger.expire({ ...terms, isListed }),
+        ledger.insert(newJob(), NOW),
+      ])
+      expect([failed.status, beside.status]).toEqual(['rejected', 'fulfilled'])
+      expect(jobs).toEqual(jobs.map(({ id }) => row(id)))
+      expect(ledger.fault()).toBeNull()
+    })
+  })
+}

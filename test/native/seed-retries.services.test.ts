@@ -1,0 +1,189 @@
+import { v7 } from 'uuid'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { type Answer, type Job, jobOf, jobsOf } from '../support/client.ts'
+import { Gateway } from '../support/gateway.ts'
+import { eventually } from '../support/in-process.ts'
+import { runSeedExample, runSeedScript } from '../support/pika.ts'
+import { queueTokens } from '../support/queue-tokens.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+
+const CLASSIC_RUNG = 'ojs.queue.retry.email.1000'
+/** What the retry helper of seed 002 §15.4 waits before attempt 2. */
+const EXACT = { initial_interval_ms: 1_000, jitter: false }
+
+let vhost: Vhost
+let gateway: Gateway
+
+const end = async () => {
+  await gateway.dispose()
+  await vhost.drop()
+}
+const startGateway = async () => {
+  gateway = await Gateway.start({ amqpUrl: vhost.url })
+  await eventually(async () => (await gateway.client.health()).status === 200)
+}
+const declareRungs = () => runSeedScript(vhost.url, 'seed-002-15-3.py')
+/** Seed 002 §15.2: takes as many jobs as there are outcomes. */
+const consume = (...outcomes: ('ok' | 'retry' | 'fail')[]) =>
+  runSeedScript(vhost.url, 'seed-002-15-2.py', { OUTCOMES: outcomes.join(',') })
+
+/** A job that was posted over HTTP. */
+async function pushOverHttp(options: object = {}): Promise<string> {
+  const body = { type: 'email.send', args: [], options: { queue: 'email', ...options } }
+  const answer = await gateway.client.push(body)
+  expect(answer.status, answer.text).toBe(201)
+  return jobOf(answer).id
+}
+
+/** Seed 002 §15.1. */
+async function pushNatively(): Promise<string> {
+  const id = v7()
+  await runSeedExample(vhost.url, id)
+  return id
+}
+
+async function fetchEmail(): Promise<Job> {
+  const answer = await gateway.client.fetch({ queues: ['email'], wait_ms: 10_000 })
+  const [job] = jobsOf(answer)
+  if (job === undefined) throw new Error(`nothing fetched: ${answer.status} ${answer.text}`)
+  return job
+}
+
+function nack(id: string): Promise<Answer> {
+  const error = { code: 'handler_error', message: 'no' }
+  return gateway.client.send('POST', '/ojs/v1/workers/nack', { job_id: id, error })
+}
+
+async function deadLetterIds(): Promise<string[]> {
+  const { body } = await gateway.client.send('GET', '/ojs/v1/dead-letter?queue=email')
+  return (body['jobs'] as Job[]).map(({ id }) => id)
+}
+
+async function eventTypes(id: string): Promise<string[]> {
+  const { body } = await gateway.client.send('GET', '/ojs/v1/events?queues=email')
+  const events = body['events'] as { type: string; subject: string }[]
+  return events.filter(({ subject }) => subject === id).map(({ type }) => type)
+}
+
+/** Fails it over HTTP; it comes again, and never lies in the rung that seed 002 §15.3 declares. */
+async function expectRetryWithoutClassicRung(id: string): Promise<void> {
+  const failed = await nack(id)
+  expect(failed.body, failed.text).toMatchObject({ state: 'retryable', retry_delay_ms: 1_000 })
+  const dueAt = Date.parse(String(failed.body['next_attempt_at']))
+  while (Date.now() < dueAt) expect(await queueTokens(vhost.url, CLASSIC_RUNG)).toEqual([])
+  expect(await fetchEmail()).toMatchObject({ id, attempt: 2, errors: [{ attempt: 1 }] })
+  expect((await gateway.client.ack({ job_id: id })).status).toBe(200)
+}
+
+describe('seed 002 §15.3, as printed', () => {
+  beforeEach(async () => {
+    vhost = await createVhost()
+  })
+  afterEach(end)
+
+  test('before our own declarations: the gateway serves, and spares those rungs', async () => {
+    await declareRungs()
+    const native = await pushNatively()
+    await startGateway()
+    expect((await fetchEmail()).id).toBe(native)
+    expect((await gateway.client.ack({ job_id: native })).status).toBe(200)
+    const id = await pushOverHttp({ retry: EXACT })
+    await fetchEmail()
+    await expectRetryWithoutClassicRung(id)
+    const health = await gateway.client.health()
+    expect(health.status).toBe(200)
+    expect(health.text).toContain(CLASSIC_RUNG)
+  })
+
+  test('after our own declarations: the same', async () => {
+    await startGateway()
+    const id = await pushOverHttp({ retry: EXACT })
+    await declareRungs()
+    await fetchEmail()
+    await expectRetryWithoutClassicRung(id)
+  })
+
+  test('after a retry of ours: refused by the broker, since that rung exists; we go on', async () => {
+    await startGateway()
+    const id = await pushOverHttp({ retry: EXACT })
+    await fetchEmail()
+    await nack(id)
+    await eventually(async () => (await queueTokens(vhost.url, CLASSIC_RUNG)).includes(id))
+    await expect(declareRungs()).rejects.toThrow('PRECONDITION_FAILED')
+    expect(await fetchEmail()).toMatchObject({ id, attempt: 2 })
+  })
+})
+
+describe('a worker of seed 002 §15.2 and §15.4', () => {
+  beforeAll(async () => {
+    vhost = await createVhost()
+    await startGateway()
+    await declareRungs()
+    // Declares the queue, as every first use does.
+    const id = await pushOverHttp()
+    await fetchEmail()
+    await gateway.client.ack({ job_id: id })
+  })
+  afterAll(end)
+
+  describe.each([
+    ['HTTP', () => pushOverHttp({ retry: { max_attempts: 5 } })],
+    ['seed 002 §15.1', pushNatively],
+  ])('and a job that was posted over %s', (_, push) => {
+    test('retried: it is claimed with attempt 2', async () => {
+      const id = await push()
+      await consume('retry')
+      expect(await fetchEmail()).toMatchObject({ id, attempt: 2, max_attempts: 5 })
+      expect((await gateway.client.ack({ job_id: id, attempt: 2 })).status).toBe(200)
+      expect(jobOf(await gateway.client.get(id))).toMatchObject({ state: 'completed', attempt: 2 })
+    })
+
+    test('rejected: it is a dead letter, here and in the broker', async () => {
+      const id = await push()
+      await consume('fail')
+      await eventually(async () => (await deadLetterIds()).includes(id))
+      const job = jobOf(await gateway.client.get(id))
+      expect(job).toMatchObject({
+        state: 'discarded',
+        attempt: 1,
+        error: { code: 'rejected', retryable: false },
+        errors: [{ attempt: 1, code: 'rejected' }],
+      })
+      expect(await queueTokens(vhost.url, 'ojs.queue.dlx.email')).toContain(id)
+      expect((await eventTypes(id)).slice(-2)).toEqual(['job.failed', 'job.discarded'])
+
+      const retried = await gateway.client.send('POST', `/ojs/v1/dead-letter/${id}/retry`)
+      expect(retried.status, retried.text).toBe(200)
+      expect(await fetchEmail()).toMatchObject({ id, attempt: 1 })
+      expect((await gateway.client.ack({ job_id: id })).status).toBe(200)
+      expect(await deadLetterIds()).not.toContain(id)
+    })
+  })
+
+  test('retried twice: attempt 3, and what nobody reported is in the history', async () => {
+    const id = await pushOverHttp()
+    await consume('retry', 'retry')
+    const job = await fetchEmail()
+    expect(job).toMatchObject({ id, attempt: 3 })
+    const unreported = { code: 'unreported', retryable: true }
+    expect(job['errors']).toMatchObject([
+      { attempt: 1, ...unreported },
+      { attempt: 2, ...unreported },
+    ])
+    expect((await gateway.client.ack({ job_id: id })).status).toBe(200)
+  })
+
+  test('with its attempts used up: it is a dead letter', async () => {
+    const id = await pushOverHttp({ retry: { max_attempts: 1, on_exhaustion: 'dead_letter' } })
+    await consume('retry')
+    await eventually(async () => (await deadLetterIds()).includes(id))
+    expect(await queueTokens(vhost.url, 'ojs.queue.dlx.email')).toContain(id)
+  })
+
+  test('rejected, with on_exhaustion "discard": discarded all the same, but not listed', async () => {
+    const id = await pushOverHttp({ retry: { on_exhaustion: 'discard' } })
+    await consume('fail')
+    await eventually(async () => jobOf(await gateway.client.get(id))['state'] === 'discarded')
+    expect(await deadLetterIds()).not.toContain(id)
+  })
+})

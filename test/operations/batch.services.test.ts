@@ -1,0 +1,167 @@
+import { v7 } from 'uuid'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { queueTokens } from '../support/queue-tokens.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { fetchOne, freshQueue, storyOf, withChannel } from './harness.ts'
+
+let vhost: Vhost
+let gateway: TestGateway
+let queue = ''
+
+beforeAll(async () => {
+  vhost = await createVhost()
+  gateway = await startTestGateway(vhost.url)
+})
+afterAll(async () => {
+  await gateway.destroy()
+  await vhost.drop()
+})
+beforeEach(() => {
+  queue = freshQueue()
+})
+
+const item = (over: object = {}, options: object = {}) => ({
+  id: v7(),
+  type: 'test.job',
+  args: [],
+  options: { queue, ...options },
+  ...over,
+})
+const items = (count: number) => Array.from({ length: count }, (_, i) => item({ args: [i] }))
+const push = (jobs: readonly object[]) => gateway.request('POST', '/ojs/v1/jobs/batch', { jobs })
+
+/** Nothing of the batch is there: no row, no token. */
+async function expectNothing(jobs: readonly { id: string }[]): Promise<void> {
+  for (const { id } of jobs) expect((await gateway.get(id)).status).toBe(404)
+  expect(await gateway.fetch([queue], { wait_ms: 300 })).toEqual([])
+}
+
+describe('a batch', () => {
+  it('is accepted as a whole, in order', async () => {
+    const jobs = items(250)
+    const answer = await push(jobs)
+    expect(answer.status).toBe(201)
+    expect(answer.body.count).toBe(250)
+    const ids = answer.body.jobs.map((job: { id: string }) => job.id)
+    expect(ids).toEqual(jobs.map(({ id }) => id))
+    expect(answer.body.jobs[7]).toMatchObject({ state: 'available', args: [7], attempt: 0, queue })
+    const got: string[] = []
+    while (got.length < 250) {
+      const some = await gateway.fetch([queue], { count: 100, wait_ms: 5_000 })
+      expect(some.length).toBeGreaterThan(0)
+      got.push(...some.map((job) => job.id))
+    }
+    expect(got).toEqual(ids)
+    expect(await storyOf(gateway, queue, ids[0])).toEqual(['job.enqueued', 'job.started'])
+  })
+
+  it('may be of several queues and states, and mints the ids that are missing', async () => {
+    const other = freshQueue()
+    const { status, body } = await push([
+      item(),
+      item({ id: undefined }, { queue: other }),
+      item({}, { pending: true }),
+      item({}, { delay_until: '+PT1H' }),
+    ])
+    expect(status).toBe(201)
+    const states = body.jobs.map((job: { state: string }) => job.state)
+    expect(states).toEqual(['available', 'available', 'pending', 'scheduled'])
+    expect((await fetchOne(gateway, queue)).id).toBe(body.jobs[0].id)
+    expect((await fetchOne(gateway, other)).id).toBe(body.jobs[1].id)
+    expect((await gateway.get(body.jobs[3].id)).body.state).toBe('scheduled')
+  })
+})
+
+describe('a batch that is refused leaves nothing', () => {
+  it.each([0, 1, 2])('one bad job at %i', async (index) => {
+    const jobs: { id: string; type?: string }[] = items(3)
+    delete jobs[index]?.type
+    const { status, body } = await push(jobs)
+    expect(status).toBe(400)
+    expect(body.error).toMatchObject({
+      code: 'invalid_request',
+      details: { index, field: 'type' },
+    })
+    expect(body.error.message).toMatch(/^Batch validation failed: .*index/)
+    await expectNothing(jobs)
+  })
+
+  it('a retry policy out of range is a 422 with the index', async () => {
+    const jobs = [item(), item({}, { retry: { max_attempts: -1 } })]
+    const { status, body } = await push(jobs)
+    expect(status).toBe(422)
+    expect(body.error.details).toMatchObject({ index: 1, field: 'retry.max_attempts' })
+    await expectNothing(jobs)
+  })
+
+  it('an id that exists', async () => {
+    const existing = (await gateway.push(queue)).body.job.id
+    expect((await fetchOne(gateway, queue)).id).toBe(existing)
+    const jobs = items(4)
+    const { status, body } = await push([...jobs.slice(0, 3), item({ id: existing })])
+    expect(status).toBe(409)
+    expect(body.error).toMatchObject({
+      code: 'duplicate',
+      details: { existing_job_id: existing, index: 3 },
+    })
+    await expectNothing(jobs.slice(0, 3))
+    expect((await gateway.get(existing)).body.state).toBe('active')
+  })
+
+  it('an id that is there twice', async () => {
+    const [first, second] = [item(), item()]
+    const { status, body } = await push([first, second, { ...first }])
+    expect(status).toBe(409)
+    expect(body.error.details).toMatchObject({ index: 2 })
+    await expectNothing([first, second])
+    // The ids were not used up.
+    expect((await push([first, second])).status).toBe(201)
+  })
+
+  it('a queue that is full', async () => {
+    const full = `ojs.queue.${queue}`
+    const limits = { 'x-max-length': 5, 'x-overflow': 'reject-publish' }
+    await withChannel(vhost.url, (channel) =>
+      channel.assertQueue(full, { durable: true, arguments: limits }),
+    )
+    const jobs = items(100)
+    // Tokens of a batch are held until all of them are there: a FETCH that waits gets none.
+    const waiting = gateway.fetch([queue], { wait_ms: 3_000 })
+    const { status, body } = await push(jobs)
+    expect(await waiting).toEqual([])
+    expect(status).toBe(429)
+    expect(body.error).toMatchObject({
+      code: 'rate_limited',
+      details: { reason: 'queue_full', index: expect.any(Number) },
+    })
+    expect(body.error.details).not.toHaveProperty('started')
+    await expectNothing(jobs)
+    // The tokens that were confirmed were dropped by the FETCH, so there is room again.
+    expect((await push(items(3))).status).toBe(201)
+  })
+
+  it.each([
+    ['none', []],
+    ['more than 1,000', Array.from({ length: 1_001 }, () => ({ type: 'a', args: [] }))],
+  ])('%s', async (_, jobs) => {
+    expect((await push(jobs)).status).toBe(400)
+  })
+
+  it('no list', async () => {
+    expect((await gateway.request('POST', '/ojs/v1/jobs/batch', {})).status).toBe(400)
+  })
+})
+
+describe('a batch that was refused', () => {
+  it('may be sent again with the same ids', async () => {
+    const jobs = items(3)
+    const bad = { ...jobs[1], type: 'not a type' }
+    expect((await push([jobs[0] ?? bad, bad, jobs[2] ?? bad])).status).toBe(400)
+    expect((await push(jobs)).status).toBe(201)
+    const got = await gateway.fetch([queue], { count: 3, wait_ms: 5_000 })
+    expect(got.map((job) => job.id)).toEqual(jobs.map(({ id }) => id))
+    for (const { id } of jobs) await gateway.ack(id)
+    expect(await queueTokens(vhost.url, `ojs.queue.${queue}`)).toEqual([])
+  })
+})

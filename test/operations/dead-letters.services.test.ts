@@ -1,0 +1,216 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { queueTokens } from '../support/queue-tokens.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+import {
+  deadIds,
+  deadLetters,
+  fetchOne,
+  freshQueue,
+  nack,
+  startJob,
+  stateOf,
+  storyOf,
+  withChannel,
+} from './harness.ts'
+import { publishToken } from './tokens.ts'
+
+let vhost: Vhost
+let gateway: TestGateway
+let queue = ''
+
+beforeAll(async () => {
+  vhost = await createVhost()
+  gateway = await startTestGateway(vhost.url)
+})
+afterAll(async () => {
+  await gateway.destroy()
+  await vhost.drop()
+})
+beforeEach(() => {
+  queue = freshQueue()
+})
+
+const retry = (id: string) => gateway.request('POST', `/ojs/v1/dead-letter/${id}/retry`)
+const remove = (id: string) => gateway.request('DELETE', `/ojs/v1/dead-letter/${id}`)
+const copies = () => queueTokens(vhost.url, `ojs.queue.dlx.${queue}`)
+
+/** A job whose only attempt has failed; its copy is in the DLX queue. */
+async function bury(options: object = {}): Promise<string> {
+  const job = await startJob(gateway, queue, { retry: { max_attempts: 1 }, ...options })
+  expect((await nack(gateway, job.id, { code: 'fatal' })).body.state).toBe('discarded')
+  await eventually(async () => (await copies()).includes(job.id))
+  return job.id
+}
+
+async function buryMany(count: number): Promise<string[]> {
+  const ids: string[] = []
+  for (let i = 0; i < count; i++) ids.push(await bury())
+  return ids
+}
+
+describe('the list of dead letters', () => {
+  it('has the members of seed 001 §12.1', async () => {
+    const id = await bury()
+    const { jobs, pagination } = await deadLetters(gateway, `queue=${queue}`)
+    expect(pagination).toEqual({ total: 1, limit: 50, offset: 0, has_more: false })
+    expect(jobs).toEqual([(await gateway.get(id)).body.job])
+    expect(jobs[0]).toMatchObject({
+      id,
+      type: 'test.job',
+      state: 'discarded',
+      args: [1],
+      queue,
+      attempt: 1,
+      max_attempts: 1,
+      error: { code: 'fatal', message: 'it broke', retryable: true },
+      errors: [{ attempt: 1, code: 'fatal' }],
+    })
+    expect(jobs[0].discarded_at).toBe(jobs[0].completed_at)
+  })
+
+  it('is newest first, in pages, by queue or of all', async () => {
+    const ids = (await buryMany(5)).reverse()
+    const other = queue
+    queue = freshQueue()
+    const newest = await bury()
+    expect(await deadIds(gateway, other)).toEqual(ids)
+    const pages: string[] = []
+    for (const [offset, hasMore] of [
+      [0, true],
+      [2, true],
+      [4, false],
+      [6, false],
+    ] as const) {
+      const page = await deadLetters(gateway, `queue=${other}&limit=2&offset=${offset}`)
+      expect(page.pagination).toEqual({ total: 5, limit: 2, offset, has_more: hasMore })
+      pages.push(...page.jobs.map((job: { id: string }) => job.id))
+    }
+    expect(pages).toEqual(ids)
+    const all = await deadLetters(gateway, 'limit=6')
+    expect(all.jobs.map((job: { id: string }) => job.id)).toEqual([newest, ...ids])
+    expect(await deadIds(gateway, 'none')).toEqual([])
+  })
+})
+
+describe('retry of a dead letter', () => {
+  it('is a new life of the same job, which keeps its history', async () => {
+    const id = await bury()
+    const answer = await retry(id)
+    expect(answer.status).toBe(200)
+    expect(answer.body.job).toMatchObject({ id, state: 'available', attempt: 0, max_attempts: 1 })
+    expect(answer.body.job.re_enqueued_at).toBe(answer.body.job.enqueued_at)
+    expect(answer.body.job).not.toHaveProperty('error')
+    expect(await deadIds(gateway, queue)).toEqual([])
+    const job = await fetchOne(gateway, queue)
+    expect(job).toMatchObject({ id, attempt: 1, errors: [{ code: 'fatal' }] })
+    expect(job).not.toHaveProperty('discarded_at')
+    await gateway.ack(id)
+    const story = await storyOf(gateway, queue, id)
+    expect(story.slice(-4)).toEqual([
+      'dead_letter.retried',
+      'job.enqueued',
+      'job.started',
+      'job.completed',
+    ])
+  })
+
+  it('can fail again, and be listed again', async () => {
+    const id = await bury()
+    await retry(id)
+    await fetchOne(gateway, queue)
+    await nack(gateway, id)
+    expect(await deadIds(gateway, queue)).toEqual([id])
+    expect((await gateway.get(id)).body.job.errors).toHaveLength(2)
+    expect((await retry(id)).status).toBe(200)
+    expect(await fetchOne(gateway, queue)).toMatchObject({ id, attempt: 1 })
+  })
+
+  it('survives a restart between retry and FETCH', async () => {
+    const id = await bury()
+    await retry(id)
+    await gateway.restart()
+    expect(await fetchOne(gateway, queue)).toMatchObject({ id, attempt: 1 })
+  })
+
+  it('is a 404 for what is no dead letter, and a 409 for what has expired', async () => {
+    const unknown = await retry('019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6')
+    expect(unknown).toMatchObject({
+      status: 404,
+      body: { error: { details: { resource_type: 'dead_letter_job' } } },
+    })
+    const running = await startJob(gateway, queue)
+    expect((await retry(running.id)).status).toBe(404)
+    queue = freshQueue()
+    const id = await bury({ expires_at: '+PT2S' })
+    const { expires_at: expiresAt } = (await gateway.get(id)).body.job
+    await eventually(() => Date.now() > Date.parse(expiresAt))
+    expect((await retry(id)).body.error.details).toMatchObject({ reason: 'expired' })
+  })
+
+  it('of one that another retry was faster with is a 404', async () => {
+    const id = await bury()
+    const statuses = (await Promise.all([retry(id), retry(id), retry(id)])).map((a) => a.status)
+    expect(statuses.sort()).toEqual([200, 404, 404])
+    expect((await fetchOne(gateway, queue)).id).toBe(id)
+    expect(await gateway.fetch([queue])).toEqual([])
+  })
+})
+
+describe('deletion of a dead letter', () => {
+  it('is for good (seed 001 §12.3)', async () => {
+    const id = await bury()
+    expect(await remove(id)).toMatchObject({ status: 200, body: { deleted: true, job_id: id } })
+    expect(await deadIds(gateway, queue)).toEqual([])
+    expect((await gateway.get(id)).status).toBe(404)
+    expect((await remove(id)).status).toBe(404)
+    expect((await retry(id)).status).toBe(404)
+    expect((await storyOf(gateway, queue, id)).at(-1)).toBe('dead_letter.deleted')
+  })
+
+  it('leaves a tombstone: a token of it that comes back is dropped', async () => {
+    // The broker may have lost the nack: the token of the only attempt is there again.
+    const id = await bury()
+    await remove(id)
+    await publishToken(vhost.url, queue, { id, type: 'test.job', args: [1] })
+    const next = (await gateway.push(queue)).body.job.id
+    expect((await fetchOne(gateway, queue)).id).toBe(next)
+    expect((await gateway.get(id)).status).toBe(404)
+    expect(await queueTokens(vhost.url, `ojs.queue.${queue}`)).toEqual([])
+  })
+})
+
+describe('the sweep of ojs.queue.dlx.{q}', () => {
+  /** Of those ready, without touching them: a sweep must find the queue as it is. */
+  const depth = () =>
+    withChannel(vhost.url, async (channel) => {
+      return (await channel.checkQueue(`ojs.queue.dlx.${queue}`)).messageCount
+    })
+
+  it('takes the copies of what was retried, deleted or not listed; the rest keeps its order', async () => {
+    const [first, second, third, fourth, fifth] = await buryMany(5)
+    // An operator's own message is none of our business.
+    await publishToken(vhost.url, queue, { id: 'theirs' }, { exchange: 'ojs.exchange.dlx' })
+    // The first sweep comes 5 s after a start, the next one not for a minute.
+    await gateway.restart()
+    await retry(String(third))
+    await fetchOne(gateway, queue)
+    await nack(gateway, String(third))
+    await retry(String(second))
+    await remove(String(fourth))
+    await fetchOne(gateway, queue)
+    const plain = await startJob(gateway, queue, {
+      retry: { max_attempts: 1, on_exhaustion: 'discard' },
+    })
+    await nack(gateway, plain.id)
+    await eventually(async () => (await depth()) === 8)
+
+    await eventually(async () => (await depth()) === 4)
+    // Of the third one, the copy of its second life.
+    expect(await copies()).toEqual([first, fifth, 'theirs', third])
+    // Jobs and their ends are in the ledger, whatever lies in the queue.
+    expect(await stateOf(gateway, plain.id)).toBe('discarded')
+    expect(await stateOf(gateway, String(second))).toBe('active')
+    expect(await deadIds(gateway, queue)).toEqual([third, fifth, first])
+  }, 40_000)
+})

@@ -1,0 +1,97 @@
+import amqp from 'amqplib'
+import { type Answer, eventually, type TestGateway } from '../support/in-process.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
+type Json = any
+
+let count = 0
+
+/** A queue that no other test uses. */
+export function freshQueue(): string {
+  count += 1
+  return `q${count}-${process.pid}`
+}
+
+/** PUSHes a job and FETCHes it; the queue must be empty. */
+export async function startJob(
+  gateway: TestGateway,
+  queue: string,
+  options: object = {},
+): Promise<Json> {
+  const pushed = await gateway.push(queue, { options })
+  if (pushed.status !== 201) throw new Error(`push: ${JSON.stringify(pushed.body)}`)
+  const job = await fetchOne(gateway, queue)
+  if (job.id !== pushed.body.job.id) throw new Error(`another job was in ${queue}`)
+  return job
+}
+
+/** The next job of the queue; throws when none comes. */
+export async function fetchOne(
+  gateway: TestGateway,
+  queue: string,
+  over: object = {},
+): Promise<Json> {
+  const [job] = await gateway.fetch([queue], { wait_ms: 10_000, ...over })
+  if (job === undefined) throw new Error(`no job came from ${queue}`)
+  return job
+}
+
+export function nack(
+  gateway: TestGateway,
+  id: string,
+  error: object = {},
+  over: object = {},
+): Promise<Answer> {
+  return gateway.request('POST', '/ojs/v1/workers/nack', {
+    job_id: id,
+    error: { code: 'handler_error', message: 'it broke', ...error },
+    ...over,
+  })
+}
+
+export async function stateOf(gateway: TestGateway, id: string): Promise<string> {
+  return (await gateway.get(id)).body.job?.state
+}
+
+/** Waits for it: the server moves the job by itself. The job as it is then. */
+export async function untilState(gateway: TestGateway, id: string, state: string): Promise<Json> {
+  await eventually(async () => (await stateOf(gateway, id)) === state)
+  return (await gateway.get(id)).body.job
+}
+
+export async function deadLetters(gateway: TestGateway, query: string): Promise<Json> {
+  const { status, body } = await gateway.request('GET', `/ojs/v1/dead-letter?${query}`)
+  if (status !== 200) throw new Error(`dead letters: ${JSON.stringify(body)}`)
+  return body
+}
+
+/** The ids of the dead letters of this queue, newest first. */
+export async function deadIds(gateway: TestGateway, queue: string): Promise<string[]> {
+  const { jobs } = await deadLetters(gateway, `queue=${queue}&limit=100`)
+  return jobs.map((job: Json) => job.id)
+}
+
+/** The events of this job so far, oldest first. */
+export async function eventsOf(gateway: TestGateway, queue: string, id: string): Promise<Json[]> {
+  const { body } = await gateway.request('GET', `/ojs/v1/events?queues=${queue}&limit=1000`)
+  return body.events.filter((event: Json) => event.subject === id)
+}
+
+/** Their types alone. */
+export async function storyOf(gateway: TestGateway, queue: string, id: string): Promise<string[]> {
+  const events = await eventsOf(gateway, queue, id)
+  return events.map(({ type }) => type)
+}
+
+/** A channel of somebody else, for as long as `work` takes. */
+export async function withChannel<T>(
+  amqpUrl: string,
+  work: (channel: amqp.ConfirmChannel) => Promise<T>,
+): Promise<T> {
+  const connection = await amqp.connect(amqpUrl)
+  try {
+    return await work(await connection.createConfirmChannel())
+  } finally {
+    await connection.close()
+  }
+}

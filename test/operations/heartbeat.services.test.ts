@@ -1,0 +1,350 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { systemClock } from '../../src/clock.ts'
+import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
+import { samplesOf, scrape } from '../telemetry/exposition-text.ts'
+
+/** A lease that would go beyond three minutes less two (the margin) is acknowledged early. */
+const DELIVERY_TIMEOUT_MS = 180_000
+const UNKNOWN_ID = '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6'
+
+let vhost: Vhost
+let proxy: TcpProxy
+let gateway: TestGateway
+/** What the gateway's clock is ahead of the system's. */
+let aheadMs = 0
+let queue = ''
+let count = 0
+
+beforeAll(async () => {
+  vhost = await createVhost()
+  const url = new URL(vhost.url)
+  proxy = await TcpProxy.start(Number(url.port))
+  url.port = String(proxy.port)
+  const system = systemClock()
+  const clock = { now: () => system.now() + aheadMs, wall: () => system.wall() + aheadMs }
+  const env = { OJS_DELIVERY_TIMEOUT_MS: String(DELIVERY_TIMEOUT_MS) }
+  gateway = await startTestGateway(url.href, env, { clock })
+})
+afterAll(async () => {
+  await gateway.destroy()
+  await proxy.stop()
+  await vhost.drop()
+})
+beforeEach(() => {
+  count += 1
+  queue = `beat-${count}`
+})
+
+/** Jobs of this test's queue that `workerId` has; without an execution timeout. */
+async function leased(workerId: string, jobs = 1, terms: object = {}): Promise<string[]> {
+  const ids: string[] = []
+  for (let i = 0; i < jobs; i++) {
+    const pushed = await gateway.push(queue, { options: { timeout_ms: 0 } })
+    ids.push(pushed.body.job.id)
+  }
+  const got: string[] = []
+  await eventually(async () => {
+    const fetched = await gateway.fetch([queue], { count: jobs, worker_id: workerId, ...terms })
+    got.push(...fetched.map(({ id }) => id))
+    return got.length === jobs
+  })
+  return ids
+}
+
+const beat = (workerId: string, said: object = {}) =>
+  gateway.request('POST', '/ojs/v1/workers/heartbeat', { worker_id: workerId, ...said })
+
+/** The heartbeat events of this test's queue. */
+async function beats(): Promise<Record<string, unknown>[]> {
+  const path = `/ojs/v1/events?types=job.heartbeat&queues=${queue}&limit=1000`
+  const { body } = await gateway.request('GET', path)
+  return body.events.map(({ data }: { data: Record<string, unknown> }) => data)
+}
+
+const stateOf = async (id = '') => (await gateway.get(id)).body.state
+
+describe('BEAT extends leases', () => {
+  it('answers as seed 001 §10.4 says, and tells it as an event', async () => {
+    const [id = ''] = await leased('w1')
+    const before = Date.now() + aheadMs
+    const { status, body } = await beat('w1', { active_jobs: [id], visibility_timeout_ms: 45_000 })
+    const after = Date.now() + aheadMs
+    expect(status).toBe(200)
+    expect(body).toEqual({
+      state: 'running',
+      directive: 'running',
+      jobs_extended: [id],
+      cancelled_jobs: [],
+      server_time: expect.any(String),
+      heartbeat_interval_ms: 5_000,
+    })
+    const serverTime = Date.parse(body.server_time)
+    expect(serverTime).toBeGreaterThanOrEqual(before)
+    expect(serverTime).toBeLessThanOrEqual(after)
+    const [event] = await beats()
+    expect(event).toMatchObject({ job_id: id, worker_id: 'w1', attempt: 1, state: 'active' })
+    const visibleUntil = Date.parse(String(event?.['visible_until']))
+    // The clock that leases are measured on may round to the other side of a millisecond.
+    expect(visibleUntil).toBeGreaterThanOrEqual(before + 45_000 - 5)
+    expect(visibleUntil).toBeLessThanOrEqual(after + 45_000 + 5)
+    await gateway.ack(id)
+  })
+
+  it('keeps a job that beats, by its own length, and gives up one that does not', async () => {
+    const [kept, silent] = await leased('w1', 2)
+    for (let i = 0; i < 2; i++) {
+      aheadMs += 20_000
+      const { body } = await beat('w1', { active_jobs: [kept] })
+      expect(body.jobs_extended).toEqual([kept])
+    }
+    await eventually(async () => (await stateOf(silent)) === 'available')
+    expect(await stateOf(kept)).toBe('active')
+    expect((await gateway.ack(kept ?? '', { worker_id: 'w1', attempt: 1 })).status).toBe(200)
+    await gateway.cancel(silent ?? '')
+  })
+
+  it('takes every spelling of the jobs, each of them once', async () => {
+    const [a = '', b = '', c = '', d = ''] = await leased('w1', 4)
+    const all = await beat('w1', { active_jobs: [a, b, a], active_job_ids: [b, c], job_id: d })
+    expect(all.body.jobs_extended).toEqual([a, b, c, d])
+    const counted = await beat('w1', { active_jobs: 9, active_job_ids: [c] })
+    expect(counted.body.jobs_extended).toEqual([c])
+    expect((await beat('w1', { active_jobs: 4 })).body.jobs_extended).toEqual([])
+    expect((await beat('w1', { active_jobs: null, job_id: null })).status).toBe(200)
+    expect(await beats()).toHaveLength(5)
+    for (const id of [a, b, c, d]) await gateway.ack(id)
+  })
+
+  it('leaves out what it cannot extend, and is no error for it', async () => {
+    const [mine = '', done = ''] = await leased('w1', 2)
+    const [theirs = ''] = await leased('w2')
+    const nobodys = (await leasedWithoutOwner())[0] ?? ''
+    await gateway.ack(done)
+    const ids = [UNKNOWN_ID, theirs, done, mine, nobodys, 'no-uuid']
+    const { status, body } = await beat('w1', { active_jobs: ids })
+    expect(status).toBe(200)
+    expect(body).toMatchObject({ jobs_extended: [mine, nobodys], cancelled_jobs: [] })
+    for (const id of [mine, theirs, nobodys]) await gateway.ack(id)
+  })
+
+  async function leasedWithoutOwner(): Promise<string[]> {
+    const pushed = await gateway.push(queue)
+    const [job] = await gateway.fetch([queue], { wait_ms: 5_000 })
+    expect(job.id).toBe(pushed.body.job.id)
+    return [job.id]
+  }
+
+  it('names what was cancelled under this worker, and under no other', async () => {
+    const [cancelled = '', running = ''] = await leased('w1', 2)
+    await gateway.cancel(cancelled)
+    const said = { active_jobs: [cancelled, running] }
+    expect((await beat('w1', said)).body).toMatchObject({
+      jobs_extended: [running],
+      cancelled_jobs: [cancelled],
+    })
+    expect((await beat('w2', said)).body).toMatchObject({ jobs_extended: [], cancelled_jobs: [] })
+    const single = await beat('w1', { job_id: cancelled, attempt: 1 })
+    expect(single).toMatchObject({ status: 200, body: { cancelled_jobs: [cancelled] } })
+    await gateway.ack(running)
+  })
+
+  it('lives on across a restart of the gateway', async () => {
+    const [id = ''] = await leased('w1')
+    await gateway.restart()
+    const { body } = await beat('w1', { active_jobs: [id], attempt: 1 })
+    expect(body.jobs_extended).toEqual([id])
+    aheadMs += 20_000
+    await beat('w1', { active_jobs: [id] })
+    aheadMs += 20_000
+    expect((await gateway.ack(id, { worker_id: 'w1', attempt: 1 })).status).toBe(200)
+  })
+
+  it('works while RabbitMQ is away', async () => {
+    const [id = ''] = await leased('w1')
+    proxy.cut()
+    proxy.hold('to-gateway')
+    try {
+      await eventually(async () => (await gateway.request('GET', '/ojs/v1/health')).status === 503)
+      const { status, body } = await beat('w1', { active_jobs: [id] })
+      expect(status).toBe(200)
+      expect(body.jobs_extended).toEqual([id])
+    } finally {
+      proxy.release('to-gateway')
+    }
+    await eventually(async () => (await gateway.request('GET', '/ojs/v1/health')).status === 200)
+    expect((await gateway.ack(id, { worker_id: 'w1', attempt: 1 })).status).toBe(200)
+  })
+})
+
+describe('a single job that is named with its attempt is fenced', () => {
+  it('by attempt and by worker', async () => {
+    const [id = ''] = await leased('w1')
+    const right = await beat('w1', { job_id: id, attempt: 1 })
+    expect(right).toMatchObject({ status: 200, body: { jobs_extended: [id] } })
+    const stale = await beat('w1', { active_jobs: [id], attempt: 2 })
+    expect(stale.status).toBe(409)
+    expect(stale.body.error).toMatchObject({
+      code: 'invalid_request',
+      details: { current_state: 'active', reason: 'stale_attempt' },
+    })
+    const other = await beat('w2', { job_id: id, attempt: 1 })
+    expect(other.status).toBe(409)
+    expect(other.body.error.details).toMatchObject({ reason: 'other_worker' })
+    await gateway.ack(id)
+    const over = await beat('w1', { job_id: id, attempt: 1 })
+    expect(over.status).toBe(409)
+    expect(over.body.error.details).toMatchObject({ current_state: 'completed' })
+    expect((await beat('w1', { job_id: UNKNOWN_ID, attempt: 1 })).status).toBe(404)
+  })
+
+  it('and several are not', async () => {
+    const ids = await leased('w1', 2)
+    const { status, body } = await beat('w1', { active_jobs: ids, attempt: 2 })
+    expect(status).toBe(200)
+    expect(body.jobs_extended).toEqual([])
+    for (const id of ids) await gateway.ack(id)
+  })
+})
+
+describe('a request that is none', () => {
+  it.each([
+    ['no worker', { worker_id: undefined }, 'worker_id'],
+    ['an empty worker', { worker_id: '' }, 'worker_id'],
+    ['jobs that are a text', { active_jobs: 'x' }, 'active_jobs'],
+    ['ids that are numbers', { active_job_ids: [1] }, 'active_job_ids[0]'],
+    ['a lease of nothing', { visibility_timeout_ms: 0 }, 'visibility_timeout_ms'],
+    ['attempt 0', { attempt: 0 }, 'attempt'],
+  ])('%s', async (_, said, field) => {
+    const { status, body } = await beat('w1', said)
+    expect(status).toBe(400)
+    expect(body.error).toMatchObject({ code: 'invalid_request', details: { field } })
+  })
+})
+
+describe('a lease that reaches beyond the delivery timeout of RabbitMQ', () => {
+  const held = async () => {
+    const name = `ojs_amqp_messages_unacked{queue="${queue}"}`
+    return samplesOf(await scrape(gateway), name)[name] ?? 0
+  }
+
+  it('is acknowledged early and goes on in the ledger', async () => {
+    const [long = '', short = ''] = await leased('w1', 2)
+    expect(await held()).toBe(2)
+    await beat('w1', { active_jobs: [long], visibility_timeout_ms: 90_000 })
+    await beat('w1', { active_jobs: [short], visibility_timeout_ms: 50_000 })
+    expect(await held()).toBe(1)
+    aheadMs += 49_000
+    for (const id of [long, short]) {
+      expect(await stateOf(id)).toBe('active')
+      expect((await gateway.ack(id, { worker_id: 'w1', attempt: 1 })).status).toBe(200)
+    }
+    expect(await held()).toBe(0)
+  })
+
+  it('also when it gets there in small steps', async () => {
+    const [id = ''] = await leased('w1')
+    aheadMs += 20_000
+    await beat('w1', { active_jobs: [id] })
+    expect(await held()).toBe(1)
+    aheadMs += 20_000
+    await beat('w1', { active_jobs: [id] })
+    expect(await held()).toBe(0)
+    expect((await beat('w1', { active_jobs: [id] })).body.jobs_extended).toEqual([id])
+    expect((await gateway.ack(id, { worker_id: 'w1', attempt: 1 })).status).toBe(200)
+  })
+})
+
+describe('workers', () => {
+  const admin = (method: string, path: string) =>
+    gateway.request(method, `/ojs/v1/admin/workers${path}`)
+  const listed = async (id: string) => {
+    const { body } = await admin('GET', '?limit=100')
+    return body.items.find((item: { worker_id: string }) => item.worker_id === id)
+  }
+
+  it('are known from their first FETCH or heartbeat', async () => {
+    await gateway.fetch([queue], { worker_id: 'by-fetch' })
+    expect(await listed('by-fetch')).toMatchObject({ state: 'running', queues: [queue] })
+    const said = {
+      hostname: 'host-1',
+      pid: 42,
+      queues: ['a', 'b'],
+      concurrency: 10,
+      labels: ['eu'],
+      version: '1.2.3',
+      state: 'running',
+      active_jobs: 3,
+    }
+    expect((await beat('by-beat', said)).status).toBe(200)
+    expect(await listed('by-beat')).toMatchObject({
+      id: 'by-beat',
+      ...said,
+      directive: 'running',
+      active_job_ids: [],
+      last_heartbeat_at: expect.any(String),
+    })
+  })
+
+  it('are told to be quiet, and then to end; nobody turns back', async () => {
+    await gateway.push(queue)
+    await beat('obedient')
+    const quiet = await admin('POST', '/obedient/quiet')
+    expect(quiet).toMatchObject({
+      status: 200,
+      body: { worker: { worker_id: 'obedient', directive: 'quiet' } },
+    })
+    expect((await beat('obedient')).body).toMatchObject({ state: 'quiet', directive: 'quiet' })
+    expect(await gateway.fetch([queue], { worker_id: 'obedient' })).toEqual([])
+    expect((await admin('POST', '/obedient/terminate')).status).toBe(200)
+    expect((await beat('obedient')).body.state).toBe('terminate')
+    const back = await admin('POST', '/obedient/quiet')
+    expect(back.status).toBe(409)
+    expect(back.body.error).toMatchObject({
+      code: 'invalid_request',
+      details: { worker_id: 'obedient', directive: 'terminate' },
+    })
+    const [job] = await gateway.fetch([queue], { worker_id: 'free', wait_ms: 5_000 })
+    await gateway.ack(job.id)
+  })
+
+  it('that nobody knows are a 404', async () => {
+    const { status, body } = await admin('POST', '/nobody/quiet')
+    expect(status).toBe(404)
+    expect(body.error).toMatchObject({
+      code: 'not_found',
+      details: { resource_type: 'worker', resource_id: 'nobody' },
+    })
+  })
+
+  it('are counted, and forgotten when they are silent', async () => {
+    const gauges = async () => samplesOf(await scrape(gateway), 'ojs_workers_')
+    aheadMs += 30_001
+    const before = (await admin('GET', '')).body.summary
+    expect(before).toMatchObject({ running: 0, quiet: 0, terminate: 0, stale: before.total })
+    expect(await gauges()).toEqual({ ojs_workers_active: 0, ojs_workers_busy: 0 })
+    await beat('new-1', { active_jobs: 2 })
+    await beat('new-2', { active_jobs: 0 })
+    expect(await gauges()).toEqual({ ojs_workers_active: 2, ojs_workers_busy: 1 })
+    expect((await admin('GET', '')).body.summary).toMatchObject({ running: 2 })
+    aheadMs += 290_000
+    expect((await admin('GET', '?limit=1')).body).toMatchObject({
+      items: [{ worker_id: 'new-1', state: 'stale' }],
+      summary: { total: 2, running: 0, stale: 2 },
+      pagination: { total: 2, limit: 1, offset: 0, has_more: true },
+    })
+    expect(await gauges()).toEqual({ ojs_workers_active: 0, ojs_workers_busy: 0 })
+    aheadMs += 11_000
+    expect((await admin('GET', '')).body).toMatchObject({ items: [], summary: { total: 0 } })
+  })
+
+  it('are told all at once', async () => {
+    for (const id of ['all-1', 'all-2', 'all-3']) await beat(id)
+    await admin('POST', '/all-1/terminate')
+    expect((await admin('POST', '/*/quiet')).body).toEqual({ workers: 2 })
+    const told = await Promise.all(['all-1', 'all-2', 'all-3'].map((id) => beat(id)))
+    expect(told.map(({ body }) => body.state)).toEqual(['terminate', 'quiet', 'quiet'])
+    expect((await beat('all-4')).body.state).toBe('running')
+  })
+})

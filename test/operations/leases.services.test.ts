@@ -1,0 +1,165 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { queueTokens } from '../support/queue-tokens.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+import {
+  deadIds,
+  fetchOne,
+  freshQueue,
+  nack,
+  startJob,
+  stateOf,
+  storyOf,
+  untilState,
+} from './harness.ts'
+
+const ONCE = { max_attempts: 1 }
+
+describe.each(['classic', 'quorum'])('a lease that nobody renews, profile %s', (profile) => {
+  let vhost: Vhost
+  let gateway: TestGateway
+  let queue = ''
+
+  beforeAll(async () => {
+    vhost = await createVhost()
+    gateway = await startTestGateway(vhost.url, { OJS_QUEUE_TYPE: profile })
+  })
+  afterAll(async () => {
+    await gateway.destroy()
+    await vhost.drop()
+  })
+  beforeEach(() => {
+    queue = freshQueue()
+  })
+
+  it('ends: the job is available at once, and the next attempt is one more', async () => {
+    const job = await startJob(gateway, queue, { visibility_timeout_ms: 600 })
+    const freed = await untilState(gateway, job.id, 'available')
+    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(job.started_at) + 600)
+    expect(freed).toMatchObject({ attempt: 1, error: { code: 'visibility_timeout' } })
+    expect(freed).not.toHaveProperty('started_at')
+    expect(freed).not.toHaveProperty('worker_id')
+    const again = await fetchOne(gateway, queue)
+    expect(again).toMatchObject({ id: job.id, attempt: 2, errors: [{ attempt: 1 }] })
+    expect(again.errors[0]).toMatchObject({ code: 'visibility_timeout', retryable: true })
+    await gateway.ack(job.id)
+    expect(await storyOf(gateway, queue, job.id)).toEqual([
+      'job.enqueued',
+      'job.started',
+      'job.failed',
+      'job.enqueued',
+      'job.started',
+      'job.completed',
+    ])
+    // One token for each attempt, and each of them settled.
+    await eventually(async () => (await vhost.queue(`ojs.queue.${queue}`))?.['messages'] === 0)
+  })
+
+  it('is as long as FETCH says, before what the job says', async () => {
+    await gateway.push(queue, { options: { visibility_timeout_ms: 60_000 } })
+    const job = await fetchOne(gateway, queue, { visibility_timeout_ms: 500 })
+    await untilState(gateway, job.id, 'available')
+    await gateway.cancel(job.id)
+  })
+
+  it('is over for its worker: late ACK and NACK are 409, by attempt and worker too', async () => {
+    await gateway.push(queue, { options: { visibility_timeout_ms: 400 } })
+    const first = await fetchOne(gateway, queue, { worker_id: 'w1' })
+    await untilState(gateway, first.id, 'available')
+    expect((await gateway.ack(first.id)).body.error.details.current_state).toBe('available')
+    const second = await fetchOne(gateway, queue, {
+      worker_id: 'w2',
+      visibility_timeout_ms: 60_000,
+    })
+    expect((await gateway.ack(first.id, { attempt: 1 })).status).toBe(409)
+    expect((await gateway.ack(first.id, { worker_id: 'w1' })).status).toBe(409)
+    expect((await nack(gateway, first.id, {}, { attempt: 1 })).status).toBe(409)
+    expect((await gateway.ack(second.id, { worker_id: 'w2', attempt: 2 })).status).toBe(200)
+  })
+
+  it('ends the job with its last attempt, and leaves a copy', async () => {
+    const job = await startJob(gateway, queue, { visibility_timeout_ms: 400, retry: ONCE })
+    const dead = await untilState(gateway, job.id, 'discarded')
+    expect(dead).toMatchObject({ attempt: 1, error: { code: 'visibility_timeout' } })
+    expect(await deadIds(gateway, queue)).toEqual([job.id])
+    const copies = () => queueTokens(vhost.url, `ojs.queue.dlx.${queue}`)
+    await eventually(async () => (await copies()).includes(job.id))
+    expect(await queueTokens(vhost.url, `ojs.queue.${queue}`)).toEqual([])
+  })
+
+  it('that outlived a restart ends too', async () => {
+    const job = await startJob(gateway, queue, { visibility_timeout_ms: 2_500 })
+    const last = await startJob(gateway, queue, { visibility_timeout_ms: 2_500, retry: ONCE })
+    await gateway.restart()
+    // Time in which nobody could renew does not count.
+    const restartedAt = Date.now()
+    expect(await stateOf(gateway, job.id)).toBe('active')
+    expect(await fetchOne(gateway, queue)).toMatchObject({ id: job.id, attempt: 2 })
+    expect(Date.now()).toBeGreaterThanOrEqual(restartedAt + 1_000)
+    await untilState(gateway, last.id, 'discarded')
+    // The ledger alone held that lease: the copy was published, not nacked.
+    const copies = () => queueTokens(vhost.url, `ojs.queue.dlx.${queue}`)
+    await eventually(async () => (await copies()).includes(last.id))
+  })
+})
+
+describe('the execution timeout', () => {
+  let vhost: Vhost
+  let gateway: TestGateway
+  let queue = ''
+
+  beforeAll(async () => {
+    vhost = await createVhost()
+    gateway = await startTestGateway(vhost.url)
+  })
+  afterAll(async () => {
+    await gateway.destroy()
+    await vhost.drop()
+  })
+  beforeEach(() => {
+    queue = freshQueue()
+  })
+
+  it('fails the attempt by the policy of the job', async () => {
+    const retry = { initial_interval_ms: 300, jitter: false }
+    const job = await startJob(gateway, queue, { timeout_ms: 500, retry })
+    const failed = await untilState(gateway, job.id, 'retryable')
+    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(job.started_at) + 500)
+    expect(failed).toMatchObject({
+      attempt: 1,
+      retry_delay_ms: 300,
+      error: {
+        code: 'timeout',
+        type: 'timeout',
+        details: { timeout_kind: 'execution', limit_seconds: 0.5 },
+      },
+    })
+    expect(await fetchOne(gateway, queue)).toMatchObject({ id: job.id, attempt: 2 })
+    expect((await gateway.ack(job.id, { attempt: 1 })).status).toBe(409)
+    expect((await gateway.ack(job.id, { attempt: 2 })).status).toBe(200)
+  })
+
+  it('is not moved by heartbeats', async () => {
+    const job = await startJob(gateway, queue, { timeout_ms: 800, retry: ONCE })
+    const beat = { worker_id: 'w', active_jobs: [job.id], visibility_timeout_ms: 60_000 }
+    await eventually(async () => {
+      await gateway.request('POST', '/ojs/v1/workers/heartbeat', beat)
+      return (await stateOf(gateway, job.id)) === 'discarded'
+    })
+    expect((await gateway.get(job.id)).body.job.error.code).toBe('timeout')
+    expect(await deadIds(gateway, queue)).toEqual([job.id])
+  })
+
+  it('0 is none; the lease still ends', async () => {
+    const options = { timeout_ms: 0, visibility_timeout_ms: 500 }
+    const job = await startJob(gateway, queue, options)
+    const freed = await untilState(gateway, job.id, 'available')
+    expect(freed.error.code).toBe('visibility_timeout')
+  })
+
+  it('comes first when both end at the same time', async () => {
+    const options = { timeout_ms: 500, visibility_timeout_ms: 500 }
+    const job = await startJob(gateway, queue, options)
+    expect((await untilState(gateway, job.id, 'retryable')).error.code).toBe('timeout')
+  })
+})

@@ -1,0 +1,299 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { LADDER_MS } from '../../src/job/backoff.ts'
+import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { queueTokens } from '../support/queue-tokens.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+import {
+  deadIds,
+  eventsOf,
+  fetchOne,
+  freshQueue,
+  nack,
+  startJob,
+  storyOf,
+  untilState,
+  withChannel,
+} from './harness.ts'
+
+let vhost: Vhost
+let gateway: TestGateway
+let queue = ''
+
+beforeAll(async () => {
+  vhost = await createVhost()
+  gateway = await startTestGateway(vhost.url)
+})
+afterAll(async () => {
+  await gateway.destroy()
+  await vhost.drop()
+})
+
+const start = (retry: object) => {
+  queue = freshQueue()
+  return startJob(gateway, queue, { retry: { jitter: false, ...retry } })
+}
+const rung = (ms: number) => `ojs.queue.retry.${queue}.${ms}`
+
+describe('an attempt that fails', () => {
+  it('is repeated after its delay, through the rung of that delay', async () => {
+    const job = await start({ initial_interval_ms: 700 })
+    const failedAt = Date.now()
+    const answer = await nack(gateway, job.id)
+    expect(answer.status).toBe(200)
+    expect(answer.body).toMatchObject({ state: 'retryable', attempt: 1, retry_delay_ms: 700 })
+    const dueAt = Date.parse(answer.body.next_attempt_at)
+    expect(dueAt).toBeGreaterThanOrEqual(failedAt + 700)
+    await eventually(async () => (await queueTokens(vhost.url, rung(700))).includes(job.id))
+    expect((await gateway.get(job.id)).body.job).toMatchObject({
+      state: 'retryable',
+      attempt: 1,
+      next_attempt_at: answer.body.next_attempt_at,
+      error: { code: 'handler_error', type: 'handler_error', message: 'it broke' },
+    })
+
+    const again = await fetchOne(gateway, queue)
+    expect(Date.now()).toBeGreaterThanOrEqual(dueAt)
+    expect(Date.now()).toBeLessThan(dueAt + 1_000)
+    expect(again).toMatchObject({ id: job.id, attempt: 2, retry_delay_ms: 700 })
+    expect(await queueTokens(vhost.url, rung(700))).toEqual([])
+  })
+
+  it('is not handed out before its delay is over', async () => {
+    const job = await start({ initial_interval: 'PT1S' })
+    const { body } = await nack(gateway, job.id)
+    while (Date.now() < Date.parse(body.next_attempt_at)) {
+      expect(await gateway.fetch([queue])).toEqual([])
+    }
+    expect(await fetchOne(gateway, queue)).toMatchObject({ id: job.id, attempt: 2 })
+  })
+
+  it.each([
+    ['exponential', { initial_interval_ms: 200, backoff_coefficient: 3 }, [200, 600, 1_800]],
+    ['linear', { initial_interval_ms: 200, backoff_strategy: 'linear' }, [200, 400, 600]],
+    ['up to max_interval', { initial_interval_ms: 200, max_interval_ms: 250 }, [200, 250, 250]],
+    ['rounded up to two digits', { initial_interval_ms: 111 }, [120, 230, 450]],
+  ])('waits longer each time: %s', async (_, retry, delays) => {
+    const job = await start({ ...retry, max_attempts: 4 })
+    for (const [i, delay] of delays.entries()) {
+      const { body } = await nack(gateway, job.id)
+      expect(body).toMatchObject({ attempt: i + 1, state: 'retryable', retry_delay_ms: delay })
+      expect(await fetchOne(gateway, queue)).toMatchObject({ attempt: i + 2 })
+    }
+    expect((await nack(gateway, job.id)).body.state).toBe('discarded')
+  })
+
+  it('with jitter waits one of the ladder, between half and one and a half times as long', async () => {
+    queue = freshQueue()
+    const retry = { initial_interval_ms: 10_000 }
+    for (let i = 0; i < 15; i++) {
+      const job = await startJob(gateway, queue, { retry })
+      const { body } = await nack(gateway, job.id)
+      expect(LADDER_MS).toContain(body.retry_delay_ms)
+      expect(body.retry_delay_ms).toBeGreaterThanOrEqual(5_000)
+      expect(body.retry_delay_ms).toBeLessThan(15_000)
+      const { retry_delay_ms: delay } = body
+      await eventually(async () => (await queueTokens(vhost.url, rung(delay))).includes(job.id))
+      await gateway.cancel(job.id)
+    }
+  })
+
+  it('is held by the ledger when the delay is longer than the top rung', async () => {
+    const job = await start({ initial_interval: 'PT10M', max_interval: 'PT1H' })
+    const { body } = await nack(gateway, job.id)
+    expect(body).toMatchObject({ state: 'retryable', retry_delay_ms: 600_000 })
+    expect(Date.parse(body.next_attempt_at)).toBeGreaterThan(Date.now() + 590_000)
+    // Neither a rung nor a token: the old one was acknowledged.
+    await eventually(async () => (await vhost.queue(`ojs.queue.${queue}`))?.['messages'] === 0)
+    expect(await vhost.queue(rung(600_000))).toBeUndefined()
+    expect((await gateway.cancel(job.id)).body.job.previous_state).toBe('retryable')
+  })
+
+  it('is kept in the history, oldest first; the last error goes with success', async () => {
+    const job = await start({ initial_interval_ms: 120, max_attempts: 3 })
+    await nack(gateway, job.id, { code: 'first', details: { error_class: 'E1' } })
+    await fetchOne(gateway, queue)
+    await nack(gateway, job.id, { code: 'second', type: 'E2' })
+    const third = await fetchOne(gateway, queue)
+    const errors = [
+      { attempt: 1, code: 'first', type: 'E1', message: 'it broke', occurred_at: anInstant },
+      { attempt: 2, code: 'second', type: 'E2', message: 'it broke', occurred_at: anInstant },
+    ]
+    expect(third).toMatchObject({ attempt: 3, errors })
+    await gateway.ack(job.id)
+    const done = (await gateway.get(job.id)).body.job
+    expect(done).toMatchObject({ state: 'completed', attempt: 3, errors })
+    expect(done).not.toHaveProperty('error')
+  })
+
+  it('tells its story as events', async () => {
+    const job = await start({ initial_interval_ms: 120, max_attempts: 2 })
+    await nack(gateway, job.id)
+    await fetchOne(gateway, queue)
+    await nack(gateway, job.id, { code: 'last', message: 'the end' })
+    const events = await eventsOf(gateway, queue, job.id)
+    expect(events.map(({ type }) => type)).toEqual([
+      'job.enqueued',
+      'job.started',
+      'job.failed',
+      'job.retrying',
+      'job.enqueued',
+      'job.started',
+      'job.failed',
+      'job.discarded',
+    ])
+    const [, , failed, retrying, , , , discarded] = events
+    expect(failed.data).toMatchObject({ attempt: 1, error: { code: 'handler_error' } })
+    expect(retrying.data).toMatchObject({ attempt: 1, max_attempts: 2, retry_delay_ms: 120 })
+    expect(discarded.data).toMatchObject({ total_attempts: 2, last_error: { code: 'last' } })
+  })
+})
+
+describe('no further attempt', () => {
+  it.each([
+    ['a failure that says so', { error: { retryable: false }, listed: true }],
+    ['an exact name', { names: ['Auth'], error: { code: 'Auth' }, listed: true }],
+    ['a class', { names: ['E1'], error: { details: { error_class: 'E1' } }, listed: true }],
+    ['a prefix', { names: ['auth.*'], error: { type: 'auth.expired' }, listed: true }],
+    ['the directive DISCARD', { error: { code: 'DISCARD' }, listed: false }],
+    ['the directive DEAD_LETTER', { error: { code: 'DEAD_LETTER' }, listed: true }],
+  ])('after %s', async (_, { names = [], error, listed }: Ending) => {
+    const job = await start({ max_attempts: 5, non_retryable_errors: names })
+    const { body } = await nack(gateway, job.id, error)
+    expect(body).toMatchObject({ state: 'discarded', attempt: 1, discarded_at: anInstant })
+    expect(body).not.toHaveProperty('next_attempt_at')
+    expect(await deadIds(gateway, queue)).toEqual(listed ? [job.id] : [])
+  })
+
+  it('but a prefix needs its dot', async () => {
+    const job = await start({ max_attempts: 5, non_retryable_errors: ['auth.*'] })
+    expect((await nack(gateway, job.id, { code: 'auth' })).body.state).toBe('retryable')
+  })
+
+  it.each([
+    ['dead_letter', true],
+    ['discard', false],
+    [undefined, true],
+  ])('after the last one, with on_exhaustion %s', async (onExhaustion, listed) => {
+    const job = await start({
+      max_attempts: 1,
+      ...(onExhaustion && { on_exhaustion: onExhaustion }),
+    })
+    expect((await nack(gateway, job.id)).body.state).toBe('discarded')
+    expect(await deadIds(gateway, queue)).toEqual(listed ? [job.id] : [])
+    expect((await gateway.get(job.id)).body.job).toMatchObject({
+      state: 'discarded',
+      error: { code: 'handler_error' },
+      discarded_at: anInstant,
+      completed_at: anInstant,
+    })
+    // Every discard leaves its copy in the DLX queue (seed 002 §5.5), listed or not.
+    const copies = () => queueTokens(vhost.url, `ojs.queue.dlx.${queue}`)
+    if (listed) await eventually(async () => (await copies()).includes(job.id))
+  })
+})
+
+describe('requeue', () => {
+  it('hands the job back at once and counts no attempt', async () => {
+    const job = await start({ max_attempts: 1 })
+    const { body } = await nack(gateway, job.id, {}, { requeue: true })
+    expect(body).toMatchObject({ state: 'available', attempt: 0 })
+    const again = await fetchOne(gateway, queue)
+    expect(again).toMatchObject({ id: job.id, attempt: 1 })
+    expect(again).not.toHaveProperty('errors')
+    await gateway.ack(job.id)
+    const started = ['job.started', 'job.started', 'job.completed']
+    expect(await storyOf(gateway, queue, job.id)).toEqual(expect.arrayContaining(started))
+  })
+
+  it('hands it back in its place', async () => {
+    const job = await start({})
+    const next = (await gateway.push(queue)).body.job
+    await nack(gateway, job.id, {}, { requeue: true })
+    expect((await fetchOne(gateway, queue)).id).toBe(job.id)
+    expect((await fetchOne(gateway, queue)).id).toBe(next.id)
+  })
+})
+
+describe('a NACK that comes too late or from somebody else', () => {
+  it('is a 409 and changes nothing', async () => {
+    queue = freshQueue()
+    await gateway.push(queue)
+    const job = await fetchOne(gateway, queue, { worker_id: 'w1' })
+    const other = await nack(gateway, job.id, {}, { worker_id: 'w2' })
+    expect(other).toMatchObject({ status: 409, body: { error: { code: 'invalid_request' } } })
+    expect((await nack(gateway, job.id, {}, { attempt: 2 })).status).toBe(409)
+    expect((await nack(gateway, job.id, {}, { worker_id: 'w1', attempt: 1 })).status).toBe(200)
+    const twice = await nack(gateway, job.id)
+    expect(twice.body.error.details).toMatchObject({ current_state: 'retryable' })
+    expect((await gateway.get(job.id)).body.job.errors).toHaveLength(1)
+    await gateway.cancel(job.id)
+    expect((await nack(gateway, job.id)).body.error.details.current_state).toBe('cancelled')
+  })
+
+  it('is a 404 for a job that does not exist, and a 400 without an error', async () => {
+    expect((await nack(gateway, '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6')).status).toBe(404)
+    const job = await start({})
+    const body = { job_id: job.id }
+    expect((await gateway.request('POST', '/ojs/v1/workers/nack', body)).status).toBe(400)
+    expect((await nack(gateway, job.id, { message: '' })).status).toBe(400)
+    expect((await gateway.get(job.id)).body.job.state).toBe('active')
+  })
+})
+
+describe('a rung that an operator deletes', () => {
+  const fail = async (ms: number) => {
+    const job = await startJob(gateway, queue, {
+      retry: { initial_interval_ms: ms, jitter: false },
+    })
+    await nack(gateway, job.id)
+    return job.id
+  }
+  const waitInRung = async (ms: number) => {
+    queue = freshQueue()
+    const id = await fail(ms)
+    await eventually(async () => (await queueTokens(vhost.url, rung(ms))).includes(id))
+    return id
+  }
+  const deleteRung = (ms: number) =>
+    withChannel(vhost.url, (channel) => channel.deleteQueue(rung(ms)))
+  const reconnect = async () => {
+    await vhost.closeConnections()
+    await eventually(async () => (await gateway.push(`other-${queue}`)).status === 201)
+  }
+
+  it('is declared anew by the next retry, and no job that waited in it is lost', async () => {
+    const first = await waitInRung(1_000)
+    await deleteRung(1_000)
+    const second = await fail(1_000)
+    await fetchOne(gateway, queue)
+    await fetchOne(gateway, queue)
+    for (const id of [first, second]) {
+      expect((await gateway.get(id)).body.job).toMatchObject({ state: 'active', attempt: 2 })
+    }
+  })
+
+  it('is found missing after a reconnect: the ledger holds its jobs until they are due', async () => {
+    const id = await waitInRung(3_000)
+    const { next_attempt_at: dueAt } = (await gateway.get(id)).body.job
+    await deleteRung(3_000)
+    await reconnect()
+    expect(await fetchOne(gateway, queue)).toMatchObject({ id, attempt: 2 })
+    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(dueAt))
+  })
+
+  it('is found missing when the job was due already', async () => {
+    const id = await waitInRung(1_000)
+    await deleteRung(1_000)
+    await untilState(gateway, id, 'available')
+    await reconnect()
+    expect(await fetchOne(gateway, queue)).toMatchObject({ id, attempt: 2 })
+  })
+})
+
+interface Ending {
+  names?: string[]
+  error: object
+  listed: boolean
+}
+
+const anInstant: unknown = expect.stringMatching(/^\d{4}-.*Z$/)

@@ -1,0 +1,132 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { queueTokens } from '../support/queue-tokens.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+import {
+  deadIds,
+  deadLetters,
+  eventsOf,
+  fetchOne,
+  freshQueue,
+  nack,
+  startJob,
+  stateOf,
+  storyOf,
+  untilState,
+  withChannel,
+} from './harness.ts'
+import { publishToken } from './tokens.ts'
+
+let vhost: Vhost
+beforeAll(async () => {
+  vhost = await createVhost()
+})
+afterAll(() => vhost.drop())
+
+/** A job queue that an operator has declared before us, with arguments of his own. */
+async function declare(queue: string, more: object): Promise<void> {
+  await withChannel(vhost.url, async (channel) => {
+    await channel.assertExchange('ojs.exchange.dlx', 'direct', { durable: true })
+    await channel.assertQueue(`ojs.queue.${queue}`, {
+      durable: true,
+      arguments: {
+        'x-dead-letter-exchange': 'ojs.exchange.dlx',
+        'x-dead-letter-routing-key': queue,
+        ...more,
+      },
+    })
+  })
+}
+
+describe('what a job queue does to its jobs', () => {
+  let gateway: TestGateway
+  beforeAll(async () => {
+    gateway = await startTestGateway(vhost.url)
+  })
+  afterAll(() => gateway.destroy())
+
+  it('x-message-ttl: the job is discarded, and expired is what happened', async () => {
+    const queue = freshQueue()
+    await declare(queue, { 'x-message-ttl': 300 })
+    const { id } = (await gateway.push(queue)).body.job
+    const dead = await untilState(gateway, id, 'discarded')
+    expect(dead).not.toHaveProperty('completed_at')
+    expect(dead).toMatchObject({ attempt: 0 })
+    expect(await storyOf(gateway, queue, id)).toEqual(['job.enqueued', 'job.expired'])
+    // It never failed: listed only by explicit wish (ojs-digest C-87).
+    expect(await deadIds(gateway, queue)).toEqual([])
+    const onExhaustion = { retry: { on_exhaustion: 'dead_letter' } }
+    const listed = (await gateway.push(queue, { options: onExhaustion })).body.job.id
+    await untilState(gateway, listed, 'discarded')
+    expect(await deadIds(gateway, queue)).toEqual([listed])
+  })
+
+  it('x-max-length with drop-head: the oldest job is discarded with that error', async () => {
+    const queue = freshQueue()
+    await declare(queue, { 'x-max-length': 1 })
+    const first = (await gateway.push(queue)).body.job.id
+    const second = (await gateway.push(queue)).body.job.id
+    const dead = await untilState(gateway, first, 'discarded')
+    expect(dead.error).toMatchObject({ code: 'maxlen', retryable: false })
+    expect(await deadIds(gateway, queue)).toEqual([first])
+    const discarded = (await eventsOf(gateway, queue, first)).at(-1)
+    expect(discarded).toMatchObject({ type: 'job.discarded' })
+    expect((await fetchOne(gateway, queue)).id).toBe(second)
+  })
+})
+
+describe('retention', () => {
+  const kept = ['COMPLETED', 'CANCELLED', 'DISCARDED', 'DEAD_LETTERS'] as const
+  const env = Object.fromEntries(kept.map((name) => [`OJS_RETENTION_${name}`, 'PT1S']))
+
+  it('prunes what is over, and the counts follow; what still has a token stays', async () => {
+    const own = await createVhost()
+    const gateway = await startTestGateway(own.url, env)
+    const queue = freshQueue()
+    try {
+      const once = { max_attempts: 1 }
+      const completed = await startJob(gateway, queue)
+      await gateway.ack(completed.id)
+      const discarded = await startJob(gateway, queue, {
+        retry: { ...once, on_exhaustion: 'discard' },
+      })
+      await nack(gateway, discarded.id)
+      const dead = await startJob(gateway, queue, { retry: once })
+      await nack(gateway, dead.id)
+      const cancelled = await startJob(gateway, queue)
+      await gateway.cancel(cancelled.id)
+      const active = await startJob(gateway, queue)
+      // Its token is still in the queue: without its row it would run as somebody else's job.
+      const queued = (await gateway.push(queue)).body.job
+      await gateway.cancel(queued.id)
+      const gone = [completed, discarded, dead, cancelled].map(({ id }) => id)
+      const isGone = async (id: string) => (await gateway.get(id)).status === 404
+      await eventually(async () => (await Promise.all(gone.map(isGone))).every(Boolean))
+
+      expect(await stateOf(gateway, queued.id)).toBe('cancelled')
+      expect(await stateOf(gateway, active.id)).toBe('active')
+      expect((await deadLetters(gateway, '')).pagination.total).toBe(0)
+      const metrics = (await gateway.request('GET', '/metrics')).body
+      expect(countsIn(metrics, queue)).toEqual({ active: 1, cancelled: 1 })
+      // A token of what was discarded is still dropped, and is no new job.
+      await publishToken(own.url, queue, { id: dead.id, type: 'a', args: [] })
+      expect(await gateway.fetch([queue], { wait_ms: 1_000 })).toEqual([])
+      await eventually(async () => {
+        return (await queueTokens(own.url, `ojs.queue.${queue}`)).length === 0
+      })
+    } finally {
+      await gateway.destroy()
+      await own.drop()
+    }
+  }, 40_000)
+})
+
+/** The states of this queue that have jobs, as `ojs_queue_depth` says. */
+function countsIn(metrics: string, queue: string): Record<string, number> {
+  const lines = metrics.matchAll(/^ojs_queue_depth\{queue="([^"]+)",state="(\w+)"\} (\d+)$/gm)
+  const counts: Record<string, number> = {}
+  for (const [, name, state, value] of lines) {
+    if (name === queue && state !== undefined && value !== '0') counts[state] = Number(value)
+  }
+  return counts
+}

@@ -1,0 +1,201 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { queueTokens } from '../support/queue-tokens.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { fetchOne, freshQueue, nack, startJob, stateOf, storyOf, untilState } from './harness.ts'
+
+let vhost: Vhost
+let gateway: TestGateway
+let queue = ''
+
+beforeAll(async () => {
+  vhost = await createVhost()
+  gateway = await startTestGateway(vhost.url)
+})
+afterAll(async () => {
+  await gateway.destroy()
+  await vhost.drop()
+})
+beforeEach(() => {
+  queue = freshQueue()
+})
+
+const inMs = (ms: number) => new Date(Date.now() + ms).toISOString()
+const activate = (id: string) => gateway.request('POST', `/ojs/v1/jobs/${id}/activate`)
+
+async function push(options: object) {
+  const { status, body } = await gateway.push(queue, { options })
+  expect(status, JSON.stringify(body)).toBe(201)
+  return body.job
+}
+
+describe('a scheduled job', () => {
+  it.each(['delay_until', 'scheduled_at'])('runs on time and never early: %s', async (member) => {
+    const at = inMs(1_500)
+    const job = await push({ [member]: at })
+    expect(job).toMatchObject({ state: 'scheduled', attempt: 0, scheduled_at: at })
+    while (Date.now() < Date.parse(at)) expect(await gateway.fetch([queue])).toEqual([])
+    const fetched = await fetchOne(gateway, queue)
+    expect(Date.now()).toBeLessThan(Date.parse(at) + 1_000)
+    expect(fetched).toMatchObject({ id: job.id, attempt: 1, scheduled_at: at })
+    expect(Date.parse(fetched.enqueued_at)).toBeGreaterThanOrEqual(Date.parse(at))
+    const story = ['job.scheduled', 'job.enqueued', 'job.started']
+    expect(await storyOf(gateway, queue, job.id)).toEqual(story)
+  })
+
+  it('becomes available without a FETCH; nothing was published before', async () => {
+    const job = await push({ delay_until: '+PT1S' })
+    expect(Date.parse(job.scheduled_at)).toBeGreaterThan(Date.now())
+    // The queue exists, since PUSH declares it.
+    expect(await queueTokens(vhost.url, `ojs.queue.${queue}`)).toEqual([])
+    expect(await stateOf(gateway, job.id)).toBe('scheduled')
+    await untilState(gateway, job.id, 'available')
+    await eventually(async () => {
+      return (await queueTokens(vhost.url, `ojs.queue.${queue}`)).includes(job.id)
+    })
+  })
+
+  it('is available at once when its time has passed', async () => {
+    const job = await push({ delay_until: inMs(-60_000) })
+    expect(job.state).toBe('available')
+    expect((await fetchOne(gateway, queue)).id).toBe(job.id)
+  })
+
+  it('keeps the order of time, not of arrival', async () => {
+    const later = await push({ delay_until: inMs(3_000) })
+    const sooner = await push({ delay_until: inMs(500) })
+    expect((await fetchOne(gateway, queue)).id).toBe(sooner.id)
+    expect((await fetchOne(gateway, queue)).id).toBe(later.id)
+  })
+
+  it('can be cancelled and then never runs', async () => {
+    const job = await push({ delay_until: inMs(2_000) })
+    expect((await gateway.cancel(job.id)).body.job.previous_state).toBe('scheduled')
+    const next = await push({ delay_until: inMs(2_100) })
+    expect((await fetchOne(gateway, queue)).id).toBe(next.id)
+    expect(await stateOf(gateway, job.id)).toBe('cancelled')
+  })
+})
+
+describe('a pending job', () => {
+  it('waits until it is activated', async () => {
+    const job = await push({ pending: true })
+    expect(job).toMatchObject({ state: 'pending', attempt: 0 })
+    expect(await gateway.fetch([queue], { wait_ms: 500 })).toEqual([])
+    const answer = await activate(job.id)
+    expect(answer.status).toBe(200)
+    expect(answer.body.job).toMatchObject({ state: 'available', previous_state: 'pending' })
+    const at = Date.parse(answer.body.job.activated_at)
+    expect(Math.abs(Date.now() - at)).toBeLessThan(10_000)
+    expect((await fetchOne(gateway, queue)).id).toBe(job.id)
+    expect(await storyOf(gateway, queue, job.id)).toEqual(['job.enqueued', 'job.started'])
+  })
+
+  it('cannot be activated twice, nor when it is something else (seed 001 §9.5)', async () => {
+    const job = await push({ pending: true })
+    await activate(job.id)
+    const again = await activate(job.id)
+    expect(again.status).toBe(409)
+    expect(again.body.error).toMatchObject({
+      code: 'invalid_request',
+      message:
+        "Cannot activate job in state 'available'. Only jobs in 'pending' state can be activated.",
+      details: { job_id: job.id, current_state: 'available' },
+    })
+    expect((await activate('019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6')).status).toBe(404)
+  })
+
+  it('with a time is scheduled by its activation (ojs-digest C-95)', async () => {
+    const at = inMs(1_000)
+    const job = await push({ pending: true, delay_until: at })
+    expect(job.state).toBe('pending')
+    const { body } = await activate(job.id)
+    expect(body.job).toMatchObject({ state: 'scheduled', previous_state: 'pending' })
+    expect(await fetchOne(gateway, queue)).toMatchObject({ id: job.id, attempt: 1 })
+    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(at))
+  })
+
+  it('with a time is available when it is activated after that time', async () => {
+    const at = inMs(300)
+    const job = await push({ pending: true, delay_until: at })
+    await eventually(() => Date.now() > Date.parse(at))
+    expect(await stateOf(gateway, job.id)).toBe('pending')
+    expect((await activate(job.id)).body.job.state).toBe('available')
+    expect((await fetchOne(gateway, queue)).id).toBe(job.id)
+  })
+
+  it('can be cancelled', async () => {
+    const job = await push({ pending: true })
+    expect((await gateway.cancel(job.id)).body.job.previous_state).toBe('pending')
+    expect((await activate(job.id)).body.error.details.current_state).toBe('cancelled')
+  })
+})
+
+describe('expires_at', () => {
+  it.each([
+    ['available', {}],
+    ['scheduled', { delay_until: '+PT1H' }],
+    ['pending', { pending: true }],
+  ])('discards a job that is %s, without a FETCH', async (state, options) => {
+    const job = await push({ ...options, expires_at: '+PT0.5S' })
+    expect(job.state).toBe(state)
+    const dead = await untilState(gateway, job.id, 'discarded')
+    expect(Date.parse(dead.discarded_at)).toBeGreaterThanOrEqual(Date.parse(job.expires_at))
+    expect(dead).not.toHaveProperty('completed_at')
+    const story = await storyOf(gateway, queue, job.id)
+    expect(story.at(-1)).toBe('job.expired')
+    expect(story).not.toContain('job.discarded')
+    expect(await gateway.fetch([queue], { wait_ms: 300 })).toEqual([])
+  })
+
+  it('ends the wait of a retry', async () => {
+    const retry = { initial_interval: 'PT1H', max_interval: 'PT1H', jitter: false }
+    const job = await startJob(gateway, queue, { retry, expires_at: '+PT2S' })
+    await nack(gateway, job.id)
+    await untilState(gateway, job.id, 'discarded')
+  })
+
+  it('does not touch a job that runs', async () => {
+    const job = await startJob(gateway, queue, { expires_at: '+PT1.5S' })
+    const other = await push({ expires_at: '+PT1.6S' })
+    await untilState(gateway, other.id, 'discarded')
+    expect((await gateway.ack(job.id)).status).toBe(200)
+  })
+})
+
+describe('after a restart', () => {
+  it('every waiting job goes on where it was', async () => {
+    const exact = (ms: number) => ({ retry: { initial_interval_ms: ms, jitter: false } })
+    const hour = { initial_interval: 'PT1H', max_interval: 'PT1H', jitter: false }
+    const inRung = await startJob(gateway, queue, exact(2_000))
+    await nack(gateway, inRung.id)
+    const inLedger = await startJob(gateway, queue, { retry: hour })
+    await nack(gateway, inLedger.id)
+    const dueMeanwhile = await push({ delay_until: inMs(300) })
+    const dueLater = await push({ delay_until: inMs(4_000) })
+    const pending = await push({ pending: true })
+
+    await gateway.restart()
+    const attempts = new Map<string, number>()
+    while (attempts.size < 3) {
+      const { id, attempt } = await fetchOne(gateway, queue)
+      attempts.set(id, attempt)
+    }
+    const expected = [dueMeanwhile, dueLater].map(({ id }): [string, number] => [id, 1])
+    expect(attempts).toEqual(new Map([...expected, [inRung.id, 2]]))
+    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(dueLater.scheduled_at))
+    expect(await stateOf(gateway, inLedger.id)).toBe('retryable')
+    expect(await stateOf(gateway, pending.id)).toBe('pending')
+    await activate(pending.id)
+    expect((await fetchOne(gateway, queue)).id).toBe(pending.id)
+  })
+
+  it('a retry whose delay ran out meanwhile is there', async () => {
+    const retry = { initial_interval_ms: 200, jitter: false }
+    const job = await startJob(gateway, queue, { retry })
+    await nack(gateway, job.id)
+    await gateway.restart()
+    expect(await fetchOne(gateway, queue)).toMatchObject({ id: job.id, attempt: 2 })
+    expect((await gateway.ack(job.id)).status).toBe(200)
+  })
+})

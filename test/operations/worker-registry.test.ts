@@ -1,0 +1,162 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { WorkerRegistry, type WorkerReport } from '../../src/operations/worker-registry.ts'
+
+const ALL = { limit: 100, offset: 0 }
+const START = 1_000_000
+
+let now = START
+const clock = { now: () => now, wall: () => 0 }
+beforeEach(() => {
+  now = START
+})
+
+function report(workerId: string, over: Partial<WorkerReport> = {}): WorkerReport {
+  return { workerId, activeJobs: 0, activeJobIds: [], ...over }
+}
+
+const idsOf = (registry: WorkerRegistry) => registry.list(ALL).workers.map(({ id }) => id)
+
+describe('who is known', () => {
+  it('learns of a worker by its FETCH', () => {
+    const registry = new WorkerRegistry(clock)
+    expect(registry.fetched('w1', ['a'])).toBe(true)
+    now += 1_000
+    expect(registry.fetched('w1', ['a', 'b'])).toBe(true)
+    expect(registry.list(ALL).workers).toMatchObject([
+      {
+        id: 'w1',
+        state: 'running',
+        directive: 'running',
+        queues: ['a', 'b'],
+        startedAt: START,
+        lastHeartbeatAt: null,
+        lastSeenAt: START + 1_000,
+      },
+    ])
+  })
+
+  it('learns more by its heartbeat, and keeps what the next one does not say', () => {
+    const registry = new WorkerRegistry(clock)
+    const said = { hostname: 'h', pid: 7, concurrency: 10, labels: ['l'], version: '1' }
+    registry.beaten(report('w1', { ...said, queues: ['a', 'b'], state: 'running' }))
+    now += 5_000
+    registry.beaten(report('w1', { activeJobs: 2, activeJobIds: ['x', 'y'] }))
+    registry.fetched('w1', ['a'])
+    expect(registry.list(ALL).workers).toMatchObject([
+      {
+        ...said,
+        queues: ['a', 'b'],
+        activeJobs: 2,
+        activeJobIds: ['x', 'y'],
+        startedAt: START,
+        lastHeartbeatAt: START + 5_000,
+      },
+    ])
+  })
+
+  it('shows a hundred jobs at most', () => {
+    const registry = new WorkerRegistry(clock)
+    const ids = Array.from({ length: 150 }, (_, i) => `job${i}`)
+    registry.beaten(report('w1', { activeJobs: 150, activeJobIds: ids }))
+    expect(registry.list(ALL).workers[0]).toMatchObject({
+      activeJobs: 150,
+      activeJobIds: ids.slice(0, 100),
+    })
+  })
+
+  it('lists the silent as stale after 30 s, and forgets them after 5 minutes', () => {
+    const registry = new WorkerRegistry(clock)
+    registry.beaten(report('w1', { activeJobs: 1 }))
+    now += 30_000
+    expect(registry.list(ALL).workers[0]?.state).toBe('running')
+    expect(registry.gauges()).toEqual({ active: 1, busy: 1 })
+    now += 1
+    expect(registry.list(ALL).workers[0]?.state).toBe('stale')
+    expect(registry.gauges()).toEqual({ active: 0, busy: 0 })
+    registry.fetched('w1', [])
+    expect(registry.list(ALL).workers[0]?.state).toBe('running')
+    now += 300_000
+    expect(idsOf(registry)).toEqual(['w1'])
+    now += 1
+    expect(idsOf(registry)).toEqual([])
+    expect(registry.direct('w1', 'quiet')).toBe('unknown')
+  })
+
+  it('forgets the one that was silent for longest when there are too many', () => {
+    const registry = new WorkerRegistry(clock, 3)
+    for (const id of ['a', 'b', 'c']) {
+      registry.fetched(id, [])
+      now += 1
+    }
+    registry.fetched('a', [])
+    now += 1
+    registry.fetched('d', [])
+    expect(idsOf(registry)).toEqual(['a', 'c', 'd'])
+  })
+
+  it('knows 10,000 at most', () => {
+    const registry = new WorkerRegistry(clock)
+    for (let i = 0; i < 10_050; i++) registry.fetched(`w${i}`, [])
+    expect(registry.list(ALL).summary.total).toBe(10_000)
+  })
+
+  it('counts them by state', () => {
+    const registry = new WorkerRegistry(clock)
+    registry.beaten(report('silent'))
+    now += 40_000
+    registry.beaten(report('r'))
+    registry.beaten(report('q', { state: 'quiet' }))
+    registry.beaten(report('own-word', { state: 'lunch', activeJobs: 1 }))
+    registry.fetched('told', [])
+    registry.direct('told', 'terminate')
+    const { summary } = registry.list({ limit: 1, offset: 1 })
+    expect(summary).toEqual({ total: 5, running: 2, quiet: 1, terminate: 1, stale: 1 })
+    expect(registry.list({ limit: 1, offset: 1 }).workers.map(({ id }) => id)).toEqual(['r'])
+    expect(registry.gauges()).toEqual({ active: 4, busy: 1 })
+  })
+})
+
+describe('directives', () => {
+  it('reach the next heartbeat, and stop FETCH', () => {
+    const registry = new WorkerRegistry(clock)
+    registry.fetched('w1', [])
+    expect(registry.direct('w1', 'quiet')).toMatchObject({ id: 'w1', directive: 'quiet' })
+    expect(registry.beaten(report('w1', { state: 'running' }))).toBe('quiet')
+    expect(registry.fetched('w1', [])).toBe(false)
+    expect(registry.fetched('w2', [])).toBe(true)
+  })
+
+  it('go one way', () => {
+    const registry = new WorkerRegistry(clock)
+    registry.fetched('w1', [])
+    expect(registry.direct('w1', 'terminate')).toMatchObject({ directive: 'terminate' })
+    expect(registry.direct('w1', 'terminate')).toMatchObject({ directive: 'terminate' })
+    expect(registry.direct('w1', 'quiet')).toBe('too-late')
+    expect(registry.beaten(report('w1'))).toBe('terminate')
+    expect(registry.direct('nobody', 'quiet')).toBe('unknown')
+  })
+
+  it('go to all, but to those who were told more', () => {
+    const registry = new WorkerRegistry(clock)
+    for (const id of ['a', 'b', 'c']) registry.fetched(id, [])
+    registry.direct('a', 'terminate')
+    registry.direct('b', 'quiet')
+    expect(registry.directAll('quiet')).toBe(2)
+    expect(registry.list(ALL).workers.map(({ directive }) => directive)).toEqual([
+      'terminate',
+      'quiet',
+      'quiet',
+    ])
+  })
+
+  it('do not concern the next process of the same id', () => {
+    const registry = new WorkerRegistry(clock)
+    registry.beaten(report('w1', { pid: 7 }))
+    registry.direct('w1', 'terminate')
+    expect(registry.beaten(report('w1'))).toBe('terminate')
+    expect(registry.beaten(report('w1', { pid: 7 }))).toBe('terminate')
+    now += 10
+    expect(registry.beaten(report('w1', { pid: 8 }))).toBe('running')
+    expect(registry.list(ALL).workers).toMatchObject([{ pid: 8, startedAt: START + 10 }])
+  })
+})

@@ -1,0 +1,308 @@
+import { spawnSync } from 'node:child_process'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { type Admin, connectAdmin } from '../broker/harness.ts'
+import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
+import { difference, type Samples, samplesOf, scrape } from './exposition-text.ts'
+
+/** Deliveries per consumer; what `ojs_amqp_consumer_utilization` is a part of. */
+const PREFETCH = 32
+
+/** One per test that moves something. */
+const QUEUES = [
+  'published',
+  'consumed',
+  'given-back',
+  'malformed',
+  'returned',
+  'cancelled',
+  'unconfirmed',
+  'lost',
+]
+
+/** Of Debian's package prometheus; found in the PATH, or where the variable says. */
+const PROMTOOL = process.env['OJS_TEST_PROMTOOL'] ?? 'promtool'
+const hasPromtool = spawnSync(PROMTOOL, ['--version']).status === 0
+
+let vhost: Vhost
+let admin: Admin
+
+beforeAll(async () => {
+  vhost = await createVhost()
+  admin = await connectAdmin(vhost.url)
+})
+afterAll(async () => {
+  await admin.close()
+  await vhost.drop()
+})
+
+describe('the metrics of seed 002 §12.1, moved by real messages', () => {
+  let proxy: TcpProxy
+  let gateway: TestGateway
+
+  beforeAll(async () => {
+    const url = new URL(vhost.url)
+    proxy = await TcpProxy.start(Number(url.port))
+    url.port = String(proxy.port)
+    gateway = await startTestGateway(url.href, { OJS_PUBLISH_TIMEOUT_MS: '1500' })
+    await Promise.all(QUEUES.map((queue) => declare(queue)))
+  })
+  afterAll(async () => {
+    await gateway.destroy()
+    await proxy.stop()
+  })
+
+  // What a consumer of the last test still does must not move the figures of the next one.
+  beforeEach(() => Promise.all(QUEUES.map((queue) => resting(queue))))
+
+  const now = async () => samplesOf(await scrape(gateway), 'ojs_amqp_')
+  const value = async (name: string) => (await now())[name] ?? 0
+
+  /** Waits until exactly this has moved since `before`, and nothing else of the AMQP family. */
+  async function movedBy(before: Samples, by: Samples): Promise<void> {
+    await expect.poll(async () => difference(before, await now()), { timeout: 15_000 }).toEqual(by)
+  }
+
+  /** From then on the queue is there, and empty. */
+  async function declare(queue: string): Promise<void> {
+    expect((await gateway.push(queue)).status).toBe(201)
+    const [job] = await fetchAll(queue, 1)
+    await gateway.ack(job?.id ?? '')
+  }
+
+  /** Nobody fetched for 2 s: the consumer is cancelled and its channel closed. */
+  async function resting(queue: string): Promise<void> {
+    await eventually(async () => {
+      const gauges = await now()
+      return gauges[`ojs_amqp_consumer_utilization{queue="${queue}"}`] === undefined
+    })
+  }
+
+  async function fetchAll(queue: string, count: number): Promise<{ id: string }[]> {
+    const jobs: { id: string }[] = []
+    await eventually(async () => {
+      const rest = count - jobs.length
+      jobs.push(...(await gateway.fetch([queue], { count: rest, wait_ms: 5_000 })))
+      return jobs.length === count
+    })
+    return jobs
+  }
+
+  test('published, and the time to the confirm', async () => {
+    const queue = '{queue="published"}'
+    const sum = async () => {
+      const text = await scrape(gateway)
+      return Number(/^ojs_amqp_publish_confirm_latency_seconds_sum (.*)$/m.exec(text)?.[1])
+    }
+    const [before, sumBefore, startedAt] = [await now(), await sum(), performance.now()]
+    for (let i = 0; i < 3; i++) await gateway.push('published')
+    const elapsed = (performance.now() - startedAt) / 1000
+    await movedBy(before, {
+      [`ojs_amqp_messages_published_total${queue}`]: 3,
+      ojs_amqp_publish_confirm_latency_seconds_count: 3,
+    })
+    expect((await sum()) - sumBefore).toBeGreaterThan(0)
+    expect((await sum()) - sumBefore).toBeLessThan(elapsed)
+  })
+
+  test('consumed, acked; unacked, utilization and channels go up and come back down', async () => {
+    const queue = '{queue="consumed"}'
+    for (let i = 0; i < 8; i++) await gateway.push('consumed')
+    const before = await now()
+    const jobs = await fetchAll('consumed', 8)
+    await movedBy(before, {
+      [`ojs_amqp_messages_consumed_total${queue}`]: 8,
+      [`ojs_amqp_messages_unacked${queue}`]: 8,
+      [`ojs_amqp_consumer_utilization${queue}`]: 8 / PREFETCH,
+      ojs_amqp_channels_active: 1,
+    })
+    for (const { id } of jobs.slice(0, 6)) expect((await gateway.ack(id)).status).toBe(200)
+    expect(await value(`ojs_amqp_messages_unacked${queue}`)).toBe(2)
+    expect(await value(`ojs_amqp_consumer_utilization${queue}`)).toBe(2 / PREFETCH)
+    for (const { id } of jobs.slice(6)) expect((await gateway.ack(id)).status).toBe(200)
+    expect(await value(`ojs_amqp_messages_unacked${queue}`)).toBe(0)
+    await movedBy(before, {
+      [`ojs_amqp_messages_consumed_total${queue}`]: 8,
+      [`ojs_amqp_messages_acked_total${queue}`]: 8,
+    })
+  })
+
+  test('nacked: what nobody fetched goes back', async () => {
+    const queue = '{queue="given-back"}'
+    for (let i = 0; i < 3; i++) await gateway.push('given-back')
+    const before = await now()
+    const [job] = await fetchAll('given-back', 1)
+    await eventually(async () => (await value(`ojs_amqp_messages_nacked_total${queue}`)) > 0)
+    expect(await value(`ojs_amqp_messages_unacked${queue}`)).toBe(1)
+    await gateway.ack(job?.id ?? '')
+    await movedBy(before, {
+      [`ojs_amqp_messages_consumed_total${queue}`]: 3,
+      [`ojs_amqp_messages_nacked_total${queue}`]: 2,
+      [`ojs_amqp_messages_acked_total${queue}`]: 1,
+    })
+    const jobs = await fetchAll('given-back', 2)
+    expect(await value(`ojs_amqp_messages_redelivered_total${queue}`)).toBe(2)
+    for (const { id } of jobs) await gateway.ack(id)
+  })
+
+  test('nacked: what is no job', async () => {
+    const queue = '{queue="malformed"}'
+    await admin.publish('ojs.queue.malformed', ['not-an-ojs-job'])
+    const before = await now()
+    expect(await gateway.fetch(['malformed'], { wait_ms: 500 })).toEqual([])
+    await resting('malformed')
+    await movedBy(before, {
+      [`ojs_amqp_messages_consumed_total${queue}`]: 1,
+      [`ojs_amqp_messages_nacked_total${queue}`]: 1,
+      [`ojs_amqp_messages_dead_lettered_total${queue}`]: 1,
+    })
+    expect(samplesOf(await scrape(gateway), 'ojs_token_malformed_total')).toEqual({
+      [`ojs_token_malformed_total${queue}`]: 1,
+    })
+  })
+
+  test('returned: a queue that is not there any more, and is declared again', async () => {
+    const queue = '{queue="returned"}'
+    await admin.channel.deleteQueue('ojs.queue.returned')
+    const before = await now()
+    expect((await gateway.push('returned')).status).toBe(201)
+    await movedBy(before, {
+      // The question whether it is there.
+      'ojs_amqp_channel_errors_total{connection="declare",code="404"}': 1,
+      ojs_amqp_messages_returned_total: 1,
+      [`ojs_amqp_messages_published_total${queue}`]: 2,
+      ojs_amqp_publish_confirm_latency_seconds_count: 1,
+    })
+  })
+
+  test('a consumer that the server cancels', async () => {
+    const queue = '{queue="cancelled"}'
+    const waiting = gateway.fetch(['cancelled'], { wait_ms: 3_000 })
+    await eventually(async () => {
+      const { consumerCount } = await admin.channel.checkQueue('ojs.queue.cancelled')
+      return consumerCount === 1
+    })
+    await admin.channel.deleteQueue('ojs.queue.cancelled')
+    const cancels = `ojs_amqp_consumer_cancels_total${queue}`
+    await expect.poll(() => value(cancels), { timeout: 15_000 }).toBe(1)
+    expect(await waiting).toEqual([])
+    expect(await value(cancels)).toBe(1)
+  })
+
+  test('a confirm that does not come in time', async () => {
+    const queue = '{queue="unconfirmed"}'
+    const before = await now()
+    proxy.hold('to-gateway')
+    const pushing = gateway.push('unconfirmed')
+    await expect.poll(() => value('ojs_amqp_confirms_pending')).toBe(1)
+    expect((await pushing).status).toBe(503)
+    proxy.release('to-gateway')
+    await movedBy(before, {
+      [`ojs_amqp_messages_published_total${queue}`]: 1,
+      [`ojs_amqp_confirm_timeouts_total${queue}`]: 1,
+    })
+  })
+
+  test('connections and channels go and come back, and deliveries are lost with them', async () => {
+    const queue = '{queue="lost"}'
+    const before = await now()
+    expect(before['ojs_amqp_connections_active']).toBe(3)
+    for (let i = 0; i < 2; i++) await gateway.push('lost')
+    const jobs = await fetchAll('lost', 2)
+    const unacked = `ojs_amqp_messages_unacked${queue}`
+    expect(await value(unacked)).toBe(2)
+    proxy.cut()
+    proxy.hold('to-gateway')
+    await expect.poll(() => value('ojs_amqp_connections_active')).toBe(0)
+    expect(await value('ojs_amqp_channels_active')).toBe(0)
+    expect(await value(unacked)).toBe(0)
+    expect(await value(`ojs_amqp_deliveries_lost_total${queue}`)).toBe(2)
+    proxy.release('to-gateway')
+    await expect.poll(() => value('ojs_amqp_connections_active'), { timeout: 15_000 }).toBe(3)
+    for (const { id } of jobs) expect((await gateway.ack(id)).status).toBe(200)
+    await resting('lost')
+    const moved = difference(before, await now())
+    expect(moved).toMatchObject({
+      'ojs_amqp_reconnections_total{connection="publish"}': 1,
+      'ojs_amqp_reconnections_total{connection="consume"}': 1,
+      'ojs_amqp_reconnections_total{connection="declare"}': 1,
+      [`ojs_amqp_deliveries_lost_total${queue}`]: 2,
+    })
+    expect(moved).not.toHaveProperty('ojs_amqp_connections_active')
+    expect(moved).not.toHaveProperty('ojs_amqp_channels_active')
+  })
+
+  test.skipIf(!hasPromtool)(
+    'promtool check metrics is clean (skipped without promtool: Debian package prometheus)',
+    async () => {
+      const checked = spawnSync(PROMTOOL, ['check', 'metrics'], {
+        input: await scrape(gateway),
+        encoding: 'utf8',
+      })
+      expect(checked).toMatchObject({ status: 0, stdout: '', stderr: '' })
+    },
+  )
+})
+
+describe('labels that clients choose', () => {
+  const TOO_MANY = 205
+  const LIMIT = 200
+  let gateway: TestGateway
+
+  beforeAll(async () => {
+    gateway = await startTestGateway(vhost.url)
+  })
+  afterAll(() => gateway.destroy())
+
+  /** Of every family, how many different values this label has. */
+  function valuesOf(text: string, label: string): Map<string, Set<string>> {
+    const families = new Map<string, Set<string>>()
+    for (const [, name = '', labels = ''] of text.matchAll(/^(ojs_\w+)\{(.*)\} /gm)) {
+      const found = new RegExp(`(?:^|,)${label}="([^"]*)"`).exec(labels)?.[1]
+      if (found === undefined) continue
+      families.set(name, (families.get(name) ?? new Set()).add(found))
+    }
+    return families
+  }
+
+  function expectBounded(text: string, label: string): void {
+    const families = valuesOf(text, label)
+    expect(families.size).toBeGreaterThan(0)
+    for (const [family, values] of families) {
+      expect([family, values.size <= LIMIT + 1]).toEqual([family, true])
+    }
+  }
+
+  test('200 types keep their name, the rest is other', async () => {
+    const types = Array.from({ length: TOO_MANY }, (_, i) => `type_${i}`)
+    const answers = await Promise.all(types.map((type) => gateway.push('types', { type })))
+    expect(answers.map(({ status }) => status)).toEqual(types.map(() => 201))
+    const text = await scrape(gateway)
+    expect(valuesOf(text, 'type').get('ojs_job_enqueued_total')?.size).toBe(LIMIT + 1)
+    const other = 'ojs_job_enqueued_total{queue="types",type="other"}'
+    expect(samplesOf(text, other)).toEqual({ [other]: TOO_MANY - LIMIT })
+    expectBounded(text, 'type')
+  })
+
+  test('200 queues keep their name, the rest is other', async () => {
+    // Whoever asks for a queue names it, whether it is there or not.
+    for (const half of ['a', 'b']) {
+      const queues = Array.from({ length: 100 }, (_, i) => `${half}${i}`)
+      expect(await gateway.fetch(queues)).toEqual([])
+    }
+    const named = new Set(
+      [...valuesOf(await scrape(gateway), 'queue').values()].flatMap((v) => [...v]),
+    )
+    expect(named.size).toBe(LIMIT + 1)
+    for (let i = 0; i < 3; i++) expect((await gateway.push(`late${i}`)).status).toBe(201)
+    const text = await scrape(gateway)
+    const published = 'ojs_amqp_messages_published_total{queue="other"}'
+    expect(samplesOf(text, published)).toEqual({ [published]: 3 })
+    const enqueued = 'ojs_job_enqueued_total{queue="other",type="other"}'
+    expect(samplesOf(text, enqueued)).toEqual({ [enqueued]: 3 })
+    const depth = 'ojs_queue_depth{queue="other",state="available"}'
+    expect(samplesOf(text, depth)).toEqual({ [depth]: 3 })
+    expectBounded(text, 'queue')
+  })
+})

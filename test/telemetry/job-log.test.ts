@@ -1,0 +1,66 @@
+import { expect, it } from 'vitest'
+import type { Logger } from '../../src/logger.ts'
+import type { JobEvent } from '../../src/telemetry/events.ts'
+import { jobLog } from '../../src/telemetry/job-log.ts'
+import { jobRow } from '../http/job-rows.ts'
+
+const SECRET = 'attack at dawn'
+const failure = { code: 'boom', type: 'Boom', message: SECRET, retryable: false }
+
+function lineOf(event: JobEvent) {
+  const lines: Record<string, unknown>[] = []
+  const at = (level: string) => (fields: object, msg: string) =>
+    lines.push({ level, ...fields, msg })
+  const logger: Logger = {
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+  }
+  jobLog(logger)(event)
+  expect(lines).toHaveLength(1)
+  return lines[0]
+}
+
+it('names the job, its attempt and the request, and never what is in it', () => {
+  const job = jobRow({ attempt: 2, result: SECRET, error: SECRET, errors: SECRET })
+  const line = lineOf({ type: 'job.discarded', job, requestId: 'req_1' })
+  expect(line).toMatchObject({ level: 'info', msg: 'job.discarded', jobId: job.id })
+  expect(line).toMatchObject({ queue: 'email', type: 'email.send', attempt: 2, requestId: 'req_1' })
+  expect(JSON.stringify(line)).not.toContain(SECRET)
+})
+
+it('says why an attempt failed by its code, not by its message', () => {
+  const line = lineOf({ type: 'job.failed', job: jobRow({ attempt: 3 }), attempt: 2, failure })
+  expect(line).toMatchObject({ level: 'info', attempt: 2, errorCode: 'boom', retryable: false })
+  expect(JSON.stringify(line)).not.toContain(SECRET)
+})
+
+it('says how long a retry waits', () => {
+  const job = jobRow({ retryDelayMs: 1_400 })
+  const line = lineOf({ type: 'job.retrying', job, failure })
+  expect(line).toMatchObject({ level: 'info', delayMs: 1_400 })
+  expect(JSON.stringify(line)).not.toContain(SECRET)
+})
+
+it('whispers heartbeats', () => {
+  const job = { id: 'x', queue: 'q', type: 't', attempt: 1, leaseExpiresAt: 1 }
+  expect(lineOf({ type: 'job.heartbeat', job, workerId: 'w1' })).toEqual({
+    level: 'debug',
+    msg: 'job.heartbeat',
+    jobId: 'x',
+    queue: 'q',
+    type: 't',
+    attempt: 1,
+    workerId: 'w1',
+  })
+})
+
+it('warns of messages that are no jobs', () => {
+  expect(lineOf({ type: 'token.malformed', queue: 'q', error: new Error('no args') })).toEqual({
+    level: 'warn',
+    msg: 'malformed message',
+    queue: 'q',
+    reason: 'no args',
+  })
+})
