@@ -1,0 +1,80 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { prepareStatements, type Statements } from '../../src/ledger/sqlite/statements.ts'
+import { openSqliteHarness, type SqliteHarness } from './sqlite-harness.ts'
+
+/** Statements of request paths and timers, and the index that each has to go by. */
+const INDEX_OF: Partial<Record<keyof Statements, string>> = {
+  find: 'sqlite_autoindex_jobs_1',
+  claimNext: 'sqlite_autoindex_jobs_1',
+  complete: 'sqlite_autoindex_jobs_1',
+  extend: 'sqlite_autoindex_jobs_1',
+  failToRetry: 'sqlite_autoindex_jobs_1',
+  failToAvailable: 'sqlite_autoindex_jobs_1',
+  failToDiscarded: 'sqlite_autoindex_jobs_1',
+  revive: 'sqlite_autoindex_jobs_1',
+  deleteDeadLetter: 'sqlite_autoindex_jobs_1',
+  promote: 'INTEGER PRIMARY KEY',
+  rearm: 'INTEGER PRIMARY KEY',
+  nextDue: 'jobs_due',
+  due: 'jobs_due',
+  expired: 'jobs_expires',
+  overdue: 'jobs_lease',
+  extendLeases: 'jobs_lease',
+  handOverAll: 'jobs_lease',
+  deadLetters: 'jobs_dead',
+  deadLettersOf: 'jobs_dead_queue',
+  prune: 'jobs_prunable',
+  pruneCopied: 'jobs_prunable',
+  rearmable: 'jobs_live',
+  rearmableOfRung: 'jobs_live',
+  handOverQueue: 'jobs_live',
+  forgetStrays: 'jobs_stray',
+  outboxPage: 'jobs_outbox',
+  owedTokens: 'jobs_outbox',
+  owedCopies: 'jobs_outbox',
+  confirmed: 'sqlite_autoindex_jobs_1',
+  copyConfirmed: 'sqlite_autoindex_jobs_1',
+}
+
+describe('every statement', () => {
+  let harness: SqliteHarness
+  const plans = new Map<string, string[]>()
+  beforeAll(async () => {
+    harness = await openSqliteHarness()
+    const texts = new Map<unknown, string>()
+    const statements = prepareStatements({
+      ...harness.db,
+      prepare: (sql) => {
+        const statement = harness.db.prepare(sql)
+        texts.set(statement, sql)
+        return statement
+      },
+    })
+    for (const [name, statement] of Object.entries(statements)) {
+      const sql = `EXPLAIN QUERY PLAN ${texts.get(statement)}`
+      const plan = harness.db.prepare(sql).all() as { detail: string }[]
+      plans.set(
+        name,
+        plan.map(({ detail }) => detail),
+      )
+    }
+  })
+  afterAll(() => harness.destroy())
+
+  it('finds its rows by an index and in its order, but for the recount', () => {
+    const scans = [...plans].filter(([, plan]) =>
+      plan.some((detail) => /SCAN jobs|TEMP B-TREE/.test(detail)),
+    )
+    expect(plans.size).toBeGreaterThan(45)
+    expect(scans.map(([name]) => name)).toEqual(['recount'])
+  })
+
+  it.each(Object.entries(INDEX_OF))('%s goes by %s', (name, index) => {
+    const reads = (plans.get(name) ?? []).filter((detail) => detail.includes('jobs'))
+    const byIndex = new RegExp(`SEARCH jobs USING (COVERING )?(INDEX )?${index}\\b`)
+    expect(
+      reads.some((detail) => byIndex.test(detail)),
+      reads.join('; '),
+    ).toBe(true)
+  })
+})
