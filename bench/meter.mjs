@@ -1,9 +1,8 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** Linux counts CPU time in hundredths of a second for every program (USER_HZ). */
 const TICKS_PER_SECOND = 100
-const MB = 1024 * 1024
 
 /** Other processes at work for more than this share of one core change the figures. */
 export const DISTURBED_PERCENT = 10
@@ -21,6 +20,7 @@ export class Meter {
 
   constructor(watched) {
     this.#watched = { load: process.pid, ...watched }
+    if (watched?.gateway) forgetPeak(watched.gateway)
     this.#before = this.#snapshot()
   }
 
@@ -35,7 +35,7 @@ export class Meter {
     return {
       seconds,
       cpu: { ...percent, others: Math.max(0, 100 * used('machine') - ours) },
-      rssMb: this.#watched.gateway ? residentBytes(this.#watched.gateway) / MB : Number.NaN,
+      rssMb: this.#watched.gateway ? peakMb(this.#watched.gateway) : Number.NaN,
     }
   }
 
@@ -74,8 +74,30 @@ function machineSeconds() {
   return (user + nice + system + irq + softirq + steal) / TICKS_PER_SECOND
 }
 
-function residentBytes(pid) {
-  return 1024 * Number(/VmRSS:\s+(\d+)/.exec(readText(`/proc/${pid}/status`))?.[1])
+/** Memory of a process as it is now. */
+export function residentMb(pid) {
+  return statusKb(pid, 'VmRSS') / 1024
+}
+
+/** The most that it had since `forgetPeak`. */
+function peakMb(pid) {
+  return statusKb(pid, 'VmHWM') / 1024
+}
+
+/** 5 is Linux's word for it; where it is not understood, the peak is that of the whole run. */
+function forgetPeak(pid) {
+  try {
+    writeFileSync(`/proc/${pid}/clear_refs`, '5')
+  } catch {
+    // No Linux, or one without the option: there is no figure, or one that is too high.
+  }
+}
+
+function statusKb(pid, field) {
+  const line = readText(`/proc/${pid}/status`)
+    .split('\n')
+    .find((each) => each.startsWith(field))
+  return Number(/\d+/.exec(line ?? '')?.[0])
 }
 
 function readText(file) {

@@ -43,7 +43,7 @@ function isWanted({ name }, only) {
 /** A broker and a gateway per profile: nothing of one is left in the memory of the other. */
 async function measureProfile(profile, rows, plan) {
   const stage = new Stage(profile)
-  const nodeArgs = plan.profile ? profilerArguments(resolve(plan.profile), profile) : []
+  const nodeArgs = (name) => (plan.profile ? profilerArguments(resolve(plan.profile), name) : [])
   try {
     await waitingFor(`RabbitMQ and the gateway, ${profile}`, () =>
       stage.open({ sbin: plan.sbin, main: plan.main, nodeArgs }),
@@ -51,7 +51,8 @@ async function measureProfile(profile, rows, plan) {
     const measured = []
     for (const row of rows) {
       const result = await untilAborted(plan.signal, row.measure(stage, { ...plan, ...row }))
-      measured.push({ row, result, brokerVersion: stage.brokerVersion })
+      const parts = Array.isArray(result) ? result : [{ ...row, result }]
+      for (const part of parts) measured.push({ ...part, brokerVersion: stage.brokerVersion })
     }
     return measured
   } finally {
@@ -66,9 +67,9 @@ function untilAborted(signal, work) {
   })
 }
 
-function profilerArguments(dir, profile) {
+function profilerArguments(dir, name) {
   mkdirSync(dir, { recursive: true })
-  return ['--cpu-prof', `--cpu-prof-dir=${dir}`, `--cpu-prof-name=gateway-${profile}.cpuprofile`]
+  return ['--cpu-prof', `--cpu-prof-dir=${dir}`, `--cpu-prof-name=gateway-${name}.cpuprofile`]
 }
 
 function report(measured, { rounds, seconds, profile }) {
@@ -77,6 +78,7 @@ function report(measured, { rounds, seconds, profile }) {
   const token = measured.find(({ result }) => result.token)?.result.token
   if (token) console.log(`Message: ${token.bytes} bytes, ${token.properties.join(', ')}`)
   console.log(`\n${renderTable(measured)}`)
+  for (const { result } of measured) if (result.note) console.log(`\n${result.note}`)
   reportDisturbance(measured)
   reportOtherAnswers(measured)
   for (const file of profile ? profilesIn(profile) : []) {
@@ -96,10 +98,10 @@ function reportDisturbance(measured) {
 
 /** Only 201 counts as a PUSH; anything else makes the run worthless. */
 function reportOtherAnswers(measured) {
-  for (const { row, result } of measured) {
+  for (const { title, result } of measured) {
     const other = result.gateway.flatMap((round) => Object.entries(round.other ?? {}))
     if (other.length === 0) continue
     process.exitCode = 1
-    console.log(`\n${row.title}: answers other than 201: ${JSON.stringify(other)}`)
+    console.log(`\n${title}: answers other than 201: ${JSON.stringify(other)}`)
   }
 }

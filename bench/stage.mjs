@@ -15,16 +15,22 @@ const CHANNELS = 4
  */
 export class Stage {
   #profile
+  #name
+  #setup
   #dir
   #opened = []
   #queues = 0
 
-  constructor(profile) {
+  constructor(profile, name = profile) {
     this.#profile = profile
-    this.#dir = mkdtempSync(join(tmpdir(), `ojs-rabbitmq-bench-${profile}-`))
+    this.#name = name
+    this.#dir = mkdtempSync(join(tmpdir(), `ojs-rabbitmq-bench-${name}-`))
   }
 
-  async open({ sbin, main, nodeArgs }) {
+  async open(setup) {
+    this.#setup = setup
+    const { sbin, main } = setup
+    const nodeArgs = setup.nodeArgs(this.#name)
     const broker = this.#broker(sbin)
     this.#opened.push(() => broker.kill9().then(() => broker.stop()))
     await broker.start()
@@ -40,15 +46,23 @@ export class Stage {
     this.brokerVersion = connected.brokerVersion
     this.http = { push: this.#child('push'), latency: this.#child('fetch-latency') }
     this.http.flow = this.#child('flow')
+    this.http.drain = this.#child('drain')
     return this
   }
 
+  /** A second broker and gateway of the same profile; they end with these. */
+  async another(name) {
+    const stage = new Stage(this.#profile, `${this.#profile}-${name}`)
+    this.#opened.push(() => stage.close())
+    return stage.open(this.#setup)
+  }
+
   /** A queue that the gateway has just declared, with one message of its own in it. */
-  async newQueue() {
+  async newQueue(padding) {
     this.#queues += 1
     // All names have the same length: they are part of the message.
     const queue = `bench.${String(this.#queues).padStart(3, '0')}`
-    await this.http.push.call('pushOne', { url: this.url, queue })
+    await this.http.push.call('pushOne', { url: this.url, queue, padding })
     return queue
   }
 
@@ -65,6 +79,16 @@ export class Stage {
   /** Empties it and answers how many messages were in it. */
   purge(queue) {
     return this.raw.call('purge', { brokerQueue: brokerQueue(queue) })
+  }
+
+  /** How many messages are ready in it. */
+  depth(queue) {
+    return this.raw.call('depth', { brokerQueue: brokerQueue(queue) })
+  }
+
+  /** Takes the oldest messages away until about `keep` are left. */
+  trim(queue, keep) {
+    return this.raw.call('trim', { brokerQueue: brokerQueue(queue), keep })
   }
 
   async close() {

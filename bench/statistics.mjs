@@ -12,6 +12,12 @@ export function median(values) {
   return (sorted[Math.floor(middle)] + sorted[Math.ceil(middle)]) / 2
 }
 
+/** Of one figure of both sides' rounds. */
+export function ratioOfMedians(ceiling, gateway, figure) {
+  const of = (rounds) => median(rounds.map((round) => round[figure]))
+  return of(gateway) / of(ceiling)
+}
+
 /** Of one figure over the rounds of a row. */
 export function summarise(values) {
   return { median: median(values), min: Math.min(...values), max: Math.max(...values) }

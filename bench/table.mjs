@@ -1,4 +1,4 @@
-import { median, summarise } from './statistics.mjs'
+import { median, ratioOfMedians, summarise } from './statistics.mjs'
 
 const HEADINGS = [
   'Row',
@@ -25,19 +25,21 @@ export function renderTable(measured) {
   return [text[0], rule, ...text.slice(1)].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
 }
 
-function linesOf({ row, result }) {
-  return Object.keys(SIDES)
+/** `sides`: where two measurements of the gateway are compared, what is different between them. */
+function linesOf({ title, wanted, sides = SIDES, result }) {
+  const isGateway = (side) => side === 'gateway' || sides !== SIDES
+  return Object.keys(sides)
     .filter((side) => result[side]?.length > 0)
     .map((side) => [
-      row.title,
-      SIDES[side],
+      title,
+      sides[side],
       headline(result.kind, result[side]),
       side === 'gateway' && result.ceiling ? ratio(result) : '',
-      side === 'gateway' ? row.wanted : '',
+      side === 'gateway' ? wanted : '',
       spread(result[side].map((round) => round.p50)),
       spread(result[side].map((round) => round.p99)),
-      side === 'gateway' ? cpu(result[side], 'gateway') : '',
-      side === 'gateway' ? whole(median(result[side].map((round) => round.rssMb))) : '',
+      isGateway(side) ? cpu(result[side], 'gateway') : '',
+      isGateway(side) ? whole(Math.max(...result[side].map((round) => round.rssMb))) : '',
       cpu(result[side], 'broker'),
       cpu(result[side], 'load'),
       cpu(result[side], 'others'),
@@ -53,11 +55,10 @@ function headline(kind, rounds) {
 /** Of the medians; the spread is that of neighbouring rounds, which share the machine's mood. */
 function ratio({ kind, ceiling, gateway }) {
   const figure = kind === 'latency' ? 'p50' : 'rate'
-  const of = (rounds) => median(rounds.map((round) => round[figure]))
   const pairs = gateway.map((round, index) => round[figure] / ceiling[index][figure])
   const { min, max } = summarise(pairs)
   const digits = kind === 'latency' ? 1 : 2
-  const middle = (of(gateway) / of(ceiling)).toFixed(digits)
+  const middle = ratioOfMedians(ceiling, gateway, figure).toFixed(digits)
   return `${middle} (${min.toFixed(digits)}–${max.toFixed(digits)})`
 }
 

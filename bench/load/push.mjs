@@ -1,26 +1,33 @@
 import { serve } from '../child.mjs'
 import { quantile } from '../statistics.mjs'
+import { fill } from './fill.mjs'
 import { HttpConnection } from './http-connection.mjs'
-import { pushRequest } from './requests.mjs'
+import { batchRequest, pushRequest } from './requests.mjs'
 import { faultLine, measuredWindow } from './window.mjs'
 
-serve({ push, pushOne })
+serve({ push, pushOne, fill })
 
 /** One request, so that the gateway declares the queue. */
-async function pushOne({ url, queue }) {
+async function pushOne({ url, queue, padding }) {
   const connection = await HttpConnection.open(url)
-  const { status, body } = await connection.request(pushRequest(url, queue))
+  const { status, body } = await connection.request(pushRequest(url, queue, padding))
   connection.close()
   if (status !== 201) throw new Error(`PUSH answered ${status}: ${body}`)
 }
 
-/** PUSH over `connections` connections, on each the next as soon as the last is answered. */
-async function push({ url, queue, connections, seconds, watch }) {
+/**
+ * PUSH over `connections` connections, on each the next as soon as the last is answered. With more
+ * than one job per request it is PUSH batch: jobs are counted, and the times are those of batches.
+ */
+async function push({ url, queue, padding, connections, jobsPerRequest, seconds, watch }) {
   const { fault, fail } = faultLine()
   const pool = await Promise.all(
     Array.from({ length: connections }, () => HttpConnection.open(url)),
   )
-  const request = pushRequest(url, queue)
+  const request =
+    jobsPerRequest === 1
+      ? pushRequest(url, queue, padding)
+      : batchRequest(url, queue, jobsPerRequest, padding)
   const total = { created: 0, other: {} }
   let latencies = []
   let createdBefore = 0
@@ -32,7 +39,7 @@ async function push({ url, queue, connections, seconds, watch }) {
       request,
       (status) => {
         latencies.push(performance.now() - startedAt)
-        if (status === 201) total.created += 1
+        if (status === 201) total.created += jobsPerRequest
         else total.other[status] = (total.other[status] ?? 0) + 1
         if (isOver) done()
         else run(connection, done)

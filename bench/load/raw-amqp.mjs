@@ -6,13 +6,17 @@ import { faultLine, measuredWindow } from './window.mjs'
 
 /** As the gateway sends them; amqplib would make an int8 of such a small number. */
 const INT32_HEADERS = ['x-ojs-attempt', 'x-ojs-max-attempts']
+const FILL_IN_FLIGHT = 1000
+/** It consumes some ten thousand messages a second: after the usual second little would be left. */
+const DRAIN_RAMP_MS = 250
+const TRIM_STEP = 500
 
 let connection
 let consumeConnection
 let channels = []
 let token
 
-serve({ connect, sample, publish, latency, purge })
+serve({ connect, sample, publish, fill, latency, drain, depth, purge, trim })
 
 /** One connection to publish with several confirm channels, one to consume; as the gateway has. */
 async function connect({ url, channelCount }) {
@@ -103,6 +107,52 @@ async function publish({ inFlight, seconds, watch }) {
   return { rate, p50: quantile(measured, 0.5), p99: quantile(measured, 0.99), created, ...usage }
 }
 
+/** Publishes `count` messages; answers when all are confirmed. */
+async function fill({ count }) {
+  const { exchange, queue, content, options } = token
+  let owed = count
+  const run = (channel, done, fail) => {
+    if (owed === 0) return done()
+    owed -= 1
+    channel.publish(exchange, queue, content, options, (error) => {
+      if (error) fail(error)
+      else run(channel, done, fail)
+    })
+  }
+  const runOn = (channel) => new Promise((resolve, reject) => run(channel, resolve, reject))
+  await Promise.all(
+    Array.from({ length: FILL_IN_FLIGHT }, (_, i) => runOn(channels[i % channels.length])),
+  )
+}
+
+/**
+ * Consumes what is in the queue and acknowledges each message singly, `prefetch` of them under way.
+ * The round ends when the `jobs` that are in it are used up.
+ */
+async function drain({ brokerQueue, jobs, prefetch, seconds, watch }) {
+  const { fault } = faultLine()
+  const channel = await consumeConnection.createChannel()
+  await channel.prefetch(prefetch)
+  let acked = 0
+  let before = 0
+  let endRound
+  const ended = new Promise((resolve) => {
+    endRound = resolve
+  })
+  await channel.consume(brokerQueue, (message) => {
+    channel.ack(message)
+    acked += 1
+    if (acked === jobs) endRound()
+  })
+  const begin = () => {
+    before = acked
+  }
+  const usage = await measuredWindow({ seconds, watch, begin, fault, ended, rampMs: DRAIN_RAMP_MS })
+  const rate = (acked - before) / usage.seconds
+  await channel.close()
+  return { rate, acked, ...usage }
+}
+
 /** From just before one publish to its delivery on the other connection; an idle broker. */
 async function latency({ brokerQueue, pauseMs, seconds, watch }) {
   const { fault } = faultLine()
@@ -148,4 +198,36 @@ async function purge({ brokerQueue }) {
   const { messageCount } = await channel.purgeQueue(brokerQueue)
   await channel.close()
   return messageCount
+}
+
+/** How many messages are ready. */
+async function depth({ brokerQueue }) {
+  const channel = await connection.createChannel()
+  const { messageCount } = await channel.checkQueue(brokerQueue)
+  await channel.close()
+  return messageCount
+}
+
+/**
+ * Takes the oldest messages away until at most `keep + 499` are left. In whole prefetch windows, the
+ * last of which is acknowledged after the end of the consumer: nothing goes back to the queue.
+ */
+async function trim({ brokerQueue, keep }) {
+  let windows = Math.floor(((await depth({ brokerQueue })) - keep) / TRIM_STEP)
+  if (windows <= 0) return
+  const channel = await consumeConnection.createChannel()
+  await channel.prefetch(TRIM_STEP)
+  await new Promise((resolve, reject) => {
+    let taken = 0
+    const take = async (message) => {
+      taken += 1
+      if (taken % TRIM_STEP !== 0) return
+      windows -= 1
+      if (windows === 0) await channel.cancel(message.fields.consumerTag)
+      channel.ack(message, true)
+      if (windows === 0) resolve()
+    }
+    channel.consume(brokerQueue, (message) => take(message).catch(reject)).catch(reject)
+  })
+  await channel.close()
 }

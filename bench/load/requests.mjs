@@ -8,12 +8,22 @@ const ARGS = [
 ]
 
 /** The whole request as bytes, made once and sent any number of times. */
-export function pushRequest(url, queue) {
-  return post(url, '/ojs/v1/jobs', { type: 'bench.push', args: ARGS, options: { queue } })
+export function pushRequest(url, queue, padding) {
+  return post(url, '/ojs/v1/jobs', job(queue, padding))
 }
 
-export function fetchRequest(url, queue, workerId, waitMs) {
-  const body = { queues: [queue], count: 1, worker_id: workerId, wait_ms: waitMs }
+export function batchRequest(url, queue, count, padding) {
+  return post(url, '/ojs/v1/jobs/batch', { jobs: Array(count).fill(job(queue, padding)) })
+}
+
+/** `padding` is one more of the `args`, where a job has to be larger. */
+function job(queue, padding) {
+  const args = padding === undefined ? ARGS : [...ARGS, padding]
+  return { type: 'bench.push', args, options: { queue } }
+}
+
+export function fetchRequest(url, queue, workerId, waitMs, count = 1) {
+  const body = { queues: [queue], count, worker_id: workerId, wait_ms: waitMs }
   return post(url, '/ojs/v1/workers/fetch', body)
 }
 

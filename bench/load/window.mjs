@@ -2,17 +2,18 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Meter } from '../meter.mjs'
 
 /** Connections open, buffers fill and the first checkpoints come before the clock starts. */
-const RAMP_MS = 1000
+export const RAMP_MS = 1000
 
 /**
  * The measured part of a round whose load runs already: after the ramp, `seconds` long.
- * `begin()` is called at its start and `end()` at its end; a `fault` ends it early.
+ * `begin()` is called at its start; a `fault` ends it early, and so does `ended`: the load is used up.
  */
-export async function measuredWindow({ seconds, watch, begin, fault }) {
-  await Promise.race([sleep(RAMP_MS), fault])
+export async function measuredWindow({ seconds, watch, begin, fault, ended, rampMs = RAMP_MS }) {
+  const early = ended ? [fault, ended] : [fault]
+  await Promise.race([sleep(rampMs), ...early])
   begin()
   const meter = new Meter(watch)
-  await Promise.race([sleep(1000 * seconds), fault])
+  await Promise.race([sleep(1000 * seconds), ...early])
   return meter.stop()
 }
 

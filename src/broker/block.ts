@@ -13,7 +13,7 @@ export type BlockState = 'opening' | 'running' | 'cancelling' | 'draining' | 'cl
 
 /** Why a block came to its end; `closed` is our own doing. */
 export type BlockEnd =
-  | { why: 'closed' | 'connection-lost' | 'cancelled-by-broker' }
+  | { why: 'closed' | 'connection-lost' | 'cancelled-by-broker' | 'queue-missing' }
   | { why: 'channel-error'; failure: ChannelFailure }
 
 export interface BlockOptions {
@@ -125,6 +125,18 @@ export class Block {
     const channel = this.#channel
     this.#end({ why: 'closed' })
     if (channel) await closeChannel(channel)
+  }
+
+  /**
+   * Its queue is gone, and every delivery with it. RabbitMQ 3.10 does not tell the consumer of a
+   * quorum queue when the name is declared anew first: the channel would be silent for ever. One
+   * that is opening finds out by itself.
+   */
+  orphan(): void {
+    if (this.isIn('opening', 'closed')) return
+    const channel = this.#channel
+    this.#end({ why: 'queue-missing' })
+    if (channel) void closeChannel(channel)
   }
 
   isIn(...states: BlockState[]): boolean {

@@ -20,6 +20,8 @@ export interface DeclarerDeps {
   checker: EntityChecker
   logger: Logger
   onReady(queue: string): void
+  /** The job queue was looked for and is not there. */
+  onMissing(queue: string): void
   /** The exchanges and system queues were looked at. */
   onBase(outcome: EnsureOutcome): void
 }
@@ -200,6 +202,7 @@ export class Declarer {
     const { presence } = await lookFor(scratch, jobQueue)
     if (presence === 'unavailable') return 'unavailable'
     if (presence === 'exists') return 'ready'
+    this.#deps.onMissing(queue)
     const refusal = this.#refusalToDeclare(queue)
     if (refusal) {
       // A client's mistake in the name of a queue is no concern of the operator.

@@ -108,6 +108,17 @@ export class Deliveries {
     if (feed) this.#nourishIfWanted(feed)
   }
 
+  /** The broker was asked and has no such queue, whatever our consumers of it have heard. */
+  queueMissing(queue: string): void {
+    const feed = this.#feeds.get(queue)
+    if (!feed) return
+    feed.exists = false
+    for (const block of feed.blocks) {
+      if (block.isIn('running')) this.#deps.observer.consumerCancelled(queue)
+      block.orphan()
+    }
+  }
+
   async take(request: TakeRequest): Promise<Delivery[]> {
     if (this.#isStopped || request.signal.aborted) return []
     const taken: LiveDelivery[] = []

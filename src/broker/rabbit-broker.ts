@@ -89,6 +89,7 @@ export class RabbitBroker implements Broker, Service {
       ...shared,
       ...declaring,
       onReady: (queue) => this.#deliveries.queueReady(queue),
+      onMissing: (queue) => this.#deliveries.queueMissing(queue),
       onBase: (outcome) => this.#onBase(outcome),
     })
     this.#rungs = new Rungs({

@@ -71,7 +71,8 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
   const tags = options.tags ?? []
   const meta = options.meta ?? options.metadata ?? {}
 
-  const envelope = JSON.stringify({
+  // Without a spread, and stringified as it is: this runs for every job.
+  const known = {
     specversion: '1.0',
     id,
     type: request.type,
@@ -89,13 +90,15 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
     max_attempts: maxAttempts,
     retry: retry.echo,
     retry_extra: retry.extra,
-    ...uniqueEcho(options.unique),
+    unique: options.unique ? uniqueEcho(options.unique) : undefined,
+    unique_extra: options.unique ? uniqueExtra(options.unique) : undefined,
     tags,
     schema: request.schema ?? undefined,
     rate_limit: options.rate_limit ?? undefined,
     created_at: new Date(createdAt).toISOString(),
-    ...unknownMembers(request),
-  })
+  }
+  const unknown = unknownMembers(request)
+  const envelope = JSON.stringify(unknown === null ? known : { ...known, ...unknown })
   // Only a body that is large as a whole can hold a large meta: one more serialisation is rare.
   if (envelope.length * MAX_UTF8_BYTES > MAX_META_BYTES) checkMetaSize(meta)
   return {
@@ -118,12 +121,24 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
 function mergeOptions(request: PushRequest): PushOptions {
   const inner = request.options
   if (!inner) return request
-  const merged: Record<string, unknown> = {}
-  for (const name of OPTION_MEMBERS) {
-    merged[name] = (inner as Record<string, unknown>)[name] ?? request[name] ?? undefined
+  return {
+    queue: inner.queue ?? request.queue ?? null,
+    priority: inner.priority ?? request.priority ?? null,
+    timeout_ms: inner.timeout_ms ?? request.timeout_ms ?? null,
+    timeout: inner.timeout ?? request.timeout ?? null,
+    visibility_timeout_ms: inner.visibility_timeout_ms ?? request.visibility_timeout_ms ?? null,
+    visibility_timeout: inner.visibility_timeout ?? request.visibility_timeout ?? null,
+    delay_until: inner.delay_until ?? request.delay_until ?? null,
+    scheduled_at: inner.scheduled_at ?? request.scheduled_at ?? null,
+    expires_at: inner.expires_at ?? request.expires_at ?? null,
+    retry: inner.retry ?? request.retry ?? inner.retry_policy ?? null,
+    unique: inner.unique ?? request.unique ?? null,
+    tags: inner.tags ?? request.tags ?? null,
+    pending: inner.pending ?? request.pending ?? null,
+    rate_limit: inner.rate_limit ?? request.rate_limit ?? null,
+    meta: inner.meta ?? request.meta ?? null,
+    metadata: inner.metadata ?? request.metadata ?? null,
   }
-  merged['retry'] ??= inner.retry_policy ?? undefined
-  return merged
 }
 
 /** How the client spelled the member, for `details.field`. */
@@ -184,31 +199,35 @@ function checkMetaSize(meta: Record<string, unknown>): void {
   )
 }
 
-/** Seed 003's closed `unique`, and beside it what only the other dialect knows (C-49). */
-function uniqueEcho(unique: UniqueRequest | null | undefined): object {
-  if (!unique) return {}
-  const { keys, args_keys, meta_keys, ...seed } = unique
+/** Seed 003's closed `unique`. */
+function uniqueEcho({ keys, args_keys, meta_keys, ...seed }: UniqueRequest): object {
+  return withoutNull(seed)
+}
+
+/** Beside it, what only the other dialect knows (ojs-digest C-49). */
+function uniqueExtra({ keys, args_keys, meta_keys }: UniqueRequest): object | undefined {
   const extra = withoutNull({ keys, args_keys, meta_keys })
-  return {
-    unique: withoutNull(seed),
-    ...(Object.keys(extra).length > 0 && { unique_extra: extra }),
-  }
+  return Object.keys(extra).length > 0 ? extra : undefined
 }
 
 function withoutNull(source: object): object {
   return Object.fromEntries(Object.entries(source).filter(([, value]) => value != null))
 }
 
-/** Seed 003: "Unknown fields are preserved during round-tripping." */
-function unknownMembers(request: PushRequest): object {
-  const kept: [string, unknown][] = []
-  for (const [name, value] of Object.entries(request)) {
-    if (!isKnown(name)) kept.push([name, value])
-  }
-  const inner = Object.entries(request.options ?? {}).filter(([name]) => !OPTION_MEMBERS.has(name))
-  if (inner.length > 0) kept.push(['options', Object.fromEntries(inner)])
+/** Seed 003: "Unknown fields are preserved during round-tripping." Null: there are none. */
+function unknownMembers(request: PushRequest): object | null {
+  const outer = Object.keys(request).filter((name) => !isKnown(name))
+  const options: Record<string, unknown> = { ...request.options }
+  const inner = Object.keys(options).filter((name) => !OPTION_MEMBERS.has(name))
+  if (outer.length + inner.length === 0) return null
+  const kept: [string, unknown][] = outer.map((name) => [name, request[name]])
+  if (inner.length > 0) kept.push(['options', pick(options, inner)])
   // fromEntries defines own members: a member called `__proto__` stays data.
   return Object.fromEntries(kept)
+}
+
+function pick(source: Record<string, unknown>, names: readonly string[]): object {
+  return Object.fromEntries(names.map((name) => [name, source[name]]))
 }
 
 function isKnown(name: string): boolean {

@@ -29,10 +29,17 @@ export async function pushBatch(
   } finally {
     unstage(deps, isStaged)
   }
-  for (const job of rows) {
-    deps.events.emit({ type: storedEvent(job), job, requestId: context.requestId })
-  }
+  tell(deps, rows, context)
   return rows
+}
+
+/** Each job is an event of its own; the log has one line for all of them. */
+function tell(deps: Deps, rows: readonly JobRow[], { requestId }: RequestContext): void {
+  for (const job of rows) {
+    deps.events.emit({ type: storedEvent(job), job, requestId, inBatch: true })
+  }
+  const [first] = rows
+  deps.logger.info({ jobs: rows.length, firstJobId: first?.id, requestId }, 'batch enqueued')
 }
 
 /** Only the job that needs no other header: an idempotency key names the request as a whole. */

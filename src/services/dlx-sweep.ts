@@ -5,8 +5,8 @@ import { Loop } from './loop.ts'
 const INTERVAL_MS = 5_000
 /** A sweep reads the whole queue: at most once a minute each. */
 const MIN_GAP_MS = 60_000
-/** Copies read in one sweep; what is deeper waits for the next one, when these may be gone. */
-const MAX_COPIES = 100_000
+/** What one consumer may hold. Never less than before: the order of a longer queue depends on it. */
+const MAX_COPIES = 65_535
 
 /**
  * Takes copies that nobody needs out of `ojs.queue.dlx.{q}`: of dead letters that were retried or

@@ -6,11 +6,11 @@ import type { JobRow, JobState } from '../job/job.ts'
  */
 export type JobEvent =
   /** `promoted`: it had waited for a time or for a retry, and was counted when it was stored. */
-  | { type: 'job.enqueued'; job: JobRow; requestId?: string; promoted?: true }
+  | { type: 'job.enqueued'; job: JobRow; requestId?: string; promoted?: true; inBatch?: true }
   /** Stored with a time that is still ahead (ojs-digest §10.2). */
-  | { type: 'job.scheduled'; job: JobRow; requestId?: string }
+  | { type: 'job.scheduled'; job: JobRow; requestId?: string; inBatch?: true }
   /** Stored, and staged until somebody activates it. Not in the vocabulary: logged and counted. */
-  | { type: 'job.staged'; job: JobRow; requestId?: string }
+  | { type: 'job.staged'; job: JobRow; requestId?: string; inBatch?: true }
   | { type: 'job.started'; job: JobRow; requestId?: string }
   | { type: 'job.completed'; job: JobRow; requestId?: string }
   | { type: 'job.cancelled'; job: JobRow; previousState: JobState; requestId?: string }

@@ -20,6 +20,13 @@ export function jobLog(logger: Logger): (event: JobEvent) => void {
       case 'job.retrying':
         logger.info({ ...fieldsOf(event), delayMs: event.job.retryDelayMs }, event.type)
         return
+      case 'job.enqueued':
+      case 'job.scheduled':
+      case 'job.staged':
+        // A batch of a thousand has one line of its own (`operations/push-batch.ts`).
+        if (event.inBatch) return
+        logger.info(fieldsOf(event), event.type)
+        return
       default:
         logger.info(fieldsOf(event), event.type)
     }

@@ -153,6 +153,19 @@ describe('a batch that is refused leaves nothing', () => {
   })
 })
 
+describe('a batch for a queue that an operator has deleted', () => {
+  it('is published to a new one, as a whole', async () => {
+    expect((await push(items(1))).status).toBe(201)
+    await fetchOne(gateway, queue)
+    await withChannel(vhost.url, (channel) => channel.deleteQueue(`ojs.queue.${queue}`))
+    const jobs = items(20)
+    expect((await push(jobs)).status).toBe(201)
+    const got = new Set<string>()
+    while (got.size < 20) got.add((await fetchOne(gateway, queue)).id)
+    expect(got).toEqual(new Set(jobs.map(({ id }) => id)))
+  })
+})
+
 describe('a batch that was refused', () => {
   it('may be sent again with the same ids', async () => {
     const jobs = items(3)

@@ -1,0 +1,124 @@
+import { say } from '../scripts/progress.mjs'
+import { checkArrived } from './measures.mjs'
+import { residentMb } from './meter.mjs'
+import { alternate } from './rounds.mjs'
+import { ratioOfMedians } from './statistics.mjs'
+
+const BACKLOG = 300_000
+const QUICK_BACKLOG = 20_000
+const TOKEN_BYTES = 1024
+const CONNECTIONS = 64
+/** Jobs that the loop's queue gets at a time: without a backlog it is never deeper than this. */
+const SEGMENT = 1000
+/** What a longer string among the `args` adds beside its own length: a comma and two quotes. */
+const PADDING_OVERHEAD = 3
+
+/**
+ * The same three loads with and without a backlog, in turns: the ceiling, PUSH, and one worker's
+ * FETCH(10)+ACK loop. The backlog has a broker and a gateway of its own, whose ledger knows all of
+ * its jobs: nothing of it burdens the other side.
+ */
+export async function measureBacklog(stage, plan) {
+  const size = plan.quick ? QUICK_BACKLOG : BACKLOG
+  const shallow = await prepare(stage, 0)
+  const deep = await prepare(await stage.another('backlog'), size)
+  const rounds = await alternate(plan, {
+    ceilingWithout: (seconds) => publish(shallow, seconds),
+    pushWithout: (seconds) => push(shallow, seconds),
+    ceilingWith: (seconds) => publish(deep, seconds),
+    pushWith: (seconds) => push(deep, seconds),
+    loopWithout: (seconds) => circulate(shallow, seconds),
+    loopWith: (seconds) => circulate(deep, seconds),
+  })
+  return report(plan, deep, rounds)
+}
+
+/** Two queues of the same depth: the gateway's tokens are real jobs, the ceiling's are copies. */
+async function prepare(stage, size) {
+  const { queue: ceilingQueue, padding, token } = await paddedQueue(stage)
+  const queue = await stage.newQueue(padding)
+  const side = { stage, size, ceilingQueue, queue, padding, token, depths: [] }
+  if (size > 0) {
+    say(`  filling two queues with ${size} messages of ${token.bytes} bytes`)
+    await stage.raw.call('fill', { count: size })
+    const fill = { url: stage.url, queue, padding, count: size }
+    side.fillRate = await stage.http.push.call('fill', fill)
+    side.filledRssMb = residentMb(stage.watch.gateway)
+  }
+  return side
+}
+
+/** A queue whose one message was taken as the ceiling's, and what makes a job's token 1 KiB. */
+async function paddedQueue(stage) {
+  const { bytes } = await stage.sample(await stage.newQueue())
+  const padding = 'x'.repeat(TOKEN_BYTES - bytes - PADDING_OVERHEAD)
+  const queue = await stage.newQueue(padding)
+  const token = await stage.sample(queue)
+  return { queue, padding, token }
+}
+
+async function publish(side, seconds) {
+  const { stage, ceilingQueue } = side
+  const before = await stage.depth(ceilingQueue)
+  side.depths.push(before)
+  const load = { inFlight: CONNECTIONS, seconds, watch: stage.watch }
+  const round = await stage.raw.call('publish', load)
+  checkArrived((await stage.depth(ceilingQueue)) - before, round.created)
+  await restore(side, ceilingQueue)
+  return round
+}
+
+async function push(side, seconds) {
+  const { stage, queue, padding } = side
+  const before = await stage.depth(queue)
+  side.depths.push(before)
+  const load = { url: stage.url, queue, padding, connections: CONNECTIONS, jobsPerRequest: 1 }
+  const round = await stage.http.push.call('push', { ...load, seconds, watch: stage.watch })
+  checkArrived((await stage.depth(queue)) - before, round.created)
+  await restore(side, queue)
+  return round
+}
+
+async function circulate(side, seconds) {
+  const { stage, queue, padding } = side
+  side.depths.push(await stage.depth(queue))
+  const load = { url: stage.url, queue, padding, segment: SEGMENT, count: 10 }
+  return stage.http.drain.call('circulate', { ...load, seconds, watch: stage.watch })
+}
+
+/** Takes away what a round added, the oldest messages first: the depth is the same in each round. */
+function restore({ stage, size }, queue) {
+  return size === 0 ? stage.purge(queue) : stage.trim(queue, size)
+}
+
+function report({ title, profile }, deep, rounds) {
+  const { ceilingWithout, pushWithout, ceilingWith, pushWith, loopWithout, loopWith } = rounds
+  const without = ratioOfMedians(ceilingWithout, pushWithout, 'rate')
+  const depth = [Math.min(...deep.depths), Math.max(...deep.depths)].map(grouped).join(' to ')
+  const note =
+    `${title}: ${depth} messages of ${grouped(deep.token.bytes)} bytes ready in RabbitMQ before ` +
+    `each round with the backlog. The gateway took its ${grouped(deep.size)} in batches, ` +
+    `${grouped(deep.fillRate)} per second, and had ${grouped(deep.filledRssMb)} MB after that.`
+  return [
+    {
+      title: `PUSH 1 KiB, no backlog, ${profile}`,
+      wanted: '',
+      result: { kind: 'rate', ceiling: ceilingWithout, gateway: pushWithout },
+    },
+    {
+      title: `PUSH 1 KiB, backlog, ${profile}`,
+      wanted: `ratio ≥ ${(0.9 * without).toFixed(2)} (0.9 × without)`,
+      result: { kind: 'rate', note, ceiling: ceilingWith, gateway: pushWith },
+    },
+    {
+      title: `FETCH(10)+ACK loop, ${profile}`,
+      wanted: 'ratio ≥ 0.80, RSS ≤ 250',
+      sides: { ceiling: 'no backlog', gateway: 'backlog' },
+      result: { kind: 'rate', ceiling: loopWithout, gateway: loopWith },
+    },
+  ]
+}
+
+function grouped(value) {
+  return Math.round(value).toLocaleString('en-GB')
+}

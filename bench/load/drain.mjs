@@ -1,0 +1,101 @@
+import { serve } from '../child.mjs'
+import { Meter } from '../meter.mjs'
+import { fill } from './fill.mjs'
+import { HttpConnection } from './http-connection.mjs'
+import { ackRequest, fetchRequest } from './requests.mjs'
+import { faultLine, measuredWindow, RAMP_MS } from './window.mjs'
+
+const WAIT_MS = 2000
+
+serve({ drain, circulate })
+
+/**
+ * `workers` workers over one connection each: FETCH `count`, then an ACK for each of them, in one
+ * write. `jobs` are in the queue; the round ends early while there are still enough for everybody.
+ */
+async function drain({ url, queue, workers, count, jobs, seconds, watch }) {
+  const { fault, fail } = faultLine()
+  const pool = await Promise.all(
+    Array.from({ length: workers }, (_, index) => openWorker(url, queue, index, count)),
+  )
+  const last = jobs - 2 * workers * count
+  let acked = 0
+  let isOver = false
+  let endRound
+  const ended = new Promise((resolve) => {
+    endRound = resolve
+  })
+  const run = async (worker) => {
+    while (!isOver) {
+      // Not `acked += await …`: that would add to what `acked` was before the others' jobs.
+      const jobsDone = await fetchAndAck(worker)
+      acked += jobsDone
+      if (acked >= last) endRound()
+    }
+  }
+  const finished = Promise.all(pool.map(run))
+  finished.catch(fail)
+  let before = 0
+  const begin = () => {
+    before = acked
+  }
+  const usage = await measuredWindow({ seconds, watch, begin, fault, ended })
+  const rate = (acked - before) / usage.seconds
+  isOver = true
+  await finished
+  for (const { connection } of pool) connection.close()
+  return { rate, acked, ...usage }
+}
+
+/**
+ * One worker. `segment` jobs are pushed, then as many are worked off, again and again: the queue is
+ * as deep at the end as it was before. Only the working off counts for the rate; the CPU is that of
+ * both.
+ */
+async function circulate({ url, queue, padding, segment, count, seconds, watch }) {
+  const worker = await openWorker(url, queue, 0, count)
+  const workOff = async (ms) => {
+    const sum = { jobs: 0, ms: 0 }
+    while (sum.ms < ms) {
+      await fill({ url, queue, padding, count: segment })
+      const startedAt = performance.now()
+      sum.jobs += await fetchAndAckMany(worker, segment)
+      sum.ms += performance.now() - startedAt
+    }
+    return sum
+  }
+  await workOff(RAMP_MS)
+  const meter = new Meter(watch)
+  const { jobs, ms } = await workOff(1000 * seconds)
+  const usage = meter.stop()
+  worker.connection.close()
+  return { rate: (1000 * jobs) / ms, acked: jobs, ...usage }
+}
+
+async function fetchAndAckMany(worker, atLeast) {
+  let acked = 0
+  while (acked < atLeast) {
+    const jobs = await fetchAndAck(worker)
+    if (jobs === 0) throw new Error(`${atLeast} jobs were pushed, but only ${acked} came back`)
+    acked += jobs
+  }
+  return acked
+}
+
+async function openWorker(url, queue, index, count) {
+  const fetch = fetchRequest(url, queue, `bench-worker-${index}`, WAIT_MS, count)
+  return { connection: await HttpConnection.open(url), url, fetch }
+}
+
+/** Answers how many jobs there were. */
+async function fetchAndAck({ connection, url, fetch }) {
+  const fetched = await connection.request(fetch)
+  if (fetched.status !== 200) throw new Error(`FETCH answered ${fetched.status}: ${fetched.body}`)
+  const { jobs } = JSON.parse(fetched.body)
+  if (jobs.length === 0) return 0
+  const answers = await connection.pipeline(jobs.map(({ id }) => ackRequest(url, id)))
+  for (const { status, body } of answers) {
+    if (status !== 200) throw new Error(`ACK answered ${status}: ${body}`)
+  }
+  return jobs.length
+}

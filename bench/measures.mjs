@@ -1,0 +1,96 @@
+import { alternate } from './rounds.mjs'
+
+const CONNECTIONS = 64
+/** Between two jobs of the latency rows: everything is idle again, timers and disk included. */
+const PAUSE_MS = 20
+const BATCH = { connections: 10, jobsPerRequest: 100 }
+const DRAIN = { workers: 16, count: 10 }
+/** Of the drain rows, per second of a round: a faster side ends its round when they are used up. */
+const DRAIN_JOBS_PER_SECOND = 6000
+
+export function measurePush(stage, plan) {
+  return comparePush(stage, plan, { connections: CONNECTIONS, jobsPerRequest: 1 })
+}
+
+/** As many jobs on their way as the ceiling has unconfirmed messages: 1,000. */
+export function measureBatch(stage, plan) {
+  return comparePush(stage, plan, BATCH)
+}
+
+/** The ceiling keeps one queue and empties it after each round; the gateway gets a new one. */
+async function comparePush(stage, plan, { connections, jobsPerRequest }) {
+  const ceilingQueue = await stage.newQueue()
+  const token = await stage.sample(ceilingQueue)
+  const inFlight = connections * jobsPerRequest
+  const ceiling = async (seconds) => {
+    const load = { inFlight, seconds, watch: stage.watch }
+    const round = await stage.raw.call('publish', load)
+    checkArrived(await stage.purge(ceilingQueue), round.created)
+    return round
+  }
+  const gateway = async (seconds) => {
+    const queue = await stage.newQueue()
+    const load = { url: stage.url, queue, connections, jobsPerRequest, watch: stage.watch }
+    const round = await stage.http.push.call('push', { ...load, seconds })
+    checkArrived(await stage.purge(queue), round.created)
+    return round
+  }
+  const rounds = await alternate(plan, { ceiling, gateway })
+  return { kind: 'rate', token, ...rounds }
+}
+
+export async function measureLatency(stage, plan) {
+  const ceilingQueue = await stage.newQueue()
+  await stage.sample(ceilingQueue)
+  const queue = await stage.newQueue()
+  await stage.http.latency.call('takeOne', { url: stage.url, queue })
+  const common = { pauseMs: PAUSE_MS, watch: stage.watch }
+  const brokerQueue = stage.brokerQueue(ceilingQueue)
+  const rounds = await alternate(plan, {
+    ceiling: (seconds) => stage.raw.call('latency', { ...common, brokerQueue, seconds }),
+    gateway: (seconds) =>
+      stage.http.latency.call('latency', { ...common, url: stage.url, queue, seconds }),
+  })
+  return { kind: 'latency', ...rounds }
+}
+
+export async function measureFlow(stage, plan) {
+  const gateway = async (seconds) => {
+    const queue = await stage.newQueue()
+    const load = { url: stage.url, queue, connections: CONNECTIONS, seconds, watch: stage.watch }
+    return stage.http.flow.call('flow', load)
+  }
+  return { kind: 'rate', ...(await alternate(plan, { gateway })) }
+}
+
+/** Nobody produces: each round has a queue that was filled before it. */
+export async function measureDrain(stage, plan) {
+  const ceilingQueue = await stage.newQueue()
+  await stage.sample(ceilingQueue)
+  const jobsFor = (seconds) => DRAIN_JOBS_PER_SECOND * (seconds + 1)
+  const ceiling = async (seconds) => {
+    const jobs = jobsFor(seconds)
+    await stage.raw.call('fill', { count: jobs })
+    const brokerQueue = stage.brokerQueue(ceilingQueue)
+    const load = { brokerQueue, jobs, prefetch: DRAIN.workers * DRAIN.count, watch: stage.watch }
+    const round = await stage.raw.call('drain', { ...load, seconds })
+    await stage.purge(ceilingQueue)
+    return round
+  }
+  const gateway = async (seconds) => {
+    const jobs = jobsFor(seconds)
+    const queue = await stage.newQueue()
+    await stage.http.push.call('fill', { url: stage.url, queue, count: jobs })
+    const load = { ...DRAIN, url: stage.url, queue, jobs, seconds, watch: stage.watch }
+    const round = await stage.http.drain.call('drain', load)
+    await stage.purge(queue)
+    return round
+  }
+  return { kind: 'rate', ...(await alternate(plan, { ceiling, gateway })) }
+}
+
+/** A rate is worth nothing if what was confirmed is not there. */
+export function checkArrived(found, confirmed) {
+  if (found >= confirmed) return
+  throw new Error(`${confirmed} were confirmed, but only ${found} messages are in the queue`)
+}

@@ -1,0 +1,46 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { say } from '../scripts/progress.mjs'
+import { DISTURBED_PERCENT, quietMachine } from './meter.mjs'
+
+/** After a purge: the broker's and the ledger's late writes do not burden the next round. */
+const SETTLE_MS = 1000
+/** With `--patient`: a machine that never rests must not keep the benchmark for ever. */
+const MAX_TRIES = 20
+
+/** One warm-up round of each side, then ceiling, gateway, ceiling, gateway …; every round kept. */
+export async function alternate(plan, sides) {
+  const results = Object.fromEntries(Object.keys(sides).map((side) => [side, []]))
+  for (const [side, run] of Object.entries(sides)) {
+    await measureRound({ ...plan, seconds: Math.min(plan.seconds, 5) }, `warm-up, ${side}`, run)
+  }
+  for (let round = 1; round <= plan.rounds; round++) {
+    for (const [side, run] of Object.entries(sides)) {
+      results[side].push(await undisturbedRound(plan, `round ${round}, ${side}`, run))
+    }
+  }
+  return results
+}
+
+/** Without `--patient` the first try, whatever happened on the machine meanwhile. */
+async function undisturbedRound(plan, label, run) {
+  for (let tries = 1; ; tries++) {
+    if (plan.patient) await quietMachine(plan.signal)
+    const result = await measureRound(plan, label, run)
+    const isDisturbed = plan.patient && result.cpu.others > DISTURBED_PERCENT
+    if (!isDisturbed || tries === MAX_TRIES) return result
+    say('  disturbed; once more')
+  }
+}
+
+async function measureRound({ title, seconds, signal }, label, run) {
+  signal.throwIfAborted()
+  const result = await run(seconds)
+  say(`  ${title}, ${label}: ${inShort(result)}`)
+  await sleep(SETTLE_MS)
+  return result
+}
+
+function inShort({ rate, p50, p99 }) {
+  if (rate !== undefined) return `${Math.round(rate)} per second`
+  return `p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms`
+}

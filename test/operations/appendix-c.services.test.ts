@@ -1,0 +1,74 @@
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+
+// Seed 001, Appendix C, as it is printed: the commands run, and their answers have the form that
+// the text shows. Only the host and the id of the job are ours.
+const TEXT = readFileSync(new URL('appendix-c.md', import.meta.url), 'utf8')
+const THEIR_HOST = 'https://jobs.example.com'
+const THEIR_ID = '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6'
+
+/** In one place of the text only, and said of nowhere. */
+const OPTIONAL = 'latency_ms'
+
+/** Two filters are all that the text uses; for a machine without jq. */
+const STAND_IN = `command -v jq > /dev/null || jq() { node -e '
+  const value = JSON.parse(require("fs").readFileSync(0))
+  console.log(JSON.stringify(process.argv[1] === "." ? value : value[process.argv[1].slice(1)]))
+' "$1"; }
+`
+
+const steps = [...TEXT.matchAll(/^### (Step [^\n]*)\n+```bash\n(.*?)```\n+```json\n(.*?)```/gms)]
+
+let vhost: Vhost
+let gateway: TestGateway
+beforeAll(async () => {
+  vhost = await createVhost()
+  gateway = await startTestGateway(vhost.url)
+})
+afterAll(async () => {
+  await gateway.destroy()
+  await vhost.drop()
+})
+
+it('has six steps', () => {
+  expect(steps.map(([, title]) => title?.slice(0, 6))).toEqual(
+    [1, 2, 3, 4, 5, 6].map((n) => `Step ${n}`),
+  )
+})
+
+it('runs with curl and jq as printed, but for host and id', async () => {
+  let id = THEIR_ID
+  const answers: unknown[] = []
+  for (const [, title, command = '', printed = ''] of steps) {
+    const ours = command.replaceAll(THEIR_HOST, gateway.url).replaceAll(THEIR_ID, id)
+    const answer: unknown = JSON.parse(await bash(ours))
+    const theirs: unknown = JSON.parse(printed)
+    expect({ is: formOf(answer) }, title).toMatchObject({ is: formOf(theirs) })
+    if (title?.startsWith('Step 2')) id = (answer as { job: { id: string } }).job.id
+    answers.push(answer)
+  }
+  expect(answers.slice(1)).toMatchObject([
+    { job: { state: 'available', attempt: 0, max_attempts: 5, queue: 'email' } },
+    { jobs: [{ id, state: 'active', attempt: 1, timeout_ms: 30_000 }] },
+    { state: 'running', jobs_extended: [id] },
+    { acknowledged: true, job_id: id, state: 'completed' },
+    'completed',
+  ])
+})
+
+/** Each value replaced by its type: the text shows another job, at another time. */
+function formOf(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(formOf)
+  if (typeof value !== 'object' || value === null) return typeof value
+  const members = Object.entries(value).filter(([name]) => name !== OPTIONAL)
+  return Object.fromEntries(members.map(([name, item]) => [name, formOf(item)]))
+}
+
+async function bash(command: string): Promise<string> {
+  const args = ['-euo', 'pipefail', '-c', STAND_IN + command]
+  return (await promisify(execFile)('bash', args)).stdout
+}
