@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { build, isBuildStale } from './build.mjs'
+import { canInstallPackages } from './debian-packages.mjs'
 import { ensureDependencies } from './dependencies.mjs'
 import { interruption } from './interruption.mjs'
 import { provideNode22 } from './node-22.mjs'
@@ -11,7 +12,7 @@ import { PrivateBroker } from './private-broker.mjs'
 import { endProcess, guard, signalProcess, unguard } from './processes.mjs'
 import { say, waitingFor } from './progress.mjs'
 import { requireRabbitmqSbin } from './rabbitmq-package.mjs'
-import { run } from './run.mjs'
+import { findExecutable, run } from './run.mjs'
 import { countOf, sum } from './test-count.mjs'
 import { DEBIAN_PYTHON, testVariables } from './test-environment.mjs'
 import { needsOf } from './test-projects.mjs'
@@ -38,10 +39,18 @@ export async function runTests(vitestArgs) {
   }
 }
 
-/** The packages of the archive that the tests use: the broker and, for a foreign client, pika. */
+/**
+ * The packages of the archive that the tests use: the broker; pika, for a foreign client; curl and
+ * jq, for the example session of seed 001 (without jq a stand-in does).
+ */
 async function provideRabbitmq() {
   const hasPika = (await run(DEBIAN_PYTHON, ['-c', 'import pika'])).code === 0
-  return requireRabbitmqSbin(hasPika ? [] : ['python3-pika'])
+  const missing = [
+    ...(hasPika ? [] : ['python3-pika']),
+    ...(findExecutable('curl') ? [] : ['curl']),
+    ...(findExecutable('jq') || !canInstallPackages() ? [] : ['jq']),
+  ]
+  return requireRabbitmqSbin(missing)
 }
 
 function sharedNode(sbin, dir) {

@@ -7,7 +7,9 @@ type Fate = Pick<JobRow, 'generation' | 'state' | 'attempt' | 'holder' | 'dueAt'
 /**
  * May a token that died in the broker (nacked natively, expired, pushed out of its queue, over the
  * delivery limit) take its job with it? Only the token that the job was waiting for, or the one
- * that a native worker had. For any other the job lives on, and the copy says nothing.
+ * that a native worker had; a later attempt than expected is one of a native worker that reported
+ * nothing in between (seed 002 §15.4), and the arrival table would have claimed it too. For any
+ * other the job lives on, and the copy says nothing.
  */
 export function mayDie(
   token: ArrivingToken,
@@ -16,7 +18,8 @@ export function mayDie(
 ): boolean {
   if (token.generation !== row.generation) return false
   if (token.attempt === row.attempt) return isNativeAttempt(row)
-  return token.attempt === row.attempt + 1 && isClaimable(row, context)
+  if (token.attempt < row.attempt) return false
+  return isClaimable(row, context) || (row.state === 'active' && row.holder === 'native')
 }
 
 /**

@@ -13,14 +13,14 @@ const CONTEXT = { now: NOW, wall: WALL }
 const TABLE = `
   state      holder               condition  | 1 | 2    | 3    | 4
 
-  available  none,gateway,ledger  -          | - | -    | dies | -
-  available  native               -          | - | dies | dies | -
+  available  none,gateway,ledger  -          | - | -    | dies | dies
+  available  native               -          | - | dies | dies | dies
   active     none,gateway,ledger  -          | - | -    | -    | -
-  active     native               -          | - | dies | -    | -
-  retryable  any                  due        | - | -    | dies | -
-  retryable  any                  drift      | - | -    | dies | -
+  active     native               -          | - | dies | dies | dies
+  retryable  any                  due        | - | -    | dies | dies
+  retryable  any                  drift      | - | -    | dies | dies
   retryable  any                  early      | - | -    | -    | -
-  scheduled  any                  due        | - | -    | dies | -
+  scheduled  any                  due        | - | -    | dies | dies
   scheduled  any                  early      | - | -    | -    | -
   pending    any                  -          | - | -    | -    | -
   completed  any                  -          | - | -    | -    | -

@@ -97,7 +97,7 @@ export function deadLetterContract(harness: () => LedgerHarness): void {
       ['a due schedule', 'scheduled', null, TIMES.wall, 2, true],
       ['a schedule that is not due', 'scheduled', null, TIMES.wall + 60_000, 2, false],
       ['the attempt that the gateway has', 'active', 'gateway', null, 1, false],
-      ['a later attempt', 'available', null, null, 3, false],
+      ['a later attempt', 'available', null, null, 3, true],
       ['an earlier attempt', 'available', null, null, 1, false],
     ])('%s', async (_, state, holder, dueAt, attempt, dies) => {
       const job = await fetched(ledger)
