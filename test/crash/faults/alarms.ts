@@ -1,0 +1,73 @@
+import { describe, expect, onTestFailed, test } from 'vitest'
+import type { PrivateNode } from '../../support/rabbit.ts'
+import { beat, fetched, nack, openStage, pushed, restOf, untilState } from './stage.ts'
+
+const ALARMS: [name: string, raise: string[], clear: string[]][] = [
+  ['disk', ['set_disk_free_limit', '999999GB'], ['set_disk_free_limit', '50MB']],
+  [
+    'memory',
+    ['set_vm_memory_high_watermark', 'absolute', '1MB'],
+    ['set_vm_memory_high_watermark', 'absolute', '512MB'],
+  ],
+]
+/** The NACK under the alarm finds no rung that it could declare and publish to. */
+const RETRY = { options: { retry: { initial_interval_ms: 100, jitter: false } } }
+/** Longer than the alarm: the publish that the alarm caught is not what is tested here. */
+const ENV = { OJS_PUBLISH_TIMEOUT_MS: '120000' }
+
+export function alarmFaults(node: PrivateNode): void {
+  describe.each(ALARMS)('%s alarm', (_name, raise, clear) => {
+    test('PUSH is 503 at once; FETCH, ACK, NACK and BEAT go on; PUSH comes back', async () => {
+      const { gateway } = await openStage(node, { env: ENV })
+      const ids = await pushed(gateway, 'q', 4, RETRY)
+      const [toAck, toNack, toFetch, toLeave] = ids as [string, string, string, string]
+      const first = await fetched(gateway, 'q', 2, { worker_id: 'w' })
+      expect(first.map((job) => job.id)).toEqual([toAck, toNack])
+
+      onTestFailed(() => node.ctl(clear).then(() => {}))
+      await node.ctl(raise)
+      // The broker tells of its alarm when somebody publishes; that one has no answer yet.
+      let isAnswered = false
+      const caught = gateway.push('q').finally(() => {
+        isAnswered = true
+      })
+      await expect.poll(() => backend(gateway), { timeout: 10_000 }).toBe('blocked')
+      const refused = await gateway.push('q')
+      expect(refused.status).toBe(503)
+      expect(refused.body.error).toMatchObject({
+        code: 'backend_error',
+        retryable: true,
+        details: { reason: 'broker_blocked' },
+      })
+      expect(refused.headers.get('retry-after')).toBe('1')
+      expect(isAnswered).toBe(false)
+
+      expect((await gateway.ack(toAck, { worker_id: 'w', attempt: 1 })).status).toBe(200)
+      expect((await nack(gateway, toNack, { worker_id: 'w' })).body.state).toBe('retryable')
+      expect(await fetched(gateway, 'q', 1, { worker_id: 'w' })).toMatchObject([{ id: toFetch }])
+      const beaten = await beat(gateway, { worker_id: 'w', active_jobs: [toFetch] })
+      expect(beaten.body.jobs_extended).toEqual([toFetch])
+      expect((await gateway.ack(toFetch)).status).toBe(200)
+      await untilState(gateway, toNack, 'available')
+
+      await node.ctl(clear)
+      expect((await caught).status).toBe(201)
+      await expect.poll(() => backend(gateway), { timeout: 10_000 }).toBe('connected')
+      const after = (await gateway.push('q')).body.job.id
+      const late = await fetched(gateway, 'q', 4)
+      expect(new Set(late.map((job) => job.id))).toEqual(
+        new Set([toLeave, toNack, (await caught).body.job.id, after]),
+      )
+      expect(late.find((job) => job.id === toNack)?.attempt).toBe(2)
+      expect(await restOf(gateway, 'q')).toEqual([])
+    })
+  })
+}
+
+async function backend(gateway: { request: (method: string, path: string) => Promise<Health> }) {
+  return (await gateway.request('GET', '/ojs/v1/health')).body.backend.status
+}
+
+interface Health {
+  body: { backend: { status: string } }
+}

@@ -1,0 +1,138 @@
+import { describe, expect, test } from 'vitest'
+import { type Clock, systemClock } from '../../../src/clock.ts'
+import type { TestGateway } from '../../support/in-process.ts'
+import type { PrivateNode } from '../../support/rabbit.ts'
+import { fetched, nack, openStage, pushed, restOf, stateOf, untilState } from './stage.ts'
+
+const STEP_MS = 5 * 60_000
+const MINUTE_MS = 60_000
+const RETRIES = { jitter: false, backoff_strategy: 'none' }
+
+/** Time as an operator or NTP may change it. */
+class SteppingClock implements Clock {
+  readonly #system = systemClock()
+  #steppedMs = 0
+
+  now(): number {
+    return this.#system.now()
+  }
+
+  wall(): number {
+    return Date.now() + this.#steppedMs
+  }
+
+  step(ms: number): void {
+    this.#steppedMs += ms
+  }
+
+  /** An instant by the wall clock as it stands. */
+  in(ms: number): string {
+    return new Date(this.wall() + ms).toISOString()
+  }
+}
+
+/** Durations do not move with the wall clock; instants do (architecture §2, "Time"). */
+export function clockFaults(node: PrivateNode): void {
+  // One rung: a retry that waits in the broker and one that the ledger holds.
+  const env = { OJS_MAX_RUNGS: '1' }
+
+  describe('clock step', () => {
+    test('of five minutes forward', async () => {
+      const clock = new SteppingClock()
+      const { gateway } = await openStage(node, { env, overrides: { clock } })
+      const [leased, inRung, held] = await working(gateway, 40_000)
+      const [soon] = await delayed(gateway, { scheduled_at: clock.in(4 * MINUTE_MS) })
+      const [later] = await delayed(gateway, { scheduled_at: clock.in(7 * MINUTE_MS) })
+      const [expiring] = await delayed(gateway, { expires_at: clock.in(4 * MINUTE_MS) })
+      const [lasting] = await delayed(gateway, { expires_at: clock.in(7 * MINUTE_MS) })
+      const before = await Promise.all([inRung, held].map((id) => nextAttempt(gateway, id)))
+
+      clock.step(STEP_MS)
+      await untilState(gateway, soon, 'available')
+      await untilState(gateway, expiring, 'discarded')
+      await reaped(gateway)
+      expect(await stateOf(gateway, later)).toBe('scheduled')
+      expect(await stateOf(gateway, leased)).toBe('active')
+      const after = await Promise.all([inRung, held].map((id) => nextAttempt(gateway, id)))
+      expect(after).toEqual(before)
+
+      expect((await gateway.ack(leased, { worker_id: 'w', attempt: 1 })).status).toBe(200)
+      const jobs = await fetched(gateway, 'q', 2)
+      expect(new Set(jobs.map((job) => job.id))).toEqual(new Set([soon, lasting]))
+      expect(await restOf(gateway, 'q')).toEqual([])
+    })
+
+    test('of five minutes back', async () => {
+      const clock = new SteppingClock()
+      const { gateway } = await openStage(node, { env, overrides: { clock } })
+      const [leased, inRung, held] = await working(gateway, 1_500)
+      const [timed] = (await pushed(gateway, 'timed', 1, { options: { timeout_ms: 1_500 } })) as [
+        string,
+      ]
+      await fetched(gateway, 'timed', 1)
+      const [scheduled] = await delayed(gateway, { scheduled_at: clock.in(1_000) })
+      const [expiring] = await delayed(gateway, { expires_at: clock.in(1_000) })
+      clock.step(-STEP_MS)
+
+      // Each of them lasts longer than a second, which is when the other two are due.
+      await untilState(gateway, leased, 'available')
+      await untilState(gateway, inRung, 'available')
+      await untilState(gateway, held, 'available')
+      await untilState(gateway, timed, 'retryable')
+      expect((await gateway.get(timed)).body.job.error.code).toBe('timeout')
+      expect(await stateOf(gateway, scheduled)).toBe('scheduled')
+      expect(await stateOf(gateway, expiring)).toBe('available')
+
+      clock.step(STEP_MS)
+      await untilState(gateway, scheduled, 'available')
+      await untilState(gateway, expiring, 'discarded')
+      const jobs = await fetched(gateway, 'q', 4)
+      expect(new Map(jobs.map(({ id, attempt }) => [id, attempt]))).toEqual(
+        new Map([
+          [leased, 2],
+          [inRung, 2],
+          [held, 2],
+          [scheduled, 1],
+        ]),
+      )
+      expect(await restOf(gateway, 'q')).toEqual([])
+    })
+  })
+}
+
+/** A job that is leased for `durationMs`, and two that wait as long or longer for a retry. */
+async function working(
+  gateway: TestGateway,
+  durationMs: number,
+): Promise<[leased: string, inRung: string, held: string]> {
+  const retry = (ms: number) => ({
+    options: { retry: { ...RETRIES, initial_interval_ms: ms, max_interval_ms: 2 * ms } },
+  })
+  const [leased] = (await pushed(gateway, 'q', 1)) as [string]
+  const [inRung] = (await pushed(gateway, 'q', 1, retry(durationMs))) as [string]
+  const [held] = (await pushed(gateway, 'q', 1, retry(durationMs + 100))) as [string]
+  const lease = { worker_id: 'w', visibility_timeout_ms: durationMs }
+  const jobs = await fetched(gateway, 'q', 3, lease)
+  expect(jobs.map((job) => job.id)).toEqual([leased, inRung, held])
+  for (const id of [inRung, held]) {
+    expect((await nack(gateway, id, { worker_id: 'w' })).body.state).toBe('retryable')
+  }
+  return [leased, inRung, held]
+}
+
+async function delayed(gateway: TestGateway, options: object): Promise<[string]> {
+  return (await pushed(gateway, 'q', 1, { options })) as [string]
+}
+
+async function nextAttempt(gateway: TestGateway, id: string): Promise<unknown> {
+  const { job } = (await gateway.get(id)).body
+  expect(job.state).toBe('retryable')
+  return job.next_attempt_at
+}
+
+/** The reaper has looked at every lease since this was called. */
+async function reaped(gateway: TestGateway): Promise<void> {
+  const [id] = (await pushed(gateway, 'short', 1)) as [string]
+  await fetched(gateway, 'short', 1, { visibility_timeout_ms: 50 })
+  await untilState(gateway, id, 'available')
+}

@@ -1,0 +1,46 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { eventually } from '../../support/in-process.ts'
+import type { PrivateNode } from '../../support/rabbit.ts'
+import { fetched, metric, openStage, PROFILES, pushed, restOf, stateOf } from './stage.ts'
+
+export function deliveryTimeoutFaults(node: PrivateNode): void {
+  describe("channel closed by the broker's delivery timeout", () => {
+    // Both are read when a channel opens, so they come before the gateway.
+    beforeAll(() => limits(node, { consumer_timeout: 1_000, channel_tick_interval: 200 }))
+    afterAll(() => limits(node, { consumer_timeout: 1_800_000, channel_tick_interval: 60_000 }))
+
+    test.each(PROFILES)('leases survive it, and nothing runs twice (%s)', async (profile) => {
+      const { gateway } = await openStage(node, { env: { OJS_QUEUE_TYPE: profile } })
+      const [early, late, third] = (await pushed(gateway, 'q', 3)) as [string, string, string]
+      const first = await fetched(gateway, 'q', 2, { worker_id: 'w' })
+      expect(first).toEqual([
+        { id: early, attempt: 1 },
+        { id: late, attempt: 1 },
+      ])
+      // All three are deliveries of the same channel, one of them without a worker.
+      await eventually(async () => (await metric(gateway, 'ojs_amqp_deliveries_lost_total')) >= 3)
+      expect(await metric(gateway, 'ojs_amqp_channel_errors_total')).toBeGreaterThanOrEqual(1)
+      expect(await stateOf(gateway, early)).toBe('active')
+
+      // Before its token is back: the token then finds a job that is over.
+      expect((await gateway.ack(early, { worker_id: 'w', attempt: 1 })).status).toBe(200)
+      // The third comes back behind the other two, which nobody gets again.
+      expect(await fetched(gateway, 'q', 1)).toEqual([{ id: third, attempt: 1 }])
+      expect((await gateway.ack(third)).status).toBe(200)
+      // After its token is back: the lease lives in the ledger alone.
+      expect((await gateway.ack(late, { worker_id: 'w', attempt: 1 })).status).toBe(200)
+
+      const [fresh] = await pushed(gateway, 'q', 1)
+      expect(await fetched(gateway, 'q', 1)).toEqual([{ id: fresh, attempt: 1 }])
+      expect((await gateway.ack(String(fresh))).status).toBe(200)
+      expect(await restOf(gateway, 'q')).toEqual([])
+    })
+  })
+}
+
+async function limits(node: PrivateNode, values: Record<string, number>): Promise<void> {
+  const calls = Object.entries(values).map(
+    ([name, value]) => `application:set_env(rabbit, ${name}, ${value})`,
+  )
+  await node.ctl(['eval', `${calls.join(', ')}.`])
+}

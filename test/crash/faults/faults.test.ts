@@ -1,0 +1,32 @@
+import { afterAll } from 'vitest'
+import { startPrivateNode } from '../../support/rabbit.ts'
+import { alarmFaults } from './alarms.ts'
+import { clientGoneFaults } from './client-gone.ts'
+import { clockFaults } from './clock-steps.ts'
+import { deliveryTimeoutFaults } from './delivery-timeout.ts'
+import { existingQueueFaults } from './existing-queue.ts'
+import { hostileFloodFaults } from './hostile-flood.ts'
+import { ledgerFullFaults } from './ledger-full.ts'
+import { permissionFaults } from './permissions.ts'
+import { queueDeletedFaults } from './queue-deleted.ts'
+import { queueFullFaults } from './queue-full.ts'
+import { zombieFaults } from './zombies.ts'
+
+/**
+ * Faults that can be had on demand (issue 3): one after the other on one node, each in a vhost of
+ * its own. What needs load and random moments is in ../crash.test.ts.
+ */
+const node = await startPrivateNode({ plugins: ['rabbitmq_management'] })
+afterAll(() => node.stop())
+
+alarmFaults(node)
+deliveryTimeoutFaults(node)
+existingQueueFaults(node)
+queueDeletedFaults(node)
+permissionFaults(node)
+queueFullFaults(node)
+clientGoneFaults(node)
+zombieFaults(node)
+ledgerFullFaults(node)
+clockFaults(node)
+hostileFloodFaults(node)

@@ -1,0 +1,61 @@
+import { describe, expect, test } from 'vitest'
+import { eventually } from '../../support/in-process.ts'
+import type { PrivateNode } from '../../support/rabbit.ts'
+import {
+  fetched,
+  metric,
+  nack,
+  newQueue,
+  PROFILES,
+  pushed,
+  restOf,
+  untilState,
+  useStage,
+} from './stage.ts'
+
+const CANCELS = 'ojs_amqp_consumer_cancels_total'
+
+export function queueDeletedFaults(node: PrivateNode): void {
+  describe.each(PROFILES)('consumer cancelled by the server: queue deleted (%s)', (profile) => {
+    const stage = useStage(node, { env: { OJS_QUEUE_TYPE: profile } })
+
+    test('its jobs are published again; leases and retries go on', async () => {
+      const { gateway, admin } = stage()
+      const queue = newQueue()
+      const options = { retry: { initial_interval_ms: 1_500, jitter: false } }
+      const ids = await pushed(gateway, queue, 6, { options })
+      const [active, retried, ...waiting] = ids as [string, string, ...string[]]
+      await fetched(gateway, queue, 2, { worker_id: 'w' })
+      expect((await nack(gateway, retried)).body.state).toBe('retryable')
+      // The consumer is there and holds what nobody has fetched.
+      await eventually(
+        async () => (await metric(gateway, 'ojs_amqp_buffered', { queue })) === waiting.length,
+      )
+      await admin.channel.deleteQueue(`ojs.queue.${queue}`)
+
+      await eventually(async () => (await metric(gateway, CANCELS, { queue })) === 1)
+      const again = await fetched(gateway, queue, waiting.length)
+      expect(again).toEqual(waiting.map((id) => ({ id, attempt: 1 })))
+      for (const { id } of again) expect((await gateway.ack(id)).status).toBe(200)
+      expect((await gateway.ack(active, { worker_id: 'w', attempt: 1 })).status).toBe(200)
+      // Its rung is a queue of its own and leads to the new one by the same binding.
+      await untilState(gateway, retried, 'available')
+      expect(await fetched(gateway, queue, 1)).toEqual([{ id: retried, attempt: 2 }])
+      expect((await gateway.ack(retried)).status).toBe(200)
+      expect(await restOf(gateway, queue)).toEqual([])
+    })
+
+    test('a worker that waits gets the next job', async () => {
+      const { gateway, admin } = stage()
+      const queue = newQueue()
+      await pushed(gateway, queue, 1)
+      await fetched(gateway, queue, 1)
+      const waiting = gateway.fetch([queue], { wait_ms: 15_000 })
+      await eventually(async () => (await metric(gateway, 'ojs_fetch_waiters', { queue })) === 1)
+      await admin.channel.deleteQueue(`ojs.queue.${queue}`)
+      const [next] = await pushed(gateway, queue, 1)
+      expect(await waiting).toMatchObject([{ id: next, attempt: 1 }])
+      expect(await metric(gateway, CANCELS, { queue })).toBe(1)
+    })
+  })
+}
