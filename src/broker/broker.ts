@@ -108,6 +108,8 @@ export type PublishOutcome =
   | 'returned'
   /** No confirm in time, or the channel went first: it may or may not have arrived. */
   | 'unknown'
+  /** As `unknown`, and the channel went because the user may not publish (403). */
+  | 'forbidden'
   /** Not sent: no connection, blocked, a rung that is not ready, too many publishes in flight. */
   | 'refused'
 

@@ -6,6 +6,7 @@ import { reconnectDelayMs } from './reconnect.ts'
 
 /** Sent and unconfirmed per channel; more wait here. Beyond it a broker gets no faster. */
 const WINDOW = 1_024
+const ACCESS_REFUSED = 403
 /** So many publishes without a confirm in time, and the channel is given up: amqplib keeps each. */
 const MAX_OVERDUE = 10_000
 
@@ -59,6 +60,7 @@ export class PublishLane {
   #inFlight = 0
   #overdue = 0
   #isFull = false
+  #isForbidden = false
   #failures = 0
   /** Connection generation on which a channel is being opened; 0: none is. */
   #openingOn = 0
@@ -130,7 +132,10 @@ export class PublishLane {
       this.#isFull = false
       this.#transmitWaiting()
     })
+    this.#isForbidden = false
     channel.on('error', (error: Error & { code?: unknown }) => {
+      // amqplib tells this first, and then rejects what was unconfirmed.
+      this.#isForbidden = error.code === ACCESS_REFUSED
       this.#deps.onChannelError(error.code)
     })
     channel.on('close', () => {
@@ -175,7 +180,9 @@ export class PublishLane {
     else {
       this.#inFlight -= 1
       this.#failures = 0
-      this.#deps.onOutcome(publication, outcomeOf(publication, error))
+      const outcome = outcomeOf(publication, error)
+      const isForbidden = outcome === 'unknown' && this.#isForbidden
+      this.#deps.onOutcome(publication, isForbidden ? 'forbidden' : outcome)
     }
     if (this.#waiting.length > 0) this.#transmitWaiting()
   }

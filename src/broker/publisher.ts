@@ -165,7 +165,7 @@ export class Publisher {
     const { observer } = this.#deps
     if (outcome === 'confirmed') observer.confirmed(queue, (performance.now() - since) / 1000)
     else if (outcome === 'nacked') observer.publishNacked(queue)
-    else if (outcome === 'unknown') observer.publishUnknown(queue)
+    else if (outcome === 'unknown' || outcome === 'forbidden') observer.publishUnknown(queue)
   }
 
   /** One timer for all: they time out in the order in which they came. */

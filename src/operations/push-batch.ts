@@ -127,7 +127,7 @@ async function withdrawAll(
   const started = await deps.ledger.withdrawAll(rows)
   for (const { outcome, row } of sent) {
     // Returned, nacked or refused: no token is on its way.
-    const isGone = outcome !== 'confirmed' && outcome !== 'unknown'
+    const isGone = outcome === 'returned' || outcome === 'nacked' || outcome === 'refused'
     if (isGone && !started.includes(row.id)) deps.ledger.tokenReturned(row.id, row.generation)
   }
   return started

@@ -68,7 +68,8 @@ async function insert(deps: Deps, job: NewJob): Promise<JobRow> {
 async function isWithdrawn(deps: Deps, { outcome, row }: Sent): Promise<boolean> {
   if (row.outbox === null || !(await deps.ledger.withdraw(row.id, row.outbox))) return false
   // Every other outcome says for certain that no token is on its way.
-  if (outcome !== 'unknown') deps.ledger.tokenReturned(row.id, row.generation)
+  if (outcome !== 'unknown' && outcome !== 'forbidden')
+    deps.ledger.tokenReturned(row.id, row.generation)
   return true
 }
 

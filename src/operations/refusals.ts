@@ -63,6 +63,8 @@ export function publishRefusal(
       return unavailable(`RabbitMQ could not route to queue '${queue}'.`, 'unroutable')
     case 'unknown':
       return unavailable('RabbitMQ did not confirm the job in time.', 'unconfirmed')
+    case 'forbidden':
+      return unavailable(`RabbitMQ refuses to publish to queue '${queue}'.`, 'access_refused')
     case 'refused':
       return unavailable('RabbitMQ takes no publishes now.', 'broker_busy')
   }
