@@ -27,7 +27,7 @@ export default defineConfig({
           exclude: [CONFORMANCE, CRASH],
           testTimeout: 20_000,
           hookTimeout: 60_000,
-          maxWorkers: 2,
+          maxWorkers: 4,
           sequence: { groupOrder: 1 },
         },
       },

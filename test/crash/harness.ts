@@ -18,23 +18,58 @@ export interface Run {
   /** AMQP URL of the broker itself. */
   amqpUrl: string
   queue: string
-  /** Its name in the broker. */
+  /** Names in the broker: of the job queue, and what those of its retry queues start with. */
   brokerQueue: string
-  /** What the fault found under way. */
-  inFlight: InFlight
+  retryQueues: string
+  /** What the faults found under way. */
+  strikes: Strikes
 }
 
-/** Waits until the load is at its random moment and something is in flight there. */
-export async function momentToStrike(gateway: Gateway, load: Load, accepted: number) {
+/**
+ * Waits until the load is at its random moment and something is in flight there; `isRight` says
+ * what exactly.
+ */
+export async function momentToStrike(
+  gateway: Gateway,
+  load: Load,
+  accepted: number,
+  isRight: (inFlight: InFlight) => boolean = isAnything,
+): Promise<void> {
   await load.until((journal) => journal.accepted >= accepted)
-  await gateway.untilLogged('in flight', 10_000, (line) => numbersOf(line) !== '0 0')
+  await gateway.untilLogged('in flight', 10_000, (line) => isRight(inFlightIn(line)))
 }
 
-/** Law 6, from the last line that the gateway wrote before `fault` (ms since the epoch). */
-export function inFlightAt(gateway: Gateway, fault: number): InFlight {
-  const line = gateway.log.last('in flight', fault)
-  if (line === undefined) throw new Error('the gateway logged no "in flight" before the fault')
-  return { publishes: Number(line['publishes']), leases: Number(line['leases']) }
+function isAnything({ publishes, retries, leases }: InFlight): boolean {
+  return publishes + retries + leases > 0
+}
+
+/** Law 6: the sum of what was in flight at each fault, from the last line before it. */
+export class Strikes {
+  readonly #gateway: Gateway
+  count = 0
+  inFlight: InFlight = { publishes: 0, retries: 0, leases: 0 }
+
+  constructor(gateway: Gateway) {
+    this.#gateway = gateway
+  }
+
+  /** `fault`: when it was, ms since the epoch. */
+  note(fault = Date.now()): void {
+    const line = this.#gateway.log.last('in flight', fault)
+    if (line === undefined) throw new Error('the gateway logged no "in flight" before the fault')
+    const { publishes, retries, leases } = inFlightIn(line)
+    this.count++
+    this.inFlight = {
+      publishes: this.inFlight.publishes + publishes,
+      retries: this.inFlight.retries + retries,
+      leases: this.inFlight.leases + leases,
+    }
+  }
+}
+
+function inFlightIn(line: { readonly [field: string]: unknown }): InFlight {
+  const { publishes, retries, leases } = line
+  return { publishes: Number(publishes), retries: Number(retries), leases: Number(leases) }
 }
 
 /** Everything is pushed, worked off and read back. Prints the verdict. */
@@ -46,17 +81,24 @@ export async function conclude(run: Run): Promise<Verdict> {
   await load.stop()
   // A graceful stop gives back every delivery that no lease needs: the queue then holds all tokens.
   await gateway.stop()
-  const { rows, kept } = await readLedger(gateway.ledgerPath)
+  const { rows, kept, rungs } = await readLedger(gateway.ledgerPath)
   const verdict = check({
     journal: load.journal,
     rows,
     kept,
-    tokens: await queueTokens(run.amqpUrl, run.brokerQueue),
-    inFlight: run.inFlight,
+    tokens: await tokensOf(run, rungs),
+    inFlight: run.strikes.inFlight,
     now: Date.now(),
   })
   process.stdout.write(`${report(run.title, verdict)}\n`)
   return verdict
+}
+
+/** Of the job queue and its retry queues. */
+async function tokensOf(run: Run, rungs: readonly number[]): Promise<string[]> {
+  const names = [run.brokerQueue, ...rungs.map((delayMs) => `${run.retryQueues}${delayMs}`)]
+  const tokens = await Promise.all(names.map((name) => queueTokens(run.amqpUrl, name)))
+  return tokens.flat()
 }
 
 /** Nothing waits for a worker any more, or nothing has moved for a while. */
@@ -83,37 +125,63 @@ async function sweep(client: OjsClient, queue: string): Promise<void> {
   }
 }
 
-const DEPTH = /^ojs_queue_depth\{.*state="(?:available|scheduled|retryable)".*\} (\d+)$/gm
+const DEPTH = /^ojs_queue_depth\{.*state="(\w+)".*\} (\d+)$/gm
 
-/** Jobs that a worker has yet to get, from the metrics: a live gateway locks its ledger. */
+/** Jobs that a worker has yet to get. */
 async function waiting(client: OjsClient): Promise<number> {
-  const { status, text } = await client.send('GET', '/metrics')
-  if (status !== 200) throw new Error(`GET /metrics answered ${status}: ${text}`)
-  return [...text.matchAll(DEPTH)].reduce((sum, [, count]) => sum + Number(count), 0)
+  const { available = 0, scheduled = 0, retryable = 0 } = await jobsByState(client)
+  return available + scheduled + retryable
 }
 
-/** The ledger of a gateway that is dead or stopped: every row, and the counts that it kept. */
-export async function readLedger(
-  path: string,
-): Promise<{ rows: LedgerRow[]; kept: Record<string, number> }> {
+/** At least so many jobs wait for their next attempt, under load. */
+export async function untilRetrying({ client }: Gateway, load: Load, jobs: number): Promise<void> {
+  for (;;) {
+    const { retryable = 0 } = await jobsByState(client)
+    if (retryable >= jobs) return
+    if (!load.isPushing)
+      throw new Error(`only ${retryable} jobs wait for a retry, and no more come`)
+    await sleep(LOOK_AGAIN_MS)
+  }
+}
+
+/** From the metrics: a live gateway locks its ledger. */
+async function jobsByState(client: OjsClient): Promise<Record<string, number>> {
+  const { status, text } = await client.send('GET', '/metrics')
+  if (status !== 200) throw new Error(`GET /metrics answered ${status}: ${text}`)
+  const counts: Record<string, number> = {}
+  for (const [, state = '', count] of text.matchAll(DEPTH)) {
+    counts[state] = (counts[state] ?? 0) + Number(count)
+  }
+  return counts
+}
+
+/** What the ledger of a gateway that is dead or stopped knows. */
+export interface LedgerContent {
+  rows: LedgerRow[]
+  /** The counts that it kept, by state. */
+  kept: Record<string, number>
+  /** Delays of the retry queues that were declared. */
+  rungs: number[]
+}
+
+export async function readLedger(path: string): Promise<LedgerContent> {
   const ledger = await openDatabase(path)
   const rows = ledger.prepare(
-    `SELECT id, state, attempt, result, outbox, due_at AS dueAt,
+    `SELECT id, state, attempt, max_attempts AS maxAttempts, result, outbox, due_at AS dueAt,
       lease_expires_at AS leaseExpiresAt FROM jobs`,
   )
   const counts = ledger.prepare(
-    'SELECT state, sum(count) AS count FROM state_counts GROUP BY state HAVING sum(count) <> 0',
+    `SELECT state, sum(count) AS count FROM state_counts WHERE state <> 'dead_letter'
+      GROUP BY state HAVING sum(count) <> 0`,
   )
-  const read = {
+  const rungs = ledger.prepare('SELECT delay_ms AS delayMs FROM rungs')
+  const content = {
     rows: rows.all() as LedgerRow[],
     kept: Object.fromEntries(
       counts.all().map((row) => Object.values(row as { state: string; count: number })),
     ),
+    rungs: rungs.all().map((row) => Number((row as { delayMs: number }).delayMs)),
   }
   ledger.close()
-  return read
-}
-
-function numbersOf(line: { readonly [field: string]: unknown }): string {
-  return `${line['publishes']} ${line['leases']}`
+  return content
 }

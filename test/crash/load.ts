@@ -8,8 +8,17 @@ export interface LoadOptions {
   client: OjsClient
   queue: string
   random: Random
-  /** Pushing ends when so many were answered 2xx. */
+  /** Pushing ends when so many were answered 2xx; see also `want`. */
   jobs: number
+  /** The retry policy of every job. */
+  retry?: RetryPolicy
+}
+
+interface RetryPolicy {
+  max_attempts: number
+  initial_interval_ms: number
+  backoff_coefficient?: number
+  jitter: boolean
 }
 
 export interface Workers {
@@ -18,12 +27,16 @@ export interface Workers {
   count: number
   /** Their jobs are acknowledged only after this; otherwise after up to 10 ms. */
   keepUntil?: Promise<unknown>
+  /** Of the first two attempts of a job, so many are failed with NACK: 0 to 1. */
+  failShare?: number
 }
 
 const WAIT_MS = 300
 const MAX_WORK_MS = 10
 /** A refused client tries again after this. */
 const PAUSE_MS = 100
+/** Later attempts succeed: no job uses up its attempts by its workers' doing alone. */
+const MAX_FAILS = 2
 
 /** Producers and workers on a connection each, closed loops, writing down what they are told. */
 export class Load {
@@ -32,6 +45,7 @@ export class Load {
   readonly #pushers: Promise<void>[] = []
   readonly #workers: Promise<void>[] = []
   readonly #waiting = new Set<() => void>()
+  #wanted: number
   #gate = Promise.resolve()
   #openGate = () => {}
   #isOver = false
@@ -39,14 +53,32 @@ export class Load {
 
   constructor(options: LoadOptions) {
     this.#options = options
+    this.#wanted = options.jobs
   }
 
   startPushing(connections: number): void {
-    for (let i = 0; i < connections; i++) this.#pushers.push(this.#pushLoop())
+    const one = () => this.#pushOne()
+    for (let i = 0; i < connections; i++) this.#pushers.push(this.#pushLoop(one))
+  }
+
+  /** Batches of `size` jobs each. */
+  startPushingBatches(connections: number, size: number): void {
+    const batch = () => this.#pushBatch(size)
+    for (let i = 0; i < connections; i++) this.#pushers.push(this.#pushLoop(batch))
+  }
+
+  /** So many jobs more than there are. */
+  want(jobs: number): void {
+    this.#wanted = this.journal.accepted + jobs
   }
 
   startWorking(workers: Workers): void {
     for (let i = 0; i < workers.connections; i++) this.#workers.push(this.#workLoop(workers))
+  }
+
+  /** Workers that fetch once, and then are gone without a word. */
+  async vanish({ connections, count }: Workers): Promise<void> {
+    await Promise.all(Array.from({ length: connections }, () => this.#vanishOne(count)))
   }
 
   /** Nobody begins a new request until `resume`: the gateway is about to be gone. */
@@ -95,65 +127,125 @@ export class Load {
     for (const look of this.#waiting) look()
   }
 
-  async #pushLoop(): Promise<void> {
-    const { client, queue, jobs } = this.#options
-    while (!this.#isOver && this.journal.accepted < jobs) {
+  get isPushing(): boolean {
+    return this.journal.accepted < this.#wanted && !this.#isOver
+  }
+
+  async #pushLoop(push: () => Promise<Answer>): Promise<void> {
+    while (this.isPushing) {
       await this.#gate
-      const id = v7()
-      this.journal.pushing(id)
-      const answer = await client.push({ id, type: 'crash.test', args: [id], options: { queue } })
-      this.#notePush(id, answer)
+      const { status } = await push()
       this.#changed()
-      if (answer.status !== 201) await sleep(PAUSE_MS)
+      if (status !== 201) await sleep(PAUSE_MS)
     }
   }
 
-  #notePush(id: string, { status, text }: Answer): void {
-    if (status === 0) return
-    if (status !== 201 && status !== 503) this.journal.complain(`PUSH answered ${status}: ${text}`)
-    this.journal.pushed(id, status === 201 ? 'accepted' : 'refused')
+  async #pushOne(): Promise<Answer> {
+    const id = v7()
+    this.journal.pushing(id)
+    const answer = await this.#options.client.push(this.#job(id))
+    this.#notePush([id], answer)
+    return answer
   }
 
-  async #workLoop({ count, keepUntil }: Workers): Promise<void> {
+  async #pushBatch(size: number): Promise<Answer> {
+    const ids = Array.from({ length: size }, () => v7())
+    this.journal.pushingBatch(ids)
+    const body = { jobs: ids.map((id) => this.#job(id)) }
+    const answer = await this.#options.client.send('POST', '/ojs/v1/jobs/batch', body)
+    this.#notePush(ids, answer)
+    return answer
+  }
+
+  #job(id: string): object {
+    const { queue, retry } = this.#options
+    return { id, type: 'crash.test', args: [id], options: { queue, ...(retry && { retry }) } }
+  }
+
+  #notePush(ids: readonly string[], { status, text }: Answer): void {
+    if (status === 0) return
+    if (status !== 201 && status !== 503) this.journal.complain(`PUSH answered ${status}: ${text}`)
+    for (const id of ids) this.journal.pushed(id, status === 201 ? 'accepted' : 'refused')
+  }
+
+  async #vanishOne(count: number): Promise<void> {
+    const { client, queue } = this.#options
+    const worker_id = `vanished-${v7()}`
+    const answer = await client.fetch({ queues: [queue], count, worker_id, wait_ms: WAIT_MS })
+    this.#noteFetch(answer, count)
+    for (const { id } of jobsOf(answer)) this.journal.abandon(id)
+  }
+
+  async #workLoop({ count, keepUntil, failShare = 0 }: Workers): Promise<void> {
     const { client, queue, random } = this.#options
     const worker_id = `worker-${v7()}`
     while (!this.#isOver) {
       await this.#gate
       const answer = await client.fetch({ queues: [queue], count, worker_id, wait_ms: WAIT_MS })
       const jobs = jobsOf(answer)
-      for (const { id } of jobs) this.journal.executed(id)
       this.#noteFetch(answer, count)
       this.#changed()
       if (answer.status !== 200) await sleep(PAUSE_MS)
       else if (jobs.length > 0) await (keepUntil ?? sleep(random.integer(0, MAX_WORK_MS)))
-      await Promise.all(jobs.map((job) => this.#acknowledge(job, worker_id)))
+      await Promise.all(
+        jobs.map((job) => {
+          const isFailed = Number(job['attempt']) <= MAX_FAILS && random.next() < failShare
+          return isFailed ? this.#fail(job, worker_id) : this.#acknowledge(job, worker_id)
+        }),
+      )
     }
   }
 
-  #noteFetch({ status, text }: Answer, count: number): void {
+  #noteFetch(answer: Answer, count: number): void {
+    const { status, text } = answer
+    for (const { id } of jobsOf(answer)) this.journal.executed(id)
     if (status === 0) this.journal.lostFetchAnswers += count
     else if (status !== 200 && status !== 503) {
       this.journal.complain(`FETCH answered ${status}: ${text}`)
     }
   }
 
-  /** Asks until there is an answer: the lease lives on in the ledger, so it must be 200. */
   async #acknowledge({ id, attempt }: Job, worker_id: string): Promise<void> {
-    const result = resultFor(id)
+    const lease = { job_id: id, worker_id, attempt }
+    this.journal.acking(id)
+    const answer = await this.#settle('ack', { ...lease, result: resultFor(id) })
+    if (answer?.status === 200) this.journal.acked(id)
+    // 409 after an ACK whose answer was lost: that one has done it.
+    else if (answer?.isRepeated && isConflict(answer) && answer.text.includes('completed')) {
+      this.journal.acked(id)
+    } else if (answer)
+      this.journal.complain(`ACK of ${id} answered ${answer.status}: ${answer.text}`)
+    this.#changed()
+  }
+
+  async #fail({ id, attempt }: Job, worker_id: string): Promise<void> {
+    const lease = { job_id: id, worker_id, attempt }
+    const error = { code: 'crash.test', message: 'failed on purpose' }
+    this.journal.failing(id)
+    const answer = await this.#settle('nack', { ...lease, error })
+    // 409 after a NACK whose answer was lost: the job has gone on, as it should.
+    const isDone = answer?.status === 200 || (answer?.isRepeated && isConflict(answer))
+    if (answer && !isDone) {
+      this.journal.complain(`NACK of ${id} answered ${answer.status}: ${answer.text}`)
+    }
+    this.#changed()
+  }
+
+  /** Asks until there is an answer: the lease lives on in the ledger, so it must be 200. */
+  async #settle(
+    verb: 'ack' | 'nack',
+    body: object,
+  ): Promise<(Answer & { isRepeated: boolean }) | undefined> {
     for (let isRepeated = false; !this.#isAbandoned; isRepeated = true) {
       await this.#gate
-      this.journal.acking(id)
-      const answer = await this.#options.client.ack({ job_id: id, worker_id, attempt, result })
-      if (answer.status === 0) {
-        await sleep(PAUSE_MS)
-        continue
-      }
-      // 409 after an ACK whose answer was lost: that one has done it.
-      const isDone = isRepeated && answer.status === 409 && answer.text.includes('completed')
-      if (answer.status === 200 || isDone) this.journal.acked(id)
-      else this.journal.complain(`ACK of ${id} answered ${answer.status}: ${answer.text}`)
-      this.#changed()
-      return
+      const answer = await this.#options.client.send('POST', `/ojs/v1/workers/${verb}`, body)
+      if (answer.status !== 0) return { ...answer, isRepeated }
+      await sleep(PAUSE_MS)
     }
+    return undefined
   }
+}
+
+function isConflict({ status }: Answer): boolean {
+  return status === 409
 }
