@@ -1,0 +1,63 @@
+import { spawn } from 'node:child_process'
+import { appendFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { interruption } from './interruption.mjs'
+import { inRoot } from './paths.mjs'
+import { say } from './progress.mjs'
+import { soakTable } from './soak-table.mjs'
+
+const USAGE = `npm run soak -- [options]
+
+  --rounds N   how often each scenario of test/crash/crash.test.ts is played (default 50)
+  --seed N     of the first round; the next one has the next (default: random)
+  --only TEXT  scenarios whose name matches this pattern`
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '50' },
+    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    only: { type: 'string' },
+    help: { type: 'boolean', default: false },
+  },
+})
+
+if (values.help) console.log(USAGE)
+else await soak(Number(values.rounds), Number(values.seed), values.only)
+
+/** Each round is a run of its own: a new node, and half of the rounds on the other type of queue. */
+async function soak(rounds, firstSeed, only) {
+  const { signal: interrupted } = interruption()
+  const dir = mkdtempSync(join(tmpdir(), 'ojs-rabbitmq-soak-'))
+  const results = join(dir, 'results.jsonl')
+  appendFileSync(results, '')
+  let failed = 0
+  for (let round = 0; round < rounds && !interrupted.aborted; round++) {
+    const seed = firstSeed + round
+    say(`Soak: round ${round + 1} of ${rounds}, OJS_CRASH_SEED=${seed} OJS_CRASH_ROUND=${round}.`)
+    const variables = { OJS_CRASH_SEED: seed, OJS_CRASH_ROUND: round, OJS_CRASH_RESULTS: results }
+    if ((await playRound(variables, only, interrupted)) !== 0) failed++
+    console.log(`\n${soakTable(readResults(results))}\n`)
+  }
+  rmSync(dir, { recursive: true, force: true })
+  console.log(`${failed} of ${rounds} rounds had a failure`)
+  process.exitCode = failed === 0 ? 0 : 1
+}
+
+/** The exit code of one run of the crash tests. */
+function playRound(variables, only, interrupted) {
+  const args = ['--project', 'crash', 'test/crash/crash.test.ts', ...(only ? ['-t', only] : [])]
+  const child = spawn(process.execPath, [inRoot('scripts', 'test.mjs'), ...args], {
+    cwd: inRoot(),
+    env: { ...process.env, ...variables },
+    stdio: ['ignore', 'inherit', 'inherit'],
+  })
+  interrupted.addEventListener('abort', () => child.kill(interrupted.reason.signalName))
+  return new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)))
+}
+
+function readResults(file) {
+  const lines = readFileSync(file, 'utf8').split('\n')
+  return lines.filter((line) => line !== '').map((line) => JSON.parse(line))
+}

@@ -1,0 +1,21 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { PrivateNode } from '../support/rabbit.ts'
+
+const LOOK_AGAIN_MS = 20
+
+/**
+ * Waits until RabbitMQ has written down that these quorum queues exist. It does so 0.5 to 1 s after
+ * the last one was declared (`names.dets`, auto-save); killed before that, it comes back with a new,
+ * empty queue of that name that never elects a leader: 3.10.8, docs/faults.md. What a broker does
+ * to queues that it has only just confirmed is not what the power cuts here are about.
+ */
+export async function untilRemembered(node: PrivateNode, queues: readonly string[]): Promise<void> {
+  const file = join(node.dir, 'mnesia/ojs@localhost/quorum/ojs@localhost/names.dets')
+  for (;;) {
+    const names = readFileSync(file)
+    if (queues.every((queue) => names.includes(`_${queue}`))) return
+    await sleep(LOOK_AGAIN_MS)
+  }
+}

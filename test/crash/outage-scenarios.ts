@@ -1,0 +1,177 @@
+import { connect } from 'amqplib'
+import { v7 } from 'uuid'
+import { expect } from 'vitest'
+import { momentToStrike, untilRetrying } from './harness.ts'
+import { untilRemembered } from './new-queues.ts'
+import { FAILING, MANY_RETRIES, SLOWLY_RETRIED } from './retry-scenarios.ts'
+import {
+  expectServiceBack,
+  type Players,
+  powerCut,
+  QUEUE,
+  quorumQueues,
+  RETRIED_JOBS,
+  retryQueues,
+  type Stage,
+  withGateway,
+} from './stage.ts'
+
+/** The broker loses its power with hundreds of jobs in retry queues, which expire meanwhile. */
+export async function brokerKilledWhileRungsExpire(stage: Stage, outageMs?: number): Promise<void> {
+  await withGateway(stage, { load: SLOWLY_RETRIED }, async (players) => {
+    await startRetrying(stage, players)
+    await powerCut(stage, players, outageMs ?? stage.random.integer(300, 2_000))
+  })
+}
+
+/**
+ * Somebody has set up the retry queues of seed 002 §15.3, which a power cut empties. Native jobs
+ * may use them; those of the gateway's never do.
+ */
+export async function brokerKilledWithClassicRungs(stage: Stage): Promise<void> {
+  await declareSeedRungs(stage)
+  await withGateway(stage, { load: SLOWLY_RETRIED }, async (players) => {
+    await startRetrying(stage, players, [])
+    await retryNatively(stage, 200)
+    await powerCut(stage, players, stage.random.integer(300, 2_000))
+    const { text } = await players.gateway.client.health()
+    expect(text).toContain(`${retryQueues(stage)}1000`)
+  })
+}
+
+/** Gateway and broker die; the gateway is started first, says so, and serves when the broker does. */
+export async function brokerDownAtStart(stage: Stage): Promise<void> {
+  await withGateway(stage, { load: SLOWLY_RETRIED }, async (players) => {
+    await startRetrying(stage, players)
+    await startWithoutBroker(stage, players)
+  })
+}
+
+/** Both in one: starting a broker is what costs the time. */
+export async function brokerDownWithClassicRungs(stage: Stage): Promise<void> {
+  await declareSeedRungs(stage)
+  await withGateway(stage, { load: SLOWLY_RETRIED }, async (players) => {
+    await startRetrying(stage, players, [])
+    await retryNatively(stage, 200)
+    await startWithoutBroker(stage, players)
+  })
+}
+
+async function startWithoutBroker(stage: Stage, players: Players): Promise<void> {
+  const { gateway, load, strikes } = players
+  load.suspend()
+  const fault = Date.now()
+  await gateway.kill9()
+  strikes.note()
+  await stage.node.kill9()
+  await gateway.restart()
+  expect(await gateway.client.health()).toMatchObject({ status: 503 })
+  const { refused } = load.journal
+  load.resume()
+  await load.until((journal) => journal.refused >= refused + 100)
+  await stage.node.restart()
+  await expectServiceBack(gateway, fault)
+}
+
+/** Load with many jobs in the retry queue (`rungs`: its delay, where it is ours), and the moment. */
+async function startRetrying(
+  stage: Stage,
+  { gateway, load }: Players,
+  rungs: readonly number[] = [1_000],
+): Promise<void> {
+  load.startPushing(2)
+  load.startWorking(FAILING)
+  await untilRetrying(gateway, load, 1)
+  await untilRemembered(stage.node, quorumQueues(stage, rungs))
+  load.want(RETRIED_JOBS)
+  load.startPushing(38)
+  await momentToStrike(gateway, load, load.journal.accepted + stage.random.integer(100, 700))
+  await untilRetrying(gateway, load, MANY_RETRIES)
+}
+
+/** The broker is away for longer: workers report what they have, producers are refused. */
+export async function brokerAway(stage: Stage, outageMs: number): Promise<void> {
+  await brokerKilledWhileRungsExpire(stage, outageMs)
+}
+
+const TIMES = 20
+
+/** An operator closes connections, all of them or one: 20 times under load. */
+export async function connectionsClosed(stage: Stage): Promise<void> {
+  const load = { ...SLOWLY_RETRIED, jobs: Number.POSITIVE_INFINITY }
+  await withGateway(stage, { load }, async (players) => {
+    players.load.startPushing(40)
+    players.load.startWorking(FAILING)
+    await momentToStrike(players.gateway, players.load, 200)
+    for (const fault of await closeConnections(stage)) players.strikes.note(fault)
+    await players.load.until(({ accepted }) => accepted >= RETRIED_JOBS)
+    players.load.want(0)
+  })
+}
+
+/**
+ * Calls what the management plugin's DELETE /api/connections/… calls. In one start of the command
+ * line tool, which costs a second of both cores. Returns when each was, ms since the epoch.
+ */
+async function closeConnections({ node, random }: Stage): Promise<number[]> {
+  const closings = Array.from({ length: TIMES }, (_, i) => {
+    // The gateway is back after about a second: some hit it while it reconnects.
+    const pauseMs = random.integer(300, 1_200)
+    return `{${pauseMs}, ${i % 2 === 0 ? 'all' : random.integer(0, 99)}}`
+  })
+  const output = await node.ctl([
+    'eval',
+    `Close = fun(Pid) -> rabbit_networking:close_connection(Pid, "closed by a test") end,
+     [begin
+        timer:sleep(PauseMs),
+        At = os:system_time(millisecond),
+        case {Which, rabbit_networking:connections()} of
+          {_, []} -> none;
+          {all, Open} -> lists:foreach(Close, Open);
+          {N, Open} -> Close(lists:nth(1 + N rem length(Open), Open))
+        end,
+        At
+      end || {PauseMs, Which} <- [${closings.join(', ')}]].`,
+  ])
+  const faults = (output.match(/\d{13}/g) ?? []).map(Number)
+  expect(faults).toHaveLength(TIMES)
+  return faults
+}
+
+/** Seed 002 §15.3 as printed, but for the names of the stage and the delays that are not used. */
+async function declareSeedRungs(stage: Stage): Promise<void> {
+  const connection = await connect(stage.node.url())
+  const channel = await connection.createChannel()
+  const retry = `${stage.prefix}.ojs.exchange.retry`
+  await channel.assertExchange(retry, 'direct', { durable: true })
+  for (const delayMs of [1_000, 2_000, 4_000]) {
+    const queue = `${retryQueues(stage)}${delayMs}`
+    await channel.assertQueue(queue, {
+      durable: true,
+      arguments: {
+        'x-dead-letter-exchange': `${stage.prefix}.ojs.exchange.direct`,
+        'x-dead-letter-routing-key': QUEUE,
+        'x-message-ttl': delayMs,
+      },
+    })
+    await channel.bindQueue(queue, retry, `${QUEUE}.${delayMs}`)
+  }
+  await connection.close()
+}
+
+/** Jobs of a native client's that it has published to its own retry queue (seed 002 §15.4). */
+async function retryNatively(stage: Stage, jobs: number): Promise<void> {
+  const connection = await connect(stage.node.url())
+  const channel = await connection.createConfirmChannel()
+  for (let i = 0; i < jobs; i++) {
+    const id = v7()
+    const job = { specversion: '1.0', id, type: 'crash.native', queue: QUEUE, args: [id] }
+    const properties = { messageId: id, type: job.type, persistent: true, mandatory: true }
+    const headers = { 'x-ojs-attempt': 1, 'x-ojs-queue': QUEUE }
+    const retry = `${stage.prefix}.ojs.exchange.retry`
+    const content = Buffer.from(JSON.stringify(job))
+    channel.publish(retry, `${QUEUE}.1000`, content, { ...properties, headers })
+  }
+  await channel.waitForConfirms()
+  await connection.close()
+}

@@ -1,0 +1,104 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect } from 'vitest'
+import type { InFlight } from '../support/checker.ts'
+import { momentToStrike, readLedger, untilRetrying } from './harness.ts'
+import { killAtRandom, RETRIED_JOBS, type Stage, throughProxy, withGateway } from './stage.ts'
+
+/** Exact delays: 125 and 250 ms, so that a run has its retries behind it within a second. */
+const QUICK = { max_attempts: 5, initial_interval_ms: 125, jitter: false }
+/** Always 1 s: hundreds of jobs wait in one retry queue at any moment. */
+const SLOW = { max_attempts: 5, initial_interval_ms: 1_000, backoff_coefficient: 1, jitter: false }
+export const SLOWLY_RETRIED = { jobs: RETRIED_JOBS, retry: SLOW }
+export const FAILING = { connections: 24, count: 5, failShare: 0.5 }
+/** What counts as many jobs in retry queues, also on a machine that is busy with other things. */
+export const MANY_RETRIES = 25
+
+const isRetrying = ({ retries }: InFlight) => retries > 0
+
+/**
+ * A gateway dies between the publish of a retry and the ack of the delivery that it replaces:
+ * twice where chance has it, and once for certain, because no confirm reaches it.
+ */
+export async function gatewayKilledInRetry(stage: Stage): Promise<void> {
+  await throughProxy(stage, { load: { jobs: RETRIED_JOBS, retry: QUICK } }, async (players) => {
+    const { gateway, load, strikes, proxy } = players
+    load.startPushing(40)
+    load.startWorking(FAILING)
+    await killAtRandom(stage, players, [100, 450], isRetrying)
+    await momentToStrike(gateway, load, stage.random.integer(900, 1_000), isRetrying)
+    proxy.hold('to-gateway')
+    await gateway.untilLogged('in flight', 10_000, (line) => Number(line['retries']) >= 10)
+    load.suspend()
+    await gateway.kill9()
+    strikes.note()
+    proxy.cut()
+    const { rows } = await readLedger(gateway.ledgerPath)
+    const owed = rows.filter((row) => row.outbox !== null && row.attempt > 0)
+    expect(owed.length).toBeGreaterThanOrEqual(10)
+    await gateway.restart()
+    load.resume()
+  })
+}
+
+/** Retries come out of their queues while there is no gateway. */
+export async function gatewayKilledWhileRungsExpire(stage: Stage): Promise<void> {
+  await withGateway(stage, { load: SLOWLY_RETRIED }, async ({ gateway, load, strikes }) => {
+    load.startPushing(40)
+    load.startWorking(FAILING)
+    for (const accepted of [200, 700]) {
+      await momentToStrike(gateway, load, accepted + stage.random.integer(0, 400))
+      await untilRetrying(gateway, load, MANY_RETRIES)
+      load.suspend()
+      await gateway.kill9()
+      strikes.note()
+      await sleep(stage.random.integer(300, 1_500))
+      await gateway.restart()
+      load.resume()
+    }
+  })
+}
+
+/** A gateway and the workers of some of its leases die: those jobs run again, attempt + 1. */
+export async function leasesRunOutAfterRestart(stage: Stage): Promise<void> {
+  const env = { OJS_VISIBILITY_TIMEOUT_MS: '3000' }
+  const setting = { env, load: { jobs: RETRIED_JOBS } }
+  await withGateway(stage, setting, async ({ gateway, load, strikes }) => {
+    const { journal } = load
+    load.startPushing(48)
+    await load.until(({ accepted }) => accepted >= 300)
+    await load.vanish({ connections: 8, count: 5 })
+    expect(journal.abandoned.size).toBeGreaterThanOrEqual(8)
+    load.startWorking({ connections: 16, count: 5 })
+    await momentToStrike(gateway, load, stage.random.integer(500, RETRIED_JOBS - 200))
+    load.suspend()
+    await gateway.kill9()
+    strikes.note()
+    expect(strikes.inFlight.leases).toBeGreaterThanOrEqual(journal.abandoned.size)
+    await gateway.restart()
+    load.resume()
+    const isBack = (id: string) => (journal.executions.get(id) ?? 0) > 1
+    await load.until(() => [...journal.abandoned.keys()].every(isBack))
+  })
+}
+
+/**
+ * Batches are there as a whole or not at all: when the gateway dies over them, and when they are
+ * refused because the broker does not confirm in time.
+ */
+export async function gatewayKilledInBatch(stage: Stage): Promise<void> {
+  const size = 50
+  const setting = { env: { OJS_PUBLISH_TIMEOUT_MS: '1000' }, load: { jobs: 4_500 } }
+  await throughProxy(stage, setting, async (players) => {
+    const { gateway, load, strikes, proxy } = players
+    load.startPushingBatches(16, size)
+    load.startPushing(32)
+    load.startWorking({ connections: 16, count: 20 })
+    const isInBatch = ({ publishes }: InFlight) => publishes >= size
+    await killAtRandom(stage, players, [500, 1_500], isInBatch)
+    await momentToStrike(gateway, load, stage.random.integer(2_500, 3_500), isInBatch)
+    proxy.hold('to-broker')
+    strikes.note()
+    await load.until(({ refused }) => refused >= 4 * size)
+    proxy.release('to-broker')
+  })
+}

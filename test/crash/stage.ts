@@ -1,0 +1,154 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, onTestFinished } from 'vitest'
+import { Gateway } from '../support/gateway.ts'
+import type { PrivateNode } from '../support/rabbit.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
+import { conclude, momentToStrike, Strikes } from './harness.ts'
+import { Load, type LoadOptions } from './load.ts'
+import type { Random } from './random.ts'
+import { recordResult } from './results.ts'
+
+/** Where and how a scenario plays. */
+export interface Stage {
+  title: string
+  /** Without its profile and seed. */
+  name: string
+  node: PrivateNode
+  /** What keeps the runs on one node apart (`OJS_PREFIX`). */
+  prefix: string
+  profile: 'classic' | 'quorum'
+  random: Random
+}
+
+export interface Players {
+  gateway: Gateway
+  load: Load
+  strikes: Strikes
+}
+
+export interface Setting {
+  env?: Record<string, string>
+  load?: Partial<LoadOptions>
+}
+
+export const QUEUE = 'crash'
+export const JOBS = 2_200
+/** In the scenarios in which a third of the attempts fails. */
+export const RETRIED_JOBS = 1_400
+/** Service is back this soon after the broker's port is (architecture §4.1). */
+const BACK_MS = 5_000
+
+/** A gateway that reaches its broker through a proxy. */
+export async function throughProxy(
+  stage: Stage,
+  setting: Setting,
+  play: (players: Players & { proxy: TcpProxy }) => Promise<void>,
+): Promise<void> {
+  const proxy = await TcpProxy.start(stage.node.port)
+  const url = new URL(stage.node.url())
+  url.port = String(proxy.port)
+  onTestFinished(() => proxy.stop())
+  const env = { ...setting.env, OJS_AMQP_URL: url.href }
+  await withGateway(stage, { ...setting, env }, (players) => play({ ...players, proxy }))
+}
+
+/** A gateway of the scenario's own and a load for it; what it was promised is checked at the end. */
+export async function withGateway(
+  stage: Stage,
+  setting: Setting,
+  play: (players: Players) => Promise<void>,
+): Promise<void> {
+  const gateway = await Gateway.start({
+    amqpUrl: stage.node.url(),
+    env: {
+      OJS_LOG_LEVEL: 'debug',
+      OJS_QUEUE_TYPE: stage.profile,
+      OJS_PREFIX: stage.prefix,
+      ...setting.env,
+    },
+  })
+  const { client } = gateway
+  const options = { client, queue: QUEUE, random: stage.random, jobs: JOBS, ...setting.load }
+  const load = new Load(options)
+  // Not `finally`: a test that runs into its timeout never gets there.
+  onTestFinished(async ({ task }) => {
+    load.abandon()
+    if (task.result?.state === 'fail') {
+      process.stdout.write(`the end of the gateway's log:\n${gateway.log.tail()}\n`)
+    }
+    await gateway.dispose()
+  })
+  const players = { gateway, load, strikes: new Strikes(gateway) }
+  await play(players)
+  await expectPromisesKept(stage, players)
+}
+
+export function brokerQueue({ prefix }: Stage): string {
+  return `${prefix}.ojs.queue.${QUEUE}`
+}
+
+export function retryQueues({ prefix }: Stage): string {
+  return `${prefix}.ojs.queue.retry.${QUEUE}.`
+}
+
+/**
+ * Kills the gateway at random moments, one after so many accepted jobs each. Some faults need it to
+ * die inside a window of a few hundred microseconds, between an answer and the commit that should
+ * have come first, say.
+ */
+export async function killAtRandom(
+  stage: Stage,
+  { gateway, load, strikes }: Players,
+  moments: readonly number[] = [300, 900, 1_500],
+  isRight?: Parameters<typeof momentToStrike>[3],
+): Promise<void> {
+  for (const accepted of moments) {
+    await momentToStrike(gateway, load, accepted + stage.random.integer(0, 500), isRight)
+    load.suspend()
+    await gateway.kill9()
+    strikes.note()
+    await gateway.restart()
+    load.resume()
+  }
+}
+
+/** The quorum queues that the load needs, as they are named in the broker. */
+export function quorumQueues(stage: Stage, rungs: readonly number[] = []): string[] {
+  const retry = rungs.map((delayMs) => `${retryQueues(stage)}${delayMs}`)
+  return stage.profile === 'quorum' ? [...retry, brokerQueue(stage)] : retry
+}
+
+/** The broker loses its power and is gone for `outageMs`; measures when PUSH is served again. */
+export async function powerCut(stage: Stage, players: Players, outageMs: number): Promise<void> {
+  const fault = Date.now()
+  await stage.node.kill9()
+  players.strikes.note(fault)
+  await sleep(outageMs)
+  await stage.node.restart()
+  await expectServiceBack(players.gateway, fault)
+}
+
+/** From now, when the port listens. */
+export async function expectServiceBack({ client }: Gateway, fault: number): Promise<void> {
+  const startedAt = Date.now()
+  while ((await client.health()).status !== 200 && Date.now() - startedAt < 3 * BACK_MS) {
+    await sleep(50)
+  }
+  const backMs = Date.now() - startedAt
+  process.stdout.write(`  ${Date.now() - fault} ms without service, ${backMs} ms of it ours\n`)
+  expect(backMs).toBeLessThan(BACK_MS)
+}
+
+async function expectPromisesKept(stage: Stage, players: Players): Promise<void> {
+  const verdict = await conclude({
+    ...players,
+    title: stage.title,
+    amqpUrl: stage.node.url(),
+    queue: QUEUE,
+    brokerQueue: brokerQueue(stage),
+    retryQueues: retryQueues(stage),
+  })
+  recordResult(stage, verdict, players.strikes.count)
+  expect(verdict.problems).toEqual([])
+  expect(verdict.accepted).toBeGreaterThanOrEqual(RETRIED_JOBS)
+}
