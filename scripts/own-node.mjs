@@ -11,8 +11,9 @@ export async function startOwnNode(sbin, signal) {
   mkdirSync(dir, { recursive: true, mode: 0o700 })
   const port = await nextFreePort(5672)
   const conf = readFileSync(inRoot('topology', 'rabbitmq.conf'), 'utf8')
+  const advanced = readFileSync(inRoot('topology', 'advanced.config'), 'utf8')
   // Erlang's own number of schedulers: this node is the gateway's only one, not a test's.
-  const node = new PrivateBroker({ sbin, dir, port, conf, erlArgs: '+sbwt none' })
+  const node = new PrivateBroker({ sbin, dir, port, conf, advanced, erlArgs: '+sbwt none' })
   say('Starting a private RabbitMQ node (data in ./data/rabbitmq).')
   await waitingFor('RabbitMQ to start', () => node.start(signal))
   return {

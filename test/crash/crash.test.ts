@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { afterAll, test } from 'vitest'
 import { startPrivateNode } from '../support/rabbit.ts'
 import {
@@ -74,12 +75,8 @@ const SOAK_ONLY: Scenario[] = [
   ['broker away for 45 s', 'quorum', (stage) => brokerAway(stage, 45_000)],
 ]
 
-/**
- * When RabbitMQ starts, a retry queue may be there before the exchange that it dead-letters to. It
- * then tries again after this, which is 180 s by default (docs/faults.md): late, not lost.
- */
-const REPEAT_MS = 3_000
-const advanced = `[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, ${REPEAT_MS}}]}].`
+/** As `npm start` runs it; `dead_letter_worker_publisher_confirm_timeout` matters (docs/faults.md). */
+const advanced = readFileSync(new URL('../../topology/advanced.config', import.meta.url), 'utf8')
 
 const node = await startPrivateNode({ advanced })
 afterAll(() => node.stop())

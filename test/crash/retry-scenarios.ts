@@ -1,8 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import type { InFlight } from '../support/checker.ts'
+import type { Direction, TcpProxy } from '../support/tcp-proxy.ts'
 import { momentToStrike, readLedger, untilRetrying } from './harness.ts'
-import { killAtRandom, RETRIED_JOBS, type Stage, throughProxy, withGateway } from './stage.ts'
+import {
+  killAtRandom,
+  type Players,
+  RETRIED_JOBS,
+  type Stage,
+  throughProxy,
+  withGateway,
+} from './stage.ts'
 
 /** Exact delays: 125 and 250 ms, so that a run has its retries behind it within a second. */
 const QUICK = { max_attempts: 5, initial_interval_ms: 125, jitter: false }
@@ -16,28 +24,38 @@ export const MANY_RETRIES = 25
 const isRetrying = ({ retries }: InFlight) => retries > 0
 
 /**
- * A gateway dies between the publish of a retry and the ack of the delivery that it replaces:
- * twice where chance has it, and once for certain, because no confirm reaches it.
+ * A gateway dies between the publish of a retry and the ack of the delivery that it replaces: once
+ * where chance has it, and twice for certain, because the publish does not reach the broker, or its
+ * confirm does not come back.
  */
 export async function gatewayKilledInRetry(stage: Stage): Promise<void> {
-  await throughProxy(stage, { load: { jobs: RETRIED_JOBS, retry: QUICK } }, async (players) => {
-    const { gateway, load, strikes, proxy } = players
-    load.startPushing(40)
-    load.startWorking(FAILING)
-    await killAtRandom(stage, players, [100, 450], isRetrying)
-    await momentToStrike(gateway, load, stage.random.integer(900, 1_000), isRetrying)
-    proxy.hold('to-gateway')
-    await gateway.untilLogged('in flight', 10_000, (line) => Number(line['retries']) >= 10)
-    load.suspend()
-    await gateway.kill9()
-    strikes.note()
-    proxy.cut()
-    const { rows } = await readLedger(gateway.ledgerPath)
-    const owed = rows.filter((row) => row.outbox !== null && row.attempt > 0)
-    expect(owed.length).toBeGreaterThanOrEqual(10)
-    await gateway.restart()
-    load.resume()
+  const setting = { load: { jobs: RETRIED_JOBS, retry: QUICK } }
+  await throughProxy(stage, setting, async (players) => {
+    players.load.startPushing(40)
+    players.load.startWorking(FAILING)
+    await killAtRandom(stage, players, [100], isRetrying)
+    await killInRetry(players, 'to-broker', stage.random.integer(500, 700))
+    await killInRetry(players, 'to-gateway', stage.random.integer(900, 1_100))
   })
+}
+
+async function killInRetry(
+  { gateway, load, strikes, proxy }: Players & { proxy: TcpProxy },
+  direction: Direction,
+  accepted: number,
+): Promise<void> {
+  await momentToStrike(gateway, load, accepted, isRetrying)
+  proxy.hold(direction)
+  await gateway.untilLogged('in flight', 10_000, (line) => Number(line['retries']) >= 10)
+  load.suspend()
+  await gateway.kill9()
+  strikes.note()
+  proxy.cut()
+  const { rows } = await readLedger(gateway.ledgerPath)
+  const owed = rows.filter((row) => row.outbox !== null && row.attempt > 0)
+  expect(owed.length).toBeGreaterThanOrEqual(10)
+  await gateway.restart()
+  load.resume()
 }
 
 /** Retries come out of their queues while there is no gateway. */
