@@ -408,7 +408,8 @@ describe('parking', () => {
 
 describe('consumers', () => {
   it('do not come and go under steady traffic', async () => {
-    const test = await start({ idleMs: 300 })
+    // Shorter than the whole, longer than a busy machine may stall between two fetches.
+    const test = await start({ idleMs: 1_200 })
     const queue = await newQueue(test)
     const tags = new Set<string>()
     for (let i = 0; i < 15; i++) {
