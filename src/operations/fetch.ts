@@ -65,11 +65,7 @@ function mayFetch(deps: Deps, { worker_id: workerId, queues }: FetchRequest): bo
  * the buffer and the attempt is not counted (architecture §4.4).
  */
 export async function giveBack(deps: Deps, jobs: readonly JobRow[]): Promise<void> {
-  await Promise.all(jobs.map((job) => giveBackOne(deps, job)))
-}
-
-async function giveBackOne(deps: Deps, job: JobRow): Promise<void> {
-  await requeueLease(deps, job)
+  await Promise.all(jobs.map((job) => requeueLease(deps, job)))
 }
 
 /** `active → available` with the attempt not counted; the token is the one that is held. */
