@@ -46,6 +46,17 @@ export class OjsError extends Error {
     this.type = options.type
     this.retryAfterSeconds = options.retryAfterSeconds
   }
+
+  /** The same error with more details, and with another message where one is given. */
+  withDetails(details: Record<string, unknown>, message: string = this.message): OjsError {
+    return new OjsError(this.code, message, {
+      status: this.status,
+      details: { ...this.details, ...details },
+      ...(this.type !== undefined && { type: this.type }),
+      ...(this.retryAfterSeconds !== undefined && { retryAfterSeconds: this.retryAfterSeconds }),
+      cause: this,
+    })
+  }
 }
 
 /** 400 for one field of a request (seed 001 §9.1, "Validation Error"). */

@@ -5,7 +5,7 @@ import { parseBatch } from '../schemas/validator.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { newJob, requireQueue, storedEvent } from './push.ts'
 import { publishRefusal, requirePublishing } from './refusals.ts'
-import { type Sent, sendToken } from './send-token.ts'
+import { noteLostToken, type Sent, sendToken } from './send-token.ts'
 
 /**
  * PUSH batch (seed 001 §7.2, §9.2): all of the jobs or none. One transaction stores them; their
@@ -48,22 +48,10 @@ function newBatchJob(deps: Deps, item: unknown, index: number, context: RequestC
     return newJob(deps, item, context)
   } catch (error) {
     if (!(error instanceof OjsError)) throw error
-    throw atIndex(error, index)
+    // Seed 001 §9.2: which job of the batch it is about.
+    const message = `Batch validation failed: job at index ${index}: ${error.message}`
+    throw error.withDetails({ index }, message)
   }
-}
-
-/** The same error, and which job of the batch it is about (seed 001 §9.2). */
-function atIndex(error: OjsError, index: number): OjsError {
-  return new OjsError(
-    error.code,
-    `Batch validation failed: job at index ${index}: ${error.message}`,
-    {
-      status: error.status,
-      details: { index, ...error.details },
-      ...(error.type !== undefined && { type: error.type }),
-      cause: error,
-    },
-  )
 }
 
 /** Ids that somebody else has staged stay his: the insert will refuse this batch. */
@@ -108,15 +96,8 @@ async function publishAll(deps: Deps, rows: readonly JobRow[]): Promise<void> {
   const started = await withdrawAll(deps, rows, sent)
   const refusal = publishRefusal(refused.row.queue, refused.outcome)
   const index = rows.findIndex((row) => row.id === refused.row.id)
-  throw new OjsError(refusal.code, refusal.message, {
-    status: refusal.status,
-    // A native consumer was faster than the confirms: those jobs run, whatever we answer.
-    details: { ...refusal.details, index, ...(started.length > 0 && { started }) },
-    ...(refusal.retryAfterSeconds !== undefined && {
-      retryAfterSeconds: refusal.retryAfterSeconds,
-    }),
-    cause: refusal,
-  })
+  // A native consumer was faster than the confirms: those jobs run, whatever we answer.
+  throw refusal.withDetails({ index, ...(started.length > 0 && { started }) })
 }
 
 async function withdrawAll(
@@ -125,10 +106,6 @@ async function withdrawAll(
   sent: readonly Sent[],
 ): Promise<string[]> {
   const started = await deps.ledger.withdrawAll(rows)
-  for (const { outcome, row } of sent) {
-    // Returned, nacked or refused: no token is on its way.
-    const isGone = outcome === 'returned' || outcome === 'nacked' || outcome === 'refused'
-    if (isGone && !started.includes(row.id)) deps.ledger.tokenReturned(row.id, row.generation)
-  }
+  for (const one of sent) if (!started.includes(one.row.id)) noteLostToken(deps, one)
   return started
 }

@@ -6,7 +6,7 @@ import { isTraceparent, isTracestate, traceIdOf } from '../job/traceparent.ts'
 import { parsePush } from '../schemas/validator.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { publishRefusal, queueRefusal, requirePublishing } from './refusals.ts'
-import { type Sent, sendToken } from './send-token.ts'
+import { noteLostToken, type Sent, sendToken } from './send-token.ts'
 
 /**
  * PUSH (seed 001 §7.1, seed 002 §5.1): stored, published, confirmed; then, and only then, the
@@ -65,11 +65,10 @@ async function insert(deps: Deps, job: NewJob): Promise<JobRow> {
 }
 
 /** False: a consumer was faster than the confirm. The job is being worked on, which is a 201. */
-async function isWithdrawn(deps: Deps, { outcome, row }: Sent): Promise<boolean> {
+async function isWithdrawn(deps: Deps, sent: Sent): Promise<boolean> {
+  const { row } = sent
   if (row.outbox === null || !(await deps.ledger.withdraw(row.id, row.outbox))) return false
-  // Every other outcome says for certain that no token is on its way.
-  if (outcome !== 'unknown' && outcome !== 'forbidden')
-    deps.ledger.tokenReturned(row.id, row.generation)
+  noteLostToken(deps, sent)
   return true
 }
 

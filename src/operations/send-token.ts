@@ -42,3 +42,12 @@ async function afterLostRung(deps: Deps, row: JobRow): Promise<Sent> {
   await deps.broker.recheckRung(row.queue, row.rungMs ?? 0)
   return { outcome: 'returned', row: deps.ledger.find(row.id) ?? row }
 }
+
+/**
+ * After a withdrawal: a token that surely never reached a queue cannot come back, so that its row
+ * may be pruned. After a timeout, or a channel that the broker closed, nobody knows.
+ */
+export function noteLostToken(deps: Deps, { outcome, row }: Sent): void {
+  const isLost = outcome === 'returned' || outcome === 'nacked' || outcome === 'refused'
+  if (isLost) deps.ledger.tokenReturned(row.id, row.generation)
+}
