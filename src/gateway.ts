@@ -17,7 +17,7 @@ import { expiry } from './services/expiry.ts'
 import { extendLeases, leaseKeeper } from './services/lease-keeper.ts'
 import { promoter } from './services/promoter.ts'
 import { reaper } from './services/reaper.ts'
-import { Relay } from './services/relay.ts'
+import { relay } from './services/relay.ts'
 import { retention } from './services/retention.ts'
 import { EventRing } from './telemetry/event-ring.ts'
 import { createJobEvents } from './telemetry/events.ts'
@@ -76,11 +76,11 @@ export async function startGateway(
     staging: new Set(),
     workers: new WorkerRegistry(clock),
     random: Math.random,
-    wakeRelay: () => relay.wake(),
+    wakeRelay: () => outboxRelay.wake(),
     newId: uuid7,
   }
 
-  const relay = new Relay(deps)
+  const outboxRelay = relay(deps)
   const http = createHttpService(deps, {
     host: config.host,
     port: config.port,
@@ -101,7 +101,7 @@ export async function startGateway(
     { name: 'ledger', start: async () => {}, stop: () => ledger.close() },
     broker,
     leaseKeeper(deps),
-    relay,
+    outboxRelay,
     promoter(deps),
     reaper(deps),
     expiry(deps),

@@ -21,12 +21,13 @@ export function dlxSweep(deps: Deps): Loop {
     logger: deps.logger,
     runOnce: async (isStopped) => {
       for (const queue of deps.ledger.staleCopies()) {
-        if (isStopped() || deps.broker.status().state !== 'up') return
+        if (isStopped() || deps.broker.status().state !== 'up') break
         const now = deps.clock.now()
         if (now - (sweptAt.get(queue) ?? -Infinity) < MIN_GAP_MS) continue
         sweptAt.set(queue, now)
         await sweepQueue(deps, queue)
       }
+      return false
     },
   })
 }

@@ -11,12 +11,11 @@ export function expiry(deps: Deps): Loop {
     name: 'expiry',
     everyMs: INTERVAL_MS,
     logger: deps.logger,
-    runOnce: async (isStopped) => {
-      while (!isStopped() && (await expireOnce(deps)) === PAGE);
-    },
+    runOnce: async () => (await expireOnce(deps)) === PAGE,
   })
 }
 
+/** Returns how many jobs were discarded. */
 async function expireOnce(deps: Deps): Promise<number> {
   const jobs = await deps.ledger.expire({
     now: deps.clock.now(),

@@ -6,9 +6,14 @@ export interface LoopOptions {
   name: string
   /** From the end of one pass to the start of the next. */
   everyMs: number
+  /** The first pass begins at `start`, and not `everyMs` later. */
+  isDueAtStart?: boolean
   logger: Logger
-  /** One pass. `isStopped`: a long one looks and ends early. */
-  runOnce(isStopped: () => boolean): Promise<void> | void
+  /**
+   * One step. True: there is more to do, so the same pass goes on with another step. `isStopped`:
+   * a long one looks and ends early.
+   */
+  runOnce(isStopped: () => boolean): Promise<boolean>
 }
 
 /** Runs one pass after another, never two at once. A pass that fails is repeated like any other. */
@@ -17,6 +22,8 @@ export class Loop implements Service {
   readonly #options: LoopOptions
   #timer: NodeJS.Timeout | undefined
   #pass: Promise<void> | undefined
+  /** A wake came during the pass: what it was about may have been looked at already. */
+  #isWanted = false
   #isStopped = true
   #hasFailed = false
 
@@ -28,30 +35,47 @@ export class Loop implements Service {
   async start(): Promise<void> {
     if (!this.#isStopped) return
     this.#isStopped = false
-    this.#schedule()
+    if (this.#options.isDueAtStart) this.wake()
+    else this.#schedule()
   }
 
   async stop(deadline: AbortSignal): Promise<void> {
     this.#isStopped = true
+    this.#isWanted = false
     clearTimeout(this.#timer)
     if (this.#pass === undefined || deadline.aborted) return
     await Promise.race([this.#pass, once(deadline, 'abort')])
   }
 
+  /** A pass at once, or one more after the one that runs. Cheap to call often; nothing when stopped. */
+  wake(): void {
+    if (this.#isStopped) return
+    if (this.#pass !== undefined) {
+      this.#isWanted = true
+      return
+    }
+    clearTimeout(this.#timer)
+    this.#pass = this.#run().finally(() => {
+      this.#pass = undefined
+      this.#schedule()
+    })
+  }
+
   #schedule(): void {
     if (this.#isStopped) return
-    this.#timer = setTimeout(() => {
-      this.#pass = this.#run().finally(() => {
-        this.#pass = undefined
-        this.#schedule()
-      })
-    }, this.#options.everyMs)
-    this.#timer.unref()
+    if (this.#isWanted) {
+      this.#isWanted = false
+      this.wake()
+      return
+    }
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.wake(), this.#options.everyMs).unref()
   }
 
   async #run(): Promise<void> {
     try {
-      await this.#options.runOnce(() => this.#isStopped)
+      let isMore = true
+      while (isMore && !this.#isStopped) isMore = await this.#options.runOnce(() => this.#isStopped)
       this.#hasFailed = false
     } catch (err) {
       // The ledger has said why; one line per outage is enough.

@@ -14,9 +14,7 @@ export function promoter(deps: Deps): Loop {
     name: 'promoter',
     everyMs: INTERVAL_MS,
     logger: deps.logger,
-    runOnce: async (isStopped) => {
-      while (!isStopped() && (await promoteOnce(deps)) === PAGE);
-    },
+    runOnce: async () => (await promoteOnce(deps)) === PAGE,
   })
 }
 

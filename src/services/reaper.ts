@@ -17,9 +17,7 @@ export function reaper(deps: Deps): Loop {
     name: 'reaper',
     everyMs: INTERVAL_MS,
     logger: deps.logger,
-    runOnce: async (isStopped) => {
-      while (!isStopped() && (await reapOnce(deps)) === PAGE);
-    },
+    runOnce: async () => (await reapOnce(deps)) === PAGE,
   })
 }
 

@@ -1,8 +1,7 @@
-import { once } from 'node:events'
 import type { JobRow } from '../job/job.ts'
-import type { Service } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
 import { sendToken } from '../operations/send-token.ts'
+import { Loop } from './loop.ts'
 
 const INTERVAL_MS = 30_000
 const PAGE = 500
@@ -16,68 +15,24 @@ interface RelaySummary {
 /**
  * Publishes what the outbox still owes (law 3): at start, when the publish connection comes back
  * or unblocks, when something wakes it, and every 30 s. Never an id that this process has in
- * flight. One pass at a time; a wake during a pass causes one more.
+ * flight.
  */
-export class Relay implements Service {
-  readonly name = 'relay'
-  readonly #deps: Deps
-  #timer: NodeJS.Timeout | undefined
-  #pass: Promise<void> | undefined
-  #again = false
-  #stopped = true
-
-  constructor(deps: Deps) {
-    this.#deps = deps
-  }
-
-  async start(): Promise<void> {
-    if (!this.#stopped) return
-    this.#stopped = false
-    this.#timer = setInterval(() => this.wake(), INTERVAL_MS)
-    this.#timer.unref()
-    this.wake()
-  }
-
-  async stop(deadline: AbortSignal): Promise<void> {
-    this.#stopped = true
-    clearInterval(this.#timer)
-    if (this.#pass === undefined || deadline.aborted) return
-    await Promise.race([this.#pass, once(deadline, 'abort')])
-  }
-
-  /** Single flight; cheap to call often. */
-  wake(): void {
-    if (this.#stopped) return
-    if (this.#pass !== undefined) {
-      this.#again = true
-      return
-    }
-    this.#pass = this.#run().finally(() => {
-      this.#pass = undefined
-      if (this.#again) {
-        this.#again = false
-        this.wake()
-      }
-    })
-  }
-
-  async #run(): Promise<void> {
-    try {
-      const summary = await relayOnce(this.#deps, () => this.#stopped)
-      if (summary.published + summary.failed > 0) {
-        this.#deps.logger.info(summary, 'outbox relayed')
-      }
-    } catch (error) {
-      this.#deps.logger.error({ err: error }, 'relay failed')
-    }
-  }
+export function relay(deps: Deps): Loop {
+  return new Loop({
+    name: 'relay',
+    everyMs: INTERVAL_MS,
+    isDueAtStart: true,
+    logger: deps.logger,
+    runOnce: async (isStopped) => {
+      const summary = await relayAll(deps, isStopped)
+      if (summary.published + summary.failed > 0) deps.logger.info(summary, 'outbox relayed')
+      return false
+    },
+  })
 }
 
 /** One walk over the outbox, oldest nonce first, as long as the broker takes publishes. */
-async function relayOnce(
-  deps: Deps,
-  isStopped: () => boolean = () => false,
-): Promise<RelaySummary> {
+async function relayAll(deps: Deps, isStopped: () => boolean): Promise<RelaySummary> {
   const summary = { published: 0, failed: 0 }
   let after = 0
   while (!isStopped() && deps.broker.status().state === 'up') {

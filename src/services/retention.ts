@@ -30,6 +30,8 @@ export function retention(deps: Deps, kept: Retention): Loop {
         if (count < PAGE) break
       }
       if (pruned > 0) deps.logger.info({ jobs: pruned }, 'ended jobs pruned')
+      // What is left beyond the bound waits for the next pass.
+      return false
     },
   })
 }
