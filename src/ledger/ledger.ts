@@ -71,11 +71,12 @@ export interface Ledger {
   claim(tokens: readonly ClaimToken[], terms: ClaimTerms): Promise<ClaimResult[]>
 
   /**
-   * The HTTP client of a FETCH was gone before its answer: `active → available`, attempt − 1.
+   * The HTTP client of a FETCH was gone before its answer, or its worker hands the job back:
+   * `active → available`, attempt − 1.
    * A row whose holder is `ledger` has no token any more and gets a new outbox nonce.
-   * Fence: `active`, this attempt and generation.
+   * Fence: `active`, this attempt and generation, and `workerId` where given.
    */
-  release(id: string, fence: LeaseFence): Promise<JobRow | 'stale'>
+  release(id: string, fence: FailFence): Promise<JobRow | 'stale'>
 
   /** ACK: `active → completed`. Fence: `active`, and `attempt` and `workerId` where given. */
   complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | 'stale'>

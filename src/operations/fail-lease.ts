@@ -20,6 +20,7 @@ const RUNG_WAIT_MS = 1_000
 export interface FailedAttempt {
   row: JobRow
   failure: Failure
+  /** The lease must be this worker's. */
   workerId?: string
   requestId?: string
 }

@@ -3,7 +3,7 @@ import { invalidField } from '../errors.ts'
 import type { JobRow } from '../job/job.ts'
 import { checkQueueName } from '../job/queue-name.ts'
 import type { FetchRequest } from '../job/request.ts'
-import type { ClaimResult, ClaimTerms } from '../ledger/ledger.ts'
+import type { ClaimResult, ClaimTerms, FailFence } from '../ledger/ledger.ts'
 import { parseFetch } from '../schemas/validator.ts'
 import { adoptedJob } from './adopt.ts'
 import type { Deps, RequestContext } from './deps.ts'
@@ -69,8 +69,14 @@ export async function giveBack(deps: Deps, jobs: readonly JobRow[]): Promise<voi
 }
 
 /** `active → available` with the attempt not counted; the token is the one that is held. */
-export async function requeueLease(deps: Deps, job: JobRow): Promise<JobRow | 'stale'> {
-  const row = await deps.ledger.release(job.id, job)
+export async function requeueLease(
+  deps: Deps,
+  job: JobRow,
+  { workerId }: Pick<FailFence, 'workerId'> = {},
+): Promise<JobRow | 'stale'> {
+  const { generation, attempt } = job
+  const fence = { generation, attempt, ...(workerId !== undefined && { workerId }) }
+  const row = await deps.ledger.release(job.id, fence)
   if (row === 'stale') return row
   const delivery = takeLease(deps, job.id)
   if (delivery?.isLive()) deps.broker.putBack([delivery])

@@ -1,6 +1,6 @@
 import { failureOf } from '../job/failure.ts'
 import type { JobRow } from '../job/job.ts'
-import type { NackRequest } from '../job/request.ts'
+import type { SettleFence } from '../ledger/ledger.ts'
 import { parseNack } from '../schemas/validator.ts'
 import { explainStaleLease } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
@@ -19,23 +19,28 @@ export async function nack(
   context: RequestContext,
 ): Promise<{ job: JobRow }> {
   const request = parseNack(body)
-  const row = leasedRow(deps, request)
+  const fence = settleFence(request)
+  const row = leasedRow(deps, request.job_id, fence)
+  const worker = fence.workerId === undefined ? {} : { workerId: fence.workerId }
   const { requestId } = context
   const job = request.requeue
-    ? await requeueLease(deps, row)
-    : await failLease(deps, { row, failure: failureOf(request.error), requestId })
-  if (job === 'stale') throw explainStaleLease(deps, request.job_id, settleFence(request), 'nack')
+    ? await requeueLease(deps, row, worker)
+    : await failLease(deps, { row, failure: failureOf(request.error), ...worker, requestId })
+  if (job === 'stale') throw explainStaleLease(deps, request.job_id, fence, 'nack')
   return { job }
 }
 
-/** The row as it is leased now; what it says decides. The write is fenced by its attempt. */
-function leasedRow(deps: Deps, request: NackRequest): JobRow {
-  const fence = settleFence(request)
-  const row = deps.ledger.find(request.job_id)
+/**
+ * The row as it is leased now; what it says decides. Looked at as ACK's own statement does it, so
+ * that nobody may fail what he may not complete; the write is fenced by the same, since the lease
+ * may go to somebody else while a retry queue is declared.
+ */
+function leasedRow(deps: Deps, id: string, fence: SettleFence): JobRow {
+  const row = deps.ledger.find(id)
   const isTheirs =
     row?.state === 'active' &&
     (fence.attempt === undefined || fence.attempt === row.attempt) &&
-    (fence.workerId === undefined || row.workerId === null || fence.workerId === row.workerId)
-  if (!isTheirs) throw explainStaleLease(deps, request.job_id, fence, 'nack')
+    (fence.workerId === undefined || fence.workerId === row.workerId)
+  if (!isTheirs) throw explainStaleLease(deps, id, fence, 'nack')
   return row
 }

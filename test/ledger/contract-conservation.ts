@@ -193,7 +193,7 @@ class World {
       await this.#ledger.handOver([row])
       this.#held = null
     } else if (move === 'release') {
-      await this.#ledger.release(row.id, row)
+      await this.#ledger.release(row.id, fenceOf(row))
       this.#giveBack()
     } else if (move === 'ack') {
       await this.#ledger.complete(row.id, fenceOf(row), { now: this.#now, result: null })

@@ -4,6 +4,7 @@ import type { Ledger } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
 import {
   asked,
+  fenceOf,
   insertedOf,
   type LedgerHarness,
   NOW,
@@ -198,7 +199,7 @@ export function enqueueContract(harness: () => LedgerHarness): void {
       expect(claimed?.verdict).toBe('claimed')
       expect(await ledger.rearm('default')).toBe(0)
       expect(row(id)).toMatchObject({ state: 'active', holder: 'ledger', outbox: null })
-      const released = await ledger.release(id, row(id))
+      const released = await ledger.release(id, fenceOf(row(id)))
       expect(released).toMatchObject({ state: 'available', attempt: 0 })
       expect(ledger.outboxPage(0, 10).map((owed) => owed.id)).toEqual([id])
     })

@@ -149,6 +149,19 @@ export function failContract(harness: () => LedgerHarness): void {
       },
     )
 
+    it.each(CHANGES)('to %s is for the worker that is named', async (to, change) => {
+      const job = await fetched(ledger)
+      const fence = { ...fenceOf(job), workerId: 'worker-1' }
+      await ledger.release(job.id, fenceOf(job))
+      await ledger.claim([token(job.id)], { ...TERMS, workerId: null })
+      const unowned = row(job.id)
+      expect(unowned).toMatchObject({ state: 'active', attempt: job.attempt, workerId: null })
+      expect(await ledger.fail(job.id, fence, change)).toBe('stale')
+      expect(row(job.id)).toEqual(unowned)
+      const own = await fetched(ledger)
+      expect(await ledger.fail(own.id, fence, change)).toMatchObject({ state: to })
+    })
+
     const states: RowState[] = ['available', 'retryable', 'completed', 'cancelled', 'discarded']
     it.each(CHANGES.flatMap(([to, change]) => states.map((state) => ({ to, change, state }))))(
       'to $to is stale for a job that is $state',

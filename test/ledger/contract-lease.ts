@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { JobRow, RowState } from '../../src/job/job.ts'
 import type { Ledger } from '../../src/ledger/ledger.ts'
 import {
+  fenceOf,
   fetched,
   type LedgerHarness,
   NOW,
@@ -27,7 +28,7 @@ export function leaseContract(harness: () => LedgerHarness): void {
   describe('release', () => {
     it('takes the attempt back and the job is available', async () => {
       const job = await fetched(ledger)
-      expect(await ledger.release(job.id, job)).toEqual({
+      expect(await ledger.release(job.id, fenceOf(job))).toEqual({
         ...job,
         state: 'available',
         attempt: 0,
@@ -46,7 +47,7 @@ export function leaseContract(harness: () => LedgerHarness): void {
     it('owes a token when the ledger alone held the lease', async () => {
       const job = await fetched(ledger)
       await ledger.handOver([job])
-      const released = await ledger.release(job.id, job)
+      const released = await ledger.release(job.id, fenceOf(job))
       expect(released).toMatchObject({ state: 'available', attempt: 0, holder: null })
       expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual([job.id])
     })
@@ -55,20 +56,37 @@ export function leaseContract(harness: () => LedgerHarness): void {
       'is stale with %o',
       async (other) => {
         const job = await fetched(ledger)
-        const fence = { id: job.id, attempt: 1, generation: 0, ...other }
-        expect(await ledger.release(fence.id, fence)).toBe('stale')
+        const { id, ...fence } = { id: job.id, attempt: 1, generation: 0, ...other }
+        expect(await ledger.release(id, fence)).toBe('stale')
         expect(row(job.id)).toEqual(job)
       },
     )
 
+    it('is for the worker that is named, and stale for it when the lease names none', async () => {
+      const job = await fetched(ledger)
+      expect(await ledger.release(job.id, { ...fenceOf(job), workerId: 'x' })).toBe('stale')
+      expect(row(job.id)).toEqual(job)
+      const released = await ledger.release(job.id, { ...fenceOf(job), workerId: 'worker-1' })
+      expect(released).toMatchObject({ state: 'available' })
+      const [again] = await ledger.claim([token(job.id)], { ...TERMS, workerId: null })
+      expect(again).toMatchObject({ verdict: 'claimed', job: { attempt: 1 } })
+      // The same attempt again, but nobody's: its number alone would let the first worker in.
+      const late = { ...fenceOf(job), workerId: 'worker-1' }
+      expect(await ledger.release(job.id, late)).toBe('stale')
+      expect(row(job.id)).toMatchObject({ state: 'active', attempt: 1, workerId: null })
+    })
+
     it('lets one of two win, and one of a release and an ack', async () => {
       const job = await fetched(ledger)
-      const twice = await Promise.all([ledger.release(job.id, job), ledger.release(job.id, job)])
+      const twice = await Promise.all([
+        ledger.release(job.id, fenceOf(job)),
+        ledger.release(job.id, fenceOf(job)),
+      ])
       expect(twice.map((result) => result === 'stale')).toEqual([false, true])
       const other = await fetched(ledger)
       const [acked, released] = await Promise.all([
         ledger.complete(other.id, {}, { now: NOW, result: null }),
-        ledger.release(other.id, other),
+        ledger.release(other.id, fenceOf(other)),
       ])
       expect([acked === 'stale', released === 'stale']).toEqual([false, true])
     })

@@ -81,7 +81,7 @@ export function rungContract(harness: () => LedgerHarness): void {
       const [ended, claimed] = [await retrying(), await retrying()]
       await ledger.cancel(ended.id, NOW)
       await ledger.claim([token(claimed.id, { attempt: 2 })], { ...TERMS, now: LATER })
-      await ledger.release(claimed.id, row(claimed.id))
+      await ledger.release(claimed.id, fenceOf(row(claimed.id)))
       const before = [row(ended.id), row(claimed.id)]
       expect(await ledger.rearmRung(RUNG)).toBe(0)
       expect([row(ended.id), row(claimed.id)]).toEqual(before)

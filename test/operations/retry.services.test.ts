@@ -230,6 +230,41 @@ describe('a NACK that comes too late or from somebody else', () => {
     expect((await nack(gateway, job.id)).body.error.details.current_state).toBe('cancelled')
   })
 
+  const FENCES = [
+    { worker_id: 'w1' },
+    { worker_id: 'w2' },
+    { worker_id: 'w1', attempt: 1 },
+    { worker_id: 'w1', attempt: 2 },
+    { worker_id: 'w2', attempt: 1 },
+    { attempt: 1 },
+    { attempt: 2 },
+    {},
+  ]
+  it.each([
+    [{ worker_id: 'w1' }, [200, 409, 200, 409, 409, 200, 409, 200]],
+    [{}, [409, 409, 409, 409, 409, 200, 409, 200]],
+  ])('is refused exactly as an ACK is, fetched with %o', async (fetcher, expected) => {
+    queue = freshQueue()
+    for (const [i, fence] of FENCES.entries()) {
+      const answers = []
+      for (const settle of [
+        (id: string) => gateway.ack(id, fence),
+        (id: string) => nack(gateway, id, { code: 'DISCARD' }, fence),
+        (id: string) => nack(gateway, id, {}, { ...fence, requeue: true }),
+      ]) {
+        const { id } = (await gateway.push(queue)).body.job
+        expect((await fetchOne(gateway, queue, fetcher)).id).toBe(id)
+        const { status, body } = await settle(id)
+        const { job_id, ...details } = body.error?.details ?? {}
+        answers.push({ status, details })
+        await gateway.cancel(id)
+      }
+      const [acked, ...nacked] = answers
+      expect(acked?.status, JSON.stringify(fence)).toBe(expected[i])
+      expect(nacked, JSON.stringify(fence)).toEqual([acked, acked])
+    }
+  })
+
   it('is a 404 for a job that does not exist, and a 400 without an error', async () => {
     expect((await nack(gateway, '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6')).status).toBe(404)
     const job = await start({})

@@ -144,11 +144,11 @@ export class SqliteLedger implements Ledger {
     }, tokens.length)
   }
 
-  release(id: string, fence: LeaseFence): Promise<JobRow | 'stale'> {
+  release(id: string, fence: FailFence): Promise<JobRow | 'stale'> {
     const { statements, counter, nonces } = this.#store
     return this.#commits.write(() => {
-      const { generation, attempt } = fence
-      const job = toJobRow(statements.release.get(id, generation, attempt, nonces.next()))
+      const { generation, attempt, workerId = null } = fence
+      const job = toJobRow(statements.release.get(id, generation, attempt, workerId, nonces.next()))
       if (job) counter.moved(job.queue, 'active', 'available')
       return job ?? 'stale'
     })
