@@ -61,6 +61,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   'services/': ['operations/', 'job/', 'ledger/ledger.ts', 'broker/broker.ts', ...AT_THE_TOP],
   'http/': ['operations/', 'schemas/', 'job/', 'telemetry/', ...AT_THE_TOP],
+  'sdk/': [],
 }
 
 const ROOT_FILES = new Set(['main.ts', 'gateway.ts', 'config.ts', ...AT_THE_TOP])

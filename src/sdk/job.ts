@@ -1,0 +1,46 @@
+/** Seed 001 §5. */
+export type JobState =
+  | 'scheduled'
+  | 'available'
+  | 'pending'
+  | 'active'
+  | 'completed'
+  | 'retryable'
+  | 'cancelled'
+  | 'discarded'
+
+/**
+ * The job envelope as the server answers it (seed 003). Members that this list does not know come
+ * through unchanged. Times are RFC 3339, UTC.
+ */
+export interface Job {
+  /** UUIDv7. */
+  id: string
+  type: string
+  queue: string
+  args: unknown[]
+  state: JobState
+  /** 0 until it runs for the first time; to a handler: which execution this is, from 1. */
+  attempt: number
+  meta?: Record<string, unknown>
+  priority?: number
+  max_attempts?: number
+  /** How long one execution may take. */
+  timeout_ms?: number
+  tags?: string[]
+  created_at?: string
+  enqueued_at?: string
+  scheduled_at?: string
+  started_at?: string
+  completed_at?: string
+  cancelled_at?: string
+  discarded_at?: string
+  expires_at?: string
+  next_attempt_at?: string
+  retry_delay_ms?: number
+  result?: unknown
+  /** Of the last failure. */
+  error?: Record<string, unknown>
+  errors?: Record<string, unknown>[]
+  [member: string]: unknown
+}

@@ -1,0 +1,164 @@
+import { describe, expect, it } from 'vitest'
+import { MiddlewareChain } from '../../src/sdk/middleware.ts'
+
+type Chain = MiddlewareChain<string[], string>
+
+const newChain = (): Chain => new MiddlewareChain()
+
+function noting(name: string) {
+  return async (order: string[], next: () => Promise<string>) => {
+    order.push(`${name}-before`)
+    const result = await next()
+    order.push(`${name}-after`)
+    return result
+  }
+}
+
+async function orderOf(chain: Chain): Promise<string[]> {
+  const order: string[] = []
+  await chain.run(order, () => 'done')
+  return order.filter((line) => line.endsWith('-before')).map((line) => line.slice(0, -7))
+}
+
+describe('order', () => {
+  it('is that of seed 004: the first is the outermost', async () => {
+    const order: string[] = []
+    const result = await newChain()
+      .use(noting('first'))
+      .use(noting('second'))
+      .run(order, () => 'result')
+    expect(order).toEqual(['first-before', 'second-before', 'second-after', 'first-after'])
+    expect(result).toBe('result')
+  })
+
+  it('can be changed by name', async () => {
+    const chain = newChain().use('logging', noting('logging')).use('metrics', noting('metrics'))
+    chain.insertBefore('metrics', 'tracing', noting('tracing'))
+    chain.insertAfter('logging', 'auth', noting('auth'))
+    chain.prepend('outermost', noting('outermost'))
+    chain.prepend(noting('nameless'))
+    expect(chain.names).toEqual([undefined, 'outermost', 'logging', 'auth', 'tracing', 'metrics'])
+    expect(chain.remove('logging')).toBe(true)
+    expect(chain.remove('logging')).toBe(false)
+    expect(await orderOf(chain)).toEqual(['nameless', 'outermost', 'auth', 'tracing', 'metrics'])
+  })
+
+  it('refuses a name that is taken and one that is not there', () => {
+    const chain = newChain().use('logging', noting('logging'))
+    expect(() => chain.use('logging', noting('other'))).toThrow("named 'logging' already")
+    expect(() => chain.insertBefore('metrics', 'x', noting('x'))).toThrow("no middleware named 'm")
+    expect(() => chain.insertAfter('metrics', 'x', noting('x'))).toThrow("no middleware named 'm")
+    expect(chain.names).toEqual(['logging'])
+  })
+
+  it('refuses what is no function', () => {
+    const chain = newChain()
+    // @ts-expect-error: a program without types
+    expect(() => chain.use('logging')).toThrow(TypeError)
+  })
+
+  it('stays the same for what is running when it is changed', async () => {
+    const chain = newChain().use('outer', async (_order, next) => {
+      chain.use('late', noting('late'))
+      return next()
+    })
+    expect(await orderOf(chain)).toEqual([])
+    chain.remove('outer')
+    expect(await orderOf(chain)).toEqual(['late'])
+  })
+})
+
+describe('result', () => {
+  it('is kept by a layer that returns nothing', async () => {
+    const chain = newChain().use(async (_order, next) => {
+      await next()
+    })
+    expect(await chain.run([], () => 'result')).toBe('result')
+  })
+
+  it('can be replaced', async () => {
+    const chain = newChain().use(async (_order, next) => `${await next()}!`)
+    expect(await chain.run([], () => 'result')).toBe('result!')
+  })
+
+  it('is not reached when a layer does not call next', async () => {
+    let isReached = false
+    const chain = newChain().use(() => 'short')
+    const result = await chain.run([], () => {
+      isReached = true
+      return 'result'
+    })
+    expect({ result, isReached }).toEqual({ result: 'short', isReached: false })
+  })
+
+  it.each([undefined, 'early'])('is awaited although a layer does not: %s', async (early) => {
+    const order: string[] = []
+    const chain = newChain().use((_order, next) => {
+      void next()
+      return early
+    })
+    await chain.run(order, async () => {
+      await new Promise((resolve) => setImmediate(resolve))
+      order.push('handled')
+      return 'result'
+    })
+    expect(order).toEqual(['handled'])
+  })
+
+  it('sees the context that next was given', async () => {
+    const seen = await newChain()
+      .use((_order, next) => next(['replaced']))
+      .run(['original'], (context) => context.join())
+    expect(seen).toBe('replaced')
+  })
+})
+
+describe('errors', () => {
+  it('pass through the layers, which may catch them', async () => {
+    const order: string[] = []
+    const failing = () => {
+      throw new Error('boom')
+    }
+    const chain = newChain().use('outer', noting('outer'))
+    await expect(chain.run(order, failing)).rejects.toThrow('boom')
+    expect(order).toEqual(['outer-before'])
+    chain.use(async (_order, next) => {
+      try {
+        return await next()
+      } catch {
+        return 'caught'
+      }
+    })
+    expect(await chain.run([], failing)).toBe('caught')
+    const swallowing = newChain().use((_order, next) => next().then(undefined, () => undefined))
+    expect(await swallowing.run([], failing)).toBeUndefined()
+  })
+
+  it('are kept although the layer did not await', async () => {
+    const chain = newChain().use((_order, next) => {
+      void next()
+    })
+    await expect(
+      chain.run([], async () => {
+        throw new Error('boom')
+      }),
+    ).rejects.toThrow('boom')
+  })
+
+  it.each<[string, (next: () => Promise<string>) => Promise<unknown>]>([
+    ['in a row', async (next) => [await next(), await next()]],
+    ['at once', (next) => Promise.all([next(), next()])],
+    ['unawaited', async (next) => void [next(), next().catch(() => undefined)]],
+  ])('say when next() is called twice: %s', async (_name, twice) => {
+    let runs = 0
+    const chain = newChain().use('greedy', async (_order, next) => {
+      await twice(next)
+    })
+    const run = chain.run([], () => {
+      runs += 1
+      return 'result'
+    })
+    await expect(run).rejects.toThrow("Middleware 'greedy' called next() twice.")
+    expect(runs).toBe(1)
+  })
+})
