@@ -123,3 +123,83 @@ export interface HeartbeatRequest {
 export interface BatchRequest {
   jobs: unknown[]
 }
+
+/** `ojs.control.cancel` and `ojs.control.info` (seed 002 §5.6, §5.8). */
+export interface NamedJob {
+  job_id: string
+}
+
+/**
+ * `ojs.control.heartbeat`: the seed's `{job_id, worker_id}` (002 §5.7), and one message for all
+ * jobs of a worker. Both forms as one: `job_ids` names every job once, in the order given.
+ */
+export interface NativeHeartbeat {
+  worker_id: string
+  job_ids: string[]
+  /** What it says of itself; null or absent: nothing, as in the seed's form. */
+  state?: 'running' | 'quiet' | 'terminate' | null
+  queues?: string[] | null
+  hostname?: string | null
+  pid?: number | null
+  concurrency?: number | null
+  version?: string | null
+  visibility_timeout_ms?: number | null
+}
+
+/** `ojs.control.report`: what became of jobs that a native worker ran, 0 to 1,000 usable events. */
+export interface ReportRequest {
+  worker_id: string
+  events: ReportEvent[]
+}
+
+export type ReportEvent = StartedEvent | CompletedEvent | FailedEvent
+
+interface ReportedAttempt {
+  job_id: string
+  /** Absent: that of the row. */
+  generation?: number | null
+  /** The execution that this is about: `x-ojs-attempt` of its token, or what a claim answered. */
+  attempt: number
+  /** RFC 3339; tells a reader of the message, decides nothing. */
+  at?: string | null
+}
+
+interface StartedEvent extends ReportedAttempt {
+  event: 'started'
+}
+
+interface CompletedEvent extends ReportedAttempt {
+  event: 'completed'
+  result?: unknown
+}
+
+interface FailedEvent extends ReportedAttempt {
+  event: 'failed'
+  error: NackError
+  /** Null or absent: the gateway decides, and publishes what is needed. */
+  outcome?: ReportedOutcome | null
+}
+
+/**
+ * - `retry`: the worker has published the next token to the rung `rung_ms`, confirmed. No
+ *   `rung_ms`: it has not; the ledger holds the job and publishes when it is due.
+ * - `discard`: the worker nacks its delivery; the broker makes the copy.
+ */
+type ReportedOutcome =
+  | { decision: 'retry'; delay_ms: number; rung_ms?: number | null }
+  | { decision: 'discard' }
+
+/** `ojs.control.claim`: may this redelivered token be run? */
+export interface NativeClaim {
+  job_id: string
+  /** Absent: 0. */
+  generation?: number | null
+  attempt: number
+  worker_id: string
+}
+
+/** `ojs.control.sync`: a native worker begins to consume these queues. */
+export interface SyncRequest {
+  worker_id: string
+  queues: string[]
+}

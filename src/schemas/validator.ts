@@ -23,12 +23,17 @@ export const parseNack = parser<NackRequest>(NACK_SCHEMA)
 export const parseHeartbeat = parser<HeartbeatRequest>(HEARTBEAT_SCHEMA)
 
 /** A function that returns its argument typed, or throws `OjsError` 400 naming the field. */
-function parser<T>(schema: object): (body: unknown) => T {
+export function parser<T>(schema: object): (body: unknown) => T {
   const validate: ValidateFunction<T> = ajv.compile<T>(schema)
   return (body) => {
     if (validate(body)) return body
     throw explain(validate.errors?.[0], body)
   }
+}
+
+/** A function that says whether its argument is valid; for parts that are skipped when they are not. */
+export function checker<T>(schema: object): (value: unknown) => value is T {
+  return ajv.compile<T>(schema)
 }
 
 /** Ajv's first error as the seed's error body (seed 001 §9.1: field, expected, received). */

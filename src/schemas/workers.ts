@@ -1,12 +1,12 @@
 import { MAX_DURATION_MS } from '../job/duration.ts'
 
-const id = { type: 'string', minLength: 1, maxLength: 255 } as const
+export const id = { type: 'string', minLength: 1, maxLength: 255 } as const
 const optionalId = { ...id, type: ['string', 'null'] } as const
-const label = { type: ['string', 'null'], maxLength: 255 } as const
-const count = { type: ['integer', 'null'], minimum: 0 } as const
+export const label = { type: ['string', 'null'], maxLength: 255 } as const
+export const count = { type: ['integer', 'null'], minimum: 0 } as const
 const attempt = { type: ['integer', 'null'], minimum: 1 } as const
-const leaseMs = { type: ['integer', 'null'], minimum: 1, maximum: MAX_DURATION_MS } as const
-const queueName = { type: 'string', minLength: 1, maxLength: 128 } as const
+export const leaseMs = { type: ['integer', 'null'], minimum: 1, maximum: MAX_DURATION_MS } as const
+export const queueName = { type: 'string', minLength: 1, maxLength: 128 } as const
 
 export const FETCH_SCHEMA = {
   type: 'object',
@@ -33,7 +33,7 @@ function names(member: 'code' | 'type') {
 
 // The texts have no upper bound here: a failure report that is refused for a long message leaves
 // the job waiting for its lease. `job/failure.ts` cuts what is kept; the body has its own limit.
-const nackError = {
+export const nackError = {
   type: 'object',
   required: ['message'],
   properties: {
@@ -58,7 +58,7 @@ export const NACK_SCHEMA = {
   },
 } as const
 
-const MAX_IDS = 1000
+export const MAX_IDS = 1000
 
 export const HEARTBEAT_SCHEMA = {
   type: 'object',

@@ -1,0 +1,138 @@
+import type {
+  NamedJob,
+  NativeClaim,
+  NativeHeartbeat,
+  ReportEvent,
+  ReportRequest,
+  SyncRequest,
+} from '../job/request.ts'
+import { checker, parser } from './validator.ts'
+import { count, id, label, leaseMs, MAX_IDS, nackError, queueName } from './workers.ts'
+
+/** The messages of the control plane (architecture §5); `docs/control-protocol.md` tells them. */
+
+const MAX_INT32 = 2 ** 31 - 1
+const MAX_QUEUES = 100
+
+const attempt = { type: 'integer', minimum: 1, maximum: MAX_INT32 }
+const generation = { type: ['integer', 'null'], minimum: 0, maximum: MAX_INT32 }
+const delayMs = { type: 'integer', minimum: 1, maximum: MAX_INT32 }
+
+const JOB_SCHEMA = { type: 'object', required: ['job_id'], properties: { job_id: id } }
+
+const CLAIM_SCHEMA = {
+  type: 'object',
+  required: ['job_id', 'attempt', 'worker_id'],
+  properties: { job_id: id, generation, attempt, worker_id: id },
+}
+
+const SYNC_SCHEMA = {
+  type: 'object',
+  required: ['worker_id', 'queues'],
+  properties: {
+    worker_id: id,
+    queues: { type: 'array', minItems: 1, maxItems: MAX_QUEUES, items: queueName },
+  },
+}
+
+const HEARTBEAT_SCHEMA = {
+  type: 'object',
+  required: ['worker_id'],
+  properties: {
+    worker_id: id,
+    // Looked at one by one: a job must not lose its lease for the id of another.
+    job_id: {},
+    job_ids: { type: ['array', 'null'], maxItems: MAX_IDS },
+    state: label,
+    queues: { type: ['array', 'null'], maxItems: MAX_QUEUES, items: queueName },
+    hostname: label,
+    pid: count,
+    concurrency: count,
+    version: label,
+    visibility_timeout_ms: leaseMs,
+  },
+}
+
+const REPORT_SCHEMA = {
+  type: 'object',
+  required: ['worker_id', 'events'],
+  properties: { worker_id: id, events: { type: 'array', maxItems: MAX_IDS } },
+}
+
+const outcome = {
+  type: 'object',
+  required: ['decision'],
+  oneOf: [
+    {
+      required: ['delay_ms'],
+      properties: {
+        decision: { const: 'retry' },
+        delay_ms: delayMs,
+        rung_ms: { ...delayMs, type: ['integer', 'null'] },
+      },
+    },
+    { properties: { decision: { const: 'discard' } } },
+  ],
+}
+
+const REPORT_EVENT_SCHEMA = {
+  type: 'object',
+  required: ['job_id', 'attempt', 'event'],
+  properties: {
+    job_id: id,
+    generation,
+    attempt,
+    event: { enum: ['started', 'completed', 'failed'] },
+    at: { type: ['string', 'null'], maxLength: 64 },
+  },
+  if: { properties: { event: { const: 'failed' } } },
+  // biome-ignore lint/suspicious/noThenProperty: JSON Schema's own word
+  then: {
+    required: ['error'],
+    properties: { error: nackError, outcome: { anyOf: [{ type: 'null' }, outcome] } },
+  },
+}
+
+/** A request, and how many of its parts were left out because they are not valid. */
+export interface Parsed<T> {
+  request: T
+  skipped: number
+}
+
+export const parseJobId = parser<NamedJob>(JOB_SCHEMA)
+export const parseClaim = parser<NativeClaim>(CLAIM_SCHEMA)
+export const parseSync = parser<SyncRequest>(SYNC_SCHEMA)
+
+interface RawHeartbeat extends Omit<NativeHeartbeat, 'job_ids' | 'state'> {
+  job_id?: unknown
+  job_ids?: unknown[] | null
+  state?: string | null
+}
+
+const parseRawHeartbeat = parser<RawHeartbeat>(HEARTBEAT_SCHEMA)
+const parseRawReport = parser<{ worker_id: string; events: unknown[] }>(REPORT_SCHEMA)
+const isId = checker<string>(id)
+const isReportEvent = checker<ReportEvent>(REPORT_EVENT_SCHEMA)
+
+const STATES = ['running', 'quiet', 'terminate'] as const
+
+/** Throws `OjsError` 400 where it names no worker; ids that are none are left out. */
+export function parseNativeHeartbeat(body: unknown): Parsed<NativeHeartbeat> {
+  const { job_id, job_ids, state, ...said } = parseRawHeartbeat(body)
+  const named = [...(job_ids ?? []), ...(job_id == null ? [] : [job_id])]
+  const ids = named.filter(isId)
+  const request = {
+    ...said,
+    job_ids: [...new Set(ids)],
+    // A word of its own says nothing to us, and must not cost a lease (as in BEAT over HTTP).
+    state: STATES.find((known) => known === state) ?? null,
+  }
+  return { request, skipped: named.length - ids.length }
+}
+
+/** Throws `OjsError` 400 where it is no report; events that are none are left out. */
+export function parseReport(body: unknown): Parsed<ReportRequest> {
+  const { worker_id, events } = parseRawReport(body)
+  const usable = events.filter(isReportEvent)
+  return { request: { worker_id, events: usable }, skipped: events.length - usable.length }
+}

@@ -1,0 +1,168 @@
+import { describe, expect, it } from 'vitest'
+import { OjsError } from '../../src/errors.ts'
+import {
+  parseClaim,
+  parseJobId,
+  parseNativeHeartbeat,
+  parseReport,
+  parseSync,
+} from '../../src/schemas/control.ts'
+
+const error = { code: 'handler_error', message: 'no route' }
+const failed = { job_id: 'j', attempt: 1, event: 'failed', error }
+
+function fieldRefused(parse: (body: unknown) => unknown, body: unknown): unknown {
+  try {
+    parse(body)
+  } catch (thrown) {
+    if (thrown instanceof OjsError && thrown.status === 400) return thrown.details?.['field']
+    throw thrown
+  }
+  return 'accepted'
+}
+
+describe('ojs.control.cancel and ojs.control.info', () => {
+  it('name one job', () => {
+    expect(parseJobId({ job_id: 'j', vendor: 1 })).toMatchObject({ job_id: 'j' })
+  })
+
+  it.each([[{}], [{ job_id: '' }], [{ job_id: 7 }], [{ job_id: 'x'.repeat(256) }]])(
+    'refuses %j',
+    (body) => expect(fieldRefused(parseJobId, body)).toBe('job_id'),
+  )
+})
+
+describe('ojs.control.claim', () => {
+  const claim = { job_id: 'j', generation: 0, attempt: 1, worker_id: 'w' }
+
+  it.each([claim, { ...claim, generation: null }, { job_id: 'j', attempt: 9, worker_id: 'w' }])(
+    'accepts %j',
+    (body) => expect(parseClaim(body)).toBe(body),
+  )
+
+  it.each<[object, string]>([
+    [{ ...claim, worker_id: undefined }, 'worker_id'],
+    [{ ...claim, attempt: 0 }, 'attempt'],
+    [{ ...claim, attempt: 2 ** 31 }, 'attempt'],
+    [{ ...claim, attempt: '1' }, 'attempt'],
+    [{ ...claim, attempt: 1.5 }, 'attempt'],
+    [{ ...claim, generation: -1 }, 'generation'],
+    [{ ...claim, generation: 2 ** 31 }, 'generation'],
+  ])('refuses %j', (body, field) => {
+    const sent: unknown = JSON.parse(JSON.stringify(body))
+    expect(fieldRefused(parseClaim, sent)).toBe(field)
+  })
+})
+
+describe('ojs.control.sync', () => {
+  it('names a worker and its queues', () => {
+    const body = { worker_id: 'w', queues: ['a', 'b'] }
+    expect(parseSync(body)).toBe(body)
+  })
+
+  it.each<[object, string]>([
+    [{ queues: ['a'] }, 'worker_id'],
+    [{ worker_id: 'w' }, 'queues'],
+    [{ worker_id: 'w', queues: [] }, 'queues'],
+    [{ worker_id: 'w', queues: 'a' }, 'queues'],
+    [{ worker_id: 'w', queues: [7] }, 'queues[0]'],
+    [{ worker_id: 'w', queues: ['q'.repeat(129)] }, 'queues[0]'],
+    [{ worker_id: 'w', queues: Array(101).fill('q') }, 'queues'],
+  ])('refuses %j', (body, field) => expect(fieldRefused(parseSync, body)).toBe(field))
+})
+
+describe('ojs.control.heartbeat', () => {
+  it("reads the seed's form and the one for many jobs as one", () => {
+    expect(parseNativeHeartbeat({ job_id: 'j', worker_id: 'w' })).toEqual({
+      request: { worker_id: 'w', job_ids: ['j'], state: null },
+      skipped: 0,
+    })
+    const many = { worker_id: 'w', job_ids: ['b', 'a', 'b'], state: 'quiet', queues: ['q'], pid: 7 }
+    expect(parseNativeHeartbeat({ ...many, job_id: 'c' })).toEqual({
+      request: { ...many, job_ids: ['b', 'a', 'c'] },
+      skipped: 0,
+    })
+    expect(parseNativeHeartbeat({ worker_id: 'w' }).request.job_ids).toEqual([])
+  })
+
+  it('leaves out single ids that are none, and a state that it does not know', () => {
+    const body = {
+      worker_id: 'w',
+      job_ids: ['a', 7, null, '', {}, 'b'],
+      job_id: [],
+      state: 'tired',
+    }
+    expect(parseNativeHeartbeat(body)).toEqual({
+      request: { worker_id: 'w', job_ids: ['a', 'b'], state: null },
+      skipped: 5,
+    })
+  })
+
+  it.each<[object, string]>([
+    [{ job_id: 'j' }, 'worker_id'],
+    [{ worker_id: '' }, 'worker_id'],
+    [{ worker_id: 'w', job_ids: 'j' }, 'job_ids'],
+    [{ worker_id: 'w', job_ids: Array(1001).fill('j') }, 'job_ids'],
+    [{ worker_id: 'w', queues: [''] }, 'queues[0]'],
+    [{ worker_id: 'w', pid: -1 }, 'pid'],
+    [{ worker_id: 'w', hostname: 'h'.repeat(256) }, 'hostname'],
+    [{ worker_id: 'w', visibility_timeout_ms: 0 }, 'visibility_timeout_ms'],
+    [{ worker_id: 'w', visibility_timeout_ms: 1e300 }, 'visibility_timeout_ms'],
+  ])('refuses %j', (body, field) => expect(fieldRefused(parseNativeHeartbeat, body)).toBe(field))
+})
+
+describe('ojs.control.report', () => {
+  const parsed = (event: unknown) => parseReport({ worker_id: 'w', events: [event] })
+
+  it.each<object>([
+    { job_id: 'j', attempt: 1, event: 'started', at: '2026-01-01T00:00:00Z' },
+    { job_id: 'j', attempt: 1, event: 'started', generation: 3, at: null, vendor: {} },
+    { job_id: 'j', attempt: 1, event: 'completed' },
+    { job_id: 'j', attempt: 1, event: 'completed', result: [null] },
+    failed,
+    { ...failed, outcome: null },
+    { ...failed, outcome: { decision: 'discard' } },
+    { ...failed, outcome: { decision: 'retry', delay_ms: 1000, rung_ms: 1000 } },
+    { ...failed, outcome: { decision: 'retry', delay_ms: 1000, rung_ms: null } },
+    { ...failed, outcome: { decision: 'retry', delay_ms: 1000 } },
+    { ...failed, error: { ...error, message: 'm'.repeat(100_000), details: { a: 1 } } },
+  ])('takes the event %j', (event) => {
+    expect(parsed(event)).toEqual({ request: { worker_id: 'w', events: [event] }, skipped: 0 })
+  })
+
+  it.each<unknown>([
+    null,
+    'started',
+    [],
+    {},
+    { attempt: 1, event: 'started' },
+    { job_id: 'j', event: 'started' },
+    { job_id: 'j', attempt: 1 },
+    { job_id: 'j', attempt: 0, event: 'started' },
+    { job_id: 'j', attempt: 2 ** 31, event: 'started' },
+    { job_id: 'j', attempt: 1, event: 'paused' },
+    { job_id: 'j', attempt: 1, event: 'started', generation: 'x' },
+    { job_id: 'j', attempt: 1, event: 'started', at: 5 },
+    { job_id: 'j', attempt: 1, event: 'failed' },
+    { ...failed, error: null },
+    { ...failed, error: { code: 'c' } },
+    { ...failed, outcome: 'retry' },
+    { ...failed, outcome: {} },
+    { ...failed, outcome: { decision: 'run' } },
+    { ...failed, outcome: { decision: 'retry' } },
+    { ...failed, outcome: { decision: 'retry', delay_ms: 0 } },
+    { ...failed, outcome: { decision: 'retry', delay_ms: 2 ** 31 } },
+    { ...failed, outcome: { decision: 'retry', delay_ms: 5, rung_ms: '5' } },
+  ])('leaves out the event %j', (event) => {
+    expect(parsed(event)).toEqual({ request: { worker_id: 'w', events: [] }, skipped: 1 })
+  })
+
+  it.each<[object, string]>([
+    [{ events: [] }, 'worker_id'],
+    [{ worker_id: 'w' }, 'events'],
+    [{ worker_id: 'w', events: {} }, 'events'],
+    [{ worker_id: 'w', events: Array(1001).fill(failed) }, 'events'],
+  ])('refuses what is no report', (body, field) => {
+    expect(fieldRefused(parseReport, body)).toBe(field)
+  })
+})
