@@ -99,7 +99,8 @@ export interface Ledger {
 
   /**
    * `expires_at` has passed: `available`, `scheduled`, `pending` and `retryable` rows → `discarded`
-   * (`deadLetterCopied`; listed as a dead letter only where `isListed` says so), at most `limit`.
+   * (`deadLetterCopied`; listed as a dead letter only where the job's own policy wants it), at most
+   * `limit`.
    */
   expire(terms: ExpireTerms): Promise<JobRow[]>
 
@@ -296,8 +297,6 @@ export interface ExpireTerms {
   now: number
   wall: number
   limit: number
-  /** Pure; from the row's own policy (`job/failure.ts`). */
-  isListed(row: JobRow): boolean
 }
 
 export interface DeadToken extends ArrivingToken {

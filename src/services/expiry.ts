@@ -1,4 +1,3 @@
-import { isListedWhenExpired, retryPolicyOf } from '../job/failure.ts'
 import type { Deps } from '../operations/deps.ts'
 import { Loop } from './loop.ts'
 
@@ -17,12 +16,8 @@ export function expiry(deps: Deps): Loop {
 
 /** Returns how many jobs were discarded. */
 async function expireOnce(deps: Deps): Promise<number> {
-  const jobs = await deps.ledger.expire({
-    now: deps.clock.now(),
-    wall: deps.clock.wall(),
-    limit: PAGE,
-    isListed: (row) => isListedWhenExpired(retryPolicyOf(row)),
-  })
+  const { clock, ledger } = deps
+  const jobs = await ledger.expire({ now: clock.now(), wall: clock.wall(), limit: PAGE })
   for (const job of jobs) {
     deps.events.emit({ type: 'job.expired', job })
     deps.broker.unpark(job.id)

@@ -72,6 +72,8 @@ const START: Partial<Record<Action['verb'], Pick<NewJob, 'start' | 'expiresAt'>>
   insertPending: { start: { state: 'pending', dueAt: null }, expiresAt: NOW + 1 },
 }
 
+const LISTED_WHEN_EXPIRED = '{"args":[],"retry":{"on_exhaustion":"dead_letter"}}'
+
 const RETRY = { ...FAILED, to: 'retryable', dueAt: NOW, delayMs: 250, isTokenBack: false } as const
 const DISCARD = { ...FAILED, to: 'discarded' } as const
 
@@ -224,6 +226,7 @@ class Run {
       id,
       queue: QUEUES[step.job % 2] ?? '',
       maxAttempts: 4,
+      envelope: step.attemptOff === 0 ? '{"args":[]}' : LISTED_WHEN_EXPIRED,
       ...START[step.verb],
     })
     const inserted =
@@ -282,9 +285,9 @@ class Run {
     if (change) return await this.#fail(lease, change)
     if (LATER.has(step.verb)) return await this.#actLater(step, lease)
     const beat = { now: NOW, workerId: 'worker-1', leaseMs: 500 }
-    const listed = { now: NOW, wall: NOW + 1, limit: 9, isListed: () => step.attemptOff !== 0 }
+    const late = { now: NOW, wall: NOW + 1, limit: 9 }
     if (step.verb === 'extend') await this.#ledger.extend([id], { ...beat, attempt })
-    if (step.verb === 'expire') await this.#ledger.expire(listed)
+    if (step.verb === 'expire') await this.#ledger.expire(late)
     if (step.verb === 'prune') await this.#ledger.prune(CUTOFFS, NOW, 2)
     if (step.verb === 'rearmRung') {
       await this.#ledger.rearmRung({ queue: QUEUES[step.job % 2] ?? '', delayMs: 250 })

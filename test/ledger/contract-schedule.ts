@@ -171,9 +171,9 @@ export function scheduleContract(harness: () => LedgerHarness): void {
   })
 
   describe('expire', () => {
-    const terms: ExpireTerms = { now: NOW, wall: WALL, limit: 10, isListed: () => false }
-    const expiring = (start: NewJob['start'], expiresAt = WALL) =>
-      stored(start, { queue: 'q', expiresAt })
+    const terms: ExpireTerms = { now: NOW, wall: WALL, limit: 10 }
+    const expiring = (start: NewJob['start'], expiresAt = WALL, given: Partial<NewJob> = {}) =>
+      stored(start, { queue: 'q', expiresAt, ...given })
 
     it('discards what may not run any more, by the wall clock', async () => {
       const jobs = [
@@ -213,18 +213,24 @@ export function scheduleContract(harness: () => LedgerHarness): void {
       expect([out.get(inRung.id), out.get(held.id)]).toEqual([true, false])
     })
 
-    it('lists those that the policy wants to see, and asks with the row', async () => {
-      const [a, b] = [
-        await expiring({ state: 'available' }),
+    it.each([
+      ['{"args":[],"retry":{"on_exhaustion":"dead_letter"}}', true],
+      ['{"args":[],"retry":{"on_exhaustion":"discard"}}', false],
+      ['{"args":[],"retry":{}}', false],
+      // A row as a fault could leave it: the default, and no reason to stop for the others.
+      ['{"args":', false],
+    ])('lists those whose own policy wants it: %s', async (envelope, isListed) => {
+      const [one, other] = [
+        await expiring({ state: 'available' }, WALL, { envelope }),
         await expiring({ state: 'available' }),
       ]
-      const expired = await ledger.expire({ ...terms, isListed: (job) => job.id === b.id })
-      expect(expired.map(({ isDeadLetter }) => isDeadLetter)).toEqual([false, true])
+      const expired = await ledger.expire(terms)
+      expect(expired.map(({ isDeadLetter }) => isDeadLetter)).toEqual([isListed, false])
       expect(ledger.deadLetters({ queue: 'q', limit: 5, offset: 0 })).toEqual({
-        jobs: [row(b.id)],
-        total: 1,
+        jobs: isListed ? [row(one.id)] : [],
+        total: isListed ? 1 : 0,
       })
-      expect(row(a.id).isDeadLetter).toBe(false)
+      expect(row(other.id)).toMatchObject({ state: 'discarded', isDeadLetter: false })
     })
 
     it('leaves active and ended jobs alone, and takes at most so many', async () => {
@@ -247,21 +253,6 @@ export function scheduleContract(harness: () => LedgerHarness): void {
         ledger.claim([token(id)], TERMS),
       ])
       expect([first.length, second.length, late?.verdict]).toEqual([1, 0, 'drop'])
-    })
-
-    it('that cannot judge one job changes nothing, and nothing beside it', async () => {
-      const jobs = [await expiring({ state: 'available' }), await expiring({ state: 'available' })]
-      const isListed = (job: JobRow) => {
-        if (job.id === jobs[1]?.id) throw new Error('no policy')
-        return true
-      }
-      const [failed, beside] = await Promise.allSettled([
-        ledger.expire({ ...terms, isListed }),
-        ledger.insert(newJob(), NOW),
-      ])
-      expect([failed.status, beside.status]).toEqual(['rejected', 'fulfilled'])
-      expect(jobs).toEqual(jobs.map(({ id }) => row(id)))
-      expect(ledger.fault()).toBeNull()
     })
   })
 }

@@ -1,3 +1,4 @@
+import { isListedWhenExpired, retryPolicyOf } from '../../job/failure.ts'
 import type { JobRow } from '../../job/job.ts'
 import type { ExpireTerms } from '../ledger.ts'
 import { toJobRows } from './rows.ts'
@@ -29,7 +30,7 @@ export function promoteDue(store: Store, now: number, wall: number, limit: numbe
 export function expireDue(store: Store, terms: ExpireTerms): JobRow[] {
   const rows = store.statements.expired.all(terms.wall, terms.limit).map(changed)
   return rows.map((row) => {
-    const listed = terms.isListed(row) ? 1 : 0
+    const listed = isListedWhenExpired(retryPolicyOf(row)) ? 1 : 0
     const { id, generation, state } = row
     const job = changed(store.statements.expire.get(id, generation, state, terms.now, listed))
     store.counter.discarded(job, counted(row.state))
