@@ -46,7 +46,8 @@ export async function startGateway(
   const clock = overrides.clock ?? systemClock()
   const metrics = createMetrics()
   const ring = new EventRing(KEPT_EVENTS, clock, uuid7)
-  const events = createJobEvents([jobLog(logger), metrics.onJobEvent, ring.onJobEvent])
+  const isDebug = config.logLevel === 'debug' || config.logLevel === 'trace'
+  const events = createJobEvents([jobLog(logger, { isDebug }), metrics.onJobEvent, ring.onJobEvent])
 
   const ledger = await openSqliteLedger({
     path: config.ledgerPath,
@@ -96,7 +97,6 @@ export async function startGateway(
     })),
   })
 
-  const isDebug = config.logLevel === 'debug' || config.logLevel === 'trace'
   const services: Service[] = [
     { name: 'ledger', start: async () => {}, stop: () => ledger.close() },
     broker,

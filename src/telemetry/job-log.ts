@@ -3,16 +3,23 @@ import { traceIdOf } from '../job/traceparent.ts'
 import type { Logger } from '../logger.ts'
 import type { JobEvent, LeaseFacts } from './events.ts'
 
-/** One line per thing that happened to a job: ids, never args, results, messages or credentials. */
-export function jobLog(logger: Logger): (event: JobEvent) => void {
+/**
+ * One line per thing that happened to a job: ids, never args, results, messages or credentials.
+ * `isDebug`: whether anybody looks for debug lines.
+ */
+export function jobLog(
+  logger: Logger,
+  { isDebug }: { isDebug: boolean },
+): (event: JobEvent) => void {
   return (event) => {
     switch (event.type) {
       case 'token.malformed':
         logger.warn({ queue: event.queue, reason: event.error.message }, 'malformed message')
         return
       case 'job.heartbeat':
-        // Every few seconds for every job at work: only for those who look for it.
-        logger.debug({ ...leaseFields(event.job), workerId: event.workerId }, event.type)
+        // Every few seconds for every job at work: not even the fields are put together in vain.
+        if (isDebug)
+          logger.debug({ ...leaseFields(event.job), workerId: event.workerId }, event.type)
         return
       case 'job.failed':
         logger.info({ ...fieldsOf(event), ...failureFields(event) }, event.type)

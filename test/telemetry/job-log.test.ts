@@ -7,7 +7,7 @@ import { jobRow } from '../http/job-rows.ts'
 const SECRET = 'attack at dawn'
 const failure = { code: 'boom', type: 'Boom', message: SECRET, retryable: false }
 
-function lineOf(event: JobEvent) {
+function linesOf(event: JobEvent, isDebug: boolean) {
   const lines: Record<string, unknown>[] = []
   const at = (level: string) => (fields: object, msg: string) =>
     lines.push({ level, ...fields, msg })
@@ -17,8 +17,14 @@ function lineOf(event: JobEvent) {
     warn: at('warn'),
     error: at('error'),
   }
-  jobLog(logger)(event)
+  jobLog(logger, { isDebug })(event)
+  return lines
+}
+
+function lineOf(event: JobEvent) {
+  const lines = linesOf(event, true)
   expect(lines).toHaveLength(1)
+  expect(lines[0]?.['level'] === 'debug' ? [] : lines).toEqual(linesOf(event, false))
   return lines[0]
 }
 
@@ -54,6 +60,18 @@ it('whispers heartbeats', () => {
     attempt: 1,
     workerId: 'w1',
   })
+})
+
+it('does not look at a heartbeat whose line nobody would see', () => {
+  const job = new Proxy(
+    { id: 'x', queue: 'q', type: 't', attempt: 1, leaseExpiresAt: 1 },
+    {
+      get: (_, member) => {
+        throw new Error(`read ${String(member)}`)
+      },
+    },
+  )
+  expect(linesOf({ type: 'job.heartbeat', job, workerId: 'w1' }, false)).toEqual([])
 })
 
 it('warns of messages that are no jobs', () => {
