@@ -135,14 +135,17 @@ export interface Ledger {
    */
   prune(cutoffs: PruneCutoffs, now: number, limit: number): Promise<number>
 
-  /** Queues whose DLX queue holds copies that nobody needs any more. From memory. */
-  staleCopies(): readonly string[]
+  /**
+   * Queues whose DLX queue holds copies that nobody needs any more, each with the mark of its newest
+   * one. From memory; stays as it was read.
+   */
+  staleCopies(): ReadonlyMap<string, number>
 
-  /** A sweep of this queue begins: copies that become stale from now on count anew. */
-  sweepBegins(queue: string): Promise<void>
-
-  /** The sweep could not look at all of them: the queue counts as stale again. */
-  sweepFailed(queue: string): Promise<void>
+  /**
+   * A sweep has taken out every such copy up to `mark`, which was read before it began. Fence: no
+   * copy has become stale since; else the queue is still stale, and the next sweep sees to it.
+   */
+  swept(queue: string, mark: number): Promise<void>
 
   /** Rungs that were declared in this or earlier runs. From memory. */
   rungs(): readonly Rung[]

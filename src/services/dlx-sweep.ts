@@ -20,24 +20,27 @@ export function dlxSweep(deps: Deps): Loop {
     everyMs: INTERVAL_MS,
     logger: deps.logger,
     runOnce: async (isStopped) => {
-      for (const queue of deps.ledger.staleCopies()) {
+      for (const [queue, mark] of deps.ledger.staleCopies()) {
         if (isStopped() || deps.broker.status().state !== 'up') break
         const now = deps.clock.now()
         if (now - (sweptAt.get(queue) ?? -Infinity) < MIN_GAP_MS) continue
         sweptAt.set(queue, now)
-        await sweepQueue(deps, queue)
+        await sweepQueue(deps, queue, mark)
       }
       return false
     },
   })
 }
 
-async function sweepQueue(deps: Deps, queue: string): Promise<void> {
-  // Before the look: what becomes stale during it counts for the next one.
-  await deps.ledger.sweepBegins(queue)
+/**
+ * `mark` is from before the look: what becomes stale during it counts for the next one. A crash in
+ * between only makes the next process look again.
+ */
+async function sweepQueue(deps: Deps, queue: string, mark: number): Promise<void> {
   const swept = await deps.broker.sweepDeadLetters(queue, MAX_COPIES, (copy) => isStale(deps, copy))
-  if (swept === null || !swept.isComplete) await deps.ledger.sweepFailed(queue)
-  if (swept !== null) deps.logger.info({ queue, ...swept }, 'dead letter copies swept')
+  if (swept === null) return
+  if (swept.isComplete) await deps.ledger.swept(queue, mark)
+  deps.logger.info({ queue, ...swept }, 'dead letter copies swept')
 }
 
 /**

@@ -12,6 +12,8 @@ import {
   pushed,
   rowOf,
   settleLazily,
+  staleQueues,
+  sweep,
 } from './harness.ts'
 
 /** Copies in DLX queues: which are owed, and which nobody needs any more. */
@@ -40,17 +42,17 @@ export function copyContract(harness: () => LedgerHarness): void {
         ledger.confirmed(job.id, job.outbox ?? 0)
         await settleLazily(ledger)
         expect(row(job.id)).toEqual({ ...job, outbox: null, deadLetterCopied: true })
-        expect(ledger.staleCopies()).toEqual([])
+        expect(staleQueues(ledger)).toEqual([])
       },
     )
 
     it('of a plain discard is stale at once', async () => {
       const job = await discarded('publish', false)
-      expect(ledger.staleCopies()).toEqual([])
+      expect(staleQueues(ledger)).toEqual([])
       ledger.confirmed(job.id, job.outbox ?? 0)
       await settleLazily(ledger)
       expect(row(job.id).deadLetterCopied).toBe(true)
-      expect(ledger.staleCopies()).toEqual(['q'])
+      expect(staleQueues(ledger)).toEqual(['q'])
     })
 
     it('of a job that has gone on is stale, and records nothing', async () => {
@@ -60,18 +62,18 @@ export function copyContract(harness: () => LedgerHarness): void {
       ]
       const other = await died(ledger, { queue: 'other' })
       await ledger.revive(revived.id, 0, NOW)
-      expect(ledger.staleCopies()).toEqual([])
+      expect(staleQueues(ledger)).toEqual([])
       ledger.confirmed(revived.id, revived.outbox ?? 0)
       await settleLazily(ledger)
       expect(row(revived.id)).toMatchObject({ state: 'available', deadLetterCopied: false })
       expect(row(revived.id).outbox).toBeGreaterThan(revived.outbox ?? 0)
-      expect(ledger.staleCopies()).toEqual(['q'])
-      await ledger.sweepBegins('q')
+      expect(staleQueues(ledger)).toEqual(['q'])
+      await sweep(ledger, 'q')
       await ledger.deleteDeadLetter(deleted.id, NOW)
       expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual([revived.id])
       ledger.confirmed(deleted.id, deleted.outbox ?? 0)
       await settleLazily(ledger)
-      expect(ledger.staleCopies()).toEqual(['q'])
+      expect(staleQueues(ledger)).toEqual(['q'])
       expect(row(other.id)).toEqual(other)
     })
 
@@ -89,11 +91,11 @@ export function copyContract(harness: () => LedgerHarness): void {
       [false, ['q']],
     ])('is stale unless the job is a dead letter (%s)', async (isDeadLetter, stale) => {
       const job = await discarded('nack', isDeadLetter)
-      expect(ledger.staleCopies()).toEqual([])
+      expect(staleQueues(ledger)).toEqual([])
       ledger.deadLetterCopied(job.id, 0)
       await settleLazily(ledger)
       expect(row(job.id).deadLetterCopied).toBe(true)
-      expect(ledger.staleCopies()).toEqual(stale)
+      expect(staleQueues(ledger)).toEqual(stale)
     })
 
     it('and is told of when the job has gone on is stale too', async () => {
@@ -102,7 +104,7 @@ export function copyContract(harness: () => LedgerHarness): void {
       ledger.deadLetterCopied(revived.id, 0)
       await settleLazily(ledger)
       expect(row(revived.id).deadLetterCopied).toBe(false)
-      expect(ledger.staleCopies()).toEqual(['q'])
+      expect(staleQueues(ledger)).toEqual(['q'])
     })
 
     it('of a job that is unknown, ended otherwise or copied already changes nothing', async () => {
@@ -111,7 +113,7 @@ export function copyContract(harness: () => LedgerHarness): void {
       await ledger.complete(acked.id, {}, { now: NOW, result: null })
       for (const id of [copied.id, acked.id, 'nobody']) ledger.deadLetterCopied(id, 0)
       await settleLazily(ledger)
-      expect(ledger.staleCopies()).toEqual([])
+      expect(staleQueues(ledger)).toEqual([])
     })
   })
 
@@ -120,32 +122,64 @@ export function copyContract(harness: () => LedgerHarness): void {
       await died(ledger, { queue, isDeadLetter: false })
     }
 
-    it('are remembered over a restart, until a sweep begins', async () => {
+    it('are remembered over a restart, until a sweep has ended', async () => {
       await makeStale('a')
       await makeStale('b')
       await makeStale('a')
-      expect(new Set(ledger.staleCopies())).toEqual(new Set(['a', 'b']))
+      expect(staleQueues(ledger)).toEqual(['a', 'b'])
       await reopen()
-      expect(new Set(ledger.staleCopies())).toEqual(new Set(['a', 'b']))
-      await ledger.sweepBegins('a')
+      expect(staleQueues(ledger)).toEqual(['a', 'b'])
+      await sweep(ledger, 'a')
+      expect(staleQueues(ledger)).toEqual(['b'])
       await reopen()
-      expect(ledger.staleCopies()).toEqual(['b'])
+      expect(staleQueues(ledger)).toEqual(['b'])
     })
 
-    it('that come up during a sweep count for the next one', async () => {
+    it('are there again when the process goes during a sweep', async () => {
       await makeStale('a')
-      await ledger.sweepBegins('a')
-      expect(ledger.staleCopies()).toEqual([])
+      await reopen()
+      expect(staleQueues(ledger)).toEqual(['a'])
+      await sweep(ledger, 'a', () => makeStale('a'))
+      expect(staleQueues(ledger)).toEqual(['a'])
+      await sweep(ledger, 'a')
+      expect(staleQueues(ledger)).toEqual([])
+    })
+
+    it('that come up during a sweep survive it, and count for the next one', async () => {
       await makeStale('a')
-      expect(ledger.staleCopies()).toEqual(['a'])
+      await makeStale('b')
+      await sweep(ledger, 'a', () => makeStale('a'))
+      expect(staleQueues(ledger)).toEqual(['a', 'b'])
+      await reopen()
+      expect(staleQueues(ledger)).toEqual(['a', 'b'])
+      await sweep(ledger, 'a', () => makeStale('b'))
+      expect(staleQueues(ledger)).toEqual(['b'])
+    })
+
+    it('that were swept already are not cleared by a sweep from before', async () => {
+      await makeStale('a')
+      await sweep(ledger, 'a', async () => {
+        await sweep(ledger, 'a')
+        await makeStale('a')
+      })
+      expect(staleQueues(ledger)).toEqual(['a'])
     })
 
     it('count in the order in which they are written, in one turn too', async () => {
-      const job = await died(ledger, { queue: 'a' })
-      await Promise.all([ledger.sweepBegins('a'), ledger.deleteDeadLetter(job.id, NOW)])
-      expect(ledger.staleCopies()).toEqual(['a'])
-      await Promise.all([ledger.sweepFailed('a'), ledger.sweepBegins('a')])
-      expect(ledger.staleCopies()).toEqual([])
+      const [first, second] = [
+        await died(ledger, { queue: 'a' }),
+        await died(ledger, { queue: 'a' }),
+      ]
+      await ledger.deleteDeadLetter(first.id, NOW)
+      const mark = ledger.staleCopies().get('a') ?? -1
+      const deleting = ledger.deleteDeadLetter(second.id, NOW)
+      await Promise.all([ledger.swept('a', mark), deleting])
+      expect(staleQueues(ledger)).toEqual(['a'])
+      await Promise.all([makeStale('a'), ledger.swept('a', mark)])
+      expect(staleQueues(ledger)).toEqual(['a'])
+      const newest = ledger.staleCopies().get('a') ?? -1
+      await Promise.all([ledger.swept('a', newest), ledger.swept('a', newest)])
+      expect(staleQueues(ledger)).toEqual([])
     })
 
     it('stay noted when another write of the same turn is refused', async () => {
@@ -159,16 +193,8 @@ export function copyContract(harness: () => LedgerHarness): void {
         ledger.insertAll([newJob({ id: 'twice' }), newJob({ id: 'twice' })], NOW),
       ])
       expect([first, refused.outcome, second, rung]).toEqual([true, 'duplicate', true, undefined])
-      expect(new Set(ledger.staleCopies())).toEqual(new Set(['a', 'b']))
+      expect(staleQueues(ledger)).toEqual(['a', 'b'])
       expect(ledger.rungs()).toEqual([{ queue: 'a', delayMs: 5 }])
-    })
-
-    it('are there again when a sweep failed', async () => {
-      await makeStale('a')
-      await ledger.sweepBegins('a')
-      await ledger.sweepFailed('a')
-      await reopen()
-      expect(ledger.staleCopies()).toEqual(['a'])
     })
   })
 }

@@ -15,6 +15,7 @@ import {
   pushed,
   rowOf,
   settleLazily,
+  staleQueues,
   TERMS,
   token,
 } from './harness.ts'
@@ -66,14 +67,14 @@ export function deadLetterContract(harness: () => LedgerHarness): void {
         deadLetterCopied: true,
       })
       expect(ledger.counts('q')).toMatchObject({ available: 0, discarded: 1 })
-      expect([ledger.deadLetterCount('q'), ledger.staleCopies()]).toEqual([1, []])
+      expect([ledger.deadLetterCount('q'), staleQueues(ledger)]).toEqual([1, []])
     })
 
     it('of an expired message counts no attempt, and needs no copy where it is not listed', async () => {
       const { id } = await pushed(ledger, { queue: 'q' })
       await ledger.discardDead(dead(id, { isExpired: true, isDeadLetter: false }), TIMES)
       expect(row(id)).toMatchObject({ state: 'discarded', attempt: 0, completedAt: null })
-      expect([ledger.deadLetterCount('q'), ledger.staleCopies()]).toEqual([0, ['q']])
+      expect([ledger.deadLetterCount('q'), staleQueues(ledger)]).toEqual([0, ['q']])
     })
 
     it('takes what a native worker has rejected', async () => {
@@ -252,7 +253,7 @@ export function deadLetterContract(harness: () => LedgerHarness): void {
       expect(job.errors).not.toBeNull()
       expect(ledger.outboxPage(0, 10)).toEqual([revived])
       expect(ledger.counts('q')).toMatchObject({ discarded: 0, available: 1 })
-      expect([ledger.deadLetterCount('q'), ledger.staleCopies()]).toEqual([0, ['q']])
+      expect([ledger.deadLetterCount('q'), staleQueues(ledger)]).toEqual([0, ['q']])
       const [old, next] = await ledger.claim(
         [token(job.id), token(job.id, { generation: 1 })],
         TERMS,
@@ -273,7 +274,7 @@ export function deadLetterContract(harness: () => LedgerHarness): void {
         expect(await ledger.revive(other, 0, NOW)).toBe('stale')
       }
       expect(row(job.id)).toEqual(before)
-      expect(ledger.staleCopies()).toEqual([])
+      expect(staleQueues(ledger)).toEqual([])
     })
 
     it('lets one of two win, and one of it and a delete', async () => {
@@ -297,7 +298,7 @@ export function deadLetterContract(harness: () => LedgerHarness): void {
       const gone = { state: 'withdrawn', isDeadLetter: false, generation: 0, attempt: 1 }
       expect(row(job.id)).toMatchObject({ ...gone, ...empty, tokenOut: true })
       expect(ledger.counts('q').discarded).toBe(0)
-      expect([ledger.deadLetterCount('q'), ledger.staleCopies()]).toEqual([0, ['q']])
+      expect([ledger.deadLetterCount('q'), staleQueues(ledger)]).toEqual([0, ['q']])
       const [late] = await ledger.claim([token(job.id, { attempt: 2 })], TERMS)
       expect(late?.verdict).toBe('drop')
     })

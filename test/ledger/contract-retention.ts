@@ -12,6 +12,8 @@ import {
   pushed,
   rowOf,
   settleLazily,
+  staleQueues,
+  sweep,
   TERMS,
   token,
 } from './harness.ts'
@@ -88,7 +90,7 @@ export function retentionContract(harness: () => LedgerHarness): void {
         expect(await ledger.prune({ ...NEVER, [kind]: LATER }, LATER, 10)).toBe(1)
         expect(ledger.find(id)).toBeNull()
         expect(Object.values(ledger.counts('q')).every((count) => count === 0)).toBe(true)
-        expect(ledger.staleCopies()).toEqual([])
+        expect(staleQueues(ledger)).toEqual([])
         expect(await ledger.insert(newJob({ id }), NOW)).toMatchObject({ generation: 0 })
       },
     )
@@ -98,11 +100,11 @@ export function retentionContract(harness: () => LedgerHarness): void {
       ['deadLetters', true],
     ] as const)('keeps the id of %s while its copy has to be swept', async (kind, isDeadLetter) => {
       const job = await died(ledger, { queue: 'q', isDeadLetter })
-      await ledger.sweepBegins('q')
+      if (!isDeadLetter) await sweep(ledger, 'q')
       expect(await ledger.prune({ ...NEVER, [kind]: LATER }, LATER, 10)).toBe(1)
       const gone = { state: 'withdrawn', isDeadLetter: false, envelope: '{}', errors: null }
       expect(row(job.id)).toMatchObject({ ...gone, generation: 0, attempt: 1 })
-      expect(ledger.staleCopies()).toEqual(['q'])
+      expect(staleQueues(ledger)).toEqual(['q'])
       expect([ledger.counts('q').discarded, ledger.deadLetterCount()]).toEqual([0, 0])
       // Its time begins anew.
       expect(await ledger.prune({ ...NEVER, withdrawn: LATER }, LATER, 10)).toBe(0)

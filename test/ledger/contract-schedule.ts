@@ -12,6 +12,7 @@ import {
   pushed,
   rowOf,
   settleLazily,
+  staleQueues,
   TERMS,
   token,
 } from './harness.ts'
@@ -196,7 +197,7 @@ export function scheduleContract(harness: () => LedgerHarness): void {
       }
       expect(row(left.id)).toEqual(left)
       expect(ledger.counts('q')).toMatchObject({ available: 1, discarded: 3, scheduled: 0 })
-      expect(ledger.staleCopies()).toEqual([])
+      expect(staleQueues(ledger)).toEqual([])
       const [late] = await ledger.claim([token(jobs[0]?.id ?? '')], TERMS)
       expect(late?.verdict).toBe('drop')
     })

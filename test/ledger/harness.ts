@@ -95,6 +95,23 @@ export function rowOf(ledger: Ledger, id: string): JobRow {
   return row
 }
 
+/** Queues with copies that nobody needs, by name. */
+export function staleQueues(ledger: Ledger): string[] {
+  return [...ledger.staleCopies().keys()].sort()
+}
+
+/** A sweep of this queue, of which `during` happens while it looks. */
+export async function sweep(
+  ledger: Ledger,
+  queue: string,
+  during: () => Promise<unknown> = async () => {},
+): Promise<void> {
+  const mark = ledger.staleCopies().get(queue)
+  if (mark === undefined) throw new Error(`${queue} is not stale`)
+  await during()
+  await ledger.swept(queue, mark)
+}
+
 /** What of a new job its row repeats. */
 export function asked({ start: _, ...job }: NewJob): Omit<NewJob, 'start'> {
   return job

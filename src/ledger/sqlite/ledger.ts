@@ -203,16 +203,12 @@ export class SqliteLedger implements Ledger {
     return this.#writeMany(limit, () => pruneBatch(this.#store, cutoffs, now, limit))
   }
 
-  staleCopies(): readonly string[] {
+  staleCopies(): ReadonlyMap<string, number> {
     return this.#store.stale.all()
   }
 
-  sweepBegins(queue: string): Promise<void> {
-    return this.#commits.write(() => this.#store.stale.clear(queue))
-  }
-
-  sweepFailed(queue: string): Promise<void> {
-    return this.#commits.write(() => this.#store.stale.add(queue))
+  swept(queue: string, mark: number): Promise<void> {
+    return this.#commits.write(() => this.#store.stale.clear(queue, mark))
   }
 
   rungs(): readonly Rung[] {

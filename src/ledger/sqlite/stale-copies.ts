@@ -1,42 +1,46 @@
 import type { Companion } from './companion.ts'
 import type { Statements } from './statements.ts'
 
+/** `sweptTo`: what a sweep has taken out; null: a copy more that nobody needs. */
 interface Change {
   queue: string
-  isStale: boolean
+  sweptTo: number | null
 }
 
 /**
- * Queues whose DLX queue holds copies that nobody needs any more. In memory and as one column that
- * is written when it changes, so that a thousand stale copies cost one write.
+ * Queues whose DLX queue holds copies that nobody needs any more, each with the number of its newest
+ * mark, so that a sweep clears what it saw and nothing newer. In memory and as one column that is
+ * written when it changes, so that a thousand stale copies cost one write. The numbers are not
+ * stored: no sweep outlives its process, and a queue that is stale in the file is stale at start.
  */
 export class StaleCopies implements Companion {
   readonly #statements: Statements
   /** As committed. */
-  #queues: ReadonlySet<string>
+  #marks: ReadonlyMap<string, number>
+  #lastMark = 0
   #changes: Change[] = []
   #keptChanges = 0
-  #next: ReadonlySet<string>
+  #next: ReadonlyMap<string, number>
 
   constructor(statements: Statements) {
     this.#statements = statements
     const rows = statements.staleCopies.all() as { name: string }[]
-    this.#queues = new Set(rows.map((row) => row.name))
-    this.#next = this.#queues
+    this.#marks = new Map(rows.map((row) => [row.name, this.#lastMark]))
+    this.#next = this.#marks
   }
 
-  all(): readonly string[] {
-    return [...this.#queues]
+  all(): ReadonlyMap<string, number> {
+    return this.#marks
   }
 
   /** The running write leaves a copy behind that nobody needs. */
   add(queue: string): void {
-    this.#changes.push({ queue, isStale: true })
+    this.#changes.push({ queue, sweptTo: null })
   }
 
-  /** The running write begins a sweep of all that was noted before it. */
-  clear(queue: string): void {
-    this.#changes.push({ queue, isStale: false })
+  /** The running write tells of a sweep that began when `mark` was the newest. */
+  clear(queue: string, mark: number): void {
+    this.#changes.push({ queue, sweptTo: mark })
   }
 
   keep(): void {
@@ -49,25 +53,25 @@ export class StaleCopies implements Companion {
 
   store(): void {
     if (this.#changes.length === 0) return
-    const next = new Set(this.#queues)
-    for (const { queue, isStale } of this.#changes) {
-      if (isStale) next.add(queue)
-      else next.delete(queue)
+    const next = new Map(this.#marks)
+    for (const { queue, sweptTo } of this.#changes) {
+      if (sweptTo === null) next.set(queue, ++this.#lastMark)
+      else if (next.get(queue) === sweptTo) next.delete(queue)
     }
     for (const queue of new Set(this.#changes.map((change) => change.queue))) {
-      if (next.has(queue) === this.#queues.has(queue)) continue
+      if (next.has(queue) === this.#marks.has(queue)) continue
       this.#statements.keepStaleCopies.run(queue, next.has(queue) ? 1 : 0)
     }
     this.#next = next
   }
 
   commit(): void {
-    this.#queues = this.#next
+    this.#marks = this.#next
     this.discard()
   }
 
   discard(): void {
-    this.#next = this.#queues
+    this.#next = this.#marks
     if (this.#changes.length > 0) this.#changes = []
     this.#keptChanges = 0
   }
