@@ -1,0 +1,225 @@
+import { errorOfAnswer, OJSTransportError, retryAfterOf } from './errors.ts'
+import { isRecord } from './json.ts'
+import { delayBeforeRetry, type RetryOptions, type RetryPolicy, retryPolicy } from './retry.ts'
+import { endpointOf } from './server-url.ts'
+import type { Transport, TransportRequest, TransportResponse } from './transport.ts'
+
+const MEDIA_TYPE = 'application/openjobspec+json'
+const DEFAULT_TIMEOUT_MS = 30_000
+
+/** The part of `fetch` that is used; the global one is of this type. */
+export type Fetch = (
+  url: string,
+  init: {
+    method: string
+    headers: Record<string, string>
+    body?: string
+    signal: AbortSignal
+    redirect: 'manual'
+  },
+) => Promise<{
+  readonly status: number
+  readonly headers: { forEach(visit: (value: string, name: string) => void): void }
+  text(): Promise<string>
+}>
+
+export interface HttpTransportOptions {
+  /**
+   * Of the server, e.g. `https://jobs.example.com`; `/ojs/v1` is added. A user and password in it
+   * are sent as basic authentication.
+   */
+  url: string
+  /** A token, sent as `Bearer`; or a whole `Authorization` value, scheme first. */
+  auth?: string
+  /** Sent with every request. */
+  headers?: Readonly<Record<string, string>>
+  /** Milliseconds for one try. Default 30,000. */
+  timeout?: number
+  /** How a failed request is repeated; `false`: not at all. */
+  retry?: RetryOptions | false
+  /** Instead of the global `fetch`. */
+  fetch?: Fetch
+}
+
+/**
+ * The OJS HTTP binding over `fetch` (seed 001; seed 004, "The transport layer"). Redirects are not
+ * followed: they would turn a POST into a GET. No message holds credentials.
+ */
+export class HttpTransport implements Transport {
+  readonly #origin: string
+  readonly #base: string
+  readonly #headers: Readonly<Record<string, string>>
+  readonly #timeout: number
+  readonly #retry: RetryPolicy
+  readonly #fetch: Fetch
+
+  /** Throws `TypeError` for options that cannot work. */
+  constructor({ url, auth, headers = {}, timeout, retry, fetch }: HttpTransportOptions) {
+    const endpoint = endpointOf(url, auth)
+    this.#origin = endpoint.origin
+    this.#base = endpoint.base
+    this.#headers = checked({
+      accept: MEDIA_TYPE,
+      ...(endpoint.authorization !== undefined && { authorization: endpoint.authorization }),
+      ...lowerCase(headers),
+    })
+    this.#timeout = timeout ?? DEFAULT_TIMEOUT_MS
+    this.#retry = retryPolicy(retry)
+    // Looked up at each call: instrumentation replaces the global one at any time.
+    this.#fetch = fetch ?? ((target, init) => globalThis.fetch(target, init))
+  }
+
+  async request(opts: TransportRequest): Promise<TransportResponse> {
+    const isIdempotent = opts.idempotent ?? (opts.method === 'GET' || opts.method === 'HEAD')
+    // Once for all tries; what JSON cannot hold is the caller's error and thrown as it is.
+    const body = opts.body === undefined ? undefined : JSON.stringify(opts.body)
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return answerOf(opts, await this.#exchange(opts, body, attempt), attempt)
+      } catch (error) {
+        const delay = delayBeforeRetry(this.#retry, error, { attempt, isIdempotent })
+        if (delay === undefined) throw error
+        if (!(await elapses(delay, opts.signal))) throw this.#failure('aborted', opts, attempt)
+      }
+    }
+  }
+
+  /** One try, its body read to the end. Rejects with `OJSTransportError` only. */
+  async #exchange(
+    opts: TransportRequest,
+    body: string | undefined,
+    attempt: number,
+  ): Promise<Received> {
+    const { signal, timeout = this.#timeout } = opts
+    if (signal?.aborted) throw this.#failure('aborted', opts, attempt - 1)
+    const limit = new AbortController()
+    const end = () => limit.abort()
+    const timer = setTimeout(end, timeout)
+    signal?.addEventListener('abort', end, { once: true })
+    try {
+      const response = await this.#fetch(this.#urlOf(opts.path), {
+        method: opts.method,
+        headers: this.#headersOf(opts),
+        ...(body !== undefined && { body }),
+        signal: limit.signal,
+        redirect: 'manual',
+      })
+      const text = await response.text()
+      return { status: response.status, headers: plain(response.headers), text }
+    } catch (error) {
+      if (signal?.aborted) throw this.#failure('aborted', opts, attempt)
+      throw limit.signal.aborted
+        ? this.#failure('timeout', opts, attempt, `no answer within ${timeout} ms`)
+        : this.#failure('network', opts, attempt, reasonOf(error), error)
+    } finally {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', end)
+    }
+  }
+
+  #urlOf(path: string): string {
+    return path.startsWith('/ojs/') ? this.#base + path : `${this.#base}/ojs/v1${path}`
+  }
+
+  #headersOf({ headers, body }: TransportRequest): Record<string, string> {
+    return {
+      ...this.#headers,
+      ...(body !== undefined && { 'content-type': MEDIA_TYPE }),
+      ...(headers && checked(lowerCase(headers))),
+    }
+  }
+
+  #failure(
+    kind: 'network' | 'timeout' | 'aborted',
+    { method, path, signal }: TransportRequest,
+    attempts: number,
+    reason = 'aborted by the caller',
+    cause: unknown = signal?.aborted ? signal.reason : undefined,
+  ): OJSTransportError {
+    const message = `${method} ${path} at ${this.#origin}: ${reason}`
+    return new OJSTransportError(message, { kind, attempts, cause })
+  }
+}
+
+interface Received {
+  status: number
+  headers: Readonly<Record<string, string>>
+  text: string
+}
+
+/** Throws `OJSError`, or `OJSTransportError` where the answer is not OJS. */
+function answerOf(
+  { method, path, accept = [] }: TransportRequest,
+  { status, headers, text }: Received,
+  attempts: number,
+): TransportResponse {
+  const body = parse(text)
+  const error = errorOfAnswer({ status, body, headers, attempts })
+  if (error && status >= 300) throw error
+  const isAnswer = (status >= 200 && status < 300) || accept.includes(status)
+  if (isAnswer && body !== undefined) return { status, headers, body }
+  const requestId = headers['x-request-id']
+  const retryAfter = retryAfterOf(headers['retry-after'])
+  throw new OJSTransportError(`${method} ${path}: the server answered ${status}, and not in OJS.`, {
+    kind: 'protocol',
+    status,
+    attempts,
+    ...(requestId !== undefined && { requestId }),
+    ...(retryAfter !== undefined && { retryAfter }),
+  })
+}
+
+/** `undefined`: not a JSON object (seed 001 §6.2). Nothing at all (204) is an empty one. */
+function parse(text: string): Record<string, unknown> | undefined {
+  if (text === '') return {}
+  try {
+    const value: unknown = JSON.parse(text)
+    return isRecord(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** False: the signal fired first. */
+function elapses(ms: number, signal: AbortSignal | undefined): Promise<boolean> {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', end)
+      resolve(!signal?.aborted)
+    }
+    const timer = setTimeout(end, ms)
+    signal?.addEventListener('abort', end, { once: true })
+    if (signal?.aborted) end()
+  })
+}
+
+/** Node.js hides the reason, e.g. ECONNREFUSED, in the cause; browsers tell none. */
+function reasonOf(error: unknown): string {
+  const cause = isRecord(error) ? error['cause'] : undefined
+  const code = isRecord(cause) ? cause['code'] : undefined
+  return `network error (${typeof code === 'string' ? code : String(error)})`
+}
+
+function plain(headers: { forEach(visit: (value: string, name: string) => void): void }) {
+  const plainHeaders: Record<string, string> = {}
+  headers.forEach((value, name) => {
+    plainHeaders[name.toLowerCase()] = value
+  })
+  return plainHeaders
+}
+
+function lowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
+  const entries = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])
+  return Object.fromEntries(entries)
+}
+
+/** `fetch` would refuse the same, with the value in the message: it may be a password. */
+function checked(headers: Record<string, string>): Record<string, string> {
+  for (const [name, value] of Object.entries(headers)) {
+    if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
+      throw new TypeError(`The header ${name} holds characters that no header may hold.`)
+    }
+  }
+  return headers
+}

@@ -1,0 +1,53 @@
+export interface Endpoint {
+  /** For messages. */
+  origin: string
+  /** Everything before `/ojs`; without a slash at the end. */
+  base: string
+  /** Value of the header. */
+  authorization: string | undefined
+}
+
+/**
+ * `fetch` refuses a URL with credentials, and says so with the whole URL. Throws `TypeError`,
+ * never with the URL.
+ */
+export function endpointOf(url: string, auth?: string): Endpoint {
+  const parsed = parse(url)
+  const { origin, username, password } = parsed
+  const path = parsed.pathname.replace(/\/+$/, '').replace(/\/ojs\/v1$/, '')
+  const own =
+    username === '' && password === '' ? undefined : basic(decoded(username), decoded(password))
+  return { origin, base: origin + path, authorization: auth === undefined ? own : schemed(auth) }
+}
+
+function parse(url: string): URL {
+  let parsed: URL | undefined
+  try {
+    parsed = new URL(url)
+  } catch {
+    // Its error holds the URL.
+  }
+  if (parsed?.protocol !== 'http:' && parsed?.protocol !== 'https:') {
+    throw new TypeError('url must be a whole URL that starts with http:// or https://.')
+  }
+  return parsed
+}
+
+/** RFC 7617 with UTF-8; `btoa` takes bytes. */
+function basic(user: string, password: string): string {
+  const bytes = new TextEncoder().encode(`${user}:${password}`)
+  return `Basic ${btoa(String.fromCharCode(...bytes))}`
+}
+
+/** As it stands where it is no percent-encoding. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+function schemed(auth: string): string {
+  return auth.includes(' ') ? auth : `Bearer ${auth}`
+}

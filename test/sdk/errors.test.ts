@@ -1,0 +1,104 @@
+import { describe, expect, test } from 'vitest'
+import { errorOfAnswer } from '../../src/sdk/errors.ts'
+import {
+  OJSAuthenticationError,
+  OJSBackendError,
+  OJSConflictError,
+  OJSDuplicateError,
+  OJSError,
+  OJSNotFoundError,
+  OJSPermissionError,
+  OJSQueuePausedError,
+  OJSRateLimitError,
+  OJSUnsupportedError,
+  OJSValidationError,
+} from '../../src/sdk/index.ts'
+
+describe('the class of an error', () => {
+  test.each([
+    // The vocabulary of seed 001 §16.3.
+    ['invalid_payload', 400, OJSValidationError, false],
+    ['invalid_request', 400, OJSValidationError, false],
+    ['invalid_request', 409, OJSConflictError, false],
+    ['not_found', 404, OJSNotFoundError, false],
+    ['backend_error', 500, OJSBackendError, true],
+    ['backend_error', 503, OJSBackendError, true],
+    ['rate_limited', 429, OJSRateLimitError, true],
+    ['duplicate', 409, OJSDuplicateError, false],
+    ['queue_paused', 422, OJSQueuePausedError, true],
+    ['schema_validation', 400, OJSValidationError, false],
+    ['unsupported', 422, OJSUnsupportedError, false],
+    // Seed 004's table has two more.
+    ['invalid_state_transition', 409, OJSConflictError, false],
+    ['internal_error', 500, OJSBackendError, true],
+    // Other servers (ojs-digest §14.2).
+    ['DUPLICATE_JOB', 409, OJSDuplicateError, false],
+    ['UNAUTHENTICATED', 401, OJSAuthenticationError, false],
+    ['PERMISSION_DENIED', 403, OJSPermissionError, false],
+    ['PAYLOAD_TOO_LARGE', 413, OJSValidationError, false],
+    ['BACKEND_UNAVAILABLE', 503, OJSBackendError, true],
+    ['QUEUE_FULL', 429, OJSRateLimitError, true],
+  ])('%s with %i', (code, status, expected, retryable) => {
+    const error = errorOfAnswer({ status, body: { error: { code, message: 'm' } } })
+    expect(error).toBeInstanceOf(OJSError)
+    expect(error?.constructor).toBe(expected)
+    expect(error).toMatchObject({ name: expected.name, code, message: 'm', status, retryable })
+  })
+
+  test.each([
+    [404, OJSNotFoundError],
+    [409, OJSConflictError],
+    [503, OJSBackendError],
+    [418, OJSError],
+  ])('an unknown code is told by its status %i, and never retryable', (status, expected) => {
+    const body = { error: { code: 'x_new', message: 'm', retryable: true } }
+    const error = errorOfAnswer({ status, body })
+    expect(error?.constructor).toBe(expected)
+    expect(error).toMatchObject({ code: 'x_new', retryable: false })
+  })
+
+  test('for a known code the server decides', () => {
+    const body = { error: { code: 'backend_error', message: 'm', retryable: false } }
+    expect(errorOfAnswer({ status: 500, body })?.retryable).toBe(false)
+  })
+})
+
+describe('what an error carries', () => {
+  test('the existing job of a duplicate', () => {
+    const error = errorOfAnswer({
+      status: 409,
+      body: { error: { code: 'duplicate', message: 'm', details: { existing_job_id: 'a' } } },
+    })
+    expect(error).toMatchObject({ existingJobId: 'a' })
+  })
+
+  test('the request id of the body, else of the header', () => {
+    const headers = { 'x-request-id': 'header' }
+    const error = { code: 'not_found', message: 'm' }
+    expect(errorOfAnswer({ body: { error }, headers })?.requestId).toBe('header')
+    expect(
+      errorOfAnswer({ body: { error: { ...error, request_id: 'body' } }, headers })?.requestId,
+    ).toBe('body')
+  })
+
+  test('the wait of the header, else of the details', () => {
+    const error = {
+      code: 'rate_limited',
+      message: 'm',
+      details: { retry_after_seconds: 60 },
+    }
+    expect(errorOfAnswer({ body: { error } })?.retryAfter).toBe(60)
+    const headers = { 'retry-after': '1.5' }
+    expect(errorOfAnswer({ body: { error }, headers })?.retryAfter).toBe(1.5)
+    expect(errorOfAnswer({ body: { error }, headers: { 'retry-after': 'soon' } })?.retryAfter).toBe(
+      60,
+    )
+  })
+
+  test.each([[{}], [{ error: 'text' }], [{ error: {} }], [{ error: { code: 1 } }], [null], ['x']])(
+    '%j is no OJS error',
+    (body) => {
+      expect(errorOfAnswer({ status: 500, body })).toBeUndefined()
+    },
+  )
+})

@@ -1,0 +1,408 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { inspect } from 'node:util'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import {
+  type Fetch,
+  HttpTransport,
+  OJSBackendError,
+  OJSConflictError,
+  OJSError,
+  OJSRateLimitError,
+  OJSTransportError,
+} from '../../src/sdk/index.ts'
+
+const MEDIA_TYPE = 'application/openjobspec+json'
+const BACKEND_ERROR = { code: 'backend_error', message: 'RabbitMQ is away.', retryable: true }
+
+describe('over a real socket', () => {
+  let server: Server
+  let url: string
+  let received: { method?: string; url?: string; headers: IncomingMessage['headers']; body: string }
+  let respond: (response: ServerResponse) => void
+
+  beforeEach(async () => {
+    respond = (response) => response.end('{"ok":true}')
+    server = createServer(async (request, response) => {
+      let body = ''
+      for await (const chunk of request) body += chunk
+      const { method, url: target, headers } = request
+      received = { ...(method && { method }), ...(target && { url: target }), headers, body }
+      respond(response)
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  })
+  afterEach(async () => {
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+  })
+
+  test('sends JSON below /ojs/v1 with the media type of OJS', async () => {
+    respond = (response) => response.writeHead(201, { 'X-Request-Id': 'r1' }).end('{"job":1}')
+    const answer = await new HttpTransport({ url }).request({
+      method: 'POST',
+      path: '/jobs',
+      body: { type: 'ü' },
+    })
+    expect(answer).toMatchObject({ status: 201, body: { job: 1 } })
+    expect(answer.headers?.['x-request-id']).toBe('r1')
+    expect(received).toMatchObject({
+      method: 'POST',
+      url: '/ojs/v1/jobs',
+      headers: { 'content-type': MEDIA_TYPE, accept: MEDIA_TYPE },
+      body: '{"type":"ü"}',
+    })
+  })
+
+  test('a request without a body has no content type', async () => {
+    await new HttpTransport({ url }).request({ method: 'GET', path: '/queues?limit=1' })
+    expect(received.url).toBe('/ojs/v1/queues?limit=1')
+    expect(received.headers).not.toHaveProperty('content-type')
+    expect(received.body).toBe('')
+  })
+
+  test.each([
+    ['/', '/jobs', '/ojs/v1/jobs'],
+    ['/ojs/v1/', '/jobs', '/ojs/v1/jobs'],
+    ['/tenant', '/jobs', '/tenant/ojs/v1/jobs'],
+    ['/tenant/', '/ojs/manifest', '/tenant/ojs/manifest'],
+  ])('url + %j, path %j: %s', async (suffix, path, expected) => {
+    await new HttpTransport({ url: url + suffix }).request({ method: 'GET', path })
+    expect(received.url).toBe(expected)
+  })
+
+  test('a bare token is sent as Bearer, a whole value as it is', async () => {
+    await new HttpTransport({ url, auth: 't0ken' }).request({ method: 'GET', path: '/health' })
+    expect(received.headers.authorization).toBe('Bearer t0ken')
+    await new HttpTransport({ url, auth: 'ApiKey k' }).request({ method: 'GET', path: '/health' })
+    expect(received.headers.authorization).toBe('ApiKey k')
+  })
+
+  test('credentials of the URL become basic authentication', async () => {
+    const withUser = url.replace('http://', 'http://jürgen:p%40ss@')
+    await new HttpTransport({ url: withUser }).request({ method: 'GET', path: '/health' })
+    const expected = Buffer.from('jürgen:p@ss').toString('base64')
+    expect(received.headers.authorization).toBe(`Basic ${expected}`)
+  })
+
+  test('headers: of the request over those of the transport over its own', async () => {
+    const transport = new HttpTransport({ url, headers: { 'X-Tenant': 'a', 'X-Other': 'b' } })
+    const headers = { 'x-tenant': 'c', traceparent: '00-1' }
+    await transport.request({ method: 'GET', path: '/health', headers })
+    expect(received.headers).toMatchObject({
+      'x-tenant': 'c',
+      'x-other': 'b',
+      traceparent: '00-1',
+      accept: MEDIA_TYPE,
+    })
+  })
+
+  test('an error of the server is an OJSError with all that it said', async () => {
+    respond = (response) =>
+      response
+        .writeHead(429, { 'Retry-After': '7', 'X-Request-Id': 'from-header' })
+        .end(
+          '{"error":{"code":"rate_limited","message":"Slowly.","retryable":true,"details":{"limit":3},"request_id":"req_1"}}',
+        )
+    const error = await rejection(
+      new HttpTransport({ url, retry: false }).request({ method: 'GET', path: '/jobs/1' }),
+    )
+    expect(error).toBeInstanceOf(OJSRateLimitError)
+    expect(error).toMatchObject({
+      name: 'OJSRateLimitError',
+      code: 'rate_limited',
+      message: 'Slowly.',
+      retryable: true,
+      details: { limit: 3 },
+      status: 429,
+      requestId: 'req_1',
+      retryAfter: 7,
+      attempts: 1,
+    })
+  })
+
+  test.each([
+    ['HTML of a proxy', 502, '<html>Bad Gateway</html>'],
+    ['JSON that is no OJS error', 404, '{"message":"no such page"}'],
+    ['a redirect', 302, ''],
+    ['an array where an object belongs', 200, '[]'],
+    ['no JSON although 200', 200, 'hello'],
+  ])('%s is an OJSTransportError, kept apart from OJSError', async (_what, status, body) => {
+    respond = (response) => response.writeHead(status, { Location: '/elsewhere' }).end(body)
+    const error = await rejection(
+      new HttpTransport({ url, retry: false }).request({ method: 'GET', path: '/jobs/1' }),
+    )
+    expect(error).toBeInstanceOf(OJSTransportError)
+    expect(error).not.toBeInstanceOf(OJSError)
+    expect(error).toMatchObject({ kind: 'protocol', status })
+  })
+
+  test('204 has an empty body', async () => {
+    respond = (response) => response.writeHead(204).end()
+    const answer = await new HttpTransport({ url }).request({ method: 'DELETE', path: '/x' })
+    expect(answer).toMatchObject({ status: 204, body: {} })
+  })
+
+  test('an accepted status is an answer, unless its body is an error', async () => {
+    const transport = new HttpTransport({ url, retry: false })
+    respond = (response) => response.writeHead(503).end('{"status":"degraded"}')
+    const health = { method: 'GET', path: '/health', accept: [503] }
+    expect(await transport.request(health)).toMatchObject({
+      status: 503,
+      body: { status: 'degraded' },
+    })
+    respond = (response) =>
+      response.writeHead(503).end(JSON.stringify({ error: { ...BACKEND_ERROR } }))
+    expect(await rejection(transport.request(health))).toBeInstanceOf(OJSBackendError)
+  })
+
+  test('no connection: kind network, with the reason', async () => {
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+    const error = await rejection(
+      new HttpTransport({ url, retry: false }).request({ method: 'POST', path: '/jobs', body: {} }),
+    )
+    expect(error).toMatchObject({ name: 'OJSTransportError', kind: 'network', attempts: 1 })
+    expect(String(error)).toContain('ECONNREFUSED')
+    expect((error as Error).cause).toBeInstanceOf(Error)
+  })
+
+  test('no answer in time: kind timeout', async () => {
+    respond = () => {}
+    const transport = new HttpTransport({ url, retry: false, timeout: 60_000 })
+    const error = await rejection(
+      transport.request({ method: 'GET', path: '/jobs/1', timeout: 20 }),
+    )
+    expect(error).toMatchObject({ name: 'OJSTransportError', kind: 'timeout' })
+    expect(String(error)).toContain('20 ms')
+  })
+
+  test('an answer that stops half-way is a timeout too', async () => {
+    respond = (response) => response.writeHead(200).write('{"job":')
+    const transport = new HttpTransport({ url, retry: false, timeout: 50 })
+    expect(await rejection(transport.request({ method: 'GET', path: '/jobs/1' }))).toMatchObject({
+      kind: 'timeout',
+    })
+  })
+
+  test('the signal of the caller: kind aborted, with its reason', async () => {
+    const controller = new AbortController()
+    respond = () => controller.abort(new Error('enough'))
+    const error = await rejection(
+      new HttpTransport({ url }).request({
+        method: 'GET',
+        path: '/jobs/1',
+        signal: controller.signal,
+      }),
+    )
+    expect(error).toMatchObject({ kind: 'aborted', attempts: 1, cause: { message: 'enough' } })
+  })
+})
+
+describe('credentials stay out of messages', () => {
+  const SECRET = 's3cr3t'
+
+  test.each([
+    ['a URL of another protocol', `ftp://user:${SECRET}@host`],
+    ['no URL', `http//user:${SECRET}@host`],
+    ['an AMQP URL', `amqp://user:${SECRET}@host`],
+  ])('%s', (_what, url) => {
+    const thrown = thrownBy(() => new HttpTransport({ url }))
+    expect(thrown).toBeInstanceOf(TypeError)
+    expect(inspect(thrown, { depth: 10 })).not.toContain(SECRET)
+  })
+
+  test('a header that no header may hold', () => {
+    const thrown = thrownBy(() => new HttpTransport({ url: 'http://h', auth: `${SECRET}\n` }))
+    expect(inspect(thrown)).toContain('authorization')
+    expect(inspect(thrown)).not.toContain(SECRET)
+  })
+
+  test('a request that fails', async () => {
+    const transport = new HttpTransport({ url: `http://user:${SECRET}@127.0.0.1:1`, retry: false })
+    const error = await rejection(transport.request({ method: 'GET', path: '/health' }))
+    expect(inspect(error, { depth: 10 })).toContain('http://127.0.0.1:1')
+    expect(inspect(error, { depth: 10 })).not.toContain(SECRET)
+    expect(inspect(transport, { depth: 10, showHidden: true })).not.toContain(SECRET)
+  })
+})
+
+describe('repeating', () => {
+  beforeEach(() => void vi.useFakeTimers())
+  afterEach(() => void vi.useRealTimers())
+
+  const temporary = { status: 503, text: JSON.stringify({ error: BACKEND_ERROR }) }
+  const ok = { status: 200, text: '{"fine":true}' }
+
+  test('what is safe to repeat gets five tries, later and later, from about 100 ms', async () => {
+    const { transport, sentAt } = scripted(Array(9).fill(temporary))
+    const error = await settled(rejection(transport.request({ method: 'GET', path: '/jobs/1' })))
+    expect(error).toBeInstanceOf(OJSBackendError)
+    expect(error).toMatchObject({ attempts: 5, retryable: true })
+    expect(sentAt).toHaveLength(5)
+    const waits = sentAt.slice(1).map((at, i) => at - (sentAt[i] ?? 0))
+    for (const [i, wait] of waits.entries()) {
+      expect(wait).toBeGreaterThanOrEqual(50 * 2 ** i)
+      expect(wait).toBeLessThanOrEqual(100 * 2 ** i + 1)
+    }
+  })
+
+  test('the waits are not in step with those of other clients', async () => {
+    const spans = new Set<number>()
+    for (let i = 0; i < 10; i += 1) {
+      const { transport, sentAt } = scripted(Array(9).fill(temporary))
+      await settled(rejection(transport.request({ method: 'GET', path: '/jobs/1' })))
+      spans.add((sentAt.at(-1) ?? 0) - (sentAt[0] ?? 0))
+    }
+    expect(spans.size).toBeGreaterThan(1)
+  })
+
+  test.each([
+    ['a POST', { method: 'POST', path: '/workflows', body: {} }, 1],
+    ['a DELETE', { method: 'DELETE', path: '/jobs/1' }, 1],
+    ['a POST that is idempotent', { method: 'POST', path: '/jobs', body: {}, idempotent: true }, 2],
+    ['a GET', { method: 'GET', path: '/jobs/1' }, 2],
+    ['a GET that is said not to be', { method: 'GET', path: '/jobs/1', idempotent: false }, 1],
+  ])('after a 503, a lost connection or a 504 of a proxy: %s', async (_what, request, tries) => {
+    for (const failure of [temporary, new TypeError('fetch failed'), { status: 504, text: '' }]) {
+      const { transport, sentAt } = scripted([failure, ok])
+      await settled(transport.request(request).catch(() => {}))
+      expect(sentAt).toHaveLength(tries)
+    }
+  })
+
+  test('a 429 may always be repeated: nothing was done', async () => {
+    const limited = { code: 'rate_limited', message: 'Slowly.', retryable: true }
+    const { transport, sentAt } = scripted([
+      { status: 429, text: JSON.stringify({ error: limited }), headers: { 'retry-after': '2' } },
+      { status: 429, text: 'Too many requests', headers: { 'Retry-After': '3' } },
+      ok,
+    ])
+    const answer = await settled(
+      transport.request({ method: 'POST', path: '/workflows', body: {} }),
+    )
+    expect(answer).toMatchObject({ status: 200, body: { fine: true } })
+    const [first = 0, second = 0, third = 0] = sentAt
+    expect(second - first).toBeGreaterThanOrEqual(2_000)
+    expect(second - first).toBeLessThan(2_200)
+    expect(third - second).toBeGreaterThanOrEqual(3_000)
+  })
+
+  test('Retry-After as a date is honoured', async () => {
+    const date = new Date(Date.now() + 4_000).toUTCString()
+    const { transport, sentAt } = scripted([{ ...temporary, headers: { 'retry-after': date } }, ok])
+    await settled(transport.request({ method: 'GET', path: '/jobs/1' }))
+    expect((sentAt[1] ?? 0) - (sentAt[0] ?? 0)).toBeGreaterThanOrEqual(3_000)
+  })
+
+  test('a wait longer than the limit is left to the caller', async () => {
+    const { transport, sentAt } = scripted([{ ...temporary, headers: { 'retry-after': '3600' } }])
+    const error = await settled(rejection(transport.request({ method: 'GET', path: '/jobs/1' })))
+    expect(error).toMatchObject({ retryAfter: 3600 })
+    expect(sentAt).toHaveLength(1)
+  })
+
+  test.each([
+    ['unknown code', { code: 'x_busy', message: '…', retryable: true }, 503],
+    ['not retryable', { ...BACKEND_ERROR, retryable: false }, 503],
+    ['paused queue', { code: 'queue_paused', message: '…', retryable: true }, 422],
+    ['validation', { code: 'invalid_request', message: '…', retryable: false }, 400],
+    ['conflict', { code: 'invalid_request', message: '…', retryable: false }, 409],
+  ])('is not done: %s', async (_what, error, status) => {
+    const { transport, sentAt } = scripted([{ status, text: JSON.stringify({ error }) }, ok])
+    await settled(rejection(transport.request({ method: 'GET', path: '/jobs/1' })))
+    expect(sentAt).toHaveLength(1)
+  })
+
+  test('can be limited and turned off', async () => {
+    const limited = scripted(Array(9).fill(temporary), { maxAttempts: 2, initialDelay: 1_000 })
+    await settled(rejection(limited.transport.request({ method: 'GET', path: '/' })))
+    expect(limited.sentAt).toHaveLength(2)
+    const off = scripted(Array(9).fill(temporary), false)
+    await settled(rejection(off.transport.request({ method: 'GET', path: '/' })))
+    expect(off.sentAt).toHaveLength(1)
+    expect(() => scripted([], { maxDelay: Number.NaN })).toThrow(/retry\.maxDelay/)
+  })
+
+  test('an abort ends the wait between two tries', async () => {
+    const controller = new AbortController()
+    const { transport, sentAt } = scripted(Array(9).fill(temporary))
+    const rejected = rejection(
+      transport.request({ method: 'GET', path: '/jobs/1', signal: controller.signal }),
+    )
+    await vi.advanceTimersByTimeAsync(10)
+    controller.abort()
+    expect(await rejected).toMatchObject({ kind: 'aborted', attempts: 1 })
+    expect(sentAt).toHaveLength(1)
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  test('what JSON cannot hold is the error of the caller, and not sent', async () => {
+    const { transport, sentAt } = scripted([ok])
+    const error = await rejection(transport.request({ method: 'POST', path: '/', body: { a: 1n } }))
+    expect(error).toBeInstanceOf(TypeError)
+    expect(sentAt).toHaveLength(0)
+  })
+
+  test('a conflict has its own class', async () => {
+    const error = {
+      code: 'invalid_request',
+      message: 'Cannot cancel.',
+      retryable: false,
+      details: { current_state: 'completed' },
+    }
+    const { transport } = scripted([{ status: 409, text: JSON.stringify({ error }) }])
+    const thrown = await rejection(transport.request({ method: 'DELETE', path: '/jobs/1' }))
+    expect(thrown).toBeInstanceOf(OJSConflictError)
+    expect(thrown).toMatchObject({ currentState: 'completed' })
+  })
+})
+
+type Scripted = Error | { status: number; text: string; headers?: Record<string, string> }
+
+/** A transport whose `fetch` answers from a list, and when it was called. */
+function scripted(
+  script: Scripted[],
+  retry?: ConstructorParameters<typeof HttpTransport>[0]['retry'],
+) {
+  const sentAt: number[] = []
+  const fetch: Fetch = async () => {
+    const answer = script[sentAt.length]
+    sentAt.push(Date.now())
+    if (!answer) throw new Error('called too often')
+    if (answer instanceof Error) throw answer
+    const { status, text, headers } = answer
+    return { status, headers: new Headers(headers), text: async () => text }
+  }
+  const transport = new HttpTransport({
+    url: 'http://unused',
+    fetch,
+    ...(retry !== undefined && { retry }),
+  })
+  return { transport, sentAt }
+}
+
+/** Lets the clock run until it is settled. */
+async function settled<T>(promise: Promise<T>): Promise<T> {
+  await vi.runAllTimersAsync()
+  return promise
+}
+
+async function rejection(promise: Promise<unknown>): Promise<unknown> {
+  try {
+    await promise
+  } catch (error) {
+    return error
+  }
+  throw new Error('it did not reject')
+}
+
+function thrownBy(act: () => unknown): unknown {
+  try {
+    act()
+  } catch (error) {
+    return error
+  }
+  throw new Error('it did not throw')
+}
