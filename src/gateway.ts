@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import type { BrokerHooks } from './broker/options.ts'
+import type { BrokerHooks, BrokerOptions } from './broker/options.ts'
 import { RabbitBroker } from './broker/rabbit-broker.ts'
 import { type Clock, systemClock } from './clock.ts'
 import type { Config } from './config.ts'
@@ -36,26 +36,24 @@ export interface Gateway {
 
 /**
  * The composition root: builds everything in reading order and starts it. `overrides`: what an
- * embedder has its own of.
+ * embedder has its own of, and what only tests have reason to change.
  */
 export async function startGateway(
   config: Config,
   logger: Logger,
-  overrides: { clock?: Clock } = {},
+  overrides: { clock?: Clock } & Pick<BrokerOptions, 'rungSettleMs'> = {},
 ): Promise<Gateway> {
-  const clock = overrides.clock ?? systemClock()
+  const { clock = systemClock(), ...tuning } = overrides
   const metrics = createMetrics()
   const ring = new EventRing(KEPT_EVENTS, clock, uuid7)
   const isDebug = config.logLevel === 'debug' || config.logLevel === 'trace'
   const events = createJobEvents([jobLog(logger, { isDebug }), metrics.onJobEvent, ring.onJobEvent])
 
-  const ledger = await openSqliteLedger({
-    path: config.ledgerPath,
-    sync: config.ledgerSync,
-    logger,
-  })
+  const { ledgerPath: path, ledgerSync: sync } = config
+  const ledger = await openSqliteLedger({ path, sync, logger })
 
-  const broker: RabbitBroker = new RabbitBroker(config, {
+  const brokerOptions: BrokerOptions = { ...config, ...tuning }
+  const broker: RabbitBroker = new RabbitBroker(brokerOptions, {
     clock,
     logger,
     random: Math.random,

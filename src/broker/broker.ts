@@ -43,8 +43,9 @@ export interface Broker {
   /**
    * Declares the rung `ojs.queue.retry.{queue}.{delayMs}` where that is allowed; single flight per
    * rung. `unusable`: it exists with arguments that are not ours (a classic rung loses messages at
-   * a broker crash, architecture §3), `OJS_MAX_RUNGS` is reached, the strategy forbids it, or the
-   * broker cannot be asked. The job is then held by the ledger.
+   * a broker crash, architecture §3), it was declared a moment ago (docs/faults.md), `OJS_MAX_RUNGS`
+   * is reached, the strategy forbids it, or the broker cannot be asked. The job is then held by the
+   * ledger.
    */
   ensureRung(queue: string, delayMs: number): Promise<'ready' | 'unusable'>
 

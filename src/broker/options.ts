@@ -26,6 +26,8 @@ export interface BrokerOptions {
   maxQueues: number
   /** Rungs over all queues that we declare (`OJS_MAX_RUNGS`). */
   maxRungs: number
+  /** How long a new rung gets no token; default 2000. Tests that are not about it want 0. */
+  rungSettleMs?: number
   publishTimeoutMs: number
   /** Null: the shipped file. */
   topologyPath: string | null

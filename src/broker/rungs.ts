@@ -17,13 +17,19 @@ const MAX_EXACT = 16
 const REFUSED_MS = 60_000
 /** The same where the broker could not say: also how soon a known rung is asked for again. */
 const RETRY_MS = 5_000
+/**
+ * A new rung gets no token for this long. RabbitMQ writes the name of a new quorum queue down up to
+ * a second later; killed before that, it comes back with another queue of the name, empty and
+ * without a leader for ever (3.10.8, docs/faults.md).
+ */
+const SETTLE_MS = 2_000
 /** Nothing tells us that a rung was deleted, but a publish that it does not take. */
 const PATROL_MS = 30_000
 const MAX_REMEMBERED = 10_000
 
 const ON_LADDER: ReadonlySet<number> = new Set(LADDER_MS)
 
-type Outcome = 'ready' | 'refused' | 'unavailable'
+type Outcome = 'ready' | 'refused' | 'unavailable' | 'settling'
 
 interface Rung {
   readonly queue: string
@@ -35,7 +41,7 @@ export interface RungsDeps {
   topology: Topology
   names: Names
   checker: EntityChecker
-  options: Pick<BrokerOptions, 'declare' | 'maxRungs'>
+  options: Pick<BrokerOptions, 'declare' | 'maxRungs' | 'rungSettleMs'>
   hooks: Pick<BrokerHooks, 'recordedRungs' | 'onRungDeclared' | 'onRungMissing'>
   clock: Clock
   logger: Logger
@@ -45,7 +51,8 @@ export interface RungsDeps {
 
 /**
  * The retry rungs `ojs.queue.retry.{queue}.{ms}` (architecture §3, §4.3; seed 002 §8.2): declared
- * when first needed, and used only while they are known to be as we declare them.
+ * when first needed, and used only while they are known to be as we declare them, and not before
+ * RabbitMQ has had the time to write them down.
  *
  * With the strategy `never` no rung is used: a passive declare does not show the arguments, and the
  * active one that compares them would create a rung that went in that moment. The ledger then
@@ -60,6 +67,8 @@ export class Rungs {
   /** Declared or compared on the present connection. */
   readonly #ready = new Set<string>()
   readonly #unusableUntil = new Map<string, number>()
+  /** When those that are new may be used; a reconnect does not make them older. */
+  readonly #settledAt = new Map<string, number>()
   readonly #flights = new Map<string, Promise<Outcome>>()
   /** Connection generation whose records were read. */
   #readFor = 0
@@ -173,7 +182,10 @@ export class Rungs {
     }
     // What was found out on a connection that is gone may not be true any more.
     if (!connection.isUp || generation !== connection.generation) return 'unavailable'
-    if (outcome === 'ready') this.#ready.add(key)
+    if (outcome === 'ready') {
+      this.#ready.add(key)
+      logger.debug(rung, 'retry queue is ready')
+    } else if (outcome === 'settling') this.#remember(key, this.#settlesForMs(key))
     else this.#remember(key, outcome === 'refused' ? REFUSED_MS : RETRY_MS)
     return outcome
   }
@@ -213,10 +225,18 @@ export class Rungs {
       return 'refused'
     }
     if (!this.#known.has(key)) {
-      await this.#deps.hooks.onRungDeclared(rung.queue, rung.delayMs)
+      const { clock, hooks, options } = this.#deps
+      this.#settledAt.set(key, clock.now() + (options.rungSettleMs ?? SETTLE_MS))
+      await hooks.onRungDeclared(rung.queue, rung.delayMs)
       this.#known.set(key, rung)
     }
-    return 'ready'
+    return this.#settlesForMs(key) > 0 ? 'settling' : 'ready'
+  }
+
+  #settlesForMs(key: string): number {
+    const leftMs = (this.#settledAt.get(key) ?? 0) - this.#deps.clock.now()
+    if (leftMs <= 0) this.#settledAt.delete(key)
+    return Math.max(0, leftMs)
   }
 
   /** False: this rung would be one too many, or none may be declared. */

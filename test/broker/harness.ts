@@ -84,6 +84,7 @@ export function options(amqpUrl: string, given: Partial<BrokerOptions> = {}): Br
     queues: [],
     maxQueues: 1000,
     maxRungs: 1000,
+    rungSettleMs: 0,
     publishTimeoutMs: 10_000,
     topologyPath: null,
     ...given,

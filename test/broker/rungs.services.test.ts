@@ -215,6 +215,51 @@ describe('a rung', () => {
   })
 })
 
+describe('a new rung', () => {
+  const clockAt = (time: { now: number }) => ({ now: () => time.now, wall: () => Date.now() })
+
+  it('gets no token until RabbitMQ has had the time to write it down', async () => {
+    const time = { now: 1_000_000 }
+    const test = await start({ rungSettleMs: 2_000 }, {}, { clock: clockAt(time) })
+    const { broker } = test
+    expect(await broker.ensureRung('email', 500)).toBe('unusable')
+    expect(await exists(rungName(500))).toBe(true)
+    expect(eventsOf(test)).toEqual(['onRungDeclared'])
+    time.now += 1_999
+    expect(await broker.ensureRung('email', 500)).toBe('unusable')
+    expect(await broker.recheckRung('email', 500)).toBe('unusable')
+    expect(await broker.publish(retry(500))).toBe('refused')
+    time.now += 1
+    expect(await broker.ensureRung('email', 500)).toBe('ready')
+    expect(await broker.publish(retry(500))).toBe('confirmed')
+    expect(eventsOf(test)).toEqual(['onRungDeclared'])
+  })
+
+  it('does not age by a reconnect', async () => {
+    const time = { now: 1_000_000 }
+    const recordedRungs = () => [{ queue: 'email', delayMs: 500 }]
+    const given = { rungSettleMs: 2_000 }
+    const { broker, recorder } = await start(given, { recordedRungs }, { clock: clockAt(time) })
+    await recorder.until('onRungDeclared', 1, 'email', 500)
+    await vhost.closeConnections()
+    await recorder.until('onUp', 2)
+    admin = await connectAdmin(vhost.url)
+    time.now += 1_999
+    expect(await broker.recheckRung('email', 500)).toBe('unusable')
+    time.now += 1
+    expect(await broker.ensureRung('email', 500)).toBe('ready')
+  })
+
+  it('of an earlier run is used at once', async () => {
+    const before = await start()
+    await before.broker.ensureRung('email', 500)
+    await before.stop()
+    const recordedRungs = () => [{ queue: 'email', delayMs: 500 }]
+    const { broker } = await start({ rungSettleMs: 60_000 }, { recordedRungs })
+    expect(await broker.ensureRung('email', 500)).toBe('ready')
+  })
+})
+
 describe('a rung that is not ours (seed 002 §15.3)', () => {
   it('is kept, warned of and never used; the next own one is', async () => {
     await declareClassicRung(1000)
@@ -341,7 +386,7 @@ describe('a rung that is gone', () => {
         observer: recorder.observer,
         logger,
       }),
-      options: { declare: 'lazy', maxRungs: 10 },
+      options: { declare: 'lazy', maxRungs: 10, rungSettleMs: 0 },
       hooks: {
         recordedRungs: () => [],
         onRungDeclared: note('declared'),

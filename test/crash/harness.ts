@@ -144,6 +144,16 @@ export async function untilRetrying({ client }: Gateway, load: Load, jobs: numbe
   }
 }
 
+/**
+ * The retry queues of these delays take jobs: a new one does not for the first 2 s. Call it when
+ * the load begins, which must make retries of these delays.
+ */
+export async function untilRungsReady(gateway: Gateway, delaysMs: readonly number[]) {
+  const isReady = (delayMs: number) =>
+    gateway.untilLogged('retry queue is ready', 20_000, (line) => line['delayMs'] === delayMs)
+  await Promise.all(delaysMs.map(isReady))
+}
+
 /** From the metrics: a live gateway locks its ledger. */
 async function jobsByState(client: OjsClient): Promise<Record<string, number>> {
   const { status, text } = await client.send('GET', '/metrics')

@@ -1,7 +1,7 @@
 import { connect } from 'amqplib'
 import { v7 } from 'uuid'
 import { expect } from 'vitest'
-import { momentToStrike, untilRetrying } from './harness.ts'
+import { momentToStrike, untilRetrying, untilRungsReady } from './harness.ts'
 import { untilRemembered } from './new-queues.ts'
 import { FAILING, MANY_RETRIES, SLOWLY_RETRIED } from './retry-scenarios.ts'
 import {
@@ -18,7 +18,7 @@ import {
 
 /** The broker loses its power with hundreds of jobs in retry queues, which expire meanwhile. */
 export async function brokerKilledWhileRungsExpire(stage: Stage, outageMs?: number): Promise<void> {
-  await withGateway(stage, { load: SLOWLY_RETRIED }, async (players) => {
+  await withGateway(stage, { load: UNTIL_WANTED }, async (players) => {
     await startRetrying(stage, players)
     await powerCut(stage, players, outageMs ?? stage.random.integer(300, 2_000))
   })
@@ -41,7 +41,7 @@ export async function brokerKilledWithClassicRungs(stage: Stage): Promise<void> 
 
 /** Gateway and broker die; the gateway is started first, says so, and serves when the broker does. */
 export async function brokerDownAtStart(stage: Stage): Promise<void> {
-  await withGateway(stage, { load: SLOWLY_RETRIED }, async (players) => {
+  await withGateway(stage, { load: UNTIL_WANTED }, async (players) => {
     await startRetrying(stage, players)
     await startWithoutBroker(stage, players)
   })
@@ -79,9 +79,10 @@ async function startRetrying(
   { gateway, load }: Players,
   rungs: readonly number[] = [1_000],
 ): Promise<void> {
+  const areReady = untilRungsReady(gateway, rungs)
   load.startPushing(2)
   load.startWorking(FAILING)
-  await untilRetrying(gateway, load, 1)
+  await Promise.all([untilRetrying(gateway, load, 1), areReady])
   await untilRemembered(stage.node, quorumQueues(stage, rungs))
   load.want(RETRIED_JOBS)
   load.startPushing(38)
@@ -94,12 +95,14 @@ export async function brokerAway(stage: Stage, outageMs: number): Promise<void> 
   await brokerKilledWhileRungsExpire(stage, outageMs)
 }
 
+/** For as long as the retry queues are new, whatever that takes; `want` then says how many more. */
+const UNTIL_WANTED = { ...SLOWLY_RETRIED, jobs: Number.POSITIVE_INFINITY }
+
 const TIMES = 20
 
 /** An operator closes connections, all of them or one: 20 times under load. */
 export async function connectionsClosed(stage: Stage): Promise<void> {
-  const load = { ...SLOWLY_RETRIED, jobs: Number.POSITIVE_INFINITY }
-  await withGateway(stage, { load }, async (players) => {
+  await withGateway(stage, { load: UNTIL_WANTED }, async (players) => {
     players.load.startPushing(40)
     players.load.startWorking(FAILING)
     await momentToStrike(players.gateway, players.load, 200)

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import type { InFlight } from '../support/checker.ts'
 import type { Direction, TcpProxy } from '../support/tcp-proxy.ts'
-import { momentToStrike, readLedger, untilRetrying } from './harness.ts'
+import { momentToStrike, readLedger, untilRetrying, untilRungsReady } from './harness.ts'
 import {
   killAtRandom,
   type Players,
@@ -12,7 +12,7 @@ import {
   withGateway,
 } from './stage.ts'
 
-/** Exact delays: 125 and 250 ms, so that a run has its retries behind it within a second. */
+/** Exact delays, rounded to 130 and 250 ms, so that a run has its retries behind it within a second. */
 const QUICK = { max_attempts: 5, initial_interval_ms: 125, jitter: false }
 /** Always 1 s: hundreds of jobs wait in one retry queue at any moment. */
 const SLOW = { max_attempts: 5, initial_interval_ms: 1_000, backoff_coefficient: 1, jitter: false }
@@ -29,14 +29,25 @@ const isRetrying = ({ retries }: InFlight) => retries > 0
  * confirm does not come back.
  */
 export async function gatewayKilledInRetry(stage: Stage): Promise<void> {
-  const setting = { load: { jobs: RETRIED_JOBS, retry: QUICK } }
+  const setting = { load: { jobs: Number.POSITIVE_INFINITY, retry: QUICK } }
   await throughProxy(stage, setting, async (players) => {
-    players.load.startPushing(40)
-    players.load.startWorking(FAILING)
-    await killAtRandom(stage, players, [100], isRetrying)
-    await killInRetry(players, 'to-broker', stage.random.integer(500, 700))
-    await killInRetry(players, 'to-gateway', stage.random.integer(900, 1_100))
+    const before = await useRungs(players, [130, 250])
+    await killAtRandom(stage, players, [before + 100], isRetrying)
+    await killInRetry(players, 'to-broker', before + stage.random.integer(500, 700))
+    await killInRetry(players, 'to-gateway', before + stage.random.integer(900, 1_100))
   })
+}
+
+/** The whole load, once these retry queues take jobs; resolves with the jobs accepted by then. */
+async function useRungs({ gateway, load }: Players, delaysMs: readonly number[]): Promise<number> {
+  const areReady = untilRungsReady(gateway, delaysMs)
+  load.startPushing(1)
+  load.startWorking(FAILING)
+  await areReady
+  const before = load.journal.accepted
+  load.want(RETRIED_JOBS)
+  load.startPushing(39)
+  return before
 }
 
 async function killInRetry(
@@ -60,11 +71,12 @@ async function killInRetry(
 
 /** Retries come out of their queues while there is no gateway. */
 export async function gatewayKilledWhileRungsExpire(stage: Stage): Promise<void> {
-  await withGateway(stage, { load: SLOWLY_RETRIED }, async ({ gateway, load, strikes }) => {
-    load.startPushing(40)
-    load.startWorking(FAILING)
+  const setting = { load: { ...SLOWLY_RETRIED, jobs: Number.POSITIVE_INFINITY } }
+  await withGateway(stage, setting, async (players) => {
+    const { gateway, load, strikes } = players
+    const before = await useRungs(players, [1_000])
     for (const accepted of [200, 700]) {
-      await momentToStrike(gateway, load, accepted + stage.random.integer(0, 400))
+      await momentToStrike(gateway, load, before + accepted + stage.random.integer(0, 400))
       await untilRetrying(gateway, load, MANY_RETRIES)
       load.suspend()
       await gateway.kill9()

@@ -97,6 +97,35 @@ describe('an attempt that fails', () => {
     }
   })
 
+  it('is held by the ledger while its rung is new, and comes as promised', async () => {
+    const careful = await startTestGateway(
+      vhost.url,
+      { OJS_PREFIX: 'new' },
+      { rungSettleMs: 60_000 },
+    )
+    try {
+      queue = freshQueue()
+      const retry = { initial_interval_ms: 700, jitter: false }
+      const job = await startJob(careful, queue, { retry })
+      const { body } = await nack(careful, job.id)
+      expect(body).toMatchObject({ state: 'retryable', attempt: 1, retry_delay_ms: 700 })
+      expect(await vhost.queue(`new.${rung(700)}`)).toBeDefined()
+      const dueAt = Date.parse(body.next_attempt_at)
+      while (Date.now() < dueAt) {
+        expect(await queueTokens(vhost.url, `new.${rung(700)}`)).toEqual([])
+      }
+      expect(await fetchOne(careful, queue)).toMatchObject({
+        id: job.id,
+        attempt: 2,
+        retry_delay_ms: 700,
+      })
+      // As soon as from the rung, and not with the relay's next round.
+      expect(Date.now()).toBeLessThan(dueAt + 3_000)
+    } finally {
+      await careful.destroy()
+    }
+  })
+
   it('is held by the ledger when the delay is longer than the top rung', async () => {
     const job = await start({ initial_interval: 'PT10M', max_interval: 'PT1H' })
     const { body } = await nack(gateway, job.id)
