@@ -31,8 +31,11 @@ export async function sendThenSettle(
   row: JobRow,
   delivery: Delivery | undefined,
 ): Promise<void> {
-  await sendToken(deps, row)
+  const { outcome } = await sendToken(deps, row)
   delivery?.ack()
+  // The row may have become due while its publish was under way: the relay was woken then, and left
+  // it alone. Its next round would be up to 30 s away.
+  if (outcome !== 'confirmed') deps.wakeRelay()
 }
 
 /** `basic.nack requeue=false`: the copy in the DLX queue (seed 002 §5.5). */
