@@ -41,7 +41,6 @@ import { activate, enqueue, enqueueAll, IdTaken, withdrawUnstarted } from './enq
 import { GroupCommit } from './group-commit.ts'
 import { extendLeases, failLease } from './leases.ts'
 import { OutboxNonces } from './outbox-nonces.ts'
-import { QueueRegister } from './queue-register.ts'
 import {
   REARM_PAGE,
   type RearmCursor,
@@ -49,9 +48,9 @@ import {
   rearmPage,
   rearmRungPage,
 } from './rearm.ts'
+import { queueRegister, rungKey, rungRegister } from './register.ts'
 import { pruneBatch } from './retention.ts'
 import { toJobRow, toJobRows } from './rows.ts'
-import { RungRegister } from './rung-register.ts'
 import { StaleCopies } from './stale-copies.ts'
 import { StateCounter } from './state-counter.ts'
 import { prepareStatements } from './statements.ts'
@@ -72,9 +71,9 @@ export class SqliteLedger implements Ledger {
     this.#store = {
       statements,
       counter: new StateCounter(statements),
-      queues: new QueueRegister(statements),
+      queues: queueRegister(statements),
       nonces: new OutboxNonces(statements),
-      rungs: new RungRegister(statements),
+      rungs: rungRegister(statements),
       stale: new StaleCopies(statements),
       copies: new Set(statements.owedCopies.all().map((row) => (row as { outbox: number }).outbox)),
     }
@@ -216,7 +215,7 @@ export class SqliteLedger implements Ledger {
   }
 
   async recordRung(rung: Rung): Promise<void> {
-    if (this.#store.rungs.has(rung)) return
+    if (this.#store.rungs.has(rungKey(rung))) return
     await this.#commits.write(() => this.#store.rungs.record(rung))
   }
 
@@ -308,7 +307,7 @@ export class SqliteLedger implements Ledger {
 
   async recordQueue(name: string, now: number): Promise<void> {
     if (this.#store.queues.has(name)) return
-    await this.#commits.write(() => this.#store.queues.record(name, now))
+    await this.#commits.write(() => this.#store.queues.record({ name, createdAt: now }))
   }
 
   fault(): string | null {

@@ -1,9 +1,9 @@
 import type { JobRow, NewJob } from '../../job/job.ts'
+import type { QueueRecord, Rung } from '../ledger.ts'
 import type { SqlValue } from './driver.ts'
 import type { OutboxNonces } from './outbox-nonces.ts'
-import type { QueueRegister } from './queue-register.ts'
+import type { Register } from './register.ts'
 import { toJobRow } from './rows.ts'
-import type { RungRegister } from './rung-register.ts'
 import type { StaleCopies } from './stale-copies.ts'
 import type { StateCounter } from './state-counter.ts'
 import type { Statements } from './statements.ts'
@@ -12,9 +12,9 @@ import type { Statements } from './statements.ts'
 export interface Store {
   readonly statements: Statements
   readonly counter: StateCounter
-  readonly queues: QueueRegister
+  readonly queues: Register<QueueRecord>
   readonly nonces: OutboxNonces
-  readonly rungs: RungRegister
+  readonly rungs: Register<Rung>
   readonly stale: StaleCopies
   /** Nonces that are owed a copy for the dead letter exchange, and no token. */
   readonly copies: Set<number>
@@ -55,7 +55,7 @@ export function insertJob(store: Store, job: NewJob, life: FirstLife): number | 
   const isNew = store.statements.insert.run(...values).changes === 1
   const generation = isNew ? life.generation : generationAgain(store, values)
   if (generation === null) return null
-  store.queues.record(job.queue, life.now)
+  store.queues.record({ name: job.queue, createdAt: life.now })
   store.counter.moved(job.queue, null, job.start.state)
   return generation
 }

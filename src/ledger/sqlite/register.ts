@@ -1,0 +1,85 @@
+import type { QueueRecord, Rung } from '../ledger.ts'
+import type { Companion } from './companion.ts'
+import type { Statements } from './statements.ts'
+
+interface Table<T> {
+  records: readonly T[]
+  keyOf(record: T): string
+  /** Changes no row where the record is there already. */
+  insert(record: T): { changes: number | bigint }
+}
+
+/** A table that only ever grows, in memory as it is committed. */
+export class Register<T> implements Companion {
+  readonly #table: Table<T>
+  #records: readonly T[]
+  readonly #keys: Set<string>
+  #added: T[] = []
+  #keptAdded = 0
+
+  constructor(table: Table<T>) {
+    this.#table = table
+    this.#records = table.records
+    this.#keys = new Set(table.records.map((record) => table.keyOf(record)))
+  }
+
+  all(): readonly T[] {
+    return this.#records
+  }
+
+  /** As committed. */
+  has(key: string): boolean {
+    return this.#keys.has(key)
+  }
+
+  /** Inside a write: stores the record unless it is known. */
+  record(record: T): void {
+    if (this.#keys.has(this.#table.keyOf(record))) return
+    if (Number(this.#table.insert(record).changes) === 1) this.#added.push(record)
+  }
+
+  keep(): void {
+    this.#keptAdded = this.#added.length
+  }
+
+  undo(): void {
+    this.#added.length = this.#keptAdded
+  }
+
+  store(): void {}
+
+  commit(): void {
+    if (this.#added.length === 0) return
+    this.#records = [...this.#records, ...this.#added]
+    for (const record of this.#added) this.#keys.add(this.#table.keyOf(record))
+    this.discard()
+  }
+
+  discard(): void {
+    this.#added = []
+    this.#keptAdded = 0
+  }
+}
+
+/** Every queue that was ever used, by name. */
+export function queueRegister({ queues, recordQueue }: Statements): Register<QueueRecord> {
+  return new Register({
+    records: queues.all() as QueueRecord[],
+    keyOf: ({ name }) => name,
+    insert: ({ name, createdAt }) => recordQueue.run(name, createdAt),
+  })
+}
+
+/** Every rung that was ever declared, by `rungKey`. */
+export function rungRegister({ rungs, recordRung }: Statements): Register<Rung> {
+  return new Register({
+    records: rungs.all() as Rung[],
+    keyOf: rungKey,
+    insert: ({ queue, delayMs }) => recordRung.run(queue, delayMs),
+  })
+}
+
+/** As its routing key: the delay holds no dot. */
+export function rungKey({ queue, delayMs }: Rung): string {
+  return `${queue}.${delayMs}`
+}
