@@ -1,5 +1,4 @@
-import { timestamp } from './document.ts'
-import { appendErrors, type ErrorEntry } from './error-history.ts'
+import { appendErrors, errorEntry } from './error-history.ts'
 import { isTerminal, type JobRow } from './job.ts'
 import { cut, MAX_CODE, MAX_MESSAGE } from './text-size.ts'
 
@@ -138,12 +137,11 @@ export function recordSkipped(
   now: number,
 ): { errors: string | null; last: string | null } {
   if (skipped.length === 0) return { errors, last: null }
-  const at = timestamp(now)
-  const entries = skipped.map((attempt, index): ErrorEntry => {
+  const entries = skipped.map((attempt, index) => {
     const said = index === skipped.length - 1 ? reported : null
     const code = cut(said?.code ?? 'unreported', MAX_CODE)
     const message = cut(said?.message ?? `Attempt ${attempt} ended without a report.`, MAX_MESSAGE)
-    return { attempt, code, type: code, message, retryable: true, occurred_at: at, timestamp: at }
+    return errorEntry(attempt, { code, type: code, message, retryable: true }, now)
   })
   return { errors: appendErrors(errors, entries), last: JSON.stringify(entries.at(-1)) }
 }

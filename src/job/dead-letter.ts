@@ -1,5 +1,6 @@
 import type { ArrivingToken, ReportedError } from './arrival.ts'
-import { type Failure, failureOf } from './failure.ts'
+import type { Failure } from './error-history.ts'
+import { failureOf } from './failure.ts'
 import type { JobRow } from './job.ts'
 
 type Fate = Pick<JobRow, 'generation' | 'state' | 'attempt' | 'holder' | 'dueAt'>

@@ -1,16 +1,28 @@
+import { timestamp } from './document.ts'
 import { cut, utf8Bytes } from './text-size.ts'
 
-/** One entry of a job's `errors` (ojs-digest §3.4, C-84: both names of the time). */
-export interface ErrorEntry {
-  attempt: number
+/** How an attempt ended badly, bounded in size: what `error` of a job keeps (ojs-digest §3.4). */
+export interface Failure {
   code: string
   type: string
   message: string
   retryable: boolean
-  occurred_at: string
-  timestamp: string
   details?: Record<string, unknown>
   backtrace?: unknown
+}
+
+/** One entry of a job's `errors` (ojs-digest §3.4, C-84: both names of the time). */
+export interface ErrorEntry extends Failure {
+  attempt: number
+  occurred_at: string
+  timestamp: string
+}
+
+/** `now` in milliseconds since the Unix epoch. */
+export function errorEntry(attempt: number, failure: Failure, now: number): ErrorEntry {
+  const { code, type, message, retryable, ...context } = failure
+  const at = timestamp(now)
+  return { attempt, code, type, message, retryable, occurred_at: at, timestamp: at, ...context }
 }
 
 /** The newest entries that `errors` keeps (ojs-digest §2.3: at least 10). */

@@ -1,20 +1,9 @@
 import type { BackoffPolicy } from './backoff.ts'
-import { timestamp } from './document.ts'
 import { parseDuration } from './duration.ts'
-import { appendErrors } from './error-history.ts'
+import { appendErrors, errorEntry, type Failure } from './error-history.ts'
 import type { JobRow } from './job.ts'
 import type { NackError } from './request.ts'
 import { cut, MAX_CODE, MAX_MESSAGE, utf8Bytes } from './text-size.ts'
-
-/** How an attempt ended badly, bounded in size: what `error` of a job keeps (ojs-digest §3.4). */
-export interface Failure {
-  code: string
-  type: string
-  message: string
-  retryable: boolean
-  details?: Record<string, unknown>
-  backtrace?: unknown
-}
 
 const MAX_DETAILS_BYTES = 65_536
 const MAX_FRAMES = 50
@@ -181,10 +170,7 @@ export function recordFailure(
   failure: Failure,
   now: number,
 ): { error: string; errors: string } {
-  const { code, type, message, retryable, ...context } = failure
-  const at = timestamp(now)
-  const when = { occurred_at: at, timestamp: at }
-  const entry = { attempt, code, type, message, retryable, ...when, ...context }
+  const entry = errorEntry(attempt, failure, now)
   return { error: JSON.stringify(failure), errors: appendErrors(errors, [entry]) }
 }
 

@@ -1,12 +1,7 @@
 import type { DeadLetter } from '../broker/broker.ts'
 import { brokerFailure } from '../job/dead-letter.ts'
-import {
-  type Failure,
-  isListedWhenExpired,
-  judge,
-  recordFailure,
-  retryPolicyOf,
-} from '../job/failure.ts'
+import type { Failure } from '../job/error-history.ts'
+import { isListedWhenExpired, judge, recordFailure, retryPolicyOf } from '../job/failure.ts'
 import type { JobRow } from '../job/job.ts'
 import { adoptedJob } from './adopt.ts'
 import type { Deps } from './deps.ts'

@@ -1,12 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { chooseDelay } from '../job/backoff.ts'
-import {
-  type Failure,
-  judge,
-  type RetryPolicy,
-  recordFailure,
-  retryPolicyOf,
-} from '../job/failure.ts'
+import type { Failure } from '../job/error-history.ts'
+import { judge, type RetryPolicy, recordFailure, retryPolicyOf } from '../job/failure.ts'
 import type { JobRow } from '../job/job.ts'
 import type { FailFence } from '../ledger/ledger.ts'
 import type { Deps } from './deps.ts'

@@ -1,3 +1,4 @@
+import type { Failure } from '../job/error-history.ts'
 import type { JobRow, JobState } from '../job/job.ts'
 
 /**
@@ -26,13 +27,8 @@ export type JobEvent =
   /** A native message that is no OJS job; it goes to the dead letter queue. */
   | { type: 'token.malformed'; queue: string; error: Error }
 
-/** What the error record of an attempt says (`job/failure.ts`). */
-export interface FailureFacts {
-  code: string
-  type: string
-  message: string
-  retryable: boolean
-}
+/** What an event tells of a failure: no details and no backtrace. */
+export type FailureFacts = Pick<Failure, 'code' | 'type' | 'message' | 'retryable'>
 
 export interface LeaseFacts {
   id: string

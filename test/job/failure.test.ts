@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { toNewJob } from '../../src/job/envelope.ts'
+import type { Failure } from '../../src/job/error-history.ts'
 import {
-  type Failure,
   failureOf,
   isListedWhenExpired,
   judge,
