@@ -10,6 +10,7 @@ export interface Clock {
   wall(): number
 }
 
+/** The process's own clock; both scales in whole milliseconds. */
 export function systemClock(): Clock {
   const startedAt = Date.now()
   const origin = performance.now()

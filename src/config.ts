@@ -73,6 +73,7 @@ type Name = keyof typeof VARIABLES
 /** Read by the command `recover`, not by the gateway. */
 const OTHER_NAMES = new Set(['OJS_URL'])
 
+/** The environment cannot be used. The message has one line per mistake and goes to the operator. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }

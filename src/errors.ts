@@ -68,6 +68,7 @@ export function invalidField(
   return new OjsError('invalid_request', message, { details: { field, ...details } })
 }
 
+/** 404 (seed 001 §9.3). */
 export function jobNotFound(id: string): OjsError {
   return new OjsError('not_found', `Job '${id}' not found.`, {
     details: { resource_type: 'job', resource_id: id },

@@ -11,6 +11,7 @@ export type ChannelFailure =
   /** The connection or the channel went away; nothing is known. */
   | { kind: 'unavailable'; text: string }
 
+/** amqplib's error of a channel or an operation, by its reply code (seed 002 §10.1); never throws. */
 export function classify(error: unknown): ChannelFailure {
   const text = error instanceof Error ? error.message : String(error)
   const code = error instanceof Error && 'code' in error ? error.code : undefined

@@ -133,6 +133,7 @@ function refused(entity: Entity, action: string, text: string): BrokerWarning {
   }
 }
 
+/** The warning for an entity that is not there and that we may not declare. */
 export function missing(entity: Pick<Entity, 'entity' | 'name'>): BrokerWarning {
   return {
     code: `${entity.entity}_missing`,

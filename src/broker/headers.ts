@@ -79,6 +79,7 @@ export function cleanHeaders(headers: Readonly<HeaderTable>): HeaderTable {
   return Object.fromEntries(kept)
 }
 
+/** What `cleanHeaders` kept, as amqplib takes it: byte arrays are buffers again. */
 export function restoreHeaders(headers: Readonly<HeaderTable>): HeaderTable {
   return Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [name, restoreValue(value)]),

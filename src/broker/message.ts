@@ -23,6 +23,10 @@ export interface TokenFacts {
   priority: number
 }
 
+/**
+ * Never throws: what is missing or of a wrong type has its default (seed 002 §6.2); `id` is empty
+ * where neither the properties nor the body name one.
+ */
 export function factsOf(message: Message): TokenFacts {
   const { content } = message
   const headers = headersIn(message)

@@ -24,6 +24,7 @@ export function withPrefix(prefix: string, name: string): string {
   return prefix !== '' && name.startsWith('ojs.') ? `${prefix}.${name}` : name
 }
 
+/** `prefix`: `OJS_PREFIX`, without its dot; empty for none. */
 export function createNames(prefix: string): Names {
   const named = (name: string) => withPrefix(prefix, name)
   // The one that is asked for on every lookup.

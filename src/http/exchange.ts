@@ -16,6 +16,7 @@ declare global {
 
 const NO_CONTEXT: RequestContext = Object.freeze({ requestId: '' })
 
+/** A request with its id and, once the pipeline has seen it, its context. */
 export class OjsRequest extends IncomingMessage {
   context = NO_CONTEXT
   #requestId: string | undefined
@@ -28,6 +29,7 @@ export class OjsRequest extends IncomingMessage {
 
 const NO_LOCALS = Object.freeze({})
 
+/** A response that Express need not give `locals`. */
 export class OjsResponse extends ServerResponse<OjsRequest> {
   /** Express creates one for each response that has none; nothing here uses it. */
   locals = NO_LOCALS

@@ -54,6 +54,10 @@ export interface ArrivalContext {
 /** A token this much early goes back to the ledger instead of occupying a prefetch slot. */
 const MAX_HOLD_MS = 60_000
 
+/**
+ * The arrival table, in its order (architecture §2). `row` is null for an id that the ledger does
+ * not know. Pure; the caller writes what it says, fenced by the row that it read.
+ */
 export function decideArrival(
   token: ArrivingToken,
   row: Fate | null,

@@ -126,6 +126,7 @@ const TERMINAL_STATES: ReadonlySet<RowState> = new Set<RowState>([
   'withdrawn',
 ])
 
+/** No event leads out of it but the retry of a dead letter (ojs-digest §1.2). `withdrawn` counts too. */
 export function isTerminal(state: RowState): boolean {
   return TERMINAL_STATES.has(state)
 }

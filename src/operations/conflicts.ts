@@ -31,6 +31,7 @@ export function explainStaleLease(
     : stateConflict('The job is leased to another worker.', { ...details, reason: 'other_worker' })
 }
 
+/** Why a CANCEL found nothing to cancel: 404, or 409 with the state it ended in (seed 001 §9.4). */
 export function explainTerminal(deps: Deps, id: string): OjsError {
   const row = deps.ledger.find(id)
   if (row === null || row.state === 'withdrawn') return jobNotFound(id)

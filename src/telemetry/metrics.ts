@@ -43,6 +43,10 @@ const MISNAMED = [
   'nodejs_active_requests_total',
 ]
 
+/**
+ * One registry: counters that are fed from now on, and gauges that ask their sources at each
+ * scrape. Labels are bounded, since clients choose the names.
+ */
 export function createMetrics(): Metrics {
   const registry = new Registry()
   const queues = new BoundedLabels(MAX_QUEUES)

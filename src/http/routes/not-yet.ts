@@ -22,6 +22,7 @@ const NOT_YET: readonly [method: Method, path: string, level: number][] = [
   ['DELETE', '/ojs/v1/schemas/:uri', 0],
 ]
 
+/** One route per row; each throws 422 `unsupported` with `details.endpoint` and `details.level`. */
 export function notYetRoutes(): Route[] {
   return NOT_YET.map(([method, path, level]) => ({
     method,

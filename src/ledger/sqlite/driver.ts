@@ -23,6 +23,10 @@ export interface Database {
 
 type Module = Pick<typeof import('@photostructure/sqlite'), 'DatabaseSync'>
 
+/**
+ * Opens or creates the file, and its folder not. Rejects with the binding's own error, which
+ * `sqliteCode` reads; also where the binding cannot be loaded.
+ */
 export async function openDatabase(path: string): Promise<Database> {
   const { DatabaseSync } = await loadModule()
   const db = new DatabaseSync(path)

@@ -6,6 +6,7 @@ import { JOB_COLUMNS } from './rows.ts'
 /** Every statement of the ledger, prepared once. Parameters are listed where they are not plain. */
 export type Statements = ReturnType<typeof prepareStatements>
 
+/** Throws where the schema is not the current one: migrate first. */
 export function prepareStatements(db: Database) {
   return {
     ...prepareReads(db),
