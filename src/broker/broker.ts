@@ -92,6 +92,27 @@ export interface Broker {
   park(delivery: Delivery, until: number | null): void
   unpark(jobId: string): void
 
+  /**
+   * To every worker that listens for this queue: `ojs.exchange.direct` with routing key
+   * `ojs.control.workers.{queue}`, confirmed, not mandatory (there may be none). Never rejects.
+   */
+  broadcast(message: Broadcast): Promise<PublishOutcome>
+
+  /**
+   * The answer to an RPC, confirmed. `returned`: the asker is gone (of one that asked by
+   * `amq.rabbitmq.reply-to` that cannot be told). `refused`: not sent, also where `replyTo` is no
+   * address that we publish to: our own names, longer than 255 bytes, control characters. Never
+   * rejects.
+   */
+  reply(message: Reply): Promise<PublishOutcome>
+
+  /**
+   * False until what lay in the control queues when the consume connection was made has been
+   * settled, at most for 60 s; false too while nothing can be consumed. Until then nobody knows
+   * what native workers have done meanwhile (architecture §2, "Restart").
+   */
+  controlBacklogConsumed(): boolean
+
   /** Differences between what exists in the broker and what we would declare, and other doubts. */
   warnings(): readonly BrokerWarning[]
 }
@@ -125,6 +146,22 @@ export type EnsureOutcome =
   | 'unavailable'
   /** 403: the user may not. */
   | 'access-refused'
+
+export interface Broadcast {
+  /** OJS queue. */
+  queue: string
+  type: string
+  /** JSON. */
+  body: string
+}
+
+export interface Reply {
+  replyTo: string
+  correlationId: string | null
+  type: string
+  /** JSON. */
+  body: string
+}
 
 export interface TakeRequest {
   queues: readonly string[]

@@ -1,4 +1,5 @@
-export type ConnectionName = 'publish' | 'consume' | 'declare'
+/** `reply`: only for answers to direct reply addresses, opened with the first. */
+export type ConnectionName = 'publish' | 'consume' | 'declare' | 'reply'
 
 /**
  * What telemetry hears of the broker layer, as it happens (seed 002 §12.1). Calls are synchronous

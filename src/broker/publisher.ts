@@ -17,6 +17,8 @@ export interface PublisherDeps {
   random: () => number
   observer: BrokerObserver
   timeoutMs: number
+  /** Channels; default 4. */
+  lanes?: number
   /** No queue took a message of this queue, or of this rung of it. */
   onReturned(queue: string, rungMs: number | null): void
   /** Every channel is open (again). */
@@ -45,7 +47,8 @@ export class Publisher {
 
   constructor(deps: PublisherDeps) {
     this.#deps = deps
-    this.#lanes = Array.from({ length: LANES }, () => this.#newLane())
+    const { lanes = LANES } = deps
+    this.#lanes = Array.from({ length: lanes }, () => this.#newLane())
     deps.connection.listen({
       up: () => {
         for (const lane of this.#lanes) void lane.open()
@@ -132,7 +135,7 @@ export class Publisher {
     for (let i = 0; i < queue.length; i++) {
       hash = Math.imul(hash ^ queue.charCodeAt(i), 0x01000193)
     }
-    const lane = this.#lanes[(hash >>> 0) % LANES]
+    const lane = this.#lanes[(hash >>> 0) % this.#lanes.length]
     if (!lane) throw new Error('a publisher has lanes')
     return lane
   }

@@ -1,21 +1,25 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { JobRow } from '../job/job.ts'
 import type { Service } from '../lifecycle.ts'
+import { Availability } from './availability.ts'
 import type {
+  Broadcast,
   Broker,
   BrokerStatus,
   BrokerWarning,
   Delivery,
   EnsureOutcome,
   PublishOutcome,
+  Reply,
   SweptDeadLetters,
   TakeRequest,
 } from './broker.ts'
 import { Connection } from './connection.ts'
+import { ControlPublisher } from './control-publisher.ts'
 import { DeadLetterConsumer } from './dead-letter-consumer.ts'
 import { sweepQueue } from './dead-letter-sweep.ts'
 import { Declarer } from './declarer.ts'
-import { Deliveries } from './deliveries.ts'
+import { Deliveries, type DeliveriesDeps } from './deliveries.ts'
 import { DepthSampler } from './depth-sampler.ts'
 import type { Presence } from './entity.ts'
 import { EntityChecker } from './entity-checker.ts'
@@ -41,32 +45,36 @@ const MAX_BLOCKS = 64
 const IDLE_MS = 2_000
 const START_WAIT_MS = 10_000
 
-const UP: BrokerStatus = { state: 'up' }
+/** What every consumer is given. */
+type Consuming = Pick<
+  DeliveriesDeps,
+  'connection' | 'instance' | 'names' | 'observer' | 'logger' | 'random' | 'clock'
+>
 
 /**
  * RabbitMQ behind the contract. Three connections: one for everything that publishes; one for
  * consumers and one for declares, which never publish, because a connection that has published
- * once under an alarm gets no more deliveries or declares (architecture §4.1).
+ * once under an alarm gets no more deliveries or declares (architecture §4.1). A fourth for answers
+ * to direct reply addresses, when there are any (`control-publisher.ts`).
  */
 export class RabbitBroker implements Broker, Service {
   readonly name = 'broker'
   readonly #deps: BrokerDeps
   readonly #observer: BrokerObserver
   readonly #names: Names
-  readonly #connections: Record<ConnectionName, Connection>
+  readonly #connections: Record<'publish' | 'consume' | 'declare', Connection>
+  readonly #replyConnection: Connection
   readonly #owner: Owner
   readonly #checker: EntityChecker
   readonly #declarer: Declarer
   readonly #rungs: Rungs
   readonly #publisher: Publisher
+  readonly #controlPublisher: ControlPublisher
   readonly #deliveries: Deliveries
   readonly #deadLetters: DeadLetterConsumer
   readonly #sampler: DepthSampler
-  /** Exchanges and system queues were seen to on the present declare connection. */
-  #isBaseReady = false
-  #wasUp = false
+  readonly #availability: Availability
   #declaring: Promise<void> = Promise.resolve()
-  #onSettled: (() => void) | null = null
   #isStopped = false
 
   /** Throws when the topology file is unusable. Connects to nothing. */
@@ -79,6 +87,7 @@ export class RabbitBroker implements Broker, Service {
     const consume = this.#newConnection('consume', options)
     const declare = this.#newConnection('declare', options)
     this.#connections = { publish, consume, declare }
+    this.#replyConnection = this.#newConnection('reply', options)
     const { logger, random, hooks, clock } = deps
     const instance = random().toString(36).slice(2, 10)
     const shared = { names: this.#names, observer: this.#observer, logger, random, clock }
@@ -97,38 +106,40 @@ export class RabbitBroker implements Broker, Service {
       ...declaring,
       ensureQueue: (queue) => this.#declarer.ensure(queue),
     })
-    this.#publisher = new Publisher({
+    const publishing = {
       ...shared,
       connection: publish,
       timeoutMs: options.publishTimeoutMs,
-      onReturned: (queue, rungMs) => this.#onReturned(queue, rungMs),
-      onOpen: () => this.#noticeChange(),
-      onChannelError: (code) => {
+      onOpen: () => this.#availability.notice(),
+      onChannelError: (code: unknown) => {
         if (code === 404) void this.#declarer.recheckAll().then(() => this.#rungs.recheckAll())
       },
+    }
+    this.#publisher = new Publisher({
+      ...publishing,
+      onReturned: (queue, rungMs) => this.#onReturned(queue, rungMs),
     })
-    this.#deliveries = new Deliveries({
-      ...shared,
-      connection: consume,
-      prefetch: options.prefetch ?? PREFETCH,
-      maxBlocks: options.maxBlocks ?? MAX_BLOCKS,
-      consumerPriority: options.consumerPriority ?? 0,
-      idleMs: options.idleMs ?? IDLE_MS,
-      instance,
-      isReady: (queue) => this.#declarer.isReady(queue),
-      lookUp: (queue) => this.#lookUp(queue),
-      onQueueGone: (queue) => void this.#declarer.recheck(queue),
+    this.#controlPublisher = new ControlPublisher({
+      ...publishing,
+      replyConnection: this.#replyConnection,
     })
+    const consuming = { ...shared, connection: consume, instance }
+    this.#deliveries = this.#newDeliveries(consuming, options)
     this.#deadLetters = new DeadLetterConsumer({
-      ...shared,
-      connection: consume,
-      instance,
+      ...consuming,
       onDeadLetter: (letter) => hooks.onDeadLetter(letter),
       onQueueGone: () => {
         if (options.declare !== 'never') void this.#declarer.recheckAll()
       },
     })
     this.#owner = new Owner(consume, topology, logger, (state) => this.#onOwner(state))
+    this.#availability = new Availability({
+      connections: this.#connections,
+      names: this.#names,
+      isPublisherOpen: () => this.#publisher.isOpen,
+      ownerState: () => this.#owner.state,
+      onUp: () => hooks.onUp(),
+    })
     this.#sampler = new DepthSampler({
       logger,
       connection: declare,
@@ -150,7 +161,7 @@ export class RabbitBroker implements Broker, Service {
     await Promise.all(this.#all.map((connection) => connection.start()))
     if (!this.#all.every((connection) => connection.isUp)) return
     await Promise.race([
-      Promise.all([this.#settled(), this.#declaring]),
+      Promise.all([this.#availability.settled(), this.#declaring]),
       sleep(START_WAIT_MS, undefined, { ref: false }),
     ])
   }
@@ -158,7 +169,7 @@ export class RabbitBroker implements Broker, Service {
   async stop(deadline: AbortSignal): Promise<void> {
     if (this.#isStopped) return
     this.#isStopped = true
-    this.#noticeChange()
+    this.#availability.stop()
     this.#sampler.stop()
     this.#declarer.stop()
     this.#rungs.stop()
@@ -168,31 +179,22 @@ export class RabbitBroker implements Broker, Service {
     })
     const consumersEnd = Promise.all([this.#deliveries.stop(), this.#deadLetters.stop()])
     await Promise.race([consumersEnd, isOver])
-    await this.#publisher.drain(deadline)
-    this.#publisher.stop()
+    for (const publisher of [this.#publisher, this.#controlPublisher]) {
+      await publisher.drain(deadline)
+      publisher.stop()
+    }
     // Only now: who owns the queue may count on it that nobody else consumes or publishes.
     await Promise.race([this.#owner.stop(), isOver])
-    await Promise.all(this.#all.map((connection) => connection.close()))
+    const all = [...this.#all, this.#replyConnection]
+    await Promise.all(all.map((connection) => connection.close()))
   }
 
   status(): BrokerStatus {
-    if (this.#wasUp) return UP
-    const { publish } = this.#connections
-    if (this.#isStopped) return { state: 'down', reason: 'stopped' }
-    for (const connection of this.#all) {
-      if (!connection.isUp) return { state: 'down', reason: connection.downReason }
-    }
-    if (this.#owner.state === 'foreign') {
-      return { state: 'foreign', reason: `${this.#names.owner} belongs to another gateway` }
-    }
-    if (this.#owner.state === 'owner' && publish.blockedReason !== null) {
-      return { state: 'blocked', reason: publish.blockedReason }
-    }
-    return { state: 'down', reason: 'connecting' }
+    return this.#availability.status()
   }
 
   publish(row: JobRow): Promise<PublishOutcome> {
-    if (!this.#wasUp) return Promise.resolve('refused')
+    if (!this.#availability.isUp) return Promise.resolve('refused')
     const message = this.#messageOf(row)
     // A rung that is not known to be ours loses jobs (architecture §3).
     if (message && message.rungMs !== null && !this.#rungs.isReady(row.queue, message.rungMs)) {
@@ -262,17 +264,31 @@ export class RabbitBroker implements Broker, Service {
     this.#deliveries.unpark(jobId)
   }
 
+  broadcast(message: Broadcast): Promise<PublishOutcome> {
+    if (!this.#availability.isUp) return Promise.resolve('refused')
+    return this.#controlPublisher.broadcast(message)
+  }
+
+  reply(message: Reply): Promise<PublishOutcome> {
+    return this.#controlPublisher.reply(message)
+  }
+
+  controlBacklogConsumed(): boolean {
+    return this.#deliveries.mayConsume
+  }
+
   warnings(): readonly BrokerWarning[] {
     return [...this.#checker.warnings(), ...this.#sampler.warnings()]
   }
 
   gauges(): BrokerGauges {
     const deliveries = this.#deliveries.gauges()
+    const all = [...this.#all, this.#replyConnection]
     return {
-      connectionsActive: this.#all.filter((connection) => connection.isUp).length,
-      channelsActive: this.#all.reduce((sum, { channelsActive }) => sum + channelsActive, 0),
+      connectionsActive: all.filter((connection) => connection.isUp).length,
+      channelsActive: all.reduce((sum, { channelsActive }) => sum + channelsActive, 0),
       blocked: this.#connections.publish.blockedReason !== null,
-      confirmsPending: this.#publisher.pending,
+      confirmsPending: this.#publisher.pending + this.#controlPublisher.pending,
       ...deliveries,
       consumers: [...deliveries.consumers, ...this.#deadLetters.consumers()],
     }
@@ -280,6 +296,19 @@ export class RabbitBroker implements Broker, Service {
 
   get #all(): Connection[] {
     return Object.values(this.#connections)
+  }
+
+  #newDeliveries(consuming: Consuming, options: BrokerOptions): Deliveries {
+    return new Deliveries({
+      ...consuming,
+      prefetch: options.prefetch ?? PREFETCH,
+      maxBlocks: options.maxBlocks ?? MAX_BLOCKS,
+      consumerPriority: options.consumerPriority ?? 0,
+      idleMs: options.idleMs ?? IDLE_MS,
+      isReady: (queue) => this.#declarer.isReady(queue),
+      lookUp: (queue) => this.#lookUp(queue),
+      onQueueGone: (queue) => void this.#declarer.recheck(queue),
+    })
   }
 
   #newConnection(name: ConnectionName, options: BrokerOptions): Connection {
@@ -294,19 +323,9 @@ export class RabbitBroker implements Broker, Service {
   }
 
   #listen(): void {
-    const { publish, consume, declare } = this.#connections
-    publish.listen({
-      down: () => this.#noticeChange(),
-      blocked: () => this.#noticeChange(),
-      unblocked: () => this.#noticeChange(),
-    })
-    consume.listen({ down: () => this.#noticeChange() })
-    declare.listen({
+    this.#connections.declare.listen({
       up: () => this.#declareAll(),
-      down: () => {
-        this.#isBaseReady = false
-        this.#noticeChange()
-      },
+      down: () => this.#availability.baseChanged(false),
     })
   }
 
@@ -318,8 +337,8 @@ export class RabbitBroker implements Broker, Service {
 
   /** After each look at the exchanges and system queues, also those long after the connect. */
   #onBase(outcome: EnsureOutcome): void {
-    this.#isBaseReady = this.#connections.declare.isUp && outcome !== 'unavailable'
-    this.#noticeChange()
+    const isReady = this.#connections.declare.isUp && outcome !== 'unavailable'
+    this.#availability.baseChanged(isReady)
     this.#consumeDeadLetters()
   }
 
@@ -334,7 +353,7 @@ export class RabbitBroker implements Broker, Service {
       void this.#deliveries.yield()
       this.#deadLetters.suspend()
     }
-    this.#noticeChange()
+    this.#availability.notice()
   }
 
   async #consume(): Promise<void> {
@@ -352,31 +371,7 @@ export class RabbitBroker implements Broker, Service {
 
   /** After the first of the two that comes last: the broker is ours, the system queues are there. */
   #consumeDeadLetters(): void {
-    if (this.#isBaseReady && this.#deliveries.mayConsume) this.#deadLetters.resume()
-  }
-
-  /** After anything that decides whether jobs can be published. */
-  #noticeChange(): void {
-    const { publish } = this.#connections
-    const isUp =
-      !this.#isStopped &&
-      this.#all.every((connection) => connection.isUp) &&
-      this.#publisher.isOpen &&
-      this.#isBaseReady &&
-      this.#owner.state === 'owner' &&
-      publish.blockedReason === null
-    const isNews = isUp && !this.#wasUp
-    this.#wasUp = isUp
-    if (this.status().state !== 'down') this.#onSettled?.()
-    if (isNews) this.#deps.hooks.onUp()
-  }
-
-  /** Up, or not up for a reason that only time or an operator can change. */
-  #settled(): Promise<void> {
-    return new Promise((resolve) => {
-      if (this.status().state !== 'down') resolve()
-      else this.#onSettled = resolve
-    })
+    if (this.#availability.isBaseReady && this.#deliveries.mayConsume) this.#deadLetters.resume()
   }
 
   async #lookUp(queue: string): Promise<Presence> {

@@ -2,7 +2,7 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import type { BrokerGauges, BrokerObserver, ConnectionName } from '../broker/observer.ts'
 import type { BoundedLabels } from './bounded-labels.ts'
 
-const CONNECTIONS: readonly ConnectionName[] = ['publish', 'consume', 'declare']
+const CONNECTIONS: readonly ConnectionName[] = ['publish', 'consume', 'declare', 'reply']
 
 /** Publisher confirms take about 0.3 ms on a classic queue and 5 ms with an fsync. */
 const CONFIRM_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 10]

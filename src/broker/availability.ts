@@ -1,0 +1,94 @@
+import type { BrokerStatus } from './broker.ts'
+import type { Connection } from './connection.ts'
+import type { Names } from './names.ts'
+import type { OwnerState } from './owner.ts'
+
+const UP: BrokerStatus = { state: 'up' }
+
+export interface AvailabilityDeps {
+  connections: Readonly<Record<'publish' | 'consume' | 'declare', Connection>>
+  names: Names
+  /** Every publish channel is open. */
+  isPublisherOpen(): boolean
+  ownerState(): OwnerState
+  /** Publishing is possible (again). */
+  onUp(): void
+}
+
+/** Whether jobs can be published, out of everything that decides it. */
+export class Availability {
+  readonly #deps: AvailabilityDeps
+  readonly #connections: readonly Connection[]
+  #isBaseReady = false
+  #wasUp = false
+  #isStopped = false
+  #onSettled: (() => void) | null = null
+
+  constructor(deps: AvailabilityDeps) {
+    this.#deps = deps
+    this.#connections = Object.values(deps.connections)
+    const notice = () => this.notice()
+    deps.connections.publish.listen({ down: notice, blocked: notice, unblocked: notice })
+    deps.connections.consume.listen({ down: notice })
+  }
+
+  /** As of the last notice. */
+  get isUp(): boolean {
+    return this.#wasUp
+  }
+
+  /** Exchanges and system queues were seen to on the present declare connection. */
+  get isBaseReady(): boolean {
+    return this.#isBaseReady
+  }
+
+  baseChanged(isReady: boolean): void {
+    this.#isBaseReady = isReady
+    this.notice()
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    this.notice()
+  }
+
+  status(): BrokerStatus {
+    if (this.#wasUp) return UP
+    if (this.#isStopped) return { state: 'down', reason: 'stopped' }
+    for (const connection of this.#connections) {
+      if (!connection.isUp) return { state: 'down', reason: connection.downReason }
+    }
+    const ownerState = this.#deps.ownerState()
+    const { blockedReason } = this.#deps.connections.publish
+    if (ownerState === 'foreign') {
+      return { state: 'foreign', reason: `${this.#deps.names.owner} belongs to another gateway` }
+    }
+    if (ownerState === 'owner' && blockedReason !== null) {
+      return { state: 'blocked', reason: blockedReason }
+    }
+    return { state: 'down', reason: 'connecting' }
+  }
+
+  /** After anything that decides whether jobs can be published. */
+  notice(): void {
+    const isUp =
+      !this.#isStopped &&
+      this.#connections.every((connection) => connection.isUp) &&
+      this.#deps.isPublisherOpen() &&
+      this.#isBaseReady &&
+      this.#deps.ownerState() === 'owner' &&
+      this.#deps.connections.publish.blockedReason === null
+    const isNews = isUp && !this.#wasUp
+    this.#wasUp = isUp
+    if (this.status().state !== 'down') this.#onSettled?.()
+    if (isNews) this.#deps.onUp()
+  }
+
+  /** Up, or not up for a reason that only time or an operator can change. */
+  settled(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.status().state !== 'down') resolve()
+      else this.#onSettled = resolve
+    })
+  }
+}

@@ -1,0 +1,143 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Clock } from '../clock.ts'
+import type { Broadcast, PublishOutcome, Reply } from './broker.ts'
+import type { Connection } from './connection.ts'
+import type { Names } from './names.ts'
+import type { Outgoing } from './publish-lane.ts'
+import { Publisher, type PublisherDeps } from './publisher.ts'
+
+/** Labels of the counters; OJS queue names never begin with `ojs.`. */
+const BROADCASTS = 'ojs.control.workers'
+const REPLIES = 'ojs.control.replies'
+const DIRECT_REPLY = 'amq.rabbitmq.reply-to.'
+/** Ours under any prefix: a reply must never land in a queue of jobs, whoever's it is. */
+const OWN_NAME = /(?:^|\.)ojs\./
+const CONTROL_CHARACTER = /\p{Cc}/u
+/** AMQP short strings. */
+const MAX_SHORT_BYTES = 255
+/** An asker waits no longer than about that (architecture §6). */
+const OPEN_WAIT_MS = 1_000
+
+export interface ControlPublisherDeps extends Omit<PublisherDeps, 'lanes' | 'onReturned'> {
+  names: Names
+  clock: Clock
+  /** For answers to direct reply addresses; not started yet. */
+  replyConnection: Connection
+}
+
+/**
+ * What the control plane says: broadcasts to workers and answers to RPCs, on a channel of their own.
+ *
+ * Answers to direct reply addresses have a connection of their own, opened with the first: ✱ 3.10
+ * closes the whole connection of who publishes to one that it cannot decode or whose node has left
+ * the cluster (541), and the address is whatever the asker says.
+ */
+export class ControlPublisher {
+  readonly #names: Names
+  readonly #clock: Clock
+  readonly #publisher: Publisher
+  readonly #direct: Publisher
+  readonly #replyConnection: Connection
+  readonly #waitingForDirect = new Set<() => void>()
+  #sent = 0
+
+  constructor(deps: ControlPublisherDeps) {
+    this.#names = deps.names
+    this.#clock = deps.clock
+    this.#replyConnection = deps.replyConnection
+    // Nobody is waiting where an answer is returned: nothing to declare.
+    const lanes = { lanes: 1, onReturned: () => {} }
+    this.#publisher = new Publisher({ ...deps, ...lanes })
+    this.#direct = new Publisher({
+      ...deps,
+      ...lanes,
+      connection: deps.replyConnection,
+      onOpen: () => {
+        for (const resolve of this.#waitingForDirect) resolve()
+        this.#waitingForDirect.clear()
+      },
+      onChannelError: () => {},
+    })
+  }
+
+  get pending(): number {
+    return this.#publisher.pending + this.#direct.pending
+  }
+
+  broadcast({ queue, type, body }: Broadcast): Promise<PublishOutcome> {
+    return this.#publisher.send({
+      ...this.#message(type, body),
+      queue: BROADCASTS,
+      exchange: this.#names.exchange.direct,
+      routingKey: `ojs.control.workers.${queue}`,
+    })
+  }
+
+  async reply({ replyTo, correlationId, type, body }: Reply): Promise<PublishOutcome> {
+    if (!isReplyAddress(replyTo)) return 'refused'
+    const isDirect = replyTo.startsWith(DIRECT_REPLY)
+    const publisher = isDirect ? await this.#openDirect() : this.#publisher
+    const message = this.#message(type, body)
+    return publisher.send({
+      ...message,
+      queue: REPLIES,
+      exchange: '',
+      routingKey: replyTo,
+      options: {
+        ...message.options,
+        // ✱ 3.10 returns every mandatory message to a direct reply address, those it has handed
+        // over too, because that is no queue: a return would say nothing.
+        mandatory: !isDirect,
+        ...(correlationId !== null && { correlationId }),
+      },
+    })
+  }
+
+  async drain(deadline: AbortSignal): Promise<void> {
+    await Promise.all([this.#publisher.drain(deadline), this.#direct.drain(deadline)])
+  }
+
+  stop(): void {
+    this.#publisher.stop()
+    this.#direct.stop()
+  }
+
+  /** Open, unless the broker does not answer in time; then it refuses what it is given. */
+  async #openDirect(): Promise<Publisher> {
+    if (this.#direct.isOpen) return this.#direct
+    const isOpen = new Promise<void>((resolve) => this.#waitingForDirect.add(resolve))
+    void this.#replyConnection.start()
+    await Promise.race([isOpen, sleep(OPEN_WAIT_MS, undefined, { ref: false })])
+    return this.#direct
+  }
+
+  #message(type: string, body: string): Pick<Outgoing, 'id' | 'rungMs' | 'content' | 'options'> {
+    this.#sent += 1
+    const id = `ojs.control.${this.#sent}`
+    return {
+      id,
+      rungMs: null,
+      content: Buffer.from(body),
+      options: {
+        mandatory: false,
+        persistent: false,
+        messageId: id,
+        type,
+        contentType: 'application/openjobspec+json',
+        contentEncoding: 'utf-8',
+        timestamp: Math.floor(this.#clock.wall() / 1000),
+        appId: 'ojs',
+      },
+    }
+  }
+}
+
+/** Something that we may publish an answer to: a queue of the asker's, or its direct reply-to. */
+function isReplyAddress(replyTo: string): boolean {
+  return (
+    replyTo !== '' &&
+    Buffer.byteLength(replyTo) <= MAX_SHORT_BYTES &&
+    !OWN_NAME.test(replyTo) &&
+    !CONTROL_CHARACTER.test(replyTo)
+  )
+}

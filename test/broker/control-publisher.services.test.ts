@@ -1,0 +1,157 @@
+import type { ConsumeMessage } from 'amqplib'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { type Admin, connectAdmin, row, scratch, startBroker, type TestBroker } from './harness.ts'
+
+let vhost: Vhost
+let admin: Admin
+const started: TestBroker[] = []
+
+beforeEach(async () => {
+  vhost = await createVhost()
+  admin = await connectAdmin(vhost.url)
+})
+
+afterEach(async () => {
+  for (const broker of started.splice(0)) await broker.stop()
+  await admin.close()
+  await vhost.drop()
+})
+
+async function start(given: Parameters<typeof startBroker>[1] = {}) {
+  const test = await startBroker(vhost.url, given)
+  started.push(test)
+  return test
+}
+
+/** As a worker does it: an exclusive queue of its own. */
+async function listen(exchange: string, keys: readonly string[]): Promise<ConsumeMessage[]> {
+  const { queue } = await admin.channel.assertQueue('', { exclusive: true, autoDelete: true })
+  for (const key of keys) await admin.channel.bindQueue(queue, exchange, key)
+  const heard: ConsumeMessage[] = []
+  await admin.channel.consume(queue, (message) => message && heard.push(message), { noAck: true })
+  return heard
+}
+
+const DIRECT = 'amq.rabbitmq.reply-to'
+const body = JSON.stringify({ job_id: 'j' })
+const cancel = { queue: 'email', type: 'ojs.control.cancel', body }
+
+describe('a broadcast', () => {
+  it.each(['', 'tenant1'])(
+    'reaches every worker of its queue and no other, prefix %o',
+    async (prefix) => {
+      const { broker } = await start({ prefix })
+      const exchange = prefix === '' ? 'ojs.exchange.direct' : `${prefix}.ojs.exchange.direct`
+      const one = await listen(exchange, ['ojs.control.workers.email', 'ojs.control.workers.x'])
+      const two = await listen(exchange, ['ojs.control.workers.email'])
+      const other = await listen(exchange, ['ojs.control.workers.other'])
+      expect(await broker.broadcast(cancel)).toBe('confirmed')
+      expect(await broker.broadcast({ ...cancel, queue: 'other' })).toBe('confirmed')
+      await expect.poll(() => [one.length, two.length, other.length]).toEqual([1, 1, 1])
+      expect(two[0]?.content.toString()).toBe(body)
+      expect(two[0]?.properties).toMatchObject({
+        type: 'ojs.control.cancel',
+        contentType: 'application/openjobspec+json',
+        contentEncoding: 'utf-8',
+        appId: 'ojs',
+      })
+    },
+  )
+
+  it('is confirmed where nobody listens, and refused where it cannot be sent', async () => {
+    const test = await start()
+    expect(await test.broker.broadcast(cancel)).toBe('confirmed')
+    await test.stop()
+    expect(await test.broker.broadcast(cancel)).toBe('refused')
+  })
+})
+
+describe('a reply', () => {
+  const answer = { correlationId: 'c-1', type: 'ojs.control.info', body: '{"job":{}}' }
+
+  it('goes to the queue of the asker', async () => {
+    const { broker } = await start()
+    const channel = await scratch(admin)
+    const { queue } = await channel.assertQueue('', { exclusive: true, autoDelete: true })
+    expect(await broker.reply({ ...answer, replyTo: queue })).toBe('confirmed')
+    const got = await channel.get(queue, { noAck: true })
+    if (got === false) throw new Error('no reply')
+    expect(got.content.toString()).toBe(answer.body)
+    expect(got.properties).toMatchObject({ correlationId: 'c-1', type: 'ojs.control.info' })
+  })
+
+  it('says when the asker is gone', async () => {
+    const { broker } = await start()
+    expect(await broker.reply({ ...answer, replyTo: 'gone' })).toBe('returned')
+    expect(await broker.reply({ ...answer, correlationId: null, replyTo: 'gone' })).toBe('returned')
+  })
+
+  it.each([
+    '',
+    'ojs.queue.email',
+    'ojs.system.owner',
+    'tenant1.ojs.queue.email',
+    'a.b.ojs.exchange.direct',
+    'r'.repeat(256),
+    'ü'.repeat(128),
+    'reply\nto',
+    'reply\u0000',
+    'reply\u0085',
+  ])('is not sent to %j', async (replyTo) => {
+    const { broker } = await start()
+    await broker.ensureQueue('email')
+    expect(await broker.reply({ ...answer, replyTo })).toBe('refused')
+    expect(await admin.takeAll('ojs.queue.email')).toEqual([])
+  })
+
+  it.each([
+    'amq.rabbitmq.reply-to',
+    'amq.rabbitmq.reply-to.',
+    'amq.rabbitmq.reply-to.x',
+    'amq.rabbitmq.reply-to.a.b',
+    'amq.rabbitmq.reply-to.g2dkAA5ub25leGlzdEBub2RlAAAAAAAAAAAAAAAA.abc',
+    `amq.rabbitmq.reply-to.${'A'.repeat(200)}.${'B'.repeat(20)}`,
+    'amq.direct',
+    '#',
+    '\u{1f600}',
+  ])('to %j costs no token its channel', async (replyTo) => {
+    const { broker, recorder } = await start()
+    await broker.ensureQueue('email')
+    const outcome = await broker.reply({ ...answer, replyTo })
+    expect(['confirmed', 'returned', 'unknown']).toContain(outcome)
+    expect(await broker.publish(row())).toBe('confirmed')
+    expect(await broker.reply({ ...answer, replyTo: 'gone' })).toBe('returned')
+    expect(recorder.all('channelError', 'publish')).toEqual([])
+    expect(recorder.all('reconnecting', 'publish')).toEqual([])
+  })
+
+  it('reaches who asks by direct reply-to, also after an address that RabbitMQ cannot read', async () => {
+    const { broker } = await start()
+    expect(broker.gauges().connectionsActive).toBe(3)
+    const { replyTo, heard } = await askDirectly()
+    expect(await broker.reply({ ...answer, replyTo })).toBe('confirmed')
+    await expect.poll(() => heard.length).toBe(1)
+    expect(heard[0]?.properties).toMatchObject({ correlationId: 'c-1' })
+    expect(broker.gauges().connectionsActive).toBe(4)
+    expect(await broker.reply({ ...answer, replyTo: `${DIRECT}.a.b` })).toBe('unknown')
+    await expect
+      .poll(() => broker.reply({ ...answer, replyTo }), { timeout: 10_000 })
+      .toBe('confirmed')
+    await expect.poll(() => heard.length).toBe(2)
+  })
+})
+
+/** An asker, and its address as those see it who read its question. */
+async function askDirectly(): Promise<{ replyTo: string; heard: ConsumeMessage[] }> {
+  const channel = await scratch(admin)
+  const heard: ConsumeMessage[] = []
+  await channel.consume(DIRECT, (message) => message && heard.push(message), { noAck: true })
+  const { queue } = await channel.assertQueue('', { exclusive: true })
+  channel.sendToQueue(queue, Buffer.from('?'), { replyTo: DIRECT })
+  const replyTo = await new Promise<string>((resolve) => {
+    const onMessage = (message: ConsumeMessage | null) => resolve(message?.properties.replyTo)
+    void channel.consume(queue, onMessage, { noAck: true })
+  })
+  return { replyTo, heard }
+}
