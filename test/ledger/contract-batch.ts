@@ -1,25 +1,11 @@
-import { beforeEach, describe, expect, it } from 'vitest'
-import { freshRow, type JobRow, type NewJob } from '../../src/job/job.ts'
-import type { InsertedAll, Ledger } from '../../src/ledger/ledger.ts'
+import { describe, expect, it } from 'vitest'
+import { freshRow, type NewJob } from '../../src/job/job.ts'
+import type { InsertedAll } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
-import {
-  insertedOf,
-  type LedgerHarness,
-  NOW,
-  pushed,
-  rowOf,
-  settleLazily,
-  TERMS,
-  token,
-} from './harness.ts'
+import { insertedOf, NOW, pushed, settleLazily, TERMS, token, type UnderTest } from './harness.ts'
 
 /** Several jobs at once, and jobs that are not for now. */
-export function batchContract(harness: () => LedgerHarness): void {
-  let ledger: Ledger
-  beforeEach(() => {
-    ledger = harness().ledger
-  })
-  const row = (id: string): JobRow => rowOf(ledger, id)
+export function batchContract({ ledger, row }: UnderTest): void {
   const storedOf = (inserted: InsertedAll) => {
     if (inserted.outcome !== 'inserted') throw new Error('an id was taken')
     return inserted.stored

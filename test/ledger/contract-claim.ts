@@ -1,22 +1,17 @@
-import { beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { OjsError } from '../../src/errors.ts'
 import type { JobRow } from '../../src/job/job.ts'
-import type { ClaimResult, Ledger } from '../../src/ledger/ledger.ts'
+import type { ClaimResult } from '../../src/ledger/ledger.ts'
 import { arrivalCells, type Cell, NOW as CLOCK, WALL } from '../job/arrival-table.ts'
 import { newJob } from '../support/jobs.ts'
-import { asked, fetched, type LedgerHarness, NOW, pushed, rowOf, TERMS, token } from './harness.ts'
+import { asked, fetched, NOW, pushed, TERMS, token, type UnderTest } from './harness.ts'
 
 /** FETCH: the arrival table, committed. */
-export function claimContract(harness: () => LedgerHarness): void {
-  let ledger: Ledger
-  beforeEach(() => {
-    ledger = harness().ledger
-  })
-
+export function claimContract({ harness, ledger, row, plant }: UnderTest): void {
   describe('claim', () => {
     it('starts the next attempt of an available job', async () => {
       const { id } = await pushed(ledger, { queue: 'q', timeoutMs: 4000 })
-      const before = rowOf(ledger, id)
+      const before = row(id)
       const [result] = await ledger.claim([token(id)], { ...TERMS, now: NOW + 50 })
       expect(result).toEqual({
         verdict: 'claimed',
@@ -34,7 +29,7 @@ export function claimContract(harness: () => LedgerHarness): void {
           startedAt: NOW + 50,
         },
       })
-      expect(result).toMatchObject({ job: rowOf(ledger, id) })
+      expect(result).toMatchObject({ job: row(id) })
       expect(ledger.counts('q')).toMatchObject({ available: 0, active: 1 })
     })
 
@@ -46,7 +41,7 @@ export function claimContract(harness: () => LedgerHarness): void {
     ])('leases for $lease ms when the job says $job and FETCH $fetch', async (given) => {
       const { id } = await pushed(ledger, { visibilityTimeoutMs: given.job })
       await ledger.claim([token(id)], { ...TERMS, leaseMs: given.fetch })
-      expect(rowOf(ledger, id)).toMatchObject({
+      expect(row(id)).toMatchObject({
         leaseMs: given.lease,
         leaseExpiresAt: NOW + given.lease,
       })
@@ -73,7 +68,7 @@ export function claimContract(harness: () => LedgerHarness): void {
       const { id } = await pushed(ledger)
       const results = await ledger.claim([token(id), token(id)], TERMS)
       expect(results.map((result) => result.verdict)).toEqual(['claimed', 'hand-over'])
-      expect(rowOf(ledger, id)).toMatchObject({ attempt: 1, holder: 'ledger' })
+      expect(row(id)).toMatchObject({ attempt: 1, holder: 'ledger' })
     })
 
     it('lets one of two fetches in the same turn win', async () => {
@@ -81,14 +76,14 @@ export function claimContract(harness: () => LedgerHarness): void {
       const claim = (workerId: string) => ledger.claim([token(id)], { ...TERMS, workerId })
       const [[first], [second]] = await Promise.all([claim('a'), claim('b')])
       expect([first?.verdict, second?.verdict]).toEqual(['claimed', 'hand-over'])
-      expect(rowOf(ledger, id).workerId).toBe('a')
+      expect(row(id).workerId).toBe('a')
     })
 
     it('notes what the token reported of the attempt before', async () => {
       const { id } = await pushed(ledger)
       const reportedError = { code: 'smtp_down', message: 'no route' }
       await ledger.claim([token(id, { attempt: 2, reportedError })], TERMS)
-      const { error, errors } = rowOf(ledger, id)
+      const { error, errors } = row(id)
       expect(JSON.parse(error ?? '')).toMatchObject({ attempt: 1, code: 'smtp_down' })
       expect(JSON.parse(errors ?? '')).toHaveLength(1)
     })
@@ -102,28 +97,27 @@ export function claimContract(harness: () => LedgerHarness): void {
         const cells = arrivalCells()
         const jobs = await Promise.all(cells.map(() => pushed(ledger, { queue: 'q' })))
         const rows = cells.map(({ row }, i) => ({ id: jobs[i]?.id ?? '', ...row, outbox: null }))
-        await harness().plant(rows)
-        ledger = harness().ledger
+        await plant(...rows)
         const terms = { ...TERMS, now: CLOCK, wall: WALL }
         for (const [i, cell] of cells.entries()) {
           const { id = '' } = jobs[i] ?? {}
-          const before = rowOf(ledger, id)
+          const before = row(id)
           const { isHeldDelivery } = cell.context
           const arriving = token(id, { ...cell.token, generation, isHeldDelivery })
           const [stale] = await ledger.claim([{ ...arriving, generation: 0 }], terms)
           expect(stale, cell.name).toEqual({ verdict: 'drop', job: before })
-          expect(rowOf(ledger, id), cell.name).toEqual(before)
+          expect(row(id), cell.name).toEqual(before)
 
           const [result] = await ledger.claim([arriving], terms)
           expect(result, cell.name).toMatchObject(expectedResult(cell))
-          const after = rowOf(ledger, id)
+          const after = row(id)
           if (result && 'job' in result) expect(result.job, cell.name).toEqual(after)
           const expected = { ...before, ...expectedChange(cell), error: after.error }
           expect({ ...after, errors: skipped(after), outbox: null }, cell.name).toEqual(expected)
           expect(after.outbox !== null, cell.name).toBe(cell.expected.do === 'rearm')
         }
-        expect(ledger.counts('q')).toEqual(harness().recount().get('q'))
-        expect(harness().inspect()).toEqual([])
+        expect(ledger.counts('q')).toEqual(harness.recount().get('q'))
+        expect(harness.inspect()).toEqual([])
       },
       30_000,
     )
@@ -134,10 +128,10 @@ export function claimContract(harness: () => LedgerHarness): void {
       const job = newJob({ queue: 'native', carry: { headers: { a: 1 } } })
       const adopt = () => job
       const [result] = await ledger.claim([token(job.id, { attempt: 2, adopt })], TERMS)
-      const row = rowOf(ledger, job.id)
-      expect(result).toEqual({ verdict: 'claimed', adopted: true, job: row })
-      expect(row).toMatchObject({ ...asked(job), state: 'active', attempt: 2, generation: 0 })
-      expect(row).toMatchObject({ outbox: null, tokenOut: true, errors: null, enqueuedAt: NOW })
+      const adopted = row(job.id)
+      expect(result).toEqual({ verdict: 'claimed', adopted: true, job: adopted })
+      expect(adopted).toMatchObject({ ...asked(job), state: 'active', attempt: 2, generation: 0 })
+      expect(adopted).toMatchObject({ outbox: null, tokenOut: true, errors: null, enqueuedAt: NOW })
       expect(ledger.queues()).toEqual([{ name: 'native', createdAt: NOW }])
       expect(ledger.counts('native')).toMatchObject({ available: 0, active: 1 })
     })
@@ -146,7 +140,7 @@ export function claimContract(harness: () => LedgerHarness): void {
       const job = newJob()
       const adopt = () => job
       await ledger.claim([token(job.id, { generation: 3, adopt })], TERMS)
-      expect(rowOf(ledger, job.id).generation).toBe(3)
+      expect(row(job.id).generation).toBe(3)
     })
 
     it.each<[string, number, Partial<JobRow>, Partial<JobRow>]>([
@@ -157,7 +151,7 @@ export function claimContract(harness: () => LedgerHarness): void {
       const [result] = await ledger.claim([token(job.id, { attempt, adopt: () => job })], TERMS)
       expect(result?.verdict).toBe(verdict)
       const ended = { state: 'discarded', discardedAt: NOW, attempt: attempt - 1, ...expected }
-      expect(rowOf(ledger, job.id)).toMatchObject(ended)
+      expect(row(job.id)).toMatchObject(ended)
       expect(ledger.counts('q')).toMatchObject({ available: 0, discarded: 1 })
     })
 

@@ -12,6 +12,7 @@ import {
   settleLazily,
   TERMS,
   token,
+  type UnderTest,
 } from './harness.ts'
 
 const RUNG_MS = 250
@@ -44,12 +45,12 @@ const MOVES = [
 type Move = (typeof MOVES)[number]
 
 /** No sequence of faults may leave a job that is not over without a token and without a debt. */
-export function conservationContract(harness: () => LedgerHarness): void {
+export function conservationContract({ harness }: UnderTest): void {
   describe('a job and its tokens, whatever happens to both', () => {
     it('is never lost: once the faults are over, it ends', async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(fc.constantFrom(...MOVES), { maxLength: 40 }), async (moves) => {
-          const world = await World.begin(harness())
+          const world = await World.begin(harness)
           for (const move of moves) await world.play(move)
           await world.drain()
           expect(world.state()).toMatch(/completed|discarded/)

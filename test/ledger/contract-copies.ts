@@ -1,32 +1,21 @@
-import { beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { JobRow } from '../../src/job/job.ts'
-import type { Ledger } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
 import {
   died,
   FAILED,
   fenceOf,
   fetched,
-  type LedgerHarness,
   NOW,
   pushed,
-  rowOf,
   settleLazily,
   staleQueues,
   sweep,
+  type UnderTest,
 } from './harness.ts'
 
 /** Copies in DLX queues: which are owed, and which nobody needs any more. */
-export function copyContract(harness: () => LedgerHarness): void {
-  let ledger: Ledger
-  beforeEach(() => {
-    ledger = harness().ledger
-  })
-  const row = (id: string): JobRow => rowOf(ledger, id)
-  const reopen = async () => {
-    await harness().reopen()
-    ledger = harness().ledger
-  }
+export function copyContract({ harness, ledger, row }: UnderTest): void {
   const discarded = async (copy: 'nack' | 'publish', isDeadLetter: boolean): Promise<JobRow> => {
     const job = await fetched(ledger, { queue: 'q' })
     await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'discarded', isDeadLetter, copy })
@@ -38,7 +27,7 @@ export function copyContract(harness: () => LedgerHarness): void {
       'is recorded when it is confirmed, also after a restart: %s',
       async (again) => {
         const job = await discarded('publish', true)
-        if (again) await reopen()
+        if (again) await harness.reopen()
         ledger.confirmed(job.id, job.outbox ?? 0)
         await settleLazily(ledger)
         expect(row(job.id)).toEqual({ ...job, outbox: null, deadLetterCopied: true })
@@ -127,17 +116,17 @@ export function copyContract(harness: () => LedgerHarness): void {
       await makeStale('b')
       await makeStale('a')
       expect(staleQueues(ledger)).toEqual(['a', 'b'])
-      await reopen()
+      await harness.reopen()
       expect(staleQueues(ledger)).toEqual(['a', 'b'])
       await sweep(ledger, 'a')
       expect(staleQueues(ledger)).toEqual(['b'])
-      await reopen()
+      await harness.reopen()
       expect(staleQueues(ledger)).toEqual(['b'])
     })
 
     it('are there again when the process goes during a sweep', async () => {
       await makeStale('a')
-      await reopen()
+      await harness.reopen()
       expect(staleQueues(ledger)).toEqual(['a'])
       await sweep(ledger, 'a', () => makeStale('a'))
       expect(staleQueues(ledger)).toEqual(['a'])
@@ -150,7 +139,7 @@ export function copyContract(harness: () => LedgerHarness): void {
       await makeStale('b')
       await sweep(ledger, 'a', () => makeStale('a'))
       expect(staleQueues(ledger)).toEqual(['a', 'b'])
-      await reopen()
+      await harness.reopen()
       expect(staleQueues(ledger)).toEqual(['a', 'b'])
       await sweep(ledger, 'a', () => makeStale('b'))
       expect(staleQueues(ledger)).toEqual(['b'])

@@ -1,7 +1,7 @@
-import { beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { OjsError } from '../../src/errors.ts'
 import type { Holder, JobRow, RowState } from '../../src/job/job.ts'
-import type { DeadToken, Ledger } from '../../src/ledger/ledger.ts'
+import type { DeadToken } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
 import {
   asked,
@@ -9,30 +9,20 @@ import {
   FAILED,
   fetched,
   insertedOf,
-  type LedgerHarness,
   NOW,
   type Planted,
   pushed,
-  rowOf,
   settleLazily,
   staleQueues,
   TERMS,
   token,
+  type UnderTest,
 } from './harness.ts'
 
 const TIMES = { now: NOW + 50, wall: NOW + 7_200_000 }
 
 /** Jobs that are dead, and what may still become of them. */
-export function deadLetterContract(harness: () => LedgerHarness): void {
-  let ledger: Ledger
-  beforeEach(() => {
-    ledger = harness().ledger
-  })
-  const row = (id: string): JobRow => rowOf(ledger, id)
-  const plant = async (...rows: Planted[]): Promise<void> => {
-    await harness().plant(rows)
-    ledger = harness().ledger
-  }
+export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): void {
   const dead = (
     id: string,
     given: Partial<DeadToken> & { isDeadLetter?: boolean } = {},
@@ -223,8 +213,8 @@ export function deadLetterContract(harness: () => LedgerHarness): void {
       expect(list('nowhere')).toEqual([[], 0])
       expect(ledger.deadLetters({ queue: 'a', limit: 1, offset: 0 }).jobs).toEqual([jobs[2]])
       expect([ledger.deadLetterCount('a'), ledger.deadLetterCount()]).toEqual([3, 5])
-      await harness().reopen()
-      expect(harness().ledger.deadLetterCount()).toBe(5)
+      await harness.reopen()
+      expect(ledger.deadLetterCount()).toBe(5)
     })
   })
 

@@ -1,30 +1,10 @@
-import { beforeEach, describe, expect, it } from 'vitest'
-import type { JobRow, RowState } from '../../src/job/job.ts'
-import type { Ledger } from '../../src/ledger/ledger.ts'
+import { describe, expect, it } from 'vitest'
+import type { RowState } from '../../src/job/job.ts'
 import { newJob } from '../support/jobs.ts'
-import {
-  type LedgerHarness,
-  NOW,
-  type Planted,
-  pushed,
-  rowOf,
-  settleLazily,
-  TERMS,
-  token,
-} from './harness.ts'
+import { NOW, pushed, settleLazily, TERMS, token, type UnderTest } from './harness.ts'
 
 /** What is over, and what can be seen. */
-export function endContract(harness: () => LedgerHarness): void {
-  let ledger: Ledger
-  beforeEach(() => {
-    ledger = harness().ledger
-  })
-  const row = (id: string): JobRow => rowOf(ledger, id)
-  const plant = async (...rows: Planted[]): Promise<void> => {
-    await harness().plant(rows)
-    ledger = harness().ledger
-  }
-
+export function endContract({ harness, ledger, row, plant }: UnderTest): void {
   describe('tokenReturned', () => {
     it('lets an ended row be pruned; a live one and another generation stay as they are', async () => {
       const [ended, live, older] = [
@@ -115,8 +95,7 @@ export function endContract(harness: () => LedgerHarness): void {
       await expect(ledger.insert(newJob(), NOW)).rejects.toMatchObject(refused)
       expect(() => ledger.find(id)).toThrow('closed')
       ledger.confirmed(late.id, 1)
-      await harness().reopen()
-      ledger = harness().ledger
+      await harness.reopen()
       expect(row(id).outbox).toBeNull()
       expect(row(late.id).state).toBe('available')
     })

@@ -1,33 +1,20 @@
-import { beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { JobRow, RowState } from '../../src/job/job.ts'
-import type { Ledger } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
 import {
   asked,
   fenceOf,
   insertedOf,
-  type LedgerHarness,
   NOW,
-  type Planted,
   pushed,
-  rowOf,
   settleLazily,
   TERMS,
   token,
+  type UnderTest,
 } from './harness.ts'
 
 /** PUSH, the outbox and the queues. */
-export function enqueueContract(harness: () => LedgerHarness): void {
-  let ledger: Ledger
-  beforeEach(() => {
-    ledger = harness().ledger
-  })
-  const row = (id: string): JobRow => rowOf(ledger, id)
-  const plant = async (...rows: Planted[]): Promise<void> => {
-    await harness().plant(rows)
-    ledger = harness().ledger
-  }
-
+export function enqueueContract({ harness, ledger, row, plant }: UnderTest): void {
   describe('insert', () => {
     it('stores an available job at attempt 0 that owes a token', async () => {
       const job = newJob({
@@ -76,8 +63,7 @@ export function enqueueContract(harness: () => LedgerHarness): void {
       const first = await pushed(ledger)
       const second = await pushed(ledger)
       ledger.confirmed(second.id, second.outbox)
-      await harness().reopen()
-      ledger = harness().ledger
+      await harness.reopen()
       const third = await pushed(ledger)
       expect(second.outbox).toBeGreaterThan(first.outbox)
       expect(third.outbox).toBeGreaterThan(second.outbox)
@@ -116,7 +102,7 @@ export function enqueueContract(harness: () => LedgerHarness): void {
       })
       expect(ledger.counts('first').available).toBe(0)
       expect(ledger.counts('second').available).toBe(1)
-      expect(harness().inspect()).toEqual([])
+      expect(harness.inspect()).toEqual([])
     })
 
     it('lets one of two with the same id win', async () => {
@@ -299,8 +285,8 @@ export function enqueueContract(harness: () => LedgerHarness): void {
         { name: 'c', createdAt: NOW + 1 },
       ]
       expect(ledger.queues()).toEqual(expected)
-      await harness().reopen()
-      expect(harness().ledger.queues()).toEqual(expected)
+      await harness.reopen()
+      expect(ledger.queues()).toEqual(expected)
     })
   })
 }

@@ -1,18 +1,16 @@
-import { beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { JobRow, RowState } from '../../src/job/job.ts'
-import type { Failure, Ledger } from '../../src/ledger/ledger.ts'
+import type { Failure } from '../../src/ledger/ledger.ts'
 import {
   FAILED,
   fenceOf,
   fetched,
-  type LedgerHarness,
   NOW,
-  type Planted,
   pushed,
-  rowOf,
   settleLazily,
   TERMS,
   token,
+  type UnderTest,
 } from './harness.ts'
 
 const RETRY = {
@@ -35,17 +33,7 @@ const CHANGES: [string, Failure][] = [
 ]
 
 /** Attempts that do not succeed, and leases that are kept or lost. */
-export function failContract(harness: () => LedgerHarness): void {
-  let ledger: Ledger
-  beforeEach(() => {
-    ledger = harness().ledger
-  })
-  const row = (id: string): JobRow => rowOf(ledger, id)
-  const plant = async (...rows: Planted[]): Promise<void> => {
-    await harness().plant(rows)
-    ledger = harness().ledger
-  }
-
+export function failContract({ ledger, row, plant }: UnderTest): void {
   /** What every failed attempt leaves behind. */
   const over = (job: JobRow) => ({
     ...job,

@@ -1,30 +1,9 @@
-import { beforeEach, describe, expect, it } from 'vitest'
-import type { JobRow, RowState } from '../../src/job/job.ts'
-import type { Ledger } from '../../src/ledger/ledger.ts'
-import {
-  fenceOf,
-  fetched,
-  type LedgerHarness,
-  NOW,
-  type Planted,
-  pushed,
-  rowOf,
-  TERMS,
-  token,
-} from './harness.ts'
+import { describe, expect, it } from 'vitest'
+import type { RowState } from '../../src/job/job.ts'
+import { fenceOf, fetched, NOW, pushed, TERMS, token, type UnderTest } from './harness.ts'
 
 /** What happens to a job that somebody has. */
-export function leaseContract(harness: () => LedgerHarness): void {
-  let ledger: Ledger
-  beforeEach(() => {
-    ledger = harness().ledger
-  })
-  const row = (id: string): JobRow => rowOf(ledger, id)
-  const plant = async (...rows: Planted[]): Promise<void> => {
-    await harness().plant(rows)
-    ledger = harness().ledger
-  }
-
+export function leaseContract({ ledger, row, plant }: UnderTest): void {
   describe('release', () => {
     it('takes the attempt back and the job is available', async () => {
       const job = await fetched(ledger)

@@ -11,6 +11,7 @@ import {
   settleLazily,
   TERMS,
   token,
+  type UnderTest,
 } from './harness.ts'
 
 const QUEUES = ['alpha', 'beta']
@@ -115,13 +116,13 @@ const action: fc.Arbitrary<Action> = fc.record({
 const history = fc.array(fc.array(action, { minLength: 1, maxLength: 4 }), { maxLength: 30 })
 
 /** Whatever happens in whatever order, what must always be true is true. */
-export function propertyContract(harness: () => LedgerHarness): void {
+export function propertyContract({ harness }: UnderTest): void {
   describe('any sequence of operations', () => {
     it('keeps the counts, one winner, and the rules of attempts and generations', async () => {
       let round = 0
       await fc.assert(
         fc.asyncProperty(history, async (turns) => {
-          await new Run(harness(), `${++round}`).play(turns)
+          await new Run(harness, `${++round}`).play(turns)
         }),
         { numRuns: 80 },
       )

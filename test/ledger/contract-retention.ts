@@ -1,21 +1,19 @@
-import { beforeEach, describe, expect, it } from 'vitest'
-import type { JobRow } from '../../src/job/job.ts'
-import type { Ledger, PruneCutoffs } from '../../src/ledger/ledger.ts'
+import { describe, expect, it } from 'vitest'
+import type { PruneCutoffs } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
 import {
   died,
   FAILED,
   fenceOf,
   fetched,
-  type LedgerHarness,
   NOW,
   pushed,
-  rowOf,
   settleLazily,
   staleQueues,
   sweep,
   TERMS,
   token,
+  type UnderTest,
 } from './harness.ts'
 
 const LATER = NOW + 1_000_000
@@ -29,13 +27,7 @@ const NEVER: PruneCutoffs = {
 }
 
 /** What is deleted, when, and what it leaves behind. */
-export function retentionContract(harness: () => LedgerHarness): void {
-  let ledger: Ledger
-  beforeEach(() => {
-    ledger = harness().ledger
-  })
-  const row = (id: string): JobRow => rowOf(ledger, id)
-
+export function retentionContract({ ledger, row }: UnderTest): void {
   const settled = async (id: string): Promise<string> => {
     ledger.tokenReturned(id, 0)
     await settleLazily(ledger)

@@ -1,28 +1,21 @@
-import { beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { JobRow } from '../../src/job/job.ts'
-import type { Ledger } from '../../src/ledger/ledger.ts'
 import {
   FAILED,
   fenceOf,
   fetched,
-  type LedgerHarness,
   NOW,
-  rowOf,
   settleLazily,
   TERMS,
   token,
+  type UnderTest,
 } from './harness.ts'
 
 const RUNG = { queue: 'q', delayMs: 250 }
 const LATER = NOW + 1000
 
 /** TTL queues of retries: which there are, and what is lost with one. */
-export function rungContract(harness: () => LedgerHarness): void {
-  let ledger: Ledger
-  beforeEach(() => {
-    ledger = harness().ledger
-  })
-  const row = (id: string): JobRow => rowOf(ledger, id)
+export function rungContract({ harness, ledger, row }: UnderTest): void {
   /** A job whose retry token is in the rung. */
   const retrying = async (queue = 'q', rungMs: number | null = 250): Promise<JobRow> => {
     const job = await fetched(ledger, { queue })
@@ -42,8 +35,7 @@ export function rungContract(harness: () => LedgerHarness): void {
       await ledger.recordRung(other)
       await ledger.recordRung(RUNG)
       expect(ledger.rungs()).toEqual([RUNG, other])
-      await harness().reopen()
-      ledger = harness().ledger
+      await harness.reopen()
       expect(ledger.rungs()).toEqual([RUNG, other])
     })
   })

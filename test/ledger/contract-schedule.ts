@@ -1,36 +1,25 @@
-import { beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { JobRow, NewJob } from '../../src/job/job.ts'
-import type { ExpireTerms, Ledger } from '../../src/ledger/ledger.ts'
+import type { ExpireTerms } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
 import {
   FAILED,
   fenceOf,
   fetched,
-  type LedgerHarness,
   NOW,
-  type Planted,
   pushed,
-  rowOf,
   settleLazily,
   staleQueues,
   TERMS,
   token,
+  type UnderTest,
 } from './harness.ts'
 
 /** Clock and wall differ, so that nothing passes by reading the wrong one. */
 const WALL = NOW + 7_200_000
 
 /** What becomes claimable, or stops to be, because its time has come. */
-export function scheduleContract(harness: () => LedgerHarness): void {
-  let ledger: Ledger
-  beforeEach(() => {
-    ledger = harness().ledger
-  })
-  const row = (id: string): JobRow => rowOf(ledger, id)
-  const plant = async (...rows: Planted[]): Promise<void> => {
-    await harness().plant(rows)
-    ledger = harness().ledger
-  }
+export function scheduleContract({ ledger, row, plant }: UnderTest): void {
   const stored = async (start: NewJob['start'], given: Partial<NewJob> = {}): Promise<JobRow> => {
     const job = newJob({ ...given, start })
     await ledger.insert(job, NOW)

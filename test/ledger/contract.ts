@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect } from 'vitest'
+import { late } from '../support/late.ts'
 import { batchContract } from './contract-batch.ts'
 import { claimContract } from './contract-claim.ts'
 import { conservationContract } from './contract-conservation.ts'
@@ -12,13 +13,20 @@ import { propertyContract } from './contract-properties.ts'
 import { retentionContract } from './contract-retention.ts'
 import { rungContract } from './contract-rungs.ts'
 import { scheduleContract } from './contract-schedule.ts'
-import { expectCounts, type LedgerHarness } from './harness.ts'
+import { expectCounts, type LedgerHarness, rowOf, type UnderTest } from './harness.ts'
 
 /** The behaviour that `src/ledger/ledger.ts` promises, for every implementation of it. */
 export function ledgerContract(name: string, open: () => Promise<LedgerHarness>): void {
   describe(`${name} ledger`, () => {
     let current: LedgerHarness
-    const harness = () => current
+    const harness = late(() => current)
+    const ledger = late(() => current.ledger)
+    const underTest: UnderTest = {
+      harness,
+      ledger,
+      row: (id) => rowOf(ledger, id),
+      plant: (...rows) => current.plant(rows),
+    }
     beforeEach(async () => {
       current = await open()
     })
@@ -29,18 +37,18 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
       await current.destroy()
     })
 
-    enqueueContract(harness)
-    claimContract(harness)
-    leaseContract(harness)
-    endContract(harness)
-    batchContract(harness)
-    scheduleContract(harness)
-    failContract(harness)
-    rungContract(harness)
-    deadLetterContract(harness)
-    copyContract(harness)
-    retentionContract(harness)
-    propertyContract(harness)
-    conservationContract(harness)
+    enqueueContract(underTest)
+    claimContract(underTest)
+    leaseContract(underTest)
+    endContract(underTest)
+    batchContract(underTest)
+    scheduleContract(underTest)
+    failContract(underTest)
+    rungContract(underTest)
+    deadLetterContract(underTest)
+    copyContract(underTest)
+    retentionContract(underTest)
+    propertyContract(underTest)
+    conservationContract(underTest)
   })
 }

@@ -32,6 +32,16 @@ export interface LedgerHarness {
   destroy(): Promise<void>
 }
 
+/** What each part of the contract works with: in every test that test's own, also after `reopen`. */
+export interface UnderTest {
+  readonly harness: LedgerHarness
+  readonly ledger: Ledger
+  /** The row of an id that there is. */
+  row(id: string): JobRow
+  /** `plant` of the harness. */
+  plant(...rows: Planted[]): Promise<void>
+}
+
 export type Planted = { id: string } & Partial<Omit<JobRow, 'id' | 'carry'>>
 
 export const NOW = 1_700_000_000_000

@@ -1,0 +1,13 @@
+/**
+ * Stands for what a hook makes before each test, or what a test replaces: every member is that of
+ * what `current` answers at the time. So a fixture can be handed out before the hook has run.
+ */
+export function late<T extends object>(current: () => T): T {
+  return new Proxy({} as T, {
+    get: (_, name) => {
+      const target = current()
+      const member: unknown = Reflect.get(target, name)
+      return typeof member === 'function' ? member.bind(target) : member
+    },
+  })
+}
