@@ -1,27 +1,22 @@
 import amqp from 'amqplib'
 import { v7 } from 'uuid'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { eventually } from '../support/in-process.ts'
+import { gatewayForAll } from './harness.ts'
 
 const HUGE = 9.223372e18
 
 describe('numbers that no column and no date can hold', () => {
-  let vhost: Vhost
-  let gateway: TestGateway
+  const { vhost, gateway } = gatewayForAll()
   let connection: amqp.ChannelModel
   let channel: amqp.ConfirmChannel
 
   beforeAll(async () => {
-    vhost = await createVhost()
-    gateway = await startTestGateway(vhost.url)
     connection = await amqp.connect(vhost.url)
     channel = await connection.createConfirmChannel()
   })
   afterAll(async () => {
     await connection.close()
-    await gateway.destroy()
-    await vhost.drop()
   })
 
   async function publish(body: object, options: amqp.Options.Publish = {}): Promise<string> {

@@ -1,9 +1,8 @@
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, it } from 'vitest'
-import { startTestGateway, type TestGateway } from '../support/in-process.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { expect, it } from 'vitest'
+import { gatewayForAll } from './harness.ts'
 
 // Seed 001, Appendix C, as it is printed: the commands run, and their answers have the form that
 // the text shows. Only the host and the id of the job are ours.
@@ -23,16 +22,7 @@ const STAND_IN = `command -v jq > /dev/null || jq() { node -e '
 
 const steps = [...TEXT.matchAll(/^### (Step [^\n]*)\n+```bash\n(.*?)```\n+```json\n(.*?)```/gms)]
 
-let vhost: Vhost
-let gateway: TestGateway
-beforeAll(async () => {
-  vhost = await createVhost()
-  gateway = await startTestGateway(vhost.url)
-})
-afterAll(async () => {
-  await gateway.destroy()
-  await vhost.drop()
-})
+const { gateway } = gatewayForAll()
 
 it('has six steps', () => {
   expect(steps.map(([, title]) => title?.slice(0, 6))).toEqual(

@@ -1,22 +1,10 @@
 import { v7 } from 'uuid'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { queueTokens } from '../support/queue-tokens.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
-import { fetchOne, freshQueue, storyOf, withChannel } from './harness.ts'
+import { fetchOne, freshQueue, gatewayForAll, storyOf, withChannel } from './harness.ts'
 
-let vhost: Vhost
-let gateway: TestGateway
+const { vhost, gateway } = gatewayForAll()
 let queue = ''
-
-beforeAll(async () => {
-  vhost = await createVhost()
-  gateway = await startTestGateway(vhost.url)
-})
-afterAll(async () => {
-  await gateway.destroy()
-  await vhost.drop()
-})
 beforeEach(() => {
   queue = freshQueue()
 })

@@ -1,8 +1,34 @@
 import amqp from 'amqplib'
-import { type Answer, eventually, type TestGateway } from '../support/in-process.ts'
+import { afterAll, beforeAll } from 'vitest'
+import {
+  type Answer,
+  eventually,
+  startTestGateway,
+  type TestGateway,
+} from '../support/in-process.ts'
+import { late } from '../support/late.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
 type Json = any
+
+/** A gateway on a vhost of its own, for all tests of the file or `describe` that calls this. */
+export function gatewayForAll(env: Record<string, string> = {}): {
+  vhost: Vhost
+  gateway: TestGateway
+} {
+  let vhost: Vhost
+  let gateway: TestGateway
+  beforeAll(async () => {
+    vhost = await createVhost()
+    gateway = await startTestGateway(vhost.url, env)
+  })
+  afterAll(async () => {
+    await gateway.destroy()
+    await vhost.drop()
+  })
+  return { vhost: late(() => vhost), gateway: late(() => gateway) }
+}
 
 let count = 0
 

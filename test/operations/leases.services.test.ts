@@ -1,11 +1,11 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../support/in-process.ts'
 import { queueTokens } from '../support/queue-tokens.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
 import {
   deadIds,
   fetchOne,
   freshQueue,
+  gatewayForAll,
   nack,
   startJob,
   stateOf,
@@ -16,18 +16,8 @@ import {
 const ONCE = { max_attempts: 1 }
 
 describe.each(['classic', 'quorum'])('a lease that nobody renews, profile %s', (profile) => {
-  let vhost: Vhost
-  let gateway: TestGateway
+  const { vhost, gateway } = gatewayForAll({ OJS_QUEUE_TYPE: profile })
   let queue = ''
-
-  beforeAll(async () => {
-    vhost = await createVhost()
-    gateway = await startTestGateway(vhost.url, { OJS_QUEUE_TYPE: profile })
-  })
-  afterAll(async () => {
-    await gateway.destroy()
-    await vhost.drop()
-  })
   beforeEach(() => {
     queue = freshQueue()
   })
@@ -104,18 +94,8 @@ describe.each(['classic', 'quorum'])('a lease that nobody renews, profile %s', (
 })
 
 describe('the execution timeout', () => {
-  let vhost: Vhost
-  let gateway: TestGateway
+  const { gateway } = gatewayForAll()
   let queue = ''
-
-  beforeAll(async () => {
-    vhost = await createVhost()
-    gateway = await startTestGateway(vhost.url)
-  })
-  afterAll(async () => {
-    await gateway.destroy()
-    await vhost.drop()
-  })
   beforeEach(() => {
     queue = freshQueue()
   })

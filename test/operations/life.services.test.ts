@@ -1,23 +1,13 @@
 import amqp from 'amqplib'
 import { v7 } from 'uuid'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { describe, expect, it } from 'vitest'
+import { eventually } from '../support/in-process.ts'
+import { gatewayForAll } from './harness.ts'
 
 describe.each(['classic', 'quorum'])('the life of a job, profile %s', (profile) => {
-  let vhost: Vhost
-  let gateway: TestGateway
+  const { vhost, gateway } = gatewayForAll({ OJS_QUEUE_TYPE: profile })
   let queue = ''
   let count = 0
-
-  beforeAll(async () => {
-    vhost = await createVhost()
-    gateway = await startTestGateway(vhost.url, { OJS_QUEUE_TYPE: profile })
-  })
-  afterAll(async () => {
-    await gateway.destroy()
-    await vhost.drop()
-  })
   const fresh = () => {
     count += 1
     queue = `life-${count}`

@@ -1,20 +1,11 @@
 import amqp from 'amqplib'
 import { v7 } from 'uuid'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { describe, expect, it } from 'vitest'
+import { eventually, startTestGateway } from '../support/in-process.ts'
+import { createVhost } from '../support/rabbit.ts'
+import { gatewayForAll } from './harness.ts'
 
-let vhost: Vhost
-let gateway: TestGateway
-
-beforeAll(async () => {
-  vhost = await createVhost()
-  gateway = await startTestGateway(vhost.url, { OJS_MAX_QUEUES: '5' })
-})
-afterAll(async () => {
-  await gateway.destroy()
-  await vhost.drop()
-})
+const { vhost, gateway } = gatewayForAll({ OJS_MAX_QUEUES: '5' })
 
 /** What an operator might have declared before us. */
 async function declare(queue: string, options: amqp.Options.AssertQueue): Promise<void> {

@@ -1,13 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { LADDER_MS } from '../../src/job/backoff.ts'
-import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { eventually, startTestGateway } from '../support/in-process.ts'
 import { queueTokens } from '../support/queue-tokens.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
 import {
   deadIds,
   eventsOf,
   fetchOne,
   freshQueue,
+  gatewayForAll,
   nack,
   startJob,
   storyOf,
@@ -15,18 +15,8 @@ import {
   withChannel,
 } from './harness.ts'
 
-let vhost: Vhost
-let gateway: TestGateway
+const { vhost, gateway } = gatewayForAll()
 let queue = ''
-
-beforeAll(async () => {
-  vhost = await createVhost()
-  gateway = await startTestGateway(vhost.url)
-})
-afterAll(async () => {
-  await gateway.destroy()
-  await vhost.drop()
-})
 
 const start = (retry: object) => {
   queue = freshQueue()

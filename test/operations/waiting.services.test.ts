@@ -1,21 +1,19 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../support/in-process.ts'
 import { queueTokens } from '../support/queue-tokens.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
-import { fetchOne, freshQueue, nack, startJob, stateOf, storyOf, untilState } from './harness.ts'
+import {
+  fetchOne,
+  freshQueue,
+  gatewayForAll,
+  nack,
+  startJob,
+  stateOf,
+  storyOf,
+  untilState,
+} from './harness.ts'
 
-let vhost: Vhost
-let gateway: TestGateway
+const { vhost, gateway } = gatewayForAll()
 let queue = ''
-
-beforeAll(async () => {
-  vhost = await createVhost()
-  gateway = await startTestGateway(vhost.url)
-})
-afterAll(async () => {
-  await gateway.destroy()
-  await vhost.drop()
-})
 beforeEach(() => {
   queue = freshQueue()
 })
