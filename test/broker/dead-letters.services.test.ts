@@ -1,50 +1,20 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { DeadLetter } from '../../src/broker/broker.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
-import {
-  type Admin,
-  connectAdmin,
-  newIds,
-  request,
-  row,
-  startBroker,
-  type TestBroker,
-} from './harness.ts'
+import { vhostOfTest } from './fixtures.ts'
+import { newIds, request, row, type TestBroker } from './harness.ts'
 
 const DEAD_LETTERS = 'ojs.system.dead-letters'
 
-let vhost: Vhost
-let admin: Admin
+const { vhost, admin, start, reconnectAdmin } = vhostOfTest()
 let dir = ''
-const started: TestBroker[] = []
 
 beforeAll(() => {
   dir = mkdtempSync(join(tmpdir(), 'ojs-dead-letters-'))
 })
 afterAll(() => rmSync(dir, { recursive: true }))
-
-beforeEach(async () => {
-  vhost = await createVhost()
-  admin = await connectAdmin(vhost.url)
-})
-
-afterEach(async () => {
-  for (const broker of started.splice(0)) await broker.stop()
-  await admin.close()
-  await vhost.drop()
-})
-
-async function start(
-  given: Parameters<typeof startBroker>[1] = {},
-  hooks: Parameters<typeof startBroker>[2] = {},
-) {
-  const broker = await startBroker(vhost.url, given, hooks)
-  started.push(broker)
-  return broker
-}
 
 async function letterFor({ recorder }: TestBroker, id: string): Promise<DeadLetter> {
   await recorder.until('onDeadLetter', 1, id)
@@ -301,7 +271,7 @@ describe('the consumer', () => {
     expect(test.broker.gauges().consumers).toMatchObject([{ unacked: 1 }])
     settle[1]?.()
     await expect.poll(() => test.broker.gauges().consumers).toMatchObject([{ unacked: 0 }])
-    admin = await connectAdmin(vhost.url)
+    await reconnectAdmin()
     await test.stop()
     expect(await waitingLetters()).toBe(0)
   })

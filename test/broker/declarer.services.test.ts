@@ -1,18 +1,12 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { managementRequest } from '../../scripts/management-api.mjs'
 import { testVariables } from '../../scripts/test-environment.mjs'
 import type { BrokerWarning } from '../../src/broker/broker.ts'
+import type { BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
 import { topologyDiff } from '../../src/broker/rabbit-broker.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
-import {
-  type Admin,
-  connectAdmin,
-  options,
-  row,
-  scratch,
-  startBroker,
-  type TestBroker,
-} from './harness.ts'
+import { brokersOfTest } from './fixtures.ts'
+import { type Admin, connectAdmin, options, row, scratch } from './harness.ts'
 
 const TO_DLX = {
   'x-dead-letter-exchange': 'ojs.exchange.dlx',
@@ -21,14 +15,10 @@ const TO_DLX = {
 
 let vhost: Vhost
 let admin: Admin
-const started: TestBroker[] = []
+const startAt = brokersOfTest()
 
 // A vhost for each test: most of them need a broker in which nothing is declared yet.
 const vhosts: Vhost[] = []
-
-afterEach(async () => {
-  for (const broker of started.splice(0)) await broker.stop()
-})
 
 afterAll(async () => {
   await admin.close()
@@ -42,14 +32,8 @@ async function fresh(): Promise<void> {
   admin = await connectAdmin(vhost.url)
 }
 
-async function start(
-  given: Parameters<typeof startBroker>[1] = {},
-  hooks: Parameters<typeof startBroker>[2] = {},
-  url = vhost.url,
-) {
-  const broker = await startBroker(url, given, hooks)
-  started.push(broker)
-  return broker
+function start(given: Partial<BrokerOptions> = {}, hooks: Partial<BrokerHooks> = {}) {
+  return startAt(vhost.url, given, hooks)
 }
 
 async function exists(queue: string): Promise<boolean> {
@@ -302,7 +286,7 @@ describe('a user without rights', () => {
     const url = new URL(vhost.url)
     url.username = user
     url.password = 'pw'
-    const { broker } = await start({}, {}, url.href)
+    const { broker } = await start({ amqpUrls: [url.href] })
     expect(await broker.ensureQueue('granted')).toBe('ready')
     expect(await broker.publish(row({ queue: 'granted' }))).toBe('confirmed')
     expect(await broker.ensureQueue('forbidden')).toBe('access-refused')

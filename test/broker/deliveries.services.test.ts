@@ -1,6 +1,8 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Delivery } from '../../src/broker/broker.ts'
+import type { BrokerDeps, BrokerOptions } from '../../src/broker/options.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { brokersOfTest } from './fixtures.ts'
 import {
   type Admin,
   connectAdmin,
@@ -8,13 +10,12 @@ import {
   newIds,
   request,
   row,
-  startBroker,
   type TestBroker,
 } from './harness.ts'
 
 let vhost: Vhost
 let admin: Admin
-const started: TestBroker[] = []
+const startAt = brokersOfTest()
 let queues = 0
 
 beforeAll(async () => {
@@ -22,22 +23,13 @@ beforeAll(async () => {
   admin = await connectAdmin(vhost.url)
 })
 
-afterEach(async () => {
-  for (const broker of started.splice(0)) await broker.stop()
-})
-
 afterAll(async () => {
   await admin.close()
   await vhost.drop()
 })
 
-async function start(
-  given: Parameters<typeof startBroker>[1] = {},
-  deps: Parameters<typeof startBroker>[3] = {},
-) {
-  const broker = await startBroker(vhost.url, given, {}, deps)
-  started.push(broker)
-  return broker
+function start(given: Partial<BrokerOptions> = {}, deps: Partial<BrokerDeps> = {}) {
+  return startAt(vhost.url, given, {}, deps)
 }
 
 /** A queue of its own, declared by the broker under test. */

@@ -1,19 +1,17 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { BrokerOptions } from '../../src/broker/options.ts'
 import { type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
-import { type Admin, connectAdmin, row, startBroker, type TestBroker } from './harness.ts'
+import { brokersOfTest } from './fixtures.ts'
+import { type Admin, connectAdmin, row } from './harness.ts'
 
 /** Publishing through the whole broker layer, against a node of its own: alarms are node-wide. */
 let node: PrivateNode
 let admin: Admin
-const started: TestBroker[] = []
+const startAt = brokersOfTest()
 
 beforeAll(async () => {
   node = await startPrivateNode()
   admin = await connectAdmin(node.url())
-})
-
-afterEach(async () => {
-  for (const broker of started.splice(0)) await broker.stop()
 })
 
 afterAll(async () => {
@@ -21,10 +19,8 @@ afterAll(async () => {
   await node?.stop()
 })
 
-async function start(given: Parameters<typeof startBroker>[1] = {}) {
-  const broker = await startBroker(node.url(), given)
-  started.push(broker)
-  return broker
+function start(given: Partial<BrokerOptions> = {}) {
+  return startAt(node.url(), given)
 }
 
 describe.each(['classic', 'quorum'] as const)('publish, profile %s', (queueType) => {

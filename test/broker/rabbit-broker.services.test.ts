@@ -1,44 +1,11 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { DepthSampler } from '../../src/broker/depth-sampler.ts'
 import { createNames } from '../../src/broker/names.ts'
-import { createVhost, type PrivateNode, startPrivateNode, type Vhost } from '../support/rabbit.ts'
-import {
-  type Admin,
-  connectAdmin,
-  idsOf,
-  logger,
-  newIds,
-  request,
-  row,
-  startBroker,
-  startConnection,
-  type TestBroker,
-} from './harness.ts'
+import { type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
+import { vhostOfTest } from './fixtures.ts'
+import { idsOf, logger, newIds, request, row, startConnection } from './harness.ts'
 
-let vhost: Vhost
-let admin: Admin
-const started: TestBroker[] = []
-
-beforeEach(async () => {
-  vhost = await createVhost()
-  admin = await connectAdmin(vhost.url)
-})
-
-afterEach(async () => {
-  for (const broker of started.splice(0)) await broker.stop()
-  await admin.close()
-  await vhost.drop()
-})
-
-async function start(
-  given: Parameters<typeof startBroker>[1] = {},
-  hooks: Parameters<typeof startBroker>[2] = {},
-  url = vhost.url,
-) {
-  const broker = await startBroker(url, given, hooks)
-  started.push(broker)
-  return broker
-}
+const { vhost, admin, start } = vhostOfTest()
 
 describe.each(['classic', 'quorum'] as const)('RabbitBroker, profile %s', (queueType) => {
   it('carries a job from publish to ack', async () => {
@@ -86,7 +53,7 @@ describe.each(['classic', 'quorum'] as const)('RabbitBroker, profile %s', (queue
 
 describe('start', () => {
   it('does not fail without a broker, says why it is down, and shows no password', async () => {
-    const { broker } = await start({}, {}, 'amqp://guest:secret@127.0.0.1:1')
+    const { broker } = await start({ amqpUrls: ['amqp://guest:secret@127.0.0.1:1'] })
     const status = broker.status()
     expect(status).toMatchObject({ state: 'down' })
     expect(JSON.stringify(status)).toContain('ECONNREFUSED')
@@ -221,17 +188,17 @@ describe('a node of its own', () => {
   })
 
   it('has its ownership claimed again when an operator deletes the lock', async () => {
-    const { broker, recorder } = await start({}, {}, node.url())
+    const { broker, recorder } = await start({ amqpUrls: [node.url()] })
     await node.ctl(['-p', '/ojs', 'delete_queue', 'ojs.system.owner'])
     await recorder.until('onConsumeUp', 2)
     await expect.poll(() => broker.status()).toEqual({ state: 'up' })
     await recorder.until('onUp', 2)
-    const second = await start({}, {}, node.url())
+    const second = await start({ amqpUrls: [node.url()] })
     expect(second.broker.status()).toMatchObject({ state: 'foreign' })
   })
 
   it('is served again within 5 s of its port listening; confirmed jobs are there', async () => {
-    const { broker, recorder } = await start({ queueType: 'quorum' }, {}, node.url())
+    const { broker, recorder } = await start({ queueType: 'quorum', amqpUrls: [node.url()] })
     await broker.ensureQueue('email')
     const jobs = Array.from({ length: 20 }, () => row())
     await Promise.all(jobs.map((job) => broker.publish(job)))

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { EntityChecker } from '../../src/broker/entity-checker.ts'
 import { createNames } from '../../src/broker/names.ts'
 import { topologyDiff } from '../../src/broker/rabbit-broker.ts'
@@ -6,44 +6,18 @@ import { Rungs } from '../../src/broker/rungs.ts'
 import { loadTopology } from '../../src/broker/topology.ts'
 import { systemClock } from '../../src/clock.ts'
 import type { NewJob } from '../../src/job/job.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { vhostOfTest } from './fixtures.ts'
 import {
-  type Admin,
-  connectAdmin,
   logger,
   options,
   request,
   row,
   scratch,
-  startBroker,
   startConnection,
   type TestBroker,
 } from './harness.ts'
 
-let vhost: Vhost
-let admin: Admin
-const started: TestBroker[] = []
-
-beforeEach(async () => {
-  vhost = await createVhost()
-  admin = await connectAdmin(vhost.url)
-})
-
-afterEach(async () => {
-  for (const broker of started.splice(0)) await broker.stop()
-  await admin.close()
-  await vhost.drop()
-})
-
-async function start(
-  given: Parameters<typeof startBroker>[1] = {},
-  hooks: Parameters<typeof startBroker>[2] = {},
-  deps: Parameters<typeof startBroker>[3] = {},
-) {
-  const broker = await startBroker(vhost.url, given, hooks, deps)
-  started.push(broker)
-  return broker
-}
+const { vhost, admin, start, reconnectAdmin } = vhostOfTest()
 
 function retry(rungMs: number, attempt = 1, given: Partial<NewJob> = {}) {
   const error = JSON.stringify({ code: 'handler_error', message: 'no luck' })
@@ -200,10 +174,9 @@ describe('a rung', () => {
   })
 
   it('is unusable at once without a broker', async () => {
-    const broker = await startBroker('amqp://127.0.0.1:1')
-    started.push(broker)
-    expect(await broker.broker.ensureRung('email', 500)).toBe('unusable')
-    expect(await broker.broker.recheckRung('email', 500)).toBe('unusable')
+    const { broker } = await start({ amqpUrls: ['amqp://127.0.0.1:1'] })
+    expect(await broker.ensureRung('email', 500)).toBe('unusable')
+    expect(await broker.recheckRung('email', 500)).toBe('unusable')
   })
 
   it('that a publish should go to is asked for, and refuses until it is ready', async () => {
@@ -243,7 +216,7 @@ describe('a new rung', () => {
     await recorder.until('onRungDeclared', 1, 'email', 500)
     await vhost.closeConnections()
     await recorder.until('onUp', 2)
-    admin = await connectAdmin(vhost.url)
+    await reconnectAdmin()
     time.now += 1_999
     expect(await broker.recheckRung('email', 500)).toBe('unusable')
     time.now += 1
@@ -442,7 +415,7 @@ describe('after a reconnect', () => {
     expect(recorder.count('onRungMissing', 'email', 60_000)).toBe(1)
     expect(recorder.count('onRungMissing')).toBe(2)
     await expect.poll(() => broker.isRungReady('email', 60_000)).toBe(true)
-    admin = await connectAdmin(vhost.url)
+    await reconnectAdmin()
   })
 
   it('nothing that was found out before counts', async () => {
@@ -453,7 +426,7 @@ describe('after a reconnect', () => {
     await admin.channel.deleteQueue(rungName(1000))
     await vhost.closeConnections()
     await recorder.until('onUp', 2)
-    admin = await connectAdmin(vhost.url)
+    await reconnectAdmin()
     expect(await broker.ensureRung('email', 1000)).toBe('ready')
   })
 })
