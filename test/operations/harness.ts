@@ -13,15 +13,15 @@ import { createVhost, type Vhost } from '../support/rabbit.ts'
 type Json = any
 
 /** A gateway on a vhost of its own, for all tests of the file or `describe` that calls this. */
-export function gatewayForAll(env: Record<string, string> = {}): {
-  vhost: Vhost
-  gateway: TestGateway
-} {
+export function gatewayForAll(
+  env: Record<string, string> = {},
+  overrides: Parameters<typeof startTestGateway>[2] = {},
+): { vhost: Vhost; gateway: TestGateway } {
   let vhost: Vhost
   let gateway: TestGateway
   beforeAll(async () => {
     vhost = await createVhost()
-    gateway = await startTestGateway(vhost.url, env)
+    gateway = await startTestGateway(vhost.url, env, overrides)
   })
   afterAll(async () => {
     await gateway.destroy()
