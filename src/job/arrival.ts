@@ -1,4 +1,4 @@
-import { appendErrors, errorEntry } from './error-history.ts'
+import { appendErrors, errorEntry, UNREPORTED } from './error-history.ts'
 import { isTerminal, type JobRow } from './job.ts'
 import { cut, MAX_CODE, MAX_MESSAGE } from './text-size.ts'
 
@@ -117,7 +117,7 @@ function claimOrEnd(
 }
 
 /** The attempts strictly between two numbers: those that were skipped over. */
-function between(after: number, before: number): number[] {
+export function between(after: number, before: number): number[] {
   const list: number[] = []
   for (let n = after + 1; n < before && list.length < 100; n++) list.push(n)
   return list
@@ -143,7 +143,7 @@ export function recordSkipped(
   if (skipped.length === 0) return { errors, last: null }
   const entries = skipped.map((attempt, index) => {
     const said = index === skipped.length - 1 ? reported : null
-    const code = cut(said?.code ?? 'unreported', MAX_CODE)
+    const code = cut(said?.code ?? UNREPORTED, MAX_CODE)
     const message = cut(said?.message ?? `Attempt ${attempt} ended without a report.`, MAX_MESSAGE)
     return errorEntry(attempt, { code, type: code, message, retryable: true }, now)
   })

@@ -34,8 +34,14 @@ function isNativeAttempt(row: Fate): boolean {
 /** The broker's timer and ours drift apart by some ms over the longest rung. */
 const DRIFT_MS = 1_000
 
-/** A retry is due by the clock, a schedule by the wall (architecture §2, "Time"). */
-function isClaimable(row: Fate, { now, wall }: { now: number; wall: number }): boolean {
+/**
+ * Might its token be out of its rung or level? A retry is due by the clock, a schedule by the wall
+ * (architecture §2, "Time").
+ */
+export function isClaimable(
+  row: Pick<JobRow, 'state' | 'dueAt'>,
+  { now, wall }: { now: number; wall: number },
+): boolean {
   if (row.state === 'available') return true
   const dueAt = row.dueAt ?? 0
   return (

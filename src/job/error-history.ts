@@ -25,6 +25,9 @@ export function errorEntry(attempt: number, failure: Failure, now: number): Erro
   return { attempt, code, type, message, retryable, occurred_at: at, timestamp: at, ...context }
 }
 
+/** The code of an attempt that ended without a word of its worker. */
+export const UNREPORTED = 'unreported'
+
 /** The newest entries that `errors` keeps (ojs-digest §2.3: at least 10). */
 const MAX_ERRORS = 50
 
@@ -39,10 +42,35 @@ const SLIM_MESSAGE = 500
  * too large, the older ones lose details and backtrace first, then they go.
  */
 export function appendErrors(errors: string | null, entries: readonly ErrorEntry[]): string {
-  const known = errors === null ? [] : (JSON.parse(errors) as ErrorEntry[])
+  return packed([...entriesOf(errors), ...entries])
+}
+
+/**
+ * `errors` with the late word on an attempt that was recorded as unreported; `isLast`: that is
+ * the newest entry. JSON texts. Null where the attempt has an error of its own, or none is recorded.
+ */
+export function fillInError(
+  errors: string | null,
+  entry: ErrorEntry,
+): { errors: string; isLast: boolean } | null {
+  const known = entriesOf(errors)
+  const place = known.findIndex(
+    ({ attempt, code }) => attempt === entry.attempt && code === UNREPORTED,
+  )
+  if (place < 0) return null
+  known[place] = entry
+  return { errors: packed(known), isLast: place === known.length - 1 }
+}
+
+function entriesOf(errors: string | null): ErrorEntry[] {
+  return errors === null ? [] : (JSON.parse(errors) as ErrorEntry[])
+}
+
+/** Within the bounds, the newest first to be kept. */
+function packed(entries: readonly ErrorEntry[]): string {
   const kept: string[] = []
   let room = MAX_HISTORY_BYTES - '[]'.length
-  for (const entry of [...known, ...entries].slice(-MAX_ERRORS).reverse()) {
+  for (const entry of entries.slice(-MAX_ERRORS).reverse()) {
     const text = textWithin(entry, room)
     if (text === null) break
     kept.push(text)

@@ -1,6 +1,6 @@
 import type { BackoffPolicy } from './backoff.ts'
 import { parseDuration } from './duration.ts'
-import { appendErrors, errorEntry, type Failure } from './error-history.ts'
+import { appendErrors, errorEntry, type Failure, fillInError } from './error-history.ts'
 import type { JobRow } from './job.ts'
 import type { NackError } from './request.ts'
 import { cut, MAX_CODE, MAX_MESSAGE, utf8Bytes } from './text-size.ts'
@@ -172,6 +172,21 @@ export function recordFailure(
 ): { error: string; errors: string } {
   const entry = errorEntry(attempt, failure, now)
   return { error: JSON.stringify(failure), errors: appendErrors(errors, [entry]) }
+}
+
+/**
+ * The same for an attempt that was recorded as unreported before its worker's word came. `error`
+ * only where that attempt is the last one that failed. Null: nothing to fill in.
+ */
+export function recordLateFailure(
+  errors: string | null,
+  attempt: number,
+  failure: Failure,
+  now: number,
+): { error: string | null; errors: string } | null {
+  const filled = fillInError(errors, errorEntry(attempt, failure, now))
+  if (filled === null) return null
+  return { error: filled.isLast ? JSON.stringify(failure) : null, errors: filled.errors }
 }
 
 /** The server's own verdict on an attempt that took longer than `timeout_ms` (ojs-digest §1.5). */

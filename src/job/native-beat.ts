@@ -1,0 +1,31 @@
+import { isClaimable } from './dead-letter.ts'
+import { isTerminal, type JobRow } from './job.ts'
+
+/**
+ * What a native worker's heartbeat does to a job that it names (architecture §5).
+ *
+ * - `extend`: the lease is this worker's (or has no owner and is native) and goes on.
+ * - `start`: nobody has told us, but it runs: attempt + 1, holder native.
+ * - `resume`: its lease had run out, and here it is again: the same attempt, a new lease.
+ * - `cancelled`: the worker has not heard.
+ * - `ignore`: somebody else's, over, or not to be run yet.
+ */
+export type BeatDecision = 'extend' | 'start' | 'resume' | 'cancelled' | 'ignore'
+
+type Fate = Pick<JobRow, 'state' | 'holder' | 'workerId' | 'dueAt'>
+
+export function decideBeat(
+  workerId: string,
+  row: Fate | null,
+  context: { now: number; wall: number },
+): BeatDecision {
+  if (row === null) return 'ignore'
+  if (row.state === 'cancelled') return 'cancelled'
+  if (isTerminal(row.state)) return 'ignore'
+  if (row.state === 'active') {
+    const isUnowned = row.workerId === null && row.holder === 'native'
+    return row.workerId === workerId || isUnowned ? 'extend' : 'ignore'
+  }
+  if (row.state === 'available' && row.holder === 'native') return 'resume'
+  return isClaimable(row, context) ? 'start' : 'ignore'
+}

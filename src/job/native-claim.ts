@@ -1,0 +1,107 @@
+import type { ArrivingToken } from './arrival.ts'
+import { isTerminal, type JobRow } from './job.ts'
+import { isLeaseLive } from './report.ts'
+
+/** A redelivered token in the hands of a native worker (architecture §5, `ojs.control.claim`). */
+export interface NativeToken extends ArrivingToken {
+  workerId: string
+}
+
+export interface NativeClaimContext {
+  now: number
+  wall: number
+  /** An unknown id was cancelled before its token came. */
+  isTombstoned: boolean
+  /** The delivery behind the row's lease is in this gateway's hands. */
+  isHeldHere: boolean
+}
+
+/**
+ * - `run`: as attempt `attempt`.
+ * - `drop`: acknowledge. `handOver`: the lease goes on in the ledger alone, because the token that
+ *   the worker is about to acknowledge was the one behind it. `isOver`: the row has ended, so this
+ *   is its token coming back.
+ * - `discard`: `basic.nack requeue=false`.
+ */
+export type NativeClaimDecision =
+  | { decision: 'run'; attempt: number }
+  | { decision: 'drop'; handOver: boolean; isOver: boolean }
+  | { decision: 'discard' }
+
+type Fate = Pick<
+  JobRow,
+  | 'generation'
+  | 'state'
+  | 'attempt'
+  | 'maxAttempts'
+  | 'holder'
+  | 'workerId'
+  | 'leaseExpiresAt'
+  | 'expiresAt'
+  | 'deadLetterCopied'
+>
+
+/**
+ * May it be run? The arrival table as seen from a native worker; it changes no attempt, that does
+ * the worker's `started`.
+ */
+export function decideNativeClaim(
+  token: NativeToken,
+  row: Fate | null,
+  context: NativeClaimContext,
+): NativeClaimDecision {
+  if (row === null) {
+    return context.isTombstoned ? DROP : { decision: 'run', attempt: token.attempt }
+  }
+  if (token.generation < row.generation) return DROP
+  if (row.state === 'discarded' && token.attempt >= row.attempt && !row.deadLetterCopied) {
+    return { decision: 'discard' }
+  }
+  if (isTerminal(row.state)) return { ...DROP, isOver: true }
+  if (token.attempt < row.attempt || row.state === 'pending') return DROP
+  return token.attempt === row.attempt
+    ? decideCurrent(token, row, context)
+    : decideNext(token, row, context)
+}
+
+const DROP = { decision: 'drop', handOver: false, isOver: false } as const
+
+/** The execution that the row has counted: whoever had it has lost this delivery. */
+function decideCurrent(
+  { workerId }: NativeToken,
+  row: Fate,
+  context: NativeClaimContext,
+): NativeClaimDecision {
+  if (row.state === 'active') {
+    if (row.workerId !== workerId && isLeaseLive(row, context.now)) {
+      return { ...DROP, handOver: !context.isHeldHere }
+    }
+    return runOrDiscard(row, row.attempt + 1, context)
+  }
+  if (row.state === 'available' && row.holder === 'native') {
+    return runOrDiscard(row, row.attempt + 1, context)
+  }
+  return DROP
+}
+
+/** The next execution. */
+function decideNext(
+  { attempt }: NativeToken,
+  row: Fate,
+  context: NativeClaimContext,
+): NativeClaimDecision {
+  const isLeasedHere = row.state === 'active' && row.holder !== 'native'
+  // That row's next transition publishes a token of its own.
+  if (isLeasedHere && isLeaseLive(row, context.now)) return DROP
+  return runOrDiscard(row, attempt, context)
+}
+
+function runOrDiscard(
+  row: Fate,
+  attempt: number,
+  { wall }: NativeClaimContext,
+): NativeClaimDecision {
+  const isExpired = row.expiresAt !== null && row.expiresAt <= wall
+  const isExhausted = attempt > Math.max(1, row.maxAttempts)
+  return isExpired || isExhausted ? { decision: 'discard' } : { decision: 'run', attempt }
+}

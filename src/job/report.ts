@@ -1,0 +1,133 @@
+import { between } from './arrival.ts'
+import { chooseDelay } from './backoff.ts'
+import type { Failure } from './error-history.ts'
+import { judge, retryPolicyOf } from './failure.ts'
+import { isTerminal, type JobRow } from './job.ts'
+import type { ReportEvent } from './request.ts'
+
+/**
+ * What a native worker's report does to its row, decided by nothing but the row (architecture §5).
+ * Reports may come late, twice, in any order or not at all: an event counts only where it says more
+ * than the row knows, so that every order of the same events ends in the same state.
+ */
+
+export interface ReportedEvent {
+  id: string
+  /** Null: the worker did not say; the row's own. */
+  generation: number | null
+  attempt: number
+  workerId: string
+  said: Said
+}
+
+/** Bounded already: JSON text and `job/failure.ts`. */
+export type Said =
+  | { event: 'started' }
+  | { event: 'completed'; result: string | null }
+  | { event: 'failed'; failure: Failure; outcome: Outcome | null }
+
+type Outcome = NonNullable<Extract<ReportEvent, { event: 'failed' }>['outcome']>
+
+/**
+ * - `ignore`: old news, or not of this life.
+ * - `amend`: too late to count, but the attempt may be recorded as unreported.
+ * - else it applies. `begins`: what has to happen first, for an event that the row is behind of:
+ *   null where the attempt runs already; `resumed` where only its lease had run out. `skipped`
+ *   lists the attempts before it that ended without a report, and `promote` says that the job
+ *   became available by its due time in the same step.
+ */
+export type Decision =
+  | { do: 'ignore' | 'amend' }
+  | { do: 'start'; begins: Beginning }
+  | { do: 'complete' | 'fail'; begins: Beginning | 'resumed' | null }
+
+interface Beginning {
+  skipped: readonly number[]
+  promote: boolean
+}
+
+type Fate = Pick<
+  JobRow,
+  'generation' | 'state' | 'attempt' | 'holder' | 'workerId' | 'leaseExpiresAt'
+>
+
+export function decideReport(event: ReportedEvent, row: Fate | null, now: number): Decision {
+  if (row === null || row.state === 'withdrawn' || row.state === 'pending') return IGNORE
+  if (event.generation !== null && event.generation !== row.generation) return IGNORE
+  if (isTerminal(row.state) || event.attempt < row.attempt) return late(event, row)
+  if (event.attempt > row.attempt)
+    return { do: VERB[event.said.event], begins: beginning(event, row) }
+  return decideCurrent(event, row, now)
+}
+
+const IGNORE: Decision = { do: 'ignore' }
+const VERB = { started: 'start', completed: 'complete', failed: 'fail' } as const
+
+/** An attempt that is over for us may still have a word to say on why. */
+function late({ attempt, said }: ReportedEvent, row: Fate): Decision {
+  return said.event === 'failed' && attempt < row.attempt ? { do: 'amend' } : IGNORE
+}
+
+/** The attempt that the row has counted: its end is news while it runs. */
+function decideCurrent(event: ReportedEvent, row: Fate, now: number): Decision {
+  const { said } = event
+  if (said.event === 'started') return IGNORE
+  if (row.state === 'available' && row.holder === 'native') {
+    return { do: VERB[said.event], begins: 'resumed' }
+  }
+  if (row.state !== 'active') return IGNORE
+  if (said.event === 'failed' && isLeasedElsewhere(event, row, now)) return IGNORE
+  return { do: VERB[said.event], begins: null }
+}
+
+/**
+ * The same attempt runs elsewhere, under a lease: a second delivery of its token that failed here
+ * must not end it. (Had it succeeded here, the job would be done.)
+ */
+function isLeasedElsewhere({ workerId }: ReportedEvent, row: Fate, now: number): boolean {
+  return row.holder !== 'native' && row.workerId !== workerId && isLeaseLive(row, now)
+}
+
+export function isLeaseLive({ leaseExpiresAt }: Pick<JobRow, 'leaseExpiresAt'>, now: number) {
+  return leaseExpiresAt !== null && leaseExpiresAt > now
+}
+
+/** As in the arrival table: an attempt that still ran, by our books, has ended without a report. */
+function beginning({ attempt }: ReportedEvent, row: Fate): Beginning {
+  const after = row.state === 'active' ? row.attempt - 1 : row.attempt
+  const promote = row.state === 'retryable' || row.state === 'scheduled'
+  return { skipped: between(after, attempt), promote }
+}
+
+/** What becomes of a row whose attempt failed; `row` runs that attempt. */
+export type FailurePlan =
+  | { to: 'retryable'; dueAt: number; delayMs: number; rungMs: number | null }
+  | { to: 'discarded'; isDeadLetter: boolean; copy: 'nack' | 'publish' }
+
+/**
+ * The worker's own decision where it made one: it has the delivery in hand, and has published the
+ * next token if it names a rung. Else ours: the worker only acknowledges, so the ledger owes the
+ * token (when it is due) or the copy in the DLX queue.
+ */
+export function planFailure(
+  row: JobRow,
+  { failure, outcome }: Extract<Said, { event: 'failed' }>,
+  context: { now: number; random: () => number },
+): FailurePlan {
+  const { now, random } = context
+  if (outcome?.decision === 'retry') {
+    const { delay_ms: delayMs, rung_ms: rungMs } = outcome
+    return { to: 'retryable', dueAt: now + delayMs, delayMs, rungMs: rungMs ?? null }
+  }
+  const policy = retryPolicyOf(row)
+  const verdict = judge(policy, row.attempt, failure)
+  if (outcome === null && verdict.do === 'retry') {
+    const { delayMs } = chooseDelay(policy.backoff, row.attempt, random)
+    return { to: 'retryable', dueAt: now + delayMs, delayMs, rungMs: null }
+  }
+  const isDeadLetter =
+    verdict.do === 'discard' ? verdict.isDeadLetter : policy.onExhaustion !== 'discard'
+  // A lease that the ledger alone holds has no delivery that could be nacked.
+  const copy = outcome === null || row.holder === 'ledger' ? 'publish' : 'nack'
+  return { to: 'discarded', isDeadLetter, copy }
+}

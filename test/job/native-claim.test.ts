@@ -1,0 +1,120 @@
+import { describe, expect, it } from 'vitest'
+import { type Holder, JOB_STATES, type RowState } from '../../src/job/job.ts'
+import { decideNativeClaim, type NativeClaimDecision } from '../../src/job/native-claim.ts'
+
+/**
+ * What a native worker `w` may do with a redelivered token, cell by cell. The row is at attempt 2
+ * of 5, generation 1, leased to somebody else unless `mine`; the columns are the token's attempt.
+ * `over`: the lease is. `drop!`: and the lease goes on in the ledger. `drop.`: its token is back.
+ */
+const TABLE = `
+  state      holder               condition       | 1     | 2       | 3       | 6
+
+  pending    any                  -               | drop  | drop    | drop    | drop
+  completed  any                  -               | drop. | drop.   | drop.   | drop.
+  cancelled  any                  -               | drop. | drop.   | drop.   | drop.
+  withdrawn  any                  -               | drop. | drop.   | drop.   | drop.
+  discarded  any                  copied          | drop. | drop.   | drop.   | drop.
+  discarded  any                  -               | drop. | discard | discard | discard
+
+  available  none,gateway,ledger  -               | drop  | drop    | run 3   | discard
+  available  none,gateway,ledger  last            | drop  | drop    | discard | discard
+  available  none,gateway,ledger  expired         | drop  | drop    | discard | discard
+  available  native               -               | drop  | run 3   | run 3   | discard
+  available  native               last            | drop  | discard | discard | discard
+  available  native               expired         | drop  | discard | discard | discard
+  scheduled  any                  -               | drop  | drop    | run 3   | discard
+  scheduled  any                  expired         | drop  | drop    | discard | discard
+  retryable  any                  -               | drop  | drop    | run 3   | discard
+  retryable  any                  last            | drop  | drop    | discard | discard
+
+  active     none,gateway,ledger  -               | drop  | drop!   | drop    | drop
+  active     none,gateway,ledger  last, expired   | drop  | drop!   | drop    | drop
+  active     none,gateway,ledger  mine            | drop  | run 3   | drop    | drop
+  active     none,gateway,ledger  over            | drop  | run 3   | run 3   | discard
+  active     none,gateway,ledger  over, last      | drop  | discard | discard | discard
+  active     native               -               | drop  | drop!   | run 3   | discard
+  active     native               mine            | drop  | run 3   | run 3   | discard
+  active     native               mine, last      | drop  | discard | discard | discard
+  active     native               over            | drop  | run 3   | run 3   | discard
+  active     native               over, expired   | drop  | discard | discard | discard
+`
+
+const NOW = 1_700_000_000_000
+const WALL = NOW + 7_200_000
+const CONTEXT = { now: NOW, wall: WALL, isTombstoned: false, isHeldHere: false }
+const HOLDERS: readonly (Holder | null)[] = [null, 'gateway', 'ledger', 'native']
+
+const [heading = '', ...lines] = TABLE.trim()
+  .split('\n')
+  .filter((line) => line.trim())
+const columns = heading.split('|').slice(1).map(Number)
+
+const CELLS = lines.flatMap((line) => {
+  const [label = '', ...outcomes] = line.split('|').map((part) => part.trim())
+  const [state = '', holders = '', condition = ''] = label.split(/\s{2,}/)
+  const named = HOLDERS.filter(
+    (holder) => holders === 'any' || holders.split(',').includes(holder ?? 'none'),
+  )
+  return named.flatMap((holder) =>
+    columns.map((attempt, index) => ({
+      name: `${state} (${holder ?? 'none'}) ${condition}, ${attempt} → ${outcomes[index]}`,
+      row: {
+        generation: 1,
+        state: state as RowState,
+        attempt: 2,
+        maxAttempts: condition.includes('last') ? 2 : 5,
+        holder,
+        workerId: condition.includes('mine') ? 'w' : 'other',
+        leaseExpiresAt: state !== 'active' ? null : condition.includes('over') ? NOW : NOW + 1,
+        expiresAt: condition.includes('expired') ? WALL : WALL + 1,
+        deadLetterCopied: condition.includes('copied'),
+      },
+      token: { generation: 1, attempt, workerId: 'w' },
+      expected: toDecision(outcomes[index] ?? ''),
+    })),
+  )
+})
+
+function toDecision(outcome: string): NativeClaimDecision {
+  const [verb, attempt] = outcome.split(' ')
+  if (verb === 'run') return { decision: 'run', attempt: Number(attempt) }
+  if (verb === 'discard') return { decision: 'discard' }
+  return { decision: 'drop', handOver: verb === 'drop!', isOver: verb === 'drop.' }
+}
+
+describe('the claim of a native worker', () => {
+  it('names every state with every holder', () => {
+    const named = new Set(CELLS.map(({ row }) => `${row.state} ${row.holder}`))
+    for (const state of [...JOB_STATES, 'withdrawn']) {
+      for (const holder of HOLDERS) expect(named).toContain(`${state} ${holder}`)
+    }
+  })
+
+  it.each(CELLS)('$name', ({ row, token, expected }) => {
+    expect(decideNativeClaim(token, row, CONTEXT)).toEqual(expected)
+  })
+
+  it('drops every token of an older generation', () => {
+    for (const { row, token } of CELLS) {
+      const old = decideNativeClaim({ ...token, generation: 0 }, row, CONTEXT)
+      expect(old).toEqual({ decision: 'drop', handOver: false, isOver: false })
+    }
+  })
+
+  it('leaves a lease alone whose delivery this gateway holds: there are two of this token', () => {
+    for (const { row, token, expected } of CELLS) {
+      const decision = decideNativeClaim(token, row, { ...CONTEXT, isHeldHere: true })
+      expect(decision).toEqual(
+        expected.decision === 'drop' ? { ...expected, handOver: false } : expected,
+      )
+    }
+  })
+
+  it('runs what nobody knows, unless it was cancelled before it came', () => {
+    const token = { generation: 0, attempt: 4, workerId: 'w' }
+    expect(decideNativeClaim(token, null, CONTEXT)).toEqual({ decision: 'run', attempt: 4 })
+    const tombstoned = { ...CONTEXT, isTombstoned: true }
+    expect(decideNativeClaim(token, null, tombstoned).decision).toBe('drop')
+  })
+})
