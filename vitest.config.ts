@@ -29,8 +29,6 @@ export default defineConfig({
           hookTimeout: 60_000,
           // They mostly wait for the broker.
           maxWorkers: 3,
-          // A machine that stalls may spoil a test about time; twice in a row is a bug.
-          retry: 1,
           sequence: { groupOrder: 1 },
         },
       },
