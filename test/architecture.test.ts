@@ -94,7 +94,7 @@ describe('direction of imports', () => {
     ['express', 'http/', []],
     ['prom-client', 'telemetry/', []],
     ['pino', 'logger.ts', []],
-    ['uuid', 'uuid.ts', []],
+    ['uuid', 'uuid.ts', ['sdk/job-id.ts']],
   ])('%s is imported by %s only', (name, owner, others) => {
     const importers = sources
       .filter(({ imports }) => imports.some(({ target }) => target === name))
@@ -108,6 +108,14 @@ describe('direction of imports', () => {
       .flatMap(({ imports }) => imports.filter(({ isPackage }) => isPackage))
       .map(({ target }) => target)
     expect(packages.filter((name) => name !== 'node:crypto')).toEqual([])
+  })
+
+  it('keeps sdk/ fit for a browser', () => {
+    const packages = sources
+      .filter(({ file }) => file.startsWith('sdk/'))
+      .flatMap(({ imports }) => imports.filter(({ isPackage }) => isPackage))
+      .map(({ target }) => target)
+    expect(packages.filter((name) => !['uuid', '@opentelemetry/api'].includes(name))).toEqual([])
   })
 
   it('lets nobody import the edge of the process', () => {

@@ -1,4 +1,24 @@
 /** The public entry `ojs-rabbitmq/sdk`. Runs in Node.js and in browsers alike. */
+export type {
+  CronJob,
+  Health,
+  JobPage,
+  Manifest,
+  PageOptions,
+  Pagination,
+  Queue,
+  QueueStats,
+  Schema,
+  WorkerInfo,
+  Workflow,
+  WorkflowStepState,
+} from './answers.ts'
+export {
+  type EnqueueMiddleware,
+  OJSClient,
+  OJSClient as Client,
+  type OJSClientOptions,
+} from './client.ts'
 export {
   OJSAuthenticationError,
   OJSBackendError,
@@ -16,9 +36,28 @@ export {
   OJSValidationError,
   type TransportFailure,
 } from './errors.ts'
+export type { CallOptions } from './exchange.ts'
 export { type Fetch, HttpTransport, type HttpTransportOptions } from './http-transport.ts'
 export type { Job, JobState } from './job.ts'
+export type {
+  EnqueueRequest,
+  JobOptions,
+  JobSpec,
+  RetryPolicy,
+  UniquePolicy,
+  WireJob,
+  WireJobOptions,
+} from './job-options.ts'
 export { type Middleware, MiddlewareChain, type Next } from './middleware.ts'
+export type {
+  Cron,
+  CronSpec,
+  DeadLetters,
+  Queues,
+  Schemas,
+  Workers,
+  Workflows,
+} from './resources.ts'
 export type { RetryOptions } from './retry.ts'
 export type {
   JobError,
@@ -30,3 +69,16 @@ export type {
   WorkerState,
 } from './source.ts'
 export type { Transport, TransportRequest, TransportResponse } from './transport.ts'
+export {
+  type BatchCallbacks,
+  type BatchDefinition,
+  batch,
+  type ChainDefinition,
+  chain,
+  type GraphDefinition,
+  type GroupDefinition,
+  group,
+  type WorkflowDefinition,
+  type WorkflowElement,
+  type WorkflowStep,
+} from './workflow.ts'

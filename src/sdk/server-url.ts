@@ -7,6 +7,18 @@ export interface Endpoint {
   authorization: string | undefined
 }
 
+const AMQP = /^\s*amqps?:/i
+
+/**
+ * Refuses the URL of a broker, which an HTTP client cannot talk to. Throws `TypeError` without
+ * the URL, that may hold a password.
+ */
+export function refuseAmqp(url: string, what: string, instead: string): void {
+  if (!AMQP.test(url)) return
+  const remedy = `import { ${instead} } from 'ojs-rabbitmq/worker'`
+  throw new TypeError(`${what} speaks HTTP, and this is an AMQP URL. For RabbitMQ: ${remedy}.`)
+}
+
 /**
  * `fetch` refuses a URL with credentials, and says so with the whole URL. Throws `TypeError`,
  * never with the URL.

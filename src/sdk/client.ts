@@ -1,0 +1,229 @@
+import type { Health, Manifest, Workflow } from './answers.ts'
+import { BatchGate } from './batch-gate.ts'
+import { OJSConflictError, OJSDuplicateError, OJSNotFoundError } from './errors.ts'
+import {
+  type CallOptions,
+  type Exchange,
+  exchangeOver,
+  listIn,
+  objectIn,
+  segment,
+} from './exchange.ts'
+import { HttpTransport, type HttpTransportOptions } from './http-transport.ts'
+import type { Job } from './job.ts'
+import { newJobId } from './job-id.ts'
+import {
+  type EnqueueRequest,
+  type JobOptions,
+  type JobSpec,
+  type WireJob,
+  wireJob,
+} from './job-options.ts'
+import { type Middleware, MiddlewareChain } from './middleware.ts'
+import {
+  type Cron,
+  cronOf,
+  type DeadLetters,
+  deadLettersOf,
+  type Queues,
+  queuesOf,
+  type Schemas,
+  schemasOf,
+  type Workers,
+  type Workflows,
+  workersOf,
+  workflowsOf,
+} from './resources.ts'
+import { refuseAmqp } from './server-url.ts'
+import type { Transport } from './transport.ts'
+import type { WorkflowDefinition } from './workflow.ts'
+
+/** Of `HttpTransport`; unused, and `url` optional, where a `transport` is given. */
+export type OJSClientOptions =
+  | HttpTransportOptions
+  | (Partial<HttpTransportOptions> & { transport: Transport })
+
+/** A layer around enqueueing; `next()` gives the job (seed 004, "Enqueue middleware"). */
+export type EnqueueMiddleware = Middleware<EnqueueRequest, Job>
+
+/** Reads back at most so many jobs of a batch at a time. */
+const READS_AT_A_TIME = 8
+
+/**
+ * The producer's side of an OJS server (seed 004, "Client API"). Every method rejects with
+ * `OJSError` for what the server refused and with `OJSTransportError` where it gave no answer.
+ *
+ * The client mints the ids of jobs. So enqueueing is repeated after a lost answer without making
+ * two jobs, and a 409 that names the job's own id means that an earlier try arrived.
+ */
+export class OJSClient {
+  readonly queues: Queues
+  readonly cron: Cron
+  readonly deadLetters: DeadLetters
+  readonly schemas: Schemas
+  readonly workers: Workers
+  readonly workflows: Workflows
+  /** Runs around every job that is enqueued, also each one of a batch. */
+  readonly middleware = new MiddlewareChain<EnqueueRequest, Job>()
+  readonly #exchange: Exchange
+
+  /** Throws `TypeError` for options that cannot work, an AMQP URL among them. */
+  constructor(options: OJSClientOptions) {
+    if (options.url !== undefined) refuseAmqp(options.url, 'OJSClient', 'NativeProducer')
+    const exchange = exchangeOver(transportOf(options))
+    this.#exchange = exchange
+    this.queues = queuesOf(exchange)
+    this.cron = cronOf(exchange)
+    this.deadLetters = deadLettersOf(exchange)
+    this.schemas = schemasOf(exchange)
+    this.workers = workersOf(exchange)
+    this.workflows = workflowsOf(exchange)
+  }
+
+  /** Adds enqueue middleware, innermost so far; with a name it can be found in `middleware`. */
+  use(
+    ...args: [middleware: EnqueueMiddleware] | [name: string, middleware: EnqueueMiddleware]
+  ): this {
+    this.middleware.use(...args)
+    return this
+  }
+
+  /**
+   * PUSH. `args` that are no array are wrapped into one. Resolves with the job as it was stored,
+   * or with the one that exists where its `unique` policy says `ignore`.
+   */
+  async enqueue(
+    type: string,
+    args?: unknown,
+    options: JobOptions = {},
+    call: CallOptions = {},
+  ): Promise<Job> {
+    const request = requestOf({ type, args, options })
+    return required(await this.middleware.run(request, (final) => this.#push(final, call)))
+  }
+
+  /** PUSH batch: all of the jobs or none, in the order given. At most 1,000; `[]` sends nothing. */
+  async enqueueBatch(jobs: readonly JobSpec[], call: CallOptions = {}): Promise<Job[]> {
+    const requests = jobs.map(requestOf)
+    const gate = new BatchGate(requests.length, (final) => this.#pushAll(final, call))
+    return await Promise.all(
+      requests.map((request, index) =>
+        gate.pass(index, async (arrive) => required(await this.middleware.run(request, arrive))),
+      ),
+    )
+  }
+
+  /** The whole job: its state, times, result and errors. */
+  async getJob(id: string, call: CallOptions = {}): Promise<Job> {
+    return objectIn(await this.#exchange({ method: 'GET', path: jobPath(id), ...call }), 'job')
+  }
+
+  /**
+   * The job as it was cancelled. Rejects with `OJSConflictError` where it had ended already; its
+   * `currentState` says how.
+   */
+  async cancelJob(id: string, call: CallOptions = {}): Promise<Job> {
+    try {
+      const request = { method: 'DELETE', path: jobPath(id), idempotent: true, ...call }
+      return objectIn(await this.#exchange(request), 'job')
+    } catch (error) {
+      if (!wasCancelledByEarlierTry(error)) throw error
+      return await this.getJob(id, call)
+    }
+  }
+
+  /** Makes a job that was enqueued with `pending: true` available. */
+  async activateJob(id: string, call: CallOptions = {}): Promise<Job> {
+    const path = `${jobPath(id)}/activate`
+    return objectIn(await this.#exchange({ method: 'POST', path, body: {}, ...call }), 'job')
+  }
+
+  /** Starts what `chain`, `group` or `batch` describe, or a graph of steps. */
+  workflow(definition: WorkflowDefinition): Promise<Workflow> {
+    return this.workflows.create(definition)
+  }
+
+  /** What the server is and can do (seed 001 §21). */
+  async manifest(call: CallOptions = {}): Promise<Manifest> {
+    const body = await this.#exchange({ method: 'GET', path: '/ojs/manifest', ...call })
+    return { ...body } as Manifest
+  }
+
+  /** Also of a server that is not well: look at `status`. */
+  async health(call: CallOptions = {}): Promise<Health> {
+    const request = { method: 'GET', path: '/health', accept: [503], ...call }
+    return { ...(await this.#exchange(request)) } as Health
+  }
+
+  async #push(request: EnqueueRequest, call: CallOptions): Promise<Job> {
+    const body = bodyOf(request)
+    try {
+      const sent = { method: 'POST', path: '/jobs', body, idempotent: true, ...call }
+      return objectIn(await this.#exchange(sent), 'job')
+    } catch (error) {
+      if (!(error instanceof OJSDuplicateError) || error.existingJobId !== request.id) throw error
+      return await this.#readBack(request, error, call)
+    }
+  }
+
+  async #pushAll(requests: readonly EnqueueRequest[], call: CallOptions): Promise<Job[]> {
+    const body = { jobs: requests.map(bodyOf) }
+    try {
+      const sent = { method: 'POST', path: '/jobs/batch', body, idempotent: true, ...call }
+      return listIn(await this.#exchange(sent), 'jobs')
+    } catch (error) {
+      const isOwn =
+        error instanceof OJSDuplicateError && requests.some(({ id }) => id === error.existingJobId)
+      if (!isOwn) throw error
+      const jobs: Job[] = []
+      for (let i = 0; i < requests.length; i += READS_AT_A_TIME) {
+        const some = requests.slice(i, i + READS_AT_A_TIME)
+        jobs.push(...(await Promise.all(some.map((one) => this.#readBack(one, error, call)))))
+      }
+      return jobs
+    }
+  }
+
+  /** The job that an earlier try stored; rejects with `conflict` where it is somebody else's. */
+  async #readBack(
+    { id, type }: EnqueueRequest,
+    conflict: OJSDuplicateError,
+    call: CallOptions,
+  ): Promise<Job> {
+    const job = await this.getJob(id, call).catch((error: unknown) => {
+      throw error instanceof OJSNotFoundError ? conflict : error
+    })
+    if (job.type !== type) throw conflict
+    return job
+  }
+}
+
+function transportOf(options: OJSClientOptions): Transport {
+  return 'transport' in options ? options.transport : new HttpTransport(options)
+}
+
+function requestOf(spec: JobSpec): EnqueueRequest {
+  const { id = newJobId(), options = {}, ...job } = wireJob(spec)
+  return { id, ...job, options }
+}
+
+/** Without options where there are none (seed 004, "enqueue"). */
+function bodyOf({ options, ...job }: EnqueueRequest): WireJob {
+  return Object.keys(options).length === 0 ? job : { ...job, options }
+}
+
+/** A middleware that ends the chain has to answer for the server. */
+function required(job: Job | undefined): Job {
+  if (job) return job
+  throw new Error('An enqueue middleware neither called next() nor returned a job.')
+}
+
+function wasCancelledByEarlierTry(error: unknown): boolean {
+  return (
+    error instanceof OJSConflictError && error.attempts > 1 && error.currentState === 'cancelled'
+  )
+}
+
+function jobPath(id: string): string {
+  return `/jobs/${segment(id, 'The id of a job')}`
+}

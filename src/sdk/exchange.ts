@@ -1,0 +1,64 @@
+import { errorOfAnswer, OJSTransportError } from './errors.ts'
+import { isRecord } from './json.ts'
+import type { Transport, TransportRequest } from './transport.ts'
+
+/** Of a single call. */
+export interface CallOptions {
+  /** Ends the wait; what was sent may still take effect. */
+  signal?: AbortSignal
+  /** Milliseconds for one try, instead of the client's limit. */
+  timeout?: number
+  headers?: Readonly<Record<string, string>>
+}
+
+/** One request and its JSON object. Rejects with `OJSError` or `OJSTransportError`. */
+export type Exchange = (request: TransportRequest) => Promise<Record<string, unknown>>
+
+export function exchangeOver(transport: Transport): Exchange {
+  return async (request) => {
+    const { status, body, headers } = await transport.request(request)
+    // For a transport that answers errors instead of throwing them.
+    if (status >= 400 && !request.accept?.includes(status)) {
+      const error = errorOfAnswer({ status, body, ...(headers && { headers }) })
+      throw error ?? notOjs(request, status)
+    }
+    if (!isRecord(body)) throw notOjs(request, status)
+    return body
+  }
+}
+
+function notOjs({ method, path }: TransportRequest, status: number): OJSTransportError {
+  const message = `${method} ${path}: the server answered ${status}, and not in OJS.`
+  return new OJSTransportError(message, { kind: 'protocol', status })
+}
+
+/** The object that an answer is about, e.g. `job`. What is in it is taken as the spec says. */
+export function objectIn<T extends object>(body: Record<string, unknown>, member: string): T {
+  const value = body[member]
+  if (!isRecord(value)) throw missing(member)
+  return value as T
+}
+
+export function listIn<T extends object>(body: Record<string, unknown>, member: string): T[] {
+  const value = body[member]
+  if (!Array.isArray(value)) throw missing(member)
+  return value as T[]
+}
+
+function missing(member: string): OJSTransportError {
+  return new OJSTransportError(`The answer has no "${member}".`, { kind: 'protocol' })
+}
+
+/** A name or id as one segment of a path. Throws `TypeError`: an empty one names the collection. */
+export function segment(value: string, what: string): string {
+  if (typeof value !== 'string' || value === '') {
+    throw new TypeError(`${what} must be a string that is not empty.`)
+  }
+  return encodeURIComponent(value)
+}
+
+export function query(parameters: object): string {
+  const given = Object.entries(parameters).filter(([, value]) => value !== undefined)
+  if (given.length === 0) return ''
+  return `?${new URLSearchParams(given.map<[string, string]>(([name, value]) => [name, String(value)]))}`
+}

@@ -1,0 +1,107 @@
+import { type JobOptions, type JobSpec, type WireJob, wireJob, wireOptions } from './job-options.ts'
+import { isRecord } from './json.ts'
+
+/** One after the other; each step sees the results of those before (`parent_results`). */
+export interface ChainDefinition {
+  type: 'chain'
+  name?: string
+  steps: WorkflowElement[]
+}
+
+/** Side by side. */
+export interface GroupDefinition {
+  type: 'group'
+  name?: string
+  jobs: WorkflowElement[]
+}
+
+/** Side by side, and then the callbacks that fit the outcome. */
+export interface BatchDefinition {
+  type: 'batch'
+  name?: string
+  jobs: WorkflowElement[]
+  callbacks: { on_complete?: WireJob; on_success?: WireJob; on_failure?: WireJob }
+}
+
+/** A job, or a workflow inside a workflow. */
+export type WorkflowElement = WireJob | ChainDefinition | GroupDefinition | BatchDefinition
+
+/** What may stand where a step is expected. */
+export type WorkflowStep = JobSpec | ChainDefinition | GroupDefinition | BatchDefinition
+
+/** Steps in any order that their dependencies allow (seed 001 §14.1). */
+export interface GraphDefinition {
+  name: string
+  steps: (JobSpec & { id: string; depends_on?: string[] })[]
+  /** Of all steps; a step's own win. */
+  options?: JobOptions
+}
+
+export type WorkflowDefinition =
+  | ChainDefinition
+  | GroupDefinition
+  | BatchDefinition
+  | GraphDefinition
+
+/** In either spelling. */
+export interface BatchCallbacks {
+  /** All jobs have ended, whatever the outcome. */
+  on_complete?: JobSpec
+  /** None has failed. */
+  on_success?: JobSpec
+  /** At least one has. */
+  on_failure?: JobSpec
+  onComplete?: JobSpec
+  onSuccess?: JobSpec
+  onFailure?: JobSpec
+}
+
+/** Runs the steps in this order (seed 004, "Workflow helpers"). Builds the definition only. */
+export function chain(...steps: WorkflowStep[]): ChainDefinition {
+  return { type: 'chain', steps: elements('chain', steps) }
+}
+
+/** Runs the jobs side by side. Builds the definition only. */
+export function group(...jobs: WorkflowStep[]): GroupDefinition {
+  return { type: 'group', jobs: elements('group', jobs) }
+}
+
+/** Runs the jobs side by side, then the callbacks. Builds the definition only. */
+export function batch(jobs: readonly WorkflowStep[], callbacks: BatchCallbacks): BatchDefinition {
+  const { onComplete, onSuccess, onFailure } = callbacks
+  const { on_complete = onComplete, on_success = onSuccess, on_failure = onFailure } = callbacks
+  const wire = {
+    ...(on_complete && { on_complete: wireJob(on_complete) }),
+    ...(on_success && { on_success: wireJob(on_success) }),
+    ...(on_failure && { on_failure: wireJob(on_failure) }),
+  }
+  if (Object.keys(wire).length === 0) throw new TypeError('batch() needs at least one callback.')
+  return { type: 'batch', jobs: elements('batch', jobs), callbacks: wire }
+}
+
+/** The body of `POST /workflows`: what the helpers built is in wire form, a graph is made so. */
+export function wireWorkflow(definition: WorkflowDefinition): object {
+  if ('type' in definition) return definition
+  const { steps, options, ...others } = definition
+  return {
+    ...others,
+    steps: steps.map((step) => ({
+      ...wireJob(step),
+      id: step.id,
+      depends_on: step.depends_on ?? [],
+    })),
+    ...(options && { options: wireOptions(options) }),
+  }
+}
+
+function elements(helper: string, steps: readonly WorkflowStep[]): WorkflowElement[] {
+  if (steps.length === 0) throw new TypeError(`${helper}() needs at least one job.`)
+  return steps.map((step) => (isDefinition(step) ? step : wireJob(step)))
+}
+
+/** A job may have the type `chain` too, but no steps. */
+function isDefinition(
+  step: WorkflowStep,
+): step is ChainDefinition | GroupDefinition | BatchDefinition {
+  return isRecord(step) && ('steps' in step || 'jobs' in step)
+}

@@ -1,0 +1,400 @@
+import { inspect } from 'node:util'
+import { describe, expect, test, vi } from 'vitest'
+import {
+  Client,
+  HttpTransport,
+  type JobSpec,
+  OJSClient,
+  OJSConflictError,
+  OJSDuplicateError,
+  OJSError,
+  OJSNotFoundError,
+  OJSTransportError,
+  OJSValidationError,
+  type Transport,
+} from '../../src/sdk/index.ts'
+import { answered, mockTransport, stored } from './mock-transport.ts'
+
+const UUID7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
+describe('construction', () => {
+  test('Client is OJSClient', () => {
+    expect(Client).toBe(OJSClient)
+  })
+
+  test.each(['amqp://guest:s3cr3t@localhost', 'amqps://guest:s3cr3t@host/vhost', ' AMQP://h'])(
+    'an AMQP URL names the right import, and not the password: %s',
+    (url) => {
+      for (const transport of [undefined, mockTransport([])]) {
+        let thrown: unknown
+        try {
+          new OJSClient({ url, ...(transport && { transport }) })
+        } catch (error) {
+          thrown = error
+        }
+        expect(thrown).toBeInstanceOf(TypeError)
+        expect(String(thrown)).toContain("import { NativeProducer } from 'ojs-rabbitmq/worker'")
+        expect(inspect(thrown)).not.toContain('s3cr3t')
+      }
+    },
+  )
+
+  test('with a URL it speaks HTTP', async () => {
+    const fetch = vi.fn(async () => ({
+      status: 200,
+      headers: new Headers(),
+      text: async () => '{"job":{"id":"1"}}',
+    }))
+    const client = new OJSClient({ url: 'http://h', auth: 't', fetch })
+    expect(await client.getJob('1')).toEqual({ id: '1' })
+    expect(fetch).toHaveBeenCalledWith(
+      'http://h/ojs/v1/jobs/1',
+      expect.objectContaining({ headers: expect.objectContaining({ authorization: 'Bearer t' }) }),
+    )
+  })
+})
+
+describe('enqueue', () => {
+  const accepting = () =>
+    mockTransport((request) => ({ status: 201, body: { job: stored(request) } }))
+
+  test('posts type, args and an id of its own, and nothing else', async () => {
+    const transport = accepting()
+    const job = await new OJSClient({ transport }).enqueue('email.send', ['a@b.c', 1])
+    expect(transport.only).toEqual({
+      method: 'POST',
+      path: '/jobs',
+      body: { id: expect.stringMatching(UUID7), type: 'email.send', args: ['a@b.c', 1] },
+      idempotent: true,
+    })
+    expect(job).toMatchObject({ type: 'email.send', state: 'available', args: ['a@b.c', 1] })
+  })
+
+  test.each([
+    ['an object', { to: 'a' }, [{ to: 'a' }]],
+    ['a text', 'a', ['a']],
+    ['null', null, [null]],
+    ['0', 0, [0]],
+    ['nothing', undefined, []],
+    ['an empty array', [], []],
+    ['an array in an array', [[1]], [[1]]],
+  ])('args are an array on the wire: %s', async (_what, args, expected) => {
+    const transport = accepting()
+    await new OJSClient({ transport }).enqueue('t', args)
+    expect(transport.only.body).toMatchObject({ args: expected })
+  })
+
+  test('every option in its place, camelCase to snake_case', async () => {
+    const transport = accepting()
+    const delayUntil = new Date('2030-01-02T03:04:05.006Z')
+    const meta = { camelCase: { stays: 1 }, traceparent: '00-x' }
+    await new OJSClient({ transport }).enqueue('t', [], {
+      id: '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6',
+      meta,
+      schema: 'urn:ojs:schema:t:v1',
+      queue: 'email',
+      priority: 5,
+      tags: ['a'],
+      pending: true,
+      delayUntil,
+      expiresAt: '2031-01-01T00:00:00Z',
+      timeoutMs: 1_000,
+      visibilityTimeoutMs: 2_000,
+      retry: {
+        maxAttempts: 4,
+        initialIntervalMs: 10,
+        maxIntervalMs: 20,
+        backoffCoefficient: 1.5,
+        backoffStrategy: 'linear',
+        jitter: false,
+        nonRetryableErrors: ['auth.*'],
+        onExhaustion: 'dead_letter',
+      },
+      unique: { keys: ['type', 'args'], argsKeys: ['0'], period: 'PT1H', onConflict: 'ignore' },
+      rateLimit: { key: 'a' },
+    })
+    expect(transport.only.body).toEqual({
+      id: '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6',
+      type: 't',
+      args: [],
+      meta,
+      schema: 'urn:ojs:schema:t:v1',
+      options: {
+        queue: 'email',
+        priority: 5,
+        tags: ['a'],
+        pending: true,
+        delay_until: '2030-01-02T03:04:05.006Z',
+        expires_at: '2031-01-01T00:00:00Z',
+        timeout_ms: 1_000,
+        visibility_timeout_ms: 2_000,
+        retry: {
+          max_attempts: 4,
+          initial_interval_ms: 10,
+          max_interval_ms: 20,
+          backoff_coefficient: 1.5,
+          backoff_strategy: 'linear',
+          jitter: false,
+          non_retryable_errors: ['auth.*'],
+          on_exhaustion: 'dead_letter',
+        },
+        unique: {
+          keys: ['type', 'args'],
+          args_keys: ['0'],
+          period: 'PT1H',
+          on_conflict: 'ignore',
+        },
+        rate_limit: { key: 'a' },
+      },
+    })
+  })
+
+  test('the spelling of the wire is understood, both at once are not', async () => {
+    const transport = accepting()
+    const client = new OJSClient({ transport })
+    await client.enqueue('t', [], { delay_until: '2030-01-01T00:00:00Z', timeout_ms: 5 })
+    expect(transport.only.body).toMatchObject({
+      options: { delay_until: '2030-01-01T00:00:00Z', timeout_ms: 5 },
+    })
+    await expect(client.enqueue('t', [], { timeout_ms: 5, timeoutMs: 6 })).rejects.toThrow(
+      /timeout_ms is given in two spellings/,
+    )
+  })
+
+  test('signal, timeout and headers reach the transport', async () => {
+    const transport = accepting()
+    const { signal } = new AbortController()
+    const call = { signal, timeout: 5, headers: { traceparent: '00-1' } }
+    await new OJSClient({ transport }).enqueue('t', [], {}, call)
+    expect(transport.only).toMatchObject(call)
+    expect(transport.only.signal).toBe(signal)
+  })
+
+  test('a transport with only status and body is enough', async () => {
+    const bare: Transport = {
+      async request({ method, path }) {
+        return { status: 201, body: { job: { id: 'test-id', method, path } } }
+      },
+    }
+    expect((await new OJSClient({ transport: bare }).enqueue('t')).id).toBe('test-id')
+  })
+
+  test('an error of the server is thrown, whether the transport throws or answers it', async () => {
+    const error = {
+      code: 'invalid_request',
+      message: "The 'args' field must be a JSON array.",
+      retryable: false,
+      details: { field: 'args' },
+      request_id: 'req_1',
+    }
+    const transport = mockTransport([answered(error, 400)])
+    const thrown = await new OJSClient({ transport }).enqueue('t').catch((e: unknown) => e)
+    expect(thrown).toBeInstanceOf(OJSValidationError)
+    expect(thrown).toMatchObject({ requestId: 'req_1', status: 400, details: { field: 'args' } })
+    const failing = mockTransport([new OJSTransportError('lost', { kind: 'network' })])
+    await expect(new OJSClient({ transport: failing }).enqueue('t')).rejects.toMatchObject({
+      name: 'OJSTransportError',
+      kind: 'network',
+    })
+  })
+
+  test.each([
+    [500, 'oops'],
+    [404, {}],
+    [201, {}],
+    [201, { job: null }],
+    [201, null],
+  ])('%i with %j is no OJS', async (status, body) => {
+    const transport = mockTransport([{ status, body }])
+    const thrown = await new OJSClient({ transport }).enqueue('t').catch((e: unknown) => e)
+    expect(thrown).toBeInstanceOf(OJSTransportError)
+    expect(thrown).not.toBeInstanceOf(OJSError)
+  })
+})
+
+describe('an answer that got lost', () => {
+  const duplicateOf = (id: unknown) =>
+    answered({ code: 'duplicate', message: 'exists', details: { existing_job_id: id } }, 409)
+
+  test('enqueue: a duplicate that names the own id is success, and read back', async () => {
+    const transport = mockTransport((request) => {
+      const id = idOf(transport.requests[0])
+      return request.method === 'POST'
+        ? duplicateOf(id)
+        : { status: 200, body: { job: { id, type: 'email.send', state: 'active' } } }
+    })
+    const job = await new OJSClient({ transport }).enqueue('email.send', ['x'])
+    expect(job).toEqual({ id: idOf(transport.requests[0]), type: 'email.send', state: 'active' })
+    expect(transport.requests.map(({ method, path }) => `${method} ${path}`)).toEqual([
+      'POST /jobs',
+      `GET /jobs/${job.id}`,
+    ])
+  })
+
+  test('over HTTP: the first try is stored, its answer lost, the second a duplicate', async () => {
+    const bodies: string[] = []
+    const fetch = async (_url: string, init: { method: string; body?: string }) => {
+      if (init.method === 'POST') bodies.push(init.body ?? '')
+      if (bodies.length === 1) throw new TypeError('fetch failed')
+      const { id } = JSON.parse(bodies[0] ?? '')
+      const error = { code: 'duplicate', message: 'exists', details: { existing_job_id: id } }
+      const [status, body] =
+        init.method === 'POST' ? [409, { error }] : [200, { job: { id, type: 't' } }]
+      return { status, headers: new Headers(), text: async () => JSON.stringify(body) }
+    }
+    const transport = new HttpTransport({ url: 'http://h', fetch, retry: { initialDelay: 1 } })
+    const job = await new OJSClient({ transport }).enqueue('t')
+    expect(bodies).toHaveLength(2)
+    expect(bodies[1]).toBe(bodies[0])
+    expect(job.id).toBe(JSON.parse(bodies[0] ?? '').id)
+  })
+
+  test('a duplicate of another job is thrown, with its id', async () => {
+    const transport = mockTransport([duplicateOf('another')])
+    const thrown = await new OJSClient({ transport }).enqueue('t').catch((e: unknown) => e)
+    expect(thrown).toBeInstanceOf(OJSDuplicateError)
+    expect(thrown).toMatchObject({ existingJobId: 'another' })
+  })
+
+  test('an id that somebody used for another type is thrown', async () => {
+    const id = '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6'
+    const transport = mockTransport([
+      duplicateOf(id),
+      { status: 200, body: { job: { id, type: 'other' } } },
+    ])
+    await expect(new OJSClient({ transport }).enqueue('t', [], { id })).rejects.toBeInstanceOf(
+      OJSDuplicateError,
+    )
+  })
+
+  test('a failure to read back is thrown as what it is', async () => {
+    const id = '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6'
+    const lost = new OJSTransportError('lost', { kind: 'network' })
+    const transport = mockTransport([duplicateOf(id), lost])
+    await expect(new OJSClient({ transport }).enqueue('t', [], { id })).rejects.toBe(lost)
+  })
+
+  test('a batch is read back whole, in its order', async () => {
+    const transport = mockTransport(({ method, path }) => {
+      const sent = transport.requests[0]?.body as { jobs: { id: string }[] }
+      const id = path.slice('/jobs/'.length)
+      return method === 'POST'
+        ? duplicateOf(sent.jobs[1]?.id)
+        : { status: 200, body: { job: { id, type: 't' } } }
+    })
+    const specs: JobSpec[] = Array.from({ length: 20 }, () => ({ type: 't' }))
+    const jobs = await new OJSClient({ transport }).enqueueBatch(specs)
+    const sent = transport.requests[0]?.body as { jobs: { id: string }[] }
+    expect(jobs.map(({ id }) => id)).toEqual(sent.jobs.map(({ id }) => id))
+  })
+
+  test('a batch of which only one exists was not stored by us', async () => {
+    const id = '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6'
+    const transport = mockTransport(({ method, path }) => {
+      if (method === 'POST') return duplicateOf(id)
+      return path.endsWith(id)
+        ? { status: 200, body: { job: { id, type: 't' } } }
+        : answered({ code: 'not_found', message: 'no' }, 404)
+    })
+    const jobs = [{ type: 't', options: { id } }, { type: 't' }]
+    await expect(new OJSClient({ transport }).enqueueBatch(jobs)).rejects.toBeInstanceOf(
+      OJSDuplicateError,
+    )
+  })
+
+  test('a cancel that an earlier try did is read back; one that somebody else did is thrown', async () => {
+    const conflict = (attempts: number) =>
+      new OJSConflictError({
+        code: 'invalid_request',
+        message: 'terminal',
+        details: { current_state: 'cancelled' },
+        attempts,
+      })
+    const read = { status: 200, body: { job: { id: '1', state: 'cancelled' } } }
+    const repeated = mockTransport([conflict(2), read])
+    expect(await new OJSClient({ transport: repeated }).cancelJob('1')).toMatchObject({
+      state: 'cancelled',
+    })
+    const first = mockTransport([conflict(1), read])
+    await expect(new OJSClient({ transport: first }).cancelJob('1')).rejects.toBeInstanceOf(
+      OJSConflictError,
+    )
+  })
+})
+
+describe('enqueueBatch', () => {
+  test('one request, every job with its own id, the jobs in order', async () => {
+    const transport = mockTransport(({ body }) => {
+      const { jobs } = body as { jobs: { type: string }[] }
+      return { status: 201, body: { jobs: jobs.map((job) => ({ ...job, state: 'available' })) } }
+    })
+    const jobs = await new OJSClient({ transport }).enqueueBatch([
+      { type: 'a', args: { one: 1 } },
+      { type: 'b', options: { queue: 'q', delayUntil: '2030-01-01T00:00:00Z' } },
+    ])
+    expect(transport.only).toMatchObject({
+      method: 'POST',
+      path: '/jobs/batch',
+      idempotent: true,
+      body: {
+        jobs: [
+          { id: expect.stringMatching(UUID7), type: 'a', args: [{ one: 1 }] },
+          { type: 'b', args: [], options: { queue: 'q', delay_until: '2030-01-01T00:00:00Z' } },
+        ],
+      },
+    })
+    expect(jobs.map(({ type }) => type)).toEqual(['a', 'b'])
+    expect(new Set(jobs.map(({ id }) => id)).size).toBe(2)
+  })
+
+  test('of nothing sends nothing', async () => {
+    const transport = mockTransport([])
+    expect(await new OJSClient({ transport }).enqueueBatch([])).toEqual([])
+    expect(transport.requests).toEqual([])
+  })
+
+  test('is refused as a whole', async () => {
+    const error = { code: 'invalid_request', message: 'm', details: { index: 1 } }
+    const transport = mockTransport([answered(error, 400)])
+    const thrown = await new OJSClient({ transport })
+      .enqueueBatch([{ type: 'a' }, { type: '' }])
+      .catch((e: unknown) => e)
+    expect(thrown).toMatchObject({ name: 'OJSValidationError', details: { index: 1 } })
+  })
+
+  test('an answer with fewer jobs is no success', async () => {
+    const transport = mockTransport([{ status: 201, body: { jobs: [] } }])
+    await expect(new OJSClient({ transport }).enqueueBatch([{ type: 'a' }])).rejects.toThrow(
+      /fewer jobs/,
+    )
+  })
+})
+
+describe('a single job', () => {
+  test.each([
+    ['getJob', 'GET', '/jobs/a%2Fb'],
+    ['cancelJob', 'DELETE', '/jobs/a%2Fb'],
+    ['activateJob', 'POST', '/jobs/a%2Fb/activate'],
+  ] as const)('%s: %s %s', async (name, method, path) => {
+    const transport = mockTransport([{ status: 200, body: { job: { id: 'a/b' } } }])
+    const job = await new OJSClient({ transport })[name]('a/b')
+    expect(transport.only).toMatchObject({ method, path })
+    expect(job).toEqual({ id: 'a/b' })
+  })
+
+  test('an id that does not exist is an OJSNotFoundError', async () => {
+    const transport = mockTransport([answered({ code: 'not_found', message: 'no' }, 404)])
+    await expect(new OJSClient({ transport }).getJob('1')).rejects.toBeInstanceOf(OJSNotFoundError)
+  })
+
+  test('an empty id is never sent: it would name all jobs', async () => {
+    const transport = mockTransport([])
+    await expect(new OJSClient({ transport }).cancelJob('')).rejects.toThrow(TypeError)
+    expect(transport.requests).toEqual([])
+  })
+})
+
+function idOf(request: { body?: unknown } | undefined): string {
+  if (!request) throw new Error('nothing was sent')
+  return (request.body as { id: string }).id
+}

@@ -1,0 +1,138 @@
+import { describe, expect, test } from 'vitest'
+import { type EnqueueMiddleware, type EnqueueRequest, OJSClient } from '../../src/sdk/index.ts'
+import { mockTransport, stored } from './mock-transport.ts'
+
+function accepting() {
+  return mockTransport((request) => {
+    const { jobs } = request.body as { jobs?: EnqueueRequest[] }
+    return { status: 201, body: jobs ? { jobs } : { job: stored(request) } }
+  })
+}
+
+describe('enqueue middleware', () => {
+  test('runs around the request in the order of its registration', async () => {
+    const transport = accepting()
+    const order: string[] = []
+    const noting =
+      (name: string): EnqueueMiddleware =>
+      async (_request, next) => {
+        order.push(`${name}-before`)
+        const job = await next()
+        order.push(`${name}-after of ${transport.requests.length}`)
+        return job
+      }
+    await new OJSClient({ transport }).use(noting('first')).use(noting('second')).enqueue('t')
+    expect(order).toEqual([
+      'first-before',
+      'second-before',
+      'second-after of 1',
+      'first-after of 1',
+    ])
+  })
+
+  test("seed 004's example: adds to meta before the request is sent", async () => {
+    const transport = accepting()
+    const client = new OJSClient({ transport })
+    client.use(async (request, next) => {
+      request.meta ??= {}
+      request.meta['trace_id'] = `trace of ${request.id}`
+      return await next(request)
+    })
+    const job = await client.enqueue('t', [1], { meta: { kept: true } })
+    expect(job.meta).toEqual({ kept: true, trace_id: `trace of ${job.id}` })
+  })
+
+  test('sees the wire form, and may change options', async () => {
+    const transport = accepting()
+    const client = new OJSClient({ transport })
+    client.use('queue', async (request, next) => {
+      request.options.queue ??= `by-type.${request.type}`
+      await next()
+    })
+    expect(await client.enqueue('t')).toMatchObject({ queue: 'by-type.t' })
+    expect(await client.enqueue('t', [], { queue: 'own' })).toMatchObject({ queue: 'own' })
+    expect(client.middleware.remove('queue')).toBe(true)
+    expect(await client.enqueue('t')).toMatchObject({ queue: 'default' })
+  })
+
+  test('that throws keeps the job from being sent', async () => {
+    const transport = accepting()
+    const client = new OJSClient({ transport }).use(() => {
+      throw new Error('not today')
+    })
+    await expect(client.enqueue('t')).rejects.toThrow('not today')
+    expect(transport.requests).toEqual([])
+  })
+
+  test('that ends the chain has to return a job', async () => {
+    const transport = accepting()
+    const job = {
+      id: '1',
+      type: 't',
+      queue: 'q',
+      args: [],
+      state: 'completed',
+      attempt: 1,
+    } as const
+    const keeping = new OJSClient({ transport }).use(() => ({ ...job, args: [] }))
+    expect(await keeping.enqueue('t')).toEqual(job)
+    const losing = new OJSClient({ transport }).use(() => {})
+    await expect(losing.enqueue('t')).rejects.toThrow(/neither called next\(\) nor returned a job/)
+    expect(transport.requests).toEqual([])
+  })
+})
+
+describe('enqueue middleware of a batch', () => {
+  const slowest: EnqueueMiddleware = async (request, next) => {
+    // The later the job, the sooner it arrives.
+    for (let i = 0; i < 10 - Number(request.args[0]); i += 1) await undefined
+    request.meta = { place: request.args[0] }
+    await next()
+  }
+
+  test('runs for every job, and the jobs keep their order', async () => {
+    const transport = accepting()
+    const jobs = await new OJSClient({ transport })
+      .use(slowest)
+      .enqueueBatch([0, 1, 2].map((place) => ({ type: 't', args: place })))
+    expect(transport.only.path).toBe('/jobs/batch')
+    expect(jobs.map(({ meta }) => meta?.['place'])).toEqual([0, 1, 2])
+  })
+
+  test('that refuses one job keeps all of them from being sent', async () => {
+    const transport = accepting()
+    const client = new OJSClient({ transport }).use(slowest).use(async (request, next) => {
+      if (request.args[0] === 1) throw new Error('not this one')
+      return await next()
+    })
+    const specs = [0, 1, 2].map((place) => ({ type: 't', args: place }))
+    await expect(client.enqueueBatch(specs)).rejects.toThrow('not this one')
+    expect(transport.requests).toEqual([])
+  })
+
+  test('that keeps one job sends the others', async () => {
+    const transport = accepting()
+    const kept = { id: 'kept', type: 't', queue: 'q', args: [], state: 'completed', attempt: 1 }
+    const client = new OJSClient({ transport }).use(async (request, next) =>
+      request.args[0] === 1 ? { ...kept, state: 'completed' } : await next(),
+    )
+    const specs = [0, 1, 2].map((place) => ({ type: 't', args: place }))
+    const jobs = await client.enqueueBatch(specs)
+    expect(jobs.map(({ args }) => args)).toEqual([[0], [], [2]])
+    expect((transport.only.body as { jobs: unknown[] }).jobs).toHaveLength(2)
+  })
+
+  test('that keeps every job sends nothing', async () => {
+    const transport = accepting()
+    const client = new OJSClient({ transport }).use(() => ({
+      id: 'kept',
+      type: 't',
+      queue: 'q',
+      args: [],
+      state: 'completed',
+      attempt: 1,
+    }))
+    expect(await client.enqueueBatch([{ type: 't' }, { type: 't' }])).toHaveLength(2)
+    expect(transport.requests).toEqual([])
+  })
+})

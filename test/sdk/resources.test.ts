@@ -1,0 +1,208 @@
+import { describe, expect, test } from 'vitest'
+import { OJSClient, OJSNotFoundError, OJSTransportError } from '../../src/sdk/index.ts'
+import { mockTransport } from './mock-transport.ts'
+
+const PAGE = { total: 1, limit: 50, offset: 0, has_more: false }
+
+interface Case {
+  what: string
+  call: (client: OJSClient) => Promise<unknown>
+  sent: object
+  body: object
+  result: unknown
+}
+
+const CRON = { name: 'daily', cron: '0 9 * * *', type: 't', args: [] }
+const SCHEMA = { uri: 'urn:ojs:schema:t:v1', type: 't', version: 1, schema: { type: 'array' } }
+
+const CASES: Case[] = [
+  {
+    what: 'queues.list',
+    call: ({ queues }) => queues.list(),
+    sent: { method: 'GET', path: '/queues' },
+    body: { queues: [{ name: 'default', status: 'active' }], pagination: PAGE },
+    result: { queues: [{ name: 'default', status: 'active' }], pagination: PAGE },
+  },
+  {
+    what: 'queues.list, a page of it',
+    call: ({ queues }) => queues.list({ limit: 10, offset: 20 }),
+    sent: { method: 'GET', path: '/queues?limit=10&offset=20' },
+    body: { queues: [], pagination: PAGE },
+    result: { queues: [], pagination: PAGE },
+  },
+  {
+    what: 'queues.stats',
+    call: ({ queues }) => queues.stats('a b'),
+    sent: { method: 'GET', path: '/queues/a%20b/stats' },
+    body: { queue: 'a b', status: 'active', stats: { available: 1 } },
+    result: { queue: 'a b', status: 'active', stats: { available: 1 } },
+  },
+  {
+    what: 'queues.pause',
+    call: ({ queues }) => queues.pause('email'),
+    sent: { method: 'POST', path: '/queues/email/pause', body: {}, idempotent: true },
+    body: { queue: 'email', status: 'paused' },
+    result: { queue: 'email', status: 'paused' },
+  },
+  {
+    what: 'queues.resume',
+    call: ({ queues }) => queues.resume('email'),
+    sent: { method: 'POST', path: '/queues/email/resume', body: {}, idempotent: true },
+    body: { queue: 'email', status: 'active' },
+    result: { queue: 'email', status: 'active' },
+  },
+  {
+    what: 'deadLetters.list',
+    call: ({ deadLetters }) => deadLetters.list({ queue: 'email', limit: 5 }),
+    sent: { method: 'GET', path: '/dead-letter?queue=email&limit=5' },
+    body: { jobs: [{ id: '1' }], pagination: PAGE },
+    result: { jobs: [{ id: '1' }], pagination: PAGE },
+  },
+  {
+    what: 'deadLetters.retry',
+    call: ({ deadLetters }) => deadLetters.retry('1'),
+    sent: { method: 'POST', path: '/dead-letter/1/retry', body: {} },
+    body: { job: { id: '1', state: 'available' } },
+    result: { id: '1', state: 'available' },
+  },
+  {
+    what: 'deadLetters.delete',
+    call: ({ deadLetters }) => deadLetters.delete('1'),
+    sent: { method: 'DELETE', path: '/dead-letter/1', idempotent: true },
+    body: { deleted: true, job_id: '1' },
+    result: { deleted: true, job_id: '1' },
+  },
+  {
+    what: 'cron.list',
+    call: ({ cron }) => cron.list(),
+    sent: { method: 'GET', path: '/cron' },
+    body: { cron_jobs: [CRON], pagination: PAGE },
+    result: { cron_jobs: [CRON], pagination: PAGE },
+  },
+  {
+    what: 'cron.register',
+    call: ({ cron }) =>
+      cron.register({ ...CRON, args: { x: 1 }, timezone: 'UTC', options: { timeoutMs: 5 } }),
+    sent: {
+      method: 'POST',
+      path: '/cron',
+      body: { ...CRON, args: [{ x: 1 }], timezone: 'UTC', options: { timeout_ms: 5 } },
+    },
+    body: { cron_job: CRON },
+    result: CRON,
+  },
+  {
+    what: 'cron.delete',
+    call: ({ cron }) => cron.delete('daily'),
+    sent: { method: 'DELETE', path: '/cron/daily', idempotent: true },
+    body: { deleted: true, name: 'daily' },
+    result: { deleted: true, name: 'daily' },
+  },
+  {
+    what: 'schemas.list',
+    call: ({ schemas }) => schemas.list({ limit: 1 }),
+    sent: { method: 'GET', path: '/schemas?limit=1' },
+    body: { schemas: [SCHEMA], pagination: PAGE },
+    result: { schemas: [SCHEMA], pagination: PAGE },
+  },
+  {
+    what: 'schemas.register',
+    call: ({ schemas }) => schemas.register(SCHEMA),
+    sent: { method: 'POST', path: '/schemas', body: SCHEMA },
+    body: { schema: SCHEMA },
+    result: SCHEMA,
+  },
+  {
+    what: 'schemas.get',
+    call: ({ schemas }) => schemas.get(SCHEMA.uri),
+    sent: { method: 'GET', path: '/schemas/urn%3Aojs%3Aschema%3At%3Av1' },
+    body: { schema: SCHEMA },
+    result: SCHEMA,
+  },
+  {
+    what: 'schemas.delete',
+    call: ({ schemas }) => schemas.delete(SCHEMA.uri),
+    sent: { method: 'DELETE', path: '/schemas/urn%3Aojs%3Aschema%3At%3Av1', idempotent: true },
+    body: { deleted: true, uri: SCHEMA.uri },
+    result: { deleted: true, uri: SCHEMA.uri },
+  },
+  {
+    what: 'workers.list',
+    call: ({ workers }) => workers.list(),
+    sent: { method: 'GET', path: '/admin/workers' },
+    body: { items: [{ id: 'w' }], pagination: PAGE },
+    result: { items: [{ id: 'w' }], pagination: PAGE },
+  },
+  {
+    what: 'workers.quiet',
+    call: ({ workers }) => workers.quiet('*'),
+    sent: { method: 'POST', path: '/admin/workers/*/quiet', body: {}, idempotent: true },
+    body: { workers: 2 },
+    result: { workers: 2 },
+  },
+  {
+    what: 'workers.terminate',
+    call: ({ workers }) => workers.terminate('w 1'),
+    sent: { method: 'POST', path: '/admin/workers/w%201/terminate', body: {}, idempotent: true },
+    body: { worker: { id: 'w 1' } },
+    result: { worker: { id: 'w 1' } },
+  },
+  {
+    what: 'manifest',
+    call: (client) => client.manifest(),
+    sent: { method: 'GET', path: '/ojs/manifest' },
+    body: { ojs_version: '1.0' },
+    result: { ojs_version: '1.0' },
+  },
+  {
+    what: 'health',
+    call: (client) => client.health(),
+    sent: { method: 'GET', path: '/health', accept: [503] },
+    body: { status: 'ok' },
+    result: { status: 'ok' },
+  },
+]
+
+describe.each(CASES)('$what', ({ call, sent, body, result }) => {
+  test('sends what the binding says and gives what the server answers', async () => {
+    const transport = mockTransport([{ status: 200, body }])
+    expect(await call(new OJSClient({ transport }))).toEqual(result)
+    expect(transport.only).toEqual(sent)
+  })
+
+  test('rejects with the error of the server', async () => {
+    const error = { code: 'not_found', message: 'no such thing' }
+    const transport = mockTransport([{ status: 404, body: { error } }])
+    await expect(call(new OJSClient({ transport }))).rejects.toBeInstanceOf(OJSNotFoundError)
+  })
+
+  test('rejects what is not OJS', async () => {
+    const transport = mockTransport([{ status: 200, body: 'hello' }])
+    await expect(call(new OJSClient({ transport }))).rejects.toBeInstanceOf(OJSTransportError)
+  })
+})
+
+test('health of a server that is not well is an answer', async () => {
+  const transport = mockTransport([{ status: 503, body: { status: 'degraded' } }])
+  expect(await new OJSClient({ transport }).health()).toEqual({ status: 'degraded' })
+})
+
+test('a delete whose answer got lost finds nothing at the second try, which is success', async () => {
+  const gone = (attempts: number) =>
+    new OJSNotFoundError({ code: 'not_found', message: 'no', attempts })
+  const repeated = new OJSClient({ transport: mockTransport(() => gone(2)) })
+  expect(await repeated.cron.delete('a')).toEqual({ deleted: true, name: 'a' })
+  const first = new OJSClient({ transport: mockTransport(() => gone(1)) })
+  await expect(first.cron.delete('a')).rejects.toBeInstanceOf(OJSNotFoundError)
+})
+
+test.each<[string, (client: OJSClient) => Promise<unknown>]>([
+  ['queues.stats', ({ queues }) => queues.stats('')],
+  ['cron.delete', ({ cron }) => cron.delete('')],
+  ['deadLetters.delete', ({ deadLetters }) => deadLetters.delete('')],
+  ['workers.quiet', ({ workers }) => workers.quiet('')],
+])('%s of an empty name is never sent', async (_what, call) => {
+  const transport = mockTransport([])
+  await expect(call(new OJSClient({ transport }))).rejects.toThrow(TypeError)
+  expect(transport.requests).toEqual([])
+})

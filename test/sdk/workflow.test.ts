@@ -1,0 +1,131 @@
+import { describe, expect, test } from 'vitest'
+import { batch, chain, group, OJSClient } from '../../src/sdk/index.ts'
+import { mockTransport } from './mock-transport.ts'
+
+describe('chain, group and batch', () => {
+  test('chain: steps in order, object args wrapped into an array', () => {
+    expect(chain({ type: 'a', args: { url: '…' } }, { type: 'b', args: [1, 2] })).toEqual({
+      type: 'chain',
+      steps: [
+        { type: 'a', args: [{ url: '…' }] },
+        { type: 'b', args: [1, 2] },
+      ],
+    })
+  })
+
+  test('group: jobs side by side', () => {
+    expect(group({ type: 'a', args: { id: 1 } }, { type: 'b' })).toEqual({
+      type: 'group',
+      jobs: [
+        { type: 'a', args: [{ id: 1 }] },
+        { type: 'b', args: [] },
+      ],
+    })
+  })
+
+  test('batch: callbacks in either spelling', () => {
+    expect(
+      batch([{ type: 'a', args: 1 }], {
+        on_complete: { type: 'done', args: { n: 1 } },
+        onFailure: { type: 'alert' },
+      }),
+    ).toEqual({
+      type: 'batch',
+      jobs: [{ type: 'a', args: [1] }],
+      callbacks: {
+        on_complete: { type: 'done', args: [{ n: 1 }] },
+        on_failure: { type: 'alert', args: [] },
+      },
+    })
+  })
+
+  test('options of a step are in wire form', () => {
+    expect(chain({ type: 'a', options: { timeoutMs: 5, meta: { aB: 1 } } }).steps).toEqual([
+      { type: 'a', args: [], meta: { aB: 1 }, options: { timeout_ms: 5 } },
+    ])
+  })
+
+  test('they nest', () => {
+    const inner = group({ type: 'b' }, chain({ type: 'c' }))
+    expect(chain({ type: 'a' }, inner)).toEqual({
+      type: 'chain',
+      steps: [
+        { type: 'a', args: [] },
+        {
+          type: 'group',
+          jobs: [
+            { type: 'b', args: [] },
+            { type: 'chain', steps: [{ type: 'c', args: [] }] },
+          ],
+        },
+      ],
+    })
+  })
+
+  test('a job of the type chain is a job', () => {
+    expect(group({ type: 'chain', args: 1 }).jobs).toEqual([{ type: 'chain', args: [1] }])
+  })
+
+  test('they are pure: what they are given stays as it is', () => {
+    const step = Object.freeze({ type: 'a', args: Object.freeze({ x: 1 }) })
+    const jobs = Object.freeze([step])
+    chain(step)
+    group(step)
+    batch(jobs, Object.freeze({ on_complete: step }))
+    expect(step).toEqual({ type: 'a', args: { x: 1 } })
+  })
+
+  test('of nothing they are refused', () => {
+    expect(() => chain()).toThrow(/chain\(\) needs at least one job/)
+    expect(() => group()).toThrow(/group\(\) needs at least one job/)
+    expect(() => batch([], { on_complete: { type: 'a' } })).toThrow(TypeError)
+    expect(() => batch([{ type: 'a' }], {})).toThrow(/callback/)
+  })
+})
+
+describe('client.workflow', () => {
+  const running = { id: 'w1', state: 'running', steps: [] }
+  const accepting = () => mockTransport(() => ({ status: 201, body: { workflow: running } }))
+
+  test('posts the definition, once: it would start twice', async () => {
+    const transport = accepting()
+    const definition = { ...chain({ type: 'a', args: { x: 1 } }), name: 'nightly' }
+    expect(await new OJSClient({ transport }).workflow(definition)).toEqual(running)
+    expect(transport.only).toEqual({
+      method: 'POST',
+      path: '/workflows',
+      body: { type: 'chain', name: 'nightly', steps: [{ type: 'a', args: [{ x: 1 }] }] },
+    })
+  })
+
+  test("seed 001's graph is sent as it is written there", async () => {
+    const transport = accepting()
+    await new OJSClient({ transport }).workflow({
+      name: 'onboarding',
+      steps: [
+        { id: 'a', type: 't', args: { x: 1 } },
+        { id: 'b', type: 't', args: [], depends_on: ['a'], options: { timeoutMs: 5 } },
+      ],
+      options: { queue: 'email', visibilityTimeoutMs: 7 },
+    })
+    expect(transport.only.body).toEqual({
+      name: 'onboarding',
+      steps: [
+        { id: 'a', type: 't', args: [{ x: 1 }], depends_on: [] },
+        { id: 'b', type: 't', args: [], depends_on: ['a'], options: { timeout_ms: 5 } },
+      ],
+      options: { queue: 'email', visibility_timeout_ms: 7 },
+    })
+  })
+
+  test('get and cancel', async () => {
+    const transport = accepting()
+    const { workflows } = new OJSClient({ transport })
+    expect(await workflows.get('w/1')).toEqual(running)
+    expect(await workflows.cancel('w1')).toEqual(running)
+    expect(transport.requests).toEqual([
+      { method: 'GET', path: '/workflows/w%2F1' },
+      { method: 'DELETE', path: '/workflows/w1' },
+    ])
+  })
+})
