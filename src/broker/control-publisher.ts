@@ -46,11 +46,11 @@ export class ControlPublisher {
     this.#clock = deps.clock
     this.#replyConnection = deps.replyConnection
     // Nobody is waiting where an answer is returned: nothing to declare.
-    const lanes = { lanes: 1, onReturned: () => {} }
-    this.#publisher = new Publisher({ ...deps, ...lanes })
+    const own = { lanes: { jobs: 0, others: 1 }, onReturned: () => {} }
+    this.#publisher = new Publisher({ ...deps, ...own })
     this.#direct = new Publisher({
       ...deps,
-      ...lanes,
+      ...own,
       connection: deps.replyConnection,
       onOpen: () => {
         for (const resolve of this.#waitingForDirect) resolve()
@@ -111,12 +111,13 @@ export class ControlPublisher {
     return this.#direct
   }
 
-  #message(type: string, body: string): Pick<Outgoing, 'id' | 'rungMs' | 'content' | 'options'> {
+  #message(type: string, body: string): Omit<Outgoing, 'queue' | 'exchange' | 'routingKey'> {
     this.#sent += 1
     const id = `ojs.control.${this.#sent}`
     return {
       id,
       rungMs: null,
+      lanes: 'others',
       content: Buffer.from(body),
       options: {
         mandatory: false,

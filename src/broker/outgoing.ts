@@ -7,10 +7,13 @@ import { tokenOf } from './token.ts'
 export function outgoingOf(row: JobRow, { exchange }: Names): Outgoing {
   const { id, queue, state, rungMs } = row
   const { content, options } = tokenOf(row)
+  const message = { id, queue, content, options }
   if (state === 'retryable' && rungMs !== null) {
     const routingKey = `${queue}.${rungMs}`
-    return { id, queue, exchange: exchange.retry, routingKey, rungMs, content, options }
+    return { ...message, exchange: exchange.retry, routingKey, rungMs, lanes: 'others' }
   }
-  const target = state === 'discarded' ? exchange.dlx : exchange.direct
-  return { id, queue, exchange: target, routingKey: queue, rungMs: null, content, options }
+  const target = { ...message, routingKey: queue, rungMs: null }
+  return state === 'discarded'
+    ? { ...target, exchange: exchange.dlx, lanes: 'others' }
+    : { ...target, exchange: exchange.direct, lanes: 'jobs' }
 }

@@ -13,12 +13,14 @@ const MAX_OVERDUE = 10_000
 export interface Outgoing {
   /** `message_id`; a return names nothing else. */
   id: string
-  /** OJS queue, for counting and for the choice of the channel. */
+  /** OJS queue, for counting. */
   queue: string
   exchange: string
   routingKey: string
   /** The rung it goes to; null: to where the queue itself is served. */
   rungMs: number | null
+  /** Which channels may carry it: those to job queues, or those to the queues behind them. */
+  lanes: 'jobs' | 'others'
   content: Buffer
   options: Options.Publish
 }

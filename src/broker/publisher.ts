@@ -4,7 +4,8 @@ import type { Connection } from './connection.ts'
 import type { BrokerObserver } from './observer.ts'
 import { type Outgoing, type Publication, PublishLane } from './publish-lane.ts'
 
-const LANES = 4
+/** Channels for job queues, and for retry and dead letter queues (always quorum). */
+const LANES: Readonly<Record<Outgoing['lanes'], number>> = { jobs: 4, others: 2 }
 /** Unconfirmed and waiting, over all queues. */
 const MAX_PENDING = 16_384
 const MAX_PENDING_BYTES = 256 * 1024 * 1024
@@ -17,8 +18,8 @@ export interface PublisherDeps {
   random: () => number
   observer: BrokerObserver
   timeoutMs: number
-  /** Channels; default 4. */
-  lanes?: number
+  /** Channels of each kind. */
+  lanes?: typeof LANES
   /** No queue took a message of this queue, or of this rung of it. */
   onReturned(queue: string, rungMs: number | null): void
   /** Every channel is open (again). */
@@ -34,11 +35,13 @@ interface Pending extends Publication {
 
 /**
  * Confirmed publishes, streamed: each waits for its own confirm and for no other (architecture
- * §4.2). A queue always uses the same channel, which keeps its order.
+ * §4.2). A queue always uses the same channel, which keeps its order. RabbitMQ stops serving a
+ * channel while a quorum queue without a leader keeps it waiting: a retry or dead letter queue
+ * never shares one with job queues.
  */
 export class Publisher {
   readonly #deps: PublisherDeps
-  readonly #lanes: readonly PublishLane[]
+  readonly #lanes: Record<Outgoing['lanes'], readonly PublishLane[]>
   /** By message id, oldest first. */
   readonly #pending = new Map<string, Pending>()
   #bytes = 0
@@ -47,20 +50,20 @@ export class Publisher {
 
   constructor(deps: PublisherDeps) {
     this.#deps = deps
-    const { lanes = LANES } = deps
-    this.#lanes = Array.from({ length: lanes }, () => this.#newLane())
+    const { jobs, others } = deps.lanes ?? LANES
+    this.#lanes = { jobs: this.#newLanes(jobs), others: this.#newLanes(others) }
     deps.connection.listen({
       up: () => {
-        for (const lane of this.#lanes) void lane.open()
+        for (const lane of this.#all) void lane.open()
       },
       down: () => {
-        for (const lane of this.#lanes) lane.close()
+        for (const lane of this.#all) lane.close()
       },
     })
   }
 
   get isOpen(): boolean {
-    return this.#lanes.every((lane) => lane.isOpen)
+    return this.#all.every((lane) => lane.isOpen)
   }
 
   get pending(): number {
@@ -78,7 +81,7 @@ export class Publisher {
     // A second publish of the same id would make a return ambiguous (law 3).
     if (isTooMuch || this.#pending.has(message.id)) return Promise.resolve('refused')
     return new Promise((resolve) => {
-      const lane = this.#laneFor(message.queue)
+      const lane = this.#laneFor(message)
       const pending: Pending = {
         id: message.id,
         queue: message.queue,
@@ -113,6 +116,14 @@ export class Publisher {
     clearTimeout(this.#sweeper)
   }
 
+  get #all(): PublishLane[] {
+    return [...this.#lanes.jobs, ...this.#lanes.others]
+  }
+
+  #newLanes(count: number): PublishLane[] {
+    return Array.from({ length: count }, () => this.#newLane())
+  }
+
   #newLane(): PublishLane {
     const { observer } = this.#deps
     return new PublishLane({
@@ -130,12 +141,13 @@ export class Publisher {
   }
 
   /** FNV-1a; names are short. */
-  #laneFor(queue: string): PublishLane {
+  #laneFor({ lanes: group, routingKey }: Outgoing): PublishLane {
     let hash = 0x811c9dc5
-    for (let i = 0; i < queue.length; i++) {
-      hash = Math.imul(hash ^ queue.charCodeAt(i), 0x01000193)
+    for (let i = 0; i < routingKey.length; i++) {
+      hash = Math.imul(hash ^ routingKey.charCodeAt(i), 0x01000193)
     }
-    const lane = this.#lanes[(hash >>> 0) % this.#lanes.length]
+    const lanes = this.#lanes[group]
+    const lane = lanes[(hash >>> 0) % lanes.length]
     if (!lane) throw new Error('a publisher has lanes')
     return lane
   }

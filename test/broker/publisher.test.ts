@@ -46,8 +46,9 @@ function outgoing(id: string, given: Partial<Outgoing> = {}): Outgoing {
     id,
     queue: 'email',
     exchange: 'ojs.exchange.direct',
-    routingKey: 'email',
+    routingKey: given.queue ?? 'email',
     rungMs: null,
+    lanes: 'jobs',
     content: Buffer.from('{}'),
     options: { messageId: id, mandatory: true },
     ...given,
@@ -165,6 +166,24 @@ describe('Publisher, against a scripted peer', () => {
     for (let i = 0; i < 40; i++) void publisher.send(outgoing(`q-${i}`, { queue: `queue-${i}` }))
     const all = await peer.until(90)
     expect(new Set(all.map(({ channel }) => channel)).size).toBe(4)
+  })
+
+  it('keeps retry and dead letter queues away from the channels of job queues', async () => {
+    const { peer, publisher } = await open()
+    const send = (group: Outgoing['lanes'], i: number) =>
+      publisher.send(outgoing(`${group}-${i}`, { queue: `queue-${i}`, lanes: group }))
+    for (let i = 0; i < 40; i++)
+      for (const group of ['jobs', 'others'] as const) void send(group, i)
+    const published = await peer.until(80)
+    const channelsOf = (group: string) =>
+      new Set(
+        published
+          .filter(({ messageId }) => messageId.startsWith(group))
+          .map(({ channel }) => channel),
+      )
+    expect(channelsOf('jobs').size).toBe(4)
+    expect(channelsOf('others').size).toBe(2)
+    expect(new Set([...channelsOf('jobs'), ...channelsOf('others')]).size).toBe(6)
   })
 
   it('sends no more than its window without a confirm; the rest waits, and is refused in time', async () => {

@@ -12,10 +12,11 @@ const LOOK_AGAIN_MS = 20
  * to queues that it has only just confirmed is not what the power cuts here are about.
  */
 export async function untilRemembered(node: PrivateNode, queues: readonly string[]): Promise<void> {
-  const file = join(node.dir, 'mnesia/ojs@localhost/quorum/ojs@localhost/names.dets')
-  for (;;) {
-    const names = readFileSync(file)
-    if (queues.every((queue) => names.includes(`_${queue}`))) return
-    await sleep(LOOK_AGAIN_MS)
-  }
+  while (!queues.every((queue) => isRemembered(node, queue))) await sleep(LOOK_AGAIN_MS)
+}
+
+/** Whether RabbitMQ has the name of this quorum queue on its disk. */
+export function isRemembered({ dir }: PrivateNode, queue: string): boolean {
+  const file = join(dir, 'mnesia/ojs@localhost/quorum/ojs@localhost/names.dets')
+  return readFileSync(file).includes(`_${queue}`)
 }

@@ -1,0 +1,89 @@
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import { eventually, startTestGateway, type TestGateway } from '../../support/in-process.ts'
+import { startPrivateNode } from '../../support/rabbit.ts'
+import { isRemembered } from '../new-queues.ts'
+import { fetched, metric, nack, pushed } from './stage.ts'
+
+/**
+ * RabbitMQ is killed in the second in which it has confirmed a new quorum queue, but not written
+ * its name down: it comes back with a queue of that name that never has a leader (docs/faults.md).
+ * A node of its own: such queues stay.
+ */
+const node = await startPrivateNode({})
+afterAll(() => node.stop())
+
+/** Service is back this soon after the broker's port is (architecture §4.1). */
+const BACK_MS = 5_000
+const TRIES = 6
+/** More than there are channels: each has some. */
+const OTHERS = Array.from({ length: 16 }, (_, i) => `other-${i}`)
+
+let gateways = 0
+
+async function start(
+  env: Record<string, string>,
+  overrides: Parameters<typeof startTestGateway>[2] = {},
+) {
+  gateways += 1
+  const prefix = `g${gateways}`
+  const gateway = await startTestGateway(node.url(), { OJS_PREFIX: prefix, ...env }, overrides)
+  onTestFinished(() => gateway.destroy())
+  await pushedToOthers(gateway)
+  return { gateway, nameOf: (queue: string) => `${prefix}.ojs.queue.${queue}` }
+}
+
+async function pushedToOthers(gateway: TestGateway): Promise<number[]> {
+  const answers = await Promise.all(OTHERS.map((queue) => gateway.push(queue)))
+  return answers.map(({ status }) => status)
+}
+
+/**
+ * Kills the broker right after `declare(i)`, which returns the name of a quorum queue that the
+ * broker has just confirmed, until it was early enough. Returns `i`, with the broker up again.
+ */
+async function leaderless(declare: (i: number) => Promise<string>): Promise<number> {
+  for (let i = 0; i < TRIES; i++) {
+    const name = await declare(i)
+    await node.kill9()
+    const isLost = !isRemembered(node, name)
+    await node.restart()
+    if (isLost) return i
+  }
+  throw new Error(`RabbitMQ has written each of ${TRIES} queues down before it was killed`)
+}
+
+/** From the moment at which the port listens. */
+async function expectOthersServed(gateway: TestGateway, since: number): Promise<void> {
+  const missing = new Set(OTHERS)
+  await eventually(async () => {
+    const push = async (queue: string) => {
+      if ((await gateway.push(queue)).status === 201) missing.delete(queue)
+    }
+    await Promise.all([...missing].map(push))
+    return missing.size === 0
+  })
+  expect(Date.now() - since).toBeLessThan(BACK_MS)
+}
+
+describe('broker killed right after a new quorum queue', () => {
+  test('a retry queue: what is published to it keeps no job queue waiting', async () => {
+    // Without its time to settle the gateway uses the rung.
+    const { gateway, nameOf } = await start({}, { rungSettleMs: 0 })
+    const delayMs = (i: number) => 60_000 + 10_000 * i
+    const jobs: string[][] = []
+    const i = await leaderless(async (i) => {
+      const retry = { initial_interval_ms: delayMs(i), jitter: false }
+      await eventually(async () => (await gateway.push('q', { options: { retry } })).status === 201)
+      await pushed(gateway, 'q', 1, { options: { retry } })
+      const [first, second] = await fetched(gateway, 'q', 2)
+      jobs.push([String(first?.id), String(second?.id)])
+      expect((await nack(gateway, String(first?.id))).status).toBe(200)
+      return nameOf(`retry.q.${delayMs(i)}`)
+    })
+    const portOpenAt = Date.now()
+    await expectOthersServed(gateway, portOpenAt)
+    expect((await nack(gateway, String(jobs[i]?.[1]))).status).toBe(200)
+    await eventually(async () => (await metric(gateway, 'ojs_amqp_confirms_pending')) > 0)
+    expect(new Set(await pushedToOthers(gateway))).toEqual(new Set([201]))
+  })
+})
