@@ -1,4 +1,5 @@
 /** The public entry `ojs-rabbitmq/sdk`. Runs in Node.js and in browsers alike. */
+export { type AbortCause, JobAbortError } from './abort.ts'
 export type {
   CronJob,
   Health,
@@ -37,7 +38,15 @@ export {
   type TransportFailure,
 } from './errors.ts'
 export type { CallOptions } from './exchange.ts'
+export type { ExecutionMiddleware, Handler, JobContext } from './execution.ts'
 export { type Fetch, HttpTransport, type HttpTransportOptions } from './http-transport.ts'
+export {
+  type InlineJob,
+  type InlineOptions,
+  type InlineOutcome,
+  type InlineWorker,
+  runInline,
+} from './inline.ts'
 export type { Job, JobState } from './job.ts'
 export type {
   EnqueueRequest,
@@ -69,6 +78,13 @@ export type {
   WorkerState,
 } from './source.ts'
 export type { Transport, TransportRequest, TransportResponse } from './transport.ts'
+export {
+  OJSWorker,
+  OJSWorker as Worker,
+  type OJSWorkerState,
+  type StopResult,
+} from './worker.ts'
+export type { OJSWorkerOptions, WorkerLogger } from './worker-options.ts'
 export {
   type BatchCallbacks,
   type BatchDefinition,

@@ -1,0 +1,55 @@
+import { MAX_DELAY_MS } from './pause.ts'
+
+/**
+ * Deadlines of many things with one timer. Nearly all are taken back before they come, and then
+ * nothing is done but a look-up; the timer fires at the earliest that it once knew, and looks.
+ */
+export class Deadlines<T> {
+  readonly #due = new Map<T, number>()
+  readonly #onDue: (thing: T) => void
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #wakesAt = Number.POSITIVE_INFINITY
+
+  /** `onDue` gets each thing once, and must not throw. */
+  constructor(onDue: (thing: T) => void) {
+    this.#onDue = onDue
+  }
+
+  /** `at` is of `performance.now()`. */
+  set(thing: T, at: number): void {
+    this.#due.set(thing, at)
+    if (at < this.#wakesAt) this.#wakeAt(at)
+  }
+
+  delete(thing: T): void {
+    this.#due.delete(thing)
+    // With nothing to wait for, no timer keeps the process alive.
+    if (this.#due.size === 0) this.#rest()
+  }
+
+  #wakeAt(at: number): void {
+    this.#rest()
+    this.#wakesAt = at
+    const delay = Math.min(Math.max(0, Math.ceil(at - performance.now())), MAX_DELAY_MS)
+    this.#timer = setTimeout(() => this.#look(), delay)
+  }
+
+  #rest(): void {
+    clearTimeout(this.#timer)
+    this.#wakesAt = Number.POSITIVE_INFINITY
+  }
+
+  #look(): void {
+    this.#wakesAt = Number.POSITIVE_INFINITY
+    const now = performance.now()
+    let next = Number.POSITIVE_INFINITY
+    for (const [thing, at] of [...this.#due]) {
+      if (at > now) {
+        next = Math.min(next, at)
+      } else if (this.#due.delete(thing)) {
+        this.#onDue(thing)
+      }
+    }
+    if (next < this.#wakesAt) this.#wakeAt(next)
+  }
+}

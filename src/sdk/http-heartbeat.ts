@@ -1,0 +1,142 @@
+import type { Courier } from './courier.ts'
+import type { HttpLease } from './http-lease.ts'
+import { Pause } from './pause.ts'
+import { processId } from './signals.ts'
+import type { SourceOptions, SourceSink } from './source.ts'
+
+/** Ids in one heartbeat; servers refuse more than a thousand. */
+const MAX_IDS = 1_000
+const MIN_INTERVAL_MS = 50
+const MIN_TIMEOUT_MS = 1_000
+
+export interface HeartbeatDeps {
+  readonly courier: Courier
+  readonly sink: SourceSink
+  readonly worker: SourceOptions
+  readonly intervalMs: number
+  readonly visibilityTimeout: number | undefined
+  /** The jobs in hand by their ids. */
+  readonly leases: ReadonlyMap<string, HttpLease>
+  /** Cancelled or lost: no heartbeat is to name it any more. */
+  forget(lease: HttpLease): void
+}
+
+/**
+ * Says at its own pace, whatever polls and handlers do, that the worker lives and what it works on
+ * (seed 001 §10.4), and does what the answer says: directives, cancelled jobs, jobs that are lost.
+ */
+export class Heartbeat {
+  readonly #deps: HeartbeatDeps
+  readonly #pause = new Pause()
+  #isDue = false
+  #isFailing = false
+  /** Some servers answer `jobs_extended: []` always; only one that fills it can miss a job. */
+  #tellsExtended = false
+
+  constructor(deps: HeartbeatDeps) {
+    this.#deps = deps
+  }
+
+  /** Resolves when the courier has ended. Never rejects. */
+  async run(): Promise<void> {
+    const { courier } = this.#deps
+    while (!courier.hasEnded) {
+      this.#isDue = false
+      const beganAt = performance.now()
+      await this.#beat()
+      await this.#untilDue(beganAt)
+    }
+  }
+
+  /** The state has changed: the server is to know at once. */
+  beatNow(): void {
+    this.#isDue = true
+    this.#pause.wake()
+  }
+
+  /** A new job, whose lease may be shorter than all before. */
+  leased({ lengthMs }: HttpLease): void {
+    if (lengthMs < 3 * this.#deps.intervalMs) this.#pause.wake()
+  }
+
+  async #untilDue(beganAt: number): Promise<void> {
+    const { courier } = this.#deps
+    for (;;) {
+      const left = beganAt + this.#intervalMs() - performance.now()
+      if (this.#isDue || courier.hasEnded || left <= 0) return
+      await courier.sleep(left, this.#pause)
+    }
+  }
+
+  /** Three beats in the shortest lease: two may be lost. */
+  #intervalMs(): number {
+    let interval = this.#deps.intervalMs
+    for (const { lengthMs } of this.#deps.leases.values()) {
+      interval = Math.min(interval, lengthMs / 3)
+    }
+    return Math.max(MIN_INTERVAL_MS, interval)
+  }
+
+  async #beat(): Promise<void> {
+    const leases = [...this.#deps.leases.values()]
+    try {
+      for (let from = 0; from === 0 || from < leases.length; from += MAX_IDS) {
+        await this.#beatFor(leases.slice(from, from + MAX_IDS), leases.length)
+      }
+      this.#isFailing = false
+    } catch (error) {
+      // Once for each time that the server is away; the polls say the same.
+      if (!this.#isFailing && !this.#deps.courier.hasEnded) this.#deps.sink.onError(error)
+      this.#isFailing = true
+    }
+  }
+
+  async #beatFor(leases: readonly HttpLease[], activeJobs: number): Promise<void> {
+    const { courier, sink, worker, intervalMs, visibilityTimeout } = this.#deps
+    const sentAt = performance.now()
+    const pid = processId()
+    const answer = await courier.send({
+      method: 'POST',
+      path: '/workers/heartbeat',
+      timeout: Math.max(MIN_TIMEOUT_MS, intervalMs),
+      body: {
+        worker_id: worker.workerId,
+        state: sink.state(),
+        active_jobs: activeJobs,
+        active_job_ids: leases.map(({ job }) => job.id),
+        queues: worker.queues,
+        concurrency: worker.concurrency,
+        ...(pid !== undefined && { pid }),
+        ...(visibilityTimeout !== undefined && { visibility_timeout_ms: visibilityTimeout }),
+      },
+    })
+    this.#obey(answer, leases, sentAt)
+  }
+
+  #obey(answer: Record<string, unknown>, leases: readonly HttpLease[], sentAt: number): void {
+    const { sink } = this.#deps
+    const directive = answer['state'] ?? answer['directive']
+    if (directive === 'quiet' || directive === 'terminate') sink.directive(directive)
+    const cancelled = idsIn(answer['cancelled_jobs'])
+    const extended = idsIn(answer['jobs_extended'])
+    if (extended.size > 0) this.#tellsExtended = true
+    // Seed 001 §10.4: with `terminate` nothing is extended, and that says nothing of the jobs.
+    const isTelling = this.#tellsExtended && directive !== 'terminate'
+    for (const lease of leases) {
+      // It was settled meanwhile, and may be here a second time.
+      if (this.#deps.leases.get(lease.job.id) !== lease) continue
+      if (extended.has(lease.job.id)) lease.extend(sentAt)
+      else if (cancelled.has(lease.job.id)) this.#drop(lease, 'cancelled')
+      else if (isTelling) this.#drop(lease, 'lost')
+    }
+  }
+
+  #drop(lease: HttpLease, reason: 'cancelled' | 'lost'): void {
+    this.#deps.forget(lease)
+    this.#deps.sink.abort(lease.job.id, reason)
+  }
+}
+
+function idsIn(list: unknown): Set<unknown> {
+  return new Set(Array.isArray(list) ? list : [])
+}

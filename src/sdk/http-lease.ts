@@ -1,0 +1,114 @@
+import { backoffMs, type Courier, verdictOn } from './courier.ts'
+import { OJSError } from './errors.ts'
+import type { Job } from './job.ts'
+import { jobError } from './job-error.ts'
+import type { JobError, Lease, Settlement } from './source.ts'
+
+const FIRST_RETRY_MS = 100
+const MAX_RETRY_MS = 5_000
+const REPORT_TIMEOUT_MS = 10_000
+/** Of a server that says nothing else (seed 001 §10.1). */
+const DEFAULT_LEASE_MS = 30_000
+
+export interface HttpLeaseDeps {
+  readonly courier: Courier
+  readonly workerId: string
+  /** Asked for with each job; `undefined`: the job or the server decides. */
+  readonly visibilityTimeout: number | undefined
+  onSettled(lease: HttpLease): void
+  onError(error: unknown): void
+}
+
+/** A job that FETCH answered, and its ACK or FAIL (seed 001 §10.2, §10.3). */
+export class HttpLease implements Lease {
+  readonly job: Job
+  readonly attempt: number
+  /** How long the server reserves the job, as far as we know. */
+  readonly lengthMs: number
+  readonly #deps: HttpLeaseDeps
+  /** Of `performance.now()`. */
+  #endsAt: number
+
+  /** `askedAt`: when the FETCH was sent, so that the lease never seems longer than it is. */
+  constructor(job: Job, askedAt: number, deps: HttpLeaseDeps) {
+    this.job = job
+    this.attempt = job.attempt
+    this.#deps = deps
+    this.lengthMs = deps.visibilityTimeout ?? ownLeaseMs(job)
+    this.#endsAt = askedAt + this.lengthMs
+  }
+
+  begin(): boolean {
+    return true
+  }
+
+  /** A heartbeat that was sent at `sentAt` reached the server. */
+  extend(sentAt: number): void {
+    this.#endsAt = sentAt + this.lengthMs
+  }
+
+  async complete(result: unknown): Promise<Settlement> {
+    const settled = await this.#report('/workers/ack', result === undefined ? {} : { result })
+    if (settled !== 'refused') return this.#ended(settled)
+    // E.g. too large. Done again it would be refused again, so it is not to be retried.
+    const message = 'The server refused the result of the job.'
+    return this.fail(jobError('handler_error', message, { type: 'ResultError', retryable: false }))
+  }
+
+  async fail(error: JobError): Promise<Settlement> {
+    const settled = await this.#report('/workers/nack', { error })
+    return this.#ended(settled === 'refused' ? 'failed' : settled)
+  }
+
+  /** `requeue` counts no attempt; a server that does not know it retries the job. */
+  async release(): Promise<void> {
+    const error = jobError('shutdown', 'The worker gave the job back.', { type: 'ShutdownError' })
+    const settled = await this.#report('/workers/nack', { error, requeue: true })
+    this.#ended(settled === 'refused' ? 'failed' : settled)
+  }
+
+  #ended(settlement: Settlement): Settlement {
+    this.#deps.onSettled(this)
+    return settlement
+  }
+
+  /** Repeated while the lease lasts: a finished job is worth more than a quick answer. */
+  async #report(path: string, said: object): Promise<Settlement | 'refused'> {
+    const { courier, workerId } = this.#deps
+    const body = { job_id: this.job.id, worker_id: workerId, attempt: this.attempt, ...said }
+    for (let failures = 0; ; failures += 1) {
+      try {
+        await courier.send({ method: 'POST', path, body, timeout: REPORT_TIMEOUT_MS })
+        return 'settled'
+      } catch (error) {
+        const verdict = verdictOn(error)
+        if (verdict === 'stale') return failures > 0 && isOwnEcho(error, path) ? 'settled' : 'stale'
+        if (verdict === 'refused' || !(await this.#mayRepeat(error, failures))) {
+          this.#deps.onError(error)
+          return verdict === 'refused' ? 'refused' : 'failed'
+        }
+      }
+    }
+  }
+
+  /** After a pause; false: the lease is over by then, or the worker. */
+  async #mayRepeat(error: unknown, failures: number): Promise<boolean> {
+    const { courier } = this.#deps
+    const delay = backoffMs(error, failures, FIRST_RETRY_MS, MAX_RETRY_MS)
+    if (performance.now() + delay > this.#endsAt) return false
+    await courier.sleep(delay)
+    return !courier.hasEnded
+  }
+}
+
+/** An earlier try got through, and only its answer was lost. */
+function isOwnEcho(error: unknown, path: string): boolean {
+  const state = error instanceof OJSError ? error.details?.['current_state'] : undefined
+  if (path === '/workers/ack') return state === 'completed'
+  return state === 'retryable' || state === 'discarded' || state === 'available'
+}
+
+function ownLeaseMs(job: Job): number {
+  const own = job['visibility_timeout_ms']
+  return typeof own === 'number' && own > 0 ? own : DEFAULT_LEASE_MS
+}

@@ -1,0 +1,196 @@
+import { backoffMs, Courier } from './courier.ts'
+import { listIn } from './exchange.ts'
+import { Heartbeat } from './http-heartbeat.ts'
+import { HttpLease, type HttpLeaseDeps } from './http-lease.ts'
+import type { Job } from './job.ts'
+import { isRecord } from './json.ts'
+import { Pause } from './pause.ts'
+import type { JobSource, SourceOptions, SourceSink } from './source.ts'
+import type { Transport } from './transport.ts'
+
+/** Servers give no more at once (ojs-digest §9). */
+const MAX_COUNT = 100
+const MAX_BACKOFF_MS = 10_000
+/** A poll that the server keeps waiting may take this much longer than it was asked to. */
+const POLL_SLACK_MS = 10_000
+/** How long an end waits for a poll that is under way; cut off, it may lose what it was given. */
+const POLL_PATIENCE_MS = 2_000
+
+/** Times are milliseconds. */
+export interface HttpSourceOptions {
+  transport: Transport
+  /** At most 30,000. */
+  pollInterval: number
+  heartbeatInterval: number
+  visibilityTimeout?: number
+}
+
+/** Jobs by long poll over the OJS HTTP binding (seed 004, "The polling loop"; seed 001 §10). */
+export class HttpSource implements JobSource {
+  readonly name = 'http'
+  readonly #options: HttpSourceOptions
+  /** Of polls only: they end before the last reports. */
+  readonly #pollCourier: Courier
+  readonly #courier: Courier
+  /** In hand and neither settled, cancelled nor lost. */
+  readonly #leases = new Map<string, HttpLease>()
+  readonly #freed = new Pause()
+  readonly #rest = new Pause()
+  readonly #settled = new Pause()
+  #heartbeat: Heartbeat | undefined
+  #polling: Promise<void> = Promise.resolve()
+  #beating: Promise<void> = Promise.resolve()
+  #stopping: Promise<void> | undefined
+  #isQuiet = false
+  #failures = 0
+
+  constructor(options: HttpSourceOptions) {
+    this.#options = options
+    this.#courier = new Courier(options.transport)
+    this.#pollCourier = new Courier(options.transport)
+  }
+
+  start(sink: SourceSink, worker: SourceOptions): Promise<void> {
+    const { heartbeatInterval, visibilityTimeout } = this.#options
+    const leases = this.#leases
+    const forget = (lease: HttpLease) => {
+      if (leases.get(lease.job.id) === lease) leases.delete(lease.job.id)
+      if (leases.size === 0) this.#settled.wake()
+    }
+    this.#heartbeat = new Heartbeat({
+      courier: this.#courier,
+      sink,
+      worker,
+      intervalMs: heartbeatInterval,
+      visibilityTimeout,
+      leases,
+      forget,
+    })
+    this.#beating = this.#heartbeat.run()
+    this.#polling = this.#poll(sink, worker, {
+      courier: this.#courier,
+      workerId: worker.workerId,
+      visibilityTimeout,
+      onSettled: forget,
+      onError: (error) => sink.onError(error),
+    })
+    return Promise.resolve()
+  }
+
+  slotFree(): void {
+    this.#freed.wake()
+  }
+
+  /** A poll that is under way is not cut off: its answer may hold jobs already. */
+  quiet(): Promise<void> {
+    if (!this.#isQuiet) {
+      this.#isQuiet = true
+      this.#freed.wake()
+      this.#rest.wake()
+    }
+    // Also when it changes from quiet to terminate.
+    this.#heartbeat?.beatNow()
+    return Promise.resolve()
+  }
+
+  stop(deadline: AbortSignal): Promise<void> {
+    this.#stopping ??= this.#stop(deadline)
+    return this.#stopping
+  }
+
+  async #stop(deadline: AbortSignal): Promise<void> {
+    await this.quiet()
+    const end = () => {
+      this.#pollCourier.end()
+      this.#courier.end()
+    }
+    deadline.addEventListener('abort', end, { once: true })
+    if (deadline.aborted) end()
+    const patience = setTimeout(() => this.#pollCourier.end(), POLL_PATIENCE_MS)
+    await this.#polling
+    clearTimeout(patience)
+    while (this.#leases.size > 0 && !this.#courier.hasEnded) {
+      await this.#courier.sleep(Number.POSITIVE_INFINITY, this.#settled)
+    }
+    deadline.removeEventListener('abort', end)
+    end()
+    await this.#beating
+  }
+
+  async #poll(sink: SourceSink, worker: SourceOptions, deps: HttpLeaseDeps): Promise<void> {
+    while (!this.#isQuiet) {
+      const count = Math.min(sink.capacity(), MAX_COUNT)
+      if (count === 0) await this.#pollCourier.sleep(Number.POSITIVE_INFINITY, this.#freed)
+      else await this.#pollFor(count, sink, worker, deps)
+    }
+  }
+
+  async #pollFor(
+    count: number,
+    sink: SourceSink,
+    worker: SourceOptions,
+    deps: HttpLeaseDeps,
+  ): Promise<void> {
+    const { pollInterval } = this.#options
+    const askedAt = performance.now()
+    try {
+      const jobs = await this.#fetch(count, worker)
+      this.#failures = 0
+      for (const answered of jobs) {
+        const job = jobOf(answered, worker.queues)
+        if (job) this.#take(new HttpLease(job, askedAt, deps), sink)
+        else sink.onError(new TypeError('The server answered a job without an id or a type.'))
+      }
+      // A server that does not keep polls waiting, or not this worker's, must not be asked in a loop.
+      const rest = jobs.length > 0 ? 0 : pollInterval - (performance.now() - askedAt)
+      if (rest > 0 && !this.#isQuiet) await this.#pollCourier.sleep(rest, this.#rest)
+    } catch (error) {
+      if (this.#pollCourier.hasEnded) return
+      sink.onError(error)
+      this.#failures += 1
+      const base = Math.min(pollInterval, MAX_BACKOFF_MS)
+      const delay = backoffMs(error, this.#failures, base, MAX_BACKOFF_MS)
+      if (!this.#isQuiet) await this.#pollCourier.sleep(delay, this.#rest)
+    }
+  }
+
+  async #fetch(count: number, { workerId, queues }: SourceOptions): Promise<object[]> {
+    const { pollInterval, visibilityTimeout } = this.#options
+    const answer = await this.#pollCourier.send({
+      method: 'POST',
+      path: '/workers/fetch',
+      timeout: pollInterval + POLL_SLACK_MS,
+      body: {
+        queues,
+        count,
+        worker_id: workerId,
+        wait_ms: pollInterval,
+        ...(visibilityTimeout !== undefined && { visibility_timeout_ms: visibilityTimeout }),
+      },
+    })
+    return listIn(answer, 'jobs')
+  }
+
+  #take(lease: HttpLease, sink: SourceSink): void {
+    this.#leases.set(lease.job.id, lease)
+    this.#heartbeat?.leased(lease)
+    // The worker gives back what it has no slot for.
+    sink.deliver(lease)
+  }
+}
+
+/** The envelope as handlers rely on it; `undefined`: it is none. */
+function jobOf(job: unknown, queues: readonly string[]): Job | undefined {
+  if (!isRecord(job)) return undefined
+  const { id, type, queue, args, attempt } = job
+  if (typeof id !== 'string' || typeof type !== 'string') return undefined
+  return {
+    ...job,
+    id,
+    type,
+    queue: typeof queue === 'string' ? queue : (queues[0] ?? 'default'),
+    args: Array.isArray(args) ? args : [],
+    state: 'active',
+    attempt: typeof attempt === 'number' && attempt >= 1 ? attempt : 1,
+  }
+}

@@ -1,0 +1,100 @@
+import { Deadlines } from './deadlines.ts'
+import { Execution, type ExecutionMiddleware, type Handler } from './execution.ts'
+import type { Job } from './job.ts'
+import { MiddlewareChain } from './middleware.ts'
+import type { JobError, Lease, Settlement } from './source.ts'
+
+/** What a worker does with a job of its own: handlers by type, and middleware. `OJSWorker` fits. */
+export interface InlineWorker {
+  readonly middleware: ExecutionMiddleware
+  readonly workerId: string
+  handlerOf(type: string): Handler | undefined
+}
+
+/** How the job ended. `cancelled`: by the caller's signal, so that nothing is reported. */
+export type InlineOutcome =
+  | { state: 'completed'; result: unknown }
+  | { state: 'failed'; error: JobError }
+  | { state: 'cancelled' }
+
+/** A job as far as the test cares about it. */
+export type InlineJob = Pick<Job, 'type'> & Partial<Job>
+
+export interface InlineOptions {
+  /** Cancels the job. */
+  signal?: AbortSignal
+}
+
+/**
+ * Runs one job at once and without a server, for tests of handlers and middleware: the same way
+ * through middleware, timeout and error reporting that it takes in a worker. Never rejects.
+ */
+export async function runInline(
+  workerOrHandlers: InlineWorker | Readonly<Record<string, Handler>>,
+  job: InlineJob,
+  { signal }: InlineOptions = {},
+): Promise<InlineOutcome> {
+  const worker = isWorker(workerOrHandlers) ? workerOrHandlers : workerOf(workerOrHandlers)
+  const lease = new InlineLease(job)
+  const execution = new Execution(lease, {
+    workerId: worker.workerId,
+    middleware: worker.middleware,
+    deadlines: new Deadlines((one: Execution) => one.overrun()),
+    handlerOf: (type) => worker.handlerOf(type),
+    onReported() {},
+    onError() {},
+  })
+  const cancel = () => execution.abort('cancelled')
+  signal?.addEventListener('abort', cancel, { once: true })
+  if (signal?.aborted) cancel()
+  await execution.run()
+  signal?.removeEventListener('abort', cancel)
+  return lease.outcome
+}
+
+/** Writes down what would have been reported. */
+class InlineLease implements Lease {
+  readonly job: Job
+  readonly attempt: number
+  outcome: InlineOutcome = { state: 'cancelled' }
+
+  constructor(job: InlineJob) {
+    const { attempt = 1 } = job
+    this.attempt = attempt
+    this.job = { id: 'inline', queue: 'default', args: [], state: 'active', ...job, attempt }
+  }
+
+  begin(): boolean {
+    return true
+  }
+
+  complete(result: unknown): Promise<Settlement> {
+    return this.#settle({ state: 'completed', result })
+  }
+
+  fail(error: JobError): Promise<Settlement> {
+    return this.#settle({ state: 'failed', error })
+  }
+
+  release(): Promise<void> {
+    return Promise.resolve()
+  }
+
+  #settle(outcome: InlineOutcome): Promise<Settlement> {
+    this.outcome = outcome
+    return Promise.resolve('settled')
+  }
+}
+
+function isWorker(given: InlineWorker | Readonly<Record<string, Handler>>): given is InlineWorker {
+  return given['middleware'] instanceof MiddlewareChain
+}
+
+function workerOf(handlers: Readonly<Record<string, Handler>>): InlineWorker {
+  return {
+    middleware: new MiddlewareChain(),
+    workerId: 'inline',
+    // A type may well be named `constructor`.
+    handlerOf: (type) => (Object.hasOwn(handlers, type) ? handlers[type] : undefined),
+  }
+}

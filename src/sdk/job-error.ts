@@ -1,0 +1,78 @@
+import { cut, plainData } from './plain-data.ts'
+import type { JobError } from './source.ts'
+
+const MAX_MESSAGE = 8_192
+const MAX_STACK = 8_192
+const MAX_NAME = 255
+
+/**
+ * Anything that was thrown, as the structured error of seed 001 §10.3: code `handler_error`, the
+ * class in `type`, the stack in `details`. `retryable` is true unless the thrown thing has a member
+ * of that name that is false. A `details` object of its own comes along, and a `code`, which tells
+ * errors of Node.js apart. Never throws.
+ */
+export function jobErrorOf(thrown: unknown): JobError {
+  try {
+    return isObject(thrown) ? errorOfObject(thrown) : plainError(text(thrown) ?? saying(thrown))
+  } catch {
+    // A revoked proxy, a getter that throws.
+    return plainError('Something was thrown that cannot be read.')
+  }
+}
+
+/** An error of our own making. */
+export function jobError(
+  code: string,
+  message: string,
+  over: Partial<Omit<JobError, 'code' | 'message'>> = {},
+): JobError {
+  return { code, message: cut(message, MAX_MESSAGE), retryable: true, ...over }
+}
+
+function plainError(message: string): JobError {
+  return jobError('handler_error', message)
+}
+
+function errorOfObject(thrown: Record<string, unknown>): JobError {
+  const type = text(thrown['name']) ?? text(nameOfClass(thrown)) ?? 'Error'
+  const { message } = thrown
+  return jobError('handler_error', text(message) ?? withoutMessage(thrown, type), {
+    type: cut(type, MAX_NAME),
+    retryable: thrown['retryable'] !== false,
+    details: detailsOf(thrown),
+  })
+}
+
+function detailsOf({ details, code, cause, stack }: Record<string, unknown>) {
+  const own = isObject(details) && !Array.isArray(details) ? plainData(details) : {}
+  return {
+    ...(isObject(own) && own),
+    ...((typeof code === 'string' || typeof code === 'number') && { code: plainData(code) }),
+    ...(cause !== undefined && { cause: plainData(cause) }),
+    ...(typeof stack === 'string' && { stack: cut(stack, MAX_STACK) }),
+  }
+}
+
+/** What an object without a message says of itself. */
+function withoutMessage(thrown: object, type: string): string {
+  if (thrown instanceof Error) return `${type} without a message.`
+  return `${JSON.stringify(plainData(thrown)) ?? 'An object'} was thrown.`
+}
+
+function nameOfClass(thrown: Record<string, unknown>): unknown {
+  const made: unknown = thrown['constructor']
+  return typeof made === 'function' ? made.name : undefined
+}
+
+/** `''`, `undefined`, numbers, symbols. */
+function saying(thrown: unknown): string {
+  return `${typeof thrown === 'string' ? 'An empty text' : String(thrown)} was thrown.`
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' && value.trim() !== '' ? value : undefined
+}

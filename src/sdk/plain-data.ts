@@ -1,0 +1,106 @@
+/** What is kept of a value that somebody threw; a report is not the place for more. */
+const MAX_DEPTH = 6
+const MAX_MEMBERS = 200
+const MAX_TEXT = 4_096
+/** Of all texts together. Servers drop details as a whole from 64 KiB or so. */
+const MAX_TEXTS = 8_192
+
+/**
+ * A copy that JSON can hold, whatever `value` is: cycles, `BigInt`, getters that throw, proxies.
+ * What JSON has no word for becomes a text in brackets. Bounded in depth, members and text. Never
+ * throws.
+ */
+export function plainData(value: unknown): unknown {
+  return new Copy().of(value, 0)
+}
+
+/** The beginning of a text, at most `max` UTF-16 units, cut between characters. */
+export function cut(text: string, max: number): string {
+  if (text.length <= max) return text
+  const end = text.charCodeAt(max - 1)
+  const isHalf = end >= 0xd800 && end < 0xdc00
+  return text.slice(0, isHalf ? max - 1 : max)
+}
+
+class Copy {
+  /** Those around the value at hand; an object may well stand in two places. */
+  readonly #around = new Set<object>()
+  #members = 0
+  #room = MAX_TEXTS
+
+  of(value: unknown, depth: number): unknown {
+    switch (typeof value) {
+      case 'string':
+        return this.#text(value)
+      case 'number':
+        return Number.isFinite(value) ? value : String(value)
+      case 'boolean':
+        return value
+      case 'object':
+        return value === null ? null : this.#object(value, depth)
+      case 'undefined':
+        return undefined
+      case 'bigint':
+        return this.#text(String(value))
+      case 'symbol':
+      case 'function':
+        return `[${typeof value}]`
+    }
+  }
+
+  #text(text: string): string {
+    const kept = cut(text, Math.min(MAX_TEXT, this.#room))
+    this.#room -= kept.length
+    return kept
+  }
+
+  #object(value: object, depth: number): unknown {
+    if (this.#around.has(value)) return '[circular]'
+    if (depth >= MAX_DEPTH) return '[too deep]'
+    this.#around.add(value)
+    try {
+      return this.#read(value, depth)
+    } catch {
+      return '[unreadable]'
+    } finally {
+      this.#around.delete(value)
+    }
+  }
+
+  #read(value: object, depth: number): unknown {
+    if (value instanceof Error) return this.#error(value, depth)
+    if (Array.isArray(value)) {
+      const items = value.slice(0, Math.max(0, MAX_MEMBERS - this.#members))
+      this.#members += items.length
+      return items.map((item) => this.of(item, depth + 1) ?? null)
+    }
+    const { toJSON } = value as { toJSON?: unknown }
+    if (typeof toJSON === 'function') return this.of(toJSON.call(value, ''), depth + 1)
+    return Object.fromEntries(this.#entries(value, depth))
+  }
+
+  *#entries(value: object, depth: number): Generator<[string, unknown]> {
+    for (const name of Object.keys(value)) {
+      if (this.#members >= MAX_MEMBERS) return
+      this.#members += 1
+      yield [this.#text(name), this.#member(value, name, depth)]
+    }
+  }
+
+  #member(value: object, name: string, depth: number): unknown {
+    try {
+      return this.of((value as Record<string, unknown>)[name], depth + 1)
+    } catch {
+      return '[unreadable]'
+    }
+  }
+
+  /** An error's own texts are not enumerable. */
+  #error(error: Error, depth: number): unknown {
+    return {
+      type: this.#text(String(error.name)),
+      message: this.#text(String(error.message)),
+      ...(error.cause !== undefined && { cause: this.of(error.cause, depth + 1) }),
+    }
+  }
+}

@@ -1,0 +1,120 @@
+import { HttpSource } from './http-source.ts'
+import { HttpTransport } from './http-transport.ts'
+import { refuseAmqp } from './server-url.ts'
+import type { JobSource } from './source.ts'
+import type { Transport } from './transport.ts'
+
+/** What `console` is. pino and its like take the object first: wrap them. */
+export interface WorkerLogger {
+  info(message: string, details: Readonly<Record<string, unknown>>): void
+  warn(message: string, details: Readonly<Record<string, unknown>>): void
+  error(message: string, details: Readonly<Record<string, unknown>>): void
+}
+
+/** Times are milliseconds. */
+export interface OJSWorkerOptions {
+  /** Of the server, e.g. `http://localhost:8080`. This, `transport` or `source` is needed. */
+  url?: string
+  /** As for the client: a token, or a whole `Authorization` value. */
+  auth?: string
+  headers?: Readonly<Record<string, string>>
+  /** Instead of HTTP to `url`, e.g. one that a test made up. */
+  transport?: Transport
+  /** Instead of the HTTP binding: the AMQP source of `ojs-rabbitmq/worker`. */
+  source?: JobSource
+  /** In the order in which they are looked at. Default: `default`. */
+  queues?: readonly string[]
+  /** Jobs at a time. Default 10. */
+  concurrency?: number
+  /** Default: a random one, new for each worker. */
+  workerId?: string
+  /**
+   * How long the server may keep a request for jobs waiting until there are some, and the pause
+   * between two requests where it does not wait. At most 30,000; default 1,000.
+   */
+  pollInterval?: number
+  /** Default 5,000; more often where a lease is shorter than three of it. */
+  heartbeatInterval?: number
+  /** How long `stop()` waits for running jobs. Default 25,000. */
+  gracePeriod?: number
+  /** How long a job stays reserved between two heartbeats. Default: what the job or server says. */
+  visibilityTimeout?: number
+  /** Default: warnings and errors to the console. `false`: nothing. */
+  logger?: WorkerLogger | false
+  /** `false`: SIGTERM and SIGINT are the program's own business. */
+  handleSignals?: boolean
+}
+
+export interface WorkerSettings {
+  readonly source: JobSource
+  readonly queues: readonly string[]
+  readonly concurrency: number
+  readonly workerId: string
+  readonly gracePeriod: number
+  readonly logger: WorkerLogger
+  readonly handleSignals: boolean
+}
+
+const silent: WorkerLogger = { info() {}, warn() {}, error() {} }
+
+const toConsole: WorkerLogger = {
+  info() {},
+  // biome-ignore lint/suspicious/noConsole: a worker that fails silently helps nobody.
+  warn: (message, details) => console.warn(`ojs worker: ${message}`, details),
+  // biome-ignore lint/suspicious/noConsole: as above.
+  error: (message, details) => console.error(`ojs worker: ${message}`, details),
+}
+
+/** Throws `TypeError` for options that cannot work. */
+export function settingsOf(options: OJSWorkerOptions): WorkerSettings {
+  const { logger, queues = ['default'], workerId = randomId() } = options
+  if (queues.length === 0) throw new TypeError('queues must name at least one queue.')
+  if (workerId === '' || workerId.length > 255) {
+    throw new TypeError('workerId must have 1 to 255 characters.')
+  }
+  return {
+    source: options.source ?? httpSource(options),
+    queues: [...queues],
+    concurrency: whole('concurrency', options.concurrency ?? 10, 1),
+    workerId,
+    gracePeriod: whole('gracePeriod', options.gracePeriod ?? 25_000, 0),
+    logger: logger === false ? silent : (logger ?? toConsole),
+    handleSignals: options.handleSignals ?? true,
+  }
+}
+
+function httpSource(options: OJSWorkerOptions): JobSource {
+  const { visibilityTimeout } = options
+  return new HttpSource({
+    transport: options.transport ?? httpTransport(options),
+    pollInterval: Math.min(30_000, whole('pollInterval', options.pollInterval ?? 1_000, 1)),
+    heartbeatInterval: whole('heartbeatInterval', options.heartbeatInterval ?? 5_000, 1),
+    ...(visibilityTimeout !== undefined && {
+      visibilityTimeout: whole('visibilityTimeout', visibilityTimeout, 1),
+    }),
+  })
+}
+
+/** The source repeats by itself what may be repeated, for as long as it makes sense. */
+function httpTransport({ url, auth, headers }: OJSWorkerOptions): Transport {
+  if (url === undefined) throw new TypeError('A worker needs a url, a transport or a source.')
+  refuseAmqp(url, 'OJSWorker with a url', 'amqpSource')
+  return new HttpTransport({
+    url,
+    retry: false,
+    ...(auth !== undefined && { auth }),
+    ...(headers && { headers }),
+  })
+}
+
+function whole(name: string, value: number, least: number): number {
+  if (Number.isSafeInteger(value) && value >= least) return value
+  throw new TypeError(`${name} must be a whole number from ${least}.`)
+}
+
+/** `crypto.randomUUID` is missing in browsers on pages without TLS. */
+function randomId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(12))
+  const text = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+  return `worker_${text}`
+}

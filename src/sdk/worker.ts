@@ -1,0 +1,285 @@
+import { Deadlines } from './deadlines.ts'
+import {
+  Execution,
+  type ExecutionDeps,
+  type ExecutionMiddleware,
+  type Handler,
+  type JobContext,
+} from './execution.ts'
+import { type Middleware, MiddlewareChain } from './middleware.ts'
+import { Pause } from './pause.ts'
+import { listenToSignals, type Signals } from './signals.ts'
+import type { JobSource, Lease, Settlement, SourceSink } from './source.ts'
+import {
+  type OJSWorkerOptions,
+  settingsOf,
+  type WorkerLogger,
+  type WorkerSettings,
+} from './worker-options.ts'
+
+/** How long giving jobs back may take after the grace period. */
+const RELEASE_MS = 5_000
+
+export interface StopResult {
+  /** Jobs that were given back, or whose report could not be made: they will run again. */
+  abandoned: string[]
+}
+
+/** `idle`: not started. What comes after `running` never goes back. */
+export type OJSWorkerState = 'idle' | 'running' | 'quiet' | 'terminate' | 'stopped'
+
+/**
+ * Runs jobs (seed 004, "Worker API"): takes them from a source, HTTP or AMQP, and gives each to the
+ * handler of its type, through the middleware, so many at a time. The same handlers run on either.
+ */
+export class OJSWorker {
+  /** Around each handler; the first is the outermost. */
+  readonly middleware: ExecutionMiddleware = new MiddlewareChain()
+  readonly #settings: WorkerSettings
+  readonly #handlers = new Map<string, Handler>()
+  /** Each takes a slot. */
+  readonly #executions = new Set<Execution>()
+  /** Of those, the newest of each job. */
+  readonly #current = new Map<string, Execution>()
+  readonly #deadlines = new Deadlines<Execution>((execution) => execution.overrun())
+  readonly #drain = new Pause()
+  readonly #executionDeps: ExecutionDeps
+  #state: OJSWorkerState = 'idle'
+  #hasPatience = true
+  #signals: Signals | undefined
+  #starting: Promise<void> | undefined
+  #stopping: Promise<StopResult> | undefined
+  #onStopped: (result: StopResult) => void = () => undefined
+  /** Resolves when the worker has stopped, whoever stopped it: `stop()`, a signal, the server. */
+  readonly stopped: Promise<StopResult> = new Promise((resolve) => {
+    this.#onStopped = resolve
+  })
+
+  /** Throws `TypeError` for options that cannot work; nothing is connected yet. */
+  constructor(options: OJSWorkerOptions) {
+    this.#settings = settingsOf(options)
+    this.#executionDeps = {
+      workerId: this.workerId,
+      middleware: this.middleware,
+      deadlines: this.#deadlines,
+      handlerOf: (type) => this.#handlers.get(type),
+      onReported: (execution, report, settlement) =>
+        this.#onReported(execution, report, settlement),
+      onError: (error) => this.#onError(error),
+    }
+  }
+
+  get workerId(): string {
+    return this.#settings.workerId
+  }
+
+  get state(): OJSWorkerState {
+    return this.#state
+  }
+
+  /** Jobs in hand. */
+  get activeJobs(): number {
+    return this.#executions.size
+  }
+
+  /** The handler for jobs of this type. Throws `Error` where there is one already. */
+  register<Args extends unknown[] = unknown[]>(type: string, handler: Handler<Args>): this {
+    if (typeof handler !== 'function') throw new TypeError(`The handler of '${type}' is none.`)
+    if (this.#handlers.has(type)) throw new Error(`There is a handler for '${type}' already.`)
+    // What the arguments are is between producer and handler.
+    this.#handlers.set(type, handler as Handler<never> as Handler)
+    return this
+  }
+
+  handlerOf(type: string): Handler | undefined {
+    return this.#handlers.get(type)
+  }
+
+  /** Adds execution middleware, the innermost so far; `middleware` has the other operations. */
+  use(
+    ...args:
+      | [middleware: Middleware<JobContext, unknown>]
+      | [name: string, middleware: Middleware<JobContext, unknown>]
+  ): this {
+    this.middleware.use(...args)
+    return this
+  }
+
+  /**
+   * Begins to take jobs. A server that is away is waited for, so that this resolves all the same.
+   * Rejects with what the source cannot mend, and for a worker that was stopped.
+   */
+  start(): Promise<void> {
+    if (this.#stopping !== undefined) {
+      return Promise.reject(new Error('The worker was stopped; make a new one.'))
+    }
+    this.#starting ??= this.#start()
+    return this.#starting
+  }
+
+  /** Takes nothing new; what is running goes on, and so do heartbeats. */
+  quiet(): void {
+    if (this.#state !== 'running') return
+    this.#state = 'quiet'
+    this.#guard(() => this.#settings.source.quiet())
+  }
+
+  /**
+   * Takes nothing new, waits for running jobs up to the grace period, gives the rest back and
+   * resolves with their ids. Idempotent; never rejects.
+   */
+  stop(): Promise<StopResult> {
+    this.#stopping ??= this.#stop()
+    return this.#stopping
+  }
+
+  async #start(): Promise<void> {
+    const { source, workerId, concurrency, queues, handleSignals } = this.#settings
+    this.#state = 'running'
+    if (handleSignals) this.#signals = listenToSignals((signal) => this.#onSignal(signal))
+    const types = [...this.#handlers.keys()]
+    try {
+      await source.start(this.#sink(), { workerId, concurrency, queues, types })
+    } catch (error) {
+      await this.stop()
+      throw error
+    }
+  }
+
+  #onSignal(signal: string): void {
+    this.#log('info', 'signal', { signal })
+    // Who says it twice does not want to wait.
+    if (this.#stopping !== undefined) this.#hasPatience = false
+    this.#drain.wake()
+    void this.stop()
+  }
+
+  async #stop(): Promise<StopResult> {
+    const isStarted = this.#starting !== undefined
+    this.#state = 'terminate'
+    const { source } = this.#settings
+    let abandoned: string[] = []
+    if (isStarted) {
+      this.#guard(() => source.quiet())
+      await this.#drained()
+      abandoned = await this.#endSource(source)
+    }
+    this.#state = 'stopped'
+    this.#signals?.end()
+    // Handlers that ignore their signal would keep the process alive for ever.
+    if (this.#executions.size > 0) this.#signals?.raiseAgain()
+    this.#onStopped({ abandoned })
+    return { abandoned }
+  }
+
+  async #drained(): Promise<void> {
+    const end = performance.now() + this.#settings.gracePeriod
+    for (;;) {
+      const left = end - performance.now()
+      if (this.#executions.size === 0 || !this.#hasPatience || left <= 0) return
+      await this.#drain.sleep(left)
+    }
+  }
+
+  /** The ids that are left behind. */
+  async #endSource(source: JobSource): Promise<string[]> {
+    const left = [...this.#executions].filter(({ isHeld }) => isHeld)
+    const limit = new AbortController()
+    const timer = setTimeout(() => limit.abort(), RELEASE_MS)
+    const released = Promise.all(left.map((execution) => execution.abandon()))
+    await Promise.race([released, aborted(limit.signal)])
+    try {
+      await source.stop(limit.signal)
+    } catch (error) {
+      this.#onError(error)
+    }
+    clearTimeout(timer)
+    const abandoned = left.filter(({ isSettled }) => !isSettled).map(({ jobId }) => jobId)
+    if (abandoned.length > 0) this.#log('error', 'jobs left at shutdown', { job_ids: abandoned })
+    return abandoned
+  }
+
+  #sink(): SourceSink {
+    return {
+      capacity: () => this.#capacity(),
+      deliver: (lease) => this.#deliver(lease),
+      abort: (jobId, reason) => this.#current.get(jobId)?.abort(reason),
+      directive: (state) => this.#obey(state),
+      activeJobIds: () => this.#activeJobIds(),
+      state: () =>
+        this.#state === 'running' || this.#state === 'quiet' ? this.#state : 'terminate',
+      onError: (error) => this.#onError(error),
+    }
+  }
+
+  #capacity(): number {
+    const { concurrency } = this.#settings
+    return this.#state === 'running' ? Math.max(0, concurrency - this.#executions.size) : 0
+  }
+
+  #deliver(lease: Lease): void {
+    if (this.#capacity() === 0) {
+      // Too late, or too many.
+      this.#guard(() => lease.release())
+      return
+    }
+    const execution = new Execution(lease, this.#executionDeps)
+    // The same job again: whatever the older execution comes to, nobody waits for it any more.
+    this.#current.get(execution.jobId)?.abort('lost')
+    this.#executions.add(execution)
+    this.#current.set(execution.jobId, execution)
+    this.#guard(() => this.#run(execution))
+  }
+
+  async #run(execution: Execution): Promise<void> {
+    try {
+      await execution.run()
+    } finally {
+      this.#executions.delete(execution)
+      const { jobId } = execution
+      if (this.#current.get(jobId) === execution) this.#current.delete(jobId)
+      if (this.#executions.size === 0) this.#drain.wake()
+      this.#settings.source.slotFree()
+    }
+  }
+
+  #activeJobIds(): string[] {
+    return [...this.#current.values()].filter(({ isHeld }) => isHeld).map(({ jobId }) => jobId)
+  }
+
+  #obey(state: 'quiet' | 'terminate'): void {
+    if (state === 'terminate') void this.stop()
+    else this.quiet()
+  }
+
+  #onReported({ lease }: Execution, report: string, settlement: Settlement): void {
+    if (settlement === 'settled') return
+    const details = { job_id: lease.job.id, attempt: lease.attempt, report }
+    if (settlement === 'stale') this.#log('warn', 'report came too late', details)
+    else this.#log('error', 'report could not be made; the job will run again', details)
+  }
+
+  /** For what must neither be awaited nor end the process. */
+  #guard(run: () => Promise<void>): void {
+    run().catch((error: unknown) => this.#onError(error))
+  }
+
+  #onError(error: unknown): void {
+    this.#log('error', `${this.#settings.source.name} source`, { error })
+  }
+
+  #log(level: keyof WorkerLogger, message: string, details: Record<string, unknown>): void {
+    try {
+      this.#settings.logger[level](message, { worker_id: this.workerId, ...details })
+    } catch {
+      // A logger that throws stops no job.
+    }
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}

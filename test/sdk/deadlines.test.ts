@@ -1,0 +1,59 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { Deadlines } from '../../src/sdk/deadlines.ts'
+
+beforeEach(() => {
+  vi.useFakeTimers()
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+const inMs = (ms: number) => performance.now() + ms
+
+it('come in their order, each once, with one timer', async () => {
+  const due: string[] = []
+  const deadlines = new Deadlines<string>((name) => due.push(name))
+  deadlines.set('late', inMs(300))
+  deadlines.set('early', inMs(100))
+  deadlines.set('taken back', inMs(150))
+  deadlines.set('middle', inMs(200))
+  expect(vi.getTimerCount()).toBe(1)
+  deadlines.delete('taken back')
+  await vi.advanceTimersByTimeAsync(99)
+  expect(due).toEqual([])
+  await vi.advanceTimersByTimeAsync(2)
+  expect(due).toEqual(['early'])
+  await vi.advanceTimersByTimeAsync(500)
+  expect(due).toEqual(['early', 'middle', 'late'])
+  expect(vi.getTimerCount()).toBe(0)
+})
+
+it('that are all taken back leave no timer', () => {
+  const deadlines = new Deadlines<string>(() => undefined)
+  deadlines.set('one', inMs(100))
+  deadlines.delete('one')
+  expect(vi.getTimerCount()).toBe(0)
+})
+
+it('beyond what a timer can hold do not come at once', async () => {
+  const due: string[] = []
+  const deadlines = new Deadlines<string>((name) => due.push(name))
+  deadlines.set('in a century', inMs(3_155_760_000_000))
+  await vi.advanceTimersByTimeAsync(1_000)
+  expect(due).toEqual([])
+})
+
+it('may be set and taken back while they come', async () => {
+  const due: string[] = []
+  const deadlines = new Deadlines<string>((name) => {
+    due.push(name)
+    if (name === 'first') {
+      deadlines.delete('second')
+      deadlines.set('third', inMs(50))
+    }
+  })
+  deadlines.set('first', inMs(100))
+  deadlines.set('second', inMs(100))
+  await vi.advanceTimersByTimeAsync(1_000)
+  expect(due).toEqual(['first', 'third'])
+})

@@ -1,0 +1,62 @@
+import { describe, expect, it } from 'vitest'
+import { runInline } from '../../src/sdk/inline.ts'
+import { OJSWorker } from '../../src/sdk/worker.ts'
+
+describe('inline execution', () => {
+  it('runs a handler of a list', async () => {
+    const handlers = { add: ({ args }: { args: unknown[] }) => Number(args[0]) + Number(args[1]) }
+    const outcome = await runInline(handlers, { type: 'add', args: [1, 2] })
+    expect(outcome).toEqual({ state: 'completed', result: 3 })
+  })
+
+  it('runs a worker’s handler through its middleware, without its source', async () => {
+    const worker = new OJSWorker({ url: 'http://unused.invalid', workerId: 'w' })
+    worker.register('who', ({ workerId, attempt, queue }) => [workerId, attempt, queue])
+    worker.use(async (_ctx, next) => ['wrapped', await next()])
+    const outcome = await runInline(worker, { type: 'who', attempt: 4, queue: 'mail' })
+    expect(outcome).toEqual({ state: 'completed', result: ['wrapped', ['w', 4, 'mail']] })
+    expect(worker.state).toBe('idle')
+  })
+
+  it('answers the structured error', async () => {
+    const handlers = {
+      fail: () => Promise.reject(Object.assign(new Error('no'), { retryable: false })),
+    }
+    const outcome = await runInline(handlers, { type: 'fail' })
+    expect(outcome).toMatchObject({
+      state: 'failed',
+      error: { code: 'handler_error', message: 'no', retryable: false },
+    })
+  })
+
+  it('answers that there is no handler', async () => {
+    const outcome = await runInline({}, { type: 'constructor' })
+    expect(outcome).toMatchObject({ state: 'failed', error: { retryable: false } })
+  })
+
+  it('keeps the time limit', async () => {
+    const handlers = {
+      slow: ({ signal }: { signal: AbortSignal }) =>
+        new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true })),
+    }
+    const outcome = await runInline(handlers, { type: 'slow', timeout_ms: 10 })
+    expect(outcome).toMatchObject({ state: 'failed', error: { code: 'timeout' } })
+  })
+
+  it('can be cancelled', async () => {
+    const controller = new AbortController()
+    const handlers = {
+      cancelling: ({ signal }: { signal: AbortSignal }) => {
+        controller.abort()
+        return String(signal.aborted)
+      },
+    }
+    const options = { signal: controller.signal }
+    expect(await runInline(handlers, { type: 'cancelling' }, options)).toEqual({
+      state: 'cancelled',
+    })
+    expect(await runInline(handlers, { type: 'cancelling' }, options)).toEqual({
+      state: 'cancelled',
+    })
+  })
+})

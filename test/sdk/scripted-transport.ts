@@ -1,0 +1,47 @@
+import type { Transport, TransportRequest, TransportResponse } from '../../src/sdk/transport.ts'
+
+type Body = Record<string, unknown>
+
+/** What the server answers to a path; thrown errors are its refusals. */
+export type Script = (body: Body, request: TransportRequest) => unknown
+
+/** A transport that asks a script for each path, and keeps what was sent. */
+export class ScriptedTransport implements Transport {
+  readonly sent: { path: string; body: Body }[] = []
+  readonly scripts: Record<string, Script> = {
+    '/workers/fetch': () => ({ jobs: [] }),
+    '/workers/ack': () => ({ acknowledged: true }),
+    '/workers/nack': () => ({ state: 'retryable' }),
+    '/workers/heartbeat': () => ({ state: 'running', jobs_extended: [] }),
+  }
+
+  async request(request: TransportRequest): Promise<TransportResponse> {
+    const body = (request.body ?? {}) as Body
+    this.sent.push({ path: request.path, body })
+    const script = this.scripts[request.path]
+    if (!script || request.method !== 'POST') {
+      throw new Error(`Unexpected request: ${request.method} ${request.path}`)
+    }
+    return { status: 200, body: await script(body, request) }
+  }
+
+  bodiesOf(path: string): Body[] {
+    return this.sent.filter((request) => request.path === path).map(({ body }) => body)
+  }
+
+  get fetches(): Body[] {
+    return this.bodiesOf('/workers/fetch')
+  }
+
+  get acks(): Body[] {
+    return this.bodiesOf('/workers/ack')
+  }
+
+  get nacks(): Body[] {
+    return this.bodiesOf('/workers/nack')
+  }
+
+  get heartbeats(): Body[] {
+    return this.bodiesOf('/workers/heartbeat')
+  }
+}

@@ -1,0 +1,615 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { OJSError, OJSTransportError } from '../../src/sdk/errors.ts'
+import type { JobContext } from '../../src/sdk/execution.ts'
+import type { Job } from '../../src/sdk/job.ts'
+import { OJSWorker } from '../../src/sdk/worker.ts'
+import type { OJSWorkerOptions } from '../../src/sdk/worker-options.ts'
+import { deferred, newJob, newLogger } from './fake-source.ts'
+import { ScriptedTransport } from './scripted-transport.ts'
+
+beforeEach(() => {
+  vi.useFakeTimers()
+})
+const workers: OJSWorker[] = []
+afterEach(async () => {
+  const stopping = workers.splice(0).map((worker) => worker.stop())
+  await vi.advanceTimersByTimeAsync(40_000)
+  await Promise.all(stopping)
+  expect(vi.getTimerCount()).toBe(0)
+  vi.useRealTimers()
+})
+
+/** A server with these jobs, that keeps polls waiting as long as they ask. */
+function newServer(jobs: Partial<Job>[] = []) {
+  const transport = new ScriptedTransport()
+  const queue = jobs.map((job) => newJob(job))
+  transport.scripts['/workers/fetch'] = async ({ count, wait_ms }, { signal }) => {
+    if (queue.length === 0) {
+      await new Promise((resolve) => {
+        const timer = setTimeout(resolve, Number(wait_ms))
+        signal?.addEventListener('abort', () => {
+          clearTimeout(timer)
+          resolve(undefined)
+        })
+      })
+    }
+    return { jobs: queue.splice(0, Number(count)) }
+  }
+  return { transport, queue }
+}
+
+async function startWorker(
+  transport: ScriptedTransport,
+  handler: (ctx: JobContext) => unknown,
+  options: Partial<OJSWorkerOptions> = {},
+) {
+  const logger = newLogger()
+  const worker = new OJSWorker({
+    url: 'http://unused',
+    transport,
+    logger,
+    workerId: 'worker_1',
+    handleSignals: false,
+    gracePeriod: 0,
+    ...options,
+  })
+  workers.push(worker)
+  worker.register('test.job', handler)
+  await worker.start()
+  return { worker, logger }
+}
+
+const elapse = (ms = 0) => vi.advanceTimersByTimeAsync(ms)
+
+const networkError = () => new OJSTransportError('no connection', { kind: 'network' })
+const conflict = (currentState: string) =>
+  new OJSError({
+    code: 'invalid_request',
+    message: 'Cannot acknowledge job.',
+    status: 409,
+    details: { current_state: currentState },
+  })
+
+describe('poll loop', () => {
+  it('asks for as many jobs as there are free slots, in the order of the queues', async () => {
+    const { transport, queue } = newServer([{}, {}])
+    const handlers = [deferred(), deferred()]
+    const started: unknown[] = []
+    await startWorker(transport, ({ job }) => handlers[started.push(job.id) - 1]?.promise, {
+      concurrency: 3,
+      queues: ['critical', 'default'],
+      visibilityTimeout: 60_000,
+    })
+    await elapse()
+    expect(transport.fetches).toEqual([
+      {
+        queues: ['critical', 'default'],
+        count: 3,
+        worker_id: 'worker_1',
+        wait_ms: 1_000,
+        visibility_timeout_ms: 60_000,
+      },
+      expect.objectContaining({ count: 1 }),
+    ])
+    handlers[0]?.resolve()
+    await elapse(1_000)
+    expect(transport.fetches.at(-1)).toMatchObject({ count: 2 })
+    queue.push(newJob())
+  })
+
+  it('does not poll without a free slot, and at once when there is one', async () => {
+    const { transport, queue } = newServer([{}, {}])
+    const handlers = [deferred(), deferred(), deferred()]
+    let started = 0
+    await startWorker(
+      transport,
+      () => {
+        started += 1
+        return handlers[started - 1]?.promise
+      },
+      { concurrency: 2 },
+    )
+    await elapse(10_000)
+    expect(transport.fetches).toHaveLength(1)
+    queue.push(newJob())
+    handlers[0]?.resolve()
+    await elapse()
+    expect(transport.fetches.slice(1)).toEqual([expect.objectContaining({ count: 1 })])
+    expect(started).toBe(3)
+  })
+
+  it('asks for no more than servers give', async () => {
+    const { transport } = newServer()
+    await startWorker(transport, () => 1, { concurrency: 500 })
+    expect(transport.fetches[0]).toMatchObject({ count: 100 })
+  })
+
+  it('never runs more than its slots, whatever it is given', async () => {
+    const { transport } = newServer()
+    const jobs = [newJob(), newJob(), newJob()]
+    transport.scripts['/workers/fetch'] = () => ({ jobs: jobs.splice(0) })
+    const { worker } = await startWorker(transport, () => deferred().promise, { concurrency: 2 })
+    await elapse()
+    expect(worker.activeJobs).toBe(2)
+    expect(transport.nacks).toEqual([
+      expect.objectContaining({ requeue: true, worker_id: 'worker_1', attempt: 1 }),
+    ])
+  })
+
+  it('pauses where the server does not keep polls waiting', async () => {
+    const { transport } = newServer()
+    transport.scripts['/workers/fetch'] = () => ({ jobs: [] })
+    await startWorker(transport, () => 1, { pollInterval: 500 })
+    await elapse(499)
+    expect(transport.fetches).toHaveLength(1)
+    await elapse(2)
+    expect(transport.fetches).toHaveLength(2)
+    await elapse(5_000)
+    expect(transport.fetches.length).toBeLessThanOrEqual(12)
+  })
+
+  it('backs off on errors, longer each time, and comes back', async () => {
+    const { transport, queue } = newServer()
+    const answer = transport.scripts['/workers/fetch']
+    const at: number[] = []
+    const begin = performance.now()
+    transport.scripts['/workers/fetch'] = () => {
+      at.push(performance.now() - begin)
+      throw networkError()
+    }
+    const handled = vi.fn()
+    const { logger } = await startWorker(transport, handled)
+    await elapse(60_000)
+    const gaps = at.map((time, i) => time - (at[i - 1] ?? 0)).slice(1)
+    expect(gaps[0]).toBeGreaterThanOrEqual(1_000)
+    expect(gaps[0]).toBeLessThanOrEqual(2_001)
+    expect(Math.max(...gaps)).toBeGreaterThanOrEqual(5_000)
+    expect(Math.max(...gaps)).toBeLessThanOrEqual(10_001)
+    expect(logger.error).toHaveBeenCalledTimes(at.length)
+    if (answer) transport.scripts['/workers/fetch'] = answer
+    queue.push(newJob())
+    await elapse(10_001)
+    expect(handled).toHaveBeenCalledOnce()
+  })
+
+  it('waits as long as the server asks', async () => {
+    const { transport } = newServer()
+    transport.scripts['/workers/fetch'] = () => {
+      throw new OJSError({ code: 'rate_limited', message: 'slow', status: 429, retryAfter: 20 })
+    }
+    await startWorker(transport, () => 1)
+    await elapse(19_999)
+    expect(transport.fetches).toHaveLength(1)
+    await elapse(2)
+    expect(transport.fetches).toHaveLength(2)
+  })
+
+  it('skips what is no job, and runs the rest', async () => {
+    const { transport } = newServer()
+    let polls = 0
+    transport.scripts['/workers/fetch'] = () => {
+      polls += 1
+      return { jobs: polls === 1 ? [null, { id: 1 }, { id: 'x', type: 'test.job' }] : [] }
+    }
+    const handled = vi.fn()
+    const { logger } = await startWorker(transport, (ctx) => handled(ctx.args, ctx.attempt))
+    await elapse()
+    expect(handled.mock.calls).toEqual([[[], 1]])
+    expect(logger.error).toHaveBeenCalledTimes(2)
+  })
+
+  it('takes an answer that is not OJS as an error', async () => {
+    const { transport } = newServer()
+    transport.scripts['/workers/fetch'] = () => ({ hello: 'world' })
+    const { logger, worker } = await startWorker(transport, () => 1)
+    await elapse(500)
+    expect(logger.error).toHaveBeenCalledOnce()
+    expect(worker.state).toBe('running')
+  })
+})
+
+describe('ACK and NACK', () => {
+  it('name the job, the worker and the attempt', async () => {
+    const { transport } = newServer([
+      { id: 'good', attempt: 3 },
+      { id: 'bad', attempt: 2 },
+    ])
+    await startWorker(transport, ({ job }) => {
+      if (job.id === 'bad') throw new Error('boom')
+      return { delivered: true }
+    })
+    await elapse()
+    expect(transport.acks).toEqual([
+      { job_id: 'good', worker_id: 'worker_1', attempt: 3, result: { delivered: true } },
+    ])
+    expect(transport.nacks).toEqual([
+      {
+        job_id: 'bad',
+        worker_id: 'worker_1',
+        attempt: 2,
+        error: {
+          code: 'handler_error',
+          type: 'Error',
+          message: 'boom',
+          retryable: true,
+          details: { stack: expect.any(String) },
+        },
+      },
+    ])
+  })
+
+  it('come after the handler has ended', async () => {
+    const { transport } = newServer([{}])
+    const handler = deferred()
+    await startWorker(transport, () => handler.promise)
+    await elapse(5_000)
+    expect(transport.acks).toEqual([])
+    handler.resolve()
+    await elapse()
+    expect(transport.acks).toHaveLength(1)
+    expect(transport.acks[0]).not.toHaveProperty('result')
+  })
+
+  it('a 409 neither crashes the worker nor fails the job', async () => {
+    const { transport } = newServer([{}, {}])
+    transport.scripts['/workers/ack'] = () => {
+      throw conflict('available')
+    }
+    const { worker, logger } = await startWorker(transport, () => 1)
+    await elapse(60_000)
+    expect(transport.acks).toHaveLength(2)
+    expect(transport.nacks).toEqual([])
+    expect(worker).toMatchObject({ state: 'running', activeJobs: 0 })
+    expect(logger.warn).toHaveBeenCalledTimes(2)
+    expect(logger.error).not.toHaveBeenCalled()
+  })
+
+  it('are repeated while the server is away', async () => {
+    const { transport } = newServer([{}])
+    let tries = 0
+    transport.scripts['/workers/ack'] = () => {
+      tries += 1
+      if (tries < 5) throw tries % 2 ? networkError() : new Error('custom transport')
+      return {}
+    }
+    const { worker, logger } = await startWorker(transport, () => 'result')
+    await elapse(15_000)
+    expect(tries).toBe(5)
+    expect(new Set(transport.acks.map((ack) => JSON.stringify(ack))).size).toBe(1)
+    expect(worker.activeJobs).toBe(0)
+    expect(logger.error).not.toHaveBeenCalled()
+  })
+
+  it('are repeated only as long as the lease lasts', async () => {
+    const { transport } = newServer([{}])
+    transport.scripts['/workers/ack'] = () => {
+      throw networkError()
+    }
+    transport.scripts['/workers/heartbeat'] = () => {
+      throw networkError()
+    }
+    const { worker, logger } = await startWorker(transport, () => 1, { visibilityTimeout: 12_000 })
+    await elapse(6_000)
+    expect(worker.activeJobs).toBe(1)
+    await elapse(6_000)
+    expect(worker.activeJobs).toBe(0)
+    const message = expect.stringContaining('could not be made')
+    expect(logger.error).toHaveBeenCalledWith(
+      message,
+      expect.objectContaining({ report: 'complete' }),
+    )
+    const tries = transport.acks.length
+    await elapse(60_000)
+    expect(transport.acks).toHaveLength(tries)
+    expect(transport.nacks).toEqual([])
+  })
+
+  it('are repeated for longer when heartbeats have extended the lease', async () => {
+    const { transport } = newServer([{ id: 'one' }])
+    transport.scripts['/workers/ack'] = () => {
+      throw networkError()
+    }
+    transport.scripts['/workers/heartbeat'] = ({ active_job_ids }) => ({
+      state: 'running',
+      jobs_extended: active_job_ids,
+    })
+    const { worker } = await startWorker(transport, () => 1, { visibilityTimeout: 12_000 })
+    await elapse(60_000)
+    expect(worker.activeJobs).toBe(1)
+    transport.scripts['/workers/ack'] = () => ({})
+    await elapse(5_000)
+    expect(worker.activeJobs).toBe(0)
+  })
+
+  it('keep the wait that the server asks for', async () => {
+    const { transport } = newServer([{}])
+    transport.scripts['/workers/ack'] = () => {
+      throw new OJSError({ code: 'backend_error', message: 'busy', status: 503, retryAfter: 3 })
+    }
+    await startWorker(transport, () => 1)
+    await elapse(2_999)
+    expect(transport.acks).toHaveLength(1)
+    await elapse(2)
+    expect(transport.acks).toHaveLength(2)
+  })
+
+  it('know the echo of a try whose answer was lost', async () => {
+    const { transport } = newServer([{ id: 'good' }, { id: 'bad' }])
+    const tries: Record<string, number> = {}
+    const failingFirst = (state: string) => (body: Record<string, unknown>) => {
+      const id = String(body['job_id'])
+      tries[id] = (tries[id] ?? 0) + 1
+      throw tries[id] === 1 ? networkError() : conflict(state)
+    }
+    transport.scripts['/workers/ack'] = failingFirst('completed')
+    transport.scripts['/workers/nack'] = failingFirst('retryable')
+    const { logger } = await startWorker(transport, ({ job }) => {
+      if (job.id === 'bad') throw new Error('boom')
+    })
+    await elapse(1_000)
+    expect(tries).toEqual({ good: 2, bad: 2 })
+    expect(logger.warn).not.toHaveBeenCalled()
+  })
+
+  it('a result that the server refuses fails the job for good', async () => {
+    const { transport } = newServer([{}])
+    transport.scripts['/workers/ack'] = () => {
+      throw new OJSError({ code: 'invalid_request', message: 'too large', status: 413 })
+    }
+    const { worker } = await startWorker(transport, () => 'x')
+    await elapse()
+    expect(transport.acks).toHaveLength(1)
+    expect(transport.nacks).toMatchObject([
+      { attempt: 1, error: { code: 'handler_error', type: 'ResultError', retryable: false } },
+    ])
+    expect(worker.activeJobs).toBe(0)
+  })
+
+  it('understand a transport that answers errors instead of throwing them', async () => {
+    const { transport } = newServer([{}])
+    const request = transport.request.bind(transport)
+    const body = { error: { code: 'invalid_request', message: 'no', retryable: false } }
+    transport.request = async (opts) => {
+      const answer = await request(opts)
+      return opts.path === '/workers/ack' ? { status: 409, body } : answer
+    }
+    const { logger } = await startWorker(transport, () => 1)
+    await elapse()
+    expect(logger.warn).toHaveBeenCalledWith('report came too late', expect.anything())
+  })
+})
+
+describe('heartbeats', () => {
+  it('run on their own clock and name the jobs in hand', async () => {
+    const { transport } = newServer([{ id: 'a' }, { id: 'b' }])
+    const handler = deferred()
+    await startWorker(transport, () => handler.promise, { concurrency: 2, queues: ['q'] })
+    expect(transport.heartbeats).toHaveLength(1)
+    await elapse(4_999)
+    expect(transport.heartbeats).toHaveLength(1)
+    await elapse(2)
+    expect(transport.heartbeats).toEqual([
+      expect.objectContaining({ active_jobs: 0, active_job_ids: [] }),
+      {
+        worker_id: 'worker_1',
+        state: 'running',
+        active_jobs: 2,
+        active_job_ids: ['a', 'b'],
+        queues: ['q'],
+        concurrency: 2,
+        pid: process.pid,
+      },
+    ])
+    handler.resolve()
+    await elapse(5_000)
+    expect(transport.heartbeats.at(-1)).toMatchObject({ active_jobs: 0, active_job_ids: [] })
+  })
+
+  it('come three times in the shortest lease', async () => {
+    const { transport } = newServer([{ visibility_timeout_ms: 900 }])
+    await startWorker(transport, () => deferred().promise)
+    await elapse(3_050)
+    const named = transport.heartbeats.filter(({ active_jobs }) => active_jobs === 1)
+    expect(named.length).toBeGreaterThanOrEqual(9)
+    expect(named.length).toBeLessThanOrEqual(11)
+  })
+
+  it('hold no more ids than servers take', async () => {
+    const { transport } = newServer(Array.from({ length: 1_500 }, () => ({})))
+    await startWorker(transport, () => deferred().promise, { concurrency: 1_500 })
+    await elapse(5_000)
+    const last = transport.heartbeats.slice(-2)
+    const named = last.map((beat) => beat['active_job_ids'] as string[])
+    expect(named.map(({ length }) => length)).toEqual([1_000, 500])
+    expect(last[0]).toMatchObject({ active_jobs: 1_500 })
+  })
+
+  it('survive a server that is away, and say so once', async () => {
+    const { transport } = newServer()
+    transport.scripts['/workers/heartbeat'] = () => {
+      throw networkError()
+    }
+    const { logger } = await startWorker(transport, () => 1)
+    await elapse(20_001)
+    expect(transport.heartbeats).toHaveLength(5)
+    expect(logger.error).toHaveBeenCalledOnce()
+  })
+
+  it('go on while a poll hangs', async () => {
+    const { transport } = newServer()
+    transport.scripts['/workers/fetch'] = () => deferred().promise
+    await startWorker(transport, () => 1)
+    await elapse(15_001)
+    expect(transport.heartbeats).toHaveLength(4)
+  })
+
+  it('bring the cancellation of a running job', async () => {
+    const { transport } = newServer([{ id: 'a' }, { id: 'b' }])
+    const signals: Record<string, AbortSignal> = {}
+    const handlers = { a: deferred(), b: deferred() }
+    await startWorker(transport, ({ job, signal }) => {
+      signals[job.id] = signal
+      return job.id === 'a' ? handlers.a.promise : handlers.b.promise
+    })
+    transport.scripts['/workers/heartbeat'] = ({ active_job_ids }) => ({
+      state: 'running',
+      jobs_extended: (active_job_ids as string[]).filter((id) => id !== 'a'),
+      cancelled_jobs: ['a', 'unknown'],
+    })
+    await elapse(5_001)
+    expect(signals['a']?.reason).toMatchObject({ reason: 'cancelled' })
+    expect(signals['b']?.aborted).toBe(false)
+    handlers.a.resolve()
+    handlers.b.resolve()
+    await elapse(5_000)
+    expect(transport.acks).toEqual([expect.objectContaining({ job_id: 'b' })])
+    expect(transport.nacks).toEqual([])
+  })
+
+  it('bring the loss of a running job', async () => {
+    const { transport } = newServer([{ id: 'a' }])
+    let signal: AbortSignal | undefined
+    await startWorker(transport, (ctx) => {
+      signal = ctx.signal
+      return deferred().promise
+    })
+    transport.scripts['/workers/heartbeat'] = ({ active_job_ids }) => ({
+      state: 'running',
+      jobs_extended: active_job_ids,
+    })
+    await elapse(5_001)
+    expect(signal?.aborted).toBe(false)
+    transport.scripts['/workers/heartbeat'] = () => ({ state: 'running', jobs_extended: [] })
+    await elapse(5_001)
+    expect(signal?.reason).toMatchObject({ reason: 'lost' })
+    await elapse(5_001)
+    expect(transport.heartbeats.at(-1)).toMatchObject({ active_job_ids: [] })
+  })
+
+  it('of a server that never says what it extended lose no job', async () => {
+    const { transport } = newServer([{ id: 'a' }])
+    let signal: AbortSignal | undefined
+    await startWorker(transport, (ctx) => {
+      signal = ctx.signal
+      return deferred().promise
+    })
+    await elapse(60_000)
+    expect(signal?.aborted).toBe(false)
+  })
+})
+
+describe('directives', () => {
+  const saying = (state: string) => () => ({ state, jobs_extended: [] })
+
+  it('quiet: fetches nothing new, finishes what it has, goes on with heartbeats', async () => {
+    const { transport, queue } = newServer([{ id: 'a' }])
+    const handler = deferred()
+    const { worker } = await startWorker(transport, () => handler.promise)
+    await elapse(1_000)
+    transport.scripts['/workers/heartbeat'] = saying('quiet')
+    await elapse(4_001)
+    expect(worker.state).toBe('quiet')
+    const polls = transport.fetches.length
+    queue.push(newJob())
+    handler.resolve()
+    await elapse(20_000)
+    expect(transport.fetches.length).toBeLessThanOrEqual(polls + 1)
+    expect(transport.acks).toHaveLength(1)
+    expect(transport.heartbeats.at(-1)).toMatchObject({ state: 'quiet' })
+    expect(transport.heartbeats.length).toBeGreaterThanOrEqual(5)
+  })
+
+  it('what a poll brings afterwards is given back', async () => {
+    const { transport } = newServer()
+    const poll = deferred<object>()
+    transport.scripts['/workers/fetch'] = () => poll.promise
+    const handled = vi.fn()
+    const { worker } = await startWorker(transport, handled)
+    worker.quiet()
+    poll.resolve({ jobs: [newJob({ id: 'late', attempt: 2 })] })
+    await elapse()
+    expect(handled).not.toHaveBeenCalled()
+    expect(transport.nacks).toEqual([
+      expect.objectContaining({ job_id: 'late', attempt: 2, requeue: true }),
+    ])
+    expect(transport.fetches).toHaveLength(1)
+  })
+
+  it('terminate: ends the worker within its grace period', async () => {
+    const { transport } = newServer([{ id: 'a' }])
+    const { worker } = await startWorker(transport, () => deferred().promise, {
+      gracePeriod: 2_000,
+    })
+    await elapse(1_000)
+    transport.scripts['/workers/heartbeat'] = saying('terminate')
+    await elapse(4_001)
+    expect(worker.state).toBe('terminate')
+    expect(transport.heartbeats.at(-1)).toMatchObject({ state: 'terminate', active_jobs: 1 })
+    await elapse(3_000)
+    expect(await worker.stopped).toEqual({ abandoned: ['a'] })
+    expect(transport.nacks).toEqual([
+      expect.objectContaining({ job_id: 'a', requeue: true, worker_id: 'worker_1', attempt: 1 }),
+    ])
+  })
+})
+
+describe('shutdown', () => {
+  it('lets a poll end by itself, so that nothing that it brings is lost', async () => {
+    const { transport, queue } = newServer()
+    const { worker } = await startWorker(transport, () => 1)
+    await elapse(500)
+    const stopping = worker.stop()
+    queue.push(newJob({ id: 'late' }))
+    await elapse(501)
+    await stopping
+    expect(transport.nacks).toEqual([expect.objectContaining({ job_id: 'late', requeue: true })])
+  })
+
+  it('does not wait for ever for a poll, even one that heeds no signal', async () => {
+    const { transport } = newServer()
+    transport.scripts['/workers/fetch'] = () => deferred().promise
+    const { worker } = await startWorker(transport, () => 1)
+    const stopping = worker.stop()
+    await elapse(2_001)
+    expect(await stopping).toEqual({ abandoned: [] })
+  })
+
+  it('finishes reports that are under way', async () => {
+    const { transport } = newServer([{}])
+    const ack = deferred<object>()
+    transport.scripts['/workers/ack'] = () => ack.promise
+    const { worker } = await startWorker(transport, () => 1)
+    await elapse(500)
+    const stopping = worker.stop()
+    await elapse(3_000)
+    ack.resolve({})
+    await elapse()
+    expect(await stopping).toEqual({ abandoned: [] })
+  })
+
+  it('names the jobs whose report cannot be made', async () => {
+    const { transport } = newServer([{ id: 'a' }])
+    transport.scripts['/workers/ack'] = () => {
+      throw networkError()
+    }
+    const { worker } = await startWorker(transport, () => 1)
+    await elapse(500)
+    const stopping = worker.stop()
+    await elapse(5_500)
+    expect(await stopping).toEqual({ abandoned: ['a'] })
+  })
+
+  it('ends while the server is away', async () => {
+    const { transport } = newServer()
+    for (const path of Object.keys(transport.scripts)) {
+      transport.scripts[path] = () => {
+        throw networkError()
+      }
+    }
+    const { worker } = await startWorker(transport, () => 1)
+    await elapse(10_000)
+    const stopping = worker.stop()
+    await elapse(100)
+    expect(await stopping).toEqual({ abandoned: [] })
+  })
+})

@@ -1,0 +1,556 @@
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { JobAbortError } from '../../src/sdk/abort.ts'
+import type { JobContext } from '../../src/sdk/execution.ts'
+import { OJSWorker } from '../../src/sdk/worker.ts'
+import type { OJSWorkerOptions } from '../../src/sdk/worker-options.ts'
+import { deferred, FakeLease, FakeSource, newLogger } from './fake-source.ts'
+
+const workers: OJSWorker[] = []
+afterEach(async () => {
+  vi.useRealTimers()
+  await Promise.all(workers.splice(0).map((worker) => worker.stop()))
+})
+
+async function startWorker(
+  setUp: (worker: OJSWorker) => void,
+  options: Partial<OJSWorkerOptions> = {},
+) {
+  const source = new FakeSource()
+  const logger = newLogger()
+  const worker = new OJSWorker({
+    source,
+    logger,
+    handleSignals: false,
+    gracePeriod: 0,
+    workerId: 'worker_1',
+    ...options,
+  })
+  workers.push(worker)
+  setUp(worker)
+  await worker.start()
+  const deliver = (over = {}) => {
+    const lease = new FakeLease(over)
+    source.sink.deliver(lease)
+    return lease
+  }
+  return { worker, source, logger, deliver }
+}
+
+const settled = (lease: FakeLease) => vi.waitFor(() => expect(lease.isSettled).toBe(true))
+
+describe('handlers', () => {
+  it('get the job, and what they return is its result', async () => {
+    let seen: JobContext | undefined
+    const { deliver } = await startWorker((worker) => {
+      worker.register('email.send', (ctx) => {
+        seen = ctx
+        return { delivered: true }
+      })
+    })
+    const over = { type: 'email.send', args: ['to'], attempt: 3, queue: 'mail', meta: { a: 1 } }
+    const lease = deliver(over)
+    await settled(lease)
+    expect(lease.completed).toEqual([{ delivered: true }])
+    expect(seen).toMatchObject({ ...over, job: lease.job, workerId: 'worker_1' })
+    expect(seen?.signal.aborted).toBe(false)
+  })
+
+  it('are chosen by the type of the job', async () => {
+    const { deliver, source } = await startWorker((worker) => {
+      worker.register('a', () => 'from a').register('b', async () => 'from b')
+    })
+    const leases = [deliver({ type: 'b' }), deliver({ type: 'a' })]
+    await Promise.all(leases.map(settled))
+    expect(leases.map(({ completed }) => completed)).toEqual([['from b'], ['from a']])
+    expect(source.options).toMatchObject({ types: ['a', 'b'], queues: ['default'] })
+  })
+
+  it('that are missing fail the job for good', async () => {
+    const { deliver } = await startWorker(() => undefined)
+    const lease = deliver({ type: 'nobody.knows' })
+    await settled(lease)
+    expect(lease.failed).toEqual([
+      expect.objectContaining({ code: 'handler_error', retryable: false }),
+    ])
+    expect(lease.failed[0]?.message).toContain("'nobody.knows'")
+  })
+
+  it('that throw fail the job', async () => {
+    const { deliver } = await startWorker((worker) => {
+      worker.register('test.job', () => {
+        throw new RangeError('too far')
+      })
+    })
+    const lease = deliver()
+    await settled(lease)
+    expect(lease.completed).toEqual([])
+    expect(lease.failed).toEqual([
+      {
+        code: 'handler_error',
+        type: 'RangeError',
+        message: 'too far',
+        retryable: true,
+        details: { stack: expect.stringContaining('RangeError: too far') },
+      },
+    ])
+  })
+
+  it('whose result is not JSON fail the job for good', async () => {
+    const cyclic: Record<string, unknown> = {}
+    cyclic['self'] = cyclic
+    const { deliver } = await startWorker((worker) => {
+      worker.register('test.job', ({ args }) => (args[0] === 'cyclic' ? cyclic : 1n))
+    })
+    for (const lease of [deliver({ args: ['cyclic'] }), deliver({ args: ['bigint'] })]) {
+      await settled(lease)
+      expect(lease.completed).toEqual([])
+      expect(lease.failed).toMatchObject([{ type: 'ResultError', retryable: false }])
+    }
+  })
+
+  it('are one per type', async () => {
+    const { worker } = await startWorker((it) => it.register('a', () => undefined))
+    expect(() => worker.register('a', () => undefined)).toThrow("handler for 'a' already")
+  })
+})
+
+describe('middleware', () => {
+  it('runs in the order of seed 004', async () => {
+    const order: string[] = []
+    const { deliver } = await startWorker((worker) => {
+      worker.register('test.job', () => void order.push('handler'))
+      worker.use(async (_ctx, next) => {
+        order.push('first-before')
+        const result = await next()
+        order.push('first-after')
+        return result
+      })
+      worker.use('second', async (_ctx, next) => {
+        order.push('second-before')
+        const result = await next()
+        order.push('second-after')
+        return result
+      })
+    })
+    await settled(deliver())
+    expect(order).toEqual([
+      'first-before',
+      'second-before',
+      'handler',
+      'second-after',
+      'first-after',
+    ])
+  })
+
+  it('of seed 004 logs, and keeps the result', async () => {
+    const lines: string[] = []
+    const { deliver } = await startWorker((worker) => {
+      worker.register('test.job', () => 'result')
+      worker.use(async (ctx, next) => {
+        lines.push(`Starting ${ctx.job.type} attempt ${ctx.attempt}`)
+        await next()
+        lines.push(`Completed ${ctx.job.type}`)
+      })
+    })
+    const lease = deliver({ attempt: 2 })
+    await settled(lease)
+    expect(lines).toEqual(['Starting test.job attempt 2', 'Completed test.job'])
+    expect(lease.completed).toEqual(['result'])
+  })
+
+  it('can be named, inserted and removed', async () => {
+    const order: string[] = []
+    const noting = (name: string) => (_ctx: JobContext, next: () => Promise<unknown>) => {
+      order.push(name)
+      return next()
+    }
+    const { deliver, worker } = await startWorker((it) => {
+      it.register('test.job', () => undefined)
+      it.use('logging', noting('logging')).use('metrics', noting('metrics'))
+      it.middleware.insertBefore('metrics', 'tracing', noting('tracing'))
+      it.middleware.remove('logging')
+    })
+    await settled(deliver())
+    expect(order).toEqual(['tracing', 'metrics'])
+    expect(worker.middleware.names).toEqual(['tracing', 'metrics'])
+  })
+
+  it('that gives up on a handler fails the job, and the slot stays taken', async () => {
+    const handler = deferred()
+    let signal: AbortSignal | undefined
+    const { deliver, worker } = await startWorker((it) => {
+      it.register('test.job', (ctx) => {
+        signal = ctx.signal
+        return handler.promise
+      })
+      it.use((_ctx, next) => {
+        void next()
+        throw new Error('impatient')
+      })
+    })
+    const lease = deliver()
+    await settled(lease)
+    expect(lease.failed).toMatchObject([{ message: 'impatient' }])
+    expect(signal?.aborted).toBe(true)
+    expect(worker.activeJobs).toBe(1)
+    handler.resolve()
+    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    expect(lease.completed).toEqual([])
+  })
+})
+
+describe('slots', () => {
+  it('are as many as the concurrency says', async () => {
+    const handler = deferred()
+    const { deliver, source, worker } = await startWorker(
+      (it) => it.register('test.job', () => handler.promise),
+      { concurrency: 2 },
+    )
+    expect(source.sink.capacity()).toBe(2)
+    deliver()
+    expect(source.sink.capacity()).toBe(1)
+    deliver()
+    expect(source.sink.capacity()).toBe(0)
+    const tooMany = deliver()
+    expect(worker.activeJobs).toBe(2)
+    expect(tooMany).toMatchObject({ releases: 1, completed: [], failed: [] })
+    handler.resolve()
+    await vi.waitFor(() => expect(source.sink.capacity()).toBe(2))
+    expect(source.calls).toEqual(['start', 'slotFree', 'slotFree'])
+  })
+
+  it('are taken until the report is through', async () => {
+    const report = deferred<'settled'>()
+    const { source } = await startWorker((it) => it.register('test.job', () => undefined))
+    const lease = new FakeLease()
+    lease.answer = report.promise
+    source.sink.deliver(lease)
+    await settled(lease)
+    expect(source.sink.activeJobIds()).toEqual([lease.job.id])
+    expect(source.calls).toEqual(['start'])
+    report.resolve('settled')
+    await vi.waitFor(() => expect(source.calls).toEqual(['start', 'slotFree']))
+    expect(source.sink.activeJobIds()).toEqual([])
+  })
+
+  it('are free again when the source says that the job must not run', async () => {
+    const run = vi.fn()
+    const { source, worker } = await startWorker((it) => it.register('test.job', run))
+    const lease = new FakeLease()
+    lease.begin = async () => false
+    source.sink.deliver(lease)
+    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    expect(run).not.toHaveBeenCalled()
+    expect(lease.isSettled).toBe(false)
+  })
+})
+
+describe('reports that the server does not want', () => {
+  it('are no failure of the job', async () => {
+    const { source, logger, worker } = await startWorker((it) => {
+      it.register('test.job', () => 'result')
+    })
+    const lease = new FakeLease()
+    lease.answer = 'stale'
+    source.sink.deliver(lease)
+    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    expect(lease).toMatchObject({ completed: ['result'], failed: [], releases: 0 })
+    expect(logger.warn).toHaveBeenCalledOnce()
+    expect(worker.state).toBe('running')
+  })
+
+  it('survive a source and a logger that throw', async () => {
+    const { source, worker, logger } = await startWorker((it) => it.register('test.job', () => 1))
+    logger.error.mockImplementation(() => {
+      throw new Error('disk full')
+    })
+    const lease = new FakeLease()
+    lease.complete = () => Promise.reject(new Error('broken source'))
+    source.sink.deliver(lease)
+    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    expect(logger.error).toHaveBeenCalled()
+    expect(worker.state).toBe('running')
+  })
+})
+
+describe('cancellation', () => {
+  async function startWaiting(begin?: () => Promise<boolean>) {
+    const handler = deferred<unknown>()
+    let signal: AbortSignal | undefined
+    const run = vi.fn((ctx: JobContext) => {
+      signal = ctx.signal
+      return handler.promise
+    })
+    const rest = await startWorker((it) => it.register('test.job', run))
+    const lease = new FakeLease()
+    if (begin) lease.begin = begin
+    rest.source.sink.deliver(lease)
+    return { ...rest, lease, handler, run, signal: () => signal }
+  }
+
+  it('fires the signal; nothing is reported, whatever the handler does', async () => {
+    const { source, lease, handler, signal, worker } = await startWaiting()
+    await vi.waitFor(() => expect(signal()).toBeDefined())
+    source.sink.abort(lease.job.id, 'cancelled')
+    expect(signal()?.reason).toBeInstanceOf(JobAbortError)
+    expect(signal()?.reason).toMatchObject({ reason: 'cancelled', name: 'AbortError' })
+    expect(source.sink.activeJobIds()).toEqual([])
+    expect(worker.activeJobs).toBe(1)
+    handler.resolve('done all the same')
+    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    expect(lease.isSettled).toBe(false)
+  })
+
+  it('before the handler has begun keeps it from beginning', async () => {
+    const begun = deferred<boolean>()
+    const { source, lease, run, worker } = await startWaiting(() => begun.promise)
+    source.sink.abort(lease.job.id, 'cancelled')
+    begun.resolve(true)
+    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    expect(run).not.toHaveBeenCalled()
+    expect(lease.isSettled).toBe(false)
+  })
+
+  it('while middleware takes its time keeps the handler from beginning', async () => {
+    const middle = deferred()
+    const run = vi.fn()
+    const { source, deliver, worker } = await startWorker((it) => {
+      it.register('test.job', run)
+      it.use(async (_ctx, next) => {
+        await middle.promise
+        await next()
+      })
+    })
+    const lease = deliver()
+    source.sink.abort(lease.job.id, 'cancelled')
+    middle.resolve()
+    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    expect(run).not.toHaveBeenCalled()
+  })
+
+  it('of a job that is lost fires the signal, and the report is tried', async () => {
+    const { source, lease, handler, signal, worker } = await startWaiting()
+    await vi.waitFor(() => expect(signal()).toBeDefined())
+    source.sink.abort(lease.job.id, 'lost')
+    expect(signal()?.reason).toMatchObject({ reason: 'lost' })
+    handler.resolve('result')
+    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    expect(lease.completed).toEqual(['result'])
+  })
+
+  it('of a job that is not here is nothing', async () => {
+    const { source } = await startWorker(() => undefined)
+    expect(() => source.sink.abort('unknown', 'cancelled')).not.toThrow()
+  })
+
+  it('tells an execution whose job comes a second time that it is lost', async () => {
+    const handlers = [deferred<string>(), deferred<string>()]
+    const signals: AbortSignal[] = []
+    const { source, worker } = await startWorker((it) => {
+      it.register('test.job', ({ signal, attempt }) => {
+        signals.push(signal)
+        return handlers[attempt - 1]?.promise
+      })
+    })
+    const [first, second] = [
+      new FakeLease({ id: 'same' }),
+      new FakeLease({ id: 'same', attempt: 2 }),
+    ]
+    source.sink.deliver(first)
+    await vi.waitFor(() => expect(signals).toHaveLength(1))
+    source.sink.deliver(second)
+    await vi.waitFor(() => expect(signals).toHaveLength(2))
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true, false])
+    handlers[0]?.resolve('one')
+    await vi.waitFor(() => expect(worker.activeJobs).toBe(1))
+    expect(source.sink.activeJobIds()).toEqual(['same'])
+    source.sink.abort('same', 'cancelled')
+    expect(signals[1]?.reason).toMatchObject({ reason: 'cancelled' })
+    handlers[1]?.resolve('two')
+    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    expect(second.isSettled).toBe(false)
+  })
+})
+
+describe('execution timeout', () => {
+  it('fails the job at once; the slot stays taken until the handler has ended', async () => {
+    vi.useFakeTimers()
+    const handler = deferred<string>()
+    let signal: AbortSignal | undefined
+    const { deliver, worker, source } = await startWorker((it) => {
+      it.register('test.job', (ctx) => {
+        signal = ctx.signal
+        return handler.promise
+      })
+    })
+    const lease = deliver({ timeout_ms: 500 })
+    await vi.advanceTimersByTimeAsync(499)
+    expect(lease.isSettled).toBe(false)
+    await vi.advanceTimersByTimeAsync(2)
+    expect(lease.failed).toMatchObject([{ code: 'timeout', type: 'TimeoutError', retryable: true }])
+    expect(signal?.reason).toMatchObject({ name: 'TimeoutError', reason: 'timeout' })
+    expect(source.sink.activeJobIds()).toEqual([])
+    expect(worker.activeJobs).toBe(1)
+    handler.resolve('late')
+    await vi.advanceTimersByTimeAsync(0)
+    expect(worker.activeJobs).toBe(0)
+    expect(lease).toMatchObject({ completed: [], releases: 0 })
+    expect(lease.failed).toHaveLength(1)
+  })
+
+  it('is not of a job that was in time', async () => {
+    vi.useFakeTimers()
+    const { deliver } = await startWorker((it) => it.register('test.job', () => 'result'))
+    const lease = deliver({ timeout_ms: 500 })
+    await vi.advanceTimersByTimeAsync(1_000)
+    expect(lease).toMatchObject({ completed: ['result'], failed: [] })
+    expect(vi.getTimerCount()).toBe(0)
+  })
+})
+
+describe('shutdown', () => {
+  it('waits for what is running, and takes nothing new', async () => {
+    const handler = deferred<string>()
+    const { worker, source, deliver } = await startWorker(
+      (it) => it.register('test.job', () => handler.promise),
+      { gracePeriod: 60_000 },
+    )
+    const lease = deliver()
+    const stopping = worker.stop()
+    expect(worker.stop()).toBe(stopping)
+    expect(source.sink.capacity()).toBe(0)
+    expect(source.sink.state()).toBe('terminate')
+    const late = deliver()
+    expect(late.releases).toBe(1)
+    handler.resolve('result')
+    expect(await stopping).toEqual({ abandoned: [] })
+    expect(lease.completed).toEqual(['result'])
+    expect(source.calls).toEqual(['start', 'quiet', 'slotFree', 'stop'])
+    expect(worker.state).toBe('stopped')
+    expect(await worker.stopped).toEqual({ abandoned: [] })
+  })
+
+  it('gives back what outlives the grace period, and names it', async () => {
+    vi.useFakeTimers()
+    const handler = deferred<string>()
+    let signal: AbortSignal | undefined
+    const { worker, source, deliver, logger } = await startWorker(
+      (it) => {
+        it.register('test.job', (ctx) => {
+          signal = ctx.signal
+          return handler.promise
+        })
+      },
+      { gracePeriod: 1_000 },
+    )
+    const lease = deliver()
+    const stopping = worker.stop()
+    await vi.advanceTimersByTimeAsync(900)
+    expect(source.sink.activeJobIds()).toEqual([lease.job.id])
+    expect(signal?.aborted).toBe(false)
+    await vi.advanceTimersByTimeAsync(200)
+    expect(await stopping).toEqual({ abandoned: [lease.job.id] })
+    expect(signal?.reason).toMatchObject({ reason: 'shutdown' })
+    expect(lease.releases).toBe(1)
+    const details = expect.objectContaining({ job_ids: [lease.job.id] })
+    expect(logger.error).toHaveBeenCalledWith('jobs left at shutdown', details)
+    handler.resolve('late')
+    await vi.advanceTimersByTimeAsync(0)
+    expect(lease).toMatchObject({ completed: [], failed: [], releases: 1 })
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  it('does not wait for ever for a release', async () => {
+    vi.useFakeTimers()
+    const { worker, source } = await startWorker((it) => {
+      it.register('test.job', () => deferred().promise)
+    })
+    const lease = new FakeLease()
+    lease.release = () => deferred().promise
+    source.sink.deliver(lease)
+    const stopping = worker.stop()
+    await vi.advanceTimersByTimeAsync(5_100)
+    expect(await stopping).toEqual({ abandoned: [lease.job.id] })
+    expect(source.calls.at(-1)).toBe('stop')
+  })
+
+  it('of a worker that is idle or never started is quick', async () => {
+    const { worker, source } = await startWorker(() => undefined, { gracePeriod: 60_000 })
+    await worker.stop()
+    expect(source.calls).toEqual(['start', 'quiet', 'stop'])
+    const unused = new FakeSource()
+    const idle = new OJSWorker({ source: unused })
+    expect(idle.state).toBe('idle')
+    await idle.stop()
+    expect(unused.calls).toEqual([])
+    await expect(idle.start()).rejects.toThrow('stopped')
+  })
+
+  it('follows a source that cannot start', async () => {
+    const source = new FakeSource()
+    source.startError = new Error('wrong url')
+    const worker = new OJSWorker({ source, logger: newLogger() })
+    const before = process.listenerCount('SIGTERM')
+    await expect(worker.start()).rejects.toThrow('wrong url')
+    expect(worker.state).toBe('stopped')
+    expect(source.calls.at(-1)).toBe('stop')
+    expect(process.listenerCount('SIGTERM')).toBe(before)
+  })
+})
+
+describe('directives of the server', () => {
+  it('quiet: takes nothing new and goes on with what it has', async () => {
+    const handler = deferred<string>()
+    const { worker, source, deliver } = await startWorker((it) => {
+      it.register('test.job', () => handler.promise)
+    })
+    const lease = deliver()
+    source.sink.directive('quiet')
+    source.sink.directive('quiet')
+    expect(worker.state).toBe('quiet')
+    expect(source.calls).toEqual(['start', 'quiet'])
+    expect(source.sink.capacity()).toBe(0)
+    handler.resolve('result')
+    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    expect(lease.completed).toEqual(['result'])
+    expect(worker.state).toBe('quiet')
+  })
+
+  it('terminate: begins the shutdown', async () => {
+    const { worker, source } = await startWorker(() => undefined)
+    source.sink.directive('terminate')
+    await worker.stopped
+    expect(worker.state).toBe('stopped')
+    source.sink.directive('quiet')
+    expect(worker.state).toBe('stopped')
+  })
+})
+
+describe('options', () => {
+  it.each<[string, OJSWorkerOptions, string]>([
+    ['nothing to take jobs from', {}, 'url, a transport or a source'],
+    [
+      'an AMQP URL',
+      { url: 'amqp://guest:secret@host' },
+      "import { amqpSource } from 'ojs-rabbitmq",
+    ],
+    ['no URL', { url: 'localhost' }, 'http://'],
+    ['no queue', { url: 'http://h', queues: [] }, 'queues'],
+    ['no slot', { url: 'http://h', concurrency: 0 }, 'concurrency'],
+    ['half a slot', { url: 'http://h', concurrency: 1.5 }, 'concurrency'],
+    ['an empty id', { url: 'http://h', workerId: '' }, 'workerId'],
+    ['no time', { url: 'http://h', visibilityTimeout: 0 }, 'visibilityTimeout'],
+    ['less than no time', { url: 'http://h', gracePeriod: -1 }, 'gracePeriod'],
+  ])('refuse %s', (_name, options, message) => {
+    const make = () => new OJSWorker(options)
+    expect(make).toThrow(TypeError)
+    expect(make).toThrow(message)
+    expect(make).not.toThrow('secret')
+  })
+
+  it('have defaults', () => {
+    const [one, other] = [new OJSWorker({ url: 'http://h' }), new OJSWorker({ url: 'http://h' })]
+    expect(one.workerId).toMatch(/^worker_[0-9a-f]{24}$/)
+    expect(one.workerId).not.toBe(other.workerId)
+  })
+})
