@@ -61,6 +61,15 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   'services/': ['operations/', 'job/', 'ledger/ledger.ts', 'broker/broker.ts', ...AT_THE_TOP],
   'http/': ['operations/', 'schemas/', 'job/', 'telemetry/', ...AT_THE_TOP],
+  'worker/': [
+    'sdk/',
+    'job/',
+    'schemas/',
+    'broker/',
+    'telemetry/amqp-metrics.ts',
+    'telemetry/bounded-labels.ts',
+    ...AT_THE_TOP,
+  ],
   'sdk/': [],
 }
 

@@ -2,7 +2,7 @@ import type { Options } from 'amqplib'
 import type { Carry, JobRow } from '../job/job.ts'
 import { cleanText, type HeaderTable, OJS_HEADERS, restoreHeaders } from './headers.ts'
 
-const CONTENT_TYPE = 'application/openjobspec+json'
+export const CONTENT_TYPE = 'application/openjobspec+json'
 const MAX_INT32 = 2 ** 31 - 1
 /** AMQP short strings. */
 const MAX_SHORT_BYTES = 255
@@ -12,6 +12,22 @@ export interface Token {
   content: Buffer
   options: Options.Publish
 }
+
+/** What the properties of a token say: of a row, or of a delivery that a native worker failed. */
+export type TokenSource = Pick<
+  JobRow,
+  | 'id'
+  | 'type'
+  | 'queue'
+  | 'state'
+  | 'attempt'
+  | 'maxAttempts'
+  | 'priority'
+  | 'createdAt'
+  | 'enqueuedAt'
+  | 'carry'
+  | 'error'
+>
 
 /**
  * The message that causes the attempt after `row.attempt` (seed 002 §6), or the copy of a discarded
@@ -24,26 +40,28 @@ export interface Token {
  * every older broker read 0–9 (seed 002 §6.1).
  */
 export function tokenOf(row: JobRow): Token {
-  const { carry } = row
+  return { content: contentOf(row), options: publishOptionsOf(row) }
+}
+
+/** Properties and headers alone: a native worker sends the body on as it came. */
+export function publishOptionsOf(source: TokenSource): Options.Publish {
+  const { carry } = source
   const correlationId = carry?.correlationId ?? traceIdIn(carry?.traceparent)
   const replyTo = carry?.properties?.replyTo
   return {
-    content: contentOf(row),
-    options: {
-      mandatory: true,
-      persistent: true,
-      contentType: CONTENT_TYPE,
-      contentEncoding: 'utf-8',
-      messageId: shortText(row.id),
-      type: shortText(row.type),
-      timestamp: Math.max(0, Math.floor(row.createdAt / 1000)),
-      priority: Math.min(Math.max(Math.trunc(row.priority), 0), 9),
-      appId: shortText(carry?.properties?.appId ?? 'ojs'),
-      headers: headersOf(row),
-      ...(correlationId !== undefined && { correlationId: shortText(correlationId) }),
-      // Only what a native publisher asked for: "preserve all other original properties" (§8.3).
-      ...(replyTo !== undefined && { replyTo: shortText(replyTo) }),
-    },
+    mandatory: true,
+    persistent: true,
+    contentType: CONTENT_TYPE,
+    contentEncoding: 'utf-8',
+    messageId: shortText(source.id),
+    type: shortText(source.type),
+    timestamp: Math.max(0, Math.floor(source.createdAt / 1000)),
+    priority: Math.min(Math.max(Math.trunc(source.priority), 0), 9),
+    appId: shortText(carry?.properties?.appId ?? 'ojs'),
+    headers: headersOf(source),
+    ...(correlationId !== undefined && { correlationId: shortText(correlationId) }),
+    // Only what a native publisher asked for: "preserve all other original properties" (§8.3).
+    ...(replyTo !== undefined && { replyTo: shortText(replyTo) }),
   }
 }
 
@@ -56,7 +74,7 @@ function contentOf(row: JobRow): Buffer {
   return Buffer.from(`${envelope.slice(0, -1)},"x_ojs_generation":${generation}}`)
 }
 
-function headersOf(row: JobRow): HeaderTable {
+function headersOf(row: TokenSource): HeaderTable {
   const { carry } = row
   const headers: HeaderTable = carry?.headers ? restoreHeaders(carry.headers) : {}
   headers[OJS_HEADERS.queue] = row.queue
@@ -70,7 +88,7 @@ function headersOf(row: JobRow): HeaderTable {
 }
 
 /** A token causes the next attempt; the copy of a dead job tells of its last (seed 002 §5.5). */
-function attemptOf({ state, attempt }: JobRow): number {
+function attemptOf({ state, attempt }: TokenSource): number {
   return state === 'discarded' ? Math.max(attempt, 1) : attempt + 1
 }
 

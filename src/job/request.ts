@@ -185,7 +185,7 @@ interface FailedEvent extends ReportedAttempt {
  *   `rung_ms`: it has not; the ledger holds the job and publishes when it is due.
  * - `discard`: the worker nacks its delivery; the broker makes the copy.
  */
-type ReportedOutcome =
+export type ReportedOutcome =
   | { decision: 'retry'; delay_ms: number; rung_ms?: number | null }
   | { decision: 'discard' }
 

@@ -1,0 +1,48 @@
+import type { ConsumeMessage } from 'amqplib'
+import { type Connection, closeChannel } from './connection.ts'
+
+export interface BroadcastMessage {
+  type: string
+  /** Null: no JSON. */
+  body: unknown
+}
+
+/**
+ * An exclusive queue of this connection's own, bound to what it should hear; it vanishes with the
+ * connection. Resolves when nothing that is published from now on can be missed; rejects when the
+ * connection or the exchange is not there. `onClosed`: it hears nothing any more.
+ */
+export async function listenToBroadcasts(
+  connection: Connection,
+  source: { exchange: string; keys: readonly string[] },
+  listener: { onMessage(message: BroadcastMessage): void; onClosed(): void },
+): Promise<{ close(): Promise<void> }> {
+  const channel = await connection.openChannel()
+  let isListening = false
+  channel.on('close', () => {
+    if (isListening) listener.onClosed()
+  })
+  const { queue } = await channel.assertQueue('', { exclusive: true, autoDelete: true })
+  for (const key of source.keys) await channel.bindQueue(queue, source.exchange, key)
+  const onMessage = (message: ConsumeMessage | null) => {
+    // Null: somebody deleted it.
+    if (message === null) void closeChannel(channel)
+    else listener.onMessage({ type: String(message.properties.type), body: bodyOf(message) })
+  }
+  await channel.consume(queue, onMessage, { noAck: true, exclusive: true })
+  isListening = true
+  return {
+    close: () => {
+      isListening = false
+      return closeChannel(channel)
+    },
+  }
+}
+
+function bodyOf(message: ConsumeMessage): unknown {
+  try {
+    return JSON.parse(message.content.toString('utf8'))
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,59 @@
+import { invalidField } from '../errors.ts'
+import { type EnvelopeContext, toNewJob } from '../job/envelope.ts'
+import { parseInstant } from '../job/instant.ts'
+import type { Carry, NewJob } from '../job/job.ts'
+import { parseJsonObject } from './json-text.ts'
+import { parsePush } from './validator.ts'
+
+/** What a natively published message brings along, as a delivery or as a dead letter. */
+export interface NativeMessage {
+  readonly id: string
+  readonly queue: string
+  /** `x-ojs-max-attempts`; null when missing or unusable. */
+  readonly maxAttempts: number | null
+  readonly message: { content: Buffer; properties: { timestamp?: number } }
+  carry(): Carry
+}
+
+export type NativeContext = Omit<EnvelopeContext, 'carry' | 'native'>
+
+/**
+ * A natively published message as a job, validated as strictly as an HTTP body (architecture §2,
+ * "unknown id"). Throws `OjsError` for anything that is not an OJS job of this queue.
+ */
+export function nativeJob(message: NativeMessage, context: NativeContext): NewJob {
+  const body = parseJsonObject(message.message.content)
+  const request = parsePush(body)
+  if (request.id == null) throw invalidField('id', "The 'id' field is required.")
+  if (request.id !== message.id) {
+    throw invalidField('id', 'message_id and the id in the body differ.')
+  }
+  const queue = request.options?.queue ?? request.queue ?? message.queue
+  if (queue !== message.queue) {
+    throw invalidField('queue', `The body names queue '${queue}', the message came from another.`)
+  }
+  return toNewJob(request, {
+    ...context,
+    carry: message.carry(),
+    native: {
+      queue: message.queue,
+      createdAt: createdAt(context, body, message),
+      maxAttempts: message.maxAttempts,
+    },
+  })
+}
+
+const MAX_DATE_MS = 8.64e15
+
+/** The body's own `created_at`, else the message's timestamp (seconds), else now. */
+function createdAt(
+  { now, wall }: NativeContext,
+  body: Record<string, unknown>,
+  { message }: NativeMessage,
+): number {
+  const own = body['created_at']
+  if (typeof own === 'string') return parseInstant(own, 'created_at', wall).ms
+  // Some publishers write microseconds: beyond what a date can be, it is no date.
+  const ms = (message.properties.timestamp ?? Number.NaN) * 1000
+  return Math.abs(ms) <= MAX_DATE_MS ? ms : now
+}

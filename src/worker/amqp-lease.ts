@@ -1,0 +1,170 @@
+import type { LiveDelivery } from '../broker/delivery.ts'
+import { OJS_HEADERS } from '../broker/headers.ts'
+import { timestamp } from '../job/document.ts'
+import { failureOf } from '../job/failure.ts'
+import type { ReportedOutcome } from '../job/request.ts'
+import type { Job } from '../sdk/job.ts'
+import type { JobError, Lease, Settlement } from '../sdk/source.ts'
+import type { FailedRun } from './retry-token.ts'
+import type { TokenJob } from './token-job.ts'
+
+/** Of the report that carries it; the frame around it is small. */
+const MAX_RESULT_BYTES = 1_000_000
+
+export type Ending = 'ack' | 'dead-letter' | 'give-back'
+
+export interface LeaseDeps {
+  /** Wall time, ms. */
+  now(): number
+  started(queue: string, key: string, event: string): void
+  report(queue: string, key: string, event: string): Promise<boolean>
+  decide(run: FailedRun): Promise<ReportedOutcome>
+  /** `isLost`: its channel went first, so the token comes again and has to be settled then. */
+  onOver(lease: AmqpLease, ending: Ending, isLost: boolean): void
+}
+
+/**
+ * - `waiting`: not begun. - `running`. - `ending`: its end is being reported, so that heartbeats
+ *   must not name it any more. - `over`: settled, given back or cancelled.
+ */
+type Phase = 'waiting' | 'running' | 'ending' | 'over'
+
+/** One token in hand, run as `attempt`. */
+export class AmqpLease implements Lease {
+  readonly job: Job
+  readonly attempt: number
+  readonly traceparent?: string
+  readonly tracestate?: string
+  /** Replaced when the broker delivers the same token again. */
+  delivery: LiveDelivery
+  phase: Phase = 'waiting'
+  readonly #deps: LeaseDeps
+  readonly #token: TokenJob
+  /** A gateway was asked, or could not be: the attempt is on record before the handler runs. */
+  readonly #isClaimed: boolean
+
+  constructor(
+    deps: LeaseDeps,
+    delivery: LiveDelivery,
+    token: TokenJob,
+    claim: { attempt: number; isClaimed: boolean },
+  ) {
+    this.#deps = deps
+    this.#token = token
+    this.delivery = delivery
+    this.attempt = claim.attempt
+    this.#isClaimed = claim.isClaimed
+    this.job = { ...token.job, attempt: claim.attempt }
+    const headers = delivery.raw.properties.headers ?? {}
+    const traceparent: unknown = headers[OJS_HEADERS.traceId]
+    const tracestate: unknown = headers[OJS_HEADERS.traceState]
+    if (typeof traceparent === 'string') this.traceparent = traceparent
+    if (typeof tracestate === 'string') this.tracestate = tracestate
+  }
+
+  get isOver(): boolean {
+    return this.phase === 'over'
+  }
+
+  begin(): boolean | Promise<boolean> {
+    if (this.phase !== 'waiting') return false
+    if (this.#isClaimed) return this.#beginClaimed()
+    this.#deps.started(this.#queue, this.#key, this.#event('started'))
+    this.phase = 'running'
+    return true
+  }
+
+  /** Else a job that kills its worker would be tried for ever. */
+  async #beginClaimed(): Promise<boolean> {
+    const isReported = await this.#deps.report(this.#queue, this.#key, this.#event('started'))
+    // Cancelled or given back meanwhile.
+    if (this.isOver) return false
+    if (isReported) this.phase = 'running'
+    else this.#end('give-back')
+    return isReported
+  }
+
+  /** Reported, confirmed, then acknowledged (law 2). */
+  async complete(result: unknown): Promise<Settlement> {
+    const text = jsonOf(result)
+    if (text instanceof Error) return this.fail(unusable(text))
+    return this.#finish('ack', () => this.#event('completed', text && `,"result":${text}`))
+  }
+
+  /** The next token or its promise, reported, then settled. */
+  async fail(error: JobError): Promise<Settlement> {
+    if (this.isOver) return 'stale'
+    this.phase = 'ending'
+    const { delivery, attempt } = this
+    const failure = failureOf(error)
+    const outcome = await this.#deps.decide({ delivery, token: this.#token, attempt, failure })
+    const ending = outcome.decision === 'discard' ? 'dead-letter' : 'ack'
+    const members = `,"error":${JSON.stringify(failure)},"outcome":${JSON.stringify(outcome)}`
+    return this.#finish(ending, () => this.#event('failed', members))
+  }
+
+  async release(): Promise<void> {
+    if (!this.isOver) this.#end('give-back')
+  }
+
+  /** The job has ended without us: its token is dropped. */
+  cancel(): void {
+    if (this.phase === 'waiting' || this.phase === 'running') this.#end('ack')
+  }
+
+  async #finish(ending: Ending, event: () => string): Promise<Settlement> {
+    if (this.isOver) return 'stale'
+    this.phase = 'ending'
+    const isReported = await this.#deps.report(this.#queue, this.#key, event())
+    if (this.isOver) return 'stale'
+    // The broker gives an unsettled token back to whoever is there next.
+    if (!isReported) return 'failed'
+    this.#end(ending)
+    return 'settled'
+  }
+
+  #end(ending: Ending): void {
+    this.phase = 'over'
+    this.#deps.onOver(this, ending, settle(this.delivery, ending) === 'lost')
+  }
+
+  get #queue(): string {
+    return this.delivery.queue
+  }
+
+  get #key(): string {
+    return `${this.delivery.generation}.${this.attempt}.${this.job.id}`
+  }
+
+  #event(event: 'started' | 'completed' | 'failed', more: string | undefined = ''): string {
+    const { id } = this.job
+    const { generation } = this.delivery
+    const at = timestamp(this.#deps.now())
+    return `{"job_id":${JSON.stringify(id)},"generation":${generation},"attempt":${this.attempt},"event":"${event}","at":"${at}"${more}}`
+  }
+}
+
+export function settle(delivery: LiveDelivery, ending: Ending): 'settled' | 'lost' {
+  if (ending === 'ack') return delivery.ack()
+  if (ending === 'dead-letter') return delivery.deadLetter()
+  const wasLive = delivery.isLive()
+  delivery.block.giveBack(delivery)
+  return wasLive ? 'settled' : 'lost'
+}
+
+/** Undefined where there is no result; an error where it cannot be reported. */
+function jsonOf(result: unknown): string | undefined | Error {
+  try {
+    const text = JSON.stringify(result)
+    const isTooLarge = text !== undefined && Buffer.byteLength(text) > MAX_RESULT_BYTES
+    return isTooLarge ? new Error(`The result is larger than ${MAX_RESULT_BYTES} bytes.`) : text
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error))
+  }
+}
+
+/** To run it again would end in the same result. */
+function unusable({ message }: Error): JobError {
+  const text = `The handler's result cannot be reported: ${message}`
+  return { code: 'invalid_result', message: text, retryable: false }
+}

@@ -1,0 +1,283 @@
+import { hostname } from 'node:os'
+import { type BroadcastMessage, listenToBroadcasts } from '../broker/broadcast-queue.ts'
+import { workersKey } from '../broker/control-message.ts'
+import { reconnectDelayMs } from '../broker/reconnect.ts'
+import type { NativeContext } from '../schemas/native-job.ts'
+import type { JobSource, SourceOptions, SourceSink } from '../sdk/source.ts'
+import { uuid7 } from '../uuid.ts'
+import { Dispatcher } from './dispatcher.ts'
+import { GatewayLine, membersOf, type Synced } from './gateway-line.ts'
+import { Intake } from './intake.ts'
+import { AmqpLink } from './link.ts'
+import { type AmqpOptions, withDefaults } from './options.ts'
+import { Reporter } from './reporter.ts'
+import { decideFailure } from './retry-token.ts'
+
+const HEARTBEAT_MS = 5_000
+/** Ids of one heartbeat message (architecture §5). */
+const MAX_IDS = 1_000
+
+export interface AmqpSourceOptions extends AmqpOptions {
+  /** Between two heartbeats; well below the jobs' visibility timeout. Default 5 s. */
+  heartbeatInterval?: number
+  /** Told to the gateway, for its list of workers. */
+  version?: string
+}
+
+/**
+ * Jobs straight from RabbitMQ (architecture §6), for `OJSWorker`. Throws `TypeError` for a URL that
+ * is none of AMQP's.
+ */
+export function amqpSource(options: AmqpSourceOptions): JobSource {
+  return new AmqpSource(options)
+}
+
+/** What exists from `start` on. */
+interface Running {
+  sink: SourceSink
+  options: SourceOptions
+  reporter: Reporter
+  dispatcher: Dispatcher
+  intake: Intake
+}
+
+class AmqpSource implements JobSource {
+  readonly name = 'amqp'
+  readonly #options: AmqpSourceOptions
+  readonly #link: AmqpLink
+  readonly #gateway: GatewayLine
+  #running: Running | null = null
+  #onEstablished: (() => void) | null = null
+  #closeBroadcasts: (() => Promise<void>) | null = null
+  #heartbeat: NodeJS.Timeout | undefined
+  /** Queues whose every token has to be claimed, until they were seen empty. */
+  readonly #claimsAll = new Set<string>()
+  #isQuiet = false
+  #stopping: Promise<void> | null = null
+
+  constructor(options: AmqpSourceOptions) {
+    this.#options = options
+    this.#link = new AmqpLink(withDefaults(options, 'ojs-worker'), {
+      askForQueue: (queue) => this.#gateway.announce(queue),
+      gauges: () => this.#running?.intake.gauges() ?? { consumers: [], queues: [] },
+    })
+    this.#gateway = new GatewayLine(this.#link, () => this.#running?.options.workerId ?? '')
+  }
+
+  async start(sink: SourceSink, options: SourceOptions): Promise<void> {
+    const reporter = new Reporter({
+      workerId: options.workerId,
+      logger: this.#link.logger,
+      tell: (queue, body) => this.#link.tell(queue, 'ojs.control.report', body),
+      ensure: (queue) => this.#link.declarer.recheck(queue),
+    })
+    const dispatcher = this.#newDispatcher(sink, reporter)
+    const intake = new Intake({
+      link: this.#link,
+      prefetch: options.concurrency,
+      instance: `ojs-worker-${uuid7().slice(-12)}`,
+      onDelivery: (delivery) => dispatcher.arrive(delivery),
+      onLost: (lost) => dispatcher.forget(lost),
+      onError: (error) => sink.onError(error),
+    })
+    this.#running = { sink, options, reporter, dispatcher, intake }
+    const established = new Promise<void>((resolve) => {
+      this.#onEstablished = resolve
+    })
+    this.#link.consume.listen({
+      up: () => void this.#establish(),
+      down: (reason) => sink.onError(new Error(`no connection to RabbitMQ: ${reason}`)),
+    })
+    const everyMs = this.#options.heartbeatInterval ?? HEARTBEAT_MS
+    this.#heartbeat = setInterval(() => this.#beat(), everyMs)
+    await this.#link.start()
+    if (!this.#link.consume.isUp) {
+      sink.onError(new Error(`no connection to RabbitMQ: ${this.#link.consume.downReason}`))
+    }
+    await established
+  }
+
+  slotFree(): void {
+    this.#running?.dispatcher.pump()
+  }
+
+  async quiet(): Promise<void> {
+    this.#isQuiet = true
+    const { intake, dispatcher } = this.#running ?? {}
+    await intake?.quiet()
+    dispatcher?.giveBack()
+    this.#beat()
+  }
+
+  stop(deadline: AbortSignal): Promise<void> {
+    this.#stopping ??= this.#stop(deadline)
+    return this.#stopping
+  }
+
+  async #stop(deadline: AbortSignal): Promise<void> {
+    this.#onEstablished?.()
+    clearInterval(this.#heartbeat)
+    await this.quiet()
+    const { reporter, dispatcher, intake } = this.#running ?? {}
+    await reporter?.stop(deadline)
+    const left = dispatcher?.unsettled() ?? []
+    if (left.length > 0) this.#link.logger.warn({ job_ids: left }, 'jobs given back unfinished')
+    await intake?.close()
+    await this.#closeBroadcasts?.()
+    await this.#link.stop(deadline)
+  }
+
+  #newDispatcher(sink: SourceSink, reporter: Reporter): Dispatcher {
+    const link = this.#link
+    return new Dispatcher({
+      sink,
+      logger: link.logger,
+      lease: {
+        now: () => link.clock.wall(),
+        started: (...event) => reporter.started(...event),
+        report: (...event) => reporter.report(...event),
+        decide: (run) => decideFailure(link, run, !this.#gateway.isSilent),
+      },
+      context: () => this.#context(),
+      claim: (delivery) => this.#gateway.claim(delivery),
+      claimsAll: (queue) => this.#claimsAll.has(queue),
+    })
+  }
+
+  #context(): NativeContext {
+    const { clock, options } = this.#link
+    const { prefix, timeoutMs } = options
+    return { newId: uuid7, now: clock.now(), wall: clock.wall(), timeoutMs, prefix }
+  }
+
+  /** After each (re)connect: everything again, until it works or the connection goes. */
+  async #establish(): Promise<void> {
+    const { consume, logger } = this.#link
+    const { generation } = consume
+    const isCurrent = () =>
+      !this.#isQuiet && consume.isUp && consume.generation === generation && this.#running !== null
+    for (let attempt = 1; isCurrent(); attempt++) {
+      try {
+        await this.#establishOnce(isCurrent)
+        this.#onEstablished?.()
+        return
+      } catch (error) {
+        logger.warn({ err: error }, 'cannot consume yet')
+        this.#running?.sink.onError(error)
+        await new Promise((resolve) =>
+          setTimeout(resolve, reconnectDelayMs(attempt, Math.random)).unref(),
+        )
+      }
+    }
+  }
+
+  /** Seed 002 §11.3, and nothing is consumed before the cancelled ids are known. */
+  async #establishOnce(isCurrent: () => boolean): Promise<void> {
+    const running = this.#running
+    if (!running) return
+    const base = await this.#link.declarer.ensureBase()
+    if (base !== 'ready') throw new Error(`the exchanges cannot be used: ${base}`)
+    await this.#listen(isCurrent)
+    await this.#sync()
+    if (!isCurrent()) return
+    await running.intake.open(running.options.queues)
+    this.#beat()
+  }
+
+  async #listen(isCurrent: () => boolean): Promise<void> {
+    const { consume, names } = this.#link
+    const keys = this.#running?.options.queues.map(workersKey) ?? []
+    const source = { exchange: names.exchange.direct, keys }
+    const { close } = await listenToBroadcasts(consume, source, {
+      onMessage: (message) => this.#onBroadcast(message),
+      onClosed: () => {
+        // Alone, without its connection: what was said meanwhile is in the next answer to `sync`.
+        if (isCurrent()) void this.#establish()
+      },
+    })
+    this.#closeBroadcasts = close
+  }
+
+  async #sync(): Promise<void> {
+    const running = this.#running
+    if (!running) return
+    const { queues } = running.options
+    const synced = await this.#gateway.sync(queues)
+    if (synced) this.#apply(running, synced)
+  }
+
+  #apply({ dispatcher, intake, options, sink }: Running, synced: Synced): void {
+    for (const id of synced.tombstones) dispatcher.cancel(id)
+    if (synced.truncated) for (const queue of options.queues) this.#claimsAll.add(queue)
+    for (const queue of options.queues) {
+      void (synced.paused.includes(queue) ? intake.pause(queue) : intake.resume(queue))
+    }
+    if (synced.directive !== 'running') sink.directive(synced.directive)
+  }
+
+  #onBroadcast({ type, body }: BroadcastMessage): void {
+    const running = this.#running
+    if (!running) return
+    const members = membersOf(body)
+    if (type === 'ojs.control.cancel') cancel(running, members)
+    else if (type === 'ojs.control.directive') direct(running, members)
+    else if (type === 'ojs.control.pause') void this.#pause(running, String(members['queue']))
+    else if (type === 'ojs.control.resume') void this.#resume(running, String(members['queue']))
+    else this.#link.logger.debug({ type }, 'broadcast of an unknown type')
+  }
+
+  async #resume({ intake }: Running, queue: string): Promise<void> {
+    await intake.resume(queue)
+  }
+
+  async #pause({ intake, dispatcher }: Running, queue: string): Promise<void> {
+    await intake.pause(queue)
+    dispatcher.giveBack(queue)
+  }
+
+  /** One per queue, on the way of that queue's reports: a heartbeat never overtakes an end. */
+  #beat(): void {
+    const running = this.#running
+    if (!running) return
+    const { options, dispatcher, intake, reporter } = running
+    for (const queue of [...this.#claimsAll]) {
+      if (intake.isDrained(queue)) this.#claimsAll.delete(queue)
+    }
+    reporter.flush()
+    const byQueue = dispatcher.running()
+    const [first] = options.queues
+    // Also when nothing runs: the gateway lists workers by it.
+    if (byQueue.size === 0 && first !== undefined) byQueue.set(first, [])
+    for (const [queue, ids] of byQueue) this.#beatFor(running, queue, ids)
+  }
+
+  #beatFor({ options, sink }: Running, queue: string, ids: readonly string[]): void {
+    const { version } = this.#options
+    for (let from = 0; from === 0 || from < ids.length; from += MAX_IDS) {
+      const body = {
+        worker_id: options.workerId,
+        job_ids: ids.slice(from, from + MAX_IDS),
+        state: sink.state(),
+        queues: options.queues.slice(0, 100),
+        hostname: hostname(),
+        pid: process.pid,
+        concurrency: options.concurrency,
+        ...(version !== undefined && { version }),
+      }
+      // The next one comes soon: this one is not repeated.
+      void this.#link.tell(queue, 'ojs.control.heartbeat', JSON.stringify(body))
+    }
+  }
+}
+
+function cancel({ dispatcher }: Running, members: Record<string, unknown>): void {
+  const { job_id: id, generation } = members
+  if (typeof id !== 'string') return
+  dispatcher.cancel(id, typeof generation === 'number' ? generation : undefined)
+}
+
+function direct({ options, sink }: Running, members: Record<string, unknown>): void {
+  const { worker_id: workerId, state } = members
+  const isForUs = workerId === undefined || workerId === null || workerId === options.workerId
+  if (isForUs && (state === 'quiet' || state === 'terminate')) sink.directive(state)
+}

@@ -1,0 +1,248 @@
+import { DeliveryBuffer } from '../broker/buffer.ts'
+import type { LiveDelivery } from '../broker/delivery.ts'
+import type { Logger } from '../logger.ts'
+import type { NativeContext } from '../schemas/native-job.ts'
+import type { SourceSink } from '../sdk/source.ts'
+import { AmqpLease, type Ending, type LeaseDeps, settle } from './amqp-lease.ts'
+import type { Claimed } from './gateway-line.ts'
+import { KnownIds } from './known-ids.ts'
+import { type TokenJob, tokenJob } from './token-job.ts'
+
+const MAX_CANCELLED = 100_000
+/** Ends whose acknowledgement was lost with a channel; as many as could be in hand, and more. */
+const MAX_ENDED = 10_000
+
+export interface DispatcherDeps {
+  sink: SourceSink
+  logger: Logger
+  lease: Omit<LeaseDeps, 'onOver'>
+  context(): NativeContext
+  /** Null: no gateway answers. */
+  claim(delivery: LiveDelivery): Promise<Claimed | null>
+  /** A token that was delivered for the first time has to be claimed too. */
+  claimsAll(queue: string): boolean
+}
+
+/** One execution, over, whose token comes again. */
+interface Ended {
+  generation: number
+  attempt: number
+  ending: Ending
+}
+
+/** A token that has left the buffer: being claimed, running, or being reported. */
+interface InHand {
+  delivery: LiveDelivery
+  /** Null while it is claimed. */
+  lease: AmqpLease | null
+  /** Newer tokens of the same job: an execution of it runs here, and never two at once. */
+  readonly next: LiveDelivery[]
+}
+
+/**
+ * What a native worker does with a token, by what it knows itself; everything else is for the
+ * gateway to say (`claim`). Hands over no more than the worker has slots for, and holds the rest.
+ */
+export class Dispatcher {
+  readonly #deps: DispatcherDeps
+  readonly #held = new DeliveryBuffer()
+  readonly #inHand = new Map<string, InHand>()
+  readonly #ended = new KnownIds<Ended>(MAX_ENDED)
+  /** Cancelled, with the newest generation that this concerns. */
+  readonly #cancelled = new KnownIds<number>(MAX_CANCELLED)
+  #claiming = 0
+
+  constructor(deps: DispatcherDeps) {
+    this.#deps = deps
+  }
+
+  /** Delivered and not handed over. */
+  get held(): number {
+    return this.#held.size
+  }
+
+  /** Ids of jobs whose handler runs, by queue: those that heartbeats name. */
+  running(): Map<string, string[]> {
+    const byQueue = new Map<string, string[]>()
+    for (const [id, { lease }] of this.#inHand) {
+      if (lease?.phase !== 'running') continue
+      const ids = byQueue.get(lease.delivery.queue)
+      if (ids) ids.push(id)
+      else byQueue.set(lease.delivery.queue, [id])
+    }
+    return byQueue
+  }
+
+  /** Ids of everything that has been handed over and is not settled. */
+  unsettled(): string[] {
+    return [...this.#inHand.keys()]
+  }
+
+  arrive(delivery: LiveDelivery): void {
+    if (this.#isKnown(delivery)) return
+    this.#held.insert(delivery)
+    this.pump()
+  }
+
+  /** Hands over what there is room for. */
+  pump(): void {
+    while (this.#held.size > 0 && this.#deps.sink.capacity() > this.#claiming) {
+      const delivery = this.#held.next()
+      if (!delivery) return
+      delivery.place = 'out'
+      // Meanwhile a copy of it may have begun, or it may have been cancelled.
+      if (!this.#isKnown(delivery)) this.#take(delivery)
+    }
+  }
+
+  /** Ends what runs of it, and drops what still comes. */
+  cancel(id: string, generation: number = Number.POSITIVE_INFINITY): void {
+    this.#cancelled.set(id, Math.max(generation, this.#cancelled.get(id) ?? 0))
+    const inHand = this.#inHand.get(id)
+    if (!inHand || inHand.delivery.generation > generation) return
+    inHand.lease?.cancel()
+    this.#deps.sink.abort(id, 'cancelled')
+  }
+
+  /** Their channel is gone; the broker delivers them again. */
+  forget(lost: readonly LiveDelivery[]): void {
+    for (const delivery of lost) this.#held.remove(delivery)
+  }
+
+  /** What is held, in the order in which it came; of one queue, or all. */
+  giveBack(queue: string | null = null): number {
+    const all = this.#held.drain()
+    const back = queue === null ? all : all.filter((delivery) => delivery.queue === queue)
+    for (const delivery of all) {
+      if (back.includes(delivery)) delivery.block.giveBack(delivery)
+      else this.#held.insert(delivery)
+    }
+    return back.length
+  }
+
+  /** True when it needs no further thought: settled, a known one, or waiting for one. */
+  #isKnown(delivery: LiveDelivery): boolean {
+    if (!delivery.isLive()) return true
+    if (this.#isCancelled(delivery)) {
+      delivery.ack()
+      return true
+    }
+    const inHand = this.#inHand.get(delivery.id)
+    if (inHand) {
+      this.#meet(inHand, delivery)
+      return true
+    }
+    const ended = this.#ended.get(delivery.id)
+    if (!ended || compare(delivery, ended) !== 0) return false
+    this.#ended.delete(delivery.id)
+    settle(delivery, ended.ending)
+    return true
+  }
+
+  #isCancelled({ id, generation }: LiveDelivery): boolean {
+    return generation <= (this.#cancelled.get(id) ?? -1)
+  }
+
+  /** A token of a job that is in hand. */
+  #meet(inHand: InHand, delivery: LiveDelivery): void {
+    const order = compare(delivery, inHand.delivery)
+    if (order < 0) delivery.ack()
+    else if (order > 0) inHand.next.push(delivery)
+    else if (inHand.delivery.isLive()) delivery.ack()
+    else {
+      // The same one again, after its channel went: what is settled from now on is this.
+      inHand.delivery = delivery
+      if (inHand.lease) inHand.lease.delivery = delivery
+    }
+  }
+
+  #take(delivery: LiveDelivery): void {
+    const inHand: InHand = { delivery, lease: null, next: [] }
+    this.#inHand.set(delivery.id, inHand)
+    if (!delivery.redelivered && !this.#deps.claimsAll(delivery.queue)) {
+      this.#run(inHand, { attempt: delivery.attempt, isClaimed: false })
+      return
+    }
+    this.#claiming += 1
+    void this.#deps.claim(delivery).then((claimed) => {
+      this.#claiming -= 1
+      this.#onClaimed(inHand, claimed)
+      this.pump()
+    })
+  }
+
+  #onClaimed(inHand: InHand, claimed: Claimed | null): void {
+    const { delivery } = inHand
+    if (!delivery.isLive()) this.#drop(inHand)
+    else if (this.#isCancelled(delivery) || claimed?.decision === 'drop') {
+      delivery.ack()
+      this.#drop(inHand)
+    } else if (claimed?.decision === 'discard') {
+      delivery.deadLetter()
+      this.#drop(inHand)
+    } else {
+      this.#run(inHand, { attempt: claimed?.attempt ?? delivery.attempt, isClaimed: true })
+    }
+  }
+
+  #run(inHand: InHand, claim: { attempt: number; isClaimed: boolean }): void {
+    const { delivery } = inHand
+    const token = this.#read(delivery)
+    if (!token) {
+      this.#drop(inHand)
+      return
+    }
+    const deps = { ...this.#deps.lease, onOver: this.#onOver }
+    const lease = new AmqpLease(deps, delivery, token, claim)
+    inHand.lease = lease
+    if (token.expiresAt !== null && token.expiresAt <= this.#deps.context().wall) {
+      void lease.fail(EXPIRED)
+      return
+    }
+    this.#deps.sink.deliver(lease)
+  }
+
+  /** Null: no OJS job; dead-lettered, as the gateway would. */
+  #read(delivery: LiveDelivery): TokenJob | null {
+    try {
+      return tokenJob(delivery, this.#deps.context())
+    } catch (error) {
+      const { id, queue } = delivery
+      this.#deps.logger.warn({ err: error, queue, job_id: id }, 'message is no OJS job')
+      delivery.deadLetter()
+      return null
+    }
+  }
+
+  readonly #onOver = (lease: AmqpLease, ending: Ending, isLost: boolean): void => {
+    const { delivery, job } = lease
+    if (isLost && ending !== 'give-back') {
+      const { generation, attempt } = delivery
+      this.#ended.set(job.id, { generation, attempt, ending })
+    }
+    const inHand = this.#inHand.get(job.id)
+    if (inHand?.lease === lease) this.#drop(inHand)
+  }
+
+  /** Its place is free for the next token of the same job. */
+  #drop(inHand: InHand): void {
+    this.#inHand.delete(inHand.delivery.id)
+    for (const delivery of inHand.next) if (!this.#isKnown(delivery)) this.#held.insert(delivery)
+    if (inHand.next.length > 0) queueMicrotask(() => this.pump())
+  }
+}
+
+const EXPIRED = {
+  code: 'DISCARD',
+  type: 'expired',
+  message: 'The job was not started before its expires_at.',
+  retryable: false,
+}
+
+/** Below 0: `token` is older. */
+function compare(
+  token: { generation: number; attempt: number },
+  other: { generation: number; attempt: number },
+): number {
+  return token.generation - other.generation || token.attempt - other.attempt
+}

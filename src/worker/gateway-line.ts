@@ -1,0 +1,128 @@
+import type { LiveDelivery } from '../broker/delivery.ts'
+import type { RpcReply } from '../broker/direct-rpc.ts'
+import type { AmqpLink } from './link.ts'
+
+/** How long a gateway may take to answer; a worker goes on without one. */
+const ANSWER_MS = 1_000
+/** After no answer to a claim: how long the next ones are not asked. */
+const SILENCE_MS = 30_000
+/** Queues of one `sync`. */
+const MAX_QUEUES = 100
+
+export interface Claimed {
+  decision: 'run' | 'drop' | 'discard'
+  attempt: number
+}
+
+/** What a gateway knows that matters before anything is consumed. */
+export interface Synced {
+  /** Ids of cancelled jobs whose token may still come. */
+  tombstones: string[]
+  /** There are more than these: every token has to be claimed. */
+  truncated: boolean
+  paused: string[]
+  directive: 'running' | 'quiet' | 'terminate'
+}
+
+/** The questions of a worker to whatever gateway is alive (architecture §5, §6). */
+export class GatewayLine {
+  readonly #link: AmqpLink
+  readonly #workerId: () => string
+  #silentUntil = 0
+
+  constructor(link: AmqpLink, workerId: () => string) {
+    this.#link = link
+    this.#workerId = workerId
+  }
+
+  /** Nobody answered the last question, not long ago. */
+  get isSilent(): boolean {
+    return this.#now() < this.#silentUntil
+  }
+
+  /** Null: nobody has answered within a second; the answer may be run without. */
+  async sync(queues: readonly string[]): Promise<Synced | null> {
+    const all: Synced = { tombstones: [], truncated: false, paused: [], directive: 'running' }
+    for (let from = 0; from < queues.length; from += MAX_QUEUES) {
+      const some = await this.#syncSome(queues.slice(from, from + MAX_QUEUES))
+      if (some === null) return null
+      all.tombstones.push(...some.tombstones)
+      all.paused.push(...some.paused)
+      all.truncated ||= some.truncated
+      all.directive = some.directive
+    }
+    return all
+  }
+
+  /** May this token be run? Null: nobody answers, so it may. Asks no more than it is told. */
+  async claim(delivery: LiveDelivery): Promise<Claimed | null> {
+    if (this.isSilent) return null
+    const { id, queue, generation, attempt } = delivery
+    const reply = await this.#ask(queue, 'ojs.control.claim', {
+      job_id: id,
+      generation,
+      attempt,
+      worker_id: this.#workerId(),
+    })
+    return reply.outcome === 'answered' ? claimedIn(reply.body) : null
+  }
+
+  /**
+   * Lets a living gateway declare a queue that is gone before we do: it has to write down first
+   * whose tokens went with it.
+   */
+  async announce(queue: string): Promise<void> {
+    if (this.isSilent) return
+    const question = { queues: [queue], worker_id: this.#workerId() }
+    await this.#ask('default', 'ojs.control.sync', question)
+  }
+
+  async #syncSome(queues: readonly string[]): Promise<Synced | null> {
+    const question = { queues, worker_id: this.#workerId() }
+    let reply = await this.#ask('default', 'ojs.control.sync', question)
+    if (reply.outcome === 'returned') {
+      // Nobody has been here yet. A gateway that comes later finds the question, and our queues.
+      await this.#link.declarer.recheck('default')
+      reply = await this.#ask('default', 'ojs.control.sync', question)
+    }
+    return reply.outcome === 'answered' ? syncedIn(reply.body) : null
+  }
+
+  async #ask(queue: string, type: string, body: object): Promise<RpcReply> {
+    const reply = await this.#link.ask(queue, type, body, ANSWER_MS)
+    this.#silentUntil = reply.outcome === 'answered' ? 0 : this.#now() + SILENCE_MS
+    return reply
+  }
+
+  #now(): number {
+    return this.#link.clock.now()
+  }
+}
+
+function claimedIn(body: unknown): Claimed | null {
+  const { decision, attempt } = membersOf(body)
+  if (decision === 'drop' || decision === 'discard') return { decision, attempt: 0 }
+  return decision === 'run' && Number.isInteger(attempt)
+    ? { decision, attempt: Number(attempt) }
+    : null
+}
+
+/** Null: an error, or an answer that is none. */
+function syncedIn(body: unknown): Synced | null {
+  const { tombstones, truncated, paused, directive } = membersOf(body)
+  if (!Array.isArray(tombstones)) return null
+  return {
+    tombstones: textsIn(tombstones),
+    truncated: truncated === true,
+    paused: textsIn(paused),
+    directive: directive === 'quiet' || directive === 'terminate' ? directive : 'running',
+  }
+}
+
+function textsIn(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : []
+}
+
+export function membersOf(body: unknown): Record<string, unknown> {
+  return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : {}
+}

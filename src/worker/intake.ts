@@ -1,0 +1,213 @@
+import { Block, type BlockEnd } from '../broker/block.ts'
+import type { LiveDelivery } from '../broker/delivery.ts'
+import { reconnectDelayMs } from '../broker/reconnect.ts'
+import type { AmqpLink, ConsumerGauges } from './link.ts'
+
+/** A consumer that lived this long has got over whatever ended the one before. */
+const STABLE_MS = 10_000
+
+export interface IntakeDeps {
+  link: AmqpLink
+  /** Unacknowledged deliveries per queue. */
+  prefetch: number
+  /** Part of the consumer tags. */
+  instance: string
+  onDelivery(delivery: LiveDelivery): void
+  /** Unsettled ones whose channel is gone. */
+  onLost(lost: readonly LiveDelivery[]): void
+  /** A queue is not there and may not be declared; told once per attempt. */
+  onError(error: Error): void
+}
+
+interface Source {
+  readonly queue: string
+  /** The one that consumes; null: none does. */
+  block: Block | null
+  /** Those that only wait for their deliveries to be settled too. */
+  readonly blocks: Set<Block>
+  isPaused: boolean
+  isOpening: boolean
+  openedAt: number
+  failures: number
+  timer: NodeJS.Timeout | undefined
+}
+
+/** The consumers of one worker: one per queue, each on a channel of its own. */
+export class Intake {
+  readonly #deps: IntakeDeps
+  readonly #sources = new Map<string, Source>()
+  #isOpen = false
+  #isStopped = false
+  #order = 0
+  #registrations = 0
+
+  constructor(deps: IntakeDeps) {
+    this.#deps = deps
+    deps.link.consume.listen({
+      down: () => {
+        this.#isOpen = false
+      },
+    })
+  }
+
+  /** Everything that is not paused; after each (re)connect. Rejects for nothing. */
+  async open(queues: readonly string[]): Promise<void> {
+    this.#isOpen = true
+    for (const queue of queues) this.#source(queue).failures = 0
+    await Promise.all(queues.map((queue) => this.#start(this.#source(queue))))
+  }
+
+  /** The broker has nothing more of it for us: fewer are in hand than might be. */
+  isDrained(queue: string): boolean {
+    const block = this.#sources.get(queue)?.block
+    return block?.isIn('running') === true && !block.isFull
+  }
+
+  /** Consumes nothing more of it until `resume`; also before it was opened. */
+  async pause(queue: string): Promise<void> {
+    const source = this.#source(queue)
+    source.isPaused = true
+    clearTimeout(source.timer)
+    await this.#end(source)
+  }
+
+  async resume(queue: string): Promise<void> {
+    const source = this.#source(queue)
+    source.isPaused = false
+    await this.#start(source)
+  }
+
+  /** No delivery comes any more once this has resolved. */
+  async quiet(): Promise<void> {
+    this.#isStopped = true
+    const sources = [...this.#sources.values()]
+    for (const { timer } of sources) clearTimeout(timer)
+    await Promise.all(sources.map((source) => this.#end(source)))
+  }
+
+  /** Every channel is closed; what is unsettled is the broker's again. */
+  async close(): Promise<void> {
+    const blocks = [...this.#sources.values()].flatMap((source) => [...source.blocks])
+    await Promise.all(blocks.map((block) => block.close()))
+  }
+
+  gauges(): ConsumerGauges {
+    const sources = [...this.#sources.values()]
+    const consumers = sources.flatMap(({ queue, blocks }) =>
+      [...blocks].map(({ tag, unacked }) => ({ queue, consumer: tag, unacked })),
+    )
+    const queues = sources.map(({ queue, block }) => ({
+      queue,
+      buffered: 0,
+      waiters: 0,
+      utilization: block === null ? 0 : block.unacked / this.#deps.prefetch,
+    }))
+    return { consumers, queues }
+  }
+
+  #source(queue: string): Source {
+    const known = this.#sources.get(queue)
+    if (known) return known
+    const source: Source = {
+      queue,
+      block: null,
+      blocks: new Set(),
+      isPaused: false,
+      isOpening: false,
+      openedAt: 0,
+      failures: 0,
+      timer: undefined,
+    }
+    this.#sources.set(queue, source)
+    return source
+  }
+
+  async #start(source: Source): Promise<void> {
+    if (source.isOpening || source.block || !this.#mayConsume(source)) return
+    source.isOpening = true
+    const { link, onError } = this.#deps
+    const outcome = await link.declarer.ensure(source.queue)
+    source.isOpening = false
+    if (!this.#mayConsume(source)) return
+    if (outcome === 'ready') await this.#consume(source)
+    else {
+      onError(new Error(`queue '${source.queue}' cannot be consumed: ${outcome}`))
+      this.#startLater(source)
+    }
+  }
+
+  #mayConsume(source: Source): boolean {
+    return this.#isOpen && !this.#isStopped && !source.isPaused
+  }
+
+  async #consume(source: Source): Promise<void> {
+    const { link, prefetch, instance, onDelivery } = this.#deps
+    const { queue } = source
+    const { observer } = link
+    this.#registrations += 1
+    const block = new Block({
+      connection: link.consume,
+      queue,
+      source: link.names.jobQueue(queue),
+      tag: `${instance}-${this.#registrations}`,
+      prefetch,
+      consumerPriority: 0,
+      nextOrder: () => {
+        this.#order += 1
+        return this.#order
+      },
+      onDelivery: (delivery) => {
+        observer.consumed(queue, delivery.redelivered)
+        onDelivery(delivery)
+      },
+      onSettled: (_delivery, _from, how) => {
+        if (how === 'ack') observer.acked(queue)
+        else observer.deadLettered(queue)
+      },
+      onEnd: (ended, end, lost) => this.#onEnd(source, ended, end, lost),
+    })
+    source.block = block
+    source.blocks.add(block)
+    source.openedAt = link.clock.now()
+    await block.open()
+    // Paused or quiet meanwhile: an opening consumer cannot be cancelled.
+    if (source.block !== block) await block.cancel()
+  }
+
+  /** Resolves when no further delivery can come; it stays open for settlements. */
+  async #end(source: Source): Promise<void> {
+    const { block } = source
+    source.block = null
+    await block?.cancel()
+  }
+
+  #onEnd(source: Source, block: Block, end: BlockEnd, lost: readonly LiveDelivery[]): void {
+    const { link, onLost } = this.#deps
+    source.blocks.delete(block)
+    if (lost.length > 0) link.observer.lost(source.queue, lost.length)
+    onLost(lost)
+    if (source.block !== block) return
+    source.block = null
+    if (end.why === 'closed' || !link.consume.isUp) return
+    if (end.why === 'cancelled-by-broker') link.observer.consumerCancelled(source.queue)
+    if (link.clock.now() - source.openedAt > STABLE_MS) source.failures = 0
+    link.logger.warn({ queue: source.queue, end }, 'consumer ended')
+    this.#startLater(source)
+  }
+
+  /** Seed 002 §10.4: "attempting to re-register the consumer after a delay". */
+  #startLater(source: Source): void {
+    source.failures += 1
+    clearTimeout(source.timer)
+    source.timer = setTimeout(
+      () => void this.#restart(source),
+      reconnectDelayMs(source.failures, Math.random),
+    )
+  }
+
+  async #restart(source: Source): Promise<void> {
+    if (!this.#mayConsume(source)) return
+    await this.#deps.link.declarer.recheck(source.queue)
+    await this.#start(source)
+  }
+}

@@ -1,0 +1,25 @@
+/** The newest `limit` ids with what is known of them; the oldest goes first. */
+export class KnownIds<T> {
+  readonly #limit: number
+  readonly #ids = new Map<string, T>()
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  get(id: string): T | undefined {
+    return this.#ids.get(id)
+  }
+
+  set(id: string, known: T): void {
+    this.#ids.delete(id)
+    this.#ids.set(id, known)
+    if (this.#ids.size <= this.#limit) return
+    const [oldest] = this.#ids.keys()
+    if (oldest !== undefined) this.#ids.delete(oldest)
+  }
+
+  delete(id: string): void {
+    this.#ids.delete(id)
+  }
+}

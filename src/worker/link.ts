@@ -1,0 +1,166 @@
+import type { PublishOutcome } from '../broker/broker.ts'
+import { Connection } from '../broker/connection.ts'
+import { outgoingControl } from '../broker/control-message.ts'
+import { Declarer } from '../broker/declarer.ts'
+import { DirectRpc, type RpcReply } from '../broker/direct-rpc.ts'
+import { EntityChecker } from '../broker/entity-checker.ts'
+import { createNames, type Names } from '../broker/names.ts'
+import type { BrokerGauges, BrokerObserver, ConnectionName } from '../broker/observer.ts'
+import { SILENT_OBSERVER } from '../broker/observer.ts'
+import { Publisher } from '../broker/publisher.ts'
+import { Rungs } from '../broker/rungs.ts'
+import { loadTopology } from '../broker/topology.ts'
+import { type Clock, systemClock } from '../clock.ts'
+import type { Logger } from '../logger.ts'
+import { amqpGauges, amqpMetrics } from '../telemetry/amqp-metrics.ts'
+import { BoundedLabels } from '../telemetry/bounded-labels.ts'
+import { uuid7 } from '../uuid.ts'
+import type { LinkOptions } from './options.ts'
+
+const LABELS = 200
+
+/** Gauges that only the owner of the consumers knows. */
+export type ConsumerGauges = Pick<BrokerGauges, 'consumers' | 'queues'>
+
+export interface LinkHooks {
+  /** `ojs.control.sync` for one queue: a gateway that hears it declares what is missing. */
+  askForQueue(queue: string): Promise<unknown>
+  gauges(): ConsumerGauges
+}
+
+/**
+ * What a native worker or producer holds of RabbitMQ, out of the gateway's own pieces. Two
+ * connections: one for everything that publishes, questions included, and one that never does and
+ * so goes on to consume and to declare under an alarm (architecture §4.1).
+ */
+export class AmqpLink {
+  readonly options: LinkOptions
+  readonly clock: Clock = systemClock()
+  readonly logger: Logger
+  readonly names: Names
+  readonly observer: BrokerObserver
+  readonly publish: Connection
+  /** Consumes and declares. */
+  readonly consume: Connection
+  readonly declarer: Declarer
+  readonly rungs: Rungs
+  readonly publisher: Publisher
+  readonly rpc: DirectRpc
+
+  /** Connects to nothing. Throws when the topology file is unusable. */
+  constructor(options: LinkOptions, hooks: LinkHooks) {
+    this.options = options
+    const { logger } = options
+    this.logger = logger
+    this.names = createNames(options.prefix)
+    this.observer = this.#observe(hooks)
+    const topology = loadTopology(options.prefix, options.queueType, options.topologyPath)
+    this.publish = this.#newConnection('publish')
+    this.consume = this.#newConnection('consume')
+    const checker = new EntityChecker({ options, observer: this.observer, logger })
+    const shared = { names: this.names, logger, clock: this.clock, checker, topology }
+    this.declarer = new Declarer({
+      ...shared,
+      connection: this.consume,
+      options: { declare: options.declare, queues: [], maxQueues: Number.POSITIVE_INFINITY },
+      hooks: {
+        recordedQueues: () => [],
+        // Its tokens are gone with it. A gateway that declares it commits a new outbox for their
+        // jobs first (architecture §2, "Queue missing"); once we had, nobody would know of them.
+        onQueueMissing: async (queue) => {
+          await hooks.askForQueue(queue)
+          return 'declare'
+        },
+      },
+      onReady() {},
+      onMissing() {},
+      onBase() {},
+    })
+    this.rungs = new Rungs({
+      ...shared,
+      connection: this.consume,
+      options,
+      // The gateway records a rung when the report names it.
+      hooks: { recordedRungs: () => [], onRungDeclared: nothing, onRungMissing: nothing },
+      ensureQueue: (queue) => this.declarer.ensure(queue),
+    })
+    this.publisher = new Publisher({
+      logger,
+      random: Math.random,
+      observer: this.observer,
+      connection: this.publish,
+      timeoutMs: options.publishTimeoutMs,
+      onReturned: (queue, rungMs) => this.#onReturned(queue, rungMs),
+      onOpen() {},
+      onChannelError: (code) => {
+        if (code === 404) void this.declarer.recheckAll().then(() => this.rungs.recheckAll())
+      },
+    })
+    this.rpc = new DirectRpc(this.publish, logger)
+  }
+
+  /** Resolves after the first attempt of both connections, whether or not they are up. */
+  async start(): Promise<void> {
+    this.rungs.start()
+    await Promise.all([this.publish.start(), this.consume.start()])
+  }
+
+  /** A control message: persistent, mandatory, confirmed. Never rejects. */
+  tell(queue: string, type: string, body: string): Promise<PublishOutcome> {
+    const message = { id: uuid7(), queue, type, body }
+    return this.publisher.send(outgoingControl(this.names, message))
+  }
+
+  /** The same as a question. Never rejects. */
+  ask(queue: string, type: string, body: object, timeoutMs: number): Promise<RpcReply> {
+    const message = { id: uuid7(), queue, type, body: JSON.stringify(body) }
+    return this.rpc.ask(outgoingControl(this.names, message), timeoutMs)
+  }
+
+  /** Ends both connections when what is under way is confirmed, or at the deadline. */
+  async stop(deadline: AbortSignal): Promise<void> {
+    await this.publisher.drain(deadline)
+    this.publisher.stop()
+    this.declarer.stop()
+    this.rungs.stop()
+    await this.rpc.close()
+    await Promise.all([this.publish.close(), this.consume.close()])
+  }
+
+  #newConnection(name: ConnectionName): Connection {
+    const { urls, connectionName, logger } = this.options
+    return new Connection({
+      name,
+      urls,
+      connectionName: `${connectionName} ${name}`,
+      logger,
+      random: Math.random,
+      observer: this.observer,
+    })
+  }
+
+  #observe(hooks: LinkHooks): BrokerObserver {
+    const { registry } = this.options
+    if (registry === null) return SILENT_OBSERVER
+    const labels = new BoundedLabels(LABELS)
+    amqpGauges(registry, labels, () => ({ ...this.#gauges(), ...hooks.gauges() }))
+    return amqpMetrics(registry, labels)
+  }
+
+  #gauges(): Omit<BrokerGauges, 'consumers' | 'queues'> {
+    const both = [this.publish, this.consume]
+    return {
+      connectionsActive: both.filter((connection) => connection.isUp).length,
+      channelsActive: both.reduce((sum, { channelsActive }) => sum + channelsActive, 0),
+      blocked: this.publish.blockedReason !== null,
+      confirmsPending: this.publisher.pending,
+    }
+  }
+
+  #onReturned(queue: string, rungMs: number | null): void {
+    if (rungMs === null) void this.declarer.recheck(queue)
+    else void this.rungs.recheck(queue, rungMs)
+  }
+}
+
+async function nothing(): Promise<void> {}

@@ -1,0 +1,53 @@
+import type { QueueProfile } from '../broker/arguments.ts'
+import { createLogger, type Logger } from '../logger.ts'
+import type { MetricRegistry } from '../telemetry/amqp-metrics.ts'
+
+/** What a native worker and a native producer need to know of RabbitMQ. */
+export interface AmqpOptions {
+  /** `amqp://user:password@host:port/vhost`; several: hosts of one cluster, tried in order. */
+  url: string | readonly string[]
+  /** As the gateway's `OJS_PREFIX`. */
+  prefix?: string
+  /** As the gateway's `OJS_QUEUE_TYPE`; a queue that exists is used as it is. */
+  queueType?: QueueProfile
+  /** `never`: a user without the right to configure; an administrator has declared everything. */
+  declare?: 'lazy' | 'never'
+  /** Null or absent: the topology that the package ships. */
+  topologyPath?: string | null
+  /** Execution timeout of jobs that name none, as `OJS_TIMEOUT_MS`; 0: none. */
+  timeoutMs?: number
+  /** The longest wait for a confirm. */
+  publishTimeoutMs?: number
+  /** Rungs that this process declares over all queues, as `OJS_MAX_RUNGS`. */
+  maxRungs?: number
+  /** Shown by RabbitMQ's management, with the connection's purpose behind it. */
+  connectionName?: string
+  /** Default: JSON lines of level `warn` on stdout. */
+  logger?: Logger
+  /** A prom-client registry of the caller's own, which gets the metrics of seed 002 §12.1. */
+  registry?: MetricRegistry
+}
+
+export type LinkOptions = Required<Omit<AmqpOptions, 'registry' | 'url'>> & {
+  urls: readonly string[]
+  registry: MetricRegistry | null
+}
+
+const QUEUE_DEFAULTS = { prefix: '', queueType: 'classic', declare: 'lazy' } as const
+const LIMITS = { timeoutMs: 30_000, publishTimeoutMs: 10_000, maxRungs: 1_000 }
+
+/** Throws `TypeError` for a URL that is none of AMQP's. */
+export function withDefaults(options: AmqpOptions, connectionName: string): LinkOptions {
+  const { url, registry = null, logger = createLogger('warn'), ...given } = options
+  const urls = typeof url === 'string' ? [url] : [...url]
+  for (const one of urls) requireAmqp(one)
+  if (urls.length === 0) throw new TypeError('no url of RabbitMQ')
+  const defaults = { ...QUEUE_DEFAULTS, ...LIMITS, topologyPath: null, connectionName }
+  return { ...defaults, ...given, urls, registry, logger }
+}
+
+/** Without the URL in the text: it may hold a password. */
+function requireAmqp(url: string): void {
+  const isAmqp = URL.canParse(url) && /^amqps?:$/.test(new URL(url).protocol)
+  if (!isAmqp) throw new TypeError('url must be amqp://… or amqps://…')
+}

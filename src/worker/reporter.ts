@@ -1,0 +1,194 @@
+import type { PublishOutcome } from '../broker/broker.ts'
+import type { Logger } from '../logger.ts'
+
+/** Events of one message (architecture §5). */
+const MAX_EVENTS = 100
+/** Bodies of control messages end at 1 MiB; the frame around the events is less than the rest. */
+const MAX_BYTES = 1024 * 1024 - 4_096
+/** How long an event may wait for others. */
+const MAX_WAIT_MS = 50
+const FIRST_PAUSE_MS = 50
+const LONGEST_PAUSE_MS = 1_000
+
+export interface ReporterDeps {
+  workerId: string
+  logger: Logger
+  /** Publishes to the control queue of `queue`; never rejects. */
+  tell(queue: string, body: string): Promise<PublishOutcome>
+  /** No control queue took it: resolves when it may be there again. */
+  ensure(queue: string): Promise<unknown>
+}
+
+interface Waiting {
+  text: string
+  /** Told whether RabbitMQ has it. */
+  resolve(isReported: boolean): void
+}
+
+/**
+ * What the gateway must know of jobs that ran here: `ojs.control.report`, batched, confirmed, and
+ * repeated until RabbitMQ has it. No gateway has to be alive: the control queue keeps it.
+ *
+ * The first of several reports goes out at the end of its turn; while it is unconfirmed, others
+ * gather for the next message. So one job costs no wait, and thousands cost a few messages.
+ */
+export class Reporter {
+  readonly #deps: ReporterDeps
+  readonly #lanes = new Map<string, Lane>()
+  readonly #givingUp = new AbortController()
+
+  constructor(deps: ReporterDeps) {
+    this.#deps = deps
+  }
+
+  /** Goes out within 50 ms, or not at all when the end of the same execution comes first. */
+  started(queue: string, key: string, text: string): void {
+    this.#lane(queue).addStart(key, text)
+  }
+
+  /** Resolves to true when RabbitMQ has confirmed it; to false when we gave up at the end. */
+  report(queue: string, key: string, text: string): Promise<boolean> {
+    return this.#lane(queue).add(key, text)
+  }
+
+  /** Everything that waits goes out now. */
+  flush(): void {
+    for (const lane of this.#lanes.values()) lane.flush()
+  }
+
+  /** Resolves when everything is confirmed, or at the deadline; nothing is sent after that. */
+  async stop(deadline: AbortSignal): Promise<void> {
+    const giveUp = () => this.#givingUp.abort()
+    if (deadline.aborted) giveUp()
+    else deadline.addEventListener('abort', giveUp, { once: true })
+    await Promise.all([...this.#lanes.values()].map((lane) => lane.drain()))
+    deadline.removeEventListener('abort', giveUp)
+    giveUp()
+  }
+
+  #lane(queue: string): Lane {
+    let lane = this.#lanes.get(queue)
+    if (!lane) {
+      lane = new Lane((events) => this.#send(queue, events))
+      this.#lanes.set(queue, lane)
+    }
+    return lane
+  }
+
+  /** False: given up. A worker that cannot report keeps its deliveries: nothing is lost. */
+  async #send(queue: string, events: string): Promise<boolean> {
+    const { tell, ensure, logger, workerId } = this.#deps
+    const body = `{"worker_id":${JSON.stringify(workerId)},"events":[${events}]}`
+    let pauseMs = FIRST_PAUSE_MS
+    while (!this.#givingUp.signal.aborted) {
+      const outcome = await tell(queue, body)
+      if (outcome === 'confirmed') return true
+      logger.debug({ queue, outcome }, 'report not confirmed, again')
+      if (outcome === 'returned') await ensure(queue)
+      await pause(pauseMs, this.#givingUp.signal)
+      pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)
+    }
+    return false
+  }
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const over = () => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', over)
+      resolve()
+    }
+    const timer = setTimeout(over, ms)
+    signal.addEventListener('abort', over, { once: true })
+  })
+}
+
+/** The reports of one queue, which its gateway consumer gets in this order. */
+class Lane {
+  readonly #send: (events: string) => Promise<boolean>
+  /** By execution. */
+  readonly #starts = new Map<string, string>()
+  #waiting: Waiting[] = []
+  #inFlight = 0
+  #isDue = false
+  #timer: NodeJS.Timeout | undefined
+  #onIdle: (() => void) | null = null
+
+  constructor(send: (events: string) => Promise<boolean>) {
+    this.#send = send
+  }
+
+  addStart(key: string, text: string): void {
+    this.#starts.set(key, text)
+    if (this.#starts.size >= MAX_EVENTS) this.flush()
+    else this.#timer ??= setTimeout(() => this.flush(), MAX_WAIT_MS)
+  }
+
+  add(key: string, text: string): Promise<boolean> {
+    // The end implies the start: it is the later position of the same execution (architecture §5).
+    this.#starts.delete(key)
+    return new Promise((resolve) => {
+      this.#waiting.push({ text, resolve })
+      this.#schedule()
+    })
+  }
+
+  flush(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    const starts = [...this.#starts.values()].map((text) => ({ text, resolve() {} }))
+    this.#starts.clear()
+    const all = [...starts, ...this.#waiting]
+    this.#waiting = []
+    for (const batch of batches(all)) void this.#publish(batch)
+  }
+
+  async drain(): Promise<void> {
+    this.flush()
+    if (this.#inFlight === 0) return
+    await new Promise<void>((resolve) => {
+      this.#onIdle = resolve
+    })
+  }
+
+  #schedule(): void {
+    if (this.#waiting.length >= MAX_EVENTS) this.flush()
+    else if (this.#inFlight > 0) this.#timer ??= setTimeout(() => this.flush(), MAX_WAIT_MS)
+    else if (!this.#isDue) {
+      this.#isDue = true
+      // After the settlements of this turn, which mostly come several at once.
+      setImmediate(() => {
+        this.#isDue = false
+        this.flush()
+      })
+    }
+  }
+
+  async #publish(batch: readonly Waiting[]): Promise<void> {
+    this.#inFlight += 1
+    const isReported = await this.#send(batch.map(({ text }) => text).join(','))
+    this.#inFlight -= 1
+    for (const { resolve } of batch) resolve(isReported)
+    if (this.#inFlight > 0) return
+    if (this.#waiting.length > 0) this.flush()
+    else this.#onIdle?.()
+  }
+}
+
+/** By number and by size. */
+function* batches(all: readonly Waiting[]): Generator<Waiting[]> {
+  let batch: Waiting[] = []
+  let bytes = 0
+  for (const entry of all) {
+    const more = Buffer.byteLength(entry.text) + 1
+    if (batch.length >= MAX_EVENTS || (batch.length > 0 && bytes + more > MAX_BYTES)) {
+      yield batch
+      batch = []
+      bytes = 0
+    }
+    batch.push(entry)
+    bytes += more
+  }
+  if (batch.length > 0) yield batch
+}

@@ -1,0 +1,86 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { LiveDelivery } from '../broker/delivery.ts'
+import { publishOptionsOf } from '../broker/token.ts'
+import { chooseDelay } from '../job/backoff.ts'
+import type { Failure } from '../job/error-history.ts'
+import { judge, retryPolicyOf } from '../job/failure.ts'
+import type { ReportedOutcome } from '../job/request.ts'
+import type { AmqpLink } from './link.ts'
+import { retrySource, type TokenJob } from './token-job.ts'
+
+/** With a gateway to hold the job instead, a rung that is not usable yet is not waited for. */
+const RUNG_WAIT_MS = 1_000
+/** Without one the job would wait for it: a new rung has the time to settle. */
+const LONG_RUNG_WAIT_MS = 5_000
+const LOOK_AGAIN_MS = 100
+
+export interface FailedRun {
+  delivery: LiveDelivery
+  token: TokenJob
+  attempt: number
+  failure: Failure
+}
+
+/**
+ * What becomes of a failed attempt, by the gateway's own policy code (seed 002 §5.4, §5.5, §8), and
+ * the token of the next attempt on its way: published to its rung and confirmed, or left to the
+ * gateway (`rung_ms: null`), which holds the job.
+ */
+export async function decideFailure(
+  link: AmqpLink,
+  run: FailedRun,
+  hasGateway: boolean,
+): Promise<ReportedOutcome> {
+  const { token, attempt, failure } = run
+  const policy = retryPolicyOf({ envelope: token.envelope(), maxAttempts: token.maxAttempts })
+  if (judge(policy, attempt, failure).do === 'discard') return { decision: 'discard' }
+  const { delayMs, rungMs } = chooseDelay(policy.backoff, attempt, Math.random)
+  const isInRung = rungMs !== null && (await publishTo(link, run, rungMs, hasGateway))
+  return { decision: 'retry', delay_ms: delayMs, rung_ms: isInRung ? rungMs : null }
+}
+
+/** False: not known to be there. If it is, two tokens name the same attempt and one is dropped. */
+async function publishTo(
+  link: AmqpLink,
+  run: FailedRun,
+  rungMs: number,
+  hasGateway: boolean,
+): Promise<boolean> {
+  const { delivery, token, attempt, failure } = run
+  const { queue, id } = delivery
+  const isUsable = await usableRung(link, queue, rungMs, hasGateway)
+  if (!isUsable) return false
+  const source = retrySource(delivery, token, { attempt, failure, now: link.clock.now() })
+  const outcome = await link.publisher.send({
+    id,
+    queue,
+    exchange: link.names.exchange.retry,
+    routingKey: `${queue}.${rungMs}`,
+    rungMs,
+    lanes: 'others',
+    // As it came: unknown members, the generation and every byte of a number survive.
+    content: delivery.raw.content,
+    options: publishOptionsOf(source),
+  })
+  return outcome === 'confirmed'
+}
+
+async function usableRung(
+  link: AmqpLink,
+  queue: string,
+  rungMs: number,
+  hasGateway: boolean,
+): Promise<boolean> {
+  const { rungs, clock, publish } = link
+  const until = clock.now() + (hasGateway ? RUNG_WAIT_MS : LONG_RUNG_WAIT_MS)
+  const wait = (ms: number) => sleep(ms, 'unusable' as const, { ref: false })
+  while (publish.isUp && !rungs.isReady(queue, rungMs)) {
+    const leftMs = until - clock.now()
+    if (leftMs <= 0) return false
+    const outcome = await Promise.race([rungs.ensure(queue, rungMs), wait(leftMs)])
+    if (outcome === 'ready') return true
+    if (hasGateway) return false
+    await wait(LOOK_AGAIN_MS)
+  }
+  return publish.isUp
+}

@@ -1,0 +1,120 @@
+import type { LiveDelivery } from '../broker/delivery.ts'
+import { OJS_HEADERS } from '../broker/headers.ts'
+import type { TokenSource } from '../broker/token.ts'
+import { invalidField } from '../errors.ts'
+import { jobDocument } from '../job/document.ts'
+import type { Failure } from '../job/error-history.ts'
+import { freshRow } from '../job/job.ts'
+import { parseJsonObject } from '../schemas/json-text.ts'
+import { type NativeContext, nativeJob } from '../schemas/native-job.ts'
+import type { Job } from '../sdk/job.ts'
+
+/** What a token says of its job. */
+export interface TokenJob {
+  /** As FETCH answers it, but for `attempt`. */
+  job: Job
+  maxAttempts: number
+  /** Wall time, ms; null: never. */
+  expiresAt: number | null
+  /** JSON text with the retry policy in it, in the gateway's form. */
+  envelope(): string
+}
+
+/** Throws `OjsError` for what the gateway would not adopt either. */
+export function tokenJob(delivery: LiveDelivery, context: NativeContext): TokenJob {
+  const { content } = delivery.message
+  const body = parseJsonObject(content)
+  return isGatewayForm(body)
+    ? known(delivery, body, content)
+    : adopted(delivery, nativeJob(delivery, context))
+}
+
+/**
+ * The gateway writes both of them into every body, and everything else in the form that handlers
+ * and the retry policy read; other publishers' bodies take the long way of an adoption.
+ */
+function isGatewayForm(body: Record<string, unknown>): boolean {
+  return (
+    typeof body['timeout_ms'] === 'number' &&
+    typeof body['max_attempts'] === 'number' &&
+    body['options'] === undefined
+  )
+}
+
+function known(delivery: LiveDelivery, body: Record<string, unknown>, content: Buffer): TokenJob {
+  const { id, type, args, expires_at: expiresAt, x_ojs_generation: _, ...rest } = body
+  if (id !== delivery.id) throw invalidField('id', 'message_id and the id in the body differ.')
+  if (typeof type !== 'string') throw invalidField('type', "The 'type' field must be a string.")
+  if (!Array.isArray(args)) throw invalidField('args', "The 'args' field must be a JSON array.")
+  const maxAttempts = delivery.maxAttempts ?? Number(body['max_attempts'])
+  const job: Job = {
+    ...rest,
+    id,
+    type,
+    args,
+    queue: delivery.queue,
+    state: 'active',
+    attempt: delivery.attempt,
+    max_attempts: maxAttempts,
+    ...(typeof expiresAt === 'string' && { expires_at: expiresAt }),
+    ...whileQueued(delivery),
+  }
+  const expires = typeof expiresAt === 'string' ? Date.parse(expiresAt) : Number.NaN
+  return {
+    job,
+    maxAttempts,
+    expiresAt: Number.isNaN(expires) ? null : expires,
+    envelope: () => content.toString(),
+  }
+}
+
+function adopted(delivery: LiveDelivery, job: ReturnType<typeof nativeJob>): TokenJob {
+  const row = freshRow(job, { generation: 0, outbox: null, enqueuedAt: job.createdAt })
+  const document: Job = JSON.parse(jobDocument({ ...row, state: 'active' }))
+  return {
+    job: { ...document, attempt: delivery.attempt, ...whileQueued(delivery) },
+    maxAttempts: job.maxAttempts,
+    expiresAt: job.expiresAt,
+    envelope: () => job.envelope,
+  }
+}
+
+/** What the headers tell of its way here (seed 002 §6.2). */
+function whileQueued({ raw }: LiveDelivery): Partial<Job> {
+  const headers = raw.properties.headers ?? {}
+  const enqueuedAt: unknown = headers[OJS_HEADERS.enqueuedAt]
+  const code: unknown = headers[OJS_HEADERS.errorCode]
+  const message: unknown = headers[OJS_HEADERS.errorMessage]
+  return {
+    ...(typeof enqueuedAt === 'string' && { enqueued_at: enqueuedAt }),
+    ...(typeof code === 'string' && { error: { code, message } }),
+  }
+}
+
+/** What the token of the attempt after `attempt` says: all that came, and the last failure. */
+export function retrySource(
+  delivery: LiveDelivery,
+  token: TokenJob,
+  failed: { attempt: number; failure: Failure; now: number },
+): TokenSource {
+  const { job } = token
+  const { timestamp } = delivery.message.properties
+  return {
+    id: job.id,
+    type: job.type,
+    queue: job.queue,
+    state: 'retryable',
+    attempt: failed.attempt,
+    maxAttempts: token.maxAttempts,
+    priority: delivery.priority,
+    createdAt: instantOr(job.created_at, timestamp === undefined ? failed.now : timestamp * 1000),
+    enqueuedAt: instantOr(job.enqueued_at, failed.now),
+    carry: delivery.carry(),
+    error: JSON.stringify(failed.failure),
+  }
+}
+
+function instantOr(text: string | undefined, fallback: number): number {
+  const ms = text === undefined ? Number.NaN : Date.parse(text)
+  return Number.isNaN(ms) ? fallback : ms
+}
