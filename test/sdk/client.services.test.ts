@@ -1,0 +1,350 @@
+import { v7 } from 'uuid'
+import { beforeEach, describe, expect, test } from 'vitest'
+import {
+  chain,
+  type Fetch,
+  HttpTransport,
+  type Job,
+  type Manifest,
+  OJSClient,
+  OJSConflictError,
+  OJSDuplicateError,
+  OJSNotFoundError,
+  OJSTransportError,
+  OJSUnsupportedError,
+  OJSValidationError,
+} from '../../src/sdk/index.ts'
+import { freshQueue, serverForAll } from './server.ts'
+
+const server = serverForAll()
+let client: OJSClient
+let queue: string
+beforeEach(() => {
+  client = new OJSClient({ url: server.url })
+  queue = freshQueue()
+})
+
+/** As a worker would, over the same transport. */
+async function work(verb: 'fetch' | 'ack' | 'nack', body: object): Promise<{ jobs?: Job[] }> {
+  const path = `/workers/${verb}`
+  return (await new HttpTransport({ url: server.url }).request({ method: 'POST', path, body }))
+    .body as { jobs?: Job[] }
+}
+
+async function fetchOne(): Promise<Job> {
+  const { jobs = [] } = await work('fetch', { queues: [queue], worker_id: 'w', wait_ms: 10_000 })
+  const [job] = jobs
+  if (!job) throw new Error('no job came')
+  return job
+}
+
+describe('the life of a job', () => {
+  test('enqueue, fetch, acknowledge, and read the result', async () => {
+    const job = await client.enqueue(
+      'email.send',
+      { to: 'a@b.c' },
+      { queue, meta: { fromTest: 1 } },
+    )
+    expect(job).toMatchObject({
+      type: 'email.send',
+      state: 'available',
+      queue,
+      args: [{ to: 'a@b.c' }],
+      meta: { fromTest: 1 },
+      attempt: 0,
+    })
+    const fetched = await fetchOne()
+    expect(fetched).toMatchObject({ id: job.id, attempt: 1, args: [{ to: 'a@b.c' }] })
+    expect(await client.getJob(job.id)).toMatchObject({ state: 'active' })
+    await work('ack', { job_id: job.id, worker_id: 'w', attempt: 1, result: { sent: true } })
+    expect(await client.getJob(job.id)).toMatchObject({
+      state: 'completed',
+      result: { sent: true },
+      completed_at: expect.stringMatching(/Z$/),
+    })
+    await expect(client.cancelJob(job.id)).rejects.toMatchObject({
+      name: 'OJSConflictError',
+      currentState: 'completed',
+      status: 409,
+    })
+  })
+
+  test('every option arrives', async () => {
+    const job = await client.enqueue('t', [1], {
+      queue,
+      priority: 7,
+      timeoutMs: 12_345,
+      visibilityTimeoutMs: 23_456,
+      delayUntil: new Date('2040-01-02T03:04:05.678Z'),
+      expiresAt: '2041-01-01T00:00:00.000Z',
+      tags: ['a', 'b'],
+      retry: { maxAttempts: 7, initialIntervalMs: 1_500, backoffCoefficient: 3, jitter: false },
+    })
+    expect(await client.getJob(job.id)).toMatchObject({
+      state: 'scheduled',
+      priority: 7,
+      timeout_ms: 12_345,
+      visibility_timeout_ms: 23_456,
+      scheduled_at: '2040-01-02T03:04:05.678Z',
+      expires_at: '2041-01-01T00:00:00.000Z',
+      tags: ['a', 'b'],
+      max_attempts: 7,
+      retry: { backoff_coefficient: 3, jitter: false },
+    })
+  })
+
+  test('a pending job waits until it is activated', async () => {
+    const job = await client.enqueue('t', [], { queue, pending: true })
+    expect(job.state).toBe('pending')
+    expect(await client.activateJob(job.id)).toMatchObject({ state: 'available' })
+    expect((await fetchOne()).id).toBe(job.id)
+  })
+
+  test('cancelJob: the job in the state cancelled', async () => {
+    const job = await client.enqueue('t', [], { queue })
+    expect(await client.cancelJob(job.id)).toMatchObject({ id: job.id, state: 'cancelled' })
+    expect(await client.getJob(job.id)).toMatchObject({ state: 'cancelled' })
+    await expect(client.cancelJob(job.id)).rejects.toBeInstanceOf(OJSConflictError)
+  })
+
+  test('enqueueBatch: all of them, in order', async () => {
+    const specs = Array.from({ length: 25 }, (_, n) => ({
+      type: 't',
+      args: { n },
+      options: { queue },
+    }))
+    const jobs = await client.enqueueBatch(specs)
+    expect(jobs.map(({ args }) => args)).toEqual(specs.map(({ args }) => [args]))
+    const last = jobs.at(-1)
+    expect(await client.getJob(last?.id ?? '')).toMatchObject({ args: [{ n: 24 }], queue })
+  })
+
+  test('a job that fails for good is a dead letter: listed, retried, deleted', async () => {
+    const retry = { maxAttempts: 1, onExhaustion: 'dead_letter' } as const
+    const { id } = await client.enqueue('t', [], { queue, retry })
+    const fail = async () => {
+      await fetchOne()
+      await work('nack', { job_id: id, error: { code: 'handler_error', message: 'broken' } })
+    }
+    await fail()
+    const { jobs, pagination } = await client.deadLetters.list({ queue, limit: 1 })
+    expect(jobs).toMatchObject([{ id, state: 'discarded' }])
+    expect(pagination).toMatchObject({ total: 1, limit: 1, offset: 0, has_more: false })
+    expect(await client.deadLetters.retry(id)).toMatchObject({ id, state: 'available' })
+    await fail()
+    expect(await client.deadLetters.delete(id)).toEqual({ deleted: true, job_id: id })
+    expect((await client.deadLetters.list({ queue })).jobs).toEqual([])
+    await expect(client.deadLetters.delete(id)).rejects.toBeInstanceOf(OJSNotFoundError)
+  })
+
+  test('enqueue middleware changes what the server stores', async () => {
+    client.use(async (request, next) => {
+      request.meta = { ...request.meta, trace_id: 'abc' }
+      await next()
+    })
+    const single = await client.enqueue('t', [], { queue })
+    const [batched] = await client.enqueueBatch([{ type: 't', options: { queue } }])
+    for (const job of [single, batched]) {
+      expect(await client.getJob(job?.id ?? '')).toMatchObject({ meta: { trace_id: 'abc' } })
+    }
+  })
+})
+
+describe('an answer that gets lost', () => {
+  /** The request arrives and is answered; the answer of the first POST does not. */
+  function losingAnswers(): { fetch: Fetch; posts: () => number } {
+    let posts = 0
+    return {
+      posts: () => posts,
+      fetch: async (url, init) => {
+        const response = await fetch(url, init)
+        if (init.method !== 'GET') posts += 1
+        if (posts === 1 && init.method !== 'GET') {
+          await response.text()
+          throw new TypeError('fetch failed')
+        }
+        return response
+      },
+    }
+  }
+
+  test('enqueue: one job, and the caller gets it', async () => {
+    const { fetch, posts } = losingAnswers()
+    const losing = new OJSClient({ url: server.url, fetch })
+    const job = await losing.enqueue('t', [1], { queue })
+    expect(posts()).toBe(2)
+    expect((await fetchOne()).id).toBe(job.id)
+    expect(await work('fetch', { queues: [queue], wait_ms: 200 })).toMatchObject({ jobs: [] })
+  })
+
+  test('enqueueBatch: the same', async () => {
+    const { fetch, posts } = losingAnswers()
+    const losing = new OJSClient({ url: server.url, fetch })
+    const specs = [1, 2, 3].map((n) => ({ type: 't', args: n, options: { queue } }))
+    const jobs = await losing.enqueueBatch(specs)
+    expect(posts()).toBe(2)
+    expect(jobs.map(({ args }) => args)).toEqual([[1], [2], [3]])
+    const { jobs: all } = await work('fetch', { queues: [queue], count: 10, wait_ms: 10_000 })
+    const more = await work('fetch', { queues: [queue], count: 10, wait_ms: 500 })
+    const ids = [...(all ?? []), ...(more.jobs ?? [])].map(({ id }) => id)
+    expect(ids.toSorted((a, b) => (a < b ? -1 : 1))).toEqual(
+      jobs.map(({ id }) => id).toSorted((a, b) => (a < b ? -1 : 1)),
+    )
+  })
+
+  test('cancelJob: the cancelled job', async () => {
+    const { id } = await client.enqueue('t', [], { queue })
+    const { fetch, posts } = losingAnswers()
+    const losing = new OJSClient({ url: server.url, fetch })
+    expect(await losing.cancelJob(id)).toMatchObject({ id, state: 'cancelled' })
+    expect(posts()).toBe(2)
+  })
+
+  test('an id that another job has is a duplicate', async () => {
+    const id = v7()
+    await client.enqueue('first', [], { queue, id })
+    const thrown = await client.enqueue('second', [], { queue, id }).catch((e: unknown) => e)
+    expect(thrown).toBeInstanceOf(OJSDuplicateError)
+    expect(thrown).toMatchObject({ existingJobId: id, status: 409, retryable: false })
+  })
+})
+
+describe('errors', () => {
+  test('what the server refuses', async () => {
+    const thrown = await client.enqueue('not a type!', [], { queue }).catch((e: unknown) => e)
+    expect(thrown).toBeInstanceOf(OJSValidationError)
+    expect(thrown).toMatchObject({
+      code: 'invalid_request',
+      status: 400,
+      retryable: false,
+      requestId: expect.stringMatching(/./),
+    })
+    const batch = [{ type: 't', options: { queue } }, { type: '' }]
+    await expect(client.enqueueBatch(batch)).rejects.toMatchObject({
+      name: 'OJSValidationError',
+      details: { index: 1 },
+    })
+  })
+
+  test('what is not there', async () => {
+    const id = v7()
+    await expect(client.getJob(id)).rejects.toMatchObject({
+      name: 'OJSNotFoundError',
+      code: 'not_found',
+      status: 404,
+    })
+    await expect(client.cancelJob(id)).rejects.toBeInstanceOf(OJSNotFoundError)
+  })
+
+  test('the request id of the caller comes back', async () => {
+    const call = { headers: { 'X-Request-Id': `req_${v7()}` } }
+    await expect(client.getJob(v7(), call)).rejects.toMatchObject({
+      requestId: call.headers['X-Request-Id'],
+    })
+  })
+
+  test('nobody there is no OJSError', async () => {
+    const lonely = new OJSClient({ url: 'http://127.0.0.1:9', retry: false })
+    await expect(lonely.getJob(v7())).rejects.toBeInstanceOf(OJSTransportError)
+  })
+})
+
+describe('the server', () => {
+  test('health and manifest', async () => {
+    expect(await client.health()).toMatchObject({ status: 'ok' })
+    expect(await client.manifest()).toMatchObject({
+      ojs_version: expect.stringMatching(/^1\./),
+      protocols: expect.arrayContaining(['http']),
+    })
+  })
+
+  test('queues: a page of the list', async () => {
+    await client.enqueue('t', [], { queue })
+    const { queues, pagination } = await client.queues.list({ limit: 1 })
+    expect(queues).toHaveLength(1)
+    expect(pagination).toMatchObject({ limit: 1, offset: 0 })
+    const seen = new Set<string>()
+    for (let offset = 0; offset < pagination.total; offset += 100) {
+      const page = await client.queues.list({ limit: 100, offset })
+      for (const { name } of page.queues) seen.add(name)
+    }
+    expect(seen).toContain(queue)
+  })
+
+  test('workers: listed, and told to be quiet', async () => {
+    const id = `w-${queue}`
+    await work('fetch', { queues: [queue], worker_id: id })
+    const { items } = await client.workers.list({ limit: 100 })
+    expect(items.map((worker) => worker.id)).toContain(id)
+    await client.workers.quiet(id)
+    await client.enqueue('t', [], { queue })
+    const fetched = await work('fetch', { queues: [queue], worker_id: id, wait_ms: 200 })
+    expect(fetched.jobs).toEqual([])
+    expect(await client.workers.terminate(id)).toMatchObject({ worker: { directive: 'terminate' } })
+  })
+
+  /** What a server does not offer is refused as that; what it says it offers has to work. */
+  async function ifOffered<T>(
+    capability: keyof Manifest['capabilities'],
+    call: () => Promise<T>,
+    check: (result: T) => void,
+  ): Promise<void> {
+    const { capabilities } = await client.manifest()
+    if (capabilities[capability] === true) check(await call())
+    else await expect(call()).rejects.toBeInstanceOf(OJSUnsupportedError)
+  }
+
+  test('workflow', async () => {
+    const step = { type: 't', args: { x: 1 }, options: { queue } }
+    await ifOffered(
+      'workflows',
+      () => client.workflow(chain(step, step)),
+      (workflow) => expect(workflow.id).toMatch(/./),
+    )
+  })
+
+  test('cron', async () => {
+    const spec = { name: queue, cron: '0 9 * * *', type: 't', options: { queue } }
+    await ifOffered(
+      'cron_jobs',
+      async () => {
+        const registered = await client.cron.register(spec)
+        await client.cron.delete(queue)
+        return registered
+      },
+      (registered) => expect(registered).toMatchObject({ name: queue, type: 't' }),
+    )
+  })
+
+  test('schemas', async () => {
+    const uri = `urn:ojs:schema:${queue}:v1`
+    const schema = { $schema: 'https://json-schema.org/draft/2020-12/schema', type: 'array' }
+    await ifOffered(
+      'schema_validation',
+      async () => {
+        await client.schemas.register({ uri, type: 't', version: 1, schema })
+        const read = await client.schemas.get(uri)
+        await client.schemas.delete(uri)
+        return read
+      },
+      (read) => expect(read).toMatchObject({ uri, schema }),
+    )
+  })
+
+  test('pause, stats and resume of a queue', async () => {
+    await client.enqueue('t', [], { queue })
+    await ifOffered(
+      'pause_resume',
+      async () => {
+        const paused = await client.queues.pause(queue)
+        const stats = await client.queues.stats(queue)
+        await client.queues.resume(queue)
+        return { paused, stats }
+      },
+      ({ paused, stats }) => {
+        expect(paused.status).toBe('paused')
+        expect(stats.stats['available']).toBe(1)
+      },
+    )
+  })
+})
