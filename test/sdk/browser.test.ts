@@ -1,0 +1,66 @@
+import { webcrypto } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { createContext, runInContext } from 'node:vm'
+import { describe, expect, test } from 'vitest'
+import type * as Sdk from '../../src/sdk/index.ts'
+import { bundled, ROOT, SDK, scratchDir, typeCheck } from './bundle.ts'
+
+const OWN = /^src\/sdk\/[\w-]+\.ts$/
+const PACKAGES = /^node_modules\/(uuid\/dist|@opentelemetry\/api)\//
+
+const dir = scratchDir()
+
+/** What every browser has; no `process`, no `Buffer`, no `require`. */
+function browserGlobals(fetch: unknown) {
+  return {
+    ...{ URL, URLSearchParams, AbortController, AbortSignal, Headers, TextEncoder, btoa },
+    ...{ setTimeout, clearTimeout, setInterval, clearInterval, queueMicrotask },
+    ...{ crypto: webcrypto, performance, fetch },
+  }
+}
+
+// A compiler and a bundler, beside a busy machine's other work.
+describe('in a browser', { timeout: 60_000 }, () => {
+  test('the bundle holds the SDK and its packages, nothing of Node.js or of the server', async () => {
+    const { modules, imports, dynamicImports, code } = await bundled(SDK, 'browser')
+    const ids = Object.keys(modules).map((id) => relative(ROOT, id))
+    expect(ids).toContain('src/sdk/client.ts')
+    expect(ids.filter((id) => !OWN.test(id) && !PACKAGES.test(id))).toEqual([])
+    expect([...imports, ...dynamicImports]).toEqual([])
+    expect(code).not.toMatch(/['"]node:|\brequire\(/)
+  })
+
+  test('a module of Node.js would be noticed', async () => {
+    const input = join(dir, 'spoilt.ts')
+    writeFileSync(input, `import { readFileSync } from 'node:fs'\nexport { readFileSync }\n`)
+    const noticed = await bundled(input, 'browser').then(
+      ({ imports }) => imports,
+      (error: unknown) => [String(error)],
+    )
+    expect(noticed.join()).toContain('node:fs')
+  })
+
+  test('it runs with what a browser has', async () => {
+    const { code } = await bundled(SDK, 'browser', 'iife')
+    const sent: { url: string; body: string }[] = []
+    const context = createContext(
+      browserGlobals(async (url: string, init: { body: string }) => {
+        sent.push({ url, body: init.body })
+        return new Response(JSON.stringify({ job: JSON.parse(init.body) }), { status: 201 })
+      }),
+    )
+    runInContext(code, context)
+    const { OJSClient } = runInContext('sdk', context) as typeof Sdk
+    expect(runInContext('typeof process + typeof Buffer', context)).toBe('undefinedundefined')
+    const client = new OJSClient({ url: 'https://me:secret@jobs.example.com' })
+    const job = await client.enqueue('email.send', { to: 'a' })
+    expect(job.id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7/)
+    expect(sent[0]?.url).toBe('https://jobs.example.com/ojs/v1/jobs')
+    expect(() => new OJSClient({ url: 'amqp://h' })).toThrow('ojs-rabbitmq/worker')
+  })
+
+  test('its types need none of Node.js', () => {
+    typeCheck(dir, [SDK], { lib: ['es2023', 'dom'], types: [] })
+  })
+})
