@@ -17,7 +17,7 @@ export function processId(): number | undefined {
 export interface Signals {
   /** Stops listening; from then on signals do what they do without us. */
   end(): void
-  /** Lets the signal that came do what it would have done without us, unless others listen. */
+  /** After the end: lets the signal that came do what it does without us, unless others listen. */
   raiseAgain(): void
 }
 
@@ -39,7 +39,6 @@ export function listenToSignals(
   return {
     end,
     raiseAgain() {
-      end()
       if (last !== undefined && source.listenerCount(last) === 0) source.kill(source.pid, last)
     },
   }

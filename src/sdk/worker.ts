@@ -20,6 +20,9 @@ import {
 /** How long giving jobs back may take after the grace period. */
 const RELEASE_MS = 5_000
 
+/** For what the program does after `stopped`, before hanging handlers end the process. */
+const LAST_WORDS_MS = 1_000
+
 export interface StopResult {
   /** Jobs that were given back, or whose report could not be made: they will run again. */
   abandoned: string[]
@@ -165,11 +168,19 @@ export class OJSWorker {
       abandoned = await this.#endSource(source)
     }
     this.#state = 'stopped'
-    this.#signals?.end()
-    // Handlers that ignore their signal would keep the process alive for ever.
-    if (this.#executions.size > 0) this.#signals?.raiseAgain()
     this.#onStopped({ abandoned })
+    this.#endSignals()
     return { abandoned }
+  }
+
+  /** Handlers that heed no signal would keep a process alive that was told to end. */
+  #endSignals(): void {
+    const signals = this.#signals
+    signals?.end()
+    if (!signals || this.#executions.size === 0) return
+    setTimeout(() => {
+      if (this.#executions.size > 0) signals.raiseAgain()
+    }, LAST_WORDS_MS)
   }
 
   async #drained(): Promise<void> {
