@@ -3,6 +3,7 @@ import type { BrokerHooks, BrokerOptions } from './broker/options.ts'
 import { RabbitBroker } from './broker/rabbit-broker.ts'
 import { type Clock, systemClock } from './clock.ts'
 import type { Config } from './config.ts'
+import { controlDoor } from './control/consumer.ts'
 import { createHttpService } from './http/server.ts'
 import type { Ledger } from './ledger/ledger.ts'
 import { openSqliteLedger } from './ledger/sqlite/open.ts'
@@ -19,6 +20,7 @@ import { promoter } from './services/promoter.ts'
 import { reaper } from './services/reaper.ts'
 import { relay } from './services/relay.ts'
 import { retention } from './services/retention.ts'
+import type { ControlObserver } from './telemetry/control-metrics.ts'
 import { EventRing } from './telemetry/event-ring.ts'
 import { createJobEvents } from './telemetry/events.ts'
 import { inFlightLog } from './telemetry/in-flight.ts'
@@ -58,7 +60,7 @@ export async function startGateway(
     logger,
     random: Math.random,
     observer: metrics.observer,
-    hooks: brokerHooks(ledger, () => deps),
+    hooks: brokerHooks(ledger, () => deps, metrics.control),
   })
 
   const deps: Deps = {
@@ -115,7 +117,8 @@ export async function startGateway(
 }
 
 /** What the broker layer asks of the rest; it exists before `deps` does. */
-function brokerHooks(ledger: Ledger, deps: () => Deps): BrokerHooks {
+function brokerHooks(ledger: Ledger, deps: () => Deps, observer: ControlObserver): BrokerHooks {
+  let control: BrokerHooks['onControl'] | undefined
   return {
     recordedQueues: () => ledger.queues().map((queue) => queue.name),
     recordedRungs: () => ledger.rungs(),
@@ -124,6 +127,10 @@ function brokerHooks(ledger: Ledger, deps: () => Deps): BrokerHooks {
     onRungDeclared: (queue, delayMs) => ledger.recordRung({ queue, delayMs }),
     onRungMissing: (queue, delayMs) => onRungMissing(deps(), { queue, delayMs }),
     onDeadLetter: (letter) => diedInBroker(deps(), letter),
+    onControl: (message) => {
+      control ??= controlDoor({ deps: deps(), observer })
+      return control(message)
+    },
     availableJobs: (queue) => jobsWithToken(ledger, queue),
     onUp: () => onPublishingAgain(deps()),
     onConsumeUp: () => extendLeases(deps()),

@@ -60,6 +60,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...AT_THE_TOP,
   ],
   'services/': ['operations/', 'job/', 'ledger/ledger.ts', 'broker/broker.ts', ...AT_THE_TOP],
+  'control/': ['operations/', 'schemas/', 'job/', 'broker/broker.ts', 'telemetry/', ...AT_THE_TOP],
   'http/': ['operations/', 'schemas/', 'job/', 'telemetry/', ...AT_THE_TOP],
   'worker/': [
     'sdk/',

@@ -237,6 +237,25 @@ export interface DeadLetter extends DeadLetterCopy {
   carry(): Carry
 }
 
+/**
+ * One message of a control queue. The broker layer settles it by what the hook that was given it
+ * answers, and gives it back after a pause when the hook rejected.
+ */
+export interface ControlMessage {
+  /** The OJS queue whose control queue it came by. */
+  readonly queue: string
+  /** '' when it has none. */
+  readonly type: string
+  readonly content: Buffer
+  readonly redelivered: boolean
+  /** Null: it names no address, or none that we publish to (see `Broker.reply`). */
+  readonly replyTo: string | null
+  readonly correlationId: string | null
+}
+
+/** `malformed`: `basic.nack requeue=false`, to `ojs.system.dead-letters`. */
+export type ControlVerdict = 'handled' | 'malformed'
+
 /** The parts of an AMQP message that matter to the job model. */
 export interface ForeignMessage {
   readonly content: Buffer

@@ -134,7 +134,7 @@ export class ControlPublisher {
 }
 
 /** Something that we may publish an answer to: a queue of the asker's, or its direct reply-to. */
-function isReplyAddress(replyTo: string): boolean {
+export function isReplyAddress(replyTo: string): boolean {
   return (
     replyTo !== '' &&
     Buffer.byteLength(replyTo) <= MAX_SHORT_BYTES &&

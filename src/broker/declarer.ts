@@ -22,8 +22,10 @@ export interface DeclarerDeps {
   onReady(queue: string): void
   /** The job queue was looked for and is not there. */
   onMissing(queue: string): void
-  /** The exchanges and system queues were looked at. */
+  /** The exchanges, the system queues and the control queue of `default` were looked at. */
   onBase(outcome: EnsureOutcome): void
+  /** And after that every queue that was known. */
+  onKnown?(): void
 }
 
 /**
@@ -109,6 +111,7 @@ export class Declarer {
     await checkEach(this.#known, async (queue) => {
       if ((await this.ensure(queue)) === 'unavailable') this.#retryLater()
     })
+    this.#deps.onKnown?.()
   }
 
   /** Exchanges and system queues. Single flight; once per connection. Never rejects. */

@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import type { QueueProfile } from './arguments.ts'
-import type { DeadLetter } from './broker.ts'
+import type { ControlMessage, ControlVerdict, DeadLetter } from './broker.ts'
 import type { BrokerObserver } from './observer.ts'
 
 /**
@@ -64,6 +64,11 @@ export interface BrokerHooks {
   onRungMissing(queue: string, delayMs: number): Promise<void>
   /** A message of `ojs.system.dead-letters`; acknowledged when this resolves. */
   onDeadLetter(letter: DeadLetter): Promise<void>
+  /**
+   * A message of a control queue; settled by what this answers, given back after a pause when it
+   * rejects. Called in the order of the queue, without waiting for the call before.
+   */
+  onControl(message: ControlMessage): Promise<ControlVerdict>
   /** Jobs of this queue that are `available` in the ledger now; O(1). For the depth sample. */
   availableJobs(queue: string): number
   /** FETCH asked for a queue that somebody else has declared. */

@@ -15,13 +15,11 @@ import type {
   TakeRequest,
 } from './broker.ts'
 import { Connection } from './connection.ts'
+import { Consumers } from './consumers.ts'
 import { ControlPublisher } from './control-publisher.ts'
-import { DeadLetterConsumer } from './dead-letter-consumer.ts'
 import { sweepQueue } from './dead-letter-sweep.ts'
 import { Declarer } from './declarer.ts'
-import { Deliveries, type DeliveriesDeps } from './deliveries.ts'
 import { DepthSampler } from './depth-sampler.ts'
-import type { Presence } from './entity.ts'
 import { EntityChecker } from './entity-checker.ts'
 import { createNames, type Names } from './names.ts'
 import {
@@ -32,7 +30,6 @@ import {
 } from './observer.ts'
 import type { BrokerDeps, BrokerOptions } from './options.ts'
 import { outgoingOf } from './outgoing.ts'
-import { Owner, type OwnerState } from './owner.ts'
 import type { Outgoing } from './publish-lane.ts'
 import { Publisher } from './publisher.ts'
 import { Rungs } from './rungs.ts'
@@ -40,16 +37,7 @@ import { loadTopology } from './topology.ts'
 
 export { topologyDiff } from './topology-diff.ts'
 
-const PREFETCH = 32
-const MAX_BLOCKS = 64
-const IDLE_MS = 2_000
 const START_WAIT_MS = 10_000
-
-/** What every consumer is given. */
-type Consuming = Pick<
-  DeliveriesDeps,
-  'connection' | 'instance' | 'names' | 'observer' | 'logger' | 'random' | 'clock'
->
 
 /**
  * RabbitMQ behind the contract. Three connections: one for everything that publishes; one for
@@ -64,14 +52,12 @@ export class RabbitBroker implements Broker, Service {
   readonly #names: Names
   readonly #connections: Record<'publish' | 'consume' | 'declare', Connection>
   readonly #replyConnection: Connection
-  readonly #owner: Owner
   readonly #checker: EntityChecker
   readonly #declarer: Declarer
   readonly #rungs: Rungs
   readonly #publisher: Publisher
   readonly #controlPublisher: ControlPublisher
-  readonly #deliveries: Deliveries
-  readonly #deadLetters: DeadLetterConsumer
+  readonly #consumers: Consumers
   readonly #sampler: DepthSampler
   readonly #availability: Availability
   #declaring: Promise<void> = Promise.resolve()
@@ -87,9 +73,9 @@ export class RabbitBroker implements Broker, Service {
     const consume = this.#newConnection('consume', options)
     const declare = this.#newConnection('declare', options)
     this.#connections = { publish, consume, declare }
-    this.#replyConnection = this.#newConnection('reply', options)
+    const replyConnection = this.#newConnection('reply', options)
+    this.#replyConnection = replyConnection
     const { logger, random, hooks, clock } = deps
-    const instance = random().toString(36).slice(2, 10)
     const shared = { names: this.#names, observer: this.#observer, logger, random, clock }
 
     this.#checker = new EntityChecker({ ...shared, options })
@@ -97,9 +83,10 @@ export class RabbitBroker implements Broker, Service {
     this.#declarer = new Declarer({
       ...shared,
       ...declaring,
-      onReady: (queue) => this.#deliveries.queueReady(queue),
-      onMissing: (queue) => this.#deliveries.queueMissing(queue),
+      onReady: (queue) => this.#consumers.queueReady(queue),
+      onMissing: (queue) => this.#consumers.deliveries.queueMissing(queue),
       onBase: (outcome) => this.#onBase(outcome),
+      onKnown: () => this.#consumers.control.allKnown(),
     })
     this.#rungs = new Rungs({
       ...shared,
@@ -119,25 +106,22 @@ export class RabbitBroker implements Broker, Service {
       ...publishing,
       onReturned: (queue, rungMs) => this.#onReturned(queue, rungMs),
     })
-    this.#controlPublisher = new ControlPublisher({
-      ...publishing,
-      replyConnection: this.#replyConnection,
+    this.#controlPublisher = new ControlPublisher({ ...publishing, replyConnection })
+    this.#consumers = new Consumers({
+      ...shared,
+      connection: consume,
+      topology,
+      options,
+      hooks,
+      declarer: this.#declarer,
+      isBaseReady: () => this.#availability.isBaseReady,
+      onOwnerChange: () => this.#availability.notice(),
     })
-    const consuming = { ...shared, connection: consume, instance }
-    this.#deliveries = this.#newDeliveries(consuming, options)
-    this.#deadLetters = new DeadLetterConsumer({
-      ...consuming,
-      onDeadLetter: (letter) => hooks.onDeadLetter(letter),
-      onQueueGone: () => {
-        if (options.declare !== 'never') void this.#declarer.recheckAll()
-      },
-    })
-    this.#owner = new Owner(consume, topology, logger, (state) => this.#onOwner(state))
     this.#availability = new Availability({
       connections: this.#connections,
       names: this.#names,
       isPublisherOpen: () => this.#publisher.isOpen,
-      ownerState: () => this.#owner.state,
+      ownerState: () => this.#consumers.owner.state,
       onUp: () => hooks.onUp(),
     })
     this.#sampler = new DepthSampler({
@@ -147,7 +131,7 @@ export class RabbitBroker implements Broker, Service {
       now: () => clock.now(),
       queues: () => this.#declarer.knownQueues(),
       available: (queue) => hooks.availableJobs(queue),
-      held: (queue) => this.#deliveries.heldOf(queue) + this.#publisher.pending,
+      held: (queue) => this.#consumers.deliveries.heldOf(queue) + this.#publisher.pending,
     })
     this.#listen()
   }
@@ -155,7 +139,7 @@ export class RabbitBroker implements Broker, Service {
   /** Resolves when jobs can flow, or when it is clear that they cannot yet; never rejects. */
   async start(): Promise<void> {
     if (this.#isStopped) return
-    this.#deliveries.start()
+    this.#consumers.deliveries.start()
     this.#sampler.start()
     this.#rungs.start()
     await Promise.all(this.#all.map((connection) => connection.start()))
@@ -177,14 +161,13 @@ export class RabbitBroker implements Broker, Service {
       if (deadline.aborted) resolve()
       deadline.addEventListener('abort', () => resolve(), { once: true })
     })
-    const consumersEnd = Promise.all([this.#deliveries.stop(), this.#deadLetters.stop()])
-    await Promise.race([consumersEnd, isOver])
+    await Promise.race([this.#consumers.stop(), isOver])
     for (const publisher of [this.#publisher, this.#controlPublisher]) {
       await publisher.drain(deadline)
       publisher.stop()
     }
     // Only now: who owns the queue may count on it that nobody else consumes or publishes.
-    await Promise.race([this.#owner.stop(), isOver])
+    await Promise.race([this.#consumers.owner.stop(), isOver])
     const all = [...this.#all, this.#replyConnection]
     await Promise.all(all.map((connection) => connection.close()))
   }
@@ -235,7 +218,7 @@ export class RabbitBroker implements Broker, Service {
   async sweepDeadLetters(
     ...[queue, limit, isStale]: Parameters<Broker['sweepDeadLetters']>
   ): Promise<SweptDeadLetters | null> {
-    if (this.#owner.state !== 'owner') return null
+    if (this.#consumers.owner.state !== 'owner') return null
     return sweepQueue(this.#connections.consume, this.#names.dlxQueue(queue), limit, isStale)
   }
 
@@ -249,19 +232,19 @@ export class RabbitBroker implements Broker, Service {
   }
 
   take(request: TakeRequest): Promise<Delivery[]> {
-    return this.#deliveries.take(request)
+    return this.#consumers.deliveries.take(request)
   }
 
   putBack(deliveries: readonly Delivery[]): void {
-    this.#deliveries.putBack(deliveries)
+    this.#consumers.deliveries.putBack(deliveries)
   }
 
   park(delivery: Delivery, until: number | null): void {
-    this.#deliveries.park(delivery, until)
+    this.#consumers.deliveries.park(delivery, until)
   }
 
   unpark(jobId: string): void {
-    this.#deliveries.unpark(jobId)
+    this.#consumers.deliveries.unpark(jobId)
   }
 
   broadcast(message: Broadcast): Promise<PublishOutcome> {
@@ -274,7 +257,7 @@ export class RabbitBroker implements Broker, Service {
   }
 
   controlBacklogConsumed(): boolean {
-    return this.#deliveries.mayConsume
+    return this.#consumers.control.isBacklogConsumed
   }
 
   warnings(): readonly BrokerWarning[] {
@@ -282,33 +265,18 @@ export class RabbitBroker implements Broker, Service {
   }
 
   gauges(): BrokerGauges {
-    const deliveries = this.#deliveries.gauges()
     const all = [...this.#all, this.#replyConnection]
     return {
       connectionsActive: all.filter((connection) => connection.isUp).length,
       channelsActive: all.reduce((sum, { channelsActive }) => sum + channelsActive, 0),
       blocked: this.#connections.publish.blockedReason !== null,
       confirmsPending: this.#publisher.pending + this.#controlPublisher.pending,
-      ...deliveries,
-      consumers: [...deliveries.consumers, ...this.#deadLetters.consumers()],
+      ...this.#consumers.gauges(),
     }
   }
 
   get #all(): Connection[] {
     return Object.values(this.#connections)
-  }
-
-  #newDeliveries(consuming: Consuming, options: BrokerOptions): Deliveries {
-    return new Deliveries({
-      ...consuming,
-      prefetch: options.prefetch ?? PREFETCH,
-      maxBlocks: options.maxBlocks ?? MAX_BLOCKS,
-      consumerPriority: options.consumerPriority ?? 0,
-      idleMs: options.idleMs ?? IDLE_MS,
-      isReady: (queue) => this.#declarer.isReady(queue),
-      lookUp: (queue) => this.#lookUp(queue),
-      onQueueGone: (queue) => void this.#declarer.recheck(queue),
-    })
   }
 
   #newConnection(name: ConnectionName, options: BrokerOptions): Connection {
@@ -339,46 +307,12 @@ export class RabbitBroker implements Broker, Service {
   #onBase(outcome: EnsureOutcome): void {
     const isReady = this.#connections.declare.isUp && outcome !== 'unavailable'
     this.#availability.baseChanged(isReady)
-    this.#consumeDeadLetters()
+    this.#consumers.baseChecked(isReady)
   }
 
   #onReturned(queue: string, rungMs: number | null): void {
     if (rungMs === null) void this.#declarer.recheck(queue)
     else void this.#rungs.recheck(queue, rungMs)
-  }
-
-  #onOwner(state: OwnerState): void {
-    if (state === 'owner') void this.#consume()
-    else if (state === 'foreign') {
-      void this.#deliveries.yield()
-      this.#deadLetters.suspend()
-    }
-    this.#availability.notice()
-  }
-
-  async #consume(): Promise<void> {
-    const { generation } = this.#connections.consume
-    try {
-      await this.#deps.hooks.onConsumeUp()
-    } catch (error) {
-      this.#deps.logger.error({ err: error }, 'leases were not extended')
-    }
-    const isOurs = this.#owner.state === 'owner' && !this.#isStopped
-    if (!isOurs || generation !== this.#connections.consume.generation) return
-    this.#deliveries.resume()
-    this.#consumeDeadLetters()
-  }
-
-  /** After the first of the two that comes last: the broker is ours, the system queues are there. */
-  #consumeDeadLetters(): void {
-    if (this.#availability.isBaseReady && this.#deliveries.mayConsume) this.#deadLetters.resume()
-  }
-
-  async #lookUp(queue: string): Promise<Presence> {
-    const wasKnown = this.#declarer.isKnown(queue)
-    const presence = await this.#declarer.probe(queue)
-    if (presence === 'exists' && !wasKnown) this.#deps.hooks.onQueueFound(queue)
-    return presence
   }
 
   #messageOf(row: JobRow): Outgoing | null {

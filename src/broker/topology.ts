@@ -23,7 +23,7 @@ export type Entity = ExchangeEntity | QueueEntity
 
 /** Every expected entity, in the order in which they have to be declared. */
 export interface Topology {
-  /** Exchanges and system queues, without the owner's. */
+  /** Exchanges and system queues, without the owner's; the control queue of `default`. */
   base(serverVersion: string): readonly Entity[]
   /** What belongs to one OJS queue; its job queue is among them. */
   ofQueue(queue: string, serverVersion: string): readonly QueueEntity[]
@@ -93,6 +93,10 @@ function createTopology(file: TopologyFile, prefix: string, profile: QueueProfil
         }),
       ),
       ...shared.map((template) => expand(template, version)),
+      // There whether or not anybody has jobs in `default` (architecture §5).
+      ...file.perQueue
+        .filter(({ kind }) => kind === 'control' || kind === 'dead-letters')
+        .map((template) => expand(template, version, 'default')),
     ],
     ofQueue: (queue, version) => file.perQueue.map((template) => expand(template, version, queue)),
     rung: (queue, delayMs, version) => expand(file.rung, version, queue, delayMs),

@@ -1,8 +1,8 @@
 import type { ErrorRequestHandler, Request } from 'express'
-import { invalidField, OjsError } from '../errors.ts'
+import { errorBody, invalidField, OjsError } from '../errors.ts'
 import type { Logger } from '../logger.ts'
 import { type Answerable, answer } from './answer.ts'
-import { errorBody, errorHeaders } from './error-body.ts'
+import { errorHeaders } from './error-headers.ts'
 import { lingerAfterAnswer } from './lingering-close.ts'
 
 /** The one place where HTTP renders errors; the last step of the pipeline. */

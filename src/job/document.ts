@@ -25,6 +25,11 @@ export function jobDocument(row: JobRow): string {
   return `${text}}`
 }
 
+/** The answer to INFO (seed 001 §9.3); `state` at the top is an addition (architecture §9). */
+export function infoDocument(row: JobRow): string {
+  return `{"job":${jobDocument(row)},"state":"${row.state}"}`
+}
+
 /** `retry_delay_ms` outlives the wait: the next FETCH tells it (conformance.md S6). */
 function retrying(row: JobRow): string {
   let text = ''

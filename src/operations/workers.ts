@@ -14,11 +14,12 @@ export function listWorkers(
 }
 
 /**
- * What an operator wants of a worker, or of all (`*`): its next heartbeat says so, and its FETCH
- * gets nothing from now on. Throws 404; 409 when it was told to end already (one way only).
+ * What an operator wants of a worker, or of all (`*`): its next heartbeat says so, its FETCH gets
+ * nothing from now on, and native workers are told by broadcast. Throws 404; 409 when it was told
+ * to end already (one way only).
  */
 export function directWorker(
-  deps: Pick<Deps, 'workers' | 'logger'>,
+  deps: Pick<Deps, 'workers' | 'logger' | 'broker' | 'ledger'>,
   workerId: string,
   directive: Exclude<Directive, 'running'>,
   { requestId }: RequestContext,
@@ -27,8 +28,22 @@ export function directWorker(
     workerId === ALL
       ? { workers: deps.workers.directAll(directive) }
       : { worker: directOne(deps, workerId, directive) }
+  broadcast(deps, workerId, directive, 'worker' in told ? told.worker.queues : null)
   deps.logger.info({ workerId, directive, requestId }, 'workers directed')
   return told
+}
+
+/** `queues`: those that it works on; null: all. What is lost, a heartbeat makes up for. */
+function broadcast(
+  { broker, ledger }: Pick<Deps, 'broker' | 'ledger'>,
+  workerId: string,
+  state: Directive,
+  queues: readonly string[] | null,
+): void {
+  const body = JSON.stringify({ ...(workerId !== ALL && { worker_id: workerId }), state })
+  for (const queue of queues ?? ledger.queues().map(({ name }) => name)) {
+    void broker.broadcast({ queue, type: 'ojs.control.directive', body })
+  }
 }
 
 function directOne(

@@ -2,6 +2,7 @@ import { collectDefaultMetrics, Histogram, Registry } from 'prom-client'
 import type { BrokerGauges, BrokerObserver } from '../broker/observer.ts'
 import { amqpGauges, amqpMetrics } from './amqp-metrics.ts'
 import { BoundedLabels, SeriesByPair } from './bounded-labels.ts'
+import { type ControlObserver, controlMetrics } from './control-metrics.ts'
 import type { JobEvent } from './events.ts'
 import type { Exposition, HttpObserver } from './exposition.ts'
 import {
@@ -19,6 +20,8 @@ export interface Metrics {
   onJobEvent(event: JobEvent): void
   /** For the broker layer. */
   readonly observer: BrokerObserver
+  /** For the AMQP door. */
+  readonly control: ControlObserver
   /** For the HTTP door. `sources` is asked at every scrape, never before. Call it once. */
   exposition(sources: () => MetricSources): Exposition
 }
@@ -56,6 +59,7 @@ export function createMetrics(): Metrics {
   return {
     onJobEvent: jobMetrics(registry, queues, types),
     observer: amqpMetrics(registry, queues),
+    control: controlMetrics(registry),
     exposition(sources) {
       queueDepth(registry, queues, () => sources().ledger)
       deadLetterDepth(registry, queues, () => sources().ledger)

@@ -116,6 +116,10 @@ export async function startBroker(
       onRungDeclared: async (queue, delayMs) => recorder.note('onRungDeclared', queue, delayMs),
       onRungMissing: async (queue, delayMs) => recorder.note('onRungMissing', queue, delayMs),
       onDeadLetter: async (letter) => recorder.note('onDeadLetter', letter.id, letter),
+      onControl: async (message) => {
+        recorder.note('onControl', message.type, message)
+        return 'handled'
+      },
       onQueueFound: (queue) => recorder.note('onQueueFound', queue),
       onUp: () => recorder.note('onUp'),
       onConsumeUp: async () => recorder.note('onConsumeUp'),

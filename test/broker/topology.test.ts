@@ -40,6 +40,8 @@ describe.each(['', 'tenant1'])('the shipped topology, prefix %o', (prefix) => {
       names.exchange.delayed,
       names.deadLetters,
       names.due,
+      names.deadLetters,
+      names.controlQueue('default'),
     ])
     expect(topology.owner(VERSION)).toMatchObject({ name: names.owner, exclusive: true })
     expect(ofQueue.map(nameOf)).toEqual([

@@ -1,4 +1,4 @@
-import { jobDocument } from '../../job/document.ts'
+import { infoDocument, jobDocument } from '../../job/document.ts'
 import { activate } from '../../operations/activate.ts'
 import { cancel } from '../../operations/cancel.ts'
 import { info } from '../../operations/info.ts'
@@ -50,8 +50,7 @@ export function jobRoutes({ deps, maxBodyBytes, maxBatchBytes }: Door): Route[] 
       method: 'GET',
       path: `${JOBS}/:id`,
       handle(request, response) {
-        const job = info(deps, pathParameter(request, 'id'))
-        answer(response, 200, `{"job":${jobDocument(job)},"state":"${job.state}"}`)
+        answer(response, 200, infoDocument(info(deps, pathParameter(request, 'id'))))
       },
     },
     {

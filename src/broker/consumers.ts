@@ -1,0 +1,153 @@
+import type { Clock } from '../clock.ts'
+import type { Logger } from '../logger.ts'
+import type { Connection } from './connection.ts'
+import { ControlConsumer } from './control-consumer.ts'
+import { DeadLetterConsumer } from './dead-letter-consumer.ts'
+import type { Declarer } from './declarer.ts'
+import { Deliveries } from './deliveries.ts'
+import type { Presence } from './entity.ts'
+import type { Names } from './names.ts'
+import type { BrokerGauges, BrokerObserver } from './observer.ts'
+import type { BrokerHooks, BrokerOptions } from './options.ts'
+import { Owner, type OwnerState } from './owner.ts'
+import type { Topology } from './topology.ts'
+
+const PREFETCH = 32
+const MAX_BLOCKS = 64
+const IDLE_MS = 2_000
+
+export interface ConsumersDeps {
+  connection: Connection
+  topology: Topology
+  names: Names
+  clock: Clock
+  logger: Logger
+  observer: BrokerObserver
+  random: () => number
+  options: BrokerOptions
+  hooks: Pick<BrokerHooks, 'onConsumeUp' | 'onControl' | 'onDeadLetter' | 'onQueueFound'>
+  declarer: Declarer
+  /** The exchanges and system queues are there. */
+  isBaseReady(): boolean
+  /** The broker became ours, or somebody else's, or nobody knows. */
+  onOwnerChange(): void
+}
+
+/**
+ * Everything on the consume connection: who owns the broker, and while that is us, the consumers of
+ * job queues, control queues and dead letters.
+ */
+export class Consumers {
+  readonly deliveries: Deliveries
+  readonly control: ControlConsumer
+  readonly owner: Owner
+  readonly #deps: ConsumersDeps
+  readonly #deadLetters: DeadLetterConsumer
+  #isStopped = false
+
+  constructor(deps: ConsumersDeps) {
+    this.#deps = deps
+    const { hooks, options, declarer } = deps
+    const consuming = { ...deps, instance: deps.random().toString(36).slice(2, 10) }
+    this.deliveries = new Deliveries({
+      ...consuming,
+      prefetch: options.prefetch ?? PREFETCH,
+      maxBlocks: options.maxBlocks ?? MAX_BLOCKS,
+      consumerPriority: options.consumerPriority ?? 0,
+      idleMs: options.idleMs ?? IDLE_MS,
+      isReady: (queue) => declarer.isReady(queue),
+      lookUp: (queue) => this.#lookUp(queue),
+      onQueueGone: (queue) => void declarer.recheck(queue),
+    })
+    this.#deadLetters = new DeadLetterConsumer({
+      ...consuming,
+      onDeadLetter: (letter) => hooks.onDeadLetter(letter),
+      onQueueGone: () => {
+        if (options.declare !== 'never') void declarer.recheckAll()
+      },
+    })
+    this.control = new ControlConsumer({
+      ...consuming,
+      onControl: (message) => hooks.onControl(message),
+      onQueueGone: (queue) => this.#onControlQueueGone(queue),
+    })
+    this.owner = new Owner(deps.connection, deps.topology, deps.logger, (state) =>
+      this.#onOwner(state),
+    )
+  }
+
+  /** After each look at the exchanges and system queues, also those long after the connect. */
+  baseChecked(isReady: boolean): void {
+    this.#consumeDeadLetters()
+    if (isReady) this.control.queueReady('default')
+  }
+
+  /** The queue and what belongs to it was declared or checked. */
+  queueReady(queue: string): void {
+    this.deliveries.queueReady(queue)
+    this.control.queueReady(queue)
+  }
+
+  /** Resolves when everything is finished or given back. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    const consumers = [this.deliveries, this.#deadLetters, this.control]
+    await Promise.all(consumers.map((consumer) => consumer.stop()))
+  }
+
+  gauges(): Pick<BrokerGauges, 'consumers' | 'queues'> {
+    const { consumers, queues } = this.deliveries.gauges()
+    const system = [...this.#deadLetters.consumers(), ...this.control.consumers()]
+    return { consumers: [...consumers, ...system], queues }
+  }
+
+  #onOwner(state: OwnerState): void {
+    if (state === 'owner') void this.#consume()
+    else if (state === 'foreign') {
+      void this.deliveries.yield()
+      this.#deadLetters.suspend()
+      this.control.suspend()
+    }
+    this.#deps.onOwnerChange()
+  }
+
+  async #consume(): Promise<void> {
+    const { connection, hooks, logger } = this.#deps
+    const { generation } = connection
+    try {
+      await hooks.onConsumeUp()
+    } catch (error) {
+      logger.error({ err: error }, 'leases were not extended')
+    }
+    const isOurs = this.owner.state === 'owner' && !this.#isStopped
+    if (!isOurs || generation !== connection.generation) return
+    this.deliveries.resume()
+    this.control.resume()
+    this.#consumeDeadLetters()
+  }
+
+  /** After the first of the two that comes last: the broker is ours, the system queues are there. */
+  #consumeDeadLetters(): void {
+    if (this.#deps.isBaseReady() && this.deliveries.mayConsume) this.#deadLetters.resume()
+  }
+
+  #onControlQueueGone(queue: string): void {
+    const { declarer, options } = this.#deps
+    if (options.declare === 'never') return
+    // That of `default` is one of the system's.
+    if (declarer.isKnown(queue)) void declarer.recheck(queue)
+    else void declarer.recheckAll()
+  }
+
+  async #lookUp(queue: string): Promise<Presence> {
+    const { declarer, hooks } = this.#deps
+    const wasKnown = declarer.isKnown(queue)
+    const presence = await declarer.probe(queue)
+    if (presence === 'exists' && !wasKnown) {
+      hooks.onQueueFound(queue)
+      // Somebody else's job queue: its workers report by the control queue that belongs to it.
+      void declarer.ensure(queue)
+    }
+    return presence
+  }
+}

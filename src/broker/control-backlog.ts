@@ -1,0 +1,67 @@
+import type { Clock } from '../clock.ts'
+
+/** A backlog that takes longer must not keep dead workers' jobs for ever (architecture §2). */
+const MAX_MS = 60_000
+
+/**
+ * Has what lay in the control queues when we began to consume been settled? Reports in there may
+ * tell of jobs that look abandoned.
+ */
+export class ControlBacklog {
+  readonly #clock: Clock
+  /** By queue: messages still to settle; null until the queue was asked for its depth. */
+  readonly #left = new Map<string, number | null>()
+  /** Null: nothing is consumed at the moment. */
+  #since: number | null = null
+  #isListComplete = false
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  get isConsumed(): boolean {
+    if (this.#since === null) return false
+    const isDone = this.#isListComplete && this.#left.size === 0
+    return isDone || this.#clock.now() - this.#since > MAX_MS
+  }
+
+  /** Consuming begins; these queues are known already. */
+  begin(queues: Iterable<string>): void {
+    this.#since = this.#clock.now()
+    this.#left.clear()
+    for (const queue of queues) this.#left.set(queue, null)
+  }
+
+  end(): void {
+    this.#since = null
+  }
+
+  /** Every queue that was known from earlier runs has been looked at. */
+  listComplete(): void {
+    this.#isListComplete = true
+  }
+
+  /** A queue that becomes known while the list is being made may have a backlog too. */
+  queueKnown(queue: string): void {
+    if (!this.#isListComplete) this.#left.set(queue, null)
+  }
+
+  /** `messages`: how many were ready in it before it was consumed. */
+  depth(queue: string, messages: number): void {
+    if (this.#left.get(queue) !== null) return
+    if (messages === 0) this.#left.delete(queue)
+    else this.#left.set(queue, messages)
+  }
+
+  /** With whatever was in it. */
+  gone(queue: string): void {
+    this.#left.delete(queue)
+  }
+
+  settled(queue: string): void {
+    const left = this.#left.get(queue)
+    if (left == null) return
+    if (left === 1) this.#left.delete(queue)
+    else this.#left.set(queue, left - 1)
+  }
+}

@@ -1,0 +1,298 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ConsumeMessage } from 'amqplib'
+import type { Clock } from '../clock.ts'
+import type { Logger } from '../logger.ts'
+import { classify } from './amqp-error.ts'
+import type { ControlMessage, ControlVerdict } from './broker.ts'
+import type { Connection } from './connection.ts'
+import { ControlBacklog } from './control-backlog.ts'
+import { ControlChannel } from './control-channel.ts'
+import { isReplyAddress } from './control-publisher.ts'
+import type { Names } from './names.ts'
+import type { BrokerGauges, BrokerObserver } from './observer.ts'
+import { reconnectDelayMs } from './reconnect.ts'
+import { ScratchChannel } from './scratch-channel.ts'
+
+/** For all control queues together. */
+const CHANNELS = 4
+/** Per queue; also how many of its messages are handled at the same time. */
+const PREFETCH = 32
+/** Before a message that could not be handled comes again: the ledger may be full. */
+const PAUSE_MS = 1_000
+/** How often it is made sure that every consumer is still there. */
+const CHECK_MS = 30_000
+/** Consumers that lived this long have got over whatever ended those before. */
+const STABLE_MS = 10_000
+/** One line for all messages that could not be handled, no more often than this. */
+const COMPLAIN_MS = 10_000
+/** Label of counters and gauges, for all queues; OJS queue names never begin with `ojs.`. */
+const LABEL = 'ojs.queue.control'
+
+export interface ControlConsumerDeps {
+  connection: Connection
+  names: Names
+  clock: Clock
+  logger: Logger
+  observer: BrokerObserver
+  random: () => number
+  /** Distinguishes our consumer tags from those of every other process. */
+  instance: string
+  onControl(message: ControlMessage): Promise<ControlVerdict>
+  /** The control queue was looked for and is not there, or was deleted. */
+  onQueueGone(queue: string): void
+}
+
+/**
+ * Consumes `ojs.queue.control.{queue}` of every queue that is known, while this gateway owns the
+ * broker. Handling begins in the order of each queue and waits for nothing: a message is settled
+ * when its own hook is.
+ */
+export class ControlConsumer {
+  readonly #deps: ControlConsumerDeps
+  readonly #backlog: ControlBacklog
+  /** Queues whose control queue was seen to. */
+  readonly #wanted = new Set<string>()
+  readonly #missing = new Set<string>()
+  readonly #registered = new Map<string, ControlChannel>()
+  /** Registrations that are to be made or made sure of, in this order. */
+  readonly #due = new Set<string>()
+  readonly #channels: (ControlChannel | undefined)[] = []
+  readonly #handling = new Set<Promise<void>>()
+  readonly #stopping = new AbortController()
+  #isActive = false
+  #isRegistering = false
+  #registrations = 0
+  #failures = 0
+  #failedAt = 0
+  #complainedAt = Number.NEGATIVE_INFINITY
+  #check: NodeJS.Timeout | undefined
+  #retry: NodeJS.Timeout | undefined
+
+  constructor(deps: ControlConsumerDeps) {
+    this.#deps = deps
+    this.#backlog = new ControlBacklog(deps.clock)
+    deps.connection.listen({ down: () => this.suspend() })
+  }
+
+  /** See `Broker.controlBacklogConsumed`. */
+  get isBacklogConsumed(): boolean {
+    return this.#backlog.isConsumed
+  }
+
+  /** The control queue was declared or checked; also again after each reconnect. */
+  queueReady(queue: string): void {
+    if (!this.#wanted.has(queue)) this.#backlog.queueKnown(queue)
+    this.#wanted.add(queue)
+    this.#ensure([queue])
+  }
+
+  /** Every queue that was known before has been looked at. */
+  allKnown(): void {
+    this.#backlog.listComplete()
+  }
+
+  /** The consume connection is up and the broker is ours. */
+  resume(): void {
+    if (this.#isActive || this.#stopping.signal.aborted) return
+    this.#isActive = true
+    this.#failures = 0
+    this.#backlog.begin(this.#wanted)
+    this.#ensure(this.#wanted)
+    this.#check = setInterval(() => this.#ensure(this.#wanted), CHECK_MS)
+    this.#check.unref()
+  }
+
+  /** Nothing new is consumed until `resume`; what is here is finished. */
+  suspend(): void {
+    this.#isActive = false
+    this.#backlog.end()
+    clearInterval(this.#check)
+    clearTimeout(this.#retry)
+    this.#retry = undefined
+    this.#due.clear()
+    this.#registered.clear()
+    for (const channel of this.#channels.splice(0)) void channel?.drain()
+  }
+
+  /** What is being handled is finished first. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    const channels = [...this.#channels]
+    this.suspend()
+    await Promise.all(channels.map((channel) => channel?.drain()))
+    while (this.#handling.size > 0) await Promise.all(this.#handling)
+    await Promise.all(channels.map((channel) => channel?.close()))
+  }
+
+  /** All control queues as one; there may be a thousand, most of them silent. */
+  consumers(): BrokerGauges['consumers'] {
+    const unacked = this.#channels.reduce((sum, channel) => sum + (channel?.unsettled ?? 0), 0)
+    return this.#isActive ? [{ queue: LABEL, consumer: LABEL, unacked }] : []
+  }
+
+  #ensure(queues: Iterable<string>): void {
+    if (!this.#isActive) return
+    for (const queue of queues) this.#due.add(queue)
+    if (!this.#isRegistering) void this.#registerDue()
+  }
+
+  /** One after another: a thousand of them take two seconds, and nobody waits for the last. */
+  async #registerDue(): Promise<void> {
+    this.#isRegistering = true
+    const scratch = new ScratchChannel(this.#deps.connection)
+    // A set that grows while it is walked is walked to its end.
+    for (const queue of this.#due) {
+      this.#due.delete(queue)
+      await this.#register(queue, scratch).catch((error) => this.#onFailure(queue, error))
+    }
+    this.#isRegistering = false
+    await scratch.close()
+  }
+
+  async #register(queue: string, scratch: ScratchChannel): Promise<void> {
+    const { instance, names } = this.#deps
+    const source = names.controlQueue(queue)
+    const { messageCount, consumerCount } = await scratch.run((asked) => asked.checkQueue(source))
+    if (!this.#isActive) return
+    this.#backlog.depth(queue, messageCount)
+    const present = this.#registered.get(queue)
+    if (present !== undefined) {
+      // RabbitMQ 3.10 does not tell the consumer of a quorum queue that was deleted and declared
+      // anew before it was told: it would be silent for ever.
+      if (consumerCount > 0) return
+      void present.cancel(queue)
+    }
+    const channel = this.#nextChannel()
+    this.#registered.set(queue, channel)
+    this.#registrations += 1
+    await channel.consume(queue, source, `ojs.${instance}.control.${queue}.${this.#registrations}`)
+    this.#missing.delete(queue)
+  }
+
+  #nextChannel(): ControlChannel {
+    const index = this.#registrations % CHANNELS
+    const present = this.#channels[index]
+    if (present !== undefined) return present
+    const channel = new ControlChannel({
+      connection: this.#deps.connection,
+      prefetch: PREFETCH,
+      onMessage: (from, of, message) => this.#onMessage(from, of, message),
+      onCancelled: (from, of) => this.#onCancelled(from, of),
+      onClosed: (closed, unsettled, error) => this.#onClosed(closed, unsettled, error),
+    })
+    this.#channels[index] = channel
+    return channel
+  }
+
+  #onMessage(channel: ControlChannel, queue: string, message: ConsumeMessage): void {
+    this.#deps.observer.consumed(LABEL, message.fields.redelivered)
+    const handling = this.#handle(channel, queue, message).finally(() =>
+      this.#handling.delete(handling),
+    )
+    this.#handling.add(handling)
+  }
+
+  /** Begins in the turn in which the message came: that is what keeps the order. */
+  async #handle(channel: ControlChannel, queue: string, message: ConsumeMessage): Promise<void> {
+    const { observer } = this.#deps
+    try {
+      const verdict = await this.#deps.onControl(controlMessageOf(queue, message))
+      const isSettled = channel.settle(message, verdict === 'handled' ? 'ack' : 'dead-letter')
+      if (!isSettled) return
+      this.#backlog.settled(queue)
+      if (verdict === 'handled') observer.acked(LABEL)
+      else observer.deadLettered(LABEL)
+    } catch (error) {
+      this.#complain(queue, error)
+      const { signal } = this.#stopping
+      await sleep(PAUSE_MS, undefined, { signal, ref: false }).catch(() => {})
+      if (channel.settle(message, 'requeue')) observer.givenBack(LABEL, 1)
+    }
+  }
+
+  #complain(queue: string, error: unknown): void {
+    const { clock, logger } = this.#deps
+    if (clock.now() - this.#complainedAt < COMPLAIN_MS) return
+    this.#complainedAt = clock.now()
+    logger.warn({ err: error, queue }, 'control messages not settled; they come again')
+  }
+
+  #onCancelled(channel: ControlChannel, queue: string): void {
+    if (this.#registered.get(queue) !== channel) return
+    this.#registered.delete(queue)
+    this.#deps.observer.consumerCancelled(LABEL)
+    this.#onGone(queue)
+  }
+
+  #onClosed(closed: ControlChannel, unsettled: number, error: unknown): void {
+    const { connection, logger, observer } = this.#deps
+    if (unsettled > 0) observer.lost(LABEL, unsettled)
+    const index = this.#channels.indexOf(closed)
+    // Drained, or replaced already.
+    if (index === -1) return
+    this.#channels[index] = undefined
+    for (const [queue, channel] of this.#registered) {
+      if (channel === closed) this.#registered.delete(queue)
+    }
+    if (!this.#isActive || !connection.isUp) return
+    const failure = classify(error)
+    if (failure.kind !== 'unavailable') {
+      logger.warn({ failure }, 'a channel of control queues was closed')
+    }
+    this.#retryLater()
+  }
+
+  /** It could not be asked or consumed. */
+  #onFailure(queue: string, error: unknown): void {
+    this.#registered.delete(queue)
+    if (!this.#isActive || !this.#deps.connection.isUp) return
+    const failure = classify(error)
+    if (failure.kind === 'not-found') {
+      this.#onGone(queue)
+      return
+    }
+    this.#deps.logger.warn({ queue, failure }, 'a control queue cannot be consumed')
+    this.#retryLater()
+  }
+
+  #onGone(queue: string): void {
+    this.#backlog.gone(queue)
+    if (!this.#isActive) return
+    if (!this.#missing.has(queue)) this.#deps.logger.warn({ queue }, 'a control queue is gone')
+    this.#missing.add(queue)
+    this.#deps.onQueueGone(queue)
+    this.#retryLater()
+  }
+
+  /** Seed 002 §10.4: "attempting to re-register the consumer after a delay". */
+  #retryLater(): void {
+    if (this.#retry !== undefined) return
+    const { clock, random } = this.#deps
+    if (clock.now() - this.#failedAt > STABLE_MS) this.#failures = 0
+    this.#failures += 1
+    this.#failedAt = clock.now()
+    this.#retry = setTimeout(
+      () => {
+        this.#retry = undefined
+        this.#ensure([...this.#wanted].filter((queue) => !this.#registered.has(queue)))
+      },
+      reconnectDelayMs(this.#failures, random),
+    )
+    this.#retry.unref()
+  }
+}
+
+function controlMessageOf(
+  queue: string,
+  { content, fields, properties }: ConsumeMessage,
+): ControlMessage {
+  const { type, replyTo, correlationId } = properties
+  return {
+    queue,
+    type: typeof type === 'string' ? type : '',
+    content,
+    redelivered: fields.redelivered,
+    replyTo: typeof replyTo === 'string' && isReplyAddress(replyTo) ? replyTo : null,
+    correlationId: typeof correlationId === 'string' ? correlationId : null,
+  }
+}

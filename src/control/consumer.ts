@@ -1,0 +1,120 @@
+import type { ControlMessage, ControlVerdict } from '../broker/broker.ts'
+import { OjsError } from '../errors.ts'
+import type { Deps } from '../operations/deps.ts'
+import { JSON_LIMITS, parseJsonObject } from '../schemas/json-text.ts'
+import type { ControlObserver, MalformedReason } from '../telemetry/control-metrics.ts'
+import { Complaints } from './complaints.ts'
+import { COMMANDS, QUESTIONS, type Received } from './messages.ts'
+import { errorAnswer, reply } from './rpc.ts'
+
+const MAX_BODY_BYTES = 1_048_576
+/** A result may nest as deep as over HTTP; here it is in an event in a list. */
+const LIMITS = { maxDepth: JSON_LIMITS.maxDepth + 2 }
+
+export interface ControlDoorDeps {
+  deps: Deps
+  observer: ControlObserver
+}
+
+/** Not a control message: it dies, or where there is an asker, gets an error for an answer. */
+class Malformed extends Error {
+  readonly reason: MalformedReason
+
+  constructor(reason: MalformedReason, cause?: unknown) {
+    super(reason, { cause })
+    this.reason = reason
+  }
+}
+
+/**
+ * The AMQP door: for the broker layer's `onControl`. Each message is parsed, given to its operation
+ * and answered where it asks; nothing else happens here (law 5). Rejects only where the message
+ * should come again: the ledger cannot be written now.
+ */
+export function controlDoor({ deps, observer }: ControlDoorDeps) {
+  const complaints = new Complaints(deps)
+  return async (message: ControlMessage): Promise<ControlVerdict> => {
+    const requestId = `req_${deps.newId()}`
+    try {
+      const received = read(message, requestId, (count) => observer.skipped(message.type, count))
+      observer.received(message.type)
+      await handle({ deps, observer }, received)
+      return 'handled'
+    } catch (error) {
+      const { reason, cause } = malformedIn(error, message)
+      observer.malformed(message.type, reason)
+      complaints.malformed(message, reason, cause, requestId)
+      if (reason !== 'invalid_json' && reason !== 'invalid_request') return 'malformed'
+      if (!QUESTIONS.has(message.type) || message.replyTo === null) return 'malformed'
+      await reply(deps, observer, message, errorAnswer(cause, requestId))
+      return 'handled'
+    }
+  }
+}
+
+function read(
+  message: ControlMessage,
+  requestId: string,
+  skipped: (count: number) => void,
+): Received {
+  const { type, content, replyTo } = message
+  if (!COMMANDS.has(type) && !QUESTIONS.has(type)) throw new Malformed('unknown_type')
+  if (QUESTIONS.has(type) && replyTo === null) throw new Malformed('no_reply_to')
+  if (content.length > MAX_BODY_BYTES) throw new Malformed('too_large')
+  return { message, body: parseJsonObject(content, LIMITS), context: { requestId }, skipped }
+}
+
+async function handle({ deps, observer }: ControlDoorDeps, received: Received): Promise<void> {
+  const { message, context } = received
+  const question = QUESTIONS.get(message.type)
+  if (question === undefined) {
+    await run(deps, received)
+    return
+  }
+  let answer: string
+  try {
+    answer = await question(deps, received)
+  } catch (error) {
+    if (isRefused(error)) throw error
+    if (!(error instanceof OjsError)) {
+      deps.logger.error({ err: error, type: message.type, ...context }, 'question failed')
+    }
+    answer = errorAnswer(error, context.requestId)
+  }
+  await reply(deps, observer, message, answer)
+}
+
+/** What an operation answers to a command is nobody's to hear: unknown jobs and old news are fine. */
+async function run(deps: Deps, received: Received): Promise<void> {
+  const { message, context } = received
+  try {
+    await COMMANDS.get(message.type)?.(deps, received)
+  } catch (error) {
+    if (!(error instanceof OjsError) || error.retryable || isRefused(error)) throw error
+    deps.logger.debug(
+      { err: error, type: message.type, ...context },
+      'control message of no effect',
+    )
+  }
+}
+
+/** The request itself is not valid, whoever found that out. */
+function isRefused(error: unknown): error is OjsError {
+  return error instanceof OjsError && error.status === 400
+}
+
+/** Rethrows what is not the fault of the message. */
+function malformedIn(error: unknown, { redelivered }: ControlMessage): Malformed {
+  if (error instanceof Malformed) return error
+  if (isRefused(error)) {
+    const isJson = error.code !== 'invalid_payload'
+    return new Malformed(isJson ? 'invalid_request' : 'invalid_json', error)
+  }
+  // A bug of ours that this message brings to light would come again for ever.
+  if (isBug(error) && redelivered) return new Malformed('failed', error)
+  throw error
+}
+
+function isBug(error: unknown): boolean {
+  return [TypeError, RangeError, ReferenceError, SyntaxError].some((bug) => error instanceof bug)
+}

@@ -1,0 +1,27 @@
+import type { ControlMessage } from '../broker/broker.ts'
+import { errorBody, OjsError } from '../errors.ts'
+import type { Deps } from '../operations/deps.ts'
+import type { ControlObserver } from '../telemetry/control-metrics.ts'
+
+/** Publishes the answer; one that nobody gets is counted, and that is all. Never rejects. */
+export async function reply(
+  deps: Pick<Deps, 'broker' | 'logger'>,
+  observer: ControlObserver,
+  { type, replyTo, correlationId }: ControlMessage,
+  body: string,
+): Promise<void> {
+  if (replyTo === null) return
+  const outcome = await deps.broker.reply({ replyTo, correlationId, type, body })
+  if (outcome === 'confirmed') return
+  observer.replyDropped(outcome)
+  deps.logger.debug({ type, outcome }, 'an answer was dropped')
+}
+
+/** The one place where the AMQP door renders errors (seed 001 §16.1). */
+export function errorAnswer(thrown: unknown, requestId: string): string {
+  const error =
+    thrown instanceof OjsError
+      ? thrown
+      : new OjsError('backend_error', 'The server failed to process the request.')
+  return errorBody(error, requestId)
+}

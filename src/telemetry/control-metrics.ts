@@ -1,0 +1,50 @@
+import { Counter, type Registry } from 'prom-client'
+import { BoundedLabels } from './bounded-labels.ts'
+
+/** Why a control message, or an answer, came to nothing; a label, so there are few. */
+export type MalformedReason =
+  | 'unknown_type'
+  | 'too_large'
+  | 'invalid_json'
+  | 'invalid_request'
+  | 'no_reply_to'
+  | 'failed'
+
+/** What telemetry hears of the AMQP door. */
+export interface ControlObserver {
+  received(type: string): void
+  malformed(type: string, reason: MalformedReason): void
+  /** Single events of a report or ids of a heartbeat that were left out. */
+  skipped(type: string, count: number): void
+  /** An answer that nobody got: the asker is gone, or it could not be sent. */
+  replyDropped(outcome: string): void
+}
+
+/** Types come from anybody; ours are fewer. */
+const MAX_TYPES = 16
+
+/** Counters of the control plane (architecture §5). */
+export function controlMetrics(registry: Registry): ControlObserver {
+  const types = new BoundedLabels(MAX_TYPES)
+  const counter = (name: string, help: string, ...labelNames: string[]) =>
+    new Counter({ name, help, labelNames, registers: [registry] })
+  const messages = counter('ojs_control_messages_total', 'Control messages understood', 'type')
+  const malformed = counter(
+    'ojs_control_malformed_total',
+    'Control messages that are none: dead-lettered, or answered with an error',
+    'type',
+    'reason',
+  )
+  const skipped = counter(
+    'ojs_control_skipped_total',
+    'Events of reports and ids of heartbeats that were left out: not valid',
+    'type',
+  )
+  const dropped = counter('ojs_control_replies_dropped_total', 'Answers nobody got', 'outcome')
+  return {
+    received: (type) => messages.inc({ type: types.of(type) }),
+    malformed: (type, reason) => malformed.inc({ type: types.of(type), reason }),
+    skipped: (type, count) => skipped.inc({ type: types.of(type) }, count),
+    replyDropped: (outcome) => dropped.inc({ outcome }),
+  }
+}

@@ -1,0 +1,272 @@
+import { describe, expect, it } from 'vitest'
+import type { ControlMessage } from '../../src/broker/broker.ts'
+import { vhostOfTest } from './fixtures.ts'
+import { connectAdmin, scratch, type TestBroker } from './harness.ts'
+
+const { vhost, admin, start, reconnectAdmin } = vhostOfTest()
+
+const DEFAULT = 'ojs.queue.control.default'
+const EMAIL = 'ojs.queue.control.email'
+
+/** Publishes as a worker does. */
+async function say(queue: string, type: string, options: object = {}, prefix = ''): Promise<void> {
+  const { channel } = admin
+  const content = Buffer.from(JSON.stringify({ type }))
+  const sent = { persistent: true, mandatory: true, type, ...options }
+  channel.publish(`${prefix}ojs.exchange.direct`, `${prefix}${queue}`, content, sent)
+  await channel.waitForConfirms()
+}
+
+async function depth(queue: string): Promise<{ messageCount: number; consumerCount: number }> {
+  const channel = await scratch(admin)
+  const { messageCount, consumerCount } = await channel.checkQueue(queue)
+  await channel.close()
+  return { messageCount, consumerCount }
+}
+
+function heard({ recorder }: TestBroker): string[] {
+  return recorder.all('onControl').map(({ args }) => String(args[0]))
+}
+
+function messageOf({ recorder }: TestBroker, type: string): ControlMessage {
+  const [seen] = recorder.all('onControl', type)
+  return seen?.args[1] as ControlMessage
+}
+
+/** A hook whose answers the test gives. */
+function open() {
+  const waiting: { type: string; settle: (how?: Error) => void }[] = []
+  const onControl = ({ type }: ControlMessage) =>
+    new Promise<'handled'>((resolve, reject) => {
+      waiting.push({ type, settle: (how) => (how ? reject(how) : resolve('handled')) })
+    })
+  return { waiting, onControl, types: () => waiting.map(({ type }) => type) }
+}
+
+describe.each(['classic', 'quorum'] as const)('control queues, profile %s', (queueType) => {
+  it('are consumed for default always, and for each queue that becomes known', async () => {
+    const test = await start({ queueType })
+    await say(DEFAULT, 'a')
+    await test.recorder.until('onControl', 1, 'a')
+    await test.broker.ensureQueue('email')
+    await say(EMAIL, 'b', { correlationId: 'c', replyTo: 'my.queue' })
+    await test.recorder.until('onControl', 1, 'b')
+    expect(messageOf(test, 'b')).toEqual({
+      queue: 'email',
+      type: 'b',
+      content: Buffer.from('{"type":"b"}'),
+      redelivered: false,
+      replyTo: 'my.queue',
+      correlationId: 'c',
+    })
+    await expect.poll(() => depth(EMAIL)).toEqual({ messageCount: 0, consumerCount: 1 })
+  })
+
+  it('are consumed for queues of earlier runs and for one that a FETCH has found', async () => {
+    const first = await start({ queueType })
+    await first.broker.ensureQueue('email')
+    await first.stop()
+    await say(EMAIL, 'early')
+    await admin.channel.assertQueue('ojs.queue.found')
+    const test = await start({ queueType }, { recordedQueues: () => ['email'] })
+    await test.recorder.until('onControl', 1, 'early')
+    const signal = new AbortController().signal
+    const wanted = { queues: ['found'], count: 1, waitMs: 0, hasClaimable: () => false, signal }
+    await test.broker.take(wanted)
+    await test.recorder.until('onQueueFound', 1, 'found')
+    await expect
+      .poll(() => depth('ojs.queue.control.found').catch(() => null))
+      .toEqual({ messageCount: 0, consumerCount: 1 })
+  })
+
+  it('are found again after they were deleted', async () => {
+    const test = await start({ queueType })
+    await test.broker.ensureQueue('email')
+    for (const queue of [EMAIL, DEFAULT]) {
+      await expect.poll(() => depth(queue)).toMatchObject({ consumerCount: 1 })
+      await admin.channel.deleteQueue(queue)
+      await expect
+        .poll(() => depth(queue).catch(() => null), { timeout: 10_000 })
+        .toMatchObject({ consumerCount: 1 })
+      await say(queue, `after ${queue}`)
+      await test.recorder.until('onControl', 1, `after ${queue}`)
+    }
+  })
+
+  it('are heard after the queue was deleted and declared anew behind our back', async () => {
+    const test = await start({ queueType })
+    await test.broker.ensureQueue('email')
+    await expect.poll(() => depth(EMAIL)).toMatchObject({ consumerCount: 1 })
+    await admin.channel.deleteQueue(EMAIL)
+    await test.broker.recheckQueue('email')
+    await say(EMAIL, 'again')
+    await test.recorder.until('onControl', 1, 'again')
+  })
+})
+
+describe('control messages', () => {
+  it('are handled in the order of their queue, and each is settled by itself', async () => {
+    const { waiting, onControl, types } = open()
+    await start({}, { onControl })
+    const sent = Array.from({ length: 40 }, (_, index) => `m${index}`)
+    for (const type of sent) await say(DEFAULT, type)
+    await expect.poll(types).toEqual(sent.slice(0, 32))
+    waiting[5]?.settle()
+    waiting[7]?.settle()
+    await expect.poll(types).toEqual(sent.slice(0, 34))
+    for (const { settle } of waiting) settle()
+    await expect.poll(types).toEqual(sent)
+    for (const { settle } of waiting) settle()
+    await expect.poll(() => depth(DEFAULT)).toMatchObject({ messageCount: 0 })
+  })
+
+  it('do not wait for those of another queue', async () => {
+    const { onControl, types } = open()
+    const test = await start({}, { onControl })
+    await test.broker.ensureQueue('email')
+    for (let i = 0; i < 32; i++) await say(DEFAULT, 'stuck')
+    await expect.poll(() => types().length).toBe(32)
+    await say(EMAIL, 'other')
+    await expect.poll(types).toContain('other')
+    await test.broker.stop(AbortSignal.timeout(100))
+  })
+
+  it('come again when they could not be handled, and die when they are malformed', async () => {
+    let calls = 0
+    const onControl = async ({ type }: ControlMessage) => {
+      calls += 1
+      if (type === 'bad') return 'malformed'
+      if (calls === 1) throw new Error('disk full')
+      return 'handled'
+    }
+    const test = await start({}, { onControl })
+    await say(DEFAULT, 'good', { messageId: 'g' })
+    await say(DEFAULT, 'bad', { messageId: 'b' })
+    await test.recorder.until('onDeadLetter', 1, 'b')
+    expect(test.recorder.all('onDeadLetter')[0]?.args[1]).toMatchObject({
+      queue: 'default',
+      isControl: true,
+      reason: 'rejected',
+    })
+    await expect.poll(() => calls).toBe(3)
+    await expect.poll(() => test.recorder.count('acked', 'ojs.queue.control')).toBe(1)
+    expect(test.recorder.count('givenBack', 'ojs.queue.control')).toBe(1)
+    await test.stop()
+    expect(await depth(DEFAULT)).toMatchObject({ messageCount: 0 })
+  })
+
+  it('that are under way are finished when the broker stops; no more are taken', async () => {
+    const { waiting, onControl, types } = open()
+    const test = await start({}, { onControl })
+    await say(DEFAULT, 'slow')
+    await expect.poll(types).toEqual(['slow'])
+    const stopped = test.stop()
+    await expect.poll(() => depth(DEFAULT)).toMatchObject({ consumerCount: 0 })
+    await say(DEFAULT, 'late')
+    waiting[0]?.settle()
+    await stopped
+    expect(await admin.takeAll(DEFAULT)).toHaveLength(1)
+    expect(types()).toEqual(['slow'])
+  })
+
+  it('settle nothing on another connection than their own', async () => {
+    const { waiting, onControl, types } = open()
+    const test = await start({}, { onControl })
+    await say(DEFAULT, 'a')
+    await expect.poll(types).toEqual(['a'])
+    await vhost.closeConnections()
+    await expect.poll(types, { timeout: 10_000 }).toEqual(['a', 'a'])
+    await reconnectAdmin()
+    waiting[0]?.settle()
+    await say(DEFAULT, 'b')
+    await expect.poll(types).toEqual(['a', 'a', 'b'])
+    expect(test.recorder.count('acked', 'ojs.queue.control')).toBe(0)
+    waiting[1]?.settle()
+    waiting[2]?.settle()
+    await expect.poll(() => test.recorder.count('acked', 'ojs.queue.control')).toBe(2)
+  })
+
+  it('belong to the owner of the broker alone', async () => {
+    const first = await start()
+    const second = await start()
+    await say(DEFAULT, 'a')
+    await first.recorder.until('onControl', 1, 'a')
+    await expect.poll(() => depth(DEFAULT)).toMatchObject({ consumerCount: 1 })
+    expect(second.broker.controlBacklogConsumed()).toBe(false)
+    await first.stop()
+    await say(DEFAULT, 'b')
+    await second.recorder.until('onControl', 1, 'b')
+    expect(heard(second)).toEqual(['b'])
+  })
+
+  it('have the prefix in every name but the key of broadcasts', async () => {
+    const test = await start({ prefix: 'tenant1' })
+    await say(DEFAULT, 'a', {}, 'tenant1.')
+    await test.recorder.until('onControl', 1, 'a')
+    expect(messageOf(test, 'a')).toMatchObject({ queue: 'default' })
+  })
+
+  it.each(['ojs.queue.email', 'tenant2.ojs.queue.email', 'x\n'])(
+    'name no address in %j',
+    async (replyTo) => {
+      const test = await start()
+      await say(DEFAULT, 'a', { replyTo, type: undefined })
+      await test.recorder.until('onControl')
+      expect(messageOf(test, '')).toMatchObject({ type: '', replyTo: null })
+    },
+  )
+
+  it('are taken where the operator declares everything, also late', async () => {
+    const other = await connectAdmin(vhost.url)
+    const test = await start({ declare: 'never' })
+    await other.channel.assertExchange('ojs.exchange.direct', 'direct')
+    await other.channel.assertQueue(DEFAULT)
+    await other.channel.bindQueue(DEFAULT, 'ojs.exchange.direct', DEFAULT)
+    await say(DEFAULT, 'a')
+    await test.recorder.until('onControl', 1, 'a')
+    await other.close()
+  })
+})
+
+describe('the backlog of the control queues', () => {
+  it('is consumed when what lay there at the start is settled', async () => {
+    const first = await start()
+    expect(first.broker.controlBacklogConsumed()).toBe(false)
+    await expect.poll(() => first.broker.controlBacklogConsumed()).toBe(true)
+    await first.broker.ensureQueue('email')
+    await first.stop()
+    expect(first.broker.controlBacklogConsumed()).toBe(false)
+    for (const type of ['a', 'b', 'c']) await say(EMAIL, type)
+    const { waiting, onControl, types } = open()
+    const test = await start({}, { onControl, recordedQueues: () => ['email'] })
+    await expect.poll(types).toEqual(['a', 'b', 'c'])
+    waiting[0]?.settle()
+    waiting[2]?.settle()
+    await expect.poll(() => test.recorder.count('acked', 'ojs.queue.control')).toBe(2)
+    expect(test.broker.controlBacklogConsumed()).toBe(false)
+    waiting[1]?.settle()
+    await expect.poll(() => test.broker.controlBacklogConsumed()).toBe(true)
+    await say(EMAIL, 'd')
+    await expect.poll(types).toHaveLength(4)
+    expect(test.broker.controlBacklogConsumed()).toBe(true)
+    waiting[3]?.settle()
+  })
+
+  it('is asked for again after each reconnect', async () => {
+    const test = await start()
+    await test.broker.ensureQueue('email')
+    await expect.poll(() => test.broker.controlBacklogConsumed()).toBe(true)
+    await vhost.closeConnections()
+    await expect.poll(() => test.broker.controlBacklogConsumed()).toBe(false)
+    await expect.poll(() => test.broker.controlBacklogConsumed(), { timeout: 10_000 }).toBe(true)
+    await reconnectAdmin()
+  })
+
+  it('of a queue that is gone is none', async () => {
+    const test = await start(
+      {},
+      { recordedQueues: () => ['gone'], onQueueMissing: async () => 'leave' },
+    )
+    await expect.poll(() => test.broker.controlBacklogConsumed()).toBe(true)
+  })
+})

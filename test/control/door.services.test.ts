@@ -1,0 +1,106 @@
+import { v7 } from 'uuid'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { freshQueue, gatewayForAll, stateOf, untilState } from '../operations/harness.ts'
+import { type ControlClient, connectControl } from '../support/control.ts'
+import { eventually } from '../support/in-process.ts'
+
+const { vhost, gateway } = gatewayForAll()
+let client: ControlClient
+
+beforeAll(async () => {
+  client = await connectControl(vhost.url)
+})
+afterAll(() => client.close())
+
+/** The value of a counter, summed over the labels that are not named. */
+async function counted(name: string, labels: Record<string, string> = {}): Promise<number> {
+  const text: string = (await gateway.request('GET', '/metrics')).body
+  return text
+    .split('\n')
+    .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
+    .filter((line) =>
+      Object.entries(labels).every(([key, value]) => line.includes(`${key}="${value}"`)),
+    )
+    .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+}
+
+async function pushed(queue = freshQueue()): Promise<{ id: string; queue: string }> {
+  const { body } = await gateway.push(queue)
+  return { id: body.job.id, queue }
+}
+
+describe('INFO by RPC (AMQP-021)', () => {
+  it.each(['exclusive', 'direct'] as const)(
+    'answers what GET answers, by an address that is %s, on any control queue',
+    async (how) => {
+      const { id, queue } = await pushed()
+      const other = await pushed()
+      const { body } = await gateway.get(id)
+      for (const by of [queue, other.queue, 'default']) {
+        expect(await client.ask(by, 'ojs.control.info', { job_id: id }, how)).toEqual(body)
+      }
+    },
+  )
+
+  it('answers an unknown id, and a question that is none, with the error body', async () => {
+    const unknown = await client.ask('default', 'ojs.control.info', { job_id: v7() })
+    expect(unknown).toMatchObject({
+      error: { code: 'not_found', retryable: false, request_id: expect.stringMatching(/^req_/) },
+    })
+    const before = await counted('ojs_control_malformed_total', { reason: 'invalid_request' })
+    const malformed = await client.ask('default', 'ojs.control.info', { job: 'x' })
+    expect(malformed).toMatchObject({
+      error: { code: 'invalid_request', details: { field: 'job_id' } },
+    })
+    expect(await counted('ojs_control_malformed_total', { reason: 'invalid_request' })).toBe(
+      before + 1,
+    )
+  })
+
+  it('drops and counts the answer to an asker that is gone', async () => {
+    const { id } = await pushed()
+    const before = await counted('ojs_control_replies_dropped_total')
+    await client.say('default', 'ojs.control.info', { job_id: id }, { replyTo: 'gone' })
+    await eventually(
+      async () => (await counted('ojs_control_replies_dropped_total')) === before + 1,
+    )
+  })
+})
+
+describe('CANCEL by message (AMQP-019)', () => {
+  it('cancels a job by any control queue; what is unknown or over stays as it is', async () => {
+    const { id } = await pushed()
+    await client.say('default', 'ojs.control.cancel', { job_id: id })
+    await untilState(gateway, id, 'cancelled')
+    await client.say('default', 'ojs.control.cancel', { job_id: id })
+    await client.say('default', 'ojs.control.cancel', { job_id: v7() })
+    const next = await pushed()
+    await client.say('default', 'ojs.control.cancel', { job_id: next.id })
+    await untilState(gateway, next.id, 'cancelled')
+    expect(await stateOf(gateway, id)).toBe('cancelled')
+  })
+})
+
+describe('directives', () => {
+  const fetchAs = (workerId: string, queue: string) =>
+    gateway.request('POST', '/ojs/v1/workers/fetch', { queues: [queue], worker_id: workerId })
+
+  it('for one worker are told to its queues, for all to every queue', async () => {
+    const { queue } = await pushed()
+    const workerId = `w-${v7()}`
+    await fetchAs(workerId, queue)
+    const heard = await client.listen([queue])
+    const elsewhere = await client.listen(['default'])
+    await gateway.request('POST', `/ojs/v1/admin/workers/${workerId}/quiet`)
+    await expect.poll(() => heard).toHaveLength(1)
+    expect(heard[0]).toEqual({
+      type: 'ojs.control.directive',
+      key: `ojs.control.workers.${queue}`,
+      body: { worker_id: workerId, state: 'quiet' },
+    })
+    await gateway.request('POST', '/ojs/v1/admin/workers/*/terminate')
+    await expect.poll(() => heard).toHaveLength(2)
+    expect(heard[1]?.body).toEqual({ state: 'terminate' })
+    await expect.poll(() => elsewhere.map(({ body }) => body)).toEqual([{ state: 'terminate' }])
+  })
+})
