@@ -40,6 +40,7 @@ export {
 export type { CallOptions } from './exchange.ts'
 export type { ExecutionMiddleware, Handler, JobContext } from './execution.ts'
 export { type Fetch, HttpTransport, type HttpTransportOptions } from './http-transport.ts'
+export { InMemoryTransport } from './in-memory-transport.ts'
 export {
   type InlineJob,
   type InlineOptions,

@@ -1,0 +1,289 @@
+import { errorOfAnswer } from './errors.ts'
+import type { Job, JobState } from './job.ts'
+import { isRecord } from './json.ts'
+
+type Body = Readonly<Record<string, unknown>>
+
+/** A job and what no answer shows. */
+interface Entry {
+  job: Job
+  isListedWhenDead: boolean
+  /** Of `scheduled` and `retryable`. */
+  dueAt: number
+  /** Of `active`. */
+  leaseEndsAt: number
+}
+
+const TYPE = /^[a-zA-Z][a-zA-Z0-9_-]*(\.[a-zA-Z][a-zA-Z0-9_-]*)*$/
+const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+const TERMINAL: readonly JobState[] = ['completed', 'cancelled', 'discarded']
+const LEASE_MS = 30_000
+
+/** Throws the `OJSError` that a server would answer. */
+export function refuse(status: number, code: string, message: string, details: object = {}): never {
+  const error = errorOfAnswer({ status, body: { error: { code, message, details } } })
+  throw error ?? new Error(message)
+}
+
+/**
+ * Jobs and their life (seed 001 §7), as small as tests need it: states, leases, retries and dead
+ * letters. Retries come without jitter, so that tests can step the clock to them.
+ */
+export class InMemoryJobs {
+  readonly #entries = new Map<string, Entry>()
+  readonly #now: () => number
+  readonly #newId: () => string
+
+  constructor(deps: { now: () => number; newId: () => string }) {
+    this.#now = deps.now
+    this.#newId = deps.newId
+  }
+
+  get all(): Job[] {
+    this.#pass()
+    return [...this.#entries.values()].map(({ job }) => job)
+  }
+
+  clear(): void {
+    this.#entries.clear()
+  }
+
+  /** All of them or none. */
+  push(bodies: readonly unknown[]): Job[] {
+    const entries = bodies.map((body, index) => this.#entryOf(body, index))
+    const ids = new Set(this.#entries.keys())
+    for (const [index, { job }] of entries.entries()) {
+      if (ids.has(job.id)) {
+        refuse(409, 'duplicate', `A job with the id '${job.id}' already exists.`, {
+          existing_job_id: job.id,
+          index,
+        })
+      }
+      ids.add(job.id)
+    }
+    for (const entry of entries) this.#entries.set(entry.job.id, entry)
+    return entries.map(({ job }) => job)
+  }
+
+  get(id: string): Job {
+    this.#pass()
+    return this.#find(id).job
+  }
+
+  cancel(id: string): Job {
+    const { job } = this.#find(id)
+    if (TERMINAL.includes(job.state)) this.#conflict(job, 'cancel')
+    return this.#end(job, 'cancelled', {})
+  }
+
+  activate(id: string): Job {
+    const { job } = this.#find(id)
+    if (job.state !== 'pending') this.#conflict(job, 'activate')
+    job.state = 'available'
+    return job
+  }
+
+  /** The highest priority first, of equal ones the oldest; queues in the order given. */
+  fetch(body: Body): Job[] {
+    this.#pass()
+    const { queues, count = 1, worker_id, visibility_timeout_ms: asked } = body
+    if (!Array.isArray(queues) || queues.length === 0) {
+      refuse(400, 'invalid_request', 'queues must name at least one queue.', { field: 'queues' })
+    }
+    const waiting = [...this.#entries.values()].filter(({ job }) => job.state === 'available')
+    const found = (queues as unknown[]).flatMap((queue) =>
+      waiting
+        .filter(({ job }) => job.queue === queue)
+        .sort((a, b) => (b.job.priority ?? 0) - (a.job.priority ?? 0)),
+    )
+    return found.slice(0, Number(count)).map((entry) => {
+      const { job } = entry
+      const own = job['visibility_timeout_ms']
+      entry.leaseEndsAt = this.#now() + (milliseconds(asked) ?? milliseconds(own) ?? LEASE_MS)
+      job.state = 'active'
+      job.attempt += 1
+      job.started_at = this.#timestamp()
+      if (typeof worker_id === 'string') job['worker_id'] = worker_id
+      return job
+    })
+  }
+
+  ack(body: Body): Job {
+    const { job } = this.#settled(body, 'acknowledge')
+    return this.#end(job, 'completed', 'result' in body ? { result: body['result'] } : {})
+  }
+
+  /** Retried, given back (`requeue`), or discarded. */
+  nack(body: Body): Job {
+    const entry = this.#settled(body, 'fail')
+    const { job } = entry
+    if (body['requeue'] === true) {
+      job.attempt -= 1
+      job.state = 'available'
+      return job
+    }
+    const error = isRecord(body['error']) ? body['error'] : {}
+    job.error = error
+    job.errors = [...(job.errors ?? []), { ...error, attempt: job.attempt }]
+    if (error['retryable'] === false || isNotRetried(job, error)) return this.#discard(entry)
+    return this.#retryOrDiscard(entry)
+  }
+
+  /** The ids whose lease is longer now, and those that have been cancelled. */
+  beat(body: Body): { extended: string[]; cancelled: string[] } {
+    this.#pass()
+    const { active_jobs: ids, active_job_ids: more } = body
+    const named = [ids, more].flatMap((list) => (Array.isArray(list) ? list.map(String) : []))
+    const entries = [...new Set(named)].flatMap((id) => this.#entries.get(id) ?? [])
+    const active = entries.filter(({ job }) => job.state === 'active')
+    const leaseMs = milliseconds(body['visibility_timeout_ms']) ?? LEASE_MS
+    for (const entry of active) entry.leaseEndsAt = this.#now() + leaseMs
+    return {
+      extended: active.map(({ job }) => job.id),
+      cancelled: entries.filter(({ job }) => job.state === 'cancelled').map(({ job }) => job.id),
+    }
+  }
+
+  deadLetters(queue: string | null): Job[] {
+    return [...this.#entries.values()]
+      .filter(({ job, isListedWhenDead }) => job.state === 'discarded' && isListedWhenDead)
+      .map(({ job }) => job)
+      .filter((job) => queue === null || job.queue === queue)
+  }
+
+  retryDead(id: string): Job {
+    const job = this.#dead(id)
+    job.state = 'available'
+    job.attempt = 0
+    delete job.discarded_at
+    return job
+  }
+
+  deleteDead(id: string): void {
+    this.#entries.delete(this.#dead(id).id)
+  }
+
+  #entryOf(body: unknown, index: number): Entry {
+    if (!isRecord(body)) refuse(400, 'invalid_request', 'A job is an object.', { index })
+    const { options, ...members } = body
+    const { type, args, id } = members
+    if (typeof type !== 'string' || !TYPE.test(type)) {
+      refuse(400, 'invalid_request', 'type is not a job type.', { field: 'type', index })
+    }
+    if (!Array.isArray(args)) {
+      refuse(400, 'invalid_request', 'args must be an array.', { field: 'args', index })
+    }
+    if (id !== undefined && !(typeof id === 'string' && ID.test(id))) {
+      refuse(400, 'invalid_request', 'id must be a UUIDv7.', { field: 'id', index })
+    }
+    const { delay_until, pending, ...known } = isRecord(options) ? options : {}
+    const dueAt = Date.parse(String(delay_until ?? known['scheduled_at'] ?? ''))
+    const isScheduled = dueAt > this.#now()
+    const retry = isRecord(known['retry']) ? known['retry'] : {}
+    const job: Job = {
+      priority: 0,
+      ...members,
+      queue: 'default',
+      ...known,
+      id: typeof id === 'string' ? id : this.#newId(),
+      type,
+      args,
+      attempt: 0,
+      max_attempts: Math.max(1, numberOr(retry['max_attempts'], 3)),
+      state: pending === true ? 'pending' : isScheduled ? 'scheduled' : 'available',
+      created_at: this.#timestamp(),
+      enqueued_at: this.#timestamp(),
+      ...(isScheduled && { scheduled_at: new Date(dueAt).toISOString() }),
+    }
+    return { job, dueAt, leaseEndsAt: 0, isListedWhenDead: retry['on_exhaustion'] !== 'discard' }
+  }
+
+  /** What time alone does: schedules and retries come due, leases run out, jobs expire. */
+  #pass(): void {
+    const now = this.#now()
+    for (const entry of this.#entries.values()) {
+      const { job } = entry
+      const isWaiting = job.state === 'scheduled' || job.state === 'retryable'
+      if (isWaiting && entry.dueAt <= now) job.state = 'available'
+      else if (job.state === 'active' && entry.leaseEndsAt <= now) {
+        if (job.attempt < (job.max_attempts ?? 1)) job.state = 'available'
+        else this.#discard(entry)
+      }
+      const isOver = Date.parse(job.expires_at ?? '') <= now
+      if (isOver && job.state === 'available') this.#end(job, 'discarded', {})
+    }
+  }
+
+  #retryOrDiscard(entry: Entry): Job {
+    const { job } = entry
+    if (job.attempt >= (job.max_attempts ?? 1)) return this.#discard(entry)
+    const retry = isRecord(job['retry']) ? job['retry'] : {}
+    const first = numberOr(retry['initial_interval_ms'], 1_000)
+    const factor = numberOr(retry['backoff_coefficient'], 2)
+    const most = numberOr(retry['max_interval_ms'], 300_000)
+    const delay = Math.min(most, first * factor ** (job.attempt - 1))
+    entry.dueAt = this.#now() + delay
+    job.state = 'retryable'
+    job.retry_delay_ms = delay
+    job.next_attempt_at = new Date(entry.dueAt).toISOString()
+    return job
+  }
+
+  #discard({ job }: Entry): Job {
+    return this.#end(job, 'discarded', {})
+  }
+
+  #end(job: Job, state: 'completed' | 'cancelled' | 'discarded', more: object): Job {
+    const at = `${state}_at`
+    return Object.assign(job, { state, [at]: this.#timestamp() }, more)
+  }
+
+  /** The job of an ACK or FAIL, which must still be the one that the worker means. */
+  #settled(body: Body, verb: string): Entry {
+    this.#pass()
+    const entry = this.#find(String(body['job_id']))
+    const { job } = entry
+    const { worker_id: worker = job['worker_id'], attempt = job.attempt } = body
+    const isMeant = worker === job['worker_id'] && attempt === job.attempt
+    if (job.state !== 'active' || !isMeant) this.#conflict(job, verb)
+    return entry
+  }
+
+  #find(id: string): Entry {
+    return this.#entries.get(id) ?? refuse(404, 'not_found', `Job '${id}' not found.`)
+  }
+
+  #dead(id: string): Job {
+    const job = this.deadLetters(null).find((one) => one.id === id)
+    return job ?? refuse(404, 'not_found', `Dead letter job '${id}' not found.`)
+  }
+
+  #conflict(job: Job, verb: string): never {
+    const details = { job_id: job.id, current_state: job.state }
+    refuse(409, 'invalid_request', `Cannot ${verb} job in state '${job.state}'.`, details)
+  }
+
+  #timestamp(): string {
+    return new Date(this.#now()).toISOString()
+  }
+}
+
+function isNotRetried(job: Job, error: Body): boolean {
+  const retry = isRecord(job['retry']) ? job['retry'] : {}
+  const listed = retry['non_retryable_errors']
+  if (!Array.isArray(listed)) return false
+  const names = [error['code'], error['type']].filter((name) => typeof name === 'string')
+  return listed.some((entry) =>
+    names.some((name) =>
+      String(entry).endsWith('.*') ? name.startsWith(entry.slice(0, -1)) : name === entry,
+    ),
+  )
+}
+
+function numberOr(value: unknown, otherwise: number): number {
+  return typeof value === 'number' ? value : otherwise
+}
+
+function milliseconds(value: unknown): number | undefined {
+  return typeof value === 'number' && value > 0 ? value : undefined
+}

@@ -1,0 +1,167 @@
+import { OJSTransportError } from './errors.ts'
+import { InMemoryJobs, refuse } from './in-memory-jobs.ts'
+import type { Job } from './job.ts'
+import { newJobId } from './job-id.ts'
+import { isRecord } from './json.ts'
+import type { Transport, TransportRequest, TransportResponse } from './transport.ts'
+
+type Body = Readonly<Record<string, unknown>>
+type Answer = readonly [status: number, body: object]
+
+const IMPLEMENTATION = { name: 'in-memory', version: '1', language: 'typescript' }
+
+/**
+ * A small OJS server in memory, for tests of programs that use the client or the HTTP worker: give
+ * it to both as `transport`. It enqueues, gives out, completes, retries, cancels and lists dead
+ * letters as a server does, and refuses what a server would. Workflows, cron, schemas and pausing
+ * are not in it (`OJSUnsupportedError`); `unique` has no effect, and retry intervals are understood
+ * in milliseconds only.
+ */
+export class InMemoryTransport implements Transport {
+  readonly #jobs = new InMemoryJobs({ now: () => Date.now() + this.#ahead, newId: newJobId })
+  /** Ends the wait of every FETCH that found nothing. */
+  readonly #waiting = new Set<() => void>()
+  #ahead = 0
+
+  /** All jobs as they are now, the oldest first. */
+  get jobs(): Job[] {
+    return copy(this.#jobs.all)
+  }
+
+  /** Moves its clock forward: schedules and retries come due, leases run out. */
+  advance(ms: number): void {
+    this.#ahead += ms
+    this.#wake()
+  }
+
+  clear(): void {
+    this.#jobs.clear()
+  }
+
+  async request(opts: TransportRequest): Promise<TransportResponse> {
+    // As over the wire: what is `undefined` gets lost, and nobody keeps a hold on what is inside.
+    const body = opts.body === undefined ? {} : copy(opts.body)
+    if (!isRecord(body)) refuse(400, 'invalid_request', 'A body is an object.')
+    const [status, answer] =
+      opts.path === '/workers/fetch'
+        ? await this.#fetch(body, opts.signal)
+        : this.#answer(opts.method, new URL(opts.path, 'http://memory'), body)
+    this.#wake()
+    return { status, body: copy(answer) }
+  }
+
+  #answer(method: string, url: URL, body: Body): Answer {
+    const [, resource = '', id = '', verb = ''] = url.pathname.split('/').map(decodeURIComponent)
+    if (resource === 'jobs') return this.#answerJobs(method, id, verb, body)
+    if (resource === 'workers') return this.#answerWorkers(id, body)
+    if (resource === 'dead-letter') return this.#answerDeadLetters(method, id, url.searchParams)
+    if (resource === 'queues' && id === '') return [200, page('queues', this.#queues(), url)]
+    if (resource === 'health') return [200, { status: 'ok', backend: { type: 'memory' } }]
+    if (url.pathname === '/ojs/manifest') return [200, MANIFEST]
+    return refuse(422, 'unsupported', `${method} ${url.pathname} is not offered in memory.`)
+  }
+
+  #answerJobs(method: string, id: string, verb: string, body: Body): Answer {
+    if (method === 'POST' && id === '') return [201, { job: this.#jobs.push([body])[0] }]
+    if (method === 'POST' && id === 'batch') {
+      const { jobs: given } = body
+      if (!Array.isArray(given)) refuse(400, 'invalid_request', 'jobs must be an array.')
+      const jobs = this.#jobs.push(given)
+      return [201, { jobs, count: jobs.length }]
+    }
+    if (method === 'POST' && verb === 'activate') return [200, { job: this.#jobs.activate(id) }]
+    if (method === 'DELETE') return [200, { job: this.#jobs.cancel(id) }]
+    return [200, { job: this.#jobs.get(id) }]
+  }
+
+  #answerWorkers(verb: string, body: Body): Answer {
+    if (verb === 'ack') {
+      const { id, state, completed_at } = this.#jobs.ack(body)
+      return [200, { acknowledged: true, job_id: id, state, completed_at }]
+    }
+    if (verb === 'nack') {
+      const { id, ...job } = this.#jobs.nack(body)
+      return [200, { job_id: id, ...job }]
+    }
+    if (verb !== 'heartbeat') return refuse(404, 'not_found', `No such route: ${verb}.`)
+    const { extended, cancelled } = this.#jobs.beat(body)
+    const server_time = new Date(Date.now() + this.#ahead).toISOString()
+    return [
+      200,
+      { state: 'running', jobs_extended: extended, cancelled_jobs: cancelled, server_time },
+    ]
+  }
+
+  #answerDeadLetters(method: string, id: string, search: URLSearchParams): Answer {
+    if (id === '') {
+      const url = new URL(`http://memory/?${search}`)
+      return [200, page('jobs', this.#jobs.deadLetters(search.get('queue')), url)]
+    }
+    if (method === 'POST') return [200, { job: this.#jobs.retryDead(id) }]
+    this.#jobs.deleteDead(id)
+    return [200, { deleted: true, job_id: id }]
+  }
+
+  #queues(): object[] {
+    const names = new Set(['default', ...this.#jobs.all.map(({ queue }) => queue)])
+    return [...names].map((name) => ({ name, status: 'active' }))
+  }
+
+  /** Waits up to `wait_ms` for a first job, as the gateway does. */
+  async #fetch(body: Body, signal: AbortSignal | undefined): Promise<Answer> {
+    const waitMs = typeof body['wait_ms'] === 'number' ? body['wait_ms'] : 0
+    const endsAt = performance.now() + waitMs
+    for (;;) {
+      if (signal?.aborted) throw aborted(signal)
+      const jobs = this.#jobs.fetch(body)
+      const left = endsAt - performance.now()
+      if (jobs.length > 0 || left <= 0) return [200, { jobs }]
+      await this.#somethingHappens(left, signal)
+    }
+  }
+
+  /** Retries come due without anybody's doing: looks again at least every 50 ms. */
+  #somethingHappens(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      const end = () => {
+        clearTimeout(timer)
+        this.#waiting.delete(end)
+        signal?.removeEventListener('abort', end)
+        resolve()
+      }
+      const timer = setTimeout(end, Math.min(ms, 50))
+      this.#waiting.add(end)
+      signal?.addEventListener('abort', end, { once: true })
+    })
+  }
+
+  #wake(): void {
+    for (const end of [...this.#waiting]) end()
+  }
+}
+
+const MANIFEST = {
+  ojs_version: '1.0',
+  implementation: IMPLEMENTATION,
+  conformance_level: 1,
+  protocols: ['http'],
+  backend: 'memory',
+  capabilities: { batch_enqueue: true, dead_letter: true, delayed_jobs: true },
+}
+
+function page(member: string, all: readonly object[], url: URL): object {
+  const limit = Math.min(100, Number(url.searchParams.get('limit') ?? 50))
+  const offset = Number(url.searchParams.get('offset') ?? 0)
+  const total = all.length
+  const pagination = { total, limit, offset, has_more: offset + limit < total }
+  return { [member]: all.slice(offset, offset + limit), pagination }
+}
+
+function aborted(signal: AbortSignal): OJSTransportError {
+  const init = { kind: 'aborted', cause: signal.reason } as const
+  return new OJSTransportError('POST /workers/fetch: aborted by the caller', init)
+}
+
+function copy<T>(value: T): T {
+  return JSON.parse(JSON.stringify(value))
+}

@@ -1,0 +1,194 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import {
+  InMemoryTransport,
+  type Job,
+  OJSClient,
+  OJSConflictError,
+  OJSDuplicateError,
+  OJSNotFoundError,
+  OJSUnsupportedError,
+  OJSValidationError,
+  OJSWorker,
+} from '../../src/sdk/index.ts'
+
+let memory: InMemoryTransport
+let client: OJSClient
+beforeEach(() => {
+  memory = new InMemoryTransport()
+  client = new OJSClient({ transport: memory })
+})
+
+async function worker(verb: string, body: object): Promise<Record<string, unknown>> {
+  const { body: answer } = await memory.request({ method: 'POST', path: `/workers/${verb}`, body })
+  return answer as Record<string, unknown>
+}
+
+async function fetched(over: object = {}): Promise<Job[]> {
+  return (await worker('fetch', { queues: ['default'], ...over }))['jobs'] as Job[]
+}
+
+const failed = (job: Job, error: object = {}) =>
+  worker('nack', { job_id: job.id, error: { code: 'handler_error', message: 'm', ...error } })
+
+describe('client', () => {
+  test('enqueues, reads and cancels', async () => {
+    const job = await client.enqueue('email.send', { to: 'a' }, { queue: 'email', meta: { x: 1 } })
+    expect(await client.getJob(job.id)).toMatchObject({
+      type: 'email.send',
+      args: [{ to: 'a' }],
+      queue: 'email',
+      meta: { x: 1 },
+      state: 'available',
+      attempt: 0,
+    })
+    expect(memory.jobs.map(({ id }) => id)).toEqual([job.id])
+    expect(await client.cancelJob(job.id)).toMatchObject({ state: 'cancelled' })
+    await expect(client.cancelJob(job.id)).rejects.toBeInstanceOf(OJSConflictError)
+    await expect(client.getJob('unknown')).rejects.toBeInstanceOf(OJSNotFoundError)
+  })
+
+  test('a batch is all or none', async () => {
+    expect(await client.enqueueBatch([{ type: 'a' }, { type: 'b' }])).toHaveLength(2)
+    await expect(client.enqueueBatch([{ type: 'a' }, { type: '!' }])).rejects.toMatchObject({
+      name: 'OJSValidationError',
+      details: { index: 1 },
+    })
+    expect(memory.jobs).toHaveLength(2)
+  })
+
+  test('an id twice is a duplicate, unless it is the same job', async () => {
+    const { id } = await client.enqueue('a')
+    expect((await client.enqueue('a', [], { id })).id).toBe(id)
+    await expect(client.enqueue('b', [], { id })).rejects.toBeInstanceOf(OJSDuplicateError)
+    await expect(client.enqueue('b', [], { id: 'x' })).rejects.toBeInstanceOf(OJSValidationError)
+  })
+
+  test('health, manifest, queues; what it has not is unsupported', async () => {
+    await client.enqueue('a', [], { queue: 'email' })
+    expect(await client.health()).toMatchObject({ status: 'ok' })
+    expect(await client.manifest()).toMatchObject({ backend: 'memory' })
+    const { queues } = await client.queues.list()
+    expect(queues.map(({ name }) => name)).toEqual(['default', 'email'])
+    await expect(client.cron.list()).rejects.toBeInstanceOf(OJSUnsupportedError)
+    await expect(client.queues.pause('email')).rejects.toBeInstanceOf(OJSUnsupportedError)
+  })
+
+  test('nobody has a hold on what is inside', async () => {
+    const args = [{ deep: 1 }]
+    const job = await client.enqueue('a', args)
+    args[0] = { deep: 2 }
+    job.state = 'completed'
+    expect(await client.getJob(job.id)).toMatchObject({ state: 'available', args: [{ deep: 1 }] })
+  })
+})
+
+describe('worker endpoints', () => {
+  test('the highest priority first, then the oldest; queues in the order given', async () => {
+    await client.enqueue('low')
+    await client.enqueue('high', [], { priority: 5 })
+    await client.enqueue('low2')
+    await client.enqueue('other', [], { queue: 'other' })
+    const jobs = await fetched({ queues: ['other', 'default'], count: 10 })
+    expect(jobs.map(({ type }) => type)).toEqual(['other', 'high', 'low', 'low2'])
+    expect(jobs[0]).toMatchObject({ state: 'active', attempt: 1 })
+    expect(await fetched()).toEqual([])
+  })
+
+  test('ACK completes; a second one, or one of another attempt or worker, is a conflict', async () => {
+    const { id } = await client.enqueue('a')
+    await fetched({ worker_id: 'w1' })
+    await expect(worker('ack', { job_id: id, worker_id: 'w2' })).rejects.toMatchObject({
+      currentState: 'active',
+    })
+    await expect(worker('ack', { job_id: id, attempt: 2 })).rejects.toBeInstanceOf(OJSConflictError)
+    expect(await worker('ack', { job_id: id, result: false })).toMatchObject({
+      acknowledged: true,
+      state: 'completed',
+    })
+    expect(await client.getJob(id)).toMatchObject({ state: 'completed', result: false })
+    await expect(worker('ack', { job_id: id })).rejects.toMatchObject({ currentState: 'completed' })
+  })
+
+  test('a failed job comes again when its retry is due, and ends as a dead letter', async () => {
+    const retry = { maxAttempts: 2, initialIntervalMs: 60_000 }
+    const { id } = await client.enqueue('a', [], { retry })
+    const [first] = await fetched()
+    if (!first) throw new Error('no job')
+    expect(await failed(first)).toMatchObject({ state: 'retryable', retry_delay_ms: 60_000 })
+    expect(await fetched()).toEqual([])
+    memory.advance(60_000)
+    const [second] = await fetched()
+    if (!second) throw new Error('no job')
+    expect(second).toMatchObject({ id, attempt: 2 })
+    expect(await failed(second)).toMatchObject({ state: 'discarded', attempt: 2 })
+    const { jobs } = await client.deadLetters.list()
+    expect(jobs).toMatchObject([{ id, errors: [{ attempt: 1 }, { attempt: 2 }] }])
+    expect(await client.deadLetters.retry(id)).toMatchObject({ state: 'available', attempt: 0 })
+  })
+
+  test.each([
+    ['the worker says so', {}, { retryable: false }],
+    ['its code is listed', { nonRetryableErrors: ['auth.*'] }, { code: 'auth.expired' }],
+  ])('no retry where %s', async (_what, retry, error) => {
+    await client.enqueue('a', [], { retry: { maxAttempts: 5, onExhaustion: 'discard', ...retry } })
+    const [job] = await fetched()
+    if (!job) throw new Error('no job')
+    expect(await failed(job, error)).toMatchObject({ state: 'discarded' })
+    expect((await client.deadLetters.list()).jobs).toEqual([])
+  })
+
+  test('a lease that runs out makes the job available, a heartbeat keeps it', async () => {
+    const { id } = await client.enqueue('a')
+    await fetched({ visibility_timeout_ms: 60_000 })
+    memory.advance(50_000)
+    const beat = { worker_id: 'w', active_jobs: [id, 'x'], visibility_timeout_ms: 60_000 }
+    expect(await worker('heartbeat', beat)).toMatchObject({
+      state: 'running',
+      jobs_extended: [id],
+    })
+    memory.advance(50_000)
+    expect(await client.getJob(id)).toMatchObject({ state: 'active' })
+    memory.advance(50_000)
+    expect(await client.getJob(id)).toMatchObject({ state: 'available', attempt: 1 })
+    await client.cancelJob(id)
+    expect(await worker('heartbeat', beat)).toMatchObject({ cancelled_jobs: [id] })
+  })
+
+  test('schedules, expiry and pending jobs', async () => {
+    const delayUntil = new Date(Date.now() + 60_000)
+    const scheduled = await client.enqueue('a', [], { delayUntil })
+    expect(scheduled.state).toBe('scheduled')
+    await client.enqueue('b', [], { expiresAt: new Date(Date.now() + 60_000) })
+    const pending = await client.enqueue('c', [], { pending: true })
+    memory.advance(61_000)
+    expect(memory.jobs.map(({ state }) => state)).toEqual(['available', 'discarded', 'pending'])
+    expect(await client.activateJob(pending.id)).toMatchObject({ state: 'available' })
+  })
+
+  test('a FETCH that waits gets the job that comes, and ends with its signal', async () => {
+    const waiting = fetched({ wait_ms: 60_000 })
+    const { id } = await client.enqueue('a')
+    expect((await waiting)[0]?.id).toBe(id)
+    const controller = new AbortController()
+    const { signal } = controller
+    const body = { queues: ['default'], wait_ms: 60_000 }
+    const sent = memory.request({ method: 'POST', path: '/workers/fetch', body, signal })
+    controller.abort()
+    await expect(sent).rejects.toMatchObject({ name: 'OJSTransportError', kind: 'aborted' })
+  })
+})
+
+test('client and worker of a program, without a server', async () => {
+  const worker = new OJSWorker({ transport: memory, queues: ['email'], handleSignals: false })
+  const handled = new Promise((resolve) => {
+    worker.register('email.send', ({ args: [to] }) => {
+      resolve(to)
+      return { sent: true }
+    })
+  })
+  await worker.start()
+  const { id } = await client.enqueue('email.send', 'a@b.c', { queue: 'email' })
+  expect(await handled).toBe('a@b.c')
+  await worker.stop()
+  expect(await client.getJob(id)).toMatchObject({ state: 'completed', result: { sent: true } })
+})
