@@ -18,7 +18,8 @@ const MAX_SHORT_BYTES = 255
 /** An asker waits no longer than about that (architecture §6). */
 const OPEN_WAIT_MS = 1_000
 
-export interface ControlPublisherDeps extends Omit<PublisherDeps, 'lanes' | 'onReturned'> {
+export interface ControlPublisherDeps
+  extends Omit<PublisherDeps, 'lanes' | 'onReturned' | 'onUnanswered'> {
   names: Names
   clock: Clock
   /** For answers to direct reply addresses; not started yet. */
@@ -46,7 +47,7 @@ export class ControlPublisher {
     this.#clock = deps.clock
     this.#replyConnection = deps.replyConnection
     // Nobody is waiting where an answer is returned: nothing to declare.
-    const own = { lanes: { jobs: 0, others: 1 }, onReturned: () => {} }
+    const own = { lanes: { jobs: 0, others: 1 }, onReturned: () => {}, onUnanswered: () => {} }
     this.#publisher = new Publisher({ ...deps, ...own })
     this.#direct = new Publisher({
       ...deps,

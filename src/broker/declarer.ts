@@ -20,6 +20,8 @@ export interface DeclarerDeps {
   checker: EntityChecker
   logger: Logger
   onReady(queue: string): void
+  /** The queue is missing and will be declared now. */
+  onDeclare(queue: string): void
   /** The job queue was looked for and is not there. */
   onMissing(queue: string): void
   /** The exchanges, the system queues and the control queue of `default` were looked at. */
@@ -213,7 +215,10 @@ export class Declarer {
       return refusal
     }
     const decision = await this.#deps.hooks.onQueueMissing(queue)
-    if (decision === 'declare') return 'ready'
+    if (decision === 'declare') {
+      this.#deps.onDeclare(queue)
+      return 'ready'
+    }
     this.#deps.checker.warn(missing(jobQueue))
     return 'lost'
   }

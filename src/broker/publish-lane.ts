@@ -4,11 +4,12 @@ import type { PublishOutcome } from './broker.ts'
 import { type Connection, closeChannel } from './connection.ts'
 import { reconnectDelayMs } from './reconnect.ts'
 
-/** Sent and unconfirmed per channel; more wait here. Beyond it a broker gets no faster. */
-const WINDOW = 1_024
+/**
+ * Sent and unconfirmed per channel; more wait here. RabbitMQ stops reading the whole connection
+ * when 400 publishes wait for one of its channels (`credit_flow_default_credit`).
+ */
+const WINDOW = 384
 const ACCESS_REFUSED = 403
-/** So many publishes without a confirm in time, and the channel is given up: amqplib keeps each. */
-const MAX_OVERDUE = 10_000
 
 export interface Outgoing {
   /** `message_id`; a return names nothing else. */
@@ -30,6 +31,8 @@ export interface Publication {
   readonly id: string
   readonly queue: string
   readonly rungMs: number | null
+  readonly exchange: string
+  readonly routingKey: string
   readonly bytes: number
   /** Null once it is sent. */
   message: Outgoing | null
@@ -39,12 +42,16 @@ export interface Publication {
   isReturned: boolean
   /** Set once it is settled; what comes later finds it and does nothing. */
   isSettled: boolean
+  /** Where it waits or was sent. */
+  lane: PublishLane | null
 }
 
 export interface LaneDeps {
   connection: Connection
   logger: Logger
   random: () => number
+  /** One publish at a time, and none behind one that is overdue. */
+  isProbe?: boolean
   onSent(publication: Publication): void
   /** At most once per publication from here; a timeout may have been first. */
   onOutcome(publication: Publication, outcome: PublishOutcome): void
@@ -62,7 +69,9 @@ export class PublishLane {
   #inFlight = 0
   #overdue = 0
   #isFull = false
+  #isHeld = false
   #isForbidden = false
+  #onRetired: (() => void) | null = null
   #failures = 0
   /** Connection generation on which a channel is being opened; 0: none is. */
   #openingOn = 0
@@ -75,13 +84,17 @@ export class PublishLane {
     return this.#channel !== null
   }
 
+  get isHeld(): boolean {
+    return this.#isHeld
+  }
+
   /** Never rejects; tries again as long as the connection lives. */
   async open(): Promise<void> {
     const { connection } = this.#deps
     const { generation } = connection
     // A reopen that was due on the old connection meets the open of the new one: a second channel
     // would stay open for ever, and unused.
-    if (this.#channel || this.#openingOn === generation) return
+    if (this.#channel || this.#openingOn === generation || this.#onRetired) return
     this.#openingOn = generation
     try {
       const channel = await connection.openConfirmChannel()
@@ -89,6 +102,7 @@ export class PublishLane {
     } catch (error) {
       if (generation !== connection.generation || !connection.isUp) return
       this.#deps.logger.warn({ err: error }, 'publish channel cannot be opened')
+      this.#refuseWaiting()
       this.#reopenLater()
     } finally {
       if (this.#openingOn === generation) this.#openingOn = 0
@@ -98,16 +112,44 @@ export class PublishLane {
   /** The connection is gone; amqplib has told every unconfirmed publish. */
   close(): void {
     this.#channel = null
+    this.#isHeld = false
     this.#refuseWaiting()
+    this.#onRetired?.()
   }
 
   send(publication: Publication): void {
-    if (!this.#channel) this.#deps.onOutcome(publication, 'refused')
-    else if (this.#mayTransmit && this.#waiting.length === 0) this.#transmit(publication)
+    publication.lane = this
+    if (this.#isStuck || !(this.#channel || this.#isOpening)) {
+      this.#deps.onOutcome(publication, 'refused')
+    } else if (this.#mayTransmit && this.#waiting.length === 0) this.#transmit(publication)
     else this.#waiting.push(publication)
   }
 
-  /** Its time is over. Unsent: it leaves the line. Sent: it no longer counts against the window. */
+  /** Sends nothing from now on; what comes waits. */
+  hold(): void {
+    this.#isHeld = true
+  }
+
+  release(): void {
+    this.#isHeld = false
+    this.#transmitWaiting()
+  }
+
+  passOn(to: PublishLane): void {
+    for (const publication of this.#waiting.splice(0)) to.send(publication)
+  }
+
+  /** Gets nothing new. Its channel is closed when all that was sent is answered, however late. */
+  retire(onRetired: () => void): void {
+    this.#onRetired = onRetired
+    this.#transmitWaiting()
+    this.#closeIfDone()
+  }
+
+  /**
+   * Its time is over. Unsent: it leaves the line. Sent: it goes on counting against the window,
+   * because the broker has it, and amqplib too.
+   */
   giveUp(publication: Publication): void {
     if (!publication.isSent) {
       // The oldest is the first in line, so this finds it at once.
@@ -117,13 +159,29 @@ export class PublishLane {
     }
     this.#inFlight -= 1
     this.#overdue += 1
-    if (this.#overdue < MAX_OVERDUE) return
-    this.#deps.logger.error({ overdue: this.#overdue }, 'RabbitMQ does not confirm: new channel')
-    if (this.#channel) void closeChannel(this.#channel)
+    if (this.#isStuck) this.#refuseWaiting()
   }
 
   get #mayTransmit(): boolean {
-    return this.#inFlight < WINDOW && !this.#isFull
+    if (!this.#channel || this.#isHeld || this.#isFull) return false
+    // Its probe was answered: what waits behind it need not go one by one.
+    const isProbing = this.#deps.isProbe === true && this.#onRetired === null
+    return this.#inFlight + this.#overdue < (isProbing ? 1 : WINDOW)
+  }
+
+  get #isStuck(): boolean {
+    return this.#deps.isProbe === true && this.#overdue > 0
+  }
+
+  get #isOpening(): boolean {
+    const { connection } = this.#deps
+    return connection.isUp && this.#openingOn === connection.generation
+  }
+
+  #closeIfDone(): void {
+    if (!this.#onRetired || this.#inFlight + this.#overdue + this.#waiting.length > 0) return
+    if (this.#channel) void closeChannel(this.#channel)
+    else this.#onRetired()
   }
 
   #use(channel: ConfirmChannel): void {
@@ -146,6 +204,7 @@ export class PublishLane {
       if (this.#deps.connection.isUp) this.#reopenLater()
     })
     this.#deps.onOpen()
+    this.#transmitWaiting()
   }
 
   #transmit(publication: Publication): void {
@@ -187,6 +246,7 @@ export class PublishLane {
       this.#deps.onOutcome(publication, isForbidden ? 'forbidden' : outcome)
     }
     if (this.#waiting.length > 0) this.#transmitWaiting()
+    this.#closeIfDone()
   }
 
   #transmitWaiting(): void {
@@ -206,6 +266,7 @@ export class PublishLane {
   }
 
   #reopenLater(): void {
+    if (this.#onRetired) return
     this.#failures += 1
     // The first time at once: one refused message must not stop a quarter of all queues.
     const delayMs =

@@ -1,11 +1,11 @@
 import type { Logger } from '../logger.ts'
 import type { PublishOutcome } from './broker.ts'
 import type { Connection } from './connection.ts'
+import { Lanes, type LanesDeps } from './lanes.ts'
+import type { Names } from './names.ts'
 import type { BrokerObserver } from './observer.ts'
 import { type Outgoing, type Publication, PublishLane } from './publish-lane.ts'
 
-/** Channels for job queues, and for retry and dead letter queues (always quorum). */
-const LANES: Readonly<Record<Outgoing['lanes'], number>> = { jobs: 4, others: 2 }
 /** Unconfirmed and waiting, over all queues. */
 const MAX_PENDING = 16_384
 const MAX_PENDING_BYTES = 256 * 1024 * 1024
@@ -14,14 +14,17 @@ const MIN_SWEEP_MS = 20
 
 export interface PublisherDeps {
   connection: Connection
+  names: Names
   logger: Logger
   random: () => number
   observer: BrokerObserver
   timeoutMs: number
   /** Channels of each kind. */
-  lanes?: typeof LANES
+  lanes?: LanesDeps['count']
   /** No queue took a message of this queue, or of this rung of it. */
   onReturned(queue: string, rungMs: number | null): void
+  /** What was sent there was not answered in time. */
+  onUnanswered(queue: string, rungMs: number | null): void
   /** Every channel is open (again). */
   onOpen(): void
   /** A publish channel was closed by the broker, e.g. 404: an exchange is missing. */
@@ -29,19 +32,16 @@ export interface PublisherDeps {
 }
 
 interface Pending extends Publication {
-  readonly lane: PublishLane
   resolve(outcome: PublishOutcome): void
 }
 
 /**
  * Confirmed publishes, streamed: each waits for its own confirm and for no other (architecture
- * §4.2). A queue always uses the same channel, which keeps its order. RabbitMQ stops serving a
- * channel while a quorum queue without a leader keeps it waiting: a retry or dead letter queue
- * never shares one with job queues.
+ * §4.2). Which channel each takes is up to `Lanes`.
  */
 export class Publisher {
   readonly #deps: PublisherDeps
-  readonly #lanes: Record<Outgoing['lanes'], readonly PublishLane[]>
+  readonly #lanes: Lanes
   /** By message id, oldest first. */
   readonly #pending = new Map<string, Pending>()
   #bytes = 0
@@ -50,24 +50,23 @@ export class Publisher {
 
   constructor(deps: PublisherDeps) {
     this.#deps = deps
-    const { jobs, others } = deps.lanes ?? LANES
-    this.#lanes = { jobs: this.#newLanes(jobs), others: this.#newLanes(others) }
-    deps.connection.listen({
-      up: () => {
-        for (const lane of this.#all) void lane.open()
-      },
-      down: () => {
-        for (const lane of this.#all) lane.close()
-      },
-    })
+    const { connection, logger, lanes } = deps
+    const newLane = (isProbe: boolean) => this.#newLane(isProbe)
+    this.#lanes = new Lanes({ connection, logger, newLane, ...(lanes && { count: lanes }) })
   }
 
   get isOpen(): boolean {
-    return this.#all.every((lane) => lane.isOpen)
+    return this.#lanes.isOpen
   }
 
   get pending(): number {
     return this.#pending.size
+  }
+
+  /** This job queue is about to be declared, and with it its dead letter queue. */
+  noteNew(queue: string): void {
+    const { direct, dlx } = this.#deps.names.exchange
+    for (const exchange of [direct, dlx]) this.#lanes.noteNew({ exchange, routingKey: queue })
   }
 
   isPublishing(id: string): boolean {
@@ -81,14 +80,15 @@ export class Publisher {
     // A second publish of the same id would make a return ambiguous (law 3).
     if (isTooMuch || this.#pending.has(message.id)) return Promise.resolve('refused')
     return new Promise((resolve) => {
-      const lane = this.#laneFor(message)
       const pending: Pending = {
         id: message.id,
         queue: message.queue,
         rungMs: message.rungMs,
+        exchange: message.exchange,
+        routingKey: message.routingKey,
         bytes: message.content.length,
         message,
-        lane,
+        lane: null,
         resolve,
         // Monotonic, for durations only.
         since: performance.now(),
@@ -99,7 +99,7 @@ export class Publisher {
       this.#pending.set(message.id, pending)
       this.#bytes += message.content.length
       this.#sweeper ??= this.#sweepIn(this.#deps.timeoutMs)
-      lane.send(pending)
+      this.#lanes.laneFor(message).send(pending)
     })
   }
 
@@ -116,40 +116,24 @@ export class Publisher {
     clearTimeout(this.#sweeper)
   }
 
-  get #all(): PublishLane[] {
-    return [...this.#lanes.jobs, ...this.#lanes.others]
-  }
-
-  #newLanes(count: number): PublishLane[] {
-    return Array.from({ length: count }, () => this.#newLane())
-  }
-
-  #newLane(): PublishLane {
+  #newLane(isProbe: boolean): PublishLane {
     const { observer } = this.#deps
     return new PublishLane({
       connection: this.#deps.connection,
       logger: this.#deps.logger,
       random: this.#deps.random,
+      isProbe,
       onSent: ({ queue }) => observer.published(queue),
-      onOutcome: (publication, outcome) => this.#settle(publication, outcome),
+      onOutcome: (publication, outcome) => {
+        if (isAnswer(outcome)) this.#lanes.onAnswered(publication)
+        this.#settle(publication, outcome)
+      },
       onReturned: (id) => this.#onReturned(id),
       onOpen: () => {
         if (this.isOpen) this.#deps.onOpen()
       },
       onChannelError: (code) => this.#deps.onChannelError(code),
     })
-  }
-
-  /** FNV-1a; names are short. */
-  #laneFor({ lanes: group, routingKey }: Outgoing): PublishLane {
-    let hash = 0x811c9dc5
-    for (let i = 0; i < routingKey.length; i++) {
-      hash = Math.imul(hash ^ routingKey.charCodeAt(i), 0x01000193)
-    }
-    const lanes = this.#lanes[group]
-    const lane = lanes[(hash >>> 0) % lanes.length]
-    if (!lane) throw new Error('a publisher has lanes')
-    return lane
   }
 
   /**
@@ -198,8 +182,14 @@ export class Publisher {
         this.#sweeper = this.#sweepIn(leftMs)
         return
       }
-      pending.lane.giveUp(pending)
+      this.#lanes.onOverdue(pending)
+      if (pending.isSent) this.#deps.onUnanswered(pending.queue, pending.rungMs)
       this.#settle(pending, pending.isSent ? 'unknown' : 'refused')
     }
   }
+}
+
+/** By the queue, or by the exchange for want of one. */
+function isAnswer(outcome: PublishOutcome): boolean {
+  return outcome === 'confirmed' || outcome === 'nacked' || outcome === 'returned'
 }

@@ -84,27 +84,24 @@ export class RabbitBroker implements Broker, Service {
       ...shared,
       ...declaring,
       onReady: (queue) => this.#consumers.queueReady(queue),
+      onDeclare: (queue) => this.#publisher.noteNew(queue),
       onMissing: (queue) => this.#consumers.deliveries.queueMissing(queue),
       onBase: (outcome) => this.#onBase(outcome),
       onKnown: () => this.#consumers.control.allKnown(),
     })
-    this.#rungs = new Rungs({
-      ...shared,
-      ...declaring,
-      ensureQueue: (queue) => this.#declarer.ensure(queue),
-    })
+    const ensureQueue = (queue: string) => this.#declarer.ensure(queue)
+    this.#rungs = new Rungs({ ...shared, ...declaring, ensureQueue })
     const publishing = {
       ...shared,
       connection: publish,
       timeoutMs: options.publishTimeoutMs,
       onOpen: () => this.#availability.notice(),
-      onChannelError: (code: unknown) => {
-        if (code === 404) void this.#declarer.recheckAll().then(() => this.#rungs.recheckAll())
-      },
+      onChannelError: (code: unknown) => this.#onPublishError(code),
     }
     this.#publisher = new Publisher({
       ...publishing,
       onReturned: (queue, rungMs) => this.#onReturned(queue, rungMs),
+      onUnanswered: (queue, rungMs) => this.#rungs.doubt(queue, rungMs),
     })
     this.#controlPublisher = new ControlPublisher({ ...publishing, replyConnection })
     this.#consumers = new Consumers({
@@ -308,6 +305,10 @@ export class RabbitBroker implements Broker, Service {
     const isReady = this.#connections.declare.isUp && outcome !== 'unavailable'
     this.#availability.baseChanged(isReady)
     this.#consumers.baseChecked(isReady)
+  }
+
+  #onPublishError(code: unknown): void {
+    if (code === 404) void this.#declarer.recheckAll().then(() => this.#rungs.recheckAll())
   }
 
   #onReturned(queue: string, rungMs: number | null): void {

@@ -10,6 +10,7 @@ import type { BrokerHooks, BrokerOptions } from './options.ts'
 import { checkEach } from './parallel-checks.ts'
 import { ScratchChannel } from './scratch-channel.ts'
 import type { QueueEntity, Topology } from './topology.ts'
+import { UNWRITTEN_MS } from './unwritten.ts'
 
 /** Rungs of one queue that are not on the ladder: exact delays of its clients (architecture §4.3). */
 const MAX_EXACT = 16
@@ -17,12 +18,8 @@ const MAX_EXACT = 16
 const REFUSED_MS = 60_000
 /** The same where the broker could not say: also how soon a known rung is asked for again. */
 const RETRY_MS = 5_000
-/**
- * A new rung gets no token for this long. RabbitMQ writes the name of a new quorum queue down up to
- * a second later; killed before that, it comes back with another queue of the name, empty and
- * without a leader for ever (3.10.8, docs/faults.md).
- */
-const SETTLE_MS = 2_000
+/** How long a rung gets no token that may be without a leader. Then one retry shows whether it is. */
+const DOUBT_MS = 600_000
 /** Nothing tells us that a rung was deleted, but a publish that it does not take. */
 const PATROL_MS = 30_000
 const MAX_REMEMBERED = 10_000
@@ -67,7 +64,7 @@ export class Rungs {
   /** Declared or compared on the present connection. */
   readonly #ready = new Set<string>()
   readonly #unusableUntil = new Map<string, number>()
-  /** When those that are new may be used; a reconnect does not make them older. */
+  /** When those that are new, or in doubt, may be used. */
   readonly #settledAt = new Map<string, number>()
   readonly #flights = new Map<string, Promise<Outcome>>()
   /** Connection generation whose records were read. */
@@ -78,7 +75,12 @@ export class Rungs {
 
   constructor(deps: RungsDeps) {
     this.#deps = deps
-    deps.connection.listen({ down: () => this.#forgetAll() })
+    deps.connection.listen({
+      down: () => {
+        this.#forgetAll()
+        for (const key of this.#settledAt.keys()) if (this.#settlesForMs(key) > 0) this.#doubt(key)
+      },
+    })
   }
 
   start(): void {
@@ -97,6 +99,14 @@ export class Rungs {
 
   async ensure(queue: string, delayMs: number): Promise<'ready' | 'unusable'> {
     return answerOf(await this.#ensure({ queue, delayMs }))
+  }
+
+  /** The broker did not answer to a publish: the ledger holds the next retries. */
+  doubt(queue: string, delayMs: number | null): void {
+    if (delayMs === null) return
+    const key = keyOf(queue, delayMs)
+    this.#ready.delete(key)
+    this.#doubt(key)
   }
 
   /** Something says that the rung may be gone. */
@@ -226,11 +236,15 @@ export class Rungs {
     }
     if (!this.#known.has(key)) {
       const { clock, hooks, options } = this.#deps
-      this.#settledAt.set(key, clock.now() + (options.rungSettleMs ?? SETTLE_MS))
+      this.#settledAt.set(key, clock.now() + (options.rungSettleMs ?? UNWRITTEN_MS))
       await hooks.onRungDeclared(rung.queue, rung.delayMs)
       this.#known.set(key, rung)
     }
     return this.#settlesForMs(key) > 0 ? 'settling' : 'ready'
+  }
+
+  #doubt(key: string): void {
+    this.#settledAt.set(key, this.#deps.clock.now() + DOUBT_MS)
   }
 
   #settlesForMs(key: string): number {

@@ -73,6 +73,7 @@ export class AmqpLink {
         },
       },
       onReady() {},
+      onDeclare: (queue) => this.publisher.noteNew(queue),
       onMissing() {},
       onBase() {},
     })
@@ -85,12 +86,14 @@ export class AmqpLink {
       ensureQueue: (queue) => this.declarer.ensure(queue),
     })
     this.publisher = new Publisher({
+      names: this.names,
       logger,
       random: Math.random,
       observer: this.observer,
       connection: this.publish,
       timeoutMs: options.publishTimeoutMs,
       onReturned: (queue, rungMs) => this.#onReturned(queue, rungMs),
+      onUnanswered: (queue, rungMs) => this.rungs.doubt(queue, rungMs),
       onOpen() {},
       onChannelError: (code) => {
         if (code === 404) void this.declarer.recheckAll().then(() => this.rungs.recheckAll())

@@ -1,8 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { Connection } from '../../src/broker/connection.ts'
+import { createNames } from '../../src/broker/names.ts'
 import { type Outgoing, PublishLane } from '../../src/broker/publish-lane.ts'
 import { Publisher } from '../../src/broker/publisher.ts'
-import { FakePeer } from './fake-peer.ts'
+import { FakePeer, type Published } from './fake-peer.ts'
 import { logger, Recorder } from './harness.ts'
 
 /** Only what a real broker does not do on demand; the rest is in publisher.services.test.ts. */
@@ -30,8 +31,10 @@ async function open(timeoutMs = 10_000) {
   const publisher = new Publisher({
     ...shared,
     connection,
+    names: createNames(''),
     timeoutMs,
     onReturned: (queue, rungMs) => recorder.note('onReturned', queue, rungMs),
+    onUnanswered: (queue, rungMs) => recorder.note('onUnanswered', queue, rungMs),
     onOpen: () => recorder.note('onOpen'),
     onChannelError: (code) => recorder.note('onChannelError', code),
   })
@@ -57,7 +60,7 @@ function outgoing(id: string, given: Partial<Outgoing> = {}): Outgoing {
 
 describe('Publisher, against a scripted peer', () => {
   it('answers unknown when the confirm does not come, and late confirms harm nobody', async () => {
-    const { peer, recorder, publisher } = await open(60)
+    const { peer, recorder, publisher } = await open(500)
     const first = publisher.send(outgoing('a'))
     expect(publisher.isPublishing('a')).toBe(true)
     expect(await first).toBe('unknown')
@@ -75,7 +78,7 @@ describe('Publisher, against a scripted peer', () => {
   })
 
   it('takes a return that may belong to an earlier publish for its own', async () => {
-    const { peer, recorder, publisher } = await open(60)
+    const { peer, recorder, publisher } = await open(500)
     expect(await publisher.send(outgoing('a'))).toBe('unknown')
     const again = publisher.send(outgoing('a'))
     const [one, two] = await peer.until(2)
@@ -189,14 +192,77 @@ describe('Publisher, against a scripted peer', () => {
   it('sends no more than its window without a confirm; the rest waits, and is refused in time', async () => {
     const { peer, publisher } = await open(2_000)
     const sent = Array.from({ length: 1_100 }, (_, i) => publisher.send(outgoing(`id-${i}`)))
-    await peer.until(1_024)
+    await peer.until(384)
     const [first] = peer.published
     if (!first) throw new Error('nothing was published')
     peer.ack(first)
-    await peer.until(1_025)
-    const outcomes = await Promise.all(sent)
-    expect(peer.published).toHaveLength(1_025)
-    expect(count(outcomes)).toEqual({ confirmed: 1, unknown: 1_024, refused: 75 })
+    await peer.until(385)
+    expect(peer.published).toHaveLength(385)
+    // Some of those that waited may go out on the next channel in their last milliseconds.
+    const { confirmed, unknown = 0, refused = 0 } = count(await Promise.all(sent))
+    expect({ confirmed, others: unknown + refused }).toEqual({ confirmed: 1, others: 1_099 })
+    const channels = count(peer.published.map(({ channel }) => String(channel)))
+    expect(Math.max(...Object.values(channels))).toBe(385)
+  })
+
+  it('publishes to others when a queue keeps its channel waiting, and to it when it answers', async () => {
+    const { peer, recorder, publisher } = await open(500)
+    const stuck = new Set<number>()
+    let isLeaderless = true
+    // As RabbitMQ 3.10.8: a channel that has something for a queue without a leader does no more.
+    peer.on('publish', (published: Published) => {
+      if (isLeaderless && published.routingKey === 'bad') stuck.add(published.channel)
+      if (!stuck.has(published.channel)) peer.ack(published)
+    })
+    // Enough for every channel.
+    const others = Array.from({ length: 40 }, (_, i) => `queue-${i}`)
+    let round = 0
+    const sendToOthers = async () => {
+      round += 1
+      const send = (queue: string) => publisher.send(outgoing(`${round}-${queue}`, { queue }))
+      return count(await Promise.all(others.map(send)))
+    }
+    const first = publisher.send(outgoing('bad-1', { queue: 'bad' }))
+    const { unknown = 0, confirmed } = await sendToOthers()
+    expect(unknown).toBeGreaterThan(0)
+    expect(confirmed).toBe(others.length - unknown)
+    expect(await first).toBe('unknown')
+    expect(recorder.count('onUnanswered', 'bad', null)).toBe(1)
+
+    const second = publisher.send(outgoing('bad-2', { queue: 'bad' }))
+    const behind = publisher.send(outgoing('bad-3', { queue: 'bad' }))
+    expect(await sendToOthers()).toEqual({ confirmed: others.length })
+    expect(await Promise.all([second, behind])).toEqual(['unknown', 'refused'])
+    // It has one message that it does not answer: it gets no second one.
+    expect(await publisher.send(outgoing('bad-4', { queue: 'bad' }))).toBe('refused')
+    expect(await sendToOthers()).toEqual({ confirmed: others.length })
+
+    isLeaderless = false
+    stuck.clear()
+    for (const late of peer.published.filter(({ routingKey }) => routingKey === 'bad')) {
+      peer.nack(late)
+    }
+    await expect.poll(() => publisher.send(outgoing('bad-5', { queue: 'bad' }))).toBe('confirmed')
+    expect(await publisher.send(outgoing('bad-6', { queue: 'bad' }))).toBe('confirmed')
+    expect(peer.published.map(({ messageId }) => messageId)).not.toContain('bad-4')
+    const last = peer.published.slice(-2)
+    expect(last[0]?.channel).not.toBe(last[1]?.channel)
+  })
+
+  it('has a queue that was new when the connection went prove itself on its own channel', async () => {
+    const { peer, recorder, publisher } = await open(10_000)
+    publisher.noteNew('fresh')
+    peer.cut()
+    await recorder.until('onOpen', 2)
+    for (const i of [1, 2]) void publisher.send(outgoing(`fresh-${i}`, { queue: 'fresh' }))
+    const others = Array.from({ length: 40 }, (_, i) => `queue-${i}`)
+    for (const queue of others) void publisher.send(outgoing(queue, { queue }))
+    const published = await peer.until(41)
+    const own = published.filter(({ routingKey }) => routingKey === 'fresh')
+    expect(own.map(({ messageId }) => messageId)).toEqual(['fresh-1'])
+    expect(published.filter(({ channel }) => channel === own[0]?.channel)).toEqual(own)
+    if (own[0]) peer.ack(own[0])
+    expect((await peer.until(42)).at(-1)?.messageId).toBe('fresh-2')
   })
 
   it('refuses a second publish of an id that is under way, and more than it can hold', async () => {

@@ -1,7 +1,8 @@
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import { withChannel } from '../../operations/harness.ts'
 import { eventually, startTestGateway, type TestGateway } from '../../support/in-process.ts'
 import { startPrivateNode } from '../../support/rabbit.ts'
-import { isRemembered } from '../new-queues.ts'
+import { isRemembered, untilRemembered } from '../new-queues.ts'
 import { fetched, metric, nack, pushed } from './stage.ts'
 
 /**
@@ -85,5 +86,68 @@ describe('broker killed right after a new quorum queue', () => {
     expect((await nack(gateway, String(jobs[i]?.[1]))).status).toBe(200)
     await eventually(async () => (await metric(gateway, 'ojs_amqp_confirms_pending')) > 0)
     expect(new Set(await pushedToOthers(gateway))).toEqual(new Set([201]))
+  })
+
+  test('a retry queue: it had no job in it yet, and the next ones come as promised', async () => {
+    const { gateway, nameOf } = await start({}, { rungSettleMs: 2_000 })
+    const options = (i: number) => {
+      return { retry: { initial_interval_ms: 15_000 + 1_000 * i, jitter: false } }
+    }
+    const waiting: { id: string; dueAt: number }[] = []
+    const fail = async (id: string) => {
+      const { body } = await nack(gateway, id)
+      waiting.push({ id, dueAt: Date.parse(body.next_attempt_at) })
+    }
+    let active = ''
+    await leaderless(async (i) => {
+      await eventually(
+        async () => (await gateway.push('q', { options: options(i) })).status === 201,
+      )
+      await pushed(gateway, 'q', 1, { options: options(i) })
+      const jobs = await fetched(gateway, 'q', 2)
+      active = String(jobs[1]?.id)
+      await fail(String(jobs[0]?.id))
+      return nameOf(`retry.q.${15_000 + 1_000 * i}`)
+    })
+    await expectOthersServed(gateway, Date.now())
+    await fail(active)
+    for (const { id, dueAt } of waiting) {
+      await eventually(async () => (await gateway.get(id)).body.job.state === 'available', 40_000)
+      expect(Date.now()).toBeGreaterThanOrEqual(dueAt)
+    }
+    // All of them have a token: none was given to a queue that keeps it.
+    const again = await fetched(gateway, 'q', waiting.length)
+    expect(new Set(again.map(({ id }) => id))).toEqual(new Set(waiting.map(({ id }) => id)))
+    expect(await metric(gateway, 'ojs_amqp_confirms_pending')).toBe(0)
+  })
+
+  test('a job queue: the others are served, whatever is pushed to it', async () => {
+    const timeoutMs = 2_000
+    const env = { OJS_QUEUE_TYPE: 'quorum', OJS_PUBLISH_TIMEOUT_MS: `${timeoutMs}` }
+    const { gateway, nameOf } = await start(env)
+    await untilRemembered(node, OTHERS.map(nameOf))
+    const i = await leaderless(async (i) => {
+      await eventually(async () => (await gateway.push('other-0')).status === 201)
+      // RabbitMQ forgets the last one; with this one there, that is the job queue.
+      await withChannel(node.url(), (channel) => channel.assertQueue(nameOf(`control.new-${i}`)))
+      await pushed(gateway, `new-${i}`, 1)
+      return nameOf(`new-${i}`)
+    })
+    const portOpenAt = Date.now()
+    const pushToLost = () => gateway.push(`new-${i}`)
+    await expectOthersServed(gateway, portOpenAt)
+    const first = Array.from({ length: 500 }, pushToLost)
+    expect(new Set(await pushedToOthers(gateway))).toEqual(new Set([201]))
+    const { status } = (await Promise.all(first))[0] ?? {}
+    expect(status).toBe(503)
+
+    // A gateway that does not know how new that queue was: the first push shows it.
+    await gateway.restart()
+    const second = Array.from({ length: 500 }, pushToLost)
+    await Promise.all([...second, pushedToOthers(gateway)])
+    expect((await pushToLost()).status).toBe(503)
+    const third = Array.from({ length: 500 }, pushToLost)
+    expect(new Set(await pushedToOthers(gateway))).toEqual(new Set([201]))
+    await Promise.all(third)
   })
 })
