@@ -56,6 +56,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'schemas/',
     'ledger/ledger.ts',
     'broker/broker.ts',
+    'broker/refusals.ts',
     'telemetry/events.ts',
     ...AT_THE_TOP,
   ],

@@ -1,9 +1,10 @@
+import type { Options } from 'amqplib'
 import type { Names } from './names.ts'
 import type { Outgoing } from './publish-lane.ts'
 import { CONTENT_TYPE } from './token.ts'
 
 /** A JSON message of the control plane (architecture §5). */
-export interface ControlMessage {
+interface ToControlQueue {
   /** `message_id`; unique, because a return names nothing else. */
   id: string
   /** OJS queue whose control queue takes it. */
@@ -14,8 +15,8 @@ export interface ControlMessage {
   body: string
 }
 
-/** To `ojs.queue.control.{queue}`, mandatory: an unroutable message would be confirmed and lost. */
-export function outgoingControl(names: Names, message: ControlMessage): Outgoing {
+/** `wall`: ms. To `ojs.queue.control.{queue}`, mandatory: an unroutable message would be confirmed and lost. */
+export function outgoingControl(names: Names, message: ToControlQueue, wall: number): Outgoing {
   return {
     id: message.id,
     queue: message.queue,
@@ -24,16 +25,22 @@ export function outgoingControl(names: Names, message: ControlMessage): Outgoing
     rungMs: null,
     lanes: 'jobs',
     content: Buffer.from(message.body),
-    options: {
-      mandatory: true,
-      persistent: true,
-      contentType: CONTENT_TYPE,
-      contentEncoding: 'utf-8',
-      messageId: message.id,
-      type: message.type,
-      timestamp: Math.floor(Date.now() / 1000),
-      appId: 'ojs',
-    },
+    options: { ...controlOptions(message, wall), mandatory: true, persistent: true },
+  }
+}
+
+/** What every message of the control plane says of itself, in either direction. */
+export function controlOptions(
+  { id, type }: { id: string; type: string },
+  wall: number,
+): Options.Publish {
+  return {
+    messageId: id,
+    type,
+    contentType: CONTENT_TYPE,
+    contentEncoding: 'utf-8',
+    timestamp: Math.floor(wall / 1000),
+    appId: 'ojs',
   }
 }
 

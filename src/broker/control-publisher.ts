@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../clock.ts'
 import type { Broadcast, PublishOutcome, Reply } from './broker.ts'
 import type { Connection } from './connection.ts'
+import { controlOptions, workersKey } from './control-message.ts'
 import type { Names } from './names.ts'
 import type { Outgoing } from './publish-lane.ts'
 import { Publisher, type PublisherDeps } from './publisher.ts'
@@ -70,7 +71,7 @@ export class ControlPublisher {
       ...this.#message(type, body),
       queue: BROADCASTS,
       exchange: this.#names.exchange.direct,
-      routingKey: `ojs.control.workers.${queue}`,
+      routingKey: workersKey(queue),
     })
   }
 
@@ -121,14 +122,9 @@ export class ControlPublisher {
       lanes: 'others',
       content: Buffer.from(body),
       options: {
+        ...controlOptions({ id, type }, this.#clock.wall()),
         mandatory: false,
         persistent: false,
-        messageId: id,
-        type,
-        contentType: 'application/openjobspec+json',
-        contentEncoding: 'utf-8',
-        timestamp: Math.floor(this.#clock.wall() / 1000),
-        appId: 'ojs',
       },
     }
   }

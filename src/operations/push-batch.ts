@@ -1,10 +1,11 @@
+import { publishRefusal } from '../broker/refusals.ts'
 import { OjsError } from '../errors.ts'
 import { freshRow, type JobRow, type NewJob } from '../job/job.ts'
 import type { Stored } from '../ledger/ledger.ts'
 import { parseBatch } from '../schemas/validator.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { newJob, requireQueue, storedEvent } from './push.ts'
-import { publishRefusal, requirePublishing } from './refusals.ts'
+import { requirePublishing } from './refusals.ts'
 import { noteLostToken, type Sent, sendToken } from './send-token.ts'
 
 /**

@@ -1,11 +1,11 @@
+import { publishRefusal, queueRefusal } from '../broker/refusals.ts'
 import { OjsError } from '../errors.ts'
 import { toNewJob } from '../job/envelope.ts'
-import { type Carry, freshRow, type JobRow, type NewJob } from '../job/job.ts'
-import type { PushRequest } from '../job/request.ts'
-import { isTraceparent, isTracestate, traceIdOf } from '../job/traceparent.ts'
+import { freshRow, type JobRow, type NewJob } from '../job/job.ts'
+import { traceOf } from '../job/trace-carry.ts'
 import { parsePush } from '../schemas/validator.ts'
 import type { Deps, RequestContext } from './deps.ts'
-import { publishRefusal, queueRefusal, requirePublishing } from './refusals.ts'
+import { requirePublishing } from './refusals.ts'
 import { noteLostToken, type Sent, sendToken } from './send-token.ts'
 
 /**
@@ -70,35 +70,4 @@ async function isWithdrawn(deps: Deps, sent: Sent): Promise<boolean> {
   if (row.outbox === null || !(await deps.ledger.withdraw(row.id, row.outbox))) return false
   noteLostToken(deps, sent)
   return true
-}
-
-/** `meta.traceparent` wins over the request's header (ojs-digest §15.2: "only if absent"). */
-function traceOf(request: PushRequest, context: RequestContext): Carry {
-  const meta = metaOf(request)
-  const own = text(meta['traceparent'])
-  const isOwn = own !== undefined && isTraceparent(own)
-  const traceparent = isOwn ? own : context.traceparent
-  const tracestate = isOwn ? ownTracestate(meta) : context.tracestate
-  const traceId = traceparent && traceIdOf(traceparent)
-  const correlationId = text(meta['correlation_id']) ?? traceId ?? text(meta['trace_id'])
-  return {
-    ...(traceparent && { traceparent }),
-    ...(tracestate && { tracestate }),
-    ...(correlationId && { correlationId }),
-    ...(context.idempotencyKey && { idempotencyKey: context.idempotencyKey }),
-  }
-}
-
-function ownTracestate(meta: Record<string, unknown>): string | undefined {
-  const own = text(meta['tracestate'])
-  return own !== undefined && isTracestate(own) ? own : undefined
-}
-
-/** Where `meta` may stand, in the order in which `toNewJob` looks. */
-function metaOf({ options, meta, metadata }: PushRequest): Record<string, unknown> {
-  return options?.meta ?? meta ?? options?.metadata ?? metadata ?? {}
-}
-
-function text(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? value : undefined
 }

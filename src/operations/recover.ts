@@ -1,7 +1,8 @@
+import { queueRefusal } from '../broker/refusals.ts'
 import { OjsError } from '../errors.ts'
 import { checkQueueName } from '../job/queue-name.ts'
 import type { Deps, RequestContext } from './deps.ts'
-import { queueRefusal, requirePublishing } from './refusals.ts'
+import { requirePublishing } from './refusals.ts'
 
 export interface Recovered {
   queue: string

@@ -55,9 +55,10 @@ export interface WorkerSettings {
   readonly handleSignals: boolean
 }
 
-const silent: WorkerLogger = { info() {}, warn() {}, error() {} }
+export const silent: WorkerLogger = { info() {}, warn() {}, error() {} }
 
-const toConsole: WorkerLogger = {
+/** What is used where no logger is given. */
+export const toConsole: WorkerLogger = {
   info() {},
   // biome-ignore lint/suspicious/noConsole: a worker that fails silently helps nobody.
   warn: (message, details) => console.warn(`ojs worker: ${message}`, details),

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { PublishOutcome } from '../broker/broker.ts'
 import { Connection } from '../broker/connection.ts'
 import { outgoingControl } from '../broker/control-message.ts'
@@ -46,6 +47,7 @@ export class AmqpLink {
   readonly rungs: Rungs
   readonly publisher: Publisher
   readonly rpc: DirectRpc
+  readonly #waiting: ((isOpen: boolean) => void)[] = []
 
   /** Connects to nothing. Throws when the topology file is unusable. */
   constructor(options: LinkOptions, hooks: LinkHooks) {
@@ -94,7 +96,9 @@ export class AmqpLink {
       timeoutMs: options.publishTimeoutMs,
       onReturned: (queue, rungMs) => this.#onReturned(queue, rungMs),
       onUnanswered: (queue, rungMs) => this.rungs.doubt(queue, rungMs),
-      onOpen() {},
+      onOpen: () => {
+        for (const resolve of this.#waiting.splice(0)) resolve(true)
+      },
       onChannelError: (code) => {
         if (code === 404) void this.declarer.recheckAll().then(() => this.rungs.recheckAll())
       },
@@ -108,16 +112,27 @@ export class AmqpLink {
     await Promise.all([this.publish.start(), this.consume.start()])
   }
 
+  /** False: it is still not possible after so long. */
+  async untilPublishing(waitMs: number): Promise<boolean> {
+    if (this.publisher.isOpen) return true
+    const isOver = new AbortController()
+    const opened = new Promise<boolean>((resolve) => this.#waiting.push(resolve))
+    const timer = sleep(waitMs, false, { signal: isOver.signal }).catch(() => false)
+    const isOpen = await Promise.race([opened, timer])
+    isOver.abort()
+    return isOpen
+  }
+
   /** A control message: persistent, mandatory, confirmed. Never rejects. */
   tell(queue: string, type: string, body: string): Promise<PublishOutcome> {
     const message = { id: uuid7(), queue, type, body }
-    return this.publisher.send(outgoingControl(this.names, message))
+    return this.publisher.send(outgoingControl(this.names, message, this.clock.wall()))
   }
 
   /** The same as a question. Never rejects. */
   ask(queue: string, type: string, body: object, timeoutMs: number): Promise<RpcReply> {
     const message = { id: uuid7(), queue, type, body: JSON.stringify(body) }
-    return this.rpc.ask(outgoingControl(this.names, message), timeoutMs)
+    return this.rpc.ask(outgoingControl(this.names, message, this.clock.wall()), timeoutMs)
   }
 
   /** Ends both connections when what is under way is confirmed, or at the deadline. */

@@ -1,5 +1,6 @@
 import type { QueueProfile } from '../broker/arguments.ts'
-import { createLogger, type Logger } from '../logger.ts'
+import type { Logger } from '../logger.ts'
+import { silent, toConsole, type WorkerLogger } from '../sdk/worker-options.ts'
 import type { MetricRegistry } from '../telemetry/amqp-metrics.ts'
 
 /** What a native worker and a native producer need to know of RabbitMQ. */
@@ -20,16 +21,22 @@ export interface AmqpOptions {
   publishTimeoutMs?: number
   /** Rungs that this process declares over all queues, as `OJS_MAX_RUNGS`. */
   maxRungs?: number
+  /** A new retry queue gets no token for so long; see `src/broker/rungs.ts`. Default 2 s. */
+  rungSettleMs?: number
   /** Shown by RabbitMQ's management, with the connection's purpose behind it. */
   connectionName?: string
-  /** Default: JSON lines of level `warn` on stdout. */
-  logger?: Logger
+  /** Default: warnings and errors to the console. `false`: nothing. */
+  logger?: WorkerLogger | false
   /** A prom-client registry of the caller's own, which gets the metrics of seed 002 §12.1. */
   registry?: MetricRegistry
 }
 
-export type LinkOptions = Required<Omit<AmqpOptions, 'registry' | 'url'>> & {
+export type LinkOptions = Required<
+  Omit<AmqpOptions, 'registry' | 'url' | 'logger' | 'rungSettleMs'>
+> & {
+  rungSettleMs?: number
   urls: readonly string[]
+  logger: Logger
   registry: MetricRegistry | null
 }
 
@@ -38,12 +45,23 @@ const LIMITS = { timeoutMs: 30_000, publishTimeoutMs: 10_000, maxRungs: 1_000 }
 
 /** Throws `TypeError` for a URL that is none of AMQP's. */
 export function withDefaults(options: AmqpOptions, connectionName: string): LinkOptions {
-  const { url, registry = null, logger = createLogger('warn'), ...given } = options
+  const { url, registry = null, logger, ...given } = options
   const urls = typeof url === 'string' ? [url] : [...url]
   for (const one of urls) requireAmqp(one)
   if (urls.length === 0) throw new TypeError('no url of RabbitMQ')
   const defaults = { ...QUEUE_DEFAULTS, ...LIMITS, topologyPath: null, connectionName }
-  return { ...defaults, ...given, urls, registry, logger }
+  return { ...defaults, ...given, urls, registry, logger: loggerOf(logger) }
+}
+
+/** The broker layer's form: the fields first. */
+function loggerOf(given: AmqpOptions['logger']): Logger {
+  const logger = given === false ? silent : (given ?? toConsole)
+  return {
+    debug() {},
+    info: (fields, message) => logger.info(message, { ...fields }),
+    warn: (fields, message) => logger.warn(message, { ...fields }),
+    error: (fields, message) => logger.error(message, { ...fields }),
+  }
 }
 
 /** Without the URL in the text: it may hold a password. */

@@ -1,0 +1,59 @@
+import { OjsError, unavailable } from '../errors.ts'
+import type { BrokerStatus, EnsureOutcome, PublishOutcome } from './broker.ts'
+
+const REASON: Record<Exclude<BrokerStatus['state'], 'up'>, [reason: string, message: string]> = {
+  down: ['broker_down', 'RabbitMQ is not reachable.'],
+  blocked: ['broker_blocked', 'RabbitMQ has blocked publishers (memory or disk alarm).'],
+  foreign: ['foreign_ledger', 'Another gateway with another ledger serves this broker.'],
+}
+
+/** 503: RabbitMQ is not to be had, for this reason. */
+export function brokerRefusal(state: Exclude<BrokerStatus['state'], 'up'>): OjsError {
+  const [reason, message] = REASON[state]
+  return unavailable(message, reason)
+}
+
+/** Why a queue cannot take jobs, as the answer to a PUSH. */
+export function queueRefusal(queue: string, outcome: Exclude<EnsureOutcome, 'ready'>): OjsError {
+  switch (outcome) {
+    case 'missing':
+      return new OjsError('not_found', `Queue '${queue}' not found.`, {
+        details: { resource_type: 'queue', resource_id: queue },
+      })
+    case 'lost':
+      return unavailable(
+        `Queue '${queue}' is gone and its jobs may have run; see 'ojs-rabbitmq recover'.`,
+        'queue_lost',
+      )
+    case 'too-many-queues':
+      return new OjsError('unsupported', 'This server serves no more queues (OJS_MAX_QUEUES).', {
+        details: { reason: 'too_many_queues', queue },
+      })
+    case 'access-refused':
+      return unavailable(`RabbitMQ refuses access to queue '${queue}'.`, 'access_refused')
+    case 'unavailable':
+      return brokerRefusal('down')
+  }
+}
+
+/** Why a publish did not end in a confirm, as the answer to a PUSH. */
+export function publishRefusal(
+  queue: string,
+  outcome: Exclude<PublishOutcome, 'confirmed'>,
+): OjsError {
+  switch (outcome) {
+    case 'nacked':
+      return new OjsError('rate_limited', `Queue '${queue}' is full.`, {
+        details: { reason: 'queue_full', queue },
+        retryAfterSeconds: 1,
+      })
+    case 'returned':
+      return unavailable(`RabbitMQ could not route to queue '${queue}'.`, 'unroutable')
+    case 'unknown':
+      return unavailable('RabbitMQ did not confirm the job in time.', 'unconfirmed')
+    case 'forbidden':
+      return unavailable(`RabbitMQ refuses to publish to queue '${queue}'.`, 'access_refused')
+    case 'refused':
+      return unavailable('RabbitMQ takes no publishes now.', 'broker_busy')
+  }
+}

@@ -1,0 +1,139 @@
+import type { PublishOutcome } from '../broker/broker.ts'
+import { outgoingOf } from '../broker/outgoing.ts'
+import { brokerRefusal, publishRefusal, queueRefusal } from '../broker/refusals.ts'
+import { OjsError, unavailable } from '../errors.ts'
+import { jobDocument } from '../job/document.ts'
+import { toNewJob } from '../job/envelope.ts'
+import { freshRow, type JobRow } from '../job/job.ts'
+import { traceOf } from '../job/trace-carry.ts'
+import { parseJsonObject } from '../schemas/json-text.ts'
+import { parsePush } from '../schemas/validator.ts'
+import type { Transport, TransportRequest, TransportResponse } from '../sdk/transport.ts'
+import { uuid7 } from '../uuid.ts'
+import type { AmqpLink } from './link.ts'
+
+const INFO_WAIT_MS = 5_000
+
+/**
+ * What of the HTTP binding RabbitMQ can serve by itself: PUSH, PUSH batch, and GET of a job by a
+ * question to a gateway. So that `OJSClient` has one way to build, check and repeat a request.
+ */
+export class AmqpTransport implements Transport {
+  readonly #link: AmqpLink
+
+  constructor(link: AmqpLink) {
+    this.#link = link
+  }
+
+  async request({ method, path, body, timeout }: TransportRequest): Promise<TransportResponse> {
+    try {
+      if (method === 'POST' && path === '/jobs') return await this.#push(body)
+      if (method === 'POST' && path === '/jobs/batch') return await this.#pushAll(body)
+      if (method === 'GET' && path.startsWith('/jobs/')) return await this.#info(path, timeout)
+      throw new OjsError('unsupported', `${method} ${path} needs the HTTP binding.`)
+    } catch (error) {
+      if (error instanceof OjsError) return answerOf(error)
+      throw error
+    }
+  }
+
+  async #push(body: unknown): Promise<TransportResponse> {
+    const row = this.#rowOf(body)
+    await this.#requireQueue(row.queue)
+    const outcome = await this.#publish(row)
+    if (outcome !== 'confirmed') throw publishRefusal(row.queue, outcome)
+    return { status: 201, body: { job: JSON.parse(jobDocument(row)) } }
+  }
+
+  /** Every job is checked before the first is published; then each stands for itself. */
+  async #pushAll(body: unknown): Promise<TransportResponse> {
+    const rows = jobsIn(body).map((job) => this.#rowOf(job))
+    for (const queue of new Set(rows.map((row) => row.queue))) await this.#requireQueue(queue)
+    const outcomes = await Promise.all(rows.map((row) => this.#publish(row)))
+    const failed = rows.filter((_row, index) => outcomes[index] !== 'confirmed')
+    const [first] = failed
+    if (first) throw partlyPublished(first.queue, outcomes, failed)
+    return { status: 201, body: { jobs: rows.map((row) => JSON.parse(jobDocument(row))) } }
+  }
+
+  /** As strictly checked as an HTTP body: what the gateway would not adopt is not published. */
+  #rowOf(body: unknown): JobRow {
+    const request = parsePush(parseJsonObject(Buffer.from(JSON.stringify(body))))
+    const { clock, options } = this.#link
+    const now = clock.now()
+    const job = toNewJob(request, {
+      newId: uuid7,
+      now,
+      wall: clock.wall(),
+      timeoutMs: options.timeoutMs,
+      prefix: options.prefix,
+      carry: traceOf(request, {}),
+    })
+    if (job.start.state !== 'available') {
+      throw new OjsError('unsupported', `A ${job.start.state} job needs the HTTP binding.`)
+    }
+    return freshRow(job, { generation: 0, outbox: null, enqueuedAt: now })
+  }
+
+  async #requireQueue(queue: string): Promise<void> {
+    const { declarer } = this.#link
+    await this.#requirePublishing()
+    if (declarer.isReady(queue)) return
+    const outcome = await declarer.ensure(queue)
+    if (outcome !== 'ready') throw queueRefusal(queue, outcome)
+  }
+
+  /** A short reconnect is waited for; an alarm is not. */
+  async #requirePublishing(): Promise<void> {
+    const { publish, options } = this.#link
+    if (!(await this.#link.untilPublishing(options.publishTimeoutMs))) throw brokerRefusal('down')
+    if (publish.blockedReason !== null) throw brokerRefusal('blocked')
+  }
+
+  async #publish(row: JobRow): Promise<PublishOutcome> {
+    const { publisher, names, declarer } = this.#link
+    const message = outgoingOf(row, names)
+    const outcome = await publisher.send(message)
+    // Somebody deleted it meanwhile.
+    const isThere = outcome === 'returned' && (await declarer.recheck(row.queue)) === 'ready'
+    return isThere ? await publisher.send(message) : outcome
+  }
+
+  async #info(path: string, timeout = INFO_WAIT_MS): Promise<TransportResponse> {
+    const question = { job_id: decodeURIComponent(path.slice('/jobs/'.length)) }
+    await this.#requirePublishing()
+    const reply = await this.#link.ask('default', 'ojs.control.info', question, timeout)
+    if (reply.outcome !== 'answered') throw unavailable('No gateway has answered.', 'no_gateway')
+    return { status: statusOf(reply.body), body: reply.body }
+  }
+}
+
+function jobsIn(body: unknown): unknown[] {
+  const jobs = typeof body === 'object' && body !== null && 'jobs' in body ? body.jobs : undefined
+  return Array.isArray(jobs) ? jobs : []
+}
+
+/** Those that are in must not be enqueued under other ids; the same ones do no harm. */
+function partlyPublished(
+  queue: string,
+  outcomes: readonly PublishOutcome[],
+  failed: readonly JobRow[],
+): OjsError {
+  const first = outcomes.find((outcome) => outcome !== 'confirmed') ?? 'unknown'
+  const { code, message, status, details } = publishRefusal(queue, first as 'unknown')
+  return new OjsError(code, message, {
+    status,
+    details: { ...details, failed_job_ids: failed.map(({ id }) => id) },
+  })
+}
+
+function answerOf({ code, message, retryable, details, status }: OjsError): TransportResponse {
+  return { status, body: { error: { code, message, retryable, details } } }
+}
+
+/** An answer over AMQP has no status; its error body says as much. */
+function statusOf(body: unknown): number {
+  const error = typeof body === 'object' && body !== null && 'error' in body ? body.error : null
+  if (typeof error !== 'object' || error === null) return 200
+  return 'code' in error && error.code === 'not_found' ? 404 : 503
+}

@@ -1,0 +1,102 @@
+import { publishRefusal } from '../broker/refusals.ts'
+import { OJSClient } from '../sdk/client.ts'
+import { OJSBackendError } from '../sdk/errors.ts'
+import type { CallOptions } from '../sdk/exchange.ts'
+import type { Job } from '../sdk/job.ts'
+import type { JobOptions, JobSpec } from '../sdk/job-options.ts'
+import { uuid7 } from '../uuid.ts'
+import { AmqpTransport } from './amqp-transport.ts'
+import { GatewayLine } from './gateway-line.ts'
+import { AmqpLink } from './link.ts'
+import { type AmqpOptions, withDefaults } from './options.ts'
+
+/** How long `close` waits for confirms. */
+const CLOSE_MS = 10_000
+
+/**
+ * Enqueues straight into RabbitMQ, with the calls of `OJSClient`. A job of it is known to the
+ * gateway, and over HTTP, when a worker has begun it.
+ */
+export class NativeProducer {
+  readonly #link: AmqpLink
+  readonly #client: OJSClient
+  #starting: Promise<void> | null = null
+
+  /** Connects at the first use. Throws `TypeError` for a URL that is none of AMQP's. */
+  constructor(options: AmqpOptions) {
+    const workerId = `producer_${uuid7()}`
+    const gateway = (): GatewayLine => new GatewayLine(this.#link, () => workerId)
+    this.#link = new AmqpLink(withDefaults(options, 'ojs-producer'), {
+      askForQueue: (queue) => gateway().announce(queue),
+      gauges: () => ({ consumers: [], queues: [] }),
+    })
+    this.#client = new OJSClient({ transport: new AmqpTransport(this.#link) })
+  }
+
+  /** Enqueue middleware, as on `OJSClient`. */
+  get middleware(): OJSClient['middleware'] {
+    return this.#client.middleware
+  }
+
+  use(...args: Parameters<OJSClient['use']>): this {
+    this.#client.use(...args)
+    return this
+  }
+
+  /**
+   * PUSH (seed 002 §5.1): resolves with the job when RabbitMQ has confirmed it. Rejects with
+   * `OJSError`: a queue that is full, RabbitMQ that is away, a job that the gateway would refuse.
+   * After an error that is retryable the same id may be enqueued again.
+   */
+  async enqueue(type: string, args?: unknown, options: JobOptions = {}): Promise<Job> {
+    await this.#start()
+    return await this.#client.enqueue(type, args, options)
+  }
+
+  /**
+   * All are checked before the first is published, and published side by side. Unlike over HTTP,
+   * some of them may be in when it rejects: all but `details.failed_job_ids`.
+   */
+  async enqueueBatch(jobs: readonly JobSpec[]): Promise<Job[]> {
+    await this.#start()
+    return await this.#client.enqueueBatch(jobs)
+  }
+
+  /** Asks a gateway (seed 002 §5.8). `OJSBackendError` where none answers. */
+  async getJob(id: string, call: CallOptions = {}): Promise<Job> {
+    await this.#start()
+    return await this.#client.getJob(id, call)
+  }
+
+  /**
+   * Asks for the job's end (seed 002 §5.6), and resolves when RabbitMQ has the wish: a gateway
+   * fulfils it. One that it does not know yet is dropped when it comes; `queue` is that job's.
+   */
+  async cancelJob(id: string, { queue = 'default' }: { queue?: string } = {}): Promise<void> {
+    await this.#start()
+    const { options, declarer } = this.#link
+    await this.#link.untilPublishing(options.publishTimeoutMs)
+    const tell = () => this.#link.tell(queue, 'ojs.control.cancel', JSON.stringify({ job_id: id }))
+    let outcome = await tell()
+    if (outcome === 'returned' && (await declarer.recheck(queue)) === 'ready')
+      outcome = await tell()
+    if (outcome === 'confirmed') return
+    const { message, details } = publishRefusal(queue, outcome)
+    throw new OJSBackendError({
+      code: 'backend_error',
+      message,
+      retryable: true,
+      ...(details && { details }),
+    })
+  }
+
+  /** Waits for what is under way, then ends the connections. */
+  async close(): Promise<void> {
+    await this.#link.stop(AbortSignal.timeout(CLOSE_MS))
+  }
+
+  #start(): Promise<void> {
+    this.#starting ??= this.#link.start()
+    return this.#starting
+  }
+}

@@ -1,0 +1,24 @@
+import { OJSWorker } from '../sdk/worker.ts'
+import type { OJSWorkerOptions } from '../sdk/worker-options.ts'
+import { type AmqpSourceOptions, amqpSource } from './amqp-source.ts'
+
+/** Those of `OJSWorker` that mean anything without HTTP, and those of `amqpSource`. */
+export type NativeWorkerOptions = AmqpSourceOptions &
+  Pick<OJSWorkerOptions, 'queues' | 'concurrency' | 'workerId' | 'gracePeriod' | 'handleSignals'>
+
+/** `OJSWorker` straight from RabbitMQ: the same handlers, middleware, slots and shutdown. */
+export class NativeWorker extends OJSWorker {
+  /** Throws `TypeError` for options that cannot work; nothing is connected yet. */
+  constructor(options: NativeWorkerOptions) {
+    const { queues, concurrency, workerId, gracePeriod, handleSignals, ...amqp } = options
+    super({
+      source: amqpSource(amqp),
+      ...(queues && { queues }),
+      ...(concurrency !== undefined && { concurrency }),
+      ...(workerId !== undefined && { workerId }),
+      ...(gracePeriod !== undefined && { gracePeriod }),
+      ...(handleSignals !== undefined && { handleSignals }),
+      ...(amqp.logger !== undefined && { logger: amqp.logger }),
+    })
+  }
+}

@@ -1,0 +1,238 @@
+import type { ConsumeMessage } from 'amqplib'
+import { v7 } from 'uuid'
+import { createNames } from '../../src/broker/names.ts'
+import { tokenOf } from '../../src/broker/token.ts'
+import type { Handler } from '../../src/sdk/execution.ts'
+import { NativeWorker, type NativeWorkerOptions } from '../../src/worker/index.ts'
+import { type Admin, connectAdmin, row } from '../broker/harness.ts'
+import { eventually } from '../support/in-process.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: bodies are read as a gateway would, member by member
+type Json = any
+
+export interface ReportedEvent {
+  job_id: string
+  generation: number
+  attempt: number
+  event: 'started' | 'completed' | 'failed'
+  result?: Json
+  error?: Json
+  outcome?: Json
+}
+
+/**
+ * A control queue's consumer that writes down what comes and answers as it is told: what a worker
+ * sees of a gateway, where a test is about the worker alone.
+ */
+export class ControlDesk {
+  readonly events: ReportedEvent[] = []
+  readonly heartbeats: Json[] = []
+  readonly questions: { type: string; body: Json }[] = []
+  /** Report messages. */
+  reports = 0
+  sync: Json = { tombstones: [], truncated: false, paused: [], directive: 'running' }
+  /** Null: stays silent. */
+  claim: (body: Json) => Json = ({ attempt }) => ({ decision: 'run', attempt })
+  readonly #admin: Admin
+  readonly #tags: string[] = []
+
+  private constructor(admin: Admin) {
+    this.#admin = admin
+  }
+
+  static async open(admin: Admin, queues: readonly string[], prefix = ''): Promise<ControlDesk> {
+    const desk = new ControlDesk(admin)
+    for (const queue of ['default', ...queues]) {
+      const name = controlQueue(queue, prefix)
+      const onMessage = (message: ConsumeMessage | null) => desk.#onMessage(message)
+      const { consumerTag } = await admin.channel.consume(name, onMessage, { noAck: true })
+      desk.#tags.push(consumerTag)
+    }
+    return desk
+  }
+
+  async close(): Promise<void> {
+    for (const tag of this.#tags) await this.#admin.channel.cancel(tag)
+  }
+
+  of(id: string): ReportedEvent[] {
+    return this.events.filter((event) => event.job_id === id)
+  }
+
+  /** Without the starts, which a quick end makes unnecessary. */
+  ends(id: string): ReportedEvent[] {
+    return this.of(id).filter(({ event }) => event !== 'started')
+  }
+
+  #onMessage(message: ConsumeMessage | null): void {
+    if (message === null) return
+    const type = String(message.properties.type)
+    const body = JSON.parse(message.content.toString())
+    if (type === 'ojs.control.report') {
+      this.reports += 1
+      this.events.push(...body.events)
+    } else if (type === 'ojs.control.heartbeat') this.heartbeats.push(body)
+    else {
+      this.questions.push({ type, body })
+      const answer = type === 'ojs.control.claim' ? this.claim(body) : this.sync
+      if (answer !== null) this.#reply(message, type, answer)
+    }
+  }
+
+  #reply({ properties }: ConsumeMessage, type: string, answer: Json): void {
+    const { replyTo, correlationId } = properties
+    this.#admin.channel.sendToQueue(replyTo, Buffer.from(JSON.stringify(answer)), {
+      type,
+      correlationId,
+    })
+  }
+}
+
+type Given = Partial<NativeWorkerOptions>
+type Handlers = Record<string, Handler>
+
+/** Started, quiet about it, and without a grace period unless given. */
+async function startWorker(url: string, given: Given, handlers: Handlers): Promise<NativeWorker> {
+  const isLoud = process.env['OJS_TEST_LOG'] !== undefined
+  const defaults = {
+    url,
+    rungSettleMs: 0,
+    gracePeriod: 0,
+    handleSignals: false,
+    ...(!isLoud && { logger: false as const }),
+  }
+  const worker = new NativeWorker({ ...defaults, ...given })
+  for (const [type, handler] of Object.entries(handlers)) worker.register(type, handler)
+  await worker.start()
+  return worker
+}
+
+function controlQueue(queue: string, prefix = ''): string {
+  return createNames(prefix).controlQueue(queue)
+}
+
+let queues = 0
+
+/** A new queue with all that belongs to it, as a worker declares it where no gateway has been. */
+async function declareQueue(url: string, admin: Admin, given: Given = {}): Promise<string> {
+  queues += 1
+  const queue = `work-${queues}`
+  const worker = await startWorker(url, { ...given, queues: [queue] }, {})
+  await worker.stop()
+  // Its questions are for nobody.
+  for (const name of ['default', queue]) {
+    await admin.channel.purgeQueue(controlQueue(name, given.prefix))
+  }
+  return queue
+}
+
+/** Publishes a job as the gateway would, and nothing of it is in any ledger. */
+export async function publishJob(
+  admin: Admin,
+  queue: string,
+  over: { id?: string; envelope?: object; attempt?: number; generation?: number } = {},
+): Promise<string> {
+  const { id = v7(), envelope = {}, attempt = 1, generation = 0 } = over
+  const body = {
+    specversion: '1.0',
+    id,
+    type: 'test.job',
+    queue,
+    args: [1],
+    meta: {},
+    priority: 0,
+    timeout_ms: 30_000,
+    max_attempts: 3,
+    created_at: new Date().toISOString(),
+    ...envelope,
+  }
+  const job = { id, queue, type: body.type, maxAttempts: body.max_attempts }
+  const token = tokenOf(
+    row({ ...job, envelope: JSON.stringify(body) }, { attempt: attempt - 1, generation }),
+  )
+  admin.channel.publish('ojs.exchange.direct', queue, token.content, token.options)
+  await admin.channel.waitForConfirms()
+  return id
+}
+
+/** Tells all workers of a queue, as a gateway does. */
+export async function broadcast(
+  admin: Admin,
+  queue: string,
+  type: string,
+  body: object,
+  prefix = '',
+): Promise<void> {
+  const content = Buffer.from(JSON.stringify(body))
+  const exchange = createNames(prefix).exchange.direct
+  admin.channel.publish(exchange, `ojs.control.workers.${queue}`, content, { type })
+  await admin.channel.waitForConfirms()
+}
+
+/** Ready messages, as the broker counts them now. */
+export async function ready(admin: Admin, queue: string): Promise<number> {
+  const { messageCount } = await admin.channel.checkQueue(queue)
+  return messageCount
+}
+
+/** Something to wait for: resolves with what it was called with, as often as it is asked. */
+export function gate(): { opened: Promise<void>; open(): void } {
+  let open: () => void = () => undefined
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { opened, open }
+}
+
+/** Resolves when `times` executions of the job have ended. */
+export function until(desk: ControlDesk, id: string, times = 1): Promise<void> {
+  return eventually(() => desk.ends(id).length >= times)
+}
+
+/** What the tests of one file share, and what ends with each test. */
+export interface Bench {
+  readonly admin: Admin
+  start(given: Given, handlers: Handlers): Promise<NativeWorker>
+  queue(): Promise<string>
+  desk(queue: string): Promise<ControlDesk>
+  /** A queue of the test's own, somebody at its control queue, and a worker. */
+  setUp(
+    handlers: Handlers,
+    given?: Given,
+  ): Promise<{ queue: string; jobQueue: string; desk: ControlDesk; worker: NativeWorker }>
+  clear(): Promise<void>
+  close(): Promise<void>
+}
+
+export async function bench(url: string): Promise<Bench> {
+  const admin = await connectAdmin(url)
+  const workers: NativeWorker[] = []
+  const desks: ControlDesk[] = []
+  const start: Bench['start'] = async (given, handlers) => {
+    const worker = await startWorker(url, given, handlers)
+    workers.push(worker)
+    return worker
+  }
+  const openDesk: Bench['desk'] = async (queue) => {
+    const desk = await ControlDesk.open(admin, [queue])
+    desks.push(desk)
+    return desk
+  }
+  return {
+    admin,
+    start,
+    queue: () => declareQueue(url, admin),
+    desk: openDesk,
+    setUp: async (handlers, given = {}) => {
+      const queue = await declareQueue(url, admin)
+      const desk = await openDesk(queue)
+      const worker = await start({ queues: [queue], ...given }, handlers)
+      return { queue, jobQueue: `ojs.queue.${queue}`, desk, worker }
+    },
+    clear: async () => {
+      await Promise.all(workers.splice(0).map((worker) => worker.stop()))
+      await Promise.all(desks.splice(0).map((desk) => desk.close()))
+    },
+    close: () => admin.close(),
+  }
+}

@@ -1,0 +1,312 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { eventually } from '../support/in-process.ts'
+import { pikaConsume } from '../support/pika.ts'
+import { createVhost } from '../support/rabbit.ts'
+import { type Bench, bench, broadcast, gate, publishJob, ready, until } from './harness.ts'
+
+const vhost = await createVhost()
+let on: Bench
+
+beforeAll(async () => {
+  on = await bench(vhost.url)
+})
+afterEach(() => on.clear())
+afterAll(async () => {
+  await on.close()
+  await vhost.drop()
+})
+
+/** A policy whose delays are exact: one rung, 100 ms. */
+const SOON = { initial_interval: 'PT0.1S', backoff_coefficient: 1, jitter: false }
+
+class Refused extends Error {
+  override readonly name = 'Refused'
+  readonly retryable: boolean
+  constructor(message: string, retryable = true) {
+    super(message)
+    this.retryable = retryable
+  }
+}
+
+describe('a failure', () => {
+  test('is tried again as attempt 2, with everything that came along', async () => {
+    const seen: unknown[] = []
+    const { queue, desk } = await on.setUp({
+      'test.job': ({ attempt, job }) => {
+        seen.push({ attempt, x: job['x'], error: job.error })
+        if (attempt === 1) throw new Refused('not yet')
+        return 'ok'
+      },
+    })
+    const id = await publishJob(on.admin, queue, { envelope: { retry: SOON, x: [1, { y: null }] } })
+    await until(desk, id, 2)
+    expect(desk.ends(id)).toMatchObject([
+      {
+        event: 'failed',
+        attempt: 1,
+        error: { code: 'handler_error', type: 'Refused', message: 'not yet', retryable: true },
+        outcome: { decision: 'retry', delay_ms: 100, rung_ms: 100 },
+      },
+      { event: 'completed', attempt: 2, result: 'ok' },
+    ])
+    expect(seen).toEqual([
+      { attempt: 1, x: [1, { y: null }], error: undefined },
+      { attempt: 2, x: [1, { y: null }], error: { code: 'handler_error', message: 'not yet' } },
+    ])
+    expect(await ready(on.admin, `ojs.queue.${queue}`)).toBe(0)
+  })
+
+  test('sends a token on that any other worker understands', async () => {
+    const { queue, desk, worker } = await on.setUp({
+      'test.job': () => {
+        throw new Refused('no: ✓')
+      },
+    })
+    const retry = { ...SOON, initial_interval: 'PT3S' }
+    const body = Buffer.from(
+      JSON.stringify({
+        id: '0197a2b4-0000-7000-8000-000000000001',
+        type: 'test.job',
+        args: [],
+        retry,
+      }),
+    )
+    on.admin.channel.publish('ojs.exchange.direct', queue, body, {
+      messageId: '0197a2b4-0000-7000-8000-000000000001',
+      type: 'test.job',
+      priority: 7,
+      correlationId: 'c-1',
+      timestamp: 1_700_000_000,
+      appId: 'shop',
+      headers: {
+        'x-ojs-attempt': 1,
+        'x-ojs-max-attempts': 5,
+        'x-ojs-trace-id': `00-${'4b'.repeat(16)}-${'a1'.repeat(8)}-01`,
+        'x-tenant': 'acme',
+        'x-death': [{ queue: 'elsewhere', count: 1 }],
+      },
+    })
+    await until(desk, '0197a2b4-0000-7000-8000-000000000001')
+    await worker.stop()
+    const [message] = await pikaConsume(vhost.url, `ojs.queue.retry.${queue}.3000`, 1)
+    expect(message?.body).toBe(body.toString())
+    expect(message?.properties).toMatchObject({
+      message_id: '0197a2b4-0000-7000-8000-000000000001',
+      type: 'test.job',
+      priority: 7,
+      correlation_id: 'c-1',
+      timestamp: 1_700_000_000,
+      app_id: 'shop',
+      delivery_mode: 2,
+      content_type: 'application/openjobspec+json',
+    })
+    expect(message?.headers).toMatchObject({
+      'x-ojs-attempt': ['I', 2],
+      'x-ojs-max-attempts': ['I', 5],
+      'x-ojs-queue': ['S', queue],
+      'x-ojs-trace-id': ['S', `00-${'4b'.repeat(16)}-${'a1'.repeat(8)}-01`],
+      'x-ojs-error-code': ['S', 'handler_error'],
+      'x-ojs-error-message': ['S', 'no: ✓'],
+      'x-tenant': ['S', 'acme'],
+    })
+    expect(message?.headers).not.toHaveProperty('x-death')
+  })
+
+  test('of the last attempt is nacked: the broker makes the copy', async () => {
+    const { queue, desk } = await on.setUp({
+      'test.job': () => {
+        throw new Refused('never')
+      },
+    })
+    const id = await publishJob(on.admin, queue, {
+      envelope: { retry: SOON, max_attempts: 2 },
+      attempt: 2,
+    })
+    await until(desk, id)
+    expect(desk.ends(id)).toMatchObject([
+      { event: 'failed', attempt: 2, outcome: { decision: 'discard' } },
+    ])
+    await eventually(async () => (await ready(on.admin, `ojs.queue.dlx.${queue}`)) === 1)
+    const copy = await on.admin.channel.get(`ojs.queue.dlx.${queue}`)
+    expect(copy === false ? null : copy.properties.headers?.['x-death']?.[0]?.reason).toBe(
+      'rejected',
+    )
+  })
+
+  test.each([
+    ['an error that says so', { 'test.job': () => Promise.reject(new Refused('no', false)) }],
+    ['a type without a handler', {}],
+  ])('is final for %s', async (_name, handlers) => {
+    const { queue, desk } = await on.setUp(handlers)
+    const id = await publishJob(on.admin, queue)
+    await until(desk, id)
+    expect(desk.ends(id)).toMatchObject([
+      {
+        event: 'failed',
+        attempt: 1,
+        error: { retryable: false },
+        outcome: { decision: 'discard' },
+      },
+    ])
+    await eventually(async () => (await ready(on.admin, `ojs.queue.dlx.${queue}`)) === 1)
+  })
+
+  test('is left to the gateway where the retry queue is not as we declare it', async () => {
+    const { queue, desk } = await on.setUp({
+      'test.job': () => {
+        throw new Refused('no')
+      },
+    })
+    const rung = `ojs.queue.retry.${queue}.100`
+    await on.admin.channel.assertQueue(rung, { arguments: { 'x-message-ttl': 100 } })
+    const id = await publishJob(on.admin, queue, { envelope: { retry: SOON } })
+    await until(desk, id)
+    expect(desk.ends(id)[0]?.outcome).toEqual({ decision: 'retry', delay_ms: 100, rung_ms: null })
+    expect(await ready(on.admin, rung)).toBe(0)
+  })
+
+  test('of a job that overran its time is reported while the handler goes on', async () => {
+    const end = gate()
+    const { queue, desk } = await on.setUp({ 'test.job': () => end.opened })
+    const id = await publishJob(on.admin, queue, { envelope: { timeout_ms: 50, max_attempts: 1 } })
+    await until(desk, id)
+    expect(desk.ends(id)).toMatchObject([{ event: 'failed', error: { code: 'timeout' } }])
+    end.open()
+  })
+
+  test('a job that came too late is not run', async () => {
+    const { queue, desk } = await on.setUp({ 'test.job': () => 'ran' })
+    const expired = { expires_at: new Date(Date.now() - 1_000).toISOString() }
+    const id = await publishJob(on.admin, queue, { envelope: expired })
+    await until(desk, id)
+    expect(desk.ends(id)).toMatchObject([{ event: 'failed', outcome: { decision: 'discard' } }])
+  })
+})
+
+describe('a cancel', () => {
+  test('of a running job fires its signal, drops its token and reports nothing', async () => {
+    const begun = gate()
+    const aborted = gate()
+    const { queue, desk, jobQueue, worker } = await on.setUp({
+      'test.job': async ({ signal }) => {
+        begun.open()
+        await new Promise((resolve) => signal.addEventListener('abort', resolve))
+        aborted.open()
+      },
+      'test.next': () => 1,
+    })
+    const id = await publishJob(on.admin, queue)
+    await begun.opened
+    await broadcast(on.admin, queue, 'ojs.control.cancel', { job_id: id })
+    await aborted.opened
+    const next = await publishJob(on.admin, queue, { envelope: { type: 'test.next' } })
+    await until(desk, next)
+    expect(desk.ends(id)).toEqual([])
+    await worker.stop()
+    expect(await on.admin.takeAll(jobQueue)).toEqual([])
+  })
+
+  test('of a queued job keeps it from running', async () => {
+    const end = gate()
+    const ran: string[] = []
+    const { queue, desk, jobQueue } = await on.setUp(
+      {
+        'test.job': async ({ job }) => {
+          ran.push(job.id)
+          if (ran.length === 1) await end.opened
+        },
+      },
+      { concurrency: 1 },
+    )
+    const first = await publishJob(on.admin, queue)
+    const cancelled = await publishJob(on.admin, queue)
+    const last = await publishJob(on.admin, queue)
+    await broadcast(on.admin, queue, 'ojs.control.cancel', { job_id: cancelled })
+    await eventually(() => ran.length === 1)
+    end.open()
+    await until(desk, last)
+    expect(ran).toEqual([first, last])
+    expect(await ready(on.admin, jobQueue)).toBe(0)
+  })
+
+  test('of an older life leaves the present one alone', async () => {
+    const { queue, desk } = await on.setUp({ 'test.job': () => 1 })
+    const id = '0197a2b4-0000-7000-8000-0000000000aa'
+    await broadcast(on.admin, queue, 'ojs.control.cancel', { job_id: id, generation: 1 })
+    await publishJob(on.admin, queue, { id, generation: 1 })
+    await publishJob(on.admin, queue, { id, generation: 2 })
+    await until(desk, id)
+    expect(desk.ends(id)).toMatchObject([{ generation: 2, event: 'completed' }])
+  })
+
+  test('that was made while the worker was away is in the answer to sync', async () => {
+    const { queue, desk, worker } = await on.setUp({ 'test.job': () => 1 })
+    await worker.stop()
+    const cancelled = await publishJob(on.admin, queue)
+    const other = await publishJob(on.admin, queue)
+    desk.sync = { ...desk.sync, tombstones: [cancelled] }
+    await on.start({ queues: [queue] }, { 'test.job': () => 1 })
+    await until(desk, other)
+    expect(desk.of(cancelled)).toEqual([])
+    const synced = desk.questions.filter(({ type }) => type === 'ojs.control.sync')
+    expect(synced.at(-1)?.body.queues).toEqual([queue])
+  })
+})
+
+describe('what a gateway says', () => {
+  test('pause stops a queue, resume lets it go on', async () => {
+    const { queue, desk, jobQueue } = await on.setUp({ 'test.job': () => 1 })
+    await broadcast(on.admin, queue, 'ojs.control.pause', { queue })
+    await eventually(async () => (await on.admin.channel.checkQueue(jobQueue)).consumerCount === 0)
+    const id = await publishJob(on.admin, queue)
+    expect(await ready(on.admin, jobQueue)).toBe(1)
+    await broadcast(on.admin, queue, 'ojs.control.resume', { queue })
+    await until(desk, id)
+  })
+
+  test('quiet stops this worker and no other', async () => {
+    const { queue, jobQueue, worker } = await on.setUp({ 'test.job': () => 1 })
+    const other = await on.start({ queues: [queue] }, { 'test.job': () => 1 })
+    const directive = { worker_id: worker.workerId, state: 'quiet' }
+    await broadcast(on.admin, queue, 'ojs.control.directive', directive)
+    await eventually(async () => (await on.admin.channel.checkQueue(jobQueue)).consumerCount === 1)
+    expect([worker.state, other.state]).toEqual(['quiet', 'running'])
+    await broadcast(on.admin, queue, 'ojs.control.directive', { state: 'terminate' })
+    await Promise.all([worker.stopped, other.stopped])
+  })
+
+  test('sync tells a worker to be quiet, and which queues are paused', async () => {
+    const { queue, desk, jobQueue, worker } = await on.setUp({})
+    await worker.stop()
+    desk.sync = { ...desk.sync, paused: [queue] }
+    await on.start({ queues: [queue] }, { 'test.job': () => 1 })
+    expect((await on.admin.channel.checkQueue(jobQueue)).consumerCount).toBe(0)
+    desk.sync = { ...desk.sync, paused: [], directive: 'quiet' }
+    expect((await on.start({ queues: [queue] }, {})).state).toBe('quiet')
+  })
+})
+
+describe('a heartbeat', () => {
+  test('names what runs, and who runs it', async () => {
+    const end = gate()
+    const { queue, desk, worker } = await on.setUp(
+      { 'test.job': () => end.opened },
+      { heartbeatInterval: 50, concurrency: 3 },
+    )
+    const id = await publishJob(on.admin, queue)
+    await eventually(() => desk.heartbeats.some(({ job_ids }) => job_ids.includes(id)))
+    expect(desk.heartbeats.at(-1)).toMatchObject({
+      worker_id: worker.workerId,
+      job_ids: [id],
+      state: 'running',
+      queues: [queue],
+      concurrency: 3,
+      pid: process.pid,
+    })
+    end.open()
+    await until(desk, id)
+    const after = desk.heartbeats.length
+    await eventually(() => desk.heartbeats.length > after + 1)
+    expect(desk.heartbeats.at(-1).job_ids).toEqual([])
+  })
+})

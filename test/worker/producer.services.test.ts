@@ -1,0 +1,191 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { OJSBackendError, OJSNotFoundError, OJSRateLimitError } from '../../src/sdk/index.ts'
+import { NativeProducer } from '../../src/worker/index.ts'
+import { type Admin, connectAdmin } from '../broker/harness.ts'
+import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { pikaConsume } from '../support/pika.ts'
+import { createVhost } from '../support/rabbit.ts'
+
+const TRACEPARENT = `00-${'4b'.repeat(16)}-${'a1'.repeat(8)}-01`
+
+const vhost = await createVhost()
+let admin: Admin
+let producer: NativeProducer
+
+beforeAll(async () => {
+  admin = await connectAdmin(vhost.url)
+})
+afterAll(async () => {
+  await admin.close()
+  await vhost.drop()
+})
+
+function open(): void {
+  producer = new NativeProducer({ url: vhost.url, logger: false, publishTimeoutMs: 3_000 })
+}
+
+describe('without a gateway', () => {
+  beforeAll(open)
+  afterAll(() => producer.close())
+
+  test('a job has every property and header of the binding', async () => {
+    const job = await producer.enqueue('email.send', ['a@example.com', { n: 1 }], {
+      queue: 'mail',
+      priority: 7,
+      tags: ['x', 'y'],
+      timeoutMs: 5_000,
+      retry: { maxAttempts: 4, initialInterval: 'PT2S' },
+      meta: { traceparent: TRACEPARENT, tenant: 'acme' },
+    })
+    expect(job).toMatchObject({ type: 'email.send', queue: 'mail', state: 'available', attempt: 0 })
+    const [message] = await pikaConsume(vhost.url, 'ojs.queue.mail', 1)
+    expect(message).toMatchObject({ exchange: 'ojs.exchange.direct', routing_key: 'mail' })
+    expect(message?.properties).toStrictEqual({
+      message_id: job.id,
+      type: 'email.send',
+      content_type: 'application/openjobspec+json',
+      content_encoding: 'utf-8',
+      timestamp: Math.floor(Date.parse(String(job.created_at)) / 1000),
+      delivery_mode: 2,
+      priority: 7,
+      correlation_id: '4b'.repeat(16),
+      app_id: 'ojs',
+    })
+    expect(message?.headers).toStrictEqual({
+      'x-ojs-queue': ['S', 'mail'],
+      'x-ojs-attempt': ['I', 1],
+      'x-ojs-max-attempts': ['I', 4],
+      'x-ojs-created-at': ['S', job.created_at],
+      'x-ojs-enqueued-at': ['S', job.enqueued_at],
+      'x-ojs-tags': ['S', 'x,y'],
+      'x-ojs-trace-id': ['S', TRACEPARENT],
+    })
+    expect(JSON.parse(message?.body ?? '')).toMatchObject({
+      specversion: '1.0',
+      id: job.id,
+      args: ['a@example.com', { n: 1 }],
+      timeout_ms: 5_000,
+      retry: { max_attempts: 4, initial_interval: 'PT2S' },
+    })
+  })
+
+  test('what the gateway would refuse is not published', async () => {
+    const wrong = producer.enqueue('no spaces', [], { queue: 'strict' })
+    await expect(wrong).rejects.toMatchObject({ name: 'OJSValidationError' })
+    const unsafe = producer.enqueue('ok', [2 ** 60], { queue: 'strict' })
+    await expect(unsafe).rejects.toMatchObject({ name: 'OJSValidationError' })
+    const later = producer.enqueue('ok', [], { delayUntil: '2999-01-01T00:00:00Z' })
+    await expect(later).rejects.toMatchObject({ name: 'OJSUnsupportedError' })
+  })
+
+  test('a batch is in the order given', async () => {
+    const specs = Array.from({ length: 300 }, (_, n) => ({
+      type: 'batch.job',
+      args: [n],
+      options: { queue: 'batch' },
+    }))
+    const jobs = await producer.enqueueBatch(specs)
+    expect(await admin.takeAll('ojs.queue.batch')).toEqual(jobs.map(({ id }) => id))
+  })
+
+  test('a full queue is a rate limit, and a batch says which jobs are not in', async () => {
+    const limits = { 'x-queue-type': 'classic', 'x-max-length': 2, 'x-overflow': 'reject-publish' }
+    await admin.channel.assertQueue('ojs.queue.full', { arguments: limits })
+    await producer.enqueue('ok', [1], { queue: 'full' })
+    const specs = [2, 3, 4].map((n) => ({ type: 'ok', args: n, options: { queue: 'full' } }))
+    const error = await producer.enqueueBatch(specs).then(
+      () => null,
+      (reason: unknown) => reason,
+    )
+    expect(error).toBeInstanceOf(OJSRateLimitError)
+    const inside = await admin.takeAll('ojs.queue.full')
+    expect(inside).toHaveLength(2)
+    const { failed_job_ids: failed } = (error as OJSRateLimitError).details ?? {}
+    expect(failed).toHaveLength(2)
+    expect(inside.filter((id) => (failed as string[]).includes(id))).toEqual([])
+  })
+
+  test('a queue that was deleted is declared again', async () => {
+    await producer.enqueue('ok', [1], { queue: 'gone' })
+    await admin.channel.deleteQueue('ojs.queue.gone')
+    const { id } = await producer.enqueue('ok', [2], { queue: 'gone' })
+    expect(await admin.takeAll('ojs.queue.gone')).toEqual([id])
+  })
+
+  test('middleware runs around each job', async () => {
+    const loud = new NativeProducer({ url: vhost.url, logger: false })
+    loud.use('stamp', (request, next) => {
+      request.meta = { ...request.meta, stamped: true }
+      return next()
+    })
+    expect((await loud.enqueue('ok', [], { queue: 'mw' })).meta).toEqual({ stamped: true })
+    await loud.close()
+  })
+
+  test('nobody can be asked', async () => {
+    const asked = producer.getJob('0197a2b4-0000-7000-8000-000000000001', { timeout: 200 })
+    await expect(asked).rejects.toBeInstanceOf(OJSBackendError)
+  })
+
+  test('a broker that cannot be reached is a backend error', async () => {
+    const lost = new NativeProducer({
+      url: 'amqp://127.0.0.1:1/x',
+      publishTimeoutMs: 100,
+      logger: false,
+    })
+    await expect(lost.enqueue('ok', [])).rejects.toMatchObject({
+      name: 'OJSBackendError',
+      retryable: true,
+    })
+    await lost.close()
+  })
+
+  test('another URL is refused without being shown', () => {
+    const url = 'http://user:secret@localhost:8080'
+    expect(() => new NativeProducer({ url })).toThrow(TypeError)
+    expect(() => new NativeProducer({ url })).not.toThrow(/secret/)
+  })
+})
+
+describe('with a gateway', () => {
+  let gateway: TestGateway
+
+  beforeAll(async () => {
+    gateway = await startTestGateway(vhost.url)
+    open()
+  })
+  afterAll(async () => {
+    await producer.close()
+    await gateway.destroy()
+  })
+
+  test('a job is the same as one that was posted', async () => {
+    const options = { queue: 'same', priority: 3, retry: { maxAttempts: 2 }, tags: ['t'] }
+    const native = await producer.enqueue('same.job', [{ deep: [1] }], options)
+    const posted = await gateway.push('same', {
+      type: 'same.job',
+      args: [{ deep: [1] }],
+      options: { priority: 3, retry: { max_attempts: 2 }, tags: ['t'] },
+    })
+    const own = ['id', 'created_at', 'enqueued_at', 'started_at']
+    const rest = (job: object) =>
+      Object.fromEntries(Object.entries(job).filter(([name]) => !own.includes(name)))
+    expect(rest(native)).toEqual(rest(posted.body.job))
+    const fetched = await gateway.fetch(['same'], { count: 2, wait_ms: 5_000 })
+    const more = fetched.length < 2 ? await gateway.fetch(['same'], { wait_ms: 5_000 }) : []
+    const [one, other] = [...fetched, ...more]
+    expect(rest(one)).toEqual(rest(other))
+    expect((await gateway.ack(native.id, { result: 1 })).status).toBe(200)
+  })
+  test('its state can be asked for, and its end', async () => {
+    const { body } = await gateway.push('asked')
+    expect(await producer.getJob(body.job.id)).toEqual((await gateway.get(body.job.id)).body.job)
+    await producer.cancelJob(body.job.id, { queue: 'asked' })
+    await eventually(async () => (await producer.getJob(body.job.id)).state === 'cancelled')
+  })
+
+  test('of a job that nobody knows', async () => {
+    const unknown = producer.getJob('0197a2b4-0000-7000-8000-0000000000ff')
+    await expect(unknown).rejects.toBeInstanceOf(OJSNotFoundError)
+  })
+})

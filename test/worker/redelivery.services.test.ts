@@ -1,0 +1,188 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { eventually } from '../support/in-process.ts'
+import { createVhost } from '../support/rabbit.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
+import {
+  type Bench,
+  bench,
+  type ControlDesk,
+  gate,
+  publishJob,
+  type ReportedEvent,
+  ready,
+  until,
+} from './harness.ts'
+
+const vhost = await createVhost()
+const proxy = await TcpProxy.start(Number(new URL(vhost.url).port))
+let on: Bench
+
+/** For workers whose connections are to be cut, while everybody else's live on. */
+function throughProxy(): { url: string } {
+  const url = new URL(vhost.url)
+  url.port = String(proxy.port)
+  return { url: url.href }
+}
+
+beforeAll(async () => {
+  on = await bench(vhost.url)
+})
+afterEach(() => on.clear())
+afterAll(async () => {
+  await on.close()
+  await proxy.stop()
+  await vhost.drop()
+})
+
+/** Tokens that somebody has had and given back. */
+async function redelivered(queue: string, ...envelopes: object[]): Promise<string[]> {
+  const ids: string[] = []
+  for (const envelope of envelopes) ids.push(await publishJob(on.admin, queue, { envelope }))
+  const channel = await on.admin.model.createChannel()
+  for (const _ of ids) await channel.get(`ojs.queue.${queue}`)
+  await channel.close()
+  return ids
+}
+
+function claims(desk: ControlDesk, id: string) {
+  return desk.questions.filter(({ type, body }) => /claim/.test(type) && body.job_id === id)
+}
+
+describe('a token that comes again is claimed', () => {
+  test('and runs as the attempt that the gateway says, which is on record first', async () => {
+    const seen: { attempt: number; onRecord: readonly ReportedEvent[] }[] = []
+    const queue = await on.queue()
+    const desk = await on.desk(queue)
+    desk.claim = ({ attempt }) => ({ decision: 'run', attempt: attempt + 4 })
+    const [id = ''] = await redelivered(queue, { max_attempts: 9 })
+    const handler = async ({ attempt, job }: { attempt: number; job: { id: string } }) => {
+      // The desk hears through another connection.
+      await eventually(() => desk.of(job.id).length > 0)
+      seen.push({ attempt, onRecord: desk.of(job.id) })
+    }
+    const worker = await on.start({ queues: [queue] }, { 'test.job': handler })
+    await until(desk, id)
+    expect(seen).toMatchObject([{ attempt: 5, onRecord: [{ event: 'started', attempt: 5 }] }])
+    expect(desk.ends(id)).toMatchObject([{ event: 'completed', attempt: 5 }])
+    expect(claims(desk, id)).toMatchObject([
+      { body: { job_id: id, generation: 0, attempt: 1, worker_id: worker.workerId } },
+    ])
+  })
+
+  test('and dropped or discarded where the gateway says so', async () => {
+    const queue = await on.queue()
+    const desk = await on.desk(queue)
+    const [dropped = '', discarded = ''] = await redelivered(queue, {}, {})
+    desk.claim = ({ job_id: id }) => ({ decision: id === dropped ? 'drop' : 'discard', attempt: 1 })
+    const ran: string[] = []
+    const handler = ({ job }: { job: { id: string } }) => ran.push(job.id)
+    const worker = await on.start({ queues: [queue] }, { 'test.job': handler })
+    await eventually(async () => (await ready(on.admin, `ojs.queue.dlx.${queue}`)) === 1)
+    expect(await on.admin.takeAll(`ojs.queue.dlx.${queue}`)).toEqual([discarded])
+    await eventually(() => claims(desk, dropped).length === 1)
+    const last = await publishJob(on.admin, queue)
+    await until(desk, last)
+    await worker.stop()
+    expect(ran).toEqual([last])
+    expect(await ready(on.admin, `ojs.queue.${queue}`)).toBe(0)
+  })
+
+  test('and runs where nobody answers, who is not asked again at once', async () => {
+    const queue = await on.queue()
+    const desk = await on.desk(queue)
+    desk.claim = () => null
+    const [first = '', second = ''] = await redelivered(queue, {}, {})
+    await on.start({ queues: [queue], concurrency: 1 }, { 'test.job': () => 1 })
+    await until(desk, first)
+    await until(desk, second)
+    expect([claims(desk, first).length, claims(desk, second).length]).toEqual([1, 0])
+  })
+
+  test('every one of them, where the list of cancelled jobs was cut short', async () => {
+    const queue = await on.queue()
+    const desk = await on.desk(queue)
+    desk.sync = { ...desk.sync, truncated: true }
+    const id = await publishJob(on.admin, queue)
+    await on.start({ queues: [queue], heartbeatInterval: 50 }, { 'test.job': () => 1 })
+    await until(desk, id)
+    expect(claims(desk, id)).toHaveLength(1)
+    // Drained once: what comes from now on was published after the answer.
+    const beats = desk.heartbeats.length
+    await eventually(() => desk.heartbeats.length > beats + 2)
+    const later = await publishJob(on.admin, queue)
+    await until(desk, later)
+    expect(claims(desk, later)).toEqual([])
+  })
+})
+
+describe('a lost connection', () => {
+  test('costs no second run, and its tokens are settled when they come again', async () => {
+    const end = gate()
+    const runs: string[] = []
+    const { queue, jobQueue, desk, worker } = await on.setUp(
+      {
+        'test.job': async ({ job }) => {
+          runs.push(job.id)
+          await end.opened
+        },
+      },
+      { ...throughProxy(), concurrency: 5 },
+    )
+    const ids = await Promise.all(Array.from({ length: 5 }, () => publishJob(on.admin, queue)))
+    await eventually(() => runs.length === 5)
+    proxy.cut()
+    await eventually(async () => (await on.admin.channel.checkQueue(jobQueue)).consumerCount === 1)
+    end.open()
+    await eventually(() => ids.every((id) => desk.ends(id).length === 1))
+    await worker.stop()
+    expect(runs.toSorted()).toEqual(ids.toSorted())
+    expect(await ready(on.admin, jobQueue)).toBe(0)
+  })
+
+  test('while the end is reported: reported once it is back, and acknowledged then', async () => {
+    const end = gate()
+    const begun = gate()
+    const { queue, jobQueue, desk, worker } = await on.setUp(
+      {
+        'test.job': async () => {
+          begun.open()
+          await end.opened
+          return 'late'
+        },
+      },
+      throughProxy(),
+    )
+    const id = await publishJob(on.admin, queue)
+    await begun.opened
+    proxy.hold('to-broker')
+    end.open()
+    // The report is under way now, and never arrives.
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    proxy.cut()
+    proxy.release('to-broker')
+    await until(desk, id)
+    await eventually(async () => (await on.admin.channel.checkQueue(jobQueue)).consumerCount === 1)
+    const last = await publishJob(on.admin, queue, { envelope: { type: 'test.other' } })
+    await until(desk, last)
+    expect(desk.ends(id)).toMatchObject([{ event: 'completed', result: 'late' }])
+    await worker.stop()
+    expect(await ready(on.admin, jobQueue)).toBe(0)
+  })
+
+  test('of a cancelled consumer is made good, the queue with it', async () => {
+    const { queue, jobQueue, desk } = await on.setUp({ 'test.job': () => 1 })
+    await on.admin.channel.deleteQueue(jobQueue)
+    await eventually(async () => (await countConsumers(jobQueue)) === 1)
+    const id = await publishJob(on.admin, queue)
+    await until(desk, id)
+  })
+})
+
+async function countConsumers(queue: string): Promise<number> {
+  const channel = await on.admin.model.createChannel()
+  channel.on('error', () => {})
+  const counted = await channel.checkQueue(queue).catch(() => null)
+  if (counted === null) return 0
+  await channel.close()
+  return counted.consumerCount
+}
