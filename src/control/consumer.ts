@@ -11,6 +11,9 @@ const MAX_BODY_BYTES = 1_048_576
 /** A result may nest as deep as over HTTP; here it is in an event in a list. */
 const LIMITS = { maxDepth: JSON_LIMITS.maxDepth + 2 }
 
+/** Label of types that anybody may have thought of. */
+const UNKNOWN = 'unknown'
+
 export interface ControlDoorDeps {
   deps: Deps
   observer: ControlObserver
@@ -42,7 +45,7 @@ export function controlDoor({ deps, observer }: ControlDoorDeps) {
       return 'handled'
     } catch (error) {
       const { reason, cause } = malformedIn(error, message)
-      observer.malformed(message.type, reason)
+      observer.malformed(isKnown(message.type) ? message.type : UNKNOWN, reason)
       complaints.malformed(message, reason, cause, requestId)
       if (reason !== 'invalid_json' && reason !== 'invalid_request') return 'malformed'
       if (!QUESTIONS.has(message.type) || message.replyTo === null) return 'malformed'
@@ -58,10 +61,14 @@ function read(
   skipped: (count: number) => void,
 ): Received {
   const { type, content, replyTo } = message
-  if (!COMMANDS.has(type) && !QUESTIONS.has(type)) throw new Malformed('unknown_type')
+  if (!isKnown(type)) throw new Malformed('unknown_type')
   if (QUESTIONS.has(type) && replyTo === null) throw new Malformed('no_reply_to')
   if (content.length > MAX_BODY_BYTES) throw new Malformed('too_large')
   return { message, body: parseJsonObject(content, LIMITS), context: { requestId }, skipped }
+}
+
+function isKnown(type: string): boolean {
+  return COMMANDS.has(type) || QUESTIONS.has(type)
 }
 
 async function handle({ deps, observer }: ControlDoorDeps, received: Received): Promise<void> {

@@ -1,5 +1,4 @@
 import { Counter, type Registry } from 'prom-client'
-import { BoundedLabels } from './bounded-labels.ts'
 
 /** Why a control message, or an answer, came to nothing; a label, so there are few. */
 export type MalformedReason =
@@ -20,12 +19,8 @@ export interface ControlObserver {
   replyDropped(outcome: string): void
 }
 
-/** Types come from anybody; ours are fewer. */
-const MAX_TYPES = 16
-
-/** Counters of the control plane (architecture §5). */
+/** Counters of the control plane (architecture §5). The types are those that we know, or `unknown`. */
 export function controlMetrics(registry: Registry): ControlObserver {
-  const types = new BoundedLabels(MAX_TYPES)
   const counter = (name: string, help: string, ...labelNames: string[]) =>
     new Counter({ name, help, labelNames, registers: [registry] })
   const messages = counter('ojs_control_messages_total', 'Control messages understood', 'type')
@@ -42,9 +37,9 @@ export function controlMetrics(registry: Registry): ControlObserver {
   )
   const dropped = counter('ojs_control_replies_dropped_total', 'Answers nobody got', 'outcome')
   return {
-    received: (type) => messages.inc({ type: types.of(type) }),
-    malformed: (type, reason) => malformed.inc({ type: types.of(type), reason }),
-    skipped: (type, count) => skipped.inc({ type: types.of(type) }, count),
+    received: (type) => messages.inc({ type }),
+    malformed: (type, reason) => malformed.inc({ type, reason }),
+    skipped: (type, count) => skipped.inc({ type }, count),
     replyDropped: (outcome) => dropped.inc({ outcome }),
   }
 }

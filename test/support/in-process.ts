@@ -24,6 +24,8 @@ export interface TestGateway {
   ack(id: string, over?: object): Promise<Answer>
   get(id: string): Promise<Answer>
   cancel(id: string): Promise<Answer>
+  /** For a while; `restart` starts another one. */
+  stop(): Promise<void>
   /** Stops it and starts another one on the same ledger. */
   restart(env?: Record<string, string>): Promise<void>
   /** Stops it and removes the ledger. */
@@ -87,6 +89,7 @@ export async function startTestGateway(
     ack: (id, over = {}) => request('POST', '/ojs/v1/workers/ack', { job_id: id, ...over }),
     get: (id) => request('GET', `/ojs/v1/jobs/${id}`),
     cancel: (id) => request('DELETE', `/ojs/v1/jobs/${id}`),
+    stop: () => gateway.stop(AbortSignal.timeout(10_000)),
     restart: async (more = {}) => {
       await gateway.stop(AbortSignal.timeout(10_000))
       gateway = await start(more)
