@@ -1,0 +1,169 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
+import { publint } from 'publint'
+import { formatMessage } from 'publint/utils'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ROOT, scratchDir } from '../sdk/bundle.ts'
+import { createVhost } from '../support/rabbit.ts'
+
+const inModules = (...names: string[]) => join(ROOT, 'node_modules', ...names)
+const TSC = inModules('typescript', 'bin', 'tsc')
+const ATTW = inModules('@arethetypeswrong', 'cli', 'dist', 'index.js')
+
+/** As strict as a compiler can be told to be, in a program that is not ours. */
+const STRICT = {
+  strict: true,
+  exactOptionalPropertyTypes: true,
+  noUncheckedIndexedAccess: true,
+  noPropertyAccessFromIndexSignature: true,
+  skipLibCheck: false,
+  types: ['node'],
+}
+
+const vhost = await createVhost()
+afterAll(() => vhost.drop())
+const consumer = scratchDir()
+let tarball = ''
+
+// npm's registry is asked for what npm's cache does not have.
+beforeAll(async () => {
+  const packed = await output('npm', ['pack', '--silent', '--pack-destination', consumer], ROOT)
+  tarball = join(consumer, packed.trim())
+  writeFileSync(join(consumer, 'package.json'), '{ "name": "consumer", "type": "module" }')
+  const quietly = ['--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error']
+  await output('npm', ['install', ...quietly, tarball])
+  symlinkSync(inModules('@types'), join(consumer, 'node_modules', '@types'))
+}, 180_000)
+
+/** What the command prints on stdout. Rejects with all that it printed when it fails. */
+async function output(command: string, args: readonly string[], cwd = consumer): Promise<string> {
+  const { stdout } = await promisify(execFile)(command, args, { cwd, env: environment() }).catch(
+    (error: Error & { stdout: string; stderr: string }) => {
+      throw new Error(`${command} ${args.join(' ')}\n${error.stdout}\n${error.stderr}`)
+    },
+  )
+  return stdout
+}
+
+/** Nothing of ours, and nothing that says to npm that it runs inside of another npm. */
+function environment(): NodeJS.ProcessEnv {
+  const own = /^(OJS_|AMQP_URL$|NODE_OPTIONS$|npm_(package|lifecycle|command)|VITEST)/
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !own.test(name)))
+}
+
+/** Type-checks one file as `compilerOptions` say; what it compiles to is beside it. */
+async function compile(file: string, compilerOptions: object): Promise<void> {
+  const target = { target: 'es2023', lib: ['es2023'], module: 'nodenext' }
+  const project = { compilerOptions: { ...target, ...STRICT, ...compilerOptions }, files: [file] }
+  writeFileSync(join(consumer, 'tsconfig.json'), JSON.stringify(project))
+  await output(process.execPath, [TSC, '-p', consumer])
+}
+
+// A compiler, a bundler's checks, an installation: minutes on a busy machine, seconds otherwise.
+describe('the package that npm packs', { timeout: 120_000 }, () => {
+  test('holds what it needs and nothing else', async () => {
+    const files = (await output('tar', ['-tzf', tarball])).trim().split('\n')
+    const others = files.filter((name) => !/^package\/(dist|topology)\//.test(name))
+    expect(others.sort()).toEqual(['package/LICENSE', 'package/README.md', 'package/package.json'])
+    const kinds = /\.(js|d\.ts|js\.map)$/
+    const built = files.filter((name) => name.startsWith('package/dist/'))
+    expect(built.filter((name) => !kinds.test(name))).toEqual([])
+    expect(files).toContain('package/topology/topology.json')
+  })
+
+  test('has source maps that need no source files', () => {
+    const map = join(consumer, 'node_modules', 'ojs-rabbitmq', 'dist', 'gateway.js.map')
+    const { sourcesContent } = JSON.parse(readFileSync(map, 'utf8'))
+    expect(sourcesContent).toEqual([readFileSync(join(ROOT, 'src', 'gateway.ts'), 'utf8')])
+  })
+
+  test('is what publint wants', async () => {
+    const bytes = readFileSync(tarball)
+    const buffer = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength)
+    const { messages, pkg } = await publint({ strict: true, pack: { tarball: buffer } })
+    expect(messages.map((message) => formatMessage(message, pkg, { color: false }))).toEqual([])
+  })
+
+  test('has the types that its entry points have at run time', async () => {
+    await output(process.execPath, [ATTW, tarball, '--profile', 'esm-only', '--no-emoji'])
+  })
+
+  test('gives the names of its entry points to a program', async () => {
+    const entries = ['ojs-rabbitmq', 'ojs-rabbitmq/sdk', 'ojs-rabbitmq/worker']
+    const file = join(consumer, 'names.mjs')
+    writeFileSync(
+      file,
+      `const names = []
+      for (const entry of ${JSON.stringify(entries)}) names.push(Object.keys(await import(entry)))
+      console.log(JSON.stringify(names))`,
+    )
+    const [server, sdk, worker] = JSON.parse(await output(process.execPath, [file]))
+    expect(server).toEqual(['ConfigError', 'createLogger', 'readConfig', 'startGateway'])
+    expect(sdk).toEqual(expect.arrayContaining(['Client', 'OJSClient', 'OJSWorker', 'Worker']))
+    expect(worker).toEqual(expect.arrayContaining(['NativeProducer', 'NativeWorker', 'amqpSource']))
+  })
+
+  test("gives types to a browser's program, which has none of Node.js", async () => {
+    const file = join(consumer, 'browser.ts')
+    writeFileSync(
+      file,
+      `import { OJSClient } from 'ojs-rabbitmq/sdk'
+      const client: OJSClient = new OJSClient({ url: '/' })
+      // @ts-expect-error a number is no type of job
+      await client.enqueue(1)`,
+    )
+    const lib = ['es2023', 'dom']
+    await compile(file, { module: 'esnext', moduleResolution: 'bundler', lib, types: [] })
+  })
+
+  test('runs the program in the README', async () => {
+    const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
+    const [, code = ''] = /## As a package[\s\S]*?```ts\n([\s\S]*?)```/.exec(readme) ?? []
+    const own = code
+      .replaceAll("'amqp://127.0.0.1:5672/%2Fojs'", JSON.stringify(vhost.url))
+      .replace("OJS_PORT: '8080'", "OJS_PORT: '0', OJS_LOG_LEVEL: 'silent'")
+    expect(own).toContain(vhost.url)
+    expect(own).toContain("OJS_PORT: '0'")
+    writeFileSync(join(consumer, 'readme.ts'), own)
+    await compile('readme.ts', {})
+    const printed = await output(process.execPath, ['readme.js'])
+    expect(printed).toBe('http: user@example.com\namqp: other@example.com\n')
+  })
+
+  test('has a command that serves', async () => {
+    const bin = join(consumer, 'node_modules', '.bin', 'ojs-rabbitmq')
+    const env = { ...environment(), OJS_PORT: '0', OJS_AMQP_URL: vhost.url }
+    const stdio: ['ignore', 'pipe', 'inherit'] = ['ignore', 'pipe', 'inherit']
+    const child = spawn(bin, ['serve'], { cwd: consumer, env, stdio })
+    const ended = once(child, 'exit')
+    try {
+      const url = await listening(child.stdout)
+      const manifest = await fetch(`${url}/ojs/manifest`)
+      expect(await manifest.json()).toHaveProperty('implementation.version', version())
+    } finally {
+      child.kill()
+    }
+    expect(await ended).toEqual([0, null])
+  })
+})
+
+function version(): unknown {
+  return JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version
+}
+
+/** The URL of the log line that says where the gateway listens. */
+function listening(stdout: NodeJS.ReadableStream): Promise<string> {
+  const lines: string[] = []
+  return new Promise((resolve, reject) => {
+    const reader = createInterface(stdout)
+    reader.on('line', (line) => {
+      lines.push(line)
+      if (line.includes('gateway listening')) resolve(JSON.parse(line).url)
+    })
+    reader.on('close', () => reject(new Error(`the gateway ended:\n${lines.join('\n')}`)))
+  })
+}
