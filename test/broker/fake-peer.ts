@@ -1,25 +1,6 @@
 import { EventEmitter, once } from 'node:events'
-import { createRequire } from 'node:module'
 import { createServer, type Server, type Socket } from 'node:net'
-
-interface Frame {
-  id?: number
-  channel: number
-  size?: number
-  fields?: Record<string, unknown>
-  content?: Buffer
-}
-
-// amqplib's own codec, which its package does not export.
-const load = createRequire(import.meta.url)
-const defs = load('../../node_modules/amqplib/lib/defs.js') as Record<string, number> & {
-  encodeMethod(id: number, channel: number, fields: object): Buffer
-  encodeProperties(id: number, channel: number, size: number, fields: object): Buffer
-}
-const frames = load('../../node_modules/amqplib/lib/frame.js') as {
-  parseFrame(bytes: Buffer, max: number): { rest: Buffer } | false
-  decodeFrame(frame: object): Frame
-}
+import { defs, type Frame, takeFrames } from '../support/amqp-codec.ts'
 
 export interface Published {
   channel: number
@@ -140,11 +121,9 @@ export class FakePeer extends EventEmitter {
   }
 
   #read(conversation: Conversation): void {
-    for (;;) {
-      const parsed = frames.parseFrame(conversation.rest, 0)
-      if (!parsed) return
-      conversation.rest = parsed.rest
-      const frame = frames.decodeFrame(parsed)
+    const { taken, rest } = takeFrames(conversation.rest)
+    conversation.rest = rest
+    for (const frame of taken) {
       if (frame.id === idOf('BasicPublish')) this.#onPublish(conversation, frame)
       else if (frame.id === idOf('BasicProperties')) this.#onProperties(conversation, frame)
       else {

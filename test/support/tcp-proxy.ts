@@ -3,6 +3,9 @@ import { connect, createServer, type Server, type Socket } from 'node:net'
 /** Which way the bytes of a connection go. */
 export type Direction = 'to-broker' | 'to-gateway'
 
+/** Sees every byte that comes in, numbered by connection from 1, before it is passed on. */
+export type Tap = (connection: number, direction: Direction, chunk: Buffer) => void
+
 interface Pair {
   readonly client: Socket
   readonly server: Socket
@@ -16,13 +19,20 @@ export class TcpProxy {
   readonly #server: Server
   readonly #pairs = new Set<Pair>()
   readonly #held = new Set<Direction>()
+  readonly #tap: Tap
+  #connections = 0
+  #isRefusing = false
 
-  private constructor(targetPort: number) {
-    this.#server = createServer({ noDelay: true }, (client) => this.#join(client, targetPort))
+  private constructor(targetPort: number, tap: Tap) {
+    this.#tap = tap
+    this.#server = createServer({ noDelay: true }, (client) => {
+      if (this.#isRefusing) this.#refuse(client)
+      else this.#join(client, targetPort)
+    })
   }
 
-  static async start(targetPort: number): Promise<TcpProxy> {
-    const proxy = new TcpProxy(targetPort)
+  static async start(targetPort: number, tap: Tap = () => {}): Promise<TcpProxy> {
+    const proxy = new TcpProxy(targetPort, tap)
     await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve))
     return proxy
   }
@@ -53,12 +63,29 @@ export class TcpProxy {
     this.#held.clear()
   }
 
+  /** From now on new connections are reset when they have said something; or no longer are. */
+  refuse(isRefusing: boolean): void {
+    this.#isRefusing = isRefusing
+  }
+
   async stop(): Promise<void> {
     this.cut()
     await new Promise((resolve) => this.#server.close(resolve))
   }
 
+  #refuse(client: Socket): void {
+    this.#connections += 1
+    const connection = this.#connections
+    client.on('error', () => {})
+    client.once('data', (chunk) => {
+      this.#tap(connection, 'to-broker', chunk)
+      client.resetAndDestroy()
+    })
+  }
+
   #join(client: Socket, port: number): void {
+    this.#connections += 1
+    const connection = this.#connections
     const server = connect({ port, host: '127.0.0.1', noDelay: true })
     const pair = { client, server }
     this.#pairs.add(pair)
@@ -67,11 +94,14 @@ export class TcpProxy {
       client.destroy()
       server.destroy()
     }
-    for (const [from, to] of [
-      [client, server],
-      [server, client],
+    for (const [from, to, direction] of [
+      [client, server, 'to-broker'],
+      [server, client, 'to-gateway'],
     ] as const) {
-      from.on('data', (chunk) => to.write(chunk))
+      from.on('data', (chunk) => {
+        this.#tap(connection, direction, chunk)
+        to.write(chunk)
+      })
       from.on('end', () => to.end())
       from.on('error', leave)
       from.on('close', leave)
