@@ -1,0 +1,88 @@
+import { randomUUID } from 'node:crypto'
+import type { Channel, ConsumeMessage } from 'amqplib'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { eventually } from '../support/in-process.ts'
+import { amqpStage, deliveryOf, settlementsOf } from './stage.ts'
+
+const { wire, gateway, admin, clients } = amqpStage()
+
+/** As a client in any language does it: seed 002 §5.6 and §5.7. */
+async function tell(queue: string, type: string, body: object, more: object = {}): Promise<void> {
+  const content = Buffer.from(JSON.stringify(body))
+  const options = { type, mandatory: true, contentType: 'application/json', ...more }
+  admin.channel.publish('ojs.exchange.direct', `ojs.queue.control.${queue}`, content, options)
+  await admin.channel.waitForConfirms()
+}
+
+async function stateOf(id: string): Promise<string> {
+  return (await gateway.get(id)).body.job.state
+}
+
+describe('ojs.control.cancel', () => {
+  it('AMQP-019 implements CANCEL via control queue publish: a job that waits', async () => {
+    const id = await clients.push('cancelled')
+    await tell('cancelled', 'ojs.control.cancel', { job_id: id })
+    await eventually(async () => (await stateOf(id)) === 'cancelled')
+    // Its token is still there, and nobody gets it.
+    expect(await gateway.fetch(['cancelled'], { wait_ms: 500 })).toEqual([])
+    await eventually(() => settlementsOf(wire, deliveryOf(wire, id)).length > 0)
+    expect(settlementsOf(wire, deliveryOf(wire, id))).toMatchObject([{ name: 'BasicAck' }])
+  })
+
+  it('AMQP-019 implements CANCEL via control queue publish: a job that runs', async () => {
+    const id = await clients.push('cancelled')
+    await clients.fetch('cancelled', 1, { worker_id: 'w-cancel' })
+    await tell('cancelled', 'ojs.control.cancel', { job_id: id })
+    await eventually(async () => (await stateOf(id)) === 'cancelled')
+    const beat = { worker_id: 'w-cancel', active_job_ids: [id] }
+    const { body } = await gateway.request('POST', '/ojs/v1/workers/heartbeat', beat)
+    expect(body).toMatchObject({ cancelled_jobs: [id] })
+    expect((await gateway.ack(id)).status).toBe(409)
+  })
+})
+
+it('AMQP-020 has heartbeats on every connection, as recommended every 60 s', () => {
+  const tuned = wire.all('ConnectionTuneOk')
+  expect(tuned.length).toBeGreaterThanOrEqual(3)
+  for (const { fields } of tuned) expect(fields['heartbeat']).toBe(60)
+})
+
+/** Seed 002 §5.8: an exclusive, auto-delete queue of the asker's, and a `correlation_id`. */
+describe('ojs.control.info', () => {
+  let channel: Channel
+  let replyTo: string
+  const answers = new Map<string, ConsumeMessage>()
+
+  beforeAll(async () => {
+    channel = await admin.model.createChannel()
+    const { queue } = await channel.assertQueue('', { exclusive: true, autoDelete: true })
+    replyTo = queue
+    const onAnswer = (message: ConsumeMessage | null) => {
+      if (message) answers.set(String(message.properties.correlationId), message)
+    }
+    await channel.consume(queue, onAnswer, { noAck: true })
+  })
+  afterAll(() => channel.close())
+
+  async function ask(queue: string, id: string) {
+    const correlationId = randomUUID()
+    await tell(queue, 'ojs.control.info', { job_id: id }, { replyTo, correlationId })
+    await eventually(() => answers.has(correlationId))
+    const { content, properties } = answers.get(correlationId) ?? {}
+    return { type: properties?.type, body: JSON.parse(String(content)) }
+  }
+
+  it('AMQP-021 implements INFO via the RPC reply-to pattern', async () => {
+    const id = await clients.push('asked', { meta: { tenant: 'blue' } })
+    const answer = await ask('asked', id)
+    expect(answer.type).toBe('ojs.control.info')
+    expect(answer.body.job).toMatchObject({ id, state: 'available', meta: { tenant: 'blue' } })
+    expect(answer.body).toEqual((await gateway.get(id)).body)
+  })
+
+  it('AMQP-021 answers for a job that is not there with the error of HTTP', async () => {
+    await clients.push('asked')
+    const { body } = await ask('asked', '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6')
+    expect(body.error).toMatchObject({ code: 'not_found', retryable: false })
+  })
+})

@@ -1,0 +1,153 @@
+import { expect, it } from 'vitest'
+import { eventually } from '../support/in-process.ts'
+import {
+  amqpStage,
+  deliveryOf,
+  headersOf,
+  jobPublishes,
+  publishesOf,
+  settlementsOf,
+} from './stage.ts'
+
+const { wire, gateway, admin, clients } = amqpStage()
+
+it('AMQP-014 enables publisher confirms, and waits for them before it answers', async () => {
+  await clients.push('confirmed')
+  const publishes = wire.all('BasicPublish')
+  for (const publish of publishes) {
+    const before = wire.onChannelOf(publish).map(({ name }) => name)
+    // The very first things that the channel is used for.
+    expect(before.slice(0, 4)).toEqual([
+      'ChannelOpen',
+      'ChannelOpenOk',
+      'ConfirmSelect',
+      'ConfirmSelectOk',
+    ])
+  }
+  const from = wire.methods.length
+  let isAnswered = false
+  wire.proxy.hold('to-gateway')
+  const pushing = clients.push('confirmed').finally(() => {
+    isAnswered = true
+  })
+  const publish = await wire.next('BasicPublish', { routingKey: 'confirmed' }, from)
+  // RabbitMQ has it, and we do not know yet.
+  await eventually(async () => {
+    const { messageCount } = await admin.channel.checkQueue('ojs.queue.confirmed')
+    return messageCount === 2
+  })
+  expect(isAnswered).toBe(false)
+  wire.proxy.release('to-gateway')
+  expect(await pushing).toBe(publish.properties?.['messageId'])
+  const confirms = wire.onChannelOf(publish).filter(({ name }) => name === 'BasicAck')
+  expect(confirms.at(-1)).toMatchObject({ from: 'broker' })
+})
+
+it('AMQP-015 sets mandatory=true on job publishes, also of retries and dead letters', async () => {
+  const retry = { max_attempts: 2, initial_interval_ms: 125, jitter: false }
+  const id = await clients.push('mandatory', { options: { retry } })
+  await clients.fetch('mandatory')
+  await clients.fail(id)
+  // Longer than RabbitMQ lets anybody keep a delivery: that is acknowledged early, and the dead
+  // letter has to be published.
+  await clients.fetch('mandatory', 1, { visibility_timeout_ms: 3_600_000 })
+  await clients.fail(id)
+  const exchanges = () => publishesOf(wire, id).map(({ fields }) => fields['exchange'])
+  await eventually(() => exchanges().length === 3)
+  expect(exchanges()).toEqual(['ojs.exchange.direct', 'ojs.exchange.retry', 'ojs.exchange.dlx'])
+  for (const { fields } of jobPublishes(wire)) {
+    expect(fields).toMatchObject({ mandatory: true, immediate: false })
+  }
+})
+
+it('AMQP-016 handles basic.return: what is missing is declared, and the job published again', async () => {
+  await clients.push('returned')
+  await admin.channel.deleteQueue('ojs.queue.returned')
+  const from = wire.methods.length
+  const id = await clients.push('returned')
+  const returned = await wire.next('BasicReturn', { routingKey: 'returned' }, from)
+  expect(returned.fields).toMatchObject({ replyCode: 312, exchange: 'ojs.exchange.direct' })
+  expect(returned.properties?.['messageId']).toBeOneOf(
+    publishesOf(wire, id).map(({ properties }) => properties?.['messageId']),
+  )
+  expect(publishesOf(wire, id)).toHaveLength(2)
+  expect(await admin.takeAll('ojs.queue.returned')).toContain(id)
+})
+
+it('AMQP-016 reports to the caller what stays unroutable', async () => {
+  await clients.push('unroutable')
+  await gateway.restart({ OJS_DECLARE: 'never' })
+  await admin.channel.deleteQueue('ojs.queue.unroutable')
+  const from = wire.methods.length
+  const answer = await gateway.push('unroutable')
+  const returned = await wire.next('BasicReturn', { routingKey: 'unroutable' }, from)
+  const kept = await gateway.get(String(returned.properties?.['messageId']))
+  await gateway.restart()
+  expect(answer.status).toBe(503)
+  expect(answer.body.error.details).toMatchObject({ reason: 'unroutable' })
+  expect(kept.status).toBe(404)
+})
+
+it('AMQP-017 implements retry via DLX + TTL: published, confirmed, then acknowledged', async () => {
+  const retry = { max_attempts: 3, initial_interval_ms: 200, jitter: false }
+  const id = await clients.push('retried', { options: { retry } })
+  await clients.fetch('retried')
+  const first = deliveryOf(wire, id)
+  expect(await clients.fail(id)).toMatchObject({ state: 'retryable', retry_delay_ms: 200 })
+  expect(await clients.fetch('retried')).toMatchObject([{ id, attempt: 2 }])
+
+  const rung = 'ojs.queue.retry.retried.200'
+  const declared = await wire.next('QueueDeclare', { queue: rung, passive: false })
+  expect(declared.fields).toMatchObject({ durable: true, exclusive: false, autoDelete: false })
+  expect(declared.fields['arguments']).toMatchObject({
+    'x-dead-letter-exchange': 'ojs.exchange.direct',
+    'x-dead-letter-routing-key': 'retried',
+    'x-message-ttl': 200,
+  })
+  const bind = await wire.next('QueueBind', { queue: rung })
+  expect(bind.fields).toMatchObject({ exchange: 'ojs.exchange.retry', routingKey: 'retried.200' })
+
+  const [, publish] = publishesOf(wire, id)
+  const confirm = publish && wire.confirmOf(publish)
+  const [ack] = settlementsOf(wire, first)
+  if (!confirm || !ack) throw new Error('not confirmed or not acknowledged')
+  expect(publish.fields).toMatchObject({
+    exchange: 'ojs.exchange.retry',
+    routingKey: 'retried.200',
+  })
+  expect(ack).toMatchObject({ name: 'BasicAck', fields: { multiple: false } })
+  expect(wire.inOrder(publish, confirm, ack)).toBe(true)
+
+  const second = deliveryOf(wire, id)
+  expect(second.fields).toMatchObject({ exchange: 'ojs.exchange.direct', routingKey: 'retried' })
+  expect(headersOf(second)['x-death']).toMatchObject([{ reason: 'expired', queue: rung }])
+})
+
+it('AMQP-018 tracks the attempt in x-ojs-attempt; the last failure is a discard', async () => {
+  const retry = { max_attempts: 2, initial_interval_ms: 125, jitter: false }
+  const options = { retry, priority: 4, tags: ['a', 'b'] }
+  const id = await clients.push('counted', { options, meta: { correlation_id: 'c-1' } })
+  expect(await clients.fetch('counted')).toMatchObject([{ id, attempt: 1 }])
+  await clients.fail(id, { message: 'connection refused' })
+  expect(await clients.fetch('counted')).toMatchObject([{ id, attempt: 2 }])
+  expect(await clients.fail(id)).toMatchObject({ state: 'discarded' })
+  await eventually(() => settlementsOf(wire, deliveryOf(wire, id)).length > 0)
+
+  const [first, second] = publishesOf(wire, id)
+  if (first === undefined || second === undefined) throw new Error('two tokens are needed')
+  expect(headersOf(first)).toMatchObject({ 'x-ojs-attempt': 1, 'x-ojs-max-attempts': 2 })
+  const { 'x-ojs-enqueued-at': _, ...before } = headersOf(first)
+  expect(headersOf(second)).toMatchObject({
+    ...before,
+    'x-ojs-attempt': 2,
+    'x-ojs-error-code': 'smtp_error',
+    'x-ojs-error-message': 'connection refused',
+  })
+  expect({ ...second.properties, headers: 0 }).toEqual({ ...first.properties, headers: 0 })
+  expect(second.body).toEqual(first.body)
+  expect(headersOf(deliveryOf(wire, id))).toMatchObject({ 'x-ojs-attempt': 2 })
+  expect(settlementsOf(wire, deliveryOf(wire, id))).toMatchObject([
+    { name: 'BasicNack', fields: { requeue: false } },
+  ])
+  expect(publishesOf(wire, id)).toHaveLength(2)
+})

@@ -1,0 +1,159 @@
+import type { Channel } from 'amqplib'
+import { afterAll, beforeAll, expect } from 'vitest'
+import { type Admin, connectAdmin, scratch } from '../broker/harness.ts'
+import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { late } from '../support/late.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { type Method, Wire } from '../support/wire.ts'
+
+/** Name and type, as seed 002 §12.1 lists them. */
+export const METRICS = {
+  ojs_amqp_connections_active: 'gauge',
+  ojs_amqp_channels_active: 'gauge',
+  ojs_amqp_messages_published_total: 'counter',
+  ojs_amqp_messages_consumed_total: 'counter',
+  ojs_amqp_messages_acked_total: 'counter',
+  ojs_amqp_messages_nacked_total: 'counter',
+  ojs_amqp_messages_returned_total: 'counter',
+  ojs_amqp_messages_unacked: 'gauge',
+  ojs_amqp_consumer_utilization: 'gauge',
+  ojs_amqp_publish_confirm_latency_seconds: 'histogram',
+  ojs_amqp_reconnections_total: 'counter',
+}
+
+/** A real RabbitMQ and a real gateway, with the wire between them written down. */
+export interface AmqpStage {
+  readonly vhost: Vhost
+  readonly wire: Wire
+  readonly gateway: TestGateway
+  readonly admin: Admin
+  readonly clients: Clients
+}
+
+/** What HTTP clients do; each call expects the answer that means success. */
+export interface Clients {
+  /** Answers the job's id. */
+  push(queue: string, over?: object): Promise<string>
+  /** Exactly this many jobs, however they come. */
+  fetch(queue: string, count?: number, over?: object): Promise<{ id: string; attempt: number }[]>
+  /** Answers the body. */
+  fail(id: string, error?: object): Promise<Record<string, unknown>>
+}
+
+/** For all tests of a file or `describe`, in a vhost where nothing was declared before. */
+export function amqpStage(env: Record<string, string> = {}): AmqpStage {
+  let stage: AmqpStage
+  beforeAll(async () => {
+    const vhost = await createVhost()
+    const wire = await Wire.start(vhost.url)
+    const gateway = await startTestGateway(wire.url, env)
+    const admin = await connectAdmin(vhost.url)
+    stage = { vhost, wire, gateway, admin, clients: clientsOf(gateway) }
+  })
+  afterAll(async () => {
+    await stage.gateway.destroy()
+    await stage.wire.stop()
+    await stage.admin.close()
+    await stage.vhost.drop()
+  })
+  return {
+    vhost: late(() => stage.vhost),
+    wire: late(() => stage.wire),
+    gateway: late(() => stage.gateway),
+    admin: late(() => stage.admin),
+    clients: late(() => stage.clients),
+  }
+}
+
+function clientsOf(gateway: TestGateway): Clients {
+  return {
+    push: async (queue, over) => {
+      const { status, body } = await gateway.push(queue, over)
+      expect(status, JSON.stringify(body)).toBe(201)
+      return body.job.id
+    },
+    fetch: async (queue, count = 1, over = {}) => {
+      const jobs: { id: string; attempt: number }[] = []
+      await eventually(async () => {
+        const wanted = { count: count - jobs.length, wait_ms: 5_000, ...over }
+        jobs.push(...(await gateway.fetch([queue], wanted)))
+        return jobs.length === count
+      })
+      return jobs
+    },
+    fail: async (id, error = {}) => {
+      const { status, body } = await gateway.request('POST', '/ojs/v1/workers/nack', {
+        job_id: id,
+        error: { code: 'smtp_error', message: 'no luck', ...error },
+      })
+      expect(status, JSON.stringify(body)).toBe(200)
+      return body
+    },
+  }
+}
+
+/**
+ * What RabbitMQ answers to a declare: `ok` for what is not there or exactly the same, else its
+ * reply code (404: a passive one finds nothing; 405: somebody's own; 406: there, but different).
+ */
+export async function answerTo(
+  admin: Admin,
+  ask: (channel: Channel) => Promise<unknown>,
+): Promise<'ok' | number> {
+  const channel = await scratch(admin)
+  try {
+    await ask(channel)
+    await channel.close()
+    return 'ok'
+  } catch (error) {
+    return Number((error as { code?: unknown }).code)
+  }
+}
+
+const JOB_QUEUE = /^ojs\.queue\.(?!dlx\.|retry\.|control\.)/
+
+/** Methods of this name about queues that hold jobs to run. */
+export function onJobQueues(wire: Wire, name: string, wanted: object = {}): Method[] {
+  return wire
+    .all(name, { ...wanted })
+    .filter(({ fields }) => JOB_QUEUE.test(String(fields['queue'])))
+}
+
+/** Tokens of jobs that went out, whichever exchange took them. */
+export function jobPublishes(wire: Wire, from = 0): Method[] {
+  return wire.all('BasicPublish', ({ fields }) => !isControl(fields['routingKey']), from)
+}
+
+export function publishesOf(wire: Wire, id: string): Method[] {
+  return jobPublishes(wire).filter(({ properties }) => properties?.['messageId'] === id)
+}
+
+/** The newest delivery of this job to us; copies of dead letters are none. */
+export function deliveryOf(wire: Wire, id: string): Method {
+  const found = wire.all(
+    'BasicDeliver',
+    ({ fields, properties }) =>
+      fields['exchange'] === 'ojs.exchange.direct' && properties?.['messageId'] === id,
+  )
+  const last = found.at(-1)
+  if (!last) throw new Error(`no delivery of ${id}`)
+  return last
+}
+
+/** `basic.ack`, `basic.nack` or `basic.reject` that we have sent for this delivery. */
+export function settlementsOf(wire: Wire, delivery: Method): Method[] {
+  const { deliveryTag } = delivery.fields
+  const onChannel = wire.onChannelOf(delivery)
+  return onChannel
+    .slice(onChannel.indexOf(delivery))
+    .filter(({ from, name }) => from === 'us' && /^Basic(Ack|Nack|Reject)$/.test(name))
+    .filter(({ fields }) => fields['deliveryTag'] === deliveryTag || fields['multiple'] === true)
+}
+
+export function headersOf({ properties }: Method): Record<string, unknown> {
+  return (properties?.['headers'] ?? {}) as Record<string, unknown>
+}
+
+function isControl(routingKey: unknown): boolean {
+  return /ojs\.(queue\.)?control\./.test(String(routingKey))
+}
