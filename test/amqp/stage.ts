@@ -31,7 +31,7 @@ export interface AmqpStage {
 }
 
 /** What HTTP clients do; each call expects the answer that means success. */
-export interface Clients {
+interface Clients {
   /** Answers the job's id. */
   push(queue: string, over?: object): Promise<string>
   /** Exactly this many jobs, however they come. */
