@@ -55,6 +55,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'job/',
     'schemas/',
     'ledger/ledger.ts',
+    'ledger/native.ts',
     'broker/broker.ts',
     'broker/refusals.ts',
     'telemetry/events.ts',

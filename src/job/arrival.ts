@@ -69,11 +69,26 @@ export function decideArrival(
   if (row.state === 'discarded' && token.attempt >= row.attempt && !row.deadLetterCopied) {
     return { do: 'dead-letter' }
   }
-  if (isTerminal(row.state) || token.attempt < row.attempt || row.state === 'pending') {
-    return { do: 'drop' }
-  }
-  if (token.attempt === row.attempt) return decideCurrent(row, context)
+  if (isTerminal(row.state) || row.state === 'pending') return { do: 'drop' }
+  if (isCurrent(token, row)) return decideCurrent(row, context)
+  if (token.attempt < row.attempt) return { do: 'drop' }
   return decideNext(token, row, context)
+}
+
+/**
+ * Is it the token of the attempt that the row has counted? A native worker's keeps its number when
+ * it is delivered again and run as a later attempt (`ojs.control.claim`): no other token is out, so
+ * that one must not count as old.
+ */
+export function isCurrent(token: ArrivingToken, row: NativeFate): boolean {
+  return token.attempt === row.attempt || (token.attempt < row.attempt && isWithNative(row))
+}
+
+type NativeFate = Pick<JobRow, 'state' | 'attempt' | 'holder'>
+
+/** A native worker has the only token: its attempt runs, or its lease ran out. */
+export function isWithNative({ state, holder }: Pick<JobRow, 'state' | 'holder'>): boolean {
+  return holder === 'native' && (state === 'active' || state === 'available')
 }
 
 /** The token of the attempt that the row already counted. */

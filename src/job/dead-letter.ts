@@ -1,4 +1,4 @@
-import type { ArrivingToken, ReportedError } from './arrival.ts'
+import { type ArrivingToken, isWithNative, type ReportedError } from './arrival.ts'
 import type { Failure } from './error-history.ts'
 import { failureOf } from './failure.ts'
 import type { JobRow } from './job.ts'
@@ -18,17 +18,9 @@ export function mayDie(
   context: { now: number; wall: number },
 ): boolean {
   if (token.generation !== row.generation) return false
-  if (token.attempt === row.attempt) return isNativeAttempt(row)
-  if (token.attempt < row.attempt) return false
-  return isClaimable(row, context) || (row.state === 'active' && row.holder === 'native')
-}
-
-/**
- * `active`, or `available` because its lease ran out: that row has no token but the one the native
- * worker had (architecture §2: "visibility expired", native), and it has just died.
- */
-function isNativeAttempt(row: Fate): boolean {
-  return row.holder === 'native' && (row.state === 'active' || row.state === 'available')
+  // That row has no token but the one that the native worker had, and it has just died.
+  if (isWithNative(row)) return true
+  return token.attempt > row.attempt && isClaimable(row, context)
 }
 
 /** The broker's timer and ours drift apart by some ms over the longest rung. */

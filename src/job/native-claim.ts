@@ -1,4 +1,4 @@
-import type { ArrivingToken } from './arrival.ts'
+import { type ArrivingToken, isCurrent } from './arrival.ts'
 import { isTerminal, type JobRow } from './job.ts'
 import { isLeaseLive } from './report.ts'
 
@@ -54,14 +54,12 @@ export function decideNativeClaim(
     return context.isTombstoned ? DROP : { decision: 'run', attempt: token.attempt }
   }
   if (token.generation < row.generation) return DROP
-  if (row.state === 'discarded' && token.attempt >= row.attempt && !row.deadLetterCopied) {
-    return { decision: 'discard' }
-  }
+  // Whatever attempt it was run as: the copy is made of it.
+  if (row.state === 'discarded' && !row.deadLetterCopied) return { decision: 'discard' }
   if (isTerminal(row.state)) return { ...DROP, isOver: true }
-  if (token.attempt < row.attempt || row.state === 'pending') return DROP
-  return token.attempt === row.attempt
-    ? decideCurrent(token, row, context)
-    : decideNext(token, row, context)
+  if (row.state === 'pending') return DROP
+  if (isCurrent(token, row)) return decideCurrent(token, row, context)
+  return token.attempt < row.attempt ? DROP : decideNext(token, row, context)
 }
 
 const DROP = { decision: 'drop', handOver: false, isOver: false } as const

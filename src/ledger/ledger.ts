@@ -1,5 +1,6 @@
 import type { ArrivingToken, ReportedError } from '../job/arrival.ts'
 import type { Holder, JobRow, JobState, NewJob } from '../job/job.ts'
+import type { NativeLedger } from './native.ts'
 
 /**
  * The ledger's contract (architecture §7). Every write is fenced: it names the state (and attempt,
@@ -11,7 +12,7 @@ import type { Holder, JobRow, JobState, NewJob } from '../job/job.ts'
  *
  * Reads are synchronous and see committed rows only.
  */
-export interface Ledger {
+export interface Ledger extends NativeLedger {
   /**
    * PUSH: stores the job in the state that `job.start` names, attempt 0; an `available` one with a
    * fresh outbox nonce, the others without a token (`tokenOut` false).
@@ -95,7 +96,7 @@ export interface Ledger {
   extend(ids: readonly string[], beat: Beat): Promise<ExtendedLease[]>
 
   /** Active rows whose lease or (holder not native) execution timeout has passed; oldest first. */
-  overdue(now: number, limit: number): JobRow[]
+  overdue(now: number, limit: number, which?: 'all' | 'not native'): JobRow[]
 
   /**
    * `expires_at` has passed: `available`, `scheduled`, `pending` and `retryable` rows → `discarded`
@@ -103,14 +104,6 @@ export interface Ledger {
    * `limit`.
    */
   expire(terms: ExpireTerms): Promise<JobRow[]>
-
-  /**
-   * A job that died in the broker without us: nacked natively, expired or pushed out of its queue,
-   * or over the delivery limit. → `discarded`, attempt := the token's, its copy in the DLX queue is
-   * there. An unknown id is adopted (`adopt`) and discarded at once.
-   * Fence: generation and (claimable at attempt n − 1, or `active` n with holder native).
-   */
-  discardDead(token: DeadToken, terms: { now: number; wall: number }): Promise<DeadOutcome>
 
   /** Dead letters, newest first; by index. `total` is kept, not counted. */
   deadLetters(query: DeadLetterQuery): { jobs: JobRow[]; total: number }
@@ -160,7 +153,10 @@ export interface Ledger {
    */
   rearmRung(rung: Rung): Promise<number>
 
-  /** CANCEL: any non-terminal state → `cancelled`. Fence: not terminal. */
+  /**
+   * CANCEL: any non-terminal state → `cancelled`; a broadcast is owed (`outbox`) where a token may
+   * be out or the job runs. Fence: not terminal.
+   */
   cancel(id: string, now: number): Promise<Cancelled | 'stale'>
 
   /**
@@ -196,7 +192,7 @@ export interface Ledger {
   /**
    * Rows that owe a message, oldest nonce first, from nonces greater than `after`. By index.
    * `available`: a token for the queue. `retryable`: one for its rung. `discarded`: a copy for the
-   * dead letter exchange.
+   * dead letter exchange. `cancelled`: a broadcast to the workers of its queue.
    */
   outboxPage(after: number, limit: number): JobRow[]
 
@@ -302,21 +298,6 @@ export interface ExpireTerms {
   limit: number
 }
 
-export interface DeadToken extends ArrivingToken {
-  id: string
-  /** The error record, given what the row knows already. `isExpired`: no attempt was made. */
-  describe(row: JobRow): { error: string | null; errors: string | null; isDeadLetter: boolean }
-  isExpired: boolean
-  /** Called when the id is unknown. Throws `OjsError` when the body is not an OJS job. */
-  adopt(): NewJob
-}
-
-export type DeadOutcome =
-  | { outcome: 'discarded'; job: JobRow; adopted: boolean }
-  /** Nothing to do: settled already, or not this life or attempt. */
-  | { outcome: 'ignored' }
-  | { outcome: 'malformed'; error: Error }
-
 export interface DeadLetterQuery {
   queue: string | null
   limit: number
@@ -389,6 +370,8 @@ export type ClaimResult =
   | { verdict: 'expired' | 'exhausted'; job: JobRow }
   | { verdict: 'drop' | 'keep' | 'hand-over' | 'dead-letter' | 'rearmed'; job: JobRow }
   | { verdict: 'hold'; job: JobRow; until: number | null }
+  /** Cancelled before the ledger knew it (`tombstone`): to be dropped. */
+  | { verdict: 'tombstoned' }
   | { verdict: 'malformed'; error: Error }
 
 export type StateCounts = Readonly<Record<JobState, number>>

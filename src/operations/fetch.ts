@@ -156,6 +156,7 @@ function settle(
       deps.events.emit({ type: 'job.started', job: result.job, requestId: context.requestId })
       return
     case 'drop':
+    case 'tombstoned':
       drop(deps, delivery)
       return
     case 'expired':
@@ -191,7 +192,7 @@ function settle(
 }
 
 /** A token that was faster than the promoter: the job became available and was claimed at once. */
-function emitPromoted(deps: Deps, claimed: JobRow): void {
+export function emitPromoted(deps: Deps, claimed: JobRow): void {
   const attempt = claimed.attempt - 1
   const job: JobRow = { ...claimed, state: 'available', attempt, workerId: null, startedAt: null }
   deps.events.emit({ type: 'job.enqueued', job, promoted: true })

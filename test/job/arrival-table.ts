@@ -23,17 +23,17 @@ const TABLE = `
   available  none,gateway,ledger  expired          | drop  | drop         | drop         | expire               | expire                   | expire
   available  none,gateway,ledger  last             | drop  | drop         | drop         | exhaust              | exhaust after 3,4        | exhaust after 3,4,5
   available  none,gateway,ledger  last, expired    | drop  | drop         | drop         | expire               | expire                   | expire
-  available  native               -                | drop  | claim 3      | claim 3      | claim 3              | claim 5 after 3,4        | exhaust after 3,4,5
-  available  native               expired          | drop  | expire       | expire       | expire               | expire                   | expire
-  available  native               last             | drop  | exhaust      | exhaust      | exhaust              | exhaust after 3,4        | exhaust after 3,4,5
-  available  native               last, expired    | drop  | expire       | expire       | expire               | expire                   | expire
+  available  native               -                | claim 3 | claim 3      | claim 3      | claim 3              | claim 5 after 3,4        | exhaust after 3,4,5
+  available  native               expired          | expire | expire       | expire       | expire               | expire                   | expire
+  available  native               last             | exhaust | exhaust      | exhaust      | exhaust              | exhaust after 3,4        | exhaust after 3,4,5
+  available  native               last, expired    | expire | expire       | expire       | expire               | expire                   | expire
 
   active     none,gateway,ledger  -                | drop  | hand-over    | keep         | hold                 | hold                     | hold
   active     none,gateway,ledger  expired          | drop  | hand-over    | keep         | hold                 | hold                     | hold
   active     none,gateway,ledger  last             | drop  | hand-over    | keep         | hold                 | hold                     | hold
-  active     native               -                | drop  | hand-over    | keep         | claim 3 after 2      | claim 5 after 2,3,4      | exhaust after 2,3,4,5
-  active     native               expired          | drop  | hand-over    | keep         | expire               | expire                   | expire
-  active     native               last             | drop  | hand-over    | keep         | exhaust after 2      | exhaust after 2,3,4      | exhaust after 2,3,4,5
+  active     native               -                | hand-over | hand-over    | keep         | claim 3 after 2      | claim 5 after 2,3,4      | exhaust after 2,3,4,5
+  active     native               expired          | hand-over | hand-over    | keep         | expire               | expire                   | expire
+  active     native               last             | hand-over | hand-over    | keep         | exhaust after 2      | exhaust after 2,3,4      | exhaust after 2,3,4,5
 
   scheduled  any                  -                | drop  | drop         | drop         | promote 3            | promote 5 after 3,4      | exhaust after 3,4,5
   scheduled  any                  due in 0s        | drop  | drop         | drop         | promote 3            | promote 5 after 3,4      | exhaust after 3,4,5

@@ -32,7 +32,7 @@ describe('the arrival table', () => {
 
   it('asks about the held delivery only where the lease is concerned', () => {
     for (const { row, token, context, expected } of CELLS) {
-      if (row.state === 'active' && token.attempt === row.attempt) continue
+      if (row.state === 'active' && token.attempt <= row.attempt) continue
       const other = { ...context, isHeldDelivery: !context.isHeldDelivery }
       expect(decideArrival(token, row, other)).toEqual(expected)
     }

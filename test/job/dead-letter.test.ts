@@ -14,9 +14,9 @@ const TABLE = `
   state      holder               condition  | 1 | 2    | 3    | 4
 
   available  none,gateway,ledger  -          | - | -    | dies | dies
-  available  native               -          | - | dies | dies | dies
+  available  native               -          | dies | dies | dies | dies
   active     none,gateway,ledger  -          | - | -    | -    | -
-  active     native               -          | - | dies | dies | dies
+  active     native               -          | dies | dies | dies | dies
   retryable  any                  due        | - | -    | dies | dies
   retryable  any                  drift      | - | -    | dies | dies
   retryable  any                  early      | - | -    | -    | -

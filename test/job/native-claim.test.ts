@@ -15,14 +15,14 @@ const TABLE = `
   cancelled  any                  -               | drop. | drop.   | drop.   | drop.
   withdrawn  any                  -               | drop. | drop.   | drop.   | drop.
   discarded  any                  copied          | drop. | drop.   | drop.   | drop.
-  discarded  any                  -               | drop. | discard | discard | discard
+  discarded  any                  -               | discard | discard | discard | discard
 
   available  none,gateway,ledger  -               | drop  | drop    | run 3   | discard
   available  none,gateway,ledger  last            | drop  | drop    | discard | discard
   available  none,gateway,ledger  expired         | drop  | drop    | discard | discard
-  available  native               -               | drop  | run 3   | run 3   | discard
-  available  native               last            | drop  | discard | discard | discard
-  available  native               expired         | drop  | discard | discard | discard
+  available  native               -               | run 3 | run 3   | run 3   | discard
+  available  native               last            | discard | discard | discard | discard
+  available  native               expired         | discard | discard | discard | discard
   scheduled  any                  -               | drop  | drop    | run 3   | discard
   scheduled  any                  expired         | drop  | drop    | discard | discard
   retryable  any                  -               | drop  | drop    | run 3   | discard
@@ -33,11 +33,11 @@ const TABLE = `
   active     none,gateway,ledger  mine            | drop  | run 3   | drop    | drop
   active     none,gateway,ledger  over            | drop  | run 3   | run 3   | discard
   active     none,gateway,ledger  over, last      | drop  | discard | discard | discard
-  active     native               -               | drop  | drop!   | run 3   | discard
-  active     native               mine            | drop  | run 3   | run 3   | discard
-  active     native               mine, last      | drop  | discard | discard | discard
-  active     native               over            | drop  | run 3   | run 3   | discard
-  active     native               over, expired   | drop  | discard | discard | discard
+  active     native               -               | drop! | drop!   | run 3   | discard
+  active     native               mine            | run 3 | run 3   | run 3   | discard
+  active     native               mine, last      | discard | discard | discard | discard
+  active     native               over            | run 3 | run 3   | run 3   | discard
+  active     native               over, expired   | discard | discard | discard | discard
 `
 
 const NOW = 1_700_000_000_000

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { OjsError } from '../../src/errors.ts'
 import type { Holder, JobRow, RowState } from '../../src/job/job.ts'
-import type { DeadToken } from '../../src/ledger/ledger.ts'
+import type { DeadToken } from '../../src/ledger/native.ts'
 import { newJob } from '../support/jobs.ts'
 import {
   asked,
@@ -100,7 +100,20 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       else expect(row(job.id)).toEqual(before)
     })
 
-    it.each<RowState>(['completed', 'cancelled', 'discarded', 'withdrawn', 'pending'])(
+    it.each([
+      ['of this attempt', {}, 2, true],
+      ['of a later one', {}, 3, true],
+      ['of an earlier one: it was run again as this', {}, 1, true],
+      ['of another life', { generation: 1 }, 2, false],
+    ])('takes note of the copy of a discarded job: %s', async (_, over, attempt, isIts) => {
+      const { id } = await pushed(ledger)
+      await plant({ id, state: 'discarded', attempt: 2 })
+      const outcome = await ledger.discardDead(dead(id, { attempt, ...over }), TIMES)
+      expect(outcome).toEqual({ outcome: 'ignored' })
+      expect(row(id)).toMatchObject({ deadLetterCopied: isIts, tokenOut: !isIts })
+    })
+
+    it.each<RowState>(['completed', 'cancelled', 'withdrawn', 'pending'])(
       'ignores a job that is %s',
       async (state) => {
         const { id } = await pushed(ledger)

@@ -1,6 +1,15 @@
 import { describe, expect, it } from 'vitest'
 import type { RowState } from '../../src/job/job.ts'
-import { fenceOf, fetched, NOW, pushed, TERMS, token, type UnderTest } from './harness.ts'
+import {
+  fenceOf,
+  fetched,
+  NOW,
+  pushed,
+  settleLazily,
+  TERMS,
+  token,
+  type UnderTest,
+} from './harness.ts'
 
 /** What happens to a job that somebody has. */
 export function leaseContract({ ledger, row, plant }: UnderTest): void {
@@ -156,13 +165,15 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
         expect(row(job.id)).toMatchObject({
           state: 'cancelled',
           cancelledAt: NOW + 3,
-          outbox: null,
           holder: null,
           leaseExpiresAt: null,
           timeoutAt: null,
           attempt: 1,
           tokenOut: true,
         })
+        // Not what was owed before.
+        expect(row(job.id).outbox).toBeGreaterThan(5)
+        expect(ledger.outboxPage(0, 10)).toEqual([row(job.id)])
         expect(ledger.counts('default')).toMatchObject({ [state]: 0, cancelled: 1 })
       },
     )
@@ -171,6 +182,21 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       const job = await fetched(ledger)
       await ledger.handOver([job])
       expect(await ledger.cancel(job.id, NOW)).toMatchObject({ job: { tokenOut: false } })
+    })
+
+    it('owes a broadcast until it is confirmed, where somebody could run the job', async () => {
+      const [queued, active] = [await pushed(ledger), await fetched(ledger)]
+      await ledger.handOver([active])
+      const idle = await pushed(ledger, { start: { state: 'pending', dueAt: null } })
+      const held = await fetched(ledger)
+      await plant({ id: held.id, state: 'retryable', tokenOut: false, dueAt: NOW })
+      for (const { id } of [queued, active, idle, held]) await ledger.cancel(id, NOW)
+      const owed = [queued, active, idle, held].map(({ id }) => row(id).outbox !== null)
+      expect(owed).toEqual([true, true, false, false])
+      ledger.confirmed(queued.id, queued.outbox)
+      ledger.confirmed(active.id, row(active.id).outbox ?? 0)
+      await settleLazily(ledger)
+      expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual([queued.id])
     })
 
     it('is stale for an unknown id and for the second of two', async () => {

@@ -1,8 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isTerminal, type JobRow, type NewJob } from '../../src/job/job.ts'
+import type { Said } from '../../src/job/report.ts'
 import type { Failure, LeaseFence, Ledger } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
+import { REPORT } from './contract-reports.ts'
 import {
   expectCounts,
   FAILED,
@@ -65,6 +67,14 @@ const VERBS = [
   'deleteDeadLetter',
   'prune',
   'rearmRung',
+  'reportStart',
+  'reportDone',
+  'reportFail',
+  'reportFail',
+  'beatNative',
+  'handOverAny',
+  'loseNativeLease',
+  'tombstone',
   'reopen',
 ] as const
 
@@ -86,6 +96,15 @@ const FAILURES: Partial<Record<Action['verb'], Failure>> = {
   failByPublish: { ...DISCARD, isDeadLetter: true, copy: 'publish' },
 }
 
+const RETRIED = { decision: 'retry', delay_ms: 250, rung_ms: 250 } as const
+const FAILURE = { code: 'e', type: 'e', message: 'm', retryable: true }
+
+const SAID: Partial<Record<Action['verb'], Said>> = {
+  reportStart: { event: 'started' },
+  reportDone: { event: 'completed', result: null },
+  reportFail: { event: 'failed', failure: FAILURE, outcome: RETRIED },
+}
+
 const LATER = new Set<Action['verb']>([
   'withdrawAll',
   'activate',
@@ -93,6 +112,7 @@ const LATER = new Set<Action['verb']>([
   'discardDead',
   'revive',
   'deleteDeadLetter',
+  'tombstone',
 ])
 
 /** Everything that has ended is old enough. */
@@ -272,11 +292,29 @@ class Run {
       }
       case 'revive':
         return { won: (await ledger.revive(id, generation, NOW)) === 'stale' ? null : 'revive', id }
+      case 'tombstone':
+        expect((await ledger.tombstone(id, QUEUES[0] ?? '', NOW)) && ledger.find(id)).toBeFalsy()
+        return nobody
       case 'deleteDeadLetter':
         return { won: (await ledger.deleteDeadLetter(id, NOW)) ? 'withdraw' : null, id }
       default:
         return nobody
     }
+  }
+
+  /** What a native worker says. */
+  async #report(step: Action, lease: LeaseFence): Promise<Outcome> {
+    const { id } = lease
+    const said = SAID[step.verb]
+    if (said === undefined) {
+      const beat = { now: NOW, wall: NOW, workerId: 'worker-1', leaseMs: null }
+      const [result] = await this.#ledger.beatNative([id], { ...beat, defaultLeaseMs: 500 })
+      return { won: result?.outcome === 'started' ? 'claim' : null, id }
+    }
+    const event = { ...lease, attempt: lease.attempt + (step.job % 2), workerId: 'worker-1', said }
+    const [result] = await this.#ledger.applyReports([event], REPORT)
+    if (result === undefined || !('job' in result)) return { won: null, id }
+    return { won: isTerminal(result.job.state) ? 'end' : 'claim', id }
   }
 
   /** What neither starts nor ends an attempt. */
@@ -285,6 +323,11 @@ class Run {
     const change = FAILURES[step.verb]
     if (change) return await this.#fail(lease, change)
     if (LATER.has(step.verb)) return await this.#actLater(step, lease)
+    if (step.verb === 'beatNative' || SAID[step.verb]) return await this.#report(step, lease)
+    if (step.verb === 'handOverAny') await this.#ledger.handOverAny(lease)
+    if (step.verb === 'loseNativeLease' && this.#ledger.find(id)?.holder === 'native') {
+      return await this.#fail(lease, { ...FAILED, to: 'available', token: false })
+    }
     const beat = { now: NOW, workerId: 'worker-1', leaseMs: 500 }
     const late = { now: NOW, wall: NOW + 1, limit: 9 }
     if (step.verb === 'extend') await this.#ledger.extend([id], { ...beat, attempt })
@@ -324,11 +367,14 @@ function checkRow(row: JobRow | null): void {
   if (row === null) return
   const isActive = row.state === 'active'
   expect(row.leaseExpiresAt !== null).toBe(isActive)
-  expect(row.holder !== null).toBe(isActive)
-  expect(row.leaseMs !== null).toBe(isActive)
-  if (isActive || (isTerminal(row.state) && row.state !== 'discarded')) {
-    expect(row.outbox).toBeNull()
+  // A native worker may still have a job whose lease has run out.
+  if (row.state !== 'available' || row.holder !== 'native') {
+    expect(row.holder !== null).toBe(isActive)
   }
+  expect(row.leaseMs !== null).toBe(isActive)
+  const owesNothing =
+    isTerminal(row.state) && row.state !== 'discarded' && row.state !== 'cancelled'
+  if (isActive || owesNothing) expect(row.outbox).toBeNull()
   expect(row.completedAt !== null && row.cancelledAt !== null).toBe(false)
   // A token is somewhere, or owed, or the ledger will owe it when the job is due.
   if (row.state === 'available') expect(row.tokenOut).toBe(true)
@@ -361,7 +407,8 @@ function checkStep(
   if (isTerminal(was.state) && is.state !== 'withdrawn') expect(is.state).toBe(was.state)
   if (is.state === 'withdrawn') return
   if (was.state === 'completed' || was.state === 'cancelled') {
-    expect(is).toEqual({ ...was, tokenOut: is.tokenOut })
+    expect(is).toEqual({ ...was, tokenOut: is.tokenOut, outbox: is.outbox })
+    expect([was.outbox, null]).toContain(is.outbox)
   }
   const isReleased = verbs.has('release')
   if (!isReleased) expect(is.attempt).toBeGreaterThanOrEqual(was.attempt)

@@ -9,7 +9,10 @@ import { endContract } from './contract-end.ts'
 import { enqueueContract } from './contract-enqueue.ts'
 import { failContract } from './contract-fail.ts'
 import { leaseContract } from './contract-lease.ts'
+import { nativeContract } from './contract-native.ts'
 import { propertyContract } from './contract-properties.ts'
+import { reportStreamContract } from './contract-report-stream.ts'
+import { reportContract } from './contract-reports.ts'
 import { retentionContract } from './contract-retention.ts'
 import { rungContract } from './contract-rungs.ts'
 import { scheduleContract } from './contract-schedule.ts'
@@ -48,6 +51,9 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
     deadLetterContract(underTest)
     copyContract(underTest)
     retentionContract(underTest)
+    reportContract(underTest)
+    reportStreamContract(underTest)
+    nativeContract(underTest)
     propertyContract(underTest)
     conservationContract(underTest)
   })

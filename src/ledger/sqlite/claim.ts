@@ -73,6 +73,7 @@ function applyArrival(
 
 /** It is treated like any other, once it is there. */
 function adopt(store: Store, token: ClaimToken, terms: ClaimTerms): ClaimResult {
+  if (store.tombstones.has(token.id)) return { verdict: 'tombstoned' }
   const job = adoptJob(store, token, terms.now)
   if (job instanceof OjsError) return { verdict: 'malformed', error: job }
   const claimed = claimNext(store, token, terms)

@@ -1,7 +1,8 @@
 import { OjsError } from '../../errors.ts'
 import { mayDie } from '../../job/dead-letter.ts'
 import type { JobRow } from '../../job/job.ts'
-import type { DeadLetterQuery, DeadOutcome, DeadToken } from '../ledger.ts'
+import type { DeadLetterQuery } from '../ledger.ts'
+import type { DeadOutcome, DeadToken } from '../native.ts'
 import { adoptJob } from './adoption.ts'
 import { toJobRow, toJobRows } from './rows.ts'
 import { counted } from './state-counter.ts'
@@ -16,11 +17,23 @@ interface Times {
 export function discardDead(store: Store, token: DeadToken, times: Times): DeadOutcome {
   const row = toJobRow(store.statements.find.get(token.id))
   if (row === null) return adoptDead(store, token, times)
-  if (!mayDie(token, row, times)) return { outcome: 'ignored' }
+  if (!mayDie(token, row, times)) {
+    noteCopyOf(store, token, row)
+    return { outcome: 'ignored' }
+  }
   return { outcome: 'discarded', adopted: false, job: bury(store, token, row, times.now) }
 }
 
+/** The copy of a job that had been discarded before: a native worker has nacked its delivery. */
+function noteCopyOf(store: Store, { generation }: DeadToken, row: JobRow): void {
+  if (row.state !== 'discarded' || row.deadLetterCopied || generation !== row.generation) return
+  recordCopy(store, row.id, generation)
+  store.statements.tokenReturned.run(row.id, generation)
+}
+
 function adoptDead(store: Store, token: DeadToken, { now }: Times): DeadOutcome {
+  // Cancelled before it came: nobody's job, and now nobody's token.
+  if (store.tombstones.has(token.id)) return { outcome: 'ignored' }
   const adopted = adoptJob(store, token, now)
   if (adopted instanceof OjsError) return { outcome: 'malformed', error: adopted }
   const row = changed(store.statements.find.get(adopted.id))
@@ -41,7 +54,8 @@ function bury(store: Store, token: DeadToken, row: JobRow, now: number): JobRow 
       error,
       errors,
       isDeadLetter ? 1 : 0,
-      token.isExpired ? row.attempt : token.attempt,
+      // The token of a native worker keeps its number through later attempts.
+      token.isExpired ? row.attempt : Math.max(token.attempt, row.attempt),
     ),
   )
   store.counter.discarded(job, counted(row.state))

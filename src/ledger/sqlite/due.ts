@@ -49,6 +49,11 @@ export function nextDue(store: Store): { retryable: number | null; scheduled: nu
 }
 
 /** Active rows that have run out of time, oldest first. */
-export function overdue(store: Store, now: number, limit: number): JobRow[] {
-  return toJobRows(store.statements.overdue.all(now, limit))
+export function overdue(
+  store: Store,
+  now: number,
+  limit: number,
+  which: 'all' | 'not native',
+): JobRow[] {
+  return toJobRows(store.statements.overdue.all(now, limit, which === 'all' ? 1 : 0))
 }

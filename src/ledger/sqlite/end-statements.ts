@@ -24,10 +24,14 @@ function prepareTerminal(db: Database) {
          AND (?3 IS NULL OR worker_id = ?3)
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** A lease that the ledger alone held had no token. ?2 state as it was read, ?3 now. */
+    /**
+     * ?2 state as it was read, ?3 now, ?4 a nonce where workers have to hear of it. A lease that the
+     * ledger alone held had no token, but perhaps a native worker.
+     */
     cancel: db.prepare(
       `UPDATE jobs SET state = 'cancelled', cancelled_at = ?3, ended_at = ?3,
-         token_out = iif(holder = 'ledger', 0, token_out), ${END_LIFE}
+         token_out = iif(holder = 'ledger', 0, token_out),
+         outbox = iif(token_out = 1 OR state = 'active', ?4, NULL), holder = NULL, ${END_LEASE}
        WHERE id = ?1 AND state = ?2
        RETURNING ${JOB_COLUMNS}`,
     ),

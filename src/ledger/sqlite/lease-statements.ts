@@ -5,13 +5,19 @@ import { JOB_COLUMNS } from './rows.ts'
 export const END_LEASE = 'lease_ms = NULL, lease_expires_at = NULL, timeout_at = NULL'
 
 /**
- * ?1 worker, ?2 lease named by FETCH, ?3 default lease, ?4 now. The token is in our hands, so it
- * is out for certain, and in no rung.
+ * ?1 worker, ?2 lease named by FETCH, ?3 default lease, ?4 now. The token is in the holder's hands,
+ * so it is out for certain, and in no rung. A native worker watches the execution time itself: as a
+ * column, it would stand at the head of `jobs_lease` for as long as the job runs.
  */
-const START = `state = 'active', holder = 'gateway', worker_id = ?1, outbox = NULL, token_out = 1,
+export function startAs(holder: 'gateway' | 'native'): string {
+  const timeoutAt = holder === 'native' ? 'NULL' : 'iif(timeout_ms > 0, ?4 + timeout_ms, NULL)'
+  return `state = 'active', holder = '${holder}', worker_id = ?1, outbox = NULL, token_out = 1,
   rung_ms = NULL, lease_ms = coalesce(?2, visibility_timeout_ms, ?3),
   lease_expires_at = ?4 + coalesce(?2, visibility_timeout_ms, ?3),
-  timeout_at = iif(timeout_ms > 0, ?4 + timeout_ms, NULL), started_at = ?4`
+  timeout_at = ${timeoutAt}, started_at = ?4`
+}
+
+const START = startAs('gateway')
 
 /** The expression of the index `jobs_lease`, word for word. */
 const LEASE_END = 'min(lease_expires_at, coalesce(timeout_at, lease_expires_at))'
@@ -86,11 +92,14 @@ function prepareHolders(db: Database) {
        RETURNING id, generation, attempt, queue, type, holder, started_at AS startedAt,
          lease_expires_at AS leaseExpiresAt`,
     ),
-    /** The execution time of a native worker's attempt is its own affair. */
+    /**
+     * The execution time of a native worker's attempt is its own affair. ?3: native leases are among
+     * them.
+     */
     overdue: db.prepare(
       `SELECT ${JOB_COLUMNS} FROM jobs
        WHERE lease_expires_at IS NOT NULL AND ${LEASE_END} <= ?1 AND state = 'active'
-         AND (holder IS NOT 'native' OR lease_expires_at <= ?1)
+         AND (holder IS NOT 'native' OR ?3 AND lease_expires_at <= ?1)
        ORDER BY ${LEASE_END} LIMIT ?2`,
     ),
   }

@@ -1,5 +1,6 @@
 import { OjsError, unavailable } from '../../errors.ts'
 import { isTerminal, type JobRow, type NewJob } from '../../job/job.ts'
+import type { ReportedEvent } from '../../job/report.ts'
 import type { Logger } from '../../logger.ts'
 import type {
   Beat,
@@ -9,8 +10,6 @@ import type {
   ClaimToken,
   Completion,
   DeadLetterQuery,
-  DeadOutcome,
-  DeadToken,
   ExpireTerms,
   ExtendedLease,
   FailFence,
@@ -26,6 +25,14 @@ import type {
   StateCounts,
   WithdrawFence,
 } from '../ledger.ts'
+import type {
+  BeatResult,
+  DeadOutcome,
+  DeadToken,
+  NativeBeat,
+  ReportResult,
+  ReportTerms,
+} from '../native.ts'
 import { claimToken } from './claim.ts'
 import {
   confirmCopy,
@@ -49,12 +56,14 @@ import {
   rearmRungPage,
 } from './rearm.ts'
 import { queueRegister, rungKey, rungRegister } from './register.ts'
+import { applyReports, beatJob } from './reports.ts'
 import { pruneBatch } from './retention.ts'
 import { toJobRow, toJobRows } from './rows.ts'
 import { StaleCopies } from './stale-copies.ts'
 import { StateCounter } from './state-counter.ts'
 import { prepareStatements } from './statements.ts'
 import type { Store } from './store.ts'
+import { cancelledTokens, recordTombstone, Tombstones } from './tombstones.ts'
 
 /** The ledger in one SQLite file that this process alone has open. See `openSqliteLedger`. */
 export class SqliteLedger implements Ledger {
@@ -75,16 +84,19 @@ export class SqliteLedger implements Ledger {
       nonces: new OutboxNonces(statements),
       rungs: rungRegister(statements),
       stale: new StaleCopies(statements),
+      tombstones: new Tombstones(statements),
       copies: new Set(statements.owedCopies.all().map((row) => (row as { outbox: number }).outbox)),
     }
-    const { counter, queues, nonces, rungs, stale } = this.#store
+    const { counter, queues, nonces, rungs, stale, tombstones } = this.#store
+    const companions = [counter, queues, nonces, rungs, stale, tombstones]
     const probe = () => void statements.probe.run()
-    this.#commits = new GroupCommit(db, [counter, queues, nonces, rungs, stale], probe, logger)
+    this.#commits = new GroupCommit(db, companions, probe, logger)
   }
 
   insert(job: NewJob, now: number): Promise<Inserted> {
     return this.#commits.write((protect): Inserted => {
-      if (!this.#store.queues.has(job.queue)) protect()
+      const { queues, tombstones } = this.#store
+      if (!queues.has(job.queue) || tombstones.count > 0) protect()
       const stored = enqueue(this.#store, job, now)
       return stored ? { outcome: 'inserted', ...stored } : { outcome: 'duplicate' }
     })
@@ -172,8 +184,8 @@ export class SqliteLedger implements Ledger {
     return this.#writeMany(ids.length, () => extendLeases(this.#store, ids, beat))
   }
 
-  overdue(now: number, limit: number): JobRow[] {
-    return this.#read(() => overdue(this.#store, now, limit))
+  overdue(now: number, limit: number, which: 'all' | 'not native' = 'all'): JobRow[] {
+    return this.#read(() => overdue(this.#store, now, limit, which))
   }
 
   async expire(terms: ExpireTerms): Promise<JobRow[]> {
@@ -224,11 +236,11 @@ export class SqliteLedger implements Ledger {
   }
 
   cancel(id: string, now: number): Promise<Cancelled | 'stale'> {
-    const { statements, counter } = this.#store
+    const { statements, counter, nonces } = this.#store
     return this.#commits.write(() => {
       const row = toJobRow(statements.find.get(id))
       if (!row || row.state === 'withdrawn' || isTerminal(row.state)) return 'stale'
-      const job = toJobRow(statements.cancel.get(id, row.state, now))
+      const job = toJobRow(statements.cancel.get(id, row.state, now, nonces.next()))
       if (!job) return 'stale'
       counter.moved(job.queue, row.state, 'cancelled')
       return { job, previousState: row.state }
@@ -246,6 +258,33 @@ export class SqliteLedger implements Ledger {
       }
       return changed
     }, leases.length)
+  }
+
+  applyReports(events: readonly ReportedEvent[], terms: ReportTerms): Promise<ReportResult[]> {
+    return this.#writeMany(events.length, () => applyReports(this.#store, events, terms))
+  }
+
+  beatNative(ids: readonly string[], beat: NativeBeat): Promise<BeatResult[]> {
+    return this.#writeMany(ids.length, () => ids.map((id) => beatJob(this.#store, id, beat)))
+  }
+
+  handOverAny({ id, generation, attempt }: LeaseFence): Promise<boolean> {
+    const { handOverLease } = this.#store.statements
+    return this.#commits.write(
+      () => Number(handOverLease.run(id, generation, attempt).changes) === 1,
+    )
+  }
+
+  tombstone(id: string, queue: string, now: number): Promise<boolean> {
+    return this.#writeMany(1, () => recordTombstone(this.#store, id, queue, now))
+  }
+
+  isTombstoned(id: string): boolean {
+    return this.#read(() => this.#store.tombstones.has(id))
+  }
+
+  tombstones(queues: readonly string[], limit: number): { ids: string[]; truncated: boolean } {
+    return this.#read(() => cancelledTokens(this.#store, queues, limit))
   }
 
   rearm(queue: string): Promise<number> {

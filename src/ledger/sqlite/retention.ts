@@ -28,6 +28,7 @@ export function pruneBatch(
     if (left > 0 && kind.state === 'discarded') left -= empty(store, kind, cutoff, left, now)
     if (left > 0) left -= remove(store, kind, cutoff, left)
   }
+  if (left > 0) left -= store.tombstones.prune(cutoffs.withdrawn, left)
   return limit - left
 }
 

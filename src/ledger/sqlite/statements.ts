@@ -1,6 +1,7 @@
 import type { Database } from './driver.ts'
 import { prepareEnds } from './end-statements.ts'
 import { prepareLeases } from './lease-statements.ts'
+import { prepareNative } from './native-statements.ts'
 import { JOB_COLUMNS } from './rows.ts'
 
 /** Every statement of the ledger, prepared once. Parameters are listed where they are not plain. */
@@ -16,6 +17,7 @@ export function prepareStatements(db: Database) {
     ...prepareLost(db),
     ...prepareLeases(db),
     ...prepareEnds(db),
+    ...prepareNative(db),
     ...prepareBookkeeping(db),
   }
 }

@@ -7,6 +7,7 @@ import { toJobRow } from './rows.ts'
 import type { StaleCopies } from './stale-copies.ts'
 import type { StateCounter } from './state-counter.ts'
 import type { Statements } from './statements.ts'
+import type { Tombstones } from './tombstones.ts'
 
 /** What a write works with: the statements, and what is kept in memory beside the rows. */
 export interface Store {
@@ -16,6 +17,7 @@ export interface Store {
   readonly nonces: OutboxNonces
   readonly rungs: Register<Rung>
   readonly stale: StaleCopies
+  readonly tombstones: Tombstones
   /** Nonces that are owed a copy for the dead letter exchange, and no token. */
   readonly copies: Set<number>
 }
@@ -55,6 +57,7 @@ export function insertJob(store: Store, job: NewJob, life: FirstLife): number | 
   const isNew = store.statements.insert.run(...values).changes === 1
   const generation = isNew ? life.generation : generationAgain(store, values)
   if (generation === null) return null
+  store.tombstones.forget(job.id)
   store.queues.record({ name: job.queue, createdAt: life.now })
   store.counter.moved(job.queue, null, job.start.state)
   return generation

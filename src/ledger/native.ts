@@ -1,0 +1,105 @@
+import type { ArrivingToken } from '../job/arrival.ts'
+import type { JobRow, NewJob } from '../job/job.ts'
+import type { ReportedEvent } from '../job/report.ts'
+import type { ExtendedLease, LeaseFence } from './ledger.ts'
+
+/** The part of the ledger's contract that native workers need (architecture §5). */
+export interface NativeLedger {
+  /**
+   * What native workers report, in order and in one transaction; results in the order of `events`.
+   * Fence: the report table (`job/report.ts`). What starts is leased to the worker, holder native.
+   * What ends is settled as far as the worker does it: it acknowledges or nacks its delivery after
+   * the report is confirmed, so no token counts as out, but for one that it has put in a rung.
+   */
+  applyReports(events: readonly ReportedEvent[], terms: ReportTerms): Promise<ReportResult[]>
+
+  /**
+   * The heartbeat of a native worker; results in the order of `ids`. Fence: `job/native-beat.ts`.
+   */
+  beatNative(ids: readonly string[], beat: NativeBeat): Promise<BeatResult[]>
+
+  /**
+   * A native worker acknowledges the token behind this lease, which goes on without it: holder :=
+   * `ledger`. Fence: `active`, this generation and attempt, whoever held it.
+   */
+  handOverAny(lease: LeaseFence): Promise<boolean>
+
+  /**
+   * A job that died in the broker without us: nacked natively, expired or pushed out of its queue,
+   * or over the delivery limit. → `discarded`, attempt := the token's, its copy in the DLX queue is
+   * there. An unknown id is adopted (`adopt`) and discarded at once. Of a row that was discarded
+   * before, the copy is recorded as made.
+   * Fence: generation and (claimable at attempt n − 1, or `active` n with holder native).
+   */
+  discardDead(token: DeadToken, terms: { now: number; wall: number }): Promise<DeadOutcome>
+
+  /**
+   * CANCEL of an id that the ledger does not know: its token will be dropped when it comes. Kept
+   * for as long as `PruneCutoffs.withdrawn` says, the newest 100,000 of them.
+   * Fence: no row with this id; false: there is one.
+   */
+  tombstone(id: string, queue: string, now: number): Promise<boolean>
+
+  isTombstoned(id: string): boolean
+
+  /**
+   * Ids of these queues that were cancelled and whose token may still be in the broker, the newest
+   * first; by index. `truncated`: there are more than `limit`.
+   */
+  tombstones(queues: readonly string[], limit: number): { ids: string[]; truncated: boolean }
+}
+
+export interface ReportTerms {
+  now: number
+  /** Where the job names none. Milliseconds. */
+  defaultLeaseMs: number
+  /** Uniform in [0, 1); for the jitter of a retry that the worker leaves to us. */
+  random(): number
+}
+
+/**
+ * `began`: the worker had not said that the attempt had started. `promoted`: it was due and ran
+ * before anybody had made it available.
+ */
+export type ReportResult =
+  | { outcome: 'ignored' }
+  /** Nothing to tell: only the record of an earlier attempt is better now. */
+  | { outcome: 'amended' }
+  /** The start of an attempt whose end is in the same report, and began it. */
+  | { outcome: 'merged' }
+  | { outcome: 'started'; job: JobRow; promoted: boolean }
+  | { outcome: 'completed' | 'failed'; job: JobRow; began: boolean; promoted: boolean }
+
+export interface NativeBeat {
+  now: number
+  wall: number
+  workerId: string
+  /** Null: each lease's own length. */
+  leaseMs: number | null
+  /** For one that starts, where the job names none. */
+  defaultLeaseMs: number
+}
+
+export type BeatResult =
+  | { outcome: 'ignored' }
+  | { outcome: 'extended'; lease: ExtendedLease }
+  | { outcome: 'started'; job: JobRow; promoted: boolean }
+  /** Its lease had run out; the same attempt goes on. */
+  | { outcome: 'resumed'; job: JobRow }
+  /** The worker has not heard of it. */
+  | { outcome: 'cancelled'; job: JobRow }
+
+export interface DeadToken extends ArrivingToken {
+  id: string
+  /** The error record, given what the row knows already. `isExpired`: no attempt was made. */
+  describe(row: JobRow): { error: string | null; errors: string | null; isDeadLetter: boolean }
+  isExpired: boolean
+  /** Called when the id is unknown. Throws `OjsError` when the body is not an OJS job. */
+  adopt(): NewJob
+}
+
+export type DeadOutcome =
+  | { outcome: 'discarded'; job: JobRow; adopted: boolean }
+  /** Nothing to do: settled already, or not this life or attempt. */
+  | { outcome: 'ignored' }
+  | { outcome: 'malformed'; error: Error }

@@ -1,0 +1,282 @@
+import { recordSkipped } from '../../job/arrival.ts'
+import { recordFailure, recordLateFailure } from '../../job/failure.ts'
+import { isTerminal, type JobRow } from '../../job/job.ts'
+import { decideBeat } from '../../job/native-beat.ts'
+import {
+  type Decision,
+  decideReport,
+  planFailure,
+  type ReportedEvent,
+  type Said,
+} from '../../job/report.ts'
+import type { ExtendedLease } from '../ledger.ts'
+import type { BeatResult, NativeBeat, ReportResult, ReportTerms } from '../native.ts'
+import { rungKey } from './register.ts'
+import { toJobRow } from './rows.ts'
+import { counted } from './state-counter.ts'
+import { changed, type Store } from './store.ts'
+
+const IGNORED: ReportResult = { outcome: 'ignored' }
+
+/**
+ * One report. A start whose end is in the same report is not written for itself: the end implies
+ * it, and half of the writes of short jobs are spared.
+ */
+export function applyReports(
+  store: Store,
+  events: readonly ReportedEvent[],
+  terms: ReportTerms,
+): ReportResult[] {
+  const ends = new Set<string>()
+  for (const event of events) if (event.said.event !== 'started') ends.add(attemptKey(event))
+  const merged = new Map<string, number>()
+  const results: ReportResult[] = []
+  for (const [i, event] of events.entries()) {
+    if (event.said.event === 'started') {
+      const key = attemptKey(event)
+      const isMerged = ends.has(key)
+      if (isMerged) merged.set(key, i)
+      results.push(isMerged ? IGNORED : applyStart(store, event, terms))
+      continue
+    }
+    const result = applyEnd(store, event, event.said, terms)
+    results.push(result)
+    if (merged.size === 0 || !('began' in result && result.began)) continue
+    const start = merged.get(attemptKey(event))
+    if (start !== undefined) results[start] = { outcome: 'merged' }
+  }
+  return results
+}
+
+function attemptKey({ id, generation, attempt }: ReportedEvent): string {
+  return `${generation ?? ''} ${attempt} ${id}`
+}
+
+function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
+  const job = toJobRow(
+    store.statements.nativeNext.get(
+      event.workerId,
+      null,
+      terms.defaultLeaseMs,
+      terms.now,
+      event.id,
+      event.generation,
+      event.attempt,
+    ),
+  )
+  if (job) {
+    store.counter.moved(job.queue, 'available', 'active')
+    return { outcome: 'started', job, promoted: false }
+  }
+  const row = toJobRow(store.statements.find.get(event.id))
+  const decision = decideReport(event, row, terms.now)
+  if (row === null || decision.do !== 'start') return IGNORED
+  const { promote } = decision.begins
+  return { outcome: 'started', job: begin(store, event, terms, row, decision), promoted: promote }
+}
+
+type Ended = Exclude<Said, { event: 'started' }>
+
+function applyEnd(
+  store: Store,
+  event: ReportedEvent,
+  said: Ended,
+  terms: ReportTerms,
+): ReportResult {
+  const done = said.event === 'completed' ? completeAtOnce(store, event, said.result, terms) : null
+  if (done) return done
+  const row = toJobRow(store.statements.find.get(event.id))
+  const decision = decideReport(event, row, terms.now)
+  if (row === null) return IGNORED
+  noteSettled(store, event, said, row)
+  switch (decision.do) {
+    case 'complete':
+    case 'fail':
+      return endAttempt(store, event, said, terms, row, decision)
+    case 'amend':
+      return amend(store, event, said, terms, row)
+    case 'ignore':
+    case 'start':
+      return IGNORED
+  }
+}
+
+/** Whatever it says of a job that is over: the worker settles its delivery now. */
+function noteSettled(store: Store, event: ReportedEvent, said: Ended, row: JobRow): void {
+  const { generation, attempt } = event
+  const isOfRow = (generation ?? row.generation) === row.generation && attempt >= row.attempt
+  if (!row.tokenOut || !isTerminal(row.state) || !isOfRow) return
+  const outcome = said.event === 'failed' ? said.outcome : null
+  const isInRung = outcome?.decision === 'retry' && outcome.rung_ms != null
+  if (!isInRung) store.statements.tokenReturned.run(row.id, row.generation)
+}
+
+/** The usual cases in one statement: the attempt that runs, or the next one of an available job. */
+function completeAtOnce(
+  store: Store,
+  { id, generation, attempt, workerId }: ReportedEvent,
+  result: string | null,
+  { now }: ReportTerms,
+): ReportResult | null {
+  const { nativeDone, nativeNextDone } = store.statements
+  const running = toJobRow(nativeDone.get(id, generation, attempt, now, result))
+  if (running) {
+    store.counter.moved(running.queue, 'active', 'completed')
+    return { outcome: 'completed', job: running, began: false, promoted: false }
+  }
+  const next = toJobRow(nativeNextDone.get(id, generation, attempt, now, result, workerId))
+  if (!next) return null
+  store.counter.moved(next.queue, 'available', 'completed')
+  return { outcome: 'completed', job: next, began: true, promoted: false }
+}
+
+function endAttempt(
+  store: Store,
+  event: ReportedEvent,
+  said: Ended,
+  terms: ReportTerms,
+  row: JobRow,
+  decision: Extract<Decision, { do: 'complete' | 'fail' }>,
+): ReportResult {
+  const { begins } = decision
+  const running = begins === null ? row : begin(store, event, terms, row, decision)
+  const job =
+    said.event === 'completed'
+      ? complete(store, running, said.result, terms)
+      : fail(store, running, said, terms)
+  const isNew = begins !== null && begins !== 'resumed'
+  return {
+    outcome: said.event,
+    job,
+    began: isNew,
+    promoted: isNew && begins.promote,
+  }
+}
+
+/** The attempt runs, holder native: as the report says, or as its end implies. */
+function begin(
+  store: Store,
+  event: Pick<ReportedEvent, 'attempt' | 'workerId'>,
+  { now, defaultLeaseMs }: Pick<ReportTerms, 'now' | 'defaultLeaseMs'>,
+  row: JobRow,
+  { begins }: Pick<Extract<Decision, { do: 'complete' | 'fail' }>, 'begins'>,
+  leaseMs: number | null = null,
+): JobRow {
+  const isNew = begins !== null && begins !== 'resumed'
+  const { errors, last } = recordSkipped(row.errors, isNew ? begins.skipped : [], null, now)
+  const job = changed(
+    store.statements.nativeStart.get(
+      event.workerId,
+      leaseMs,
+      defaultLeaseMs,
+      now,
+      row.id,
+      row.generation,
+      row.state,
+      row.attempt,
+      event.attempt,
+      isNew && begins.promote ? now : null,
+      last ?? row.error,
+      errors,
+    ),
+  )
+  store.counter.moved(row.queue, counted(row.state), 'active')
+  return job
+}
+
+function complete(store: Store, row: JobRow, result: string | null, { now }: ReportTerms): JobRow {
+  const { id, generation, attempt } = row
+  const job = changed(store.statements.nativeDone.get(id, generation, attempt, now, result))
+  store.counter.moved(job.queue, 'active', 'completed')
+  return job
+}
+
+function fail(
+  store: Store,
+  row: JobRow,
+  said: Extract<Said, { event: 'failed' }>,
+  terms: ReportTerms,
+): JobRow {
+  const { now } = terms
+  const { statements } = store
+  const plan = planFailure(row, said, terms)
+  const { id, generation, attempt, queue } = row
+  const { error, errors } = recordFailure(row.errors, attempt, said.failure, now)
+  const fence = [id, generation, attempt, null, error, errors] as const
+  if (plan.to === 'retryable') {
+    const { dueAt, delayMs, rungMs } = plan
+    // A rung that is lost must be known, or the token that the worker has put there is lost with it.
+    if (rungMs !== null) recordRung(store, queue, rungMs)
+    // Nothing is owed: the token is in the rung, or the ledger holds the job until it is due.
+    const job = changed(statements.failToRetry.get(...fence, null, dueAt, delayMs, rungMs, 1))
+    store.counter.moved(queue, 'active', 'retryable')
+    return job
+  }
+  const outbox = plan.copy === 'publish' ? store.nonces.next() : null
+  if (outbox !== null) store.copies.add(outbox)
+  const isDeadLetter = plan.isDeadLetter ? 1 : 0
+  const job = changed(statements.failToDiscarded.get(...fence, outbox, now, isDeadLetter))
+  store.counter.discarded(job, 'active')
+  // The worker nacks its delivery; one that the gateway holds is its own to settle.
+  if (job.tokenOut && row.holder !== 'gateway') {
+    statements.tokenReturned.run(id, generation)
+    job.tokenOut = false
+  }
+  return job
+}
+
+/** As many as the broker may have in all (OJS_MAX_RUNGS), and then some: the names are a worker's. */
+const MAX_RECORDED_RUNGS = 2_000
+
+function recordRung(store: Store, queue: string, delayMs: number): void {
+  const rung = { queue, delayMs }
+  if (store.rungs.has(rungKey(rung)) || store.rungs.all().length >= MAX_RECORDED_RUNGS) return
+  store.rungs.record(rung)
+}
+
+/** A late word on an attempt that was recorded as unreported: in the record alone. */
+function amend(
+  store: Store,
+  { attempt }: ReportedEvent,
+  said: Ended,
+  { now }: ReportTerms,
+  row: JobRow,
+): ReportResult {
+  if (said.event !== 'failed') return IGNORED
+  const late = recordLateFailure(row.errors, attempt, said.failure, now)
+  if (late === null) return IGNORED
+  const { id, generation } = row
+  store.statements.amendErrors.run(id, generation, row.attempt, late.error, late.errors)
+  return { outcome: 'amended' }
+}
+
+/** One job that a heartbeat names. */
+export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult {
+  const { now, workerId, leaseMs } = beat
+  const lease = store.statements.extendNative.get(id, now, leaseMs, workerId)
+  if (lease) return { outcome: 'extended', lease: lease as ExtendedLease }
+  const row = toJobRow(store.statements.find.get(id))
+  const decision = decideBeat(workerId, row, beat)
+  if (row === null) return { outcome: 'ignored' }
+  switch (decision) {
+    case 'start': {
+      const promote = row.state !== 'available'
+      const event = { attempt: row.attempt + 1, workerId }
+      const begins = { skipped: [], promote }
+      const job = begin(store, event, beat, row, { begins }, leaseMs)
+      return { outcome: 'started', job, promoted: promote }
+    }
+    case 'resume': {
+      const event = { attempt: row.attempt, workerId }
+      return {
+        outcome: 'resumed',
+        job: begin(store, event, beat, row, { begins: 'resumed' }, leaseMs),
+      }
+    }
+    case 'cancelled':
+      return { outcome: 'cancelled', job: row }
+    case 'extend':
+    case 'ignore':
+      return { outcome: 'ignored' }
+  }
+}

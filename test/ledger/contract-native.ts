@@ -1,0 +1,239 @@
+import { describe, expect, it } from 'vitest'
+import type { RowState } from '../../src/job/job.ts'
+import type { NativeBeat } from '../../src/ledger/native.ts'
+import { newJob } from '../support/jobs.ts'
+import { eventOf, REPORT } from './contract-reports.ts'
+import { fenceOf, fetched, NOW, pushed, TERMS, token, type UnderTest } from './harness.ts'
+
+const BEAT: NativeBeat = {
+  now: NOW + 500,
+  wall: NOW + 500,
+  workerId: 'native-1',
+  leaseMs: null,
+  defaultLeaseMs: 30_000,
+}
+
+/** What else native workers need of the ledger. */
+export function nativeContract({ harness, ledger, row, plant }: UnderTest): void {
+  const native = async (given: Parameters<typeof pushed>[1] = {}) => {
+    const { id } = await pushed(ledger, given)
+    await ledger.applyReports([eventOf(id, { event: 'started' })], REPORT)
+    return row(id)
+  }
+
+  describe('beatNative', () => {
+    const outcomes = async (ids: string[], over: Partial<NativeBeat> = {}) => {
+      const results = await ledger.beatNative(ids, { ...BEAT, ...over })
+      return results.map(({ outcome }) => outcome)
+    }
+
+    it('extends what is its own, in the order of the ids, and names no other', async () => {
+      const [own, http] = [await native(), await fetched(ledger)]
+      const mine = { workerId: 'native-1' }
+      const results = await ledger.beatNative([http.id, 'nobody', own.id], BEAT)
+      const { id, generation, attempt, queue, type, holder, startedAt } = own
+      const same = { id, generation, attempt, queue, type, holder, startedAt }
+      expect(results).toEqual([
+        { outcome: 'ignored' },
+        { outcome: 'ignored' },
+        { outcome: 'extended', lease: { ...same, leaseExpiresAt: NOW + 30_500 } },
+      ])
+      expect(row(own.id)).toEqual({ ...own, leaseExpiresAt: NOW + 30_500 })
+      expect(row(http.id)).toEqual(http)
+      await plant({ id: http.id, ...mine })
+      expect(await outcomes([http.id])).toEqual(['extended'])
+    })
+
+    it('takes a native lease that has no owner', async () => {
+      const { id } = await native()
+      await plant({ id, workerId: null })
+      expect(await outcomes([id], { leaseMs: 70 })).toEqual(['extended'])
+      expect(row(id)).toMatchObject({ workerId: 'native-1', leaseExpiresAt: NOW + 570 })
+    })
+
+    it('starts what is claimable, with the attempt after the last', async () => {
+      const { id } = await pushed(ledger, { queue: 'q' })
+      const results = await ledger.beatNative([id], { ...BEAT, leaseMs: 70 })
+      const begun = { attempt: 1, holder: 'native', workerId: 'native-1', outbox: null }
+      expect(row(id)).toMatchObject({ ...begun, state: 'active', leaseExpiresAt: NOW + 570 })
+      expect(results).toEqual([{ outcome: 'started', job: row(id), promoted: false }])
+      expect(ledger.counts('q')).toMatchObject({ available: 0, active: 1 })
+      const due = await pushed(ledger)
+      await plant({ id: due.id, state: 'retryable', attempt: 2, dueAt: NOW, rungMs: 250 })
+      const [again] = await ledger.beatNative([due.id], BEAT)
+      expect(again).toMatchObject({ outcome: 'started', promoted: true, job: { attempt: 3 } })
+      expect(row(due.id)).toMatchObject({ rungMs: null, dueAt: null, enqueuedAt: NOW + 500 })
+    })
+
+    it('takes up the attempt whose lease had run out', async () => {
+      const job = await native()
+      const expired = { now: NOW, error: '{"code":"visibility_timeout"}', errors: '[]' }
+      await ledger.fail(job.id, fenceOf(job), { ...expired, to: 'available', token: false })
+      const [result] = await ledger.beatNative([job.id], BEAT)
+      expect(result).toEqual({ outcome: 'resumed', job: row(job.id) })
+      expect(row(job.id)).toMatchObject({ state: 'active', attempt: 1, holder: 'native' })
+      expect(row(job.id).leaseExpiresAt).toBe(NOW + 30_500)
+    })
+
+    it('hears that a job was cancelled', async () => {
+      const { id } = await native()
+      await ledger.cancel(id, NOW)
+      const results = await ledger.beatNative([id], BEAT)
+      expect(results).toEqual([{ outcome: 'cancelled', job: row(id) }])
+    })
+
+    it.each<RowState>(['pending', 'completed', 'discarded', 'withdrawn', 'retryable'])(
+      'does nothing to a job that is %s',
+      async (state) => {
+        const { id } = await pushed(ledger)
+        await plant({ id, state, dueAt: NOW + 5000, outbox: null })
+        const before = row(id)
+        expect(await outcomes([id])).toEqual(['ignored'])
+        expect(row(id)).toEqual(before)
+      },
+    )
+
+    it('of two workers in the same turn the first has it', async () => {
+      const { id } = await pushed(ledger)
+      const [a, b] = await Promise.all([outcomes([id]), outcomes([id], { workerId: 'native-2' })])
+      expect([a, b]).toEqual([['started'], ['ignored']])
+    })
+  })
+
+  describe('handOverAny', () => {
+    it.each(['gateway', 'native', 'ledger'] as const)('takes it from %s', async (holder) => {
+      const job = await fetched(ledger)
+      await plant({ id: job.id, holder })
+      expect(await ledger.handOverAny(job)).toBe(true)
+      expect(row(job.id)).toEqual({ ...job, holder: 'ledger' })
+    })
+
+    it.each([{ attempt: 2 }, { generation: 1 }])('is stale with %o', async (over) => {
+      const job = await native()
+      expect(await ledger.handOverAny({ ...job, ...over })).toBe(false)
+      expect(row(job.id)).toEqual(job)
+    })
+
+    it('is stale for a job that has ended, and of it and an ack the ack wins', async () => {
+      const job = await fetched(ledger)
+      const [, first] = await Promise.all([
+        ledger.complete(job.id, {}, { now: NOW, result: null }),
+        ledger.handOverAny(job),
+      ])
+      expect([first, row(job.id).holder]).toEqual([false, null])
+    })
+  })
+
+  describe('overdue', () => {
+    it('leaves native leases out where it is told to', async () => {
+      const [http, own] = [await fetched(ledger), await native({ timeoutMs: 10 })]
+      const ids = (now: number, which?: 'not native') =>
+        ledger.overdue(now, 9, which).map(({ id }) => id)
+      expect(ids(NOW + 29_999)).toEqual([])
+      expect(ids(NOW + 99_999)).toEqual([http.id, own.id])
+      expect(ids(NOW + 99_999, 'not native')).toEqual([http.id])
+    })
+  })
+
+  describe('tombstones', () => {
+    it('of an unknown id: its token is dropped, and nothing is adopted', async () => {
+      expect(await ledger.tombstone('a', 'q', NOW)).toBe(true)
+      expect([ledger.isTombstoned('a'), ledger.isTombstoned('b')]).toEqual([true, false])
+      const arriving = token('a', { adopt: () => newJob({ id: 'a', queue: 'q' }) })
+      expect(await ledger.claim([arriving], TERMS)).toEqual([{ verdict: 'tombstoned' }])
+      const dead = {
+        ...arriving,
+        isExpired: false,
+        describe: () => ({ error: null, errors: null, isDeadLetter: true }),
+      }
+      const outcome = await ledger.discardDead(dead, { now: NOW, wall: NOW })
+      expect(outcome).toEqual({ outcome: 'ignored' })
+      expect(ledger.find('a')).toBeNull()
+    })
+
+    it('are not for ids that the ledger knows, not even withdrawn ones', async () => {
+      const [known, withdrawn] = [await pushed(ledger), await pushed(ledger)]
+      await ledger.withdraw(withdrawn.id, withdrawn.outbox)
+      expect(await ledger.tombstone(known.id, 'default', NOW)).toBe(false)
+      expect(await ledger.tombstone(withdrawn.id, 'default', NOW)).toBe(false)
+      expect(ledger.isTombstoned(known.id)).toBe(false)
+    })
+
+    it('are over when the id is used', async () => {
+      await ledger.tombstone('a', 'q', NOW)
+      await ledger.insert(newJob({ id: 'a', queue: 'q' }), NOW)
+      expect(ledger.isTombstoned('a')).toBe(false)
+      expect(ledger.tombstones(['q'], 9).ids).toEqual([])
+      const [inserted, marked] = await Promise.all([
+        ledger.insert(newJob({ id: 'b' }), NOW),
+        ledger.tombstone('b', 'q', NOW),
+      ])
+      expect([inserted.outcome, marked]).toEqual(['inserted', false])
+    })
+
+    it('lists what must not run, newest first, of the queues that are asked for', async () => {
+      const cancelled = async (queue: string, at: number): Promise<string> => {
+        const { id } = await pushed(ledger, { queue })
+        await ledger.cancel(id, NOW + at)
+        return id
+      }
+      const [first, third] = [await cancelled('q', 1), await cancelled('r', 3)]
+      await ledger.tombstone('second', 'q', NOW + 2)
+      await ledger.tombstone('elsewhere', 's', NOW + 4)
+      const back = await cancelled('q', 5)
+      ledger.tokenReturned(back, 0)
+      await ledger.handOver([])
+      expect(ledger.tombstones(['q', 'r', 'q'], 3)).toEqual({
+        ids: [third, 'second', first],
+        truncated: false,
+      })
+      expect(ledger.tombstones(['q', 'r'], 2)).toEqual({ ids: [third, 'second'], truncated: true })
+      expect(ledger.tombstones(['nowhere'], 2)).toEqual({ ids: [], truncated: false })
+    })
+
+    it('that come again are as new, and survive a restart', async () => {
+      await ledger.tombstone('a', 'q', NOW)
+      await ledger.tombstone('b', 'q', NOW + 1)
+      await ledger.tombstone('a', 'q', NOW + 2)
+      await harness.reopen()
+      expect(ledger.tombstones(['q'], 9).ids).toEqual(['a', 'b'])
+      expect(ledger.isTombstoned('b')).toBe(true)
+    })
+
+    it('are pruned with the rest', async () => {
+      for (const at of [1, 2, 3]) await ledger.tombstone(`t${at}`, 'q', NOW + at)
+      const never = { completed: 0, cancelled: 0, discarded: 0, deadLetters: 0 }
+      expect(await ledger.prune({ ...never, withdrawn: NOW + 3 }, NOW, 1)).toBe(1)
+      expect(await ledger.prune({ ...never, withdrawn: NOW + 3 }, NOW, 9)).toBe(1)
+      expect(ledger.tombstones(['q'], 9).ids).toEqual(['t3'])
+      expect(ledger.isTombstoned('t1')).toBe(false)
+    })
+
+    it('stand once when two come in the same turn', async () => {
+      await Promise.all([ledger.tombstone('a', 'q', NOW), ledger.tombstone('a', 'q', NOW)])
+      expect(ledger.tombstones(['q'], 9).ids).toEqual(['a'])
+    })
+  })
+
+  describe('a cancelled job', () => {
+    it('is pruned once its token is back, whether or not the workers have heard', async () => {
+      const { id } = await pushed(ledger)
+      await ledger.cancel(id, NOW)
+      const cutoffs = {
+        completed: 0,
+        cancelled: NOW + 1,
+        discarded: 0,
+        withdrawn: 0,
+        deadLetters: 0,
+      }
+      expect(await ledger.prune(cutoffs, NOW, 9)).toBe(0)
+      ledger.tokenReturned(id, 0)
+      expect(await ledger.prune(cutoffs, NOW, 9)).toBe(1)
+      expect([ledger.find(id), ledger.outboxPage(0, 9)]).toEqual([null, []])
+      // Its id is a new job's, and the old nonce nobody's.
+      await ledger.insert(newJob({ id }), NOW)
+      expect(row(id)).toMatchObject({ state: 'available', generation: 0 })
+      expect(ledger.tombstones(['default'], 9).ids).toEqual([])
+    })
+  })
+}

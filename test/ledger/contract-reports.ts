@@ -1,0 +1,304 @@
+import { describe, expect, it } from 'vitest'
+import type { JobRow, RowState } from '../../src/job/job.ts'
+import type { ReportedEvent, Said } from '../../src/job/report.ts'
+import type { ReportTerms } from '../../src/ledger/native.ts'
+import {
+  fenceOf,
+  fetched,
+  NOW,
+  pushed,
+  settleLazily,
+  TERMS,
+  token,
+  type UnderTest,
+} from './harness.ts'
+
+export const REPORT: ReportTerms = { now: NOW + 50, defaultLeaseMs: 30_000, random: () => 0.5 }
+
+const FAILURE = { code: 'e', type: 'e', message: 'it broke', retryable: true }
+const STARTED: Said = { event: 'started' }
+const COMPLETED: Said = { event: 'completed', result: '{"ok":true}' }
+
+function failedWith(outcome: Extract<Said, { event: 'failed' }>['outcome'] = null): Said {
+  return { event: 'failed', failure: FAILURE, outcome }
+}
+
+const VIA_RUNG = failedWith({ decision: 'retry', delay_ms: 700, rung_ms: 700 })
+const HELD = failedWith({ decision: 'retry', delay_ms: 700 })
+const DISCARD = failedWith({ decision: 'discard' })
+
+export function eventOf(
+  id: string,
+  said: Said,
+  over: Partial<Omit<ReportedEvent, 'id' | 'said'>> = {},
+): ReportedEvent {
+  return { id, generation: 0, attempt: 1, workerId: 'native-1', said, ...over }
+}
+
+/** What native workers say they did. */
+export function reportContract({ ledger, row, plant }: UnderTest): void {
+  const apply = async (...events: ReportedEvent[]) => {
+    const results = await ledger.applyReports(events, REPORT)
+    return results.map(({ outcome }) => outcome)
+  }
+  const running = async (given: Parameters<typeof pushed>[1] = {}): Promise<JobRow> => {
+    const { id } = await pushed(ledger, given)
+    await apply(eventOf(id, STARTED))
+    return row(id)
+  }
+  const codesOf = (id: string): [number, string][] => {
+    const entries: { attempt: number; code: string }[] = JSON.parse(row(id).errors ?? '[]')
+    return entries.map(({ attempt, code }) => [attempt, code])
+  }
+
+  describe('a report of a start', () => {
+    it('leases the job to the native worker, and whatever was owed is not', async () => {
+      const { id } = await pushed(ledger, { queue: 'q', visibilityTimeoutMs: 5000 })
+      const before = row(id)
+      const results = await ledger.applyReports([eventOf(id, STARTED)], REPORT)
+      expect(row(id)).toEqual({
+        ...before,
+        state: 'active',
+        attempt: 1,
+        holder: 'native',
+        workerId: 'native-1',
+        outbox: null,
+        leaseMs: 5000,
+        leaseExpiresAt: NOW + 5050,
+        startedAt: NOW + 50,
+      })
+      expect(results).toEqual([{ outcome: 'started', job: row(id), promoted: false }])
+      expect(ledger.counts('q')).toMatchObject({ available: 0, active: 1 })
+    })
+
+    it.each<[string, object, boolean]>([
+      ['due', { state: 'retryable', dueAt: NOW, rungMs: 250, attempt: 1 }, true],
+      ['not due by our clock', { state: 'retryable', dueAt: NOW + 99, attempt: 1 }, true],
+      ['scheduled', { state: 'scheduled', dueAt: NOW, attempt: 1 }, true],
+      ['available', { state: 'available', attempt: 1 }, false],
+    ])('takes a job that is %s as it is', async (_, planted, promoted) => {
+      const { id } = await pushed(ledger)
+      await plant({ id, ...planted })
+      const [result] = await ledger.applyReports([eventOf(id, STARTED, { attempt: 2 })], REPORT)
+      expect(result).toMatchObject({ outcome: 'started', promoted })
+      const enqueuedAt = promoted ? NOW + 50 : NOW
+      const begun = { attempt: 2, dueAt: null, rungMs: null, enqueuedAt, errors: null }
+      expect(row(id)).toMatchObject({ state: 'active', holder: 'native', ...begun })
+    })
+
+    it('records attempts that nobody told of', async () => {
+      const { id } = await running({ maxAttempts: 9 })
+      expect(await apply(eventOf(id, STARTED, { attempt: 4 }))).toEqual(['started'])
+      expect(row(id)).toMatchObject({ state: 'active', attempt: 4 })
+      expect(codesOf(id)).toEqual([
+        [1, 'unreported'],
+        [2, 'unreported'],
+        [3, 'unreported'],
+      ])
+    })
+  })
+
+  describe('a report of a success', () => {
+    const done = { state: 'completed', completedAt: NOW + 50, result: '{"ok":true}', error: null }
+    const over = { ...done, holder: null, leaseMs: null, leaseExpiresAt: null, timeoutAt: null }
+
+    it('ends the attempt that runs; its token is about to be acknowledged', async () => {
+      const job = await running({ queue: 'q' })
+      const [result] = await ledger.applyReports([eventOf(job.id, COMPLETED)], REPORT)
+      expect(row(job.id)).toEqual({ ...job, ...over, tokenOut: false })
+      expect(result).toEqual({
+        outcome: 'completed',
+        job: row(job.id),
+        began: false,
+        promoted: false,
+      })
+      expect(ledger.counts('q')).toMatchObject({ active: 0, completed: 1 })
+    })
+
+    it('implies the start, and both in one report are one write', async () => {
+      const [a, b] = [await pushed(ledger, { queue: 'q' }), await pushed(ledger, { queue: 'q' })]
+      expect(await apply(eventOf(a.id, COMPLETED))).toEqual(['completed'])
+      expect(await apply(eventOf(b.id, STARTED), eventOf(b.id, COMPLETED))).toEqual([
+        'merged',
+        'completed',
+      ])
+      const begun = { attempt: 1, workerId: 'native-1', startedAt: NOW + 50, outbox: null }
+      for (const { id } of [a, b]) {
+        expect(row(id)).toMatchObject({ ...over, ...begun, tokenOut: false })
+      }
+      expect(ledger.counts('q')).toMatchObject({ available: 0, active: 0, completed: 2 })
+    })
+
+    it('leaves a delivery of the gateway for the gateway to settle', async () => {
+      const [held, handedOver] = [await fetched(ledger), await fetched(ledger)]
+      await ledger.handOver([handedOver])
+      await apply(eventOf(held.id, COMPLETED), eventOf(handedOver.id, COMPLETED))
+      expect([row(held.id).tokenOut, row(handedOver.id).tokenOut]).toEqual([true, false])
+    })
+
+    it('counts where the lease had run out', async () => {
+      const job = await running()
+      const expired = { now: NOW + 40_000, error: '1', errors: '[]' }
+      await ledger.fail(job.id, fenceOf(job), { ...expired, to: 'available', token: false })
+      const results = await ledger.applyReports([eventOf(job.id, COMPLETED)], REPORT)
+      expect(results).toMatchObject([{ outcome: 'completed', began: false }])
+      expect(row(job.id)).toMatchObject({ ...over, attempt: 1, tokenOut: false })
+    })
+  })
+
+  describe('a report of a failure', () => {
+    const back = { state: 'retryable', attempt: 1, retryDelayMs: 700, dueAt: NOW + 750 }
+
+    it('with the next token in a rung, which is recorded: nothing is owed', async () => {
+      const job = await running({ queue: 'q' })
+      expect(await apply(eventOf(job.id, VIA_RUNG))).toEqual(['failed'])
+      const inRung = { outbox: null, rungMs: 700, tokenOut: true, holder: null }
+      expect(row(job.id)).toMatchObject({ ...back, ...inRung })
+      expect(JSON.parse(row(job.id).error ?? '')).toEqual(FAILURE)
+      expect(ledger.rungs()).toEqual([{ queue: 'q', delayMs: 700 }])
+      expect(ledger.counts('q')).toMatchObject({ active: 0, retryable: 1 })
+      expect(await ledger.rearmRung({ queue: 'q', delayMs: 700 })).toBe(1)
+    })
+
+    it('and no rung, or no decision at all: the ledger owes the token when it is due', async () => {
+      const [a, b] = [await running(), await running()]
+      await apply(eventOf(a.id, HELD), eventOf(b.id, failedWith()))
+      expect(row(a.id)).toMatchObject({ ...back, outbox: null, rungMs: null, tokenOut: false })
+      const { dueAt } = row(b.id)
+      expect(row(b.id)).toMatchObject({ state: 'retryable', rungMs: null, tokenOut: false })
+      expect(dueAt).toBeGreaterThan(NOW + 50)
+      const promoted = await ledger.promote((dueAt ?? 0) + 1000, NOW, 9)
+      expect(promoted.map(({ outbox }) => outbox !== null)).toEqual([true, true])
+    })
+
+    it('that the worker discards: it makes the copy, and its letter tells', async () => {
+      const { id } = await running({ queue: 'q' })
+      await apply(eventOf(id, DISCARD))
+      const over = { state: 'discarded', isDeadLetter: true, deadLetterCopied: false }
+      expect(row(id)).toMatchObject({ ...over, outbox: null, tokenOut: false })
+      expect(ledger.counts('q')).toMatchObject({ active: 0, discarded: 1 })
+      expect(ledger.deadLetterCount('q')).toBe(1)
+    })
+
+    it.each([
+      ['nobody decided', failedWith(), 3],
+      ['the ledger alone held the lease', DISCARD, 1],
+    ])('that is the last: the copy is owed where %s', async (_, said, attempt) => {
+      const job = await running()
+      if (attempt === 1) await ledger.handOverAny(job)
+      await apply(eventOf(job.id, said, { attempt }))
+      expect(row(job.id)).toMatchObject({ state: 'discarded', attempt, tokenOut: false })
+      expect(ledger.outboxPage(0, 9).map(({ id }) => id)).toEqual([job.id])
+      ledger.confirmed(job.id, row(job.id).outbox ?? 0)
+      await settleLazily(ledger)
+      expect(row(job.id)).toMatchObject({ outbox: null, deadLetterCopied: true })
+    })
+
+    it('that comes late gives the attempt its own error, whatever has happened since', async () => {
+      const [a, b] = [await running({ maxAttempts: 9 }), await running({ maxAttempts: 9 })]
+      for (const { id } of [a, b]) await apply(eventOf(id, STARTED, { attempt: 2 }))
+      await apply(eventOf(b.id, COMPLETED, { attempt: 2 }))
+      const before = [row(a.id), row(b.id)]
+      const late = [eventOf(a.id, VIA_RUNG), eventOf(b.id, failedWith())]
+      expect(await apply(...late)).toEqual(['amended', 'amended'])
+      const { errors, error } = row(a.id)
+      expect(row(a.id)).toEqual({ ...before[0], errors, error })
+      expect(JSON.parse(error ?? '')).toEqual(FAILURE)
+      expect(row(b.id)).toEqual({ ...before[1], errors: row(b.id).errors })
+      expect([codesOf(a.id), codesOf(b.id)]).toEqual([[[1, 'e']], [[1, 'e']]])
+      expect(await apply(...late)).toEqual(['ignored', 'ignored'])
+    })
+  })
+
+  describe('a report', () => {
+    const all = [STARTED, COMPLETED, VIA_RUNG, HELD, DISCARD, failedWith()]
+
+    it.each(all)('of another life or an unknown job is ignored: %o', async (said) => {
+      const job = await running()
+      const stale = [{ generation: 1 }, { generation: 7 }].map((over) =>
+        eventOf(job.id, said, over),
+      )
+      expect(await apply(...stale, eventOf('nobody', said))).toEqual(Array(3).fill('ignored'))
+      expect(row(job.id)).toEqual(job)
+    })
+
+    it('without a generation is about the life that there is', async () => {
+      const { id } = await pushed(ledger)
+      await plant({ id, generation: 4 })
+      const event = { generation: null }
+      expect(await apply(eventOf(id, STARTED, event))).toEqual(['started'])
+      expect(await apply(eventOf(id, COMPLETED, event))).toEqual(['completed'])
+    })
+
+    const ended: RowState[] = ['completed', 'cancelled', 'discarded', 'withdrawn']
+    it.each(ended.flatMap((state) => all.map((said) => ({ state, said }))))(
+      'changes nothing of a job that is $state: $said',
+      async ({ state, said }) => {
+        const { id } = await pushed(ledger)
+        await plant({ id, state, outbox: null, tokenOut: false })
+        const before = row(id)
+        expect(await apply(eventOf(id, said))).toEqual(['ignored'])
+        expect(row(id)).toEqual(before)
+      },
+    )
+
+    it.each([
+      [COMPLETED, false],
+      [HELD, false],
+      [DISCARD, false],
+      [STARTED, true],
+      [VIA_RUNG, true],
+    ])('of a cancelled job says whether its token comes back: %o', async (said, tokenOut) => {
+      const { id } = await running()
+      await ledger.cancel(id, NOW)
+      await apply(eventOf(id, said))
+      expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut })
+    })
+
+    it('of a job that somebody else has: a failure is not his', async () => {
+      const [http, native] = [await fetched(ledger), await running()]
+      const other = { workerId: 'native-2' }
+      expect(await apply(eventOf(http.id, VIA_RUNG, other))).toEqual(['ignored'])
+      expect(row(http.id)).toEqual(http)
+      expect(await apply(eventOf(native.id, VIA_RUNG, other))).toEqual(['failed'])
+      expect(await apply(eventOf(http.id, COMPLETED, other))).toEqual(['completed'])
+    })
+
+    it.each(all)('counts once when two come in the same turn: %o', async (said) => {
+      const { id } = await pushed(ledger)
+      const [first, second] = await Promise.all([
+        apply(eventOf(id, said)),
+        apply(eventOf(id, said)),
+      ])
+      expect([first, second].map(([outcome]) => outcome === 'ignored')).toEqual([false, true])
+    })
+
+    it('and an ack in the same turn: one of two wins', async () => {
+      const job = await fetched(ledger)
+      const [acked, reported] = await Promise.all([
+        ledger.complete(job.id, {}, { now: NOW, result: null }),
+        apply(eventOf(job.id, COMPLETED)),
+      ])
+      expect([acked === 'stale', reported]).toEqual([false, ['ignored']])
+      const { id } = await pushed(ledger)
+      const [claimed, started] = await Promise.all([
+        ledger.claim([token(id)], TERMS),
+        apply(eventOf(id, STARTED)),
+      ])
+      expect([claimed[0]?.verdict, started]).toEqual(['claimed', ['ignored']])
+    })
+
+    it('applies the events of one job in their order', async () => {
+      const { id } = await pushed(ledger)
+      const events = [STARTED, VIA_RUNG].map((said) => eventOf(id, said))
+      const again = [STARTED, COMPLETED].map((said) => eventOf(id, said, { attempt: 2 }))
+      expect(await apply(...events, ...again)).toEqual(['merged', 'failed', 'merged', 'completed'])
+      expect(codesOf(id)).toEqual([[1, 'e']])
+      expect(row(id)).toMatchObject({ state: 'completed', attempt: 2, tokenOut: false })
+    })
+
+    it('that is empty is fine', async () => {
+      expect(await ledger.applyReports([], REPORT)).toEqual([])
+    })
+  })
+}
