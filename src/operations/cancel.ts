@@ -1,17 +1,41 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cancelled } from '../ledger/ledger.ts'
 import { explainTerminal } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { settleLease } from './lease-end.ts'
+import { sendToken } from './send-token.ts'
+
+/** A broker that does not confirm keeps nobody waiting for longer; the outbox owes it then. */
+const BROADCAST_WAIT_MS = 1_000
 
 /**
  * CANCEL (seed 001 §7.7): any non-terminal state becomes `cancelled` at once, an active one too
  * (ojs-digest C-14); its late ACK is a 409. A token that is still queued is dropped when it comes.
- * Throws 404, 409 when the job is in a terminal state, 503.
+ * The answer waits for the broadcast to native workers, so that a gateway which dies right behind
+ * it has told them. Throws 404, 409 when the job is in a terminal state, 503.
  */
 export async function cancel(deps: Deps, id: string, context: RequestContext): Promise<Cancelled> {
-  const cancelled = await deps.ledger.cancel(id, deps.clock.now())
+  const cancelled = await cancelJob(deps, id, context)
   if (cancelled === 'stale') throw explainTerminal(deps, id)
-  if (settleLease(deps, id)) deps.ledger.tokenReturned(id, cancelled.job.generation)
-  deps.events.emit({ type: 'job.cancelled', ...cancelled, requestId: context.requestId })
   return cancelled
+}
+
+/** The same for a door that has nobody to answer. `stale`: unknown, or it had ended. */
+export async function cancelJob(
+  deps: Deps,
+  id: string,
+  context: RequestContext,
+): Promise<Cancelled | 'stale'> {
+  const cancelled = await deps.ledger.cancel(id, deps.clock.now())
+  if (cancelled === 'stale') return cancelled
+  const { job } = cancelled
+  if (settleLease(deps, id)) deps.ledger.tokenReturned(id, job.generation)
+  deps.events.emit({ type: 'job.cancelled', ...cancelled, requestId: context.requestId })
+  if (job.outbox !== null) await briefly(sendToken(deps, job))
+  return cancelled
+}
+
+/** Settles with the broadcast, or when it has taken long enough. */
+export async function briefly(sent: Promise<unknown>): Promise<void> {
+  await Promise.race([sent, sleep(BROADCAST_WAIT_MS, undefined, { ref: false })])
 }

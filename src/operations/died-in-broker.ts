@@ -56,9 +56,10 @@ function describe(row: JobRow, letter: DeadLetter, failure: Failure, now: number
     const { error, errors } = row
     return { error, errors, isDeadLetter: isListedWhenExpired(policy) }
   }
-  const verdict = judge(policy, letter.attempt, failure)
+  const attempt = Math.max(letter.attempt, row.attempt)
+  const verdict = judge(policy, attempt, failure)
   return {
-    ...recordFailure(row.errors, letter.attempt, failure, now),
+    ...recordFailure(row.errors, attempt, failure, now),
     isDeadLetter: verdict.do === 'discard' && verdict.isDeadLetter,
   }
 }

@@ -1,5 +1,6 @@
 import type { PublishOutcome } from '../broker/broker.ts'
 import type { JobRow } from '../job/job.ts'
+import { broadcastCancel } from './broadcasts.ts'
 import type { Deps } from './deps.ts'
 
 export interface Sent {
@@ -9,13 +10,14 @@ export interface Sent {
 }
 
 /**
- * Publishes the token that `row.outbox` owes and clears the nonce on confirm (law 3). The only
- * caller of `broker.publish` for job tokens; one publish per job at a time.
+ * Publishes the token that `row.outbox` owes, or of a cancelled job the broadcast, and clears the
+ * nonce on confirm (law 3). The only caller of `broker.publish` for job tokens; one publish per job
+ * at a time.
  */
 export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
   deps.sending.add(row.id)
   try {
-    const outcome = await deps.broker.publish(row)
+    const outcome = await publishOwed(deps, row)
     const sent = outcome === 'returned' ? await sendAgain(deps, row) : { outcome, row }
     if (sent.outcome === 'confirmed' && sent.row.outbox !== null) {
       deps.ledger.confirmed(row.id, sent.row.outbox)
@@ -24,6 +26,10 @@ export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
   } finally {
     deps.sending.delete(row.id)
   }
+}
+
+function publishOwed(deps: Deps, row: JobRow): Promise<PublishOutcome> {
+  return row.state === 'cancelled' ? broadcastCancel(deps, row) : deps.broker.publish(row)
 }
 
 /** No queue took it: check or declare what it was for, once, and publish what the row says by then. */

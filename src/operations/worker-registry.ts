@@ -11,6 +11,11 @@ const DIRECTIVES = ['running', 'quiet', 'terminate'] as const
 
 export type Directive = (typeof DIRECTIVES)[number]
 
+/** Has a worker that reports `state` still something to be told? */
+export function isStronger(directive: Directive, state: Directive): boolean {
+  return DIRECTIVES.indexOf(directive) > DIRECTIVES.indexOf(state)
+}
+
 /** What a worker says of itself in a heartbeat. What it does not say stays as it was. */
 export interface WorkerReport {
   workerId: string
@@ -81,6 +86,17 @@ export class WorkerRegistry {
     // A heartbeat names all its queues, a FETCH perhaps only some.
     if (worker.lastHeartbeatAt === null) worker.queues = queues
     return worker.directive === 'running'
+  }
+
+  /** A native worker begins to consume these queues; answers what it shall do. */
+  joined(workerId: string, queues: readonly string[]): Directive {
+    this.fetched(workerId, queues)
+    return this.#workers.get(workerId)?.directive ?? 'running'
+  }
+
+  /** As it says itself; empty when it never did. */
+  queuesOf(workerId: string): readonly string[] {
+    return this.#workers.get(workerId)?.queues ?? []
   }
 
   /** A heartbeat. A worker that nobody knew is known from now on; answers what it shall do. */
@@ -198,7 +214,7 @@ export class WorkerRegistry {
 }
 
 function tell(worker: Worker, directive: Directive): boolean {
-  if (DIRECTIVES.indexOf(worker.directive) > DIRECTIVES.indexOf(directive)) return false
+  if (isStronger(worker.directive, directive)) return false
   worker.directive = directive
   return true
 }

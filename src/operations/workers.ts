@@ -1,4 +1,5 @@
 import { OjsError } from '../errors.ts'
+import { broadcastDirective } from './broadcasts.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import type { Directive, ListedWorker, WorkerList } from './worker-registry.ts'
 
@@ -35,14 +36,13 @@ export function directWorker(
 
 /** `queues`: those that it works on; null: all. What is lost, a heartbeat makes up for. */
 function broadcast(
-  { broker, ledger }: Pick<Deps, 'broker' | 'ledger'>,
+  deps: Pick<Deps, 'broker' | 'ledger'>,
   workerId: string,
-  state: Directive,
+  state: Exclude<Directive, 'running'>,
   queues: readonly string[] | null,
 ): void {
-  const body = JSON.stringify({ ...(workerId !== ALL && { worker_id: workerId }), state })
-  for (const queue of queues ?? ledger.queues().map(({ name }) => name)) {
-    void broker.broadcast({ queue, type: 'ojs.control.directive', body })
+  for (const queue of queues ?? deps.ledger.queues().map(({ name }) => name)) {
+    void broadcastDirective(deps, { queue, workerId: workerId === ALL ? null : workerId, state })
   }
 }
 

@@ -10,7 +10,8 @@ const PAGE = 200
 
 /**
  * Ends leases that ran out (architecture §2): the execution timeout first, because both default to
- * 30 s and a silent job should fail by its policy instead of going round for ever.
+ * 30 s and a silent job should fail by its policy instead of going round for ever. Not of native
+ * workers before it is known what they have said meanwhile (architecture §2, "Restart").
  */
 export function reaper(deps: Deps): Loop {
   return new Loop({
@@ -24,7 +25,11 @@ export function reaper(deps: Deps): Loop {
 /** Returns how many leases were over. */
 async function reapOnce(deps: Deps): Promise<number> {
   const now = deps.clock.now()
-  const rows = deps.ledger.overdue(now, PAGE)
+  const rows = deps.ledger.overdue(
+    now,
+    PAGE,
+    deps.broker.controlBacklogConsumed() ? 'all' : 'not native',
+  )
   await Promise.all(rows.map((row) => endLease(deps, row, now)))
   return rows.length
 }
@@ -35,7 +40,9 @@ async function endLease(deps: Deps, row: JobRow, now: number): Promise<void> {
     ? timeoutFailure(row.timeoutMs, now - (row.startedAt ?? now))
     : visibilityFailure(row.leaseMs ?? 0)
   const attempt: FailedAttempt = { row, failure }
-  // A lease that ran out is no verdict on the job: it goes on at once while an attempt is left.
-  const mayGoOn = !isTimeout && row.attempt < Math.max(1, row.maxAttempts)
+  // A lease that ran out is no verdict on the job: it goes on at once while an attempt is left. With
+  // a native worker it may even be going on, or be done: that ends with its report or its token.
+  const isNative = row.holder === 'native'
+  const mayGoOn = isNative || (!isTimeout && row.attempt < Math.max(1, row.maxAttempts))
   await (mayGoOn ? returnLease(deps, attempt) : failLease(deps, attempt))
 }

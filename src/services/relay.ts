@@ -70,9 +70,10 @@ async function relayPage(
 }
 
 /**
- * To where the row points now: a job to its queue, a discarded one to the dead letter exchange. A
+ * To where the row points now: a job to its queue, a discarded one to the dead letter exchange, the
+ * word of a cancelled one to the workers. A
  * retry whose rung never confirmed is held by the ledger until it is due, and goes to the queue.
  */
 function isOwedNow({ state }: JobRow): boolean {
-  return state === 'available' || state === 'discarded'
+  return state === 'available' || state === 'discarded' || state === 'cancelled'
 }

@@ -1,0 +1,33 @@
+import type { PublishOutcome } from '../broker/broker.ts'
+import type { Deps } from './deps.ts'
+import type { Directive } from './worker-registry.ts'
+
+/**
+ * What the workers of a queue have to hear (architecture §5). Nobody may be listening, which is a
+ * confirm all the same. None of these rejects.
+ */
+
+/** The job must not run, or not go on. `generation` where the ledger knows it. */
+export function broadcastCancel(
+  deps: Pick<Deps, 'broker'>,
+  { id, queue, generation }: { id: string; queue: string; generation?: number },
+): Promise<PublishOutcome> {
+  return deps.broker.broadcast({
+    queue,
+    type: 'ojs.control.cancel',
+    body: JSON.stringify({ job_id: id, ...(generation !== undefined && { generation }) }),
+  })
+}
+
+/** What an operator wants of one worker of this queue, or of all (`workerId` null). */
+export function broadcastDirective(
+  deps: Pick<Deps, 'broker'>,
+  told: { queue: string; workerId: string | null; state: Exclude<Directive, 'running'> },
+): Promise<PublishOutcome> {
+  const { queue, workerId, state } = told
+  return deps.broker.broadcast({
+    queue,
+    type: 'ojs.control.directive',
+    body: JSON.stringify({ ...(workerId !== null && { worker_id: workerId }), state }),
+  })
+}

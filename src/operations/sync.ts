@@ -1,0 +1,36 @@
+import { checkQueueName } from '../job/queue-name.ts'
+import type { SyncRequest } from '../job/request.ts'
+import type { Deps } from './deps.ts'
+import type { Directive } from './worker-registry.ts'
+
+const MAX_TOMBSTONES = 10_000
+
+export interface Synchronised {
+  /** Ids of these queues that must not run, the newest first. */
+  tombstones: string[]
+  /** There are more: the worker has to ask about every token until its queue was empty once. */
+  truncated: boolean
+  paused: string[]
+  directive: Directive
+}
+
+/**
+ * A native worker is about to consume these queues (architecture §5): what it must know before it
+ * does. The queues are declared where that is allowed, and known from now on. Throws 400 for a name
+ * that cannot be a queue's; 503.
+ */
+export async function sync(deps: Deps, request: SyncRequest): Promise<Synchronised> {
+  const { worker_id: workerId, queues } = request
+  for (const queue of queues) checkQueueName(queue, deps.settings.prefix, 'queues')
+  const directive = deps.workers.joined(workerId, queues)
+  await Promise.all(queues.map((queue) => ensure(deps, queue)))
+  const { ids, truncated } = deps.ledger.tombstones(queues, MAX_TOMBSTONES)
+  return { tombstones: ids, truncated, paused: [], directive }
+}
+
+/** Where it cannot be declared the worker finds out by itself; the answer is worth having even so. */
+async function ensure(deps: Deps, queue: string): Promise<void> {
+  const outcome = await deps.broker.ensureQueue(queue)
+  if (outcome === 'ready') await deps.ledger.recordQueue(queue, deps.clock.now())
+  else deps.logger.warn({ queue, outcome }, 'queue of a native worker is not ready')
+}

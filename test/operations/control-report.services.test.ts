@@ -1,0 +1,137 @@
+import { describe, expect, it } from 'vitest'
+import type { ReportEvent } from '../../src/job/request.ts'
+import { retryDeadLetter } from '../../src/operations/dead-letters.ts'
+import { report } from '../../src/operations/report.ts'
+import { eventually } from '../support/in-process.ts'
+import { CONTEXT, stageForAll } from './control-stage.ts'
+import { freshQueue } from './harness.ts'
+
+const ERROR = { code: 'smtp_down', message: 'no route' }
+
+type Told = {
+  [E in ReportEvent as E['event']]: Omit<E, 'job_id' | 'attempt'>
+}[ReportEvent['event']]
+
+describe('a report', () => {
+  const stage = stageForAll()
+  const tell = (id: string, ...told: (Told & { attempt?: number })[]) => {
+    const events = told.map((event) => ({ job_id: id, attempt: 1, ...event })) as ReportEvent[]
+    return report(stage.deps, { worker_id: 'w1', events }, CONTEXT)
+  }
+  const depth = async (queue: string) => (await stage.channel.checkQueue(queue)).messageCount
+
+  it('makes a natively processed job visible, from start to result', async () => {
+    const queue = freshQueue()
+    const id = await stage.pushed(queue)
+    const token = await stage.token(queue)
+    expect(await tell(id, { event: 'started' })).toEqual({ applied: 1, ignored: 0 })
+    expect(stage.row(id)).toMatchObject({ state: 'active', workerId: 'w1', holder: 'native' })
+    const done = { event: 'completed', result: { sent: [1, null] } } as const
+    expect(await tell(id, { event: 'started' }, done)).toEqual({ applied: 1, ignored: 1 })
+    stage.channel.ack(token)
+    expect(stage.row(id)).toMatchObject({ state: 'completed', result: '{"sent":[1,null]}' })
+    expect(stage.storyOf(id)).toEqual(['job.enqueued', 'job.started', 'job.completed'])
+    expect(await tell(id, done)).toEqual({ applied: 0, ignored: 1 })
+  })
+
+  it('that names only the end tells of the start as well', async () => {
+    const queue = freshQueue()
+    const [a, b] = [await stage.pushed(queue), await stage.pushed(queue)]
+    const events: ReportEvent[] = [
+      { job_id: a, attempt: 1, event: 'completed' },
+      { job_id: b, attempt: 1, event: 'started' },
+      { job_id: b, attempt: 1, event: 'completed' },
+    ]
+    const told = await report(stage.deps, { worker_id: 'w1', events }, CONTEXT)
+    expect(told).toEqual({ applied: 3, ignored: 0 })
+    for (const id of [a, b]) {
+      expect(stage.storyOf(id)).toEqual(['job.enqueued', 'job.started', 'job.completed'])
+      const [, started] = stage.events.filter((event) => 'job' in event && event.job.id === id)
+      expect(started).toMatchObject({ job: { state: 'active', workerId: 'w1', attempt: 1 } })
+      expect(stage.row(id)).toMatchObject({ state: 'completed', workerId: 'w1' })
+    }
+  })
+
+  it('of a failure that leaves all to the gateway: it repeats the job when it is due', async () => {
+    const queue = freshQueue()
+    const id = await stage.pushed(queue, { retry: { initial_interval_ms: 200, jitter: false } })
+    stage.channel.ack(await stage.token(queue))
+    await tell(id, { event: 'failed', error: ERROR })
+    expect(stage.row(id)).toMatchObject({ state: 'retryable', retryDelayMs: 200, rungMs: null })
+    const again = await stage.token(queue)
+    expect(again.properties).toMatchObject({ messageId: id, headers: { 'x-ojs-attempt': 2 } })
+    expect(again.properties.headers).toMatchObject({ 'x-ojs-error-code': 'smtp_down' })
+    await tell(id, { event: 'completed', attempt: 2 })
+    stage.channel.ack(again)
+    expect(JSON.parse(stage.row(id).errors ?? '[]')).toMatchObject([{ attempt: 1, ...ERROR }])
+    expect(stage.storyOf(id)).toEqual([
+      ...['job.enqueued', 'job.started', 'job.failed', 'job.retrying'],
+      ...['job.enqueued', 'job.started', 'job.completed'],
+    ])
+  })
+
+  it('and makes the copy when it was the last attempt', async () => {
+    const queue = freshQueue()
+    const id = await stage.pushed(queue, { retry: { max_attempts: 1 } })
+    stage.channel.ack(await stage.token(queue))
+    await tell(id, { event: 'failed', error: ERROR })
+    await eventually(async () => (await depth(`ojs.queue.dlx.${queue}`)) === 1)
+    await eventually(() => stage.row(id).deadLetterCopied)
+    const dead = { state: 'discarded', isDeadLetter: true, outbox: null, tokenOut: false }
+    expect(stage.row(id)).toMatchObject(dead)
+    expect(stage.storyOf(id).slice(1)).toEqual(['job.started', 'job.failed', 'job.discarded'])
+  })
+
+  it('of a token that the worker has put in a rung: it comes from there', async () => {
+    const queue = freshQueue()
+    const id = await stage.pushed(queue)
+    const token = await stage.token(queue)
+    expect(await stage.deps.broker.ensureRung(queue, 250)).toBe('ready')
+    const { headers, ...properties } = token.properties
+    const next = { ...properties, headers: { ...headers, 'x-ojs-attempt': 2 } }
+    stage.channel.publish('ojs.exchange.retry', `${queue}.250`, token.content, next as object)
+    await stage.channel.waitForConfirms()
+    const outcome = { decision: 'retry', delay_ms: 250, rung_ms: 250 } as const
+    await tell(id, { event: 'failed', error: ERROR, outcome })
+    stage.channel.ack(token)
+    expect(stage.row(id)).toMatchObject({ rungMs: 250, outbox: null, tokenOut: true })
+    expect(await stage.fetched(queue)).toMatchObject({ id, attempt: 2, holder: 'gateway' })
+    // Nobody has published a second one.
+    expect(await depth(`ojs.queue.${queue}`)).toBe(0)
+  })
+
+  it('of a discard: the letter of the nacked delivery says that the copy is made', async () => {
+    const queue = freshQueue()
+    const id = await stage.pushed(queue)
+    const token = await stage.token(queue)
+    await tell(id, { event: 'failed', error: ERROR, outcome: { decision: 'discard' } })
+    expect(stage.row(id)).toMatchObject({ state: 'discarded', deadLetterCopied: false })
+    stage.channel.nack(token, false, false)
+    await eventually(() => stage.row(id).deadLetterCopied)
+    expect(stage.row(id)).toMatchObject({ attempt: 1, error: expect.stringContaining('smtp_down') })
+    expect(stage.storyOf(id).slice(1)).toEqual(['job.started', 'job.failed', 'job.discarded'])
+  })
+
+  it('of a job that is leased over HTTP: the delivery goes, and its ACK is too late', async () => {
+    const queue = freshQueue()
+    const id = await stage.pushed(queue)
+    await stage.fetched(queue)
+    const failed = { event: 'failed', error: ERROR } as const
+    expect(await tell(id, failed)).toEqual({ applied: 0, ignored: 1 })
+    expect(await tell(id, { event: 'completed' })).toEqual({ applied: 1, ignored: 0 })
+    expect(stage.deps.held.has(id)).toBe(false)
+    await eventually(() => !stage.row(id).tokenOut)
+  })
+
+  it('of an earlier life says nothing about the next one', async () => {
+    const queue = freshQueue()
+    const id = await stage.pushed(queue, { retry: { max_attempts: 1 } })
+    stage.channel.ack(await stage.token(queue))
+    await tell(id, { event: 'failed', error: ERROR, generation: 0 })
+    await retryDeadLetter(stage.deps, id, CONTEXT)
+    const late = [{ event: 'started' }, { event: 'completed' }] as const
+    const told = await tell(id, ...late.map((event) => ({ ...event, generation: 0 })))
+    expect(told).toEqual({ applied: 0, ignored: 2 })
+    expect(stage.row(id)).toMatchObject({ state: 'available', generation: 1, attempt: 0 })
+  })
+})

@@ -1,0 +1,181 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import amqp from 'amqplib'
+import { afterAll, beforeAll } from 'vitest'
+import { RabbitBroker } from '../../src/broker/rabbit-broker.ts'
+import { systemClock } from '../../src/clock.ts'
+import { readConfig } from '../../src/config.ts'
+import type { JobRow } from '../../src/job/job.ts'
+import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
+import { type Service, startAll, stopAll } from '../../src/lifecycle.ts'
+import { createLogger } from '../../src/logger.ts'
+import type { Deps } from '../../src/operations/deps.ts'
+import { diedInBroker } from '../../src/operations/died-in-broker.ts'
+import { fetch } from '../../src/operations/fetch.ts'
+import { push } from '../../src/operations/push.ts'
+import { onQueueMissing, onRungMissing } from '../../src/operations/queue-missing.ts'
+import { WorkerRegistry } from '../../src/operations/worker-registry.ts'
+import { promoter } from '../../src/services/promoter.ts'
+import { reaper } from '../../src/services/reaper.ts'
+import { relay } from '../../src/services/relay.ts'
+import type { JobEvent } from '../../src/telemetry/events.ts'
+import { createJobEvents } from '../../src/telemetry/events.ts'
+import { uuid7 } from '../../src/uuid.ts'
+import { eventually } from '../support/in-process.ts'
+import { late } from '../support/late.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+
+export const CONTEXT = { requestId: 'req-test' }
+
+/** The operations with a real broker and a real ledger, without a door. */
+export interface Stage {
+  readonly deps: Deps
+  readonly vhost: Vhost
+  readonly events: JobEvent[]
+  /** A worker's own channel, on a connection of its own. */
+  readonly channel: amqp.ConfirmChannel
+  row(id: string): JobRow
+  /** A stored job whose token is in the queue: its id. */
+  pushed(queue: string, options?: object): Promise<string>
+  /** Takes the next token of the queue as a native worker does: unacknowledged. */
+  token(queue: string): Promise<amqp.GetMessage>
+  /** Leases the next job of the queue over HTTP. */
+  fetched(queue: string, over?: object): Promise<JobRow>
+  /** What workers of this queue hear from now on. */
+  heard(queue: string): Promise<{ type: string; body: unknown }[]>
+  /** Their types, in order. */
+  storyOf(id: string): string[]
+  /** Lets the gateway's clock run on. */
+  advance(ms: number): void
+  untilState(id: string, state: JobRow['state']): Promise<JobRow>
+  stop(): Promise<void>
+}
+
+/** One for all tests of the file or `describe` that calls this. */
+export function stageForAll(): Stage {
+  let stage: Stage
+  beforeAll(async () => {
+    stage = await openStage()
+  })
+  afterAll(() => stage.stop())
+  return late(() => stage)
+}
+
+async function openStage(): Promise<Stage> {
+  const vhost = await createVhost()
+  const dir = mkdtempSync(join(tmpdir(), 'ojs-stage-'))
+  const { config } = readConfig({ OJS_AMQP_URL: vhost.url, OJS_LOG_LEVEL: 'silent' })
+  const logger = createLogger('silent')
+  const path = join(dir, 'ojs.db')
+  const ledger = await openSqliteLedger({ path, sync: 'full', logger })
+  const system = systemClock()
+  let offset = 0
+  const clock = { now: () => system.now() + offset, wall: () => system.wall() + offset }
+  const events: JobEvent[] = []
+  const broker: RabbitBroker = new RabbitBroker(
+    { ...config, rungSettleMs: 0 },
+    {
+      clock,
+      logger,
+      random: Math.random,
+      hooks: {
+        recordedQueues: () => ledger.queues().map(({ name }) => name),
+        recordedRungs: () => ledger.rungs(),
+        onQueueMissing: (queue) => onQueueMissing(deps, queue),
+        onQueueFound: (queue) => void ledger.recordQueue(queue, clock.now()),
+        onRungDeclared: (queue, delayMs) => ledger.recordRung({ queue, delayMs }),
+        onRungMissing: (queue, delayMs) => onRungMissing(deps, { queue, delayMs }),
+        onDeadLetter: (letter) => diedInBroker(deps, letter),
+        onControl: async () => 'handled',
+        availableJobs: (queue) => ledger.counts(queue).available,
+        onUp: () => deps.wakeRelay(),
+        onConsumeUp: async () => {},
+      },
+    },
+  )
+  const deps: Deps = {
+    ledger,
+    broker,
+    clock,
+    logger,
+    // Rows are copied: a listener must not keep them.
+    events: createJobEvents([(event) => void events.push(structuredClone(event))]),
+    settings: config,
+    held: new Map(),
+    sending: new Set(),
+    recovering: new Set(),
+    lost: new Set(),
+    staging: new Set(),
+    workers: new WorkerRegistry(clock),
+    random: () => 0.5,
+    wakeRelay: () => outbox.wake(),
+    newId: uuid7,
+  }
+  const outbox = relay(deps)
+  const services: Service[] = [broker, outbox, promoter(deps), reaper(deps)]
+  await startAll(services, logger)
+  await eventually(() => broker.status().state === 'up' && broker.controlBacklogConsumed())
+  const connection = await amqp.connect(vhost.url)
+  const channel = await connection.createConfirmChannel()
+
+  const row = (id: string): JobRow => {
+    const found = ledger.find(id)
+    if (found === null) throw new Error(`no row ${id}`)
+    return found
+  }
+  return {
+    deps,
+    vhost,
+    events,
+    channel,
+    row,
+    async pushed(queue, options = {}) {
+      const body = { type: 'test.job', args: [1], options: { queue, ...options } }
+      return (await push(deps, body, CONTEXT)).id
+    },
+    async token(queue) {
+      let message: amqp.GetMessage | false = false
+      await eventually(async () => {
+        message = await channel.get(`ojs.queue.${queue}`)
+        return message !== false
+      })
+      if (message === false) throw new Error(`no token in ${queue}`)
+      return message
+    },
+    async fetched(queue, over = {}) {
+      const body = { queues: [queue], wait_ms: 10_000, ...over }
+      const [job] = await fetch(deps, body, CONTEXT, new AbortController().signal)
+      if (job === undefined) throw new Error(`no job came from ${queue}`)
+      return job
+    },
+    async heard(queue) {
+      const messages: { type: string; body: unknown }[] = []
+      const { queue: own } = await channel.assertQueue('', { exclusive: true })
+      await channel.bindQueue(own, 'ojs.exchange.direct', `ojs.control.workers.${queue}`)
+      const listen = (message: amqp.ConsumeMessage | null) => {
+        if (message === null) return
+        const body: unknown = JSON.parse(message.content.toString())
+        messages.push({ type: message.properties.type, body })
+      }
+      await channel.consume(own, listen, { noAck: true })
+      return messages
+    },
+    storyOf: (id) =>
+      events.filter((event) => 'job' in event && event.job.id === id).map(({ type }) => type),
+    advance: (ms) => {
+      offset += ms
+    },
+    async untilState(id, state) {
+      await eventually(() => row(id).state === state)
+      return row(id)
+    },
+    async stop() {
+      await connection.close()
+      await stopAll(services, AbortSignal.timeout(10_000), logger)
+      await ledger.close()
+      await vhost.drop()
+      rmSync(dir, { recursive: true, force: true })
+    },
+  }
+}

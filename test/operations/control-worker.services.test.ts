@@ -1,0 +1,178 @@
+import { describe, expect, it } from 'vitest'
+import { nativeClaim } from '../../src/operations/native-claim.ts'
+import { nativeHeartbeat } from '../../src/operations/native-heartbeat.ts'
+import { report } from '../../src/operations/report.ts'
+import { sync } from '../../src/operations/sync.ts'
+import { directWorker } from '../../src/operations/workers.ts'
+import { eventually } from '../support/in-process.ts'
+import { CONTEXT, stageForAll } from './control-stage.ts'
+import { freshQueue } from './harness.ts'
+
+describe('native workers', () => {
+  const stage = stageForAll()
+  const beat = (workerId: string, ids: string[], over: object = {}) =>
+    nativeHeartbeat(stage.deps, { worker_id: workerId, job_ids: ids, ...over }, CONTEXT)
+  const started = (workerId: string, id: string, attempt = 1) => {
+    const events = [{ job_id: id, attempt, event: 'started' as const }]
+    return report(stage.deps, { worker_id: workerId, events }, CONTEXT)
+  }
+  const claim = (workerId: string, id: string, attempt = 1) =>
+    nativeClaim(stage.deps, { worker_id: workerId, job_id: id, attempt })
+  const depth = async (queue: string) => (await stage.channel.checkQueue(queue)).messageCount
+
+  describe('heartbeat', () => {
+    it('starts what nobody told of, and keeps its lease', async () => {
+      const queue = freshQueue()
+      const id = await stage.pushed(queue)
+      await stage.token(queue)
+      await beat('w1', [id], { visibility_timeout_ms: 60_000 })
+      const { leaseExpiresAt } = stage.row(id)
+      expect(stage.row(id)).toMatchObject({ state: 'active', attempt: 1, workerId: 'w1' })
+      stage.advance(10_000)
+      await beat('w1', [id])
+      expect(stage.row(id).leaseExpiresAt).toBeGreaterThanOrEqual((leaseExpiresAt ?? 0) + 10_000)
+      await beat('w2', [id])
+      expect(stage.row(id).workerId).toBe('w1')
+      expect(stage.storyOf(id)).toEqual(['job.enqueued', 'job.started', 'job.heartbeat'])
+    })
+
+    it('takes up what had expired: nobody runs it again, and it may still end well', async () => {
+      const queue = freshQueue()
+      const id = await stage.pushed(queue, { retry: { max_attempts: 1 } })
+      await stage.token(queue)
+      await started('w1', id)
+      stage.advance(31_000)
+      const expired = await stage.untilState(id, 'available')
+      expect(expired).toMatchObject({ holder: 'native', outbox: null, attempt: 1 })
+      await beat('w1', [id])
+      expect(stage.row(id)).toMatchObject({ state: 'active', attempt: 1, workerId: 'w1' })
+      stage.advance(31_000)
+      await stage.untilState(id, 'available')
+      const events = [{ job_id: id, attempt: 1, event: 'completed' as const }]
+      await report(stage.deps, { worker_id: 'w1', events }, CONTEXT)
+      expect(stage.row(id)).toMatchObject({ state: 'completed', attempt: 1 })
+      expect(await depth(`ojs.queue.${queue}`)).toBe(0)
+    })
+
+    it('of a job that was cancelled is answered by another broadcast', async () => {
+      const queue = freshQueue()
+      const id = await stage.pushed(queue)
+      await started('w1', id)
+      await stage.deps.ledger.cancel(id, stage.deps.clock.now())
+      const heard = await stage.heard(queue)
+      await beat('w1', [id])
+      await eventually(() => heard.length > 0)
+      expect(heard).toEqual([{ type: 'ojs.control.cancel', body: { job_id: id, generation: 0 } }])
+    })
+
+    it('that says less than the worker was told is answered by the directive', async () => {
+      const queue = freshQueue()
+      const heard = await stage.heard(queue)
+      await beat('w9', [], { queues: [queue], state: 'running' })
+      directWorker(stage.deps, 'w9', 'quiet', CONTEXT)
+      await eventually(() => heard.length === 1)
+      await beat('w9', [], { state: 'running' })
+      await eventually(() => heard.length === 2)
+      await beat('w9', [], { state: 'quiet' })
+      directWorker(stage.deps, 'w9', 'terminate', CONTEXT)
+      await eventually(() => heard.length === 3)
+      const body = { worker_id: 'w9', state: 'quiet' }
+      expect(heard).toEqual([
+        { type: 'ojs.control.directive', body },
+        { type: 'ojs.control.directive', body },
+        { type: 'ojs.control.directive', body: { ...body, state: 'terminate' } },
+      ])
+    })
+  })
+
+  describe('claim of a redelivered token', () => {
+    it('waits for no lease that lives: it is dropped, and the lease brings the next one', async () => {
+      const queue = freshQueue()
+      const id = await stage.pushed(queue)
+      stage.channel.nack(await stage.token(queue), false, true)
+      await started('w1', id)
+      const again = await stage.token(queue)
+      expect(await claim('w2', id)).toEqual({ decision: 'drop', attempt: 1 })
+      stage.channel.ack(again)
+      expect(stage.row(id)).toMatchObject({ state: 'active', holder: 'ledger', workerId: 'w1' })
+      stage.advance(31_000)
+      const next = await stage.token(queue)
+      expect(next.properties.headers).toMatchObject({ 'x-ojs-attempt': 2 })
+      stage.channel.ack(next)
+    })
+
+    it('is another attempt for the worker that lost its channel, and ends with the last', async () => {
+      const queue = freshQueue()
+      const id = await stage.pushed(queue, { retry: { max_attempts: 2 } })
+      const token = await stage.token(queue)
+      await started('w1', id)
+      expect(await claim('w1', id)).toEqual({ decision: 'run', attempt: 2 })
+      expect(stage.row(id)).toMatchObject({ attempt: 1, holder: 'native' })
+      await started('w1', id, 2)
+      expect(stage.row(id)).toMatchObject({ state: 'active', attempt: 2 })
+      // The token has kept its number, and is the only one.
+      expect(await claim('w1', id)).toEqual({ decision: 'discard', attempt: 1 })
+      stage.channel.nack(token, false, false)
+      const dead = await stage.untilState(id, 'discarded')
+      expect(dead).toMatchObject({ attempt: 2, isDeadLetter: true, deadLetterCopied: true })
+      expect(await depth(`ojs.queue.dlx.${queue}`)).toBe(1)
+    })
+
+    it('brings it back over HTTP too, when the worker is gone for good', async () => {
+      const queue = freshQueue()
+      const id = await stage.pushed(queue)
+      const token = await stage.token(queue)
+      await started('w1', id)
+      await started('w1', id, 2)
+      stage.advance(31_000)
+      await stage.untilState(id, 'available')
+      stage.channel.nack(token, false, true)
+      expect(await stage.fetched(queue)).toMatchObject({ id, attempt: 3, holder: 'gateway' })
+    })
+
+    it('of a job that is over is the last of it', async () => {
+      const queue = freshQueue()
+      const id = await stage.pushed(queue)
+      const token = await stage.token(queue)
+      await stage.deps.ledger.cancel(id, stage.deps.clock.now())
+      expect(await claim('w1', id)).toEqual({ decision: 'drop', attempt: 1 })
+      stage.channel.ack(token)
+      await eventually(() => !stage.row(id).tokenOut)
+      expect(await claim('w1', 'nobody', 3)).toEqual({ decision: 'run', attempt: 3 })
+    })
+
+    it('leaves a delivery alone that this gateway holds', async () => {
+      const queue = freshQueue()
+      const id = await stage.pushed(queue)
+      await stage.fetched(queue, { worker_id: 'http' })
+      expect(await claim('w1', id)).toEqual({ decision: 'drop', attempt: 1 })
+      expect(stage.row(id)).toMatchObject({ state: 'active', holder: 'gateway' })
+    })
+  })
+
+  describe('sync', () => {
+    it('declares the queues, and tells what must not run and what the worker shall do', async () => {
+      const [queue, other] = [freshQueue(), freshQueue()]
+      const cancelled = await stage.pushed(queue)
+      await stage.deps.ledger.cancel(cancelled, stage.deps.clock.now())
+      await stage.deps.ledger.tombstone('unknown', other, stage.deps.clock.now() + 1)
+      const answer = await sync(stage.deps, { worker_id: 'w5', queues: [queue, other] })
+      expect(answer).toEqual({
+        tombstones: ['unknown', cancelled],
+        truncated: false,
+        paused: [],
+        directive: 'running',
+      })
+      expect(await depth(`ojs.queue.${other}`)).toBe(0)
+      expect(stage.deps.ledger.queues().map(({ name }) => name)).toContain(other)
+      directWorker(stage.deps, 'w5', 'quiet', CONTEXT)
+      const again = await sync(stage.deps, { worker_id: 'w5', queues: [queue] })
+      expect(again).toMatchObject({ tombstones: [cancelled], directive: 'quiet' })
+    })
+
+    it('refuses what cannot be a queue', async () => {
+      const request = { worker_id: 'w5', queues: ['dlx.a'] }
+      await expect(sync(stage.deps, request)).rejects.toMatchObject({ status: 400 })
+    })
+  })
+})
