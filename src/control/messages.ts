@@ -1,9 +1,19 @@
 import type { ControlMessage } from '../broker/broker.ts'
 import { infoDocument } from '../job/document.ts'
-import { cancel } from '../operations/cancel.ts'
+import { controlCancel } from '../operations/control-cancel.ts'
 import type { Deps, RequestContext } from '../operations/deps.ts'
 import { info } from '../operations/info.ts'
-import { parseJobId } from '../schemas/control.ts'
+import { nativeClaim } from '../operations/native-claim.ts'
+import { nativeHeartbeat } from '../operations/native-heartbeat.ts'
+import { report } from '../operations/report.ts'
+import { sync } from '../operations/sync.ts'
+import {
+  parseClaim,
+  parseJobId,
+  parseNativeHeartbeat,
+  parseReport,
+  parseSync,
+} from '../schemas/control.ts'
 
 /** What a handler is given: the message, and its body as JSON. */
 export interface Received {
@@ -19,14 +29,37 @@ type Command = (deps: Deps, received: Received) => Promise<unknown>
 /** The answer, as JSON text. */
 type Question = (deps: Deps, received: Received) => Promise<string> | string
 
-/** Every message that a worker or client may send (architecture §5). */
+/** What is only said (architecture §5): nobody waits for an answer. */
 export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>([
   [
     'ojs.control.cancel',
-    (deps, { body, context }) => cancel(deps, parseJobId(body).job_id, context),
+    (deps, { message: { queue }, body, context }) =>
+      controlCancel(deps, { ...parseJobId(body), queue }, context),
+  ],
+  [
+    'ojs.control.heartbeat',
+    (deps, { body, context, skipped }) => {
+      const parsed = parseNativeHeartbeat(body)
+      skipped(parsed.skipped)
+      return nativeHeartbeat(deps, parsed.request, context)
+    },
+  ],
+  [
+    'ojs.control.report',
+    (deps, { body, context, skipped }) => {
+      const parsed = parseReport(body)
+      skipped(parsed.skipped)
+      return report(deps, parsed.request, context)
+    },
   ],
 ])
 
+/** What is asked, with the address of the asker. */
 export const QUESTIONS: ReadonlyMap<string, Question> = new Map<string, Question>([
   ['ojs.control.info', (deps, { body }) => infoDocument(info(deps, parseJobId(body).job_id))],
+  [
+    'ojs.control.claim',
+    async (deps, { body }) => JSON.stringify(await nativeClaim(deps, parseClaim(body))),
+  ],
+  ['ojs.control.sync', async (deps, { body }) => JSON.stringify(await sync(deps, parseSync(body)))],
 ])

@@ -89,6 +89,125 @@ test.each(Object.entries(JOBS))('a job in spite of %s', async (_, publish) => {
   expect((await gateway.client.ack({ job_id: id })).status).toBe(200)
 })
 
+const CONTROL = 'ojs.queue.control.default'
+const UNSAFE = '{"worker_id":"w","events":[],"n":9007199254740993}'
+
+/** Each of these is published to a control queue; none is a control message. By why it is none. */
+const NO_CONTROL: Record<string, [reason: string, publish: PikaPublish]> = {
+  'no type': ['unknown_type', { body: '{}' }],
+  'a type that nobody knows': ['unknown_type', control('ojs.control.explode', '{}')],
+  'a type that every object has': ['unknown_type', control('__proto__', '{}')],
+  'the type of a job': ['unknown_type', control('a.b', '{}')],
+  'the type of a broadcast': ['unknown_type', control('ojs.control.directive', '{}')],
+  'a type of 255 bytes': ['unknown_type', control('x'.repeat(255), '{}')],
+  'an empty body': ['invalid_json', control('ojs.control.cancel', '')],
+  'no JSON': ['invalid_json', control('ojs.control.report', 'hello')],
+  'bytes that are no UTF-8': [
+    'invalid_json',
+    control('ojs.control.cancel', Buffer.from([0x7b, 0xff, 0xfe, 0x7d])),
+  ],
+  'an array': ['invalid_request', control('ojs.control.cancel', '[]')],
+  null: ['invalid_request', control('ojs.control.heartbeat', 'null')],
+  'a nesting of 1,000': [
+    'invalid_request',
+    control('ojs.control.cancel', `{"job_id":"x","a":${'['.repeat(1000)}${']'.repeat(1000)}}`),
+  ],
+  'an unsafe integer': ['invalid_request', control('ojs.control.report', UNSAFE)],
+  'no job id': ['invalid_request', control('ojs.control.cancel', '{}')],
+  'a job id that is an object': ['invalid_request', control('ojs.control.cancel', '{"job_id":{}}')],
+  'a heartbeat of nobody': ['invalid_request', control('ojs.control.heartbeat', '{"job_id":"x"}')],
+  'a report of nobody': ['invalid_request', control('ojs.control.report', '{"events":[]}')],
+  'a report without events': [
+    'invalid_request',
+    control('ojs.control.report', '{"worker_id":"w"}'),
+  ],
+  'too many events': [
+    'invalid_request',
+    control('ojs.control.report', JSON.stringify({ worker_id: 'w', events: Array(1001).fill({}) })),
+  ],
+  'more than 1 MiB': [
+    'too_large',
+    control('ojs.control.cancel', JSON.stringify({ job_id: 'x', pad: 'x'.repeat(1_048_576) })),
+  ],
+  'a question without an address': ['no_reply_to', control('ojs.control.info', '{"job_id":"x"}')],
+  'a claim without an address': ['no_reply_to', control('ojs.control.claim', '{}')],
+  'a question to be answered into a job queue': [
+    'no_reply_to',
+    control('ojs.control.info', '{"job_id":"x"}', { reply_to: 'ojs.queue.hostile' }),
+  ],
+  "a question to be answered into another tenant's": [
+    'no_reply_to',
+    control('ojs.control.info', '{"job_id":"x"}', { reply_to: 'tenant1.ojs.queue.hostile' }),
+  ],
+}
+
+test('what is no control message is dead-lettered and counted, and nothing else happens', async () => {
+  const before = await malformed()
+  const all = Object.values(NO_CONTROL)
+  await pikaPublish(
+    vhost.url,
+    CONTROL,
+    all.map(([, publish]) => publish),
+  )
+  const expected = new Map(before)
+  for (const [reason] of all) expected.set(reason, (expected.get(reason) ?? 0) + 1)
+  await expect.poll(malformed, { timeout: 15_000 }).toEqual(expected)
+  await expect.poll(unsettled, { timeout: 15_000 }).toBe(0)
+  expect(gateway.isRunning).toBe(true)
+  expect((await gateway.client.health()).status).toBe(200)
+  // Ten lines, however many come.
+  const lines = gateway.log.lines().filter(({ msg }) => msg === 'malformed control message')
+  expect(lines.length).toBeGreaterThanOrEqual(10)
+  expect(lines.length).toBeLessThanOrEqual(20)
+})
+
+test.each([
+  'gone',
+  'amq.rabbitmq.reply-to',
+  'amq.rabbitmq.reply-to.a.b',
+  'amq.rabbitmq.reply-to.g2dkAA5ub25leGlzdEBub2RlAAAAAAAAAAAAAAAA.abc',
+  '#',
+  "'; drop table jobs",
+])('an answer to %j costs no job its confirm', async (address) => {
+  const question = control('ojs.control.info', JSON.stringify({ job_id: v7() }))
+  // RabbitMQ takes the bare name only from who consumes it; what looks like one that it made, from all.
+  const asked = { ...question, properties: { ...question.properties, reply_to: address } }
+  if (address === 'amq.rabbitmq.reply-to') {
+    await expect(pikaPublish(vhost.url, CONTROL, [asked])).rejects.toThrow()
+    return
+  }
+  await pikaPublish(vhost.url, CONTROL, Array(20).fill(asked))
+  for (let i = 0; i < 20; i++) expect((await push('steady')).status).toBe(201)
+  await expect.poll(unsettled, { timeout: 15_000 }).toBe(0)
+  expect((await gateway.client.health()).status).toBe(200)
+})
+
+function control(
+  type: string,
+  body: string | Buffer,
+  properties: Record<string, unknown> = {},
+): PikaPublish {
+  return { body, properties: { type, ...properties } }
+}
+
+/** By reason. */
+async function malformed(): Promise<Map<string, number>> {
+  const { text } = await gateway.client.send('GET', '/metrics')
+  const counts = new Map<string, number>()
+  for (const line of text.split('\n')) {
+    const found = /^ojs_control_malformed_total\{.*reason="(\w+)".*\} (\d+)$/.exec(line)
+    if (!found) continue
+    const [, reason = '', count] = found
+    counts.set(reason, (counts.get(reason) ?? 0) + Number(count))
+  }
+  return counts
+}
+
+/** Control messages that are in the queue or in hand. */
+async function unsettled(): Promise<unknown> {
+  return (await vhost.queue(CONTROL))?.['messages']
+}
+
 /** The gateway declares a queue when it is first pushed to. */
 async function makeQueue(queue: string): Promise<void> {
   const { id } = jobOf(await push(queue))

@@ -95,3 +95,29 @@ function python(
     child.stdin.end(input)
   })
 }
+
+/** A program that runs until it is ended. */
+export interface PythonProgram {
+  /** Ends it by SIGTERM, or SIGKILL; resolves when it is gone. */
+  end(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>
+  /** What it has complained about. */
+  complaints(): string
+}
+
+/** Starts a program given as text, with the Python that has Debian's pika. */
+export function startPython(program: string, env: Record<string, string>): PythonProgram {
+  const command = process.env[testVariables.python] ?? DEBIAN_PYTHON
+  const child = spawn(command, ['-u', '-c', program], { env: { ...process.env, ...env } })
+  const gone = new Promise<void>((resolve) => child.on('close', () => resolve()))
+  let complaints = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    complaints += text
+  })
+  return {
+    end: (signal = 'SIGTERM') => {
+      child.kill(signal)
+      return gone
+    },
+    complaints: () => complaints,
+  }
+}

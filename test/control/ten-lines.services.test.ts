@@ -1,0 +1,72 @@
+import { readFileSync } from 'node:fs'
+import { afterEach, expect, it } from 'vitest'
+import {
+  deadLetters,
+  fetchOne,
+  freshQueue,
+  gatewayForAll,
+  storyOf,
+  untilState,
+} from '../operations/harness.ts'
+import { type PythonProgram, startPython } from '../support/pika.ts'
+
+const { vhost, gateway } = gatewayForAll()
+
+const DOCUMENT = new URL('../../docs/control-protocol.md', import.meta.url)
+const EXAMPLE = /```python\n(.*?)```/s.exec(readFileSync(DOCUMENT, 'utf8'))?.[1]
+if (EXAMPLE === undefined) throw new Error('the document has no example')
+
+const RUN = `
+class Broken(Exception): pass
+def run(job):
+    if job['args'][0] == 'break': raise Broken('no route')
+    return {'doubled': job['args'][0] * 2}
+`
+
+let worker: PythonProgram | undefined
+afterEach(() => worker?.end())
+
+function startWorker(queue: string): void {
+  worker = startPython(`${RUN}\n${EXAMPLE}`, { AMQP_URL: vhost.url, OJS_QUEUE: queue })
+}
+
+const options = (over: object) => ({ options: over })
+
+it('the example of docs/control-protocol.md, as it is printed, shows what it did over HTTP', async () => {
+  const queue = freshQueue()
+  const { body } = await gateway.push(queue, { args: [21] })
+  startWorker(queue)
+  const job = await untilState(gateway, body.job.id, 'completed')
+  expect(job).toMatchObject({ attempt: 1, result: { doubled: 42 } })
+  expect(await storyOf(gateway, queue, job.id)).toEqual([
+    'job.enqueued',
+    'job.started',
+    'job.completed',
+  ])
+})
+
+it('its failures are retried by the gateway, and end as dead letters', async () => {
+  const queue = freshQueue()
+  const retry = { max_attempts: 2, initial_interval_ms: 100, jitter: false }
+  const { body } = await gateway.push(queue, { args: ['break'], ...options({ retry }) })
+  startWorker(queue)
+  const job = await untilState(gateway, body.job.id, 'discarded')
+  expect(job).toMatchObject({
+    attempt: 2,
+    error: { code: 'handler_error', type: 'Broken', message: 'no route' },
+  })
+  expect(job.errors.map(({ attempt }: { attempt: number }) => attempt)).toEqual([1, 2])
+  expect((await deadLetters(gateway, `queue=${queue}`)).jobs).toHaveLength(1)
+})
+
+it('what it failed can succeed over HTTP', async () => {
+  const queue = freshQueue()
+  const retry = { max_attempts: 3, initial_interval_ms: 1_000, jitter: false }
+  const { body } = await gateway.push(queue, { args: ['break'], ...options({ retry }) })
+  startWorker(queue)
+  await untilState(gateway, body.job.id, 'retryable')
+  await worker?.end()
+  const job = await fetchOne(gateway, queue)
+  expect(job).toMatchObject({ id: body.job.id, attempt: 2 })
+  expect((await gateway.ack(job.id)).status).toBe(200)
+})

@@ -1,0 +1,234 @@
+import type { GetMessage } from 'amqplib'
+import { v7 } from 'uuid'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { freshQueue, gatewayForAll, stateOf, storyOf, untilState } from '../operations/harness.ts'
+import { type ControlClient, connectControl } from '../support/control.ts'
+import { eventually } from '../support/in-process.ts'
+
+const { vhost, gateway } = gatewayForAll()
+let client: ControlClient
+
+beforeAll(async () => {
+  client = await connectControl(vhost.url)
+})
+afterAll(() => client.close())
+
+const REPORT = 'ojs.control.report'
+const HEARTBEAT = 'ojs.control.heartbeat'
+
+/** A job that came over HTTP, and its token as a native worker holds it. */
+async function inHand(queue = freshQueue(), options: object = {}) {
+  const { body } = await gateway.push(queue, { options })
+  const id: string = body.job.id
+  let token: GetMessage | false = false
+  await eventually(async () => {
+    token = await client.channel.get(`ojs.queue.${queue}`)
+    return token !== false
+  })
+  return { id, queue, token: token as unknown as GetMessage, about: { job_id: id, attempt: 1 } }
+}
+
+const worker = () => `w-${v7()}`
+
+describe('ojs.control.report', () => {
+  it('shows over HTTP what a native worker did; by whichever control queue', async () => {
+    const { id, queue, token, about } = await inHand()
+    const workerId = worker()
+    const say = (event: object, by = queue) =>
+      client.say(by, REPORT, { worker_id: workerId, events: [{ ...about, ...event }] })
+    await say({ event: 'started' })
+    const active = await untilState(gateway, id, 'active')
+    expect(active).toMatchObject({ attempt: 1, worker_id: workerId })
+    await say({ event: 'completed', result: { sent: [1, null] } }, 'default')
+    client.channel.ack(token)
+    expect(await untilState(gateway, id, 'completed')).toMatchObject({
+      result: { sent: [1, null] },
+    })
+    expect(await storyOf(gateway, queue, id)).toEqual([
+      'job.enqueued',
+      'job.started',
+      'job.completed',
+    ])
+  })
+
+  it('keeps the good events of a message that has bad ones too', async () => {
+    const jobs = [await inHand(), await inHand()]
+    const events = jobs.flatMap(({ about }) => [
+      { ...about, attempt: 'one', event: 'completed' },
+      { ...about, event: 'completed' },
+      null,
+    ])
+    await client.say('default', REPORT, { worker_id: 'w', events })
+    for (const { id, token } of jobs) {
+      await untilState(gateway, id, 'completed')
+      client.channel.ack(token)
+    }
+    const { body } = await gateway.request('GET', '/metrics')
+    expect(body).toContain('ojs_control_skipped_total{type="ojs.control.report"} 4')
+  })
+
+  it('with a failure leaves the retry to the gateway', async () => {
+    const retry = { max_attempts: 2, initial_interval_ms: 100, jitter: false }
+    const { id, queue, token, about } = await inHand(freshQueue(), { retry })
+    const error = { code: 'handler_error', message: 'no route' }
+    await client.say(queue, REPORT, {
+      worker_id: 'w',
+      events: [{ ...about, event: 'failed', error }],
+    })
+    client.channel.ack(token)
+    await untilState(gateway, id, 'available')
+    const [job] = await gateway.fetch([queue], { wait_ms: 10_000 })
+    expect(job).toMatchObject({ id, attempt: 2, error: { message: 'no route' } })
+  })
+
+  it('in the order of its queue, two hundred jobs deep', async () => {
+    const queue = freshQueue()
+    const jobs = Array.from({ length: 200 }, () => ({ type: 'a.b', args: [], options: { queue } }))
+    const { body } = await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs })
+    const ids: string[] = body.jobs.map(({ id }: { id: string }) => id)
+    for (const event of ['started', 'completed']) {
+      await Promise.all(
+        ids.map((id) =>
+          client.say(queue, REPORT, {
+            worker_id: 'w',
+            events: [{ job_id: id, attempt: 1, event }],
+          }),
+        ),
+      )
+    }
+    await eventually(async () => {
+      const states = await Promise.all(ids.map((id) => stateOf(gateway, id)))
+      return states.every((state) => state === 'completed')
+    })
+    const last = ids.at(-1) ?? ''
+    expect(await storyOf(gateway, queue, last)).toEqual([
+      'job.enqueued',
+      'job.started',
+      'job.completed',
+    ])
+  })
+})
+
+describe('ojs.control.heartbeat (AMQP-020)', () => {
+  it.each(['one', 'many'] as const)('starts and keeps a job, named as %s', async (form) => {
+    const { id, queue, token } = await inHand(freshQueue(), { visibility_timeout_ms: 60_000 })
+    const workerId = worker()
+    const named = form === 'one' ? { job_id: id } : { job_ids: [id, 7], state: 'running', pid: 42 }
+    await client.say(queue, HEARTBEAT, { worker_id: workerId, ...named })
+    const job = await untilState(gateway, id, 'active')
+    expect(job).toMatchObject({ worker_id: workerId, attempt: 1 })
+    const { body } = await gateway.request('GET', '/ojs/v1/admin/workers?limit=100')
+    const listed = body.items.find((item: { id: string }) => item.id === workerId)
+    expect(listed).toMatchObject({ active_job_ids: [id] })
+    client.channel.ack(token)
+  })
+
+  it('of a cancelled job, and of a worker that was directed, is answered by a broadcast', async () => {
+    const { id, queue, token } = await inHand()
+    const workerId = worker()
+    const beat = () =>
+      client.say(queue, HEARTBEAT, {
+        worker_id: workerId,
+        job_ids: [id],
+        state: 'running',
+        queues: [queue],
+      })
+    await beat()
+    await untilState(gateway, id, 'active')
+    const heard = await client.listen([queue])
+    await gateway.cancel(id)
+    await expect.poll(() => heard.length).toBe(1)
+    expect(heard[0]).toMatchObject({ type: 'ojs.control.cancel', body: { job_id: id } })
+    await gateway.request('POST', `/ojs/v1/admin/workers/${workerId}/quiet`)
+    await expect.poll(() => heard.length).toBe(2)
+    await beat()
+    await expect
+      .poll(() =>
+        heard
+          .slice(2)
+          .map(({ type }) => type)
+          .sort(),
+      )
+      .toEqual(['ojs.control.cancel', 'ojs.control.directive'])
+    client.channel.ack(token)
+  })
+})
+
+describe('ojs.control.claim', () => {
+  const claim = (queue: string, id: string, over: object = {}) =>
+    client.ask(queue, 'ojs.control.claim', {
+      ...{ job_id: id, generation: 0, attempt: 1, worker_id: 'w' },
+      ...over,
+    })
+
+  it('says run, drop or discard', async () => {
+    const { id, queue, token } = await inHand()
+    expect(await claim('default', id)).toEqual({ decision: 'run', attempt: 1 })
+    expect(await claim('default', id, { attempt: 99 })).toMatchObject({ decision: 'discard' })
+    await gateway.cancel(id)
+    expect(await claim(queue, id)).toMatchObject({ decision: 'drop' })
+    expect(await claim('default', v7())).toEqual({ decision: 'run', attempt: 1 })
+    client.channel.ack(token)
+  })
+
+  it('is answered with an error where it is none', async () => {
+    expect(await claim('default', v7(), { attempt: 0 })).toMatchObject({
+      error: { code: 'invalid_request', details: { field: 'attempt' } },
+    })
+  })
+})
+
+describe('ojs.control.sync', () => {
+  it('declares the queues, and names what must not run', async () => {
+    const { id, queue, token } = await inHand()
+    await gateway.cancel(id)
+    const fresh = freshQueue()
+    const workerId = worker()
+    const answer = await client.ask('default', 'ojs.control.sync', {
+      worker_id: workerId,
+      queues: [queue, fresh],
+    })
+    expect(answer).toEqual({
+      tombstones: [id],
+      truncated: false,
+      paused: [],
+      directive: 'running',
+    })
+    await client.channel.checkQueue(`ojs.queue.${fresh}`)
+    await expect
+      .poll(
+        async () => (await client.channel.checkQueue(`ojs.queue.control.${fresh}`)).consumerCount,
+      )
+      .toBe(1)
+    client.channel.ack(token)
+  })
+
+  it.each(['Upper', 'ojs.x', 'control.x'])('refuses the name %j', async (name) => {
+    const body = { worker_id: 'w', queues: ['fine', name] }
+    expect(await client.ask('default', 'ojs.control.sync', body)).toMatchObject({
+      error: { code: 'invalid_request', details: { field: 'queues' } },
+    })
+  })
+})
+
+it('a cancel of an id that comes later keeps its token from running', async () => {
+  const queue = freshQueue()
+  await gateway.push(queue)
+  const [first] = await gateway.fetch([queue], { wait_ms: 10_000 })
+  await gateway.ack(first.id)
+  const id = v7()
+  await client.say(queue, 'ojs.control.cancel', { job_id: id })
+  await eventually(async () => {
+    const answer = await client.ask(queue, 'ojs.control.claim', {
+      ...{ job_id: id, attempt: 1, worker_id: 'w' },
+    })
+    return answer.decision === 'drop'
+  })
+  const job = { specversion: '1.0', id, type: 'a.b', queue, args: [] }
+  client.channel.publish('ojs.exchange.direct', queue, Buffer.from(JSON.stringify(job)))
+  const after = { ...job, id: v7() }
+  client.channel.publish('ojs.exchange.direct', queue, Buffer.from(JSON.stringify(after)))
+  await client.channel.waitForConfirms()
+  const jobs = await gateway.fetch([queue], { wait_ms: 10_000, count: 10 })
+  expect(jobs.map((fetched) => fetched.id)).toEqual([after.id])
+})
