@@ -25,6 +25,8 @@ export interface BlockOptions {
   tag: string
   prefetch: number
   consumerPriority: number
+  /** From the last settlement to the end of a channel that is drained; default 0. */
+  lingerMs?: number
   /** Next number of the arrival order of the whole process. */
   nextOrder(): number
   onDelivery(delivery: LiveDelivery): void
@@ -46,6 +48,7 @@ export class Block {
   readonly #unsettled = new Set<LiveDelivery>()
   #channel: Channel | null = null
   #error: unknown = null
+  #closing: Promise<void> | null = null
 
   constructor(options: BlockOptions) {
     this.queue = options.queue
@@ -112,7 +115,10 @@ export class Block {
   }
 
   closeIfDrained(): void {
-    if (this.state === 'draining' && this.#unsettled.size === 0) void this.close()
+    if (this.state !== 'draining' || this.#unsettled.size > 0) return
+    const { lingerMs = 0 } = this.#options
+    if (lingerMs === 0) void this.close()
+    else setTimeout(() => void this.close(), lingerMs).unref()
   }
 
   /**
@@ -120,11 +126,9 @@ export class Block {
    * included: `connection.close` goes out past channels whose frames still wait for their turn.
    * What is unsettled becomes the broker's again.
    */
-  async close(): Promise<void> {
-    if (this.state === 'closed') return
-    const channel = this.#channel
-    this.#end({ why: 'closed' })
-    if (channel) await closeChannel(channel)
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
   }
 
   /**
@@ -141,6 +145,13 @@ export class Block {
 
   isIn(...states: BlockState[]): boolean {
     return states.includes(this.state)
+  }
+
+  async #close(): Promise<void> {
+    if (this.state === 'closed') return
+    const channel = this.#channel
+    this.#end({ why: 'closed' })
+    if (channel) await closeChannel(channel)
   }
 
   #onMessage(message: ConsumeMessage | null): void {

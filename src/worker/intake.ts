@@ -10,6 +10,8 @@ export interface IntakeDeps {
   link: AmqpLink
   /** Unacknowledged deliveries per queue. */
   prefetch: number
+  /** How long a drained channel stays open. */
+  lingerMs: number
   /** Part of the consumer tags. */
   instance: string
   onDelivery(delivery: LiveDelivery): void
@@ -36,7 +38,9 @@ interface Source {
 export class Intake {
   readonly #deps: IntakeDeps
   readonly #sources = new Map<string, Source>()
-  #isOpen = false
+  /** Until the broker has confirmed their end. */
+  readonly #open = new Set<Block>()
+  #mayOpen = false
   #isStopped = false
   #order = 0
   #registrations = 0
@@ -45,14 +49,14 @@ export class Intake {
     this.#deps = deps
     deps.link.consume.listen({
       down: () => {
-        this.#isOpen = false
+        this.#mayOpen = false
       },
     })
   }
 
   /** Everything that is not paused; after each (re)connect. Rejects for nothing. */
   async open(queues: readonly string[]): Promise<void> {
-    this.#isOpen = true
+    this.#mayOpen = true
     for (const queue of queues) this.#source(queue).failures = 0
     await Promise.all(queues.map((queue) => this.#start(this.#source(queue))))
   }
@@ -85,10 +89,13 @@ export class Intake {
     await Promise.all(sources.map((source) => this.#end(source)))
   }
 
-  /** Every channel is closed; what is unsettled is the broker's again. */
+  /**
+   * Every channel is closed, after what was settled on it; what is unsettled is the broker's again.
+   * Also those that close by themselves when they are drained: `connection.close` would overtake
+   * their last acknowledgements.
+   */
   async close(): Promise<void> {
-    const blocks = [...this.#sources.values()].flatMap((source) => [...source.blocks])
-    await Promise.all(blocks.map((block) => block.close()))
+    await Promise.all([...this.#open].map((block) => block.close()))
   }
 
   gauges(): ConsumerGauges {
@@ -137,7 +144,7 @@ export class Intake {
   }
 
   #mayConsume(source: Source): boolean {
-    return this.#isOpen && !this.#isStopped && !source.isPaused
+    return this.#mayOpen && !this.#isStopped && !source.isPaused
   }
 
   async #consume(source: Source): Promise<void> {
@@ -152,6 +159,7 @@ export class Intake {
       tag: `${instance}-${this.#registrations}`,
       prefetch,
       consumerPriority: 0,
+      lingerMs: this.#deps.lingerMs,
       nextOrder: () => {
         this.#order += 1
         return this.#order
@@ -168,6 +176,7 @@ export class Intake {
     })
     source.block = block
     source.blocks.add(block)
+    this.#open.add(block)
     source.openedAt = link.clock.now()
     await block.open()
     // Paused or quiet meanwhile: an opening consumer cannot be cancelled.
@@ -184,6 +193,8 @@ export class Intake {
   #onEnd(source: Source, block: Block, end: BlockEnd, lost: readonly LiveDelivery[]): void {
     const { link, onLost } = this.#deps
     source.blocks.delete(block)
+    // This may be the middle of its close.
+    queueMicrotask(() => void block.close().then(() => this.#open.delete(block)))
     if (lost.length > 0) link.observer.lost(source.queue, lost.length)
     onLost(lost)
     if (source.block !== block) return
