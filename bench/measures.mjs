@@ -5,7 +5,8 @@ const CONNECTIONS = 64
 const PAUSE_MS = 20
 const BATCH = { connections: 10, jobsPerRequest: 100 }
 const DRAIN = { workers: 16, count: 10 }
-/** Of the drain rows, per second of a round: a faster side ends its round when they are used up. */
+const WORKER = { concurrency: 50 }
+/** Of the drain and worker rows, per second of a round: a faster side ends its round when they are used up. */
 const DRAIN_JOBS_PER_SECOND = 6000
 
 export function measurePush(stage, plan) {
@@ -67,7 +68,6 @@ export async function measureFlow(stage, plan) {
 export async function measureDrain(stage, plan) {
   const ceilingQueue = await stage.newQueue()
   await stage.sample(ceilingQueue)
-  const jobsFor = (seconds) => DRAIN_JOBS_PER_SECOND * (seconds + 1)
   const ceiling = async (seconds) => {
     const jobs = jobsFor(seconds)
     await stage.raw.call('fill', { count: jobs })
@@ -87,6 +87,24 @@ export async function measureDrain(stage, plan) {
     return round
   }
   return { kind: 'rate', ...(await alternate(plan, { ceiling, gateway })) }
+}
+
+/** The SDK's worker instead of bare requests: what a program really gets. */
+export async function measureWorker(stage, plan) {
+  const gateway = async (seconds) => {
+    const jobs = jobsFor(seconds)
+    const queue = await stage.newQueue()
+    await stage.http.push.call('fill', { url: stage.url, queue, count: jobs })
+    const load = { sdk: stage.sdk, url: stage.url, queue, jobs, watch: stage.watch }
+    const round = await stage.http.worker.call('work', { ...load, ...WORKER, seconds })
+    await stage.purge(queue)
+    return round
+  }
+  return { kind: 'rate', ...(await alternate(plan, { gateway })) }
+}
+
+function jobsFor(seconds) {
+  return DRAIN_JOBS_PER_SECOND * (seconds + 1)
 }
 
 /** A rate is worth nothing if what was confirmed is not there. */

@@ -5,6 +5,7 @@ import {
   measureFlow,
   measureLatency,
   measurePush,
+  measureWorker,
 } from './measures.mjs'
 
 export const PROFILES = ['classic', 'quorum']
@@ -49,6 +50,13 @@ export const ROWS = PROFILES.flatMap((profile) => [
     profile,
     wanted: '≥ 3,000/s',
     measure: measureDrain,
+  },
+  {
+    name: `worker-${profile}`,
+    title: `HTTP worker of the SDK, ${profile}`,
+    profile,
+    wanted: '≥ 2,500/s',
+    measure: measureWorker,
   },
   {
     name: `backlog-${profile}`,

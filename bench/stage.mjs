@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { PrivateBroker } from '../scripts/private-broker.mjs'
 import { startChild } from './child.mjs'
 import { startGateway } from './gateway.mjs'
@@ -30,6 +31,8 @@ export class Stage {
   async open(setup) {
     this.#setup = setup
     const { sbin, main } = setup
+    // Of the build that is measured.
+    this.sdk = new URL('./sdk/index.js', pathToFileURL(main)).href
     const nodeArgs = setup.nodeArgs(this.#name)
     const broker = this.#broker(sbin)
     this.#opened.push(() => broker.kill9().then(() => broker.stop()))
@@ -47,6 +50,7 @@ export class Stage {
     this.http = { push: this.#child('push'), latency: this.#child('fetch-latency') }
     this.http.flow = this.#child('flow')
     this.http.drain = this.#child('drain')
+    this.http.worker = this.#child('sdk-worker')
     return this
   }
 
