@@ -1,0 +1,85 @@
+import type { Fetch } from './http-transport.ts'
+
+/** The part of Node.js's modules `http` and `https` that is used; their types name Node.js. */
+interface HttpModule {
+  readonly Agent: new (options: { keepAlive: boolean; timeout: number }) => object
+  request(url: string, options: object): ClientRequest
+}
+
+interface ClientRequest {
+  on(event: 'error', listener: (error: Error) => void): unknown
+  on(event: 'response', listener: (response: IncomingMessage) => void): unknown
+  end(text?: string): unknown
+  destroy(error: Error): unknown
+}
+
+interface IncomingMessage {
+  readonly statusCode?: number
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  setEncoding(encoding: 'utf8'): unknown
+  on(event: 'data', listener: (text: string) => void): unknown
+  on(event: 'end', listener: () => void): unknown
+  on(event: 'error', listener: (error: Error) => void): unknown
+}
+
+/** Idle connections end before the server ends them: most servers do after 5 s. */
+const IDLE_MS = 4_000
+
+/**
+ * A `fetch` over Node.js's own HTTP client, for small JSON bodies only; `undefined` elsewhere. Its
+ * global `fetch` takes about 350 µs of CPU per request, this one 60 (Node 20, two cores): with one
+ * request per job that decides how many jobs a worker can do. No import, so that nothing of
+ * Node.js gets into a browser's bundle.
+ */
+export function nodeFetch(): Fetch | undefined {
+  const { process } = globalThis as {
+    process?: { getBuiltinModule?: (name: string) => HttpModule | undefined }
+  }
+  const http = process?.getBuiltinModule?.('http')
+  const https = process?.getBuiltinModule?.('https')
+  if (!http || !https) return undefined
+  const options = { keepAlive: true, timeout: IDLE_MS }
+  const plain = { module: http, agent: new http.Agent(options) }
+  const secure = { module: https, agent: new https.Agent(options) }
+  return (url, init) => exchange(url.startsWith('https:') ? secure : plain, url, init)
+}
+
+function exchange(
+  { module, agent }: { module: HttpModule; agent: object },
+  url: string,
+  { method, headers, body, signal }: Parameters<Fetch>[1],
+): ReturnType<Fetch> {
+  return new Promise((resolve, reject) => {
+    const request = module.request(url, { method, headers: sized(headers, body), agent })
+    const abort = () => request.destroy(new Error('The request was aborted.'))
+    signal.addEventListener('abort', abort, { once: true })
+    request.on('error', reject)
+    request.on('response', (response) => {
+      let text = ''
+      response.setEncoding('utf8')
+      response.on('data', (part) => {
+        text += part
+      })
+      response.on('error', reject)
+      response.on('end', () => resolve(answer(response, text)))
+    })
+    request.end(body)
+  })
+}
+
+function sized(headers: Record<string, string>, body: string | undefined) {
+  if (body === undefined) return headers
+  return { ...headers, 'content-length': String(new TextEncoder().encode(body).length) }
+}
+
+function answer({ statusCode = 0, headers }: IncomingMessage, text: string) {
+  return {
+    status: statusCode,
+    headers: {
+      forEach(visit: (value: string, name: string) => void) {
+        for (const [name, value] of Object.entries(headers)) visit(String(value), name)
+      },
+    },
+    text: () => Promise.resolve(text),
+  }
+}

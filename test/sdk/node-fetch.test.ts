@@ -1,0 +1,99 @@
+import { once } from 'node:events'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { HttpTransport } from '../../src/sdk/http-transport.ts'
+import { nodeFetch } from '../../src/sdk/node-fetch.ts'
+
+let server: Server
+afterEach(() => {
+  server.closeAllConnections()
+  server.close()
+  vi.unstubAllGlobals()
+})
+
+async function serve(listener: RequestListener): Promise<string> {
+  server = createServer(listener).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+function newTransport(url: string, timeout = 5_000): HttpTransport {
+  const fetch = nodeFetch()
+  if (!fetch) throw new Error('not in Node.js')
+  return new HttpTransport({ url, fetch, timeout, retry: false })
+}
+
+describe('the HTTP client of Node.js behind the transport', () => {
+  it('sends and receives JSON, and keeps its connection', async () => {
+    const ports = new Set<unknown>()
+    const url = await serve((request, response) => {
+      ports.add(request.socket.remotePort)
+      const chunks: Buffer[] = []
+      request.on('data', (chunk: Buffer) => chunks.push(chunk))
+      request.on('end', () => {
+        const { method, url: path, headers } = request
+        const body = Buffer.concat(chunks).toString()
+        response.setHeader('X-Request-Id', 'r1')
+        response.end(JSON.stringify({ method, path, type: headers['content-type'], body }))
+      })
+    })
+    const transport = newTransport(url)
+    for (const text of ['plain', 'ünï😀'.repeat(20_000)]) {
+      const opts = { method: 'POST', path: '/workers/ack', body: { text } }
+      const answer = await transport.request(opts)
+      expect(answer).toMatchObject({
+        status: 200,
+        headers: { 'x-request-id': 'r1' },
+        body: {
+          method: 'POST',
+          path: '/ojs/v1/workers/ack',
+          type: 'application/openjobspec+json',
+          body: JSON.stringify({ text }),
+        },
+      })
+    }
+    expect(ports.size).toBe(1)
+  })
+
+  it('answers what the server refuses as its error', async () => {
+    const error = { code: 'invalid_request', message: 'late', retryable: false }
+    const url = await serve((_request, response) => {
+      response.writeHead(409, { 'Retry-After': '7' }).end(JSON.stringify({ error }))
+    })
+    const request = newTransport(url).request({ method: 'POST', path: '/x', body: {} })
+    await expect(request).rejects.toMatchObject({ status: 409, retryAfter: 7, message: 'late' })
+  })
+
+  it('ends with its signal, and in time', async () => {
+    const url = await serve(() => undefined)
+    const controller = new AbortController()
+    const opts = { method: 'POST', path: '/x', body: {} }
+    const aborted = newTransport(url).request({ ...opts, signal: controller.signal })
+    const late = newTransport(url, 50).request(opts)
+    await expect(late).rejects.toMatchObject({ kind: 'timeout' })
+    controller.abort()
+    await expect(aborted).rejects.toMatchObject({ kind: 'aborted' })
+  })
+
+  it('says when there is no server, or when it goes away in the middle', async () => {
+    const url = await serve((_request, response) => {
+      response.writeHead(200, { 'Content-Length': 100 })
+      response.write('{"half":')
+      setImmediate(() => response.destroy())
+    })
+    const opts = { method: 'POST', path: '/x', body: {} }
+    await expect(newTransport(url).request(opts)).rejects.toMatchObject({ kind: 'network' })
+    server.close()
+    await once(server, 'close')
+    const refused = newTransport(url).request(opts)
+    await expect(refused).rejects.toMatchObject({ kind: 'network' })
+    await expect(refused).rejects.toThrow('ECONNREFUSED')
+  })
+
+  it('is not there in a browser', async () => {
+    await serve(() => undefined)
+    vi.stubGlobal('process', undefined)
+    expect(nodeFetch()).toBeUndefined()
+  })
+})
