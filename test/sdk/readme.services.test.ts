@@ -1,33 +1,57 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, expect, type MockInstance, test, vi } from 'vitest'
+import { OJSClient, type OJSWorker } from '../../src/sdk/index.ts'
 import { bundled, ROOT, SDK, scratchDir, typeCheck } from './bundle.ts'
 import { serverForAll } from './server.ts'
 
 const server = serverForAll()
 const dir = scratchDir()
 
-test("the client's example in the README, as it is but for package and URL", async () => {
+let log: MockInstance
+beforeEach(() => {
+  log = vi.spyOn(console, 'log').mockImplementation(() => {})
+})
+afterEach(() => {
+  log.mockRestore()
+})
+
+/** The first block with `mark` in the README's section, as it is but for package and URL. */
+async function run(name: string, mark: string, more = ''): Promise<Record<string, unknown>> {
   const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
-  const [, code = ''] = /## TypeScript SDK[\s\S]*?```ts\n([\s\S]*?)```/.exec(readme) ?? []
-  const file = join(dir, 'readme.mts')
-  const own = code
+  const [, section = ''] = /\n## TypeScript SDK\n([\s\S]*?)\n## /.exec(readme) ?? []
+  const blocks = [...section.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code = '']) => code)
+  const file = join(dir, `${name}.mts`)
+  const own = (blocks.find((code) => code.includes(mark)) ?? '')
     .replace("'ojs-rabbitmq/sdk'", JSON.stringify(SDK))
     .replace("'http://127.0.0.1:8080'", JSON.stringify(server.url))
   expect(own).toContain(server.url)
-  writeFileSync(file, own)
+  writeFileSync(file, own + more)
   typeCheck(dir, [file], { types: ['node'] })
-  const built = join(dir, 'readme.mjs')
+  const built = join(dir, `${name}.mjs`)
   writeFileSync(built, (await bundled(file, 'node')).code)
-  const log = vi.spyOn(console, 'log').mockImplementation(() => {})
+  return import(/* @vite-ignore */ pathToFileURL(built).href)
+}
+
+test("the client's example in the README", async () => {
+  await run('client', 'new OJSClient(')
+  expect(log.mock.calls).toEqual([
+    ['scheduled'],
+    ['invalid_request', 409, expect.stringMatching(/./)],
+  ])
+}, 60_000)
+
+test("the worker's example in the README", async () => {
+  const { worker } = await run('worker', 'new OJSWorker(', 'export { worker }\n')
   try {
-    await import(/* @vite-ignore */ pathToFileURL(built).href)
-    expect(log.mock.calls).toEqual([
-      ['scheduled'],
-      ['invalid_request', 409, expect.stringMatching(/./)],
-    ])
+    const client = new OJSClient({ url: server.url })
+    const { id } = await client.enqueue('email.send', { to: 'a' }, { queue: 'email' })
+    const completed = { state: 'completed', result: { delivered: true } }
+    await vi.waitFor(async () => expect(await client.getJob(id)).toMatchObject(completed), 15_000)
+    expect(log).toHaveBeenCalledWith('sending', { to: 'a' }, 'attempt', 1)
+    expect(log).toHaveBeenCalledWith(expect.stringMatching(/^email.send took \d+ ms$/))
   } finally {
-    log.mockRestore()
+    await (worker as OJSWorker).stop()
   }
 }, 60_000)
