@@ -49,6 +49,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'broker/observer.ts',
     'ledger/ledger.ts',
     'operations/deps.ts',
+    'sdk/trace-context.ts',
     ...AT_THE_TOP,
   ],
   'operations/': [
@@ -59,9 +60,17 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'broker/broker.ts',
     'broker/refusals.ts',
     'telemetry/events.ts',
+    'telemetry/tracing.ts',
     ...AT_THE_TOP,
   ],
-  'services/': ['operations/', 'job/', 'ledger/ledger.ts', 'broker/broker.ts', ...AT_THE_TOP],
+  'services/': [
+    'operations/',
+    'job/',
+    'ledger/ledger.ts',
+    'broker/broker.ts',
+    'telemetry/tracing.ts',
+    ...AT_THE_TOP,
+  ],
   'control/': ['operations/', 'schemas/', 'job/', 'broker/broker.ts', 'telemetry/', ...AT_THE_TOP],
   'http/': ['operations/', 'schemas/', 'job/', 'telemetry/', ...AT_THE_TOP],
   'worker/': [
@@ -71,6 +80,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'broker/',
     'telemetry/amqp-metrics.ts',
     'telemetry/bounded-labels.ts',
+    'telemetry/tracing.ts',
     ...AT_THE_TOP,
   ],
   'sdk/': [],
@@ -107,6 +117,7 @@ describe('direction of imports', () => {
     ['prom-client', 'telemetry/', []],
     ['pino', 'logger.ts', []],
     ['uuid', 'uuid.ts', ['sdk/job-id.ts']],
+    ['@opentelemetry/api', 'telemetry/tracing.ts', ['sdk/trace-context.ts', 'sdk/tracing.ts']],
   ])('%s is imported by %s only', (name, owner, others) => {
     const importers = sources
       .filter(({ imports }) => imports.some(({ target }) => target === name))

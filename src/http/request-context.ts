@@ -28,7 +28,7 @@ export function requestIdOf(header: string | undefined): string {
 /** What operations are told about a request. Throws 400 for an unusable `Idempotency-Key`. */
 export function requestContext(requestId: string, headers: IncomingHttpHeaders): RequestContext {
   const context: RequestContext = { requestId }
-  const traceparent = headerOf(headers, 'traceparent')?.trim()
+  const traceparent = lastOf(headerOf(headers, 'traceparent'))
   if (traceparent !== undefined && isTraceparent(traceparent)) {
     context.traceparent = traceparent
     const tracestate = headerOf(headers, 'tracestate')?.trim()
@@ -37,6 +37,11 @@ export function requestContext(requestId: string, headers: IncomingHttpHeaders):
   const key = headerOf(headers, 'idempotency-key')
   if (key !== undefined) context.idempotencyKey = idempotencyKey(key)
   return context
+}
+
+/** An instrumented `fetch` adds a `traceparent` to the caller's own: the last is the innermost. */
+function lastOf(list: string | undefined): string | undefined {
+  return list?.slice(list.lastIndexOf(',') + 1).trim()
 }
 
 const MAX_IDEMPOTENCY_KEY = 256

@@ -6,6 +6,7 @@ import { checkQueueName } from './queue-name.ts'
 import type { PushOptions, PushRequest, UniqueRequest } from './request.ts'
 import { normaliseRetry } from './retry.ts'
 import { utf8Bytes } from './text-size.ts'
+import { isTraceparent } from './traceparent.ts'
 
 /** What the rules need to know and cannot reach for. */
 export interface EnvelopeContext {
@@ -69,7 +70,8 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
   const id = request.id ?? context.newId()
   const createdAt = context.native?.createdAt ?? context.now
   const tags = options.tags ?? []
-  const meta = options.meta ?? options.metadata ?? {}
+  const ownMeta = options.meta ?? options.metadata ?? {}
+  const meta = withTrace(ownMeta, context.carry)
 
   // Without a spread, and stringified as it is: this runs for every job.
   const known = {
@@ -100,7 +102,7 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
   const unknown = unknownMembers(request)
   const envelope = JSON.stringify(unknown === null ? known : { ...known, ...unknown })
   // Only a body that is large as a whole can hold a large meta: one more serialisation is rare.
-  if (envelope.length * MAX_UTF8_BYTES > MAX_META_BYTES) checkMetaSize(meta)
+  if (envelope.length * MAX_UTF8_BYTES > MAX_META_BYTES) checkMetaSize(ownMeta)
   return {
     id,
     type: request.type,
@@ -184,6 +186,18 @@ function instant(
 
 function priorityOf(priority: PushOptions['priority']): number {
   return typeof priority === 'string' ? NAMED_PRIORITY[priority] : (priority ?? 0)
+}
+
+/**
+ * Workers over HTTP see no message headers: the trace context is in `meta` too, unless the producer
+ * wrote one of its own (ojs-digest §15.2).
+ */
+function withTrace(meta: Record<string, unknown>, carry: Carry | undefined): typeof meta {
+  const { traceparent, tracestate } = carry ?? {}
+  if (traceparent === undefined || Object.hasOwn(meta, 'traceparent')) return meta
+  if (!isTraceparent(traceparent)) return meta
+  const isStateAbsent = tracestate !== undefined && !Object.hasOwn(meta, 'tracestate')
+  return { ...meta, traceparent, ...(isStateAbsent && { tracestate }) }
 }
 
 function checkMetaSize(meta: Record<string, unknown>): void {

@@ -2,20 +2,17 @@ import type { Carry } from './job.ts'
 import type { PushRequest } from './request.ts'
 import { isTraceparent, isTracestate, traceIdOf } from './traceparent.ts'
 
+type Trace = Pick<Carry, 'traceparent' | 'tracestate'>
+
 /** What came with a PUSH beside its body. */
-export interface TraceContext {
-  traceparent?: string
-  tracestate?: string
+export interface PushContext extends Trace {
   idempotencyKey?: string
 }
 
 /** `meta.traceparent` wins over the request's header (ojs-digest §15.2: "only if absent"). */
-export function traceOf(request: PushRequest, context: TraceContext): Carry {
+export function traceOf(request: PushRequest, context: PushContext): Carry {
   const meta = metaOf(request)
-  const own = text(meta['traceparent'])
-  const isOwn = own !== undefined && isTraceparent(own)
-  const traceparent = isOwn ? own : context.traceparent
-  const tracestate = isOwn ? ownTracestate(meta) : context.tracestate
+  const { traceparent, tracestate } = ownTrace(request) ?? context
   const traceId = traceparent && traceIdOf(traceparent)
   const correlationId = text(meta['correlation_id']) ?? traceId ?? text(meta['trace_id'])
   return {
@@ -26,9 +23,27 @@ export function traceOf(request: PushRequest, context: TraceContext): Carry {
   }
 }
 
-function ownTracestate(meta: Record<string, unknown>): string | undefined {
-  const own = text(meta['tracestate'])
-  return own !== undefined && isTracestate(own) ? own : undefined
+/** What the span of a PUSH is named after, and whose child it is. */
+export function enqueueing(request: PushRequest, context: Trace) {
+  const queue = request.options?.queue ?? request.queue ?? 'default'
+  return { name: 'enqueue', queue, parent: ownTrace(request) ?? context } as const
+}
+
+/** The context that jobs travel with where our span has taken the place of the caller's. */
+export function sentWith<T extends PushContext>(context: T, { traceparent, tracestate }: Trace): T {
+  if (traceparent === context.traceparent) return context
+  const { traceparent: _, tracestate: __, ...rest } = context
+  return { ...rest, ...(traceparent && { traceparent }), ...(tracestate && { tracestate }) } as T
+}
+
+/** What the producer wrote into `meta` itself: it is passed on unmodified. */
+function ownTrace(request: PushRequest): Trace | undefined {
+  const meta = metaOf(request)
+  const traceparent = text(meta['traceparent'])
+  if (traceparent === undefined || !isTraceparent(traceparent)) return undefined
+  const tracestate = text(meta['tracestate'])
+  const isUsable = tracestate !== undefined && isTracestate(tracestate)
+  return isUsable ? { traceparent, tracestate } : { traceparent }
 }
 
 /** Where `meta` may stand, in the order in which `toNewJob` looks. */

@@ -4,6 +4,7 @@ import type { Failure } from '../job/error-history.ts'
 import { judge, type RetryPolicy, recordFailure, retryPolicyOf } from '../job/failure.ts'
 import type { JobRow } from '../job/job.ts'
 import type { FailFence } from '../ledger/ledger.ts'
+import { evaluatingRetry } from '../telemetry/tracing.ts'
 import type { Deps } from './deps.ts'
 import { deadLetterDelivery, sendThenSettle, settleLease, takeLease } from './lease-end.ts'
 import { sendToken } from './send-token.ts'
@@ -26,8 +27,9 @@ export interface FailedAttempt {
  * of law 2, and is owed by the outbox until then. `stale`: the lease is not this one any more.
  */
 export async function failLease(deps: Deps, attempt: FailedAttempt): Promise<JobRow | 'stale'> {
-  const policy = retryPolicyOf(attempt.row)
-  const verdict = judge(policy, attempt.row.attempt, attempt.failure)
+  const { row, failure } = attempt
+  const policy = retryPolicyOf(row)
+  const verdict = evaluatingRetry(row, () => judge(policy, row.attempt, failure))
   return verdict.do === 'retry'
     ? await retry(deps, attempt, policy)
     : await discard(deps, attempt, verdict.isDeadLetter)

@@ -5,6 +5,7 @@ import { checkQueueName } from '../job/queue-name.ts'
 import type { FetchRequest } from '../job/request.ts'
 import type { ClaimResult, ClaimTerms, FailFence } from '../ledger/ledger.ts'
 import { parseFetch } from '../schemas/validator.ts'
+import { fetching } from '../telemetry/tracing.ts'
 import { adoptedJob } from './adopt.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { deadLetterDelivery, takeLease } from './lease-end.ts'
@@ -32,6 +33,16 @@ export async function fetch(
   for (const queue of request.queues) checkQueueName(queue, deps.settings.prefix, 'queues')
   requireConsuming(deps)
   if (!mayFetch(deps, request)) return []
+  const { queues, worker_id: workerId } = request
+  return await fetching({ queues, workerId }, context, () => poll(deps, request, context, signal))
+}
+
+async function poll(
+  deps: Deps,
+  request: FetchRequest,
+  context: RequestContext,
+  signal: AbortSignal,
+): Promise<JobRow[]> {
   const waitMs = clamp(request.wait_ms ?? 0, 0, MAX_WAIT_MS)
   const startedAt = deps.clock.now()
   for (;;) {

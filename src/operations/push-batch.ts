@@ -1,8 +1,10 @@
 import { publishRefusal } from '../broker/refusals.ts'
 import { OjsError } from '../errors.ts'
 import { freshRow, type JobRow, type NewJob } from '../job/job.ts'
+import { sentWith } from '../job/trace-carry.ts'
 import type { Stored } from '../ledger/ledger.ts'
-import { parseBatch } from '../schemas/validator.ts'
+import { parseBatch, parsePush } from '../schemas/validator.ts'
+import { producing } from '../telemetry/tracing.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { newJob, requireQueue, storedEvent } from './push.ts'
 import { requirePublishing } from './refusals.ts'
@@ -19,7 +21,19 @@ export async function pushBatch(
   body: unknown,
   context: RequestContext,
 ): Promise<JobRow[]> {
-  const jobs = parseBatch(body).jobs.map((item, index) => newBatchJob(deps, item, index, context))
+  const items = parseBatch(body).jobs
+  return await producing({ name: 'enqueue_batch', queue: undefined, parent: context }, (sent) => {
+    const inner = sentWith(context, sent)
+    const jobs = items.map((item, index) => newBatchJob(deps, item, index, inner))
+    return storeAll(deps, jobs, context)
+  })
+}
+
+async function storeAll(
+  deps: Deps,
+  jobs: readonly NewJob[],
+  context: RequestContext,
+): Promise<JobRow[]> {
   requirePublishing(deps)
   for (const queue of new Set(jobs.map((job) => job.queue))) await requireQueue(deps, queue)
   const isStaged = stage(deps, jobs)
@@ -46,7 +60,7 @@ function tell(deps: Deps, rows: readonly JobRow[], { requestId }: RequestContext
 /** Only the job that needs no other header: an idempotency key names the request as a whole. */
 function newBatchJob(deps: Deps, item: unknown, index: number, context: RequestContext): NewJob {
   try {
-    return newJob(deps, item, context)
+    return newJob(deps, parsePush(item), context)
   } catch (error) {
     if (!(error instanceof OjsError)) throw error
     // Seed 001 §9.2: which job of the batch it is about.

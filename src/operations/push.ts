@@ -2,8 +2,10 @@ import { publishRefusal, queueRefusal } from '../broker/refusals.ts'
 import { OjsError } from '../errors.ts'
 import { toNewJob } from '../job/envelope.ts'
 import { freshRow, type JobRow, type NewJob } from '../job/job.ts'
-import { traceOf } from '../job/trace-carry.ts'
+import type { PushRequest } from '../job/request.ts'
+import { enqueueing, sentWith, traceOf } from '../job/trace-carry.ts'
 import { parsePush } from '../schemas/validator.ts'
+import { producing } from '../telemetry/tracing.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { requirePublishing } from './refusals.ts'
 import { noteLostToken, type Sent, sendToken } from './send-token.ts'
@@ -14,7 +16,13 @@ import { noteLostToken, type Sent, sendToken } from './send-token.ts'
  * 503 when RabbitMQ or the ledger cannot take it (nothing is kept then).
  */
 export async function push(deps: Deps, body: unknown, context: RequestContext): Promise<JobRow> {
-  const job = newJob(deps, body, context)
+  const request = parsePush(body)
+  return await producing(enqueueing(request, context), (sent) =>
+    store(deps, newJob(deps, request, sentWith(context, sent)), context),
+  )
+}
+
+async function store(deps: Deps, job: NewJob, context: RequestContext): Promise<JobRow> {
   requirePublishing(deps)
   await requireQueue(deps, job.queue)
   const row = await insert(deps, job)
@@ -36,9 +44,8 @@ export function storedEvent(row: JobRow): 'job.enqueued' | 'job.scheduled' | 'jo
   return row.state === 'pending' ? 'job.staged' : 'job.enqueued'
 }
 
-/** Validated, with defaults; not stored. Throws `OjsError`. */
-export function newJob(deps: Deps, body: unknown, context: RequestContext): NewJob {
-  const request = parsePush(body)
+/** With defaults; not stored. Throws `OjsError`. */
+export function newJob(deps: Deps, request: PushRequest, context: RequestContext): NewJob {
   return toNewJob(request, {
     newId: deps.newId,
     now: deps.clock.now(),

@@ -35,6 +35,7 @@ import {
   workflowsOf,
 } from './resources.ts'
 import { refuseAmqp } from './server-url.ts'
+import { withActiveTrace } from './tracing.ts'
 import type { Transport } from './transport.ts'
 import type { WorkflowDefinition } from './workflow.ts'
 
@@ -158,7 +159,8 @@ export class OJSClient {
   async #push(request: EnqueueRequest, call: CallOptions): Promise<Job> {
     const body = bodyOf(request)
     try {
-      const sent = { method: 'POST', path: '/jobs', body, idempotent: true, ...call }
+      const traced = withActiveTrace(call)
+      const sent = { method: 'POST', path: '/jobs', body, idempotent: true, ...traced }
       return objectIn(await this.#exchange(sent), 'job')
     } catch (error) {
       if (!(error instanceof OJSDuplicateError) || error.existingJobId !== request.id) throw error
@@ -169,7 +171,8 @@ export class OJSClient {
   async #pushAll(requests: readonly EnqueueRequest[], call: CallOptions): Promise<Job[]> {
     const body = { jobs: requests.map(bodyOf) }
     try {
-      const sent = { method: 'POST', path: '/jobs/batch', body, idempotent: true, ...call }
+      const traced = withActiveTrace(call)
+      const sent = { method: 'POST', path: '/jobs/batch', body, idempotent: true, ...traced }
       return listIn(await this.#exchange(sent), 'jobs')
     } catch (error) {
       const isOwn =

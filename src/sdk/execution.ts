@@ -4,6 +4,8 @@ import type { Job } from './job.ts'
 import { jobError, jobErrorOf } from './job-error.ts'
 import type { MiddlewareChain } from './middleware.ts'
 import type { JobError, Lease, Settlement } from './source.ts'
+import type { TraceContext } from './trace-context.ts'
+import { type ProcessEnd, type ProcessSpan, startProcess, traceOfLease } from './tracing.ts'
 
 /** What a handler and execution middleware get. */
 export interface JobContext<Args extends unknown[] = unknown[]> {
@@ -52,6 +54,8 @@ export class Execution {
   readonly lease: Lease
   readonly #deps: ExecutionDeps
   readonly #controller = new AbortController()
+  readonly #trace: TraceContext
+  #span: ProcessSpan | undefined
   #phase: Phase = 'starting'
   #isSettled = false
   #handling: Promise<unknown> | undefined
@@ -61,6 +65,7 @@ export class Execution {
   constructor(lease: Lease, deps: ExecutionDeps) {
     this.lease = lease
     this.#deps = deps
+    this.#trace = traceOfLease(lease)
   }
 
   get jobId(): string {
@@ -89,7 +94,7 @@ export class Execution {
   /** Without effect on one whose handler is done. */
   abort(reason: 'cancelled' | 'lost'): void {
     if (!this.#isUnreported()) return
-    if (reason === 'cancelled') this.#end()
+    if (reason === 'cancelled') this.#end('cancelled')
     this.#controller.abort(new JobAbortError(reason))
   }
 
@@ -97,16 +102,15 @@ export class Execution {
   overrun(): void {
     const { timeout_ms: limit } = this.lease.job
     const message = `The job ran for longer than its ${limit} ms.`
-    this.#report('fail', () =>
-      this.lease.fail(jobError('timeout', message, { type: 'TimeoutError' })),
-    )
+    const error = jobError('timeout', message, { type: 'TimeoutError' })
+    this.#report('fail', error, () => this.lease.fail(error))
     this.#controller.abort(new JobAbortError('timeout', message))
   }
 
   /** The worker will not wait for it: back to the queue. Resolves when that is done. */
   async abandon(): Promise<void> {
     if (!this.#isUnreported()) return
-    this.#end()
+    this.#end('released')
     this.#controller.abort(new JobAbortError('shutdown'))
     await guarded(() => this.lease.release(), this.#deps)
   }
@@ -115,9 +119,10 @@ export class Execution {
     return this.#phase === 'starting' || this.#phase === 'running'
   }
 
-  #end(): void {
+  #end(how: ProcessEnd): void {
     this.#phase = 'over'
     this.#deps.deadlines.delete(this)
+    this.#span?.end(how)
   }
 
   /** False: it must not run, or was ended while it waited to. */
@@ -125,12 +130,13 @@ export class Execution {
     const mayRun = await guarded(() => this.lease.begin(), this.#deps)
     if (this.#phase !== 'starting') return false
     if (mayRun === true) this.#phase = 'running'
-    else this.#end()
+    else this.#end('released')
     return this.#phase === 'running'
   }
 
   async #execute(): Promise<void> {
     const { type, timeout_ms: limit } = this.lease.job
+    this.#span = startProcess(this.lease, this.#trace, this.#deps.workerId)
     const handler = this.#deps.handlerOf(type)
     if (handler === undefined) {
       // Seed 004: else it would be retried here for ever.
@@ -142,7 +148,8 @@ export class Execution {
       this.#deps.deadlines.set(this, performance.now() + limit)
     }
     try {
-      this.#complete(await this.#throughMiddleware(handler))
+      const run = () => this.#throughMiddleware(handler)
+      this.#complete(await (this.#span?.run(run) ?? run()))
     } catch (thrown) {
       this.#fail(jobErrorOf(thrown))
     }
@@ -167,7 +174,7 @@ export class Execution {
   }
 
   #context(): JobContext {
-    const { job, attempt, traceparent, tracestate } = this.lease
+    const { job, attempt } = this.lease
     return {
       job,
       args: job.args,
@@ -177,28 +184,31 @@ export class Execution {
       meta: job.meta ?? {},
       signal: this.#controller.signal,
       workerId: this.#deps.workerId,
-      ...(traceparent !== undefined && { traceparent }),
-      ...(tracestate !== undefined && { tracestate }),
+      ...this.#trace,
     }
   }
 
   #complete(result: unknown): void {
     const problem = problemOf(result)
     if (problem) this.#fail(problem)
-    else this.#report('complete', () => this.lease.complete(result))
+    else this.#report('complete', 'completed', () => this.lease.complete(result))
   }
 
   #fail(error: JobError): void {
-    this.#report('fail', () => this.lease.fail(error))
+    this.#report('fail', error, () => this.lease.fail(error))
     // Middleware that gave up on a handler has not stopped it.
     if (this.#isHandling) this.#controller.abort(new JobAbortError('lost'))
   }
 
-  #report(kind: 'complete' | 'fail', settle: () => Promise<Settlement>): void {
+  #report(kind: 'complete' | 'fail', how: ProcessEnd, settle: () => Promise<Settlement>): void {
     if (this.#phase !== 'running') return
+    const span = this.#span
+    span?.end(how)
     this.#phase = 'reporting'
     this.#deps.deadlines.delete(this)
-    this.#reporting = guarded(settle, this.#deps).then((settlement = 'failed') => {
+    // Its requests belong to the trace as well.
+    const report = () => span?.run(settle) ?? settle()
+    this.#reporting = guarded(report, this.#deps).then((settlement = 'failed') => {
       this.#phase = 'over'
       this.#isSettled = settlement !== 'failed'
       this.#deps.onReported(this, kind, settlement)

@@ -3,6 +3,7 @@ import { OJSError } from './errors.ts'
 import type { Job } from './job.ts'
 import { jobError } from './job-error.ts'
 import type { JobError, Lease, Settlement } from './source.ts'
+import { withActiveTrace } from './tracing.ts'
 
 const FIRST_RETRY_MS = 100
 const MAX_RETRY_MS = 5_000
@@ -76,9 +77,10 @@ export class HttpLease implements Lease {
   async #report(path: string, said: object): Promise<Settlement | 'refused'> {
     const { courier, workerId } = this.#deps
     const body = { job_id: this.job.id, worker_id: workerId, attempt: this.attempt, ...said }
+    const traced = withActiveTrace({})
     for (let failures = 0; ; failures += 1) {
       try {
-        await courier.send({ method: 'POST', path, body, timeout: REPORT_TIMEOUT_MS })
+        await courier.send({ method: 'POST', path, body, timeout: REPORT_TIMEOUT_MS, ...traced })
         return 'settled'
       } catch (error) {
         const verdict = verdictOn(error)

@@ -1,4 +1,5 @@
 import type { Deps } from '../operations/deps.ts'
+import { systemPass } from '../telemetry/tracing.ts'
 import { Loop } from './loop.ts'
 
 /** Looks this often: what is due may be this late, and the look is one index read. */
@@ -24,7 +25,10 @@ async function promoteOnce(deps: Deps): Promise<number> {
   const wall = deps.clock.wall()
   const { retryable, scheduled } = deps.ledger.nextDue()
   const isDue = (retryable ?? Infinity) <= now || (scheduled ?? Infinity) <= wall
-  if (!isDue) return 0
+  return isDue ? await systemPass('ojs.scheduler.poll', () => promoteDue(deps, now, wall)) : 0
+}
+
+async function promoteDue(deps: Deps, now: number, wall: number): Promise<number> {
   const jobs = await deps.ledger.promote(now, wall, PAGE)
   for (const job of jobs) {
     deps.events.emit({ type: 'job.enqueued', job, promoted: true })

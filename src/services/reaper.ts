@@ -2,6 +2,7 @@ import { timeoutFailure, visibilityFailure } from '../job/failure.ts'
 import type { JobRow } from '../job/job.ts'
 import type { Deps } from '../operations/deps.ts'
 import { type FailedAttempt, failLease, returnLease } from '../operations/fail-lease.ts'
+import { systemPass } from '../telemetry/tracing.ts'
 import { Loop } from './loop.ts'
 
 /** The scan is one index read; timeouts of seconds stay honest (ojs-digest §1.4). */
@@ -30,8 +31,11 @@ async function reapOnce(deps: Deps): Promise<number> {
     PAGE,
     deps.broker.controlBacklogConsumed() ? 'all' : 'not native',
   )
-  await Promise.all(rows.map((row) => endLease(deps, row, now)))
-  return rows.length
+  if (rows.length === 0) return 0
+  return await systemPass('ojs.reaper.check', async () => {
+    await Promise.all(rows.map((row) => endLease(deps, row, now)))
+    return rows.length
+  })
 }
 
 async function endLease(deps: Deps, row: JobRow, now: number): Promise<void> {

@@ -5,10 +5,13 @@ import { OjsError, unavailable } from '../errors.ts'
 import { jobDocument } from '../job/document.ts'
 import { toNewJob } from '../job/envelope.ts'
 import { freshRow, type JobRow } from '../job/job.ts'
-import { traceOf } from '../job/trace-carry.ts'
+import type { PushRequest } from '../job/request.ts'
+import { enqueueing, traceOf } from '../job/trace-carry.ts'
 import { parseJsonObject } from '../schemas/json-text.ts'
 import { parsePush } from '../schemas/validator.ts'
+import type { TraceContext } from '../sdk/trace-context.ts'
 import type { Transport, TransportRequest, TransportResponse } from '../sdk/transport.ts'
+import { producing } from '../telemetry/tracing.ts'
 import { uuid7 } from '../uuid.ts'
 import type { AmqpLink } from './link.ts'
 
@@ -25,10 +28,11 @@ export class AmqpTransport implements Transport {
     this.#link = link
   }
 
-  async request({ method, path, body, timeout }: TransportRequest): Promise<TransportResponse> {
+  async request(request: TransportRequest): Promise<TransportResponse> {
+    const { method, path, body, timeout, headers = {} } = request
     try {
-      if (method === 'POST' && path === '/jobs') return await this.#push(body)
-      if (method === 'POST' && path === '/jobs/batch') return await this.#pushAll(body)
+      if (method === 'POST' && path === '/jobs') return await this.#push(body, headers)
+      if (method === 'POST' && path === '/jobs/batch') return await this.#pushAll(body, headers)
       if (method === 'GET' && path.startsWith('/jobs/')) return await this.#info(path, timeout)
       throw new OjsError('unsupported', `${method} ${path} needs the HTTP binding.`)
     } catch (error) {
@@ -37,28 +41,37 @@ export class AmqpTransport implements Transport {
     }
   }
 
-  async #push(body: unknown): Promise<TransportResponse> {
-    const row = this.#rowOf(body)
-    await this.#requireQueue(row.queue)
-    const outcome = await this.#publish(row)
-    if (outcome !== 'confirmed') throw publishRefusal(row.queue, outcome)
+  async #push(body: unknown, from: TraceContext): Promise<TransportResponse> {
+    const request = requestOf(body)
+    const row = await producing(enqueueing(request, from), async (sent) => {
+      const job = this.#rowOf(request, sent)
+      await this.#requireQueue(job.queue)
+      const outcome = await this.#publish(job)
+      if (outcome !== 'confirmed') throw publishRefusal(job.queue, outcome)
+      return job
+    })
     return { status: 201, body: { job: JSON.parse(jobDocument(row)) } }
   }
 
   /** Every job is checked before the first is published; then each stands for itself. */
-  async #pushAll(body: unknown): Promise<TransportResponse> {
-    const rows = jobsIn(body).map((job) => this.#rowOf(job))
+  async #pushAll(body: unknown, from: TraceContext): Promise<TransportResponse> {
+    const batch = { name: 'enqueue_batch', queue: undefined, parent: from } as const
+    const rows = await producing(batch, (sent) =>
+      this.#publishAll(jobsIn(body).map((job) => this.#rowOf(requestOf(job), sent))),
+    )
+    return { status: 201, body: { jobs: rows.map((row) => JSON.parse(jobDocument(row))) } }
+  }
+
+  async #publishAll(rows: JobRow[]): Promise<JobRow[]> {
     for (const queue of new Set(rows.map((row) => row.queue))) await this.#requireQueue(queue)
     const outcomes = await Promise.all(rows.map((row) => this.#publish(row)))
     const failed = rows.filter((_row, index) => outcomes[index] !== 'confirmed')
     const [first] = failed
     if (first) throw partlyPublished(first.queue, outcomes, failed)
-    return { status: 201, body: { jobs: rows.map((row) => JSON.parse(jobDocument(row))) } }
+    return rows
   }
 
-  /** As strictly checked as an HTTP body: what the gateway would not adopt is not published. */
-  #rowOf(body: unknown): JobRow {
-    const request = parsePush(parseJsonObject(Buffer.from(JSON.stringify(body))))
+  #rowOf(request: PushRequest, trace: TraceContext): JobRow {
     const { clock, options } = this.#link
     const now = clock.now()
     const job = toNewJob(request, {
@@ -67,7 +80,7 @@ export class AmqpTransport implements Transport {
       wall: clock.wall(),
       timeoutMs: options.timeoutMs,
       prefix: options.prefix,
-      carry: traceOf(request, {}),
+      carry: traceOf(request, trace),
     })
     if (job.start.state !== 'available') {
       throw new OjsError('unsupported', `A ${job.start.state} job needs the HTTP binding.`)
@@ -106,6 +119,11 @@ export class AmqpTransport implements Transport {
     if (reply.outcome !== 'answered') throw unavailable('No gateway has answered.', 'no_gateway')
     return { status: statusOf(reply.body), body: reply.body }
   }
+}
+
+/** As strictly checked as an HTTP body: what the gateway would not adopt is not published. */
+function requestOf(body: unknown): PushRequest {
+  return parsePush(parseJsonObject(Buffer.from(JSON.stringify(body))))
 }
 
 function jobsIn(body: unknown): unknown[] {

@@ -177,6 +177,38 @@ describe('what a client sends comes back', () => {
   })
 })
 
+describe('trace context', () => {
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+  const carry = { traceparent, tracestate: 'vendor=1' }
+
+  it('is in meta too, for workers that see no message headers', () => {
+    const meta = { tenant: 'a' }
+    const made = job({ type: 'a', args: [], options: { meta } }, { carry })
+    expect(made.document['meta']).toEqual({ tenant: 'a', ...carry })
+    expect(made.carry).toEqual(carry)
+    expect(meta).toEqual({ tenant: 'a' })
+  })
+
+  it.each<[string, object, object]>([
+    ['a traceparent', { traceparent: 'mine' }, { traceparent: 'mine' }],
+    ['an empty one', { traceparent: null }, { traceparent: null }],
+    ['a tracestate', { tracestate: 'mine' }, { traceparent, tracestate: 'mine' }],
+  ])('never replaces %s of the producer', (_name, meta, kept) => {
+    expect(job({ type: 'a', args: [], meta }, { carry }).document['meta']).toEqual(kept)
+  })
+
+  it('is left out where it is none, e.g. a bare trace id of a native program', () => {
+    const foreign = { traceparent: '0af7651916cd43dd8448eb211c80319c' }
+    expect(job({ type: 'a', args: [] }, { carry: foreign }).document['meta']).toEqual({})
+  })
+
+  it('does not count against the size of meta', () => {
+    const meta = { a: 'x'.repeat(65_528) }
+    expect(job({ type: 'a', args: [], meta }, { carry }).document['meta']).toHaveProperty('a')
+    expect(refused({ type: 'a', args: [], meta: { a: 'x'.repeat(65_529) } }).status).toBe(413)
+  })
+})
+
 describe('where a job begins', () => {
   const FUTURE = '2026-02-12T10:30:05Z'
   const PAST = '2026-02-12T10:29:59Z'

@@ -4,6 +4,7 @@ import { cancel } from '../../operations/cancel.ts'
 import { info } from '../../operations/info.ts'
 import { push } from '../../operations/push.ts'
 import { pushBatch } from '../../operations/push-batch.ts'
+import { traced } from '../../telemetry/tracing.ts'
 import { answer } from '../answer.ts'
 import { readJson, readOptionalJson } from '../body.ts'
 import { pathParameter, type Route } from '../route.ts'
@@ -49,15 +50,21 @@ export function jobRoutes({ deps, maxBodyBytes, maxBatchBytes }: Door): Route[] 
     {
       method: 'GET',
       path: `${JOBS}/:id`,
-      handle(request, response) {
-        answer(response, 200, infoDocument(info(deps, pathParameter(request, 'id'))))
+      async handle(request, response) {
+        const id = pathParameter(request, 'id')
+        const { job } = await traced('ojs.get_job', request.context, () => ({
+          job: info(deps, id),
+        }))
+        answer(response, 200, infoDocument(job))
       },
     },
     {
       method: 'DELETE',
       path: `${JOBS}/:id`,
       async handle(request, response) {
-        const cancelled = await cancel(deps, pathParameter(request, 'id'), request.context)
+        const { context } = request
+        const id = pathParameter(request, 'id')
+        const cancelled = await traced('ojs.cancel', context, () => cancel(deps, id, context))
         const job = jobDocument(cancelled.job).slice(0, -1)
         answer(response, 200, `{"job":${job},"previous_state":"${cancelled.previousState}"}}`)
       },

@@ -5,6 +5,7 @@ import { ack } from '../../operations/ack.ts'
 import type { Deps } from '../../operations/deps.ts'
 import { fetch, giveBack } from '../../operations/fetch.ts'
 import { nack } from '../../operations/nack.ts'
+import { traced } from '../../telemetry/tracing.ts'
 import { answer } from '../answer.ts'
 import { readJson } from '../body.ts'
 import type { Route } from '../route.ts'
@@ -23,7 +24,8 @@ export function workerRoutes(door: Door): Route[] {
       path: '/ojs/v1/workers/ack',
       async handle(request, response) {
         const body = await readJson(request, response, door.maxBodyBytes)
-        const { job } = await ack(door.deps, body, request.context)
+        const { context } = request
+        const { job } = await traced('ojs.ack', context, () => ack(door.deps, body, context))
         answer(response, 200, ackDocument(job))
       },
     },
@@ -32,7 +34,8 @@ export function workerRoutes(door: Door): Route[] {
       path: '/ojs/v1/workers/nack',
       async handle(request, response) {
         const body = await readJson(request, response, door.maxBodyBytes)
-        const { job } = await nack(door.deps, body, request.context)
+        const { context } = request
+        const { job } = await traced('ojs.nack', context, () => nack(door.deps, body, context))
         answer(response, 200, nackDocument(job))
       },
     },

@@ -1,0 +1,291 @@
+import { SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
+import type { ReadableSpan } from '@opentelemetry/sdk-trace-base'
+import amqp from 'amqplib'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { type Handler, OJSClient, OJSWorker, type OJSWorkerOptions } from '../../src/sdk/index.ts'
+import { amqpSource, NativeProducer } from '../../src/worker/index.ts'
+import { fetchOne, freshQueue, gatewayForAll, nack, untilState } from '../operations/harness.ts'
+import { eventually } from '../support/in-process.ts'
+import { Spans, traceparentOf } from '../support/spans.ts'
+
+const FOREIGN = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+const RETRY = { max_attempts: 2, initial_interval_ms: 100, jitter: false }
+
+const { vhost, gateway } = gatewayForAll()
+const spans = new Spans()
+const workers: OJSWorker[] = []
+
+afterEach(async () => {
+  await Promise.all(workers.splice(0).map((worker) => worker.stop()))
+  spans.clear()
+})
+
+function work(options: OJSWorkerOptions, handler: Handler): OJSWorker {
+  const worker = new OJSWorker({ logger: false, handleSignals: false, ...options })
+  workers.push(worker)
+  return worker.register('traced.job', handler)
+}
+
+/** Fails once, then does something that has a span of its own. */
+const failsOnce: Handler = ({ attempt }) => {
+  if (attempt === 1) throw new RangeError('not the first time')
+  trace.getTracer('app').startSpan('inner').end()
+  return 'done'
+}
+
+/** Enqueues within a span of the program. */
+async function checkout(queue: string, options: object = { retry: RETRY }): Promise<string> {
+  const client = new OJSClient({ url: gateway.url })
+  return await trace.getTracer('app').startActiveSpan('checkout', async (span) => {
+    const { id } = await client.enqueue('traced.job', [1], { queue, ...options })
+    span.end()
+    return id
+  })
+}
+
+function expectChild(child: ReadableSpan, parent: ReadableSpan): void {
+  expect(child.parentSpanContext?.spanId, `${child.name} in ${parent.name}`).toBe(
+    parent.spanContext().spanId,
+  )
+  expect(child.spanContext().traceId).toBe(parent.spanContext().traceId)
+}
+
+function firstOf<T>(list: readonly T[]): T {
+  const [first] = list
+  if (first === undefined) throw new Error('the list is empty')
+  return first
+}
+
+/** The messages of a queue, as whoever consumes it next gets them. */
+async function headersIn(name: string, count: number): Promise<Record<string, unknown>[]> {
+  const connection = await amqp.connect(vhost.url)
+  const channel = await connection.createChannel()
+  const messages: Record<string, unknown>[] = []
+  await channel.consume(name, (message) => {
+    if (message) messages.push({ ...message.properties.headers })
+  })
+  await eventually(() => messages.length >= count)
+  await connection.close()
+  return messages
+}
+
+describe('with a tracer provider', () => {
+  beforeAll(() => spans.register())
+  afterAll(() => spans.unregister())
+
+  async function expectOneTrace(queue: string, id: string): Promise<void> {
+    const [first, second] = await spans.ended(`${queue} process`, 2)
+    if (first === undefined || second === undefined) throw new Error('two attempts were expected')
+    const app = await spans.one('checkout')
+    const producer = await spans.one(`${queue} enqueue`)
+    expectChild(producer, app)
+    expect(producer.kind).toBe(SpanKind.PRODUCER)
+    expect(producer.attributes).toMatchObject({
+      'messaging.system': 'ojs',
+      'messaging.operation.type': 'publish',
+      'messaging.destination.name': queue,
+      'messaging.message.id': id,
+      'ojs.job.id': id,
+      'ojs.job.type': 'traced.job',
+      'ojs.job.queue': queue,
+      'ojs.job.attempt': 0,
+      'ojs.job.state': 'available',
+      'ojs.job.priority': 0,
+      'ojs.backend.type': 'rabbitmq',
+    })
+    expect(producer.attributes['messaging.message.body.size']).toBeGreaterThan(100)
+    for (const [index, span] of [first, second].entries()) {
+      expectChild(span, producer)
+      expect(span.links.map((link) => link.context.spanId)).toEqual([producer.spanContext().spanId])
+      expect(span.kind).toBe(SpanKind.CONSUMER)
+      expect(span.attributes).toMatchObject({
+        'messaging.operation.type': 'process',
+        'messaging.message.id': id,
+        'ojs.job.attempt': index + 1,
+        'ojs.worker.id': firstOf(workers).workerId,
+      })
+    }
+    expect(first.status).toEqual({ code: SpanStatusCode.ERROR, message: 'not the first time' })
+    expect(first.attributes).toMatchObject({
+      'error.type': 'RangeError',
+      'error.message': 'not the first time',
+      'ojs.job.error.attempt': 1,
+    })
+    expect(first.events.map((event) => event.name)).toEqual(['exception'])
+    expect(second.status.code).toBe(SpanStatusCode.OK)
+    expect(second.attributes['ojs.job.state']).toBe('completed')
+    expectChild(await spans.one('inner'), second)
+  }
+
+  test('one trace from the producer through RabbitMQ and a retry to an HTTP worker', async () => {
+    const queue = freshQueue()
+    await work({ url: gateway.url, queues: [queue] }, failsOnce).start()
+    const id = await checkout(queue)
+    await untilState(gateway, id, 'completed')
+    await expectOneTrace(queue, id)
+    const attempts = spans.all(`${queue} process`)
+    const nacked = await spans.one('ojs.nack')
+    expectChild(nacked, firstOf(attempts))
+    expect(nacked.kind).toBe(SpanKind.CLIENT)
+    expect(nacked.status.code).toBe(SpanStatusCode.ERROR)
+    expect(nacked.attributes).toMatchObject({
+      'ojs.job.state': 'retryable',
+      'error.type': 'handler_error',
+      'ojs.job.error.attempt': 1,
+    })
+    expectChild(await spans.one('ojs.retry.evaluate'), nacked)
+    const acked = await spans.one('ojs.ack')
+    expectChild(acked, firstOf(attempts.slice(1)))
+    expect(acked.attributes).toMatchObject({ 'ojs.job.id': id, 'ojs.job.state': 'completed' })
+  })
+
+  test('one trace through RabbitMQ and a retry to a native worker', async () => {
+    const queue = freshQueue()
+    const source = amqpSource({ url: vhost.url })
+    await work({ source, queues: [queue] }, failsOnce).start()
+    const id = await checkout(queue)
+    await expectOneTrace(queue, id)
+  })
+
+  test('one trace without a gateway in between, from a native producer', async () => {
+    const queue = freshQueue()
+    const source = amqpSource({ url: vhost.url })
+    await work({ source, queues: [queue] }, failsOnce).start()
+    const producer = new NativeProducer({ url: vhost.url })
+    const id = await trace.getTracer('app').startActiveSpan('checkout', async (span) => {
+      const job = await producer.enqueue('traced.job', [1], { queue, retry: RETRY })
+      span.end()
+      return job.id
+    })
+    await expectOneTrace(queue, id)
+    spans.clear()
+    await producer.enqueueBatch([{ type: 'other', options: { queue: `${queue}-2` } }])
+    const batch = await spans.one(`${queue}-2 enqueue_batch`)
+    const [token] = await headersIn(`ojs.queue.${queue}-2`, 1)
+    expect(token?.['x-ojs-trace-id']).toBe(traceparentOf(batch.spanContext()))
+    await producer.close()
+  })
+
+  test('the context of the enqueue span is in the message, over a retry and a death', async () => {
+    const queue = freshQueue()
+    const parent = { traceparent: FOREIGN, tracestate: 'vendor=kept' }
+    const body = { type: 'traced.job', args: [], options: { queue, retry: RETRY } }
+    const { body: pushed } = await gateway.request('POST', '/ojs/v1/jobs', body, parent)
+    const producer = await spans.one(`${queue} enqueue`)
+    expect(producer.parentSpanContext?.spanId).toBe('b7ad6b7169203331')
+    const traceparent = traceparentOf(producer.spanContext())
+    expect(traceparent).not.toBe(FOREIGN)
+    const carried = { 'x-ojs-trace-id': traceparent, 'x-ojs-trace-state': 'vendor=kept' }
+    const { id } = pushed.job
+
+    expect(await fetchOne(gateway, queue)).toMatchObject({
+      meta: { traceparent, tracestate: 'vendor=kept' },
+    })
+    await nack(gateway, id)
+    const [again] = await headersIn(`ojs.queue.${queue}`, 1)
+    expect(again).toMatchObject({ ...carried, 'x-ojs-attempt': 2 })
+    await fetchOne(gateway, queue)
+    await nack(gateway, id)
+    const [dead] = await headersIn(`ojs.queue.dlx.${queue}`, 1)
+    expect(dead).toMatchObject(carried)
+    expect((await gateway.get(id)).body.job.meta.traceparent).toBe(traceparent)
+  })
+
+  test('a batch is one span, and every job of it a child', async () => {
+    const queue = freshQueue()
+    const own = { meta: { traceparent: FOREIGN } }
+    const job = { type: 'traced.job', args: [], options: { queue } }
+    const jobs = [job, { ...job, options: { queue, ...own } }]
+    expect((await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs })).status).toBe(201)
+    const batch = await spans.one(`${queue} enqueue_batch`)
+    expect(batch.kind).toBe(SpanKind.PRODUCER)
+    expect(batch.attributes['messaging.batch.message_count']).toBe(2)
+    const tokens = await headersIn(`ojs.queue.${queue}`, 2)
+    expect(tokens.map((headers) => headers['x-ojs-trace-id'])).toEqual([
+      traceparentOf(batch.spanContext()),
+      FOREIGN,
+    ])
+  })
+
+  test('what a producer wrote into meta is its own business, and the span its child', async () => {
+    const queue = freshQueue()
+    const meta = { traceparent: FOREIGN, tracestate: 'vendor=own' }
+    const { body } = await gateway.push(queue, { options: { meta } })
+    const producer = await spans.one(`${queue} enqueue`)
+    expect(producer.parentSpanContext?.spanId).toBe('b7ad6b7169203331')
+    expect(body.job.meta).toEqual(meta)
+    const [token] = await headersIn(`ojs.queue.${queue}`, 1)
+    expect(token).toMatchObject({
+      'x-ojs-trace-id': FOREIGN,
+      'x-ojs-trace-state': 'vendor=own',
+    })
+  })
+
+  test('fetch, get and cancel have their spans, and a refusal is an error', async () => {
+    const queue = freshQueue()
+    await gateway.fetch([queue], { worker_id: 'w1' })
+    const [empty] = await spans.ended(`${queue} fetch`)
+    expect(empty).toMatchObject({ kind: SpanKind.CONSUMER, status: { code: SpanStatusCode.OK } })
+    expect(empty?.attributes).toMatchObject({
+      'ojs.worker.id': 'w1',
+      'messaging.batch.message_count': 0,
+    })
+    spans.clear()
+
+    const { body } = await gateway.push(queue)
+    const { id } = body.job
+    await fetchOne(gateway, queue)
+    const producer = await spans.one(`${queue} enqueue`)
+    const fetched = await spans.one(`${queue} fetch`)
+    expect(fetched.links.map((link) => link.context.spanId)).toEqual([
+      producer.spanContext().spanId,
+    ])
+    expect(fetched.attributes['ojs.job.id']).toBe(id)
+    await gateway.get(id)
+    expect((await spans.one('ojs.get_job')).attributes['ojs.job.state']).toBe('active')
+    await gateway.cancel(id)
+    expect((await spans.one('ojs.cancel')).status.code).toBe(SpanStatusCode.OK)
+    await gateway.ack(id)
+    const refused = await spans.one('ojs.ack')
+    expect(refused.status.code).toBe(SpanStatusCode.ERROR)
+    expect(refused.attributes['error.type']).toBe('invalid_request')
+  })
+
+  test('the services have spans of their own where they find work', async () => {
+    const queue = freshQueue()
+    await checkout(queue, { scheduled_at: new Date(Date.now() + 200).toISOString() })
+    const [poll] = await spans.ended('ojs.scheduler.poll')
+    expect(poll).toMatchObject({ kind: SpanKind.INTERNAL, parentSpanContext: undefined })
+    const job = await fetchOne(gateway, queue, { visibility_timeout_ms: 100 })
+    const [check] = await spans.ended('ojs.reaper.check')
+    expect(check?.parentSpanContext).toBeUndefined()
+    expect(check?.attributes['messaging.batch.message_count']).toBe(1)
+    await gateway.cancel(job.id)
+  })
+})
+
+describe('without one', () => {
+  test('the context of the request travels on unchanged', async () => {
+    const queue = freshQueue()
+    const body = { type: 'traced.job', args: [], options: { queue, meta: { tenant: 'a' } } }
+    const headers = { traceparent: FOREIGN, tracestate: 'vendor=kept' }
+    await gateway.request('POST', '/ojs/v1/jobs', body, headers)
+    const { meta, id } = await fetchOne(gateway, queue)
+    expect(meta).toEqual({ tenant: 'a', ...headers })
+    await nack(gateway, id)
+    const [token] = await headersIn(`ojs.queue.${queue}`, 1)
+    expect(token).toMatchObject({
+      'x-ojs-trace-id': FOREIGN,
+      'x-ojs-trace-state': 'vendor=kept',
+    })
+    expect(spans.all()).toEqual([])
+  })
+
+  test('a job without a context gets none', async () => {
+    const queue = freshQueue()
+    await gateway.push(queue)
+    const [token] = await headersIn(`ojs.queue.${queue}`, 1)
+    expect(token).not.toHaveProperty('x-ojs-trace-id')
+    expect((await fetchOne(gateway, queue)).meta).toEqual({})
+  })
+})
