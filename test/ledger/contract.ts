@@ -10,6 +10,7 @@ import { enqueueContract } from './contract-enqueue.ts'
 import { failContract } from './contract-fail.ts'
 import { leaseContract } from './contract-lease.ts'
 import { nativeContract } from './contract-native.ts'
+import { nativeConservationContract } from './contract-native-conservation.ts'
 import { propertyContract } from './contract-properties.ts'
 import { reportStreamContract } from './contract-report-stream.ts'
 import { reportContract } from './contract-reports.ts'
@@ -56,5 +57,6 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
     nativeContract(underTest)
     propertyContract(underTest)
     conservationContract(underTest)
+    nativeConservationContract(underTest)
   })
 }

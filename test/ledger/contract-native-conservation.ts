@@ -1,0 +1,321 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { JobRow } from '../../src/job/job.ts'
+import { decideNativeClaim } from '../../src/job/native-claim.ts'
+import type { ReportedEvent, Said } from '../../src/job/report.ts'
+import type { Ledger } from '../../src/ledger/ledger.ts'
+import { newJob } from '../support/jobs.ts'
+import {
+  FAILED,
+  fenceOf,
+  type LedgerHarness,
+  NOW,
+  rowOf,
+  settleLazily,
+  TERMS,
+  token,
+  type UnderTest,
+} from './harness.ts'
+
+const RUNG_MS = 250
+const LEASE_MS = 1000
+
+const MOVES = [
+  'relay',
+  'relay',
+  'relayUnconfirmed',
+  'take',
+  'take',
+  'take',
+  'takeUnreported',
+  'die',
+  'die',
+  'done',
+  'retry',
+  'retry',
+  'retryThenDie',
+  'reportRetryThenDie',
+  'leaveRetry',
+  'discard',
+  'reportDiscardThenDie',
+  'beat',
+  'hear',
+  'hear',
+  'httpTake',
+  'httpTake',
+  'httpAck',
+  'httpCrash',
+  'loseLease',
+  'loseLease',
+  'wait',
+  'promote',
+  'crash',
+] as const
+
+type Move = (typeof MOVES)[number]
+
+/**
+ * A native worker, the gateway, and every way in which either can die: a job is never left without
+ * a token, a debt or somebody at work on it.
+ */
+export function nativeConservationContract({ harness }: UnderTest): void {
+  describe('a job of native workers, whatever happens to them', () => {
+    it('is never lost: once the faults are over, it ends', async () => {
+      await fc.assert(
+        fc.asyncProperty(histories, async (moves) => {
+          const world = await World.begin(harness)
+          for (const move of moves) await world.play(move)
+          await world.drain()
+          expect(world.state()).toMatch(/completed|discarded/)
+        }),
+        { numRuns: 400 },
+      )
+    }, 60_000)
+  })
+}
+
+/** Long enough for a few deaths in a row, short enough not to have ended before. */
+const histories = fc.array(fc.constantFrom(...MOVES), { maxLength: 16, size: 'max' })
+
+interface Token {
+  generation: number
+  attempt: number
+  redelivered: boolean
+}
+
+interface Running {
+  token: Token
+  attempt: number
+}
+
+class World {
+  readonly #harness: LedgerHarness
+  readonly #id: string
+  #queue: Token[] = []
+  #rung: Token[] = []
+  /** What the native worker has in hand; a new process after each death. */
+  #native: Running | null = null
+  #worker = 1
+  /** What the gateway has in hand. */
+  #held: Token | null = null
+  /** In the control queue. */
+  #reports: ReportedEvent[] = []
+  #now = NOW
+
+  static async begin(harness: LedgerHarness): Promise<World> {
+    const id = newJob().id
+    const over = { maxAttempts: 6, visibilityTimeoutMs: LEASE_MS, timeoutMs: 0 }
+    await harness.ledger.insert(newJob({ id, queue: `q-${id}`, ...over }), NOW)
+    return new World(harness, id)
+  }
+
+  constructor(harness: LedgerHarness, id: string) {
+    this.#harness = harness
+    this.#id = id
+  }
+
+  get #ledger(): Ledger {
+    return this.#harness.ledger
+  }
+
+  get #row(): JobRow {
+    return rowOf(this.#ledger, this.#id)
+  }
+
+  state(): string {
+    return this.#row.state
+  }
+
+  async play(move: Move): Promise<void> {
+    switch (move) {
+      case 'relay':
+      case 'relayUnconfirmed':
+        return await this.#relay(move === 'relay')
+      case 'take':
+      case 'takeUnreported':
+        return await this.#take(move === 'take')
+      case 'die':
+        return this.#die()
+      case 'beat':
+        return await this.#beat()
+      case 'hear':
+        return await this.#hear()
+      case 'httpTake':
+        return await this.#httpTake()
+      case 'httpAck':
+        return await this.#httpAck()
+      case 'httpCrash':
+        return this.#httpCrash()
+      case 'loseLease':
+        return await this.#loseLease()
+      case 'wait':
+        this.#now += RUNG_MS
+        this.#queue.push(...this.#rung.splice(0))
+        return
+      case 'promote':
+        await this.#ledger.promote(this.#now, this.#now, 10)
+        return
+      case 'crash':
+        this.#httpCrash()
+        return await this.#harness.reopen()
+      default:
+        return await this.#end(move)
+    }
+  }
+
+  /** To where the row points; a confirm may be lost, the message is not. */
+  async #relay(isConfirmed: boolean): Promise<void> {
+    const { state, outbox, generation, attempt } = this.#row
+    if (outbox === null || (state !== 'available' && state !== 'discarded')) return
+    if (state === 'available') {
+      this.#queue.push({ generation, attempt: attempt + 1, redelivered: false })
+    }
+    if (!isConfirmed) return
+    this.#ledger.confirmed(this.#id, outbox)
+    await settleLazily(this.#ledger)
+  }
+
+  async #take(isReported: boolean): Promise<void> {
+    if (this.#native !== null) return
+    const next = this.#queue.shift()
+    if (next === undefined) return
+    const attempt = next.redelivered ? await this.#ask(next) : next.attempt
+    if (attempt === null) return
+    this.#native = { token: next, attempt }
+    if (isReported) this.#tell(attempt, { event: 'started' })
+  }
+
+  /** The claim of a redelivered token: the attempt to run it as, or null. */
+  async #ask(next: Token): Promise<number | null> {
+    const row = this.#row
+    const decision = decideNativeClaim({ ...next, workerId: this.#name }, row, {
+      now: this.#now,
+      wall: this.#now,
+      isTombstoned: false,
+      isHeldHere: this.#held !== null,
+    })
+    if (decision.decision === 'run') return decision.attempt
+    if (decision.decision === 'discard') await this.#dies(next)
+    else if (decision.handOver) await this.#ledger.handOverAny(row)
+    return null
+  }
+
+  get #name(): string {
+    return `native-${this.#worker}`
+  }
+
+  #tell(attempt: number, said: Said): void {
+    const generation = this.#row.generation
+    this.#reports.push({ id: this.#id, generation, attempt, workerId: this.#name, said })
+  }
+
+  #die(): void {
+    if (this.#native) this.#queue.unshift({ ...this.#native.token, redelivered: true })
+    this.#native = null
+    this.#worker++
+  }
+
+  async #beat(): Promise<void> {
+    if (this.#native === null) return
+    const beat = { now: this.#now, wall: this.#now, workerId: this.#name, leaseMs: null }
+    await this.#ledger.beatNative([this.#id], { ...beat, defaultLeaseMs: LEASE_MS })
+  }
+
+  /** The gateway comes round to the control queue. */
+  async #hear(): Promise<void> {
+    const terms = { now: this.#now, defaultLeaseMs: LEASE_MS, random: () => 0 }
+    await this.#ledger.applyReports(this.#reports.splice(0), terms)
+  }
+
+  /** A broker's letter of a delivery that was nacked. */
+  async #dies(dead: Token): Promise<void> {
+    const describe = () => ({ error: '1', errors: '[]', isDeadLetter: true })
+    const letter = { ...token(this.#id, dead), describe, isExpired: false }
+    await this.#ledger.discardDead(letter, { now: this.#now, wall: this.#now })
+  }
+
+  async #end(move: Move): Promise<void> {
+    const running = this.#native
+    if (running === null) return
+    const { attempt } = running
+    const failure = { code: 'e', type: 'e', message: 'm', retryable: true }
+    const failed = (outcome: Extract<Said, { event: 'failed' }>['outcome']) =>
+      this.#tell(attempt, { event: 'failed', failure, outcome })
+    const retried = { decision: 'retry', delay_ms: RUNG_MS, rung_ms: RUNG_MS } as const
+    if (move.startsWith('r') && move !== 'reportDiscardThenDie') {
+      const { generation } = running.token
+      this.#rung.push({ generation, attempt: attempt + 1, redelivered: false })
+      if (move !== 'retryThenDie') failed(retried)
+    }
+    if (move === 'done') this.#tell(attempt, { event: 'completed', result: null })
+    if (move === 'leaveRetry') failed(null)
+    if (move === 'discard' || move === 'reportDiscardThenDie') failed({ decision: 'discard' })
+    if (move.endsWith('ThenDie')) return this.#die()
+    this.#native = null
+    if (move === 'discard') await this.#dies(running.token)
+  }
+
+  async #httpTake(): Promise<void> {
+    if (this.#held !== null) return
+    const next = this.#queue.shift()
+    if (next === undefined) return
+    const terms = { ...TERMS, now: this.#now, wall: this.#now }
+    const [result] = await this.#ledger.claim([token(this.#id, next)], terms)
+    const verdict = result?.verdict
+    if (verdict === 'claimed') this.#held = next
+    else if (verdict === 'hold') this.#queue.push(next)
+    else if (verdict !== 'rearmed') this.#ledger.tokenReturned(this.#id, next.generation)
+  }
+
+  async #httpAck(): Promise<void> {
+    if (this.#held === null) return
+    const { attempt } = this.#row
+    await this.#ledger.complete(
+      this.#id,
+      { attempt, workerId: 'worker-1' },
+      { now: this.#now, result: null },
+    )
+    this.#held = null
+  }
+
+  /** Its channels are gone, and with them its deliveries. */
+  #httpCrash(): void {
+    if (this.#held) this.#queue.unshift({ ...this.#held, redelivered: true })
+    this.#held = null
+  }
+
+  /** What the reaper does. */
+  async #loseLease(): Promise<void> {
+    this.#now += LEASE_MS + 1
+    for (const row of this.#ledger.overdue(this.#now, 10)) {
+      if (row.id !== this.#id) continue
+      const record = { ...FAILED, now: this.#now }
+      const isNative = row.holder === 'native'
+      if (isNative || row.attempt < row.maxAttempts) {
+        await this.#ledger.fail(row.id, fenceOf(row), {
+          ...record,
+          to: 'available',
+          token: !isNative,
+        })
+      } else {
+        const copy = row.holder === 'ledger' ? 'publish' : 'nack'
+        const change = { ...record, to: 'discarded', isDeadLetter: true, copy } as const
+        await this.#ledger.fail(row.id, fenceOf(row), change)
+      }
+      this.#held = null
+    }
+  }
+
+  /** Everything works again. */
+  async drain(): Promise<void> {
+    await this.play('die')
+    await this.play('httpCrash')
+    for (let round = 0; round < 20; round++) {
+      for (const move of ['hear', 'loseLease', 'relay', 'wait', 'promote', 'relay'] as const) {
+        await this.play(move)
+      }
+      for (const move of ['take', 'done', 'hear'] as const) await this.play(move)
+      if (/completed|discarded/.test(this.state())) return
+    }
+  }
+}
