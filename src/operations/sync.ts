@@ -28,9 +28,13 @@ export async function sync(deps: Deps, request: SyncRequest): Promise<Synchronis
   return { tombstones: ids, truncated, paused: [], directive }
 }
 
-/** Where it cannot be declared the worker finds out by itself; the answer is worth having even so. */
+/**
+ * Looked for anew: a worker whose queue is gone asks before it declares it itself, and what was in
+ * it is known to nobody else. Where it cannot be declared the worker finds out by itself; the
+ * answer is worth having even so.
+ */
 async function ensure(deps: Deps, queue: string): Promise<void> {
-  const outcome = await deps.broker.ensureQueue(queue)
+  const outcome = await deps.broker.recheckQueue(queue)
   if (outcome === 'ready') await deps.ledger.recordQueue(queue, deps.clock.now())
   else deps.logger.warn({ queue, outcome }, 'queue of a native worker is not ready')
 }

@@ -15,7 +15,7 @@ const CLOSE_MS = 10_000
 
 /**
  * Enqueues straight into RabbitMQ, with the calls of `OJSClient`. A job of it is known to the
- * gateway, and over HTTP, when a worker has begun it.
+ * gateway, and over HTTP, when FETCH has taken it or when it died.
  */
 export class NativeProducer {
   readonly #link: AmqpLink

@@ -1,0 +1,264 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import type { Handler } from '../../src/sdk/index.ts'
+import { NativeWorker, type NativeWorkerOptions } from '../../src/worker/index.ts'
+import { type Admin, connectAdmin } from '../broker/harness.ts'
+import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { createVhost } from '../support/rabbit.ts'
+import { gate, ready } from './harness.ts'
+
+const SOON = { initial_interval: 'PT0.1S', backoff_coefficient: 1, jitter: false }
+
+describe.each(['classic', 'quorum'] as const)(
+  'over HTTP, a job of a native worker (%s)',
+  (queueType) => {
+    let vhost: Awaited<ReturnType<typeof createVhost>>
+    let gateway: TestGateway
+    let admin: Admin
+    const workers: NativeWorker[] = []
+    let queues = 0
+    let queue = ''
+
+    beforeAll(async () => {
+      vhost = await createVhost()
+      gateway = await startTestGateway(vhost.url, { OJS_QUEUE_TYPE: queueType })
+      admin = await connectAdmin(vhost.url)
+    })
+    afterEach(async () => {
+      await Promise.all(workers.splice(0).map((worker) => worker.stop()))
+    })
+    afterAll(async () => {
+      await admin.close()
+      await gateway.destroy()
+      await vhost.drop()
+    })
+
+    async function start(
+      handlers: Record<string, Handler>,
+      given: Partial<NativeWorkerOptions> = {},
+    ): Promise<NativeWorker> {
+      queues += given.queues ? 0 : 1
+      queue = given.queues?.[0] ?? `native-${queues}`
+      const worker = new NativeWorker({
+        url: vhost.url,
+        queues: [queue],
+        queueType,
+        gracePeriod: 0,
+        rungSettleMs: 0,
+        logger: false,
+        handleSignals: false,
+        ...given,
+      })
+      for (const [type, handler] of Object.entries(handlers)) worker.register(type, handler)
+      workers.push(worker)
+      await worker.start()
+      return worker
+    }
+
+    async function pushed(options: object = {}): Promise<string> {
+      const answer = await gateway.push(queue, { options })
+      expect(answer.status).toBe(201)
+      return answer.body.job.id
+    }
+
+    const jobOf = async (id: string) => (await gateway.get(id)).body.job
+    const untilState = (id: string, state: string) =>
+      eventually(async () => (await jobOf(id)).state === state)
+
+    test('reads completed, with its result', async () => {
+      const end = gate()
+      const { workerId } = await start({
+        'test.job': async ({ args }) => {
+          await end.opened
+          return { args }
+        },
+      })
+      const id = await pushed()
+      await untilState(id, 'active')
+      expect(await jobOf(id)).toMatchObject({ worker_id: workerId, attempt: 1 })
+      end.open()
+      await untilState(id, 'completed')
+      expect(await jobOf(id)).toMatchObject({ attempt: 1, result: { args: [1] } })
+    })
+
+    test('has all its attempts and their errors', async () => {
+      await start({
+        'test.job': ({ attempt }) => {
+          if (attempt < 3) throw new TypeError(`attempt ${attempt}`)
+          return 'at last'
+        },
+      })
+      const id = await pushed({ retry: { ...SOON, max_attempts: 3 } })
+      await untilState(id, 'completed')
+      const job = await jobOf(id)
+      expect(job).toMatchObject({ attempt: 3, result: 'at last' })
+      expect(job.errors).toMatchObject([
+        { attempt: 1, type: 'TypeError', message: 'attempt 1' },
+        { attempt: 2, type: 'TypeError', message: 'attempt 2' },
+      ])
+      await eventually(async () => (await ready(admin, `ojs.queue.${queue}`)) === 0)
+    })
+
+    test('that fails for good is a dead letter, in both places', async () => {
+      await start({
+        'test.job': () => {
+          throw new Error('never')
+        },
+      })
+      const id = await pushed({ retry: { ...SOON, max_attempts: 2 } })
+      await untilState(id, 'discarded')
+      expect((await jobOf(id)).errors).toHaveLength(2)
+      await eventually(async () => (await ready(admin, `ojs.queue.dlx.${queue}`)) === 1)
+      const listed = await gateway.request('GET', `/ojs/v1/dead-letter?queue=${queue}`)
+      expect(JSON.stringify(listed.body)).toContain(id)
+    })
+
+    test('waits for the gateway where no retry queue serves its delay', async () => {
+      let runs = 0
+      await start({
+        'test.job': () => {
+          runs += 1
+          throw new Error('later')
+        },
+      })
+      const id = await pushed({
+        retry: {
+          max_attempts: 2,
+          initial_interval: 'PT400S',
+          max_interval: 'PT500S',
+          jitter: false,
+        },
+      })
+      await untilState(id, 'retryable')
+      const { next_attempt_at: at, retry_delay_ms: delay } = await jobOf(id)
+      expect(delay).toBe(400_000)
+      expect(Date.parse(at)).toBeGreaterThan(Date.now() + 300_000)
+      expect(runs).toBe(1)
+    })
+
+    test('is cancelled while it runs: its signal fires, its end changes nothing', async () => {
+      const begun = gate()
+      let reason: unknown
+      await start({
+        'test.job': async ({ signal }) => {
+          begun.open()
+          await new Promise((resolve) => signal.addEventListener('abort', resolve))
+          reason = signal.reason
+          return 'too late'
+        },
+      })
+      const id = await pushed()
+      await begun.opened
+      await untilState(id, 'active')
+      expect((await gateway.cancel(id)).status).toBe(200)
+      await eventually(() => reason !== undefined)
+      expect(reason).toMatchObject({ reason: 'cancelled' })
+      await eventually(() => workers[0]?.activeJobs === 0)
+      expect(await jobOf(id)).toMatchObject({ state: 'cancelled', attempt: 1 })
+      expect((await jobOf(id)).result).toBeUndefined()
+    })
+
+    test('is cancelled while it waits: it never runs', async () => {
+      const end = gate()
+      const ran: string[] = []
+      await start(
+        {
+          'test.job': async ({ job }) => {
+            ran.push(job.id)
+            await end.opened
+          },
+        },
+        { concurrency: 1 },
+      )
+      const first = await pushed()
+      await eventually(() => ran.length === 1)
+      const cancelled = await pushed()
+      const last = await pushed()
+      expect((await gateway.cancel(cancelled)).status).toBe(200)
+      end.open()
+      await untilState(last, 'completed')
+      expect(ran).toEqual([first, last])
+    })
+
+    test('that was cancelled while no worker was there never runs', async () => {
+      await (await start({})).stop()
+      const cancelled = await pushed()
+      const other = await pushed()
+      await gateway.cancel(cancelled)
+      const ran: string[] = []
+      await start({ 'test.job': ({ job }) => ran.push(job.id) }, { queues: [queue] })
+      await untilState(other, 'completed')
+      expect(ran).toEqual([other])
+      expect((await jobOf(cancelled)).state).toBe('cancelled')
+    })
+
+    test('keeps its lease by heartbeats', async () => {
+      const end = gate()
+      await start({ 'test.job': () => end.opened }, { heartbeatInterval: 100 })
+      const id = await pushed({ visibility_timeout_ms: 500 })
+      await untilState(id, 'active')
+      await new Promise((resolve) => setTimeout(resolve, 1_500))
+      expect(await jobOf(id)).toMatchObject({ state: 'active', attempt: 1 })
+      end.open()
+      await untilState(id, 'completed')
+      expect((await jobOf(id)).errors).toBeUndefined()
+    })
+
+    test('runs again elsewhere when its worker gave it back', async () => {
+      const begun = gate()
+      const worker = await start({ 'test.job': () => (begun.open(), new Promise(() => {})) })
+      const id = await pushed({ visibility_timeout_ms: 400, retry: { max_attempts: 3 } })
+      await begun.opened
+      await worker.stop()
+      await start({ 'test.job': ({ attempt }) => attempt }, { queues: [queue] })
+      await untilState(id, 'completed')
+      expect(await jobOf(id)).toMatchObject({ attempt: 2, result: 2 })
+    })
+
+    test('is right after the gateway was away', async () => {
+      const ran: string[] = []
+      const went = gate()
+      await start(
+        {
+          'test.job': async ({ job, attempt }) => {
+            ran.push(job.id)
+            await went.opened
+            if (job.args[0] === 'twice' && attempt === 1) throw new Error('once more')
+            return attempt
+          },
+        },
+        { concurrency: 3 },
+      )
+      const one = await pushed()
+      const twice = (await gateway.push(queue, { args: ['twice'], options: { retry: SOON } })).body
+        .job.id
+      const waiting = await Promise.all(Array.from({ length: 20 }, () => pushed()))
+      await untilState(one, 'active')
+      await gateway.stop()
+      went.open()
+      await eventually(() => ran.length === 23)
+      await eventually(() => workers[0]?.activeJobs === 0)
+      await gateway.restart()
+      for (const id of [one, ...waiting]) await untilState(id, 'completed')
+      await untilState(twice, 'completed')
+      expect(await jobOf(twice)).toMatchObject({ attempt: 2, result: 2, errors: [{ attempt: 1 }] })
+      expect(ran.toSorted()).toEqual([one, twice, twice, ...waiting].toSorted())
+    })
+
+    test('survives the loss of its queue', async () => {
+      const ran: string[] = []
+      await start({ 'test.job': ({ job }) => ran.push(job.id) })
+      const paused = workers.splice(0)
+      await Promise.all(paused.map((worker) => worker.stop()))
+      const waiting = await Promise.all(Array.from({ length: 3 }, () => pushed()))
+      const end = gate()
+      await start(
+        { 'test.job': ({ job }) => (ran.push(job.id), end.opened) },
+        { queues: [queue], concurrency: 1 },
+      )
+      await eventually(() => ran.length === 1)
+      await admin.channel.deleteQueue(`ojs.queue.${queue}`)
+      end.open()
+      for (const id of waiting) await untilState(id, 'completed')
+    })
+  },
+)
