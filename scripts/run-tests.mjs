@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { build, isBuildStale } from './build.mjs'
@@ -12,9 +12,9 @@ import { PrivateBroker } from './private-broker.mjs'
 import { endProcess, guard, signalProcess, unguard } from './processes.mjs'
 import { say, waitingFor } from './progress.mjs'
 import { requireRabbitmqSbin } from './rabbitmq-package.mjs'
-import { findExecutable, run } from './run.mjs'
+import { findExecutable, isExecutable, run } from './run.mjs'
 import { countOf, sum } from './test-count.mjs'
-import { DEBIAN_PYTHON, testVariables } from './test-environment.mjs'
+import { DEBIAN_GO, DEBIAN_GOPATH, DEBIAN_PYTHON, testVariables } from './test-environment.mjs'
 import { needsOf } from './test-projects.mjs'
 
 /** Everything behind `npm test`; answers how many test cases passed and failed. */
@@ -25,7 +25,7 @@ export async function runTests(vitestArgs) {
   try {
     await ensureDependencies({ dev: true, signal: interrupted })
     const needs = needsOf(vitestArgs)
-    const sbin = needs.rabbitmq ? await provideRabbitmq() : undefined
+    const sbin = needs.rabbitmq ? await providePackages(needs) : undefined
     if (needs.rabbitmq && isBuildStale()) await build(interrupted)
     broker = needs.sharedNode ? sharedNode(sbin, join(dir, 'rabbitmq')) : undefined
     if (broker) await waitingFor('the RabbitMQ node of the tests', () => broker.start(interrupted))
@@ -41,16 +41,26 @@ export async function runTests(vitestArgs) {
 
 /**
  * The packages of the archive that the tests use: the broker; pika, for a foreign client; curl and
- * jq, for the example session of seed 001 (without jq a stand-in does).
+ * jq, for the example session of seed 001 (without jq a stand-in does); Go and its AMQP client, for
+ * the example in Go.
  */
-async function provideRabbitmq() {
+async function providePackages({ go }) {
   const hasPika = (await run(DEBIAN_PYTHON, ['-c', 'import pika'])).code === 0
   const missing = [
     ...(hasPika ? [] : ['python3-pika']),
     ...(findExecutable('curl') ? [] : ['curl']),
     ...(findExecutable('jq') || !canInstallPackages() ? [] : ['jq']),
+    ...(go ? missingForGo() : []),
   ]
   return requireRabbitmqSbin(missing)
+}
+
+function missingForGo() {
+  const client = join(DEBIAN_GOPATH, 'src', 'github.com', 'rabbitmq', 'amqp091-go')
+  return [
+    ...(isExecutable(DEBIAN_GO) ? [] : ['golang-go']),
+    ...(existsSync(client) ? [] : ['golang-github-rabbitmq-amqp091-go-dev']),
+  ]
 }
 
 function sharedNode(sbin, dir) {

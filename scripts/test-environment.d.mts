@@ -5,3 +5,5 @@ export const testVariables: {
   readonly python: string
 }
 export const DEBIAN_PYTHON: string
+export const DEBIAN_GO: string
+export const DEBIAN_GOPATH: string

@@ -13,5 +13,9 @@ export const testVariables = {
   python: 'OJS_TEST_PYTHON',
 }
 
+/** Debian's own Go, which is the one that builds against Debian's packages of Go sources. */
+export const DEBIAN_GO = '/usr/bin/go'
+export const DEBIAN_GOPATH = '/usr/share/gocode'
+
 /** Debian's own Python: another one earlier on the PATH (pyenv …) does not see Debian's pika. */
 export const DEBIAN_PYTHON = '/usr/bin/python3'

@@ -1,7 +1,7 @@
 /** The projects of vitest.config.ts and what they need beside Node. */
 const needs = {
   unit: { rabbitmq: false, sharedNode: false },
-  services: { rabbitmq: true, sharedNode: true },
+  services: { rabbitmq: true, sharedNode: true, go: true },
   conformance: { rabbitmq: true, sharedNode: true },
   // Starts private nodes itself: what it kills cannot be shared.
   crash: { rabbitmq: true, sharedNode: false },
@@ -14,6 +14,7 @@ export function needsOf(vitestArgs) {
   const names = selected.length > 0 && known ? selected : Object.keys(needs)
   return {
     rabbitmq: names.some((name) => needs[name].rabbitmq),
+    go: names.some((name) => needs[name].go === true),
     sharedNode: names.some((name) => needs[name].sharedNode),
   }
 }

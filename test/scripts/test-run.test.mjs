@@ -47,13 +47,13 @@ describe('counting a vitest run', () => {
 })
 
 describe('what a run needs', () => {
-  const everything = { rabbitmq: true, sharedNode: true }
+  const everything = { rabbitmq: true, sharedNode: true, go: true }
 
   test.each([
     [[], everything],
     [['test/http'], everything],
-    [['--project', 'unit'], { rabbitmq: false, sharedNode: false }],
-    [['--project=crash'], { rabbitmq: true, sharedNode: false }],
+    [['--project', 'unit'], { rabbitmq: false, sharedNode: false, go: false }],
+    [['--project=crash'], { rabbitmq: true, sharedNode: false, go: false }],
     [['--project', 'unit', '--project', 'services', 'x'], everything],
     [['--project', 'no-such'], everything],
   ])('%j', (args, needs) => {

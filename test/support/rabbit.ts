@@ -13,6 +13,7 @@ export interface Vhost {
   readonly url: string
   /** The queue as the management API shows it, or undefined. Its message counts lag by seconds. */
   queue(name: string): Promise<Record<string, unknown> | undefined>
+  deleteQueue(name: string): Promise<void>
   /** Closes every connection into this vhost, as an operator would. */
   closeConnections(): Promise<void>
   /** Deletes the vhost with all its queues; connections into it are closed by the broker. */
@@ -109,6 +110,9 @@ async function createVhostOn(port: number, managementPort: number | undefined): 
     queue: async (queue) => {
       const text = await call('GET', `/queues/${name}/${encodeURIComponent(queue)}`)
       return text === undefined ? undefined : JSON.parse(text)
+    },
+    deleteQueue: async (queue) => {
+      await call('DELETE', `/queues/${name}/${encodeURIComponent(queue)}`)
     },
     closeConnections: async () => {
       await call('DELETE', `/connections/username/${name}`)

@@ -1,0 +1,207 @@
+// A native worker in Go: takes jobs, reports what became of them, acknowledges. See
+// docs/control-protocol.md; retries, delays and dead letters are left to the gateway.
+//
+//	AMQP_URL=amqp://guest:guest@127.0.0.1:5672/%2Fojs OJS_QUEUE=email go run worker.go
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+const (
+	exchange    = "ojs.exchange.direct"
+	workerID    = "go-example"
+	concurrency = 5
+)
+
+type job struct {
+	ID         string            `json:"id"`
+	Type       string            `json:"type"`
+	Queue      string            `json:"queue"`
+	Args       []json.RawMessage `json:"args"`
+	Generation int64             `json:"x_ojs_generation"`
+}
+
+type jobError struct {
+	Code      string `json:"code"`
+	Type      string `json:"type"`
+	Message   string `json:"message"`
+	Retryable bool   `json:"retryable"`
+}
+
+type event struct {
+	JobID      string    `json:"job_id"`
+	Generation int64     `json:"generation"`
+	Attempt    int32     `json:"attempt"`
+	Event      string    `json:"event"`
+	Result     any       `json:"result,omitempty"`
+	Error      *jobError `json:"error,omitempty"`
+}
+
+var errPermanent = errors.New("permanent")
+
+func sendEmail(j job, attempt int32) (any, error) {
+	var to string
+	if len(j.Args) == 0 || json.Unmarshal(j.Args[0], &to) != nil {
+		return nil, fmt.Errorf("%w: no address", errPermanent)
+	}
+	if strings.HasSuffix(to, "@flaky.example") && attempt == 1 {
+		return nil, fmt.Errorf("%s: try again later", to)
+	}
+	return map[string]any{"delivered": to, "attempt": attempt}, nil
+}
+
+func run(j job, attempt int32) (any, error) {
+	switch j.Type {
+	case "email.send":
+		return sendEmail(j, attempt)
+	default:
+		return nil, fmt.Errorf("%w: no handler for %s", errPermanent, j.Type)
+	}
+}
+
+// reporter publishes one message at a time, so that a return belongs to the publish in hand.
+type reporter struct {
+	mutex    sync.Mutex
+	channel  *amqp.Channel
+	returned chan amqp.Return
+}
+
+// report resolves when RabbitMQ has confirmed the message and has not sent it back.
+func (r *reporter) report(queue string, e event) error {
+	body, err := json.Marshal(map[string]any{"worker_id": workerID, "events": []event{e}})
+	if err != nil {
+		return err
+	}
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	confirm, err := r.channel.PublishWithDeferredConfirmWithContext(
+		context.Background(), exchange, "ojs.queue.control."+queue, true, false,
+		amqp.Publishing{
+			Type:         "ojs.control.report",
+			ContentType:  "application/openjobspec+json",
+			DeliveryMode: amqp.Persistent,
+			Body:         body,
+		})
+	if err != nil {
+		return err
+	}
+	if !confirm.Wait() {
+		return errors.New("not confirmed")
+	}
+	select {
+	case <-r.returned: // comes before its confirm
+		return errors.New("no gateway has declared the control queue yet")
+	default:
+		return nil
+	}
+}
+
+// handle runs one delivery and settles it. An error means: not settled, it will be delivered again.
+func handle(r *reporter, queue string, d amqp.Delivery) error {
+	var j job
+	if json.Unmarshal(d.Body, &j) != nil || j.ID == "" || j.Type == "" {
+		return d.Nack(false, false)
+	}
+	attempt := int32(1)
+	if header, isThere := d.Headers["x-ojs-attempt"]; isThere {
+		attempt = header.(int32) // any other integer type would end this program
+	}
+	e := event{JobID: j.ID, Generation: j.Generation, Attempt: attempt, Event: "completed"}
+	result, err := run(j, attempt)
+	if err != nil {
+		e.Event = "failed"
+		e.Error = &jobError{
+			Code: "handler_error", Type: "error", Message: err.Error(),
+			Retryable: !errors.Is(err, errPermanent),
+		}
+	} else {
+		e.Result = result
+	}
+	if err := r.report(queue, e); err != nil {
+		return err
+	}
+	return d.Ack(false)
+}
+
+func work(url, queue string) error {
+	connection, err := amqp.Dial(url)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	channel, err := connection.Channel()
+	if err != nil {
+		return err
+	}
+	if err := channel.Confirm(false); err != nil {
+		return err
+	}
+	if err := channel.Qos(concurrency, 0, false); err != nil {
+		return err
+	}
+	r := &reporter{channel: channel, returned: channel.NotifyReturn(make(chan amqp.Return, 1))}
+	deliveries, err := channel.Consume("ojs.queue."+queue, workerID, false, false, false, false, nil)
+	if err != nil {
+		return err
+	}
+
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
+	stopping := make(chan struct{})
+	go func() {
+		<-stop
+		close(stopping)
+		_ = channel.Cancel(workerID, false) // ends `deliveries`; what runs is finished below
+	}()
+
+	var group sync.WaitGroup
+	failed := make(chan error, concurrency)
+	for i := 0; i < concurrency; i++ {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for d := range deliveries {
+				if err := handle(r, queue, d); err != nil {
+					failed <- err
+					connection.Close() // what is not settled comes again, to whoever consumes then
+					return
+				}
+			}
+		}()
+	}
+	group.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+	}
+	select {
+	case <-stopping:
+		return nil
+	default:
+		return errors.New("the connection was lost")
+	}
+}
+
+func main() {
+	queue := os.Getenv("OJS_QUEUE")
+	if queue == "" {
+		queue = "email"
+	}
+	// A supervisor starts it again.
+	if err := work(os.Getenv("AMQP_URL"), queue); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,363 @@
+#!/usr/bin/env python3
+"""A native worker in Python, written from docs/control-protocol.md: reports, heartbeats, cancel.
+
+    AMQP_URL=amqp://guest:guest@127.0.0.1:5672/%2Fojs OJS_QUEUE=email python3 worker.py
+
+Needs pika (Debian: python3-pika). Handlers run in threads; all of AMQP is in the main thread.
+"""
+import collections
+import json
+import math
+import os
+import signal
+import socket
+import threading
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+
+import pika
+from pika.exceptions import AMQPError
+
+EXCHANGE = 'ojs.exchange.direct'
+QUEUE = os.environ.get('OJS_QUEUE', 'email')
+WORKER_ID = os.environ.get('WORKER_ID', f'python-{uuid.uuid4().hex[:12]}')
+HEARTBEAT_S = float(os.environ.get('HEARTBEAT_S', '5'))
+CONCURRENCY = 5
+GRACE_S = 25
+ANSWER_S = 1
+MAX_CANCELLED = 10_000
+
+
+class Permanent(Exception):
+    """Raised by a handler: trying again would not help."""
+
+
+class Run:
+    """One execution. `stop` is set when the work has become pointless; handlers look at it."""
+
+    def __init__(self, job, attempt, tag):
+        self.job = job
+        self.attempt = attempt
+        self.tag = tag  # of the delivery to settle; None while the connection is lost
+        self.stop = threading.Event()
+        self.is_cancelled = False
+        timeout_ms = job.get('timeout_ms')  # 0: none
+        self.deadline = time.monotonic() + timeout_ms / 1000 if timeout_ms else math.inf
+
+    @property
+    def generation(self):
+        return self.job.get('x_ojs_generation', 0)
+
+    def event(self, kind, **more):
+        at = datetime.now(timezone.utc).isoformat()
+        return {'job_id': self.job['id'], 'generation': self.generation, 'attempt': self.attempt,
+                'event': kind, 'at': at, **more}
+
+
+def send_email(run):
+    to = run.job['args'][0]
+    if '@' not in to:
+        raise Permanent(f'{to!r} is no address')
+    if to.endswith('@flaky.example') and run.attempt == 1:
+        raise ConnectionError(f'{to}: try again later')
+    return {'delivered': to, 'attempt': run.attempt}
+
+
+def build_report(run):
+    seconds = run.job['args'][0]
+    if run.stop.wait(seconds):
+        raise InterruptedError('stopped')
+    return {'pages': seconds}
+
+
+HANDLERS = {'email.send': send_email, 'report.build': build_report}
+
+
+class Worker:
+    def __init__(self, url):
+        self.parameters = pika.URLParameters(url)
+        self.parameters.heartbeat = 60
+        self.connection = None
+        self.threads = ThreadPoolExecutor(CONCURRENCY)
+        self.runs = {}  # by job id: begun, and their end not yet reported
+        self.ended = collections.deque()  # (run, event), from the threads
+        self.cancelled = collections.OrderedDict()  # (job id, generation or None)
+        self.arrived = collections.deque()
+        self.answers = {}
+        self.silent_until = 0.0  # no claims before: no gateway has answered
+        self.claims_all = False
+        self.consumer = None
+        self.is_cancelled_by_broker = False
+        self.is_paused = False
+        self.state = 'running'
+
+    # The connection -----------------------------------------------------------------------------
+
+    def work(self):
+        """Until SIGTERM: connected, or trying to be."""
+        failures = 0
+        while self.state != 'terminate':
+            try:
+                self.connect()
+                failures = 0
+                self.loop()
+            except (AMQPError, OSError) as error:
+                print(f'connecting again: {error!r}', flush=True)
+                self.pause(min(60, 2 ** failures))
+                failures += 1
+            finally:
+                self.disconnect()
+        for run in self.runs.values():
+            run.stop.set()  # given back: they run again, here or elsewhere
+        self.threads.shutdown(wait=False, cancel_futures=True)
+
+    def pause(self, seconds):
+        until = time.monotonic() + seconds
+        while self.state != 'terminate' and time.monotonic() < until:
+            time.sleep(0.2)
+
+    def disconnect(self):
+        try:
+            if self.connection and self.connection.is_open:
+                self.connection.close()
+        except AMQPError:
+            pass  # it is gone, as it should be
+
+    def connect(self):
+        self.arrived.clear()
+        self.consumer = None
+        self.is_cancelled_by_broker = False
+        for run in self.runs.values():
+            run.tag = None
+        self.connection = pika.BlockingConnection(self.parameters)
+        self.channel = channel = self.connection.channel()
+        channel.confirm_delivery()
+        channel.basic_qos(prefetch_count=CONCURRENCY)
+        channel.add_on_cancel_callback(self.on_cancelled_by_broker)
+        heard = channel.queue_declare('', exclusive=True, auto_delete=True).method.queue
+        channel.queue_bind(heard, EXCHANGE, f'ojs.control.workers.{QUEUE}')
+        channel.basic_consume(heard, self.on_broadcast, auto_ack=True)
+        channel.basic_consume('amq.rabbitmq.reply-to', self.on_answer, auto_ack=True)
+        self.sync()
+        self.consume()
+        self.beat()
+
+    def sync(self):
+        question = {'worker_id': WORKER_ID, 'queues': [QUEUE]}
+        answer = self.ask('default', 'ojs.control.sync', question) or {}
+        for job_id in answer.get('tombstones', []):
+            self.remember_cancelled(job_id, None)
+        # Until the next sync, which is longer than needed: until the queue was empty would do.
+        self.claims_all = answer.get('truncated', False)
+        self.is_paused = QUEUE in answer.get('paused', [])
+        self.direct(answer.get('directive', 'running'))
+
+    def consume(self):
+        if self.consumer is None and self.state == 'running' and not self.is_paused:
+            self.consumer = self.channel.basic_consume(f'ojs.queue.{QUEUE}', self.on_job)
+
+    def stop_consuming(self):
+        if self.consumer is not None:
+            self.channel.basic_cancel(self.consumer)
+            self.consumer = None
+            while self.arrived:
+                self.channel.basic_nack(self.arrived.popleft()[0].delivery_tag, requeue=True)
+
+    def on_cancelled_by_broker(self, _method):
+        self.is_cancelled_by_broker = True
+
+    def loop(self):
+        """Callbacks only note what came: a question is answered outside of them."""
+        next_beat = time.monotonic() + HEARTBEAT_S
+        give_up_at = None
+        while give_up_at is None or (self.runs and time.monotonic() < give_up_at):
+            self.connection.process_data_events(time_limit=0.2)
+            if self.is_cancelled_by_broker:
+                raise ConnectionError('a queue was deleted')  # everything from the start
+            if self.state == 'running' and not self.is_paused:
+                self.consume()
+            else:
+                self.stop_consuming()
+            while self.arrived:
+                self.arrive(*self.arrived.popleft())
+            while self.ended:
+                self.end(*self.ended[0])
+                self.ended.popleft()  # not before: without a connection it is tried again
+            self.end_overdue()
+            if time.monotonic() >= next_beat:
+                self.beat()
+                next_beat = time.monotonic() + HEARTBEAT_S
+            if self.state == 'terminate' and give_up_at is None:
+                give_up_at = time.monotonic() + GRACE_S
+
+    # Messages to the gateway --------------------------------------------------------------------
+
+    def tell(self, queue_name, kind, body, **properties):
+        """Returns when RabbitMQ has confirmed it; raises when it was returned or refused."""
+        self.channel.basic_publish(
+            EXCHANGE, f'ojs.queue.control.{queue_name}', json.dumps(body),
+            pika.BasicProperties(type=kind, content_type='application/openjobspec+json',
+                                 delivery_mode=2, **properties),
+            mandatory=True)
+
+    def report(self, *events):
+        self.tell(QUEUE, 'ojs.control.report', {'worker_id': WORKER_ID, 'events': events})
+
+    def beat(self):
+        # To the queue that the reports take: on another way it could come after a job's end.
+        running = [job_id for job_id, run in self.runs.items() if not run.is_cancelled]
+        self.tell(QUEUE, 'ojs.control.heartbeat', {
+            'worker_id': WORKER_ID, 'job_ids': running, 'state': self.state, 'queues': [QUEUE],
+            'hostname': socket.gethostname(), 'pid': os.getpid(), 'concurrency': CONCURRENCY})
+
+    def ask(self, queue_name, kind, body):
+        """The answer, or None when nobody gives one in time."""
+        question = uuid.uuid4().hex
+        self.tell(queue_name, kind, body, reply_to='amq.rabbitmq.reply-to', correlation_id=question)
+        until = time.monotonic() + ANSWER_S
+        while question not in self.answers and time.monotonic() < until:
+            self.connection.process_data_events(time_limit=max(0, until - time.monotonic()))
+        answer = self.answers.pop(question, None)
+        self.answers.clear()  # what came too late for its own question
+        if answer is None or 'error' in answer:
+            return None
+        return answer
+
+    def on_answer(self, _channel, _method, properties, body):
+        self.answers[properties.correlation_id] = json.loads(body)
+
+    # What the gateway tells ---------------------------------------------------------------------
+
+    def on_broadcast(self, _channel, _method, properties, body):
+        message = json.loads(body)
+        if properties.type == 'ojs.control.cancel':
+            self.cancel(message['job_id'], message.get('generation'))
+        elif properties.type == 'ojs.control.directive':
+            if message.get('worker_id') in (None, WORKER_ID):
+                self.direct(message['state'])
+        elif properties.type in ('ojs.control.pause', 'ojs.control.resume'):
+            if message['queue'] == QUEUE:
+                self.is_paused = properties.type == 'ojs.control.pause'
+
+    def cancel(self, job_id, generation):
+        self.remember_cancelled(job_id, generation)
+        run = self.runs.get(job_id)
+        if run and generation in (None, run.generation):
+            run.is_cancelled = True
+            run.stop.set()
+
+    def remember_cancelled(self, job_id, generation):
+        self.cancelled[job_id, generation] = True
+        while len(self.cancelled) > MAX_CANCELLED:
+            self.cancelled.popitem(last=False)
+
+    def direct(self, state):
+        if state == 'terminate' or (state == 'quiet' and self.state == 'running'):
+            self.state = state
+
+    # Jobs ---------------------------------------------------------------------------------------
+
+    def on_job(self, _channel, method, properties, body):
+        self.arrived.append((method, properties, body))
+
+    def arrive(self, method, properties, body):
+        tag = method.delivery_tag
+        job = read_job(body)
+        if job is None:
+            return self.channel.basic_nack(tag, requeue=False)
+        job_id, generation = job['id'], job.get('x_ojs_generation', 0)
+        mine = self.runs.get(job_id)
+        if mine and mine.generation == generation:
+            mine.tag = tag  # its delivery was lost with the connection, and came again
+            return None
+        if (job_id, None) in self.cancelled or (job_id, generation) in self.cancelled:
+            return self.channel.basic_ack(tag)
+        if 'expires_at' in job and is_past(job['expires_at']):
+            return self.channel.basic_nack(tag, requeue=False)
+        attempt = (properties.headers or {}).get('x-ojs-attempt', 1)
+        if method.redelivered or self.claims_all:
+            decision, attempt = self.claim(job, generation, attempt)
+            if decision == 'drop':
+                return self.channel.basic_ack(tag)
+            if decision == 'discard':
+                return self.channel.basic_nack(tag, requeue=False)
+        return self.begin(Run(job, attempt, tag))
+
+    def claim(self, job, generation, attempt):
+        question = {'job_id': job['id'], 'generation': generation, 'attempt': attempt,
+                    'worker_id': WORKER_ID}
+        answer = None
+        if time.monotonic() >= self.silent_until:
+            answer = self.ask(QUEUE, 'ojs.control.claim', question)
+            if answer is None:
+                self.silent_until = time.monotonic() + 30
+        return (answer['decision'], answer['attempt']) if answer else ('run', attempt)
+
+    def begin(self, run):
+        self.report(run.event('started'))
+        print(f"started {run.job['id']} {run.attempt}", flush=True)
+        self.runs[run.job['id']] = run
+        self.threads.submit(self.execute, run)
+
+    def execute(self, run):
+        """In a thread."""
+        try:
+            handler = HANDLERS.get(run.job['type'])
+            if handler is None:
+                raise Permanent(f"no handler for {run.job['type']}")
+            event = run.event('completed', result=handler(run))
+        except Exception as error:  # whatever a handler raises is the job's failure
+            event = run.event('failed', error={
+                'code': 'handler_error', 'type': type(error).__name__,
+                'message': str(error) or 'failed', 'retryable': not isinstance(error, Permanent)})
+        self.ended.append((run, event))
+        if self.connection.is_open:
+            self.connection.add_callback_threadsafe(lambda: None)  # wakes the main thread
+
+    def end_overdue(self):
+        now = time.monotonic()
+        for run in [run for run in self.runs.values() if now > run.deadline]:
+            run.stop.set()
+            message = f"ran for longer than {run.job['timeout_ms']} ms"
+            self.end(run, run.event('failed', error={'code': 'timeout', 'message': message}))
+
+    def end(self, run, event):
+        """Report, confirm, then acknowledge. A lost delivery comes again, and `claim` drops it."""
+        if self.runs.get(run.job['id']) is not run:
+            return  # it had been too slow
+        if run.is_cancelled:
+            print(f"cancelled {run.job['id']}", flush=True)
+        else:
+            self.report(event)
+        del self.runs[run.job['id']]
+        if run.tag is not None:
+            self.channel.basic_ack(run.tag)
+
+
+def read_job(body):
+    """None for what is no job."""
+    try:
+        job = json.loads(body)
+    except ValueError:
+        return None
+    wanted = {'id': str, 'type': str, 'args': list}
+    if isinstance(job, dict) and all(isinstance(job.get(k), t) for k, t in wanted.items()):
+        return job
+    return None
+
+
+def is_past(instant):
+    return datetime.fromisoformat(instant.replace('Z', '+00:00')) <= datetime.now(timezone.utc)
+
+
+def main():
+    worker = Worker(os.environ['AMQP_URL'])
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: worker.direct('terminate'))
+    worker.work()
+
+
+if __name__ == '__main__':
+    main()

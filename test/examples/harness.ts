@@ -1,0 +1,111 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { afterAll, beforeAll } from 'vitest'
+import { OJSClient } from '../../src/sdk/index.ts'
+import { guard, unguard } from '../support/guard.mjs'
+import { startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+
+const STOP_MS = 30_000
+
+/** A vhost, a gateway on it and a client of that, for all tests of a file. */
+export function stageForAll() {
+  let vhost: Vhost
+  let gateway: TestGateway
+  beforeAll(async () => {
+    vhost = await createVhost()
+    gateway = await startTestGateway(vhost.url, { OJS_QUEUES: 'email' })
+  })
+  afterAll(async () => {
+    await gateway.destroy()
+    await vhost.drop()
+  })
+  return {
+    /** What every example is told; it is what its own documentation says. */
+    env: () => ({ OJS_URL: gateway.url, AMQP_URL: vhost.url, OJS_QUEUE: 'email' }),
+    client: () => new OJSClient({ url: gateway.url }),
+    gateway: () => gateway,
+    vhost: () => vhost,
+  }
+}
+
+/** An example as its user runs it: a process of its own. A command that is missing is an error. */
+export class Example {
+  readonly #child: ChildProcess
+  readonly #lines: string[] = []
+  readonly #exited: Promise<number | null>
+  #hasExited = false
+
+  constructor(command: string, args: readonly string[], env: Readonly<Record<string, string>>) {
+    const child = spawn(command, args, { env: { ...process.env, ...env } })
+    this.#child = child
+    if (child.pid !== undefined) guard(child.pid)
+    for (const output of [child.stdout, child.stderr]) {
+      createInterface(output).on('line', (line) => this.#lines.push(line))
+    }
+    this.#exited = new Promise((resolve) => {
+      child.once('error', (error) => {
+        this.#lines.push(String(error))
+        resolve(null)
+      })
+      child.once('exit', (code) => resolve(code))
+    })
+    void this.#exited.then(() => {
+      this.#hasExited = true
+      if (child.pid !== undefined) unguard(child.pid)
+    })
+  }
+
+  /** All that it has printed. */
+  get output(): string {
+    return this.#lines.join('\n')
+  }
+
+  has(line: string): boolean {
+    return this.#lines.includes(line)
+  }
+
+  /** Asks until the answer is yes; fails with what the example has printed. */
+  async until(condition: () => Promise<boolean> | boolean, timeoutMs = 30_000): Promise<void> {
+    const deadline = performance.now() + timeoutMs
+    while (!(await condition())) {
+      if (this.#hasExited) throw new Error(`the example ended:\n${this.output}`)
+      if (performance.now() > deadline) throw new Error(`not in time; it says:\n${this.output}`)
+      await new Promise((resolve) => setTimeout(resolve, 25))
+    }
+  }
+
+  /** SIGKILL; resolves when the process is gone. */
+  async kill(): Promise<void> {
+    this.#child.kill('SIGKILL')
+    await this.#exited
+  }
+
+  /** SIGTERM; the exit code, null when it had to be killed. */
+  async stop(): Promise<number | null> {
+    this.#child.kill('SIGTERM')
+    const timer = setTimeout(() => this.#child.kill('SIGKILL'), STOP_MS)
+    const code = await this.#exited
+    clearTimeout(timer)
+    return code
+  }
+}
+
+export type Stage = ReturnType<typeof stageForAll>
+
+/** Posts a job over HTTP and answers it as HTTP shows it once it is in that state. */
+export async function runJob(
+  stage: Stage,
+  example: Example,
+  { type, args, state = 'completed' }: { type: string; args: unknown[]; state?: string },
+) {
+  const client = stage.client()
+  const retry = { maxAttempts: 3, initialIntervalMs: 125, jitter: false }
+  const { id } = await client.enqueue(type, args, { queue: 'email', retry })
+  let job = await client.getJob(id)
+  await example.until(async () => {
+    job = await client.getJob(id)
+    return job.state === state
+  })
+  return job
+}

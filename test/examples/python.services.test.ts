@@ -1,0 +1,124 @@
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { DEBIAN_PYTHON } from '../../scripts/test-environment.mjs'
+import { ROOT } from '../sdk/bundle.ts'
+import { startTestGateway } from '../support/in-process.ts'
+import { createVhost } from '../support/rabbit.ts'
+import { Example, runJob, stageForAll } from './harness.ts'
+
+const WORKER_ID = 'python-1'
+const stage = stageForAll()
+
+function startPython(env: Readonly<Record<string, string>> = stage.env()): Example {
+  const script = join(ROOT, 'examples', 'python', 'worker.py')
+  const settings = { WORKER_ID, HEARTBEAT_S: '0.2', PYTHONDONTWRITEBYTECODE: '1' }
+  return new Example(DEBIAN_PYTHON, [script], { ...env, ...settings })
+}
+
+async function withExample(
+  work: (example: Example) => Promise<void>,
+  example: Example = startPython(),
+): Promise<void> {
+  try {
+    await work(example)
+  } finally {
+    expect(await example.stop(), example.output).toBe(0)
+  }
+}
+
+/** What the gateway lists of the worker. */
+async function listed(): Promise<Record<string, unknown>> {
+  const { items } = await stage.client().workers.list()
+  return { ...items.find(({ id }) => id === WORKER_ID) }
+}
+
+const endless = { type: 'report.build', args: [3600], state: 'active' }
+
+describe('the Python worker, written from docs/control-protocol.md', { timeout: 120_000 }, () => {
+  test('runs jobs, and the gateway retries what fails', async () => {
+    await withExample(async (example) => {
+      const sent = await runJob(stage, example, { type: 'email.send', args: ['a@example.com'] })
+      expect(sent).toMatchObject({ attempt: 1, result: { delivered: 'a@example.com', attempt: 1 } })
+
+      const again = await runJob(stage, example, { type: 'email.send', args: ['a@flaky.example'] })
+      expect(again).toMatchObject({ attempt: 2, result: { attempt: 2 } })
+
+      const never = { type: 'email.send', args: ['nobody'], state: 'discarded' }
+      expect(await runJob(stage, example, never)).toMatchObject({
+        attempt: 1,
+        error: { type: 'Permanent', message: "'nobody' is no address" },
+      })
+    })
+  })
+
+  test('beats for what it runs, and hears that a job is cancelled', async () => {
+    await withExample(async (example) => {
+      const { id } = await runJob(stage, example, endless)
+      const ids = async () => JSON.stringify((await listed())['active_job_ids'])
+      await example.until(async () => (await ids()) === JSON.stringify([id]))
+      const { last_heartbeat_at: before } = await listed()
+      await example.until(async () => (await listed())['last_heartbeat_at'] !== before)
+      expect(await listed()).toMatchObject({ state: 'running', queues: ['email'], concurrency: 5 })
+
+      expect(await stage.client().cancelJob(id)).toMatchObject({ state: 'cancelled' })
+      await example.until(() => example.has(`cancelled ${id}`))
+      expect(await stage.client().getJob(id)).toMatchObject({ state: 'cancelled', attempt: 1 })
+    })
+  })
+
+  test('goes on where a broken connection has left it', async () => {
+    await withExample(async (example) => {
+      const { id } = await runJob(stage, example, { ...endless, args: [4] })
+      await stage.vhost().closeConnections()
+      const client = stage.client()
+      await example.until(async () => (await client.getJob(id)).state === 'completed')
+      await example.until(() => example.output.includes('connecting again'))
+      expect(await client.getJob(id)).toMatchObject({ attempt: 1, result: { pages: 4 } })
+      expect(example.output.match(/^started /gm)).toHaveLength(1)
+    })
+  })
+
+  test('takes its job back as the next attempt when it was killed', async () => {
+    const killed = startPython()
+    const { id } = await runJob(stage, killed, endless)
+    await killed.kill()
+    await withExample(async (example) => {
+      await example.until(() => example.has(`started ${id} 2`))
+      await stage.client().cancelJob(id)
+      await example.until(() => example.has(`cancelled ${id}`))
+    })
+  })
+
+  test('begins anew when its queue is deleted', async () => {
+    await withExample(async (example) => {
+      const job = { type: 'email.send', args: ['a@example.com'] }
+      await runJob(stage, example, job)
+      await stage.vhost().deleteQueue('ojs.queue.email')
+      await example.until(() => example.output.includes('a queue was deleted'))
+      await runJob(stage, example, job)
+    })
+  })
+
+  test('begins when there is a gateway, and tries again until then', async () => {
+    const vhost = await createVhost()
+    try {
+      await withExample(
+        async (example) => {
+          await example.until(() => example.output.includes('connecting again'))
+          const gateway = await startTestGateway(vhost.url)
+          try {
+            const job = { type: 'email.send', args: ['a@example.com'] }
+            const { id } = (await gateway.push('email', job)).body.job
+            const state = async () => (await gateway.get(id)).body.job.state
+            await example.until(async () => (await state()) === 'completed')
+          } finally {
+            await gateway.destroy()
+          }
+        },
+        startPython({ AMQP_URL: vhost.url }),
+      )
+    } finally {
+      await vhost.drop()
+    }
+  })
+})
