@@ -6,6 +6,7 @@ import { type Handler, OJSClient, OJSWorker, type OJSWorkerOptions } from '../..
 import { amqpSource, NativeProducer } from '../../src/worker/index.ts'
 import { fetchOne, freshQueue, gatewayForAll, nack, untilState } from '../operations/harness.ts'
 import { eventually } from '../support/in-process.ts'
+import { createVhost } from '../support/rabbit.ts'
 import { Spans, traceparentOf } from '../support/spans.ts'
 
 const FOREIGN = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
@@ -57,8 +58,12 @@ function firstOf<T>(list: readonly T[]): T {
 }
 
 /** The messages of a queue, as whoever consumes it next gets them. */
-async function headersIn(name: string, count: number): Promise<Record<string, unknown>[]> {
-  const connection = await amqp.connect(vhost.url)
+async function headersIn(
+  name: string,
+  count: number,
+  amqpUrl = vhost.url,
+): Promise<Record<string, unknown>[]> {
+  const connection = await amqp.connect(amqpUrl)
   const channel = await connection.createChannel()
   const messages: Record<string, unknown>[] = []
   await channel.consume(name, (message) => {
@@ -147,11 +152,13 @@ describe('with a tracer provider', () => {
     await expectOneTrace(queue, id)
   })
 
-  test('one trace without a gateway in between, from a native producer', async () => {
+  test('one trace where no gateway lives, from a native producer', async () => {
+    const own = await createVhost()
     const queue = freshQueue()
-    const source = amqpSource({ url: vhost.url })
-    await work({ source, queues: [queue] }, failsOnce).start()
-    const producer = new NativeProducer({ url: vhost.url })
+    const source = amqpSource({ url: own.url })
+    const worker = work({ source, queues: [queue] }, failsOnce)
+    await worker.start()
+    const producer = new NativeProducer({ url: own.url })
     const id = await trace.getTracer('app').startActiveSpan('checkout', async (span) => {
       const job = await producer.enqueue('traced.job', [1], { queue, retry: RETRY })
       span.end()
@@ -161,9 +168,10 @@ describe('with a tracer provider', () => {
     spans.clear()
     await producer.enqueueBatch([{ type: 'other', options: { queue: `${queue}-2` } }])
     const batch = await spans.one(`${queue}-2 enqueue_batch`)
-    const [token] = await headersIn(`ojs.queue.${queue}-2`, 1)
+    const [token] = await headersIn(`ojs.queue.${queue}-2`, 1, own.url)
     expect(token?.['x-ojs-trace-id']).toBe(traceparentOf(batch.spanContext()))
-    await producer.close()
+    await Promise.all([producer.close(), worker.stop()])
+    await own.drop()
   })
 
   test('the context of the enqueue span is in the message, over a retry and a death', async () => {
