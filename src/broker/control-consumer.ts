@@ -10,6 +10,7 @@ import { ControlChannel } from './control-channel.ts'
 import { isReplyAddress } from './control-publisher.ts'
 import type { Names } from './names.ts'
 import type { BrokerGauges, BrokerObserver } from './observer.ts'
+import { Pulse } from './pulse.ts'
 import { reconnectDelayMs } from './reconnect.ts'
 import { ScratchChannel } from './scratch-channel.ts'
 
@@ -54,6 +55,9 @@ export class ControlConsumer {
   readonly #wanted = new Set<string>()
   readonly #missing = new Set<string>()
   readonly #registered = new Map<string, ControlChannel>()
+  /** Control queues that were deleted and declared anew: who consumed the old one hears nothing. */
+  readonly #renewed = new Set<string>()
+  readonly #pulse = new Pulse(CHECK_MS / 2)
   /** Registrations that are to be made or made sure of, in this order. */
   readonly #due = new Set<string>()
   readonly #channels: (ControlChannel | undefined)[] = []
@@ -84,6 +88,11 @@ export class ControlConsumer {
     if (!this.#wanted.has(queue)) this.#backlog.queueKnown(queue)
     this.#wanted.add(queue)
     this.#ensure([queue])
+  }
+
+  /** The control queue is not there; `queueReady` follows when it was declared anew. */
+  queueMissing(queue: string): void {
+    if (this.#registered.has(queue)) this.#renewed.add(queue)
   }
 
   /** Every queue that was known before has been looked at. */
@@ -157,16 +166,31 @@ export class ControlConsumer {
     this.#backlog.depth(queue, messageCount)
     const present = this.#registered.get(queue)
     if (present !== undefined) {
-      // RabbitMQ 3.10 does not tell the consumer of a quorum queue that was deleted and declared
-      // anew before it was told: it would be silent for ever.
-      if (consumerCount > 0) return
-      void present.cancel(queue)
+      const isDeaf =
+        this.#renewed.has(queue) ||
+        consumerCount === 0 ||
+        this.#pulse.isMissed(queue, messageCount, this.#deps.clock.now())
+      if (isDeaf) this.#replace(present)
+      return
     }
+    this.#renewed.delete(queue)
     const channel = this.#nextChannel()
     this.#registered.set(queue, channel)
     this.#registrations += 1
     await channel.consume(queue, source, `ojs.${instance}.control.${queue}.${this.#registrations}`)
     this.#missing.delete(queue)
+  }
+
+  /**
+   * RabbitMQ 3.10 does not tell the consumer of a quorum queue that was deleted and declared anew
+   * before it was told: ✱ it is silent for ever, and may even be counted as a consumer of the new
+   * one. Its channel is given up with it; what was in hand there comes again.
+   */
+  #replace(channel: ControlChannel): void {
+    const queues = [...this.#registered].filter(([, on]) => on === channel).map(([queue]) => queue)
+    this.#deps.logger.warn({ queues: queues.slice(0, 10) }, 'consumers of control queues are deaf')
+    void channel.close()
+    this.#ensure(queues)
   }
 
   #nextChannel(): ControlChannel {
@@ -186,6 +210,7 @@ export class ControlConsumer {
 
   #onMessage(channel: ControlChannel, queue: string, message: ConsumeMessage): void {
     this.#deps.observer.consumed(LABEL, message.fields.redelivered)
+    this.#pulse.beat(queue)
     const handling = this.#handle(channel, queue, message).finally(() =>
       this.#handling.delete(handling),
     )

@@ -24,6 +24,8 @@ export interface DeclarerDeps {
   onDeclare(queue: string): void
   /** The job queue was looked for and is not there. */
   onMissing(queue: string): void
+  /** The control queue was looked for and is not there; it may be declared next. */
+  onControlMissing?(queue: string): void
   /** The exchanges, the system queues and the control queue of `default` were looked at. */
   onBase(outcome: EnsureOutcome): void
   /** And after that every queue that was known. */
@@ -190,11 +192,21 @@ export class Declarer {
   ): Promise<EnsureOutcome> {
     let outcome: EnsureOutcome = 'ready'
     for (const entity of entities) {
+      await this.#noticeMissing(scratch, entity)
       const state = await this.#deps.checker.ensure(scratch, entity)
       if (state.state === 'unavailable') return 'unavailable'
       if (entity.name === decisive) outcome = outcomeOf(state)
     }
     return outcome
+  }
+
+  /** What is declared without asking cannot be told from what was there. */
+  async #noticeMissing(scratch: ScratchChannel, entity: Entity): Promise<void> {
+    const { names, onControlMissing } = this.#deps
+    if (onControlMissing === undefined || entity.entity !== 'queue') return
+    if (entity.kind !== 'control') return
+    const { presence } = await lookFor(scratch, entity)
+    if (presence === 'missing') onControlMissing(entity.name.slice(names.controlQueue('').length))
   }
 
   /**

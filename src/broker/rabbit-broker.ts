@@ -87,6 +87,7 @@ export class RabbitBroker implements Broker, Service {
       onDeclare: (queue) => this.#publisher.noteNew(queue),
       onMissing: (queue) => this.#consumers.deliveries.queueMissing(queue),
       onBase: (outcome) => this.#onBase(outcome),
+      onControlMissing: (queue) => this.#consumers.control.queueMissing(queue),
       onKnown: () => this.#consumers.control.allKnown(),
     })
     const ensureQueue = (queue: string) => this.#declarer.ensure(queue)

@@ -206,6 +206,10 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
 
   test('connections and channels go and come back, and deliveries are lost with them', async () => {
     const queue = '{queue="lost"}'
+    // What was not confirmed in time has a channel of its own until something is.
+    const channels = await value('ojs_amqp_channels_active')
+    expect((await gateway.push('unconfirmed')).status).toBe(201)
+    await expect.poll(() => value('ojs_amqp_channels_active')).toBe((channels ?? 0) - 1)
     const before = await now()
     expect(before['ojs_amqp_connections_active']).toBe(3)
     for (let i = 0; i < 2; i++) await gateway.push('lost')
@@ -222,6 +226,10 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     await expect.poll(() => value('ojs_amqp_connections_active'), { timeout: 15_000 }).toBe(3)
     for (const { id } of jobs) expect((await gateway.ack(id)).status).toBe(200)
     await resting('lost')
+    // Those of the control queues come back one after another.
+    await expect
+      .poll(() => value('ojs_amqp_channels_active'), { timeout: 15_000 })
+      .toBe(before['ojs_amqp_channels_active'])
     const moved = difference(before, await now())
     expect(moved).toMatchObject({
       'ojs_amqp_reconnections_total{connection="publish"}': 1,
@@ -230,7 +238,6 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
       [`ojs_amqp_deliveries_lost_total${queue}`]: 2,
     })
     expect(moved).not.toHaveProperty('ojs_amqp_connections_active')
-    expect(moved).not.toHaveProperty('ojs_amqp_channels_active')
   })
 
   test.skipIf(!hasPromtool)(
