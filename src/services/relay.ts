@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { JobRow } from '../job/job.ts'
 import type { Deps } from '../operations/deps.ts'
 import { sendToken } from '../operations/send-token.ts'
@@ -36,6 +37,10 @@ async function relayAll(deps: Deps, isStopped: () => boolean): Promise<RelaySumm
   const summary = { published: 0, failed: 0 }
   let after = 0
   while (!isStopped() && deps.broker.status().state === 'up') {
+    // Of what was committed a moment ago, each caller now has its own token in hand (`sending`).
+    // What wakes the relay is often in that very commit: it would publish first, and the PUSH whose
+    // token it was would be refused, withdrawn and answered 503 while the job runs.
+    await nextTurn()
     const page = deps.ledger.outboxPage(after, PAGE)
     const last = page.at(-1)
     if (last === undefined) break

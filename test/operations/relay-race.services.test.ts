@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest'
+import { freshQueue, gatewayForAll } from './harness.ts'
+
+const { gateway } = gatewayForAll()
+
+/**
+ * What becomes due is committed together with what is pushed at the same moment; its relay must not
+ * see the pushed jobs before their own PUSH has them in hand. It published them twice, the second
+ * publish was refused, and the producer was told 503 for a job that ran.
+ */
+test('a PUSH in the commit that wakes the relay is published once, and answered 201', async () => {
+  const queue = freshQueue()
+  const soon = (ms: number) => ({ scheduled_at: new Date(Date.now() + ms).toISOString() })
+  const scheduled = Array.from({ length: 60 }, (_, i) =>
+    gateway.push(queue, { options: soon(300 + i * 25) }),
+  )
+  const endAt = performance.now() + 2_000
+  const statuses = new Map<number, number>()
+  const producer = async () => {
+    while (performance.now() < endAt) {
+      const { status } = await gateway.push(queue)
+      statuses.set(status, (statuses.get(status) ?? 0) + 1)
+    }
+  }
+  await Promise.all([...scheduled, ...Array.from({ length: 8 }, producer)])
+  expect([...statuses.keys()]).toEqual([201])
+})
