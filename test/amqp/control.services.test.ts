@@ -39,12 +39,61 @@ describe('ojs.control.cancel', () => {
     expect(body).toMatchObject({ cancelled_jobs: [id] })
     expect((await gateway.ack(id)).status).toBe(409)
   })
+
+  it('AMQP-019 tells the workers of that queue, so that whoever runs the job aborts it', async () => {
+    const id = await clients.push('told')
+    const delivery = await admin.channel.get('ojs.queue.told')
+    if (delivery === false) throw new Error('no message')
+    const heard: { type: string; body: unknown }[] = []
+    const channel = await admin.model.createChannel()
+    const { queue } = await channel.assertQueue('', { exclusive: true, autoDelete: true })
+    await channel.bindQueue(queue, 'ojs.exchange.direct', 'ojs.control.workers.told')
+    const onMessage = (message: ConsumeMessage | null) => {
+      if (message === null) return
+      const body: unknown = JSON.parse(message.content.toString())
+      heard.push({ type: String(message.properties.type), body })
+    }
+    await channel.consume(queue, onMessage, { noAck: true })
+    await tell('told', 'ojs.control.heartbeat', { job_id: id, worker_id: 'w-native' })
+    await eventually(async () => (await stateOf(id)) === 'active')
+    await tell('told', 'ojs.control.cancel', { job_id: id })
+    await eventually(() => heard.length > 0)
+    expect(heard[0]).toMatchObject({ type: 'ojs.control.cancel', body: { job_id: id } })
+    expect(await stateOf(id)).toBe('cancelled')
+    admin.channel.ack(delivery)
+    await channel.close()
+  })
 })
 
-it('AMQP-020 has heartbeats on every connection, as recommended every 60 s', () => {
-  const tuned = wire.all('ConnectionTuneOk')
-  expect(tuned.length).toBeGreaterThanOrEqual(3)
-  for (const { fields } of tuned) expect(fields['heartbeat']).toBe(60)
+describe('ojs.control.heartbeat', () => {
+  it('AMQP-020 implements BEAT via control queue publish: it extends the lease', async () => {
+    const beaten = await clients.push('beaten')
+    const silent = await clients.push('beaten')
+    await clients.fetch('beaten', 2, { worker_id: 'w-beat', visibility_timeout_ms: 2_000 })
+    const beat = { job_id: beaten, worker_id: 'w-beat', visibility_timeout_ms: 60_000 }
+    await tell('beaten', 'ojs.control.heartbeat', beat)
+    // Both had the same lease: when one has run out, so would have the other.
+    await eventually(async () => (await stateOf(silent)) === 'available')
+    expect((await gateway.get(beaten)).body.job).toMatchObject({ state: 'active', attempt: 1 })
+    expect((await gateway.ack(beaten)).status).toBe(200)
+  })
+
+  it('AMQP-020 implements BEAT via control queue publish: a foreign worker is seen', async () => {
+    const id = await clients.push('foreign')
+    const message = await admin.channel.get('ojs.queue.foreign')
+    if (message === false) throw new Error('no message')
+    await tell('foreign', 'ojs.control.heartbeat', { job_id: id, worker_id: 'w-foreign' })
+    await eventually(async () => (await stateOf(id)) === 'active')
+    const { body } = await gateway.request('GET', '/ojs/v1/admin/workers')
+    expect(body.items).toContainEqual(expect.objectContaining({ worker_id: 'w-foreign' }))
+    admin.channel.ack(message)
+  })
+
+  it('AMQP-020 has heartbeats on every connection, as recommended every 60 s', () => {
+    const tuned = wire.all('ConnectionTuneOk')
+    expect(tuned.length).toBeGreaterThanOrEqual(3)
+    for (const { fields } of tuned) expect(fields['heartbeat']).toBe(60)
+  })
 })
 
 /** Seed 002 §5.8: an exclusive, auto-delete queue of the asker's, and a `correlation_id`. */

@@ -183,7 +183,7 @@ describe('every token that goes out: first, of a batch, of a schedule, of a retr
   let publishes: Method[]
 
   beforeAll(async () => {
-    const retry = { initial_interval_ms: 125, jitter: false }
+    const retry = { initial_interval_ms: 500, jitter: false }
     const failing = await clients.push('tokens', { args: ARGS, options: { retry } })
     await clients.fetch('tokens')
     await clients.fail(failing)
@@ -257,7 +257,7 @@ describe('names', () => {
     for (const exchange of named('ExchangeDeclare', 'exchange')) expect(exchange).toMatch(EXCHANGES)
     for (const queue of named('QueueDeclare', 'queue')) expect(queue).toMatch(QUEUES)
     const patterns = ['', 'dlx.', 'control.'].map((kind) => `ojs.queue.${kind}tokens`)
-    for (const queue of [...patterns, 'ojs.queue.retry.tokens.130']) {
+    for (const queue of [...patterns, 'ojs.queue.retry.tokens.500']) {
       expect([queue, await answerTo(admin, (channel) => channel.checkQueue(queue))]).toEqual([
         queue,
         'ok',

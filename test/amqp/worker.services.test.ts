@@ -3,21 +3,15 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { OJSWorker } from '../../src/sdk/worker.ts'
 import { amqpSource } from '../../src/worker/index.ts'
 import { eventually } from '../support/in-process.ts'
+import { Spans } from '../support/spans.ts'
 import { type Method, Wire } from '../support/wire.ts'
-import {
-  amqpStage,
-  deliveryOf,
-  headersOf,
-  METRICS,
-  onJobQueues,
-  publishesOf,
-  settlementsOf,
-} from './stage.ts'
+import { amqpStage, headersOf, METRICS, onJobQueues, publishesOf, settlementsOf } from './stage.ts'
 
 const CONCURRENCY = 3
+const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736'
 
 // The wire here is the worker's own; the gateway has another one.
-const { vhost, admin, clients } = amqpStage()
+const { vhost, gateway, admin, clients } = amqpStage()
 const registry = new Registry()
 let wire: Wire
 let worker: OJSWorker
@@ -25,9 +19,10 @@ let finishSlow: () => void = () => undefined
 
 beforeAll(async () => {
   wire = await Wire.start(vhost.url)
-  const source = amqpSource({ url: wire.url, logger: false, registry })
+  const source = amqpSource({ url: wire.url, logger: false, registry, heartbeatInterval: 100 })
   worker = new OJSWorker({
     source,
+    workerId: 'w-native',
     queues: ['native'],
     concurrency: CONCURRENCY,
     logger: false,
@@ -37,6 +32,9 @@ beforeAll(async () => {
     finishSlow = resolve
   })
   worker.register('slow', () => slow)
+  worker.register('cancelled', ({ signal }) => {
+    return new Promise((resolve) => signal.addEventListener('abort', resolve))
+  })
   worker.register('ok', () => ({ sent: true }))
   worker.register('fails', () => {
     throw new Error('connection refused')
@@ -50,16 +48,34 @@ afterAll(async () => {
   await wire.stop()
 })
 
-/** Pushed over HTTP, and what the worker did with it in the end. */
-async function settled(id: string): Promise<{ delivery: Method; settlement: Method }> {
-  let settlement: Method | undefined
-  await eventually(() => {
-    const isHere = wire.all('BasicDeliver', ofJob(id)).length > 0
-    settlement = isHere ? settlementsOf(wire, deliveryOf(wire, id))[0] : undefined
-    return settlement !== undefined
+async function stateOf(id: string): Promise<string> {
+  return (await gateway.get(id)).body.job.state
+}
+
+/** How this attempt of the job came, and what the worker did with it in the end. */
+async function settled(id: string, attempt = 1): Promise<{ delivery: Method; settlement: Method }> {
+  const isAttempt = (method: Method) =>
+    ofJob(id)(method) && headersOf(method)['x-ojs-attempt'] === attempt
+  const delivery = await wire.next('BasicDeliver', isAttempt)
+  await eventually(() => settlementsOf(wire, delivery).length > 0)
+  const [settlement] = settlementsOf(wire, delivery)
+  if (!settlement) throw new Error('not settled')
+  return { delivery, settlement }
+}
+
+/**
+ * A job whose first attempt has failed and whose next one went into a retry queue. A new one is
+ * used when RabbitMQ has written it down, and the gateway holds such jobs until then.
+ */
+async function retried(): Promise<string> {
+  const retry = { max_attempts: 2, initial_interval_ms: 500, jitter: false }
+  let id = ''
+  await eventually(async () => {
+    id = await clients.push('native', { type: 'fails', options: { retry, tags: ['a'] } })
+    await settled(id)
+    return publishesOf(wire, id).length > 0
   })
-  if (!settlement) throw new Error('unreachable')
-  return { delivery: deliveryOf(wire, id), settlement }
+  return id
 }
 
 const ofJob =
@@ -67,12 +83,13 @@ const ofJob =
   ({ properties }: Method) =>
     properties?.['messageId'] === id
 
-/** The report that tells of this job's end, and the confirm of it. */
-function reportOf(id: string): { report: Method; confirm: Method } {
-  const isReport = ({ properties, body }: Method) =>
-    properties?.['type'] === 'ojs.control.report' && /"(completed|failed)"/.test(String(body))
-  const reports = wire.all('BasicPublish', isReport).filter(({ body }) => body?.includes(id))
-  const report = reports.at(-1)
+/** The report that tells how this attempt has ended, and the confirm of it. */
+function reportOf(id: string, attempt: number): { report: Method; confirm: Method } {
+  const isEnd = (event: { job_id: string; attempt: number; event: string }) =>
+    event.job_id === id && event.attempt === attempt && event.event !== 'started'
+  const [report] = wire
+    .all('BasicPublish', ({ properties }) => properties?.['type'] === 'ojs.control.report')
+    .filter(({ body }) => JSON.parse(String(body)).events.some(isEnd))
   const confirm = report && wire.confirmOf(report)
   if (!report || !confirm) throw new Error('not reported')
   return { report, confirm }
@@ -89,8 +106,9 @@ it('AMQP-008 native worker: reported, confirmed, then basic.ack with its deliver
   const { delivery, settlement } = await settled(id)
   const { deliveryTag } = delivery.fields
   expect(settlement).toMatchObject({ name: 'BasicAck', fields: { deliveryTag, multiple: false } })
-  const { report, confirm } = reportOf(id)
+  const { report, confirm } = reportOf(id, 1)
   expect(wire.inOrder(delivery, report, confirm, settlement)).toBe(true)
+  await eventually(async () => (await stateOf(id)) === 'completed')
 })
 
 it('AMQP-009 native worker: a job that is not retried is basic.nack with requeue=false', async () => {
@@ -109,26 +127,24 @@ it('AMQP-009 native worker: a job that is not retried is basic.nack with requeue
 })
 
 it('AMQP-017 native worker: retries by the same queues, confirmed and reported before the ack', async () => {
-  const retry = { max_attempts: 2, initial_interval_ms: 125, jitter: false }
-  const id = await clients.push('native', { type: 'fails', options: { retry, tags: ['a'] } })
+  const id = await retried()
   const { delivery, settlement } = await settled(id)
-  const publish = await wire.next('BasicPublish', ofJob(id))
+  const [publish, ...others] = publishesOf(wire, id)
+  const confirm = publish && wire.confirmOf(publish)
+  if (!confirm) throw new Error('not confirmed')
+  expect(others).toEqual([])
   expect(publish.fields).toMatchObject({
     exchange: 'ojs.exchange.retry',
-    routingKey: 'native.130',
+    routingKey: 'native.500',
     mandatory: true,
   })
-  const confirm = wire.confirmOf(publish)
-  if (!confirm) throw new Error('not confirmed')
   expect(settlement.name).toBe('BasicAck')
-  expect(wire.inOrder(delivery, publish, confirm, reportOf(id).report, settlement)).toBe(true)
+  expect(wire.inOrder(delivery, publish, confirm, reportOf(id, 1).report, settlement)).toBe(true)
 })
 
 it('AMQP-018 native worker: counts in x-ojs-attempt, and discards after the last attempt', async () => {
-  const retry = { max_attempts: 2, initial_interval_ms: 125, jitter: false }
-  const id = await clients.push('native', { type: 'fails', options: { retry, tags: ['a'] } })
-  await eventually(() => wire.all('BasicDeliver', ofJob(id)).length === 2)
-  const { delivery, settlement } = await settled(id)
+  const id = await retried()
+  const { delivery, settlement } = await settled(id, 2)
   expect(headersOf(delivery)).toMatchObject({
     'x-ojs-attempt': 2,
     'x-ojs-max-attempts': 2,
@@ -137,12 +153,12 @@ it('AMQP-018 native worker: counts in x-ojs-attempt, and discards after the last
     'x-ojs-error-message': 'connection refused',
   })
   expect(settlement).toMatchObject({ name: 'BasicNack', fields: { requeue: false } })
-  const [publish, ...others] = publishesOf(wire, id)
-  expect(others).toEqual([])
+  const [publish] = publishesOf(wire, id)
   expect(publish?.properties).toMatchObject({
     deliveryMode: 2,
     contentType: 'application/openjobspec+json',
   })
+  await eventually(async () => (await stateOf(id)) === 'discarded')
 })
 
 it('AMQP-014 native worker: publishes jobs and reports on confirm channels, mandatory', () => {
@@ -154,6 +170,52 @@ it('AMQP-014 native worker: publishes jobs and reports on confirm channels, mand
   for (const publish of publishes) {
     expect(publish.fields['mandatory']).toBe(true)
     expect(wire.onChannelOf(publish).map(({ name }) => name)).toContain('ConfirmSelectOk')
+  }
+})
+
+it('AMQP-019 native worker: aborts a job that is cancelled, and reports nothing', async () => {
+  const id = await clients.push('native', { type: 'cancelled' })
+  await eventually(async () => (await stateOf(id)) === 'active')
+  const from = wire.methods.length
+  expect((await gateway.cancel(id)).status).toBe(200)
+  expect((await settled(id)).settlement).toMatchObject({ name: 'BasicAck' })
+  const isReport = ({ properties, body }: Method) =>
+    properties?.['type'] === 'ojs.control.report' && body?.includes(id) === true
+  expect(wire.all('BasicPublish', isReport, from)).toEqual([])
+  expect(await stateOf(id)).toBe('cancelled')
+})
+
+it('AMQP-020 native worker: beats via the control queue for the jobs that it runs', async () => {
+  const id = await clients.push('native', { type: 'cancelled' })
+  const isBeat = ({ properties, body }: Method) =>
+    properties?.['type'] === 'ojs.control.heartbeat' && body?.includes(id) === true
+  const beat = await wire.next('BasicPublish', isBeat)
+  expect(beat.fields).toMatchObject({
+    exchange: 'ojs.exchange.direct',
+    routingKey: 'ojs.queue.control.native',
+    mandatory: true,
+  })
+  const body = JSON.parse(String(beat.body))
+  expect(body).toMatchObject({ worker_id: 'w-native', job_ids: [id], state: 'running' })
+  expect((await gateway.cancel(id)).status).toBe(200)
+})
+
+it('AMQP-023 native worker: continues the trace in a child span, linked to its parent', async () => {
+  const spans = new Spans()
+  spans.register()
+  try {
+    const body = { type: 'ok', args: [], options: { queue: 'native' } }
+    const headers = { traceparent: `00-${TRACE_ID}-00f067aa0ba902b7-01` }
+    const { id } = (await gateway.request('POST', '/ojs/v1/jobs', body, headers)).body.job
+    const { delivery } = await settled(id)
+    const span = await spans.one('native process')
+    const [, traceId, parentId] = String(headersOf(delivery)['x-ojs-trace-id']).split('-')
+    expect(traceId).toBe(TRACE_ID)
+    expect(span.spanContext().traceId).toBe(TRACE_ID)
+    expect(span.parentSpanContext?.spanId).toBe(parentId)
+    expect(span.links.map(({ context }) => context.spanId)).toEqual([parentId])
+  } finally {
+    spans.unregister()
   }
 })
 
