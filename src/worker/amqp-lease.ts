@@ -19,8 +19,8 @@ export interface LeaseDeps {
   started(queue: string, key: string, event: string): void
   report(queue: string, key: string, event: string): Promise<boolean>
   decide(run: FailedRun): Promise<ReportedOutcome>
-  /** `isLost`: its channel went first, so the token comes again and has to be settled then. */
-  onOver(lease: AmqpLease, ending: Ending, isLost: boolean): void
+  /** Settled, or lost with its channel: then the token comes again. */
+  onOver(lease: AmqpLease, ending: Ending): void
 }
 
 /**
@@ -125,7 +125,8 @@ export class AmqpLease implements Lease {
 
   #end(ending: Ending): void {
     this.phase = 'over'
-    this.#deps.onOver(this, ending, settle(this.delivery, ending) === 'lost')
+    settle(this.delivery, ending)
+    this.#deps.onOver(this, ending)
   }
 
   get #queue(): string {
@@ -144,12 +145,10 @@ export class AmqpLease implements Lease {
   }
 }
 
-export function settle(delivery: LiveDelivery, ending: Ending): 'settled' | 'lost' {
-  if (ending === 'ack') return delivery.ack()
-  if (ending === 'dead-letter') return delivery.deadLetter()
-  const wasLive = delivery.isLive()
-  delivery.block.giveBack(delivery)
-  return wasLive ? 'settled' : 'lost'
+export function settle(delivery: LiveDelivery, ending: Ending): void {
+  if (ending === 'ack') delivery.ack()
+  else if (ending === 'dead-letter') delivery.deadLetter()
+  else delivery.block.giveBack(delivery)
 }
 
 /** Undefined where there is no result; an error where it cannot be reported. */

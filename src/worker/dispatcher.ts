@@ -9,7 +9,7 @@ import { KnownIds } from './known-ids.ts'
 import { type TokenJob, tokenJob } from './token-job.ts'
 
 const MAX_CANCELLED = 100_000
-/** Ends whose acknowledgement was lost with a channel; as many as could be in hand, and more. */
+/** Executions that have ended here; more than could be in hand. */
 const MAX_ENDED = 10_000
 
 export interface DispatcherDeps {
@@ -23,7 +23,10 @@ export interface DispatcherDeps {
   claimsAll(queue: string): boolean
 }
 
-/** One execution, over, whose token comes again. */
+/**
+ * One execution that is over. Its token may come again: its channel went before the acknowledgement,
+ * or the broker was killed before it was written down.
+ */
 interface Ended {
   generation: number
   attempt: number
@@ -134,7 +137,6 @@ export class Dispatcher {
     }
     const ended = this.#ended.get(delivery.id)
     if (!ended || compare(delivery, ended) !== 0) return false
-    this.#ended.delete(delivery.id)
     settle(delivery, ended.ending)
     return true
   }
@@ -214,9 +216,9 @@ export class Dispatcher {
     }
   }
 
-  readonly #onOver = (lease: AmqpLease, ending: Ending, isLost: boolean): void => {
+  readonly #onOver = (lease: AmqpLease, ending: Ending): void => {
     const { delivery, job } = lease
-    if (isLost && ending !== 'give-back') {
+    if (ending !== 'give-back') {
       const { generation, attempt } = delivery
       this.#ended.set(job.id, { generation, attempt, ending })
     }

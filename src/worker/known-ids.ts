@@ -18,8 +18,4 @@ export class KnownIds<T> {
     const [oldest] = this.#ids.keys()
     if (oldest !== undefined) this.#ids.delete(oldest)
   }
-
-  delete(id: string): void {
-    this.#ids.delete(id)
-  }
 }

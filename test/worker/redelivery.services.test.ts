@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import type { JobContext } from '../../src/sdk/index.ts'
 import { eventually } from '../support/in-process.ts'
 import { createVhost } from '../support/rabbit.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
@@ -50,19 +51,21 @@ function claims(desk: ControlDesk, id: string) {
 
 describe('a token that comes again is claimed', () => {
   test('and runs as the attempt that the gateway says, which is on record first', async () => {
-    const seen: { attempt: number; onRecord: readonly ReportedEvent[] }[] = []
+    const seen: { attempt: number; inJob: number; onRecord: readonly ReportedEvent[] }[] = []
     const queue = await on.queue()
     const desk = await on.desk(queue)
     desk.claim = ({ attempt }) => ({ decision: 'run', attempt: attempt + 4 })
     const [id = ''] = await redelivered(queue, { max_attempts: 9 })
-    const handler = async ({ attempt, job }: { attempt: number; job: { id: string } }) => {
+    const handler = async ({ attempt, job }: JobContext) => {
       // The desk hears through another connection.
       await eventually(() => desk.of(job.id).length > 0)
-      seen.push({ attempt, onRecord: desk.of(job.id) })
+      seen.push({ attempt, inJob: job.attempt, onRecord: desk.of(job.id) })
     }
     const worker = await on.start({ queues: [queue] }, { 'test.job': handler })
     await until(desk, id)
-    expect(seen).toMatchObject([{ attempt: 5, onRecord: [{ event: 'started', attempt: 5 }] }])
+    expect(seen).toMatchObject([
+      { attempt: 5, inJob: 5, onRecord: [{ event: 'started', attempt: 5 }] },
+    ])
     expect(desk.ends(id)).toMatchObject([{ event: 'completed', attempt: 5 }])
     expect(claims(desk, id)).toMatchObject([
       { body: { job_id: id, generation: 0, attempt: 1, worker_id: worker.workerId } },
@@ -75,7 +78,7 @@ describe('a token that comes again is claimed', () => {
     const [dropped = '', discarded = ''] = await redelivered(queue, {}, {})
     desk.claim = ({ job_id: id }) => ({ decision: id === dropped ? 'drop' : 'discard', attempt: 1 })
     const ran: string[] = []
-    const handler = ({ job }: { job: { id: string } }) => ran.push(job.id)
+    const handler = ({ job }: JobContext) => ran.push(job.id)
     const worker = await on.start({ queues: [queue] }, { 'test.job': handler })
     await eventually(async () => (await ready(on.admin, `ojs.queue.dlx.${queue}`)) === 1)
     expect(await on.admin.takeAll(`ojs.queue.dlx.${queue}`)).toEqual([discarded])

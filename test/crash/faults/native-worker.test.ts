@@ -1,0 +1,122 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Handler } from '../../../src/sdk/index.ts'
+import { NativeWorker } from '../../../src/worker/index.ts'
+import { connectAdmin } from '../../broker/harness.ts'
+import { eventually } from '../../support/in-process.ts'
+import { WorkerProcess } from '../../support/native-worker.ts'
+import { type PrivateNode, startPrivateNode } from '../../support/rabbit.ts'
+import { gate } from '../../worker/harness.ts'
+import { newQueue, openStage, PROFILES, pushed, type Stage, untilState } from './stage.ts'
+
+/** Longer than any of these takes, on any machine. */
+const PATIENCE_MS = 60_000
+
+let node: PrivateNode
+
+beforeAll(async () => {
+  node = await startPrivateNode({ plugins: ['rabbitmq_management'] })
+})
+afterAll(() => node.stop())
+
+async function startWorker(
+  url: string,
+  queue: string,
+  handler: Handler,
+  concurrency = 10,
+): Promise<NativeWorker> {
+  const worker = new NativeWorker({
+    url,
+    queues: [queue],
+    concurrency,
+    gracePeriod: 0,
+    rungSettleMs: 0,
+    logger: false,
+    handleSignals: false,
+  })
+  worker.register('test.job', handler)
+  await worker.start()
+  return worker
+}
+
+async function consumers({ admin }: Pick<Stage, 'admin'>, queue: string): Promise<number> {
+  return (await admin.channel.checkQueue(`ojs.queue.${queue}`)).consumerCount
+}
+
+describe.each(PROFILES)('a native worker (%s)', (profile) => {
+  const env = { OJS_QUEUE_TYPE: profile }
+
+  test('that is killed with jobs in hand: each runs once more, elsewhere', async () => {
+    const stage = await openStage(node, { env })
+    const queue = newQueue()
+    const options = { visibility_timeout_ms: 1_000, retry: { max_attempts: 3 } }
+    const ids = await pushed(stage.gateway, queue, 5, { options })
+    const victim = new WorkerProcess(stage.vhost.url, queue, 'hang')
+    await eventually(() => victim.runs.length === 5, PATIENCE_MS)
+    for (const id of ids) await untilState(stage.gateway, id, 'active')
+    await victim.kill9()
+    const runs: [string, number][] = []
+    const heir = await startWorker(stage.vhost.url, queue, ({ job, attempt }) => {
+      runs.push([job.id, attempt])
+    })
+    for (const id of ids) await untilState(stage.gateway, id, 'completed')
+    await heir.stop()
+    expect(runs.toSorted()).toEqual(ids.map((id) => [id, 2]).toSorted())
+  })
+
+  test('that its job kills: the job ends discarded', async () => {
+    const stage = await openStage(node, { env })
+    const queue = newQueue()
+    const options = { visibility_timeout_ms: 300, retry: { max_attempts: 3 } }
+    const [id = ''] = await pushed(stage.gateway, queue, 1, { options })
+    const attempts: number[] = []
+    const isOver = async () => (await stage.gateway.get(id)).body.job.state === 'discarded'
+    while (!(await isOver())) {
+      const worker = new WorkerProcess(stage.vhost.url, queue, 'poison')
+      const over = eventually(isOver, PATIENCE_MS)
+      await Promise.race([worker.ended, over])
+      await worker.kill9()
+      attempts.push(...worker.runs.map(({ attempt }) => attempt))
+      // The first may die before its start is reported.
+      expect(attempts.length).toBeLessThanOrEqual(4)
+      over.catch(() => {})
+    }
+    expect(Math.max(...attempts)).toBe(3)
+    const { job } = (await stage.gateway.get(id)).body
+    expect(job).toMatchObject({ state: 'discarded', attempt: 3 })
+    await eventually(
+      async () =>
+        (await stage.admin.channel.checkQueue(`ojs.queue.dlx.${queue}`)).messageCount === 1,
+    )
+  })
+
+  // Each costs ten seconds and more.
+  const how = profile === 'quorum' ? 'killed' : 'restarted'
+  test(`under which RabbitMQ is ${how}: no job is lost, none runs twice`, async () => {
+    const { vhost, gateway } = await openStage(node, { env })
+    const queue = newQueue()
+    const end = gate()
+    const runs: string[] = []
+    const ids = await pushed(gateway, queue, 30)
+    const worker = await startWorker(vhost.url, queue, async ({ job }) => {
+      runs.push(job.id)
+      await end.opened
+    })
+    await eventually(() => runs.length === 10)
+    if (how === 'killed') await node.kill9()
+    await node.restart()
+    const upAt = performance.now()
+    const admin = await connectAdmin(vhost.url)
+    await eventually(async () => (await consumers({ admin }, queue)) === 1, PATIENCE_MS)
+    process.stdout.write(
+      `  consuming ${Math.round(performance.now() - upAt)} ms after RabbitMQ was back (${profile}, ${how})\n`,
+    )
+    end.open()
+    for (const id of ids) {
+      const isCompleted = async () => (await gateway.get(id)).body.job.state === 'completed'
+      await eventually(isCompleted, PATIENCE_MS)
+    }
+    await worker.stop()
+    await admin.close()
+    expect(runs.toSorted()).toEqual(ids.toSorted())
+  })
+})

@@ -1,0 +1,37 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { guard, unguard } from './guard.mjs'
+
+const SCRIPT = fileURLToPath(new URL('./native-worker.mjs', import.meta.url))
+
+/** A native worker that can be killed without the test; see native-worker.mjs. */
+export class WorkerProcess {
+  /** Executions that it has begun. */
+  readonly runs: { id: string; attempt: number }[] = []
+  /** Resolves when the process is gone. */
+  readonly ended: Promise<void>
+  readonly #child: ChildProcess
+
+  constructor(url: string, queue: string, what: 'hang' | 'poison') {
+    const child = spawn(process.execPath, [SCRIPT, url, queue, what], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    this.#child = child
+    const { pid } = child
+    if (pid !== undefined) guard(pid)
+    this.ended = new Promise((resolve) => child.once('close', () => resolve()))
+    void this.ended.then(() => {
+      if (pid !== undefined) unguard(pid)
+    })
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      const said = JSON.parse(line)
+      if (said.id !== undefined) this.runs.push(said)
+    })
+  }
+
+  async kill9(): Promise<void> {
+    this.#child.kill('SIGKILL')
+    await this.ended
+  }
+}
