@@ -145,7 +145,7 @@ class AmqpSource implements JobSource {
         now: () => link.clock.wall(),
         started: (...event) => reporter.started(...event),
         report: (...event) => reporter.report(...event),
-        decide: (run) => decideFailure(link, run, !this.#gateway.isSilent),
+        decide: (run) => decideFailure(link, run, !this.#gateway.isAlone),
       },
       context: () => this.#context(),
       claim: (delivery) => this.#gateway.claim(delivery),

@@ -29,10 +29,16 @@ export class GatewayLine {
   readonly #link: AmqpLink
   readonly #workerId: () => string
   #silentUntil = 0
+  #isAlone = false
 
   constructor(link: AmqpLink, workerId: () => string) {
     this.#link = link
     this.#workerId = workerId
+  }
+
+  /** Nobody answered the last question, whenever that was. */
+  get isAlone(): boolean {
+    return this.#isAlone
   }
 
   /** Nobody answered the last question, not long ago. */
@@ -90,7 +96,8 @@ export class GatewayLine {
 
   async #ask(queue: string, type: string, body: object): Promise<RpcReply> {
     const reply = await this.#link.ask(queue, type, body, ANSWER_MS)
-    this.#silentUntil = reply.outcome === 'answered' ? 0 : this.#now() + SILENCE_MS
+    this.#isAlone = reply.outcome !== 'answered'
+    this.#silentUntil = this.#isAlone ? this.#now() + SILENCE_MS : 0
     return reply
   }
 

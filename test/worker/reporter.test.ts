@@ -1,0 +1,134 @@
+import { describe, expect, test } from 'vitest'
+import type { PublishOutcome } from '../../src/broker/broker.ts'
+import { Reporter } from '../../src/worker/reporter.ts'
+import { logger } from '../broker/harness.ts'
+
+interface Sent {
+  queue: string
+  events: { n: number }[]
+  bytes: number
+  answer(outcome: PublishOutcome): void
+}
+
+/** A reporter, and what it publishes: confirmed when the test says so. */
+function setUp() {
+  const sent: Sent[] = []
+  let ensured = 0
+  let onSent: () => void = () => undefined
+  const reporter = new Reporter({
+    workerId: 'w',
+    logger,
+    tell: (queue, body) =>
+      new Promise((answer) => {
+        const bytes = Buffer.byteLength(body)
+        sent.push({ queue, events: JSON.parse(body).events, bytes, answer })
+        onSent()
+      }),
+    ensure: async () => {
+      ensured += 1
+    },
+  })
+  /** Resolves when so many messages were published. */
+  const until = (count: number) =>
+    new Promise<void>((resolve) => {
+      onSent = () => {
+        if (sent.length >= count) resolve()
+      }
+      onSent()
+    })
+  const report = (n: number, queue = 'q') => reporter.report(queue, `k${n}`, `{"n":${n}}`)
+  return { reporter, sent, report, until, ensured: () => ensured }
+}
+
+const numbers = ({ events }: Sent) => events.map(({ n }) => n)
+
+describe('a reporter', () => {
+  test('sends what ends in one turn as one message, and by queue', async () => {
+    const { sent, report, until } = setUp()
+    const done = [report(1), report(2), report(3, 'other')]
+    await until(2)
+    expect(sent.map((one) => [one.queue, numbers(one)])).toEqual([
+      ['q', [1, 2]],
+      ['other', [3]],
+    ])
+    for (const one of sent) one.answer('confirmed')
+    expect(await Promise.all(done)).toEqual([true, true, true])
+  })
+
+  test('gathers while a message is unconfirmed, up to a hundred', async () => {
+    const { sent, report, until } = setUp()
+    const first = report(0)
+    await until(1)
+    const others = Array.from({ length: 150 }, (_, n) => report(n + 1))
+    expect(sent.map((one) => one.events.length)).toEqual([1, 100])
+    sent[0]?.answer('confirmed')
+    expect(await first).toBe(true)
+    await until(3)
+    expect(sent[2]?.events.length).toBe(50)
+    for (const one of sent) one.answer('confirmed')
+    expect((await Promise.all(others)).every(Boolean)).toBe(true)
+  })
+
+  test('no message is larger than a mebibyte', async () => {
+    const { reporter, sent, until } = setUp()
+    const big = JSON.stringify({ n: 1, text: 'x'.repeat(400_000) })
+    for (let n = 0; n < 5; n++) void reporter.report('q', `k${n}`, big)
+    await until(3)
+    expect(sent.map((one) => one.events.length)).toEqual([2, 2, 1])
+    for (const { bytes } of sent) expect(bytes).toBeLessThanOrEqual(1024 * 1024)
+  })
+
+  test('leaves out a start whose end comes first', async () => {
+    const { reporter, sent, until, report } = setUp()
+    reporter.started('q', 'k1', '{"n":-1}')
+    reporter.started('q', 'k2', '{"n":-2}')
+    void report(1)
+    await until(1)
+    expect(sent.map(numbers)).toEqual([[-2, 1]])
+  })
+
+  test('sends a start alone when nothing else comes', async () => {
+    const { reporter, sent, until } = setUp()
+    reporter.started('q', 'k1', '{"n":-1}')
+    await until(1)
+    expect(sent.map(numbers)).toEqual([[-1]])
+  })
+
+  test.each<PublishOutcome>(['nacked', 'returned', 'unknown', 'refused', 'forbidden'])(
+    'repeats what was %s until it is confirmed',
+    async (outcome) => {
+      const { sent, report, until, ensured } = setUp()
+      const done = report(1)
+      await until(1)
+      sent[0]?.answer(outcome)
+      await until(2)
+      expect(sent.map(numbers)).toEqual([[1], [1]])
+      expect(ensured()).toBe(outcome === 'returned' ? 1 : 0)
+      sent[1]?.answer('confirmed')
+      expect(await done).toBe(true)
+    },
+  )
+
+  test('gives up at the deadline, and says so', async () => {
+    const { reporter, sent, report, until } = setUp()
+    const done = report(1)
+    await until(1)
+    const deadline = new AbortController()
+    const stopped = reporter.stop(deadline.signal)
+    deadline.abort()
+    sent[0]?.answer('refused')
+    await stopped
+    expect(await done).toBe(false)
+    expect(sent).toHaveLength(1)
+  })
+
+  test('waits at its end for what is unconfirmed', async () => {
+    const { reporter, sent, report, until } = setUp()
+    const done = report(1)
+    const stopped = reporter.stop(new AbortController().signal)
+    await until(1)
+    sent[0]?.answer('confirmed')
+    await stopped
+    expect(await done).toBe(true)
+  })
+})
