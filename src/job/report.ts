@@ -23,6 +23,8 @@ export interface ReportedEvent {
 /** Bounded already: JSON text and `job/failure.ts`. */
 export type Said =
   | { event: 'started' }
+  /** Says nothing of the job: its token is back. */
+  | { event: 'dropped' }
   | { event: 'completed'; result: string | null }
   | { event: 'failed'; failure: Failure; outcome: Outcome | null }
 
@@ -52,12 +54,14 @@ type Fate = Pick<
 >
 
 export function decideReport(event: ReportedEvent, row: Fate | null, now: number): Decision {
+  const { said } = event
+  if (said.event === 'dropped') return IGNORE
   if (row === null || row.state === 'withdrawn' || row.state === 'pending') return IGNORE
   if (event.generation !== null && event.generation !== row.generation) return IGNORE
   if (isTerminal(row.state) || event.attempt < row.attempt) return late(event, row)
-  if (event.attempt > row.attempt)
-    return { do: VERB[event.said.event], begins: beginning(event, row) }
-  return decideCurrent(event, row, now)
+  if (event.attempt > row.attempt) return { do: VERB[said.event], begins: beginning(event, row) }
+  if (said.event === 'started') return IGNORE
+  return decideCurrent(event, VERB[said.event], row, now)
 }
 
 const IGNORE: Decision = { do: 'ignore' }
@@ -68,16 +72,17 @@ function late({ attempt, said }: ReportedEvent, row: Fate): Decision {
   return said.event === 'failed' && attempt < row.attempt ? { do: 'amend' } : IGNORE
 }
 
-/** The attempt that the row has counted: its end is news while it runs. */
-function decideCurrent(event: ReportedEvent, row: Fate, now: number): Decision {
-  const { said } = event
-  if (said.event === 'started') return IGNORE
-  if (row.state === 'available' && row.holder === 'native') {
-    return { do: VERB[said.event], begins: 'resumed' }
-  }
+/** The end of the attempt that the row has counted: it is news while that runs. */
+function decideCurrent(
+  event: ReportedEvent,
+  verb: 'complete' | 'fail',
+  row: Fate,
+  now: number,
+): Decision {
+  if (row.state === 'available' && row.holder === 'native') return { do: verb, begins: 'resumed' }
   if (row.state !== 'active') return IGNORE
-  if (said.event === 'failed' && isLeasedElsewhere(event, row, now)) return IGNORE
-  return { do: VERB[said.event], begins: null }
+  if (verb === 'fail' && isLeasedElsewhere(event, row, now)) return IGNORE
+  return { do: verb, begins: null }
 }
 
 /**

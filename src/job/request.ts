@@ -152,7 +152,7 @@ export interface ReportRequest {
   events: ReportEvent[]
 }
 
-export type ReportEvent = StartedEvent | CompletedEvent | FailedEvent
+export type ReportEvent = StartedEvent | CompletedEvent | FailedEvent | DroppedEvent
 
 interface ReportedAttempt {
   job_id: string
@@ -166,6 +166,11 @@ interface ReportedAttempt {
 
 interface StartedEvent extends ReportedAttempt {
   event: 'started'
+}
+
+/** Its delivery was acknowledged without a run, or after one that was cancelled. */
+interface DroppedEvent extends ReportedAttempt {
+  event: 'dropped'
 }
 
 interface CompletedEvent extends ReportedAttempt {

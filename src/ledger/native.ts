@@ -34,7 +34,8 @@ export interface NativeLedger {
   discardDead(token: DeadToken, terms: { now: number; wall: number }): Promise<DeadOutcome>
 
   /**
-   * CANCEL of an id that the ledger does not know: its token will be dropped when it comes. Kept
+   * CANCEL of an id that the ledger does not know: its token will be dropped when it comes. A job
+   * that is stored under that id later begins with generation 1, so that nobody drops it. Kept
    * for as long as `PruneCutoffs.withdrawn` says, the newest 100,000 of them.
    * Fence: no row with this id; false: there is one.
    */
@@ -43,10 +44,19 @@ export interface NativeLedger {
   isTombstoned(id: string): boolean
 
   /**
-   * Ids of these queues that were cancelled and whose token may still be in the broker, the newest
+   * What was cancelled in these queues and whose token may still be in the broker, the newest
    * first; by index. `truncated`: there are more than `limit`.
    */
-  tombstones(queues: readonly string[], limit: number): { ids: string[]; truncated: boolean }
+  tombstones(
+    queues: readonly string[],
+    limit: number,
+  ): { cancelled: CancelledToken[]; truncated: boolean }
+}
+
+/** Tokens of this job up to this generation must not run. */
+export interface CancelledToken {
+  id: string
+  generation: number
 }
 
 export interface ReportTerms {

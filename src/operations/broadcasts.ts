@@ -7,15 +7,15 @@ import type { Directive } from './worker-registry.ts'
  * confirm all the same. None of these rejects.
  */
 
-/** The job must not run, or not go on. `generation` where the ledger knows it. */
+/** The job must not run, or not go on; a later life of it may. */
 export function broadcastCancel(
   deps: Pick<Deps, 'broker'>,
-  { id, queue, generation }: { id: string; queue: string; generation?: number },
+  { id, queue, generation }: { id: string; queue: string; generation: number },
 ): Promise<PublishOutcome> {
   return deps.broker.broadcast({
     queue,
     type: 'ojs.control.cancel',
-    body: JSON.stringify({ job_id: id, ...(generation !== undefined && { generation }) }),
+    body: JSON.stringify({ job_id: id, generation }),
   })
 }
 

@@ -14,6 +14,6 @@ export async function controlCancel(
   context: RequestContext,
 ): Promise<void> {
   const isUnknown = await deps.ledger.tombstone(id, queue, deps.clock.now())
-  if (isUnknown) await briefly(broadcastCancel(deps, { id, queue }))
+  if (isUnknown) await briefly(broadcastCancel(deps, { id, queue, generation: 0 }))
   else await cancelJob(deps, id, context)
 }

@@ -47,7 +47,8 @@ function reportedEvent(event: ReportEvent, workerId: string): ReportedEvent {
 function saidOf(event: ReportEvent): Said {
   switch (event.event) {
     case 'started':
-      return { event: 'started' }
+    case 'dropped':
+      return { event: event.event }
     case 'completed': {
       const { result } = event
       const isNone = result === undefined || result === null

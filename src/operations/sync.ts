@@ -8,6 +8,8 @@ const MAX_TOMBSTONES = 10_000
 export interface Synchronised {
   /** Ids of these queues that must not run, the newest first. */
   tombstones: string[]
+  /** The generations of those among them that have had more than one life: up to this one. */
+  generations?: Record<string, number>
   /** There are more: the worker has to ask about every token until its queue was empty once. */
   truncated: boolean
   paused: string[]
@@ -24,8 +26,17 @@ export async function sync(deps: Deps, request: SyncRequest): Promise<Synchronis
   for (const queue of queues) checkQueueName(queue, deps.settings.prefix, 'queues')
   const directive = deps.workers.joined(workerId, queues)
   await Promise.all(queues.map((queue) => ensure(deps, queue)))
-  const { ids, truncated } = deps.ledger.tombstones(queues, MAX_TOMBSTONES)
-  return { tombstones: ids, truncated, paused: [], directive }
+  const { cancelled, truncated } = deps.ledger.tombstones(queues, MAX_TOMBSTONES)
+  const later = cancelled.filter(({ generation }) => generation > 0)
+  return {
+    tombstones: cancelled.map(({ id }) => id),
+    ...(later.length > 0 && {
+      generations: Object.fromEntries(later.map(({ id, generation }) => [id, generation])),
+    }),
+    truncated,
+    paused: [],
+    directive,
+  }
 }
 
 /**

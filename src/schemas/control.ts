@@ -82,7 +82,7 @@ const REPORT_EVENT_SCHEMA = {
     job_id: id,
     generation,
     attempt,
-    event: { enum: ['started', 'completed', 'failed'] },
+    event: { enum: ['started', 'completed', 'failed', 'dropped'] },
     at: { type: ['string', 'null'], maxLength: 64 },
   },
   if: { properties: { event: { const: 'failed' } } },

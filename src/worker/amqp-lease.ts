@@ -109,7 +109,9 @@ export class AmqpLease implements Lease {
 
   /** The job has ended without us: its token is dropped. */
   cancel(): void {
-    if (this.phase === 'waiting' || this.phase === 'running') this.#end('ack')
+    if (this.phase !== 'waiting' && this.phase !== 'running') return
+    this.#end('ack')
+    tellDropped(this.#deps, this.delivery)
   }
 
   async #finish(ending: Ending, event: () => string): Promise<Settlement> {
@@ -138,11 +140,32 @@ export class AmqpLease implements Lease {
   }
 
   #event(event: 'started' | 'completed' | 'failed', more: string | undefined = ''): string {
-    const { id } = this.job
-    const { generation } = this.delivery
-    const at = timestamp(this.#deps.now())
-    return `{"job_id":${JSON.stringify(id)},"generation":${generation},"attempt":${this.attempt},"event":"${event}","at":"${at}"${more}}`
+    return eventText(this.#deps, this.delivery, this.attempt, event, more)
   }
+}
+
+/**
+ * The token of a cancelled job was acknowledged: without that word the gateway would keep the job,
+ * and warn every worker of its token, for ever. Not waited for.
+ */
+export function tellDropped(
+  deps: Pick<LeaseDeps, 'now' | 'started'>,
+  delivery: LiveDelivery,
+): void {
+  const { id, generation, attempt, queue } = delivery
+  const event = eventText(deps, delivery, attempt, 'dropped', '')
+  // Instead of its start, where that has not gone out yet.
+  deps.started(queue, `${generation}.${attempt}.${id}`, event)
+}
+
+function eventText(
+  { now }: Pick<LeaseDeps, 'now'>,
+  { id, generation }: LiveDelivery,
+  attempt: number,
+  event: 'started' | 'completed' | 'failed' | 'dropped',
+  more: string,
+): string {
+  return `{"job_id":${JSON.stringify(id)},"generation":${generation},"attempt":${attempt},"event":"${event}","at":"${timestamp(now())}"${more}}`
 }
 
 export function settle(delivery: LiveDelivery, ending: Ending): void {

@@ -216,7 +216,7 @@ class AmqpSource implements JobSource {
   }
 
   #apply({ dispatcher, intake, options, sink }: Running, synced: Synced): void {
-    for (const id of synced.tombstones) dispatcher.cancel(id)
+    for (const [id, generation] of synced.tombstones) dispatcher.cancel(id, generation)
     if (synced.truncated) for (const queue of options.queues) this.#claimsAll.add(queue)
     for (const queue of options.queues) {
       void (synced.paused.includes(queue) ? intake.pause(queue) : intake.resume(queue))

@@ -3,7 +3,7 @@ import type { LiveDelivery } from '../broker/delivery.ts'
 import type { Logger } from '../logger.ts'
 import type { NativeContext } from '../schemas/native-job.ts'
 import type { SourceSink } from '../sdk/source.ts'
-import { AmqpLease, type Ending, type LeaseDeps, settle } from './amqp-lease.ts'
+import { AmqpLease, type Ending, type LeaseDeps, settle, tellDropped } from './amqp-lease.ts'
 import type { Claimed } from './gateway-line.ts'
 import { KnownIds } from './known-ids.ts'
 import { type TokenJob, tokenJob } from './token-job.ts'
@@ -127,7 +127,7 @@ export class Dispatcher {
   #isKnown(delivery: LiveDelivery): boolean {
     if (!delivery.isLive()) return true
     if (this.#isCancelled(delivery)) {
-      delivery.ack()
+      this.#forgo(delivery)
       return true
     }
     const inHand = this.#inHand.get(delivery.id)
@@ -143,6 +143,11 @@ export class Dispatcher {
 
   #isCancelled({ id, generation }: LiveDelivery): boolean {
     return generation <= (this.#cancelled.get(id) ?? -1)
+  }
+
+  /** Its job was cancelled. */
+  #forgo(delivery: LiveDelivery): void {
+    if (delivery.ack() === 'settled') tellDropped(this.#deps.lease, delivery)
   }
 
   /** A token of a job that is in hand. */
@@ -176,8 +181,11 @@ export class Dispatcher {
   #onClaimed(inHand: InHand, claimed: Claimed | null): void {
     const { delivery } = inHand
     if (!delivery.isLive()) this.#drop(inHand)
-    else if (this.#isCancelled(delivery) || claimed?.decision === 'drop') {
+    else if (claimed?.decision === 'drop') {
       delivery.ack()
+      this.#drop(inHand)
+    } else if (this.#isCancelled(delivery)) {
+      this.#forgo(delivery)
       this.#drop(inHand)
     } else if (claimed?.decision === 'discard') {
       delivery.deadLetter()

@@ -16,8 +16,8 @@ export interface Claimed {
 
 /** What a gateway knows that matters before anything is consumed. */
 export interface Synced {
-  /** Ids of cancelled jobs whose token may still come. */
-  tombstones: string[]
+  /** Cancelled jobs whose token may still come, and up to which generation: by id. */
+  tombstones: Map<string, number>
   /** There are more than these: every token has to be claimed. */
   truncated: boolean
   paused: string[]
@@ -48,11 +48,16 @@ export class GatewayLine {
 
   /** Null: nobody has answered within a second; the answer may be run without. */
   async sync(queues: readonly string[]): Promise<Synced | null> {
-    const all: Synced = { tombstones: [], truncated: false, paused: [], directive: 'running' }
+    const all: Synced = {
+      tombstones: new Map(),
+      truncated: false,
+      paused: [],
+      directive: 'running',
+    }
     for (let from = 0; from < queues.length; from += MAX_QUEUES) {
       const some = await this.#syncSome(queues.slice(from, from + MAX_QUEUES))
       if (some === null) return null
-      all.tombstones.push(...some.tombstones)
+      for (const [id, generation] of some.tombstones) all.tombstones.set(id, generation)
       all.paused.push(...some.paused)
       all.truncated ||= some.truncated
       all.directive = some.directive
@@ -116,14 +121,21 @@ function claimedIn(body: unknown): Claimed | null {
 
 /** Null: an error, or an answer that is none. */
 function syncedIn(body: unknown): Synced | null {
-  const { tombstones, truncated, paused, directive } = membersOf(body)
+  const { tombstones, generations, truncated, paused, directive } = membersOf(body)
   if (!Array.isArray(tombstones)) return null
+  const later = membersOf(generations)
   return {
-    tombstones: textsIn(tombstones),
+    tombstones: new Map(textsIn(tombstones).map((id) => [id, generationOf(id, later)])),
     truncated: truncated === true,
     paused: textsIn(paused),
     directive: directive === 'quiet' || directive === 'terminate' ? directive : 'running',
   }
+}
+
+/** Named only where the job has had more than one life. */
+function generationOf(id: string, later: Record<string, unknown>): number {
+  const generation = Object.hasOwn(later, id) ? later[id] : 0
+  return typeof generation === 'number' ? generation : 0
 }
 
 function textsIn(value: unknown): string[] {

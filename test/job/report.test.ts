@@ -31,6 +31,13 @@ describe('the report table', () => {
     }
   })
 
+  it('ignores that a token was dropped', () => {
+    for (const { row, event } of CELLS) {
+      const dropped = { ...event, said: { event: 'dropped' } } as const
+      expect(decideReport(dropped, row, NOW)).toEqual({ do: 'ignore' })
+    }
+  })
+
   it('ignores what it does not know', () => {
     for (const { event } of CELLS) {
       expect(decideReport(event, null, NOW)).toEqual({ do: 'ignore' })

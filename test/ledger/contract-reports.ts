@@ -255,6 +255,21 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut })
     })
 
+    it('of a token that was dropped says nothing of a job that goes on', async () => {
+      const dropped: Said = { event: 'dropped' }
+      const [queued, active, over] = [await pushed(ledger), await running(), await pushed(ledger)]
+      const before = [row(queued.id), row(active.id)]
+      await ledger.cancel(over.id, NOW)
+      const events = [queued, active, over].map(({ id }) => eventOf(id, dropped))
+      const stale = eventOf(over.id, dropped, { generation: 1 })
+      expect(await apply(stale, ...events, ...events)).toEqual([
+        ...['ignored', 'ignored', 'ignored', 'amended'],
+        ...['ignored', 'ignored', 'ignored'],
+      ])
+      expect([row(queued.id), row(active.id)]).toEqual(before)
+      expect(row(over.id)).toMatchObject({ state: 'cancelled', tokenOut: false })
+    })
+
     it('of a job that somebody else has: a failure is not his', async () => {
       const [http, native] = [await fetched(ledger), await running()]
       const other = { workerId: 'native-2' }

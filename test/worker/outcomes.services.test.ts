@@ -184,7 +184,7 @@ describe('a failure', () => {
 })
 
 describe('a cancel', () => {
-  test('of a running job fires its signal, drops its token and reports nothing', async () => {
+  test('of a running job fires its signal, drops its token and reports no end', async () => {
     const begun = gate()
     const aborted = gate()
     const { queue, desk, jobQueue, worker } = await on.setUp({
@@ -201,7 +201,8 @@ describe('a cancel', () => {
     await aborted.opened
     const next = await publishJob(on.admin, queue, { envelope: { type: 'test.next' } })
     await until(desk, next)
-    expect(desk.ends(id)).toEqual([])
+    await until(desk, id)
+    expect(desk.ends(id)).toMatchObject([{ event: 'dropped', generation: 0, attempt: 1 }])
     await worker.stop()
     expect(await on.admin.takeAll(jobQueue)).toEqual([])
   })
@@ -235,8 +236,14 @@ describe('a cancel', () => {
     await broadcast(on.admin, queue, 'ojs.control.cancel', { job_id: id, generation: 1 })
     await publishJob(on.admin, queue, { id, generation: 1 })
     await publishJob(on.admin, queue, { id, generation: 2 })
-    await until(desk, id)
-    expect(desk.ends(id)).toMatchObject([{ generation: 2, event: 'completed' }])
+    await until(desk, id, 2)
+    const said = desk.ends(id).map(({ generation, event }) => [generation, event])
+    expect(new Map(said as [number, string][])).toEqual(
+      new Map([
+        [1, 'dropped'],
+        [2, 'completed'],
+      ]),
+    )
   })
 
   test('that was made while the worker was away is in the answer to sync', async () => {
@@ -247,7 +254,8 @@ describe('a cancel', () => {
     desk.sync = { ...desk.sync, tombstones: [cancelled] }
     await on.start({ queues: [queue] }, { 'test.job': () => 1 })
     await until(desk, other)
-    expect(desk.of(cancelled)).toEqual([])
+    await until(desk, cancelled)
+    expect(desk.of(cancelled)).toMatchObject([{ event: 'dropped' }])
     const synced = desk.questions.filter(({ type }) => type === 'ojs.control.sync')
     expect(synced.at(-1)?.body.queues).toEqual([queue])
   })

@@ -283,7 +283,7 @@ export class SqliteLedger implements Ledger {
     return this.#read(() => this.#store.tombstones.has(id))
   }
 
-  tombstones(queues: readonly string[], limit: number): { ids: string[]; truncated: boolean } {
+  tombstones(queues: readonly string[], limit: number): ReturnType<Ledger['tombstones']> {
     return this.#read(() => cancelledTokens(this.#store, queues, limit))
   }
 

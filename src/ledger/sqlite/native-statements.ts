@@ -75,12 +75,12 @@ function prepareTombstones(db: Database) {
   return {
     /** ?1 queue, ?2 at most. */
     cancelledTokens: db.prepare(
-      `SELECT id, cancelled_at AS at FROM jobs
+      `SELECT id, generation, cancelled_at AS at FROM jobs
        WHERE queue = ?1 AND cancelled_at IS NOT NULL AND token_out = 1
        ORDER BY cancelled_at DESC LIMIT ?2`,
     ),
     tombstonesOf: db.prepare(
-      `SELECT id, cancelled_at AS at FROM tombstones
+      `SELECT id, 0 AS generation, cancelled_at AS at FROM tombstones
        WHERE queue = ?1 ORDER BY cancelled_at DESC LIMIT ?2`,
     ),
     isKnown: db.prepare('SELECT 1 FROM jobs WHERE id = ?'),

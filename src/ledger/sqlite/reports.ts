@@ -27,25 +27,42 @@ export function applyReports(
   events: readonly ReportedEvent[],
   terms: ReportTerms,
 ): ReportResult[] {
-  const ends = new Set<string>()
-  for (const event of events) if (event.said.event !== 'started') ends.add(attemptKey(event))
+  const ends = endsIn(events)
   const merged = new Map<string, number>()
   const results: ReportResult[] = []
   for (const [i, event] of events.entries()) {
-    if (event.said.event === 'started') {
-      const key = attemptKey(event)
-      const isMerged = ends.has(key)
-      if (isMerged) merged.set(key, i)
-      results.push(isMerged ? IGNORED : applyStart(store, event, terms))
-      continue
-    }
-    const result = applyEnd(store, event, event.said, terms)
+    const isMerged = event.said.event === 'started' && ends.has(attemptKey(event))
+    if (isMerged) merged.set(attemptKey(event), i)
+    const result = isMerged ? IGNORED : applyReport(store, event, terms)
     results.push(result)
     if (merged.size === 0 || !('began' in result && result.began)) continue
     const start = merged.get(attemptKey(event))
     if (start !== undefined) results[start] = { outcome: 'merged' }
   }
   return results
+}
+
+/** The attempts whose end is told of. */
+function endsIn(events: readonly ReportedEvent[]): Set<string> {
+  const ends = new Set<string>()
+  for (const event of events) {
+    const { said } = event
+    if (said.event === 'completed' || said.event === 'failed') ends.add(attemptKey(event))
+  }
+  return ends
+}
+
+function applyReport(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
+  const { said } = event
+  switch (said.event) {
+    case 'started':
+      return applyStart(store, event, terms)
+    case 'dropped':
+      return noteDropped(store, event)
+    case 'completed':
+    case 'failed':
+      return applyEnd(store, event, said, terms)
+  }
 }
 
 function attemptKey({ id, generation, attempt }: ReportedEvent): string {
@@ -75,7 +92,7 @@ function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): Rep
   return { outcome: 'started', job: begin(store, event, terms, row, decision), promoted: promote }
 }
 
-type Ended = Exclude<Said, { event: 'started' }>
+type Ended = Exclude<Said, { event: 'started' | 'dropped' }>
 
 function applyEnd(
   store: Store,
@@ -99,6 +116,14 @@ function applyEnd(
     case 'start':
       return IGNORED
   }
+}
+
+/** Of a job that is over: no token is out any more, so that the row may be pruned. */
+function noteDropped(store: Store, { id, generation }: ReportedEvent): ReportResult {
+  const row = toJobRow(store.statements.find.get(id))
+  if (!row || (generation ?? row.generation) !== row.generation) return IGNORED
+  const { changes } = store.statements.tokenReturned.run(id, row.generation)
+  return Number(changes) === 1 ? { outcome: 'amended' } : IGNORED
 }
 
 /** Whatever it says of a job that is over: the worker settles its delivery now. */

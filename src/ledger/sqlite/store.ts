@@ -35,6 +35,8 @@ interface FirstLife {
  * again.
  */
 export function insertJob(store: Store, job: NewJob, life: FirstLife): number | null {
+  // Workers drop tokens of an id that was cancelled before it was known: this is not that job.
+  const first = store.tombstones.forget(job.id) ? life.generation + 1 : life.generation
   const values = [
     job.id,
     job.type,
@@ -48,16 +50,15 @@ export function insertJob(store: Store, job: NewJob, life: FirstLife): number | 
     job.carry === null ? null : JSON.stringify(job.carry),
     job.envelope,
     life.now,
-    life.generation,
+    first,
     life.attempt,
     life.outbox,
     job.start.state,
     job.start.state === 'available' ? null : job.start.dueAt,
   ]
   const isNew = store.statements.insert.run(...values).changes === 1
-  const generation = isNew ? life.generation : generationAgain(store, values)
+  const generation = isNew ? first : generationAgain(store, values)
   if (generation === null) return null
-  store.tombstones.forget(job.id)
   store.queues.record({ name: job.queue, createdAt: life.now })
   store.counter.moved(job.queue, null, job.start.state)
   return generation

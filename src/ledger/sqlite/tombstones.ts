@@ -1,3 +1,4 @@
+import type { CancelledToken } from '../native.ts'
 import type { Companion } from './companion.ts'
 import type { Statements } from './statements.ts'
 import type { Store } from './store.ts'
@@ -39,9 +40,9 @@ export class Tombstones implements Companion {
     if (this.count > this.#capacity) this.#dropped(this.#statements.forgetOldestTombstone.run())
   }
 
-  /** Inside a write: the id is that of a job now. */
-  forget(id: string): void {
-    if (this.count > 0) this.#dropped(this.#statements.forgetTombstone.run(id))
+  /** Inside a write: the id is that of a job now. False: there was no tombstone. */
+  forget(id: string): boolean {
+    return this.count > 0 && this.#dropped(this.#statements.forgetTombstone.run(id)) > 0
   }
 
   /** Inside a write. How many were older. */
@@ -83,8 +84,7 @@ export function recordTombstone(store: Store, id: string, queue: string, now: nu
   return true
 }
 
-interface Cancelled {
-  id: string
+interface Cancelled extends CancelledToken {
   at: number
 }
 
@@ -93,7 +93,7 @@ export function cancelledTokens(
   store: Store,
   queues: readonly string[],
   limit: number,
-): { ids: string[]; truncated: boolean } {
+): { cancelled: CancelledToken[]; truncated: boolean } {
   const { cancelledTokens: ofRows, tombstonesOf } = store.statements
   const found: Cancelled[] = []
   for (const queue of new Set(queues)) {
@@ -101,5 +101,6 @@ export function cancelledTokens(
     for (const row of tombstonesOf.all(queue, limit + 1)) found.push(row as Cancelled)
   }
   found.sort((a, b) => b.at - a.at)
-  return { ids: found.slice(0, limit).map(({ id }) => id), truncated: found.length > limit }
+  const cancelled = found.slice(0, limit).map(({ id, generation }) => ({ id, generation }))
+  return { cancelled, truncated: found.length > limit }
 }

@@ -6,7 +6,7 @@
  * new index.
  */
 export const sql = `
-CREATE INDEX jobs_cancelled ON jobs (queue, cancelled_at, id)
+CREATE INDEX jobs_cancelled ON jobs (queue, cancelled_at, id, generation)
   WHERE cancelled_at IS NOT NULL AND token_out = 1;
 
 -- In order of time by seq: an id that is cancelled again is stored anew.
