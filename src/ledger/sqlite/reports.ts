@@ -206,6 +206,7 @@ function begin(
     ),
   )
   store.counter.moved(row.queue, counted(row.state), 'active')
+  store.counter.left(row)
   return job
 }
 
