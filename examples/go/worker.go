@@ -47,6 +47,8 @@ type event struct {
 	Event      string    `json:"event"`
 	Result     any       `json:"result,omitempty"`
 	Error      *jobError `json:"error,omitempty"`
+	// For a gateway that has never heard of the job: it was published natively.
+	Job json.RawMessage `json:"job,omitempty"`
 }
 
 var errPermanent = errors.New("permanent")
@@ -122,6 +124,7 @@ func handle(r *reporter, queue string, d amqp.Delivery) error {
 	result, err := run(j, attempt)
 	if err != nil {
 		e.Event = "failed"
+		e.Job = d.Body
 		e.Error = &jobError{
 			Code: "handler_error", Type: "error", Message: err.Error(),
 			Retryable: !errors.Is(err, errPermanent),

@@ -309,7 +309,7 @@ class Worker:
                 raise Permanent(f"no handler for {run.job['type']}")
             event = run.event('completed', result=handler(run))
         except Exception as error:  # whatever a handler raises is the job's failure
-            event = run.event('failed', error={
+            event = run.event('failed', job=run.job, error={
                 'code': 'handler_error', 'type': type(error).__name__,
                 'message': str(error) or 'failed', 'retryable': not isinstance(error, Permanent)})
         self.ended.append((run, event))
@@ -321,7 +321,7 @@ class Worker:
         for run in [run for run in self.runs.values() if now > run.deadline]:
             run.stop.set()
             message = f"ran for longer than {run.job['timeout_ms']} ms"
-            self.end(run, run.event('failed', error={'code': 'timeout', 'message': message}))
+            self.end(run, run.event('failed', job=run.job, error={'code': 'timeout', 'message': message}))
 
     def end(self, run, event):
         """Report, confirm, then acknowledge. A lost delivery comes again, and `claim` drops it."""

@@ -34,6 +34,8 @@ export const OJS_HEADERS = {
   idempotencyKey: 'x-ojs-idempotency-key',
   errorMessage: 'x-ojs-error-message',
   errorCode: 'x-ojs-error-code',
+  /** Ours, from the native producer: no gateway has seen this job. Goes with the first republish. */
+  native: 'x-ojs-native',
 } as const
 
 const OWN_NAMES: ReadonlySet<string> = new Set(Object.values(OJS_HEADERS))

@@ -46,10 +46,10 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>([
   ],
   [
     'ojs.control.report',
-    (deps, { body, context, skipped }) => {
+    (deps, { message: { queue }, body, context, skipped }) => {
       const parsed = parseReport(body)
       skipped(parsed.skipped)
-      return report(deps, parsed.request, context)
+      return report(deps, { ...parsed.request, queue }, context)
     },
   ],
 ])

@@ -2,7 +2,7 @@ import { between } from './arrival.ts'
 import { chooseDelay } from './backoff.ts'
 import type { Failure } from './error-history.ts'
 import { judge, retryPolicyOf } from './failure.ts'
-import { isTerminal, type JobRow } from './job.ts'
+import { isTerminal, type JobRow, type NewJob } from './job.ts'
 import type { ReportEvent } from './request.ts'
 
 /**
@@ -18,6 +18,11 @@ export interface ReportedEvent {
   attempt: number
   workerId: string
   said: Said
+  /**
+   * For an id that the ledger does not know, where the report brought the job along. Throws
+   * `OjsError` when it is not an OJS job.
+   */
+  adopt?: () => NewJob
 }
 
 /** Bounded already: JSON text and `job/failure.ts`. */

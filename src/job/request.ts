@@ -150,6 +150,8 @@ export interface NativeHeartbeat {
 export interface ReportRequest {
   worker_id: string
   events: ReportEvent[]
+  /** Whose control queue it came by: that of adopted jobs that name none. */
+  queue?: string
 }
 
 export type ReportEvent = StartedEvent | CompletedEvent | FailedEvent | DroppedEvent
@@ -162,6 +164,10 @@ interface ReportedAttempt {
   attempt: number
   /** RFC 3339; tells a reader of the message, decides nothing. */
   at?: string | null
+  /** The body of the token: a job that the gateway has never heard of is adopted by it. */
+  job?: Record<string, unknown> | null
+  /** `x-ojs-max-attempts` of the token, where it came with one. */
+  max_attempts?: number | null
 }
 
 interface StartedEvent extends ReportedAttempt {

@@ -1,8 +1,10 @@
 import { failureOf } from '../job/failure.ts'
-import type { JobRow, RowState } from '../job/job.ts'
+import type { JobRow, NewJob, RowState } from '../job/job.ts'
 import type { ReportedEvent, Said } from '../job/report.ts'
 import type { ReportEvent, ReportRequest } from '../job/request.ts'
+import { traceOf } from '../job/trace-carry.ts'
 import type { ReportResult } from '../ledger/native.ts'
+import { adoptedJob } from './adopt.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { emitPromoted } from './fetch.ts'
 import { settleLease } from './lease-end.ts'
@@ -24,7 +26,7 @@ export async function report(
   request: ReportRequest,
   context: RequestContext,
 ): Promise<Reported> {
-  const events = request.events.map((event) => reportedEvent(event, request.worker_id))
+  const events = request.events.map((event) => reportedEvent(deps, event, request))
   const results = await deps.ledger.applyReports(events, {
     now: deps.clock.now(),
     defaultLeaseMs: deps.settings.visibilityTimeoutMs,
@@ -33,15 +35,50 @@ export async function report(
   let ignored = 0
   for (const [i, result] of results.entries()) {
     const event = events[i]
-    if (result.outcome === 'ignored') ignored++
-    else if (event !== undefined) follow(deps, event, result, context.requestId)
+    if (event === undefined) continue
+    if (result.outcome !== 'ignored') follow(deps, event, result, context.requestId)
+    else {
+      ignored++
+      warnOfLoss(deps, event, context)
+    }
   }
   return { applied: events.length - ignored, ignored }
 }
 
-function reportedEvent(event: ReportEvent, workerId: string): ReportedEvent {
-  const { job_id: id, generation = null, attempt } = event
-  return { id, generation, attempt, workerId, said: saidOf(event) }
+function reportedEvent(deps: Deps, event: ReportEvent, request: ReportRequest): ReportedEvent {
+  const { job_id: id, generation = null, attempt, job } = event
+  const { worker_id: workerId } = request
+  const said = saidOf(event)
+  if (job == null) return { id, generation, attempt, workerId, said }
+  const { queue } = request
+  return { id, generation, attempt, workerId, said, adopt: () => shownJob(deps, event, job, queue) }
+}
+
+/** The body that a report brought along, as a job of ours. Its headers stay with the worker. */
+function shownJob(
+  deps: Deps,
+  event: ReportEvent,
+  job: Record<string, unknown>,
+  fallback = 'default',
+): NewJob {
+  return adoptedJob(deps, {
+    id: event.job_id,
+    queue: typeof job['queue'] === 'string' ? job['queue'] : fallback,
+    maxAttempts: event.max_attempts ?? countIn(job['max_attempts']),
+    message: { content: Buffer.from(JSON.stringify(job)), properties: {} },
+    carry: (request) => traceOf(request, {}),
+  })
+}
+
+function countIn(value: unknown): number | null {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 ? value : null
+}
+
+/** Its worker acknowledges the token and leaves the rest to us, who do not have the job. */
+function warnOfLoss(deps: Deps, { id, said }: ReportedEvent, { requestId }: RequestContext): void {
+  if (said.event !== 'failed' || said.outcome?.decision === 'discard') return
+  if (said.outcome?.rung_ms != null || deps.ledger.find(id) !== null) return
+  deps.logger.warn({ job_id: id, requestId }, 'a retry of a job that nobody knows was left to us')
 }
 
 function saidOf(event: ReportEvent): Said {

@@ -84,6 +84,9 @@ const REPORT_EVENT_SCHEMA = {
     attempt,
     event: { enum: ['started', 'completed', 'failed', 'dropped'] },
     at: { type: ['string', 'null'], maxLength: 64 },
+    // Read only where the id is unknown, and then as strictly as any native message.
+    job: { type: ['object', 'null'] },
+    max_attempts: { type: ['integer', 'null'], minimum: 0, maximum: MAX_INT32 },
   },
   if: { properties: { event: { const: 'failed' } } },
   // biome-ignore lint/suspicious/noThenProperty: JSON Schema's own word

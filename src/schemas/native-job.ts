@@ -2,6 +2,7 @@ import { invalidField } from '../errors.ts'
 import { type EnvelopeContext, toNewJob } from '../job/envelope.ts'
 import { parseInstant } from '../job/instant.ts'
 import type { Carry, NewJob } from '../job/job.ts'
+import type { PushRequest } from '../job/request.ts'
 import { parseJsonObject } from './json-text.ts'
 import { parsePush } from './validator.ts'
 
@@ -12,7 +13,8 @@ export interface NativeMessage {
   /** `x-ojs-max-attempts`; null when missing or unusable. */
   readonly maxAttempts: number | null
   readonly message: { content: Buffer; properties: { timestamp?: number } }
-  carry(): Carry
+  /** What travels beside the body; given the body as it was parsed. */
+  carry(request: PushRequest): Carry
 }
 
 export type NativeContext = Omit<EnvelopeContext, 'carry' | 'native'>
@@ -34,7 +36,7 @@ export function nativeJob(message: NativeMessage, context: NativeContext): NewJo
   }
   return toNewJob(request, {
     ...context,
-    carry: message.carry(),
+    carry: message.carry(request),
     native: {
       queue: message.queue,
       createdAt: createdAt(context, body, message),

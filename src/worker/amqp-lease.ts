@@ -6,6 +6,7 @@ import type { ReportedOutcome } from '../job/request.ts'
 import type { Job } from '../sdk/job.ts'
 import type { JobError, Lease, Settlement } from '../sdk/source.ts'
 import type { FailedRun } from './retry-token.ts'
+import { shownMembers } from './shown-job.ts'
 import type { TokenJob } from './token-job.ts'
 
 /** Of the report that carries it; the frame around it is small. */
@@ -140,7 +141,8 @@ export class AmqpLease implements Lease {
   }
 
   #event(event: 'started' | 'completed' | 'failed', more: string | undefined = ''): string {
-    return eventText(this.#deps, this.delivery, this.attempt, event, more)
+    const shown = shownMembers(this.#token, this.delivery, event === 'failed')
+    return eventText(this.#deps, this.delivery, this.attempt, event, more + shown)
   }
 }
 

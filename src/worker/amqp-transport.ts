@@ -1,4 +1,5 @@
 import type { PublishOutcome } from '../broker/broker.ts'
+import { OJS_HEADERS } from '../broker/headers.ts'
 import { outgoingOf } from '../broker/outgoing.ts'
 import { brokerRefusal, publishRefusal, queueRefusal } from '../broker/refusals.ts'
 import { OjsError, unavailable } from '../errors.ts'
@@ -106,6 +107,8 @@ export class AmqpTransport implements Transport {
   async #publish(row: JobRow): Promise<PublishOutcome> {
     const { publisher, names, declarer } = this.#link
     const message = outgoingOf(row, names)
+    const headers = { ...message.options.headers, [OJS_HEADERS.native]: true }
+    message.options = { ...message.options, headers }
     const outcome = await publisher.send(message)
     // Somebody deleted it meanwhile.
     const isThere = outcome === 'returned' && (await declarer.recheck(row.queue)) === 'ready'

@@ -6,6 +6,7 @@ import type { Failure } from '../job/error-history.ts'
 import { judge, retryPolicyOf } from '../job/failure.ts'
 import type { ReportedOutcome } from '../job/request.ts'
 import type { AmqpLink } from './link.ts'
+import { canBeHeld } from './shown-job.ts'
 import { retrySource, type TokenJob } from './token-job.ts'
 
 /** With a gateway to hold the job instead, a rung that is not usable yet is not waited for. */
@@ -35,7 +36,10 @@ export async function decideFailure(
   const policy = retryPolicyOf({ envelope: token.envelope(), maxAttempts: token.maxAttempts })
   if (judge(policy, attempt, failure).do === 'discard') return { decision: 'discard' }
   const { delayMs, rungMs } = chooseDelay(policy.backoff, attempt, Math.random)
-  const isInRung = rungMs !== null && (await publishTo(link, run, rungMs, hasGateway))
+  const isHoldable = canBeHeld(token, run.delivery)
+  const isInRung = rungMs !== null && (await publishTo(link, run, rungMs, hasGateway && isHoldable))
+  // Nobody could keep it: as a dead letter it is not lost.
+  if (!isInRung && !isHoldable) return { decision: 'discard' }
   return { decision: 'retry', delay_ms: delayMs, rung_ms: isInRung ? rungMs : null }
 }
 

@@ -16,6 +16,8 @@ export interface TokenJob {
   maxAttempts: number
   /** Wall time, ms; null: never. */
   expiresAt: number | null
+  /** A gateway published it, so a gateway has it. Else it is known to nobody until it is shown. */
+  isKnown: boolean
   /** JSON text with the retry policy in it, in the gateway's form. */
   envelope(): string
 }
@@ -63,6 +65,7 @@ function known(delivery: LiveDelivery, body: Record<string, unknown>, content: B
   return {
     job,
     maxAttempts,
+    isKnown: delivery.raw.properties.headers?.[OJS_HEADERS.native] === undefined,
     expiresAt: Number.isNaN(expires) ? null : expires,
     envelope: () => content.toString(),
   }
@@ -74,6 +77,7 @@ function adopted(delivery: LiveDelivery, job: ReturnType<typeof nativeJob>): Tok
   return {
     job: { ...document, attempt: delivery.attempt, ...whileQueued(delivery) },
     maxAttempts: job.maxAttempts,
+    isKnown: false,
     expiresAt: job.expiresAt,
     envelope: () => job.envelope,
   }

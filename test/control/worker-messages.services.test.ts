@@ -1,7 +1,14 @@
 import type { GetMessage } from 'amqplib'
 import { v7 } from 'uuid'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { freshQueue, gatewayForAll, stateOf, storyOf, untilState } from '../operations/harness.ts'
+import {
+  fetchOne,
+  freshQueue,
+  gatewayForAll,
+  stateOf,
+  storyOf,
+  untilState,
+} from '../operations/harness.ts'
 import { type ControlClient, connectControl } from '../support/control.ts'
 import { eventually } from '../support/in-process.ts'
 
@@ -49,6 +56,28 @@ describe('ojs.control.report', () => {
       'job.started',
       'job.completed',
     ])
+  })
+
+  it('takes over a failed job that only its worker knew', async () => {
+    const queue = freshQueue()
+    const retry = { initial_interval: 'PT0.1S', jitter: false }
+    const job = { id: v7(), type: 'test.job', args: [1], x: 2, retry }
+    const about = {
+      job_id: job.id,
+      attempt: 1,
+      event: 'failed',
+      error: { code: 'e', message: 'm' },
+    }
+    await client.ask('default', 'ojs.control.sync', { worker_id: worker(), queues: [queue] })
+    const events = [{ ...about, job, max_attempts: 2 }]
+    await client.say(queue, REPORT, { worker_id: worker(), events })
+    expect(await fetchOne(gateway, queue)).toMatchObject({
+      id: job.id,
+      attempt: 2,
+      max_attempts: 2,
+      args: [1],
+      x: 2,
+    })
   })
 
   it('keeps the good events of a message that has bad ones too', async () => {

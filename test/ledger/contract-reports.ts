@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { JobRow, RowState } from '../../src/job/job.ts'
 import type { ReportedEvent, Said } from '../../src/job/report.ts'
 import type { ReportTerms } from '../../src/ledger/native.ts'
+import { newJob } from '../support/jobs.ts'
 import {
   fenceOf,
   fetched,
@@ -95,6 +96,42 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
         [2, 'unreported'],
         [3, 'unreported'],
       ])
+    })
+  })
+
+  describe('a report of a job that nobody knows', () => {
+    const shown = (id: string, job = newJob({ id, queue: 'q' })) => ({ adopt: () => job })
+
+    it('adopts the job where it is shown, as if it had waited for this attempt', async () => {
+      const { id } = newJob()
+      const event = eventOf(id, HELD, { attempt: 2, generation: null, ...shown(id) })
+      expect(await apply(event)).toEqual(['failed'])
+      expect(row(id)).toMatchObject({ state: 'retryable', attempt: 2, rungMs: null, queue: 'q' })
+      expect(codesOf(id)).toEqual([[2, 'e']])
+      expect(ledger.counts('q')).toMatchObject({ available: 0, active: 0, retryable: 1 })
+      expect(ledger.queues().map(({ name }) => name)).toContain('q')
+    })
+
+    it('adopts it once', async () => {
+      const { id } = newJob()
+      const events = [STARTED, COMPLETED].map((said) => eventOf(id, said, shown(id)))
+      expect(await apply(...events)).toEqual(['merged', 'completed'])
+      expect(await apply(...events)).toEqual(['ignored', 'ignored'])
+      expect(ledger.counts('q')).toMatchObject({ available: 0, completed: 1 })
+    })
+
+    it('ignores it where it is not shown, was cancelled, or is no job of this id', async () => {
+      const { id } = newJob()
+      const cancelled = newJob().id
+      await ledger.tombstone(cancelled, 'q', NOW)
+      const other = shown(id, newJob())
+      const outcomes = await apply(
+        eventOf(id, HELD),
+        eventOf(cancelled, HELD, shown(cancelled)),
+        eventOf(id, HELD, other),
+      )
+      expect(outcomes).toEqual(['ignored', 'ignored', 'ignored'])
+      expect([ledger.find(id), ledger.find(cancelled)]).toEqual([null, null])
     })
   })
 

@@ -1,12 +1,17 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { Handler } from '../../src/sdk/index.ts'
-import { NativeWorker, type NativeWorkerOptions } from '../../src/worker/index.ts'
+import { NativeProducer, NativeWorker, type NativeWorkerOptions } from '../../src/worker/index.ts'
 import { type Admin, connectAdmin } from '../broker/harness.ts'
 import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
 import { createVhost } from '../support/rabbit.ts'
 import { gate, ready } from './harness.ts'
 
 const SOON = { initial_interval: 'PT0.1S', backoff_coefficient: 1, jitter: false }
+
+function failingOnce(attempt: number): number {
+  if (attempt === 1) throw new Error('not yet')
+  return attempt
+}
 
 describe.each(['classic', 'quorum'] as const)(
   'over HTTP, a job of a native worker (%s)',
@@ -96,6 +101,19 @@ describe.each(['classic', 'quorum'] as const)(
         { attempt: 2, type: 'TypeError', message: 'attempt 2' },
       ])
       await eventually(async () => (await ready(admin, `ojs.queue.${queue}`)) === 0)
+    })
+
+    test('is known although no gateway has enqueued it, and its retry is not lost', async () => {
+      const options = { rungSettleMs: 60_000 }
+      await start({ 'test.job': ({ attempt }) => failingOnce(attempt) }, options)
+      const producer = new NativeProducer({ url: vhost.url, queueType, logger: false })
+      const retry = { initialInterval: 'PT0.1S', backoffCoefficient: 1, jitter: false }
+      const { id } = await producer.enqueue('test.job', [7], { queue, retry, tags: ['t'] })
+      await producer.close()
+      await eventually(async () => (await gateway.get(id)).status === 200)
+      await untilState(id, 'completed')
+      expect(await jobOf(id)).toMatchObject({ args: [7], tags: ['t'], attempt: 2, result: 2 })
+      expect((await jobOf(id)).errors).toMatchObject([{ attempt: 1, message: 'not yet' }])
     })
 
     test('that fails for good is a dead letter, in both places', async () => {

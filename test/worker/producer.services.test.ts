@@ -59,6 +59,7 @@ describe('without a gateway', () => {
       'x-ojs-enqueued-at': ['S', job.enqueued_at],
       'x-ojs-tags': ['S', 'x,y'],
       'x-ojs-trace-id': ['S', TRACEPARENT],
+      'x-ojs-native': ['t', true],
     })
     expect(JSON.parse(message?.body ?? '')).toMatchObject({
       specversion: '1.0',

@@ -106,7 +106,6 @@ function start(
     ),
   )
   store.counter.moved(row.queue, counted(row.state), 'active')
-  store.counter.left(row)
   return { verdict: 'claimed', job, adopted: false, ...(arrival.promote && { promoted: true }) }
 }
 
@@ -153,7 +152,6 @@ function discard(store: Store, terms: ClaimTerms, row: JobRow, change: Discard):
     ),
   )
   store.counter.discarded(job, counted(row.state))
-  store.counter.left(row)
   return job
 }
 

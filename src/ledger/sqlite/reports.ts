@@ -11,6 +11,7 @@ import {
 } from '../../job/report.ts'
 import type { ExtendedLease } from '../ledger.ts'
 import type { BeatResult, NativeBeat, ReportResult, ReportTerms } from '../native.ts'
+import { adoptJob } from './adoption.ts'
 import { rungKey } from './register.ts'
 import { toJobRow } from './rows.ts'
 import { counted } from './state-counter.ts'
@@ -85,11 +86,24 @@ function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): Rep
     store.counter.moved(job.queue, 'available', 'active')
     return { outcome: 'started', job, promoted: false }
   }
-  const row = toJobRow(store.statements.find.get(event.id))
+  const row = findOrAdopt(store, event, terms)
   const decision = decideReport(event, row, terms.now)
   if (row === null || decision.do !== 'start') return IGNORED
   const { promote } = decision.begins
   return { outcome: 'started', job: begin(store, event, terms, row, decision), promoted: promote }
+}
+
+/**
+ * A job that was published natively is unknown until somebody shows it. Where the worker leaves its
+ * retry to us it is in no queue any more once the worker has acknowledged: adopted, or lost.
+ */
+function findOrAdopt(store: Store, event: ReportedEvent, { now }: ReportTerms): JobRow | null {
+  const { find } = store.statements
+  const row = toJobRow(find.get(event.id))
+  const { id, attempt, adopt } = event
+  if (row !== null || adopt === undefined || store.tombstones.has(id)) return row
+  adoptJob(store, { id, attempt, adopt, generation: event.generation ?? 0 }, now)
+  return toJobRow(find.get(id))
 }
 
 type Ended = Exclude<Said, { event: 'started' | 'dropped' }>
@@ -102,7 +116,7 @@ function applyEnd(
 ): ReportResult {
   const done = said.event === 'completed' ? completeAtOnce(store, event, said.result, terms) : null
   if (done) return done
-  const row = toJobRow(store.statements.find.get(event.id))
+  const row = findOrAdopt(store, event, terms)
   const decision = decideReport(event, row, terms.now)
   if (row === null) return IGNORED
   noteSettled(store, event, said, row)
@@ -206,7 +220,6 @@ function begin(
     ),
   )
   store.counter.moved(row.queue, counted(row.state), 'active')
-  store.counter.left(row)
   return job
 }
 
