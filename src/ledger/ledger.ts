@@ -205,6 +205,9 @@ export interface Ledger extends NativeLedger {
   /** Kept, not counted: O(1) at any number of rows. */
   counts(queue: string): StateCounts
 
+  /** Of `available` those that no native worker has (architecture §2, "visibility expired"). Kept. */
+  claimable(queue: string): number
+
   /** Every queue that was ever recorded, oldest first. From memory. */
   queues(): readonly QueueRecord[]
 

@@ -51,7 +51,7 @@ async function poll(
       queues: request.queues,
       count: clamp(request.count ?? 1, 1, MAX_COUNT),
       waitMs: Math.max(0, waitMs - elapsed),
-      hasClaimable: (queue) => deps.ledger.counts(queue).available > 0,
+      hasClaimable: (queue) => deps.ledger.claimable(queue) > 0,
       signal,
     })
     if (deliveries.length === 0) return []

@@ -116,7 +116,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
           expect({ ...after, errors: skipped(after), outbox: null }, cell.name).toEqual(expected)
           expect(after.outbox !== null, cell.name).toBe(cell.expected.do === 'rearm')
         }
-        expect(ledger.counts('q')).toEqual(harness.recount().get('q'))
+        expect(ledger.counts('q')).toEqual(harness.recount().states.get('q'))
         expect(harness.inspect()).toEqual([])
       },
       30_000,

@@ -100,6 +100,22 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
     })
   })
 
+  describe('claimable', () => {
+    it('are available jobs but for those that a native worker still has', async () => {
+      const [job] = [await native({ queue: 'q' }), await pushed(ledger, { queue: 'q' })]
+      const counts = () => [ledger.counts('q').available, ledger.claimable('q')]
+      expect(counts()).toEqual([1, 1])
+      const expired = { now: NOW, error: '1', errors: '[]' }
+      await ledger.fail(job.id, fenceOf(job), { ...expired, to: 'available', token: false })
+      expect(counts()).toEqual([2, 1])
+      await harness.reopen()
+      expect(counts()).toEqual([2, 1])
+      await ledger.claim([token(job.id)], TERMS)
+      expect(counts()).toEqual([1, 1])
+      expect(ledger.claimable('nowhere')).toBe(0)
+    })
+  })
+
   describe('handOverAny', () => {
     it.each(['gateway', 'native', 'ledger'] as const)('takes it from %s', async (holder) => {
       const job = await fetched(ledger)

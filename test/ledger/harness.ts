@@ -24,9 +24,11 @@ export interface LedgerHarness {
    */
   plant(rows: readonly Planted[]): Promise<void>
   /** Every row counted, by queue. Queues without rows may be missing. */
-  recount(): Map<string, StateCounts>
-  /** The same for the dead letters. */
-  recountDeadLetters(): Map<string, number>
+  recount(): {
+    states: Map<string, StateCounts>
+    deadLetters: Map<string, number>
+    claimable: Map<string, number>
+  }
   /** What the implementation finds wrong in its own storage; empty when all is well. */
   inspect(): string[]
   destroy(): Promise<void>
@@ -154,13 +156,13 @@ export async function died(
 }
 
 /** What is kept instead of counted says what counting says, of every queue. */
-export function expectCounts({ ledger, recount, recountDeadLetters }: LedgerHarness): void {
-  const states = recount()
-  const dead = recountDeadLetters()
+export function expectCounts({ ledger, recount }: LedgerHarness): void {
+  const { states, deadLetters: dead, claimable } = recount()
   for (const { name } of ledger.queues()) {
     const counted = states.get(name) ?? ledger.counts('nowhere')
     expect(ledger.counts(name), name).toEqual(counted)
     expect(ledger.deadLetterCount(name), name).toBe(dead.get(name) ?? 0)
+    expect(ledger.claimable(name), name).toBe(claimable.get(name) ?? 0)
   }
   const total = [...dead.values()].reduce((sum, count) => sum + count, 0)
   expect(ledger.deadLetterCount()).toBe(total)

@@ -137,7 +137,7 @@ describe('a full disk', () => {
     expect(again.map(({ outcome }) => outcome)).toEqual(Array(3).fill('inserted'))
     expect(ledger.fault()).toBeNull()
     expect(rowOf(ledger, before.id).outbox).toBeNull()
-    expect(ledger.counts('default')).toEqual(ledger.recount().get('default'))
+    expect(ledger.counts('default')).toEqual(ledger.recount().states.get('default'))
     await harness.destroy()
   })
 })
@@ -156,7 +156,7 @@ describe('a job that no column can hold', () => {
     expect(ledger.find(notWhole.id)).toBeNull()
     expect(ledger.queues().map(({ name }) => name)).toEqual(['default'])
     expect(ledger.counts('lost').available).toBe(0)
-    expect(ledger.counts('default')).toEqual(ledger.recount().get('default'))
+    expect(ledger.counts('default')).toEqual(ledger.recount().states.get('default'))
     expect(ledger.fault()).toBeNull()
     await harness.destroy()
   })
@@ -211,7 +211,7 @@ describe('another process', () => {
         order.indexOf(state),
       )
     }
-    expect(ledger.counts('q')).toEqual(ledger.recount().get('q'))
+    expect(ledger.counts('q')).toEqual(ledger.recount().states.get('q'))
     const owed = ledger.outboxPage(0, 100).map((row) => row.state)
     expect(owed.every((state) => state === 'available')).toBe(true)
     await ledger.close()

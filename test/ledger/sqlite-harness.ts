@@ -49,7 +49,6 @@ export async function openSqliteHarness(logger: Logger = SILENT): Promise<Sqlite
       await reopen()
     },
     recount: () => ledger.recount(),
-    recountDeadLetters: () => ledger.recountDeadLetters(),
     inspect: () => inspect(db),
     async destroy() {
       await ledger.close()
@@ -72,7 +71,10 @@ async function plantRows(path: string, rows: readonly Planted[]): Promise<void> 
   db.exec(`DELETE FROM state_counts; INSERT INTO state_counts
     SELECT queue, state, count(*) FROM jobs WHERE state <> 'withdrawn' GROUP BY queue, state
     UNION ALL
-    SELECT queue, 'dead_letter', count(*) FROM jobs WHERE dead_letter = 1 GROUP BY queue`)
+    SELECT queue, 'dead_letter', count(*) FROM jobs WHERE dead_letter = 1 GROUP BY queue
+    UNION ALL
+    SELECT queue, 'with_native', count(*) FROM jobs
+    WHERE state = 'available' AND holder = 'native' GROUP BY queue`)
   db.exec('COMMIT')
   db.close()
 }

@@ -184,8 +184,8 @@ describe('a ledger of the first schema', () => {
     expect(ledger.overdue(80, 10).map(({ id }) => id)).toEqual(['a'])
     expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual(['d'])
     for (const queue of ['q', 'r']) {
-      expect(ledger.counts(queue)).toEqual(ledger.recount().get(queue))
-      expect(ledger.deadLetterCount(queue)).toBe(ledger.recountDeadLetters().get(queue))
+      expect(ledger.counts(queue)).toEqual(ledger.recount().states.get(queue))
+      expect(ledger.deadLetterCount(queue)).toBe(ledger.recount().deadLetters.get(queue))
     }
     const { outbox } = await pushed(ledger)
     expect(outbox).toBeGreaterThan(500)

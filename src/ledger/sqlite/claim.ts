@@ -106,6 +106,7 @@ function start(
     ),
   )
   store.counter.moved(row.queue, counted(row.state), 'active')
+  store.counter.left(row)
   return { verdict: 'claimed', job, adopted: false, ...(arrival.promote && { promoted: true }) }
 }
 
@@ -152,6 +153,7 @@ function discard(store: Store, terms: ClaimTerms, row: JobRow, change: Discard):
     ),
   )
   store.counter.discarded(job, counted(row.state))
+  store.counter.left(row)
   return job
 }
 

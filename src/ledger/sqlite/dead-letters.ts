@@ -59,6 +59,7 @@ function bury(store: Store, token: DeadToken, row: JobRow, now: number): JobRow 
     ),
   )
   store.counter.discarded(job, counted(row.state))
+  store.counter.left(row)
   if (!isDeadLetter) store.stale.add(job.queue)
   return job
 }

@@ -34,6 +34,7 @@ export function expireDue(store: Store, terms: ExpireTerms): JobRow[] {
     const { id, generation, state } = row
     const job = changed(store.statements.expire.get(id, generation, state, terms.now, listed))
     store.counter.discarded(job, counted(row.state))
+    store.counter.left(row)
     return job
   })
 }

@@ -40,7 +40,7 @@ function prepareClaims(db: Database) {
     claimNext: db.prepare(
       `UPDATE jobs SET attempt = ?7, ${START}
        WHERE id = ?5 AND generation = ?6 AND state = 'available' AND attempt = ?7 - 1
-         AND ?7 <= max(1, max_attempts)
+         AND ?7 <= max(1, max_attempts) AND holder IS NOT 'native'
          AND (expires_at IS NULL OR expires_at > ?8)
        RETURNING ${JOB_COLUMNS}`,
     ),

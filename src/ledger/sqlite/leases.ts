@@ -14,6 +14,9 @@ export function failLease(
   if (!job) return 'stale'
   if (change.to === 'discarded') store.counter.discarded(job, 'active')
   else store.counter.moved(job.queue, 'active', change.to)
+  if (job.state === 'available' && job.holder === 'native') {
+    store.counter.moved(job.queue, null, 'with_native')
+  }
   return job
 }
 

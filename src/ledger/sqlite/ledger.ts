@@ -60,7 +60,7 @@ import { applyReports, beatJob } from './reports.ts'
 import { pruneBatch } from './retention.ts'
 import { toJobRow, toJobRows } from './rows.ts'
 import { StaleCopies } from './stale-copies.ts'
-import { StateCounter } from './state-counter.ts'
+import { type Recount, StateCounter } from './state-counter.ts'
 import { prepareStatements } from './statements.ts'
 import type { Store } from './store.ts'
 import { cancelledTokens, recordTombstone, Tombstones } from './tombstones.ts'
@@ -243,6 +243,7 @@ export class SqliteLedger implements Ledger {
       const job = toJobRow(statements.cancel.get(id, row.state, now, nonces.next()))
       if (!job) return 'stale'
       counter.moved(job.queue, row.state, 'cancelled')
+      counter.left(row)
       return { job, previousState: row.state }
     })
   }
@@ -326,18 +327,17 @@ export class SqliteLedger implements Ledger {
     return this.#store.counter.of(queue)
   }
 
+  claimable(queue: string): number {
+    return this.#store.counter.claimable(queue)
+  }
+
   deadLetterCount(queue?: string): number {
     return this.#store.counter.deadLetters(queue ?? null)
   }
 
-  /** Every row counted: what `counts` must say of each queue. For tests and repairs only. */
-  recount(): Map<string, StateCounts> {
-    return this.#read(() => this.#store.counter.recount().states)
-  }
-
-  /** The same for `deadLetterCount`. */
-  recountDeadLetters(): Map<string, number> {
-    return this.#read(() => this.#store.counter.recount().deadLetters)
+  /** Every row counted: what is kept must say the same. For tests and repairs only. */
+  recount(): Recount {
+    return this.#read(() => this.#store.counter.recount())
   }
 
   queues(): readonly QueueRecord[] {

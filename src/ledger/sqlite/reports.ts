@@ -220,6 +220,7 @@ function begin(
     ),
   )
   store.counter.moved(row.queue, counted(row.state), 'active')
+  store.counter.left(row)
   return job
 }
 

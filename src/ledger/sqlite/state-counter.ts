@@ -3,8 +3,11 @@ import type { StateCounts } from '../ledger.ts'
 import type { Companion } from './companion.ts'
 import type { Statements } from './statements.ts'
 
-/** A dead letter is counted twice: as a discarded job, and as what it is. */
-const COUNTED = [...JOB_STATES, 'dead_letter'] as const
+/**
+ * Counted twice: a dead letter also as a discarded job, and what a native worker still has after its
+ * lease also as `available`.
+ */
+const COUNTED = [...JOB_STATES, 'dead_letter', 'with_native'] as const
 
 type Counted = (typeof COUNTED)[number]
 
@@ -20,6 +23,13 @@ interface CountRow {
   queue: string
   state: Counted | 'withdrawn'
   count: number
+}
+
+/** By queue. */
+export interface Recount {
+  states: Map<string, StateCounts>
+  deadLetters: Map<string, number>
+  claimable: Map<string, number>
 }
 
 /**
@@ -51,6 +61,17 @@ export class StateCounter implements Companion {
     if (job.isDeadLetter) this.moved(job.queue, null, 'dead_letter')
   }
 
+  /** `row` was available until now, perhaps with a native worker. */
+  left({ queue, state, holder }: Pick<JobRow, 'queue' | 'state' | 'holder'>): void {
+    if (state === 'available' && holder === 'native') this.moved(queue, 'with_native', null)
+  }
+
+  /** Available, and with a token that somebody may get. */
+  claimable(queue: string): number {
+    const counts = this.#kept.get(queue)
+    return counts ? counts.available - counts.with_native : 0
+  }
+
   of(queue: string): StateCounts {
     return statesOf(this.#kept.get(queue) ?? NONE)
   }
@@ -63,12 +84,15 @@ export class StateCounter implements Companion {
     return total
   }
 
-  /** Every queue counted row by row: what `of` and `deadLetters` must say. */
-  recount(): { states: Map<string, StateCounts>; deadLetters: Map<string, number> } {
+  /** Every queue counted row by row: what the others must say. */
+  recount(): Recount {
     const counted = [...toCounts(this.#statements.recount.all())]
+    const mapped = <T>(of: (counts: Counts) => T) =>
+      new Map(counted.map(([queue, counts]) => [queue, of(counts)]))
     return {
-      states: new Map(counted.map(([queue, counts]) => [queue, statesOf(counts)])),
-      deadLetters: new Map(counted.map(([queue, counts]) => [queue, counts.dead_letter])),
+      states: mapped(statesOf),
+      deadLetters: mapped(({ dead_letter }) => dead_letter),
+      claimable: mapped(({ available, with_native }) => available - with_native),
     }
   }
 
@@ -124,6 +148,7 @@ const NONE: Readonly<Counts> = {
   cancelled: 0,
   discarded: 0,
   dead_letter: 0,
+  with_native: 0,
 }
 
 /** What a row counts as: a withdrawn one is nobody's job. */
@@ -131,7 +156,7 @@ export function counted(state: RowState): JobState | null {
   return state === 'withdrawn' ? null : state
 }
 
-function statesOf({ dead_letter: _, ...states }: Readonly<Counts>): StateCounts {
+function statesOf({ dead_letter: _, with_native: __, ...states }: Readonly<Counts>): StateCounts {
   return states
 }
 

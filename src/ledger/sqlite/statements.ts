@@ -44,7 +44,10 @@ function prepareReads(db: Database) {
     recount: db.prepare(
       `SELECT queue, state, count(*) AS count FROM jobs GROUP BY queue, state
        UNION ALL
-       SELECT queue, 'dead_letter', count(*) FROM jobs WHERE dead_letter = 1 GROUP BY queue`,
+       SELECT queue, 'dead_letter', count(*) FROM jobs WHERE dead_letter = 1 GROUP BY queue
+       UNION ALL
+       SELECT queue, 'with_native', count(*) FROM jobs
+       WHERE state = 'available' AND holder = 'native' GROUP BY queue`,
     ),
     outboxCeiling: db.prepare(`SELECT value FROM settings WHERE name = 'outbox_ceiling'`),
   }
