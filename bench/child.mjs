@@ -5,8 +5,8 @@ import { guard, unguard } from '../scripts/processes.mjs'
  * Starts a load process. It lives for all rounds, so that its code is as warm as the server's.
  * `call` runs one of its commands and answers the result.
  */
-export function startChild(file) {
-  const child = fork(file, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+export function startChild(file, nodeArgs = []) {
+  const child = fork(file, { execArgv: nodeArgs, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
   guard(child.pid)
   const waiting = new Map()
   let lastId = 0
@@ -29,7 +29,9 @@ export function startChild(file) {
         child.send({ id: lastId, command, parameters })
       }),
     stop: () => {
-      child.kill('SIGKILL')
+      // A killed process writes no profile.
+      if (nodeArgs.length > 0 && child.connected) child.disconnect()
+      else child.kill('SIGKILL')
       return exited
     },
   }

@@ -2,11 +2,11 @@ import { alternate } from './rounds.mjs'
 
 const CONNECTIONS = 64
 /** Between two jobs of the latency rows: everything is idle again, timers and disk included. */
-const PAUSE_MS = 20
+export const PAUSE_MS = 20
 const BATCH = { connections: 10, jobsPerRequest: 100 }
 const DRAIN = { workers: 16, count: 10 }
 const WORKER = { concurrency: 50 }
-/** Of the drain and worker rows, per second of a round: a faster side ends its round when they are used up. */
+/** Of the rows with a filled queue, per second of a round: a faster side ends its round when they are used up. */
 const DRAIN_JOBS_PER_SECOND = 6000
 
 export function measurePush(stage, plan) {
@@ -103,7 +103,7 @@ export async function measureWorker(stage, plan) {
   return { kind: 'rate', ...(await alternate(plan, { gateway })) }
 }
 
-function jobsFor(seconds) {
+export function jobsFor(seconds) {
   return DRAIN_JOBS_PER_SECOND * (seconds + 1)
 }
 

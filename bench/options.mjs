@@ -6,11 +6,13 @@ const USAGE = `npm run bench -- [options]
   --seconds N     length of a round (default 10)
   --only NAMES    rows whose name contains one of these, comma-separated; the names:
                   push-classic, batch-classic, latency-classic, flow-classic, drain-classic,
-                  worker-classic, backlog-classic and the same with quorum
+                  worker-classic, native-classic, start-latency-classic, producer-classic,
+                  fleet-classic, native-alone-classic, backlog-classic and the same with quorum
   --quick         2 rounds of 2 seconds, a backlog of 20,000: does it run, not how fast is it
   --patient       wait for a quiet machine before each round, and repeat a disturbed one
   --gateway FILE  measure this build instead of dist/main.js
-  --profile DIR   write a CPU profile of each gateway there and print its top functions`
+  --profile DIR   write CPU profiles of the gateway, the workers and the producer there and
+                  print their top functions`
 
 /** Answers the options, or undefined after `--help`. */
 export function readOptions(args) {

@@ -40,7 +40,8 @@ async function measureRound({ title, seconds, signal }, label, run) {
   return result
 }
 
-function inShort({ rate, p50, p99 }) {
-  if (rate !== undefined) return `${Math.round(rate)} per second`
+function inShort({ rate, p50, p99, emptyS }) {
+  const after = emptyS === undefined ? '' : `, control queue empty after ${emptyS.toFixed(1)} s`
+  if (rate !== undefined) return `${Math.round(rate)} per second${after}`
   return `p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms`
 }

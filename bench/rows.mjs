@@ -1,4 +1,5 @@
 import { measureBacklog } from './backlog.mjs'
+import { measureFleet } from './fleet.mjs'
 import {
   measureBatch,
   measureDrain,
@@ -7,6 +8,7 @@ import {
   measurePush,
   measureWorker,
 } from './measures.mjs'
+import { measureAlone, measureNative, measureProducer, measureStartLatency } from './native.mjs'
 
 export const PROFILES = ['classic', 'quorum']
 
@@ -57,6 +59,40 @@ export const ROWS = PROFILES.flatMap((profile) => [
     profile,
     wanted: '≥ 2,500/s',
     measure: measureWorker,
+  },
+  {
+    name: `native-${profile}`,
+    title: `Native worker, ${profile}`,
+    profile,
+    wanted: profile === 'quorum' ? 'ratio ≥ 0.20' : '',
+    measure: measureNative,
+  },
+  {
+    name: `start-latency-${profile}`,
+    title: `PUSH→native handler, idle, ${profile}`,
+    profile,
+    wanted: 'p50 ≤ 4 ms',
+    measure: measureStartLatency,
+  },
+  {
+    name: `producer-${profile}`,
+    title: `Native producer, ${profile}`,
+    profile,
+    wanted: 'ratio ≥ 0.70',
+    measure: measureProducer,
+  },
+  {
+    name: `fleet-${profile}`,
+    title: `Fleet, ${profile}`,
+    profile,
+    wanted: 'within 10 % of each other',
+    measure: measureFleet,
+  },
+  {
+    name: `native-alone-${profile}`,
+    title: `Native worker, no gateway, ${profile}`,
+    profile,
+    measure: measureAlone,
   },
   {
     name: `backlog-${profile}`,

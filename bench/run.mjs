@@ -69,7 +69,7 @@ function untilAborted(signal, work) {
 
 function profilerArguments(dir, name) {
   mkdirSync(dir, { recursive: true })
-  return ['--cpu-prof', `--cpu-prof-dir=${dir}`, `--cpu-prof-name=gateway-${name}.cpuprofile`]
+  return ['--cpu-prof', `--cpu-prof-dir=${dir}`, `--cpu-prof-name=${name}.cpuprofile`]
 }
 
 function report(measured, { rounds, seconds, profile }) {

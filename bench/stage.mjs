@@ -19,6 +19,9 @@ export class Stage {
   #name
   #setup
   #dir
+  #env
+  #gateway
+  #gatewayStarts = 0
   #opened = []
   #queues = 0
 
@@ -32,26 +35,40 @@ export class Stage {
     this.#setup = setup
     const { sbin, main } = setup
     // Of the build that is measured.
-    this.sdk = new URL('./sdk/index.js', pathToFileURL(main)).href
-    const nodeArgs = setup.nodeArgs(this.#name)
+    const moduleAt = (path) => new URL(path, pathToFileURL(main)).href
+    this.sdk = moduleAt('./sdk/index.js')
     const broker = this.#broker(sbin)
     this.#opened.push(() => broker.kill9().then(() => broker.stop()))
     await broker.start()
-    const dir = join(this.#dir, 'gateway')
-    mkdirSync(dir)
-    const env = { OJS_AMQP_URL: broker.url(), OJS_QUEUE_TYPE: this.#profile }
-    const gateway = await startGateway({ main, nodeArgs, env, dir })
-    this.#opened.push(gateway.stop)
-    this.url = gateway.url
-    this.watch = { gateway: gateway.pid, broker: broker.pid }
+    this.native = { module: moduleAt('./worker/index.js'), amqp: broker.url() }
+    this.native.queueType = this.#profile
+    this.watch = { broker: broker.pid }
+    mkdirSync(join(this.#dir, 'gateway'))
+    this.#env = { OJS_AMQP_URL: broker.url(), OJS_QUEUE_TYPE: this.#profile }
+    this.#opened.push(() => this.stopGateway())
+    await this.startGateway()
     this.raw = this.#child('raw-amqp')
     const connected = await this.raw.call('connect', { url: broker.url(), channelCount: CHANNELS })
     this.brokerVersion = connected.brokerVersion
-    this.http = { push: this.#child('push'), latency: this.#child('fetch-latency') }
-    this.http.flow = this.#child('flow')
-    this.http.drain = this.#child('drain')
-    this.http.worker = this.#child('sdk-worker')
+    this.#startLoads()
     return this
+  }
+
+  /** Also after `stopGateway`: the same ledger, another URL. */
+  async startGateway() {
+    this.#gatewayStarts += 1
+    const suffix = this.#gatewayStarts === 1 ? '' : `-${this.#gatewayStarts}`
+    const nodeArgs = this.#setup.nodeArgs(`gateway-${this.#name}${suffix}`)
+    const dir = join(this.#dir, 'gateway')
+    this.#gateway = await startGateway({ main: this.#setup.main, nodeArgs, env: this.#env, dir })
+    this.url = this.#gateway.url
+    this.watch = { gateway: this.#gateway.pid, broker: this.watch.broker }
+  }
+
+  async stopGateway() {
+    await this.#gateway?.stop()
+    this.#gateway = undefined
+    this.watch = { broker: this.watch.broker }
   }
 
   /** A second broker and gateway of the same profile; they end with these. */
@@ -95,6 +112,11 @@ export class Stage {
     return this.raw.call('trim', { brokerQueue: brokerQueue(queue), keep })
   }
 
+  /** How many control messages of the queue no gateway has taken yet. */
+  controlDepth(queue) {
+    return this.raw.call('depth', { brokerQueue: `ojs.queue.control.${queue}` })
+  }
+
   async close() {
     for (const end of this.#opened.reverse()) await end()
     rmSync(this.#dir, { recursive: true, force: true })
@@ -109,8 +131,23 @@ export class Stage {
     return new PrivateBroker({ sbin, dir: join(this.#dir, 'rabbitmq'), conf, erlArgs: '' })
   }
 
-  #child(name) {
-    const child = startChild(new URL(`./load/${name}.mjs`, import.meta.url))
+  #startLoads() {
+    this.http = { push: this.#child('push'), latency: this.#child('fetch-latency') }
+    this.http.flow = this.#child('flow')
+    this.http.drain = this.#child('drain')
+    this.http.worker = this.#ourChild('sdk-worker')
+    this.native.worker = this.#ourChild('native-worker')
+    this.native.producer = this.#ourChild('native-producer')
+    this.native.fleet = this.#ourChild('fleet')
+  }
+
+  /** One that runs code of the project: it is worth a profile. */
+  #ourChild(name) {
+    return this.#child(name, this.#setup.nodeArgs(`${name}-${this.#name}`))
+  }
+
+  #child(name, nodeArgs) {
+    const child = startChild(new URL(`./load/${name}.mjs`, import.meta.url), nodeArgs)
     this.#opened.push(child.stop)
     return child
   }

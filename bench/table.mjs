@@ -25,9 +25,9 @@ export function renderTable(measured) {
   return [text[0], rule, ...text.slice(1)].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
 }
 
-/** `sides`: where two measurements of the gateway are compared, what is different between them. */
+/** `sides`: what is compared, where it is not the gateway with bare amqplib. */
 function linesOf({ title, wanted, sides = SIDES, result }) {
-  const isGateway = (side) => side === 'gateway' || sides !== SIDES
+  const isGateway = (side) => sides[side] !== SIDES.ceiling
   return Object.keys(sides)
     .filter((side) => result[side]?.length > 0)
     .map((side) => [
@@ -39,7 +39,7 @@ function linesOf({ title, wanted, sides = SIDES, result }) {
       spread(result[side].map((round) => round.p50)),
       spread(result[side].map((round) => round.p99)),
       isGateway(side) ? cpu(result[side], 'gateway') : '',
-      isGateway(side) ? whole(Math.max(...result[side].map((round) => round.rssMb))) : '',
+      isGateway(side) ? whole(Math.max(...result[side].map(peakRss))) : '',
       cpu(result[side], 'broker'),
       cpu(result[side], 'load'),
       cpu(result[side], 'others'),
@@ -48,6 +48,8 @@ function linesOf({ title, wanted, sides = SIDES, result }) {
 
 function headline(kind, rounds) {
   if (kind === 'latency') return `p50 ${spread(rounds.map((round) => round.p50))} ms`
+  if (kind === 'recovery') return `${spread(rounds.map((round) => round.emptyS))} s`
+  if (kind === 'fleet') return `${rounds[0].perWorker.toFixed(1)} messages each a minute`
   const { median: middle, min, max } = summarise(rounds.map((round) => round.rate))
   return `${whole(middle)}/s (${whole(min)}–${whole(max)})`
 }
@@ -66,6 +68,11 @@ function spread(values) {
   if (values.some((value) => value === undefined)) return ''
   const { median: middle, min, max } = summarise(values)
   return `${middle.toFixed(2)} (${min.toFixed(2)}–${max.toFixed(2)})`
+}
+
+/** It came from another process as JSON, which makes null of NaN. */
+function peakRss({ rssMb }) {
+  return rssMb ?? Number.NaN
 }
 
 function cpu(rounds, name) {

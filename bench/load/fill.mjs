@@ -4,8 +4,11 @@ import { batchRequest } from './requests.mjs'
 const CONNECTIONS = 10
 const JOBS_PER_REQUEST = 100
 
-/** Puts `count` jobs, a multiple of 100, into the queue, in batches; answers jobs per second. */
-export async function fill({ url, queue, count, padding }) {
+/**
+ * Puts `count` jobs, a multiple of 100, into the queue, in batches; answers jobs per second.
+ * `onCreated` gets the body of each answer.
+ */
+export async function fill({ url, queue, count, padding, onCreated }) {
   const request = batchRequest(url, queue, JOBS_PER_REQUEST, padding)
   let owed = count / JOBS_PER_REQUEST
   const startedAt = performance.now()
@@ -15,6 +18,7 @@ export async function fill({ url, queue, count, padding }) {
       owed -= 1
       const { status, body } = await connection.request(request)
       if (status !== 201) throw new Error(`PUSH batch answered ${status}: ${body}`)
+      onCreated?.(body)
     }
     connection.close()
   }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import amqp from 'amqplib'
 import { serve } from '../child.mjs'
+import { Meter } from '../meter.mjs'
 import { quantile } from '../statistics.mjs'
 import { faultLine, measuredWindow } from './window.mjs'
 
@@ -16,7 +17,7 @@ let consumeConnection
 let channels = []
 let token
 
-serve({ connect, sample, publish, fill, latency, drain, depth, purge, trim })
+serve({ connect, sample, publish, fill, latency, drain, consume, depth, purge, trim })
 
 /** One connection to publish with several confirm channels, one to consume; as the gateway has. */
 async function connect({ url, channelCount }) {
@@ -50,7 +51,8 @@ async function sample({ exchange, queue, brokerQueue }) {
     throw new Error(`${brokerQueue} holds a message of ${fields.exchange}, ${fields.routingKey}`)
   }
   token = { exchange, queue, content, options: publishOptions(properties) }
-  return { bytes: content.length, properties: Object.keys(token.options) }
+  const { messageId: id } = properties
+  return { id, bytes: content.length, properties: Object.keys(token.options) }
 }
 
 function publishOptions({ headers, deliveryMode, ...properties }) {
@@ -151,6 +153,26 @@ async function drain({ brokerQueue, jobs, prefetch, seconds, watch }) {
   const rate = (acked - before) / usage.seconds
   await channel.close()
   return { rate, acked, ...usage }
+}
+
+/** `jobs` messages, each acknowledged singly; from the first delivery to the last acknowledgement. */
+async function consume({ brokerQueue, jobs, prefetch, watch }) {
+  const channel = await consumeConnection.createChannel()
+  await channel.prefetch(prefetch)
+  let acked = 0
+  let meter
+  await new Promise((resolve, reject) => {
+    const take = (message) => {
+      meter ??= new Meter(watch)
+      channel.ack(message)
+      acked += 1
+      if (acked === jobs) resolve()
+    }
+    channel.consume(brokerQueue, take).catch(reject)
+  })
+  const usage = meter.stop()
+  await channel.close()
+  return { rate: jobs / usage.seconds, ...usage }
 }
 
 /** From just before one publish to its delivery on the other connection; an idle broker. */

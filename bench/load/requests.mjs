@@ -1,7 +1,9 @@
 const TYPE = 'application/openjobspec+json'
 
+export const JOB_TYPE = 'bench.push'
+
 /** About what a real job carries: the body is some 250 bytes, the envelope some 600. */
-const ARGS = [
+export const ARGS = [
   'user-4711@example.com',
   { template: 'order_confirmation', locale: 'en-GB', order_id: 'ord_01HZX3J9Q2', total: 149.95 },
   ['https://example.com/orders/ord_01HZX3J9Q2', true, 42],
@@ -19,7 +21,7 @@ export function batchRequest(url, queue, count, padding) {
 /** `padding` is one more of the `args`, where a job has to be larger. */
 function job(queue, padding) {
   const args = padding === undefined ? ARGS : [...ARGS, padding]
-  return { type: 'bench.push', args, options: { queue } }
+  return { type: JOB_TYPE, args, options: { queue } }
 }
 
 export function fetchRequest(url, queue, workerId, waitMs, count = 1) {
@@ -29,6 +31,18 @@ export function fetchRequest(url, queue, workerId, waitMs, count = 1) {
 
 export function ackRequest(url, jobId) {
   return post(url, '/ojs/v1/workers/ack', { job_id: jobId })
+}
+
+export function getRequest(url, path) {
+  return withoutBody('GET', url, path)
+}
+
+export function cancelRequest(url, jobId) {
+  return withoutBody('DELETE', url, `/ojs/v1/jobs/${jobId}`)
+}
+
+function withoutBody(method, url, path) {
+  return Buffer.from(`${method} ${path} HTTP/1.1\r\nHost: ${new URL(url).host}\r\n\r\n`)
 }
 
 function post(url, path, body) {

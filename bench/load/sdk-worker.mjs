@@ -1,4 +1,6 @@
 import { serve } from '../child.mjs'
+import { complainTo } from './complaints.mjs'
+import { JOB_TYPE } from './requests.mjs'
 import { faultLine, measuredWindow } from './window.mjs'
 
 serve({ work })
@@ -18,10 +20,9 @@ async function work({ sdk, url, queue, concurrency, jobs, seconds, watch }) {
   const ended = new Promise((resolve) => {
     endRound = resolve
   })
-  const complain = (message, details) => fail(new Error(message, { cause: details.error }))
-  const logger = { info() {}, warn: complain, error: complain }
+  const logger = complainTo(fail)
   const worker = new OJSWorker({ url, queues: [queue], concurrency, logger })
-  worker.register('bench.push', () => {
+  worker.register(JOB_TYPE, () => {
     handled += 1
     if (handled >= last) endRound()
   })

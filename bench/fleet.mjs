@@ -1,0 +1,59 @@
+import { say } from '../scripts/progress.mjs'
+import { quantile } from './statistics.mjs'
+
+const SIZES = [20, 100, 200]
+/** Whole heartbeats, however they are spread. */
+const SECONDS = 30
+const QUICK_SECONDS = 10
+
+/**
+ * So many native workers on one queue, each with connections of its own. What the control plane
+ * costs per worker must not depend on their number, and one cancel has to reach every one of them.
+ */
+export async function measureFleet(stage, plan) {
+  const rows = []
+  for (const size of SIZES) {
+    plan.signal.throwIfAborted()
+    const round = await measureSize(stage, size, plan.quick ? QUICK_SECONDS : SECONDS)
+    say(`  ${plan.title}: ${round.perWorker.toFixed(1)} from each of ${size} workers a minute`)
+    rows.push({
+      title: `${size} native workers, ${plan.profile}`,
+      wanted: plan.wanted,
+      result: { kind: 'fleet', gateway: [round] },
+    })
+  }
+  rows.at(-1).result.note = noteOf(rows.map(({ result }) => result.gateway[0]))
+  return rows
+}
+
+async function measureSize(stage, size, seconds) {
+  const { fleet, module, amqp, queueType } = stage.native
+  const queue = await stage.newQueue()
+  const { id: heldId } = await stage.sample(queue)
+  await fleet.call('open', { native: { module, amqp, queueType }, queue, size, heldId })
+  const { url, watch } = stage
+  const round = await fleet.call('flow', { url, queue, seconds, watch })
+  // Copies of one token: no worker can take two of them, so each runs the job that is cancelled.
+  await stage.raw.call('fill', { count: size })
+  const delays = await fleet.call('cancel', { url })
+  await fleet.call('close')
+  return {
+    ...round,
+    size,
+    p50: quantile(delays, 0.5),
+    p99: quantile(delays, 0.99),
+    lastMs: Math.max(...delays),
+  }
+}
+
+function noteOf(rounds) {
+  const rates = rounds.map(({ perWorker }) => perWorker)
+  const apart = 100 * (Math.max(...rates) / Math.min(...rates) - 1)
+  const each = rounds.map(
+    ({ size, perWorker, cpu, lastMs }) =>
+      `${size} workers: ${perWorker.toFixed(1)} control messages per worker and minute, gateway ` +
+      `at ${cpu.gateway.toFixed(0)} % of a core, one cancel reached all ${size} in ` +
+      `${lastMs.toFixed(0)} ms.`,
+  )
+  return [...each, `The control messages differ by ${apart.toFixed(1)} %.`].join('\n')
+}

@@ -1,0 +1,45 @@
+import { serve } from '../child.mjs'
+import { quantile } from '../statistics.mjs'
+import { ARGS, JOB_TYPE } from './requests.mjs'
+import { faultLine, measuredWindow } from './window.mjs'
+
+/** Lives for all rounds, as the ceiling's connection does. */
+let producer
+
+serve({ produceOne, produce })
+
+/** One job, so that the ceiling has a message to copy. */
+async function produceOne({ native, queue }) {
+  const { NativeProducer } = await import(native.module)
+  producer ??= new NativeProducer({ url: native.amqp, queueType: native.queueType })
+  await producer.enqueue(JOB_TYPE, ARGS, { queue })
+}
+
+/** `inFlight` calls of `enqueue` at a time; each that resolves is followed by the next. */
+async function produce({ queue, inFlight, seconds, watch }) {
+  const { fault, fail } = faultLine()
+  let created = 0
+  let before = 0
+  let latencies = []
+  let isOver = false
+  const run = async () => {
+    while (!isOver) {
+      const startedAt = performance.now()
+      await producer.enqueue(JOB_TYPE, ARGS, { queue })
+      latencies.push(performance.now() - startedAt)
+      created += 1
+    }
+  }
+  const drained = Promise.all(Array.from({ length: inFlight }, run))
+  drained.catch(fail)
+  const begin = () => {
+    before = created
+    latencies = []
+  }
+  const usage = await measuredWindow({ seconds, watch, begin, fault })
+  const rate = (created - before) / usage.seconds
+  const measured = latencies
+  isOver = true
+  await drained
+  return { rate, p50: quantile(measured, 0.5), p99: quantile(measured, 0.99), created, ...usage }
+}

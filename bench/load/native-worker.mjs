@@ -1,0 +1,138 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { serve } from '../child.mjs'
+import { Meter } from '../meter.mjs'
+import { quantile } from '../statistics.mjs'
+import { complainTo } from './complaints.mjs'
+import { fill } from './fill.mjs'
+import { HttpConnection } from './http-connection.mjs'
+import { completedIn } from './metrics.mjs'
+import { getRequest, JOB_TYPE, pushRequest } from './requests.mjs'
+import { faultLine, measuredWindow } from './window.mjs'
+
+const POLL_MS = 10
+/** No report may take that long, whatever else the machine does. */
+const COMPLETION_TIMEOUT_MS = 300_000
+const VERIFY_PIPELINE = 100
+
+/** Ids of the jobs that were posted last. */
+let posted = []
+
+serve({ post, work, untilCompleted, verify, latency })
+
+async function post({ url, queue, count }) {
+  posted = []
+  const onCreated = (body) => {
+    for (const { id } of JSON.parse(body).jobs) posted.push(id)
+  }
+  await fill({ url, queue, count, onCreated })
+}
+
+/**
+ * The native worker with a handler that does nothing, on a queue with `jobs` in it. The clock runs
+ * from the first delivery until every job reads `completed` over HTTP; with `isAlone`, where there
+ * is no gateway, until each is reported, confirmed and acknowledged.
+ */
+async function work({ native, url, queue, concurrency, jobs, isAlone, watch }) {
+  const { fault, fail } = faultLine()
+  let handled = 0
+  let meter
+  let onHandled
+  const allHandled = new Promise((resolve) => {
+    onHandled = resolve
+  })
+  const worker = await workerOf(native, { queue, concurrency, fail }, () => {
+    meter ??= new Meter(watch)
+    handled += 1
+    if (handled === jobs) onHandled()
+  })
+  await worker.start()
+  await Promise.race([allHandled, fault])
+  if (isAlone) await Promise.race([untilIdle(worker), fault])
+  else await Promise.race([untilCompleted({ url, queue, jobs }), fault])
+  const usage = meter.stop()
+  await worker.stop()
+  if (handled !== jobs) throw new Error(`${jobs} jobs, but ${handled} executions`)
+  return { rate: jobs / usage.seconds, ...usage }
+}
+
+async function workerOf({ module, amqp, queueType }, { queue, concurrency, fail }, handler) {
+  const { NativeWorker } = await import(module)
+  const logger = complainTo(fail)
+  const given = { url: amqp, queueType, logger, handleSignals: false }
+  return new NativeWorker({ ...given, queues: [queue], concurrency }).register(JOB_TYPE, handler)
+}
+
+async function untilIdle(worker) {
+  while (worker.activeJobs > 0) await sleep(1)
+}
+
+/** The kept counts are asked, not the jobs: 60,000 requests would be the load of another row. */
+async function untilCompleted({ url, queue, jobs }) {
+  const connection = await HttpConnection.open(url)
+  const deadline = Date.now() + COMPLETION_TIMEOUT_MS
+  for (;;) {
+    const completed = await completedIn(connection, url, queue)
+    if (completed >= jobs) break
+    if (Date.now() > deadline) throw new Error(`${completed} of ${jobs} jobs read completed`)
+    await sleep(POLL_MS)
+  }
+  connection.close()
+}
+
+/** After the clock: each of the posted jobs, as its poster would ask for it. */
+async function verify({ url }) {
+  const connection = await HttpConnection.open(url)
+  for (let from = 0; from < posted.length; from += VERIFY_PIPELINE) {
+    const ids = posted.slice(from, from + VERIFY_PIPELINE)
+    const answers = await connection.pipeline(
+      ids.map((id) => getRequest(url, `/ojs/v1/jobs/${id}`)),
+    )
+    for (const { status, body } of answers) {
+      if (status === 200 && JSON.parse(body).job.state === 'completed') continue
+      throw new Error(`a job that was worked off reads ${status}: ${body}`)
+    }
+  }
+  connection.close()
+}
+
+/**
+ * A native worker that waits, and one PUSH over HTTP into the silence: the time from just before
+ * the PUSH is written to the first line of the handler. Then everything ends, and a pause.
+ */
+async function latency({ native, url, queue, pauseMs, seconds, watch }) {
+  const { fault, fail } = faultLine()
+  let started
+  const worker = await workerOf(native, { queue, concurrency: 1, fail }, () => {
+    started(performance.now())
+  })
+  await worker.start()
+  const producer = await HttpConnection.open(url)
+  const push = pushRequest(url, queue)
+  let samples = []
+  let isOver = false
+  const loop = async () => {
+    while (!isOver) {
+      await sleep(pauseMs)
+      const starting = new Promise((resolve) => {
+        started = resolve
+      })
+      const startedAt = performance.now()
+      const { status, body } = await producer.request(push)
+      if (status !== 201) throw new Error(`PUSH answered ${status}: ${body}`)
+      samples.push((await starting) - startedAt)
+      await untilIdle(worker)
+    }
+  }
+  const finished = loop()
+  finished.catch(fail)
+  const begin = () => {
+    samples = []
+  }
+  const usage = await measuredWindow({ seconds, watch, begin, fault })
+  const measured = samples
+  isOver = true
+  await finished
+  producer.close()
+  await worker.stop()
+  return { p50: quantile(measured, 0.5), p99: quantile(measured, 0.99), ...usage }
+}

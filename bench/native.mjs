@@ -1,0 +1,141 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { checkArrived, jobsFor, PAUSE_MS } from './measures.mjs'
+import { alternate } from './rounds.mjs'
+
+/** Of the native worker, and the prefetch of the ceiling beside it. */
+const CONCURRENCY = 200
+const IN_FLIGHT = [1000, 64]
+const POLL_MS = 20
+
+/** The gateway applies the reports meanwhile: the clock stops when every job reads `completed`. */
+export async function measureNative(stage, plan) {
+  const ceiling = await consumedCeiling(stage)
+  const gateway = async (seconds) => {
+    const load = await postedJobs(stage, seconds)
+    const round = await stage.native.worker.call('work', { ...load, watch: stage.watch })
+    await stage.native.worker.call('verify', load)
+    return round
+  }
+  return { kind: 'rate', ...(await alternate(plan, { ceiling, gateway })) }
+}
+
+/** Without a gateway, and then what it takes one that comes back to know everything. */
+export async function measureAlone(stage, plan) {
+  const ceiling = await consumedCeiling(stage)
+  const gateway = async (seconds) => {
+    const load = await postedJobs(stage, seconds)
+    await stage.stopGateway()
+    const alone = { ...load, isAlone: true, watch: stage.watch }
+    const round = await stage.native.worker.call('work', alone)
+    return { ...round, ...(await comeBack(stage, load)) }
+  }
+  const { title, profile } = plan
+  const rounds = await alternate(plan, { ceiling, gateway })
+  const note =
+    `${title}: every job read completed over HTTP ` +
+    `${Math.max(...rounds.gateway.map(({ knownS }) => knownS)).toFixed(1)} s at most after the ` +
+    'start of the gateway.'
+  return [
+    { title, wanted: '', sides: ALONE, result: { kind: 'rate', note, ...rounds } },
+    {
+      title: `Control queue empty, ${profile}`,
+      wanted: '≤ 30 s',
+      result: { kind: 'recovery', gateway: rounds.gateway.map(recoveryOf) },
+    },
+  ]
+}
+
+/** The rest of a round, its CPU included, is the worker's. */
+function recoveryOf({ emptyS }) {
+  return { emptyS, cpu: {} }
+}
+
+const ALONE = { ceiling: 'raw amqplib', gateway: 'worker alone' }
+
+/** Seconds from the start of the gateway's process. */
+async function comeBack(stage, { queue, ...load }) {
+  const startedAt = performance.now()
+  const elapsed = () => (performance.now() - startedAt) / 1000
+  await stage.startGateway()
+  while ((await stage.controlDepth(queue)) > 0) await sleep(POLL_MS)
+  const emptyS = elapsed()
+  const there = { ...load, queue, url: stage.url }
+  await stage.native.worker.call('untilCompleted', there)
+  const knownS = elapsed()
+  await stage.native.worker.call('verify', there)
+  return { emptyS, knownS }
+}
+
+/** As many messages of the same size, consumed and acknowledged by bare amqplib. */
+async function consumedCeiling(stage) {
+  const queue = await stage.newQueue()
+  await stage.sample(queue)
+  return async (seconds) => {
+    const jobs = jobsFor(seconds)
+    await stage.raw.call('fill', { count: jobs })
+    const load = { brokerQueue: stage.brokerQueue(queue), jobs, prefetch: CONCURRENCY }
+    return stage.raw.call('consume', { ...load, watch: stage.watch })
+  }
+}
+
+/** A queue that holds what was just posted over HTTP, and nothing else. */
+async function postedJobs(stage, seconds) {
+  const jobs = jobsFor(seconds)
+  const queue = await stage.newQueue()
+  await stage.purge(queue)
+  const { url } = stage
+  await stage.native.worker.call('post', { url, queue, count: jobs })
+  return { native: nativeOf(stage), url, queue, jobs, concurrency: CONCURRENCY }
+}
+
+/** The part of it that can be sent to another process. */
+function nativeOf({ native: { module, amqp, queueType } }) {
+  return { module, amqp, queueType }
+}
+
+/** One row for each number of calls under way; the ceiling publishes the producer's own message. */
+export async function measureProducer(stage, plan) {
+  const rows = []
+  for (const inFlight of IN_FLIGHT) {
+    const title = `${plan.title}, ${inFlight} in flight`
+    const result = await compareProducer(stage, { ...plan, title }, inFlight)
+    rows.push({ title, wanted: plan.wanted, result })
+  }
+  return rows
+}
+
+async function compareProducer(stage, plan, inFlight) {
+  const ceilingQueue = await stage.newQueue()
+  await stage.purge(ceilingQueue)
+  const native = nativeOf(stage)
+  await stage.native.producer.call('produceOne', { native, queue: ceilingQueue })
+  const token = await stage.sample(ceilingQueue)
+  const ceiling = async (seconds) => {
+    const round = await stage.raw.call('publish', { inFlight, seconds, watch: stage.watch })
+    checkArrived(await stage.purge(ceilingQueue), round.created)
+    return round
+  }
+  const gateway = async (seconds) => {
+    const queue = await stage.newQueue()
+    const load = { queue, inFlight, seconds, watch: stage.watch }
+    const round = await stage.native.producer.call('produce', load)
+    checkArrived(await stage.purge(queue), round.created)
+    return round
+  }
+  return { kind: 'rate', token, ...(await alternate(plan, { ceiling, gateway })) }
+}
+
+export async function measureStartLatency(stage, plan) {
+  const ceilingQueue = await stage.newQueue()
+  await stage.sample(ceilingQueue)
+  const queue = await stage.newQueue()
+  await stage.purge(queue)
+  const brokerQueue = stage.brokerQueue(ceilingQueue)
+  const common = { pauseMs: PAUSE_MS, watch: stage.watch }
+  const load = { ...common, native: nativeOf(stage), url: stage.url, queue }
+  const rounds = await alternate(plan, {
+    ceiling: (seconds) => stage.raw.call('latency', { ...common, brokerQueue, seconds }),
+    gateway: (seconds) => stage.native.worker.call('latency', { ...load, seconds }),
+  })
+  return { kind: 'latency', ...rounds }
+}
