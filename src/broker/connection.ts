@@ -1,6 +1,8 @@
+import { Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Channel, type ChannelModel, type ConfirmChannel, connect, credentials } from 'amqplib'
 import { type Logger, redactUrls } from '../logger.ts'
+import { gatherWrites } from './gathered-writes.ts'
 import type { BrokerObserver, ConnectionName } from './observer.ts'
 import { isAnyListening, reconnectDelayMs, waitToReconnect } from './reconnect.ts'
 
@@ -197,6 +199,9 @@ export class Connection {
       model.on('blocked', (text) => this.#setBlocked(text))
       model.on('unblocked', () => this.#setBlocked(null))
     })
+    // Not in amqplib's types.
+    const { stream } = model.connection as { stream?: unknown }
+    if (stream instanceof Writable) gatherWrites(stream)
     this.#model = model
     this.blockedReason = null
     this.downReason = ''

@@ -1,0 +1,59 @@
+import { Writable } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { gatherWrites } from '../../src/broker/gathered-writes.ts'
+
+/** Takes everything at once, as a socket whose kernel buffer has room, and notes each call. */
+function openSink() {
+  const calls: string[][] = []
+  const sink = new Writable({
+    decodeStrings: false,
+    write(chunk, _encoding, done) {
+      calls.push([String(chunk)])
+      done()
+    },
+    writev(chunks, done) {
+      calls.push(chunks.map(({ chunk }) => String(chunk)))
+      done()
+    },
+  })
+  return { sink, calls }
+}
+
+test('writes of one turn go out together, in order', async () => {
+  const { sink, calls } = openSink()
+  gatherWrites(sink)
+  for (const text of ['a', 'b', 'c']) sink.write(text)
+  expect(calls).toEqual([])
+  await nextTurn()
+  expect(calls).toEqual([['a', 'b', 'c']])
+})
+
+test('the next turn is gathered anew', async () => {
+  const { sink, calls } = openSink()
+  gatherWrites(sink)
+  sink.write('a')
+  await nextTurn()
+  sink.write('b')
+  sink.write('c')
+  await nextTurn()
+  expect(calls).toEqual([['a'], ['b', 'c']])
+})
+
+test('tells a writer that there is no room, and when there is again', async () => {
+  const { sink } = openSink()
+  gatherWrites(sink)
+  const drained = new Promise<void>((resolve) => sink.once('drain', resolve))
+  expect(sink.write('x'.repeat(sink.writableHighWaterMark))).toBe(false)
+  await drained
+})
+
+test('what was written before the end still goes out', async () => {
+  const { sink, calls } = openSink()
+  gatherWrites(sink)
+  sink.write('a')
+  const finished = new Promise<void>((resolve) => sink.once('finish', resolve))
+  sink.end('b')
+  await finished
+  expect(calls.flat()).toEqual(['a', 'b'])
+})
