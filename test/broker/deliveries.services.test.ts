@@ -495,9 +495,9 @@ describe('consumers', () => {
     await publish(test, queue, 4)
     await takeEach(test, queue, 1)
     await test.recorder.until('consumed', 4, queue)
-    // Four publish channels and the control plane's, the owner's, the dead letters', those of two
-    // control queues and one block.
-    await expect.poll(() => test.broker.gauges().channelsActive).toBe(10)
+    // Four publish channels for jobs, two for the rest and the control plane's; the owner's, the
+    // dead letters', those of two control queues and one block.
+    await expect.poll(() => test.broker.gauges().channelsActive).toBe(12)
     const { consumers, queues: feeds, connectionsActive } = test.broker.gauges()
     expect(consumers).toEqual([
       { queue, consumer: expect.stringContaining(queue), unacked: 4 },

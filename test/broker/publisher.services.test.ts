@@ -109,7 +109,7 @@ it('refuses while the broker is blocked, and says when it is not any more', asyn
   await node.ctl(['set_vm_memory_high_watermark', '0.00001'])
   try {
     // The broker says `blocked` at the first publish under the alarm; that one stays unconfirmed.
-    expect(await broker.publish(row())).toBe('unknown')
+    await expect.poll(() => broker.publish(row()), { timeout: 10_000 }).toBe('unknown')
     expect(broker.status()).toMatchObject({ state: 'blocked' })
     expect(broker.gauges().blocked).toBe(true)
     const before = performance.now()
