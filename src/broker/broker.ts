@@ -64,6 +64,12 @@ export interface Broker {
     isStale: (copy: DeadLetterCopy) => boolean,
   ): Promise<SweptDeadLetters | null>
 
+  /**
+   * After a nack: is the queue gone, or was it within the last seconds? A queue that dies nacks
+   * what was on its way into it, as a full one does. The answer may be a second old.
+   */
+  isQueueGone(queue: string): Promise<boolean>
+
   /** Is the queue there? Asks the broker, declares nothing. Null when it cannot be asked now. */
   probeQueue(queue: string): Promise<'exists' | 'missing' | null>
 
@@ -124,7 +130,7 @@ export type BrokerStatus =
 
 export type PublishOutcome =
   | 'confirmed'
-  /** The queue refused it (`reject-publish`): it is full. */
+  /** The queue refused it: it is full (`reject-publish`), or died under it (`isQueueGone`). */
   | 'nacked'
   /** No queue took it. */
   | 'returned'

@@ -32,6 +32,7 @@ import type { BrokerDeps, BrokerOptions } from './options.ts'
 import { outgoingOf } from './outgoing.ts'
 import type { Outgoing } from './publish-lane.ts'
 import { Publisher } from './publisher.ts'
+import { QueueDeaths } from './queue-deaths.ts'
 import { Rungs } from './rungs.ts'
 import { loadTopology } from './topology.ts'
 
@@ -54,6 +55,7 @@ export class RabbitBroker implements Broker, Service {
   readonly #replyConnection: Connection
   readonly #checker: EntityChecker
   readonly #declarer: Declarer
+  readonly #deaths: QueueDeaths
   readonly #rungs: Rungs
   readonly #publisher: Publisher
   readonly #controlPublisher: ControlPublisher
@@ -80,12 +82,16 @@ export class RabbitBroker implements Broker, Service {
 
     this.#checker = new EntityChecker({ ...shared, options })
     const declaring = { checker: this.#checker, connection: declare, topology, options, hooks }
+    this.#deaths = new QueueDeaths({ clock, probe: (queue) => this.#declarer.probe(queue) })
     this.#declarer = new Declarer({
       ...shared,
       ...declaring,
       onReady: (queue) => this.#consumers.queueReady(queue),
       onDeclare: (queue) => this.#publisher.noteNew(queue),
-      onMissing: (queue) => this.#consumers.deliveries.queueMissing(queue),
+      onMissing: (queue) => {
+        this.#deaths.missed(queue)
+        this.#consumers.deliveries.queueMissing(queue)
+      },
       onBase: (outcome) => this.#onBase(outcome),
       onControlMissing: (queue) => this.#consumers.control.queueMissing(queue),
       onKnown: () => this.#consumers.control.allKnown(),
@@ -183,6 +189,10 @@ export class RabbitBroker implements Broker, Service {
       return Promise.resolve('refused')
     }
     return message === null ? Promise.resolve('refused') : this.#publisher.send(message)
+  }
+
+  isQueueGone(queue: string): Promise<boolean> {
+    return this.#deaths.isGone(queue)
   }
 
   isPublishing(id: string): boolean {

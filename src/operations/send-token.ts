@@ -18,7 +18,8 @@ export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
   deps.sending.add(row.id)
   try {
     const outcome = await publishOwed(deps, row)
-    const sent = outcome === 'returned' ? await sendAgain(deps, row) : { outcome, row }
+    const isLost = outcome === 'returned' || (await diedWithQueue(deps, row, outcome))
+    const sent = isLost ? await sendAgain(deps, row) : { outcome, row }
     if (sent.outcome === 'confirmed' && sent.row.outbox !== null) {
       deps.ledger.confirmed(row.id, sent.row.outbox)
     }
@@ -26,6 +27,14 @@ export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
   } finally {
     deps.sending.delete(row.id)
   }
+}
+
+/** RabbitMQ nacks what was on its way into a queue that is deleted: it is not full, it is gone. */
+async function diedWithQueue(deps: Deps, row: JobRow, outcome: PublishOutcome): Promise<boolean> {
+  if (outcome !== 'nacked' || row.state !== 'available') return false
+  if (!(await deps.broker.isQueueGone(row.queue))) return false
+  await deps.broker.recheckQueue(row.queue)
+  return true
 }
 
 function publishOwed(deps: Deps, row: JobRow): Promise<PublishOutcome> {

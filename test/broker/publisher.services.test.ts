@@ -92,6 +92,19 @@ it('streams: thousands at once, each with its own confirm', async () => {
   expect(messageCount).toBe(5_000)
 })
 
+it('tells a queue that is gone, or was a moment ago, from one that is there', async () => {
+  const { broker } = await start()
+  for (const queue of ['here', 'gone']) await broker.ensureQueue(queue)
+  await admin.channel.deleteQueue('ojs.queue.gone')
+  expect([await broker.isQueueGone('here'), await broker.isQueueGone('gone')]).toEqual([
+    false,
+    true,
+  ])
+  expect(await broker.recheckQueue('gone')).toBe('ready')
+  // What it nacked when it died may be asked about only now.
+  expect(await broker.isQueueGone('gone')).toBe(true)
+})
+
 it('survives a deleted exchange: the channel goes, the exchange comes back', async () => {
   const { broker, recorder } = await start()
   await broker.ensureQueue('email')

@@ -1,0 +1,52 @@
+import type { Clock } from '../clock.ts'
+import type { Presence } from './entity.ts'
+
+/** A queue that was missed so long ago has long been declared again. */
+const RECENT_MS = 5_000
+/** How long an answer of the broker counts: a full queue nacks thousands of publishes a second. */
+const BELIEVED_MS = 1_000
+
+export interface QueueDeathsDeps {
+  clock: Clock
+  probe(queue: string): Promise<Presence>
+}
+
+/**
+ * RabbitMQ nacks a publish both when the queue is full and when it dies under it, without a word on
+ * which. This tells them apart.
+ */
+export class QueueDeaths {
+  readonly #deps: QueueDeathsDeps
+  /** By queue; both as bounded as the queues that we know. Clock time. */
+  readonly #missedAt = new Map<string, number>()
+  readonly #answers = new Map<string, { at: number; isGone: Promise<boolean> }>()
+
+  constructor(deps: QueueDeathsDeps) {
+    this.#deps = deps
+  }
+
+  /** It was looked for, and not there. */
+  missed(queue: string): void {
+    this.#missedAt.set(queue, this.#deps.clock.now())
+  }
+
+  /** Is it gone, or was it a moment ago? */
+  async isGone(queue: string): Promise<boolean> {
+    const now = this.#deps.clock.now()
+    const known = this.#answers.get(queue)
+    const answer =
+      known && now - known.at < BELIEVED_MS ? known : { at: now, isGone: this.#look(queue) }
+    this.#answers.set(queue, answer)
+    return (await answer.isGone) || this.#isRecent(queue)
+  }
+
+  async #look(queue: string): Promise<boolean> {
+    if (this.#isRecent(queue)) return true
+    return (await this.#deps.probe(queue)) === 'missing'
+  }
+
+  #isRecent(queue: string): boolean {
+    const missedAt = this.#missedAt.get(queue)
+    return missedAt !== undefined && this.#deps.clock.now() - missedAt < RECENT_MS
+  }
+}

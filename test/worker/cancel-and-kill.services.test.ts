@@ -1,0 +1,47 @@
+import { expect, onTestFinished, test } from 'vitest'
+import { NativeWorker } from '../../src/worker/index.ts'
+import { jobOf } from '../support/client.ts'
+import { Gateway } from '../support/gateway.ts'
+import { eventually } from '../support/in-process.ts'
+import { createVhost } from '../support/rabbit.ts'
+import { gate } from './harness.ts'
+
+test('what was cancelled never starts, though its gateway is killed right after the 200', async () => {
+  const vhost = await createVhost()
+  onTestFinished(() => vhost.drop())
+  const gateway = await Gateway.start({ amqpUrl: vhost.url })
+  onTestFinished(() => gateway.dispose())
+  await eventually(async () => (await gateway.client.health()).status === 200)
+  const push = async () => {
+    const options = { queue: 'q' }
+    return jobOf(await gateway.client.push({ type: 'test.job', args: [], options })).id
+  }
+  const end = gate()
+  const ran: string[] = []
+  const worker = new NativeWorker({
+    url: vhost.url,
+    queues: ['q'],
+    concurrency: 1,
+    logger: false,
+    handleSignals: false,
+  })
+  worker.register('test.job', async ({ job }) => {
+    ran.push(job.id)
+    await end.opened
+  })
+  await worker.start()
+  onTestFinished(async () => {
+    await worker.stop()
+  })
+  const first = await push()
+  await eventually(() => ran.length === 1)
+  const cancelled = await push()
+  const last = await push()
+
+  expect((await gateway.client.cancel(cancelled)).status).toBe(200)
+  await gateway.kill9()
+  end.open()
+  // In order of arrival: the cancelled one would have been before it.
+  await eventually(() => ran.includes(last))
+  expect(ran).toEqual([first, last])
+})
