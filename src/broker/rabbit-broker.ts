@@ -88,10 +88,7 @@ export class RabbitBroker implements Broker, Service {
       ...declaring,
       onReady: (queue) => this.#consumers.queueReady(queue),
       onDeclare: (queue) => this.#publisher.noteNew(queue),
-      onMissing: (queue) => {
-        this.#deaths.missed(queue)
-        this.#consumers.deliveries.queueMissing(queue)
-      },
+      onMissing: (queue) => this.#onMissing(queue),
       onBase: (outcome) => this.#onBase(outcome),
       onControlMissing: (queue) => this.#consumers.control.queueMissing(queue),
       onKnown: () => this.#consumers.control.allKnown(),
@@ -320,6 +317,12 @@ export class RabbitBroker implements Broker, Service {
 
   #onPublishError(code: unknown): void {
     if (code === 404) void this.#declarer.recheckAll().then(() => this.#rungs.recheckAll())
+  }
+
+  #onMissing(queue: string): void {
+    // One that is declared for the first time has not died.
+    if (this.#declarer.isKnown(queue)) this.#deaths.missed(queue)
+    this.#consumers.deliveries.queueMissing(queue)
   }
 
   #onReturned(queue: string, rungMs: number | null): void {

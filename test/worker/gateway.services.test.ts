@@ -223,7 +223,12 @@ describe.each(['classic', 'quorum'] as const)(
 
     test('runs again elsewhere when its worker gave it back', async () => {
       const begun = gate()
-      const worker = await start({ 'test.job': () => (begun.open(), new Promise(() => {})) })
+      const worker = await start({
+        'test.job': () => {
+          begun.open()
+          return new Promise(() => {})
+        },
+      })
       const id = await pushed({ visibility_timeout_ms: 400, retry: { max_attempts: 3 } })
       await begun.opened
       await worker.stop()
@@ -270,7 +275,12 @@ describe.each(['classic', 'quorum'] as const)(
       const waiting = await Promise.all(Array.from({ length: 3 }, () => pushed()))
       const end = gate()
       await start(
-        { 'test.job': ({ job }) => (ran.push(job.id), end.opened) },
+        {
+          'test.job': ({ job }) => {
+            ran.push(job.id)
+            return end.opened
+          },
+        },
         { queues: [queue], concurrency: 1 },
       )
       await eventually(() => ran.length === 1)
