@@ -1,4 +1,3 @@
-import type { Clock } from '../clock.ts'
 import type { Presence } from './entity.ts'
 
 /** A queue that was missed so long ago has long been declared again. */
@@ -7,7 +6,8 @@ const RECENT_MS = 5_000
 const BELIEVED_MS = 1_000
 
 export interface QueueDeathsDeps {
-  clock: Clock
+  /** Clock time. */
+  now(): number
   probe(queue: string): Promise<Presence>
 }
 
@@ -27,12 +27,12 @@ export class QueueDeaths {
 
   /** It was looked for, and not there. */
   missed(queue: string): void {
-    this.#missedAt.set(queue, this.#deps.clock.now())
+    this.#missedAt.set(queue, this.#deps.now())
   }
 
   /** Is it gone, or was it a moment ago? */
   async isGone(queue: string): Promise<boolean> {
-    const now = this.#deps.clock.now()
+    const now = this.#deps.now()
     const known = this.#answers.get(queue)
     const answer =
       known && now - known.at < BELIEVED_MS ? known : { at: now, isGone: this.#look(queue) }
@@ -47,6 +47,6 @@ export class QueueDeaths {
 
   #isRecent(queue: string): boolean {
     const missedAt = this.#missedAt.get(queue)
-    return missedAt !== undefined && this.#deps.clock.now() - missedAt < RECENT_MS
+    return missedAt !== undefined && this.#deps.now() - missedAt < RECENT_MS
   }
 }

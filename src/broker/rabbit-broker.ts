@@ -55,7 +55,10 @@ export class RabbitBroker implements Broker, Service {
   readonly #replyConnection: Connection
   readonly #checker: EntityChecker
   readonly #declarer: Declarer
-  readonly #deaths: QueueDeaths
+  readonly #deaths = new QueueDeaths({
+    now: () => this.#deps.clock.now(),
+    probe: (queue) => this.#declarer.probe(queue),
+  })
   readonly #rungs: Rungs
   readonly #publisher: Publisher
   readonly #controlPublisher: ControlPublisher
@@ -82,7 +85,6 @@ export class RabbitBroker implements Broker, Service {
 
     this.#checker = new EntityChecker({ ...shared, options })
     const declaring = { checker: this.#checker, connection: declare, topology, options, hooks }
-    this.#deaths = new QueueDeaths({ clock, probe: (queue) => this.#declarer.probe(queue) })
     this.#declarer = new Declarer({
       ...shared,
       ...declaring,
