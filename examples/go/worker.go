@@ -73,11 +73,14 @@ func run(j job, attempt int32) (any, error) {
 	}
 }
 
-// reporter publishes one message at a time, so that a return belongs to the publish in hand.
+// reporter publishes one message at a time, so that a return and a confirm belong to the publish in
+// hand. (Deferred confirms are registered after the send in amqp091-go 1.5.0, Debian's: one whose
+// confirm was faster waits for ever.)
 type reporter struct {
-	mutex    sync.Mutex
-	channel  *amqp.Channel
-	returned chan amqp.Return
+	mutex     sync.Mutex
+	channel   *amqp.Channel
+	returned  chan amqp.Return
+	confirmed chan amqp.Confirmation
 }
 
 // report resolves when RabbitMQ has confirmed the message and has not sent it back.
@@ -88,7 +91,7 @@ func (r *reporter) report(queue string, e event) error {
 	}
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	confirm, err := r.channel.PublishWithDeferredConfirmWithContext(
+	err = r.channel.PublishWithContext(
 		context.Background(), exchange, "ojs.queue.control."+queue, true, false,
 		amqp.Publishing{
 			Type:         "ojs.control.report",
@@ -99,7 +102,7 @@ func (r *reporter) report(queue string, e event) error {
 	if err != nil {
 		return err
 	}
-	if !confirm.Wait() {
+	if confirm, isOpen := <-r.confirmed; !isOpen || !confirm.Ack {
 		return errors.New("not confirmed")
 	}
 	select {
@@ -154,7 +157,11 @@ func work(url, queue string) error {
 	if err := channel.Qos(concurrency, 0, false); err != nil {
 		return err
 	}
-	r := &reporter{channel: channel, returned: channel.NotifyReturn(make(chan amqp.Return, 1))}
+	r := &reporter{
+		channel:   channel,
+		returned:  channel.NotifyReturn(make(chan amqp.Return, 1)),
+		confirmed: channel.NotifyPublish(make(chan amqp.Confirmation, 1)),
+	}
 	deliveries, err := channel.Consume("ojs.queue."+queue, workerID, false, false, false, false, nil)
 	if err != nil {
 		return err
