@@ -1,5 +1,5 @@
 import { failureOf } from '../job/failure.ts'
-import type { JobRow, NewJob, RowState } from '../job/job.ts'
+import type { JobRow, NewJob } from '../job/job.ts'
 import type { ReportedEvent, Said } from '../job/report.ts'
 import type { ReportEvent, ReportRequest } from '../job/request.ts'
 import { traceOf } from '../job/trace-carry.ts'
@@ -116,18 +116,10 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
   if (job.outbox !== null) void sendToken(deps, job)
 }
 
-/**
- * An end that implied its start: the row as it was in between. Lent to the listeners, who keep
- * nothing of it; a copy of every row of a report would cost more than its events.
- */
+/** An end that implied its start: the row as it was in between. */
 function emitBegun(deps: Deps, job: JobRow, { workerId }: ReportedEvent, requestId: string): void {
-  const after: { state: RowState; workerId: string | null } = job
-  const { state, workerId: owner } = after
-  job.state = 'active'
-  job.workerId = workerId
-  deps.events.emit({ type: 'job.started', job, requestId })
-  job.state = state
-  job.workerId = owner
+  const begun: JobRow = { ...job, state: 'active', workerId }
+  deps.events.emit({ type: 'job.started', job: begun, requestId })
 }
 
 function emitFailed(
