@@ -5,8 +5,8 @@ import type { JobRow } from '../../job/job.ts'
 import type { ClaimResult, ClaimTerms, ClaimToken } from '../ledger.ts'
 import { adoptJob } from './adoption.ts'
 import type { Protect } from './group-commit.ts'
+import { AVAILABLE, ended, started } from './life.ts'
 import { toJobRow } from './rows.ts'
-import { counted } from './state-counter.ts'
 import { changed, type Store } from './store.ts'
 
 /** One token of a FETCH, inside its transaction: sees what the tokens before it did. */
@@ -37,7 +37,7 @@ function claimNext(store: Store, token: ClaimToken, terms: ClaimTerms): JobRow |
       terms.wall,
     ),
   )
-  if (job) store.counter.moved(job.queue, 'available', 'active')
+  if (job) started(store, job, AVAILABLE)
   return job
 }
 
@@ -105,8 +105,7 @@ function start(
       errors,
     ),
   )
-  store.counter.moved(row.queue, counted(row.state), 'active')
-  store.counter.left(row)
+  started(store, job, row)
   return { verdict: 'claimed', job, adopted: false, ...(arrival.promote && { promoted: true }) }
 }
 
@@ -152,8 +151,7 @@ function discard(store: Store, terms: ClaimTerms, row: JobRow, change: Discard):
       change.isDeadLetter ? 1 : 0,
     ),
   )
-  store.counter.discarded(job, counted(row.state))
-  store.counter.left(row)
+  ended(store, job, row)
   return job
 }
 

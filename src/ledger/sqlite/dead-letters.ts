@@ -4,8 +4,8 @@ import type { JobRow } from '../../job/job.ts'
 import type { DeadLetterQuery } from '../ledger.ts'
 import type { DeadOutcome, DeadToken } from '../native.ts'
 import { adoptJob } from './adoption.ts'
+import { ended } from './life.ts'
 import { toJobRow, toJobRows } from './rows.ts'
-import { counted } from './state-counter.ts'
 import { changed, type Store } from './store.ts'
 
 interface Times {
@@ -58,8 +58,7 @@ function bury(store: Store, token: DeadToken, row: JobRow, now: number): JobRow 
       token.isExpired ? row.attempt : Math.max(token.attempt, row.attempt),
     ),
   )
-  store.counter.discarded(job, counted(row.state))
-  store.counter.left(row)
+  ended(store, job, row)
   if (!isDeadLetter) store.stale.add(job.queue)
   return job
 }

@@ -1,8 +1,8 @@
 import { isListedWhenExpired, retryPolicyOf } from '../../job/failure.ts'
 import type { JobRow } from '../../job/job.ts'
 import type { ExpireTerms } from '../ledger.ts'
+import { ended } from './life.ts'
 import { toJobRows } from './rows.ts'
-import { counted } from './state-counter.ts'
 import { changed, type Store } from './store.ts'
 
 interface Due {
@@ -33,8 +33,7 @@ export function expireDue(store: Store, terms: ExpireTerms): JobRow[] {
     const listed = isListedWhenExpired(retryPolicyOf(row)) ? 1 : 0
     const { id, generation, state } = row
     const job = changed(store.statements.expire.get(id, generation, state, terms.now, listed))
-    store.counter.discarded(job, counted(row.state))
-    store.counter.left(row)
+    ended(store, job, row)
     return job
   })
 }

@@ -1,5 +1,6 @@
 import type { JobRow } from '../../job/job.ts'
 import type { Beat, ExtendedLease, FailFence, Failure } from '../ledger.ts'
+import { ACTIVE, ended } from './life.ts'
 import { toJobRow } from './rows.ts'
 import type { Store } from './store.ts'
 
@@ -12,7 +13,7 @@ export function failLease(
 ): JobRow | 'stale' {
   const job = toJobRow(runFailure(store, id, fence, change))
   if (!job) return 'stale'
-  if (change.to === 'discarded') store.counter.discarded(job, 'active')
+  if (change.to === 'discarded') ended(store, job, ACTIVE)
   else store.counter.moved(job.queue, 'active', change.to)
   if (job.state === 'available' && job.holder === 'native') {
     store.counter.moved(job.queue, null, 'with_native')

@@ -1,4 +1,3 @@
-import { OjsError, unavailable } from '../../errors.ts'
 import { isTerminal, type JobRow, type NewJob } from '../../job/job.ts'
 import type { ReportedEvent } from '../../job/report.ts'
 import type { Logger } from '../../logger.ts'
@@ -33,6 +32,7 @@ import type {
   ReportResult,
   ReportTerms,
 } from '../native.ts'
+import { Access } from './access.ts'
 import { claimToken } from './claim.ts'
 import {
   confirmCopy,
@@ -47,6 +47,7 @@ import { expireDue, isAnyExpired, nextDue, overdue, promoteDue } from './due.ts'
 import { activate, enqueue, enqueueAll, IdTaken, withdrawUnstarted } from './enqueue.ts'
 import { GroupCommit } from './group-commit.ts'
 import { extendLeases, failLease } from './leases.ts'
+import { ACTIVE, ended } from './life.ts'
 import { OutboxNonces } from './outbox-nonces.ts'
 import {
   REARM_PAGE,
@@ -69,10 +70,9 @@ import { cancelledTokens, recordTombstone, Tombstones } from './tombstones.ts'
 export class SqliteLedger implements Ledger {
   readonly #db: Database
   readonly #store: Store
-  readonly #commits: GroupCommit
+  readonly #access: Access
   /** Nonces whose confirm waits for its group: nobody owes those tokens any more. */
   readonly #confirming = new Set<number>()
-  #isOpen = true
 
   constructor(db: Database, logger: Logger) {
     const statements = prepareStatements(db)
@@ -90,11 +90,11 @@ export class SqliteLedger implements Ledger {
     const { counter, queues, nonces, rungs, stale, tombstones } = this.#store
     const companions = [counter, queues, nonces, rungs, stale, tombstones]
     const probe = () => void statements.probe.run()
-    this.#commits = new GroupCommit(db, companions, probe, logger)
+    this.#access = new Access(new GroupCommit(db, companions, probe, logger))
   }
 
   insert(job: NewJob, now: number): Promise<Inserted> {
-    return this.#commits.write((protect): Inserted => {
+    return this.#access.write((protect): Inserted => {
       const { queues, tombstones } = this.#store
       if (!queues.has(job.queue) || tombstones.count > 0) protect()
       const stored = enqueue(this.#store, job, now)
@@ -104,7 +104,9 @@ export class SqliteLedger implements Ledger {
 
   async insertAll(jobs: readonly NewJob[], now: number): Promise<InsertedAll> {
     try {
-      const stored = await this.#writeMany(jobs.length, () => enqueueAll(this.#store, jobs, now))
+      const stored = await this.#access.writeMany(jobs.length, () =>
+        enqueueAll(this.#store, jobs, now),
+      )
       return { outcome: 'inserted', stored }
     } catch (error) {
       if (error instanceof IdTaken) return { outcome: 'duplicate', index: error.index }
@@ -114,7 +116,7 @@ export class SqliteLedger implements Ledger {
 
   confirmed(id: string, outbox: number): void {
     this.#confirming.add(outbox)
-    this.#commits.writeLazily(() => {
+    this.#access.writeLazily(() => {
       if (this.#store.copies.has(outbox)) confirmCopy(this.#store, id, outbox)
       else this.#store.statements.confirmed.run(id, outbox)
       this.#confirming.delete(outbox)
@@ -123,7 +125,7 @@ export class SqliteLedger implements Ledger {
 
   withdraw(id: string, outbox: number): Promise<boolean> {
     const { statements, counter } = this.#store
-    return this.#commits.write(() => {
+    return this.#access.write(() => {
       const row = statements.withdraw.get(id, outbox) as { queue: string } | undefined
       if (row) counter.moved(row.queue, 'available', null)
       return row !== undefined
@@ -131,25 +133,25 @@ export class SqliteLedger implements Ledger {
   }
 
   withdrawAll(rows: readonly WithdrawFence[]): Promise<string[]> {
-    return this.#writeMany(rows.length, () => {
+    return this.#access.writeMany(rows.length, () => {
       return rows.filter((row) => !withdrawUnstarted(this.#store, row)).map(({ id }) => id)
     })
   }
 
   activate(id: string, now: number, wall: number): Promise<JobRow | 'stale'> {
-    return this.#commits.write(() => activate(this.#store, id, now, wall))
+    return this.#access.write(() => activate(this.#store, id, now, wall))
   }
 
   promote(now: number, wall: number, limit: number): Promise<JobRow[]> {
-    return this.#writeMany(limit, () => promoteDue(this.#store, now, wall, limit))
+    return this.#access.writeMany(limit, () => promoteDue(this.#store, now, wall, limit))
   }
 
   nextDue(): { retryable: number | null; scheduled: number | null } {
-    return this.#read(() => nextDue(this.#store))
+    return this.#access.read(() => nextDue(this.#store))
   }
 
   claim(tokens: readonly ClaimToken[], terms: ClaimTerms): Promise<ClaimResult[]> {
-    return this.#commits.write((protect) => {
+    return this.#access.write((protect) => {
       if (tokens.length > 1) protect()
       return tokens.map((token) => claimToken(this.#store, token, terms, protect))
     }, tokens.length)
@@ -157,7 +159,7 @@ export class SqliteLedger implements Ledger {
 
   release(id: string, fence: FailFence): Promise<JobRow | 'stale'> {
     const { statements, counter, nonces } = this.#store
-    return this.#commits.write(() => {
+    return this.#access.write(() => {
       const { generation, attempt, workerId = null } = fence
       const job = toJobRow(statements.release.get(id, generation, attempt, workerId, nonces.next()))
       if (job) counter.moved(job.queue, 'active', 'available')
@@ -166,52 +168,52 @@ export class SqliteLedger implements Ledger {
   }
 
   complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | 'stale'> {
-    const { statements, counter } = this.#store
     const { attempt = null, workerId = null } = fence
-    return this.#commits.write(() => {
+    return this.#access.write(() => {
       const { now, result } = change
-      const job = toJobRow(statements.complete.get(id, attempt, workerId, now, result))
-      if (job) counter.moved(job.queue, 'active', 'completed')
+      const { complete } = this.#store.statements
+      const job = toJobRow(complete.get(id, attempt, workerId, now, result))
+      if (job) ended(this.#store, job, ACTIVE)
       return job ?? 'stale'
     })
   }
 
   fail(id: string, fence: FailFence, change: Failure): Promise<JobRow | 'stale'> {
-    return this.#commits.write(() => failLease(this.#store, id, fence, change))
+    return this.#access.write(() => failLease(this.#store, id, fence, change))
   }
 
   extend(ids: readonly string[], beat: Beat): Promise<ExtendedLease[]> {
-    return this.#writeMany(ids.length, () => extendLeases(this.#store, ids, beat))
+    return this.#access.writeMany(ids.length, () => extendLeases(this.#store, ids, beat))
   }
 
   overdue(now: number, limit: number, which: 'all' | 'not native' = 'all'): JobRow[] {
-    return this.#read(() => overdue(this.#store, now, limit, which))
+    return this.#access.read(() => overdue(this.#store, now, limit, which))
   }
 
   async expire(terms: ExpireTerms): Promise<JobRow[]> {
     // Asked several times a second: a write that changes nothing would still cost a transaction.
-    if (!this.#read(() => isAnyExpired(this.#store, terms.wall))) return []
-    return await this.#writeMany(terms.limit, () => expireDue(this.#store, terms))
+    if (!this.#access.read(() => isAnyExpired(this.#store, terms.wall))) return []
+    return await this.#access.writeMany(terms.limit, () => expireDue(this.#store, terms))
   }
 
   discardDead(token: DeadToken, terms: { now: number; wall: number }): Promise<DeadOutcome> {
-    return this.#writeMany(1, () => discardDead(this.#store, token, terms))
+    return this.#access.writeMany(1, () => discardDead(this.#store, token, terms))
   }
 
   deadLetters(query: DeadLetterQuery): { jobs: JobRow[]; total: number } {
-    return this.#read(() => deadLetters(this.#store, query))
+    return this.#access.read(() => deadLetters(this.#store, query))
   }
 
   revive(id: string, generation: number, now: number): Promise<JobRow | 'stale'> {
-    return this.#commits.write(() => revive(this.#store, id, generation, now))
+    return this.#access.write(() => revive(this.#store, id, generation, now))
   }
 
   deleteDeadLetter(id: string, now: number): Promise<boolean> {
-    return this.#commits.write(() => deleteDeadLetter(this.#store, id, now))
+    return this.#access.write(() => deleteDeadLetter(this.#store, id, now))
   }
 
   prune(cutoffs: PruneCutoffs, now: number, limit: number): Promise<number> {
-    return this.#writeMany(limit, () => pruneBatch(this.#store, cutoffs, now, limit))
+    return this.#access.writeMany(limit, () => pruneBatch(this.#store, cutoffs, now, limit))
   }
 
   staleCopies(): ReadonlyMap<string, number> {
@@ -219,7 +221,7 @@ export class SqliteLedger implements Ledger {
   }
 
   swept(queue: string, mark: number): Promise<void> {
-    return this.#commits.write(() => this.#store.stale.clear(queue, mark))
+    return this.#access.write(() => this.#store.stale.clear(queue, mark))
   }
 
   rungs(): readonly Rung[] {
@@ -228,7 +230,7 @@ export class SqliteLedger implements Ledger {
 
   async recordRung(rung: Rung): Promise<void> {
     if (this.#store.rungs.has(rungKey(rung))) return
-    await this.#commits.write(() => this.#store.rungs.record(rung))
+    await this.#access.write(() => this.#store.rungs.record(rung))
   }
 
   rearmRung(rung: Rung): Promise<number> {
@@ -236,22 +238,21 @@ export class SqliteLedger implements Ledger {
   }
 
   cancel(id: string, now: number): Promise<Cancelled | 'stale'> {
-    const { statements, counter, nonces } = this.#store
-    return this.#commits.write(() => {
+    const { statements, nonces } = this.#store
+    return this.#access.write(() => {
       const row = toJobRow(statements.find.get(id))
       if (!row || row.state === 'withdrawn' || isTerminal(row.state)) return 'stale'
       const job = toJobRow(statements.cancel.get(id, row.state, now, nonces.next()))
       if (!job) return 'stale'
-      counter.moved(job.queue, row.state, 'cancelled')
-      counter.left(row)
+      ended(this.#store, job, row)
       return { job, previousState: row.state }
     })
   }
 
   handOver(leases?: readonly LeaseFence[]): Promise<number> {
     const { handOver, handOverAll } = this.#store.statements
-    if (!leases) return this.#commits.write(() => Number(handOverAll.run().changes))
-    return this.#commits.write((protect) => {
+    if (!leases) return this.#access.write(() => Number(handOverAll.run().changes))
+    return this.#access.write((protect) => {
       protect()
       let changed = 0
       for (const { id, generation, attempt } of leases) {
@@ -262,30 +263,30 @@ export class SqliteLedger implements Ledger {
   }
 
   applyReports(events: readonly ReportedEvent[], terms: ReportTerms): Promise<ReportResult[]> {
-    return this.#writeMany(events.length, () => applyReports(this.#store, events, terms))
+    return this.#access.writeMany(events.length, () => applyReports(this.#store, events, terms))
   }
 
   beatNative(ids: readonly string[], beat: NativeBeat): Promise<BeatResult[]> {
-    return this.#writeMany(ids.length, () => ids.map((id) => beatJob(this.#store, id, beat)))
+    return this.#access.writeMany(ids.length, () => ids.map((id) => beatJob(this.#store, id, beat)))
   }
 
   handOverAny({ id, generation, attempt }: LeaseFence): Promise<boolean> {
     const { handOverLease } = this.#store.statements
-    return this.#commits.write(
+    return this.#access.write(
       () => Number(handOverLease.run(id, generation, attempt).changes) === 1,
     )
   }
 
   tombstone(id: string, queue: string, now: number): Promise<boolean> {
-    return this.#writeMany(1, () => recordTombstone(this.#store, id, queue, now))
+    return this.#access.writeMany(1, () => recordTombstone(this.#store, id, queue, now))
   }
 
   isTombstoned(id: string): boolean {
-    return this.#read(() => this.#store.tombstones.has(id))
+    return this.#access.read(() => this.#store.tombstones.has(id))
   }
 
   tombstones(queues: readonly string[], limit: number): ReturnType<Ledger['tombstones']> {
-    return this.#read(() => cancelledTokens(this.#store, queues, limit))
+    return this.#access.read(() => cancelledTokens(this.#store, queues, limit))
   }
 
   rearm(queue: string): Promise<number> {
@@ -293,34 +294,34 @@ export class SqliteLedger implements Ledger {
   }
 
   tokenReturned(id: string, generation: number): void {
-    this.#commits.writeLazily(() => this.#store.statements.tokenReturned.run(id, generation))
+    this.#access.writeLazily(() => this.#store.statements.tokenReturned.run(id, generation))
   }
 
   deadLetterCopied(id: string, generation: number): void {
-    this.#commits.writeLazily(() => recordCopy(this.#store, id, generation))
+    this.#access.writeLazily(() => recordCopy(this.#store, id, generation))
   }
 
   extendLeases(now: number): Promise<number> {
     const { extendLeases } = this.#store.statements
-    return this.#commits.write(() => Number(extendLeases.run(now).changes))
+    return this.#access.write(() => Number(extendLeases.run(now).changes))
   }
 
   outboxPage(after: number, limit: number): JobRow[] {
-    return this.#read(() => {
+    return this.#access.read(() => {
       const owed = toJobRows(this.#store.statements.outboxPage.all(after, limit))
       return owed.filter((row) => !this.#isConfirming(row))
     })
   }
 
   owedTokens(atMost: number): number {
-    return this.#read(() => {
+    return this.#access.read(() => {
       const row = this.#store.statements.owedTokens.get(atMost) as { count: number }
       return row.count
     })
   }
 
   find(id: string): JobRow | null {
-    return this.#read(() => toJobRow(this.#store.statements.find.get(id)))
+    return this.#access.read(() => toJobRow(this.#store.statements.find.get(id)))
   }
 
   counts(queue: string): StateCounts {
@@ -337,7 +338,7 @@ export class SqliteLedger implements Ledger {
 
   /** Every row counted: what is kept must say the same. For tests and repairs only. */
   recount(): Recount {
-    return this.#read(() => this.#store.counter.recount())
+    return this.#access.read(() => this.#store.counter.recount())
   }
 
   queues(): readonly QueueRecord[] {
@@ -346,28 +347,16 @@ export class SqliteLedger implements Ledger {
 
   async recordQueue(name: string, now: number): Promise<void> {
     if (this.#store.queues.has(name)) return
-    await this.#commits.write(() => this.#store.queues.record({ name, createdAt: now }))
+    await this.#access.write(() => this.#store.queues.record({ name, createdAt: now }))
   }
 
   fault(): string | null {
-    return this.#commits.fault()
+    return this.#access.fault()
   }
 
   close(): Promise<void> {
-    if (this.#isOpen) {
-      this.#isOpen = false
-      this.#commits.close()
-      this.#db.close()
-    }
+    if (this.#access.close()) this.#db.close()
     return Promise.resolve()
-  }
-
-  /** A write of several statements. `weight` as of `GroupCommit.write`. */
-  #writeMany<T>(weight: number, run: () => T): Promise<T> {
-    return this.#commits.write((protect) => {
-      protect()
-      return run()
-    }, weight)
   }
 
   /** In pages of one group each, so that a long queue does not stop everything else. */
@@ -375,7 +364,7 @@ export class SqliteLedger implements Ledger {
     let rearmed = 0
     let cursor: RearmCursor | null = null
     do {
-      const done: RearmedPage = await this.#writeMany(REARM_PAGE, () => page(cursor))
+      const done: RearmedPage = await this.#access.writeMany(REARM_PAGE, () => page(cursor))
       rearmed += done.rearmed
       cursor = done.next
     } while (cursor !== null)
@@ -384,15 +373,5 @@ export class SqliteLedger implements Ledger {
 
   #isConfirming({ outbox }: JobRow): boolean {
     return outbox !== null && this.#confirming.has(outbox)
-  }
-
-  #read<T>(read: () => T): T {
-    if (!this.#isOpen) throw unavailable('The ledger is closed.', 'ledger')
-    try {
-      return read()
-    } catch (error) {
-      if (error instanceof OjsError) throw error
-      throw unavailable('The ledger cannot be read.', 'ledger', error)
-    }
   }
 }

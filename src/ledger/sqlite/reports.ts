@@ -12,9 +12,9 @@ import {
 import type { ExtendedLease } from '../ledger.ts'
 import type { BeatResult, NativeBeat, ReportResult, ReportTerms } from '../native.ts'
 import { adoptJob } from './adoption.ts'
+import { ACTIVE, AVAILABLE, ended, started } from './life.ts'
 import { rungKey } from './register.ts'
 import { toJobRow } from './rows.ts'
-import { counted } from './state-counter.ts'
 import { changed, type Store } from './store.ts'
 
 const IGNORED: ReportResult = { outcome: 'ignored' }
@@ -83,7 +83,7 @@ function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): Rep
     ),
   )
   if (job) {
-    store.counter.moved(job.queue, 'available', 'active')
+    started(store, job, AVAILABLE)
     return { outcome: 'started', job, promoted: false }
   }
   const row = findOrAdopt(store, event, terms)
@@ -160,12 +160,13 @@ function completeAtOnce(
   const { nativeDone, nativeNextDone } = store.statements
   const running = toJobRow(nativeDone.get(id, generation, attempt, now, result))
   if (running) {
-    store.counter.moved(running.queue, 'active', 'completed')
+    ended(store, running, ACTIVE)
     return { outcome: 'completed', job: running, began: false, promoted: false }
   }
   const next = toJobRow(nativeNextDone.get(id, generation, attempt, now, result, workerId))
   if (!next) return null
-  store.counter.moved(next.queue, 'available', 'completed')
+  started(store, next, AVAILABLE)
+  ended(store, next, ACTIVE)
   return { outcome: 'completed', job: next, began: true, promoted: false }
 }
 
@@ -219,15 +220,14 @@ function begin(
       errors,
     ),
   )
-  store.counter.moved(row.queue, counted(row.state), 'active')
-  store.counter.left(row)
+  started(store, job, row)
   return job
 }
 
 function complete(store: Store, row: JobRow, result: string | null, { now }: ReportTerms): JobRow {
   const { id, generation, attempt } = row
   const job = changed(store.statements.nativeDone.get(id, generation, attempt, now, result))
-  store.counter.moved(job.queue, 'active', 'completed')
+  ended(store, job, ACTIVE)
   return job
 }
 
@@ -256,7 +256,7 @@ function fail(
   if (outbox !== null) store.copies.add(outbox)
   const isDeadLetter = plan.isDeadLetter ? 1 : 0
   const job = changed(statements.failToDiscarded.get(...fence, outbox, now, isDeadLetter))
-  store.counter.discarded(job, 'active')
+  ended(store, job, ACTIVE)
   // The worker nacks its delivery; one that the gateway holds is its own to settle.
   if (job.tokenOut && row.holder !== 'gateway') {
     statements.tokenReturned.run(id, generation)

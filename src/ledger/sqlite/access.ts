@@ -1,0 +1,53 @@
+import { OjsError, unavailable } from '../../errors.ts'
+import type { GroupCommit, Protect } from './group-commit.ts'
+
+/** The two ways to the rows; every part of the ledger has them and no other. */
+export class Access {
+  readonly #commits: GroupCommit
+  #isOpen = true
+
+  constructor(commits: GroupCommit) {
+    this.#commits = commits
+  }
+
+  /** As `GroupCommit.write`. */
+  write<T>(run: (protect: Protect) => T, weight = 1): Promise<T> {
+    return this.#commits.write(run, weight)
+  }
+
+  /** As `GroupCommit.writeLazily`. */
+  writeLazily(run: () => void): void {
+    this.#commits.writeLazily(run)
+  }
+
+  /** A write of several statements. `weight` as of `GroupCommit.write`. */
+  writeMany<T>(weight: number, run: () => T): Promise<T> {
+    return this.#commits.write((protect) => {
+      protect()
+      return run()
+    }, weight)
+  }
+
+  /** Committed rows only. Throws 503 when the file cannot be read. */
+  read<T>(read: () => T): T {
+    if (!this.#isOpen) throw unavailable('The ledger is closed.', 'ledger')
+    try {
+      return read()
+    } catch (error) {
+      if (error instanceof OjsError) throw error
+      throw unavailable('The ledger cannot be read.', 'ledger', error)
+    }
+  }
+
+  fault(): string | null {
+    return this.#commits.fault()
+  }
+
+  /** Commits what is waiting. False: it was closed before. */
+  close(): boolean {
+    if (!this.#isOpen) return false
+    this.#isOpen = false
+    this.#commits.close()
+    return true
+  }
+}
