@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
-import { beforeAll, expect, test } from 'vitest'
+import { beforeAll, test } from 'vitest'
 import { DEBIAN_GO, DEBIAN_GOPATH } from '../../scripts/test-environment.mjs'
 import { ROOT, scratchDir } from '../sdk/bundle.ts'
-import { Example, runJob, stageForAll } from './harness.ts'
+import { Example, expectUsualJobs, stageForAll, withExample } from './harness.ts'
 
 const stage = stageForAll()
 const program = join(scratchDir(), 'worker')
@@ -18,17 +18,7 @@ beforeAll(() => {
 }, 180_000)
 
 test('the Go worker finds int32 attempts, and its jobs are completed over HTTP', async () => {
-  const example = new Example(program, [], stage.env())
-  try {
-    const sent = await runJob(stage, example, { type: 'email.send', args: ['a@example.com'] })
-    expect(sent).toMatchObject({ attempt: 1, result: { delivered: 'a@example.com', attempt: 1 } })
-
-    const again = await runJob(stage, example, { type: 'email.send', args: ['a@flaky.example'] })
-    expect(again).toMatchObject({ attempt: 2, result: { attempt: 2 } })
-
-    const unknown = { type: 'nobody.knows', args: [], state: 'discarded' }
-    expect(await runJob(stage, example, unknown)).toMatchObject({ attempt: 1 })
-  } finally {
-    expect(await example.stop(), example.output).toBe(0)
-  }
+  await withExample(new Example(program, [], stage.env()), (example) =>
+    expectUsualJobs(stage, example),
+  )
 }, 120_000)

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
-import { afterAll, beforeAll } from 'vitest'
+import { afterAll, beforeAll, expect } from 'vitest'
 import { OJSClient } from '../../src/sdk/index.ts'
 import { guard, unguard } from '../support/guard.mjs'
 import { startTestGateway, type TestGateway } from '../support/in-process.ts'
@@ -108,4 +108,30 @@ export async function runJob(
     return job.state === state
   })
   return job
+}
+
+/** With an example that runs, and that ends with exit code 0 when it is told to. */
+export async function withExample(
+  example: Example,
+  work: (example: Example) => Promise<void>,
+): Promise<void> {
+  try {
+    await work(example)
+  } catch (error) {
+    await example.kill()
+    throw error
+  }
+  expect(await example.stop(), example.output).toBe(0)
+}
+
+/** What the worker of each language does: an end, a retry, and a type that it has no handler for. */
+export async function expectUsualJobs(stage: Stage, example: Example): Promise<void> {
+  const sent = await runJob(stage, example, { type: 'email.send', args: ['a@example.com'] })
+  expect(sent).toMatchObject({ attempt: 1, result: { delivered: 'a@example.com', attempt: 1 } })
+
+  const again = await runJob(stage, example, { type: 'email.send', args: ['a@flaky.example'] })
+  expect(again).toMatchObject({ attempt: 2, result: { attempt: 2 } })
+
+  const unknown = { type: 'nobody.knows', args: [], state: 'discarded' }
+  expect(await runJob(stage, example, unknown)).toMatchObject({ attempt: 1 })
 }

@@ -4,7 +4,7 @@ import { DEBIAN_PYTHON } from '../../scripts/test-environment.mjs'
 import { ROOT } from '../sdk/bundle.ts'
 import { startTestGateway } from '../support/in-process.ts'
 import { createVhost } from '../support/rabbit.ts'
-import { Example, runJob, stageForAll } from './harness.ts'
+import { Example, runJob, stageForAll, withExample } from './harness.ts'
 
 const WORKER_ID = 'python-1'
 const stage = stageForAll()
@@ -13,17 +13,6 @@ function startPython(env: Readonly<Record<string, string>> = stage.env()): Examp
   const script = join(ROOT, 'examples', 'python', 'worker.py')
   const settings = { WORKER_ID, HEARTBEAT_S: '0.2', PYTHONDONTWRITEBYTECODE: '1' }
   return new Example(DEBIAN_PYTHON, [script], { ...env, ...settings })
-}
-
-async function withExample(
-  work: (example: Example) => Promise<void>,
-  example: Example = startPython(),
-): Promise<void> {
-  try {
-    await work(example)
-  } finally {
-    expect(await example.stop(), example.output).toBe(0)
-  }
 }
 
 /** What the gateway lists of the worker. */
@@ -36,7 +25,7 @@ const endless = { type: 'report.build', args: [3600], state: 'active' }
 
 describe('the Python worker, written from docs/control-protocol.md', { timeout: 120_000 }, () => {
   test('runs jobs, and the gateway retries what fails', async () => {
-    await withExample(async (example) => {
+    await withExample(startPython(), async (example) => {
       const sent = await runJob(stage, example, { type: 'email.send', args: ['a@example.com'] })
       expect(sent).toMatchObject({ attempt: 1, result: { delivered: 'a@example.com', attempt: 1 } })
 
@@ -52,7 +41,7 @@ describe('the Python worker, written from docs/control-protocol.md', { timeout: 
   })
 
   test('beats for what it runs, and hears that a job is cancelled', async () => {
-    await withExample(async (example) => {
+    await withExample(startPython(), async (example) => {
       const { id } = await runJob(stage, example, endless)
       const ids = async () => JSON.stringify((await listed())['active_job_ids'])
       await example.until(async () => (await ids()) === JSON.stringify([id]))
@@ -67,7 +56,7 @@ describe('the Python worker, written from docs/control-protocol.md', { timeout: 
   })
 
   test('goes on where a broken connection has left it', async () => {
-    await withExample(async (example) => {
+    await withExample(startPython(), async (example) => {
       const { id } = await runJob(stage, example, { ...endless, args: [4] })
       await stage.vhost().closeConnections()
       const client = stage.client()
@@ -82,7 +71,7 @@ describe('the Python worker, written from docs/control-protocol.md', { timeout: 
     const killed = startPython()
     const { id } = await runJob(stage, killed, endless)
     await killed.kill()
-    await withExample(async (example) => {
+    await withExample(startPython(), async (example) => {
       await example.until(() => example.has(`started ${id} 2`))
       await stage.client().cancelJob(id)
       await example.until(() => example.has(`cancelled ${id}`))
@@ -90,7 +79,7 @@ describe('the Python worker, written from docs/control-protocol.md', { timeout: 
   })
 
   test('begins anew when its queue is deleted', async () => {
-    await withExample(async (example) => {
+    await withExample(startPython(), async (example) => {
       const job = { type: 'email.send', args: ['a@example.com'] }
       await runJob(stage, example, job)
       await stage.vhost().deleteQueue('ojs.queue.email')
@@ -102,21 +91,18 @@ describe('the Python worker, written from docs/control-protocol.md', { timeout: 
   test('begins when there is a gateway, and tries again until then', async () => {
     const vhost = await createVhost()
     try {
-      await withExample(
-        async (example) => {
-          await example.until(() => example.output.includes('connecting again'))
-          const gateway = await startTestGateway(vhost.url)
-          try {
-            const job = { type: 'email.send', args: ['a@example.com'] }
-            const { id } = (await gateway.push('email', job)).body.job
-            const state = async () => (await gateway.get(id)).body.job.state
-            await example.until(async () => (await state()) === 'completed')
-          } finally {
-            await gateway.destroy()
-          }
-        },
-        startPython({ AMQP_URL: vhost.url }),
-      )
+      await withExample(startPython({ AMQP_URL: vhost.url }), async (example) => {
+        await example.until(() => example.output.includes('connecting again'))
+        const gateway = await startTestGateway(vhost.url)
+        try {
+          const job = { type: 'email.send', args: ['a@example.com'] }
+          const { id } = (await gateway.push('email', job)).body.job
+          const state = async () => (await gateway.get(id)).body.job.state
+          await example.until(async () => (await state()) === 'completed')
+        } finally {
+          await gateway.destroy()
+        }
+      })
     } finally {
       await vhost.drop()
     }

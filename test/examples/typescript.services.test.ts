@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, test } from 'vitest'
 import { ROOT, scratchDir } from '../sdk/bundle.ts'
-import { Example, runJob, stageForAll } from './harness.ts'
+import { Example, expectUsualJobs, runJob, stageForAll, withExample } from './harness.ts'
 
 const stage = stageForAll()
 const dir = scratchDir()
@@ -21,24 +21,15 @@ beforeAll(() => {
 
 describe.each(['http-worker', 'native-worker'])('the %s in TypeScript', (name) => {
   test('runs jobs that came over HTTP, and they are completed over HTTP', async () => {
-    const example = new Example(process.execPath, [join(dir, `${name}.js`)], stage.env())
-    try {
-      const sent = await runJob(stage, example, { type: 'email.send', args: ['a@example.com'] })
-      expect(sent).toMatchObject({ attempt: 1, result: { delivered: 'a@example.com', attempt: 1 } })
-
-      const again = await runJob(stage, example, { type: 'email.send', args: ['a@flaky.example'] })
-      expect(again).toMatchObject({ attempt: 2, result: { attempt: 2 } })
-
-      const unknown = { type: 'nobody.knows', args: [], state: 'discarded' }
-      expect(await runJob(stage, example, unknown)).toMatchObject({ attempt: 1 })
+    const program = new Example(process.execPath, [join(dir, `${name}.js`)], stage.env())
+    await withExample(program, async (example) => {
+      await expectUsualJobs(stage, example)
 
       const report = { type: 'report.build', args: [3600], state: 'active' }
       const { id } = await runJob(stage, example, report)
       await example.until(() => example.has(`started ${id}`))
       await stage.client().cancelJob(id)
       await example.until(() => example.has(`cancelled ${id}`))
-    } finally {
-      expect(await example.stop(), example.output).toBe(0)
-    }
+    })
   }, 120_000)
 })

@@ -11,6 +11,7 @@ import type {
   StateCounts,
 } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
+import { inOrder } from '../support/order.ts'
 
 /** One ledger under test, on storage of its own. Each implementation brings one. */
 export interface LedgerHarness {
@@ -109,7 +110,7 @@ export function rowOf(ledger: Ledger, id: string): JobRow {
 
 /** Queues with copies that nobody needs, by name. */
 export function staleQueues(ledger: Ledger): string[] {
-  return [...ledger.staleCopies().keys()].sort()
+  return inOrder(ledger.staleCopies().keys())
 }
 
 /** A sweep of this queue, of which `during` happens while it looks. */

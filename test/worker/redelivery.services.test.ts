@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { JobContext } from '../../src/sdk/index.ts'
 import { eventually } from '../support/in-process.ts'
+import { inOrder } from '../support/order.ts'
 import { createVhost } from '../support/rabbit.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 import {
@@ -138,7 +139,7 @@ describe('a lost connection', () => {
     end.open()
     await eventually(() => ids.every((id) => desk.ends(id).length === 1))
     await worker.stop()
-    expect(runs.toSorted()).toEqual(ids.toSorted())
+    expect(inOrder(runs)).toEqual(inOrder(ids))
     expect(await ready(on.admin, jobQueue)).toBe(0)
   })
 
