@@ -1,3 +1,4 @@
+import { DIALECTS, type Dialect } from './dialect.ts'
 import { parseDuration } from './job/duration.ts'
 import { checkQueueName } from './job/queue-name.ts'
 import { LOG_LEVELS, type LogLevel } from './logger.ts'
@@ -32,6 +33,8 @@ export interface Config {
     discardedMs: number
     deadLettersMs: number
   }
+  /** Where the public test suite contradicts the seeds. */
+  dialect: Dialect
   logLevel: LogLevel
 }
 
@@ -65,6 +68,7 @@ export const VARIABLES = {
   OJS_RETENTION_CANCELLED: { fallback: 'P7D', doc: 'the same for cancelled ones' },
   OJS_RETENTION_DISCARDED: { fallback: 'P30D', doc: 'the same for discarded ones' },
   OJS_RETENTION_DEAD_LETTERS: { fallback: 'P180D', doc: 'the same for dead letters' },
+  OJS_DIALECT: { fallback: 'seed', doc: 'seed | conformance (four answers of the public suite)' },
   OJS_LOG_LEVEL: { fallback: 'info', doc: LOG_LEVELS.join(' | ') },
 } as const satisfies Record<string, Variable>
 
@@ -134,6 +138,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): {
       discardedMs: duration('OJS_RETENTION_DISCARDED'),
       deadLettersMs: duration('OJS_RETENTION_DEAD_LETTERS'),
     },
+    dialect: oneOf('OJS_DIALECT', DIALECTS),
     logLevel: oneOf('OJS_LOG_LEVEL', LOG_LEVELS),
   }
   if (mistakes.length > 0) throw new ConfigError(mistakes.join('\n'))

@@ -7,6 +7,11 @@ const ERROR_CODES = {
   invalid_payload: { status: 400, retryable: false, doc: 'The body is not usable JSON.' },
   schema_validation: { status: 400, retryable: false, doc: 'args do not match the schema.' },
   not_found: { status: 404, retryable: false, doc: 'The resource does not exist.' },
+  conflict: {
+    status: 409,
+    retryable: false,
+    doc: 'Only with OJS_DIALECT=conformance (dialect.ts).',
+  },
   duplicate: { status: 409, retryable: false, doc: 'A job with this identity exists already.' },
   queue_paused: { status: 422, retryable: true, doc: 'The queue is paused.' },
   unsupported: { status: 422, retryable: false, doc: 'Not offered by this server.' },
@@ -79,8 +84,9 @@ export function jobNotFound(id: string): OjsError {
 export function stateConflict(
   message: string,
   details: { job_id: string; current_state: string; expected_state?: string; reason?: string },
+  code: ErrorCode = 'invalid_request',
 ): OjsError {
-  return new OjsError('invalid_request', message, {
+  return new OjsError(code, message, {
     status: 409,
     details: { reason: 'invalid_state_transition', ...details },
   })

@@ -1,3 +1,4 @@
+import { notActiveCode } from '../dialect.ts'
 import { jobNotFound, type OjsError, stateConflict } from '../errors.ts'
 import type { SettleFence } from '../ledger/ledger.ts'
 import type { Deps } from './deps.ts'
@@ -21,6 +22,7 @@ export function explainStaleLease(
     return stateConflict(
       `Cannot ${VERB[operation]} job not in 'active' state. Current state: '${row.state}'.`,
       details,
+      notActiveCode(deps.settings.dialect),
     )
   }
   return fence.attempt !== undefined && fence.attempt !== row.attempt

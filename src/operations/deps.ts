@@ -1,5 +1,6 @@
 import type { Broker, Delivery } from '../broker/broker.ts'
 import type { Clock } from '../clock.ts'
+import type { Dialect } from '../dialect.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Logger } from '../logger.ts'
 import type { JobEvents } from '../telemetry/events.ts'
@@ -46,6 +47,7 @@ interface OperationSettings {
   timeoutMs: number
   /** A lease that reaches beyond this makes the gateway ack early (architecture §4.4). */
   deliveryTimeoutMs: number
+  dialect: Dialect
   /** Prefix of broker entities; reserved as the start of queue names. */
   prefix: string
 }

@@ -1,4 +1,5 @@
 import { publishRefusal, queueRefusal } from '../broker/refusals.ts'
+import { requireTypeCase } from '../dialect.ts'
 import { OjsError } from '../errors.ts'
 import { toNewJob } from '../job/envelope.ts'
 import { freshRow, type JobRow, type NewJob } from '../job/job.ts'
@@ -46,6 +47,7 @@ export function storedEvent(row: JobRow): 'job.enqueued' | 'job.scheduled' | 'jo
 
 /** With defaults; not stored. Throws `OjsError`. */
 export function newJob(deps: Deps, request: PushRequest, context: RequestContext): NewJob {
+  requireTypeCase(deps.settings.dialect, request.type)
   return toNewJob(request, {
     newId: deps.newId,
     now: deps.clock.now(),
