@@ -5,15 +5,23 @@ import { tokenOf } from './token.ts'
 
 /** What the row owes, and where its state points: see `Broker.publish`. */
 export function outgoingOf(row: JobRow, { exchange }: Names): Outgoing {
-  const { id, queue, state, rungMs } = row
-  const { content, options } = tokenOf(row)
-  const message = { id, queue, content, options }
+  const { state, queue, rungMs } = row
   if (state === 'retryable' && rungMs !== null) {
-    const routingKey = `${queue}.${rungMs}`
-    return { ...message, exchange: exchange.retry, routingKey, rungMs, lanes: 'others' }
+    return outgoing(row, exchange.retry, `${queue}.${rungMs}`, rungMs, 'others')
   }
-  const target = { ...message, routingKey: queue, rungMs: null }
   return state === 'discarded'
-    ? { ...target, exchange: exchange.dlx, lanes: 'others' }
-    : { ...target, exchange: exchange.direct, lanes: 'jobs' }
+    ? outgoing(row, exchange.dlx, queue, null, 'others')
+    : outgoing(row, exchange.direct, queue, null, 'jobs')
+}
+
+/** Member by member, as `freshRow`: this runs for every job. */
+function outgoing(
+  row: JobRow,
+  exchange: string,
+  routingKey: string,
+  rungMs: number | null,
+  lanes: Outgoing['lanes'],
+): Outgoing {
+  const { content, options } = tokenOf(row)
+  return { id: row.id, queue: row.queue, content, options, exchange, routingKey, rungMs, lanes }
 }

@@ -1,4 +1,5 @@
 import type { Options } from 'amqplib'
+import { timestamp } from '../job/document.ts'
 import type { Carry, JobRow } from '../job/job.ts'
 import { cleanText, type HeaderTable, OJS_HEADERS, restoreHeaders } from './headers.ts'
 
@@ -113,7 +114,7 @@ function setText(headers: HeaderTable, name: string, value: unknown): void {
 }
 
 function setInstant(headers: HeaderTable, name: string, ms: number): void {
-  if (Math.abs(ms) <= MAX_DATE_MS) headers[name] = new Date(ms).toISOString()
+  if (Math.abs(ms) <= MAX_DATE_MS) headers[name] = timestamp(ms)
 }
 
 /** amqplib sends a small number as int8, which breaks `.(int32)` in Go (seed 002 §6.2: int32). */

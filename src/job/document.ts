@@ -1,8 +1,17 @@
 import { isTerminal, type JobRow } from './job.ts'
 
-/** RFC 3339, UTC, milliseconds (seed 001 §6.3). */
+let lastMs = Number.NaN
+let lastText = ''
+
+/**
+ * RFC 3339, UTC, milliseconds (seed 001 §6.3). The last one is remembered: a job shows its times in
+ * its body, its headers and its answer, and the jobs of a batch share them.
+ */
 export function timestamp(ms: number): string {
-  return new Date(ms).toISOString()
+  if (ms === lastMs) return lastText
+  lastText = new Date(ms).toISOString()
+  lastMs = ms
+  return lastText
 }
 
 /**

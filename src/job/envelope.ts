@@ -1,4 +1,5 @@
 import { invalidField, OjsError } from '../errors.ts'
+import { timestamp } from './document.ts'
 import { parseDuration } from './duration.ts'
 import { type Instant, parseInstant } from './instant.ts'
 import type { Carry, NewJob } from './job.ts'
@@ -97,7 +98,7 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
     tags,
     schema: request.schema ?? undefined,
     rate_limit: options.rate_limit ?? undefined,
-    created_at: new Date(createdAt).toISOString(),
+    created_at: timestamp(createdAt),
   }
   const unknown = unknownMembers(request)
   const envelope = JSON.stringify(unknown === null ? known : { ...known, ...unknown })

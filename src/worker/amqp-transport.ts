@@ -107,8 +107,7 @@ export class AmqpTransport implements Transport {
   async #publish(row: JobRow): Promise<PublishOutcome> {
     const { publisher, names, declarer } = this.#link
     const message = outgoingOf(row, names)
-    const headers = { ...message.options.headers, [OJS_HEADERS.native]: true }
-    message.options = { ...message.options, headers }
+    message.options.headers = { ...message.options.headers, [OJS_HEADERS.native]: true }
     const outcome = await publisher.send(message)
     // Somebody deleted it meanwhile.
     const isThere = outcome === 'returned' && (await declarer.recheck(row.queue)) === 'ready'
