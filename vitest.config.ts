@@ -39,6 +39,7 @@ export default defineConfig({
           testTimeout: 20_000,
           hookTimeout: 60_000,
           maxWorkers: 2,
+          // `npm test` runs it beside all others, in a process of its own (scripts/run-tests.mjs).
           sequence: { groupOrder: 2 },
         },
       },

@@ -1,4 +1,0 @@
-import { describeConformance } from './profile.ts'
-
-// A file for each profile: they run side by side, most of the time waiting for delays.
-describeConformance('quorum')
