@@ -9,6 +9,7 @@ import type { Ledger } from './ledger/ledger.ts'
 import { openSqliteLedger } from './ledger/sqlite/open.ts'
 import { type Service, startAll, stopAll } from './lifecycle.ts'
 import type { Logger } from './logger.ts'
+import { adoptSchedule } from './operations/adopt-schedule.ts'
 import type { Deps } from './operations/deps.ts'
 import { diedInBroker } from './operations/died-in-broker.ts'
 import { onQueueMissing, onRungMissing } from './operations/queue-missing.ts'
@@ -126,6 +127,7 @@ function brokerHooks(ledger: Ledger, deps: () => Deps, observer: ControlObserver
     onQueueFound: (queue) => recordFoundQueue(deps(), queue),
     onRungDeclared: (queue, delayMs) => ledger.recordRung({ queue, delayMs }),
     onRungMissing: (queue, delayMs) => onRungMissing(deps(), { queue, delayMs }),
+    onScheduled: (message) => adoptSchedule(deps(), message),
     onDeadLetter: (letter) => diedInBroker(deps(), letter),
     onControl: (message) => {
       control ??= controlDoor({ deps: deps(), observer })

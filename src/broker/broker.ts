@@ -259,8 +259,20 @@ export interface ControlMessage {
   readonly correlationId: string | null
 }
 
-/** `malformed`: `basic.nack requeue=false`, to `ojs.system.dead-letters`. */
+/** `malformed`: `basic.nack requeue=false`, to the dead letters of the queue that it came by. */
 export type ControlVerdict = 'handled' | 'malformed'
+
+/**
+ * One message of `ojs.system.due`: what a native client has published to `ojs.exchange.delayed`
+ * (seed 002 §9.1.2). The broker layer settles it by what the hook that was given it answers.
+ */
+export interface ScheduledMessage extends DeadLetterCopy {
+  /** The routing key: the OJS queue that it is for, if it is a name of one. */
+  readonly queue: string
+  readonly maxAttempts: number | null
+  readonly message: ForeignMessage
+  carry(): Carry
+}
 
 /** The parts of an AMQP message that matter to the job model. */
 export interface ForeignMessage {

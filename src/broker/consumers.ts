@@ -2,14 +2,16 @@ import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import type { Connection } from './connection.ts'
 import { ControlConsumer } from './control-consumer.ts'
-import { DeadLetterConsumer } from './dead-letter-consumer.ts'
+import { deadLetterOf } from './dead-letter.ts'
 import type { Declarer } from './declarer.ts'
 import { Deliveries } from './deliveries.ts'
 import type { Presence } from './entity.ts'
 import type { Names } from './names.ts'
-import type { BrokerGauges, BrokerObserver } from './observer.ts'
+import { type BrokerGauges, type BrokerObserver, SILENT_OBSERVER } from './observer.ts'
 import type { BrokerHooks, BrokerOptions } from './options.ts'
 import { Owner, type OwnerState } from './owner.ts'
+import { scheduledMessageOf } from './scheduled-message.ts'
+import { SystemConsumer } from './system-consumer.ts'
 import type { Topology } from './topology.ts'
 
 const PREFETCH = 32
@@ -25,7 +27,10 @@ export interface ConsumersDeps {
   observer: BrokerObserver
   random: () => number
   options: BrokerOptions
-  hooks: Pick<BrokerHooks, 'onConsumeUp' | 'onControl' | 'onDeadLetter' | 'onQueueFound'>
+  hooks: Pick<
+    BrokerHooks,
+    'onConsumeUp' | 'onControl' | 'onDeadLetter' | 'onQueueFound' | 'onScheduled'
+  >
   declarer: Declarer
   /** The exchanges and system queues are there. */
   isBaseReady(): boolean
@@ -35,14 +40,15 @@ export interface ConsumersDeps {
 
 /**
  * Everything on the consume connection: who owns the broker, and while that is us, the consumers of
- * job queues, control queues and dead letters.
+ * job queues, control queues, dead letters and native schedules.
  */
 export class Consumers {
   readonly deliveries: Deliveries
   readonly control: ControlConsumer
   readonly owner: Owner
   readonly #deps: ConsumersDeps
-  readonly #deadLetters: DeadLetterConsumer
+  /** Dead letters, and schedules that were published natively. */
+  readonly #system: readonly SystemConsumer[]
   #isStopped = false
 
   constructor(deps: ConsumersDeps) {
@@ -59,13 +65,33 @@ export class Consumers {
       lookUp: (queue) => this.#lookUp(queue),
       onQueueGone: (queue) => void declarer.recheck(queue),
     })
-    this.#deadLetters = new DeadLetterConsumer({
-      ...consuming,
-      onDeadLetter: (letter) => hooks.onDeadLetter(letter),
-      onQueueGone: () => {
-        if (options.declare !== 'never') void declarer.recheckAll()
-      },
-    })
+    const onQueueGone = () => {
+      if (options.declare !== 'never') void declarer.recheckAll()
+    }
+    this.#system = [
+      new SystemConsumer({
+        ...consuming,
+        // Not one of the clients' queues: it is in none of their counters.
+        observer: SILENT_OBSERVER,
+        source: deps.names.deadLetters,
+        label: 'ojs.system.dead-letters',
+        handle: async (delivery) => {
+          await hooks.onDeadLetter(deadLetterOf(delivery, deps.names))
+          return 'ack'
+        },
+        onQueueGone,
+      }),
+      new SystemConsumer({
+        ...consuming,
+        source: deps.names.due,
+        label: 'ojs.system.due',
+        handle: async (delivery) => {
+          const verdict = await hooks.onScheduled(scheduledMessageOf(delivery))
+          return verdict === 'handled' ? 'ack' : 'dead-letter'
+        },
+        onQueueGone,
+      }),
+    ]
     this.control = new ControlConsumer({
       ...consuming,
       onControl: (message) => hooks.onControl(message),
@@ -78,7 +104,7 @@ export class Consumers {
 
   /** After each look at the exchanges and system queues, also those long after the connect. */
   baseChecked(isReady: boolean): void {
-    this.#consumeDeadLetters()
+    this.#consumeSystem()
     if (isReady) this.control.queueReady('default')
   }
 
@@ -91,13 +117,13 @@ export class Consumers {
   /** Resolves when everything is finished or given back. */
   async stop(): Promise<void> {
     this.#isStopped = true
-    const consumers = [this.deliveries, this.#deadLetters, this.control]
+    const consumers = [this.deliveries, ...this.#system, this.control]
     await Promise.all(consumers.map((consumer) => consumer.stop()))
   }
 
   gauges(): Pick<BrokerGauges, 'consumers' | 'queues'> {
     const { consumers, queues } = this.deliveries.gauges()
-    const system = [...this.#deadLetters.consumers(), ...this.control.consumers()]
+    const system = [...this.#system, this.control].flatMap((one) => one.consumers())
     return { consumers: [...consumers, ...system], queues }
   }
 
@@ -105,7 +131,7 @@ export class Consumers {
     if (state === 'owner') void this.#consume()
     else if (state === 'foreign') {
       void this.deliveries.yield()
-      this.#deadLetters.suspend()
+      for (const consumer of this.#system) consumer.suspend()
       this.control.suspend()
     }
     this.#deps.onOwnerChange()
@@ -123,12 +149,13 @@ export class Consumers {
     if (!isOurs || generation !== connection.generation) return
     this.deliveries.resume()
     this.control.resume()
-    this.#consumeDeadLetters()
+    this.#consumeSystem()
   }
 
   /** After the first of the two that comes last: the broker is ours, the system queues are there. */
-  #consumeDeadLetters(): void {
-    if (this.#deps.isBaseReady() && this.deliveries.mayConsume) this.#deadLetters.resume()
+  #consumeSystem(): void {
+    if (!this.#deps.isBaseReady() || !this.deliveries.mayConsume) return
+    for (const consumer of this.#system) consumer.resume()
   }
 
   #onControlQueueGone(queue: string): void {

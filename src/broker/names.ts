@@ -11,6 +11,8 @@ export interface Names {
     readonly delayed: string
   }
   readonly due: string
+  /** Messages of `due` that are no jobs. */
+  readonly dueDeadLetters: string
   readonly deadLetters: string
   readonly owner: string
   jobQueue(queue: string): string
@@ -38,6 +40,7 @@ export function createNames(prefix: string): Names {
       delayed: named('ojs.exchange.delayed'),
     },
     due: named('ojs.system.due'),
+    dueDeadLetters: named('ojs.system.due.dlx'),
     deadLetters: named('ojs.system.dead-letters'),
     owner: named('ojs.system.owner'),
     jobQueue: (queue) => jobQueueStart + queue,

@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import type { QueueProfile } from './arguments.ts'
-import type { ControlMessage, ControlVerdict, DeadLetter } from './broker.ts'
+import type { ControlMessage, ControlVerdict, DeadLetter, ScheduledMessage } from './broker.ts'
 import type { BrokerObserver } from './observer.ts'
 
 /**
@@ -69,6 +69,11 @@ export interface BrokerHooks {
    * rejects. Called in the order of the queue, without waiting for the call before.
    */
   onControl(message: ControlMessage): Promise<ControlVerdict>
+  /**
+   * A message of `ojs.system.due`: a schedule that was published natively. Settled by what this
+   * answers, given back after a pause when it rejects.
+   */
+  onScheduled(message: ScheduledMessage): Promise<ControlVerdict>
   /** Jobs of this queue that are `available` in the ledger now; O(1). For the depth sample. */
   availableJobs(queue: string): number
   /** FETCH asked for a queue that somebody else has declared. */

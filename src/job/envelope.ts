@@ -22,7 +22,18 @@ export interface EnvelopeContext {
   /** Travels beside the body: trace, idempotency key, what a native publisher sent. */
   carry?: Carry
   /** A native token's own queue, creation time and `x-ojs-max-attempts`. */
-  native?: { queue: string; createdAt: number; maxAttempts: number | null }
+  native?: NativeContext
+}
+
+interface NativeContext {
+  queue: string
+  createdAt: number
+  maxAttempts: number | null
+  /**
+   * It is not deliverable yet, for it came by `ojs.exchange.delayed`. `dueAt`: what its headers say
+   * (wall time, ms), before anything in the body; null: nothing.
+   */
+  schedule?: { dueAt: number | null }
 }
 
 const MAX_META_BYTES = 65_536
@@ -65,7 +76,8 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
   const timeoutMs = options.timeout_ms ?? seconds(options.timeout) ?? context.timeoutMs
   const visibilityMs = visibilityOf(options)
   const delay = options.delay_until == null ? 'scheduled_at' : 'delay_until'
-  const scheduledAt = instant(options[delay], fieldName(request, delay), context)
+  const inBody = instant(options[delay], fieldName(request, delay), context)
+  const scheduledAt = nativeInstant(context) ?? inBody
   const expiresAt = instant(options.expires_at, fieldName(request, 'expires_at'), context)
   const priority = priorityOf(options.priority)
   const id = request.id ?? context.newId()
@@ -116,7 +128,7 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
     createdAt,
     envelope,
     carry: carryOf(context.carry, tags, scheduledAt),
-    start: context.native ? { state: 'available' } : startOf(options, scheduledAt, context),
+    start: startOf(options, scheduledAt, context),
   }
 }
 
@@ -151,15 +163,16 @@ function fieldName(request: PushRequest, name: keyof PushOptions): string {
 
 /**
  * Where a job begins (ojs-digest §1.2). A native token is deliverable already, whatever it says of
- * its time; a time that has passed is no reason to wait.
+ * its time, unless it came by the delayed exchange; a time that has passed is no reason to wait.
  */
 function startOf(
   options: PushOptions,
   scheduledAt: Instant | null,
-  { wall }: EnvelopeContext,
+  { wall, native }: EnvelopeContext,
 ): NewJob['start'] {
+  if (native && !native.schedule) return { state: 'available' }
   const dueAt = scheduledAt !== null && scheduledAt.ms > wall ? scheduledAt.ms : null
-  if (options.pending) return { state: 'pending', dueAt }
+  if (options.pending && !native) return { state: 'pending', dueAt }
   return dueAt === null ? { state: 'available' } : { state: 'scheduled', dueAt }
 }
 
@@ -183,6 +196,11 @@ function instant(
   context: EnvelopeContext,
 ): Instant | null {
   return text == null ? null : parseInstant(text, field, context.wall)
+}
+
+function nativeInstant({ native }: EnvelopeContext): Instant | null {
+  const ms = native?.schedule?.dueAt ?? null
+  return ms === null ? null : { ms, text: new Date(ms).toISOString() }
 }
 
 function priorityOf(priority: PushOptions['priority']): number {

@@ -27,6 +27,15 @@ export async function report(
   context: RequestContext,
 ): Promise<Reported> {
   const events = request.events.map((event) => reportedEvent(deps, event, request))
+  return await applyReports(deps, events, context)
+}
+
+/** The same for what was not said in a report: `adopt-schedule.ts`. */
+export async function applyReports(
+  deps: Deps,
+  events: readonly ReportedEvent[],
+  context: RequestContext,
+): Promise<Reported> {
   const results = await deps.ledger.applyReports(events, {
     now: deps.clock.now(),
     defaultLeaseMs: deps.settings.visibilityTimeoutMs,

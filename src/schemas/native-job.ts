@@ -12,7 +12,7 @@ export interface NativeMessage {
   readonly queue: string
   /** `x-ojs-max-attempts`; null when missing or unusable. */
   readonly maxAttempts: number | null
-  readonly message: { content: Buffer; properties: { timestamp?: number } }
+  readonly message: { content: Buffer; properties: { timestamp?: number; priority?: number } }
   /** What travels beside the body; given the body as it was parsed. */
   carry(request: PushRequest): Carry
 }
@@ -21,9 +21,14 @@ export type NativeContext = Omit<EnvelopeContext, 'carry' | 'native'>
 
 /**
  * A natively published message as a job, validated as strictly as an HTTP body (architecture §2,
- * "unknown id"). Throws `OjsError` for anything that is not an OJS job of this queue.
+ * "unknown id"). Throws `OjsError` for anything that is not an OJS job of this queue. `schedule`: as
+ * of `EnvelopeContext`.
  */
-export function nativeJob(message: NativeMessage, context: NativeContext): NewJob {
+export function nativeJob(
+  message: NativeMessage,
+  context: NativeContext,
+  schedule?: { dueAt: number | null },
+): NewJob {
   const body = parseJsonObject(message.message.content)
   const request = parsePush(body)
   if (request.id == null) throw invalidField('id', "The 'id' field is required.")
@@ -34,15 +39,25 @@ export function nativeJob(message: NativeMessage, context: NativeContext): NewJo
   if (queue !== message.queue) {
     throw invalidField('queue', `The body names queue '${queue}', the message came from another.`)
   }
-  return toNewJob(request, {
+  return toNewJob(withPriority(request, message), {
     ...context,
     carry: message.carry(request),
     native: {
       queue: message.queue,
       createdAt: createdAt(context, body, message),
       maxAttempts: message.maxAttempts,
+      ...(schedule && { schedule }),
     },
   })
+}
+
+/** Seed 002 §6.1: the property is the job's priority (0–9); what the body says is more exact. */
+function withPriority(request: PushRequest, { message }: NativeMessage): PushRequest {
+  const { priority } = message.properties
+  const isNamed = (request.options?.priority ?? request.priority ?? null) !== null
+  return isNamed || priority === undefined
+    ? request
+    : { ...request, priority: Math.min(priority, 9) }
 }
 
 const MAX_DATE_MS = 8.64e15

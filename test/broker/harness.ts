@@ -116,6 +116,10 @@ export async function startBroker(
       onRungDeclared: async (queue, delayMs) => recorder.note('onRungDeclared', queue, delayMs),
       onRungMissing: async (queue, delayMs) => recorder.note('onRungMissing', queue, delayMs),
       onDeadLetter: async (letter) => recorder.note('onDeadLetter', letter.id, letter),
+      onScheduled: async (message) => {
+        recorder.note('onScheduled', message.id, message)
+        return 'handled'
+      },
       onControl: async (message) => {
         recorder.note('onControl', message.type, message)
         return 'handled'

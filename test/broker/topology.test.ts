@@ -39,6 +39,7 @@ describe.each(['', 'tenant1'])('the shipped topology, prefix %o', (prefix) => {
       names.exchange.retry,
       names.exchange.delayed,
       names.deadLetters,
+      names.dueDeadLetters,
       names.due,
       names.deadLetters,
       names.controlQueue('default'),
@@ -156,7 +157,14 @@ describe('the shipped policies', () => {
     const names = createNames('')
     const all = [
       ...[names.dlxQueue('a'), names.controlQueue('a'), names.retryQueue('a', 1000)],
-      ...[names.due, names.deadLetters, names.owner, names.jobQueue('a'), names.jobQueue('a.b')],
+      ...[
+        names.due,
+        names.dueDeadLetters,
+        names.deadLetters,
+        names.owner,
+        names.jobQueue('a'),
+        names.jobQueue('a.b'),
+      ],
     ]
     for (const { pattern } of file.policies) {
       const limited = all.filter((name) => new RegExp(pattern).test(name))

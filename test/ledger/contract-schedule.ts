@@ -33,6 +33,48 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
     return row(job.id)
   }
 
+  describe('adoptSchedule', () => {
+    const start = { state: 'scheduled', dueAt: WALL + 5 } as const
+
+    it('stores it as a PUSH would, once', async () => {
+      const job = newJob({ start, queue: 'adopted' })
+      expect(await ledger.adoptSchedule(job, NOW)).toMatchObject({
+        outcome: 'inserted',
+        generation: 0,
+        outbox: null,
+      })
+      const stored = row(job.id)
+      expect(stored).toMatchObject({ state: 'scheduled', dueAt: WALL + 5, attempt: 0 })
+      expect(ledger.queues().map(({ name }) => name)).toContain('adopted')
+      const again = { ...job, start: { state: 'available' } } as const
+      expect(await ledger.adoptSchedule(again, NOW)).toEqual({ outcome: 'duplicate' })
+      expect(row(job.id)).toEqual(stored)
+    })
+
+    it('leaves a job that is over as it is', async () => {
+      const { id } = await stored(start)
+      await ledger.cancel(id, NOW)
+      const before = row(id)
+      expect(await ledger.adoptSchedule(newJob({ id, start }), NOW)).toEqual({
+        outcome: 'duplicate',
+      })
+      expect(row(id)).toEqual(before)
+    })
+
+    it('drops what was cancelled before it came, however often it comes', async () => {
+      const job = newJob({ start })
+      // Of one group with the adoption: what was said first counts.
+      const [, first] = await Promise.all([
+        ledger.tombstone(job.id, job.queue, NOW),
+        ledger.adoptSchedule(job, NOW),
+      ])
+      expect(first).toEqual({ outcome: 'tombstoned' })
+      expect(await ledger.adoptSchedule(job, NOW)).toEqual({ outcome: 'tombstoned' })
+      expect(ledger.find(job.id)).toBeNull()
+      expect(ledger.isTombstoned(job.id)).toBe(true)
+    })
+  })
+
   describe('activate', () => {
     it('makes a pending job available, with a token to be published', async () => {
       const job = await stored({ state: 'pending', dueAt: null }, { queue: 'q' })

@@ -10,6 +10,7 @@ import type { JobRow } from '../../src/job/job.ts'
 import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
 import { type Service, startAll, stopAll } from '../../src/lifecycle.ts'
 import { createLogger } from '../../src/logger.ts'
+import { adoptSchedule } from '../../src/operations/adopt-schedule.ts'
 import type { Deps } from '../../src/operations/deps.ts'
 import { diedInBroker } from '../../src/operations/died-in-broker.ts'
 import { fetch } from '../../src/operations/fetch.ts'
@@ -86,6 +87,7 @@ async function openStage(): Promise<Stage> {
         onQueueFound: (queue) => void ledger.recordQueue(queue, clock.now()),
         onRungDeclared: (queue, delayMs) => ledger.recordRung({ queue, delayMs }),
         onRungMissing: (queue, delayMs) => onRungMissing(deps, { queue, delayMs }),
+        onScheduled: (message) => adoptSchedule(deps, message),
         onDeadLetter: (letter) => diedInBroker(deps, letter),
         onControl: async () => 'handled',
         availableJobs: (queue) => ledger.counts(queue).available,

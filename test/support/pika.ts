@@ -31,17 +31,18 @@ export async function pikaConsume(
     .map((line) => JSON.parse(line) as PikaMessage)
 }
 
-/** Publishes to `ojs.exchange.direct`, mandatory and confirmed. */
+/** Publishes, mandatory and confirmed; to `ojs.exchange.direct` if not told otherwise. */
 export async function pikaPublish(
   amqpUrl: string,
   routingKey: string,
   messages: readonly PikaPublish[],
+  exchange = 'ojs.exchange.direct',
 ): Promise<void> {
   const input = messages.map((message) => ({
     ...message,
     body: Buffer.from(message.body).toString('base64'),
   }))
-  const args = [amqpUrl, 'ojs.exchange.direct', routingKey]
+  const args = [amqpUrl, exchange, routingKey]
   await python('publish.py', args, { input: JSON.stringify(input) })
 }
 

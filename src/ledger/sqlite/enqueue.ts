@@ -1,6 +1,6 @@
 import { OjsError } from '../../errors.ts'
 import { isTerminal, type JobRow, type NewJob } from '../../job/job.ts'
-import type { Stored, WithdrawFence } from '../ledger.ts'
+import type { Inserted, Stored, WithdrawFence } from '../ledger.ts'
 import { toJobRow } from './rows.ts'
 import { insertJob, type Store } from './store.ts'
 
@@ -19,6 +19,17 @@ export function enqueue(store: Store, job: NewJob, now: number): Stored | null {
   const outbox = job.start.state === 'available' ? store.nonces.next() : null
   const generation = insertJob(store, job, { now, generation: 0, attempt: 0, outbox })
   return generation === null ? null : { generation, outbox, enqueuedAt: now }
+}
+
+/** A schedule that was published natively, unless its id was cancelled before it came. */
+export function enqueueNative(
+  store: Store,
+  job: NewJob,
+  now: number,
+): Inserted | { outcome: 'tombstoned' } {
+  if (store.tombstones.has(job.id)) return { outcome: 'tombstoned' }
+  const stored = enqueue(store, job, now)
+  return stored ? { outcome: 'inserted', ...stored } : { outcome: 'duplicate' }
 }
 
 /** All jobs of a batch, in order. Throws `IdTaken` at the first id that is. */

@@ -44,7 +44,14 @@ import {
 } from './dead-letters.ts'
 import type { Database } from './driver.ts'
 import { expireDue, isAnyExpired, nextDue, overdue, promoteDue } from './due.ts'
-import { activate, enqueue, enqueueAll, IdTaken, withdrawUnstarted } from './enqueue.ts'
+import {
+  activate,
+  enqueue,
+  enqueueAll,
+  enqueueNative,
+  IdTaken,
+  withdrawUnstarted,
+} from './enqueue.ts'
 import { GroupCommit } from './group-commit.ts'
 import { extendLeases, failLease } from './leases.ts'
 import { ACTIVE, ended } from './life.ts'
@@ -121,6 +128,10 @@ export class SqliteLedger implements Ledger {
       else this.#store.statements.confirmed.run(id, outbox)
       this.#confirming.delete(outbox)
     })
+  }
+
+  adoptSchedule(job: NewJob, now: number): ReturnType<Ledger['adoptSchedule']> {
+    return this.#access.writeMany(1, () => enqueueNative(this.#store, job, now))
   }
 
   withdraw(id: string, outbox: number): Promise<boolean> {

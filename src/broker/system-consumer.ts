@@ -2,42 +2,43 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import { Block, type BlockEnd } from './block.ts'
-import type { DeadLetter } from './broker.ts'
 import type { Connection } from './connection.ts'
-import { deadLetterOf } from './dead-letter.ts'
 import type { LiveDelivery } from './delivery.ts'
-import type { Names } from './names.ts'
-import type { BrokerGauges } from './observer.ts'
+import type { BrokerGauges, BrokerObserver } from './observer.ts'
 import { reconnectDelayMs } from './reconnect.ts'
 
 /** Also how many are handled at the same time. */
 const PREFETCH = 64
-/** Before a letter that could not be handled comes again: the ledger may be full. */
+/** Before a message that could not be handled comes again: the ledger may be full. */
 const PAUSE_MS = 1_000
 /** A consumer that lived this long has got over whatever ended the one before. */
 const STABLE_MS = 10_000
-/** Label of its gauge; OJS queue names never begin with `ojs.`. */
-const LABEL = 'ojs.system.dead-letters'
 
-export interface DeadLetterConsumerDeps {
+export interface SystemConsumerDeps {
   connection: Connection
-  names: Names
   clock: Clock
   logger: Logger
+  observer: BrokerObserver
   random: () => number
   /** Distinguishes our consumer tags from those of every other process. */
   instance: string
-  onDeadLetter(letter: DeadLetter): Promise<void>
-  /** The queue was deleted, and with it the bindings from every OJS queue. */
+  /** Name of the queue in the broker. */
+  source: string
+  /** Its name without a prefix: for log lines and counters. OJS queue names never begin so. */
+  label: `ojs.system.${string}`
+  /** What becomes of the message; where it rejects, the message comes again after a pause. */
+  handle(delivery: LiveDelivery): Promise<'ack' | 'dead-letter'>
+  /** The queue was deleted, and its bindings with it. */
   onQueueGone(): void
 }
 
 /**
- * Consumes `ojs.system.dead-letters`, the gateway's own copy of what dies in the broker, while this
- * gateway owns the broker. One consumer; a letter is acknowledged when its hook has settled it.
+ * Consumes one of the gateway's own queues while it owns the broker: `ojs.system.dead-letters`, its
+ * copy of what dies in the broker, and `ojs.system.due`, where native schedules come in. One
+ * consumer; a message is settled when its hook is, whatever came before it.
  */
-export class DeadLetterConsumer {
-  readonly #deps: DeadLetterConsumerDeps
+export class SystemConsumer {
+  readonly #deps: SystemConsumerDeps
   readonly #handling = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
   #block: Block | null = null
@@ -47,7 +48,7 @@ export class DeadLetterConsumer {
   #registrations = 0
   #restart: NodeJS.Timeout | undefined
 
-  constructor(deps: DeadLetterConsumerDeps) {
+  constructor(deps: SystemConsumerDeps) {
     this.#deps = deps
     deps.connection.listen({ down: () => this.suspend() })
   }
@@ -79,7 +80,8 @@ export class DeadLetterConsumer {
 
   consumers(): BrokerGauges['consumers'] {
     const block = this.#block
-    return block ? [{ queue: LABEL, consumer: block.tag, unacked: block.unacked }] : []
+    const { label } = this.#deps
+    return block ? [{ queue: label, consumer: block.tag, unacked: block.unacked }] : []
   }
 
   #open(): void {
@@ -95,13 +97,13 @@ export class DeadLetterConsumer {
   }
 
   #newBlock(): Block {
-    const { instance, names } = this.#deps
+    const { connection, instance, label, source } = this.#deps
     this.#registrations += 1
     return new Block({
-      connection: this.#deps.connection,
-      queue: LABEL,
-      source: names.deadLetters,
-      tag: `ojs.${instance}.dead-letters.${this.#registrations}`,
+      connection,
+      queue: label,
+      source,
+      tag: `ojs.${instance}.${label.slice('ojs.system.'.length)}.${this.#registrations}`,
       prefetch: PREFETCH,
       consumerPriority: 0,
       // Handled as they come: there is no order to keep.
@@ -113,18 +115,22 @@ export class DeadLetterConsumer {
   }
 
   #onDelivery(delivery: LiveDelivery): void {
+    this.#deps.observer.consumed(this.#deps.label, delivery.redelivered)
     delivery.place = 'out'
     const handling = this.#handle(delivery).finally(() => this.#handling.delete(handling))
     this.#handling.add(handling)
   }
 
   async #handle(delivery: LiveDelivery): Promise<void> {
-    const { logger, names, onDeadLetter } = this.#deps
+    const { label, logger, observer } = this.#deps
     try {
-      await onDeadLetter(deadLetterOf(delivery, names))
-      delivery.ack()
+      const how = await this.#deps.handle(delivery)
+      const isDone = delivery.block.settle(delivery, how) === 'settled'
+      if (isDone && how === 'ack') observer.acked(label)
+      else if (isDone) observer.deadLettered(label)
     } catch (error) {
-      logger.warn({ err: error, job_id: delivery.id }, 'dead letter not settled; it comes again')
+      const message = 'system message not settled; it comes again'
+      logger.warn({ err: error, queue: label, job_id: delivery.id }, message)
       await sleep(PAUSE_MS, undefined, { signal: this.#stopping.signal, ref: false }).catch(
         () => {},
       )
@@ -134,7 +140,7 @@ export class DeadLetterConsumer {
   }
 
   #onEnd(block: Block, end: BlockEnd): void {
-    const { connection, logger } = this.#deps
+    const { connection, label, logger } = this.#deps
     if (this.#block === block) this.#block = null
     if (!this.#isWanted) return
     if (end.why === 'closed') {
@@ -143,7 +149,7 @@ export class DeadLetterConsumer {
       return
     }
     if (end.why === 'connection-lost' && !connection.isUp) return
-    logger.warn({ end }, 'the consumer of dead letters has ended')
+    logger.warn({ end, queue: label }, 'the consumer of a system queue has ended')
     if (isQueueGone(end)) this.#deps.onQueueGone()
     this.#openLater()
   }

@@ -1,0 +1,290 @@
+import { v7 } from 'uuid'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { jobOf, jobsOf } from '../support/client.ts'
+import { Gateway } from '../support/gateway.ts'
+import { type PikaPublish, pikaConsume, pikaPublish } from '../support/pika.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+
+/** Seed 002 §9.1.2, by a client that knows nothing of the gateway: pika. */
+
+const DAY = 86_400_000
+
+let vhost: Vhost
+let gateway: Gateway
+
+beforeAll(async () => {
+  vhost = await createVhost()
+  gateway = await Gateway.start({ amqpUrl: vhost.url })
+})
+afterAll(async () => {
+  await gateway.dispose()
+  await vhost.drop()
+})
+
+function schedule(queue: string, ...messages: PikaPublish[]): Promise<void> {
+  return pikaPublish(vhost.url, queue, messages, 'ojs.exchange.delayed')
+}
+
+function message(headers: Record<string, unknown>, members: object = {}): PikaPublish {
+  const id = v7()
+  const job = { specversion: '1.0', id, type: 'a.b', args: [1], ...members }
+  return { body: JSON.stringify(job), headers }
+}
+
+function idOf({ body }: PikaPublish): string {
+  const { id } = JSON.parse(body.toString()) as { id: string }
+  return id
+}
+
+/** The job, once the gateway has read its message. */
+async function adopted(id: string): Promise<Record<string, unknown>> {
+  await expect.poll(async () => (await gateway.client.get(id)).status).toBe(200)
+  return jobOf(await gateway.client.get(id))
+}
+
+describe('a schedule that was published natively', () => {
+  test('is a job of the gateway until it is due, and a token with its headers then', async () => {
+    const publish = {
+      ...message({ 'x-delay': 1_000, 'x-vendor': { list: [1, 'two'] }, 'x-ojs-max-attempts': 7 }),
+      properties: { correlation_id: 'c-1', priority: 4, content_type: 'application/json' },
+    }
+    const before = Date.now()
+    await schedule('held', publish)
+    const id = idOf(publish)
+    const job = await adopted(id)
+    expect(job).toMatchObject({ state: 'scheduled', queue: 'held', attempt: 0, max_attempts: 7 })
+    const dueAt = Date.parse(String(job['scheduled_at']))
+    expect(dueAt).toBeGreaterThanOrEqual(before + 1_000)
+    expect(dueAt).toBeLessThanOrEqual(Date.now() + 1_000)
+
+    const [token] = await pikaConsume(vhost.url, 'ojs.queue.held', 1)
+    expect(Date.now()).toBeGreaterThanOrEqual(dueAt)
+    expect(token?.properties).toMatchObject({ message_id: id, correlation_id: 'c-1', priority: 4 })
+    expect(token?.headers).toMatchObject({
+      'x-ojs-attempt': ['I', 1],
+      'x-ojs-max-attempts': ['I', 7],
+      'x-ojs-scheduled-at': ['S', job['scheduled_at']],
+    })
+    expect(token?.headers).toHaveProperty('x-vendor')
+    expect(token?.headers).not.toHaveProperty('x-delay')
+  })
+
+  const at = (ms: number) => new Date(ms).toISOString()
+  const due = Date.now() + DAY
+  test.each<[what: string, publish: PikaPublish, from: number, to: number]>([
+    ['an int', message({ 'x-delay': DAY }), due, due + 60_000],
+    ['a long', message({ 'x-delay': 100 * DAY }), due + 99 * DAY, due + 99 * DAY + 60_000],
+    ['a text', message({ 'x-delay': String(DAY) }), due, due + 60_000],
+    ['an instant', message({ 'x-ojs-scheduled-at': at(due) }), due, due],
+    [
+      'an instant with an offset',
+      message({ 'x-ojs-scheduled-at': at(due + 2 * 3_600_000).replace('Z', '+02:00') }),
+      due,
+      due,
+    ],
+    [
+      'both: the delay counts',
+      message({ 'x-delay': DAY, 'x-ojs-scheduled-at': 'x' }),
+      due,
+      due + 60_000,
+    ],
+    ['only the body', message({}, { scheduled_at: at(due) }), due, due],
+    [
+      'the body and a header: the header counts',
+      message({ 'x-delay': DAY }, { options: { delay_until: at(due + DAY) } }),
+      due,
+      due + 60_000,
+    ],
+  ])('is due by %s', async (_, publish, from, to) => {
+    await schedule('forms', publish)
+    const job = await adopted(idOf(publish))
+    expect(job).toMatchObject({ state: 'scheduled' })
+    const dueAt = Date.parse(String(job['scheduled_at']))
+    expect(dueAt).toBeGreaterThanOrEqual(from)
+    expect(dueAt).toBeLessThanOrEqual(to)
+  })
+
+  test('is claimable at once when its time has passed, or it names none', async () => {
+    const past = [
+      message({ 'x-delay': 0 }),
+      message({ 'x-delay': -5 }),
+      message({ 'x-ojs-scheduled-at': at(Date.now() - DAY) }),
+      message({}),
+      // Deliverable, as a native message is, whatever it says.
+      message({ 'x-delay': 0 }, { pending: true }),
+    ]
+    await schedule('past', ...past)
+    const ids = new Set<string>()
+    while (ids.size < past.length) {
+      const answer = await gateway.client.fetch({ queues: ['past'], count: 9, wait_ms: 5_000 })
+      for (const { id } of jobsOf(answer)) ids.add(id)
+    }
+    expect(ids).toEqual(new Set(past.map(idOf)))
+  })
+
+  test('is the same job however often it comes', async () => {
+    const publish = message({ 'x-delay': DAY })
+    await schedule('again', publish)
+    const first = await adopted(idOf(publish))
+    const over = message({ 'x-delay': 0 })
+    await schedule('again', { ...publish, headers: { 'x-delay': 0 } }, over, over)
+    const [job] = jobsOf(await gateway.client.fetch({ queues: ['again'], wait_ms: 5_000 }))
+    expect(job?.id).toBe(idOf(over))
+    expect((await gateway.client.ack({ job_id: idOf(over) })).status).toBe(200)
+    await schedule('again', over)
+    await settled()
+    expect(jobOf(await gateway.client.get(idOf(over)))['state']).toBe('completed')
+    expect(jobOf(await gateway.client.get(idOf(publish)))).toEqual(first)
+  })
+
+  test('can be cancelled, even before it has come', async () => {
+    const known = message({ 'x-delay': 600 })
+    const unknown = message({ 'x-delay': 600 })
+    await schedule('cancelled', known)
+    await adopted(idOf(known))
+    expect((await gateway.client.cancel(idOf(known))).status).toBe(200)
+    const heard = await acknowledged('ojs.queue.control')
+    const word = { body: JSON.stringify({ job_id: idOf(unknown) }) }
+    const properties = { type: 'ojs.control.cancel' }
+    await pikaPublish(vhost.url, 'ojs.queue.control.default', [{ ...word, properties }])
+    await expect.poll(() => acknowledged('ojs.queue.control')).toBe(heard + 1)
+    const later = message({ 'x-delay': 900 })
+    await schedule('cancelled', unknown, later)
+    const answer = await gateway.client.fetch({ queues: ['cancelled'], wait_ms: 10_000 })
+    expect(jobsOf(answer).map(({ id }) => id)).toEqual([idOf(later)])
+    expect((await gateway.client.get(idOf(unknown))).status).toBe(404)
+  })
+
+  test('waits in RabbitMQ while there is no gateway', async () => {
+    await gateway.stop()
+    const publish = message({ 'x-delay': 200 })
+    await schedule('down', publish)
+    await gateway.restart()
+    const answer = await gateway.client.fetch({ queues: ['down'], wait_ms: 10_000 })
+    expect(jobsOf(answer)).toMatchObject([{ id: idOf(publish), attempt: 1 }])
+  })
+})
+
+describe('a retry by the delayed exchange (seed 002 §8.4)', () => {
+  const retried = (publish: PikaPublish, attempt: number, delayMs: number): PikaPublish => ({
+    ...publish,
+    headers: {
+      'x-delay': delayMs,
+      'x-ojs-attempt': attempt,
+      'x-ojs-error-code': 'timeout',
+      'x-ojs-error-message': 'too slow',
+    },
+  })
+
+  test.each([
+    ['of a job that the gateway has pushed', true],
+    ['of a job that it has never seen', false],
+  ])('%s ends the attempt before and is due then', async (_, isPushed) => {
+    const queue = isPushed ? 'retried' : 'retried.unknown'
+    const publish = message({}, { queue })
+    const id = idOf(publish)
+    if (isPushed) {
+      expect((await gateway.client.push(JSON.parse(publish.body.toString()))).status).toBe(201)
+      await pikaConsume(vhost.url, `ojs.queue.${queue}`, 1)
+    }
+    const retry = retried(publish, 2, 1_500)
+    await schedule(queue, retry, retry)
+    expect(await adopted(id)).toMatchObject({
+      state: 'retryable',
+      attempt: 1,
+      error: { code: 'timeout', message: 'too slow' },
+    })
+    const answer = await gateway.client.fetch({ queues: [queue], wait_ms: 10_000 })
+    expect(jobsOf(answer)).toMatchObject([{ id, attempt: 2 }])
+    await schedule(queue, retry)
+    await settled()
+    expect(jobOf(await gateway.client.get(id))).toMatchObject({ state: 'active', attempt: 2 })
+  })
+})
+
+/** None of these is a schedule: by its routing key. */
+const NO_SCHEDULES: [queue: string, publish: PikaPublish][] = [
+  ['hostile', { body: '', headers: { 'x-delay': 1 } }],
+  ['hostile', { body: 'hello', headers: { 'x-delay': 1 } }],
+  ['hostile', { body: Buffer.from([0x7b, 0xff, 0xfe, 0x7d]) }],
+  ['hostile', message({ 'x-delay': 'soon' })],
+  ['hostile', message({ 'x-delay': true })],
+  ['hostile', message({ 'x-delay': [1] })],
+  ['hostile', message({ 'x-delay': { ms: 1 } })],
+  ['hostile', message({ 'x-delay': 20 * 365 * DAY })],
+  ['hostile', message({ 'x-ojs-scheduled-at': 'tomorrow' })],
+  ['hostile', message({ 'x-ojs-scheduled-at': '2099-01-01T00:00:00' })],
+  ['hostile', message({ 'x-ojs-scheduled-at': 5 })],
+  ['hostile', message({}, { scheduled_at: 'tomorrow' })],
+  ['hostile', message({ 'x-delay': 1 }, { queue: 'other' })],
+  ['hostile', message({ 'x-delay': 1 }, { id: 'job-1' })],
+  ['hostile', message({ 'x-delay': 1 }, { type: undefined })],
+  ['hostile', message({ 'x-delay': 1, 'x-ojs-attempt': 3 }, { args: {} })],
+  ['Not.A.Queue', message({ 'x-delay': 1 })],
+  ['dlx.email', message({ 'x-delay': 1 })],
+  ['a/b#*', message({ 'x-delay': 1 })],
+  ['', message({ 'x-delay': 1 })],
+  ['x'.repeat(200), message({ 'x-delay': 1 })],
+]
+
+test('what is no schedule is dead-lettered and counted, and nothing else happens', async () => {
+  const queues = [...new Set(NO_SCHEDULES.map(([queue]) => queue))]
+  const before = await malformed()
+  for (const queue of queues) {
+    await schedule(queue, ...NO_SCHEDULES.filter(([of]) => of === queue).map(([, one]) => one))
+  }
+  const good = message({ 'x-delay': 100 })
+  await schedule('hostile', good)
+  const answer = await gateway.client.fetch({ queues: ['hostile'], wait_ms: 10_000 })
+  expect(jobsOf(answer).map(({ id }) => id)).toEqual([idOf(good)])
+
+  const dead = await pikaConsume(vhost.url, 'ojs.system.due.dlx', NO_SCHEDULES.length)
+  const published = NO_SCHEDULES.map(([, { body }]) => body.toString())
+  expect(new Set(dead.map(({ body }) => body))).toEqual(new Set(published))
+  expect((await malformed()) - before).toBe(NO_SCHEDULES.length)
+  expect(gateway.log.lines().some(({ msg }) => msg === 'malformed message')).toBe(true)
+  expect((await gateway.client.health()).status).toBe(200)
+})
+
+test('a queue beyond OJS_MAX_QUEUES is not declared for a schedule', async () => {
+  const other = await createVhost()
+  const bounded = await Gateway.start({ amqpUrl: other.url, env: { OJS_MAX_QUEUES: '2' } })
+  try {
+    const first = message({ 'x-delay': DAY })
+    const second = message({ 'x-delay': DAY })
+    const to = (queue: string, one: PikaPublish) =>
+      pikaPublish(other.url, queue, [one], 'ojs.exchange.delayed')
+    await to('one', first)
+    await expect.poll(async () => (await bounded.client.get(idOf(first))).status).toBe(200)
+    await to('two', second)
+    const [dead] = await pikaConsume(other.url, 'ojs.system.due.dlx', 1)
+    expect(dead?.body).toBe(second.body)
+    expect(await other.queue('ojs.queue.two')).toBeUndefined()
+    expect((await bounded.client.get(idOf(second))).status).toBe(404)
+  } finally {
+    await bounded.dispose()
+    await other.drop()
+  }
+})
+
+/** What was published before has been handled: writes commit in the order in which they come. */
+async function settled(): Promise<void> {
+  const last = message({ 'x-delay': DAY })
+  await schedule('marker', last)
+  await adopted(idOf(last))
+}
+
+function acknowledged(queue: string): Promise<number> {
+  return metric(`ojs_amqp_messages_acked_total{queue="${queue}"}`)
+}
+
+function malformed(): Promise<number> {
+  return metric('ojs_token_malformed_total{queue="ojs.system.due"}')
+}
+
+/** 0 where it has not been counted yet. */
+async function metric(series: string): Promise<number> {
+  const { text } = await gateway.client.send('GET', '/metrics')
+  const line = text.split('\n').find((one) => one.startsWith(series))
+  return Number(line?.slice(series.length) ?? 0)
+}
