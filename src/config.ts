@@ -35,6 +35,8 @@ export interface Config {
   }
   /** Where the public test suite contradicts the seeds. */
   dialect: Dialect
+  /** A job that names a schema which is not registered is refused. */
+  schemaStrict: boolean
   logLevel: LogLevel
 }
 
@@ -69,6 +71,7 @@ export const VARIABLES = {
   OJS_RETENTION_DISCARDED: { fallback: 'P30D', doc: 'the same for discarded ones' },
   OJS_RETENTION_DEAD_LETTERS: { fallback: 'P180D', doc: 'the same for dead letters' },
   OJS_DIALECT: { fallback: 'seed', doc: 'seed | conformance (four answers of the public suite)' },
+  OJS_SCHEMA_STRICT: { fallback: '0', doc: '1: a job may only name a registered schema' },
   OJS_LOG_LEVEL: { fallback: 'info', doc: LOG_LEVELS.join(' | ') },
 } as const satisfies Record<string, Variable>
 
@@ -139,6 +142,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): {
       deadLettersMs: duration('OJS_RETENTION_DEAD_LETTERS'),
     },
     dialect: oneOf('OJS_DIALECT', DIALECTS),
+    schemaStrict: oneOf('OJS_SCHEMA_STRICT', ['0', '1']) === '1',
     logLevel: oneOf('OJS_LOG_LEVEL', LOG_LEVELS),
   }
   if (mistakes.length > 0) throw new ConfigError(mistakes.join('\n'))

@@ -14,6 +14,7 @@ import type { Deps } from './operations/deps.ts'
 import { diedInBroker } from './operations/died-in-broker.ts'
 import { onQueueMissing, onRungMissing } from './operations/queue-missing.ts'
 import { WorkerRegistry } from './operations/worker-registry.ts'
+import { ArgsSchemas } from './schemas/args-schemas.ts'
 import { dlxSweep } from './services/dlx-sweep.ts'
 import { expiry } from './services/expiry.ts'
 import { extendLeases, leaseKeeper } from './services/lease-keeper.ts'
@@ -76,6 +77,7 @@ export async function startGateway(
     recovering: new Set(),
     lost: new Set(),
     staging: new Set(),
+    argsSchemas: new ArgsSchemas(),
     workers: new WorkerRegistry(clock),
     random: Math.random,
     wakeRelay: () => outboxRelay.wake(),

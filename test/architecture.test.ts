@@ -57,6 +57,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'schemas/',
     'ledger/ledger.ts',
     'ledger/native.ts',
+    'ledger/schemas.ts',
     'broker/broker.ts',
     'broker/refusals.ts',
     'telemetry/events.ts',
@@ -124,6 +125,7 @@ describe('direction of imports', () => {
     ['express', 'http/', []],
     ['prom-client', 'telemetry/', []],
     ['pino', 'logger.ts', []],
+    ['re2js', 'schemas/pattern.ts', []],
     ['uuid', 'uuid.ts', ['sdk/job-id.ts']],
     ['@opentelemetry/api', 'telemetry/tracing.ts', ['sdk/trace-context.ts', 'sdk/tracing.ts']],
   ])('%s is imported by %s only', (name, owner, others) => {

@@ -13,6 +13,7 @@ import { heartbeatRoutes } from './routes/heartbeat.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { notYetRoutes } from './routes/not-yet.ts'
 import { queueRoutes } from './routes/queues.ts'
+import { schemaRoutes } from './routes/schemas.ts'
 import { systemRoutes } from './routes/system.ts'
 import { workerRoutes } from './routes/workers.ts'
 
@@ -50,6 +51,7 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
       ...heartbeatRoutes(door),
       ...deadLetterRoutes(door),
       ...queueRoutes(door),
+      ...schemaRoutes(door),
       ...eventRoutes(door),
       ...systemRoutes(door),
       ...adminRoutes(door),

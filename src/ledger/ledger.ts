@@ -1,6 +1,7 @@
 import type { ArrivingToken, ReportedError } from '../job/arrival.ts'
 import type { Holder, JobRow, JobState, NewJob } from '../job/job.ts'
 import type { NativeLedger } from './native.ts'
+import type { SchemaLedger } from './schemas.ts'
 
 /**
  * The ledger's contract (architecture §7). Every write is fenced: it names the state (and attempt,
@@ -13,6 +14,8 @@ import type { NativeLedger } from './native.ts'
  * Reads are synchronous and see committed rows only.
  */
 export interface Ledger extends NativeLedger {
+  readonly schemas: SchemaLedger
+
   /**
    * PUSH: stores the job in the state that `job.start` names, attempt 0; an `available` one with a
    * fresh outbox nonce, the others without a token (`tokenOut` false).

@@ -3,6 +3,7 @@ import type { Clock } from '../clock.ts'
 import type { Dialect } from '../dialect.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Logger } from '../logger.ts'
+import type { ArgsSchemas } from '../schemas/args-schemas.ts'
 import type { JobEvents } from '../telemetry/events.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
@@ -30,6 +31,8 @@ export interface Deps {
    * claimable in one step (architecture §2). In memory: after a crash the rows stand as they are.
    */
   readonly staging: Set<string>
+  /** Registered schemas, compiled. */
+  readonly argsSchemas: ArgsSchemas
   /** Who fetches and beats, and what operators want of them. */
   readonly workers: WorkerRegistry
   /** Uniform in [0, 1); for jitter. */
@@ -50,6 +53,8 @@ interface OperationSettings {
   dialect: Dialect
   /** Prefix of broker entities; reserved as the start of queue names. */
   prefix: string
+  /** A job that names a schema which is not registered is refused. */
+  schemaStrict: boolean
 }
 
 /** What a door knows about the request beside its body; goes into log lines and the token. */

@@ -28,7 +28,7 @@ export function manifest(facts: ManifestFacts): object {
       job_ttl: true,
       priority_queues: true,
       rate_limiting: false,
-      schema_validation: false,
+      schema_validation: true,
       unique_jobs: false,
       workflows: false,
       pause_resume: false,

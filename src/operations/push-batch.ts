@@ -3,8 +3,10 @@ import { OjsError } from '../errors.ts'
 import { freshRow, type JobRow, type NewJob } from '../job/job.ts'
 import { sentWith } from '../job/trace-carry.ts'
 import type { Stored } from '../ledger/ledger.ts'
+import { Fuel, stepsFor } from '../schemas/fuel.ts'
 import { parseBatch, parsePush } from '../schemas/validator.ts'
 import { producing } from '../telemetry/tracing.ts'
+import { checkArgs } from './check-args.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { newJob, requireQueue, storedEvent } from './push.ts'
 import { requirePublishing } from './refusals.ts'
@@ -24,7 +26,8 @@ export async function pushBatch(
   const items = parseBatch(body).jobs
   return await producing({ name: 'enqueue_batch', queue: undefined, parent: context }, (sent) => {
     const inner = sentWith(context, sent)
-    const jobs = items.map((item, index) => newBatchJob(deps, item, index, inner))
+    const fuel = new Fuel(stepsFor(items.length))
+    const jobs = items.map((item, index) => newBatchJob(deps, { item, index, fuel }, inner))
     return storeAll(deps, jobs, context)
   })
 }
@@ -58,9 +61,15 @@ function tell(deps: Deps, rows: readonly JobRow[], { requestId }: RequestContext
 }
 
 /** Only the job that needs no other header: an idempotency key names the request as a whole. */
-function newBatchJob(deps: Deps, item: unknown, index: number, context: RequestContext): NewJob {
+function newBatchJob(
+  deps: Deps,
+  { item, index, fuel }: { item: unknown; index: number; fuel: Fuel },
+  context: RequestContext,
+): NewJob {
   try {
-    return newJob(deps, parsePush(item), context)
+    const request = parsePush(item)
+    checkArgs(deps, request, index, fuel)
+    return newJob(deps, request, context)
   } catch (error) {
     if (!(error instanceof OjsError)) throw error
     // Seed 001 §9.2: which job of the batch it is about.

@@ -7,17 +7,19 @@ import type { PushRequest } from '../job/request.ts'
 import { enqueueing, sentWith, traceOf } from '../job/trace-carry.ts'
 import { parsePush } from '../schemas/validator.ts'
 import { producing } from '../telemetry/tracing.ts'
+import { checkArgs } from './check-args.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { requirePublishing } from './refusals.ts'
 import { noteLostToken, type Sent, sendToken } from './send-token.ts'
 
 /**
  * PUSH (seed 001 §7.1, seed 002 §5.1): stored, published, confirmed; then, and only then, the
- * answer. Throws `OjsError`: 400 invalid, 409 duplicate id, 413, 422 unsupported, 429 queue full,
+ * answer. Throws `OjsError`: 400 invalid, 400 against its schema, 409 duplicate id, 413, 422 unsupported, 429 queue full,
  * 503 when RabbitMQ or the ledger cannot take it (nothing is kept then).
  */
 export async function push(deps: Deps, body: unknown, context: RequestContext): Promise<JobRow> {
   const request = parsePush(body)
+  checkArgs(deps, request)
   return await producing(enqueueing(request, context), (sent) =>
     store(deps, newJob(deps, request, sentWith(context, sent)), context),
   )

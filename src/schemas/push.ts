@@ -77,6 +77,9 @@ const options = {
   metadata: map,
 }
 
+/** Seed 003's pattern, and hyphens inside a segment (architecture §9, conformance.md S1). */
+export const TYPE_PATTERN = '^[a-zA-Z][a-zA-Z0-9_-]*(\\.[a-zA-Z][a-zA-Z0-9_-]*)*$'
+
 export const PUSH_SCHEMA = {
   type: 'object',
   required: ['type', 'args'],
@@ -85,8 +88,7 @@ export const PUSH_SCHEMA = {
       type: 'string',
       minLength: 1,
       maxLength: 255,
-      // Seed 003's pattern, and hyphens inside a segment (architecture §9, conformance.md S1).
-      pattern: '^[a-zA-Z][a-zA-Z0-9_-]*(\\.[a-zA-Z][a-zA-Z0-9_-]*)*$',
+      pattern: TYPE_PATTERN,
     },
     args: { type: 'array' },
     id: {

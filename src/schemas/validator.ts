@@ -8,6 +8,7 @@ import type {
   NackRequest,
   PushRequest,
 } from '../job/request.ts'
+import { fieldOf } from './field-path.ts'
 import { BATCH_SCHEMA, PUSH_SCHEMA } from './push.ts'
 import { ACK_SCHEMA, FETCH_SCHEMA, HEARTBEAT_SCHEMA, NACK_SCHEMA } from './workers.ts'
 
@@ -68,20 +69,6 @@ function aboutMember(error: ErrorObject, at: string): OjsError {
   return missing
     ? invalidField(field, `The '${field}' field is required.`, { validation: 'required' })
     : invalidField(field, `The '${field}' field is not known.`, { validation: 'unknown' })
-}
-
-/** `/options/tags/0` → `options.tags[0]`. */
-function fieldOf(pointer: string): string {
-  return pointer
-    .split('/')
-    .slice(1)
-    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
-    .reduce((path, part) => joinPath(path, part), '')
-}
-
-function joinPath(path: string, part: string): string {
-  if (/^\d+$/.test(part)) return `${path}[${part}]`
-  return path === '' ? part : `${path}.${part}`
 }
 
 function expectedType(error: ErrorObject): string {

@@ -11,6 +11,7 @@ import { nack } from '../../src/operations/nack.ts'
 import { push } from '../../src/operations/push.ts'
 import { pushBatch } from '../../src/operations/push-batch.ts'
 import { listQueues } from '../../src/operations/queues.ts'
+import { getSchema, listSchemas, registerSchema } from '../../src/operations/schemas.ts'
 import { openDoor } from './door.ts'
 import { errorOf } from './frame.ts'
 import { jobRow } from './job-rows.ts'
@@ -28,6 +29,7 @@ vi.mock('../../src/operations/nack.ts')
 vi.mock('../../src/operations/push.ts')
 vi.mock('../../src/operations/push-batch.ts')
 vi.mock('../../src/operations/queues.ts')
+vi.mock('../../src/operations/schemas.ts')
 
 beforeEach(() => {
   const job = jobRow()
@@ -46,6 +48,10 @@ beforeEach(() => {
     serverTime: 0,
   })
   vi.mocked(listQueues).mockReturnValue({ queues: [], total: 0 })
+  const schema = { uri: 'urn:a', type: 'a', version: 1, createdAt: 0 }
+  vi.mocked(listSchemas).mockReturnValue({ schemas: [schema], total: 1 })
+  vi.mocked(registerSchema).mockResolvedValue({ schema, isNew: true })
+  vi.mocked(getSchema).mockReturnValue({ ...schema, content: '{}' })
   vi.mocked(listDeadLetters).mockReturnValue({ jobs: [], total: 0 })
   vi.mocked(retryDeadLetter).mockResolvedValue(job)
   vi.mocked(health).mockReturnValue({ healthy: true, body: {} } as ReturnType<typeof health>)
@@ -77,10 +83,10 @@ const APPENDIX_A: [method: string, path: string, served: true | number][] = [
   ['POST', '/ojs/v1/workflows', 3],
   ['GET', '/ojs/v1/workflows/x', 3],
   ['DELETE', '/ojs/v1/workflows/x', 3],
-  ['GET', '/ojs/v1/schemas', 0],
-  ['POST', '/ojs/v1/schemas', 0],
-  ['GET', '/ojs/v1/schemas/urn%3Aojs%3Aschema%3Aa%3Av1', 0],
-  ['DELETE', '/ojs/v1/schemas/urn%3Aojs%3Aschema%3Aa%3Av1', 0],
+  ['GET', '/ojs/v1/schemas', true],
+  ['POST', '/ojs/v1/schemas', true],
+  ['GET', '/ojs/v1/schemas/urn%3Aojs%3Aschema%3Aa%3Av1', true],
+  ['DELETE', '/ojs/v1/schemas/urn%3Aojs%3Aschema%3Aa%3Av1', true],
 ]
 
 test.each(APPENDIX_A)('%s %s', async (method, path, served) => {

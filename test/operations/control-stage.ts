@@ -17,6 +17,7 @@ import { fetch } from '../../src/operations/fetch.ts'
 import { push } from '../../src/operations/push.ts'
 import { onQueueMissing, onRungMissing } from '../../src/operations/queue-missing.ts'
 import { WorkerRegistry } from '../../src/operations/worker-registry.ts'
+import { ArgsSchemas } from '../../src/schemas/args-schemas.ts'
 import { promoter } from '../../src/services/promoter.ts'
 import { reaper } from '../../src/services/reaper.ts'
 import { relay } from '../../src/services/relay.ts'
@@ -109,6 +110,7 @@ async function openStage(): Promise<Stage> {
     recovering: new Set(),
     lost: new Set(),
     staging: new Set(),
+    argsSchemas: new ArgsSchemas(),
     workers: new WorkerRegistry(clock),
     random: () => 0.5,
     wakeRelay: () => outbox.wake(),

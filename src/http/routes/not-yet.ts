@@ -16,10 +16,6 @@ const NOT_YET: readonly [method: Method, path: string, level: number][] = [
   ['POST', '/ojs/v1/workflows', 3],
   ['GET', '/ojs/v1/workflows/:id', 3],
   ['DELETE', '/ojs/v1/workflows/:id', 3],
-  ['GET', '/ojs/v1/schemas', 0],
-  ['POST', '/ojs/v1/schemas', 0],
-  ['GET', '/ojs/v1/schemas/:uri', 0],
-  ['DELETE', '/ojs/v1/schemas/:uri', 0],
 ]
 
 /** One route per row; each throws 422 `unsupported` with `details.endpoint` and `details.level`. */

@@ -67,6 +67,7 @@ import { queueRegister, rungKey, rungRegister } from './register.ts'
 import { applyReports, beatJob } from './reports.ts'
 import { pruneBatch } from './retention.ts'
 import { toJobRow, toJobRows } from './rows.ts'
+import { SqliteSchemas } from './schemas.ts'
 import { StaleCopies } from './stale-copies.ts'
 import { type Recount, StateCounter } from './state-counter.ts'
 import { prepareStatements } from './statements.ts'
@@ -75,6 +76,7 @@ import { cancelledTokens, recordTombstone, Tombstones } from './tombstones.ts'
 
 /** The ledger in one SQLite file that this process alone has open. See `openSqliteLedger`. */
 export class SqliteLedger implements Ledger {
+  readonly schemas: SqliteSchemas
   readonly #db: Database
   readonly #store: Store
   readonly #access: Access
@@ -98,6 +100,7 @@ export class SqliteLedger implements Ledger {
     const companions = [counter, queues, nonces, rungs, stale, tombstones]
     const probe = () => void statements.probe.run()
     this.#access = new Access(new GroupCommit(db, companions, probe, logger))
+    this.schemas = new SqliteSchemas(this.#access, db)
   }
 
   insert(job: NewJob, now: number): Promise<Inserted> {

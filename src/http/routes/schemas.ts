@@ -1,0 +1,64 @@
+import { timestamp } from '../../job/document.ts'
+import { deleteSchema, getSchema, listSchemas, registerSchema } from '../../operations/schemas.ts'
+import { answer } from '../answer.ts'
+import { readJson } from '../body.ts'
+import { pageOf, pagination } from '../query.ts'
+import { pathParameter, type Route } from '../route.ts'
+import type { Door } from './door.ts'
+
+const SCHEMAS = '/ojs/v1/schemas'
+
+interface Shown {
+  uri: string
+  type: string
+  version: number
+  createdAt: number
+}
+
+/** List, register, read and delete the schemas of `args` (seed 001 §15). */
+export function schemaRoutes({ deps, maxBodyBytes }: Door): Route[] {
+  return [
+    {
+      method: 'GET',
+      path: SCHEMAS,
+      handle(request, response) {
+        const page = pageOf(request)
+        const { schemas, total } = listSchemas(deps, page)
+        const body = { schemas: schemas.map(summary), pagination: pagination(page, total) }
+        answer(response, 200, JSON.stringify(body))
+      },
+    },
+    {
+      method: 'POST',
+      path: SCHEMAS,
+      async handle(request, response) {
+        const body = await readJson(request, response, maxBodyBytes)
+        const { schema, isNew } = await registerSchema(deps, body)
+        answer(response, isNew ? 201 : 200, JSON.stringify({ schema: summary(schema) }))
+      },
+    },
+    {
+      method: 'GET',
+      path: `${SCHEMAS}/:uri`,
+      handle(request, response) {
+        const { content, ...schema } = getSchema(deps, pathParameter(request, 'uri'))
+        const { created_at: createdAt, ...rest } = summary(schema)
+        const head = JSON.stringify(rest).slice(0, -1)
+        answer(response, 200, `{"schema":${head},"schema":${content},"created_at":"${createdAt}"}}`)
+      },
+    },
+    {
+      method: 'DELETE',
+      path: `${SCHEMAS}/:uri`,
+      async handle(request, response) {
+        const uri = pathParameter(request, 'uri')
+        await deleteSchema(deps, uri)
+        answer(response, 200, JSON.stringify({ deleted: true, uri }))
+      },
+    },
+  ]
+}
+
+function summary({ uri, type, version, createdAt }: Shown) {
+  return { uri, type, version, created_at: timestamp(createdAt) }
+}

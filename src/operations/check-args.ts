@@ -1,0 +1,76 @@
+import { invalidField, OjsError } from '../errors.ts'
+import type { Violation } from '../schemas/args-schema.ts'
+import { Fuel, OutOfFuel } from '../schemas/fuel.ts'
+import type { Deps } from './deps.ts'
+
+/** A job that somebody asks for: now, in a batch, in a workflow, or for every tick. */
+interface Checkable {
+  schema?: string | null
+  args: readonly unknown[]
+}
+
+/**
+ * Holds `args` to the schema that the job names, if it is registered (seed 001 §9.1, §15). A job
+ * without one costs nothing. Throws `OjsError` 400 `schema_validation`, with `details.index` where
+ * an index is given; 400 for a schema that is not registered where only those are allowed
+ * (`OJS_SCHEMA_STRICT=1`). `fuel` is shared by what comes in one request.
+ */
+export function checkArgs(
+  deps: Pick<Deps, 'ledger' | 'argsSchemas' | 'settings'>,
+  job: Checkable,
+  index?: number,
+  fuel?: Fuel,
+): void {
+  if (job.schema == null) return
+  const at = index === undefined ? {} : { index }
+  const registration = deps.ledger.schemas.registration(job.schema)
+  if (registration === null) {
+    if (!deps.settings.schemaStrict) return
+    throw unknownSchema(job.schema, at)
+  }
+  const violations = find(deps, { ...job, schema: job.schema }, registration, fuel, at)
+  if (violations !== null) throw mismatch(job.schema, violations, at)
+}
+
+function find(
+  deps: Pick<Deps, 'ledger' | 'argsSchemas'>,
+  { schema, args }: { schema: string; args: readonly unknown[] },
+  registration: number,
+  fuel: Fuel = new Fuel(),
+  at: object,
+): Violation[] | null {
+  const compiled = deps.argsSchemas.get(registration, () => contentOf(deps, schema))
+  try {
+    return compiled.violations(args, fuel)
+  } catch (error) {
+    if (!(error instanceof OutOfFuel)) throw error
+    throw new OjsError(
+      'schema_validation',
+      `The args take too long to check against the schema '${schema}'.`,
+      { details: { field: 'args', schema, reason: 'too_costly', ...at } },
+    )
+  }
+}
+
+function contentOf({ ledger }: Pick<Deps, 'ledger'>, uri: string): string {
+  const record = ledger.schemas.find(uri)
+  // Both reads are of one turn of the event loop, and commits are of another.
+  if (record === null) throw new Error(`the schema ${uri} went away between two reads`)
+  return record.content
+}
+
+function mismatch(schema: string, violations: readonly Violation[], at: object): OjsError {
+  const [first] = violations
+  return new OjsError(
+    'schema_validation',
+    `The args do not match the schema '${schema}': ${first?.path} ${first?.message}.`,
+    { details: { field: 'args', schema, validation_errors: violations, ...at } },
+  )
+}
+
+function unknownSchema(schema: string, at: object): OjsError {
+  return invalidField('schema', `The schema '${schema}' is not registered.`, {
+    validation: 'registered',
+    ...at,
+  })
+}

@@ -1,0 +1,115 @@
+import { isDeepStrictEqual } from 'node:util'
+import { invalidField, OjsError } from '../errors.ts'
+import type { SchemaRecord, SchemaSummary } from '../ledger/schemas.ts'
+import { compileArgsSchema } from '../schemas/args-schema.ts'
+import { OJS_SCHEMAS, ojsSchema } from '../schemas/ojs/catalogue.ts'
+import { parseRegister, type RegisterRequest } from '../schemas/register.ts'
+import { SchemaFault } from '../schemas/schema-fault.ts'
+import type { Deps } from './deps.ts'
+
+const MAX_SCHEMAS = 10_000
+const MAX_SCHEMA_BYTES = 262_144
+
+/**
+ * Registers a JSON Schema for `args` (seed 001 §15.2). Posted again as it is, it is found; `isNew`
+ * says which. Throws 400 for what is no schema of draft 2020-12 or asks for too much, 409 when the
+ * uri has another one, 413, 422 when there are as many as may be, 503.
+ */
+export async function registerSchema(
+  deps: Pick<Deps, 'ledger' | 'clock'>,
+  body: unknown,
+): Promise<{ schema: SchemaSummary; isNew: boolean }> {
+  const request = parseRegister(body)
+  const own = ojsSchema(request.uri)
+  if (own) return { schema: sameOrConflict(own, request), isNew: false }
+  const content = JSON.stringify(request.schema)
+  checkSize(content)
+  checkSchema(request.schema)
+  const { uri, type, version } = request
+  const schema: SchemaRecord = { uri, type, version, content, createdAt: deps.clock.now() }
+  const inserted = await deps.ledger.schemas.insert(schema, MAX_SCHEMAS)
+  switch (inserted.outcome) {
+    case 'inserted':
+      return { schema, isNew: true }
+    case 'taken':
+      return { schema: sameOrConflict(inserted.existing, request), isNew: false }
+    case 'full':
+      throw tooMany()
+  }
+}
+
+/** Those of clients, oldest first, then the six of OJS itself (seed 003). A pure read. */
+export function listSchemas(
+  { ledger }: Pick<Deps, 'ledger'>,
+  { limit, offset }: { limit: number; offset: number },
+): { schemas: readonly SchemaSummary[]; total: number } {
+  const { schemas, total } = ledger.schemas.list(limit, offset)
+  const from = Math.max(0, offset - total)
+  const own = OJS_SCHEMAS.slice(from, from + limit - schemas.length)
+  return { schemas: [...schemas, ...own], total: total + OJS_SCHEMAS.length }
+}
+
+/** Throws 404. */
+export function getSchema({ ledger }: Pick<Deps, 'ledger'>, uri: string): SchemaRecord {
+  const schema = ojsSchema(uri) ?? ledger.schemas.find(uri)
+  if (schema === null) throw schemaNotFound(uri)
+  return schema
+}
+
+/**
+ * Jobs that name it are not affected (seed 001 §15.4). Throws 404, 503; 409 for OJS's own: they
+ * are there, and the state that they are in does not allow it (seed 001 §16.2 has no 403).
+ */
+export async function deleteSchema({ ledger }: Pick<Deps, 'ledger'>, uri: string): Promise<void> {
+  if (ojsSchema(uri)) {
+    throw new OjsError('invalid_request', `The schema '${uri}' is part of OJS; it stays.`, {
+      status: 409,
+      details: { resource_type: 'schema', resource_id: uri, reason: 'built_in' },
+    })
+  }
+  if (!(await ledger.schemas.delete(uri))) throw schemaNotFound(uri)
+}
+
+function sameOrConflict(existing: SchemaRecord, request: RegisterRequest): SchemaSummary {
+  const isSame =
+    existing.type === request.type &&
+    existing.version === request.version &&
+    isDeepStrictEqual(JSON.parse(existing.content), request.schema)
+  if (isSame) return existing
+  const { uri, type, version } = existing
+  throw new OjsError('duplicate', `Another schema is registered as '${uri}'.`, {
+    details: { field: 'uri', uri, existing_type: type, existing_version: version },
+  })
+}
+
+function checkSize(content: string): void {
+  const bytes = Buffer.byteLength(content)
+  if (bytes <= MAX_SCHEMA_BYTES) return
+  throw new OjsError('invalid_request', `The schema is larger than ${MAX_SCHEMA_BYTES} bytes.`, {
+    status: 413,
+    details: { field: 'schema', actual_bytes: bytes, max_bytes: MAX_SCHEMA_BYTES },
+  })
+}
+
+function checkSchema(document: Record<string, unknown>): void {
+  try {
+    compileArgsSchema(document)
+  } catch (error) {
+    if (!(error instanceof SchemaFault)) throw error
+    throw invalidField('schema', 'The provided JSON Schema is not valid draft 2020-12.', {
+      schema_error: error.message,
+    })
+  }
+}
+
+function tooMany(): OjsError {
+  return new OjsError('unsupported', `There are ${MAX_SCHEMAS} schemas; delete some first.`, {
+    details: { reason: 'too_many_schemas', max_schemas: MAX_SCHEMAS },
+  })
+}
+
+function schemaNotFound(uri: string): OjsError {
+  return new OjsError('not_found', `Schema '${uri}' not found.`, {
+    details: { resource_type: 'schema', resource_id: uri },
+  })
+}

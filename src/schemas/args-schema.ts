@@ -1,0 +1,195 @@
+import {
+  _,
+  Ajv2020,
+  type ErrorObject,
+  type KeywordCxt,
+  type ValidateFunction,
+} from 'ajv/dist/2020.js'
+import { fieldOf, joinPath } from './field-path.ts'
+import { FORMATS } from './formats.ts'
+import { Fuel, OutOfFuel } from './fuel.ts'
+import { linearPattern } from './pattern.ts'
+import { SchemaFault } from './schema-fault.ts'
+import { COST, type Cost, planSchema, type SchemaPlan } from './schema-plan.ts'
+import { uniqueItems } from './unique-items.ts'
+
+/** One way in which `args` do not match (ojs-digest §2.2). */
+export interface Violation {
+  /** `args[0].locale` */
+  path: string
+  message: string
+  /** Where in the schema: a JSON pointer. */
+  schema_path: string
+}
+
+/** A registered schema, compiled. */
+export interface ArgsSchema {
+  /** Subschemas: what it takes of memory goes by it. */
+  readonly size: number
+  /** What is wrong with `args`, at most ten; null: nothing. */
+  violations(args: readonly unknown[], fuel: Fuel): Violation[] | null
+}
+
+const META_SCHEMA = 'https://json-schema.org/draft/2020-12/schema'
+const MAX_NODES = 5_000
+const MAX_DEPTH = 32
+const MAX_VIOLATIONS = 10
+
+/**
+ * A JSON Schema of draft 2020-12 for the whole `args` array (seed 001 §15.2), compiled. Throws
+ * `SchemaFault` for what is not one, or is more than a client may ask of this process.
+ */
+export function compileArgsSchema(document: Record<string, unknown>): ArgsSchema {
+  const { $schema, ...rest } = document
+  requireDraft($schema)
+  measure(rest, { nodes: 0 }, 0)
+  requireValid(rest)
+  const plan = planSchema(rest)
+  const meter: Meter = { fuel: new Fuel() }
+  const validate = compile(plan, meter)
+  const schema: ArgsSchema = {
+    size: plan.size,
+    violations: (args, fuel) => violations(validate, args, meter, fuel),
+  }
+  requireEnd(schema)
+  return schema
+}
+
+/** Whose fuel a validation burns: validations do not wait, so there is one at a time. */
+interface Meter {
+  fuel: Fuel
+}
+
+function requireDraft($schema: unknown): void {
+  if ($schema === undefined || $schema === META_SCHEMA || $schema === `${META_SCHEMA}#`) return
+  throw new SchemaFault('$schema must reference draft 2020-12')
+}
+
+/** `__proto__` is refused wherever it stands: it means another thing to every reader. */
+function measure(value: unknown, seen: { nodes: number }, depth: number): void {
+  seen.nodes++
+  if (seen.nodes > MAX_NODES) throw new SchemaFault(`it has more than ${MAX_NODES} values`)
+  if (depth > MAX_DEPTH) throw new SchemaFault(`it nests deeper than ${MAX_DEPTH} levels`)
+  if (typeof value !== 'object' || value === null) return
+  if (Object.hasOwn(value, '__proto__')) throw new SchemaFault('it has a member __proto__')
+  for (const inner of Object.values(value)) measure(inner, seen, depth + 1)
+}
+
+let metaSchema: ValidateFunction | undefined
+
+/** Compiled by the first registration: 30 ms that most processes never need. */
+function requireValid(document: object): void {
+  metaSchema ??= new Ajv2020({ strict: false }).getSchema(META_SCHEMA)
+  if (metaSchema === undefined) throw new Error('Ajv lost the meta-schema of draft 2020-12')
+  if (metaSchema(document)) return
+  const [error] = metaSchema.errors ?? []
+  const at = fieldOf(error?.instancePath ?? '') || 'the schema'
+  throw new SchemaFault(`${at} ${error?.message ?? 'is not valid'}`)
+}
+
+/**
+ * One Ajv for one schema: nothing can be reached from it, and nothing stays behind. Unknown
+ * keywords are gone, so `strict` has nothing to say but about style (`strict: false`: the seed's
+ * own example would fail). `inlineRefs` off: a definition used a hundred times is compiled once.
+ * `optimize` off: the code is the same, and its making no longer quadratic.
+ */
+function compile(plan: SchemaPlan, meter: Meter): ValidateFunction {
+  const currentFuel = () => meter.fuel
+  const engine = Object.assign((source: string) => linearPattern(source, currentFuel), {
+    code: 'linearPattern',
+  })
+  const ajv = new Ajv2020({
+    strict: false,
+    meta: false,
+    validateSchema: false,
+    logger: false,
+    inlineRefs: false,
+    ownProperties: true,
+    multipleOfPrecision: 9,
+    formats: FORMATS,
+    code: { regExp: engine, optimize: false },
+  })
+  ajv.removeKeyword('uniqueItems')
+  ajv.addKeyword(uniqueItems(currentFuel))
+  addCost(ajv, currentFuel)
+  try {
+    return ajv.compile(plan.schema)
+  } catch (error) {
+    if (error instanceof SchemaFault) throw error
+    const reason = error instanceof RangeError ? 'it is too complex' : messageOf(error)
+    throw new SchemaFault(reason)
+  }
+}
+
+/** Before every other keyword of the subschema, so that what fails is paid for too. */
+function addCost(ajv: Ajv2020, fuel: () => Fuel): void {
+  ajv.addKeyword({
+    keyword: COST,
+    code(context: KeywordCxt) {
+      const [fixed, perItem, perMember, perText] = context.schema as Cost
+      const pay = context.gen.scopeValue('func', {
+        ref: (data: unknown, f: number, i: number, m: number, t: number) =>
+          fuel().take(costOf(data, [f, i, m, t])),
+      })
+      context.gen.code(_`${pay}(${context.data}, ${fixed}, ${perItem}, ${perMember}, ${perText})`)
+    },
+  })
+  const { rules } = ajv.RULES
+  for (const group of rules) {
+    const at = group.rules.findIndex(({ keyword }) => keyword === COST)
+    if (at >= 0) rules.unshift({ rules: group.rules.splice(at, 1) })
+    if (at >= 0) return
+  }
+}
+
+function costOf(data: unknown, [fixed, perItem, perMember, perText]: Cost): number {
+  if (typeof data === 'string') return fixed + perText * (data.length >> 4)
+  if (typeof data !== 'object' || data === null) return fixed
+  if (Array.isArray(data)) return fixed + perItem * data.length
+  return perMember === 0 ? fixed : fixed + perMember * Object.keys(data).length
+}
+
+function violations(
+  validate: ValidateFunction,
+  args: readonly unknown[],
+  meter: Meter,
+  fuel: Fuel,
+): Violation[] | null {
+  meter.fuel = fuel
+  try {
+    if (validate(args)) return null
+  } catch (error) {
+    // RangeError: a reference that leads back to itself without a step into the data.
+    if (error instanceof RangeError) throw new OutOfFuel()
+    throw error
+  }
+  return (validate.errors ?? []).slice(0, MAX_VIOLATIONS).map(toViolation)
+}
+
+function toViolation({ instancePath, keyword, message, params, schemaPath }: ErrorObject) {
+  const extra: unknown = params['additionalProperty'] ?? params['unevaluatedProperty']
+  const pointer = typeof extra === 'string' ? `${instancePath}/${extra}` : instancePath
+  return {
+    path: cut(joinPath('', `args${fieldOf(pointer)}`)),
+    message: cut(message ?? keyword),
+    schema_path: cut(schemaPath),
+  }
+}
+
+function cut(text: string): string {
+  return text.length > 200 ? `${text.slice(0, 200)}…` : text
+}
+
+/** A schema that refers to itself for ever is told at once, not to each producer. */
+function requireEnd(schema: ArgsSchema): void {
+  try {
+    schema.violations([], new Fuel())
+  } catch (error) {
+    if (error instanceof OutOfFuel) throw new SchemaFault('it refers to itself without end')
+    throw error
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,32 @@
+import { type ArgsSchema, compileArgsSchema } from './args-schema.ts'
+
+/** Together; a compiled subschema is some 4 kB. */
+const MAX_SUBSCHEMAS = 20_000
+
+/** Compiled schemas by their registration; those that were used last stay. */
+export class ArgsSchemas {
+  readonly #capacity: number
+  readonly #compiled = new Map<number, ArgsSchema>()
+  #size = 0
+
+  constructor(capacity: number = MAX_SUBSCHEMAS) {
+    this.#capacity = capacity
+  }
+
+  /** Compiled now, where it is not any more; `content`: its JSON text. */
+  get(registration: number, content: () => string): ArgsSchema {
+    const schema = this.#compiled.get(registration) ?? compileArgsSchema(JSON.parse(content()))
+    if (!this.#compiled.delete(registration)) this.#size += schema.size
+    this.#compiled.set(registration, schema)
+    this.#shrink(registration)
+    return schema
+  }
+
+  #shrink(newest: number): void {
+    for (const [registration, { size }] of this.#compiled) {
+      if (this.#size <= this.#capacity || registration === newest) return
+      this.#compiled.delete(registration)
+      this.#size -= size
+    }
+  }
+}

@@ -1,0 +1,27 @@
+import { TYPE_PATTERN } from './push.ts'
+import { parser } from './validator.ts'
+
+/** POST /schemas (seed 001 §15.2). */
+export interface RegisterRequest {
+  uri: string
+  type: string
+  version: number
+  schema: Record<string, unknown>
+}
+
+export const parseRegister = parser<RegisterRequest>({
+  type: 'object',
+  required: ['uri', 'type', 'version', 'schema'],
+  properties: {
+    // RFC 3986: a scheme, and nothing that would have to be encoded. As long as a job may name.
+    uri: {
+      type: 'string',
+      minLength: 1,
+      maxLength: 2048,
+      pattern: '^[a-zA-Z][a-zA-Z0-9+.-]*:[^\\s\\u0000-\\u0020<>"{}|\\\\^`]+$',
+    },
+    type: { type: 'string', minLength: 1, maxLength: 255, pattern: TYPE_PATTERN },
+    version: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER },
+    schema: { type: 'object' },
+  },
+})

@@ -1,0 +1,185 @@
+import { FORMATS } from './formats.ts'
+import { SchemaFault } from './schema-fault.ts'
+
+/** A keyword of ours in every subschema: what one evaluation costs. See `Cost`. */
+export const COST = 'x-ojs-cost'
+
+/** Steps of one evaluation: always, per item, per member and per 16 characters of the data. */
+export type Cost = readonly [fixed: number, perItem: number, perMember: number, perText: number]
+
+export interface SchemaPlan {
+  /** The document with the keywords of draft 2020-12 alone, and `COST`. */
+  schema: object
+  /** How many subschemas it has; what a compiled schema takes of memory goes by it. */
+  size: number
+}
+
+/** Each is some 0.3 ms of compiling, in which nothing else happens here. */
+const MAX_SUBSCHEMAS = 500
+
+const ONE = new Set([
+  ...['additionalProperties', 'unevaluatedProperties', 'propertyNames', 'items', 'contains'],
+  ...['unevaluatedItems', 'not', 'if', 'then', 'else'],
+])
+const MANY = new Set(['prefixItems', 'allOf', 'anyOf', 'oneOf'])
+const NAMED = new Set([
+  ...['properties', 'patternProperties', 'dependentSchemas', '$defs', 'definitions'],
+])
+const VALUES = new Set([
+  ...['type', 'const', 'enum', 'multipleOf', 'maximum', 'exclusiveMaximum', 'minimum'],
+  ...['exclusiveMinimum', 'maxLength', 'minLength', 'pattern', 'maxItems', 'minItems'],
+  ...['uniqueItems', 'maxContains', 'minContains', 'maxProperties', 'minProperties', 'required'],
+  ...['dependentRequired', '$anchor', '$dynamicAnchor', '$dynamicRef'],
+])
+const PER_ITEM = ['items', 'contains', 'unevaluatedItems']
+const PER_MEMBER = ['additionalProperties', 'patternProperties', 'propertyNames', 'maxProperties']
+const PER_MEMBER_TOO = ['minProperties', 'unevaluatedProperties']
+const PER_TEXT = ['minLength', 'maxLength', 'format']
+/** Not evaluated where they stand. */
+const DEFINITIONS = new Set(['$defs', 'definitions'])
+
+type Members = Record<string, unknown>
+
+/**
+ * The document made ready for the compiler: unknown keywords left out (draft 2020-12: they are
+ * annotations), every subschema with its cost, and references that stay inside. Expects a document
+ * that the meta-schema accepts; throws `SchemaFault` for what it may not say here.
+ */
+export function planSchema(document: Members): SchemaPlan {
+  const planner = new Planner(document['$id'])
+  const schema = planner.subschema(document, '')
+  planner.checkReferences()
+  return { schema: schema as object, size: planner.size }
+}
+
+class Planner {
+  size = 0
+  readonly #rootId: string | null
+  readonly #pointers = new Set<string>()
+  readonly #anchors = new Set<string>()
+  readonly #references: string[] = []
+
+  constructor(rootId: unknown) {
+    this.#rootId = typeof rootId === 'string' ? rootId.replace(/#$/, '') : null
+  }
+
+  subschema(schema: unknown, pointer: string): unknown {
+    this.size++
+    if (this.size > MAX_SUBSCHEMAS) {
+      throw new SchemaFault(`it has more than ${MAX_SUBSCHEMAS} subschemas`)
+    }
+    this.#pointers.add(pointer)
+    if (!isMembers(schema)) return schema
+    if (pointer !== '' && schema['$id'] !== undefined) {
+      throw new SchemaFault('a $id below the top is not supported')
+    }
+    const members = Object.entries(schema).flatMap(([keyword, value]) =>
+      this.#keyword(keyword, value, pointer),
+    )
+    return members.length === 0 ? {} : Object.fromEntries([...members, [COST, costOf(schema)]])
+  }
+
+  checkReferences(): void {
+    for (const reference of this.#references) {
+      if (!this.#isInside(reference)) {
+        throw new SchemaFault(`the reference '${reference.slice(0, 100)}' leads nowhere`)
+      }
+    }
+  }
+
+  #keyword(keyword: string, value: unknown, pointer: string): [string, unknown][] {
+    const at = `${pointer}/${escaped(keyword)}`
+    if (ONE.has(keyword)) return [[keyword, this.subschema(value, at)]]
+    if (MANY.has(keyword) && Array.isArray(value)) {
+      return [[keyword, value.map((one, i) => this.subschema(one, `${at}/${i}`))]]
+    }
+    if (NAMED.has(keyword) && isMembers(value)) return [[keyword, this.#named(value, at)]]
+    if (keyword === '$ref') return [[keyword, this.#reference(value)]]
+    if (keyword === 'format') return isChecked(value) ? [[keyword, value]] : []
+    if (!VALUES.has(keyword)) return []
+    this.#note(keyword, value)
+    return [[keyword, value]]
+  }
+
+  #named(schemas: Members, at: string): object {
+    return Object.fromEntries(
+      Object.entries(schemas).map(([name, schema]) => [
+        name,
+        this.subschema(schema, `${at}/${escaped(name)}`),
+      ]),
+    )
+  }
+
+  /** What is not a subschema and still has to be known, or paid for like one. */
+  #note(keyword: string, value: unknown): void {
+    if (keyword === '$anchor' || keyword === '$dynamicAnchor') this.#anchors.add(String(value))
+    if (keyword === '$dynamicRef') this.#references.push(String(value))
+    // Compiled member by member, as subschemas are.
+    if (keyword === 'dependentRequired' && isMembers(value)) {
+      this.size += Object.keys(value).length
+    }
+  }
+
+  /** An own absolute `$id` in front says nothing that the fragment does not. */
+  #reference(value: unknown): string {
+    const text = String(value)
+    const isOwn = this.#rootId !== null && text.startsWith(this.#rootId)
+    const reference = (isOwn ? text.slice(this.#rootId?.length) : text) || '#'
+    if (!reference.startsWith('#')) {
+      throw new SchemaFault(
+        `a $ref must stay inside the schema: '${text.slice(0, 100)}' is not fetched`,
+      )
+    }
+    this.#references.push(reference)
+    return reference
+  }
+
+  #isInside(reference: string): boolean {
+    const fragment = decoded(reference.slice(1))
+    return this.#pointers.has(fragment) || this.#anchors.has(fragment)
+  }
+}
+
+function costOf(schema: Members): Cost {
+  const has = (keywords: readonly string[]) =>
+    keywords.filter((keyword) => schema[keyword] !== undefined).length
+  let fixed = 1
+  for (const [keyword, value] of Object.entries(schema)) {
+    if (NAMED.has(keyword) && !DEFINITIONS.has(keyword) && isMembers(value)) {
+      fixed += Object.keys(value).length
+    } else if (MANY.has(keyword) && Array.isArray(value)) fixed += value.length
+    else if (ONE.has(keyword)) fixed += 1
+    else if (VALUES.has(keyword)) fixed += literalSize(value)
+  }
+  return [fixed, has(PER_ITEM), has(PER_MEMBER) + has(PER_MEMBER_TOO), has(PER_TEXT)]
+}
+
+/** What comparing with it costs: values, and 16 characters each. */
+function literalSize(value: unknown): number {
+  if (typeof value === 'string') return value.length >> 4
+  if (typeof value !== 'object' || value === null) return 0
+  return Object.entries(value).reduce(
+    (sum, [name, inner]) => sum + 1 + (name.length >> 4) + literalSize(inner),
+    0,
+  )
+}
+
+function isChecked(format: unknown): boolean {
+  return typeof format === 'string' && Object.hasOwn(FORMATS, format)
+}
+
+function escaped(name: string): string {
+  return name.replaceAll('~', '~0').replaceAll('/', '~1')
+}
+
+function decoded(fragment: string): string {
+  try {
+    return decodeURIComponent(fragment)
+  } catch {
+    return fragment
+  }
+}
+
+function isMembers(value: unknown): value is Members {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,225 @@
+import { expect, it } from 'vitest'
+import { OJSClient } from '../../src/sdk/index.ts'
+import { freshQueue, gatewayForAll } from './harness.ts'
+
+const { gateway } = gatewayForAll()
+
+const SCHEMAS = '/ojs/v1/schemas'
+const DRAFT = 'https://json-schema.org/draft/2020-12/schema'
+const JOB_SCHEMA = 'https://openjobspec.org/schemas/v1/job.schema.json'
+
+/** Seed 001 §15.2, as printed there. */
+const EMAIL = {
+  type: 'email.send',
+  version: 1,
+  schema: {
+    $schema: DRAFT,
+    type: 'array',
+    prefixItems: [
+      { type: 'string', format: 'email', description: 'Recipient email address' },
+      {
+        type: 'string',
+        enum: ['welcome', 'password_reset', 'invoice'],
+        description: 'Email template name',
+      },
+      {
+        type: 'object',
+        description: 'Template variables',
+        properties: { locale: { type: 'string' } },
+      },
+    ],
+    minItems: 2,
+    maxItems: 3,
+  },
+}
+
+let count = 0
+function freshUri(): string {
+  count += 1
+  return `urn:ojs:schema:test/${count}:v1`
+}
+
+const at = (uri: string) => `${SCHEMAS}/${encodeURIComponent(uri)}`
+
+async function register(over: object = {}): Promise<string> {
+  const uri = freshUri()
+  const answer = await gateway.request('POST', SCHEMAS, { uri, ...EMAIL, ...over })
+  expect(answer.status, JSON.stringify(answer.body)).toBe(201)
+  return uri
+}
+
+it("registers the seed's example, shows it and lists it", async () => {
+  const uri = freshUri()
+  const { status, body } = await gateway.request('POST', SCHEMAS, { uri, ...EMAIL })
+  const createdAt = body.schema.created_at
+  expect({ status, body }).toEqual({
+    status: 201,
+    body: { schema: { uri, type: 'email.send', version: 1, created_at: createdAt } },
+  })
+  expect(Math.abs(Date.now() - Date.parse(createdAt))).toBeLessThan(60_000)
+
+  expect((await gateway.request('GET', at(uri))).body).toEqual({
+    schema: { uri, ...EMAIL, created_at: createdAt },
+  })
+  const list = (await gateway.request('GET', `${SCHEMAS}?limit=1`)).body
+  expect(list).toEqual({
+    schemas: [expect.objectContaining({ type: 'email.send' })],
+    pagination: { total: 7, limit: 1, offset: 0, has_more: true },
+  })
+})
+
+it('takes the same schema twice, and no other one of the same uri', async () => {
+  const uri = await register()
+  const again = await gateway.request('POST', SCHEMAS, { uri, ...EMAIL })
+  expect([again.status, again.body.schema.uri]).toEqual([200, uri])
+  const { $schema, ...rest } = EMAIL.schema
+  const turned = { uri, ...EMAIL, schema: { ...rest, $schema } }
+  expect((await gateway.request('POST', SCHEMAS, turned)).status).toBe(200)
+
+  for (const over of [{ version: 2 }, { type: 'email.post' }, { schema: { type: 'array' } }]) {
+    const { status, body } = await gateway.request('POST', SCHEMAS, { uri, ...EMAIL, ...over })
+    expect([status, body.error.code, body.error.details.uri]).toEqual([409, 'duplicate', uri])
+  }
+})
+
+it.each([
+  [{ schema: { $schema: 'http://json-schema.org/draft-07/schema#' } }, /draft 2020-12/],
+  [{ schema: { type: 'text' } }, /type must be/],
+  [{ schema: { items: [{}] } }, /items must be/],
+  [{ schema: { $ref: 'https://example.com/other.json' } }, /must stay inside/],
+  [{ schema: { prefixItems: [{ pattern: '(?=a)b' }] } }, /the pattern '\(\?=a\)b' cannot be used/],
+])('refuses %j', async (over, reason) => {
+  const uri = freshUri()
+  const { status, body } = await gateway.request('POST', SCHEMAS, { uri, ...EMAIL, ...over })
+  expect([status, body.error.code, body.error.retryable]).toEqual([400, 'invalid_request', false])
+  expect(body.error.message).toBe('The provided JSON Schema is not valid draft 2020-12.')
+  expect(body.error.details.schema_error).toMatch(reason)
+  expect((await gateway.request('GET', at(uri))).status).toBe(404)
+})
+
+it.each([
+  ['uri', { uri: 'no uri' }],
+  ['type', { type: '1st' }],
+  ['version', { version: '1' }],
+  ['schema', { schema: true }],
+])('refuses a wrong %s', async (field, over) => {
+  const body = { uri: freshUri(), ...EMAIL, ...over }
+  const answer = await gateway.request('POST', SCHEMAS, body)
+  expect([answer.status, answer.body.error.details.field]).toEqual([400, field])
+})
+
+it('refuses a schema that is too large', async () => {
+  const schema = { description: 'x'.repeat(262_144) }
+  const answer = await gateway.request('POST', SCHEMAS, { uri: freshUri(), ...EMAIL, schema })
+  expect([answer.status, answer.body.error.details.field]).toEqual([413, 'schema'])
+})
+
+it('finds nothing under a uri that nobody has registered', async () => {
+  const uri = freshUri()
+  for (const method of ['GET', 'DELETE']) {
+    const { status, body } = await gateway.request(method, at(uri))
+    expect([status, body.error.code]).toEqual([404, 'not_found'])
+    expect(body.error.details).toEqual({ resource_type: 'schema', resource_id: uri })
+  }
+})
+
+it('holds the args of a job to its schema', async () => {
+  const schema = await register()
+  const queue = freshQueue()
+  const push = (args: unknown[]) => gateway.push(queue, { type: 'email.send', args, schema })
+  const good = await push(['user@example.com', 'welcome'])
+  expect([good.status, good.body.job.schema]).toEqual([201, schema])
+  const { status, body } = await push(['user@example.com', 'goodbye'])
+  expect([status, body.error.code, body.error.retryable]).toEqual([400, 'schema_validation', false])
+  expect(body.error.details).toEqual({
+    field: 'args',
+    schema,
+    validation_errors: [
+      {
+        path: 'args[1]',
+        message: 'must be equal to one of the allowed values',
+        schema_path: '#/prefixItems/1/enum',
+      },
+    ],
+  })
+  expect((await gateway.fetch([queue], { count: 9 })).map((job) => job.id)).toEqual([
+    good.body.job.id,
+  ])
+})
+
+it('holds each job of a batch to its own schema', async () => {
+  const schema = await register()
+  const queue = freshQueue()
+  const job = { type: 'email.send', args: ['a@example.com', 'welcome'], options: { queue } }
+  const batch = (jobs: object[]) => gateway.request('POST', '/ojs/v1/jobs/batch', { jobs })
+  const wrong = { ...job, schema, args: ['a@example.com'] }
+  const { status, body } = await batch([job, { ...job, schema }, wrong])
+  expect([status, body.error.code, body.error.details.index]).toEqual([400, 'schema_validation', 2])
+  expect(body.error.details.validation_errors).toHaveLength(1)
+  expect(await gateway.fetch([queue], { count: 9 })).toEqual([])
+  expect((await batch([job, { ...job, schema }])).status).toBe(201)
+})
+
+it('keeps jobs and forgets the rule when a schema is deleted', async () => {
+  const schema = await register()
+  const queue = freshQueue()
+  const job = await gateway.push(queue, { args: ['a@example.com', 'welcome'], schema })
+  const { status, body } = await gateway.request('DELETE', at(schema))
+  expect([status, body]).toEqual([200, { deleted: true, uri: schema }])
+  expect((await gateway.get(job.body.job.id)).body.job.schema).toBe(schema)
+  expect((await gateway.push(queue, { args: [], schema })).status).toBe(201)
+
+  // Another schema of the same uri is another schema, whatever had been compiled.
+  const other = { uri: schema, ...EMAIL, version: 2, schema: { maxItems: 0 } }
+  expect((await gateway.request('POST', SCHEMAS, other)).status).toBe(201)
+  expect((await gateway.push(queue, { args: [], schema })).status).toBe(201)
+  const full = await gateway.push(queue, { args: ['a@example.com', 'welcome'], schema })
+  expect([full.status, full.body.error.code]).toEqual([400, 'schema_validation'])
+})
+
+it('accepts and keeps a schema that is not registered, unless told to be strict', async () => {
+  const schema = freshUri()
+  const answer = await gateway.push(freshQueue(), { schema })
+  expect([answer.status, answer.body.job.schema]).toEqual([201, schema])
+})
+
+it('shows the six schemas of OJS and keeps them', async () => {
+  const { body } = await gateway.request('GET', `${SCHEMAS}?limit=100`)
+  const own = body.schemas.slice(-6).map(({ uri }: { uri: string }) => uri)
+  expect(own[0]).toBe(JOB_SCHEMA)
+  for (const uri of own) {
+    const { status, body } = await gateway.request('GET', at(uri))
+    expect([status, body.schema.schema.$id, body.schema.schema.$schema]).toEqual([200, uri, DRAFT])
+    const gone = await gateway.request('DELETE', at(uri))
+    expect([gone.status, gone.body.error.details.reason]).toEqual([409, 'built_in'])
+    const { schema, type, version } = body.schema
+    const same = await gateway.request('POST', SCHEMAS, { uri, type, version, schema })
+    expect(same.status).toBe(200)
+    const other = await gateway.request('POST', SCHEMAS, { ...EMAIL, uri })
+    expect([other.status, other.body.error.code]).toEqual([409, 'duplicate'])
+  }
+})
+
+it('serves the SDK', async () => {
+  const { schemas } = new OJSClient({ url: gateway.url })
+  const uri = freshUri()
+  const registered = await schemas.register({ uri, ...EMAIL })
+  expect(registered).toMatchObject({ uri, type: 'email.send', version: 1 })
+  expect((await schemas.get(uri)).schema).toEqual(EMAIL.schema)
+  expect((await schemas.list({ limit: 100 })).schemas.map((schema) => schema.uri)).toContain(uri)
+  expect(await schemas.delete(uri)).toEqual({ deleted: true, uri })
+})
+
+it('has its schemas again after a restart, and may be strict from then on', async () => {
+  const schema = await register()
+  await gateway.restart({ OJS_SCHEMA_STRICT: '1' })
+  const queue = freshQueue()
+  const args = ['a@example.com', 'welcome']
+  expect((await gateway.push(queue, { args, schema })).status).toBe(201)
+  const wrong = await gateway.push(queue, { args: [], schema })
+  expect([wrong.status, wrong.body.error.code]).toEqual([400, 'schema_validation'])
+  const unknown = await gateway.push(queue, { schema: freshUri() })
+  expect([unknown.status, unknown.body.error.code]).toEqual([400, 'invalid_request'])
+  expect(unknown.body.error.details.field).toBe('schema')
+  expect((await gateway.push(queue)).status).toBe(201)
+})
