@@ -16,14 +16,17 @@ RUN rm -rf /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx \
 WORKDIR /app
 COPY package.json ./
 COPY topology topology
+COPY scripts/health-status.mjs scripts/
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 # The ledger is the only thing that is written.
 RUN mkdir data && chown node:node data
 VOLUME /app/data
 USER node
+# 0.0.0.0 is the container's own network: to start at all, it needs OJS_API_KEYS, or
+# OJS_ALLOW_OPEN=1 where something else decides who may connect (docker-compose.yml).
 ENV NODE_ENV=production OJS_HOST=0.0.0.0 OJS_PORT=8080
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
-  CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.OJS_PORT}/ojs/v1/health`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
+  CMD ["node", "--input-type=module", "-e", "import { healthStatus } from '/app/scripts/health-status.mjs'; const { OJS_PORT, OJS_TLS_CERT } = process.env; process.exit((await healthStatus(`http${OJS_TLS_CERT ? 's' : ''}://127.0.0.1:${OJS_PORT}`)) === 200 ? 0 : 1)"]
 CMD ["node", "dist/main.js", "serve"]

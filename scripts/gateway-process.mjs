@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
-import { get } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { healthStatus } from './health-status.mjs'
 import { inRoot, ROOT } from './paths.mjs'
 import { freePort, isPortFree, nextFreePort } from './ports.mjs'
 import { endProcess, guard, unguard } from './processes.mjs'
@@ -14,7 +14,8 @@ const STOP_TIMEOUT_MS = 40_000
 export async function chooseAddress(env = process.env) {
   const host = env.OJS_HOST || '127.0.0.1'
   const port = await choosePort(env.OJS_PORT, host)
-  return { host, port, url: `http://${reachable(host)}:${port}` }
+  const scheme = env.OJS_TLS_CERT ? 'https' : 'http'
+  return { host, port, url: `${scheme}://${reachable(host)}:${port}` }
 }
 
 async function choosePort(wanted, host) {
@@ -60,18 +61,7 @@ export function startGateway(env) {
 
 /** Resolves when the health endpoint answers 200, or when `signal` aborts. */
 export async function untilHealthy(url, signal) {
-  while (!signal.aborted && (await statusOf(`${url}/ojs/v1/health`)) !== 200) {
+  while (!signal.aborted && (await healthStatus(url)) !== 200) {
     await sleep(100, undefined, { signal }).catch(() => {})
   }
-}
-
-function statusOf(url) {
-  return new Promise((resolve) => {
-    const sent = get(url, { agent: false, timeout: 2000 }, (response) => {
-      response.resume()
-      resolve(response.statusCode)
-    })
-    sent.on('timeout', () => sent.destroy())
-    sent.on('error', () => resolve(undefined))
-  })
 }

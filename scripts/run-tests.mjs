@@ -47,6 +47,7 @@ async function providePackages({ go }) {
   const missing = [
     ...(hasPika ? [] : ['python3-pika']),
     ...(findExecutable('curl') ? [] : ['curl']),
+    ...(findExecutable('openssl') ? [] : ['openssl']),
     ...(findExecutable('jq') || !canInstallPackages() ? [] : ['jq']),
     ...(go ? missingForGo() : []),
   ]

@@ -1,11 +1,11 @@
 /** What a newcomer needs to know once everything runs. */
-export function summary(url, broker) {
+export function summary(url, broker, env = process.env) {
   return `
 ojs-rabbitmq is ready. Ctrl-C stops it.
   HTTP   ${url}/ojs/v1
   AMQP   ${withoutPassword(broker.url)}
          RabbitMQ: ${broker.origin}
-  Try    ${curlLine(url)}
+  Try    ${curlLine(url, env)}
 `
 }
 
@@ -17,6 +17,7 @@ export function withoutPassword(urls) {
     .join(', ')
 }
 
-function curlLine(url) {
-  return `curl ${url}/ojs/v1/jobs -H 'Content-Type: application/json' -d '{"type":"email.send","queue":"email","args":["user@example.com"]}'`
+function curlLine(url, env) {
+  const key = env.OJS_API_KEYS ? ` -H "Authorization: Bearer $OJS_API_KEY"` : ''
+  return `curl ${url}/ojs/v1/jobs${key} -H 'Content-Type: application/json' -d '{"type":"email.send","queue":"email","args":["user@example.com"]}'`
 }

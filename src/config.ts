@@ -1,4 +1,5 @@
 import { DIALECTS, type Dialect } from './dialect.ts'
+import { type AccessConfig, readAccess } from './http/access-config.ts'
 import { parseDuration } from './job/duration.ts'
 import { checkQueueName } from './job/queue-name.ts'
 import { LOG_LEVELS, type LogLevel } from './logger.ts'
@@ -37,6 +38,8 @@ export interface Config {
   dialect: Dialect
   /** A job that names a schema which is not registered is refused. */
   schemaStrict: boolean
+  /** API keys, origins, request limit, TLS. */
+  access: AccessConfig
   logLevel: LogLevel
 }
 
@@ -72,13 +75,20 @@ export const VARIABLES = {
   OJS_RETENTION_DEAD_LETTERS: { fallback: 'P180D', doc: 'the same for dead letters' },
   OJS_DIALECT: { fallback: 'seed', doc: 'seed | conformance (four answers of the public suite)' },
   OJS_SCHEMA_STRICT: { fallback: '0', doc: '1: a job may only name a registered schema' },
+  OJS_API_KEYS: { fallback: '', doc: 'name:role:sha256hex,…; see `ojs-rabbitmq key new`' },
+  OJS_ALLOW_OPEN: { fallback: '0', doc: '1: may be reached from outside without keys' },
+  OJS_TLS_CERT: { fallback: '', doc: 'PEM file; with OJS_TLS_KEY: HTTPS' },
+  OJS_TLS_KEY: { fallback: '', doc: 'PEM file of its private key' },
+  OJS_TLS_CA: { fallback: '', doc: 'PEM file; clients must show a certificate that it signed' },
+  OJS_CORS_ORIGINS: { fallback: '', doc: 'web pages that may call; comma-separated origins' },
+  OJS_RATE_LIMIT: { fallback: '', doc: 'requests per key or address, e.g. 1000/60s' },
   OJS_LOG_LEVEL: { fallback: 'info', doc: LOG_LEVELS.join(' | ') },
 } as const satisfies Record<string, Variable>
 
 type Name = keyof typeof VARIABLES
 
 /** Read by the command `recover`, not by the gateway. */
-const OTHER_NAMES = new Set(['OJS_URL'])
+const OTHER_NAMES = new Set(['OJS_URL', 'OJS_API_KEY'])
 
 /** The environment cannot be used. The message has one line per mistake and goes to the operator. */
 export class ConfigError extends Error {
@@ -143,6 +153,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): {
     },
     dialect: oneOf('OJS_DIALECT', DIALECTS),
     schemaStrict: oneOf('OJS_SCHEMA_STRICT', ['0', '1']) === '1',
+    access: readAccess(read, mistakes),
     logLevel: oneOf('OJS_LOG_LEVEL', LOG_LEVELS),
   }
   if (mistakes.length > 0) throw new ConfigError(mistakes.join('\n'))

@@ -15,6 +15,9 @@ const ERROR_CODES = {
   duplicate: { status: 409, retryable: false, doc: 'A job with this identity exists already.' },
   queue_paused: { status: 422, retryable: true, doc: 'The queue is paused.' },
   unsupported: { status: 422, retryable: false, doc: 'Not offered by this server.' },
+  // Seed 001 §5.2 gives the two their statuses, and leaves the codes to us (§16.3: `x_`).
+  x_unauthenticated: { status: 401, retryable: false, doc: 'A key is missing or not known.' },
+  x_forbidden: { status: 403, retryable: false, doc: 'Not with this key, or not from this page.' },
   rate_limited: { status: 429, retryable: true, doc: 'Too much at once; try again later.' },
   backend_error: { status: 500, retryable: true, doc: 'RabbitMQ or the ledger failed.' },
 } as const satisfies Record<string, { status: number; retryable: boolean; doc: string }>

@@ -5,6 +5,7 @@ import { type Clock, systemClock } from './clock.ts'
 import type { Config } from './config.ts'
 import { controlDoor } from './control/consumer.ts'
 import { createHttpService } from './http/server.ts'
+import { readTls } from './http/tls.ts'
 import type { Ledger } from './ledger/ledger.ts'
 import { openSqliteLedger } from './ledger/sqlite/open.ts'
 import { type Service, startAll, stopAll } from './lifecycle.ts'
@@ -47,6 +48,7 @@ export async function startGateway(
   logger: Logger,
   overrides: { clock?: Clock } & Pick<BrokerOptions, 'rungSettleMs'> = {},
 ): Promise<Gateway> {
+  const tls = config.access.tls && (await readTls(config.access.tls))
   const { clock = systemClock(), ...tuning } = overrides
   const metrics = createMetrics()
   const ring = new EventRing(KEPT_EVENTS, clock, uuid7)
@@ -86,11 +88,8 @@ export async function startGateway(
 
   const outboxRelay = relay(deps)
   const http = createHttpService(deps, {
-    host: config.host,
-    port: config.port,
-    maxBodyBytes: config.maxBodyBytes,
-    maxBatchBytes: config.maxBatchBytes,
-    queueType: config.queueType,
+    ...config,
+    tls,
     version: await packageVersion(),
     events: ring,
     metrics: metrics.exposition(() => ({

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { argv, env, exit } from 'node:process'
 import type { Command } from './cli/command.ts'
+import { keyCommand } from './cli/key.ts'
 import { recoverCommand } from './cli/recover.ts'
 import { serveCommand } from './cli/serve.ts'
 import { topologyCommand } from './cli/topology.ts'
@@ -10,6 +11,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   serve: serveCommand,
   topology: topologyCommand,
   recover: recoverCommand,
+  key: keyCommand,
 }
 
 function help(): string {

@@ -3,7 +3,8 @@ import type { Command } from './command.ts'
 
 /**
  * Asks the running gateway to declare a lost queue again and to publish its jobs anew, where the
- * gateway would not do so by itself (architecture §2, "Queue missing").
+ * gateway would not do so by itself (architecture §2, "Queue missing"). `OJS_API_KEY`: the key of
+ * an operator, where the gateway wants one.
  */
 export const recoverCommand: Command = {
   summary: 'declare a lost queue again and publish its available jobs anew',
@@ -17,9 +18,12 @@ export const recoverCommand: Command = {
       console.error(`usage: ${recoverCommand.usage}`)
       return 2
     }
-    const base = values.url ?? env['OJS_URL'] ?? `http://127.0.0.1:${env['OJS_PORT'] ?? 8080}`
+    const scheme = env['OJS_TLS_CERT'] ? 'https' : 'http'
+    const base = values.url ?? env['OJS_URL'] ?? `${scheme}://127.0.0.1:${env['OJS_PORT'] ?? 8080}`
     const path = `/ojs/v1/admin/queues/${encodeURIComponent(values.queue)}/recover`
-    const response = await fetch(new URL(path, base), { method: 'POST' }).catch(() => null)
+    const key = env['OJS_API_KEY']
+    const headers = key ? { authorization: `Bearer ${key}` } : {}
+    const response = await fetch(new URL(path, base), { method: 'POST', headers }).catch(() => null)
     if (response === null) {
       console.error(`No gateway answers at ${base}. Is it running? See --url and OJS_URL.`)
       return 1

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Admission } from './gate.ts'
 
 export const OJS_VERSION = '1.0'
 /** Exact, without parameters: that is how clients compare it (seed 001 §4.1, §6.5). */
@@ -6,7 +7,7 @@ export const OJS_MEDIA_TYPE = 'application/openjobspec+json'
 
 /** What an answer needs of a response: Express's and our own both have it. */
 export type Answerable = ServerResponse & {
-  readonly req: IncomingMessage & { readonly requestId: string }
+  readonly req: IncomingMessage & { readonly requestId: string; readonly admission: Admission }
 }
 
 /**
@@ -34,6 +35,7 @@ export function answerText(response: Answerable, contentType: string, text: stri
     response.req.requestId,
     'Content-Length',
     String(Buffer.byteLength(text)),
+    ...response.req.admission.headers,
   ])
   response.end(text)
 }
@@ -45,6 +47,7 @@ export function answerEmpty(response: Answerable, ...extra: readonly string[]): 
     OJS_VERSION,
     'X-Request-Id',
     response.req.requestId,
+    ...response.req.admission.headers,
     ...extra,
   ])
   response.end()
@@ -60,6 +63,7 @@ function answerHeaders(response: Answerable, text: string, extra: readonly strin
     response.req.requestId,
     'Content-Length',
     String(Buffer.byteLength(text)),
+    ...response.req.admission.headers,
     ...extra,
   ]
 }

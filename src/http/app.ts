@@ -1,8 +1,17 @@
 import express, { type Express } from 'express'
 import type { Logger } from '../logger.ts'
 import type { HttpObserver } from '../telemetry/exposition.ts'
+import type { AccessConfig } from './access-config.ts'
+import { auditRequests } from './audit.ts'
 import { observeRequest } from './observe.ts'
-import { negotiateVersion, noSuchRoute, readContext, requireHost } from './pipeline.ts'
+import { answerPreflight, refuseForeignOrigins, shareWith } from './origins.ts'
+import {
+  negotiateVersion,
+  noSuchRoute,
+  readContext,
+  refuseTooMany,
+  requireHost,
+} from './pipeline.ts'
 import { errorRenderer } from './render-error.ts'
 import { mount, type Route } from './route.ts'
 
@@ -10,19 +19,30 @@ export interface AppOptions {
   routes: readonly Route[]
   logger: Logger
   observer: HttpObserver
+  access: Omit<AccessConfig, 'tls'>
+  tls?: unknown
+  now(): number
 }
 
 /**
- * The way of a request, from top to bottom. Its id needs no step (`exchange.ts`), and bodies are
- * read by the routes that want one (`body.ts`). A step or route that throws goes to the last line.
+ * The way of a request, from top to bottom. Its id needs no step (`exchange.ts`), whose it is and
+ * how many there were is known already (`gate.ts`), and bodies are read by the routes that want one
+ * (`body.ts`). A step or route that throws goes to the last line.
  */
-export function createApp({ routes, logger, observer }: AppOptions): Express {
+export function createApp({ routes, logger, observer, access, tls, now }: AppOptions): Express {
+  const { apiKeys, corsOrigins, rateLimit } = access
+  const needsKeys = apiKeys.length > 0
   const app = bareApp()
   app.use(observeRequest(observer))
+  if (needsKeys) app.use(auditRequests(logger, now))
+  if (corsOrigins.length > 0) app.use(shareWith(corsOrigins))
+  if (rateLimit !== undefined) app.use(refuseTooMany)
+  if (corsOrigins.length > 0) app.use(answerPreflight(corsOrigins))
   app.use(requireHost)
+  app.use(refuseForeignOrigins(corsOrigins, { trustsNames: needsKeys || tls !== undefined }))
   app.use(negotiateVersion)
   app.use(readContext)
-  mount(app, routes)
+  mount(app, routes, needsKeys)
   app.use(noSuchRoute)
   app.use(errorRenderer(logger))
   return app

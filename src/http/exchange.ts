@@ -1,6 +1,7 @@
 import { IncomingMessage, ServerResponse } from 'node:http'
 import express, { type Application } from 'express'
 import type { RequestContext } from '../operations/deps.ts'
+import { ADMITTED, type Admission } from './gate.ts'
 import { headerOf, requestIdOf } from './request-context.ts'
 
 declare global {
@@ -8,6 +9,8 @@ declare global {
     interface Request {
       /** Echoed or minted at the first look, so that even a parser error has one. */
       readonly requestId: string
+      /** Set by the server before the pipeline begins (`http-server.ts`). */
+      readonly admission: Admission
       /** Set by the pipeline (`app.ts`) before any route runs. */
       context: RequestContext
     }
@@ -19,6 +22,7 @@ const NO_CONTEXT: RequestContext = Object.freeze({ requestId: '' })
 /** A request with its id and, once the pipeline has seen it, its context. */
 export class OjsRequest extends IncomingMessage {
   context = NO_CONTEXT
+  admission: Admission = ADMITTED
   #requestId: string | undefined
 
   get requestId(): string {

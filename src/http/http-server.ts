@@ -1,30 +1,27 @@
 import { once } from 'node:events'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import { type AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { OjsError } from '../errors.ts'
 import type { Service } from '../lifecycle.ts'
 import type { Logger } from '../logger.ts'
 import type { HttpObserver } from '../telemetry/exposition.ts'
+import type { AccessConfig } from './access-config.ts'
 import { createApp } from './app.ts'
-import { exchangeClasses, type OjsRequest, type OjsResponse } from './exchange.ts'
+import { Connections } from './connections.ts'
+import type { OjsRequest, OjsResponse } from './exchange.ts'
+import { ADMITTED, type Admission, Gate } from './gate.ts'
+import {
+  CONNECTION_LIMITS,
+  type ConnectionLimits,
+  createListener,
+  type Listener,
+} from './listener.ts'
 import { parserError, refuse } from './parser-errors.ts'
 import { sendError } from './render-error.ts'
 import type { Route } from './route.ts'
+import type { TlsMaterial } from './tls.ts'
 
-/** How long and how much of what is not yet a request (ojs-digest §16). */
-const CONNECTION_LIMITS = {
-  headersTimeoutMs: 30_000,
-  /** Headers and body together; not the time that the answer takes. */
-  requestTimeoutMs: 60_000,
-  /** Idle between two requests. Longer than the idle timeout of the usual load balancer (60 s). */
-  keepAliveTimeoutMs: 120_000,
-  /** How often Node looks for requests that are late. */
-  timeoutCheckMs: 1_000,
-  maxHeaderBytes: 16_384,
-}
-
-export type ConnectionLimits = typeof CONNECTION_LIMITS
+type Access = Omit<AccessConfig, 'tls'>
 
 export interface HttpServerOptions {
   host: string
@@ -32,6 +29,11 @@ export interface HttpServerOptions {
   routes: readonly Route[]
   logger: Logger
   observer: HttpObserver
+  /** Default: everybody may everything. */
+  access?: Access
+  tls?: TlsMaterial | undefined
+  /** For rate limits; milliseconds since 1970 that never go back. */
+  now?: () => number
   limits?: Partial<ConnectionLimits>
   /** Called when stop begins: whoever waits for work is to be answered now. */
   onStopping?: () => void
@@ -41,33 +43,22 @@ export interface HttpServerOptions {
 export class HttpServer implements Service {
   readonly name = 'http'
   readonly #options: HttpServerOptions
-  readonly #server: Server<typeof OjsRequest, typeof OjsResponse>
+  readonly #server: Listener
   readonly #app: ReturnType<typeof createApp>
-  /** Every open connection, with the last exchange on it. */
-  readonly #connections = new Map<Duplex, OjsResponse | undefined>()
+  /** Where there is anything to ask of a request. */
+  readonly #gate: Gate | undefined
+  readonly #connections: Connections
   #isStopping = false
   #closed: Promise<unknown> = Promise.resolve()
 
   constructor(options: HttpServerOptions) {
     this.#options = options
-    this.#app = createApp(options)
+    const { access = OPEN, now = Date.now } = options
+    this.#app = createApp({ ...options, access, now })
     const limits = { ...CONNECTION_LIMITS, ...options.limits }
-    this.#server = createServer({
-      ...exchangeClasses(this.#app),
-      headersTimeout: limits.headersTimeoutMs,
-      requestTimeout: limits.requestTimeoutMs,
-      keepAliveTimeout: limits.keepAliveTimeoutMs,
-      connectionsCheckingInterval: limits.timeoutCheckMs,
-      maxHeaderSize: limits.maxHeaderBytes,
-      noDelay: true,
-      // A long poll's client that lost its power is noticed at all.
-      keepAlive: true,
-      keepAliveInitialDelay: 60_000,
-      // The pipeline asks for it, and its answer is OJS.
-      requireHostHeader: false,
-    })
-    // No limit: Node answers the request after the last one with a bare 503.
-    this.#server.maxRequestsPerSocket = 0
+    this.#server = createListener(this.#app, limits, options.tls)
+    this.#connections = new Connections(this.#server, options.tls !== undefined)
+    this.#gate = gateOf(access, now)
     this.#listen()
   }
 
@@ -76,7 +67,8 @@ export class HttpServer implements Service {
     const { host, port } = this.#options
     const address = this.#server.address() as AddressInfo | null
     const name = host.includes(':') ? `[${host}]` : host
-    return `http://${name}:${address?.port ?? port}`
+    const scheme = this.#options.tls === undefined ? 'http' : 'https'
+    return `${scheme}://${name}:${address?.port ?? port}`
   }
 
   async start(): Promise<void> {
@@ -90,9 +82,7 @@ export class HttpServer implements Service {
   /** Idempotent. When `deadline` aborts, what is still open is cut off. */
   async stop(deadline: AbortSignal): Promise<void> {
     if (this.#server.listening) this.#beginStop()
-    const cut = () => {
-      for (const socket of this.#connections.keys()) socket.destroy()
-    }
+    const cut = () => this.#connections.cut()
     if (deadline.aborted) cut()
     deadline.addEventListener('abort', cut)
     await this.#closed
@@ -105,49 +95,31 @@ export class HttpServer implements Service {
     // Stops accepting, and closes the connections that are idle between two requests.
     this.#server.close()
     this.#options.onStopping?.()
-    for (const [socket, latest] of this.#connections) this.#drain(socket, latest)
-  }
-
-  /** The connection ends with the answer that is owed on it. */
-  #drain(socket: Duplex, latest: OjsResponse | undefined): void {
-    if (latest === undefined) {
-      // Nothing has been asked here yet; Node counts such a connection as busy.
-      socket.destroy()
-      return
-    }
-    if (!latest.headersSent) latest.shouldKeepAlive = false
-    if (!latest.writableFinished) latest.once('close', () => this.#server.closeIdleConnections())
+    this.#connections.drain()
   }
 
   #listen(): void {
     const server = this.#server
-    server.on('connection', (socket) => this.#accept(socket))
     server.on('request', (request, response) => this.#handle(request, response))
     // `body.ts` says 100 when it wants the body; a refusal before that spares it.
     server.on('checkContinue', (request, response) => this.#handle(request, response))
-    server.on('checkExpectation', (_request, response) => sendError(response, UNKNOWN_EXPECT))
+    server.on('checkExpectation', (request, response) =>
+      this.#handle(request, response, UNKNOWN_EXPECT),
+    )
     server.on('connect', (_request, socket) => this.#refuse(socket, NO_PROXY))
     server.on('clientError', (cause, socket) => this.#clientError(cause, socket))
     server.on('error', (err) => this.#serverError(err))
   }
 
-  #accept(socket: Socket): void {
-    // Each of many pipelined FETCHes watches its socket.
-    socket.setMaxListeners(0)
-    this.#connections.set(socket, undefined)
-    socket.once('close', () => this.#connections.delete(socket))
-  }
-
-  #handle(request: OjsRequest, response: OjsResponse): void {
-    this.#connections.set(request.socket, response)
+  #handle(request: OjsRequest, response: OjsResponse, refusal?: OjsError): void {
+    this.#connections.begin(response)
     if (this.#isStopping) response.shouldKeepAlive = false
     const target = originForm(request.url ?? '/')
-    if (target === undefined) {
-      sendError(response, BAD_TARGET)
-      return
-    }
-    request.url = target
-    this.#app(request, response)
+    if (target !== undefined) request.url = target
+    if (this.#gate !== undefined) request.admission = this.#gate.admit(request)
+    const unusable = target === undefined ? BAD_TARGET : refusal
+    if (unusable === undefined) this.#app(request, response)
+    else sendError(response, request.admission.refusal ?? unusable)
   }
 
   #clientError(cause: Error & { code?: string }, socket: Duplex): void {
@@ -159,13 +131,29 @@ export class HttpServer implements Service {
   }
 
   #refuse(socket: Duplex, error: OjsError): void {
-    refuse(socket, error, this.#connections.get(socket))
+    refuse(socket, error, {
+      latest: this.#connections.latest(socket),
+      admit: () => this.#admitUnread(socket),
+    })
+  }
+
+  #admitUnread(socket: Duplex): Admission {
+    const address = socket instanceof Socket ? socket.remoteAddress : undefined
+    return this.#gate?.admitUnread(address ?? '') ?? ADMITTED
   }
 
   /** Once it listens this is the listening socket's own trouble (EMFILE): serving goes on. */
   #serverError(err: Error): void {
     if (this.#server.listening) this.#options.logger.error({ err }, 'http server')
   }
+}
+
+const OPEN: Access = { apiKeys: [], corsOrigins: [], rateLimit: undefined }
+
+/** None where there is nothing to ask: the hot path then has nothing to pay for. */
+function gateOf({ apiKeys, rateLimit }: Access, now: () => number): Gate | undefined {
+  const isOpen = apiKeys.length === 0 && rateLimit === undefined
+  return isOpen ? undefined : new Gate({ keys: apiKeys, rateLimit, now })
 }
 
 const UNKNOWN_EXPECT = new OjsError('invalid_request', 'Only 100-continue can be expected.', {

@@ -17,7 +17,7 @@ export function observeRequest(observer: HttpObserver): Step {
 }
 
 /** The route's path template, never the path: labels must not grow with job ids. */
-function templateOf(request: Request): string {
+export function templateOf(request: Request): string {
   const route: { path: string } | undefined = request.route
   return route?.path ?? 'unmatched'
 }

@@ -2,7 +2,9 @@ import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { errorBody, OjsError, type OjsErrorOptions } from '../errors.ts'
 import { OJS_MEDIA_TYPE, OJS_VERSION } from './answer.ts'
+import { errorHeaders } from './error-headers.ts'
 import type { OjsResponse } from './exchange.ts'
+import type { Admission } from './gate.ts'
 import { closeLingering } from './lingering-close.ts'
 import { sendLastError } from './render-error.ts'
 import { mintRequestId } from './request-context.ts'
@@ -35,32 +37,38 @@ function badRequest(message: string, reason: string, options: OjsErrorOptions = 
 /**
  * Sends `error` on a connection that can carry no further request, and closes it. `latest` is the
  * last exchange on it: an answer that is still owed there comes first, because the client takes
- * the next answer it sees for that one's.
+ * the next answer it sees for that one's. `admit` is asked where it is a request of its own.
  */
-export function refuse(socket: Duplex, error: OjsError, latest: OjsResponse | undefined): void {
+export function refuse(
+  socket: Duplex,
+  error: OjsError,
+  { latest, admit }: { latest: OjsResponse | undefined; admit: () => Admission },
+): void {
+  const end = () => endWith(socket, error, admit)
   if (latest === undefined) {
-    endWith(socket, error)
+    end()
   } else if (!latest.req.complete && !latest.headersSent) {
     sendLastError(latest, error)
   } else {
     // Answered before its body was all there: that answer was the last word.
-    const close = () => (latest.req.complete ? endWith(socket, error) : socket.destroy())
+    const close = () => (latest.req.complete ? end() : socket.destroy())
     if (latest.writableFinished) close()
     else latest.once('finish', close)
   }
 }
 
-function endWith(socket: Duplex, error: OjsError): void {
+function endWith(socket: Duplex, error: OjsError, admit: () => Admission): void {
   if (!socket.writable) {
     socket.destroy()
     return
   }
   socket.on('error', () => socket.destroy())
-  socket.write(rawAnswer(error))
+  const { headers, refusal = error } = admit()
+  socket.write(rawAnswer(refusal, headers))
   closeLingering(socket)
 }
 
-function rawAnswer(error: OjsError): string {
+function rawAnswer(error: OjsError, headers: readonly string[]): string {
   const requestId = mintRequestId()
   const text = errorBody(error, requestId)
   const lines = [
@@ -71,7 +79,13 @@ function rawAnswer(error: OjsError): string {
     `Content-Length: ${Buffer.byteLength(text)}`,
     `Date: ${new Date().toUTCString()}`,
     'Connection: close',
+    ...headerLines([...headers, ...errorHeaders(error)]),
     ...(error.status === 405 ? ['Allow: GET, HEAD, POST, DELETE, OPTIONS'] : []),
   ]
   return `${lines.join('\r\n')}\r\n\r\n${text}`
+}
+
+/** Name, value, name, value. */
+function headerLines(list: readonly string[]): string[] {
+  return list.flatMap((name, i) => (i % 2 === 0 ? `${name}: ${list[i + 1]}` : []))
 }

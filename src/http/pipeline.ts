@@ -7,6 +7,12 @@ import { headerOf, requestContext } from './request-context.ts'
 /** The steps that every request takes before and after its route; `app.ts` puts them in order. */
 export type Step = (request: Request, response: Response, next: NextFunction) => void
 
+/** Seed 001 §18.2. The count is the gate's (`gate.ts`). */
+export const refuseTooMany: Step = ({ admission }, _response, next) => {
+  if (admission.refusal !== undefined) throw admission.refusal
+  next()
+}
+
 /** RFC 9112 §3.2. Node would do this check itself, with an answer that is not OJS. */
 export const requireHost: Step = (request, _response, next) => {
   if (request.headers.host === undefined && request.httpVersion === '1.1') {

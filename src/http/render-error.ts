@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import type { ErrorRequestHandler, Request } from 'express'
 import { errorBody, invalidField, OjsError } from '../errors.ts'
 import type { Logger } from '../logger.ts'
@@ -20,9 +21,21 @@ export function sendError(
   ...extra: readonly string[]
 ): void {
   if (response.headersSent || response.destroyed) return
-  // Everything else that is left unread is small enough to be skipped.
-  if (error.status === 413 && !response.req.complete) sendLastError(response, error)
+  // What is left unread of other requests is skipped; of these it may be anything.
+  if (isUnwelcome(error, response.req)) sendLastError(response, error)
   else write(response, error, extra)
+}
+
+const SKIPPED_BYTES = 65_536
+
+/** Whoever is refused before the body was looked at does not get to send a large one. */
+function isUnwelcome({ status }: OjsError, request: IncomingMessage): boolean {
+  if (request.complete) return false
+  if (status === 413) return true
+  const { headers } = request
+  const isLong =
+    headers['transfer-encoding'] !== undefined || Number(headers['content-length']) > SKIPPED_BYTES
+  return isLong && (status === 401 || status === 403 || status === 429)
 }
 
 /** To a client that may still be sending what nobody will read; the connection ends with it. */
@@ -40,8 +53,9 @@ function write(response: Answerable, error: OjsError, extra: readonly string[]):
 function visibleError(thrown: unknown, request: Request, logger: Logger): OjsError {
   const error = toOjsError(thrown)
   if (error.status === 500) {
-    const { requestId, method, path } = request
-    logger.error({ err: thrown, requestId, method, path }, 'request failed')
+    const { requestId, method, path, admission } = request
+    const key = admission.key?.name
+    logger.error({ err: thrown, requestId, key, method, path }, 'request failed')
   }
   return error
 }

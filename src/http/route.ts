@@ -1,4 +1,5 @@
 import type { Express, Request, Response } from 'express'
+import { type Access, requireRole } from './access.ts'
 import { otherMethod } from './pipeline.ts'
 
 export type Method = 'GET' | 'POST' | 'DELETE'
@@ -8,6 +9,8 @@ type Handler = (request: Request, response: Response) => void | Promise<void>
 export interface Route {
   method: Method
   path: string
+  /** Whom it serves where keys are configured. Not said: `admin` alone. */
+  access?: Access
   handle: Handler
 }
 
@@ -15,8 +18,9 @@ export interface Route {
  * Puts the routes on the app: one Express route per path, with an answer for the methods that the
  * path does not have. Paths without parameters come first, so that `/jobs/:id` never takes
  * `/jobs/batch` for an id; else the order is that of the list, and the router tries one by one.
+ * `needsKeys`: each route asks for the key of one of its roles before it looks at anything else.
  */
-export function mount(app: Express, routes: readonly Route[]): void {
+export function mount(app: Express, routes: readonly Route[], needsKeys: boolean): void {
   const paths = [...byPath(routes)]
   const isLiteral = ([path]: [string, Route[]]) => !path.includes(':')
   for (const [path, endpoints] of [
@@ -24,10 +28,11 @@ export function mount(app: Express, routes: readonly Route[]): void {
     ...paths.filter((entry) => !isLiteral(entry)),
   ]) {
     const route = app.route(path)
-    for (const { method, handle } of endpoints) {
-      if (method === 'GET') route.get(handle)
-      else if (method === 'POST') route.post(handle)
-      else route.delete(handle)
+    for (const { method, access = [], handle } of endpoints) {
+      const steps = needsKeys && access !== 'anybody' ? [requireRole(access), handle] : [handle]
+      if (method === 'GET') route.get(steps)
+      else if (method === 'POST') route.post(steps)
+      else route.delete(steps)
     }
     route.all(otherMethod(allowed(endpoints)))
   }

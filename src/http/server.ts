@@ -2,8 +2,9 @@ import type { Deps } from '../operations/deps.ts'
 import { health } from '../operations/health.ts'
 import { type ManifestFacts, manifest } from '../operations/manifest.ts'
 import type { Exposition } from '../telemetry/exposition.ts'
-import { type ConnectionLimits, HttpServer } from './http-server.ts'
+import { HttpServer, type HttpServerOptions } from './http-server.ts'
 import { Polls } from './polls.ts'
+import type { Route } from './route.ts'
 import { adminRoutes } from './routes/admin.ts'
 import { adminWorkerRoutes } from './routes/admin-workers.ts'
 import { deadLetterRoutes } from './routes/dead-letters.ts'
@@ -17,14 +18,15 @@ import { schemaRoutes } from './routes/schemas.ts'
 import { systemRoutes } from './routes/system.ts'
 import { workerRoutes } from './routes/workers.ts'
 
-export interface HttpServiceOptions extends Omit<ManifestFacts, 'baseUrl'> {
+export interface HttpServiceOptions
+  extends Omit<ManifestFacts, 'baseUrl' | 'access'>,
+    Pick<HttpServerOptions, 'access' | 'tls' | 'limits'> {
   host: string
   /** 0 = any free one; `url()` tells which. */
   port: number
   metrics: Exposition
   events: Door['events']
   maxBatchBytes: number
-  limits?: Partial<ConnectionLimits>
 }
 
 /** The HTTP door with all that is behind it (seed 001, Appendix A). */
@@ -39,26 +41,40 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
     metrics: options.metrics,
     events: options.events,
     health: () => health(deps, startedAt),
-    manifest: () => manifest({ ...options, baseUrl: server.url() }),
+    manifest: () => manifest({ ...options, access: accessFacts(options), baseUrl: server.url() }),
   }
   const server = new HttpServer({
     ...options,
     logger: deps.logger,
+    now: () => deps.clock.now(),
     observer: options.metrics.http,
-    routes: [
-      ...jobRoutes(door),
-      ...workerRoutes(door),
-      ...heartbeatRoutes(door),
-      ...deadLetterRoutes(door),
-      ...queueRoutes(door),
-      ...schemaRoutes(door),
-      ...eventRoutes(door),
-      ...systemRoutes(door),
-      ...adminRoutes(door),
-      ...adminWorkerRoutes(door),
-      ...notYetRoutes(),
-    ],
+    routes: routesOf(door),
     onStopping: () => polls.endAll(),
   })
   return server
+}
+
+/** Every endpoint; `test/http/access.test.ts` says whom each of them serves. */
+export function routesOf(door: Door): Route[] {
+  return [
+    ...jobRoutes(door),
+    ...workerRoutes(door),
+    ...heartbeatRoutes(door),
+    ...deadLetterRoutes(door),
+    ...queueRoutes(door),
+    ...schemaRoutes(door),
+    ...eventRoutes(door),
+    ...systemRoutes(door),
+    ...adminRoutes(door),
+    ...adminWorkerRoutes(door),
+    ...notYetRoutes(),
+  ]
+}
+
+function accessFacts({ access, tls }: HttpServiceOptions): ManifestFacts['access'] {
+  return {
+    needsKeys: access !== undefined && access.apiKeys.length > 0,
+    needsClientCertificate: tls?.ca !== undefined,
+    rateLimit: access?.rateLimit,
+  }
 }

@@ -4,6 +4,11 @@ export interface ManifestFacts {
   baseUrl: string
   queueType: 'classic' | 'quorum'
   maxBodyBytes: number
+  access: {
+    needsKeys: boolean
+    needsClientCertificate: boolean
+    rateLimit: { limit: number; windowMs: number } | undefined
+  }
 }
 
 /**
@@ -12,6 +17,8 @@ export interface ManifestFacts {
  * readers of other OJS documents (ojs-digest §18).
  */
 export function manifest(facts: ManifestFacts): object {
+  const schemes = accessSchemes(facts.access)
+  const { rateLimit } = facts.access
   return {
     ojs_version: '1.0',
     specversion: '1.0',
@@ -27,13 +34,20 @@ export function manifest(facts: ManifestFacts): object {
       delayed_jobs: true,
       job_ttl: true,
       priority_queues: true,
-      rate_limiting: false,
+      rate_limiting: true,
       schema_validation: true,
       unique_jobs: false,
       workflows: false,
       pause_resume: false,
     },
-    extensions: ['fetch_wait_ms', 'fenced_ack', 'nack_requeue', 'events', 'worker_directives'],
+    extensions: [
+      'fetch_wait_ms',
+      'fenced_ack',
+      'nack_requeue',
+      'events',
+      'worker_directives',
+      ...Object.keys(schemes),
+    ],
     extension_details: {
       fetch_wait_ms: 'FETCH accepts wait_ms (at most 30000) and then waits for a first job.',
       fenced_ack:
@@ -41,6 +55,8 @@ export function manifest(facts: ManifestFacts): object {
       nack_requeue: 'NACK accepts requeue: true; the job is available at once, no attempt counted.',
       events: 'GET /ojs/v1/events lists the newest 10000 events of this process.',
       worker_directives: 'POST /ojs/v1/admin/workers/:id/quiet and /terminate (* = all).',
+      ...schemes,
+      ...(rateLimit !== undefined && { request_limit: rateLimitText(rateLimit) }),
       queue_type: facts.queueType,
       max_body_bytes: facts.maxBodyBytes,
     },
@@ -50,4 +66,22 @@ export function manifest(facts: ManifestFacts): object {
       health: '/ojs/v1/health',
     },
   }
+}
+
+/** Seed 001 §5.2: what authentication is asked for is named under `extensions`. */
+function accessSchemes({ needsKeys, needsClientCertificate }: ManifestFacts['access']) {
+  return {
+    ...(needsKeys && {
+      bearer_api_keys:
+        'Authorization: Bearer <key>; roles producer, worker, operator, admin. Manifest and health are open.',
+    }),
+    ...(needsClientCertificate && {
+      mutual_tls: 'TLS with a client certificate that the server knows the issuer of.',
+    }),
+  }
+}
+
+function rateLimitText({ limit, windowMs }: { limit: number; windowMs: number }): string {
+  const window = `${windowMs / 1_000} s`
+  return `${limit} requests per API key (else address) in a fixed window of ${window}; not health.`
 }

@@ -1,4 +1,4 @@
-import { createHttpService } from '../../src/http/server.ts'
+import { createHttpService, type HttpServiceOptions } from '../../src/http/server.ts'
 import type { Deps } from '../../src/operations/deps.ts'
 import { type Frame, recordingLogger, startFrame } from './frame.ts'
 
@@ -6,7 +6,10 @@ import { type Frame, recordingLogger, startFrame } from './frame.ts'
  * The whole door before operations that the test has replaced (`vi.mock`). Its `deps` hold what
  * the door itself touches, and nothing that could pass for a job system.
  */
-export async function openDoor(maxBodyBytes = 10_000): Promise<Frame> {
+export async function openDoor(
+  maxBodyBytes = 10_000,
+  options: Partial<HttpServiceOptions> = {},
+): Promise<Frame> {
   const logger = recordingLogger()
   const done: Frame['done'] = []
   const deps = { logger, clock: { now: () => 0, wall: () => 0 } } as unknown as Deps
@@ -27,6 +30,7 @@ export async function openDoor(maxBodyBytes = 10_000): Promise<Frame> {
       contentType: 'text/plain; version=0.0.4; charset=utf-8',
       text: async () => 'up 1\n',
     },
+    ...options,
   })
   return startFrame(server, logger.lines, done)
 }

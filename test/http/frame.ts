@@ -1,3 +1,4 @@
+import type { ConnectionOptions } from 'node:tls'
 import { expect, onTestFinished } from 'vitest'
 import { HttpServer, type HttpServerOptions } from '../../src/http/http-server.ts'
 import type { Route } from '../../src/http/route.ts'
@@ -33,7 +34,7 @@ export interface Frame {
   url: string
   log: LogLine[]
   done: { route: string; method: string; status: number; seconds: number }[]
-  client(): Promise<RawClient>
+  client(tls?: ConnectionOptions): Promise<RawClient>
   /** One request on a connection of its own. */
   ask(bytes: string | Buffer): Promise<RawAnswer>
 }
@@ -68,8 +69,8 @@ export async function startFrame(
   await server.start()
   onTestFinished(() => server.stop(AbortSignal.abort()))
   const port = Number(new URL(server.url()).port)
-  const client = async () => {
-    const connected = await RawClient.connect(port)
+  const client = async (tls?: ConnectionOptions) => {
+    const connected = await RawClient.connect(port, tls)
     onTestFinished(() => connected.destroy())
     return connected
   }

@@ -1,5 +1,6 @@
 import { EventEmitter, once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 
 /** One answer as it was on the wire. Header names in lower case; the last of a name wins. */
 export interface RawAnswer {
@@ -33,9 +34,10 @@ export class RawClient {
     })
   }
 
-  static async connect(port: number): Promise<RawClient> {
-    const socket = connect({ port, host: '127.0.0.1', noDelay: true })
-    await once(socket, 'connect')
+  static async connect(port: number, tls?: ConnectionOptions): Promise<RawClient> {
+    const address = { port, host: '127.0.0.1', noDelay: true }
+    const socket = tls === undefined ? connect(address) : connectTls({ ...address, ...tls })
+    await once(socket, tls === undefined ? 'connect' : 'secureConnect')
     return new RawClient(socket)
   }
 

@@ -14,6 +14,7 @@ export function adminWorkerRoutes(door: Door): Route[] {
     {
       method: 'GET',
       path: '/ojs/v1/admin/workers',
+      access: ['operator'],
       handle(request, response) {
         const page = pageOf(request)
         const { workers, summary } = listWorkers(door.deps, page)
@@ -25,11 +26,13 @@ export function adminWorkerRoutes(door: Door): Route[] {
     {
       method: 'POST',
       path: '/ojs/v1/admin/workers/:id/quiet',
+      access: ['operator'],
       handle: (request, response) => direct(door, request, response, 'quiet'),
     },
     {
       method: 'POST',
       path: '/ojs/v1/admin/workers/:id/terminate',
+      access: ['operator'],
       handle: (request, response) => direct(door, request, response, 'terminate'),
     },
   ]

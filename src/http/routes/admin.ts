@@ -10,6 +10,7 @@ export function adminRoutes({ deps, maxBodyBytes }: Door): Route[] {
     {
       method: 'POST',
       path: '/ojs/v1/admin/queues/:name/recover',
+      access: ['operator'],
       async handle(request, response) {
         await readOptionalJson(request, response, maxBodyBytes)
         const recovered = await recoverQueue(deps, pathParameter(request, 'name'), request.context)

@@ -18,6 +18,7 @@ export function deadLetterRoutes({ deps, maxBodyBytes }: Door): Route[] {
     {
       method: 'GET',
       path: DEAD_LETTER,
+      access: ['operator'],
       handle(request, response) {
         const page = pageOf(request)
         const { jobs, total } = listDeadLetters(deps, {
@@ -32,6 +33,7 @@ export function deadLetterRoutes({ deps, maxBodyBytes }: Door): Route[] {
     {
       method: 'POST',
       path: `${DEAD_LETTER}/:id/retry`,
+      access: ['operator'],
       async handle(request, response) {
         await readOptionalJson(request, response, maxBodyBytes)
         const job = await retryDeadLetter(deps, pathParameter(request, 'id'), request.context)
@@ -43,6 +45,7 @@ export function deadLetterRoutes({ deps, maxBodyBytes }: Door): Route[] {
     {
       method: 'DELETE',
       path: `${DEAD_LETTER}/:id`,
+      access: ['operator'],
       async handle(request, response) {
         const id = pathParameter(request, 'id')
         await deleteDeadLetter(deps, id, request.context)

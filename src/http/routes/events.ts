@@ -12,6 +12,7 @@ export function eventRoutes({ events }: Door): Route[] {
     {
       method: 'GET',
       path: '/ojs/v1/events',
+      access: ['operator'],
       handle(request, response) {
         const limit = integer(request, 'limit', DEFAULT_LIMIT)
         const page = events.list({

@@ -14,6 +14,7 @@ export function heartbeatRoutes({ deps, maxBodyBytes }: Door): Route[] {
     {
       method: 'POST',
       path: '/ojs/v1/workers/heartbeat',
+      access: ['worker'],
       async handle(request, response) {
         const body = await readJson(request, response, maxBodyBytes)
         answer(response, 200, JSON.stringify(heartbeatDocument(await heartbeat(deps, body))))

@@ -18,6 +18,7 @@ export function jobRoutes({ deps, maxBodyBytes, maxBatchBytes }: Door): Route[] 
     {
       method: 'POST',
       path: JOBS,
+      access: ['producer'],
       async handle(request, response) {
         const body = await readJson(request, response, maxBodyBytes)
         const job = await push(deps, body, request.context)
@@ -27,6 +28,7 @@ export function jobRoutes({ deps, maxBodyBytes, maxBatchBytes }: Door): Route[] 
     {
       method: 'POST',
       path: `${JOBS}/batch`,
+      access: ['producer'],
       async handle(request, response) {
         const body = await readJson(request, response, maxBatchBytes)
         const jobs = await pushBatch(deps, body, request.context)
@@ -40,6 +42,7 @@ export function jobRoutes({ deps, maxBodyBytes, maxBatchBytes }: Door): Route[] 
     {
       method: 'POST',
       path: `${JOBS}/:id/activate`,
+      access: ['producer'],
       async handle(request, response) {
         await readOptionalJson(request, response, maxBodyBytes)
         const job = await activate(deps, pathParameter(request, 'id'), request.context)
@@ -50,6 +53,7 @@ export function jobRoutes({ deps, maxBodyBytes, maxBatchBytes }: Door): Route[] 
     {
       method: 'GET',
       path: `${JOBS}/:id`,
+      access: ['producer', 'worker', 'operator'],
       async handle(request, response) {
         const id = pathParameter(request, 'id')
         const { job } = await traced('ojs.get_job', request.context, () => ({
@@ -61,6 +65,7 @@ export function jobRoutes({ deps, maxBodyBytes, maxBatchBytes }: Door): Route[] 
     {
       method: 'DELETE',
       path: `${JOBS}/:id`,
+      access: ['operator'],
       async handle(request, response) {
         const { context } = request
         const id = pathParameter(request, 'id')

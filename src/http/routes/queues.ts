@@ -11,6 +11,7 @@ export function queueRoutes({ deps }: Door): Route[] {
     {
       method: 'GET',
       path: '/ojs/v1/queues',
+      access: ['operator'],
       handle(request, response) {
         const page = pageOf(request)
         const { queues, total } = listQueues(deps, page)

@@ -21,6 +21,7 @@ export function schemaRoutes({ deps, maxBodyBytes }: Door): Route[] {
     {
       method: 'GET',
       path: SCHEMAS,
+      access: ['operator'],
       handle(request, response) {
         const page = pageOf(request)
         const { schemas, total } = listSchemas(deps, page)
@@ -40,6 +41,7 @@ export function schemaRoutes({ deps, maxBodyBytes }: Door): Route[] {
     {
       method: 'GET',
       path: `${SCHEMAS}/:uri`,
+      access: ['operator'],
       handle(request, response) {
         const { content, ...schema } = getSchema(deps, pathParameter(request, 'uri'))
         const { created_at: createdAt, ...rest } = summary(schema)

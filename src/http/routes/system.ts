@@ -8,6 +8,7 @@ export function systemRoutes({ health, manifest, metrics }: Door): Route[] {
     {
       method: 'GET',
       path: '/ojs/manifest',
+      access: 'anybody',
       handle(_request, response) {
         answer(response, 200, JSON.stringify(manifest()))
       },
@@ -15,6 +16,7 @@ export function systemRoutes({ health, manifest, metrics }: Door): Route[] {
     {
       method: 'GET',
       path: '/ojs/v1/health',
+      access: 'anybody',
       handle(_request, response) {
         const { healthy, body } = health()
         answer(response, healthy ? 200 : 503, JSON.stringify(body))
@@ -23,6 +25,7 @@ export function systemRoutes({ health, manifest, metrics }: Door): Route[] {
     {
       method: 'GET',
       path: '/metrics',
+      access: ['operator'],
       async handle(_request, response) {
         answerText(response, metrics.contentType, await metrics.text())
       },

@@ -17,11 +17,13 @@ export function workerRoutes(door: Door): Route[] {
     {
       method: 'POST',
       path: '/ojs/v1/workers/fetch',
+      access: ['worker'],
       handle: (request, response) => fetchJobs(door, request, response),
     },
     {
       method: 'POST',
       path: '/ojs/v1/workers/ack',
+      access: ['worker'],
       async handle(request, response) {
         const body = await readJson(request, response, door.maxBodyBytes)
         const { context } = request
@@ -32,6 +34,7 @@ export function workerRoutes(door: Door): Route[] {
     {
       method: 'POST',
       path: '/ojs/v1/workers/nack',
+      access: ['worker'],
       async handle(request, response) {
         const body = await readJson(request, response, door.maxBodyBytes)
         const { context } = request

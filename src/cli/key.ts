@@ -1,0 +1,30 @@
+import { parseArgs } from 'node:util'
+import { isKeyName, isRole, newApiKey, ROLES } from '../http/api-keys.ts'
+import type { Command } from './command.ts'
+
+/** Makes an API key. It is printed once and kept nowhere; the gateway is given its hash. */
+export const keyCommand: Command = {
+  summary: 'make an API key, and the entry of OJS_API_KEYS that lets it in',
+  usage: `ojs-rabbitmq key new [--name NAME] [--role ${ROLES.join('|')}]`,
+  async run(args) {
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      options: { name: { type: 'string' }, role: { type: 'string' } },
+      allowPositionals: true,
+    })
+    // The least that a program needs to be of use.
+    const { role = 'producer', name = role } = values
+    const isNew = positionals.length === 1 && positionals[0] === 'new'
+    if (!isNew || !isRole(role) || !isKeyName(name)) {
+      console.error(`usage: ${keyCommand.usage}\n\nNAME: 1 to 40 of a-z, 0-9, ., _ and -`)
+      return 2
+    }
+    const { key, entry } = newApiKey(name, role)
+    console.log(`key    ${key}\nentry  ${entry}`)
+    console.error(
+      'The key is shown this once: give it to the program, which sends it as\n' +
+        '"Authorization: Bearer <key>". The entry goes into OJS_API_KEYS (comma-separated).',
+    )
+    return 0
+  },
+}

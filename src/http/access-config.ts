@@ -1,0 +1,66 @@
+import { BlockList, isIP } from 'node:net'
+import { type ApiKey, parseApiKeys } from './api-keys.ts'
+import { parseOrigins } from './origins.ts'
+import { parseRateLimit, type RateLimit } from './request-limiter.ts'
+import { parseTlsFiles, type TlsFiles } from './tls.ts'
+
+/** Who gets in, and how. */
+export interface AccessConfig {
+  /** Empty: everybody may everything. */
+  readonly apiKeys: readonly ApiKey[]
+  readonly corsOrigins: readonly string[]
+  readonly rateLimit: RateLimit | undefined
+  readonly tls: TlsFiles | undefined
+}
+
+/** What the environment says, with its defaults. */
+type Read = (
+  name:
+    | 'OJS_HOST'
+    | 'OJS_API_KEYS'
+    | 'OJS_CORS_ORIGINS'
+    | 'OJS_RATE_LIMIT'
+    | 'OJS_TLS_CERT'
+    | 'OJS_TLS_KEY'
+    | 'OJS_TLS_CA'
+    | 'OJS_ALLOW_OPEN',
+) => string
+
+/** Adds a line for each mistake; none of them holds a key or a hash. */
+export function readAccess(read: Read, mistakes: string[]): AccessConfig {
+  const access = {
+    apiKeys: parseApiKeys(read('OJS_API_KEYS'), mistakes),
+    corsOrigins: parseOrigins(read('OJS_CORS_ORIGINS'), mistakes),
+    rateLimit: parseRateLimit(read('OJS_RATE_LIMIT'), mistakes),
+    tls: parseTlsFiles(
+      { cert: read('OJS_TLS_CERT'), key: read('OJS_TLS_KEY'), ca: read('OJS_TLS_CA') },
+      mistakes,
+    ),
+  }
+  const isOpen = read('OJS_API_KEYS') === ''
+  if (isOpen && !mayBeOpen(read, mistakes) && !isLoopback(read('OJS_HOST'))) {
+    mistakes.push(
+      `OJS_HOST=${read('OJS_HOST')} is reachable from outside, and there are no keys: whoever ` +
+        'reaches it may do everything. Set OJS_API_KEYS (`ojs-rabbitmq key new` makes one), or ' +
+        'OJS_ALLOW_OPEN=1 where something else keeps strangers out',
+    )
+  }
+  return Object.freeze(access)
+}
+
+function mayBeOpen(read: Read, mistakes: string[]): boolean {
+  const value = read('OJS_ALLOW_OPEN')
+  if (!['0', '1'].includes(value)) mistakes.push('OJS_ALLOW_OPEN must be one of 0, 1')
+  return value === '1'
+}
+
+const LOOPBACK = new BlockList()
+LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4')
+LOOPBACK.addAddress('::1', 'ipv6')
+
+/** A name other than `localhost` may be anything. */
+function isLoopback(host: string): boolean {
+  const version = isIP(host)
+  if (version === 0) return host.toLowerCase() === 'localhost'
+  return LOOPBACK.check(host, version === 4 ? 'ipv4' : 'ipv6')
+}

@@ -1,0 +1,32 @@
+import { OjsError } from '../errors.ts'
+import type { Role } from './api-keys.ts'
+import type { Step } from './pipeline.ts'
+
+/** Whom a route serves where keys are configured: anybody, or these roles and `admin`. */
+export type Access = 'anybody' | readonly Role[]
+
+/** In front of a route: 401 without a key, 403 with one of another role (seed 001 §5.2). */
+export function requireRole(roles: readonly Role[]): Step {
+  return ({ admission }, _response, next) => {
+    const { key } = admission
+    if (key === undefined) throw unauthenticated(admission.isUnknownKey === true)
+    if (key.role !== 'admin' && !roles.includes(key.role)) throw forbidden(key.role, roles)
+    next()
+  }
+}
+
+function unauthenticated(isUnknownKey: boolean): OjsError {
+  return new OjsError(
+    'x_unauthenticated',
+    isUnknownKey
+      ? 'The API key is not known here.'
+      : 'An API key is needed: Authorization: Bearer <key>.',
+    { details: { reason: isUnknownKey ? 'invalid_token' : 'missing_token' } },
+  )
+}
+
+function forbidden(role: Role, roles: readonly Role[]): OjsError {
+  return new OjsError('x_forbidden', `A key of the role ${role} may not do this.`, {
+    details: { reason: 'role', role, allowed_roles: [...roles, 'admin'] },
+  })
+}

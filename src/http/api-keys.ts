@@ -1,0 +1,93 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+
+/** What a key may do: `access` of each route says which of them it serves; `admin` may everything. */
+export const ROLES = ['producer', 'worker', 'operator', 'admin'] as const
+export type Role = (typeof ROLES)[number]
+
+/** A key as the gateway knows it: by its hash. Whoever reads the configuration cannot use it. */
+export interface ApiKey {
+  /** Whose it is; goes into log lines. Two keys may have one name, while one replaces the other. */
+  readonly name: string
+  readonly role: Role
+  readonly sha256: Buffer
+}
+
+/** 256 bits; the prefix is for those who find one where it does not belong. */
+const KEY_BYTES = 32
+const KEY_PREFIX = 'ojs_'
+/** Shorter than a hash, so that a hash in the wrong place is never taken for a name. */
+const NAME = /^[a-z0-9][a-z0-9._-]{0,39}$/i
+const SHA256 = /^[0-9a-f]{64}$/i
+const KEYS_PER_NAME = 2
+
+/** A new key, and the entry of `OJS_API_KEYS` that lets it in. */
+export function newApiKey(name: string, role: Role): { key: string; entry: string } {
+  const key = KEY_PREFIX + randomBytes(KEY_BYTES).toString('base64url')
+  return { key, entry: `${name}:${role}:${hashOf(key).toString('hex')}` }
+}
+
+export function isKeyName(name: string): boolean {
+  return NAME.test(name)
+}
+
+export function isRole(text: string): text is Role {
+  return ROLES.some((role) => role === text)
+}
+
+/**
+ * `OJS_API_KEYS`: `name:role:sha256hex,…`; empty = no keys. Adds a line for each mistake, which
+ * names the entry by its number: any part of it may be a key that was put in the wrong place.
+ */
+export function parseApiKeys(text: string, mistakes: string[]): ApiKey[] {
+  if (text === '') return []
+  const entries = text.split(',').map((entry) => entry.trim())
+  const keys: ApiKey[] = []
+  for (const [i, entry] of entries.entries()) {
+    const parsed = parseEntry(entry)
+    const mistake = typeof parsed === 'string' ? parsed : clash(parsed, keys)
+    if (mistake !== undefined) mistakes.push(`OJS_API_KEYS, entry ${i + 1}: ${mistake}`)
+    else if (typeof parsed !== 'string') keys.push(parsed)
+  }
+  return keys
+}
+
+function parseEntry(entry: string): ApiKey | string {
+  const [name = '', role = '', hash = '', ...more] = entry.split(':')
+  if (entry.includes(KEY_PREFIX)) return 'holds a key; what belongs there is its SHA-256'
+  if (hash === '' || more.length > 0) return 'must be name:role:sha256hex'
+  if (!isKeyName(name)) return 'the name must be 1 to 40 characters of a-z, 0-9, ., _ and -'
+  if (!isRole(role)) return `the role must be one of ${ROLES.join(', ')}`
+  if (!SHA256.test(hash)) return 'the third part must be the 64 hexadecimal digits of a SHA-256'
+  return { name, role, sha256: Buffer.from(hash, 'hex') }
+}
+
+function clash(key: ApiKey, others: readonly ApiKey[]): string | undefined {
+  if (others.some(({ sha256 }) => sha256.equals(key.sha256))) return 'this key is there already'
+  const namesakes = others.filter(({ name }) => name === key.name)
+  if (namesakes.some(({ role }) => role !== key.role)) return 'the name has another role above'
+  return namesakes.length >= KEYS_PER_NAME
+    ? `more than ${KEYS_PER_NAME} keys of one name`
+    : undefined
+}
+
+/** RFC 6750 §2.1; the scheme without regard to case (RFC 9110 §11.1). */
+const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
+
+/** Whose key an `Authorization` header holds. `unknown`: there is a token, and it is no key. */
+export function identify(
+  keys: readonly ApiKey[],
+  authorization: string | undefined,
+): ApiKey | 'missing' | 'unknown' {
+  const token = authorization === undefined ? undefined : BEARER.exec(authorization)?.[1]
+  if (token === undefined) return 'missing'
+  const presented = hashOf(token)
+  let found: ApiKey | undefined
+  // All of them, however early one fits: the time tells neither which nor how nearly.
+  for (const key of keys) if (timingSafeEqual(key.sha256, presented)) found = key
+  return found ?? 'unknown'
+}
+
+/** Not a password hash: there is nothing to guess in 256 random bits, and it is paid per request. */
+function hashOf(key: string): Buffer {
+  return createHash('sha256').update(key).digest()
+}

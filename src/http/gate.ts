@@ -1,0 +1,109 @@
+import type { IncomingMessage } from 'node:http'
+import { OjsError } from '../errors.ts'
+import { type ApiKey, identify } from './api-keys.ts'
+import {
+  callerOfAddress,
+  type RateLimit,
+  RequestLimiter,
+  type Standing,
+} from './request-limiter.ts'
+
+/** What is known of a request before anything of it is looked at but its headers. */
+export interface Admission {
+  /** Absent: no key, or none that is known. */
+  readonly key?: ApiKey
+  /** There was a token, and it is no key. */
+  readonly isUnknownKey?: boolean
+  /** For every answer to it: name, value, name, value. */
+  readonly headers: readonly string[]
+  /** 429; the answer in any case. */
+  readonly refusal?: OjsError
+}
+
+/** Where neither keys nor a limit are configured. */
+export const ADMITTED: Admission = Object.freeze({ headers: Object.freeze([]) })
+
+export interface GateOptions {
+  keys: readonly ApiKey[]
+  rateLimit: RateLimit | undefined
+  /** Milliseconds since 1970 that never go back. */
+  now(): number
+}
+
+/** Never refused and never counted: a probe that fails takes a working gateway out of service. */
+const HEALTH = '/ojs/v1/health'
+
+/**
+ * Who asks, and how much they have asked for already. Runs before the pipeline, so that what is
+ * refused outside of it (`parser-errors.ts`) carries the same headers (seed 001 §18.1).
+ */
+export class Gate {
+  readonly #options: GateOptions
+  /** As many callers as there are keys: strangers cannot take their place. */
+  readonly #ofKeys: RequestLimiter | undefined
+  readonly #ofAddresses: RequestLimiter | undefined
+
+  constructor(options: GateOptions) {
+    this.#options = options
+    const { rateLimit } = options
+    this.#ofKeys = rateLimit && new RequestLimiter(rateLimit, Number.POSITIVE_INFINITY)
+    this.#ofAddresses = rateLimit && new RequestLimiter(rateLimit)
+  }
+
+  admit(request: IncomingMessage): Admission {
+    const { keys, rateLimit } = this.#options
+    const identity = keys.length === 0 ? 'missing' : identify(keys, request.headers.authorization)
+    const who =
+      typeof identity === 'object' ? { key: identity } : { isUnknownKey: identity === 'unknown' }
+    if (rateLimit === undefined) return { ...who, headers: ADMITTED.headers }
+    const address = request.socket.remoteAddress ?? ''
+    return { ...who, ...this.#count(rateLimit, who.key, address, isHealth(request)) }
+  }
+
+  /** For a request that could not be read: nobody knows whose it was. */
+  admitUnread(address: string): Admission {
+    const { rateLimit } = this.#options
+    return rateLimit === undefined ? ADMITTED : this.#count(rateLimit, undefined, address, false)
+  }
+
+  #count(
+    rate: RateLimit,
+    key: ApiKey | undefined,
+    address: string,
+    isExempt: boolean,
+  ): Pick<Admission, 'headers' | 'refusal'> {
+    const limiter = key === undefined ? this.#ofAddresses : this.#ofKeys
+    if (limiter === undefined) return ADMITTED
+    const caller = key === undefined ? callerOfAddress(address) : key.name
+    const now = this.#options.now()
+    const standing = isExempt ? limiter.look(caller, now) : limiter.take(caller, now)
+    const headers = rateLimitHeaders(rate, standing)
+    return standing.isOver ? { headers, refusal: tooMany(rate, standing, now) } : { headers }
+  }
+}
+
+function isHealth({ url = '' }: IncomingMessage): boolean {
+  return url.startsWith(HEALTH) && (url.length === HEALTH.length || url[HEALTH.length] === '?')
+}
+
+/** Seed 001 §18.1; the reset as Unix time in whole seconds, never before it is one. */
+function rateLimitHeaders({ limit }: RateLimit, { remaining, resetAt }: Standing): string[] {
+  return [
+    'X-RateLimit-Limit',
+    String(limit),
+    'X-RateLimit-Remaining',
+    String(remaining),
+    'X-RateLimit-Reset',
+    String(Math.ceil(resetAt / 1_000)),
+  ]
+}
+
+/** Seed 001 §18.2. */
+function tooMany({ limit, windowMs }: RateLimit, { resetAt }: Standing, now: number): OjsError {
+  const seconds = Math.max(1, Math.ceil((resetAt - now) / 1_000))
+  const message = `Rate limit exceeded. Try again in ${seconds} second${seconds === 1 ? '' : 's'}.`
+  return new OjsError('rate_limited', message, {
+    details: { limit, window_seconds: windowMs / 1_000, retry_after_seconds: seconds },
+    retryAfterSeconds: seconds,
+  })
+}

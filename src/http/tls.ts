@@ -1,0 +1,58 @@
+import { readFile } from 'node:fs/promises'
+import { createSecureContext } from 'node:tls'
+
+/** Paths of PEM files. */
+export interface TlsFiles {
+  readonly cert: string
+  readonly key: string
+  /** Who signs the certificates that clients must show; absent: they show none. */
+  readonly ca?: string
+}
+
+/** The files themselves, as `node:tls` takes them. */
+export interface TlsMaterial {
+  readonly cert: Buffer
+  readonly key: Buffer
+  readonly ca?: Buffer
+}
+
+/** All empty: no TLS. Adds a line for what belongs together and is not all there. */
+export function parseTlsFiles(
+  { cert, key, ca }: Record<'cert' | 'key' | 'ca', string>,
+  mistakes: string[],
+): TlsFiles | undefined {
+  if (cert === '' && key === '' && ca === '') return undefined
+  if (cert === '' || key === '') {
+    mistakes.push('TLS needs both OJS_TLS_CERT and OJS_TLS_KEY (paths of PEM files)')
+  }
+  return { cert, key, ...(ca !== '' && { ca }) }
+}
+
+/** Throws with the name of the variable whose file cannot be read or does not fit. */
+export async function readTls(files: TlsFiles): Promise<TlsMaterial> {
+  const material = {
+    cert: await read('OJS_TLS_CERT', files.cert),
+    key: await read('OJS_TLS_KEY', files.key),
+    ...(files.ca !== undefined && { ca: await read('OJS_TLS_CA', files.ca) }),
+  }
+  try {
+    createSecureContext(material)
+  } catch (cause) {
+    throw new Error(`OJS_TLS_CERT, OJS_TLS_KEY or OJS_TLS_CA cannot be used: ${reasonOf(cause)}`, {
+      cause,
+    })
+  }
+  return material
+}
+
+async function read(name: string, path: string): Promise<Buffer> {
+  try {
+    return await readFile(path)
+  } catch (cause) {
+    throw new Error(`${name} cannot be read: ${reasonOf(cause)}`, { cause })
+  }
+}
+
+function reasonOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause)
+}

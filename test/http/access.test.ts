@@ -1,0 +1,283 @@
+import { describe, expect, test } from 'vitest'
+import type { Access } from '../../src/http/access.ts'
+import { answer } from '../../src/http/answer.ts'
+import { newApiKey, parseApiKeys, ROLES, type Role } from '../../src/http/api-keys.ts'
+import { readJson } from '../../src/http/body.ts'
+import type { Route } from '../../src/http/route.ts'
+import type { Door } from '../../src/http/routes/door.ts'
+import { notYetRoutes } from '../../src/http/routes/not-yet.ts'
+import { routesOf } from '../../src/http/server.ts'
+import { openDoor } from './door.ts'
+import { errorOf, type Frame, serve } from './frame.ts'
+import { type RawAnswer, request } from './raw-client.ts'
+
+/** Whom each endpoint serves beside `admin`. A new one needs a row here, and `access` there. */
+const TABLE: Record<string, Access> = {
+  'GET /ojs/manifest': 'anybody',
+  'GET /ojs/v1/health': 'anybody',
+  'GET /metrics': ['operator'],
+  'POST /ojs/v1/jobs': ['producer'],
+  'POST /ojs/v1/jobs/batch': ['producer'],
+  'POST /ojs/v1/jobs/:id/activate': ['producer'],
+  'GET /ojs/v1/jobs/:id': ['producer', 'worker', 'operator'],
+  'DELETE /ojs/v1/jobs/:id': ['operator'],
+  'POST /ojs/v1/workers/fetch': ['worker'],
+  'POST /ojs/v1/workers/ack': ['worker'],
+  'POST /ojs/v1/workers/nack': ['worker'],
+  'POST /ojs/v1/workers/heartbeat': ['worker'],
+  'GET /ojs/v1/queues': ['operator'],
+  'GET /ojs/v1/queues/:name/stats': ['operator'],
+  'POST /ojs/v1/queues/:name/pause': ['operator'],
+  'POST /ojs/v1/queues/:name/resume': ['operator'],
+  'GET /ojs/v1/dead-letter': ['operator'],
+  'POST /ojs/v1/dead-letter/:id/retry': ['operator'],
+  'DELETE /ojs/v1/dead-letter/:id': ['operator'],
+  'GET /ojs/v1/cron': ['operator'],
+  'POST /ojs/v1/cron': ['operator'],
+  'DELETE /ojs/v1/cron/:name': ['operator'],
+  'POST /ojs/v1/workflows': ['producer'],
+  'GET /ojs/v1/workflows/:id': ['producer', 'operator'],
+  'DELETE /ojs/v1/workflows/:id': ['producer', 'operator'],
+  'GET /ojs/v1/schemas': ['operator'],
+  'POST /ojs/v1/schemas': [],
+  'GET /ojs/v1/schemas/:uri': ['operator'],
+  'DELETE /ojs/v1/schemas/:uri': [],
+  'GET /ojs/v1/events': ['operator'],
+  'GET /ojs/v1/admin/workers': ['operator'],
+  'POST /ojs/v1/admin/workers/:id/quiet': ['operator'],
+  'POST /ojs/v1/admin/workers/:id/terminate': ['operator'],
+  'POST /ojs/v1/admin/queues/:name/recover': ['operator'],
+}
+
+const made = new Map(ROLES.map((role) => [role, newApiKey(`the-${role}`, role)]))
+const apiKeys = parseApiKeys([...made.values()].map(({ entry }) => entry).join(), [])
+const access = { apiKeys, corsOrigins: [], rateLimit: undefined }
+const bearer = (role: Role) => ({ Authorization: `Bearer ${made.get(role)?.key}` })
+const hashes = apiKeys.map(({ sha256 }) => sha256.toString('hex'))
+
+const nameOf = ({ method, path }: Route) => `${method} ${path}`
+
+const ALL = routesOf({} as unknown as Door)
+const isMissing = new Set(notYetRoutes().map(nameOf))
+
+/** Every route of the gateway, with a handler that only says that it was reached. */
+const ROUTES: Route[] = ALL.filter((route) => !isMissing.has(nameOf(route))).map((route) => ({
+  ...route,
+  handle: (_request, response) => answer(response, 200, '{"reached":true}'),
+}))
+
+/** Every role, a key that is none, and nobody. */
+async function outcomes(frame: Frame, { method, path }: Route): Promise<Record<string, number>> {
+  const target = path.replace(/:\w+/g, 'x')
+  const client = await frame.client()
+  const ask = async (headers: Record<string, string>) => {
+    client.send(request(method, target, headers, method === 'POST' ? '{}' : undefined))
+    return (await client.answer()).status
+  }
+  const statuses: Record<string, number> = {
+    nobody: await ask({}),
+    stranger: await ask({ Authorization: 'Bearer ojs_wrong' }),
+  }
+  for (const role of ROLES) statuses[role] = await ask(bearer(role))
+  return statuses
+}
+
+function expected(allowed: Access): Record<string, number> {
+  if (allowed === 'anybody') {
+    return Object.fromEntries(['nobody', 'stranger', ...ROLES].map((who) => [who, 200]))
+  }
+  const status = (role: Role) => (role === 'admin' || allowed.includes(role) ? 200 : 403)
+  const roles = ROLES.map((role) => [role, status(role)])
+  return { nobody: 401, stranger: 401, ...Object.fromEntries(roles) }
+}
+
+describe('role by endpoint', () => {
+  test('the table knows every endpoint, and no other', () => {
+    expect(new Set(ALL.map(nameOf))).toEqual(new Set(Object.keys(TABLE)))
+  })
+
+  test.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', async (name, route) => {
+    const frame = await serve(ROUTES, { access })
+    expect(await outcomes(frame, route)).toEqual(expected(TABLE[name] ?? []))
+  })
+
+  test('a route that says nothing serves admins only', async () => {
+    const route: Route = {
+      method: 'GET',
+      path: '/new',
+      handle: (_request, response) => answer(response, 200, '{}'),
+    }
+    const frame = await serve([route], { access })
+    expect(await outcomes(frame, route)).toEqual(expected([]))
+  })
+
+  test('HEAD needs the key that GET needs', async () => {
+    const frame = await serve(ROUTES, { access })
+    expect((await frame.ask(request('HEAD', '/metrics'))).status).toBe(401)
+    expect((await frame.ask(request('HEAD', '/metrics', bearer('operator')))).status).toBe(200)
+  })
+
+  test('without keys everybody may everything', async () => {
+    const frame = await serve(ROUTES)
+    for (const route of ROUTES) {
+      expect(Object.values(await outcomes(frame, route)), nameOf(route)).toEqual(
+        Array.from({ length: 6 }, () => 200),
+      )
+    }
+  })
+})
+
+describe('refusals', () => {
+  const push = (headers: Record<string, string>) =>
+    request('POST', '/ojs/v1/jobs', { 'X-Request-Id': 'req_r', ...headers }, '{}')
+
+  test.each<[name: string, headers: Record<string, string>, challenge: string, reason: string]>([
+    ['no key', {}, 'Bearer realm="ojs"', 'missing_token'],
+    ['another scheme', { Authorization: 'Basic YTpi' }, 'Bearer realm="ojs"', 'missing_token'],
+    [
+      'a key that is none',
+      { Authorization: 'Bearer nothing' },
+      'Bearer realm="ojs", error="invalid_token"',
+      'invalid_token',
+    ],
+  ])('401: %s', async (_name, headers, challenge, reason) => {
+    const frame = await serve(ROUTES, { access })
+    const result = await frame.ask(push(headers))
+    expect(result.status).toBe(401)
+    expect(result.headers['www-authenticate']).toBe(challenge)
+    expect(errorOf(result)).toMatchObject({
+      code: 'x_unauthenticated',
+      retryable: false,
+      details: { reason },
+      request_id: 'req_r',
+    })
+  })
+
+  test('403', async () => {
+    const frame = await serve(ROUTES, { access })
+    const result = await frame.ask(push(bearer('worker')))
+    expect(result.status).toBe(403)
+    expect(errorOf(result)).toMatchObject({
+      code: 'x_forbidden',
+      retryable: false,
+      details: { reason: 'role', role: 'worker', allowed_roles: ['producer', 'admin'] },
+    })
+  })
+
+  test('come before the body is read: the handler never runs, and large bodies end the line', async () => {
+    const seen: unknown[] = []
+    const route: Route = {
+      method: 'POST',
+      path: '/jobs',
+      access: ['producer'],
+      async handle(req, res) {
+        seen.push(await readJson(req, res, 1_000_000))
+        answer(res, 200, '{}')
+      },
+    }
+    const frame = await serve([route], { access })
+    const client = await frame.client()
+    // Neither of the two bodies ever comes.
+    const small = request('POST', '/jobs', { 'Content-Length': '2' })
+    client.send(small)
+    expect(await client.answer()).toMatchObject({
+      status: 401,
+      headers: { connection: 'keep-alive' },
+    })
+    const other = await frame.client()
+    other.send(request('POST', '/jobs', { 'Content-Length': '500000' }))
+    expect(await other.answer()).toMatchObject({ status: 401, headers: { connection: 'close' } })
+    const endless = await frame.client()
+    endless.send(request('POST', '/jobs', { 'Transfer-Encoding': 'chunked' }))
+    expect(await endless.answer()).toMatchObject({ status: 401, headers: { connection: 'close' } })
+    expect(seen).toEqual([])
+  })
+
+  test('an expectation is not encouraged', async () => {
+    const frame = await serve(ROUTES, { access })
+    const client = await frame.client()
+    client.send(request('POST', '/ojs/v1/jobs', { Expect: '100-continue', 'Content-Length': '9' }))
+    expect((await client.answer()).status).toBe(401)
+  })
+})
+
+describe('the log', () => {
+  const lines = (frame: Frame, message: string) =>
+    frame.log.filter((line) => line.message === message)
+
+  test('says who did what, by name; no key and no hash is in it', async () => {
+    const frame = await serve(ROUTES, { access })
+    const ask = (method: string, path: string, role: Role): Promise<RawAnswer> =>
+      frame.ask(request(method, path, { ...bearer(role), 'X-Request-Id': `req_${role}` }))
+    await ask('POST', '/ojs/v1/jobs', 'producer')
+    await ask('POST', '/ojs/v1/workers/fetch', 'worker')
+    await ask('GET', '/ojs/v1/queues', 'operator')
+    await ask('DELETE', '/ojs/v1/jobs/x', 'worker')
+    await frame.ask(request('GET', '/metrics', { Authorization: 'Bearer ojs_stranger' }))
+    expect(frame.log.map(({ level, message, fields }) => [level, message, fields['key']])).toEqual([
+      ['info', 'request', 'the-producer'],
+      ['debug', 'request', 'the-worker'],
+      ['debug', 'request', 'the-operator'],
+      ['warn', 'access refused', 'the-worker'],
+      ['warn', 'access refused', undefined],
+    ])
+    expect(frame.log[0]?.fields).toEqual({
+      key: 'the-producer',
+      role: 'producer',
+      address: '127.0.0.1',
+      requestId: 'req_producer',
+      method: 'POST',
+      route: '/ojs/v1/jobs',
+      status: 200,
+    })
+    const text = JSON.stringify(frame.log)
+    for (const secret of [...[...made.values()].map(({ key }) => key), ...hashes, 'ojs_stranger']) {
+      expect(text).not.toContain(secret)
+    }
+  })
+
+  test('of a failure names the key', async () => {
+    const route: Route = {
+      method: 'GET',
+      path: '/broken',
+      handle() {
+        throw new Error('broken')
+      },
+    }
+    const frame = await serve([route], { access })
+    await frame.ask(request('GET', '/broken', bearer('admin')))
+    expect(lines(frame, 'request failed')[0]?.fields).toMatchObject({ key: 'the-admin' })
+  })
+
+  test('is not filled by strangers', async () => {
+    let now = 0
+    const frame = await serve(ROUTES, { access, now: () => now })
+    const client = await frame.client()
+    const knock = async () => {
+      client.send(request('GET', '/metrics'))
+      await client.answer()
+    }
+    for (let i = 0; i < 30; i++) await knock()
+    expect(lines(frame, 'access refused')).toHaveLength(10)
+    now = 10_001
+    await knock()
+    expect(lines(frame, 'access refused')).toHaveLength(11)
+    expect(lines(frame, 'access refused')[10]?.fields).toMatchObject({ suppressed: 20 })
+  })
+})
+
+test('the manifest names the schemes', async () => {
+  const manifestOf = async (frame: Frame) =>
+    JSON.parse((await frame.ask(request('GET', '/ojs/manifest'))).body)
+  const open = await manifestOf(await openDoor())
+  expect(open.extensions).not.toContain('bearer_api_keys')
+  expect(open.capabilities.rate_limiting).toBe(true)
+  const guarded = await openDoor(10_000, {
+    access: { ...access, rateLimit: { limit: 10, windowMs: 60_000 } },
+  })
+  const named = await manifestOf(guarded)
+  expect(named.extensions).toContain('bearer_api_keys')
+  expect(named.extension_details.bearer_api_keys).toContain('Authorization: Bearer')
+  expect(named.extension_details.request_limit).toContain('10 requests')
+  expect(JSON.stringify(named)).not.toContain('the-admin')
+})

@@ -1,0 +1,213 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { answer } from '../../src/http/answer.ts'
+import { readJson } from '../../src/http/body.ts'
+import type { Route } from '../../src/http/route.ts'
+import { readTls } from '../../src/http/tls.ts'
+import { Authority, type Certificate } from '../support/certificates.ts'
+import { errorOf, serve } from './frame.ts'
+import { request } from './raw-client.ts'
+
+let authority: Authority
+let strangers: Authority
+let own: Certificate
+beforeAll(() => {
+  authority = new Authority()
+  strangers = new Authority()
+  own = authority.issue('gateway')
+})
+afterAll(() => {
+  authority.remove()
+  strangers.remove()
+})
+
+const ROUTES: Route[] = [
+  {
+    method: 'POST',
+    path: '/echo',
+    async handle(req, res) {
+      answer(res, 200, JSON.stringify(await readJson(req, res, 10_000)))
+    },
+  },
+  {
+    method: 'GET',
+    path: '/prototypes',
+    handle(req, res) {
+      // Express changes the prototype of what it does not know: `exchange.ts` says what that costs.
+      const isOwn = Object.getPrototypeOf(req) === Reflect.get(req.app, 'request')
+      answer(
+        res,
+        200,
+        JSON.stringify({
+          isOwn,
+          isOwnToo: Object.getPrototypeOf(res) === Reflect.get(req.app, 'response'),
+        }),
+      )
+    },
+  },
+]
+
+const serveTls = (ca?: Buffer) =>
+  serve(ROUTES, { tls: { cert: own.cert, key: own.key, ...(ca !== undefined && { ca }) } })
+
+/** Resolves with the reason why there is no connection, or with its protocol. */
+async function handshake(port: number, options: ConnectionOptions): Promise<string> {
+  const socket: TLSSocket = connectTls({
+    port,
+    host: '127.0.0.1',
+    ca: authority.ca.cert,
+    ...options,
+  })
+  onTestFinished(() => void socket.destroy())
+  return new Promise((resolve) => {
+    socket.on('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message))
+    socket.on('close', () => resolve('closed'))
+    // In TLS 1.3 a client learns that its certificate is refused after its own part is done.
+    socket.on('secureConnect', () => socket.write(request('GET', '/prototypes')))
+    socket.on('data', () => resolve(socket.getProtocol() ?? ''))
+  })
+}
+
+describe('HTTPS', () => {
+  test('the same answers, and the address says so', async () => {
+    const frame = await serveTls()
+    expect(frame.url).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/)
+    const client = await frame.client({ ca: authority.ca.cert })
+    client.send(request('POST', '/echo', {}, '{"a":1}'))
+    expect((await client.answer()).body).toBe('{"a":1}')
+    client.send(request('GET', '/nowhere'))
+    expect(errorOf(await client.answer()).code).toBe('not_found')
+  })
+
+  test('requests and responses are born as what Express wants', async () => {
+    const frame = await serveTls()
+    const client = await frame.client({ ca: authority.ca.cert })
+    client.send(request('GET', '/prototypes'))
+    expect(JSON.parse((await client.answer()).body)).toEqual({ isOwn: true, isOwnToo: true })
+  })
+
+  test('what the parser refuses is answered too', async () => {
+    const frame = await serveTls()
+    const client = await frame.client({ ca: authority.ca.cert })
+    client.send('garbage\r\n\r\n')
+    expect((await client.answer()).status).toBe(400)
+    expect(await client.closed()).toBe('')
+  })
+
+  test('a body that is too large is refused, and the client may read it', async () => {
+    const frame = await serveTls()
+    const client = await frame.client({ ca: authority.ca.cert })
+    client.send(request('POST', '/echo', {}, 'x'.repeat(300_000)))
+    expect((await client.answer()).status).toBe(413)
+    client.socket.end()
+    expect(await client.closed()).toBe('')
+    expect(client.failure).toBeUndefined()
+  })
+
+  test.each([
+    ['TLSv1.3', 'TLSv1.3'],
+    ['TLSv1.2', 'TLSv1.2'],
+    ['TLSv1.1', expect.stringMatching(/PROTOCOL_VERSION|INTERNAL_ERROR/)],
+  ] as const)('%s', async (version, outcome) => {
+    const frame = await serveTls()
+    const options = { minVersion: version, maxVersion: version, ciphers: 'DEFAULT@SECLEVEL=0' }
+    expect(await handshake(frame.port, options)).toEqual(outcome)
+  })
+
+  test('a client that speaks plain HTTP is cut off, and the server goes on', async () => {
+    const frame = await serveTls()
+    const plain = await frame.client()
+    plain.send(request('GET', '/prototypes'))
+    await plain.closed()
+    expect(await handshake(frame.port, {})).toBe('TLSv1.3')
+  })
+})
+
+describe('client certificates', () => {
+  test('one that the CA signed', async () => {
+    const frame = await serveTls(authority.ca.cert)
+    const { cert, key } = authority.issue('client')
+    expect(await handshake(frame.port, { cert, key })).toBe('TLSv1.3')
+  })
+
+  test('none, or of another CA', async () => {
+    const frame = await serveTls(authority.ca.cert)
+    const { cert, key } = strangers.issue('client')
+    expect(await handshake(frame.port, {})).not.toMatch(/^TLS/)
+    expect(await handshake(frame.port, { cert, key })).not.toMatch(/^TLS/)
+    expect(frame.done).toEqual([])
+  })
+})
+
+describe('stop', () => {
+  test('ends a connection whose handshake never comes', async () => {
+    const frame = await serveTls()
+    const silent = connect({ port: frame.port, host: '127.0.0.1' })
+    await once(silent, 'connect')
+    // Its turn comes after that of the silent one.
+    expect(await handshake(frame.port, {})).toBe('TLSv1.3')
+    const closed = once(silent, 'close')
+    await frame.server.stop(new AbortController().signal)
+    await closed
+  })
+
+  test('answers what has been asked first', async () => {
+    let open: () => void = () => {}
+    let enter: () => void = () => {}
+    const entered = new Promise<void>((resolve) => {
+      enter = resolve
+    })
+    const slow: Route = {
+      method: 'GET',
+      path: '/slow',
+      async handle(_request, response) {
+        enter()
+        await new Promise<void>((resolve) => {
+          open = resolve
+        })
+        answer(response, 200, '{"slow":true}')
+      },
+    }
+    const frame = await serve([slow], { tls: { cert: own.cert, key: own.key } })
+    const client = await frame.client({ ca: authority.ca.cert })
+    client.send(request('GET', '/slow'))
+    await entered
+    const stopped = frame.server.stop(new AbortController().signal)
+    open()
+    expect(await client.answer()).toMatchObject({ status: 200, headers: { connection: 'close' } })
+    await stopped
+    expect(await client.closed()).toBe('')
+  })
+
+  test('a handshake that does not come is cut off in any case', async () => {
+    const tls = { cert: own.cert, key: own.key }
+    const frame = await serve(ROUTES, { tls, limits: { headersTimeoutMs: 50 } })
+    const silent = connect({ port: frame.port, host: '127.0.0.1' })
+    await once(silent, 'close')
+  })
+})
+
+describe('the files', () => {
+  test('are read', async () => {
+    const { certPath: cert, keyPath: key } = own
+    const ca = authority.ca.certPath
+    expect(await readTls({ cert, key, ca })).toEqual({ ...pick(own), ca: authority.ca.cert })
+    expect(await readTls({ cert, key })).toEqual(pick(own))
+  })
+
+  test.each([
+    ['OJS_TLS_CERT cannot be read: ENOENT', () => ({ cert: '/nowhere', key: own.keyPath })],
+    ['OJS_TLS_KEY cannot be read: ENOENT', () => ({ cert: own.certPath, key: '/nowhere' })],
+    ['OJS_TLS_CA cannot be read', () => ({ cert: own.certPath, key: own.keyPath, ca: '/nowhere' })],
+    ['cannot be used', () => ({ cert: own.certPath, key: authority.ca.keyPath })],
+    ['cannot be used', () => ({ cert: own.keyPath, key: own.keyPath })],
+  ])('%s', async (message, files) => {
+    await expect(readTls(files())).rejects.toThrow(message)
+  })
+})
+
+function pick({ cert, key }: Certificate) {
+  return { cert, key }
+}

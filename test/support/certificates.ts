@@ -1,0 +1,70 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+export interface Certificate {
+  readonly certPath: string
+  readonly keyPath: string
+  readonly cert: Buffer
+  readonly key: Buffer
+}
+
+/** A certificate authority of the test's own; Node.js can read certificates, but not sign any. */
+export class Authority {
+  readonly #dir = mkdtempSync(join(tmpdir(), 'ojs-ca-'))
+  readonly ca: Certificate
+
+  constructor() {
+    this.ca = this.#create('ca', ['-x509', '-days', '2'])
+  }
+
+  /** For `localhost` and 127.0.0.1, as a server and as a client. */
+  issue(name: string): Certificate {
+    const extensions = join(this.#dir, `${name}.ext`)
+    const { certPath, keyPath } = this.ca
+    writeFileSync(
+      extensions,
+      'subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n',
+    )
+    const request = this.#create(name, [])
+    const signed = join(this.#dir, `${name}.signed.pem`)
+    const ca = ['-CA', certPath, '-CAkey', keyPath, '-CAcreateserial']
+    openssl(
+      ['x509', '-req', '-in', request.certPath, ...ca].concat([
+        '-days',
+        '2',
+        '-extfile',
+        extensions,
+        '-out',
+        signed,
+      ]),
+    )
+    return { ...request, certPath: signed, cert: readFileSync(signed) }
+  }
+
+  remove(): void {
+    rmSync(this.#dir, { recursive: true, force: true })
+  }
+
+  #create(name: string, options: string[]): Certificate {
+    const certPath = join(this.#dir, `${name}.pem`)
+    const keyPath = join(this.#dir, `${name}.key`)
+    const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
+    openssl(
+      ['req', ...options, ...newKey].concat([
+        '-keyout',
+        keyPath,
+        '-out',
+        certPath,
+        '-subj',
+        `/CN=${name}`,
+      ]),
+    )
+    return { certPath, keyPath, cert: readFileSync(certPath), key: readFileSync(keyPath) }
+  }
+}
+
+function openssl(args: string[]): void {
+  execFileSync('openssl', args, { stdio: ['ignore', 'ignore', 'pipe'] })
+}
