@@ -1,0 +1,124 @@
+/**
+ * What a client may believe of its jobs: the transition table of OJS (ojs-digest §1.2), written a
+ * second time and without a look at `src/job/states.ts`.
+ */
+export type State =
+  | 'available'
+  | 'scheduled'
+  | 'pending'
+  | 'active'
+  | 'retryable'
+  | 'completed'
+  | 'cancelled'
+  | 'discarded'
+  /** A dead letter that was deleted; 404 from then on. */
+  | 'gone'
+
+export interface ModelJob {
+  readonly id: string
+  readonly queue: string
+  readonly maxAttempts: number
+  /** `dead_letter`: an exhausted job is listed, and can be retried or deleted. */
+  readonly onExhaustion: 'discard' | 'dead_letter'
+  /** How long a failed attempt waits: longer than any test, or a moment. */
+  readonly backoff: 'long' | 'short'
+  state: State
+  attempt: number
+  /** The client that has the lease. */
+  worker: number | null
+}
+
+/** The moves of one job that a client can make. A move that is not here is a 409. */
+export type Move = 'ack' | 'retry' | 'discard' | 'requeue' | 'cancel' | 'activate' | 'claim' | 'due'
+
+const TABLE: Readonly<Record<Move, { from: readonly State[]; to: State }>> = {
+  claim: { from: ['available'], to: 'active' },
+  ack: { from: ['active'], to: 'completed' },
+  retry: { from: ['active'], to: 'retryable' },
+  discard: { from: ['active'], to: 'discarded' },
+  requeue: { from: ['active'], to: 'available' },
+  cancel: {
+    from: ['available', 'scheduled', 'pending', 'active', 'retryable'],
+    to: 'cancelled',
+  },
+  activate: { from: ['pending'], to: 'available' },
+  due: { from: ['scheduled', 'retryable'], to: 'available' },
+}
+
+export class Model {
+  readonly jobs: ModelJob[] = []
+
+  /**
+   * The job that `pick` (any integer) means, or undefined while there are none. Below 0 it means
+   * one that is `wanted`, if there is any: among all of them few moves would be allowed.
+   */
+  job(pick: number, wanted: (job: ModelJob) => boolean = isActive): ModelJob | undefined {
+    const fitting = pick < 0 ? this.jobs.filter(wanted) : []
+    const among = fitting.length > 0 ? fitting : this.jobs
+    return among[Math.abs(pick) % among.length]
+  }
+
+  byId(id: string): ModelJob | undefined {
+    return this.jobs.find((job) => job.id === id)
+  }
+
+  available(queues: readonly string[]): ModelJob[] {
+    return this.jobs.filter(({ state, queue }) => state === 'available' && queues.includes(queue))
+  }
+}
+
+function isActive({ state }: ModelJob): boolean {
+  return state === 'active'
+}
+
+/** How often the model has made each move, in this process. */
+export const moves: Record<Move | 'revive', number> = {
+  claim: 0,
+  ack: 0,
+  retry: 0,
+  discard: 0,
+  requeue: 0,
+  cancel: 0,
+  activate: 0,
+  due: 0,
+  revive: 0,
+}
+
+export function may(job: ModelJob, move: Move): boolean {
+  return TABLE[move].from.includes(job.state)
+}
+
+export function apply(job: ModelJob, move: Move): void {
+  if (!may(job, move)) throw new Error(`the model does not allow ${move} of a ${job.state} job`)
+  job.state = TABLE[move].to
+  moves[move] += 1
+  if (move === 'requeue') job.attempt -= 1
+  if (job.state !== 'active') job.worker = null
+}
+
+export function claim(job: ModelJob, worker: number): void {
+  apply(job, 'claim')
+  job.attempt += 1
+  job.worker = worker
+}
+
+/** A dead letter begins a new life. */
+export function revive(job: ModelJob): void {
+  job.state = 'available'
+  job.attempt = 0
+  moves.revive += 1
+}
+
+export function isDeadLetter({ state, onExhaustion }: ModelJob): boolean {
+  return state === 'discarded' && onExhaustion === 'dead_letter'
+}
+
+/** Which way a failed attempt of this job goes. */
+export function afterFailure(job: ModelJob, isRetryable: boolean): 'retry' | 'discard' {
+  return isRetryable && job.attempt < job.maxAttempts ? 'retry' : 'discard'
+}
+
+/** What a request about a job that is not in the right state is answered with. */
+export function refusal(job: ModelJob | undefined): 404 | 409 {
+  return job === undefined || job.state === 'gone' ? 404 : 409
+}

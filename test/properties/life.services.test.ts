@@ -1,0 +1,60 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { freshQueue, gatewayForAll } from '../operations/harness.ts'
+import { OjsClient } from '../support/client.ts'
+import { CLIENTS, COMMANDS, type Real, tidy } from './life-commands.ts'
+import { Model, moves } from './life-model.ts'
+
+// No lease and no attempt ends by itself but those that a command gives 50 ms.
+const { gateway } = gatewayForAll({
+  OJS_VISIBILITY_TIMEOUT_MS: '600000',
+  OJS_TIMEOUT_MS: '600000',
+})
+
+/** Side by side, each on queues of its own: most of the time they wait for commits and confirms. */
+const STREAMS = 4
+const RUNS = 50
+const MIN_COMMANDS = 30
+const seed = Number(process.env['OJS_TEST_SEED'] ?? Date.now() % 2 ** 31)
+
+test(`the transition table of OJS, over HTTP and RabbitMQ (OJS_TEST_SEED=${seed})`, async () => {
+  const counts = await Promise.all(Array.from({ length: STREAMS }, (_, i) => stream(seed + i)))
+  const runs = counts.reduce((sum, count) => sum + count.runs, 0)
+  const commands = counts.reduce((sum, count) => sum + count.commands, 0)
+  expect(runs).toBeGreaterThanOrEqual(200)
+  expect(commands).toBeGreaterThanOrEqual(runs * MIN_COMMANDS)
+  // Not by refusals alone: every move was made, and often.
+  for (const [move, count] of Object.entries(moves)) expect(count, move).toBeGreaterThan(20)
+}, 120_000)
+
+/** One property with a seed of its own; how many runs and commands it took. */
+async function stream(streamSeed: number): Promise<{ runs: number; commands: number }> {
+  const clients = Array.from({ length: CLIENTS }, () => new OjsClient(() => gateway.url))
+  const real: Real = { clients, queues: [freshQueue(), freshQueue()] }
+  const done = { runs: 0, commands: 0 }
+  let isShrinking = false
+  const property = fc.asyncProperty(
+    fc.commands(COMMANDS, { maxCommands: 60, size: 'max' }),
+    async (commands) => {
+      const length = Array.from(commands).length
+      fc.pre(isShrinking || length >= MIN_COMMANDS)
+      const model = new Model()
+      try {
+        await fc.asyncModelRun(() => ({ model, real }), commands)
+        done.runs += 1
+        done.commands += length
+      } catch (error) {
+        isShrinking = true
+        throw error
+      } finally {
+        await tidy(model, real)
+      }
+    },
+  )
+  try {
+    await fc.assert(property, { seed: streamSeed, numRuns: RUNS, endOnFailure: false })
+  } finally {
+    for (const client of clients) client.close()
+  }
+  return done
+}
