@@ -2,7 +2,7 @@
  * What a client may believe of its jobs: the transition table of OJS (ojs-digest §1.2), written a
  * second time and without a look at `src/job/states.ts`.
  */
-export type State =
+type State =
   | 'available'
   | 'scheduled'
   | 'pending'

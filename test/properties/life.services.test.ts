@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { freshQueue, gatewayForAll } from '../operations/harness.ts'
 import { OjsClient } from '../support/client.ts'
 import { CLIENTS, COMMANDS, type Real, tidy } from './life-commands.ts'
@@ -17,15 +17,17 @@ const RUNS = 50
 const MIN_COMMANDS = 30
 const seed = Number(process.env['OJS_TEST_SEED'] ?? Date.now() % 2 ** 31)
 
-test(`the transition table of OJS, over HTTP and RabbitMQ (OJS_TEST_SEED=${seed})`, async () => {
-  const counts = await Promise.all(Array.from({ length: STREAMS }, (_, i) => stream(seed + i)))
-  const runs = counts.reduce((sum, count) => sum + count.runs, 0)
-  const commands = counts.reduce((sum, count) => sum + count.commands, 0)
-  expect(runs).toBeGreaterThanOrEqual(200)
-  expect(commands).toBeGreaterThanOrEqual(runs * MIN_COMMANDS)
-  // Not by refusals alone: every move was made, and often.
-  for (const [move, count] of Object.entries(moves)) expect(count, move).toBeGreaterThan(20)
-}, 120_000)
+describe(`OJS_TEST_SEED=${seed}`, () => {
+  test('the transition table of OJS, over HTTP and RabbitMQ', async () => {
+    const counts = await Promise.all(Array.from({ length: STREAMS }, (_, i) => stream(seed + i)))
+    const runs = counts.reduce((sum, count) => sum + count.runs, 0)
+    const commands = counts.reduce((sum, count) => sum + count.commands, 0)
+    expect(runs).toBeGreaterThanOrEqual(200)
+    expect(commands).toBeGreaterThanOrEqual(runs * MIN_COMMANDS)
+    // Not by refusals alone: every move was made, and often.
+    for (const [move, count] of Object.entries(moves)) expect(count, move).toBeGreaterThan(20)
+  }, 120_000)
+})
 
 /** One property with a seed of its own; how many runs and commands it took. */
 async function stream(streamSeed: number): Promise<{ runs: number; commands: number }> {

@@ -1,0 +1,33 @@
+/** Seed 001, Appendix A: every endpoint of the binding, in its order. */
+export const APPENDIX_A = [
+  'GET /ojs/manifest',
+  'GET /ojs/v1/health',
+  'POST /ojs/v1/jobs',
+  'POST /ojs/v1/jobs/batch',
+  'GET /ojs/v1/jobs/:id',
+  'DELETE /ojs/v1/jobs/:id',
+  'POST /ojs/v1/jobs/:id/activate',
+  'POST /ojs/v1/workers/fetch',
+  'POST /ojs/v1/workers/ack',
+  'POST /ojs/v1/workers/nack',
+  'POST /ojs/v1/workers/heartbeat',
+  'GET /ojs/v1/queues',
+  'GET /ojs/v1/queues/:name/stats',
+  'POST /ojs/v1/queues/:name/pause',
+  'POST /ojs/v1/queues/:name/resume',
+  'GET /ojs/v1/dead-letter',
+  'POST /ojs/v1/dead-letter/:id/retry',
+  'DELETE /ojs/v1/dead-letter/:id',
+  'GET /ojs/v1/cron',
+  'POST /ojs/v1/cron',
+  'DELETE /ojs/v1/cron/:name',
+  'POST /ojs/v1/workflows',
+  'GET /ojs/v1/workflows/:id',
+  'DELETE /ojs/v1/workflows/:id',
+  'GET /ojs/v1/schemas',
+  'POST /ojs/v1/schemas',
+  'GET /ojs/v1/schemas/:uri',
+  'DELETE /ojs/v1/schemas/:uri',
+] as const
+
+export type Endpoint = (typeof APPENDIX_A)[number]
