@@ -16,6 +16,7 @@ import { diedInBroker } from './operations/died-in-broker.ts'
 import { onQueueMissing, onRungMissing } from './operations/queue-missing.ts'
 import { WorkerRegistry } from './operations/worker-registry.ts'
 import { ArgsSchemas } from './schemas/args-schemas.ts'
+import { cron } from './services/cron.ts'
 import { dlxSweep } from './services/dlx-sweep.ts'
 import { expiry } from './services/expiry.ts'
 import { extendLeases, leaseKeeper } from './services/lease-keeper.ts'
@@ -104,11 +105,7 @@ export async function startGateway(
     broker,
     leaseKeeper(deps),
     outboxRelay,
-    promoter(deps),
-    reaper(deps),
-    expiry(deps),
-    dlxSweep(deps),
-    retention(deps, config.retention),
+    ...timers(deps, config),
     ...(isDebug ? [inFlightLog(deps)] : []),
     http,
   ]
@@ -116,6 +113,18 @@ export async function startGateway(
   await startAll(services, logger)
   logger.info({ url: http.url(), queueType: config.queueType }, 'gateway listening')
   return { url: http.url(), stop: (deadline) => stopAll(services, deadline, logger) }
+}
+
+/** What happens by itself when its time has come. */
+function timers(deps: Deps, config: Config): Service[] {
+  return [
+    promoter(deps),
+    cron(deps),
+    reaper(deps),
+    expiry(deps),
+    dlxSweep(deps),
+    retention(deps, config.retention),
+  ]
 }
 
 /** What the broker layer asks of the rest; it exists before `deps` does. */

@@ -7,6 +7,7 @@ import { Polls } from './polls.ts'
 import type { Route } from './route.ts'
 import { adminRoutes } from './routes/admin.ts'
 import { adminWorkerRoutes } from './routes/admin-workers.ts'
+import { cronRoutes } from './routes/cron.ts'
 import { deadLetterRoutes } from './routes/dead-letters.ts'
 import type { Door } from './routes/door.ts'
 import { eventRoutes } from './routes/events.ts'
@@ -61,6 +62,7 @@ export function routesOf(door: Door): Route[] {
     ...workerRoutes(door),
     ...heartbeatRoutes(door),
     ...deadLetterRoutes(door),
+    ...cronRoutes(door),
     ...queueRoutes(door),
     ...schemaRoutes(door),
     ...eventRoutes(door),

@@ -263,6 +263,11 @@ function pick(source: Record<string, unknown>, names: readonly string[]): object
   return Object.fromEntries(names.map((name) => [name, source[name]]))
 }
 
+/** Is it a member of `options` with a meaning of its own? All of those may stand at the top level. */
+export function isOptionMember(name: string): boolean {
+  return OPTION_MEMBERS.has(name)
+}
+
 function isKnown(name: string): boolean {
   return ENVELOPE_MEMBERS.has(name) || OPTION_MEMBERS.has(name) || SYSTEM_MEMBERS.has(name)
 }

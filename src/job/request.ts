@@ -124,6 +124,21 @@ export interface BatchRequest {
   jobs: unknown[]
 }
 
+/** Cron registration (seed 001 §13.2), and the spelling of the other dialect (conformance.md S25). */
+export interface CronRequest {
+  name: string
+  /** One of the two; `cron` wins. */
+  cron?: string | null
+  expression?: string | null
+  timezone?: string | null
+  overlap_policy?: string | null
+  enabled?: boolean | null
+  description?: string | null
+  /** The body of a PUSH; null or absent: its members stand beside the name. */
+  job_template?: Record<string, unknown> | null
+  [unknown: string]: unknown
+}
+
 /** `ojs.control.cancel` and `ojs.control.info` (seed 002 §5.6, §5.8). */
 export interface NamedJob {
   job_id: string

@@ -1,5 +1,6 @@
 import type { ArrivingToken, ReportedError } from '../job/arrival.ts'
 import type { Holder, JobRow, JobState, NewJob } from '../job/job.ts'
+import type { CronLedger } from './cron.ts'
 import type { NativeLedger } from './native.ts'
 import type { SchemaLedger } from './schemas.ts'
 
@@ -14,6 +15,8 @@ import type { SchemaLedger } from './schemas.ts'
  * Reads are synchronous and see committed rows only.
  */
 export interface Ledger extends NativeLedger {
+  /** The recurring jobs. */
+  readonly cron: CronLedger
   readonly schemas: SchemaLedger
 
   /**

@@ -29,7 +29,7 @@ export function manifest(facts: ManifestFacts): object {
     backend: 'rabbitmq',
     capabilities: {
       batch_enqueue: true,
-      cron_jobs: false,
+      cron_jobs: true,
       dead_letter: true,
       delayed_jobs: true,
       job_ttl: true,

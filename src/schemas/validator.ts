@@ -3,11 +3,13 @@ import { invalidField, OjsError } from '../errors.ts'
 import type {
   AckRequest,
   BatchRequest,
+  CronRequest,
   FetchRequest,
   HeartbeatRequest,
   NackRequest,
   PushRequest,
 } from '../job/request.ts'
+import { CRON_SCHEMA } from './cron.ts'
 import { fieldOf } from './field-path.ts'
 import { BATCH_SCHEMA, PUSH_SCHEMA } from './push.ts'
 import { ACK_SCHEMA, FETCH_SCHEMA, HEARTBEAT_SCHEMA, NACK_SCHEMA } from './workers.ts'
@@ -18,6 +20,7 @@ const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, verbose: true })
 
 export const parsePush = parser<PushRequest>(PUSH_SCHEMA)
 export const parseBatch = parser<BatchRequest>(BATCH_SCHEMA)
+export const parseCron = parser<CronRequest>(CRON_SCHEMA)
 export const parseFetch = parser<FetchRequest>(FETCH_SCHEMA)
 export const parseAck = parser<AckRequest>(ACK_SCHEMA)
 export const parseNack = parser<NackRequest>(NACK_SCHEMA)

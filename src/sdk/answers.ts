@@ -41,6 +41,9 @@ export interface CronJob {
   meta?: Record<string, unknown>
   options?: WireJobOptions
   status?: string
+  enabled?: boolean
+  overlap_policy?: string
+  run_count?: number
   last_run_at?: string
   next_run_at?: string
   created_at?: string

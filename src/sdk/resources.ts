@@ -75,10 +75,15 @@ export function deadLettersOf(exchange: Exchange): DeadLetters {
 /** A schedule (seed 001 §13.2); `options` as for any job, camelCase or snake_case. */
 export interface CronSpec extends JobSpec {
   name: string
-  /** Five fields. */
+  /** Five fields, six with the seconds first, or `@daily` and the like. */
   cron: string
   /** IANA; default UTC. */
   timezone?: string
+  /** While a job of an earlier tick is not over; default `skip`. */
+  overlapPolicy?: 'skip' | 'allow' | 'cancel_previous' | 'enqueue'
+  /** Default true. */
+  enabled?: boolean
+  description?: string
   options?: Omit<JobOptions, 'id'>
 }
 
@@ -87,22 +92,34 @@ export interface Cron {
   list(page?: PageOptions): Promise<{ cron_jobs: CronJob[]; pagination: Pagination }>
   /** Rejects with `OJSDuplicateError` where the name is taken. */
   register(spec: CronSpec): Promise<CronJob>
+  get(name: string): Promise<CronJob>
   /** Jobs that it has made stay. */
   delete(name: string): Promise<{ deleted: boolean; name: string }>
 }
 
 export function cronOf(exchange: Exchange): Cron {
+  const path = (name: string) => `/cron/${segment(name, 'The name of a cron job')}`
   return {
     async list(page = {}) {
       return listed<CronJob, 'cron_jobs'>(exchange, 'cron_jobs', '/cron', page)
     },
-    async register({ name, cron, timezone, ...job }) {
-      const body = { name, cron, ...(timezone !== undefined && { timezone }), ...wireJob(job) }
+    async register({ name, cron, timezone, overlapPolicy, enabled, description, ...job }) {
+      const body = {
+        name,
+        cron,
+        ...(timezone !== undefined && { timezone }),
+        ...(overlapPolicy !== undefined && { overlap_policy: overlapPolicy }),
+        ...(enabled !== undefined && { enabled }),
+        ...(description !== undefined && { description }),
+        ...wireJob(job),
+      }
       return objectIn(await exchange({ method: 'POST', path: '/cron', body }), 'cron_job')
     },
+    async get(name) {
+      return objectIn(await exchange({ method: 'GET', path: path(name) }), 'cron_job')
+    },
     async delete(name) {
-      const path = `/cron/${segment(name, 'The name of a cron job')}`
-      return deleted(exchange, path, { deleted: true, name })
+      return deleted(exchange, path(name), { deleted: true, name })
     },
   }
 }

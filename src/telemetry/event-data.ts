@@ -1,7 +1,7 @@
 import { timestamp } from '../job/document.ts'
 import type { JobRow } from '../job/job.ts'
 import { cut } from '../job/text-size.ts'
-import type { FailureFacts, JobEvent } from './events.ts'
+import type { CronEvent, FailureFacts, JobEvent } from './events.ts'
 
 /** Thousands of events outlive their jobs; the whole message is in the job's `errors`. */
 const MAX_MESSAGE = 500
@@ -37,6 +37,22 @@ export function ownData(event: ListedEvent): Readonly<Record<string, unknown>> |
     case 'dead_letter.retried':
     case 'dead_letter.deleted':
       return null
+    case 'cron.triggered':
+      return cronData(event)
+    case 'cron.skipped':
+      return {
+        ...cronData(event),
+        reason: event.reason,
+        ...(event.existingJobId != null && { existing_job_id: event.existingJobId }),
+      }
+  }
+}
+
+function cronData({ cron, scheduledAt }: CronEvent): Record<string, unknown> {
+  return {
+    cron_name: cron.name,
+    cron_expr: cron.expression,
+    scheduled_at: timestamp(scheduledAt),
   }
 }
 

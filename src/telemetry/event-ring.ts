@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts'
 import { timestamp } from '../job/document.ts'
 import { traceIdOf } from '../job/traceparent.ts'
 import { type ListedEvent, ownData } from './event-data.ts'
-import type { JobEvent } from './events.ts'
+import type { CronEvent, JobEvent } from './events.ts'
 
 /** One event in the form of ojs-digest §10.1; `data` also has what §10.2 and the suite want. */
 interface RecordedEvent {
@@ -12,9 +12,9 @@ interface RecordedEvent {
   type: string
   source: string
   time: string
-  /** The job's id. */
+  /** The job's id; of a cron event the name of the entry. */
   subject: string
-  data: Readonly<Record<string, unknown>> & { job_id: string; job_type: string; queue: string }
+  data: Readonly<Record<string, unknown>> & { job_type: string; queue: string }
 }
 
 export interface EventQuery {
@@ -40,10 +40,14 @@ interface Kept {
   id: string
   type: RecordedEvent['type']
   time: number
-  jobId: string
+  /** Null: the job. */
+  subject: string | null
+  /** Null: there is none. */
+  jobId: string | null
   jobType: string
   queue: string
-  state: string
+  /** Null: the event is about something else than the state of a job. */
+  state: string | null
   attempt: number
   workerId: string | null
   traceparent: string | null
@@ -81,6 +85,7 @@ export class EventRing {
   }
 
   #keep(event: ListedEvent): Kept {
+    if ('cron' in event) return this.#keepCron(event)
     const { job } = event
     // Of a lease the event has only what a heartbeat touches.
     const row = 'state' in job ? job : null
@@ -88,6 +93,7 @@ export class EventRing {
       id: this.#newId(),
       type: event.type,
       time: this.#clock.wall(),
+      subject: null,
       jobId: job.id,
       jobType: job.type,
       queue: job.queue,
@@ -95,6 +101,24 @@ export class EventRing {
       attempt: event.type === 'job.failed' ? event.attempt : job.attempt,
       workerId: event.type === 'job.heartbeat' ? event.workerId : (row?.workerId ?? null),
       traceparent: row?.carry?.traceparent ?? null,
+      own: ownData(event),
+    }
+  }
+
+  #keepCron(event: CronEvent): Kept {
+    const job = event.type === 'cron.triggered' ? event.job : null
+    return {
+      id: this.#newId(),
+      type: event.type,
+      time: this.#clock.wall(),
+      subject: event.cron.name,
+      jobId: job?.id ?? null,
+      jobType: event.cron.jobType,
+      queue: event.cron.queue,
+      state: null,
+      attempt: 0,
+      workerId: null,
+      traceparent: job?.carry?.traceparent ?? null,
       own: ownData(event),
     }
   }
@@ -153,13 +177,12 @@ function recorded(event: Kept): RecordedEvent {
     type: event.type,
     source: 'ojs://ojs-rabbitmq',
     time: timestamp(event.time),
-    subject: event.jobId,
+    subject: event.subject ?? event.jobId ?? '',
     data: {
-      job_id: event.jobId,
+      ...(event.jobId !== null && { job_id: event.jobId }),
       job_type: event.jobType,
       queue: event.queue,
-      state: event.state,
-      attempt: event.attempt,
+      ...(event.state !== null && { state: event.state, attempt: event.attempt }),
       ...(event.workerId !== null && { worker_id: event.workerId }),
       ...(event.traceparent !== null && { trace_id: traceIdOf(event.traceparent) }),
       ...event.own,

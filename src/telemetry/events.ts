@@ -2,7 +2,7 @@ import type { Failure } from '../job/error-history.ts'
 import type { JobRow, JobState } from '../job/job.ts'
 
 /**
- * What happened to a job, told after the commit that made it true (law 4). Names are those of the
+ * What happened to a job or an entry that makes jobs, told after the commit that made it true (law 4). Names are those of the
  * OJS event vocabulary (ojs-digest §10.1).
  */
 export type JobEvent =
@@ -26,6 +26,27 @@ export type JobEvent =
   | { type: 'dead_letter.deleted'; job: JobRow; requestId?: string }
   /** A native message that is no OJS job; it goes to the dead letter queue. */
   | { type: 'token.malformed'; queue: string; error: Error }
+  | CronEvent
+
+/** A tick of a recurring job; told after `job.enqueued`, where it has made a job. */
+export type CronEvent =
+  | { type: 'cron.triggered'; cron: CronFacts; scheduledAt: number; job: JobRow }
+  | {
+      type: 'cron.skipped'
+      cron: CronFacts
+      scheduledAt: number
+      /** `dst_skip`: the clocks will leap over it; told with the tick before. */
+      reason: 'overlap' | 'queue_full' | 'queue_paused' | 'dst_skip' | 'invalid_job'
+      /** The job that was in the way. */
+      existingJobId?: string | null
+    }
+
+export interface CronFacts {
+  name: string
+  expression: string
+  jobType: string
+  queue: string
+}
 
 /** What an event tells of a failure: no details and no backtrace. */
 export type FailureFacts = Pick<Failure, 'code' | 'type' | 'message' | 'retryable'>

@@ -1,7 +1,7 @@
 import type { JobRow } from '../job/job.ts'
 import { traceIdOf } from '../job/traceparent.ts'
 import type { Logger } from '../logger.ts'
-import type { JobEvent, LeaseFacts } from './events.ts'
+import type { CronEvent, JobEvent, LeaseFacts } from './events.ts'
 
 /**
  * One line per thing that happened to a job: ids, never args, results, messages or credentials.
@@ -34,6 +34,10 @@ export function jobLog(
         if (event.inBatch) return
         logger.info(fieldsOf(event), event.type)
         return
+      case 'cron.triggered':
+      case 'cron.skipped':
+        logger.info(cronFields(event), event.type)
+        return
       default:
         logger.info(fieldsOf(event), event.type)
     }
@@ -50,6 +54,15 @@ function fieldsOf({ job, requestId }: { job: JobRow; requestId?: string }): obje
     requestId,
     traceId: job.carry?.traceparent && traceIdOf(job.carry.traceparent),
   }
+}
+
+function cronFields(event: CronEvent): object {
+  const { name, jobType, queue } = event.cron
+  const of =
+    event.type === 'cron.triggered'
+      ? { jobId: event.job.id }
+      : { reason: event.reason, jobId: event.existingJobId ?? undefined }
+  return { cron: name, tick: event.scheduledAt, type: jobType, queue, ...of }
 }
 
 /** The row may be in its next life already; the event says which attempt it was. */

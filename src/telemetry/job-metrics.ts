@@ -1,6 +1,6 @@
 import { Counter, Histogram, type Registry } from 'prom-client'
 import { type BoundedLabels, SeriesByPair } from './bounded-labels.ts'
-import type { JobEvent } from './events.ts'
+import type { CronEvent, JobEvent } from './events.ts'
 
 /** The buckets of ojs-digest §15.1, in seconds. */
 const DURATION_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
@@ -40,13 +40,23 @@ export function jobMetrics(
     labelNames: ['queue'],
     registers: [registry],
   })
+  const ticks = new Counter({
+    name: 'ojs_cron_ticks_total',
+    help: 'Ticks of recurring jobs, by what became of them: triggered, or why they were skipped',
+    labelNames: ['outcome'],
+    registers: [registry],
+  })
   return (event) => {
     if (event.type === 'token.malformed') malformed.inc({ queue: queues.of(event.queue) })
+    else if (event.type === 'cron.triggered') ticks.inc({ outcome: 'triggered' })
+    else if (event.type === 'cron.skipped') ticks.inc({ outcome: event.reason })
     else count(event, series.get(event.job.queue, event.job.type))
   }
 }
 
-function count(event: Exclude<JobEvent, { type: 'token.malformed' }>, series: JobSeries): void {
+type CountedEvent = Exclude<JobEvent, { type: 'token.malformed' } | CronEvent>
+
+function count(event: CountedEvent, series: JobSeries): void {
   const { counters, duration } = series
   switch (event.type) {
     case 'job.enqueued':

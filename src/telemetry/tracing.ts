@@ -122,7 +122,7 @@ export function traced<T extends { job: JobRow }>(
  * the number of its jobs. Not for passes that find nothing to do: there are 35 of those a second.
  */
 export function systemPass(
-  name: 'ojs.scheduler.poll' | 'ojs.reaper.check',
+  name: 'ojs.scheduler.poll' | 'ojs.reaper.check' | 'ojs.cron.trigger',
   work: () => Promise<number>,
 ): Promise<number> {
   const tracer = registeredTracer()

@@ -34,6 +34,7 @@ const TABLE: Record<string, Access> = {
   'DELETE /ojs/v1/dead-letter/:id': ['operator'],
   'GET /ojs/v1/cron': ['operator'],
   'POST /ojs/v1/cron': ['operator'],
+  'GET /ojs/v1/cron/:name': ['operator'],
   'DELETE /ojs/v1/cron/:name': ['operator'],
   'POST /ojs/v1/workflows': ['producer'],
   'GET /ojs/v1/workflows/:id': ['producer', 'operator'],

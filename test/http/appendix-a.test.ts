@@ -2,6 +2,7 @@ import { beforeEach, expect, test, vi } from 'vitest'
 import { ack } from '../../src/operations/ack.ts'
 import { activate } from '../../src/operations/activate.ts'
 import { cancel } from '../../src/operations/cancel.ts'
+import { listCron, registerCron, removeCron } from '../../src/operations/cron.ts'
 import { listDeadLetters, retryDeadLetter } from '../../src/operations/dead-letters.ts'
 import { fetch } from '../../src/operations/fetch.ts'
 import { health } from '../../src/operations/health.ts'
@@ -14,12 +15,13 @@ import { listQueues } from '../../src/operations/queues.ts'
 import { getSchema, listSchemas, registerSchema } from '../../src/operations/schemas.ts'
 import { openDoor } from './door.ts'
 import { errorOf } from './frame.ts'
-import { jobRow } from './job-rows.ts'
+import { cronEntry, jobRow } from './job-rows.ts'
 import { request } from './raw-client.ts'
 
 vi.mock('../../src/operations/ack.ts')
 vi.mock('../../src/operations/activate.ts')
 vi.mock('../../src/operations/cancel.ts')
+vi.mock('../../src/operations/cron.ts')
 vi.mock('../../src/operations/dead-letters.ts')
 vi.mock('../../src/operations/fetch.ts')
 vi.mock('../../src/operations/health.ts')
@@ -53,6 +55,9 @@ beforeEach(() => {
   vi.mocked(registerSchema).mockResolvedValue({ schema, isNew: true })
   vi.mocked(getSchema).mockReturnValue({ ...schema, content: '{}' })
   vi.mocked(listDeadLetters).mockReturnValue({ jobs: [], total: 0 })
+  vi.mocked(listCron).mockReturnValue({ entries: [], total: 0 })
+  vi.mocked(registerCron).mockResolvedValue(cronEntry())
+  vi.mocked(removeCron).mockResolvedValue()
   vi.mocked(retryDeadLetter).mockResolvedValue(job)
   vi.mocked(health).mockReturnValue({ healthy: true, body: {} } as ReturnType<typeof health>)
 })
@@ -77,9 +82,9 @@ const APPENDIX_A: [method: string, path: string, served: true | number][] = [
   ['GET', '/ojs/v1/dead-letter', true],
   ['POST', '/ojs/v1/dead-letter/x/retry', true],
   ['DELETE', '/ojs/v1/dead-letter/x', true],
-  ['GET', '/ojs/v1/cron', 2],
-  ['POST', '/ojs/v1/cron', 2],
-  ['DELETE', '/ojs/v1/cron/x', 2],
+  ['GET', '/ojs/v1/cron', true],
+  ['POST', '/ojs/v1/cron', true],
+  ['DELETE', '/ojs/v1/cron/x', true],
   ['POST', '/ojs/v1/workflows', 3],
   ['GET', '/ojs/v1/workflows/x', 3],
   ['DELETE', '/ojs/v1/workflows/x', 3],

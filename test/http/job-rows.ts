@@ -1,3 +1,4 @@
+import type { CronEntry } from '../../src/job/cron-entry.ts'
 import type { JobRow } from '../../src/job/job.ts'
 
 /** A row as the ledger would give it; only for tests of what HTTP makes of it. */
@@ -39,6 +40,27 @@ export function jobRow(change: Partial<JobRow> = {}): JobRow {
     error: null,
     errors: null,
     deadLetterCopied: false,
+    ...change,
+  }
+}
+
+/** The same for a recurring job. */
+export function cronEntry(change: Partial<CronEntry> = {}): CronEntry {
+  return {
+    name: 'nightly',
+    expression: '0 0 * * *',
+    timezone: 'UTC',
+    overlap: 'skip',
+    isEnabled: true,
+    description: null,
+    template: { type: 'report.make', args: [] },
+    seq: 1,
+    nextRunAt: 3_000,
+    lastRunAt: null,
+    lastJobId: null,
+    runCount: 0,
+    queued: [],
+    createdAt: 1_000,
     ...change,
   }
 }

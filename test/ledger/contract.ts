@@ -4,6 +4,7 @@ import { batchContract } from './contract-batch.ts'
 import { claimContract } from './contract-claim.ts'
 import { conservationContract } from './contract-conservation.ts'
 import { copyContract } from './contract-copies.ts'
+import { cronContract } from './contract-cron.ts'
 import { deadLetterContract } from './contract-dead-letters.ts'
 import { endContract } from './contract-end.ts'
 import { enqueueContract } from './contract-enqueue.ts'
@@ -47,6 +48,7 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
     endContract(underTest)
     batchContract(underTest)
     scheduleContract(underTest)
+    cronContract(underTest)
     failContract(underTest)
     rungContract(underTest)
     deadLetterContract(underTest)

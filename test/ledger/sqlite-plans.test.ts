@@ -43,6 +43,9 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   handOverLease: 'sqlite_autoindex_jobs_1',
   isKnown: 'sqlite_autoindex_jobs_1',
   cancelledTokens: 'jobs_cancelled',
+  cronLive: 'jobs_cron',
+  cronReleasable: 'jobs_cron',
+  cronOwn: 'sqlite_autoindex_jobs_1',
 }
 
 describe('every statement', () => {
@@ -88,6 +91,19 @@ describe('every statement', () => {
     const plan = plans.get(name)?.join('; ')
     expect(plan).toMatch(new RegExp(`SEARCH tombstones USING (COVERING )?(INDEX )?${index}\\b`))
     expect(plan).not.toContain('SCAN')
+  })
+
+  it.each([
+    ['cronFind', 'SEARCH cron_jobs USING INDEX sqlite_autoindex_cron_jobs_1'],
+    ['cronRemove', 'SEARCH cron_jobs USING INDEX sqlite_autoindex_cron_jobs_1'],
+    ['cronDue', 'SEARCH cron_jobs USING INDEX cron_jobs_due'],
+    ['cronReleasable', 'SEARCH entry USING INDEX cron_jobs_queued'],
+    ['cronMove', 'SEARCH cron_jobs USING INTEGER PRIMARY KEY'],
+    ['cronRan', 'SEARCH cron_jobs USING INTEGER PRIMARY KEY'],
+    // In the order of the table itself.
+    ['cronList', 'SCAN cron_jobs'],
+  ])('%s: %s', (name, expected) => {
+    expect(plans.get(name)?.[0]).toMatch(new RegExp(`^${expected}( |$)`))
   })
 
   it.each(Object.entries(INDEX_OF))('%s goes by %s', (name, index) => {

@@ -92,6 +92,30 @@ const CASES: Case[] = [
     result: CRON,
   },
   {
+    what: 'cron.register with all that an entry may have',
+    call: ({ cron }) =>
+      cron.register({
+        ...CRON,
+        overlapPolicy: 'cancel_previous',
+        enabled: false,
+        description: 'd',
+      }),
+    sent: {
+      method: 'POST',
+      path: '/cron',
+      body: { ...CRON, overlap_policy: 'cancel_previous', enabled: false, description: 'd' },
+    },
+    body: { cron_job: CRON },
+    result: CRON,
+  },
+  {
+    what: 'cron.get',
+    call: ({ cron }) => cron.get('daily'),
+    sent: { method: 'GET', path: '/cron/daily' },
+    body: { cron_job: CRON },
+    result: CRON,
+  },
+  {
     what: 'cron.delete',
     call: ({ cron }) => cron.delete('daily'),
     sent: { method: 'DELETE', path: '/cron/daily', idempotent: true },

@@ -82,3 +82,23 @@ it('warns of messages that are no jobs', () => {
     reason: 'no args',
   })
 })
+
+const CRON = { name: 'nightly', expression: '0 0 * * *', jobType: 't', queue: 'q' }
+
+it('tells what became of a tick', () => {
+  const fields = { level: 'info', cron: 'nightly', tick: 1_000, type: 't', queue: 'q' }
+  const at = { cron: CRON, scheduledAt: 1_000 }
+  const job = jobRow({ id: 'j', queue: 'q', type: 't' })
+  expect(lineOf({ type: 'cron.triggered', ...at, job })).toEqual({
+    ...fields,
+    msg: 'cron.triggered',
+    jobId: 'j',
+  })
+  const overlap = { reason: 'overlap', existingJobId: 'i' } as const
+  expect(lineOf({ type: 'cron.skipped', ...at, ...overlap })).toEqual({
+    ...fields,
+    msg: 'cron.skipped',
+    reason: 'overlap',
+    jobId: 'i',
+  })
+})

@@ -145,6 +145,19 @@ describe('jobs', () => {
     ).toBe(0)
   })
 
+  test('ticks of recurring jobs', async () => {
+    const { onJobEvent, read } = open()
+    const cron = { name: 'n', expression: '* * * * *', jobType: 't', queue: 'q' }
+    const at = { cron, scheduledAt: 0 }
+    onJobEvent({ type: 'cron.triggered', ...at, job: jobRow() })
+    onJobEvent({ type: 'cron.triggered', ...at, job: jobRow() })
+    onJobEvent({ type: 'cron.skipped', ...at, reason: 'overlap' })
+    expect(await read('ojs_cron')).toEqual({
+      'ojs_cron_ticks_total{outcome="triggered"}': 2,
+      'ojs_cron_ticks_total{outcome="overlap"}': 1,
+    })
+  })
+
   test('malformed native messages', async () => {
     const { onJobEvent, read } = open()
     onJobEvent({ type: 'token.malformed', queue: 'email', error: new Error() })

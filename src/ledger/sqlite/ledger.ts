@@ -34,6 +34,7 @@ import type {
 } from '../native.ts'
 import { Access } from './access.ts'
 import { claimToken } from './claim.ts'
+import { SqliteCron } from './cron.ts'
 import {
   confirmCopy,
   deadLetters,
@@ -77,6 +78,7 @@ import { cancelledTokens, recordTombstone, Tombstones } from './tombstones.ts'
 /** The ledger in one SQLite file that this process alone has open. See `openSqliteLedger`. */
 export class SqliteLedger implements Ledger {
   readonly schemas: SqliteSchemas
+  readonly cron: SqliteCron
   readonly #db: Database
   readonly #store: Store
   readonly #access: Access
@@ -101,6 +103,7 @@ export class SqliteLedger implements Ledger {
     const probe = () => void statements.probe.run()
     this.#access = new Access(new GroupCommit(db, companions, probe, logger))
     this.schemas = new SqliteSchemas(this.#access, db)
+    this.cron = new SqliteCron(this.#store, this.#access)
   }
 
   insert(job: NewJob, now: number): Promise<Inserted> {

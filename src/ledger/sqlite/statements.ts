@@ -1,3 +1,4 @@
+import { prepareCron } from './cron-statements.ts'
 import type { Database } from './driver.ts'
 import { prepareEnds } from './end-statements.ts'
 import { prepareLeases } from './lease-statements.ts'
@@ -18,6 +19,7 @@ export function prepareStatements(db: Database) {
     ...prepareLeases(db),
     ...prepareEnds(db),
     ...prepareNative(db),
+    ...prepareCron(db),
     ...prepareBookkeeping(db),
   }
 }
@@ -101,7 +103,7 @@ function prepareEnqueues(db: Database) {
          holder = NULL, worker_id = NULL, rung_ms = NULL, retry_delay_ms = NULL,
          activated_at = NULL, started_at = NULL, completed_at = NULL, cancelled_at = NULL,
          discarded_at = NULL, ended_at = NULL, dead_letter = 0, dead_letter_copied = 0,
-         error = NULL, errors = NULL, result = NULL
+         cron_entry = NULL, error = NULL, errors = NULL, result = NULL
        WHERE id = ?1 AND state = 'withdrawn'
        RETURNING generation`,
     ),

@@ -1,0 +1,97 @@
+import type { CronEntry } from '../../job/cron-entry.ts'
+import { timestamp } from '../../job/document.ts'
+import { isOptionMember } from '../../job/envelope.ts'
+import { findCron, listCron, registerCron, removeCron } from '../../operations/cron.ts'
+import { answer } from '../answer.ts'
+import { readJson } from '../body.ts'
+import { pageOf, pagination } from '../query.ts'
+import { pathParameter, type Route } from '../route.ts'
+import type { Door } from './door.ts'
+
+const CRON = '/ojs/v1/cron'
+
+/**
+ * Recurring jobs (seed 001 §13). Each answer has the roots of both dialects, which do not collide
+ * (conformance.md S25): `cron_job` and `cron`, `cron_jobs` and `crons`.
+ */
+export function cronRoutes({ deps, maxBodyBytes }: Door): Route[] {
+  return [
+    {
+      method: 'GET',
+      path: CRON,
+      access: ['operator'],
+      handle(request, response) {
+        const page = pageOf(request)
+        const { entries, total } = listCron(deps, page)
+        const list = `[${entries.map(cronDocument).join(',')}]`
+        const end = JSON.stringify(pagination(page, total))
+        answer(response, 200, `{"cron_jobs":${list},"crons":${list},"pagination":${end}}`)
+      },
+    },
+    {
+      method: 'POST',
+      path: CRON,
+      access: ['operator'],
+      async handle(request, response) {
+        const body = await readJson(request, response, maxBodyBytes)
+        const entry = await registerCron(deps, body, request.context)
+        answer(response, 201, cronBody(entry), 'Location', `${CRON}/${entry.name}`)
+      },
+    },
+    {
+      method: 'GET',
+      path: `${CRON}/:name`,
+      access: ['operator'],
+      handle(request, response) {
+        answer(response, 200, cronBody(findCron(deps, pathParameter(request, 'name'))))
+      },
+    },
+    {
+      method: 'DELETE',
+      path: `${CRON}/:name`,
+      access: ['operator'],
+      async handle(request, response) {
+        const name = pathParameter(request, 'name')
+        await removeCron(deps, name, request.context)
+        answer(response, 200, JSON.stringify({ deleted: true, name, cron: { name } }))
+      },
+    },
+  ]
+}
+
+function cronBody(entry: CronEntry): string {
+  const document = cronDocument(entry)
+  return `{"cron_job":${document},"cron":${document}}`
+}
+
+/** The members of the request, and what has become of it; absent ones are left out. */
+function cronDocument(entry: CronEntry): string {
+  const { name, expression, timezone, isEnabled, description } = entry
+  const { type, args, schema, ...others } = entry.template
+  const options = Object.entries(others).filter(([member]) => isShown(member))
+  return JSON.stringify({
+    name,
+    cron: expression,
+    expression,
+    timezone,
+    ...(description !== null && { description }),
+    type,
+    args,
+    ...(schema != null && { schema }),
+    ...Object.fromEntries(options),
+    overlap_policy: entry.overlap,
+    status: isEnabled ? 'active' : 'disabled',
+    enabled: isEnabled,
+    ...(entry.lastRunAt !== null && { last_run_at: timestamp(entry.lastRunAt) }),
+    ...(entry.nextRunAt !== null && { next_run_at: timestamp(entry.nextRunAt) }),
+    run_count: entry.runCount,
+    ...(entry.lastJobId !== null && { last_job_id: entry.lastJobId }),
+    ...(entry.queued.length > 0 && { queued_ticks: entry.queued.length }),
+    created_at: timestamp(entry.createdAt),
+  })
+}
+
+/** `meta`, `options`, and options at the top level; nothing that only the server may say. */
+function isShown(member: string): boolean {
+  return member === 'options' || isOptionMember(member)
+}

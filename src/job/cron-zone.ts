@@ -1,0 +1,94 @@
+import { invalidField } from '../errors.ts'
+import { memo } from './memo.ts'
+
+const DAY_MS = 86_400_000
+const MAX_NAME = 64
+
+/**
+ * Areas and places of the IANA database. Its other names are abbreviations (`EST`, `CET`), which
+ * Intl takes and which mean something else to somebody else: 400 (ojs-digest §7.3).
+ */
+const AREA =
+  /^(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Brazil|Canada|Chile|Etc|Europe|Indian|Mexico|Pacific|US)\//i
+const PLACES = new Set([
+  ...['utc', 'cuba', 'egypt', 'eire', 'gb', 'gb-eire', 'hongkong', 'iceland', 'iran', 'israel'],
+  ...['jamaica', 'japan', 'kwajalein', 'libya', 'navajo', 'nz', 'nz-chat', 'poland', 'portugal'],
+  ...['prc', 'roc', 'rok', 'singapore', 'turkey', 'universal', 'w-su', 'zulu'],
+])
+
+/**
+ * Wall time in one zone. A *local* time is what its clocks show, as the milliseconds that would
+ * show it in UTC.
+ */
+export interface Zone {
+  localOf(instant: number): number
+  /** The first instant at which the clocks show it; null where they leap over it. */
+  instantOf(local: number): number | null
+  /** The change of the clocks that makes `local` exist twice or not at all. */
+  changeAround(local: number): { at: number; settledLocal: number }
+}
+
+/** Throws 400 naming `field` when it is not a zone of the IANA database. */
+export function checkZone(name: string, field: string): void {
+  if (name.length <= MAX_NAME && (AREA.test(name) || PLACES.has(name.toLowerCase()))) {
+    try {
+      zoneOf(name)
+      return
+    } catch {
+      // Said below, as for any other name.
+    }
+  }
+  throw invalidField(
+    field,
+    `The '${field}' field must be an IANA time zone such as "America/New_York" or "UTC".`,
+    { expected: 'IANA time zone', received: name.slice(0, 100) },
+  )
+}
+
+/** The zone of a checked name. More than there are zones would be spellings in other letters. */
+export const zoneOf = memo(512, (name: string): Zone => {
+  const offsetAt = offsets(name)
+  /** Changes are further apart than a day, and no offset is longer than that. */
+  const around = (local: number) => [offsetAt(local - DAY_MS), offsetAt(local + DAY_MS)] as const
+  return {
+    localOf: (instant) => instant + offsetAt(instant),
+    instantOf(local) {
+      const [before, after] = around(local)
+      if (before === after) return local - before
+      const instants = [local - Math.max(before, after), local - Math.min(before, after)]
+      return instants.find((instant) => instant + offsetAt(instant) === local) ?? null
+    },
+    changeAround(local) {
+      const [before, after] = around(local)
+      const at = changeBetween(offsetAt, local - DAY_MS, local + DAY_MS)
+      return { at, settledLocal: at + Math.max(before, after) }
+    },
+  }
+})
+
+/** The first second with the offset of `to`, which differs from that of `from`. */
+function changeBetween(offsetAt: (instant: number) => number, from: number, to: number): number {
+  const before = offsetAt(from)
+  let [low, high] = [Math.floor(from / 1000), Math.floor(to / 1000)]
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2)
+    if (offsetAt(middle * 1000) === before) low = middle
+    else high = middle
+  }
+  return high * 1000
+}
+
+const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/
+
+/** How far local time is ahead of UTC at an instant, in milliseconds. Throws for an unknown zone. */
+function offsets(name: string): (instant: number) => number {
+  const format = new Intl.DateTimeFormat('en-US', { timeZone: name, timeZoneName: 'longOffset' })
+  if (format.resolvedOptions().timeZone === 'UTC') return () => 0
+  return (instant) => {
+    const match = OFFSET.exec(format.format(instant))
+    if (!match) throw new Error(`no offset of ${name}`)
+    const [, sign, hours = '0', minutes = '0', seconds = '0'] = match
+    const ms = (Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds)) * 1000
+    return sign === '-' ? -ms : ms
+  }
+}

@@ -1,0 +1,18 @@
+/**
+ * `make` with its last results kept: at most `capacity`, since the keys come from clients. The one
+ * that was made first goes first. What throws is not kept.
+ */
+export function memo<T>(capacity: number, make: (key: string) => T): (key: string) => T {
+  const kept = new Map<string, T>()
+  return (key) => {
+    const known = kept.get(key)
+    if (known !== undefined) return known
+    const made = make(key)
+    for (const oldest of kept.keys()) {
+      if (kept.size < capacity) break
+      kept.delete(oldest)
+    }
+    kept.set(key, made)
+    return made
+  }
+}

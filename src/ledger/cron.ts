@@ -1,0 +1,73 @@
+import type { CronDefinition, CronEntry } from '../job/cron-entry.ts'
+import type { JobRow, NewJob } from '../job/job.ts'
+
+/**
+ * The part of the ledger's contract that recurring jobs need (seed 001 §13). Instants of entries
+ * are of the wall clock; `now` is the clock of all other writes.
+ */
+export interface CronLedger {
+  /** Fence: the name is free, and there are fewer than `limit` entries. */
+  register(
+    definition: CronDefinition,
+    first: { nextRunAt: number | null; createdAt: number; limit: number },
+  ): Promise<{ outcome: 'registered'; entry: CronEntry } | { outcome: 'duplicate' | 'full' }>
+
+  find(name: string): CronEntry | null
+
+  /** Oldest first; by index. */
+  list(page: { limit: number; offset: number }): { entries: CronEntry[]; total: number }
+
+  /** Its jobs stay; what is queued goes with it. False: there was none of this name. */
+  remove(name: string): Promise<boolean>
+
+  /** Enabled entries whose time has come, the latest first; by index. */
+  due(wall: number, limit: number): CronEntry[]
+
+  /**
+   * One tick of an entry, in one transaction: its job, where there is to be one, and the time of the
+   * next. Fence: the entry still stands at this tick; so a tick has its effect exactly once,
+   * whoever restarts or repeats this. What the overlap policy says is decided here.
+   */
+  fire(tick: CronTick, change: TickChange): Promise<Fired>
+
+  /** Entries with queued ticks and no job that is not over, by name from `after` on; by index. */
+  releasable(after: string, limit: number): CronEntry[]
+
+  /**
+   * The first queued tick makes its job. Fence: it is still the first, and no job of the entry is
+   * not over. Returns the job, as it was stored.
+   */
+  release(tick: CronTick, job: NewJob, now: number): Promise<JobRow | 'stale'>
+
+  /** A queued tick that can have no job. Fence: it is still the first. */
+  drop(tick: CronTick): Promise<boolean>
+}
+
+/** One of the entries that ever had this name, and one of its times. */
+export interface CronTick {
+  name: string
+  seq: number
+  at: number
+}
+
+export interface TickChange {
+  /** Null: the tick is left out, whatever the overlap policy says. */
+  job: NewJob | null
+  nextRunAt: number | null
+  now: number
+  /** More ticks than these do not wait (`enqueue`). */
+  maxQueued: number
+}
+
+export type Fired =
+  /** `job`: as it was stored. */
+  | { outcome: 'fired'; job: JobRow }
+  /** It waits until the jobs before it are over. */
+  | { outcome: 'queued' }
+  | { outcome: 'skipped' }
+  /** `runningId`: a job of the entry that is not over, or its last one. */
+  | { outcome: 'overlapped' | 'queue-full'; runningId: string | null }
+  /** Nothing has changed: the policy wants these jobs cancelled first. */
+  | { outcome: 'blocked'; runningIds: string[] }
+  /** It has happened before, or the entry is gone. */
+  | { outcome: 'stale' }

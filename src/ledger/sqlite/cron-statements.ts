@@ -1,0 +1,47 @@
+import type { Database } from './driver.ts'
+
+/** The columns of an entry, with the names of `RawEntry`. */
+const COLUMNS = `seq, name, next_run_at AS nextRunAt, last_run_at AS lastRunAt,
+  last_job_id AS lastJobId, run_count AS runCount, queued, enabled, expression, timezone, overlap,
+  created_at AS createdAt, description, template`
+
+/** As the index of the migration has it, word for word. */
+const LIVE = 'cron_entry IS NOT NULL AND ended_at IS NULL'
+
+export function prepareCron(db: Database) {
+  return {
+    cronInsert: db.prepare(
+      `INSERT INTO cron_jobs (name, next_run_at, enabled, expression, timezone, overlap, created_at,
+         description, template)
+       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+       RETURNING ${COLUMNS}`,
+    ),
+    cronFind: db.prepare(`SELECT ${COLUMNS} FROM cron_jobs WHERE name = ?`),
+    cronList: db.prepare(`SELECT ${COLUMNS} FROM cron_jobs ORDER BY seq LIMIT ? OFFSET ?`),
+    /** Reads one of the indexes, of which the registration limits the length. */
+    cronCount: db.prepare('SELECT count(*) AS count FROM cron_jobs'),
+    cronRemove: db.prepare('DELETE FROM cron_jobs WHERE name = ?'),
+    cronDue: db.prepare(
+      `SELECT ${COLUMNS} FROM cron_jobs
+       WHERE next_run_at IS NOT NULL AND next_run_at <= ? ORDER BY next_run_at LIMIT ?`,
+    ),
+    cronReleasable: db.prepare(
+      `SELECT ${COLUMNS} FROM cron_jobs AS entry
+       WHERE queued IS NOT NULL AND name > ?
+         AND NOT EXISTS (SELECT 1 FROM jobs WHERE ${LIVE} AND cron_entry = entry.seq)
+       ORDER BY name LIMIT ?`,
+    ),
+    /** Jobs of an entry that are not over, oldest first. */
+    cronLive: db.prepare(
+      `SELECT id FROM jobs WHERE ${LIVE} AND cron_entry = ? ORDER BY seq LIMIT ?`,
+    ),
+    /** The rest of a tick; ?2 the next one, ?3 what is queued by then. */
+    cronMove: db.prepare('UPDATE cron_jobs SET next_run_at = ?2, queued = ?3 WHERE seq = ?1'),
+    /** The job of a tick, ?2 its id and ?3 the tick. */
+    cronRan: db.prepare(
+      `UPDATE cron_jobs SET last_job_id = ?2, last_run_at = ?3, run_count = run_count + 1
+       WHERE seq = ?1`,
+    ),
+    cronOwn: db.prepare('UPDATE jobs SET cron_entry = ?2 WHERE id = ?1'),
+  }
+}

@@ -1,0 +1,176 @@
+import type { CronDefinition, CronEntry } from '../../job/cron-entry.ts'
+import { freshRow, type JobRow, type NewJob } from '../../job/job.ts'
+import type { CronLedger, CronTick, Fired, TickChange } from '../cron.ts'
+import type { Access } from './access.ts'
+import { enqueue } from './enqueue.ts'
+import type { Store } from './store.ts'
+
+type Registered = Awaited<ReturnType<CronLedger['register']>>
+
+/** As many as a pass cancels before it looks again. */
+const LIVE_PAGE = 100
+
+const SKIPPED = { outcome: 'skipped' } as const
+
+/** Recurring jobs: a row for each entry, and its number on each of its jobs. */
+export class SqliteCron implements CronLedger {
+  readonly #store: Store
+  readonly #access: Access
+
+  constructor(store: Store, access: Access) {
+    this.#store = store
+    this.#access = access
+  }
+
+  register(
+    definition: CronDefinition,
+    first: { nextRunAt: number | null; createdAt: number; limit: number },
+  ): Promise<Registered> {
+    return this.#access.write((): Registered => {
+      if (this.#find(definition.name)) return { outcome: 'duplicate' }
+      if (this.#count() >= first.limit) return { outcome: 'full' }
+      const { name, isEnabled, expression, timezone, overlap, description, template } = definition
+      const raw = this.#store.statements.cronInsert.get(
+        name,
+        first.nextRunAt,
+        isEnabled ? 1 : 0,
+        expression,
+        timezone,
+        overlap,
+        first.createdAt,
+        description,
+        JSON.stringify(template),
+      )
+      return { outcome: 'registered', entry: toEntry(raw) }
+    })
+  }
+
+  find(name: string): CronEntry | null {
+    return this.#access.read(() => this.#find(name))
+  }
+
+  list({ limit, offset }: { limit: number; offset: number }): {
+    entries: CronEntry[]
+    total: number
+  } {
+    return this.#access.read(() => ({
+      entries: this.#store.statements.cronList.all(limit, offset).map(toEntry),
+      total: this.#count(),
+    }))
+  }
+
+  remove(name: string): Promise<boolean> {
+    const { cronRemove } = this.#store.statements
+    return this.#access.write(() => Number(cronRemove.run(name).changes) === 1)
+  }
+
+  due(wall: number, limit: number): CronEntry[] {
+    const { cronDue } = this.#store.statements
+    return this.#access.read(() => cronDue.all(wall, limit).map(toEntry))
+  }
+
+  fire(tick: CronTick, change: TickChange): Promise<Fired> {
+    return this.#access.writeMany(1, () => this.#fire(tick, change))
+  }
+
+  releasable(after: string, limit: number): CronEntry[] {
+    const { cronReleasable } = this.#store.statements
+    return this.#access.read(() => cronReleasable.all(after, limit).map(toEntry))
+  }
+
+  release(tick: CronTick, job: NewJob, now: number): Promise<JobRow | 'stale'> {
+    return this.#access.writeMany(1, () => {
+      const entry = this.#queuedAt(tick)
+      if (!entry || this.#live(entry, 1).length > 0) return 'stale'
+      this.#move(entry, entry.nextRunAt, entry.queued.slice(1))
+      return this.#insert(tick, job, now)
+    })
+  }
+
+  drop(tick: CronTick): Promise<boolean> {
+    return this.#access.write(() => {
+      const entry = this.#queuedAt(tick)
+      if (entry) this.#move(entry, entry.nextRunAt, entry.queued.slice(1))
+      return entry !== null
+    })
+  }
+
+  #fire(tick: CronTick, { job, nextRunAt, now, maxQueued }: TickChange): Fired {
+    const entry = this.#entryOf(tick)
+    if (entry?.nextRunAt !== tick.at) return { outcome: 'stale' }
+    const verdict = job === null ? SKIPPED : this.#overlap(entry, maxQueued)
+    if (verdict !== 'free' && verdict.outcome === 'blocked') return verdict
+    const isQueued = verdict !== 'free' && verdict.outcome === 'queued'
+    this.#move(entry, nextRunAt, isQueued ? [...entry.queued, tick.at] : entry.queued)
+    if (verdict !== 'free') return verdict
+    return job === null ? SKIPPED : { outcome: 'fired', job: this.#insert(tick, job, now) }
+  }
+
+  /** What the policy makes of a tick, given the jobs of earlier ones. */
+  #overlap(entry: CronEntry, maxQueued: number): Exclude<Fired, { outcome: 'fired' }> | 'free' {
+    if (entry.overlap === 'allow') return 'free'
+    const runningIds = this.#live(entry, LIVE_PAGE)
+    if (runningIds.length === 0 && entry.queued.length === 0) return 'free'
+    if (entry.overlap === 'cancel_previous') return { outcome: 'blocked', runningIds }
+    // None is running where the ticks before this one have not had their turn yet.
+    const runningId = runningIds[0] ?? entry.lastJobId
+    if (entry.overlap === 'skip') return { outcome: 'overlapped', runningId }
+    return entry.queued.length < maxQueued
+      ? { outcome: 'queued' }
+      : { outcome: 'queue-full', runningId }
+  }
+
+  #insert(tick: CronTick, job: NewJob, now: number): JobRow {
+    const stored = enqueue(this.#store, job, now)
+    if (!stored) throw new Error(`the id ${job.id} was minted twice`)
+    this.#store.statements.cronOwn.run(job.id, tick.seq)
+    this.#store.statements.cronRan.run(tick.seq, job.id, tick.at)
+    return freshRow(job, stored)
+  }
+
+  #move({ seq }: CronEntry, nextRunAt: number | null, queued: readonly number[]): void {
+    const waiting = queued.length === 0 ? null : JSON.stringify(queued)
+    this.#store.statements.cronMove.run(seq, nextRunAt, waiting)
+  }
+
+  #live({ seq }: CronEntry, limit: number): string[] {
+    const rows = this.#store.statements.cronLive.all(seq, limit)
+    return rows.map((row) => (row as { id: string }).id)
+  }
+
+  #queuedAt(tick: CronTick): CronEntry | null {
+    const entry = this.#entryOf(tick)
+    return entry?.queued[0] === tick.at ? entry : null
+  }
+
+  /** Null: it is gone, or another one has its name. */
+  #entryOf({ name, seq }: CronTick): CronEntry | null {
+    const entry = this.#find(name)
+    return entry?.seq === seq ? entry : null
+  }
+
+  #find(name: string): CronEntry | null {
+    const raw = this.#store.statements.cronFind.get(name)
+    return raw === undefined ? null : toEntry(raw)
+  }
+
+  #count(): number {
+    return (this.#store.statements.cronCount.get() as { count: number }).count
+  }
+}
+
+type RawEntry = Omit<CronEntry, 'isEnabled' | 'queued' | 'template'> & {
+  enabled: number
+  queued: string | null
+  template: string
+}
+
+function toEntry(raw: unknown): CronEntry {
+  const { enabled, queued, template, ...entry } = raw as RawEntry
+  return {
+    ...entry,
+    isEnabled: enabled === 1,
+    queued: queued === null ? [] : (JSON.parse(queued) as number[]),
+    template: JSON.parse(template) as CronEntry['template'],
+  }
+}

@@ -1,0 +1,150 @@
+import type { CronEntry } from '../job/cron-entry.ts'
+import { nextTick, type Tick } from '../job/cron-times.ts'
+import type { JobRow, NewJob } from '../job/job.ts'
+import type { CronTick, Fired } from '../ledger/cron.ts'
+import type { CronEvent } from '../telemetry/events.ts'
+import { cancelJob } from './cancel.ts'
+import { cronFacts, newCronJob, tellGap } from './cron.ts'
+import type { Deps, RequestContext } from './deps.ts'
+import { storedEvent } from './push.ts'
+
+const PAGE = 100
+/** Ticks of one entry that wait for its job; each later one is left out. */
+const MAX_QUEUED = 100
+/** Jobs may come back to life while their like are cancelled, but not for ever. */
+const MAX_CANCEL_ROUNDS = 10
+
+type SkipReason = (CronEvent & { type: 'cron.skipped' })['reason']
+
+/**
+ * Fires what is due, the latest first: the tick that an entry stands at, once, and then the next
+ * one that is still ahead; so after a downtime each entry catches up with one job (ojs-digest
+ * §7.4). Returns how many entries were due; a whole page means that there may be more.
+ */
+export async function fireDue(deps: Deps): Promise<{ due: number; isMore: boolean }> {
+  const wall = deps.clock.wall()
+  const entries = deps.ledger.cron.due(wall, PAGE)
+  // Together, so that they share a commit.
+  await Promise.all(entries.map((entry) => fireEntry(deps, entry, wall)))
+  return { due: entries.length, isMore: entries.length === PAGE }
+}
+
+/** Ticks that waited and whose turn has come (overlap policy `enqueue`). */
+export async function releaseQueued(deps: Deps): Promise<void> {
+  let after: string | undefined = ''
+  while (after !== undefined) {
+    const entries = deps.ledger.cron.releasable(after, PAGE)
+    await Promise.all(entries.map((entry) => releaseEntry(deps, entry)))
+    after = entries.length < PAGE ? undefined : entries.at(-1)?.name
+  }
+}
+
+async function fireEntry(deps: Deps, entry: CronEntry, wall: number): Promise<void> {
+  const { name, seq, nextRunAt } = entry
+  if (nextRunAt === null) return
+  const tick: CronTick = { name, seq, at: nextRunAt }
+  const next = nextOf(deps, entry, Math.max(tick.at, wall))
+  const job = jobOf(deps, entry, tick)
+  const fired = await fireUnblocked(deps, tick, typeof job === 'string' ? null : job, next?.at)
+  tellFired(deps, entry, tick, fired, typeof job === 'string' ? job : null)
+  if (fired.outcome !== 'stale' && fired.outcome !== 'blocked') tellGap(deps, entry, next)
+}
+
+/** Null also where this machine does not know the zone any more: one entry must not stop the rest. */
+function nextOf(deps: Deps, entry: CronEntry, instant: number): Tick | null {
+  try {
+    return nextTick(entry, instant)
+  } catch (error) {
+    deps.logger.error({ err: error, cron: entry.name }, 'cron job has no further time')
+    return null
+  }
+}
+
+/** Cancels what is in the way where the policy says so; the ledger decides each time anew. */
+async function fireUnblocked(
+  deps: Deps,
+  tick: CronTick,
+  job: NewJob | null,
+  nextRunAt: number | null = null,
+): Promise<Fired> {
+  const change = { job, nextRunAt, now: deps.clock.now(), maxQueued: MAX_QUEUED }
+  let fired = await deps.ledger.cron.fire(tick, change)
+  for (let round = 0; fired.outcome === 'blocked' && round < MAX_CANCEL_ROUNDS; round++) {
+    const context = contextOf(tick)
+    await Promise.all(fired.runningIds.map((id) => cancelJob(deps, id, context)))
+    fired = await deps.ledger.cron.fire(tick, change)
+  }
+  return fired
+}
+
+async function releaseEntry(deps: Deps, entry: CronEntry): Promise<void> {
+  const [at] = entry.queued
+  if (at === undefined) return
+  const tick: CronTick = { name: entry.name, seq: entry.seq, at }
+  const job = jobOf(deps, entry, tick)
+  if (typeof job === 'string') {
+    if (await deps.ledger.cron.drop(tick)) tellSkipped(deps, entry, tick, job)
+    return
+  }
+  const row = await deps.ledger.cron.release(tick, job, deps.clock.now())
+  if (row !== 'stale') tellMade(deps, entry, tick, row)
+}
+
+/** The job of a tick, or why it gets none. */
+function jobOf(deps: Deps, entry: CronEntry, tick: CronTick): NewJob | SkipReason {
+  try {
+    return newCronJob(deps, entry, tick.at, contextOf(tick))
+  } catch (error) {
+    // It was checked when it was registered; the configuration has changed since.
+    deps.logger.error({ err: error, cron: entry.name }, 'cron job cannot be made')
+    return 'invalid_job'
+  }
+}
+
+function tellFired(
+  deps: Deps,
+  entry: CronEntry,
+  tick: CronTick,
+  fired: Fired,
+  reason: SkipReason | null,
+): void {
+  switch (fired.outcome) {
+    case 'fired':
+      tellMade(deps, entry, tick, fired.job)
+      break
+    case 'overlapped':
+      tellSkipped(deps, entry, tick, 'overlap', fired.runningId)
+      break
+    case 'queue-full':
+      tellSkipped(deps, entry, tick, 'queue_full', fired.runningId)
+      break
+    case 'skipped':
+      if (reason !== null) tellSkipped(deps, entry, tick, reason)
+      break
+    case 'queued':
+    case 'blocked':
+    case 'stale':
+      break
+  }
+}
+
+function tellMade(deps: Deps, entry: CronEntry, { at }: CronTick, job: JobRow): void {
+  deps.events.emit({ type: storedEvent(job), job })
+  deps.events.emit({ type: 'cron.triggered', cron: cronFacts(entry), scheduledAt: at, job })
+  if (job.outbox !== null) deps.wakeRelay()
+}
+
+function tellSkipped(
+  deps: Deps,
+  entry: CronEntry,
+  { at }: CronTick,
+  reason: SkipReason,
+  existingJobId: string | null = null,
+): void {
+  const cron = cronFacts(entry)
+  deps.events.emit({ type: 'cron.skipped', cron, scheduledAt: at, reason, existingJobId })
+}
+
+function contextOf({ name }: CronTick): RequestContext {
+  return { requestId: `cron:${name}` }
+}

@@ -1,0 +1,133 @@
+import { queueRefusal } from '../broker/refusals.ts'
+import { OjsError } from '../errors.ts'
+import {
+  type CronDefinition,
+  type CronEntry,
+  explainTemplate,
+  toDefinition,
+  withTick,
+} from '../job/cron-entry.ts'
+import { nextTick, type Tick } from '../job/cron-times.ts'
+import type { NewJob } from '../job/job.ts'
+import { parseCron, parsePush } from '../schemas/validator.ts'
+import type { CronFacts } from '../telemetry/events.ts'
+import { checkArgs } from './check-args.ts'
+import type { Deps, RequestContext } from './deps.ts'
+import { newJob } from './push.ts'
+
+/** Each is looked at by every pass of a timer, and clients make them. */
+const MAX_CRON_JOBS = 10_000
+
+/**
+ * Registers a recurring job (seed 001 §13.2). What its jobs would be refused for is refused now, by
+ * the same code as a PUSH. Throws 400, also where the args do not match their schema; 404 and 422 for the queue, 409 where the name is taken, 422
+ * when there are too many, 503.
+ */
+export async function registerCron(
+  deps: Deps,
+  body: unknown,
+  context: RequestContext,
+): Promise<CronEntry> {
+  const wall = deps.clock.wall()
+  const definition = parseDefinition(deps, body, context)
+  const first = definition.isEnabled ? nextTick(definition, wall) : null
+  await requireUsableQueue(deps, cronFacts(definition).queue)
+  const registered = await deps.ledger.cron.register(definition, {
+    nextRunAt: first?.at ?? null,
+    createdAt: wall,
+    limit: MAX_CRON_JOBS,
+  })
+  if (registered.outcome !== 'registered') throw refusal(definition.name, registered.outcome)
+  tellGap(deps, registered.entry, first)
+  const { name, expression, timezone } = definition
+  deps.logger.info({ cron: name, expression, timezone, ...context }, 'cron job registered')
+  return registered.entry
+}
+
+function parseDefinition(deps: Deps, body: unknown, context: RequestContext): CronDefinition {
+  const request = parseCron(body)
+  const definition = toDefinition(request)
+  try {
+    const template = parsePush(definition.template)
+    checkArgs(deps, template)
+    newCronJob(deps, { ...definition, template }, deps.clock.wall(), context)
+    return { ...definition, template }
+  } catch (error) {
+    throw explainTemplate(request, error)
+  }
+}
+
+/** The job of one tick; not stored. Throws `OjsError`. */
+export function newCronJob(
+  deps: Deps,
+  entry: Pick<CronEntry, 'name' | 'template'>,
+  tick: number,
+  context: RequestContext,
+): NewJob {
+  return newJob(deps, withTick(entry, tick), context)
+}
+
+/**
+ * A queue that cannot be is told now, and not at each tick to nobody. While RabbitMQ is away nobody
+ * knows: registering needs only the ledger.
+ */
+async function requireUsableQueue(deps: Deps, queue: string): Promise<void> {
+  if (deps.broker.status().state !== 'up' || deps.broker.isDeclared(queue)) return
+  const outcome = await deps.broker.ensureQueue(queue)
+  if (outcome === 'missing' || outcome === 'too-many-queues') throw queueRefusal(queue, outcome)
+}
+
+function refusal(name: string, outcome: 'duplicate' | 'full'): OjsError {
+  if (outcome === 'duplicate') {
+    return new OjsError('duplicate', `A cron job named '${name}' already exists.`, {
+      details: { resource_type: 'cron_job', resource_id: name, field: 'name' },
+    })
+  }
+  return new OjsError('unsupported', `This server keeps no more than ${MAX_CRON_JOBS} cron jobs.`, {
+    details: { reason: 'too_many_cron_jobs', limit: MAX_CRON_JOBS },
+  })
+}
+
+/** Seed 001 §13.1. A pure read. */
+export function listCron(
+  deps: Pick<Deps, 'ledger'>,
+  page: { limit: number; offset: number },
+): { entries: CronEntry[]; total: number } {
+  return deps.ledger.cron.list(page)
+}
+
+/** One of them; not part of the seeds. Throws 404. */
+export function findCron(deps: Pick<Deps, 'ledger'>, name: string): CronEntry {
+  const entry = deps.ledger.cron.find(name)
+  if (entry === null) throw cronNotFound(name)
+  return entry
+}
+
+/** Its jobs stay (seed 001 §13.3); ticks that wait for one of them go. Throws 404, 503. */
+export async function removeCron(
+  deps: Pick<Deps, 'ledger' | 'logger'>,
+  name: string,
+  { requestId }: RequestContext,
+): Promise<void> {
+  if (!(await deps.ledger.cron.remove(name))) throw cronNotFound(name)
+  deps.logger.info({ cron: name, requestId }, 'cron job removed')
+}
+
+function cronNotFound(name: string): OjsError {
+  return new OjsError('not_found', `Cron job '${name}' not found.`, {
+    details: { resource_type: 'cron_job', resource_id: name },
+  })
+}
+
+/** What events tell of an entry. */
+export function cronFacts({ name, expression, template }: CronDefinition): CronFacts {
+  const queue = template.options?.queue ?? template.queue ?? 'default'
+  return { name, expression, jobType: template.type, queue }
+}
+
+/** A time that the clocks will leap over has nothing of its own to be told with. */
+export function tellGap(deps: Pick<Deps, 'events'>, entry: CronEntry, next: Tick | null): void {
+  if (next === null || next.gapAt === null) return
+  const cron = cronFacts(entry)
+  deps.events.emit({ type: 'cron.skipped', cron, scheduledAt: next.gapAt, reason: 'dst_skip' })
+}

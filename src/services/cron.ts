@@ -1,0 +1,36 @@
+import { fireDue, releaseQueued } from '../operations/cron-ticks.ts'
+import type { Deps } from '../operations/deps.ts'
+import { systemPass } from '../telemetry/tracing.ts'
+import { Loop } from './loop.ts'
+
+/**
+ * Looks this often: a tick may be this late. Two reads of indexes; no sleeping until the next tick,
+ * because the wall clock may be set in the meantime.
+ */
+const INTERVAL_MS = 100
+
+/** Makes the jobs of recurring jobs when their time comes (seed 001 §13). */
+export function cron(deps: Deps): Loop {
+  return new Loop({
+    name: 'cron',
+    everyMs: INTERVAL_MS,
+    isDueAtStart: true,
+    logger: deps.logger,
+    runOnce: () => cronOnce(deps),
+  })
+}
+
+/** True: there may be more. */
+async function cronOnce(deps: Deps): Promise<boolean> {
+  let isMore = false
+  const nothing = deps.ledger.cron.due(deps.clock.wall(), 1).length === 0
+  if (!nothing) {
+    await systemPass('ojs.cron.trigger', async () => {
+      const fired = await fireDue(deps)
+      isMore = fired.isMore
+      return fired.due
+    })
+  }
+  await releaseQueued(deps)
+  return isMore
+}

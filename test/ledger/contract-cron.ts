@@ -1,0 +1,335 @@
+import { describe, expect, it } from 'vitest'
+import type { CronDefinition, CronEntry } from '../../src/job/cron-entry.ts'
+import type { CronTick, Fired, TickChange } from '../../src/ledger/cron.ts'
+import { newJob } from '../support/jobs.ts'
+import { died, fenceOf, NOW, settleLazily, TERMS, token, type UnderTest } from './harness.ts'
+
+/** Entries run on the wall clock, jobs on the other one. */
+const WALL = NOW + 7_200_000
+const MINUTE_MS = 60_000
+
+function definition(given: Partial<CronDefinition> = {}): CronDefinition {
+  return {
+    name: 'nightly',
+    expression: '* * * * *',
+    timezone: 'UTC',
+    overlap: 'skip',
+    isEnabled: true,
+    description: null,
+    template: { type: 'report.make', args: ['ü', { deep: [1] }], options: { queue: 'q' } },
+    ...given,
+  }
+}
+
+/** Recurring jobs: entries, and what one tick of them does. */
+export function cronContract({ harness, ledger, row }: UnderTest): void {
+  const register = async (
+    given: Partial<CronDefinition> = {},
+    nextRunAt: number | null = WALL,
+  ): Promise<CronEntry> => {
+    const first = { nextRunAt, createdAt: WALL - 5, limit: 100 }
+    const registered = await ledger.cron.register(definition(given), first)
+    if (registered.outcome !== 'registered') throw new Error(registered.outcome)
+    return registered.entry
+  }
+  const entry = (name = 'nightly'): CronEntry => {
+    const found = ledger.cron.find(name)
+    if (!found) throw new Error(`no entry ${name}`)
+    return found
+  }
+  const tickOf = ({ name, seq }: CronEntry, at = WALL): CronTick => ({ name, seq, at })
+  const change = (given: Partial<TickChange> = {}): TickChange => ({
+    job: newJob({ queue: 'q' }),
+    nextRunAt: WALL + MINUTE_MS,
+    now: NOW,
+    maxQueued: 2,
+    ...given,
+  })
+  /** Fires the tick that the entry stands at. */
+  const fireNext = (name = 'nightly', given: Partial<TickChange> = {}): Promise<Fired> => {
+    const at = entry(name).nextRunAt ?? 0
+    return ledger.cron.fire(
+      tickOf(entry(name), at),
+      change({ nextRunAt: at + MINUTE_MS, ...given }),
+    )
+  }
+  const firedJob = (fired: Fired): string => {
+    if (fired.outcome !== 'fired') throw new Error(fired.outcome)
+    return fired.job.id
+  }
+  /** The job of the tick that the entry stands at, started and completed. */
+  const complete = async (id: string): Promise<void> => {
+    await ledger.claim([token(id)], TERMS)
+    await ledger.complete(id, {}, { now: NOW, result: null })
+  }
+
+  describe('cron entries', () => {
+    it('are kept as they were given, also after a restart', async () => {
+      const given = definition({ description: 'each night', overlap: 'enqueue' })
+      const first = { nextRunAt: WALL, createdAt: WALL - 5, limit: 1 }
+      const registered = await ledger.cron.register(given, first)
+      const kept = {
+        ...given,
+        seq: expect.any(Number),
+        nextRunAt: WALL,
+        lastRunAt: null,
+        lastJobId: null,
+        runCount: 0,
+        queued: [],
+        createdAt: WALL - 5,
+      }
+      expect(registered).toEqual({ outcome: 'registered', entry: kept })
+      expect(entry()).toEqual(kept)
+      await harness.reopen()
+      expect(entry()).toEqual(kept)
+      expect(ledger.cron.find('other')).toBeNull()
+    })
+
+    it('have a name of their own, and a limit', async () => {
+      const first = { nextRunAt: WALL, createdAt: WALL, limit: 2 }
+      const outcomes = await Promise.all(
+        ['a', 'a', 'b', 'c', 'b'].map(async (name) => {
+          return (await ledger.cron.register(definition({ name }), first)).outcome
+        }),
+      )
+      expect(outcomes).toEqual(['registered', 'duplicate', 'registered', 'full', 'duplicate'])
+    })
+
+    it('are listed in order of registration, in pages', async () => {
+      for (const name of ['c', 'a', 'b']) await register({ name })
+      const names = (limit: number, offset: number) => {
+        const { entries, total } = ledger.cron.list({ limit, offset })
+        return [total, ...entries.map(({ name }) => name)]
+      }
+      expect(names(10, 0)).toEqual([3, 'c', 'a', 'b'])
+      expect(names(2, 1)).toEqual([3, 'a', 'b'])
+      expect(names(2, 3)).toEqual([3])
+    })
+
+    it('are due by their time, the latest first; disabled ones never', async () => {
+      await register({ name: 'later' }, WALL + 1)
+      await register({ name: 'second' }, WALL)
+      await register({ name: 'first' }, WALL - 1)
+      await register({ name: 'disabled', isEnabled: false }, null)
+      const due = (wall: number, limit = 10) => ledger.cron.due(wall, limit).map(({ name }) => name)
+      expect(due(WALL)).toEqual(['first', 'second'])
+      expect(due(WALL, 1)).toEqual(['first'])
+      expect(due(WALL - 2)).toEqual([])
+      expect(due(WALL + 1)).toEqual(['first', 'second', 'later'])
+    })
+
+    it('can be removed once; their jobs stay', async () => {
+      await register()
+      const id = firedJob(await fireNext())
+      expect(await ledger.cron.remove('nightly')).toBe(true)
+      expect(await ledger.cron.remove('nightly')).toBe(false)
+      expect(ledger.cron.find('nightly')).toBeNull()
+      expect(ledger.cron.list({ limit: 10, offset: 0 })).toEqual({ entries: [], total: 0 })
+      expect(row(id).state).toBe('available')
+    })
+  })
+
+  describe('a tick', () => {
+    it('stores its job with a token to be published, and the time of the next', async () => {
+      const registered = await register()
+      const job = newJob({ queue: 'q' })
+      const fired = await ledger.cron.fire(tickOf(registered), change({ job }))
+      expect(fired).toEqual({ outcome: 'fired', job: row(job.id) })
+      expect(row(job.id)).toMatchObject({ state: 'available', attempt: 0, enqueuedAt: NOW })
+      expect(ledger.outboxPage(0, 10)).toEqual([row(job.id)])
+      expect(ledger.counts('q').available).toBe(1)
+      expect(ledger.queues().map(({ name }) => name)).toContain('q')
+      expect(entry()).toEqual({
+        ...registered,
+        nextRunAt: WALL + MINUTE_MS,
+        lastRunAt: WALL,
+        lastJobId: job.id,
+        runCount: 1,
+      })
+    })
+
+    it('has its effect once, however often it is repeated', async () => {
+      const registered = await register({ overlap: 'allow' })
+      const tick = tickOf(registered)
+      const outcomes = await Promise.all([1, 2, 3].map(() => ledger.cron.fire(tick, change())))
+      expect(outcomes.map(({ outcome }) => outcome)).toEqual(['fired', 'stale', 'stale'])
+      await harness.reopen()
+      expect(await ledger.cron.fire(tick, change())).toEqual({ outcome: 'stale' })
+      expect(ledger.counts('q').available).toBe(1)
+      expect(entry().runCount).toBe(1)
+    })
+
+    it('is stale at any other time, without an entry, and for another one of its name', async () => {
+      const old = await register()
+      for (const at of [WALL - 1, WALL + 1, WALL + MINUTE_MS]) {
+        expect(await ledger.cron.fire(tickOf(old, at), change())).toEqual({ outcome: 'stale' })
+      }
+      await ledger.cron.remove('nightly')
+      expect(await ledger.cron.fire(tickOf(old), change())).toEqual({ outcome: 'stale' })
+      const next = await register()
+      expect(await ledger.cron.fire(tickOf(old), change())).toEqual({ outcome: 'stale' })
+      expect(entry()).toEqual(next)
+      expect(ledger.counts('q').available).toBe(0)
+    })
+
+    it('may be the last one, and may be left out', async () => {
+      const registered = await register()
+      const none = { job: null, nextRunAt: null }
+      const skipped = await ledger.cron.fire(tickOf(registered), change(none))
+      expect(skipped).toEqual({ outcome: 'skipped' })
+      expect(entry()).toEqual({ ...registered, nextRunAt: null })
+      expect(ledger.cron.due(WALL + 1e9, 10)).toEqual([])
+    })
+
+    it('stores a job that is for later without a token', async () => {
+      await register()
+      const job = newJob({ queue: 'q', start: { state: 'scheduled', dueAt: WALL + 9 } })
+      expect(await fireNext('nightly', { job })).toMatchObject({ job: { outbox: null } })
+      expect(row(job.id)).toMatchObject({ state: 'scheduled', tokenOut: false })
+    })
+  })
+
+  describe('a tick while a job of an earlier one is not over', () => {
+    it('skip: is left out, whatever state that job is in', async () => {
+      await register()
+      const id = firedJob(await fireNext())
+      const overlapped = { outcome: 'overlapped', runningId: id }
+      expect(await fireNext()).toEqual(overlapped)
+      expect(entry()).toMatchObject({ nextRunAt: WALL + 2 * MINUTE_MS, runCount: 1 })
+      await ledger.claim([token(id)], TERMS)
+      expect(await fireNext()).toEqual(overlapped)
+      const to = {
+        to: 'retryable',
+        dueAt: NOW,
+        delayMs: 1,
+        rungMs: null,
+        isTokenBack: true,
+      } as const
+      await ledger.fail(id, fenceOf(row(id)), { now: NOW, error: null, errors: null, ...to })
+      expect(await fireNext()).toEqual(overlapped)
+      await ledger.cancel(id, NOW)
+      expect((await fireNext()).outcome).toBe('fired')
+      expect(entry().runCount).toBe(2)
+    })
+
+    it('skip: goes on when it is completed or discarded, and waits for one that came back', async () => {
+      await register()
+      await complete(firedJob(await fireNext()))
+      const id = firedJob(await fireNext())
+      await ledger.claim([token(id)], TERMS)
+      const discarded = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
+      const failure = { now: NOW, error: null, errors: null, ...discarded }
+      await ledger.fail(id, fenceOf(row(id)), failure)
+      await ledger.revive(id, 0, NOW)
+      expect(await fireNext()).toEqual({ outcome: 'overlapped', runningId: id })
+    })
+
+    it('skip: does not look at jobs of others, nor at those of an earlier entry', async () => {
+      const earlier = await register()
+      firedJob(await fireNext())
+      await ledger.cron.remove('nightly')
+      await ledger.insert(newJob({ queue: 'q' }), NOW)
+      const later = await register()
+      expect(later.seq).not.toBe(earlier.seq)
+      await register({ name: 'other' })
+      firedJob(await fireNext('other'))
+      expect((await fireNext()).outcome).toBe('fired')
+    })
+
+    it('skip: is free of an id that is somebody else’s job by now', async () => {
+      await register()
+      const id = firedJob(await fireNext())
+      await ledger.withdraw(id, row(id).outbox ?? 0)
+      await ledger.insert(newJob({ id, queue: 'q' }), NOW)
+      expect(row(id).state).toBe('available')
+      expect((await fireNext()).outcome).toBe('fired')
+    })
+
+    it('allow: makes its job', async () => {
+      await register({ overlap: 'allow' })
+      const ids = [await fireNext(), await fireNext(), await fireNext()].map(firedJob)
+      expect(new Set(ids).size).toBe(3)
+      expect(entry()).toMatchObject({ runCount: 3, lastJobId: ids[2] })
+    })
+
+    it('cancel_previous: changes nothing before those are over', async () => {
+      await register({ overlap: 'cancel_previous' })
+      const first = firedJob(await fireNext())
+      const before = entry()
+      const blocked = { outcome: 'blocked', runningIds: [first] }
+      expect(await fireNext()).toEqual(blocked)
+      expect(await fireNext()).toEqual(blocked)
+      expect(entry()).toEqual(before)
+      await ledger.cancel(first, NOW)
+      expect((await fireNext()).outcome).toBe('fired')
+    })
+
+    it('enqueue: waits, then has its turn, in order and one at a time', async () => {
+      const { seq } = await register({ overlap: 'enqueue' })
+      const first = firedJob(await fireNext())
+      expect(await fireNext()).toEqual({ outcome: 'queued' })
+      expect(await fireNext()).toEqual({ outcome: 'queued' })
+      expect(await fireNext()).toEqual({ outcome: 'queue-full', runningId: first })
+      const [second, third] = [WALL + MINUTE_MS, WALL + 2 * MINUTE_MS]
+      expect(entry()).toMatchObject({ queued: [second, third], runCount: 1 })
+      expect(ledger.cron.releasable('', 10)).toEqual([])
+      const release = (at: number) =>
+        ledger.cron.release({ name: 'nightly', seq, at }, newJob({ queue: 'q' }), NOW)
+      expect(await release(second)).toBe('stale')
+
+      await complete(first)
+      await harness.reopen()
+      expect(ledger.cron.releasable('', 10)).toEqual([entry()])
+      // A tick that comes now stays behind those that wait.
+      await ledger.cron.drop({ name: 'nightly', seq, at: third })
+      expect(entry().queued).toEqual([second, third])
+      expect(await release(third)).toBe('stale')
+      const both = await Promise.all([release(second), release(second)])
+      const [released, again] = both
+      expect(again).toBe('stale')
+      if (released === undefined || released === 'stale') throw new Error('not released')
+      expect(released).toEqual(row(released.id))
+      expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toContain(released.id)
+      expect(entry()).toMatchObject({
+        queued: [third],
+        runCount: 2,
+        lastRunAt: second,
+        lastJobId: released.id,
+      })
+      expect(ledger.cron.releasable('', 10)).toEqual([])
+      await complete(released.id)
+      expect(await ledger.cron.drop({ name: 'nightly', seq, at: third })).toBe(true)
+      expect(entry()).toMatchObject({ queued: [], runCount: 2 })
+      expect((await fireNext()).outcome).toBe('fired')
+    })
+
+    it('enqueue: stays behind the ticks that wait, although nothing runs', async () => {
+      await register({ overlap: 'enqueue' })
+      const first = firedJob(await fireNext())
+      await fireNext()
+      await complete(first)
+      expect(await fireNext()).toEqual({ outcome: 'queued' })
+      expect(entry().queued).toEqual([WALL + MINUTE_MS, WALL + 2 * MINUTE_MS])
+      expect(ledger.cron.releasable('nightly', 10)).toEqual([])
+      expect(ledger.cron.releasable('', 10)).toHaveLength(1)
+    })
+  })
+
+  it('cron: keeps nothing of a commit that fails, and the entry of a pruned job', async () => {
+    await register()
+    const id = firedJob(await fireNext())
+    await expect(fireNext('nightly', { job: newJob({ id }) })).resolves.toMatchObject({
+      outcome: 'overlapped',
+    })
+    await complete(id)
+    ledger.tokenReturned(id, 0)
+    await settleLazily(ledger)
+    const all = { completed: NOW + 1, cancelled: 0, discarded: 0, withdrawn: 0, deadLetters: 0 }
+    expect(await ledger.prune(all, NOW, 10)).toBe(1)
+    expect(entry()).toMatchObject({ lastJobId: id, runCount: 1 })
+    const taken = await died(ledger, { queue: 'q' })
+    const before = entry()
+    await expect(fireNext('nightly', { job: newJob({ id: taken.id }) })).rejects.toThrow()
+    expect(entry()).toEqual(before)
+  })
+}
