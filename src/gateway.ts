@@ -143,6 +143,7 @@ function brokerHooks(ledger: Ledger, deps: () => Deps, observer: ControlObserver
       control ??= controlDoor({ deps: deps(), observer })
       return control(message)
     },
+    isPaused: (queue) => ledger.pauses.since(queue) !== null,
     availableJobs: (queue) => jobsWithToken(ledger, queue),
     onUp: () => onPublishingAgain(deps()),
     onConsumeUp: () => extendLeases(deps()),

@@ -59,6 +59,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'ledger/cron.ts',
     'ledger/native.ts',
     'ledger/schemas.ts',
+    'ledger/queues.ts',
     'broker/broker.ts',
     'broker/refusals.ts',
     'telemetry/events.ts',

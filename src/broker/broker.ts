@@ -88,6 +88,12 @@ export interface Broker {
    */
   take(request: TakeRequest): Promise<Delivery[]>
 
+  /**
+   * The queue was paused or resumed (`BrokerHooks.isPaused` says which). Nothing is taken from a
+   * paused one: what nobody has goes back to RabbitMQ, and fetches that wait for it go on waiting.
+   */
+  pauseChanged(queue: string): void
+
   /** Back to the head of the buffer, for the next fetch. */
   putBack(deliveries: readonly Delivery[]): void
 
@@ -118,6 +124,9 @@ export interface Broker {
    * what native workers have done meanwhile (architecture §2, "Restart").
    */
   controlBacklogConsumed(): boolean
+
+  /** RabbitMQ's; null while there is no connection. */
+  serverVersion(): string | null
 
   /** Differences between what exists in the broker and what we would declare, and other doubts. */
   warnings(): readonly BrokerWarning[]

@@ -29,7 +29,7 @@ export interface ConsumersDeps {
   options: BrokerOptions
   hooks: Pick<
     BrokerHooks,
-    'onConsumeUp' | 'onControl' | 'onDeadLetter' | 'onQueueFound' | 'onScheduled'
+    'onConsumeUp' | 'onControl' | 'onDeadLetter' | 'onQueueFound' | 'onScheduled' | 'isPaused'
   >
   declarer: Declarer
   /** The exchanges and system queues are there. */
@@ -62,6 +62,7 @@ export class Consumers {
       consumerPriority: options.consumerPriority ?? 0,
       idleMs: options.idleMs ?? IDLE_MS,
       isReady: (queue) => declarer.isReady(queue),
+      isPaused: (queue) => hooks.isPaused(queue),
       lookUp: (queue) => this.#lookUp(queue),
       onQueueGone: (queue) => void declarer.recheck(queue),
     })

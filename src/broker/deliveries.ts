@@ -41,6 +41,8 @@ export interface DeliveriesDeps {
   instance: string
   /** Was the queue checked or declared on the present connection? */
   isReady(queue: string): boolean
+  /** Nothing is taken from it. From memory. */
+  isPaused(queue: string): boolean
   /** Asks the broker; declares nothing. */
   lookUp(queue: string): Promise<Presence>
   /** A consumer was cancelled by the broker, or its queue was not there. */
@@ -119,10 +121,23 @@ export class Deliveries {
     }
   }
 
+  /** What nobody has goes back, or the fetches that have waited are served. */
+  pauseChanged(queue: string): void {
+    if (this.#deps.isPaused(queue)) {
+      const feed = this.#feeds.get(queue)
+      if (feed) void this.#rest(feed)
+    } else if (this.#waiters.has(queue)) {
+      const feed = this.#feedOf(queue)
+      feed.touch()
+      this.#dispatchSoon(feed)
+    }
+  }
+
   async take(request: TakeRequest): Promise<Delivery[]> {
     if (this.#isStopped || request.signal.aborted) return []
     const taken: LiveDelivery[] = []
     for (const queue of request.queues) {
+      if (this.#deps.isPaused(queue)) continue
       const feed = this.#feedOf(queue)
       feed.touch()
       if (!this.#isPreceded(request, queue)) feed.takeInto(taken, request.count)
@@ -244,7 +259,7 @@ export class Deliveries {
 
   /** Opens a block where one is missing; first of all, finds out whether the queue exists. */
   #nourish(feed: Feed): void {
-    if (!this.#mayConsume || this.#isStopped) return
+    if (!this.#mayConsume || this.#isStopped || this.#deps.isPaused(feed.queue)) return
     // A restart that was due after nobody fetched any more: the queue may have another feed by now.
     if (this.#feeds.get(feed.queue) !== feed) return
     feed.exists ||= this.#deps.isReady(feed.queue)
@@ -278,6 +293,7 @@ export class Deliveries {
   }
 
   #bridgeMs(queue: string, request: TakeRequest): number {
+    if (this.#deps.isPaused(queue)) return 0
     const feed = this.#feeds.get(queue)
     const isStarting = feed?.exists ? feed.isStarting : this.#lookup.isRunning(queue)
     const hasWork = request.hasClaimable(queue)
@@ -306,6 +322,7 @@ export class Deliveries {
 
   #dispatch(feed: Feed): void {
     this.#dispatches.delete(feed)
+    if (this.#deps.isPaused(feed.queue)) return
     while (feed.buffer.size > 0) {
       const waiter = this.#waiters.first(feed.queue)
       if (!waiter) return
@@ -326,7 +343,7 @@ export class Deliveries {
   #isPreceded(wanted: Pick<Waiter, 'queues' | 'hasClaimable'>, queue: string): boolean {
     for (const earlier of wanted.queues) {
       if (earlier === queue) return false
-      const feed = this.#feeds.get(earlier)
+      const feed = this.#deps.isPaused(earlier) ? undefined : this.#feeds.get(earlier)
       if (feed?.exists && feed.isStarting && feed.buffer.size === 0 && wanted.hasClaimable(earlier))
         return true
     }
@@ -335,28 +352,31 @@ export class Deliveries {
 
   #takeFor(waiter: Waiter): LiveDelivery[] {
     const taken: LiveDelivery[] = []
-    for (const queue of waiter.queues) this.#feeds.get(queue)?.takeInto(taken, waiter.count)
+    for (const queue of waiter.queues) {
+      if (!this.#deps.isPaused(queue)) this.#feeds.get(queue)?.takeInto(taken, waiter.count)
+    }
     return taken
   }
 
   #sweep(): void {
     this.#lookup.prune()
     for (const [queue, feed] of this.#feeds) {
-      if (this.#waiters.has(queue)) {
+      const isPaused = this.#deps.isPaused(queue)
+      if (this.#waiters.has(queue) && !isPaused) {
         feed.touch()
         this.#nourish(feed)
       }
-      if (!feed.isIdle) feed.retireSurplus()
+      if (!feed.isIdle && !isPaused) feed.retireSurplus()
       else if (feed.blocks.size > 0) void this.#rest(feed)
       else if (!this.#lookup.isRunning(queue)) this.#feeds.delete(queue)
     }
   }
 
-  /** Nobody fetches: what nobody has goes back, and the channels when nothing is in use on them. */
+  /** Nobody fetches, or may: what nobody has goes back, and the channels when nothing is in use on them. */
   async #rest(feed: Feed): Promise<void> {
     await feed.quieten()
     // A fetch that came meanwhile takes from the buffer; the next sweep sees to the rest.
-    const isWanted = this.#mayConsume && !feed.isIdle
+    const isWanted = this.#mayConsume && !feed.isIdle && !this.#deps.isPaused(feed.queue)
     if (isWanted || !feed.isQuiet) return
     const count = feed.giveBack()
     if (count > 0) this.#deps.observer.givenBack(feed.queue, count)

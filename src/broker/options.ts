@@ -76,6 +76,8 @@ export interface BrokerHooks {
   onScheduled(message: ScheduledMessage): Promise<ControlVerdict>
   /** Jobs of this queue that are `available` in the ledger now; O(1). For the depth sample. */
   availableJobs(queue: string): number
+  /** Nothing may be handed out of this queue. Asked often: from memory. */
+  isPaused(queue: string): boolean
   /** FETCH asked for a queue that somebody else has declared. */
   onQueueFound(queue: string): void
   /** Publishing is possible (again): the relay runs. */

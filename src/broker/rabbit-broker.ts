@@ -242,6 +242,10 @@ export class RabbitBroker implements Broker, Service {
     return this.#consumers.deliveries.take(request)
   }
 
+  pauseChanged(queue: string): void {
+    this.#consumers.deliveries.pauseChanged(queue)
+  }
+
   putBack(deliveries: readonly Delivery[]): void {
     this.#consumers.deliveries.putBack(deliveries)
   }
@@ -265,6 +269,10 @@ export class RabbitBroker implements Broker, Service {
 
   controlBacklogConsumed(): boolean {
     return this.#consumers.control.isBacklogConsumed
+  }
+
+  serverVersion(): string | null {
+    return this.#connections.declare.serverVersion || null
   }
 
   warnings(): readonly BrokerWarning[] {

@@ -30,7 +30,8 @@ export type Said =
   | { event: 'started' }
   /** Says nothing of the job: its token is back. */
   | { event: 'dropped' }
-  | { event: 'completed'; result: string | null }
+  /** `elapsedMs`: by the worker's clock, where the same message tells of the start as well. */
+  | { event: 'completed'; result: string | null; elapsedMs?: number }
   | { event: 'failed'; failure: Failure; outcome: Outcome | null }
 
 type Outcome = NonNullable<Extract<ReportEvent, { event: 'failed' }>['outcome']>
@@ -51,6 +52,11 @@ export type Decision =
 interface Beginning {
   skipped: readonly number[]
   promote: boolean
+}
+
+/** One execution, of all that a message may tell of. */
+export function attemptKey(generation: number | null, attempt: number, id: string): string {
+  return `${generation ?? ''} ${attempt} ${id}`
 }
 
 type Fate = Pick<

@@ -2,6 +2,7 @@ import type { ArrivingToken, ReportedError } from '../job/arrival.ts'
 import type { Holder, JobRow, JobState, NewJob } from '../job/job.ts'
 import type { CronLedger } from './cron.ts'
 import type { NativeLedger } from './native.ts'
+import type { QueuePauses, QueueTraffic } from './queues.ts'
 import type { SchemaLedger } from './schemas.ts'
 
 /**
@@ -18,6 +19,8 @@ export interface Ledger extends NativeLedger {
   /** The recurring jobs. */
   readonly cron: CronLedger
   readonly schemas: SchemaLedger
+  readonly pauses: QueuePauses
+  readonly traffic: QueueTraffic
 
   /**
    * PUSH: stores the job in the state that `job.start` names, attempt 0; an `available` one with a
@@ -216,6 +219,9 @@ export interface Ledger extends NativeLedger {
 
   /** Every queue that was ever recorded, oldest first. From memory. */
   queues(): readonly QueueRecord[]
+
+  /** From memory. */
+  hasQueue(name: string): boolean
 
   /** Remembers the queue; no effect when it is known. */
   recordQueue(name: string, now: number): Promise<void>

@@ -31,3 +31,12 @@ export function broadcastDirective(
     body: JSON.stringify({ ...(workerId !== null && { worker_id: workerId }), state }),
   })
 }
+
+/** The queue was paused, or resumed. */
+export function broadcastPause(
+  deps: Pick<Deps, 'broker'>,
+  { queue, isPaused }: { queue: string; isPaused: boolean },
+): Promise<PublishOutcome> {
+  const type = isPaused ? 'ojs.control.pause' : 'ojs.control.resume'
+  return deps.broker.broadcast({ queue, type, body: JSON.stringify({ queue }) })
+}

@@ -38,7 +38,7 @@ export function manifest(facts: ManifestFacts): object {
       schema_validation: true,
       unique_jobs: false,
       workflows: false,
-      pause_resume: false,
+      pause_resume: true,
     },
     extensions: [
       'fetch_wait_ms',

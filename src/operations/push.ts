@@ -9,6 +9,7 @@ import { parsePush } from '../schemas/validator.ts'
 import { producing } from '../telemetry/tracing.ts'
 import { checkArgs } from './check-args.ts'
 import type { Deps, RequestContext } from './deps.ts'
+import { requireNotPaused } from './pause.ts'
 import { requirePublishing } from './refusals.ts'
 import { noteLostToken, type Sent, sendToken } from './send-token.ts'
 
@@ -60,8 +61,12 @@ export function newJob(deps: Deps, request: PushRequest, context: RequestContext
   })
 }
 
-/** The first use of a queue declares it; from then on this costs one look into a map. */
+/**
+ * The first use of a queue declares it; from then on this costs two looks into maps. Throws 422 for
+ * one that is paused.
+ */
 export async function requireQueue(deps: Deps, queue: string): Promise<void> {
+  requireNotPaused(deps, queue)
   if (deps.broker.isDeclared(queue)) return
   const outcome = await deps.broker.ensureQueue(queue)
   if (outcome !== 'ready') throw queueRefusal(queue, outcome)

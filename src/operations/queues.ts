@@ -1,8 +1,21 @@
+import { queueRefusal } from '../broker/refusals.ts'
+import type { StateCounts } from '../ledger/ledger.ts'
+import type { Traffic } from '../ledger/queues.ts'
 import type { Deps } from './deps.ts'
+import { isPaused } from './pause.ts'
+
+export type QueueStatus = 'active' | 'paused'
 
 export interface QueueList {
-  queues: { name: string; status: 'active'; createdAt: number }[]
+  queues: { name: string; status: QueueStatus; createdAt: number }[]
   total: number
+}
+
+export interface QueueStats {
+  status: QueueStatus
+  counts: StateCounts
+  lastHour: Traffic
+  computedAt: number
 }
 
 /** Every queue that was ever used, oldest first (seed 001 §11.1). From memory. */
@@ -13,6 +26,25 @@ export function listQueues(
   const all = deps.ledger.queues()
   const queues = all
     .slice(page.offset, page.offset + page.limit)
-    .map(({ name, createdAt }) => ({ name, status: 'active' as const, createdAt }))
+    .map(({ name, createdAt }) => ({ name, status: statusOf(deps, name), createdAt }))
   return { queues, total: all.length }
+}
+
+/**
+ * Statistics of one queue (seed 001 §11.2), from counters that are kept: they cost the same at any
+ * number of jobs. Throws 404.
+ */
+export function queueStats(deps: Pick<Deps, 'ledger' | 'clock'>, queue: string): QueueStats {
+  if (!deps.ledger.hasQueue(queue)) throw queueRefusal(queue, 'missing')
+  const computedAt = deps.clock.now()
+  return {
+    status: statusOf(deps, queue),
+    counts: deps.ledger.counts(queue),
+    lastHour: deps.ledger.traffic.lastHour(queue, computedAt),
+    computedAt,
+  }
+}
+
+function statusOf(deps: Pick<Deps, 'ledger'>, queue: string): QueueStatus {
+  return isPaused(deps, queue) ? 'paused' : 'active'
 }

@@ -22,9 +22,7 @@ export async function recoverQueue(
 ): Promise<Recovered> {
   checkQueueName(queue, deps.settings.prefix, 'queue')
   requirePublishing(deps)
-  if (!deps.ledger.queues().some((known) => known.name === queue)) {
-    throw queueRefusal(queue, 'missing')
-  }
+  if (!deps.ledger.hasQueue(queue)) throw queueRefusal(queue, 'missing')
   const before = deps.ledger.counts(queue).available
   if ((await deps.broker.probeQueue(queue)) === 'exists') {
     throw new OjsError('invalid_request', `Queue '${queue}' exists; there is nothing to recover.`, {

@@ -1,6 +1,6 @@
 import { failureOf } from '../job/failure.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
-import type { ReportedEvent, Said } from '../job/report.ts'
+import { attemptKey, type ReportedEvent, type Said } from '../job/report.ts'
 import type { ReportEvent, ReportRequest } from '../job/request.ts'
 import { traceOf } from '../job/trace-carry.ts'
 import type { ReportResult } from '../ledger/native.ts'
@@ -26,7 +26,8 @@ export async function report(
   request: ReportRequest,
   context: RequestContext,
 ): Promise<Reported> {
-  const events = request.events.map((event) => reportedEvent(deps, event, request))
+  const begun = beginnings(request.events)
+  const events = request.events.map((event) => reportedEvent(deps, event, request, begun))
   return await applyReports(deps, events, context)
 }
 
@@ -54,10 +55,15 @@ export async function applyReports(
   return { applied: events.length - ignored, ignored }
 }
 
-function reportedEvent(deps: Deps, event: ReportEvent, request: ReportRequest): ReportedEvent {
+function reportedEvent(
+  deps: Deps,
+  event: ReportEvent,
+  request: ReportRequest,
+  begun: ReadonlyMap<string, number>,
+): ReportedEvent {
   const { job_id: id, generation = null, attempt, job } = event
   const { worker_id: workerId } = request
-  const said = saidOf(event)
+  const said = saidOf(event, begun)
   if (job == null) return { id, generation, attempt, workerId, said }
   const { queue } = request
   return { id, generation, attempt, workerId, said, adopt: () => shownJob(deps, event, job, queue) }
@@ -90,7 +96,30 @@ function warnOfLoss(deps: Deps, { id, said }: ReportedEvent, { requestId }: Requ
   deps.logger.warn({ job_id: id, requestId }, 'a retry of a job that nobody knows was left to us')
 }
 
-function saidOf(event: ReportEvent): Said {
+/** When executions began by their worker's clock; a start without a time is not among them. */
+function beginnings(events: readonly ReportEvent[]): Map<string, number> {
+  const begun = new Map<string, number>()
+  for (const event of events) {
+    if (event.event !== 'started' || event.at == null) continue
+    const at = Date.parse(event.at)
+    if (Number.isFinite(at)) begun.set(keyOf(event), at)
+  }
+  return begun
+}
+
+function keyOf({ generation, attempt, job_id: id }: ReportEvent): string {
+  return attemptKey(generation ?? null, attempt, id)
+}
+
+/** Both times are the worker's: how far its clock is from ours does not matter. */
+function elapsed(event: ReportEvent, begun: ReadonlyMap<string, number>): { elapsedMs?: number } {
+  const start = begun.size === 0 ? undefined : begun.get(keyOf(event))
+  if (start === undefined || event.at == null) return {}
+  const elapsedMs = Math.round(Date.parse(event.at) - start)
+  return elapsedMs >= 0 ? { elapsedMs } : {}
+}
+
+function saidOf(event: ReportEvent, begun: ReadonlyMap<string, number>): Said {
   switch (event.event) {
     case 'started':
     case 'dropped':
@@ -98,7 +127,8 @@ function saidOf(event: ReportEvent): Said {
     case 'completed': {
       const { result } = event
       const isNone = result === undefined || result === null
-      return { event: 'completed', result: isNone ? null : JSON.stringify(result) }
+      const text = isNone ? null : JSON.stringify(result)
+      return { event: 'completed', result: text, ...elapsed(event, begun) }
     }
     case 'failed':
       return { event: 'failed', failure: failureOf(event.error), outcome: event.outcome ?? null }

@@ -1,6 +1,7 @@
 import { checkQueueName } from '../job/queue-name.ts'
 import type { SyncRequest } from '../job/request.ts'
 import type { Deps } from './deps.ts'
+import { isPaused } from './pause.ts'
 import type { Directive } from './worker-registry.ts'
 
 const MAX_TOMBSTONES = 10_000
@@ -34,7 +35,7 @@ export async function sync(deps: Deps, request: SyncRequest): Promise<Synchronis
       generations: Object.fromEntries(later.map(({ id, generation }) => [id, generation])),
     }),
     truncated,
-    paused: [],
+    paused: queues.filter((queue) => isPaused(deps, queue)),
     directive,
   }
 }

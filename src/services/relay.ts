@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { JobRow } from '../job/job.ts'
 import type { Deps } from '../operations/deps.ts'
+import { tellOwedPauses } from '../operations/pause.ts'
 import { sendToken } from '../operations/send-token.ts'
 import { Loop } from './loop.ts'
 
@@ -16,7 +17,7 @@ interface RelaySummary {
 /**
  * Publishes what the outbox still owes (law 3): at start, when the publish connection comes back
  * or unblocks, when something wakes it, and every 30 s. Never an id that this process has in
- * flight.
+ * flight. So it is with pauses that native workers have not heard of.
  */
 export function relay(deps: Deps): Loop {
   return new Loop({
@@ -27,6 +28,7 @@ export function relay(deps: Deps): Loop {
     runOnce: async (isStopped) => {
       const summary = await relayAll(deps, isStopped)
       if (summary.published + summary.failed > 0) deps.logger.info(summary, 'outbox relayed')
+      await tellOwedPauses(deps)
       return false
     },
   })

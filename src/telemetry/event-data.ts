@@ -36,6 +36,8 @@ export function ownData(event: ListedEvent): Readonly<Record<string, unknown>> |
     case 'job.started':
     case 'dead_letter.retried':
     case 'dead_letter.deleted':
+    case 'queue.paused':
+    case 'queue.resumed':
       return null
     case 'cron.triggered':
       return cronData(event)

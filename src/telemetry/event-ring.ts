@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts'
 import { timestamp } from '../job/document.ts'
 import { traceIdOf } from '../job/traceparent.ts'
 import { type ListedEvent, ownData } from './event-data.ts'
-import type { CronEvent, JobEvent } from './events.ts'
+import type { CronEvent, JobEvent, QueueEvent } from './events.ts'
 
 /** One event in the form of ojs-digest §10.1; `data` also has what §10.2 and the suite want. */
 interface RecordedEvent {
@@ -12,9 +12,9 @@ interface RecordedEvent {
   type: string
   source: string
   time: string
-  /** The job's id; of a cron event the name of the entry. */
+  /** The job's id; of a cron or a queue event the name of that. */
   subject: string
-  data: Readonly<Record<string, unknown>> & { job_type: string; queue: string }
+  data: Readonly<Record<string, unknown>> & { queue: string }
 }
 
 export interface EventQuery {
@@ -44,7 +44,7 @@ interface Kept {
   subject: string | null
   /** Null: there is none. */
   jobId: string | null
-  jobType: string
+  jobType: string | null
   queue: string
   /** Null: the event is about something else than the state of a job. */
   state: string | null
@@ -86,6 +86,7 @@ export class EventRing {
 
   #keep(event: ListedEvent): Kept {
     if ('cron' in event) return this.#keepCron(event)
+    if ('queue' in event) return this.#keepQueue(event)
     const { job } = event
     // Of a lease the event has only what a heartbeat touches.
     const row = 'state' in job ? job : null
@@ -106,21 +107,22 @@ export class EventRing {
   }
 
   #keepCron(event: CronEvent): Kept {
+    const { name, jobType, queue } = event.cron
     const job = event.type === 'cron.triggered' ? event.job : null
-    return {
-      id: this.#newId(),
-      type: event.type,
-      time: this.#clock.wall(),
-      subject: event.cron.name,
-      jobId: job?.id ?? null,
-      jobType: event.cron.jobType,
-      queue: event.cron.queue,
-      state: null,
-      attempt: 0,
-      workerId: null,
-      traceparent: job?.carry?.traceparent ?? null,
-      own: ownData(event),
-    }
+    const traceparent = job?.carry?.traceparent ?? null
+    const about = { subject: name, jobId: job?.id ?? null, jobType, queue, traceparent }
+    return { ...this.#keepOther(event), ...about, own: ownData(event) }
+  }
+
+  #keepQueue(event: QueueEvent): Kept {
+    return { ...this.#keepOther(event), subject: event.queue, queue: event.queue }
+  }
+
+  /** Not of the state of a job. */
+  #keepOther({ type }: ListedEvent): Omit<Kept, 'subject' | 'queue'> {
+    const time = this.#clock.wall()
+    const none = { jobId: null, jobType: null, state: null, workerId: null, traceparent: null }
+    return { id: this.#newId(), type, time, ...none, attempt: 0, own: null }
   }
 
   list(query: EventQuery): EventPage {
@@ -180,7 +182,7 @@ function recorded(event: Kept): RecordedEvent {
     subject: event.subject ?? event.jobId ?? '',
     data: {
       ...(event.jobId !== null && { job_id: event.jobId }),
-      job_type: event.jobType,
+      ...(event.jobType !== null && { job_type: event.jobType }),
       queue: event.queue,
       ...(event.state !== null && { state: event.state, attempt: event.attempt }),
       ...(event.workerId !== null && { worker_id: event.workerId }),

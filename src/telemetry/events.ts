@@ -2,8 +2,8 @@ import type { Failure } from '../job/error-history.ts'
 import type { JobRow, JobState } from '../job/job.ts'
 
 /**
- * What happened to a job or an entry that makes jobs, told after the commit that made it true (law 4). Names are those of the
- * OJS event vocabulary (ojs-digest §10.1).
+ * What happened to a job, to a queue or to an entry that makes jobs, told after the commit that made
+ * it true (law 4). Names are those of the OJS event vocabulary (ojs-digest §10.1).
  */
 export type JobEvent =
   /** `promoted`: it had waited for a time or for a retry, and was counted when it was stored. */
@@ -24,9 +24,16 @@ export type JobEvent =
   /** A dead letter that came back to life. */
   | { type: 'dead_letter.retried'; job: JobRow; requestId?: string }
   | { type: 'dead_letter.deleted'; job: JobRow; requestId?: string }
+  | QueueEvent
   /** A native message that is no OJS job; it goes to the dead letter queue. */
   | { type: 'token.malformed'; queue: string; error: Error }
   | CronEvent
+
+export interface QueueEvent {
+  type: 'queue.paused' | 'queue.resumed'
+  queue: string
+  requestId?: string
+}
 
 /** A tick of a recurring job; told after `job.enqueued`, where it has made a job. */
 export type CronEvent =

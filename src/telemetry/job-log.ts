@@ -16,6 +16,10 @@ export function jobLog(
       case 'token.malformed':
         logger.warn({ queue: event.queue, reason: event.error.message }, 'malformed message')
         return
+      case 'queue.paused':
+      case 'queue.resumed':
+        logger.info({ queue: event.queue, requestId: event.requestId }, event.type)
+        return
       case 'job.heartbeat':
         // Every few seconds for every job at work: not even the fields are put together in vain.
         if (isDebug)

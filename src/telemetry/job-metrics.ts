@@ -50,11 +50,11 @@ export function jobMetrics(
     if (event.type === 'token.malformed') malformed.inc({ queue: queues.of(event.queue) })
     else if (event.type === 'cron.triggered') ticks.inc({ outcome: 'triggered' })
     else if (event.type === 'cron.skipped') ticks.inc({ outcome: event.reason })
-    else count(event, series.get(event.job.queue, event.job.type))
+    else if ('job' in event) count(event, series.get(event.job.queue, event.job.type))
   }
 }
 
-type CountedEvent = Exclude<JobEvent, { type: 'token.malformed' } | CronEvent>
+type CountedEvent = Exclude<Extract<JobEvent, { job: unknown }>, CronEvent>
 
 function count(event: CountedEvent, series: JobSeries): void {
   const { counters, duration } = series

@@ -55,6 +55,10 @@ class AmqpSource implements JobSource {
   #heartbeat: NodeJS.Timeout | undefined
   /** Queues whose every token has to be claimed, until they were seen empty. */
   readonly #claimsAll = new Set<string>()
+  /** No gateway has answered since the last (re)connect: what it would have told is not known. */
+  #isUnsynced = false
+  /** Queues that were paused or resumed while an answer to `sync` was on its way. */
+  readonly #heardOf = new Set<string>()
   #isQuiet = false
   #stopping: Promise<void> | null = null
 
@@ -211,15 +215,21 @@ class AmqpSource implements JobSource {
     const running = this.#running
     if (!running) return
     const { queues } = running.options
+    this.#heardOf.clear()
+    this.#isUnsynced = false
     const synced = await this.#gateway.sync(queues)
+    this.#isUnsynced = synced === null
     if (synced) this.#apply(running, synced)
   }
 
-  #apply({ dispatcher, intake, options, sink }: Running, synced: Synced): void {
+  #apply(running: Running, synced: Synced): void {
+    const { dispatcher, options, sink } = running
     for (const [id, generation] of synced.tombstones) dispatcher.cancel(id, generation)
     if (synced.truncated) for (const queue of options.queues) this.#claimsAll.add(queue)
-    for (const queue of options.queues) {
-      void (synced.paused.includes(queue) ? intake.pause(queue) : intake.resume(queue))
+    // A broadcast is newer than an answer that was on its way with it.
+    for (const queue of options.queues.filter((name) => !this.#heardOf.has(name))) {
+      const isPaused = synced.paused.includes(queue)
+      void (isPaused ? this.#pause(running, queue) : this.#resume(running, queue))
     }
     if (synced.directive !== 'running') sink.directive(synced.directive)
   }
@@ -230,16 +240,20 @@ class AmqpSource implements JobSource {
     const members = membersOf(body)
     if (type === 'ojs.control.cancel') cancel(running, members)
     else if (type === 'ojs.control.directive') direct(running, members)
-    else if (type === 'ojs.control.pause') void this.#pause(running, String(members['queue']))
-    else if (type === 'ojs.control.resume') void this.#resume(running, String(members['queue']))
+    else if (type === 'ojs.control.pause') void this.#pause(running, members['queue'])
+    else if (type === 'ojs.control.resume') void this.#resume(running, members['queue'])
     else this.#link.logger.debug({ type }, 'broadcast of an unknown type')
   }
 
-  async #resume({ intake }: Running, queue: string): Promise<void> {
+  async #resume({ intake, options }: Running, queue: unknown): Promise<void> {
+    if (!isOneOf(options.queues, queue)) return
+    this.#heardOf.add(queue)
     await intake.resume(queue)
   }
 
-  async #pause({ intake, dispatcher }: Running, queue: string): Promise<void> {
+  async #pause({ intake, dispatcher, options }: Running, queue: unknown): Promise<void> {
+    if (!isOneOf(options.queues, queue)) return
+    this.#heardOf.add(queue)
     await intake.pause(queue)
     dispatcher.giveBack(queue)
   }
@@ -252,6 +266,7 @@ class AmqpSource implements JobSource {
     for (const queue of [...this.#claimsAll]) {
       if (intake.isDrained(queue)) this.#claimsAll.delete(queue)
     }
+    if (this.#isUnsynced && !this.#gateway.isSilent) void this.#sync()
     reporter.flush()
     const byQueue = dispatcher.running()
     const [first] = options.queues
@@ -277,6 +292,11 @@ class AmqpSource implements JobSource {
       void this.#link.tell(queue, 'ojs.control.heartbeat', JSON.stringify(body))
     }
   }
+}
+
+/** Of the worker's own: anybody may say anything to an exchange. */
+function isOneOf(queues: readonly string[], queue: unknown): queue is string {
+  return typeof queue === 'string' && queues.includes(queue)
 }
 
 function cancel({ dispatcher }: Running, members: Record<string, unknown>): void {

@@ -124,6 +124,7 @@ export async function startBroker(
         recorder.note('onControl', message.type, message)
         return 'handled'
       },
+      isPaused: () => false,
       onQueueFound: (queue) => recorder.note('onQueueFound', queue),
       onUp: () => recorder.note('onUp'),
       onConsumeUp: async () => recorder.note('onConsumeUp'),

@@ -9,9 +9,10 @@ import { health } from '../../src/operations/health.ts'
 import { heartbeat } from '../../src/operations/heartbeat.ts'
 import { info } from '../../src/operations/info.ts'
 import { nack } from '../../src/operations/nack.ts'
+import { pauseQueue, resumeQueue } from '../../src/operations/pause.ts'
 import { push } from '../../src/operations/push.ts'
 import { pushBatch } from '../../src/operations/push-batch.ts'
-import { listQueues } from '../../src/operations/queues.ts'
+import { listQueues, queueStats } from '../../src/operations/queues.ts'
 import { getSchema, listSchemas, registerSchema } from '../../src/operations/schemas.ts'
 import { openDoor } from './door.ts'
 import { errorOf } from './frame.ts'
@@ -28,10 +29,22 @@ vi.mock('../../src/operations/health.ts')
 vi.mock('../../src/operations/heartbeat.ts')
 vi.mock('../../src/operations/info.ts')
 vi.mock('../../src/operations/nack.ts')
+vi.mock('../../src/operations/pause.ts')
 vi.mock('../../src/operations/push.ts')
 vi.mock('../../src/operations/push-batch.ts')
 vi.mock('../../src/operations/queues.ts')
 vi.mock('../../src/operations/schemas.ts')
+
+const COUNTS = {
+  available: 0,
+  scheduled: 0,
+  pending: 0,
+  active: 0,
+  retryable: 0,
+  completed: 0,
+  cancelled: 0,
+  discarded: 0,
+}
 
 beforeEach(() => {
   const job = jobRow()
@@ -54,6 +67,14 @@ beforeEach(() => {
   vi.mocked(listSchemas).mockReturnValue({ schemas: [schema], total: 1 })
   vi.mocked(registerSchema).mockResolvedValue({ schema, isNew: true })
   vi.mocked(getSchema).mockReturnValue({ ...schema, content: '{}' })
+  vi.mocked(queueStats).mockReturnValue({
+    status: 'active',
+    counts: COUNTS,
+    lastHour: { completed: 0, failed: 0, timed: 0, durationMs: 0, waited: 0, waitMs: 0 },
+    computedAt: 0,
+  })
+  vi.mocked(pauseQueue).mockResolvedValue({ pausedAt: 0 })
+  vi.mocked(resumeQueue).mockResolvedValue({ resumedAt: 0 })
   vi.mocked(listDeadLetters).mockReturnValue({ jobs: [], total: 0 })
   vi.mocked(listCron).mockReturnValue({ entries: [], total: 0 })
   vi.mocked(registerCron).mockResolvedValue(cronEntry())
@@ -76,9 +97,9 @@ const APPENDIX_A: [method: string, path: string, served: true | number][] = [
   ['POST', '/ojs/v1/workers/nack', true],
   ['POST', '/ojs/v1/workers/heartbeat', true],
   ['GET', '/ojs/v1/queues', true],
-  ['GET', '/ojs/v1/queues/x/stats', 4],
-  ['POST', '/ojs/v1/queues/x/pause', 4],
-  ['POST', '/ojs/v1/queues/x/resume', 4],
+  ['GET', '/ojs/v1/queues/x/stats', true],
+  ['POST', '/ojs/v1/queues/x/pause', true],
+  ['POST', '/ojs/v1/queues/x/resume', true],
   ['GET', '/ojs/v1/dead-letter', true],
   ['POST', '/ojs/v1/dead-letter/x/retry', true],
   ['DELETE', '/ojs/v1/dead-letter/x', true],

@@ -12,7 +12,8 @@ export async function openDoor(
 ): Promise<Frame> {
   const logger = recordingLogger()
   const done: Frame['done'] = []
-  const deps = { logger, clock: { now: () => 0, wall: () => 0 } } as unknown as Deps
+  const settings = { dialect: 'seed' }
+  const deps = { logger, settings, clock: { now: () => 0, wall: () => 0 } } as unknown as Deps
   const server = createHttpService(deps, {
     host: '127.0.0.1',
     port: 0,

@@ -13,6 +13,7 @@ import { leaseContract } from './contract-lease.ts'
 import { nativeContract } from './contract-native.ts'
 import { nativeConservationContract } from './contract-native-conservation.ts'
 import { propertyContract } from './contract-properties.ts'
+import { queueContract } from './contract-queues.ts'
 import { reportStreamContract } from './contract-report-stream.ts'
 import { reportContract } from './contract-reports.ts'
 import { retentionContract } from './contract-retention.ts'
@@ -57,6 +58,7 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
     reportContract(underTest)
     reportStreamContract(underTest)
     nativeContract(underTest)
+    queueContract(underTest)
     propertyContract(underTest)
     conservationContract(underTest)
     nativeConservationContract(underTest)

@@ -91,6 +91,7 @@ async function openStage(): Promise<Stage> {
         onScheduled: (message) => adoptSchedule(deps, message),
         onDeadLetter: (letter) => diedInBroker(deps, letter),
         onControl: async () => 'handled',
+        isPaused: (queue) => ledger.pauses.since(queue) !== null,
         availableJobs: (queue) => ledger.counts(queue).available,
         onUp: () => deps.wakeRelay(),
         onConsumeUp: async () => {},

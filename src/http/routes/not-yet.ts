@@ -7,9 +7,6 @@ import type { Method, Route } from '../route.ts'
  * not start with both.
  */
 const NOT_YET: readonly [method: Method, path: string, level: number][] = [
-  ['GET', '/ojs/v1/queues/:name/stats', 4],
-  ['POST', '/ojs/v1/queues/:name/pause', 4],
-  ['POST', '/ojs/v1/queues/:name/resume', 4],
   ['POST', '/ojs/v1/workflows', 3],
   ['GET', '/ojs/v1/workflows/:id', 3],
   ['DELETE', '/ojs/v1/workflows/:id', 3],

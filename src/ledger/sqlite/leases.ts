@@ -1,6 +1,6 @@
 import type { JobRow } from '../../job/job.ts'
 import type { Beat, ExtendedLease, FailFence, Failure } from '../ledger.ts'
-import { ACTIVE, ended } from './life.ts'
+import { ACTIVE, ended, failed } from './life.ts'
 import { toJobRow } from './rows.ts'
 import type { Store } from './store.ts'
 
@@ -13,6 +13,7 @@ export function failLease(
 ): JobRow | 'stale' {
   const job = toJobRow(runFailure(store, id, fence, change))
   if (!job) return 'stale'
+  failed(store, job, change.now)
   if (change.to === 'discarded') ended(store, job, ACTIVE)
   else store.counter.moved(job.queue, 'active', change.to)
   if (job.state === 'available' && job.holder === 'native') {

@@ -57,6 +57,7 @@ import { GroupCommit } from './group-commit.ts'
 import { extendLeases, failLease } from './leases.ts'
 import { ACTIVE, ended } from './life.ts'
 import { OutboxNonces } from './outbox-nonces.ts'
+import { PauseStates, SqlitePauses } from './pauses.ts'
 import {
   REARM_PAGE,
   type RearmCursor,
@@ -74,11 +75,14 @@ import { type Recount, StateCounter } from './state-counter.ts'
 import { prepareStatements } from './statements.ts'
 import type { Store } from './store.ts'
 import { cancelledTokens, recordTombstone, Tombstones } from './tombstones.ts'
+import { TrafficMinutes } from './traffic.ts'
 
 /** The ledger in one SQLite file that this process alone has open. See `openSqliteLedger`. */
 export class SqliteLedger implements Ledger {
   readonly schemas: SqliteSchemas
   readonly cron: SqliteCron
+  readonly pauses: SqlitePauses
+  readonly traffic: TrafficMinutes
   readonly #db: Database
   readonly #store: Store
   readonly #access: Access
@@ -96,14 +100,18 @@ export class SqliteLedger implements Ledger {
       rungs: rungRegister(statements),
       stale: new StaleCopies(statements),
       tombstones: new Tombstones(statements),
+      pauses: new PauseStates(statements),
+      traffic: new TrafficMinutes(statements),
       copies: new Set(statements.owedCopies.all().map((row) => (row as { outbox: number }).outbox)),
     }
-    const { counter, queues, nonces, rungs, stale, tombstones } = this.#store
-    const companions = [counter, queues, nonces, rungs, stale, tombstones]
+    const { counter, queues, nonces, rungs, stale, tombstones, pauses, traffic } = this.#store
+    const companions = [counter, queues, nonces, rungs, stale, tombstones, pauses, traffic]
     const probe = () => void statements.probe.run()
     this.#access = new Access(new GroupCommit(db, companions, probe, logger))
     this.schemas = new SqliteSchemas(this.#access, db)
     this.cron = new SqliteCron(this.#store, this.#access)
+    this.pauses = new SqlitePauses(this.#store, this.#access)
+    this.traffic = traffic
   }
 
   insert(job: NewJob, now: number): Promise<Inserted> {
@@ -360,6 +368,10 @@ export class SqliteLedger implements Ledger {
 
   queues(): readonly QueueRecord[] {
     return this.#store.queues.all()
+  }
+
+  hasQueue(name: string): boolean {
+    return this.#store.queues.has(name)
   }
 
   async recordQueue(name: string, now: number): Promise<void> {

@@ -5,24 +5,49 @@ import type { Store } from './store.ts'
 /** What a row was when the write found it. */
 type Before = Pick<JobRow, 'state' | 'holder'>
 
+/** `isTimed`: `startedAt` says when the attempt began. */
+interface Told {
+  isTimed: boolean
+}
+
+const TIMED: Told = { isTimed: true }
+
 const waiting = (state: RowState): Before => ({ state, holder: null })
 
 export const AVAILABLE = waiting('available')
 export const ACTIVE = waiting('active')
 
 /** An attempt of `job` begins: what is kept beside the rows. Inside its write. */
-export function started(store: Store, job: JobRow, before: Before): void {
+export function started(
+  store: Store,
+  job: JobRow,
+  before: Before,
+  { isTimed }: Told = TIMED,
+): void {
   store.counter.moved(job.queue, counted(before.state), 'active')
   store.counter.left({ ...before, queue: job.queue })
+  // What a native worker had, or was running without a word, was in no queue.
+  const hasWaited = isTimed && before.state !== 'active' && before.holder !== 'native'
+  if (!hasWaited || job.startedAt === null) return
+  store.traffic.waited(job.queue, job.startedAt, job.startedAt - job.enqueuedAt)
+}
+
+/** An attempt of `job` has failed, whatever becomes of it. Inside its write. */
+export function failed(store: Store, { queue }: Pick<JobRow, 'queue'>, now: number): void {
+  store.traffic.failed(queue, now)
 }
 
 /**
  * The life of `job` is over, completed, discarded or cancelled: what is kept beside the rows.
  * Inside its write.
  */
-export function ended(store: Store, job: JobRow, before: Before): void {
+export function ended(store: Store, job: JobRow, before: Before, { isTimed }: Told = TIMED): void {
   const from = counted(before.state)
   if (job.state === 'discarded') store.counter.discarded(job, from)
   else store.counter.moved(job.queue, from, counted(job.state))
   store.counter.left({ ...before, queue: job.queue })
+  if (job.completedAt === null || job.state !== 'completed') return
+  const isKnown = isTimed && job.startedAt !== null
+  const durationMs = isKnown ? job.completedAt - (job.startedAt ?? 0) : null
+  store.traffic.completed(job.queue, job.completedAt, durationMs)
 }

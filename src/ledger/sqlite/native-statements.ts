@@ -37,10 +37,10 @@ function prepareEnds(db: Database) {
        WHERE id = ?1 AND generation = coalesce(?2, generation) AND state = 'active' AND attempt = ?3
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** Start and end in one, ?6 the worker: what a report of short jobs is made of. */
+    /** Start and end in one, ?6 the worker, ?7 how long it took: what reports of short jobs are. */
     nativeNextDone: db.prepare(
-      `UPDATE jobs SET ${done}, attempt = ?3, worker_id = ?6, started_at = ?4, rung_ms = NULL,
-         token_out = 0
+      `UPDATE jobs SET ${done}, attempt = ?3, worker_id = ?6, rung_ms = NULL,
+         started_at = max(enqueued_at, ?4 - ?7), token_out = 0
        WHERE id = ?1 AND generation = coalesce(?2, generation) AND state = 'available'
          AND holder IS NULL AND attempt = ?3 - 1
        RETURNING ${JOB_COLUMNS}`,

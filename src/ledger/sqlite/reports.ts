@@ -3,6 +3,7 @@ import { recordFailure, recordLateFailure } from '../../job/failure.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
 import { decideBeat } from '../../job/native-beat.ts'
 import {
+  attemptKey,
   type Decision,
   decideReport,
   planFailure,
@@ -12,7 +13,7 @@ import {
 import type { ExtendedLease } from '../ledger.ts'
 import type { BeatResult, NativeBeat, ReportResult, ReportTerms } from '../native.ts'
 import { adoptJob } from './adoption.ts'
-import { ACTIVE, AVAILABLE, ended, started } from './life.ts'
+import { ACTIVE, AVAILABLE, ended, failed, started } from './life.ts'
 import { rungKey } from './register.ts'
 import { toJobRow } from './rows.ts'
 import { changed, type Store } from './store.ts'
@@ -32,12 +33,12 @@ export function applyReports(
   const merged = new Map<string, number>()
   const results: ReportResult[] = []
   for (const [i, event] of events.entries()) {
-    const isMerged = event.said.event === 'started' && ends.has(attemptKey(event))
-    if (isMerged) merged.set(attemptKey(event), i)
+    const isMerged = event.said.event === 'started' && ends.has(keyOf(event))
+    if (isMerged) merged.set(keyOf(event), i)
     const result = isMerged ? IGNORED : applyReport(store, event, terms)
     results.push(result)
     if (merged.size === 0 || !('began' in result && result.began)) continue
-    const start = merged.get(attemptKey(event))
+    const start = merged.get(keyOf(event))
     if (start !== undefined) results[start] = { outcome: 'merged' }
   }
   return results
@@ -48,9 +49,13 @@ function endsIn(events: readonly ReportedEvent[]): Set<string> {
   const ends = new Set<string>()
   for (const event of events) {
     const { said } = event
-    if (said.event === 'completed' || said.event === 'failed') ends.add(attemptKey(event))
+    if (said.event === 'completed' || said.event === 'failed') ends.add(keyOf(event))
   }
   return ends
+}
+
+function keyOf({ generation, attempt, id }: ReportedEvent): string {
+  return attemptKey(generation, attempt, id)
 }
 
 function applyReport(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
@@ -64,10 +69,6 @@ function applyReport(store: Store, event: ReportedEvent, terms: ReportTerms): Re
     case 'failed':
       return applyEnd(store, event, said, terms)
   }
-}
-
-function attemptKey({ id, generation, attempt }: ReportedEvent): string {
-  return `${generation ?? ''} ${attempt} ${id}`
 }
 
 function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
@@ -114,7 +115,7 @@ function applyEnd(
   said: Ended,
   terms: ReportTerms,
 ): ReportResult {
-  const done = said.event === 'completed' ? completeAtOnce(store, event, said.result, terms) : null
+  const done = said.event === 'completed' ? completeAtOnce(store, event, said, terms) : null
   if (done) return done
   const row = findOrAdopt(store, event, terms)
   const decision = decideReport(event, row, terms.now)
@@ -154,7 +155,7 @@ function noteSettled(store: Store, event: ReportedEvent, said: Ended, row: JobRo
 function completeAtOnce(
   store: Store,
   { id, generation, attempt, workerId }: ReportedEvent,
-  result: string | null,
+  { result, elapsedMs }: Extract<Said, { event: 'completed' }>,
   { now }: ReportTerms,
 ): ReportResult | null {
   const { nativeDone, nativeNextDone } = store.statements
@@ -163,10 +164,13 @@ function completeAtOnce(
     ended(store, running, ACTIVE)
     return { outcome: 'completed', job: running, began: false, promoted: false }
   }
-  const next = toJobRow(nativeNextDone.get(id, generation, attempt, now, result, workerId))
+  const last = [result, workerId, elapsedMs ?? 0] as const
+  const next = toJobRow(nativeNextDone.get(id, generation, attempt, now, ...last))
   if (!next) return null
-  started(store, next, AVAILABLE)
-  ended(store, next, ACTIVE)
+  // Its start is known by what the worker says of it, or not at all.
+  const isTimed = elapsedMs !== undefined
+  started(store, next, AVAILABLE, { isTimed })
+  ended(store, next, ACTIVE, { isTimed })
   return { outcome: 'completed', job: next, began: true, promoted: false }
 }
 
@@ -243,6 +247,7 @@ function fail(
   const { id, generation, attempt, queue } = row
   const { error, errors } = recordFailure(row.errors, attempt, said.failure, now)
   const fence = [id, generation, attempt, null, error, errors] as const
+  failed(store, row, now)
   if (plan.to === 'retryable') {
     const { dueAt, delayMs, rungMs } = plan
     // A rung that is lost must be known, or the token that the worker has put there is lost with it.

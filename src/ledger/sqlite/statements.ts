@@ -3,6 +3,7 @@ import type { Database } from './driver.ts'
 import { prepareEnds } from './end-statements.ts'
 import { prepareLeases } from './lease-statements.ts'
 import { prepareNative } from './native-statements.ts'
+import { prepareQueues } from './queue-statements.ts'
 import { JOB_COLUMNS } from './rows.ts'
 
 /** Every statement of the ledger, prepared once. Parameters are listed where they are not plain. */
@@ -20,6 +21,7 @@ export function prepareStatements(db: Database) {
     ...prepareEnds(db),
     ...prepareNative(db),
     ...prepareCron(db),
+    ...prepareQueues(db),
     ...prepareBookkeeping(db),
   }
 }

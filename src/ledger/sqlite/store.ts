@@ -2,12 +2,14 @@ import type { JobRow, NewJob } from '../../job/job.ts'
 import type { QueueRecord, Rung } from '../ledger.ts'
 import type { SqlValue } from './driver.ts'
 import type { OutboxNonces } from './outbox-nonces.ts'
+import type { PauseStates } from './pauses.ts'
 import type { Register } from './register.ts'
 import { toJobRow } from './rows.ts'
 import type { StaleCopies } from './stale-copies.ts'
 import type { StateCounter } from './state-counter.ts'
 import type { Statements } from './statements.ts'
 import type { Tombstones } from './tombstones.ts'
+import type { TrafficMinutes } from './traffic.ts'
 
 /** What a write works with: the statements, and what is kept in memory beside the rows. */
 export interface Store {
@@ -18,6 +20,8 @@ export interface Store {
   readonly rungs: Register<Rung>
   readonly stale: StaleCopies
   readonly tombstones: Tombstones
+  readonly pauses: PauseStates
+  readonly traffic: TrafficMinutes
   /** Nonces that are owed a copy for the dead letter exchange, and no token. */
   readonly copies: Set<number>
 }

@@ -1,0 +1,115 @@
+import type { QueuePauses } from '../queues.ts'
+import type { Access } from './access.ts'
+import type { Companion } from './companion.ts'
+import type { Statements } from './statements.ts'
+import type { Store } from './store.ts'
+
+interface State {
+  queue: string
+  pausedAt: number | null
+  isOwed: boolean
+}
+
+/** The paused queues as they are committed; next to none, so that asking costs one look. */
+export class PauseStates implements Companion {
+  readonly #paused = new Map<string, number>()
+  readonly #owed = new Set<string>()
+  #changes: State[] = []
+  #keptChanges = 0
+
+  constructor({ pauses }: Statements) {
+    for (const row of pauses.all() as Omit<State, 'isOwed'>[]) this.#apply({ ...row, isOwed: true })
+  }
+
+  get paused(): ReadonlyMap<string, number> {
+    return this.#paused
+  }
+
+  get owed(): ReadonlySet<string> {
+    return this.#owed
+  }
+
+  /** Inside a write: how the queue stands after it. */
+  note(state: State): void {
+    this.#changes.push(state)
+  }
+
+  keep(): void {
+    this.#keptChanges = this.#changes.length
+  }
+
+  undo(): void {
+    this.#changes.length = this.#keptChanges
+  }
+
+  store(): void {}
+
+  commit(): void {
+    for (const state of this.#changes) this.#apply(state)
+    this.discard()
+  }
+
+  discard(): void {
+    if (this.#changes.length > 0) this.#changes = []
+    this.#keptChanges = 0
+  }
+
+  #apply({ queue, pausedAt, isOwed }: State): void {
+    if (pausedAt === null) this.#paused.delete(queue)
+    else this.#paused.set(queue, pausedAt)
+    if (isOwed) this.#owed.add(queue)
+    else this.#owed.delete(queue)
+  }
+}
+
+/** See `QueuePauses`. */
+export class SqlitePauses implements QueuePauses {
+  readonly #store: Store
+  readonly #access: Access
+
+  constructor(store: Store, access: Access) {
+    this.#store = store
+    this.#access = access
+  }
+
+  since(queue: string): number | null {
+    return this.#store.pauses.paused.get(queue) ?? null
+  }
+
+  all(): ReadonlyMap<string, number> {
+    return this.#store.pauses.paused
+  }
+
+  pause(queue: string, now: number): Promise<{ pausedAt: number; isNew: boolean }> {
+    const { statements, queues, pauses } = this.#store
+    return this.#access.writeMany(2, () => {
+      queues.record({ name: queue, createdAt: now })
+      const isNew = Number(statements.pauseQueue.run(queue, now).changes) === 1
+      if (isNew) pauses.note({ queue, pausedAt: now, isOwed: true })
+      const { pausedAt } = statements.pausedAt.get(queue) as { pausedAt: number }
+      return { pausedAt, isNew }
+    })
+  }
+
+  resume(queue: string, now: number): Promise<{ isNew: boolean }> {
+    const { statements, queues, pauses } = this.#store
+    return this.#access.writeMany(2, () => {
+      queues.record({ name: queue, createdAt: now })
+      const isNew = Number(statements.resumeQueue.run(queue).changes) === 1
+      if (isNew) pauses.note({ queue, pausedAt: null, isOwed: true })
+      return { isNew }
+    })
+  }
+
+  owed(): ReadonlySet<string> {
+    return this.#store.pauses.owed
+  }
+
+  told(queue: string, pausedAt: number | null): void {
+    const { statements, pauses } = this.#store
+    this.#access.writeLazily(() => {
+      const isStill = Number(statements.pauseTold.run(queue, pausedAt).changes) === 1
+      if (isStill) pauses.note({ queue, pausedAt, isOwed: false })
+    })
+  }
+}

@@ -1,0 +1,162 @@
+import type { QueueTraffic, Traffic } from '../queues.ts'
+import type { Companion } from './companion.ts'
+import type { Statements } from './statements.ts'
+
+const MINUTE_MS = 60_000
+const MINUTES = 60
+
+interface Minute extends Traffic {
+  minute: number
+}
+
+interface Note {
+  queue: string
+  minute: number
+  kind: 'completed' | 'timed' | 'failed' | 'waited'
+  /** Of `timed` and `waited`. */
+  ms: number
+}
+
+/**
+ * The last hour of each queue in sixty minutes. A job costs two notes in memory; a group one upsert
+ * per queue, because what it stores is the whole minute.
+ */
+export class TrafficMinutes implements Companion, QueueTraffic {
+  readonly #statements: Statements
+  /** As committed: by queue, the place of a minute is its number modulo 60. */
+  readonly #kept = new Map<string, (Minute | undefined)[]>()
+  #notes: Note[] = []
+  #keptNotes = 0
+  /** The minutes that the group changes, as they are after it. */
+  #changed = new Map<string, Minute[]>()
+  #prunedFor = 0
+
+  constructor(statements: Statements) {
+    this.#statements = statements
+    for (const row of statements.minutes.all()) {
+      const { queue, ...minute } = row as Minute & { queue: string }
+      this.#keepMinute(queue, minute)
+    }
+  }
+
+  lastHour(queue: string, now: number): Traffic {
+    const total = { ...NONE }
+    const current = minuteOf(now)
+    for (const minute of this.#kept.get(queue) ?? []) {
+      if (!minute || minute.minute > current || minute.minute <= current - MINUTES) continue
+      total.completed += minute.completed
+      total.failed += minute.failed
+      total.timed += minute.timed
+      total.durationMs += minute.durationMs
+      total.waited += minute.waited
+      total.waitMs += minute.waitMs
+    }
+    return total
+  }
+
+  /** Inside a write. `durationMs` null: nobody has said when it began. */
+  completed(queue: string, at: number, durationMs: number | null): void {
+    const kind = durationMs === null ? 'completed' : 'timed'
+    this.#notes.push({ queue, minute: minuteOf(at), kind, ms: durationMs ?? 0 })
+  }
+
+  /** Inside a write. */
+  failed(queue: string, at: number): void {
+    this.#notes.push({ queue, minute: minuteOf(at), kind: 'failed', ms: 0 })
+  }
+
+  /** Inside a write: an attempt begins after so long in the queue. */
+  waited(queue: string, at: number, waitMs: number): void {
+    this.#notes.push({ queue, minute: minuteOf(at), kind: 'waited', ms: waitMs })
+  }
+
+  keep(): void {
+    this.#keptNotes = this.#notes.length
+  }
+
+  undo(): void {
+    this.#notes.length = this.#keptNotes
+  }
+
+  store(): void {
+    if (this.#notes.length === 0) return
+    for (const note of this.#notes) add(this.#changing(note), note)
+    for (const [queue, minutes] of this.#changed) {
+      for (const minute of minutes) this.#store(queue, minute)
+    }
+  }
+
+  commit(): void {
+    for (const [queue, minutes] of this.#changed) {
+      for (const minute of minutes) this.#keepMinute(queue, minute)
+    }
+    this.discard()
+  }
+
+  discard(): void {
+    if (this.#notes.length > 0) this.#notes = []
+    this.#keptNotes = 0
+    if (this.#changed.size > 0) this.#changed = new Map()
+  }
+
+  #changing({ queue, minute }: Note): Minute {
+    const minutes = this.#changed.get(queue) ?? []
+    const known = minutes.find((one) => one.minute === minute)
+    if (known) return known
+    const kept = this.#kept.get(queue)?.[minute % MINUTES]
+    const changing = { ...(kept?.minute === minute ? kept : NONE), minute }
+    minutes.push(changing)
+    this.#changed.set(queue, minutes)
+    return changing
+  }
+
+  #store(queue: string, traffic: Minute): void {
+    const { minute, completed, failed, timed, durationMs, waited, waitMs } = traffic
+    const { keepMinute, pruneMinutes } = this.#statements
+    keepMinute.run(minute, queue, completed, failed, timed, durationMs, waited, waitMs)
+    if (minute <= this.#prunedFor) return
+    this.#prunedFor = minute
+    pruneMinutes.run(minute - MINUTES)
+  }
+
+  #keepMinute(queue: string, minute: Minute): void {
+    let minutes = this.#kept.get(queue)
+    if (!minutes) {
+      minutes = []
+      this.#kept.set(queue, minutes)
+    }
+    minutes[minute.minute % MINUTES] = minute
+  }
+}
+
+const NONE: Readonly<Traffic> = {
+  completed: 0,
+  failed: 0,
+  timed: 0,
+  durationMs: 0,
+  waited: 0,
+  waitMs: 0,
+}
+
+function minuteOf(ms: number): number {
+  return Math.floor(ms / MINUTE_MS)
+}
+
+function add(minute: Minute, { kind, ms }: Note): void {
+  switch (kind) {
+    case 'timed':
+      minute.completed++
+      minute.timed++
+      minute.durationMs += ms
+      return
+    case 'completed':
+      minute.completed++
+      return
+    case 'failed':
+      minute.failed++
+      return
+    case 'waited':
+      minute.waited++
+      minute.waitMs += ms
+  }
+}

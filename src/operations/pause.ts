@@ -1,0 +1,83 @@
+import type { PublishOutcome } from '../broker/broker.ts'
+import { queueRefusal } from '../broker/refusals.ts'
+import { takesJobsWhilePaused } from '../dialect.ts'
+import { OjsError } from '../errors.ts'
+import { timestamp } from '../job/document.ts'
+import { checkQueueName } from '../job/queue-name.ts'
+import { broadcastPause } from './broadcasts.ts'
+import { briefly } from './cancel.ts'
+import type { Deps, RequestContext } from './deps.ts'
+
+export function isPaused(deps: Pick<Deps, 'ledger'>, queue: string): boolean {
+  return deps.ledger.pauses.since(queue) !== null
+}
+
+/** Throws 422 `queue_paused` (seed 001 §11.3): a paused queue takes nothing from producers. */
+export function requireNotPaused(deps: Pick<Deps, 'ledger' | 'settings'>, queue: string): void {
+  const pausedAt = deps.ledger.pauses.since(queue)
+  if (pausedAt === null || takesJobsWhilePaused(deps.settings.dialect)) return
+  throw new OjsError(
+    'queue_paused',
+    `Queue '${queue}' is currently paused. Jobs cannot be enqueued or fetched.`,
+    { details: { queue, paused_at: timestamp(pausedAt) } },
+  )
+}
+
+/**
+ * PAUSE (seed 001 §11.3): FETCH gives nothing of the queue and PUSH takes nothing for it, until it
+ * is resumed. What runs goes on; retries, schedules and activations go on to flow in. A pause that
+ * stands stays as it is. The answer waits for the broadcast to native workers, as CANCEL does.
+ * Throws 400 for a name that cannot be a queue's, 503, and what the first job of a new queue could.
+ */
+export async function pauseQueue(
+  deps: Deps,
+  queue: string,
+  { requestId }: RequestContext,
+): Promise<{ pausedAt: number }> {
+  await requireKnown(deps, queue)
+  const { pausedAt, isNew } = await deps.ledger.pauses.pause(queue, deps.clock.now())
+  if (isNew) deps.events.emit({ type: 'queue.paused', queue, requestId })
+  await follow(deps, queue)
+  return { pausedAt }
+}
+
+/** RESUME (seed 001 §11.4). Of a queue that is not paused too. Throws what PAUSE throws. */
+export async function resumeQueue(
+  deps: Deps,
+  queue: string,
+  { requestId }: RequestContext,
+): Promise<{ resumedAt: number }> {
+  await requireKnown(deps, queue)
+  const resumedAt = deps.clock.now()
+  const { isNew } = await deps.ledger.pauses.resume(queue, resumedAt)
+  if (isNew) deps.events.emit({ type: 'queue.resumed', queue, requestId })
+  await follow(deps, queue)
+  return { resumedAt }
+}
+
+/** Tells the workers of every queue whose state they have not heard. Never rejects. */
+export async function tellOwedPauses(deps: Deps): Promise<void> {
+  await Promise.all([...deps.ledger.pauses.owed()].map((queue) => tellWorkers(deps, queue)))
+}
+
+/** One that is unknown comes into being, as with its first job (ojs-digest C-94). */
+async function requireKnown(deps: Deps, queue: string): Promise<void> {
+  checkQueueName(queue, deps.settings.prefix, 'name')
+  // The ledger is enough: a queue that is known can be paused while RabbitMQ is away.
+  if (deps.ledger.hasQueue(queue)) return
+  const outcome = await deps.broker.ensureQueue(queue)
+  if (outcome !== 'ready') throw queueRefusal(queue, outcome)
+}
+
+async function follow(deps: Deps, queue: string): Promise<void> {
+  deps.broker.pauseChanged(queue)
+  if (deps.ledger.pauses.owed().has(queue)) await briefly(tellWorkers(deps, queue))
+}
+
+/** How it stands now, so that what is repeated never undoes what came after it. */
+async function tellWorkers(deps: Deps, queue: string): Promise<PublishOutcome> {
+  const pausedAt = deps.ledger.pauses.since(queue)
+  const outcome = await broadcastPause(deps, { queue, isPaused: pausedAt !== null })
+  if (outcome === 'confirmed') deps.ledger.pauses.told(queue, pausedAt)
+  return outcome
+}

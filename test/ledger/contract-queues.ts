@@ -1,0 +1,209 @@
+import { describe, expect, it } from 'vitest'
+import { newJob } from '../support/jobs.ts'
+import { eventOf, REPORT } from './contract-reports.ts'
+import {
+  FAILED,
+  fenceOf,
+  NOW,
+  pushed,
+  settleLazily,
+  TERMS,
+  token,
+  type UnderTest,
+} from './harness.ts'
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+
+/** Pauses, and what is kept of each queue's last hour. */
+export function queueContract({ harness, ledger, row }: UnderTest): void {
+  describe('pauses', () => {
+    const state = (queue: string) => [
+      ledger.pauses.since(queue),
+      ledger.pauses.all().get(queue) ?? null,
+      ledger.pauses.owed().has(queue),
+    ]
+
+    it('stand from the first word until they are taken back', async () => {
+      await pushed(ledger, { queue: 'q' })
+      expect(state('q')).toEqual([null, null, false])
+      expect(await ledger.pauses.pause('q', NOW)).toEqual({ pausedAt: NOW, isNew: true })
+      expect(await ledger.pauses.pause('q', NOW + 5)).toEqual({ pausedAt: NOW, isNew: false })
+      expect(state('q')).toEqual([NOW, NOW, true])
+      expect(await ledger.pauses.resume('q', NOW + 6)).toEqual({ isNew: true })
+      expect(await ledger.pauses.resume('q', NOW + 7)).toEqual({ isNew: false })
+      expect(state('q')).toEqual([null, null, true])
+      expect(await ledger.pauses.pause('q', NOW + 8)).toEqual({ pausedAt: NOW + 8, isNew: true })
+    })
+
+    it('make a queue known that nobody has used', async () => {
+      expect([ledger.hasQueue('a'), ledger.hasQueue('b')]).toEqual([false, false])
+      await Promise.all([ledger.pauses.pause('a', NOW), ledger.pauses.resume('b', NOW)])
+      expect([ledger.hasQueue('a'), ledger.hasQueue('b')]).toEqual([true, true])
+      expect(ledger.queues()).toMatchObject([{ name: 'a' }, { name: 'b' }])
+      expect([ledger.pauses.since('a'), ledger.pauses.since('b')]).toEqual([NOW, null])
+    })
+
+    it('of one group follow each other', async () => {
+      const results = await Promise.all([
+        ledger.pauses.pause('q', NOW),
+        ledger.pauses.resume('q', NOW),
+        ledger.pauses.pause('q', NOW + 1),
+        ledger.pauses.pause('q', NOW + 2),
+      ])
+      expect(results).toEqual([
+        { pausedAt: NOW, isNew: true },
+        { isNew: true },
+        { pausedAt: NOW + 1, isNew: true },
+        { pausedAt: NOW + 1, isNew: false },
+      ])
+      expect(state('q')).toEqual([NOW + 1, NOW + 1, true])
+    })
+
+    it('are owed until they are told as they stand', async () => {
+      await ledger.pauses.pause('q', NOW)
+      ledger.pauses.told('q', null)
+      ledger.pauses.told('q', NOW - 1)
+      await settleLazily(ledger)
+      expect(state('q')[2]).toBe(true)
+      ledger.pauses.told('q', NOW)
+      await settleLazily(ledger)
+      expect(state('q')).toEqual([NOW, NOW, false])
+      await ledger.pauses.resume('q', NOW + 1)
+      ledger.pauses.told('q', NOW)
+      await settleLazily(ledger)
+      expect(state('q')[2]).toBe(true)
+      ledger.pauses.told('q', null)
+      await settleLazily(ledger)
+      expect(state('q')[2]).toBe(false)
+    })
+
+    it('outlive a restart, and so does what is owed; a pause is owed again', async () => {
+      for (const queue of ['told', 'untold', 'resumed', 'heard']) {
+        await ledger.pauses.pause(queue, NOW)
+        if (queue !== 'untold') ledger.pauses.told(queue, NOW)
+      }
+      await settleLazily(ledger)
+      await ledger.pauses.resume('resumed', NOW)
+      await ledger.pauses.resume('heard', NOW)
+      ledger.pauses.told('heard', null)
+      await settleLazily(ledger)
+      await harness.reopen()
+      expect([...ledger.pauses.all()]).toEqual([
+        ['told', NOW],
+        ['untold', NOW],
+      ])
+      expect([...ledger.pauses.owed()]).toEqual(['told', 'untold', 'resumed'])
+    })
+  })
+
+  describe('traffic', () => {
+    const nothing = { completed: 0, failed: 0, timed: 0, durationMs: 0, waited: 0, waitMs: 0 }
+    const hour = (queue: string, now = NOW) => ledger.traffic.lastHour(queue, now)
+
+    /** Fetched `waitMs` after it was stored at `at`. */
+    async function begun(queue: string, at: number, waitMs: number, maxAttempts = 3) {
+      const job = newJob({ queue, maxAttempts })
+      await ledger.insert(job, at)
+      const terms = { ...TERMS, now: at + waitMs, wall: at }
+      const [result] = await ledger.claim([token(job.id)], terms)
+      if (result?.verdict !== 'claimed') throw new Error(`not claimed: ${result?.verdict}`)
+      return result.job
+    }
+
+    async function done(queue: string, at: number, waitMs: number, durationMs: number) {
+      const { id } = await begun(queue, at, waitMs)
+      await ledger.complete(id, {}, { now: at + waitMs + durationMs, result: null })
+    }
+
+    it('counts, and sums up how long jobs have waited and taken', async () => {
+      await Promise.all([done('q', NOW, 10, 300), done('q', NOW, 30, 500), done('r', NOW, 1, 2)])
+      const q = { completed: 2, failed: 0, timed: 2, durationMs: 800, waited: 2, waitMs: 40 }
+      expect(hour('q')).toEqual(q)
+      expect(hour('r')).toMatchObject({ completed: 1, durationMs: 2, waitMs: 1 })
+      expect(hour('nowhere')).toEqual(nothing)
+      await harness.reopen()
+      expect(hour('q')).toEqual(q)
+    })
+
+    it('counts every failed attempt, and no cancelled or expired job as one', async () => {
+      const retried = await begun('q', NOW, 0)
+      const dead = await begun('q', NOW, 0)
+      const back = await begun('q', NOW, 0)
+      const cancelled = await begun('q', NOW, 0)
+      const released = await begun('q', NOW, 0)
+      await Promise.all([
+        ledger.fail(retried.id, fenceOf(retried), { ...FAILED, ...RETRY }),
+        ledger.fail(dead.id, fenceOf(dead), { ...FAILED, ...DISCARD }),
+        ledger.fail(back.id, fenceOf(back), { ...FAILED, to: 'available', token: true }),
+        ledger.cancel(cancelled.id, NOW),
+        ledger.release(released.id, fenceOf(released)),
+        ledger.complete(dead.id, { attempt: 9 }, { now: NOW, result: null }),
+      ])
+      expect(hour('q')).toMatchObject({ completed: 0, failed: 3, waited: 5 })
+    })
+
+    it('forgets the hour that is over, minute by minute, and from the file too', async () => {
+      await done('q', NOW, 0, 100)
+      await done('q', NOW + 30 * MINUTE, 0, 100)
+      expect(hour('q', NOW + 30 * MINUTE).completed).toBe(2)
+      expect(hour('q', NOW + 58 * MINUTE).completed).toBe(2)
+      expect(hour('q', NOW + HOUR).completed).toBe(1)
+      expect(hour('q', NOW + 90 * MINUTE)).toEqual(nothing)
+      await done('other', NOW + 61 * MINUTE, 0, 0)
+      await harness.reopen()
+      // What has been pruned is gone for a clock that stands earlier, too.
+      expect(hour('q', NOW + 30 * MINUTE)).toMatchObject({ completed: 1, durationMs: 100 })
+    })
+
+    it('begins a minute anew that has the place of an older one', async () => {
+      await done('q', NOW, 0, 100)
+      await done('q', NOW + HOUR, 0, 7)
+      expect(hour('q', NOW + HOUR)).toMatchObject({ completed: 1, durationMs: 7 })
+    })
+
+    it('knows nothing of a write that was refused, in a group that was not', async () => {
+      const { id } = await begun('q', NOW, 0)
+      const other = await begun('q', NOW, 0)
+      await Promise.all([
+        ledger.complete(id, { attempt: 2 }, { now: NOW, result: null }),
+        ledger.complete(other.id, {}, { now: NOW + 5, result: null }),
+      ])
+      expect(hour('q')).toMatchObject({ completed: 1, durationMs: 5 })
+    })
+
+    it('takes the time of native jobs from their worker, where it tells it', async () => {
+      const one = await pushed(ledger, { queue: 'q' })
+      const two = await pushed(ledger, { queue: 'q' })
+      const three = await pushed(ledger, { queue: 'q' })
+      const later = { ...REPORT, now: NOW + 1_000 }
+      const told = { event: 'completed', result: null, elapsedMs: 300 } as const
+      const untold = { event: 'completed', result: null } as const
+      await ledger.applyReports([eventOf(one.id, told), eventOf(two.id, untold)], later)
+      expect(row(one.id)).toMatchObject({ startedAt: NOW + 700, completedAt: NOW + 1_000 })
+      const so = { completed: 2, timed: 1, durationMs: 300, waited: 1, waitMs: 700 }
+      expect(hour('q')).toMatchObject(so)
+      const absurd = { ...told, elapsedMs: 1e9 }
+      await ledger.applyReports([eventOf(three.id, absurd)], later)
+      expect(row(three.id).startedAt).toBe(NOW)
+      expect(hour('q')).toMatchObject({ completed: 3, timed: 2, durationMs: 1_300 })
+    })
+
+    it('counts the failures that native workers report', async () => {
+      const { id } = await pushed(ledger, { queue: 'q' })
+      const failure = { code: 'e', type: 'E', message: 'm', retryable: true }
+      const said = { event: 'failed', failure, outcome: null } as const
+      await ledger.applyReports([eventOf(id, said)], REPORT)
+      expect(hour('q')).toMatchObject({ completed: 0, failed: 1 })
+    })
+  })
+}
+
+const RETRY = {
+  to: 'retryable',
+  dueAt: NOW,
+  delayMs: 1,
+  rungMs: null,
+  isTokenBack: true,
+} as const
+const DISCARD = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const

@@ -1,0 +1,151 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
+import { type Admin, connectAdmin } from '../broker/harness.ts'
+import { SILENT } from '../ledger/sqlite-harness.ts'
+import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { type Bench, bench, broadcast, gate, ready } from './harness.ts'
+
+let vhost: Vhost
+let gateway: TestGateway
+let admin: Admin
+let stage: Bench
+let queues = 0
+let queue = ''
+
+beforeAll(async () => {
+  vhost = await createVhost()
+  gateway = await startTestGateway(vhost.url)
+  admin = await connectAdmin(vhost.url)
+  stage = await bench(vhost.url)
+})
+beforeEach(() => {
+  queues += 1
+  queue = `paused-${queues}`
+})
+afterEach(() => stage.clear())
+afterAll(async () => {
+  await stage.close()
+  await admin.close()
+  await gateway.destroy()
+  await vhost.drop()
+})
+
+const direct = async (verb: 'pause' | 'resume') => {
+  const answer = await gateway.request('POST', `/ojs/v1/queues/${queue}/${verb}`)
+  expect(answer.status).toBe(200)
+}
+const pushed = async () => {
+  const answer = await gateway.push(queue)
+  expect(answer.status).toBe(201)
+  return answer.body.job.id
+}
+const untilState = (id: string, state: string) =>
+  eventually(async () => (await gateway.get(id)).body.job.state === state)
+const consumers = async () => (await admin.channel.checkQueue(`ojs.queue.${queue}`)).consumerCount
+
+/** A job that no PUSH could put there while the queue is paused, and no gateway has to send. */
+async function arrived(): Promise<string> {
+  const body = { type: 'test.job', args: [1], options: { queue, pending: true } }
+  const { body: staged } = await gateway.request('POST', '/ojs/v1/jobs', body)
+  return staged.job.id
+}
+const activate = (id: string) => gateway.request('POST', `/ojs/v1/jobs/${id}/activate`)
+
+test('a native worker leaves a paused queue, finishes what it has, and comes back', async () => {
+  const end = gate()
+  const begun: string[] = []
+  const handler = async ({ job }: { job: { id: string } }) => {
+    begun.push(job.id)
+    await end.opened
+  }
+  await stage.start({ queues: [queue], concurrency: 1 }, { 'test.job': handler })
+  const running = await pushed()
+  await eventually(() => begun.length === 1)
+  const held = await pushed()
+  const later = await arrived()
+  await direct('pause')
+  await eventually(async () => (await consumers()) === 0)
+  await activate(later)
+  end.open()
+  await untilState(running, 'completed')
+  await eventually(async () => (await ready(admin, `ojs.queue.${queue}`)) === 2)
+  expect(begun).toEqual([running])
+
+  await direct('resume')
+  await untilState(later, 'completed')
+  expect(begun).toEqual([running, held, later])
+})
+
+test('one that starts meanwhile hears of it before it consumes', async () => {
+  await pushed()
+  await direct('pause')
+  const ran: string[] = []
+  await stage.start(
+    { queues: [queue, `other-${queue}`] },
+    { 'test.job': ({ job }) => ran.push(job.id) },
+  )
+  await gateway.push(`other-${queue}`)
+  await eventually(() => ran.length === 1)
+  expect(await consumers()).toBe(0)
+  await direct('resume')
+  await eventually(() => ran.length === 2)
+})
+
+test('one that has started while no gateway could answer hears of it from the next one', async () => {
+  await pushed()
+  const [job] = await gateway.fetch([queue], { wait_ms: 10_000 })
+  await gateway.ack(job.id)
+  await direct('pause')
+  await gateway.stop()
+  await stage.start({ queues: [queue] }, {})
+  expect(await consumers()).toBe(1)
+  await gateway.restart()
+  await eventually(async () => (await consumers()) === 0)
+})
+
+test('what a gateway had not told when it died is told by the next one', async () => {
+  await pushed()
+  await direct('pause')
+  const ran: string[] = []
+  await stage.start({ queues: [queue] }, { 'test.job': ({ job }) => ran.push(job.id) })
+  expect(await consumers()).toBe(0)
+  await gateway.stop()
+  // As one leaves it that is killed between its commit and its broadcast.
+  const path = gateway.ledgerPath
+  const ledger = await openSqliteLedger({ path, sync: 'full', logger: SILENT })
+  await ledger.pauses.resume(queue, Date.now())
+  await ledger.close()
+  await gateway.restart()
+  await eventually(() => ran.length === 1)
+})
+
+test('a broadcast about a queue that is none of its own does nothing', async () => {
+  const ran: string[] = []
+  await stage.start({ queues: [queue] }, { 'test.job': ({ job }) => ran.push(job.id) })
+  await broadcast(admin, queue, 'ojs.control.resume', { queue: 'somebody-elses' })
+  await broadcast(admin, queue, 'ojs.control.pause', { queue: ['no', 'text'] })
+  const id = await pushed()
+  await untilState(id, 'completed')
+  expect(await vhost.queue('ojs.queue.somebody-elses')).toBeUndefined()
+})
+
+test('one that nobody has answered asks again', async () => {
+  await gateway.stop()
+  const real = performance.now.bind(performance)
+  try {
+    queue = await stage.queue()
+    const desk = await stage.desk(queue)
+    desk.sync = null
+    await stage.start({ queues: [queue], heartbeatInterval: 50 }, {})
+    expect(await consumers()).toBe(1)
+    desk.sync = { tombstones: [], truncated: false, paused: [queue], directive: 'running' }
+    // It leaves who does not answer in peace for half a minute.
+    vi.spyOn(performance, 'now').mockImplementation(() => real() + 31_000)
+    await eventually(async () => (await consumers()) === 0)
+  } finally {
+    vi.restoreAllMocks()
+    await stage.clear()
+    await gateway.restart()
+  }
+})
