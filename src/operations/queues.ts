@@ -4,7 +4,7 @@ import type { Traffic } from '../ledger/queues.ts'
 import type { Deps } from './deps.ts'
 import { isPaused } from './pause.ts'
 
-export type QueueStatus = 'active' | 'paused'
+type QueueStatus = 'active' | 'paused'
 
 export interface QueueList {
   queues: { name: string; status: QueueStatus; createdAt: number }[]

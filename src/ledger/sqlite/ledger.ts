@@ -54,28 +54,21 @@ import {
   withdrawUnstarted,
 } from './enqueue.ts'
 import { GroupCommit } from './group-commit.ts'
+import { openStore } from './kept.ts'
 import { extendLeases, failLease } from './leases.ts'
 import { ACTIVE, ended } from './life.ts'
-import { OutboxNonces } from './outbox-nonces.ts'
-import { PauseStates, SqlitePauses } from './pauses.ts'
-import {
-  REARM_PAGE,
-  type RearmCursor,
-  type RearmedPage,
-  rearmPage,
-  rearmRungPage,
-} from './rearm.ts'
-import { queueRegister, rungKey, rungRegister } from './register.ts'
+import { SqlitePauses } from './pauses.ts'
+import { inPages, rearmPage, rearmRungPage } from './rearm.ts'
+import { rungKey } from './register.ts'
 import { applyReports, beatJob } from './reports.ts'
 import { pruneBatch } from './retention.ts'
 import { toJobRow, toJobRows } from './rows.ts'
 import { SqliteSchemas } from './schemas.ts'
-import { StaleCopies } from './stale-copies.ts'
-import { type Recount, StateCounter } from './state-counter.ts'
+import type { Recount } from './state-counter.ts'
 import { prepareStatements } from './statements.ts'
 import type { Store } from './store.ts'
-import { cancelledTokens, recordTombstone, Tombstones } from './tombstones.ts'
-import { TrafficMinutes } from './traffic.ts'
+import { cancelledTokens, recordTombstone } from './tombstones.ts'
+import type { TrafficMinutes } from './traffic.ts'
 
 /** The ledger in one SQLite file that this process alone has open. See `openSqliteLedger`. */
 export class SqliteLedger implements Ledger {
@@ -92,26 +85,14 @@ export class SqliteLedger implements Ledger {
   constructor(db: Database, logger: Logger) {
     const statements = prepareStatements(db)
     this.#db = db
-    this.#store = {
-      statements,
-      counter: new StateCounter(statements),
-      queues: queueRegister(statements),
-      nonces: new OutboxNonces(statements),
-      rungs: rungRegister(statements),
-      stale: new StaleCopies(statements),
-      tombstones: new Tombstones(statements),
-      pauses: new PauseStates(statements),
-      traffic: new TrafficMinutes(statements),
-      copies: new Set(statements.owedCopies.all().map((row) => (row as { outbox: number }).outbox)),
-    }
-    const { counter, queues, nonces, rungs, stale, tombstones, pauses, traffic } = this.#store
-    const companions = [counter, queues, nonces, rungs, stale, tombstones, pauses, traffic]
+    const { store, companions } = openStore(statements)
+    this.#store = store
     const probe = () => void statements.probe.run()
     this.#access = new Access(new GroupCommit(db, companions, probe, logger))
     this.schemas = new SqliteSchemas(this.#access, db)
     this.cron = new SqliteCron(this.#store, this.#access)
     this.pauses = new SqlitePauses(this.#store, this.#access)
-    this.traffic = traffic
+    this.traffic = store.traffic
   }
 
   insert(job: NewJob, now: number): Promise<Inserted> {
@@ -259,7 +240,7 @@ export class SqliteLedger implements Ledger {
   }
 
   rearmRung(rung: Rung): Promise<number> {
-    return this.#rearmInPages((cursor) => rearmRungPage(this.#store, rung, cursor))
+    return inPages(this.#access, (cursor) => rearmRungPage(this.#store, rung, cursor))
   }
 
   cancel(id: string, now: number): Promise<Cancelled | 'stale'> {
@@ -315,7 +296,7 @@ export class SqliteLedger implements Ledger {
   }
 
   rearm(queue: string): Promise<number> {
-    return this.#rearmInPages((cursor) => rearmPage(this.#store, queue, cursor))
+    return inPages(this.#access, (cursor) => rearmPage(this.#store, queue, cursor))
   }
 
   tokenReturned(id: string, generation: number): void {
@@ -386,18 +367,6 @@ export class SqliteLedger implements Ledger {
   close(): Promise<void> {
     if (this.#access.close()) this.#db.close()
     return Promise.resolve()
-  }
-
-  /** In pages of one group each, so that a long queue does not stop everything else. */
-  async #rearmInPages(page: (cursor: RearmCursor | null) => RearmedPage): Promise<number> {
-    let rearmed = 0
-    let cursor: RearmCursor | null = null
-    do {
-      const done: RearmedPage = await this.#access.writeMany(REARM_PAGE, () => page(cursor))
-      rearmed += done.rearmed
-      cursor = done.next
-    } while (cursor !== null)
-    return rearmed
   }
 
   #isConfirming({ outbox }: JobRow): boolean {

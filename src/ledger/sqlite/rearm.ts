@@ -1,15 +1,16 @@
 import type { Rung } from '../ledger.ts'
+import type { Access } from './access.ts'
 import type { Store } from './store.ts'
 
-export const REARM_PAGE = 1000
+const REARM_PAGE = 1000
 
 /** Which rows are left: those after `after` that were there when it began. */
-export interface RearmCursor {
+interface RearmCursor {
   after: number
   upTo: number
 }
 
-export interface RearmedPage {
+interface RearmedPage {
   rearmed: number
   /** Where the next page starts; null after the last one. */
   next: RearmCursor | null
@@ -18,6 +19,21 @@ export interface RearmedPage {
 interface Waiting {
   seq: number
   state: string
+}
+
+/** In pages of one group each, so that a long queue does not stop everything else. */
+export async function inPages(
+  access: Access,
+  page: (cursor: RearmCursor | null) => RearmedPage,
+): Promise<number> {
+  let rearmed = 0
+  let cursor: RearmCursor | null = null
+  do {
+    const done: RearmedPage = await access.writeMany(REARM_PAGE, () => page(cursor))
+    rearmed += done.rearmed
+    cursor = done.next
+  } while (cursor !== null)
+  return rearmed
 }
 
 /**

@@ -1,0 +1,27 @@
+import type { Companion } from './companion.ts'
+import { OutboxNonces } from './outbox-nonces.ts'
+import { PauseStates } from './pauses.ts'
+import { queueRegister, rungRegister } from './register.ts'
+import { StaleCopies } from './stale-copies.ts'
+import { StateCounter } from './state-counter.ts'
+import type { Statements } from './statements.ts'
+import type { Store } from './store.ts'
+import { Tombstones } from './tombstones.ts'
+import { TrafficMinutes } from './traffic.ts'
+
+/** Everything that is kept in memory beside the rows, as the file has it. */
+export function openStore(statements: Statements): { store: Store; companions: Companion[] } {
+  const kept = {
+    counter: new StateCounter(statements),
+    queues: queueRegister(statements),
+    nonces: new OutboxNonces(statements),
+    rungs: rungRegister(statements),
+    stale: new StaleCopies(statements),
+    tombstones: new Tombstones(statements),
+    pauses: new PauseStates(statements),
+    traffic: new TrafficMinutes(statements),
+  }
+  const owed = statements.owedCopies.all() as { outbox: number }[]
+  const copies = new Set(owed.map(({ outbox }) => outbox))
+  return { store: { statements, ...kept, copies }, companions: Object.values(kept) }
+}
