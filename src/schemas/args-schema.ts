@@ -8,7 +8,7 @@ import {
 import { fieldOf, joinPath } from './field-path.ts'
 import { FORMATS } from './formats.ts'
 import { Fuel, OutOfFuel } from './fuel.ts'
-import { linearPattern } from './pattern.ts'
+import { linearPatterns } from './pattern.ts'
 import { SchemaFault } from './schema-fault.ts'
 import { COST, type Cost, planSchema, type SchemaPlan } from './schema-plan.ts'
 import { uniqueItems } from './unique-items.ts'
@@ -95,9 +95,6 @@ function requireValid(document: object): void {
  */
 function compile(plan: SchemaPlan, meter: Meter): ValidateFunction {
   const currentFuel = () => meter.fuel
-  const engine = Object.assign((source: string) => linearPattern(source, currentFuel), {
-    code: 'linearPattern',
-  })
   const ajv = new Ajv2020({
     strict: false,
     meta: false,
@@ -107,7 +104,7 @@ function compile(plan: SchemaPlan, meter: Meter): ValidateFunction {
     ownProperties: true,
     multipleOfPrecision: 9,
     formats: FORMATS,
-    code: { regExp: engine, optimize: false },
+    code: { regExp: linearPatterns(currentFuel), optimize: false },
   })
   ajv.removeKeyword('uniqueItems')
   ajv.addKeyword(uniqueItems(currentFuel))
@@ -143,7 +140,7 @@ function addCost(ajv: Ajv2020, fuel: () => Fuel): void {
 }
 
 function costOf(data: unknown, [fixed, perItem, perMember, perText]: Cost): number {
-  if (typeof data === 'string') return fixed + perText * (data.length >> 4)
+  if (typeof data === 'string') return fixed + perText * (data.length >> 3)
   if (typeof data !== 'object' || data === null) return fixed
   if (Array.isArray(data)) return fixed + perItem * data.length
   return perMember === 0 ? fixed : fixed + perMember * Object.keys(data).length
@@ -163,14 +160,17 @@ function violations(
     if (error instanceof RangeError) throw new OutOfFuel()
     throw error
   }
-  return (validate.errors ?? []).slice(0, MAX_VIOLATIONS).map(toViolation)
+  const found = (validate.errors ?? []).slice(0, MAX_VIOLATIONS).map(toViolation)
+  // There may have been thousands, and the next validation may be far.
+  validate.errors = null
+  return found
 }
 
 function toViolation({ instancePath, keyword, message, params, schemaPath }: ErrorObject) {
   const extra: unknown = params['additionalProperty'] ?? params['unevaluatedProperty']
-  const pointer = typeof extra === 'string' ? `${instancePath}/${extra}` : instancePath
+  const path = `args${fieldOf(instancePath)}`
   return {
-    path: cut(joinPath('', `args${fieldOf(pointer)}`)),
+    path: cut(typeof extra === 'string' ? joinPath(path, extra) : path),
     message: cut(message ?? keyword),
     schema_path: cut(schemaPath),
   }

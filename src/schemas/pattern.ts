@@ -3,8 +3,11 @@ import type { Fuel } from './fuel.ts'
 import { SchemaFault } from './schema-fault.ts'
 
 const MAX_PATTERN_LENGTH = 1_000
-/** Instructions: `[a-z]{1000}` has about as many, `^[a-z]+$` has five. */
-const MAX_PROGRAM = 2_000
+/**
+ * Instructions of all patterns of one schema; `[a-z]{1000}` has a thousand, `^[a-z]+$` five. Each
+ * is a microsecond of compiling.
+ */
+const MAX_PROGRAM = 10_000
 
 /** Of `RegExp`, what Ajv uses. */
 interface Matcher {
@@ -13,28 +16,40 @@ interface Matcher {
   toString(): string
 }
 
+interface PatternEngine {
+  (source: string): Matcher
+  /** What Ajv would write into code that stands alone; there is none here. */
+  readonly code: string
+}
+
 /**
- * A `pattern` on an engine whose time is linear in the text, whatever the pattern (RE2). It speaks
- * ECMA-262 but for look-around and back-references; `\s` and `\w` are ASCII. Throws `SchemaFault`.
+ * The patterns of one schema, on an engine whose time is linear in the text whatever the pattern
+ * (RE2). It speaks ECMA-262 but for look-around and back-references; `\s` and `\w` are ASCII.
+ * Throws `SchemaFault`.
  */
-export function linearPattern(source: string, fuel: () => Fuel): Matcher {
-  if (source.length > MAX_PATTERN_LENGTH) {
-    throw new SchemaFault(`a pattern may have ${MAX_PATTERN_LENGTH} characters at most`)
+export function linearPatterns(fuel: () => Fuel): PatternEngine {
+  let total = 0
+  const engine = (source: string): Matcher => {
+    const program = compile(source)
+    const size = program.programSize()
+    total += size
+    if (total > MAX_PROGRAM) throw new SchemaFault('its patterns are too large')
+    return {
+      test(text) {
+        // The worst case is a walk through the whole program for every character.
+        fuel().take(2 * text.length * size)
+        return program.test(text)
+      },
+      toString: () => source,
+    }
   }
-  const program = compile(source)
-  const size = program.programSize()
-  if (size > MAX_PROGRAM) throw new SchemaFault(`the pattern '${brief(source)}' is too large`)
-  return {
-    test(text) {
-      // The worst case is a walk through the whole program for every character.
-      fuel().take(text.length * size)
-      return program.test(text)
-    },
-    toString: () => source,
-  }
+  return Object.assign(engine, { code: 'linearPattern' })
 }
 
 function compile(source: string): RE2JS {
+  if (source.length > MAX_PATTERN_LENGTH) {
+    throw new SchemaFault(`a pattern may have ${MAX_PATTERN_LENGTH} characters at most`)
+  }
   try {
     return RE2JS.compile(RE2JS.translateRegExp(source))
   } catch (error) {

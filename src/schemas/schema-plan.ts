@@ -4,7 +4,7 @@ import { SchemaFault } from './schema-fault.ts'
 /** A keyword of ours in every subschema: what one evaluation costs. See `Cost`. */
 export const COST = 'x-ojs-cost'
 
-/** Steps of one evaluation: always, per item, per member and per 16 characters of the data. */
+/** Steps of one evaluation: always, per item, per member and per 8 characters of the data. */
 export type Cost = readonly [fixed: number, perItem: number, perMember: number, perText: number]
 
 export interface SchemaPlan {
@@ -31,9 +31,14 @@ const VALUES = new Set([
   ...['uniqueItems', 'maxContains', 'minContains', 'maxProperties', 'minProperties', 'required'],
   ...['dependentRequired', '$anchor', '$dynamicAnchor', '$dynamicRef'],
 ])
-const PER_ITEM = ['items', 'contains', 'unevaluatedItems']
-const PER_MEMBER = ['additionalProperties', 'patternProperties', 'propertyNames', 'maxProperties']
-const PER_MEMBER_TOO = ['minProperties', 'unevaluatedProperties']
+/** What may fail while the data still match: a failure is described, and that costs most. */
+const TRIED = new Set(['anyOf', 'oneOf', 'not', 'if'])
+const TRY = 10
+const PER_ITEM = ['items', 'unevaluatedItems']
+const PER_MEMBER = [
+  ...['additionalProperties', 'patternProperties', 'propertyNames', 'maxProperties'],
+  ...['minProperties', 'unevaluatedProperties'],
+]
 const PER_TEXT = ['minLength', 'maxLength', 'format']
 /** Not evaluated where they stand. */
 const DEFINITIONS = new Set(['$defs', 'definitions'])
@@ -64,10 +69,7 @@ class Planner {
   }
 
   subschema(schema: unknown, pointer: string): unknown {
-    this.size++
-    if (this.size > MAX_SUBSCHEMAS) {
-      throw new SchemaFault(`it has more than ${MAX_SUBSCHEMAS} subschemas`)
-    }
+    this.#grow(1)
     this.#pointers.add(pointer)
     if (!isMembers(schema)) return schema
     if (pointer !== '' && schema['$id'] !== undefined) {
@@ -84,6 +86,13 @@ class Planner {
       if (!this.#isInside(reference)) {
         throw new SchemaFault(`the reference '${reference.slice(0, 100)}' leads nowhere`)
       }
+    }
+  }
+
+  #grow(by: number): void {
+    this.size += by
+    if (this.size > MAX_SUBSCHEMAS) {
+      throw new SchemaFault(`it has more than ${MAX_SUBSCHEMAS} subschemas`)
     }
   }
 
@@ -116,7 +125,7 @@ class Planner {
     if (keyword === '$dynamicRef') this.#references.push(String(value))
     // Compiled member by member, as subschemas are.
     if (keyword === 'dependentRequired' && isMembers(value)) {
-      this.size += Object.keys(value).length
+      this.#grow(Object.keys(value).length)
     }
   }
 
@@ -143,15 +152,18 @@ class Planner {
 function costOf(schema: Members): Cost {
   const has = (keywords: readonly string[]) =>
     keywords.filter((keyword) => schema[keyword] !== undefined).length
-  let fixed = 1
-  for (const [keyword, value] of Object.entries(schema)) {
-    if (NAMED.has(keyword) && !DEFINITIONS.has(keyword) && isMembers(value)) {
-      fixed += Object.keys(value).length
-    } else if (MANY.has(keyword) && Array.isArray(value)) fixed += value.length
-    else if (ONE.has(keyword)) fixed += 1
-    else if (VALUES.has(keyword)) fixed += literalSize(value)
-  }
-  return [fixed, has(PER_ITEM), has(PER_MEMBER) + has(PER_MEMBER_TOO), has(PER_TEXT)]
+  const fixed = Object.entries(schema).reduce((sum, entry) => sum + keywordCost(...entry), 1)
+  const perItem = has(PER_ITEM) + TRY * has(['contains'])
+  return [fixed, perItem, TRY * has(PER_MEMBER), has(PER_TEXT)]
+}
+
+function keywordCost(keyword: string, value: unknown): number {
+  if (DEFINITIONS.has(keyword)) return 0
+  const each = TRIED.has(keyword) ? TRY : 1
+  if (MANY.has(keyword) && Array.isArray(value)) return each * value.length
+  if (NAMED.has(keyword) && isMembers(value)) return Object.keys(value).length
+  if (ONE.has(keyword)) return each
+  return VALUES.has(keyword) ? literalSize(value) : 0
 }
 
 /** What comparing with it costs: values, and 16 characters each. */

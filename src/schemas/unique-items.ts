@@ -25,7 +25,7 @@ function areUnique(items: readonly unknown[], fuel: Fuel): boolean {
 
 /** The same text for equal values, and for them only. */
 function canonical(value: unknown, fuel: Fuel): string {
-  fuel.take(4)
+  fuel.take(20)
   if (Array.isArray(value)) return `[${value.map((item) => canonical(item, fuel)).join(',')}]`
   if (typeof value === 'object' && value !== null) {
     const members = Object.entries(value).map(
@@ -34,6 +34,6 @@ function canonical(value: unknown, fuel: Fuel): string {
     return `{${members.sort().join(',')}}`
   }
   const text = JSON.stringify(value)
-  fuel.take(text.length >> 4)
+  fuel.take(text.length >> 3)
   return text
 }

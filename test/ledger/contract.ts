@@ -19,6 +19,7 @@ import { reportContract } from './contract-reports.ts'
 import { retentionContract } from './contract-retention.ts'
 import { rungContract } from './contract-rungs.ts'
 import { scheduleContract } from './contract-schedule.ts'
+import { schemaContract } from './contract-schemas.ts'
 import { expectCounts, type LedgerHarness, rowOf, type UnderTest } from './harness.ts'
 
 /** The behaviour that `src/ledger/ledger.ts` promises, for every implementation of it. */
@@ -52,6 +53,7 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
     cronContract(underTest)
     failContract(underTest)
     rungContract(underTest)
+    schemaContract(underTest)
     deadLetterContract(underTest)
     copyContract(underTest)
     retentionContract(underTest)

@@ -1,0 +1,322 @@
+import { describe, expect, it } from 'vitest'
+import { compileArgsSchema, type Violation } from '../../src/schemas/args-schema.ts'
+import { Fuel, OutOfFuel, stepsFor } from '../../src/schemas/fuel.ts'
+import { SchemaFault } from '../../src/schemas/schema-fault.ts'
+
+const DRAFT = 'https://json-schema.org/draft/2020-12/schema'
+
+type Schema = Record<string, unknown>
+
+function check(schema: Schema, args: unknown[], fuel = new Fuel()): Violation[] | null {
+  return compileArgsSchema(schema).violations(args, fuel)
+}
+
+/** A chain of definitions, each of which uses the one before twice. */
+function doubling(keyword: string, length: number): Schema {
+  const entries = Array.from({ length }, (_, i) => {
+    const $ref = `#/$defs/d${i - 1}`
+    return [`d${i}`, i === 0 ? { type: 'string' } : { [keyword]: [{ $ref }, { $ref }] }]
+  })
+  return { prefixItems: [{ $ref: `#/$defs/d${length - 1}` }], $defs: Object.fromEntries(entries) }
+}
+
+function nested(depth: number): unknown[] {
+  return depth === 0 ? [] : [nested(depth - 1)]
+}
+
+/** JSON text, because a literal cannot have an own `__proto__`. */
+function parsed(text: string): Schema {
+  return JSON.parse(text)
+}
+
+describe('a schema', () => {
+  it.each<[string, Schema, unknown[], unknown[]]>([
+    ['type', { items: { type: 'string' } }, ['a'], [1]],
+    ['the declared draft', { $schema: DRAFT, maxItems: 1 }, [1], [1, 2]],
+    ['a tuple', { prefixItems: [{ type: 'string' }], items: false }, ['a'], ['a', 1]],
+    ['a definition', { items: { $ref: '#/$defs/n' }, $defs: { n: { type: 'null' } } }, [null], [1]],
+    [
+      'an escaped pointer',
+      { items: { $ref: '#/$defs/a~1b%25' }, $defs: { 'a/b%': { const: 1 } } },
+      [1],
+      [2],
+    ],
+    ['an anchor', { items: { $ref: '#n' }, $defs: { x: { $anchor: 'n', const: 1 } } }, [1], [2]],
+    [
+      'its own $id',
+      { $id: 'urn:s:1', items: { $ref: 'urn:s:1#/$defs/n' }, $defs: { n: false } },
+      [],
+      [1],
+    ],
+    ['recursion', { items: { $ref: '#' }, maxItems: 1 }, nested(20), [[[], []]]],
+    [
+      'a dynamic anchor',
+      { $dynamicAnchor: 'n', items: { $dynamicRef: '#n' }, maxItems: 1 },
+      nested(5),
+      [[[], []]],
+    ],
+    ['a pattern', { items: { pattern: '^\\p{Lu}\\u00e9+$' } }, ['Zé'], ['ze']],
+    [
+      'patternProperties',
+      { items: { patternProperties: { '^n': { type: 'number' } } } },
+      [{ n1: 1 }],
+      [{ n1: '' }],
+    ],
+    [
+      'uniqueItems',
+      { uniqueItems: true },
+      [1, '1', [1], { a: 1, b: 2 }],
+      [
+        { a: 1, b: 2 },
+        { b: 2, a: 1 },
+      ],
+    ],
+    ['uniqueItems: false', { uniqueItems: false, maxItems: 2 }, [1, 1], [1, 1, 1]],
+    ['cents', { items: { multipleOf: 0.01 } }, [1.15, 0.07], [0.005]],
+    [
+      'unevaluatedProperties',
+      { items: { allOf: [{ properties: { a: true } }], unevaluatedProperties: false } },
+      [{ a: 1 }],
+      [{ b: 1 }],
+    ],
+    ['anyOf', { items: { anyOf: [{ type: 'string' }, { minimum: 5 }] } }, ['a', 5], [4]],
+    [
+      'own members only',
+      { items: { properties: { constructor: { type: 'string' } } } },
+      [{}],
+      [{ constructor: 1 }],
+    ],
+    ['no inherited members', { items: { required: ['toString'] } }, [{ toString: 1 }], [{}]],
+    [
+      'a keyword that it does not know',
+      { id: 'x', nullable: true, items: { 'x-y': 1, type: 'null' } },
+      [null],
+      [1],
+    ],
+  ])('understands %s', (_, schema, good, bad) => {
+    expect(check(schema, good)).toBeNull()
+    expect(check(schema, bad)).not.toBeNull()
+  })
+
+  it.each<[string, Schema, RegExp]>([
+    ['another draft', { $schema: 'http://json-schema.org/draft-07/schema#' }, /draft 2020-12/],
+    ['a draft that is no text', { $schema: 2020 }, /draft 2020-12/],
+    ['an unknown type', { type: 'text' }, /^type must be/],
+    ["draft-07's tuples", { items: [{ type: 'string' }] }, /^items must be/],
+    ['a wrong keyword below', { $defs: { a: { minLength: -1 } } }, /^\$defs\.a\.minLength must be/],
+    ['a remote reference', { $ref: 'https://example.com/a.json' }, /must stay inside.*not fetched/],
+    ['a file', { $ref: 'file:///etc/passwd' }, /must stay inside/],
+    ['a relative reference', { $ref: 'other.json#/a' }, /must stay inside/],
+    ['the meta-schema', { $ref: DRAFT }, /must stay inside/],
+    ['a reference to nothing', { $ref: '#/$defs/a' }, /leads nowhere/],
+    ['a reference to an unknown keyword', { x: { type: 'null' }, $ref: '#/x' }, /leads nowhere/],
+    ['a broken pointer', { $ref: '#/%zz' }, /leads nowhere/],
+    ['a dynamic reference to nothing', { $dynamicRef: '#a' }, /leads nowhere/],
+    ['an $id below', { $defs: { a: { $id: 'urn:a' } } }, /\$id below the top/],
+    [
+      'the same anchor twice',
+      { $defs: { a: { $anchor: 'x' }, b: { $anchor: 'x' } } },
+      /more than one/,
+    ],
+    ['a look-ahead', { items: { pattern: '(?=a)' } }, /'\(\?=a\)' cannot be used/],
+    ['a back-reference', { items: { pattern: '(a)\\1' } }, /cannot be used/],
+    ['a broken pattern', { items: { pattern: '[' } }, /cannot be used/],
+    ['a broken pattern of names', { patternProperties: { '(': true } }, /cannot be used/],
+    ['a reference to itself', { $ref: '#' }, /refers to itself without end/],
+  ])('is refused for %s', (_, schema, reason) => {
+    const compile = () => compileArgsSchema(schema)
+    expect(compile).toThrow(SchemaFault)
+    expect(compile).toThrow(reason)
+  })
+
+  it('says what is wrong, and where', () => {
+    const schema: Schema = {
+      prefixItems: [
+        {
+          type: 'object',
+          required: ['n'],
+          additionalProperties: false,
+          properties: { n: { maximum: 3 } },
+        },
+      ],
+    }
+    expect(check(schema, [{ n: 4 }])).toEqual([
+      {
+        path: 'args[0].n',
+        message: 'must be <= 3',
+        schema_path: '#/prefixItems/0/properties/n/maximum',
+      },
+    ])
+    expect(check(schema, [{}])).toMatchObject([
+      { path: 'args[0]', message: "must have required property 'n'" },
+    ])
+    expect(check(schema, [{ n: 1, 'a/b': 2 }])).toMatchObject([
+      { path: 'args[0].a/b', message: 'must NOT have additional properties' },
+    ])
+    expect(check({ minItems: 1 }, [])).toMatchObject([{ path: 'args' }])
+  })
+
+  it('describes at most ten violations, each briefly', () => {
+    const anyOf = Array.from({ length: 30 }, (_, i) => ({ const: `${i}${'x'.repeat(300)}` }))
+    const pattern = `^${'y'.repeat(500)}$`
+    expect(check({ items: { anyOf } }, ['no'])).toHaveLength(10)
+    const [first] = check({ items: { pattern } }, ['no']) ?? []
+    expect(first?.message.length).toBeLessThan(210)
+  })
+
+  it('does not change what it looks at, nor what it is made of', () => {
+    const schema = {
+      items: { type: 'object', properties: { a: { type: 'string', default: 'x' } } },
+    }
+    const args = [{ b: '1' }]
+    const before = JSON.stringify([schema, args])
+    expect(check(schema, args)).toBeNull()
+    expect(JSON.stringify([schema, args])).toBe(before)
+  })
+})
+
+describe('a hostile schema', () => {
+  it.each<[string, Schema, RegExp]>([
+    [
+      'depth',
+      { items: JSON.parse(`${'{"not":'.repeat(40)}true${'}'.repeat(40)}`) },
+      /deeper than 32/,
+    ],
+    [
+      'very many subschemas',
+      { prefixItems: Array.from({ length: 501 }, () => true) },
+      /subschemas/,
+    ],
+    ['very many values', { enum: Array.from({ length: 5001 }, (_, i) => i) }, /values/],
+    [
+      'very many dependencies',
+      {
+        items: {
+          dependentRequired: Object.fromEntries(Array.from({ length: 500 }, (_, i) => [i, []])),
+        },
+      },
+      /subschemas/,
+    ],
+    ['a pattern that is large', { pattern: '(((a{100}){100}){100})' }, /cannot be used/],
+    [
+      'patterns that are large together',
+      { prefixItems: Array.from({ length: 20 }, (_, i) => ({ pattern: `${i}a{1000}` })) },
+      /too large/,
+    ],
+    ['a long pattern', { items: { pattern: 'a'.repeat(1001) } }, /1000 characters/],
+    ['a nested pattern', { items: { pattern: '('.repeat(900) } }, /cannot be used/],
+    ['__proto__', parsed('{"properties":{"__proto__":{"type":"string"}}}'), /__proto__/],
+    [
+      'a polluted constant',
+      parsed('{"items":{"const":{"a":{"__proto__":{"polluted":true}}}}}'),
+      /__proto__/,
+    ],
+    [
+      'definitions that lead in a circle',
+      {
+        prefixItems: [{ $ref: '#/$defs/a' }],
+        minItems: 1,
+        $ref: '#/$defs/c',
+        $defs: { a: true, b: { $ref: '#/$defs/c' }, c: { $ref: '#/$defs/b' } },
+      },
+      /without end/,
+    ],
+  ])('is refused for %s', (_, schema, reason) => {
+    expect(() => compileArgsSchema(schema)).toThrow(reason)
+    expect(({} as Record<string, unknown>)['polluted']).toBeUndefined()
+  })
+
+  it.each<[string, Schema, unknown[]]>([
+    ['work that doubles with each definition', doubling('allOf', 40), ['x']],
+    ['failures that double with each definition', doubling('anyOf', 40), [1]],
+    [
+      'work that doubles with each level',
+      { allOf: [{ items: { $ref: '#' } }, { items: { $ref: '#' } }] },
+      nested(30),
+    ],
+    ['an endless reference in an item', { items: { $ref: '#/items' } }, [1]],
+    [
+      'two references in a circle',
+      {
+        prefixItems: [{ $ref: '#/$defs/a' }],
+        $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } },
+      },
+      [1],
+    ],
+    [
+      'a long enum for many items',
+      { items: { enum: Array.from({ length: 4000 }, (_, i) => i) } },
+      Array.from({ length: 2000 }, () => 3999),
+    ],
+    [
+      'many searches in many items',
+      { anyOf: Array.from({ length: 200 }, () => ({ contains: { type: 'string' } })) },
+      Array.from({ length: 10_000 }, () => 1),
+    ],
+    [
+      'uniqueness of very much',
+      { uniqueItems: true },
+      Array.from({ length: 250_000 }, (_, i) => [i]),
+    ],
+    [
+      'a pattern over a long text',
+      { items: { pattern: '[ab]*a[ab]{500}c' } },
+      ['ab'.repeat(100_000)],
+    ],
+    [
+      'many lengths of a long text',
+      { items: { allOf: Array.from({ length: 400 }, () => ({ minLength: 1 })) } },
+      ['x'.repeat(1_000_000)],
+    ],
+    [
+      'patterns for very many names',
+      {
+        items: {
+          patternProperties: Object.fromEntries(
+            Array.from({ length: 300 }, (_, i) => [`^a${i}`, true]),
+          ),
+        },
+      },
+      [Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`k${i}`, 1]))],
+    ],
+  ])('runs out of fuel with %s', (_, schema, args) => {
+    const compiled = compileArgsSchema(schema)
+    expect(() => compiled.violations(args, new Fuel())).toThrow(OutOfFuel)
+    // And is good for the next one.
+    expect(() => compiled.violations([], new Fuel())).not.toThrow()
+  })
+
+  it.each([
+    ['(a+)+$', `${'a'.repeat(5_000)}!`],
+    ['^(a|aa)+$', `${'a'.repeat(5_000)}!`],
+    ['^([a-zA-Z0-9])(([\\-.]|[_]+)?([a-zA-Z0-9]+))*(@)$', `${'0'.repeat(2_000)}!`],
+  ])('has no catastrophic pattern: %s', (pattern, text) => {
+    expect(check({ items: { pattern } }, [text])).toHaveLength(1)
+  })
+
+  it('leaves room for what is large and plain', () => {
+    const numbers = Array.from({ length: 500_000 }, (_, i) => i)
+    expect(check({ items: { type: 'integer' } }, numbers)).toBeNull()
+    const rows = Array.from({ length: 20_000 }, (_, i) => ({ id: i, name: `name ${i}` }))
+    const row = {
+      type: 'object',
+      properties: {
+        id: { type: 'integer' },
+        name: { type: 'string', maxLength: 50, pattern: '^\\w+' },
+      },
+      required: ['id', 'name'],
+    }
+    expect(check({ items: row }, rows)).toBeNull()
+  })
+
+  it('shares fuel among the jobs of a request', () => {
+    const compiled = compileArgsSchema({ items: { type: 'integer' } })
+    const numbers = Array.from({ length: 100_000 }, (_, i) => i)
+    const fuel = new Fuel(stepsFor(0) / 10)
+    expect(compiled.violations(numbers, fuel)).toBeNull()
+    expect(() => {
+      for (let i = 0; i < 10; i++) compiled.violations(numbers, fuel)
+    }).toThrow(OutOfFuel)
+    expect(stepsFor(1000)).toBeGreaterThan(stepsFor(1))
+  })
+})

@@ -1,0 +1,46 @@
+import { expect, it } from 'vitest'
+import { ArgsSchemas } from '../../src/schemas/args-schemas.ts'
+
+/** A schema of three subschemas, and how often its text was read. */
+function source(): { text: () => string; reads: number } {
+  const read = {
+    reads: 0,
+    text: () => {
+      read.reads += 1
+      return '{"prefixItems":[true,true]}'
+    },
+  }
+  return read
+}
+
+it('compiles a schema once', () => {
+  const schemas = new ArgsSchemas()
+  const one = source()
+  const first = schemas.get(1, one.text)
+  expect(first.size).toBe(3)
+  expect(schemas.get(1, one.text)).toBe(first)
+  expect(one.reads).toBe(1)
+  expect(schemas.get(2, one.text)).not.toBe(first)
+})
+
+it('forgets the one that was not used for longest', () => {
+  const schemas = new ArgsSchemas(9)
+  const sources = Array.from({ length: 4 }, source)
+  const use = (i: number) => schemas.get(i, sources[i]?.text ?? String)
+  for (const i of [0, 1, 2, 0, 3, 0, 2, 3]) use(i)
+  expect(sources.map(({ reads }) => reads)).toEqual([1, 1, 1, 1])
+  use(1)
+  expect(sources.map(({ reads }) => reads)).toEqual([1, 2, 1, 1])
+  use(0)
+  expect(sources.map(({ reads }) => reads)).toEqual([2, 2, 1, 1])
+})
+
+it('keeps one that is larger than all of its room, until the next', () => {
+  const schemas = new ArgsSchemas(2)
+  const [one, other] = [source(), source()]
+  for (let i = 0; i < 3; i++) schemas.get(1, one.text)
+  expect(one.reads).toBe(1)
+  schemas.get(2, other.text)
+  schemas.get(1, one.text)
+  expect(one.reads).toBe(2)
+})

@@ -1,0 +1,55 @@
+import { expect, it } from 'vitest'
+import { compileArgsSchema } from '../../src/schemas/args-schema.ts'
+import { FORMATS } from '../../src/schemas/formats.ts'
+import { Fuel } from '../../src/schemas/fuel.ts'
+
+const CASES: Record<string, { good: string[]; bad: string[] }> = {
+  date: {
+    good: ['2024-02-29', '0099-01-31'],
+    bad: ['2023-02-29', '2024-13-01', '2024-1-1', '2024-04-31'],
+  },
+  time: { good: ['23:59:60Z', '00:00:00.5+05:30'], bad: ['24:00:00Z', '12:00:00', '12:60:00Z'] },
+  'date-time': {
+    good: ['2026-02-12T10:30:00.000Z', '2026-02-12t10:30:00-08:00'],
+    bad: ['2026-02-12', '2026-02-30T10:30:00Z', '2026-02-12T10:30:00'],
+  },
+  duration: { good: ['PT1S', 'P1Y2M3DT4H5M6S', 'P3W'], bad: ['P', 'PT', '1s', 'P1S', 'P1YT'] },
+  email: {
+    good: ['user@example.com', 'a.b+c@x-y.co', 'é@localhost'],
+    bad: ['user', '@x.y', 'a b@x.y', 'a@', 'a@-x.y', 'a@b@c'],
+  },
+  hostname: {
+    good: ['example.com', 'a', 'xn--bcher-kva.ch'],
+    bad: ['', '-a.com', 'a..b', 'a_b', `${'a'.repeat(64)}.com`],
+  },
+  ipv4: { good: ['127.0.0.1'], bad: ['256.0.0.1', '1.2.3'] },
+  ipv6: { good: ['::1', '2001:db8::ff'], bad: [':::1', 'fe80::1%eth0', '127.0.0.1'] },
+  uri: {
+    good: ['https://x.y/z?a#b', 'urn:ojs:schema:a:v1'],
+    bad: ['/relative', 'no uri', 'http://a b', '1http://x'],
+  },
+  uuid: {
+    good: ['019539a4-b68c-7def-8000-1a2b3c4d5e6f'],
+    bad: ['019539a4b68c7def80001a2b3c4d5e6f', 'x'],
+  },
+}
+
+it('has a case for every format', () => {
+  expect(Object.keys(CASES)).toEqual(Object.keys(FORMATS))
+})
+
+it.each(Object.entries(CASES))('%s', (format, { good, bad }) => {
+  const { violations } = compileArgsSchema({ items: { format } })
+  for (const text of good) expect([text, violations([text], new Fuel())]).toEqual([text, null])
+  for (const text of bad) expect(violations([text], new Fuel()), text).not.toBeNull()
+  // Of texts only, and of no endless one.
+  expect(violations([1, null, {}], new Fuel())).toBeNull()
+  expect(violations([`${good[0]}${' '.repeat(9_000)}`], new Fuel())).not.toBeNull()
+})
+
+it.each(['idn-email', 'json-pointer', 'regex', 'no-such-format', 'toString'])(
+  'takes %s for an annotation',
+  (format) => {
+    expect(compileArgsSchema({ items: { format } }).violations(['§'], new Fuel())).toBeNull()
+  },
+)
