@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { readConfig } from '../../src/config.ts'
 import { type Gateway, startGateway } from '../../src/gateway.ts'
 import { createLogger } from '../../src/logger.ts'
+import { assertEnvelopes } from './envelope.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
 type Json = any
@@ -62,11 +63,10 @@ export async function startTestGateway(
       ...(body !== undefined && { body: JSON.stringify(body) }),
     })
     const text = await response.text()
-    return {
-      status: response.status,
-      headers: response.headers,
-      body: text.startsWith('{') ? JSON.parse(text) : text,
-    }
+    const json = text.startsWith('{') ? JSON.parse(text) : text
+    // Whatever the test is about: a job in an answer is a whole one.
+    assertEnvelopes(path, json)
+    return { status: response.status, headers: response.headers, body: json }
   }
   return {
     get url() {
