@@ -13,6 +13,7 @@ import type { Logger } from './logger.ts'
 import { adoptSchedule } from './operations/adopt-schedule.ts'
 import type { Deps } from './operations/deps.ts'
 import { diedInBroker } from './operations/died-in-broker.ts'
+import { followWorkflows } from './operations/follow-workflows.ts'
 import { onQueueMissing, onRungMissing } from './operations/queue-missing.ts'
 import { WorkerRegistry } from './operations/worker-registry.ts'
 import { ArgsSchemas } from './schemas/args-schemas.ts'
@@ -57,7 +58,7 @@ export async function startGateway(
   const events = createJobEvents([jobLog(logger, { isDebug }), metrics.onJobEvent, ring.onJobEvent])
 
   const { ledgerPath: path, ledgerSync: sync } = config
-  const ledger = await openSqliteLedger({ path, sync, logger })
+  const ledger = await openSqliteLedger({ path, sync, logger, wall: () => clock.wall() })
 
   const brokerOptions: BrokerOptions = { ...config, ...tuning }
   const broker: RabbitBroker = new RabbitBroker(brokerOptions, {
@@ -75,11 +76,7 @@ export async function startGateway(
     logger,
     events,
     settings: config,
-    held: new Map(),
-    sending: new Set(),
-    recovering: new Set(),
-    lost: new Set(),
-    staging: new Set(),
+    ...emptyMemory(),
     argsSchemas: new ArgsSchemas(),
     workers: new WorkerRegistry(clock),
     random: Math.random,
@@ -88,6 +85,7 @@ export async function startGateway(
   }
 
   const outboxRelay = relay(deps)
+  ledger.workflows.onNews((news) => followWorkflows(deps, news))
   const http = createHttpService(deps, {
     ...config,
     tls,
@@ -125,6 +123,17 @@ function timers(deps: Deps, config: Config): Service[] {
     dlxSweep(deps),
     retention(deps, config.retention),
   ]
+}
+
+/** What this process alone knows of jobs and queues. */
+function emptyMemory(): Pick<Deps, 'held' | 'sending' | 'recovering' | 'lost' | 'staging'> {
+  return {
+    held: new Map(),
+    sending: new Set(),
+    recovering: new Set(),
+    lost: new Set(),
+    staging: new Set(),
+  }
 }
 
 /** What the broker layer asks of the rest; it exists before `deps` does. */

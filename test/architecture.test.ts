@@ -60,6 +60,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'ledger/native.ts',
     'ledger/schemas.ts',
     'ledger/queues.ts',
+    'ledger/workflows.ts',
     'broker/broker.ts',
     'broker/refusals.ts',
     'telemetry/events.ts',

@@ -18,6 +18,7 @@ import { queueRoutes } from './routes/queues.ts'
 import { schemaRoutes } from './routes/schemas.ts'
 import { systemRoutes } from './routes/system.ts'
 import { workerRoutes } from './routes/workers.ts'
+import { workflowRoutes } from './routes/workflows.ts'
 
 export interface HttpServiceOptions
   extends Omit<ManifestFacts, 'baseUrl' | 'access'>,
@@ -65,6 +66,7 @@ export function routesOf(door: Door): Route[] {
     ...cronRoutes(door),
     ...queueRoutes(door),
     ...schemaRoutes(door),
+    ...workflowRoutes(door),
     ...eventRoutes(door),
     ...systemRoutes(door),
     ...adminRoutes(door),

@@ -48,7 +48,7 @@ const SYSTEM_MEMBERS = new Set([
   ...['state', 'attempt', 'max_attempts', 'created_at', 'enqueued_at', 'started_at', 'worker_id'],
   ...['completed_at', 'cancelled_at', 'discarded_at', 'activated_at', 'previous_state'],
   ...['result', 'error', 'errors', 'next_attempt_at', 'retry_delay_ms', 'parent_results'],
-  ...['x_ojs_generation', 'retry_extra', 'unique_extra'],
+  ...['x_ojs_generation', 'retry_extra', 'unique_extra', 'workflow_id', 'workflow_step'],
 ])
 
 /** Members with a meaning of their own; everything else is unknown and kept. */

@@ -4,6 +4,7 @@ import type { CronLedger } from './cron.ts'
 import type { NativeLedger } from './native.ts'
 import type { QueuePauses, QueueTraffic } from './queues.ts'
 import type { SchemaLedger } from './schemas.ts'
+import type { WorkflowLedger } from './workflows.ts'
 
 /**
  * The ledger's contract (architecture §7). Every write is fenced: it names the state (and attempt,
@@ -21,6 +22,7 @@ export interface Ledger extends NativeLedger {
   readonly schemas: SchemaLedger
   readonly pauses: QueuePauses
   readonly traffic: QueueTraffic
+  readonly workflows: WorkflowLedger
 
   /**
    * PUSH: stores the job in the state that `job.start` names, attempt 0; an `available` one with a

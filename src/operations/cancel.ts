@@ -28,11 +28,21 @@ export async function cancelJob(
 ): Promise<Cancelled | 'stale'> {
   const cancelled = await deps.ledger.cancel(id, deps.clock.now())
   if (cancelled === 'stale') return cancelled
-  const { job } = cancelled
-  if (settleLease(deps, id)) deps.ledger.tokenReturned(id, job.generation)
-  deps.events.emit({ type: 'job.cancelled', ...cancelled, requestId: context.requestId })
-  if (job.outbox !== null) await briefly(sendToken(deps, job))
+  const told = followCancel(deps, cancelled, context)
+  if (cancelled.job.outbox !== null) await briefly(told)
   return cancelled
+}
+
+/** The rest of it, behind the commit. Settles when the workers have been told. */
+export async function followCancel(
+  deps: Deps,
+  cancelled: Cancelled,
+  context: RequestContext,
+): Promise<void> {
+  const { job } = cancelled
+  if (settleLease(deps, job.id)) deps.ledger.tokenReturned(job.id, job.generation)
+  deps.events.emit({ type: 'job.cancelled', ...cancelled, requestId: context.requestId })
+  if (job.outbox !== null) await sendToken(deps, job)
 }
 
 /** Settles with the broadcast, or when it has taken long enough. */

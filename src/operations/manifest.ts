@@ -37,7 +37,7 @@ export function manifest(facts: ManifestFacts): object {
       rate_limiting: true,
       schema_validation: true,
       unique_jobs: false,
-      workflows: false,
+      workflows: true,
       pause_resume: true,
     },
     extensions: [

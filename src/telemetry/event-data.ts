@@ -7,10 +7,13 @@ import type { CronEvent, FailureFacts, JobEvent } from './events.ts'
 const MAX_MESSAGE = 500
 
 /**
- * The events that are listed: `job.staged` is not in the vocabulary, and a malformed message is
- * not a job.
+ * The events of jobs that are listed: `job.staged` is not in the vocabulary, and a malformed message
+ * is not a job.
  */
-export type ListedEvent = Exclude<JobEvent, { type: 'token.malformed' | 'job.staged' }>
+export type ListedEvent = Exclude<
+  JobEvent,
+  { type: 'token.malformed' | 'job.staged' } | { workflow: unknown }
+>
 
 /** What the catalogue wants of this type (ojs-digest §10.2); null: nothing of its own. */
 export function ownData(event: ListedEvent): Readonly<Record<string, unknown>> | null {

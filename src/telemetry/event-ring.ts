@@ -3,6 +3,7 @@ import { timestamp } from '../job/document.ts'
 import { traceIdOf } from '../job/traceparent.ts'
 import { type ListedEvent, ownData } from './event-data.ts'
 import type { CronEvent, JobEvent, QueueEvent } from './events.ts'
+import { type WorkflowEvent, workflowData } from './workflow-events.ts'
 
 /** One event in the form of ojs-digest §10.1; `data` also has what §10.2 and the suite want. */
 interface RecordedEvent {
@@ -12,9 +13,9 @@ interface RecordedEvent {
   type: string
   source: string
   time: string
-  /** The job's id; of a cron or a queue event the name of that. */
+  /** The id of the job or the workflow; of a cron or a queue event the name of that. */
   subject: string
-  data: Readonly<Record<string, unknown>> & { queue: string }
+  data: Readonly<Record<string, unknown>>
 }
 
 export interface EventQuery {
@@ -45,7 +46,8 @@ interface Kept {
   /** Null: there is none. */
   jobId: string | null
   jobType: string | null
-  queue: string
+  /** Null: a workflow has none. */
+  queue: string | null
   /** Null: the event is about something else than the state of a job. */
   state: string | null
   attempt: number
@@ -74,7 +76,7 @@ export class EventRing {
   /** For `createJobEvents`. */
   readonly onJobEvent = (event: JobEvent): void => {
     if (event.type === 'token.malformed' || event.type === 'job.staged') return
-    const kept = this.#keep(event)
+    const kept = 'workflow' in event ? this.#keepWorkflow(event) : this.#keep(event)
     this.#newest = kept
     if (this.#events.length < this.#capacity) {
       this.#events.push(kept)
@@ -106,6 +108,11 @@ export class EventRing {
     }
   }
 
+  #keepWorkflow(event: WorkflowEvent): Kept {
+    const about = { subject: event.workflow.id, queue: null }
+    return { ...this.#keepOther(event), ...about, own: workflowData(event) }
+  }
+
   #keepCron(event: CronEvent): Kept {
     const { name, jobType, queue } = event.cron
     const job = event.type === 'cron.triggered' ? event.job : null
@@ -119,7 +126,7 @@ export class EventRing {
   }
 
   /** Not of the state of a job. */
-  #keepOther({ type }: ListedEvent): Omit<Kept, 'subject' | 'queue'> {
+  #keepOther({ type }: Pick<JobEvent, 'type'>): Omit<Kept, 'subject' | 'queue'> {
     const time = this.#clock.wall()
     const none = { jobId: null, jobType: null, state: null, workerId: null, traceparent: null }
     return { id: this.#newId(), type, time, ...none, attempt: 0, own: null }
@@ -169,7 +176,7 @@ function eventId(event: Kept | undefined): string | undefined {
 
 function matches(event: Kept, { types, queues }: EventQuery): boolean {
   if (types.size > 0 && !types.has(event.type)) return false
-  return queues.size === 0 || queues.has(event.queue)
+  return queues.size === 0 || (event.queue !== null && queues.has(event.queue))
 }
 
 function recorded(event: Kept): RecordedEvent {
@@ -183,7 +190,7 @@ function recorded(event: Kept): RecordedEvent {
     data: {
       ...(event.jobId !== null && { job_id: event.jobId }),
       ...(event.jobType !== null && { job_type: event.jobType }),
-      queue: event.queue,
+      ...(event.queue !== null && { queue: event.queue }),
       ...(event.state !== null && { state: event.state, attempt: event.attempt }),
       ...(event.workerId !== null && { worker_id: event.workerId }),
       ...(event.traceparent !== null && { trace_id: traceIdOf(event.traceparent) }),

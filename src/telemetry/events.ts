@@ -1,11 +1,13 @@
 import type { Failure } from '../job/error-history.ts'
 import type { JobRow, JobState } from '../job/job.ts'
+import type { WorkflowEvent } from './workflow-events.ts'
 
 /**
  * What happened to a job, to a queue or to an entry that makes jobs, told after the commit that made
  * it true (law 4). Names are those of the OJS event vocabulary (ojs-digest §10.1).
  */
 export type JobEvent =
+  | WorkflowEvent
   /** `promoted`: it had waited for a time or for a retry, and was counted when it was stored. */
   | { type: 'job.enqueued'; job: JobRow; requestId?: string; promoted?: true; inBatch?: true }
   /** Stored with a time that is still ahead (ojs-digest §10.2). */

@@ -2,6 +2,7 @@ import type { JobRow } from '../job/job.ts'
 import { traceIdOf } from '../job/traceparent.ts'
 import type { Logger } from '../logger.ts'
 import type { CronEvent, JobEvent, LeaseFacts } from './events.ts'
+import type { WorkflowEvent } from './workflow-events.ts'
 
 /**
  * One line per thing that happened to a job: ids, never args, results, messages or credentials.
@@ -13,6 +14,13 @@ export function jobLog(
 ): (event: JobEvent) => void {
   return (event) => {
     switch (event.type) {
+      case 'workflow.started':
+      case 'workflow.step_completed':
+      case 'workflow.completed':
+      case 'workflow.failed':
+      case 'workflow.cancelled':
+        logger.info(workflowFields(event), event.type)
+        return
       case 'token.malformed':
         logger.warn({ queue: event.queue, reason: event.error.message }, 'malformed message')
         return
@@ -72,4 +80,13 @@ function cronFields(event: CronEvent): object {
 /** The row may be in its next life already; the event says which attempt it was. */
 function failureFields({ attempt, failure }: Extract<JobEvent, { type: 'job.failed' }>): object {
   return { attempt, errorCode: failure.code, retryable: failure.retryable }
+}
+
+/** Names and ids of the client's choice stay out: the workflow's own id leads to them. */
+function workflowFields({ workflow, ...event }: WorkflowEvent): object {
+  return {
+    workflowId: workflow.id,
+    open: workflow.open,
+    ...('requestId' in event && { requestId: event.requestId }),
+  }
 }

@@ -37,6 +37,7 @@ const TABLE: Record<string, Access> = {
   'GET /ojs/v1/cron/:name': ['operator'],
   'DELETE /ojs/v1/cron/:name': ['operator'],
   'POST /ojs/v1/workflows': ['producer'],
+  'GET /ojs/v1/workflows': ['operator'],
   'GET /ojs/v1/workflows/:id': ['producer', 'operator'],
   'DELETE /ojs/v1/workflows/:id': ['producer', 'operator'],
   'GET /ojs/v1/schemas': ['operator'],

@@ -1,4 +1,5 @@
 import { beforeEach, expect, test, vi } from 'vitest'
+import type { WorkflowHead } from '../../src/job/workflow-row.ts'
 import { ack } from '../../src/operations/ack.ts'
 import { activate } from '../../src/operations/activate.ts'
 import { cancel } from '../../src/operations/cancel.ts'
@@ -14,6 +15,12 @@ import { push } from '../../src/operations/push.ts'
 import { pushBatch } from '../../src/operations/push-batch.ts'
 import { listQueues, queueStats } from '../../src/operations/queues.ts'
 import { getSchema, listSchemas, registerSchema } from '../../src/operations/schemas.ts'
+import {
+  cancelWorkflow,
+  createWorkflow,
+  getWorkflow,
+  listWorkflows,
+} from '../../src/operations/workflows.ts'
 import { openDoor } from './door.ts'
 import { errorOf } from './frame.ts'
 import { cronEntry, jobRow } from './job-rows.ts'
@@ -34,6 +41,20 @@ vi.mock('../../src/operations/push.ts')
 vi.mock('../../src/operations/push-batch.ts')
 vi.mock('../../src/operations/queues.ts')
 vi.mock('../../src/operations/schemas.ts')
+vi.mock('../../src/operations/workflows.ts')
+
+const HEAD: WorkflowHead = {
+  id: 'x',
+  name: null,
+  type: 'chain',
+  state: 'cancelled',
+  createdAt: 0,
+  endedAt: 0,
+  total: 0,
+  completed: 0,
+  failed: 0,
+  open: 0,
+}
 
 const COUNTS = {
   available: 0,
@@ -75,6 +96,11 @@ beforeEach(() => {
   })
   vi.mocked(pauseQueue).mockResolvedValue({ pausedAt: 0 })
   vi.mocked(resumeQueue).mockResolvedValue({ resumedAt: 0 })
+  const workflow = { ...HEAD, startedAt: null, steps: [] }
+  vi.mocked(createWorkflow).mockResolvedValue(workflow)
+  vi.mocked(getWorkflow).mockReturnValue(workflow)
+  vi.mocked(listWorkflows).mockReturnValue({ workflows: [HEAD], total: 1 })
+  vi.mocked(cancelWorkflow).mockResolvedValue({ workflow: HEAD, stepsCancelled: 0 })
   vi.mocked(listDeadLetters).mockReturnValue({ jobs: [], total: 0 })
   vi.mocked(listCron).mockReturnValue({ entries: [], total: 0 })
   vi.mocked(registerCron).mockResolvedValue(cronEntry())
@@ -106,9 +132,10 @@ const APPENDIX_A: [method: string, path: string, served: true | number][] = [
   ['GET', '/ojs/v1/cron', true],
   ['POST', '/ojs/v1/cron', true],
   ['DELETE', '/ojs/v1/cron/x', true],
-  ['POST', '/ojs/v1/workflows', 3],
-  ['GET', '/ojs/v1/workflows/x', 3],
-  ['DELETE', '/ojs/v1/workflows/x', 3],
+  ['POST', '/ojs/v1/workflows', true],
+  ['GET', '/ojs/v1/workflows', true],
+  ['GET', '/ojs/v1/workflows/x', true],
+  ['DELETE', '/ojs/v1/workflows/x', true],
   ['GET', '/ojs/v1/schemas', true],
   ['POST', '/ojs/v1/schemas', true],
   ['GET', '/ojs/v1/schemas/urn%3Aojs%3Aschema%3Aa%3Av1', true],

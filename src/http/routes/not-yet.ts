@@ -6,11 +6,7 @@ import type { Method, Route } from '../route.ts'
  * level: 422 `unsupported`, whatever the body. Whoever builds one deletes its row; the server does
  * not start with both.
  */
-const NOT_YET: readonly [method: Method, path: string, level: number][] = [
-  ['POST', '/ojs/v1/workflows', 3],
-  ['GET', '/ojs/v1/workflows/:id', 3],
-  ['DELETE', '/ojs/v1/workflows/:id', 3],
-]
+const NOT_YET: readonly [method: Method, path: string, level: number][] = []
 
 /** One route per row; each throws 422 `unsupported` with `details.endpoint` and `details.level`. */
 export function notYetRoutes(): Route[] {

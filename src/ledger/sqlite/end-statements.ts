@@ -95,12 +95,16 @@ function prepareDeadLetters(db: Database) {
   }
 }
 
-/** ?1 state, ?2 dead letter, ?3 ended before, ?4 at most so many. */
+/**
+ * ?1 state, ?2 dead letter, ?3 ended before, ?4 at most so many. The job of a step stays as long as
+ * its workflow: others need its result, and readers too.
+ */
 function preparePruning(db: Database) {
   const prunable = (where: string) =>
     `SELECT seq FROM jobs INDEXED BY jobs_prunable
          WHERE ended_at IS NOT NULL AND token_out = 0 AND state = ?1 AND dead_letter = ?2
            AND ended_at < ?3 ${where}
+           AND NOT EXISTS (SELECT 1 FROM workflow_steps WHERE job_id = jobs.id)
          ORDER BY ended_at LIMIT ?4`
   return {
     prune: db.prepare(

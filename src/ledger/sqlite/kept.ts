@@ -8,9 +8,13 @@ import type { Statements } from './statements.ts'
 import type { Store } from './store.ts'
 import { Tombstones } from './tombstones.ts'
 import { TrafficMinutes } from './traffic.ts'
+import type { WorkflowBook } from './workflow-book.ts'
 
 /** Everything that is kept in memory beside the rows, as the file has it. */
-export function openStore(statements: Statements): { store: Store; companions: Companion[] } {
+export function openStore(
+  statements: Statements,
+  workflows: WorkflowBook,
+): { store: Store; companions: Companion[] } {
   const kept = {
     counter: new StateCounter(statements),
     queues: queueRegister(statements),
@@ -20,6 +24,7 @@ export function openStore(statements: Statements): { store: Store; companions: C
     tombstones: new Tombstones(statements),
     pauses: new PauseStates(statements),
     traffic: new TrafficMinutes(statements),
+    workflows,
   }
   const owed = statements.owedCopies.all() as { outbox: number }[]
   const copies = new Set(owed.map(({ outbox }) => outbox))

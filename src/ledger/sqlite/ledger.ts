@@ -1,4 +1,4 @@
-import { isTerminal, type JobRow, type NewJob } from '../../job/job.ts'
+import type { JobRow, NewJob } from '../../job/job.ts'
 import type { ReportedEvent } from '../../job/report.ts'
 import type { Logger } from '../../logger.ts'
 import type {
@@ -69,6 +69,10 @@ import { prepareStatements } from './statements.ts'
 import type { Store } from './store.ts'
 import { cancelledTokens, recordTombstone } from './tombstones.ts'
 import type { TrafficMinutes } from './traffic.ts'
+import { OWN_SOURCES, type StepSources, WorkflowBook } from './workflow-book.ts'
+import { cancelJob } from './workflow-cancel.ts'
+import { SqliteWorkflows } from './workflow-ledger.ts'
+import { prepareWorkflows } from './workflow-statements.ts'
 
 /** The ledger in one SQLite file that this process alone has open. See `openSqliteLedger`. */
 export class SqliteLedger implements Ledger {
@@ -76,16 +80,18 @@ export class SqliteLedger implements Ledger {
   readonly cron: SqliteCron
   readonly pauses: SqlitePauses
   readonly traffic: TrafficMinutes
+  readonly workflows: SqliteWorkflows
   readonly #db: Database
   readonly #store: Store
   readonly #access: Access
   /** Nonces whose confirm waits for its group: nobody owes those tokens any more. */
   readonly #confirming = new Set<number>()
 
-  constructor(db: Database, logger: Logger) {
+  constructor(db: Database, logger: Logger, sources: StepSources = OWN_SOURCES) {
     const statements = prepareStatements(db)
     this.#db = db
-    const { store, companions } = openStore(statements)
+    const workflows = new WorkflowBook(prepareWorkflows(db), sources)
+    const { store, companions } = openStore(statements, workflows)
     this.#store = store
     const probe = () => void statements.probe.run()
     this.#access = new Access(new GroupCommit(db, companions, probe, logger))
@@ -93,6 +99,7 @@ export class SqliteLedger implements Ledger {
     this.cron = new SqliteCron(this.#store, this.#access)
     this.pauses = new SqlitePauses(this.#store, this.#access)
     this.traffic = store.traffic
+    this.workflows = new SqliteWorkflows(store, this.#access)
   }
 
   insert(job: NewJob, now: number): Promise<Inserted> {
@@ -175,7 +182,8 @@ export class SqliteLedger implements Ledger {
 
   complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | 'stale'> {
     const { attempt = null, workerId = null } = fence
-    return this.#access.write(() => {
+    return this.#access.write((protect) => {
+      if (this.#store.workflows.owns(id)) protect()
       const { now, result } = change
       const { complete } = this.#store.statements
       const job = toJobRow(complete.get(id, attempt, workerId, now, result))
@@ -185,7 +193,10 @@ export class SqliteLedger implements Ledger {
   }
 
   fail(id: string, fence: FailFence, change: Failure): Promise<JobRow | 'stale'> {
-    return this.#access.write(() => failLease(this.#store, id, fence, change))
+    return this.#access.write((protect) => {
+      if (change.to === 'discarded' && this.#store.workflows.owns(id)) protect()
+      return failLease(this.#store, id, fence, change)
+    })
   }
 
   extend(ids: readonly string[], beat: Beat): Promise<ExtendedLease[]> {
@@ -244,14 +255,9 @@ export class SqliteLedger implements Ledger {
   }
 
   cancel(id: string, now: number): Promise<Cancelled | 'stale'> {
-    const { statements, nonces } = this.#store
-    return this.#access.write(() => {
-      const row = toJobRow(statements.find.get(id))
-      if (!row || row.state === 'withdrawn' || isTerminal(row.state)) return 'stale'
-      const job = toJobRow(statements.cancel.get(id, row.state, now, nonces.next()))
-      if (!job) return 'stale'
-      ended(this.#store, job, row)
-      return { job, previousState: row.state }
+    return this.#access.write((protect) => {
+      if (this.#store.workflows.owns(id)) protect()
+      return cancelJob(this.#store, id, now)
     })
   }
 

@@ -4,6 +4,7 @@ import type { Logger } from '../../logger.ts'
 import { type Database, openDatabase, SQLITE, sqliteCode } from './driver.ts'
 import { SqliteLedger } from './ledger.ts'
 import { migrate } from './migrations.ts'
+import { OWN_SOURCES } from './workflow-book.ts'
 
 export interface SqliteLedgerOptions {
   /** A file; its directory is created. */
@@ -14,11 +15,14 @@ export interface SqliteLedgerOptions {
    */
   sync: 'full' | 'normal'
   logger: Logger
+  /** Wall time of steps that begin with the end of another job; the system's own by default. */
+  wall?: () => number
 }
 
 /** Throws a plain `Error` with one clear line when the file cannot be used. */
 export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<SqliteLedger> {
-  return new SqliteLedger(await openLedgerFile(options), options.logger)
+  const { logger, wall = OWN_SOURCES.wall } = options
+  return new SqliteLedger(await openLedgerFile(options), logger, { ...OWN_SOURCES, wall })
 }
 
 /** The file, locked for this process, with the current schema. */

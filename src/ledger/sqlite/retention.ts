@@ -1,3 +1,4 @@
+import type { WorkflowState } from '../../job/workflow.ts'
 import type { PruneCutoffs } from '../ledger.ts'
 import type { Store } from './store.ts'
 
@@ -29,7 +30,24 @@ export function pruneBatch(
     if (left > 0) left -= remove(store, kind, cutoff, left)
   }
   if (left > 0) left -= store.tombstones.prune(cutoffs.withdrawn, left)
+  if (left > 0) left -= pruneWorkflows(store, cutoffs.completed, left)
   return limit - left
+}
+
+/**
+ * Ended workflows go with the first of their jobs: all of them with the time of completed jobs, so
+ * that few rows ever wait for their workflow. `limit` may be passed by one workflow.
+ */
+function pruneWorkflows(store: Store, cutoff: number, limit: number): number {
+  const { oldestEnded, forgetSteps, forget } = store.workflows.statements
+  let changed = 0
+  while (changed < limit) {
+    const row = oldestEnded.get(cutoff) as { seq: number; state: WorkflowState } | undefined
+    if (row === undefined) break
+    changed += Number(forgetSteps.run(row.seq).changes) + Number(forget.run(row.seq).changes)
+    store.workflows.moved(row.state, null)
+  }
+  return changed
 }
 
 function remove(store: Store, kind: Kind, cutoff: number, limit: number): number {

@@ -10,6 +10,7 @@ import type { StateCounter } from './state-counter.ts'
 import type { Statements } from './statements.ts'
 import type { Tombstones } from './tombstones.ts'
 import type { TrafficMinutes } from './traffic.ts'
+import type { WorkflowBook } from './workflow-book.ts'
 
 /** What a write works with: the statements, and what is kept in memory beside the rows. */
 export interface Store {
@@ -22,6 +23,7 @@ export interface Store {
   readonly tombstones: Tombstones
   readonly pauses: PauseStates
   readonly traffic: TrafficMinutes
+  readonly workflows: WorkflowBook
   /** Nonces that are owed a copy for the dead letter exchange, and no token. */
   readonly copies: Set<number>
 }

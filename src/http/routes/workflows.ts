@@ -1,0 +1,80 @@
+import type { Request } from 'express'
+import { invalidField } from '../../errors.ts'
+import { WORKFLOW_STATES, type WorkflowState } from '../../job/workflow.ts'
+import {
+  cancellationDocument,
+  workflowDocument,
+  workflowSummary,
+} from '../../job/workflow-document.ts'
+import {
+  cancelWorkflow,
+  createWorkflow,
+  getWorkflow,
+  listWorkflows,
+} from '../../operations/workflows.ts'
+import { answer } from '../answer.ts'
+import { readJson } from '../body.ts'
+import { pageOf, pagination, parameter } from '../query.ts'
+import { pathParameter, type Route } from '../route.ts'
+import type { Door } from './door.ts'
+
+const WORKFLOWS = '/ojs/v1/workflows'
+
+/** Create, read and cancel workflows (seed 001 §14); the list is an addition. */
+export function workflowRoutes({ deps, maxBodyBytes }: Door): Route[] {
+  return [
+    {
+      method: 'POST',
+      path: WORKFLOWS,
+      access: ['producer'],
+      async handle(request, response) {
+        const body = await readJson(request, response, maxBodyBytes)
+        const workflow = await createWorkflow(deps, body, request.context)
+        const text = `{"workflow":${workflowDocument(workflow)}}`
+        answer(response, 201, text, 'Location', `${WORKFLOWS}/${workflow.id}`)
+      },
+    },
+    {
+      method: 'GET',
+      path: WORKFLOWS,
+      access: ['operator'],
+      handle(request, response) {
+        const page = pageOf(request)
+        const { workflows, total } = listWorkflows(deps, { state: stateOf(request), ...page })
+        const list = { workflows: workflows.map(workflowSummary) }
+        answer(response, 200, JSON.stringify({ ...list, pagination: pagination(page, total) }))
+      },
+    },
+    {
+      method: 'GET',
+      path: `${WORKFLOWS}/:id`,
+      access: ['producer', 'operator'],
+      handle(request, response) {
+        const workflow = getWorkflow(deps, pathParameter(request, 'id'))
+        answer(response, 200, `{"workflow":${workflowDocument(workflow)}}`)
+      },
+    },
+    {
+      method: 'DELETE',
+      path: `${WORKFLOWS}/:id`,
+      access: ['producer', 'operator'],
+      async handle(request, response) {
+        const id = pathParameter(request, 'id')
+        const { workflow, stepsCancelled } = await cancelWorkflow(deps, id, request.context)
+        const document = cancellationDocument(workflow, stepsCancelled)
+        answer(response, 200, JSON.stringify({ workflow: document }))
+      },
+    },
+  ]
+}
+
+/** The filter of the list. Throws 400 for a state that there is not. */
+function stateOf(request: Request): WorkflowState | null {
+  const text = parameter(request, 'state')
+  const state = WORKFLOW_STATES.find((one) => one === text) ?? null
+  if (state !== null || text === null) return state
+  throw invalidField('state', "The 'state' parameter must be a state of a workflow.", {
+    expected: [...WORKFLOW_STATES],
+    received: text.slice(0, 100),
+  })
+}

@@ -1,0 +1,116 @@
+import { timestamp } from './document.ts'
+import { ResultBudget } from './workflow-results.ts'
+import type { WorkflowHead, WorkflowRow, WorkflowStep } from './workflow-row.ts'
+
+/** A workflow in the answers (seed 001 §14.1, §14.2; ojs-digest §8.2) as JSON text. */
+export function workflowDocument(workflow: WorkflowRow): string {
+  const budget = new ResultBudget()
+  const steps = workflow.steps.filter(({ isCallback }) => !isCallback)
+  const callbacks = workflow.steps.filter(({ isCallback }) => isCallback)
+  let text = `${members(summary(workflow))},${members(times(workflow))},"steps":${listText(steps, budget)}`
+  if (callbacks.length > 0) text += `,"callbacks":${listText(callbacks, budget)}`
+  const metadata = { ...times(workflow), ...counts(workflow) }
+  return `{${text},${members({ ...failures(workflow), metadata })}}`
+}
+
+/** The same without its steps, for lists. */
+export function workflowSummary(workflow: WorkflowHead): object {
+  return { ...summary(workflow), ...times({ ...workflow, startedAt: null }) }
+}
+
+/** What a cancellation answers (seed 001 §14.3). */
+export function cancellationDocument(
+  { id, name, state, endedAt, completed }: WorkflowHead,
+  stepsCancelled: number,
+): object {
+  return {
+    id,
+    ...(name !== null && { name }),
+    state,
+    cancelled_at: timestamp(endedAt ?? 0),
+    steps_cancelled: stepsCancelled,
+    steps_already_completed: completed,
+  }
+}
+
+function summary({ id, name, type, state, total, completed }: WorkflowHead): object {
+  return {
+    id,
+    ...(name !== null && { name }),
+    type,
+    state,
+    // One number under two names, for readers of either dialect (ojs-digest §8.2).
+    steps_total: total,
+    steps_completed: completed,
+    jobs_total: total,
+    jobs_completed: completed,
+  }
+}
+
+interface Times {
+  created_at: string
+  started_at?: string
+  completed_at?: string
+  cancelled_at?: string
+}
+
+function times({ createdAt, startedAt, endedAt, state }: Omit<WorkflowRow, 'steps'>): Times {
+  const end = state === 'cancelled' ? 'cancelled_at' : 'completed_at'
+  return {
+    created_at: timestamp(createdAt),
+    ...(startedAt !== null && { started_at: timestamp(startedAt) }),
+    ...(endedAt !== null && { [end]: timestamp(endedAt) }),
+  }
+}
+
+function counts({ total, completed, failed }: WorkflowHead): object {
+  return { job_count: total, completed_count: completed, failed_count: failed }
+}
+
+/** Which steps have failed, the first one first (ojs-digest §8.3). */
+function failures({ steps }: WorkflowRow): object {
+  const failed = steps.filter(({ progress }) => progress === 'failed')
+  failed.sort((a, b) => (a.endedAt ?? 0) - (b.endedAt ?? 0))
+  const [first] = failed
+  if (first === undefined) return {}
+  return {
+    failed_step_id: first.id,
+    failed_step_index: steps.indexOf(first),
+    failed_job_ids: failed.map(({ jobId }) => jobId).filter((id) => id !== null),
+    errors: failed.map(errorOf),
+  }
+}
+
+function errorOf({ jobId, state, error, attempt }: WorkflowStep): object {
+  const record: { code?: unknown; message?: unknown } = JSON.parse(error ?? '{}')
+  // One that was cancelled or has expired left no record of a failure.
+  const code = record.code ?? state
+  return { job_id: jobId, code, message: record.message ?? `The job was ${state}.`, attempt }
+}
+
+function listText(steps: readonly WorkflowStep[], budget: ResultBudget): string {
+  return `[${steps.map((step) => stepText(step, budget)).join(',')}]`
+}
+
+function stepText(step: WorkflowStep, budget: ResultBudget): string {
+  const { id, type, state, jobId, startedAt, endedAt, dependsOn, error, progress } = step
+  let text = members({
+    id,
+    type,
+    state,
+    job_id: jobId,
+    ...(startedAt !== null && { started_at: timestamp(startedAt) }),
+    ...(endedAt !== null && jobId !== null && { completed_at: timestamp(endedAt) }),
+    depends_on: dependsOn,
+  })
+  if (progress === 'completed' && jobId !== null && step.resultBytes > 0) {
+    text += `,"result":${budget.show({ jobId, text: step.result, bytes: step.resultBytes })}`
+  }
+  if (error !== null && progress !== 'completed') text += `,"error":${error}`
+  return `{${text}}`
+}
+
+/** Without the braces, to go on behind them. */
+function members(source: object): string {
+  return JSON.stringify(source).slice(1, -1)
+}

@@ -1,0 +1,141 @@
+import { invalidField, type OjsError } from '../errors.ts'
+
+/** Named in an error, at most. */
+const MAX_NAMED = 20
+const WORD_BITS = 32
+
+/** A step as far as its place in the graph is concerned. */
+export interface Vertex {
+  id: string
+  dependsOn: readonly string[]
+}
+
+/**
+ * The steps in an order in which each comes after all it depends on, that of the request wherever
+ * possible. Places of `vertices`. Throws 400 for a graph that cannot be run: two steps of one id,
+ * a dependency that is not there, a step that waits for itself.
+ */
+export function runningOrder(vertices: readonly Vertex[]): number[] {
+  const places = placesOf(vertices)
+  const dependents: number[][] = vertices.map(() => [])
+  const open = vertices.map(({ id, dependsOn }, place) => {
+    const needed = dependencies(places, id, dependsOn, place)
+    for (const before of needed) dependents[before]?.push(place)
+    return needed.size
+  })
+  const order = vertices.flatMap((_, place) => (open[place] === 0 ? [place] : []))
+  // A list that grows while it is walked: what becomes free is appended.
+  for (const place of order) {
+    for (const next of dependents[place] ?? []) {
+      const left = (open[next] ?? 0) - 1
+      open[next] = left
+      if (left === 0) order.push(next)
+    }
+  }
+  if (order.length < vertices.length) throw cycleAmong(vertices, places, new Set(order))
+  return order
+}
+
+function placesOf(vertices: readonly Vertex[]): Map<string, number> {
+  const places = new Map<string, number>()
+  for (const [place, { id }] of vertices.entries()) {
+    if (places.has(id)) {
+      throw refusal(`steps[${place}].id`, id, 'duplicate', `Two steps have the id '${brief(id)}'.`)
+    }
+    places.set(id, place)
+  }
+  return places
+}
+
+function dependencies(
+  places: ReadonlyMap<string, number>,
+  id: string,
+  dependsOn: readonly string[],
+  place: number,
+): Set<number> {
+  const field = `steps[${place}].depends_on`
+  const needed = new Set<number>()
+  for (const name of dependsOn) {
+    const before = places.get(name)
+    if (before === undefined) {
+      const message = `Step '${brief(id)}' depends on '${brief(name)}', which is not a step.`
+      throw refusal(field, id, 'unknown_dependency', message)
+    }
+    if (before === place) {
+      throw refusal(field, id, 'cycle', `Step '${brief(id)}' depends on itself.`)
+    }
+    needed.add(before)
+  }
+  return needed
+}
+
+/** Among what can never run there is a cycle: whoever follows dependencies there comes back. */
+function cycleAmong(
+  vertices: readonly Vertex[],
+  places: ReadonlyMap<string, number>,
+  runnable: ReadonlySet<number>,
+): OjsError {
+  const walked: number[] = []
+  let at = vertices.findIndex((_, place) => !runnable.has(place))
+  while (!walked.includes(at)) {
+    walked.push(at)
+    const ahead = vertices[at]?.dependsOn.map((name) => places.get(name) ?? -1) ?? []
+    at = ahead.find((place) => !runnable.has(place)) ?? at
+  }
+  // Walked against the arrows; told along them.
+  const cycle = [...walked.slice(walked.indexOf(at)), at].reverse()
+  const ids = cycle.map((place) => brief(vertices[place]?.id ?? ''))
+  const named = ids.length > MAX_NAMED ? [...ids.slice(0, MAX_NAMED), '…'] : ids
+  const [first = ''] = ids
+  return invalidField(
+    'steps',
+    `The steps depend on each other in a circle: ${named.join(' → ')}.`,
+    {
+      step: first,
+      validation: 'cycle',
+      cycle: named,
+    },
+  )
+}
+
+/**
+ * For each vertex all that comes before it, places in ascending order. `order` as of `runningOrder`.
+ */
+export function ancestors(vertices: readonly Vertex[], order: readonly number[]): number[][] {
+  const places = placesOf(vertices)
+  const words = Math.ceil(vertices.length / WORD_BITS)
+  const sets = vertices.map(() => new Uint32Array(words))
+  for (const place of order) {
+    const own = sets[place] ?? new Uint32Array(words)
+    for (const name of vertices[place]?.dependsOn ?? []) {
+      const before = places.get(name) ?? 0
+      for (const [i, word] of sets[before]?.entries() ?? []) own[i] = (own[i] ?? 0) | word
+      setBit(own, before)
+    }
+  }
+  return sets.map(bitsOf)
+}
+
+function setBit(set: Uint32Array, place: number): void {
+  const i = Math.floor(place / WORD_BITS)
+  set[i] = (set[i] ?? 0) | (1 << (place % WORD_BITS))
+}
+
+function bitsOf(set: Uint32Array): number[] {
+  const bits: number[] = []
+  for (const [i, word] of set.entries()) {
+    for (let bit = 0; word !== 0 && bit < WORD_BITS; bit++) {
+      if ((word & (1 << bit)) !== 0) bits.push(i * WORD_BITS + bit)
+    }
+  }
+  return bits
+}
+
+function refusal(field: string, step: string, validation: string, message: string): OjsError {
+  return invalidField(field, message, { step: brief(step), validation })
+}
+
+/** Ids are the client's, up to 255 characters; a message stays readable. */
+function brief(id: string): string {
+  return id.length <= 100 ? id : `${id.slice(0, 100)}…`
+}

@@ -1,0 +1,35 @@
+import { invalidField, OjsError } from '../errors.ts'
+import type { WorkflowType } from './workflow.ts'
+
+/** Jobs of a workflow, callbacks included. */
+export const MAX_STEPS = 1_000
+
+export type TreeType = Exclude<WorkflowType, 'dag'>
+
+const TREES: ReadonlySet<unknown> = new Set(['chain', 'group', 'batch'])
+
+/** The kind that `type` names. Throws 400, and 422 for the one that other servers may offer. */
+export function kindOf(type: unknown, field: string): WorkflowType {
+  if (type == null || type === 'dag') return 'dag'
+  if (isTree(type)) return type
+  if (type === 'saga') {
+    throw new OjsError('unsupported', "Workflows of the type 'saga' are not offered.", {
+      details: { field, received: type },
+    })
+  }
+  throw invalidField(field, `The '${field}' field must be chain, group or batch, or absent.`, {
+    expected: [...TREES],
+    ...(typeof type === 'string' && { received: type.slice(0, 100) }),
+  })
+}
+
+export function tooManySteps(field: string): OjsError {
+  return invalidField(field, `A workflow may have ${MAX_STEPS} steps at most.`, {
+    validation: 'maxItems',
+    max_items: MAX_STEPS,
+  })
+}
+
+function isTree(type: unknown): type is TreeType {
+  return TREES.has(type)
+}

@@ -1,0 +1,51 @@
+/** Spellings of one thing: whoever gives one of them has given it (ojs-digest §2.1). */
+const ALIASES = [
+  ['timeout_ms', 'timeout'],
+  ['visibility_timeout_ms', 'visibility_timeout'],
+  ['delay_until', 'scheduled_at'],
+  ['meta', 'metadata'],
+  ['retry', 'retry_policy'],
+]
+
+/** Members of a step that are not the job's. */
+const STEP_MEMBERS = new Set(['id', 'depends_on'])
+
+type Members = Readonly<Record<string, unknown>>
+
+/**
+ * A step as a PUSH of its own: the options of the workflow overlaid by the step's (seed 001 §14.1),
+ * member by member, so that a step's `retry` replaces that of the workflow as a whole. What a step
+ * says outside `options` is its own as well (ojs-digest C-2). An explicit null counts as absent.
+ */
+export function stepRequest(step: Members, defaults: Members): Record<string, unknown> {
+  const own = Object.fromEntries(Object.entries(step).filter(([name]) => !STEP_MEMBERS.has(name)))
+  const { options } = own
+  // Anything but an object is for the check of the job to refuse.
+  if (options != null && !isMembers(options)) return own
+  const inherited = withDefaults(defaults, { ...own, ...options })
+  if (Object.keys(inherited).length === 0) return own
+  return { ...own, options: { ...inherited, ...present(options ?? {}) } }
+}
+
+/** Options of a workflow within a workflow: those of the outer one are its defaults. */
+export function innerOptions(defaults: Members, inner: Members): Members {
+  return { ...withDefaults(defaults, inner), ...present(inner) }
+}
+
+/** The defaults that `own` leaves standing. */
+function withDefaults(defaults: Members, own: Members): Members {
+  const given = new Set(Object.keys(present(own)))
+  for (const names of ALIASES) {
+    if (names.some((name) => given.has(name))) for (const name of names) given.add(name)
+  }
+  // fromEntries defines own members: one called `__proto__` stays data.
+  return Object.fromEntries(Object.entries(present(defaults)).filter(([name]) => !given.has(name)))
+}
+
+function present(members: Members): Members {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value != null))
+}
+
+export function isMembers(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,73 @@
+import type { Inputs, ResultList } from './workflow.ts'
+
+/** A larger result goes by reference (ojs-digest §8.3). */
+export const MAX_INLINE_BYTES = 65_536
+/** Of one job or one answer: as much as a single result may have. Beyond it they go by reference. */
+const MAX_TOTAL_BYTES = 1_048_576
+
+/** What a job of the workflow has returned. */
+export interface StepResult {
+  jobId: string
+  /** JSON text; null: none, or it is too large to be shown. */
+  text: string | null
+  /** Of the text; 0: none. */
+  bytes: number
+}
+
+/** Decides what is shown and what is only named: one for each answer, or each job. */
+export class ResultBudget {
+  #left = MAX_TOTAL_BYTES
+
+  /** JSON text: the result, a reference to it, or null where there is none. */
+  show(result: StepResult | undefined): string {
+    if (result === undefined || result.bytes === 0) return 'null'
+    const { text, bytes } = result
+    if (text === null || bytes > MAX_INLINE_BYTES || bytes > this.#left) return reference(result)
+    this.#left -= bytes
+    return text
+  }
+}
+
+function reference({ jobId, bytes }: StepResult): string {
+  return JSON.stringify({
+    result_ref: `/ojs/v1/jobs/${jobId}`,
+    result_size_bytes: bytes,
+    result_content_type: 'application/json',
+  })
+}
+
+/**
+ * `parent_results` of a job as JSON text: an array for chain, group and batch, an object by step id
+ * for the seed's form (ojs-digest C-75). What is nearest is shown first; null stands for a step
+ * without a result, or one that has failed.
+ *
+ * `named`: the ids of the steps that `inputs` names, by their node.
+ */
+export function parentResults(
+  inputs: Inputs,
+  results: ReadonlyMap<number, StepResult>,
+  named: ReadonlyMap<number, string>,
+): string {
+  const budget = new ResultBudget()
+  const shown = new Map<number, string>()
+  const show = (node: number) => void shown.set(node, budget.show(results.get(node)))
+  nodesIn(inputs).toReversed().forEach(show)
+  if (Array.isArray(inputs)) return listText(inputs, shown)
+  const members = inputs.steps.map(
+    (node) => `${JSON.stringify(named.get(node) ?? String(node))}:${shown.get(node) ?? 'null'}`,
+  )
+  return `{${members.join(',')}}`
+}
+
+/** The nodes whose results are wanted, each once, in the order of the text. */
+export function nodesIn(inputs: Inputs): number[] {
+  if (!Array.isArray(inputs)) return inputs.steps
+  return inputs.flatMap((item) => (typeof item === 'number' ? [item] : nodesIn(item)))
+}
+
+function listText(list: ResultList, shown: ReadonlyMap<number, string>): string {
+  const items = list.map((item) =>
+    typeof item === 'number' ? (shown.get(item) ?? 'null') : listText(item, shown),
+  )
+  return `[${items.join(',')}]`
+}

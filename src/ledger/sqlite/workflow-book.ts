@@ -1,0 +1,96 @@
+import type { WorkflowState } from '../../job/workflow.ts'
+import { uuid7 } from '../../uuid.ts'
+import type { WorkflowNews } from '../workflows.ts'
+import type { Companion } from './companion.ts'
+import type { WorkflowStatements } from './workflow-statements.ts'
+
+/** What a step that begins cannot reach for. */
+export interface StepSources {
+  /** Wall time, ms: a step may have a time of its own. */
+  wall(): number
+  newId(): string
+}
+
+export const OWN_SOURCES: StepSources = { wall: Date.now, newId: uuid7 }
+
+/**
+ * How many workflows there are in each state, and what has happened to them in the group at work.
+ * While none is running, which is mostly so, the end of a job costs one comparison here.
+ */
+export class WorkflowBook implements Companion {
+  readonly statements: WorkflowStatements
+  readonly sources: StepSources
+  /** As committed. */
+  readonly #counts = new Map<WorkflowState, number>()
+  #changes: [state: WorkflowState, by: number][] = []
+  #keptChanges = 0
+  #news: WorkflowNews[] = []
+  #keptNews = 0
+  #listener: (news: readonly WorkflowNews[]) => void = () => {}
+
+  constructor(statements: WorkflowStatements, sources: StepSources) {
+    this.statements = statements
+    this.sources = sources
+    for (const row of statements.counts.all()) {
+      const { state, count } = row as { state: WorkflowState; count: number }
+      this.#counts.set(state, count)
+    }
+  }
+
+  /** Inside a write, what it has changed included; else as committed. Null: of all states. */
+  count(state: WorkflowState | null): number {
+    const isCounted = (other: WorkflowState) => state === null || other === state
+    let count = 0
+    for (const [other, number] of this.#counts) if (isCounted(other)) count += number
+    for (const [other, by] of this.#changes) if (isCounted(other)) count += by
+    return count
+  }
+
+  /** Is the end of this job perhaps more than the end of a job? */
+  owns(jobId: string): boolean {
+    return this.count('running') > 0 && this.statements.isStep.get(jobId) !== undefined
+  }
+
+  /** Inside a write. Null: it was not there, or is gone. */
+  moved(from: WorkflowState | null, to: WorkflowState | null): void {
+    if (from !== null) this.#changes.push([from, -1])
+    if (to !== null) this.#changes.push([to, 1])
+  }
+
+  /** Inside a write. */
+  tell(news: readonly WorkflowNews[]): void {
+    this.#news.push(...news)
+  }
+
+  listen(listener: (news: readonly WorkflowNews[]) => void): void {
+    this.#listener = listener
+  }
+
+  keep(): void {
+    this.#keptChanges = this.#changes.length
+    this.#keptNews = this.#news.length
+  }
+
+  undo(): void {
+    this.#changes.length = this.#keptChanges
+    this.#news.length = this.#keptNews
+  }
+
+  store(): void {}
+
+  commit(): void {
+    for (const [state, by] of this.#changes) {
+      this.#counts.set(state, (this.#counts.get(state) ?? 0) + by)
+    }
+    const news = this.#news
+    this.discard()
+    if (news.length > 0) this.#listener(news)
+  }
+
+  discard(): void {
+    if (this.#changes.length > 0) this.#changes = []
+    if (this.#news.length > 0) this.#news = []
+    this.#keptChanges = 0
+    this.#keptNews = 0
+  }
+}

@@ -1,0 +1,43 @@
+import { isTerminal, type JobRow } from '../../job/job.ts'
+import type { WorkflowHead } from '../../job/workflow-row.ts'
+import type { Cancelled } from '../ledger.ts'
+import type { CancelledWorkflow } from '../workflows.ts'
+import { ended } from './life.ts'
+import { toJobRow } from './rows.ts'
+import type { Store } from './store.ts'
+
+/** CANCEL of one job. */
+export function cancelJob(store: Store, id: string, now: number): Cancelled | 'stale' {
+  const { statements, nonces } = store
+  const row: JobRow | null = toJobRow(statements.find.get(id))
+  if (!row || row.state === 'withdrawn' || isTerminal(row.state)) return 'stale'
+  const job = toJobRow(statements.cancel.get(id, row.state, now, nonces.next()))
+  if (!job) return 'stale'
+  ended(store, job, row)
+  return { job, previousState: row.state }
+}
+
+interface StepRow {
+  /** Null: no step. */
+  type: string | null
+  isCallback: 0 | 1
+  jobId: string | null
+}
+
+/** The workflow first, so that no step begins with the end of another, and then its jobs. */
+export function cancelWorkflow(store: Store, id: string, now: number): CancelledWorkflow | 'stale' {
+  const { statements } = store.workflows
+  const row = statements.cancel.get(id, now) as (WorkflowHead & { seq: number }) | undefined
+  if (row === undefined) return 'stale'
+  const { seq, ...workflow } = row
+  store.workflows.moved('running', 'cancelled')
+  const steps = statements.cancelSteps.all(seq, now) as StepRow[]
+  const jobs: Cancelled[] = []
+  for (const { jobId } of steps) {
+    const cancelled = jobId === null ? 'stale' : cancelJob(store, jobId, now)
+    if (cancelled !== 'stale') jobs.push(cancelled)
+  }
+  // A callback that never began is no step that anybody waits for.
+  const counted = steps.filter((step) => step.type !== null && !(step.isCallback && !step.jobId))
+  return { workflow, stepsCancelled: counted.length, jobs }
+}

@@ -1,0 +1,80 @@
+import type { WorkflowHead, WorkflowRow, WorkflowStep } from '../../job/workflow-row.ts'
+import type {
+  CancelledWorkflow,
+  NewWorkflow,
+  WorkflowLedger,
+  WorkflowNews,
+  WorkflowQuery,
+} from '../workflows.ts'
+import type { Access } from './access.ts'
+import type { Store } from './store.ts'
+import { cancelWorkflow } from './workflow-cancel.ts'
+import { createWorkflow } from './workflow-run.ts'
+
+/** Workflows in the file of the ledger. */
+export class SqliteWorkflows implements WorkflowLedger {
+  readonly #store: Store
+  readonly #access: Access
+
+  constructor(store: Store, access: Access) {
+    this.#store = store
+    this.#access = access
+  }
+
+  create(workflow: NewWorkflow, now: number): Promise<void> {
+    const { length } = workflow.nodes
+    return this.#access.writeMany(length, () => createWorkflow(this.#store, workflow, now))
+  }
+
+  find(id: string): WorkflowRow | null {
+    return this.#access.read(() => findWorkflow(this.#store, id))
+  }
+
+  list({ state, limit, offset }: WorkflowQuery): { workflows: WorkflowHead[]; total: number } {
+    const { all, ofState } = this.#store.workflows.statements
+    return this.#access.read(() => {
+      const page = state === null ? all.all(limit, offset) : ofState.all(limit, offset, state)
+      return { workflows: page as WorkflowHead[], total: this.#store.workflows.count(state) }
+    })
+  }
+
+  cancel(id: string, now: number): Promise<CancelledWorkflow | 'stale'> {
+    const known = this.#access.read(() => this.#store.workflows.statements.head.get(id))
+    const weight = (known as WorkflowHead | undefined)?.open ?? 1
+    return this.#access.writeMany(weight, () => cancelWorkflow(this.#store, id, now))
+  }
+
+  running(): number {
+    return this.#store.workflows.count('running')
+  }
+
+  onNews(listener: (news: readonly WorkflowNews[]) => void): void {
+    this.#store.workflows.listen(listener)
+  }
+}
+
+type StepColumns = Omit<WorkflowStep, 'isCallback' | 'dependsOn' | 'state'> & {
+  isCallback: 0 | 1
+  dependsOn: string
+  state: WorkflowStep['state'] | null
+}
+
+function findWorkflow(store: Store, id: string): WorkflowRow | null {
+  const { head, steps } = store.workflows.statements
+  const row = head.get(id) as (WorkflowHead & { seq: number }) | undefined
+  if (row === undefined) return null
+  const { seq, ...workflow } = row
+  const columns = steps.all(seq) as StepColumns[]
+  const starts = columns.map(({ startedAt }) => startedAt).filter((at) => at !== null)
+  return {
+    ...workflow,
+    startedAt: starts.length === 0 ? null : Math.min(...starts),
+    steps: columns.map((step) => ({
+      ...step,
+      isCallback: step.isCallback === 1,
+      dependsOn: JSON.parse(step.dependsOn),
+      // Not the `pending` of a staged job: what it waits for is open (ojs-digest §8.2).
+      state: step.state ?? 'pending',
+    })),
+  }
+}

@@ -1,0 +1,237 @@
+import { OjsError } from '../../errors.ts'
+import { freshRow, type JobRow } from '../../job/job.ts'
+import type { PushRequest } from '../../job/request.ts'
+import {
+  type Arrivals,
+  decideNode,
+  type Inputs,
+  type JobRule,
+  type JoinRule,
+  type Outcome,
+} from '../../job/workflow.ts'
+import { nodesIn, parentResults, type StepResult } from '../../job/workflow-results.ts'
+import type { EndedStep, WorkflowHead } from '../../job/workflow-row.ts'
+import { stepJob, type WorkflowSettings } from '../../job/workflow-step.ts'
+import type { CheckedNode, NewWorkflow, WorkflowNews } from '../workflows.ts'
+import type { SqlValue } from './driver.ts'
+import { enqueue } from './enqueue.ts'
+import type { Store } from './store.ts'
+
+/** A node as its writes return it. */
+interface NodeRow extends Arrivals {
+  node: number
+  rule: JobRule | JoinRule
+  isCallback: 0 | 1
+  /** Null: no step. */
+  type: string | null
+  id: string | null
+  /** JSON: the nodes that wait for it. */
+  feeds: string
+}
+
+type News = WorkflowNews extends infer One
+  ? One extends unknown
+    ? Omit<One, 'workflow'>
+    : never
+  : never
+
+/** One walk from what is over to what begins or ends with it, inside its write. */
+interface Walk {
+  store: Store
+  seq: number
+  id: string
+  settings: WorkflowSettings
+  now: number
+  /** Nodes that are over, and whose dependents have not heard of it. */
+  over: { feeds: string; outcome: Outcome }[]
+  /** Jobs that are no callbacks. */
+  ended: Record<Outcome, number>
+  news: News[]
+  /** The last step that ended. */
+  last: EndedStep | null
+  /** The outcome of the workflow, once there is one. */
+  outcome: Outcome | null
+}
+
+/** Stores the workflow and the jobs of the steps that wait for nothing. */
+export function createWorkflow(store: Store, workflow: NewWorkflow, now: number): void {
+  const { statements } = store.workflows
+  const { id, type, name, settings, nodes } = workflow
+  const total = nodes.filter((node) => node.kind === 'job' && !node.isCallback).length
+  const row = statements.create.get(id, type, total, now, name, JSON.stringify(settings))
+  const { seq } = row as { seq: number }
+  store.workflows.moved(null, 'running')
+  const feeds = feedsOf(nodes)
+  for (const [place, node] of nodes.entries()) {
+    statements.addNode.run(seq, place, ...columnsOf(node, feeds[place] ?? []))
+  }
+  const walk = newWalk(store, { seq, id, settings }, now)
+  for (const [place, node] of nodes.entries()) {
+    if (node.kind === 'job' && node.needs.length === 0) begin(walk, rootRow(node, place, feeds))
+  }
+  // A step that cannot be made takes others with it at once.
+  advance(walk)
+  finish(walk)
+}
+
+/**
+ * The job of a step is over: everything that begins or ends with it. Nothing happens for a job of
+ * no workflow, or of one that had ended before.
+ */
+export function endStep(store: Store, job: JobRow, now: number): void {
+  const { statements } = store.workflows
+  const outcome = job.state === 'completed' ? 'completed' : 'failed'
+  const row = statements.endStep.get(job.id, outcome, job.state, now)
+  if (row === undefined) return
+  const { workflow: seq, ...node } = row as NodeRow & { workflow: number }
+  const { settings, id } = statements.bySeq.get(seq) as WorkflowHead & { settings: string }
+  const walk = newWalk(store, { seq, id, settings: JSON.parse(settings) }, now)
+  note(walk, node, outcome, job)
+  advance(walk)
+  finish(walk)
+}
+
+function advance(walk: Walk): void {
+  const { arrive } = walk.store.workflows.statements
+  // A list that grows while it is walked: what ends with one node ends others.
+  for (const { feeds, outcome } of walk.over) {
+    const [completed, failed] = [Number(outcome === 'completed'), Number(outcome === 'failed')]
+    for (const node of JSON.parse(feeds) as number[]) {
+      const row = arrive.get(walk.seq, node, completed, failed, 1 - completed - failed)
+      if (row !== undefined) decide(walk, row as NodeRow)
+    }
+  }
+}
+
+function decide(walk: Walk, row: NodeRow): void {
+  const decision = decideNode(row.rule, row)
+  if (decision === 'wait') return
+  if (decision === 'start') begin(walk, row)
+  else endNode(walk, row, decision, null)
+}
+
+/** Its job, with what the steps before it have returned. */
+function begin(walk: Walk, row: NodeRow): void {
+  const { store, seq } = walk
+  const job = madeJob(walk, row)
+  if (job instanceof OjsError) {
+    endNode(walk, row, 'failed', job)
+    return
+  }
+  store.workflows.statements.startStep.run(seq, row.node, job.id)
+  walk.news.push({ what: 'born', job })
+}
+
+/** Stored, with all that a PUSH of it would store. What PUSH would refuse fails the step. */
+function madeJob(walk: Walk, row: NodeRow): JobRow | OjsError {
+  const { store, seq, now, settings, id: workflow } = walk
+  const { statements, sources } = store.workflows
+  const source = statements.source.get(seq, row.node) as { request: string; inputs: string }
+  const inputs: Inputs = JSON.parse(source.inputs)
+  const request: PushRequest = JSON.parse(source.request)
+  try {
+    const job = stepJob(request, {
+      id: sources.newId(),
+      now,
+      wall: sources.wall(),
+      workflow: { id: workflow, step: row.id ?? '', settings },
+      parentResults: resultsOf(walk, inputs),
+    })
+    const stored = enqueue(store, job, now)
+    return stored === null
+      ? new OjsError('duplicate', `A job with the id '${job.id}' already exists.`)
+      : freshRow(job, stored)
+  } catch (error) {
+    // The job whose end this is must not be refused for what comes after it.
+    if (error instanceof OjsError) return error
+    throw error
+  }
+}
+
+type ResultRow = StepResult & { node: number; id: string; jobId: string | null }
+
+function resultsOf({ store, seq }: Walk, inputs: Inputs): string {
+  const nodes = nodesIn(inputs)
+  const wanted =
+    nodes.length === 0 ? [] : store.workflows.statements.results.all(seq, JSON.stringify(nodes))
+  const rows = wanted as ResultRow[]
+  const results = new Map(rows.map((row) => [row.node, row]))
+  const named = new Map(rows.map(({ node, id }) => [node, id]))
+  return parentResults(inputs, results, named)
+}
+
+/** A node that ends without a job: never begun, come together, or not to be made. */
+function endNode(walk: Walk, row: NodeRow, outcome: Outcome, cause: OjsError | null): void {
+  const { store, seq, now } = walk
+  const error = cause && JSON.stringify({ code: cause.code, message: cause.message })
+  const state = outcome === 'failed' ? 'discarded' : outcome
+  store.workflows.statements.endNode.run(seq, row.node, outcome, state, now, error)
+  note(walk, row, outcome, null)
+}
+
+function note(walk: Walk, row: NodeRow, outcome: Outcome, job: JobRow | null): void {
+  walk.over.push({ feeds: row.feeds, outcome })
+  if (row.type === null) {
+    // The last node is the workflow, and nothing waits for it.
+    if (row.feeds === '[]') walk.outcome = outcome
+    return
+  }
+  if (row.isCallback === 0) walk.ended[outcome]++
+  if (outcome === 'cancelled') return
+  const step = { id: row.id ?? '', type: row.type, outcome, job }
+  walk.last = step
+  walk.news.push({ what: 'step', step })
+}
+
+/** What the walk has come to, in the row of the workflow; and the news of it. */
+function finish(walk: Walk): void {
+  const { store, seq, now, ended, outcome, last, news } = walk
+  const { completed, failed, cancelled } = ended
+  const row = store.workflows.statements.progress.get(
+    seq,
+    completed + failed + cancelled,
+    completed,
+    failed,
+    outcome ?? 'running',
+    outcome === null ? null : now,
+  )
+  const workflow = row as WorkflowHead
+  if (outcome !== null) store.workflows.moved('running', outcome)
+  const all: News[] =
+    outcome === null || last === null ? news : [...news, { what: 'ended', step: last }]
+  store.workflows.tell(all.map((one) => ({ ...one, workflow })))
+}
+
+function newWalk(store: Store, workflow: Pick<Walk, 'seq' | 'id' | 'settings'>, now: number): Walk {
+  const ended = { completed: 0, failed: 0, cancelled: 0 }
+  return { store, ...workflow, now, over: [], ended, news: [], last: null, outcome: null }
+}
+
+function feedsOf(nodes: readonly CheckedNode[]): number[][] {
+  const feeds: number[][] = nodes.map(() => [])
+  for (const [place, { needs }] of nodes.entries())
+    for (const before of needs) feeds[before]?.push(place)
+  return feeds
+}
+
+/** `rule` to `request` of `addNode`. */
+function columnsOf(node: CheckedNode, feeds: readonly number[]): SqlValue[] {
+  const { rule, needs } = node
+  const text = JSON.stringify
+  if (node.kind === 'join')
+    return [rule, needs.length, 0, null, null, null, text(feeds), null, null]
+  const { isCallback, push, id, dependsOn, inputs } = node
+  const shown = [isCallback ? 1 : 0, push.type, id, text(dependsOn), text(feeds)]
+  return [rule, needs.length, ...shown, text(inputs), text(push)]
+}
+
+function rootRow(
+  { id, push, rule, isCallback }: CheckedNode & { kind: 'job' },
+  node: number,
+  feeds: readonly number[][],
+): NodeRow {
+  const none = { pending: 0, completed: 0, failed: 0, cancelled: 0 }
+  const { type } = push
+  const dependents = JSON.stringify(feeds[node] ?? [])
+  return { node, rule, ...none, isCallback: isCallback ? 1 : 0, type, id, feeds: dependents }
+}

@@ -1,0 +1,37 @@
+import type { WorkflowNews } from '../ledger/workflows.ts'
+import type { Deps } from './deps.ts'
+import { storedEvent } from './push.ts'
+import { sendToken } from './send-token.ts'
+
+/**
+ * Behind a commit that moved workflows: the tokens of jobs that began in it, and the events. For
+ * `WorkflowLedger.onNews`: the commit was that of an ACK, a report, a timer, and whoever wrote it
+ * knows nothing of what begins with it. What cannot be sent now is owed by the outbox.
+ */
+export function followWorkflows(deps: Deps, news: readonly WorkflowNews[]): void {
+  // At once, before anybody else can see that the outbox owes them: nobody sends them twice.
+  for (const one of news) {
+    if (one.what === 'born' && one.job.outbox !== null) void sendToken(deps, one.job)
+  }
+  // Behind the events of the jobs whose end this is: whoever ended them tells of it first.
+  setImmediate(() => {
+    for (const one of news) tell(deps, one)
+  })
+}
+
+function tell({ events }: Deps, news: WorkflowNews): void {
+  const { workflow } = news
+  switch (news.what) {
+    case 'born':
+      events.emit({ type: storedEvent(news.job), job: news.job })
+      return
+    case 'step':
+      if (news.step.outcome === 'completed') {
+        events.emit({ type: 'workflow.step_completed', workflow, step: news.step })
+      }
+      return
+    case 'ended':
+      if (workflow.state === 'completed') events.emit({ type: 'workflow.completed', workflow })
+      else events.emit({ type: 'workflow.failed', workflow, step: news.step })
+  }
+}

@@ -1,0 +1,130 @@
+import { OjsError } from '../errors.ts'
+import type { PlannedJob, WorkflowState } from '../job/workflow.ts'
+import { planWorkflow } from '../job/workflow-plan.ts'
+import type { WorkflowHead, WorkflowRow } from '../job/workflow-row.ts'
+import type { WorkflowSettings } from '../job/workflow-step.ts'
+import type { CheckedNode, WorkflowQuery } from '../ledger/workflows.ts'
+import { Fuel, stepsFor } from '../schemas/fuel.ts'
+import { parsePush } from '../schemas/validator.ts'
+import { parseGraphSteps, parseWorkflow } from '../schemas/workflow.ts'
+import { briefly, followCancel } from './cancel.ts'
+import { checkArgs } from './check-args.ts'
+import type { Deps, RequestContext } from './deps.ts'
+import { newJob, requireQueue } from './push.ts'
+import { requirePublishing } from './refusals.ts'
+
+/**
+ * Creates and starts a workflow (seed 001 §14.1): all of it is checked before anything is stored,
+ * then the workflow and the jobs of its first steps are, in one commit; the answer comes from it,
+ * and the outbox owes the tokens. Throws 400, 422, 429, 503.
+ */
+export async function createWorkflow(
+  deps: Deps,
+  body: unknown,
+  context: RequestContext,
+): Promise<WorkflowRow> {
+  const request = parseWorkflow(body)
+  const plan = planWorkflow(request, parseGraphSteps)
+  const queues = new Set<string>()
+  const fuel = new Fuel(stepsFor(plan.nodes.length))
+  const nodes = plan.nodes.map((node): CheckedNode => {
+    if (node.kind === 'join') return node
+    const { push, queue } = checkedStep(deps, node, context, fuel)
+    queues.add(queue)
+    return { ...node, push }
+  })
+  requirePublishing(deps)
+  for (const queue of queues) await requireQueue(deps, queue)
+  const id = deps.newId()
+  const name = request.name ?? null
+  const settings = settingsOf(deps, context)
+  await deps.ledger.workflows.create(
+    { id, name, type: plan.type, settings, nodes },
+    deps.clock.now(),
+  )
+  const workflow = getWorkflow(deps, id)
+  deps.events.emit({ type: 'workflow.started', workflow, requestId: context.requestId })
+  return workflow
+}
+
+/** As PUSH would take it; the job itself is made when its turn comes. */
+function checkedStep(deps: Deps, node: PlannedJob, context: RequestContext, fuel: Fuel) {
+  try {
+    const push = parsePush(node.request)
+    checkArgs(deps, push, undefined, fuel)
+    return { push, queue: newJob(deps, push, context).queue }
+  } catch (error) {
+    if (!(error instanceof OjsError)) throw error
+    throw aboutStep(error, node)
+  }
+}
+
+function aboutStep(error: OjsError, { id, path }: PlannedJob): OjsError {
+  const field = error.details?.['field']
+  const where = typeof field === 'string' ? { field: `${path}.${field}` } : { field: path }
+  return error.withDetails({ ...where, step: id }, `Step '${id}': ${error.message}`)
+}
+
+/** An idempotency key names the request as a whole, and no job of it. */
+function settingsOf({ settings }: Deps, context: RequestContext): WorkflowSettings {
+  const { timeoutMs, prefix } = settings
+  const { traceparent, tracestate } = context
+  return {
+    timeoutMs,
+    prefix,
+    ...(traceparent && { traceparent }),
+    ...(tracestate && { tracestate }),
+  }
+}
+
+/** Seed 001 §14.2. A pure read. Throws 404. */
+export function getWorkflow(deps: Pick<Deps, 'ledger'>, id: string): WorkflowRow {
+  const workflow = deps.ledger.workflows.find(id)
+  if (workflow === null) throw workflowNotFound(id)
+  return workflow
+}
+
+/** Newest first, without their steps. */
+export function listWorkflows(
+  deps: Pick<Deps, 'ledger'>,
+  query: WorkflowQuery,
+): { workflows: WorkflowHead[]; total: number } {
+  return deps.ledger.workflows.list(query)
+}
+
+/** What a cancelled workflow has come to. */
+export interface WorkflowCancellation {
+  workflow: WorkflowHead
+  stepsCancelled: number
+}
+
+/**
+ * Cancels a workflow with every job of it that is not over, active ones too (seed 001 §14.3, C-29).
+ * Throws 404, 409 when it has ended, 503.
+ */
+export async function cancelWorkflow(
+  deps: Deps,
+  id: string,
+  context: RequestContext,
+): Promise<WorkflowCancellation> {
+  const cancelled = await deps.ledger.workflows.cancel(id, deps.clock.now())
+  if (cancelled === 'stale') throw notRunning(id, getWorkflow(deps, id).state)
+  const { workflow, stepsCancelled, jobs } = cancelled
+  const told = jobs.map((job) => followCancel(deps, job, context))
+  deps.events.emit({ type: 'workflow.cancelled', workflow, requestId: context.requestId })
+  await briefly(Promise.all(told))
+  return { workflow, stepsCancelled }
+}
+
+function notRunning(id: string, state: WorkflowState): OjsError {
+  return new OjsError('invalid_request', `Cannot cancel workflow in terminal state '${state}'.`, {
+    status: 409,
+    details: { reason: 'invalid_state_transition', workflow_id: id, current_state: state },
+  })
+}
+
+function workflowNotFound(id: string): OjsError {
+  return new OjsError('not_found', `Workflow '${id}' not found.`, {
+    details: { resource_type: 'workflow', resource_id: id },
+  })
+}

@@ -1,0 +1,47 @@
+import type { GraphStep, WorkflowRequest } from '../job/workflow.ts'
+import { MAX_STEPS } from '../job/workflow-kinds.ts'
+import { PUSH_SCHEMA } from './push.ts'
+import { parser } from './validator.ts'
+
+const { options } = PUSH_SCHEMA.properties
+const name = { type: 'string', minLength: 1, maxLength: 255 } as const
+
+/**
+ * `POST /workflows` as far as all dialects agree. What it is made of is checked by the planner, and
+ * each job as a PUSH of its own.
+ */
+const WORKFLOW_SCHEMA = {
+  type: 'object',
+  properties: { name: { ...name, type: ['string', 'null'] }, options },
+} as const
+
+/** Seed 001 §14.1. A missing `depends_on` is an empty one (ojs-digest §8.1). */
+const GRAPH_SCHEMA = {
+  type: 'object',
+  required: ['name', 'steps'],
+  properties: {
+    name,
+    steps: {
+      type: 'array',
+      minItems: 1,
+      maxItems: MAX_STEPS,
+      items: {
+        type: 'object',
+        required: ['id'],
+        properties: {
+          id: name,
+          depends_on: { type: ['array', 'null'], items: { type: 'string' } },
+        },
+      },
+    },
+  },
+} as const
+
+export const parseWorkflow = parser<WorkflowRequest>(WORKFLOW_SCHEMA)
+
+const parseGraph = parser<{ steps: GraphStep[] }>(GRAPH_SCHEMA)
+
+/** The steps of the seed's form. */
+export function parseGraphSteps(request: WorkflowRequest): GraphStep[] {
+  return parseGraph(request).steps
+}

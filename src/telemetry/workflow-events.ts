@@ -1,0 +1,41 @@
+import type { EndedStep, WorkflowHead, WorkflowRow } from '../job/workflow-row.ts'
+
+/** What happened to a workflow (ojs-digest §10.2); `workflow.cancelled` is an addition. */
+export type WorkflowEvent =
+  | { type: 'workflow.started'; workflow: WorkflowRow; requestId?: string }
+  | { type: 'workflow.step_completed'; workflow: WorkflowHead; step: EndedStep }
+  | { type: 'workflow.completed'; workflow: WorkflowHead }
+  /** `step`: the last one that failed. */
+  | { type: 'workflow.failed'; workflow: WorkflowHead; step: EndedStep }
+  | { type: 'workflow.cancelled'; workflow: WorkflowHead; requestId?: string }
+
+/** What the catalogue wants of each. */
+export function workflowData(event: WorkflowEvent): Readonly<Record<string, unknown>> {
+  const { workflow } = event
+  const named = { workflow_id: workflow.id, workflow_name: workflow.name, state: workflow.state }
+  const { createdAt, endedAt } = workflow
+  const duration = endedAt === null ? {} : { duration_ms: endedAt - createdAt }
+  switch (event.type) {
+    case 'workflow.started':
+      return { ...named, total_steps: workflow.total }
+    case 'workflow.step_completed':
+      return { ...named, ...stepData(event.step), steps_remaining: workflow.open }
+    case 'workflow.completed':
+    case 'workflow.cancelled':
+      return { ...named, ...duration }
+    case 'workflow.failed':
+      return { ...named, ...duration, ...failureData(event.step) }
+  }
+}
+
+function stepData({ id, type, job }: EndedStep): object {
+  const duration = (job?.completedAt ?? 0) - (job?.startedAt ?? job?.completedAt ?? 0)
+  return { step_id: id, step_type: type, job_id: job?.id, duration_ms: duration }
+}
+
+/** The last failure of the job: its code alone, since a message may be as long as it likes. */
+function failureData({ id, type, job }: EndedStep): object {
+  const record: { code?: unknown } = JSON.parse(job?.error ?? '{}')
+  const code = typeof record.code === 'string' ? record.code : (job?.state ?? 'invalid_request')
+  return { failed_step_id: id, failed_step_type: type, error: { code } }
+}
