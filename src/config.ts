@@ -87,7 +87,7 @@ export const VARIABLES = {
 
 type Name = keyof typeof VARIABLES
 
-/** Read by the command `recover`, not by the gateway. */
+/** Read by the command `recover`, not by the gateway: what it asks, and the key that it shows. */
 const OTHER_NAMES = new Set(['OJS_URL', 'OJS_API_KEY'])
 
 /** The environment cannot be used. The message has one line per mistake and goes to the operator. */
@@ -165,6 +165,10 @@ function checkNames(
   mistakes: string[],
 ): string[] {
   const warnings: string[] = []
+  // A key has no colon: without this a forgotten S would leave the gateway open.
+  if (env['OJS_API_KEY']?.includes(':')) {
+    mistakes.push('OJS_API_KEY is the key of a client; did you mean OJS_API_KEYS?')
+  }
   for (const name of Object.keys(env)) {
     if (!name.startsWith('OJS_') || name in VARIABLES || OTHER_NAMES.has(name)) continue
     const near = Object.keys(VARIABLES).find((known) => editDistance(known, name) <= 2)

@@ -50,8 +50,59 @@ describe('configuration', () => {
     ['OJS_QUEUE_TYPE', 'stream'],
     ['OJS_PREFIX', 'Tenant'],
     ['OJS_LEDGER', 'postgres://x'],
+    ['OJS_ALLOW_OPEN', 'yes'],
+    ['OJS_RATE_LIMIT', '1000'],
+    ['OJS_CORS_ORIGINS', '*'],
+    ['OJS_API_KEYS', ','],
   ])('refuses %s=%s', (name, value) => {
     expect(() => readConfig({ [name]: value })).toThrow(ConfigError)
+  })
+})
+
+describe('who may connect', () => {
+  const HASH = 'ab'.repeat(32)
+  const keys = { OJS_API_KEYS: `ops:admin:${HASH}` }
+
+  it.each(['127.0.0.1', '127.1.2.3', '::1', 'localhost'])('%s needs no keys', (host) => {
+    expect(readConfig({ OJS_HOST: host }).config.host).toBe(host)
+  })
+
+  it.each(['0.0.0.0', '::', '10.0.0.1', '::ffff:10.0.0.1', 'gateway.internal'])(
+    '%s needs keys, or to be told that it may do without',
+    (host) => {
+      const message = messageOf(() => readConfig({ OJS_HOST: host }))
+      expect(message).toContain(`OJS_HOST=${host} is reachable from outside`)
+      expect(message).toContain('OJS_API_KEYS')
+      expect(message).toContain('OJS_ALLOW_OPEN=1')
+      expect(() => readConfig({ OJS_HOST: host, OJS_ALLOW_OPEN: '0' })).toThrow(ConfigError)
+      expect(() => readConfig({ OJS_HOST: host, OJS_TLS_CERT: 'a', OJS_TLS_KEY: 'b' })).toThrow(
+        'reachable from outside',
+      )
+      expect(readConfig({ OJS_HOST: host, OJS_ALLOW_OPEN: '1' }).config.host).toBe(host)
+      expect(readConfig({ OJS_HOST: host, ...keys }).config.access.apiKeys).toHaveLength(1)
+    },
+  )
+
+  it('shows no hash in a mistake', () => {
+    const message = messageOf(() => readConfig({ OJS_API_KEYS: `ops:king:${HASH},${HASH}` }))
+    expect(message.split('\n')).toHaveLength(2)
+    expect(message).not.toContain('abab')
+  })
+
+  it('takes TLS as a whole', () => {
+    const files = { OJS_TLS_CERT: 'c.pem', OJS_TLS_KEY: 'k.pem' }
+    expect(readConfig(files).config.access.tls).toEqual({ cert: 'c.pem', key: 'k.pem' })
+    expect(readConfig({ ...files, OJS_TLS_CA: 'ca.pem' }).config.access.tls?.ca).toBe('ca.pem')
+    for (const name of ['OJS_TLS_CERT', 'OJS_TLS_KEY', 'OJS_TLS_CA']) {
+      expect(() => readConfig({ [name]: 'x.pem' })).toThrow('both OJS_TLS_CERT and OJS_TLS_KEY')
+    }
+  })
+
+  it("does not take a client's variable for the gateway's", () => {
+    expect(readConfig({ OJS_API_KEY: 'ojs_x' }).warnings).toEqual([])
+    const message = messageOf(() => readConfig({ OJS_API_KEY: `ops:admin:${HASH}` }))
+    expect(message).toContain('did you mean OJS_API_KEYS?')
+    expect(message).not.toContain('abab')
   })
 })
 

@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 
 /** What a key may do: `access` of each route says which of them it serves; `admin` may everything. */
 export const ROLES = ['producer', 'worker', 'operator', 'admin'] as const
@@ -89,5 +89,5 @@ export function identify(
 
 /** Not a password hash: there is nothing to guess in 256 random bits, and it is paid per request. */
 function hashOf(key: string): Buffer {
-  return createHash('sha256').update(key).digest()
+  return hash('sha256', key, 'buffer')
 }

@@ -6,6 +6,7 @@ import { auditRequests } from './audit.ts'
 import { observeRequest } from './observe.ts'
 import { answerPreflight, refuseForeignOrigins, shareWith } from './origins.ts'
 import {
+  inTurn,
   negotiateVersion,
   noSuchRoute,
   readContext,
@@ -36,12 +37,10 @@ export function createApp({ routes, logger, observer, access, tls, now }: AppOpt
   app.use(observeRequest(observer))
   if (needsKeys) app.use(auditRequests(logger, now))
   if (corsOrigins.length > 0) app.use(shareWith(corsOrigins))
-  if (rateLimit !== undefined) app.use(refuseTooMany)
+  if (rateLimit !== undefined) app.use(inTurn([refuseTooMany]))
   if (corsOrigins.length > 0) app.use(answerPreflight(corsOrigins))
-  app.use(requireHost)
-  app.use(refuseForeignOrigins(corsOrigins, { trustsNames: needsKeys || tls !== undefined }))
-  app.use(negotiateVersion)
-  app.use(readContext)
+  const foreign = refuseForeignOrigins(corsOrigins, { trustsNames: needsKeys || tls !== undefined })
+  app.use(inTurn([requireHost, foreign, negotiateVersion, readContext]))
   mount(app, routes, needsKeys)
   app.use(noSuchRoute)
   app.use(errorRenderer(logger))

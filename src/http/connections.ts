@@ -1,17 +1,23 @@
-import type { Socket } from 'node:net'
+import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { OjsResponse } from './exchange.ts'
 import type { Listener } from './listener.ts'
 
+interface ConnectionsOptions {
+  isTls: boolean
+  stallTimeoutMs: number
+}
+
 /** Every open connection of a server, with the last exchange on it. */
 export class Connections {
   readonly #server: Listener
-  readonly #latest = new Map<Duplex, OjsResponse | undefined>()
+  readonly #latest = new Map<Socket, OjsResponse | undefined>()
   /** TLS: connections whose handshake is not through, by their peer; Node shows them nowhere. */
   readonly #handshakes = new Map<string, Socket>()
 
-  constructor(server: Listener, isTls: boolean) {
+  constructor(server: Listener, { isTls, stallTimeoutMs }: ConnectionsOptions) {
     this.#server = server
+    this.#watchStalled(stallTimeoutMs)
     if (!isTls) {
       server.on('connection', (socket) => this.#accept(socket))
       return
@@ -28,7 +34,7 @@ export class Connections {
   }
 
   latest(socket: Duplex): OjsResponse | undefined {
-    return this.#latest.get(socket)
+    return socket instanceof Socket ? this.#latest.get(socket) : undefined
   }
 
   /** Each ends with the answer that is owed on it. The server has been told to close. */
@@ -40,6 +46,31 @@ export class Connections {
   cut(): void {
     for (const socket of this.#handshakes.values()) socket.destroy()
     for (const socket of this.#latest.keys()) socket.destroy()
+  }
+
+  /**
+   * Not `server.timeout`: a timer that each read and write starts anew costs 1.5 µs per request.
+   * This way only a connection that has been writing for a while gets one; it heeds the progress of
+   * a large write, which nothing else shows, and the end of the answer takes it off again.
+   */
+  #watchStalled(timeoutMs: number): void {
+    let timer: NodeJS.Timeout | undefined
+    this.#server.on('listening', () => {
+      timer = setInterval(() => this.#suspect(timeoutMs), timeoutMs / 2).unref()
+    })
+    this.#server.on('close', () => clearInterval(timer))
+    this.#server.on('timeout', (socket) => {
+      // With an error: Node calls an answer written that it throws away with its connection.
+      socket.destroy(new Error('no progress on this connection'))
+    })
+  }
+
+  #suspect(timeoutMs: number): void {
+    for (const [socket, latest] of this.#latest) {
+      const isWriting = latest?.headersSent === true && !latest.writableFinished
+      // Set anew it would start from the beginning.
+      if (isWriting && socket.timeout !== timeoutMs) socket.setTimeout(timeoutMs)
+    }
   }
 
   #awaitHandshake(socket: Socket): void {
@@ -57,7 +88,7 @@ export class Connections {
     socket.once('close', () => this.#latest.delete(socket))
   }
 
-  #drain(socket: Duplex, latest: OjsResponse | undefined): void {
+  #drain(socket: Socket, latest: OjsResponse | undefined): void {
     if (latest === undefined) {
       // Nothing has been asked here yet; Node counts such a connection as busy.
       socket.destroy()

@@ -57,7 +57,10 @@ export class HttpServer implements Service {
     this.#app = createApp({ ...options, access, now })
     const limits = { ...CONNECTION_LIMITS, ...options.limits }
     this.#server = createListener(this.#app, limits, options.tls)
-    this.#connections = new Connections(this.#server, options.tls !== undefined)
+    this.#connections = new Connections(this.#server, {
+      isTls: options.tls !== undefined,
+      stallTimeoutMs: limits.stallTimeoutMs,
+    })
     this.#gate = gateOf(access, now)
     this.#listen()
   }

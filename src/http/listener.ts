@@ -12,8 +12,8 @@ export const CONNECTION_LIMITS = {
   requestTimeoutMs: 60_000,
   /** Idle between two requests. Longer than the idle timeout of the usual load balancer (60 s). */
   keepAliveTimeoutMs: 120_000,
-  /** Without a byte in either direction: a client that does not read its answer holds memory. */
-  stallTimeoutMs: 120_000,
+  /** A client that does not read its answer holds memory; cut off after two to three of these. */
+  stallTimeoutMs: 60_000,
   /** How often Node looks for requests that are late. */
   timeoutCheckMs: 1_000,
   maxHeaderBytes: 16_384,
@@ -58,6 +58,5 @@ export function createListener(
         })
   // No limit: Node answers the request after the last one with a bare 503.
   server.maxRequestsPerSocket = 0
-  server.timeout = limits.stallTimeoutMs
   return server
 }

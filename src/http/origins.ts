@@ -2,15 +2,13 @@ import { isIP } from 'node:net'
 import cors from 'cors'
 import { OjsError } from '../errors.ts'
 import { answerEmpty } from './answer.ts'
-import type { Step } from './pipeline.ts'
+import type { Check, Step } from './pipeline.ts'
 
 /** `OJS_CORS_ORIGINS`: exact origins, as browsers send them. Adds a line for each mistake. */
 export function parseOrigins(text: string, mistakes: string[]): string[] {
   const origins = text.split(',').flatMap((item) => item.trim() || [])
   for (const origin of origins) {
-    if (/^https?:/.test(origin) && URL.canParse(origin) && new URL(origin).origin === origin) {
-      continue
-    }
+    if (isOrigin(origin)) continue
     mistakes.push(
       origin === '*'
         ? 'OJS_CORS_ORIGINS must name each origin; * would let in every web page (seed 001 §20.3)'
@@ -18,6 +16,11 @@ export function parseOrigins(text: string, mistakes: string[]): string[] {
     )
   }
   return origins
+}
+
+function isOrigin(text: string): boolean {
+  if (!/^https?:\/\/[^*]+$/.test(text) || !URL.canParse(text)) return false
+  return new URL(text).origin === text
 }
 
 /** The headers of seed 001 §20.2, word by word, on every answer, errors included. */
@@ -54,16 +57,16 @@ const READING: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 export function refuseForeignOrigins(
   origins: readonly string[],
   { trustsNames }: { trustsNames: boolean },
-): Step {
+): Check {
   const listed = new Set(origins)
-  return (request, _response, next) => {
+  return (request) => {
     const { origin, host } = request.headers
     const isForeign =
       origin !== undefined &&
       !READING.has(request.method) &&
       !listed.has(origin) &&
       !isSameOrigin(origin, host ?? '', trustsNames)
-    if (!isForeign) return next()
+    if (!isForeign) return
     throw new OjsError('x_forbidden', 'Pages of this origin may not change anything here.', {
       details: { reason: 'origin', field: 'Origin', received: origin.slice(0, 100) },
     })

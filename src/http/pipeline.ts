@@ -7,36 +7,43 @@ import { headerOf, requestContext } from './request-context.ts'
 /** The steps that every request takes before and after its route; `app.ts` puts them in order. */
 export type Step = (request: Request, response: Response, next: NextFunction) => void
 
+/** A step that only looks at the request: it throws, or the next one has its turn. */
+export type Check = (request: Request) => void
+
+/** As one step: each layer of Express costs about a microsecond per request. */
+export function inTurn(checks: readonly Check[]): Step {
+  return (request, _response, next) => {
+    for (const check of checks) check(request)
+    next()
+  }
+}
+
 /** Seed 001 §18.2. The count is the gate's (`gate.ts`). */
-export const refuseTooMany: Step = ({ admission }, _response, next) => {
+export const refuseTooMany: Check = ({ admission }) => {
   if (admission.refusal !== undefined) throw admission.refusal
-  next()
 }
 
 /** RFC 9112 §3.2. Node would do this check itself, with an answer that is not OJS. */
-export const requireHost: Step = (request, _response, next) => {
+export const requireHost: Check = (request) => {
   if (request.headers.host === undefined && request.httpVersion === '1.1') {
     throw invalidField('Host', 'An HTTP/1.1 request needs a Host header.')
   }
-  next()
 }
 
 const SPOKEN_VERSIONS: ReadonlySet<string> = new Set(['1.0', '1', '1.0.0', '1.0.0-rc.1'])
 
 /** Seed 001 §3.2: a version that is not spoken here is 422 `unsupported`. */
-export const negotiateVersion: Step = (request, _response, next) => {
+export const negotiateVersion: Check = (request) => {
   const wanted = headerOf(request.headers, 'ojs-version')?.trim()
   if (wanted !== undefined && !SPOKEN_VERSIONS.has(wanted)) {
     throw new OjsError('unsupported', 'This server speaks OJS 1.0.', {
       details: { field: 'OJS-Version', requested: wanted.slice(0, 100), supported: ['1.0'] },
     })
   }
-  next()
 }
 
-export const readContext: Step = (request, _response, next) => {
+export const readContext: Check = (request) => {
   request.context = requestContext(request.requestId, request.headers)
-  next()
 }
 
 /** For a path that exists and a method that it does not have. `allow` is its `Allow` header. */

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -43,7 +44,7 @@ describe('ojs-rabbitmq', () => {
   it('--help names every command and variable', async () => {
     const { code, out } = await cli(['--help'])
     expect(code).toBe(0)
-    for (const word of ['serve', 'topology diff', 'recover', 'OJS_QUEUE_TYPE']) {
+    for (const word of ['serve', 'topology diff', 'recover', 'key new', 'OJS_QUEUE_TYPE']) {
       expect(out).toContain(word)
     }
   })
@@ -55,6 +56,23 @@ describe('ojs-rabbitmq', () => {
     const misspelt = await cli(['serve'], { OJS_QUEUE_TIPE: 'quorum' })
     expect(misspelt).toMatchObject({ code: 1 })
     expect(misspelt.err).toContain('did you mean OJS_QUEUE_TYPE?')
+  })
+
+  it('serve: refuses to be open to the world, without starting anything', async () => {
+    const open = await cli(['serve'], { OJS_HOST: '0.0.0.0', OJS_AMQP_URL: vhost.url })
+    expect(open).toMatchObject({ code: 1, out: '' })
+    expect(open.err).toContain('OJS_ALLOW_OPEN=1')
+  })
+
+  it('key new: a key and its entry, which is its SHA-256', async () => {
+    const { code, out } = await cli(['key', 'new', '--name', 'shop', '--role', 'worker'])
+    expect(code).toBe(0)
+    const [, key = '', hash] = /^key +(\S+)\nentry +shop:worker:(\S+)\n$/.exec(out) ?? []
+    expect(createHash('sha256').update(key).digest('hex')).toBe(hash)
+    expect((await cli(['key', 'new'])).out).toContain('producer:producer:')
+    const mistaken = [['new', '--role', 'king'], ['new', '--name', 'a:b'], [], ['old']]
+    const ended = await Promise.all(mistaken.map((args) => cli(['key', ...args])))
+    expect(ended.map((one) => one.code)).toEqual([2, 2, 2, 2])
   })
 
   it('topology diff: silent when they agree, exact when they do not', async () => {

@@ -16,4 +16,11 @@ test('the summary names both addresses and a curl line', () => {
   expect(text).toContain('amqp://u@h/v')
   expect(text).toContain('curl http://127.0.0.1:8081/ojs/v1/jobs')
   expect(text).not.toContain('secret')
+  expect(text).not.toContain('Authorization')
+})
+
+test('where keys are wanted, the curl line has one', () => {
+  const broker = { url: 'amqp://h', origin: 'yours' }
+  const text = summary('http://127.0.0.1:1', broker, { OJS_API_KEYS: 'a:admin:00' })
+  expect(text).toContain('-H "Authorization: Bearer $OJS_API_KEY"')
 })

@@ -1,0 +1,4 @@
+export function healthStatus(
+  url: string,
+  env?: Readonly<Record<string, string | undefined>>,
+): Promise<number | undefined>

@@ -1,0 +1,108 @@
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { healthStatus } from '../../scripts/health-status.mjs'
+import { newApiKey, type Role } from '../../src/http/api-keys.ts'
+import { Authority, type Certificate } from '../support/certificates.ts'
+import { Gateway } from '../support/gateway.ts'
+import { eventually } from '../support/in-process.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+
+const SESSION = resolve(import.meta.dirname, 'access-session.mjs')
+const MAIN = resolve(import.meta.dirname, '../../dist/main.js')
+const run = promisify(execFile)
+
+const keyOf = (role: Role) => newApiKey(`the-${role}`, role)
+const [producer, worker, operator] = [keyOf('producer'), keyOf('worker'), keyOf('operator')]
+
+describe('a gateway with keys and TLS', () => {
+  let authority: Authority
+  let own: Certificate
+  let vhost: Vhost
+  let gateway: Gateway
+
+  beforeAll(async () => {
+    authority = new Authority()
+    own = authority.issue('gateway')
+    vhost = await createVhost()
+    gateway = await Gateway.start({
+      amqpUrl: vhost.url,
+      env: {
+        OJS_API_KEYS: [producer, worker, operator].map(({ entry }) => entry).join(),
+        OJS_TLS_CERT: own.certPath,
+        OJS_TLS_KEY: own.keyPath,
+        OJS_RATE_LIMIT: '1000/60s',
+        OJS_LOG_LEVEL: 'debug',
+      },
+    })
+    await eventually(async () => (await healthStatus(gateway.url, {})) === 200)
+  })
+  afterAll(async () => {
+    await gateway.dispose()
+    await vhost.drop()
+    authority.remove()
+  })
+
+  /** A child that trusts the test's authority, and has nothing else of this process. */
+  const child = async (args: string[], env: Record<string, string> = {}) => {
+    const { stdout } = await run(process.execPath, args, {
+      env: { PATH: process.env['PATH'], NODE_EXTRA_CA_CERTS: authority.ca.certPath, ...env },
+    })
+    return stdout
+  }
+
+  it('a job goes from a producer to a worker, and nobody does what is not theirs', async () => {
+    const out = await child([SESSION], {
+      OJS_URL: gateway.url,
+      PRODUCER: producer.key,
+      WORKER: worker.key,
+      OPERATOR: operator.key,
+    })
+    expect(JSON.parse(out)).toEqual({
+      name: 'ada',
+      state: 'completed',
+      nobody: '401 x_unauthenticated OJSAuthenticationError',
+      stranger: '401 x_unauthenticated OJSAuthenticationError',
+      workerPushes: '403 x_forbidden OJSPermissionError',
+      producerCancels: '403 x_forbidden OJSPermissionError',
+      operatorCancels: 'allowed',
+      health: 'ok',
+      extensions: expect.arrayContaining(['bearer_api_keys']),
+    })
+  })
+
+  it('recover shows the key of an operator', async () => {
+    const args = [MAIN, 'recover', '--queue', 'nowhere', '--url', gateway.url]
+    const failing = (env: Record<string, string>) =>
+      child(args, env).then(
+        () => 'ended well',
+        ({ stderr }: { stderr: string }) => stderr,
+      )
+    const keys = [{}, { OJS_API_KEY: worker.key }, { OJS_API_KEY: operator.key }]
+    expect(await Promise.all(keys.map(failing))).toEqual([
+      expect.stringContaining('x_unauthenticated'),
+      expect.stringContaining('x_forbidden'),
+      expect.stringContaining('not_found'),
+    ])
+  })
+
+  it('the log names keys, and holds none', () => {
+    const log = readFileSync(join(gateway.dir, 'gateway.log'), 'utf8')
+    expect(log).toContain('"key":"the-producer"')
+    expect(log).toContain('"access refused"')
+    for (const { key, entry } of [producer, worker, operator]) {
+      expect(log).not.toContain(key)
+      expect(log).not.toContain(entry.split(':')[2])
+    }
+    expect(log).not.toContain('ojs_stranger')
+  })
+
+  it('ends at once when a file of TLS cannot be read', async () => {
+    const env = { OJS_TLS_CERT: own.certPath, OJS_TLS_KEY: '/nowhere.pem', OJS_LOG_LEVEL: 'silent' }
+    const failed = await child([MAIN, 'serve'], env).catch((error: { stderr: string }) => error)
+    expect(failed).toMatchObject({ code: 1 })
+    expect(failed).toMatchObject({ stderr: expect.stringContaining('OJS_TLS_KEY cannot be read') })
+  })
+})

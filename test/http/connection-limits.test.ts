@@ -1,0 +1,77 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { expect, test } from 'vitest'
+import { answer } from '../../src/http/answer.ts'
+import { CONNECTION_LIMITS } from '../../src/http/listener.ts'
+import type { Route } from '../../src/http/route.ts'
+import { serve } from './frame.ts'
+import { request } from './raw-client.ts'
+
+test('the limits are at least as strict as ojs-digest §16 wants them', () => {
+  expect(CONNECTION_LIMITS.headersTimeoutMs).toBeLessThanOrEqual(30_000)
+  expect(CONNECTION_LIMITS.requestTimeoutMs).toBeLessThanOrEqual(60_000)
+  expect(CONNECTION_LIMITS.keepAliveTimeoutMs).toBeLessThanOrEqual(120_000)
+  expect(CONNECTION_LIMITS.maxHeaderBytes).toBeLessThanOrEqual(16_384)
+})
+
+test('a connection on which nothing is ever said is closed', async () => {
+  const limits = { headersTimeoutMs: 50, requestTimeoutMs: 100, timeoutCheckMs: 20 }
+  const frame = await serve([], { limits })
+  const client = await frame.client()
+  // Answered, as every request that is late.
+  expect((await client.answer()).status).toBe(408)
+  expect(await client.closed()).toBe('')
+})
+
+test('headers that come byte by byte do not keep a connection', async () => {
+  const limits = { headersTimeoutMs: 150, requestTimeoutMs: 300, timeoutCheckMs: 20 }
+  const frame = await serve([], { limits })
+  const client = await frame.client()
+  client.send('GET / HTTP/1.1\r\n')
+  const drip = setInterval(() => client.send('A: b\r\n'), 10)
+  expect((await client.answer()).status).toBe(408)
+  clearInterval(drip)
+})
+
+test('a client that does not read its answer is cut off', async () => {
+  const large = JSON.stringify({ text: 'x'.repeat(30_000_000) })
+  const route: Route = {
+    method: 'GET',
+    path: '/large',
+    handle: (_request, response) => answer(response, 200, large),
+  }
+  const frame = await serve([route], { limits: { stallTimeoutMs: 100 } })
+  const socket = connect({ port: frame.port, host: '127.0.0.1' })
+  socket.pause()
+  await once(socket, 'connect')
+  socket.write(request('GET', '/large'))
+  // What telemetry hears when a client was gone before it had its answer.
+  await expect.poll(() => frame.done.map(({ status }) => status), { timeout: 10_000 }).toEqual([0])
+  socket.destroy()
+})
+
+test('a client that reads at last gets all of it, and no timer is left on its connection', async () => {
+  const large = JSON.stringify({ text: 'x'.repeat(30_000_000) })
+  let socket: Socket | undefined
+  const route: Route = {
+    method: 'GET',
+    path: '/large',
+    handle(request, response) {
+      socket = request.socket
+      answer(response, 200, large)
+    },
+  }
+  const stallTimeoutMs = 1_000
+  const frame = await serve([route], { limits: { stallTimeoutMs } })
+  const client = connect({ port: frame.port, host: '127.0.0.1' })
+  await once(client, 'connect')
+  client.write(request('GET', '/large'))
+  await expect.poll(() => socket?.timeout, { timeout: 4_000 }).toBe(stallTimeoutMs)
+  let received = 0
+  client.on('data', (chunk) => {
+    received += chunk.length
+  })
+  await expect.poll(() => received).toBeGreaterThan(large.length)
+  await expect.poll(() => socket?.timeout).toBeGreaterThan(stallTimeoutMs)
+  client.destroy()
+})
