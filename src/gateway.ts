@@ -15,6 +15,7 @@ import type { Deps } from './operations/deps.ts'
 import { diedInBroker } from './operations/died-in-broker.ts'
 import { followWorkflows } from './operations/follow-workflows.ts'
 import { onQueueMissing, onRungMissing } from './operations/queue-missing.ts'
+import { StartLimits } from './operations/start-limits.ts'
 import { WorkerRegistry } from './operations/worker-registry.ts'
 import { ArgsSchemas } from './schemas/args-schemas.ts'
 import { cron } from './services/cron.ts'
@@ -79,6 +80,7 @@ export async function startGateway(
     ...emptyMemory(),
     argsSchemas: new ArgsSchemas(),
     workers: new WorkerRegistry(clock),
+    startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),
     random: Math.random,
     wakeRelay: () => outboxRelay.wake(),
     newId: uuid7,

@@ -205,6 +205,8 @@ export interface Delivery {
   readonly maxAttempts: number | null
   /** Everything a foreign message brought along; see `message.ts`. */
   readonly message: ForeignMessage
+  /** A look at the body without reading it: false is certain, true may be anything of that name. */
+  mayBeLimited(): boolean
   /** What must survive every republish of an adopted message: trace, cleaned headers, … */
   carry(): Carry
   /** The row has the body now: a lease of minutes must not keep it here. */

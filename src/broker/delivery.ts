@@ -11,6 +11,7 @@ import { carryOf, factsOf, foreignMessage } from './message.ts'
 export type Place = 'buffered' | 'out' | 'parked' | 'gone'
 
 const NOTHING = Buffer.alloc(0)
+const LIMIT_MEMBER = Buffer.from('"rate_limit"')
 
 /** A delivery and the block, hence the channel object, that it came from (law 6). */
 export class LiveDelivery implements Delivery {
@@ -43,6 +44,10 @@ export class LiveDelivery implements Delivery {
 
   get message(): ForeignMessage {
     return foreignMessage(this.raw)
+  }
+
+  mayBeLimited(): boolean {
+    return this.raw.content.includes(LIMIT_MEMBER)
   }
 
   carry(): Carry {

@@ -5,6 +5,7 @@ import type { Ledger } from '../ledger/ledger.ts'
 import type { Logger } from '../logger.ts'
 import type { ArgsSchemas } from '../schemas/args-schemas.ts'
 import type { JobEvents } from '../telemetry/events.ts'
+import type { StartLimits } from './start-limits.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
 /** What every operation is given. Contracts only; the composition root fills it in. */
@@ -35,6 +36,8 @@ export interface Deps {
   readonly argsSchemas: ArgsSchemas
   /** Who fetches and beats, and what operators want of them. */
   readonly workers: WorkerRegistry
+  /** Of jobs with a `rate_limit`: what FETCH has started of late. */
+  readonly startLimits: StartLimits
   /** Uniform in [0, 1); for jitter. */
   random(): number
   /** Asks the relay to look at the outbox soon. */

@@ -8,6 +8,7 @@ import { parseFetch } from '../schemas/validator.ts'
 import { fetching } from '../telemetry/tracing.ts'
 import { adoptedJob } from './adopt.ts'
 import type { Deps, RequestContext } from './deps.ts'
+import { takeBackStart, withinLimits } from './fetch-limits.ts'
 import { deadLetterDelivery, takeLease } from './lease-end.ts'
 import { acknowledgeLongLeases } from './long-leases.ts'
 import { isPaused } from './pause.ts'
@@ -62,7 +63,7 @@ async function poll(
       return []
     }
     const open = withoutPaused(deps, withoutStaged(deps, deliveries))
-    const jobs = await claim(deps, open, request, context)
+    const jobs = await claim(deps, withinLimits(deps, open), request, context)
     if (jobs.length > 0) return jobs
     if (signal.aborted || deps.clock.now() - startedAt > Math.max(waitMs, MAX_SIFTING_MS)) return []
   }
@@ -135,6 +136,7 @@ async function claim(
   try {
     results = await deps.ledger.claim(tokens, terms)
   } catch (error) {
+    for (const delivery of deliveries) takeBackStart(deps, delivery)
     deps.broker.putBack(deliveries)
     throw error
   }
@@ -143,6 +145,7 @@ async function claim(
     const result = results[i]
     if (result) settle(deps, delivery, result, context)
     if (result?.verdict === 'claimed') jobs.push(result.job)
+    else takeBackStart(deps, delivery)
   }
   await acknowledgeLongLeases(deps, jobs)
   return jobs

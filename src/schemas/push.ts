@@ -49,6 +49,12 @@ const unique = {
   },
 }
 
+// What other servers know besides is kept (ojs-digest §13).
+const rateLimit = {
+  ...map,
+  properties: { max_per_second: { type: ['number', 'null'], exclusiveMinimum: 0 } },
+}
+
 const options = {
   queue: { ...text, maxLength: 128, pattern: '^[a-z0-9][a-z0-9\\-\\.]*$' },
   priority: {
@@ -72,7 +78,7 @@ const options = {
   unique,
   tags: { ...texts, maxItems: 1000 },
   pending: { type: ['boolean', 'null'] },
-  rate_limit: map,
+  rate_limit: rateLimit,
   meta: map,
   metadata: map,
 }

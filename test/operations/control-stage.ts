@@ -16,6 +16,7 @@ import { diedInBroker } from '../../src/operations/died-in-broker.ts'
 import { fetch } from '../../src/operations/fetch.ts'
 import { push } from '../../src/operations/push.ts'
 import { onQueueMissing, onRungMissing } from '../../src/operations/queue-missing.ts'
+import { StartLimits } from '../../src/operations/start-limits.ts'
 import { WorkerRegistry } from '../../src/operations/worker-registry.ts'
 import { ArgsSchemas } from '../../src/schemas/args-schemas.ts'
 import { promoter } from '../../src/services/promoter.ts'
@@ -113,6 +114,7 @@ async function openStage(): Promise<Stage> {
     staging: new Set(),
     argsSchemas: new ArgsSchemas(),
     workers: new WorkerRegistry(clock),
+    startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),
     random: () => 0.5,
     wakeRelay: () => outbox.wake(),
     newId: uuid7,

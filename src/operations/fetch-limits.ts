@@ -1,0 +1,50 @@
+import type { Delivery } from '../broker/broker.ts'
+import { type JobRateLimit, rateLimitOf } from '../job/rate-limit.ts'
+import type { Deps } from './deps.ts'
+
+/** A job that waits for its turn is looked at again after so long, whatever has become of it. */
+const MAX_HOLD_MS = 60_000
+
+/** Of deliveries whose start was counted; one that comes back has lost its content by then. */
+const limits = new WeakMap<Delivery, JobRateLimit>()
+
+/**
+ * Those that may start now. Jobs with a `rate_limit` whose turn has not come are kept aside, so that
+ * what is behind them is not held up; plain jobs cost one look at their body.
+ */
+export function withinLimits(deps: Deps, deliveries: Delivery[]): Delivery[] {
+  if (!deliveries.some(mayBeLimited)) return deliveries
+  return deliveries.filter((delivery) => mayStart(deps, delivery))
+}
+
+/** It was not started after all: its turn is another's. */
+export function takeBackStart(deps: Deps, delivery: Delivery): void {
+  const limit = limits.get(delivery)
+  if (!limit) return
+  limits.delete(delivery)
+  deps.startLimits.takeBack(limit)
+}
+
+function mayBeLimited(delivery: Delivery): boolean {
+  return delivery.mayBeLimited() || limits.has(delivery)
+}
+
+function mayStart(deps: Deps, delivery: Delivery): boolean {
+  const limit = limits.get(delivery) ?? (delivery.mayBeLimited() ? limitOf(delivery) : null)
+  if (limit === null) return true
+  if (deps.startLimits.start(limit, delivery.id)) {
+    limits.set(delivery, limit)
+    return true
+  }
+  deps.broker.park(delivery, deps.clock.now() + MAX_HOLD_MS)
+  return false
+}
+
+/** What is no JSON has no limit: the claim sees to it. */
+function limitOf({ message, queue }: Delivery): JobRateLimit | null {
+  try {
+    return rateLimitOf(JSON.parse(message.content.toString()), queue)
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,118 @@
+import type { Clock } from '../clock.ts'
+import type { JobRateLimit } from '../job/rate-limit.ts'
+
+/** The least recently used is forgotten: its jobs run as if they had no limit for once. */
+const MAX_KEYS = 10_000
+
+interface Starts {
+  limit: JobRateLimit
+  /** When, oldest first; those that have left the window may still be there. */
+  times: number[]
+  /** Ids of jobs that wait for their turn, the first one first. */
+  readonly waiting: Set<string>
+  timer: NodeJS.Timeout | undefined
+  /** When it goes off. */
+  wakeAt: number
+}
+
+/**
+ * What FETCH has started of jobs with a limit, by key, in a sliding window: exact, and never more
+ * times in memory than jobs were started within it. In this process only; a restart begins anew.
+ */
+export class StartLimits {
+  readonly #clock: Clock
+  readonly #release: (jobId: string) => void
+  readonly #byKey = new Map<string, Starts>()
+
+  /** `release` gets jobs whose turn may have come. */
+  constructor(clock: Clock, release: (jobId: string) => void) {
+    this.#clock = clock
+    this.#release = release
+  }
+
+  /** False: not now; it is released when it is its turn. True counts as a start. */
+  start(limit: JobRateLimit, jobId: string): boolean {
+    const starts = this.#of(limit)
+    const now = this.#clock.now()
+    forgetOlder(starts, now)
+    if (starts.times.length >= limit.starts) {
+      starts.waiting.add(jobId)
+      this.#wake(starts, now)
+      return false
+    }
+    starts.waiting.delete(jobId)
+    starts.times.push(now)
+    this.#wake(starts, now)
+    return true
+  }
+
+  /** It was counted and has not been started: its turn is that of the next one. */
+  takeBack({ key }: JobRateLimit): void {
+    const starts = this.#byKey.get(key)
+    if (!starts) return
+    starts.times.pop()
+    const [next] = starts.waiting
+    if (next === undefined) return
+    starts.waiting.delete(next)
+    this.#release(next)
+  }
+
+  get size(): number {
+    return this.#byKey.size
+  }
+
+  #of(limit: JobRateLimit): Starts {
+    const known = this.#byKey.get(limit.key)
+    if (known) {
+      known.limit = limit
+      return known
+    }
+    if (this.#byKey.size >= MAX_KEYS) this.#forgetOldest()
+    const starts: Starts = { limit, times: [], waiting: new Set(), ...ASLEEP }
+    this.#byKey.set(limit.key, starts)
+    return starts
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = this.#byKey.values()
+    if (!oldest) return
+    clearTimeout(oldest.timer)
+    this.#byKey.delete(oldest.limit.key)
+    for (const id of oldest.waiting) this.#release(id)
+  }
+
+  /** When the next one may start; with nobody waiting, when there is nothing left to remember. */
+  #wake(starts: Starts, now: number): void {
+    const { times, waiting, limit } = starts
+    const since = (waiting.size > 0 ? times[0] : times.at(-1)) ?? now
+    const wakeAt = Math.ceil(since + limit.windowMs)
+    if (starts.wakeAt <= wakeAt) return
+    clearTimeout(starts.timer)
+    starts.wakeAt = wakeAt
+    starts.timer = setTimeout(() => this.#onTime(starts), Math.max(1, wakeAt - now))
+    starts.timer.unref()
+  }
+
+  #onTime(starts: Starts): void {
+    Object.assign(starts, ASLEEP)
+    const now = this.#clock.now()
+    forgetOlder(starts, now)
+    const { waiting, times, limit } = starts
+    if (waiting.size + times.length === 0) {
+      this.#byKey.delete(limit.key)
+      return
+    }
+    const free = limit.starts - times.length
+    const next = [...waiting].slice(0, Math.max(0, free))
+    for (const id of next) waiting.delete(id)
+    this.#wake(starts, now)
+    for (const id of next) this.#release(id)
+  }
+}
+
+const ASLEEP = { timer: undefined, wakeAt: Number.POSITIVE_INFINITY } as const
+
+function forgetOlder({ times, limit }: Starts, now: number): void {
+  const first = times.findIndex((at) => at + limit.windowMs > now)
+  if (first !== 0) times.splice(0, first === -1 ? times.length : first)
+}

@@ -1,0 +1,110 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { inOrder } from '../support/order.ts'
+import { freshQueue, gatewayForAll, nack, withChannel } from './harness.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
+type Json = any
+
+const LONG = { rate_limit: { max_per_second: 0.01 } }
+
+describe('options.rate_limit', () => {
+  const { vhost, gateway } = gatewayForAll()
+  let queue = ''
+  beforeEach(() => {
+    queue = freshQueue()
+  })
+  const pushed = async (options: object, over: object = {}) => {
+    const { status, body } = await gateway.push(queue, { options, ...over })
+    expect(status, JSON.stringify(body)).toBe(201)
+    return body.job
+  }
+  const fetched = async (over: object = {}) => {
+    const jobs = await gateway.fetch([queue], { count: 10, wait_ms: 300, ...over })
+    return jobs.map(({ id }) => id)
+  }
+
+  it('starts as many as it allows, and the rest when its turn comes', async () => {
+    const options = { rate_limit: { max_per_second: 2 } }
+    const ids: string[] = []
+    for (let i = 0; i < 5; i++) ids.push((await pushed(options)).id)
+    const begun = performance.now()
+    expect(await fetched({ wait_ms: 5_000 })).toEqual(ids.slice(0, 2))
+    expect(await gateway.fetch([queue], { count: 10 })).toEqual([])
+    const later: string[] = []
+    while (later.length < 3) later.push(...(await fetched({ wait_ms: 5_000 })))
+    expect(later).toEqual(ids.slice(2))
+    // Two at once, two a second later, one two seconds later.
+    expect(performance.now() - begun).toBeGreaterThan(1_900)
+  })
+
+  it('is shown with the job', async () => {
+    const { id, rate_limit: shown } = await pushed(LONG)
+    expect(shown).toEqual(LONG.rate_limit)
+    expect((await gateway.get(id)).body.job.rate_limit).toEqual(LONG.rate_limit)
+  })
+
+  it('holds up nothing that is behind it, more than a consumer may hold', async () => {
+    const jobs = Array.from({ length: 70 }, (_, i) => ({
+      type: 'limited',
+      args: [i],
+      options: { queue, ...LONG },
+    }))
+    await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs })
+    const plain = await pushed({})
+    const other = await pushed(LONG)
+    const seen: string[] = []
+    while (seen.length < 3) seen.push(...(await fetched({ wait_ms: 10_000 })))
+    const types = await Promise.all(seen.map(async (id) => (await gateway.get(id)).body.job.type))
+    expect(inOrder(types)).toEqual(['limited', 'test.job', 'test.job'])
+    expect(seen).toEqual(expect.arrayContaining([plain.id, other.id]))
+    const { body } = await gateway.request('GET', `/ojs/v1/queues/${queue}/stats`)
+    expect(body.stats).toMatchObject({ available: 69, active: 3 })
+  })
+
+  it('counts a job that came back as another start', async () => {
+    const { id } = await pushed(LONG)
+    expect(await fetched({ wait_ms: 5_000 })).toEqual([id])
+    await nack(gateway, id, {}, { requeue: true })
+    expect(await fetched()).toEqual([])
+  })
+
+  it('does not count what was cancelled', async () => {
+    const cancelled = await pushed(LONG)
+    await gateway.cancel(cancelled.id)
+    const { id } = await pushed(LONG)
+    expect(await fetched({ wait_ms: 5_000 })).toEqual([id])
+  })
+
+  it('counts for native producers, and what has only the word is no limit', async () => {
+    const native = (id: string, envelope: object) => ({
+      specversion: '1.0',
+      id,
+      type: 'native',
+      queue,
+      args: [{ rate_limit: { max_per_second: 0.01 } }],
+      ...envelope,
+    })
+    await pushed({ pending: true })
+    const id = (n: number) => `019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d${n}`
+    const jobs: Json[] = [native(id(1), {}), native(id(2), {}), native(id(3), LONG)]
+    await withChannel(vhost.url, async (channel) => {
+      for (const job of [...jobs, native(id(4), LONG)]) {
+        const options = { messageId: job.id, type: job.type }
+        channel.publish('ojs.exchange.direct', queue, Buffer.from(JSON.stringify(job)), options)
+      }
+      await channel.waitForConfirms()
+    })
+    const seen: string[] = []
+    while (seen.length < 3) seen.push(...(await fetched({ wait_ms: 10_000 })))
+    expect(seen).toEqual(jobs.map((job) => job.id))
+    expect(await fetched()).toEqual([])
+  })
+
+  it.each([0, -1, 'fast'])('%s is refused', async (max_per_second) => {
+    const { status, body } = await gateway.push(queue, {
+      options: { rate_limit: { max_per_second } },
+    })
+    expect(status).toBe(400)
+    expect(body.error.details.field).toBe('options.rate_limit.max_per_second')
+  })
+})

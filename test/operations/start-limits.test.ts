@@ -1,0 +1,122 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { JobRateLimit } from '../../src/job/rate-limit.ts'
+import { StartLimits } from '../../src/operations/start-limits.ts'
+
+const START = 1_000_000
+
+let released: string[] = []
+let limits: StartLimits
+beforeEach(() => {
+  vi.useFakeTimers({ now: START })
+  released = []
+  const clock = { now: () => Date.now(), wall: () => Date.now() }
+  limits = new StartLimits(clock, (id) => released.push(id))
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+const limit = (starts: number, windowMs = 1_000, key = 'k'): JobRateLimit => ({
+  key,
+  starts,
+  windowMs,
+})
+const started = (given: JobRateLimit, ...ids: string[]) =>
+  ids.filter((id) => limits.start(given, id))
+
+describe('jobs with a limit', () => {
+  it('are started as often as it says within any window', () => {
+    expect(started(limit(2), 'a', 'b', 'c')).toEqual(['a', 'b'])
+    vi.advanceTimersByTime(999)
+    expect(started(limit(2), 'd')).toEqual([])
+    vi.advanceTimersByTime(1)
+    expect(started(limit(2), 'd', 'e', 'f')).toEqual(['d', 'e'])
+  })
+
+  it('slide: what was started later leaves later', () => {
+    started(limit(2), 'a')
+    vi.advanceTimersByTime(600)
+    started(limit(2), 'b')
+    vi.advanceTimersByTime(400)
+    expect(started(limit(2), 'c', 'd')).toEqual(['c'])
+    vi.advanceTimersByTime(600)
+    expect(started(limit(2), 'd')).toEqual(['d'])
+  })
+
+  it('are released in their order, as many as may start', () => {
+    started(limit(2), 'a', 'b', 'c', 'd', 'e')
+    vi.advanceTimersByTime(999)
+    expect(released).toEqual([])
+    vi.advanceTimersByTime(1)
+    expect(released).toEqual(['c', 'd'])
+    started(limit(2), 'c', 'd')
+    vi.advanceTimersByTime(1_000)
+    expect(released).toEqual(['c', 'd', 'e'])
+  })
+
+  it('are released even where nobody takes those before them', () => {
+    started(limit(1), 'a', 'b', 'c', 'd')
+    vi.advanceTimersByTime(3_000)
+    expect(released).toEqual(['b', 'c', 'd'])
+  })
+
+  it('keep their place when they are looked at again', () => {
+    started(limit(1), 'a', 'b', 'c', 'b')
+    vi.advanceTimersByTime(1_000)
+    expect(released).toEqual(['b'])
+  })
+
+  it('do not count when they are taken back', () => {
+    started(limit(1), 'a')
+    limits.takeBack(limit(1))
+    limits.takeBack(limit(1, 1_000, 'unknown'))
+    expect(started(limit(1), 'b', 'c')).toEqual(['b'])
+  })
+
+  it('leave their turn to the next one when they are taken back', () => {
+    started(limit(1), 'a', 'b', 'c')
+    limits.takeBack(limit(1))
+    expect(released).toEqual(['b'])
+    expect(started(limit(1), 'b')).toEqual(['b'])
+    vi.advanceTimersByTime(1_000)
+    expect(released).toEqual(['b', 'c'])
+  })
+
+  it('of another key are another matter', () => {
+    expect(started(limit(1), 'a', 'b')).toEqual(['a'])
+    expect(started(limit(1, 1_000, 'other'), 'c')).toEqual(['c'])
+  })
+
+  it('go by the limit of the one that asks', () => {
+    started(limit(5), 'a', 'b', 'c')
+    expect(started(limit(1), 'd')).toEqual([])
+    expect(started(limit(5), 'e', 'f', 'g')).toEqual(['e', 'f'])
+  })
+})
+
+describe('what is remembered', () => {
+  it('is gone when its window is over', () => {
+    started(limit(1), 'a')
+    started(limit(1, 5_000, 'long'), 'b')
+    expect(limits.size).toBe(2)
+    vi.advanceTimersByTime(1_000)
+    expect(limits.size).toBe(1)
+    vi.advanceTimersByTime(4_000)
+    expect(limits.size).toBe(0)
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  it('is gone too when those that waited have not come back', () => {
+    started(limit(1), 'a', 'b')
+    vi.advanceTimersByTime(10_000)
+    expect([limits.size, vi.getTimerCount()]).toEqual([0, 0])
+  })
+
+  it('is bounded: the oldest key is forgotten, and its jobs are released', () => {
+    started(limit(1, 1_000, 'first'), 'a', 'waiting')
+    for (let i = 0; i < 10_000; i++) started(limit(1, 1_000, `k${i}`), `j${i}`)
+    expect(limits.size).toBe(10_000)
+    expect(released).toEqual(['waiting'])
+    expect(started(limit(1, 1_000, 'first'), 'b')).toEqual(['b'])
+  })
+})
