@@ -11,7 +11,7 @@ import { openSqliteLedger } from './ledger/sqlite/open.ts'
 import { type Service, startAll, stopAll } from './lifecycle.ts'
 import type { Logger } from './logger.ts'
 import { adoptSchedule } from './operations/adopt-schedule.ts'
-import type { Deps } from './operations/deps.ts'
+import { type Deps, freshMemory } from './operations/deps.ts'
 import { diedInBroker } from './operations/died-in-broker.ts'
 import { followWorkflows } from './operations/follow-workflows.ts'
 import { onQueueMissing, onRungMissing } from './operations/queue-missing.ts'
@@ -77,7 +77,7 @@ export async function startGateway(
     logger,
     events,
     settings: config,
-    ...emptyMemory(),
+    ...freshMemory(),
     argsSchemas: new ArgsSchemas(),
     workers: new WorkerRegistry(clock),
     startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),
@@ -125,17 +125,6 @@ function timers(deps: Deps, config: Config): Service[] {
     dlxSweep(deps),
     retention(deps, config.retention),
   ]
-}
-
-/** What this process alone knows of jobs and queues. */
-function emptyMemory(): Pick<Deps, 'held' | 'sending' | 'recovering' | 'lost' | 'staging'> {
-  return {
-    held: new Map(),
-    sending: new Set(),
-    recovering: new Set(),
-    lost: new Set(),
-    staging: new Set(),
-  }
 }
 
 /** What the broker layer asks of the rest; it exists before `deps` does. */

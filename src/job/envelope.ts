@@ -8,6 +8,7 @@ import type { PushOptions, PushRequest, UniqueRequest } from './request.ts'
 import { normaliseRetry } from './retry.ts'
 import { utf8Bytes } from './text-size.ts'
 import { isTraceparent } from './traceparent.ts'
+import { uniqueEcho, uniqueOf } from './unique.ts'
 
 /** What the rules need to know and cannot reach for. */
 export interface EnvelopeContext {
@@ -69,10 +70,8 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
   checkQueueName(queue, context.prefix, fieldName(request, 'queue'))
 
   const retry = normaliseRetry(options.retry)
-  const maxAttempts =
-    options.retry?.max_attempts == null && context.native?.maxAttempts != null
-      ? context.native.maxAttempts
-      : retry.maxAttempts
+  const own = options.retry?.max_attempts == null ? context.native?.maxAttempts : null
+  const maxAttempts = own ?? retry.maxAttempts
   const timeoutMs = options.timeout_ms ?? seconds(options.timeout) ?? context.timeoutMs
   const visibilityMs = visibilityOf(options)
   const delay = options.delay_until == null ? 'scheduled_at' : 'delay_until'
@@ -85,6 +84,7 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
   const tags = options.tags ?? []
   const ownMeta = options.meta ?? options.metadata ?? {}
   const meta = withTrace(ownMeta, context.carry)
+  const claim = options.unique ? claimOf(options.unique, request, queue, ownMeta) : null
 
   // Without a spread, and stringified as it is: this runs for every job.
   const known = {
@@ -105,8 +105,8 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
     max_attempts: maxAttempts,
     retry: retry.echo,
     retry_extra: retry.extra,
-    unique: options.unique ? uniqueEcho(options.unique) : undefined,
-    unique_extra: options.unique ? uniqueExtra(options.unique) : undefined,
+    unique: claim?.echo,
+    unique_extra: claim?.extra,
     tags,
     schema: request.schema ?? undefined,
     rate_limit: options.rate_limit ?? undefined,
@@ -129,6 +129,7 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
     envelope,
     carry: carryOf(context.carry, tags, scheduledAt),
     start: startOf(options, scheduledAt, context),
+    unique: claim?.unique ?? null,
   }
 }
 
@@ -219,6 +220,19 @@ function withTrace(meta: Record<string, unknown>, carry: Carry | undefined): typ
   return { ...meta, traceparent, ...(isStateAbsent && { tracestate }) }
 }
 
+function claimOf(
+  policy: UniqueRequest,
+  request: PushRequest,
+  queue: string,
+  meta: Record<string, unknown>,
+) {
+  const subject = { type: request.type, queue, args: request.args, meta }
+  return {
+    unique: uniqueOf(policy, subject, fieldName(request, 'unique')),
+    ...uniqueEcho(policy),
+  }
+}
+
 function checkMetaSize(meta: Record<string, unknown>): void {
   const bytes = utf8Bytes(JSON.stringify(meta))
   if (bytes <= MAX_META_BYTES) return
@@ -230,21 +244,6 @@ function checkMetaSize(meta: Record<string, unknown>): void {
       details: { field: 'meta', actual_bytes: bytes, max_bytes: MAX_META_BYTES },
     },
   )
-}
-
-/** Seed 003's closed `unique`. */
-function uniqueEcho({ keys, args_keys, meta_keys, ...seed }: UniqueRequest): object {
-  return withoutNull(seed)
-}
-
-/** Beside it, what only the other dialect knows (ojs-digest C-49). */
-function uniqueExtra({ keys, args_keys, meta_keys }: UniqueRequest): object | undefined {
-  const extra = withoutNull({ keys, args_keys, meta_keys })
-  return Object.keys(extra).length > 0 ? extra : undefined
-}
-
-function withoutNull(source: object): object {
-  return Object.fromEntries(Object.entries(source).filter(([, value]) => value != null))
 }
 
 /** Seed 003: "Unknown fields are preserved during round-tripping." Null: there are none. */

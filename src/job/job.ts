@@ -61,6 +61,22 @@ export interface NewJob {
     | { state: 'available' }
     | { state: 'scheduled'; dueAt: number }
     | { state: 'pending'; dueAt: number | null }
+  /** Null for a job that may have any number of equals. */
+  unique: Unique | null
+}
+
+/** What becomes of a job whose key is taken (ojs-digest §5.3). */
+export type OnConflict = 'reject' | 'ignore' | 'replace' | 'replace_except_schedule'
+
+/** A job's claim to be the only one with its key. */
+export interface Unique {
+  /** SHA-256 in hexadecimal. */
+  key: string
+  /** A job with the same key that is in one of these is a duplicate … */
+  states: readonly JobState[]
+  /** … if it was created less than this ago; null: whenever it was created. Milliseconds. */
+  periodMs: number | null
+  onConflict: OnConflict
 }
 
 /** What travels with a token beside its body, and must survive every republish. */
@@ -81,7 +97,7 @@ export interface Carry {
 }
 
 /** One row of the ledger. */
-export interface JobRow extends Omit<NewJob, 'start'> {
+export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
   generation: number
   state: RowState
   /** 0 at enqueue, +1 at each claim. */

@@ -1,6 +1,8 @@
 import type { ArrivingToken, ReportedError } from '../job/arrival.ts'
 import type { Holder, JobRow, JobState, NewJob } from '../job/job.ts'
 import type { CronLedger } from './cron.ts'
+import type { EnqueueTerms, Inserted, InsertedAll } from './enqueued.ts'
+import type { IdempotencyMemory } from './idempotency.ts'
 import type { NativeLedger } from './native.ts'
 import type { QueuePauses, QueueTraffic } from './queues.ts'
 import type { SchemaLedger } from './schemas.ts'
@@ -23,19 +25,22 @@ export interface Ledger extends NativeLedger {
   readonly pauses: QueuePauses
   readonly traffic: QueueTraffic
   readonly workflows: WorkflowLedger
+  readonly idempotency: IdempotencyMemory
 
   /**
    * PUSH: stores the job in the state that `job.start` names, attempt 0; an `available` one with a
-   * fresh outbox nonce, the others without a token (`tokenOut` false).
-   * Fence: no row with this id, or a `withdrawn` one (then generation + 1).
+   * fresh outbox nonce, the others without a token (`tokenOut` false). What its `unique` policy
+   * wants is part of the same transaction, and so is the key of the request.
+   * Fence: no row with this id, or a `withdrawn` one (then generation + 1); no job in the way of its
+   * policy; the key of the request not remembered.
    */
-  insert(job: NewJob, now: number): Promise<Inserted>
+  insert(job: NewJob, now: number, terms?: EnqueueTerms): Promise<Inserted>
 
   /**
-   * PUSH batch: all of them in one transaction, in order, each as `insert` does it; or none, when
-   * one id is taken (also by an earlier one of the same batch): `index` is that job's place.
+   * PUSH batch: all of them in one transaction, in order, each as `insert` does it and after those
+   * before it; or none, when one is refused: `index` is that job's place.
    */
-  insertAll(jobs: readonly NewJob[], now: number): Promise<InsertedAll>
+  insertAll(jobs: readonly NewJob[], now: number, terms?: EnqueueTerms): Promise<InsertedAll>
 
   /**
    * The broker has confirmed the token that was published for `outbox`. Lazy: rides on the next
@@ -46,9 +51,10 @@ export interface Ledger extends NativeLedger {
 
   /**
    * PUSH was refused after its insert: the row becomes invisible (`withdrawn`).
+   * `key`: of the request, to be forgotten with it.
    * Fence: `available`, attempt 0, same nonce. False: somebody has the job already.
    */
-  withdraw(id: string, outbox: number): Promise<boolean>
+  withdraw(id: string, outbox: number, key?: string): Promise<boolean>
 
   /**
    * The same for a batch that was refused, in one transaction. Returns the ids that could not be
@@ -56,7 +62,7 @@ export interface Ledger extends NativeLedger {
    * Fence: this generation, attempt 0, `available`, `scheduled` or `pending`; not the nonce, which
    * a confirm may have cleared already.
    */
-  withdrawAll(rows: readonly WithdrawFence[]): Promise<string[]>
+  withdrawAll(rows: readonly WithdrawFence[], key?: string): Promise<string[]>
 
   /**
    * ACTIVATE: `pending → available` with a fresh outbox nonce, or `→ scheduled` when `dueAt` is
@@ -122,9 +128,9 @@ export interface Ledger extends NativeLedger {
   /**
    * Dead letter retry: `discarded → available`, attempt 0, generation + 1, a fresh outbox nonce,
    * `error` cleared, `errors` kept. Its copy in the DLX queue becomes stale.
-   * Fence: a listed dead letter of this generation.
+   * Fence: a listed dead letter of this generation; no job in the way of its `unique` policy.
    */
-  revive(id: string, generation: number, now: number): Promise<JobRow | 'stale'>
+  revive(id: string, generation: number, now: number): Promise<Revived>
 
   /**
    * Dead letter delete: the row becomes `withdrawn` and loses its content, so that tokens of it
@@ -238,18 +244,10 @@ export interface Ledger extends NativeLedger {
   close(): Promise<void>
 }
 
-export type Inserted = ({ outcome: 'inserted' } & Stored) | { outcome: 'duplicate' }
-
-/** `outbox` is null for a job that needs no token yet. */
-export interface Stored {
-  generation: number
-  outbox: number | null
-  enqueuedAt: number
-}
-
-export type InsertedAll =
-  | { outcome: 'inserted'; stored: Stored[] }
-  | { outcome: 'duplicate'; index: number }
+export type Revived =
+  | JobRow
+  | 'stale'
+  | { outcome: 'conflict'; existing: JobRow; uniqueKey: string }
 
 export interface WithdrawFence {
   id: string

@@ -1,7 +1,8 @@
 import type { ArrivingToken } from '../job/arrival.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
 import type { ReportedEvent } from '../job/report.ts'
-import type { ExtendedLease, Inserted, LeaseFence } from './ledger.ts'
+import type { Enqueued } from './enqueued.ts'
+import type { ExtendedLease, LeaseFence } from './ledger.ts'
 
 /** The part of the ledger's contract that native workers need (architecture §5). */
 export interface NativeLedger {
@@ -9,7 +10,7 @@ export interface NativeLedger {
    * A schedule that was published natively: as `insert`, but dropped where the id was cancelled
    * before it came (`tombstone`).
    */
-  adoptSchedule(job: NewJob, now: number): Promise<Inserted | { outcome: 'tombstoned' }>
+  adoptSchedule(job: NewJob, now: number): Promise<Enqueued | { outcome: 'tombstoned' }>
 
   /**
    * What native workers report, in order and in one transaction; results in the order of `events`.

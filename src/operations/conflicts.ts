@@ -1,5 +1,6 @@
 import { notActiveCode } from '../dialect.ts'
-import { jobNotFound, type OjsError, stateConflict } from '../errors.ts'
+import { jobNotFound, OjsError, stateConflict } from '../errors.ts'
+import type { JobRow } from '../job/job.ts'
 import type { SettleFence } from '../ledger/ledger.ts'
 import type { Deps } from './deps.ts'
 
@@ -40,5 +41,24 @@ export function explainTerminal(deps: Deps, id: string): OjsError {
   return stateConflict(`Cannot cancel job in terminal state '${row.state}'.`, {
     job_id: id,
     current_state: row.state,
+  })
+}
+
+/** `index`: of the job in its batch. */
+export function idTaken(id: string, index?: number): OjsError {
+  return new OjsError('duplicate', `A job with the id '${id}' already exists.`, {
+    details: { existing_job_id: id, field: 'id', ...(index !== undefined && { index }) },
+  })
+}
+
+/** Seed 001 §9.1, "Duplicate Job". */
+export function keyTaken(existing: JobRow, uniqueKey: string, index?: number): OjsError {
+  return new OjsError('duplicate', 'A job with the same unique key already exists.', {
+    details: {
+      existing_job_id: existing.id,
+      unique_key: uniqueKey,
+      existing_job_state: existing.state,
+      ...(index !== undefined && { index }),
+    },
   })
 }

@@ -1,6 +1,7 @@
 import { OjsError, stateConflict } from '../errors.ts'
 import type { JobRow } from '../job/job.ts'
 import type { DeadLetterQuery } from '../ledger/ledger.ts'
+import { keyTaken } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { sendToken } from './send-token.ts'
 
@@ -14,7 +15,8 @@ export function listDeadLetters(
 
 /**
  * Re-enqueues a dead letter (seed 001 §12.2): `available`, attempt 0, a new life. Answers from its
- * commit. Throws 404; 409 when `expires_at` has passed, since the job would only vanish again; 503.
+ * commit. Throws 404; 409 when `expires_at` has passed, since the job would only vanish again, or when
+ * its `unique` key is another job's by now; 503.
  */
 export async function retryDeadLetter(
   deps: Deps,
@@ -31,6 +33,7 @@ export async function retryDeadLetter(
   }
   const job = await deps.ledger.revive(id, row.generation, deps.clock.now())
   if (job === 'stale') throw deadLetterNotFound(id)
+  if ('existing' in job) throw keyTaken(job.existing, job.uniqueKey)
   const { requestId } = context
   deps.events.emit({ type: 'dead_letter.retried', job, requestId })
   deps.events.emit({ type: 'job.enqueued', job, requestId, promoted: true })

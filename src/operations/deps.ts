@@ -34,6 +34,13 @@ export interface Deps {
   readonly staging: Set<string>
   /** Registered schemas, compiled. */
   readonly argsSchemas: ArgsSchemas
+  /**
+   * Unique jobs whose confirm is not in, by id: they may yet be withdrawn. Each settles, and is
+   * gone, when that is decided (`admission.ts`).
+   */
+  readonly unconfirmed: Map<string, Promise<unknown>>
+  /** Requests with an `Idempotency-Key` that are not answered yet, by scope and key. */
+  readonly keyed: Map<string, Promise<unknown>>
   /** Who fetches and beats, and what operators want of them. */
   readonly workers: WorkerRegistry
   /** Of jobs with a `rate_limit`: what FETCH has started of late. */
@@ -44,6 +51,19 @@ export interface Deps {
   wakeRelay(): void
   /** A new UUIDv7, lower case. */
   newId(): string
+}
+
+/** What a process remembers by itself: nothing yet. */
+export function freshMemory() {
+  return {
+    held: new Map<string, Delivery>(),
+    sending: new Set<string>(),
+    recovering: new Set<string>(),
+    lost: new Set<string>(),
+    staging: new Set<string>(),
+    unconfirmed: new Map<string, Promise<unknown>>(),
+    keyed: new Map<string, Promise<unknown>>(),
+  } satisfies Partial<Deps>
 }
 
 interface OperationSettings {

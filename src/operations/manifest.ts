@@ -36,10 +36,11 @@ export function manifest(facts: ManifestFacts): object {
       priority_queues: true,
       rate_limiting: true,
       schema_validation: true,
-      unique_jobs: false,
+      unique_jobs: true,
       workflows: true,
       pause_resume: true,
     },
+    unique_job_strength: 'strong',
     extensions: [
       'fetch_wait_ms',
       'fenced_ack',
@@ -47,6 +48,7 @@ export function manifest(facts: ManifestFacts): object {
       'events',
       'worker_directives',
       ...Object.keys(schemes),
+      'idempotency_key',
     ],
     extension_details: {
       fetch_wait_ms: 'FETCH accepts wait_ms (at most 30000) and then waits for a first job.',
@@ -57,6 +59,7 @@ export function manifest(facts: ManifestFacts): object {
       worker_directives: 'POST /ojs/v1/admin/workers/:id/quiet and /terminate (* = all).',
       ...schemes,
       ...(rateLimit !== undefined && { request_limit: rateLimitText(rateLimit) }),
+      idempotency_key: 'PUSH and PUSH batch heed an Idempotency-Key header for 24 hours.',
       queue_type: facts.queueType,
       max_body_bytes: facts.maxBodyBytes,
     },

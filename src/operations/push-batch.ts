@@ -2,15 +2,30 @@ import { publishRefusal } from '../broker/refusals.ts'
 import { OjsError } from '../errors.ts'
 import { freshRow, type JobRow, type NewJob } from '../job/job.ts'
 import { sentWith } from '../job/trace-carry.ts'
-import type { Stored } from '../ledger/ledger.ts'
+import type { Admitted, EnqueueTerms, Unsettled } from '../ledger/enqueued.ts'
+import type { KeyedRequest, Remembered } from '../ledger/idempotency.ts'
+import type { Cancelled } from '../ledger/ledger.ts'
 import { Fuel, stepsFor } from '../schemas/fuel.ts'
 import { parseBatch, parsePush } from '../schemas/validator.ts'
 import { producing } from '../telemetry/tracing.ts'
+import { admitted } from './admission.ts'
+import { briefly, followCancel } from './cancel.ts'
 import { checkArgs } from './check-args.ts'
+import { idTaken, keyTaken } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
+import { once, rememberedJobs } from './idempotency.ts'
 import { newJob, requireQueue, storedEvent } from './push.ts'
 import { requirePublishing } from './refusals.ts'
 import { noteLostToken, type Sent, sendToken } from './send-token.ts'
+
+export interface PushedBatch {
+  /** In the order of the request. */
+  jobs: readonly JobRow[]
+  /** The places of those that were there before, and that their `unique` policy is content with. */
+  existing: readonly number[]
+  /** The answer to an earlier request with the same `Idempotency-Key`. */
+  isReplay?: boolean
+}
 
 /**
  * PUSH batch (seed 001 §7.2, §9.2): all of the jobs or none. One transaction stores them; their
@@ -22,13 +37,30 @@ export async function pushBatch(
   deps: Deps,
   body: unknown,
   context: RequestContext,
-): Promise<JobRow[]> {
+): Promise<PushedBatch> {
+  return await once(
+    deps,
+    { endpoint: 'jobs/batch', body, context },
+    (terms) => pushNew(deps, body, context, terms),
+    (remembered, request) => replayed(deps, remembered, request),
+  )
+}
+
+async function pushNew(
+  deps: Deps,
+  body: unknown,
+  context: RequestContext,
+  terms: EnqueueTerms,
+): Promise<PushedBatch> {
   const items = parseBatch(body).jobs
-  return await producing({ name: 'enqueue_batch', queue: undefined, parent: context }, (sent) => {
+  const step = { name: 'enqueue_batch', queue: undefined, parent: context } as const
+  return await producing(step, async (sent) => {
     const inner = sentWith(context, sent)
     const fuel = new Fuel(stepsFor(items.length))
     const jobs = items.map((item, index) => newBatchJob(deps, { item, index, fuel }, inner))
-    return storeAll(deps, jobs, context)
+    requirePublishing(deps)
+    for (const queue of new Set(jobs.map((job) => job.queue))) await requireQueue(deps, queue)
+    return await admitted(deps, jobs, terms, (all) => storeAll(deps, jobs, context, all))
   })
 }
 
@@ -36,24 +68,74 @@ async function storeAll(
   deps: Deps,
   jobs: readonly NewJob[],
   context: RequestContext,
-): Promise<JobRow[]> {
-  requirePublishing(deps)
-  for (const queue of new Set(jobs.map((job) => job.queue))) await requireQueue(deps, queue)
+  terms: EnqueueTerms,
+): Promise<PushedBatch | Unsettled> {
   const isStaged = stage(deps, jobs)
-  let rows: JobRow[]
   try {
-    rows = await insertAll(deps, jobs)
-    await publishAll(deps, rows)
+    const stored = await deps.ledger.insertAll(jobs, deps.clock.now(), terms)
+    switch (stored.outcome) {
+      case 'inserted':
+        return await publishStored(deps, jobs, stored.stored, context, terms.request?.key)
+      case 'duplicate':
+        throw idTaken(jobs[stored.index]?.id ?? '', stored.index)
+      case 'conflict':
+        throw keyTaken(stored.existing, jobs[stored.index]?.unique?.key ?? '', stored.index)
+      case 'remembered':
+        return replayed(deps, stored.remembered, terms.request)
+      case 'unsettled':
+        return stored
+    }
   } finally {
     unstage(deps, isStaged)
   }
-  tell(deps, rows, context)
-  return rows
+}
+
+function replayed(
+  deps: Deps,
+  remembered: Remembered,
+  request: KeyedRequest | undefined,
+): PushedBatch {
+  const jobs = request ? rememberedJobs(deps, remembered, request) : []
+  return { jobs, existing: remembered.existing, isReplay: true }
+}
+
+async function publishStored(
+  deps: Deps,
+  jobs: readonly NewJob[],
+  stored: readonly Admitted[],
+  context: RequestContext,
+  key: string | undefined,
+): Promise<PushedBatch> {
+  const replaced = stored.flatMap((one) => cancelledBy(one))
+  const cancelled = new Map(replaced.map(({ job }) => [job.id, job]))
+  const rows = stored.map((one, i) => rowOf(one, jobs[i]))
+  // A later job of the batch may have taken the place of an earlier one, or be content with it.
+  const answered = rows.map((row) => cancelled.get(row.id) ?? row)
+  const existing = stored.flatMap((one, i) => (one.outcome === 'existing' ? [i] : []))
+  const own = answered.filter((_, i) => stored[i]?.outcome === 'inserted')
+  const told = replaced.map((one) => followCancel(deps, one, context))
+  const placeOf = (id: string) => jobs.findIndex((job) => job.id === id)
+  await publishAll(deps, own, { isFinal: replaced.length > 0, key, placeOf })
+  if (told.length > 0) await briefly(Promise.all(told))
+  tell(deps, own, context)
+  return { jobs: answered, existing }
+}
+
+function cancelledBy(stored: Admitted): readonly Cancelled[] {
+  return stored.outcome === 'inserted' ? (stored.replacing?.cancelled ?? []) : []
+}
+
+function rowOf(stored: Admitted, job: NewJob | undefined): JobRow {
+  if (stored.outcome === 'existing') return stored.job
+  const placed = stored.replacing?.job ?? job
+  if (!placed) throw new Error('the ledger stored more jobs than it was given')
+  return freshRow(placed, stored)
 }
 
 /** Each job is an event of its own; the log has one line for all of them. */
 function tell(deps: Deps, rows: readonly JobRow[], { requestId }: RequestContext): void {
   for (const job of rows) {
+    if (job.state === 'cancelled') continue
     deps.events.emit({ type: storedEvent(job), job, requestId, inBatch: true })
   }
   const [first] = rows
@@ -92,34 +174,28 @@ function unstage(deps: Deps, ids: readonly string[]): void {
   }
 }
 
-async function insertAll(deps: Deps, jobs: readonly NewJob[]): Promise<JobRow[]> {
-  const inserted = await deps.ledger.insertAll(jobs, deps.clock.now())
-  if (inserted.outcome === 'duplicate') throw duplicate(jobs, inserted.index)
-  return jobs.map((job, i) => freshRow(job, storedAt(inserted.stored, i)))
-}
-
-function storedAt(stored: readonly Stored[], i: number): Stored {
-  const one = stored[i]
-  if (!one) throw new Error('the ledger stored fewer jobs than it was given')
-  return one
-}
-
-function duplicate(jobs: readonly NewJob[], index: number): OjsError {
-  const id = jobs[index]?.id ?? ''
-  return new OjsError('duplicate', `A job with the id '${id}' already exists.`, {
-    details: { existing_job_id: id, field: 'id', index },
-  })
+interface Terms {
+  /** What was replaced cannot be had back: the tokens that are refused stay owed. */
+  isFinal: boolean
+  /** Of the request. */
+  key: string | undefined
+  /** In the batch, of a job's id. */
+  placeOf(id: string): number
 }
 
 /** Every confirm, or nothing: one refusal withdraws the whole batch. */
-async function publishAll(deps: Deps, rows: readonly JobRow[]): Promise<void> {
-  const owed = rows.filter((row) => row.outbox !== null)
+async function publishAll(
+  deps: Deps,
+  rows: readonly JobRow[],
+  { isFinal, key, placeOf }: Terms,
+): Promise<void> {
+  const owed = rows.filter((row) => row.state === 'available' && row.outbox !== null)
   const sent = await Promise.all(owed.map((row) => sendToken(deps, row)))
   const refused = sent.find(({ outcome }) => outcome !== 'confirmed')
-  if (refused === undefined || refused.outcome === 'confirmed') return
-  const started = await withdrawAll(deps, rows, sent)
+  if (isFinal || refused === undefined || refused.outcome === 'confirmed') return
+  const started = await withdrawAll(deps, rows, sent, key)
   const refusal = publishRefusal(refused.row.queue, refused.outcome)
-  const index = rows.findIndex((row) => row.id === refused.row.id)
+  const index = placeOf(refused.row.id)
   // A native consumer was faster than the confirms: those jobs run, whatever we answer.
   throw refusal.withDetails({ index, ...(started.length > 0 && { started }) })
 }
@@ -128,8 +204,9 @@ async function withdrawAll(
   deps: Deps,
   rows: readonly JobRow[],
   sent: readonly Sent[],
+  key: string | undefined,
 ): Promise<string[]> {
-  const started = await deps.ledger.withdrawAll(rows)
+  const started = await deps.ledger.withdrawAll(rows, key)
   for (const one of sent) if (!started.includes(one.row.id)) noteLostToken(deps, one)
   return started
 }

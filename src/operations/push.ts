@@ -1,45 +1,109 @@
 import { publishRefusal, queueRefusal } from '../broker/refusals.ts'
-import { requireTypeCase } from '../dialect.ts'
-import { OjsError } from '../errors.ts'
 import { toNewJob } from '../job/envelope.ts'
 import { freshRow, type JobRow, type NewJob } from '../job/job.ts'
 import type { PushRequest } from '../job/request.ts'
 import { enqueueing, sentWith, traceOf } from '../job/trace-carry.ts'
+import type { EnqueueTerms, Stored, Unsettled } from '../ledger/enqueued.ts'
+import type { KeyedRequest, Remembered } from '../ledger/idempotency.ts'
 import { parsePush } from '../schemas/validator.ts'
 import { producing } from '../telemetry/tracing.ts'
+import { admitted } from './admission.ts'
+import { briefly, followCancel } from './cancel.ts'
 import { checkArgs } from './check-args.ts'
+import { idTaken, keyTaken } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
+import { once, rememberedJobs } from './idempotency.ts'
 import { requireNotPaused } from './pause.ts'
 import { requirePublishing } from './refusals.ts'
 import { noteLostToken, type Sent, sendToken } from './send-token.ts'
 
+export interface Pushed {
+  job: JobRow
+  /** Nothing was stored: its `unique` policy is content with this job. */
+  isDuplicate?: boolean
+  /** The answer to an earlier request with the same `Idempotency-Key`. */
+  isReplay?: boolean
+}
+
 /**
  * PUSH (seed 001 §7.1, seed 002 §5.1): stored, published, confirmed; then, and only then, the
- * answer. Throws `OjsError`: 400 invalid, 400 against its schema, 409 duplicate id, 413, 422 unsupported, 429 queue full,
- * 503 when RabbitMQ or the ledger cannot take it (nothing is kept then).
+ * answer. Throws `OjsError`: 400 invalid, 400 against its schema, 409 for an id or a unique key that is taken, 413, 422
+ * unsupported, 429 queue full, 503 when RabbitMQ or the ledger cannot take it (nothing is kept then).
  */
-export async function push(deps: Deps, body: unknown, context: RequestContext): Promise<JobRow> {
-  const request = parsePush(body)
-  checkArgs(deps, request)
-  return await producing(enqueueing(request, context), (sent) =>
-    store(deps, newJob(deps, request, sentWith(context, sent)), context),
+export async function push(deps: Deps, body: unknown, context: RequestContext): Promise<Pushed> {
+  return await once(
+    deps,
+    { endpoint: 'jobs', body, context },
+    (terms) => pushNew(deps, body, context, terms),
+    (remembered, request) => replayed(deps, remembered, request),
   )
 }
 
-async function store(deps: Deps, job: NewJob, context: RequestContext): Promise<JobRow> {
-  requirePublishing(deps)
-  await requireQueue(deps, job.queue)
-  const row = await insert(deps, job)
-  if (row.outbox === null) {
-    deps.events.emit({ type: storedEvent(row), job: row, requestId: context.requestId })
-    return row
+async function pushNew(
+  deps: Deps,
+  body: unknown,
+  context: RequestContext,
+  terms: EnqueueTerms,
+): Promise<Pushed> {
+  const request = parsePush(body)
+  checkArgs(deps, request)
+  return await producing(enqueueing(request, context), async (sent) => {
+    const job = newJob(deps, request, sentWith(context, sent))
+    requirePublishing(deps)
+    await requireQueue(deps, job.queue)
+    return await admitted(deps, [job], terms, (all) => store(deps, job, context, all))
+  })
+}
+
+async function store(
+  deps: Deps,
+  job: NewJob,
+  context: RequestContext,
+  terms: EnqueueTerms,
+): Promise<Pushed | Unsettled> {
+  const stored = await deps.ledger.insert(job, deps.clock.now(), terms)
+  switch (stored.outcome) {
+    case 'inserted':
+      return { job: await publish(deps, job, stored, context, terms.request?.key) }
+    case 'existing':
+      return { job: stored.job, isDuplicate: true }
+    case 'duplicate':
+      throw idTaken(job.id)
+    case 'conflict':
+      throw keyTaken(stored.existing, job.unique?.key ?? '')
+    case 'remembered':
+      return replayed(deps, stored.remembered, terms.request)
+    case 'unsettled':
+      return stored
   }
-  const sent = await sendToken(deps, row)
-  if (sent.outcome !== 'confirmed' && (await isWithdrawn(deps, sent))) {
-    throw publishRefusal(job.queue, sent.outcome)
+}
+
+/** Its token is out when this resolves, if it needs one. `key`: of the request. */
+async function publish(
+  deps: Deps,
+  job: NewJob,
+  stored: Stored,
+  context: RequestContext,
+  key: string | undefined,
+): Promise<JobRow> {
+  const { replacing } = stored
+  const row = freshRow(replacing?.job ?? job, stored)
+  const told = replacing?.cancelled.map((one) => followCancel(deps, one, context)) ?? []
+  if (row.outbox !== null) {
+    const sent = await sendToken(deps, row)
+    // What was replaced cannot be had back: then the token stays owed, and the relay sees to it.
+    const isKept = sent.outcome === 'confirmed' || replacing !== undefined
+    if (!isKept) await refuseUnlessStarted(deps, sent, key)
   }
-  deps.events.emit({ type: 'job.enqueued', job: row, requestId: context.requestId })
+  if (told.length > 0) await briefly(Promise.all(told))
+  deps.events.emit({ type: storedEvent(row), job: row, requestId: context.requestId })
   return row
+}
+
+function replayed(deps: Deps, remembered: Remembered, request: KeyedRequest | undefined): Pushed {
+  const [job] = request ? rememberedJobs(deps, remembered, request) : []
+  if (!job) throw new Error('a PUSH with a key is remembered with its job')
+  return { job, isDuplicate: remembered.existing.length > 0, isReplay: true }
 }
 
 /** A job that needs no token yet: `scheduled`, or `pending` until somebody activates it. */
@@ -50,7 +114,6 @@ export function storedEvent(row: JobRow): 'job.enqueued' | 'job.scheduled' | 'jo
 
 /** With defaults; not stored. Throws `OjsError`. */
 export function newJob(deps: Deps, request: PushRequest, context: RequestContext): NewJob {
-  requireTypeCase(deps.settings.dialect, request.type)
   return toNewJob(request, {
     newId: deps.newId,
     now: deps.clock.now(),
@@ -72,18 +135,14 @@ export async function requireQueue(deps: Deps, queue: string): Promise<void> {
   if (outcome !== 'ready') throw queueRefusal(queue, outcome)
 }
 
-async function insert(deps: Deps, job: NewJob): Promise<JobRow> {
-  const inserted = await deps.ledger.insert(job, deps.clock.now())
-  if (inserted.outcome === 'inserted') return freshRow(job, inserted)
-  throw new OjsError('duplicate', `A job with the id '${job.id}' already exists.`, {
-    details: { existing_job_id: job.id, field: 'id' },
-  })
-}
-
-/** False: a consumer was faster than the confirm. The job is being worked on, which is a 201. */
-async function isWithdrawn(deps: Deps, sent: Sent): Promise<boolean> {
-  const { row } = sent
-  if (row.outbox === null || !(await deps.ledger.withdraw(row.id, row.outbox))) return false
+/**
+ * Throws, with the job withdrawn; returns where a consumer was faster than the confirm: the job is
+ * being worked on, which is a 201.
+ */
+async function refuseUnlessStarted(deps: Deps, sent: Sent, key: string | undefined): Promise<void> {
+  const { row, outcome } = sent
+  if (outcome === 'confirmed' || row.outbox === null) return
+  if (!(await deps.ledger.withdraw(row.id, row.outbox, key))) return
   noteLostToken(deps, sent)
-  return true
+  throw publishRefusal(row.queue, outcome)
 }

@@ -16,24 +16,30 @@ export interface Retention {
   deadLettersMs: number
 }
 
-/** Deletes ended jobs whose time is over, in small batches. */
+/** Deletes ended jobs whose time is over, and keys of requests, in small batches. */
 export function retention(deps: Deps, kept: Retention): Loop {
   return new Loop({
     name: 'retention',
     everyMs: INTERVAL_MS,
     logger: deps.logger,
     runOnce: async (isStopped) => {
-      let pruned = 0
-      for (let page = 0; page < MAX_PAGES && !isStopped(); page++) {
-        const count = await pruneOnce(deps, kept)
-        pruned += count
-        if (count < PAGE) break
-      }
+      const pruned = await inPages(isStopped, () => pruneOnce(deps, kept))
       if (pruned > 0) deps.logger.info({ jobs: pruned }, 'ended jobs pruned')
+      await inPages(isStopped, () => deps.ledger.idempotency.prune(deps.clock.now(), PAGE))
       // What is left beyond the bound waits for the next pass.
       return false
     },
   })
+}
+
+async function inPages(isStopped: () => boolean, prune: () => Promise<number>): Promise<number> {
+  let pruned = 0
+  for (let page = 0; page < MAX_PAGES && !isStopped(); page++) {
+    const count = await prune()
+    pruned += count
+    if (count < PAGE) break
+  }
+  return pruned
 }
 
 function pruneOnce(deps: Deps, kept: Retention): Promise<number> {

@@ -40,7 +40,7 @@ interface Enqueueing {
  * `{queue} enqueue`, PRODUCER. `work` gets the context that has to travel with the jobs: that of
  * the new span, or `parent` where nothing is traced.
  */
-export function producing<T extends JobRow | readonly JobRow[]>(
+export function producing<T extends Produced>(
   { name, queue, parent }: Enqueueing,
   work: (sent: TraceContext) => Promise<T>,
 ): Promise<T> {
@@ -55,9 +55,18 @@ export function producing<T extends JobRow | readonly JobRow[]>(
   return inSpan(tracer, step, async (span) => {
     const sent = traceContextOf(span.spanContext())
     const stored = await work(sent.traceparent === undefined ? parent : sent)
-    span.setAttributes('id' in stored ? publishedJob(stored) : publishedBatch(span, stored))
+    const jobs = jobsIn(stored)
+    span.setAttributes('id' in jobs ? publishedJob(jobs) : publishedBatch(span, jobs))
     return stored
   })
+}
+
+type Jobs = JobRow | readonly JobRow[]
+type Produced = Jobs | { job: JobRow } | { jobs: readonly JobRow[] }
+
+function jobsIn(produced: Produced): Jobs {
+  if ('job' in produced) return produced.job
+  return 'jobs' in produced ? produced.jobs : produced
 }
 
 /** What FETCH was asked for. */

@@ -69,8 +69,8 @@ const COUNTS = {
 
 beforeEach(() => {
   const job = jobRow()
-  vi.mocked(push).mockResolvedValue(job)
-  vi.mocked(pushBatch).mockResolvedValue([job])
+  vi.mocked(push).mockResolvedValue({ job })
+  vi.mocked(pushBatch).mockResolvedValue({ jobs: [job], existing: [] })
   vi.mocked(info).mockReturnValue(job)
   vi.mocked(cancel).mockResolvedValue({ job, previousState: 'available' })
   vi.mocked(activate).mockResolvedValue(job)

@@ -75,7 +75,10 @@ describe('NACK', () => {
 })
 
 test('PUSH batch: every job, and how many', async () => {
-  vi.mocked(pushBatch).mockResolvedValue([jobRow({ id: 'a' }), jobRow({ id: 'b' })])
+  vi.mocked(pushBatch).mockResolvedValue({
+    jobs: [jobRow({ id: 'a' }), jobRow({ id: 'b' })],
+    existing: [],
+  })
   const result = await ask('POST', '/ojs/v1/jobs/batch', { jobs: [{}, {}] })
   expect(result.status).toBe(201)
   expect(JSON.parse(result.body)).toMatchObject({ jobs: [{ id: 'a' }, { id: 'b' }], count: 2 })
@@ -83,7 +86,7 @@ test('PUSH batch: every job, and how many', async () => {
 })
 
 test('PUSH batch has a limit of its own', async () => {
-  vi.mocked(pushBatch).mockResolvedValue([])
+  vi.mocked(pushBatch).mockResolvedValue({ jobs: [jobRow()], existing: [] })
   const body = { jobs: ['a'.repeat(2_000)] }
   const door = await openDoor(1_000)
   const result = await door.ask(request('POST', '/ojs/v1/jobs/batch', {}, JSON.stringify(body)))

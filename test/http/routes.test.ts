@@ -31,7 +31,7 @@ const send = (method: string, path: string, body?: object) =>
 
 describe('what the routes answer', () => {
   test('PUSH: 201, Location, the job', async () => {
-    vi.mocked(push).mockResolvedValue(jobRow())
+    vi.mocked(push).mockResolvedValue({ job: jobRow() })
     const door = await openDoor()
     const result = await door.ask(send('POST', '/ojs/v1/jobs', { type: 'a', args: [1] }))
     expect(result.status).toBe(201)

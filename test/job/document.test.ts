@@ -18,6 +18,7 @@ function row(over: Partial<JobRow> = {}): JobRow {
     envelope: '{"id":"x","args":["}"],"vendor":1}',
     carry: null,
     start: { state: 'available' as const },
+    unique: null,
   }
   return { ...freshRow(job, { generation: 0, outbox: 1, enqueuedAt: NOW }), ...over }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { freshRow, type NewJob } from '../../src/job/job.ts'
-import type { InsertedAll } from '../../src/ledger/ledger.ts'
+import type { InsertedAll } from '../../src/ledger/enqueued.ts'
 import { newJob } from '../support/jobs.ts'
 import { insertedOf, NOW, pushed, settleLazily, TERMS, token, type UnderTest } from './harness.ts'
 
@@ -8,7 +8,7 @@ import { insertedOf, NOW, pushed, settleLazily, TERMS, token, type UnderTest } f
 export function batchContract({ ledger, row }: UnderTest): void {
   const storedOf = (inserted: InsertedAll) => {
     if (inserted.outcome !== 'inserted') throw new Error('an id was taken')
-    return inserted.stored
+    return inserted.stored.map(insertedOf)
   }
 
   const scheduled = { state: 'scheduled', dueAt: NOW + 500 } as const

@@ -255,7 +255,8 @@ class Run {
         ? await this.#ledger.insertAll([job], NOW)
         : await this.#ledger.insert(job, NOW)
     if (inserted.outcome === 'duplicate') return false
-    const outbox = 'stored' in inserted ? inserted.stored[0]?.outbox : inserted.outbox
+    const [first = inserted] = 'stored' in inserted ? inserted.stored : []
+    const outbox = 'outbox' in first ? first.outbox : null
     if (typeof outbox !== 'number') return true
     expect(this.#nonces).not.toContain(outbox)
     this.#nonces.add(outbox)

@@ -20,6 +20,7 @@ import { retentionContract } from './contract-retention.ts'
 import { rungContract } from './contract-rungs.ts'
 import { scheduleContract } from './contract-schedule.ts'
 import { schemaContract } from './contract-schemas.ts'
+import { uniqueContract } from './contract-unique.ts'
 import { expectCounts, type LedgerHarness, rowOf, type UnderTest } from './harness.ts'
 
 /** The behaviour that `src/ledger/ledger.ts` promises, for every implementation of it. */
@@ -61,6 +62,7 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
     reportStreamContract(underTest)
     nativeContract(underTest)
     queueContract(underTest)
+    uniqueContract(underTest)
     propertyContract(underTest)
     conservationContract(underTest)
     nativeConservationContract(underTest)

@@ -1,12 +1,12 @@
 import { expect } from 'vitest'
 
 import type { JobRow, NewJob } from '../../src/job/job.ts'
+import type { Inserted } from '../../src/ledger/enqueued.ts'
 import type {
   ClaimTerms,
   ClaimToken,
   FailFence,
   FailureRecord,
-  Inserted,
   Ledger,
   StateCounts,
 } from '../../src/ledger/ledger.ts'
@@ -126,7 +126,7 @@ export async function sweep(
 }
 
 /** What of a new job its row repeats. */
-export function asked({ start: _, ...job }: NewJob): Omit<NewJob, 'start'> {
+export function asked({ start: _, unique: __, ...job }: NewJob): Omit<NewJob, 'start' | 'unique'> {
   return job
 }
 

@@ -46,6 +46,8 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   cronLive: 'jobs_cron',
   cronReleasable: 'jobs_cron',
   cronOwn: 'sqlite_autoindex_jobs_1',
+  holdersOfKey: 'jobs_unique',
+  uniqueKey: 'sqlite_autoindex_jobs_1',
 }
 
 describe('every statement', () => {
@@ -104,6 +106,17 @@ describe('every statement', () => {
     ['cronList', 'SCAN cron_jobs'],
   ])('%s: %s', (name, expected) => {
     expect(plans.get(name)?.[0]).toMatch(new RegExp(`^${expected}( |$)`))
+  })
+
+  it.each([
+    ['rememberedKey', 'sqlite_autoindex_idempotency_keys_1'],
+    ['forgetKey', 'sqlite_autoindex_idempotency_keys_1'],
+    ['pruneKeys', 'INTEGER PRIMARY KEY'],
+  ])('%s goes by %s', (name, index) => {
+    const plan = plans.get(name)?.join('; ')
+    expect(plan).toMatch(
+      new RegExp(`SEARCH idempotency_keys USING (COVERING )?(INDEX )?${index}\\b`),
+    )
   })
 
   it.each(Object.entries(INDEX_OF))('%s goes by %s', (name, index) => {

@@ -13,7 +13,7 @@ async function work() {
     const job = {
       ...{ id, type: 'email.send', queue: 'q', priority: 0, maxAttempts: 3 },
       ...{ visibilityTimeoutMs: null, timeoutMs: 0, expiresAt: null, createdAt: 1 },
-      ...{ envelope: '{}', carry: null, start: { state: 'available' } },
+      ...{ envelope: '{}', carry: null, start: { state: 'available' }, unique: null },
     }
     const { outbox } = await ledger.insert(job, 1)
     process.stdout.write(`available ${id}\n`)

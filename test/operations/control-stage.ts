@@ -11,7 +11,7 @@ import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
 import { type Service, startAll, stopAll } from '../../src/lifecycle.ts'
 import { createLogger } from '../../src/logger.ts'
 import { adoptSchedule } from '../../src/operations/adopt-schedule.ts'
-import type { Deps } from '../../src/operations/deps.ts'
+import { type Deps, freshMemory } from '../../src/operations/deps.ts'
 import { diedInBroker } from '../../src/operations/died-in-broker.ts'
 import { fetch } from '../../src/operations/fetch.ts'
 import { push } from '../../src/operations/push.ts'
@@ -107,12 +107,8 @@ async function openStage(): Promise<Stage> {
     // Rows are copied: a listener must not keep them.
     events: createJobEvents([(event) => void events.push(structuredClone(event))]),
     settings: config,
-    held: new Map(),
-    sending: new Set(),
-    recovering: new Set(),
-    lost: new Set(),
-    staging: new Set(),
     argsSchemas: new ArgsSchemas(),
+    ...freshMemory(),
     workers: new WorkerRegistry(clock),
     startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),
     random: () => 0.5,
@@ -139,7 +135,7 @@ async function openStage(): Promise<Stage> {
     row,
     async pushed(queue, options = {}) {
       const body = { type: 'test.job', args: [1], options: { queue, ...options } }
-      return (await push(deps, body, CONTEXT)).id
+      return (await push(deps, body, CONTEXT)).job.id
     },
     async token(queue) {
       let message: amqp.GetMessage | false = false

@@ -19,6 +19,7 @@ export function newJob(given: Partial<NewJob> = {}): NewJob {
     envelope: JSON.stringify({ specversion: '1.0', id, type, queue, args: ['a', 1] }),
     carry: null,
     start: { state: 'available' },
+    unique: null,
     ...given,
   }
 }

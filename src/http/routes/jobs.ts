@@ -1,9 +1,10 @@
+import type { Response } from 'express'
 import { infoDocument, jobDocument } from '../../job/document.ts'
 import { activate } from '../../operations/activate.ts'
 import { cancel } from '../../operations/cancel.ts'
 import { info } from '../../operations/info.ts'
-import { push } from '../../operations/push.ts'
-import { pushBatch } from '../../operations/push-batch.ts'
+import { type Pushed, push } from '../../operations/push.ts'
+import { type PushedBatch, pushBatch } from '../../operations/push-batch.ts'
 import { traced } from '../../telemetry/tracing.ts'
 import { answer } from '../answer.ts'
 import { readJson, readOptionalJson } from '../body.ts'
@@ -11,6 +12,7 @@ import { pathParameter, type Route } from '../route.ts'
 import type { Door } from './door.ts'
 
 const JOBS = '/ojs/v1/jobs'
+const REPLAYED = ['Idempotent-Replayed', 'true']
 
 /** PUSH, PUSH batch, INFO, CANCEL and ACTIVATE (seed 001 §9). */
 export function jobRoutes({ deps, maxBodyBytes, maxBatchBytes }: Door): Route[] {
@@ -21,8 +23,7 @@ export function jobRoutes({ deps, maxBodyBytes, maxBatchBytes }: Door): Route[] 
       access: ['producer'],
       async handle(request, response) {
         const body = await readJson(request, response, maxBodyBytes)
-        const job = await push(deps, body, request.context)
-        answer(response, 201, `{"job":${jobDocument(job)}}`, 'Location', `${JOBS}/${job.id}`)
+        answerPush(response, await push(deps, body, request.context))
       },
     },
     {
@@ -31,12 +32,7 @@ export function jobRoutes({ deps, maxBodyBytes, maxBatchBytes }: Door): Route[] 
       access: ['producer'],
       async handle(request, response) {
         const body = await readJson(request, response, maxBatchBytes)
-        const jobs = await pushBatch(deps, body, request.context)
-        answer(
-          response,
-          201,
-          `{"jobs":[${jobs.map(jobDocument).join(',')}],"count":${jobs.length}}`,
-        )
+        answerBatch(response, await pushBatch(deps, body, request.context))
       },
     },
     {
@@ -75,4 +71,27 @@ export function jobRoutes({ deps, maxBodyBytes, maxBatchBytes }: Door): Route[] 
       },
     },
   ]
+}
+
+/** Seed 001 §9.1; 200 where nothing had to be stored (ojs-digest §5.3). */
+function answerPush(response: Response, { job, isDuplicate, isReplay }: Pushed): void {
+  const document = jobDocument(job)
+  if (isDuplicate) {
+    answer(response, 200, `{"job":${document},"deduplicated":true}`, ...replayHeader(isReplay))
+    return
+  }
+  const headers = ['Location', `${JOBS}/${job.id}`, ...replayHeader(isReplay)]
+  answer(response, 201, `{"job":${document}}`, ...headers)
+}
+
+/** Seed 001 §9.2; `deduplicated`: the places of the jobs that were there before. */
+function answerBatch(response: Response, { jobs, existing, isReplay }: PushedBatch): void {
+  const status = existing.length === jobs.length ? 200 : 201
+  const list = `"jobs":[${jobs.map(jobDocument).join(',')}],"count":${jobs.length}`
+  const places = existing.length > 0 ? `,"deduplicated":${JSON.stringify(existing)}` : ''
+  answer(response, status, `{${list}${places}}`, ...replayHeader(isReplay))
+}
+
+function replayHeader(isReplay: boolean | undefined): readonly string[] {
+  return isReplay ? REPLAYED : []
 }

@@ -1,12 +1,13 @@
 import { OjsError } from '../../errors.ts'
 import { mayDie } from '../../job/dead-letter.ts'
 import type { JobRow } from '../../job/job.ts'
-import type { DeadLetterQuery } from '../ledger.ts'
+import type { DeadLetterQuery, Revived } from '../ledger.ts'
 import type { DeadOutcome, DeadToken } from '../native.ts'
 import { adoptJob } from './adoption.ts'
 import { ended } from './life.ts'
 import { toJobRow, toJobRows } from './rows.ts'
 import { changed, type Store } from './store.ts'
+import { rivalOf } from './unique.ts'
 
 interface Times {
   now: number
@@ -74,14 +75,11 @@ export function deadLetters(
   return { jobs: toJobRows(page), total: store.counter.deadLetters(queue) }
 }
 
-/** The next life of a dead letter. */
-export function revive(
-  store: Store,
-  id: string,
-  generation: number,
-  now: number,
-): JobRow | 'stale' {
+/** The next life of a dead letter: it takes its `unique` key again, unless another has it now. */
+export function revive(store: Store, id: string, generation: number, now: number): Revived {
   const row = toJobRow(store.statements.find.get(id))
+  const rival = row?.isDeadLetter ? rivalOf(store, row, now) : null
+  if (rival) return { outcome: 'conflict', ...rival }
   const job = toJobRow(store.statements.revive.get(id, generation, now, store.nonces.next()))
   if (!row || !job) return 'stale'
   forget(store, row)

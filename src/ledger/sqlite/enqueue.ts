@@ -1,20 +1,10 @@
-import { OjsError } from '../../errors.ts'
 import { isTerminal, type JobRow, type NewJob } from '../../job/job.ts'
-import type { Inserted, Stored, WithdrawFence } from '../ledger.ts'
+import type { Enqueued, Stored } from '../enqueued.ts'
+import type { WithdrawFence } from '../ledger.ts'
 import { toJobRow } from './rows.ts'
 import { insertJob, type Store } from './store.ts'
 
-/** Ends a batch: everything it has stored is taken back with it. Never leaves this folder. */
-export class IdTaken extends OjsError {
-  readonly index: number
-
-  constructor(index: number) {
-    super('duplicate', 'A job of the batch has an id that is taken.')
-    this.index = index
-  }
-}
-
-/** One job as a PUSH stores it. Null when the id is taken. */
+/** One job as it is, whatever its `unique` policy says. Null when the id is taken. */
 export function enqueue(store: Store, job: NewJob, now: number): Stored | null {
   const outbox = job.start.state === 'available' ? store.nonces.next() : null
   const generation = insertJob(store, job, { now, generation: 0, attempt: 0, outbox })
@@ -26,26 +16,32 @@ export function enqueueNative(
   store: Store,
   job: NewJob,
   now: number,
-): Inserted | { outcome: 'tombstoned' } {
+): Enqueued | { outcome: 'tombstoned' } {
   if (store.tombstones.has(job.id)) return { outcome: 'tombstoned' }
   const stored = enqueue(store, job, now)
   return stored ? { outcome: 'inserted', ...stored } : { outcome: 'duplicate' }
 }
 
-/** All jobs of a batch, in order. Throws `IdTaken` at the first id that is. */
-export function enqueueAll(store: Store, jobs: readonly NewJob[], now: number): Stored[] {
-  return jobs.map((job, index) => {
-    const stored = enqueue(store, job, now)
-    if (!stored) throw new IdTaken(index)
-    return stored
-  })
+/** A PUSH that was refused, and the key of its request with it. */
+export function withdraw(store: Store, id: string, outbox: number, key?: string): boolean {
+  const row = store.statements.withdraw.get(id, outbox) as { queue: string } | undefined
+  if (!row) return false
+  store.counter.moved(row.queue, 'available', null)
+  if (key !== undefined) store.statements.forgetKey.run(key)
+  return true
+}
+
+/** The same for a batch. Returns the ids of what somebody has started. */
+export function withdrawAll(store: Store, rows: readonly WithdrawFence[], key?: string): string[] {
+  if (key !== undefined) store.statements.forgetKey.run(key)
+  return rows.filter((row) => !withdrawUnstarted(store, row)).map(({ id }) => id)
 }
 
 /**
  * Withdraws one job of a batch unless somebody has started it. By attempt and not by nonce: its own
  * token may have been confirmed before another one was refused, or its schedule may have come.
  */
-export function withdrawUnstarted(store: Store, { id, generation }: WithdrawFence): boolean {
+function withdrawUnstarted(store: Store, { id, generation }: WithdrawFence): boolean {
   const row = toJobRow(store.statements.find.get(id))
   if (!row || row.state === 'withdrawn' || isTerminal(row.state)) return false
   const { changes } = store.statements.withdrawUnstarted.run(id, generation, row.state)

@@ -1,6 +1,7 @@
 import type { JobRow, NewJob } from '../../job/job.ts'
 import type { ReportedEvent } from '../../job/report.ts'
 import type { Logger } from '../../logger.ts'
+import type { EnqueueTerms, Inserted, InsertedAll } from '../enqueued.ts'
 import type {
   Beat,
   Cancelled,
@@ -13,12 +14,11 @@ import type {
   ExtendedLease,
   FailFence,
   Failure,
-  Inserted,
-  InsertedAll,
   LeaseFence,
   Ledger,
   PruneCutoffs,
   QueueRecord,
+  Revived,
   Rung,
   SettleFence,
   StateCounts,
@@ -33,6 +33,7 @@ import type {
   ReportTerms,
 } from '../native.ts'
 import { Access } from './access.ts'
+import { insertMany, insertOne } from './admission.ts'
 import { claimToken } from './claim.ts'
 import { SqliteCron } from './cron.ts'
 import {
@@ -45,15 +46,9 @@ import {
 } from './dead-letters.ts'
 import type { Database } from './driver.ts'
 import { expireDue, isAnyExpired, nextDue, overdue, promoteDue } from './due.ts'
-import {
-  activate,
-  enqueue,
-  enqueueAll,
-  enqueueNative,
-  IdTaken,
-  withdrawUnstarted,
-} from './enqueue.ts'
+import { activate, enqueue, enqueueNative, withdraw, withdrawAll } from './enqueue.ts'
 import { GroupCommit } from './group-commit.ts'
+import { SqliteIdempotency } from './idempotency.ts'
 import { openStore } from './kept.ts'
 import { extendLeases, failLease } from './leases.ts'
 import { ACTIVE, ended } from './life.ts'
@@ -81,6 +76,7 @@ export class SqliteLedger implements Ledger {
   readonly pauses: SqlitePauses
   readonly traffic: TrafficMinutes
   readonly workflows: SqliteWorkflows
+  readonly idempotency: SqliteIdempotency
   readonly #db: Database
   readonly #store: Store
   readonly #access: Access
@@ -100,9 +96,13 @@ export class SqliteLedger implements Ledger {
     this.pauses = new SqlitePauses(this.#store, this.#access)
     this.traffic = store.traffic
     this.workflows = new SqliteWorkflows(store, this.#access)
+    this.idempotency = new SqliteIdempotency(this.#access, statements)
   }
 
-  insert(job: NewJob, now: number): Promise<Inserted> {
+  insert(job: NewJob, now: number, terms: EnqueueTerms = {}): Promise<Inserted> {
+    if (job.unique !== null || terms.request) {
+      return insertOne(this.#access, this.#store, job, now, terms)
+    }
     return this.#access.write((protect): Inserted => {
       const { queues, tombstones } = this.#store
       if (!queues.has(job.queue) || tombstones.count > 0) protect()
@@ -111,16 +111,8 @@ export class SqliteLedger implements Ledger {
     })
   }
 
-  async insertAll(jobs: readonly NewJob[], now: number): Promise<InsertedAll> {
-    try {
-      const stored = await this.#access.writeMany(jobs.length, () =>
-        enqueueAll(this.#store, jobs, now),
-      )
-      return { outcome: 'inserted', stored }
-    } catch (error) {
-      if (error instanceof IdTaken) return { outcome: 'duplicate', index: error.index }
-      throw error
-    }
+  insertAll(jobs: readonly NewJob[], now: number, terms: EnqueueTerms = {}): Promise<InsertedAll> {
+    return insertMany(this.#access, this.#store, jobs, now, terms)
   }
 
   confirmed(id: string, outbox: number): void {
@@ -136,19 +128,15 @@ export class SqliteLedger implements Ledger {
     return this.#access.writeMany(1, () => enqueueNative(this.#store, job, now))
   }
 
-  withdraw(id: string, outbox: number): Promise<boolean> {
-    const { statements, counter } = this.#store
-    return this.#access.write(() => {
-      const row = statements.withdraw.get(id, outbox) as { queue: string } | undefined
-      if (row) counter.moved(row.queue, 'available', null)
-      return row !== undefined
+  withdraw(id: string, outbox: number, key?: string): Promise<boolean> {
+    return this.#access.write((protect) => {
+      if (key !== undefined) protect()
+      return withdraw(this.#store, id, outbox, key)
     })
   }
 
-  withdrawAll(rows: readonly WithdrawFence[]): Promise<string[]> {
-    return this.#access.writeMany(rows.length, () => {
-      return rows.filter((row) => !withdrawUnstarted(this.#store, row)).map(({ id }) => id)
-    })
+  withdrawAll(rows: readonly WithdrawFence[], key?: string): Promise<string[]> {
+    return this.#access.writeMany(rows.length, () => withdrawAll(this.#store, rows, key))
   }
 
   activate(id: string, now: number, wall: number): Promise<JobRow | 'stale'> {
@@ -221,7 +209,7 @@ export class SqliteLedger implements Ledger {
     return this.#access.read(() => deadLetters(this.#store, query))
   }
 
-  revive(id: string, generation: number, now: number): Promise<JobRow | 'stale'> {
+  revive(id: string, generation: number, now: number): Promise<Revived> {
     return this.#access.write(() => revive(this.#store, id, generation, now))
   }
 

@@ -6,9 +6,19 @@ import { sql as schemas } from './migrations/0004-schemas.ts'
 import { sql as cron } from './migrations/0005-cron.ts'
 import { sql as queues } from './migrations/0006-queues.ts'
 import { sql as workflows } from './migrations/0007-workflows.ts'
+import { sql as unique } from './migrations/0008-unique.ts'
 
 /** In order; the number of a migration is its place, starting at 1. Never edit a released one. */
-const MIGRATIONS: readonly string[] = [jobs, lifecycle, control, schemas, cron, queues, workflows]
+const MIGRATIONS: readonly string[] = [
+  jobs,
+  lifecycle,
+  control,
+  schemas,
+  cron,
+  queues,
+  workflows,
+  unique,
+]
 
 /** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */
 const APPLICATION_ID = 0x4f4a534c

@@ -5,6 +5,7 @@ import { prepareLeases } from './lease-statements.ts'
 import { prepareNative } from './native-statements.ts'
 import { prepareQueues } from './queue-statements.ts'
 import { JOB_COLUMNS } from './rows.ts'
+import { prepareUnique } from './unique-statements.ts'
 
 /** Every statement of the ledger, prepared once. Parameters are listed where they are not plain. */
 export type Statements = ReturnType<typeof prepareStatements>
@@ -22,6 +23,7 @@ export function prepareStatements(db: Database) {
     ...prepareNative(db),
     ...prepareCron(db),
     ...prepareQueues(db),
+    ...prepareUnique(db),
     ...prepareBookkeeping(db),
   }
 }
@@ -84,13 +86,16 @@ function prepareDueReads(db: Database) {
 
 function prepareEnqueues(db: Database) {
   return {
-    /** ?1 to ?11 as named, ?12 now, ?13 generation, ?14 attempt, ?15 outbox, ?16 state, ?17 due. */
+    /**
+     * ?1 to ?11 as named, ?12 now, ?13 generation, ?14 attempt, ?15 outbox, ?16 state, ?17 due,
+     * ?18 unique key.
+     */
     insert: db.prepare(
       `INSERT INTO jobs (id, type, queue, priority, max_attempts, visibility_timeout_ms,
          timeout_ms, expires_at, created_at, carry, envelope, enqueued_at,
-         generation, attempt, outbox, state, due_at, token_out, dead_letter_copied)
+         generation, attempt, outbox, state, due_at, token_out, dead_letter_copied, unique_key)
        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-         ?15 IS NOT NULL, 0)
+         ?15 IS NOT NULL, 0, ?18)
        ON CONFLICT (id) DO NOTHING`,
     ),
     /**
@@ -105,7 +110,7 @@ function prepareEnqueues(db: Database) {
          holder = NULL, worker_id = NULL, rung_ms = NULL, retry_delay_ms = NULL,
          activated_at = NULL, started_at = NULL, completed_at = NULL, cancelled_at = NULL,
          discarded_at = NULL, ended_at = NULL, dead_letter = 0, dead_letter_copied = 0,
-         cron_entry = NULL, error = NULL, errors = NULL, result = NULL
+         cron_entry = NULL, error = NULL, errors = NULL, result = NULL, unique_key = ?18
        WHERE id = ?1 AND state = 'withdrawn'
        RETURNING generation`,
     ),

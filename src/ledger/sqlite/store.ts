@@ -61,6 +61,7 @@ export function insertJob(store: Store, job: NewJob, life: FirstLife): number | 
     life.outbox,
     job.start.state,
     job.start.state === 'available' ? null : job.start.dueAt,
+    job.unique === null ? null : job.unique.key,
   ]
   const isNew = store.statements.insert.run(...values).changes === 1
   const generation = isNew ? first : generationAgain(store, values)

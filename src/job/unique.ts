@@ -1,0 +1,208 @@
+import { invalidField } from '../errors.ts'
+import { fingerprint } from './canonical-json.ts'
+import { formatDuration, isIsoDuration, MAX_DURATION_MS, parseDuration } from './duration.ts'
+import {
+  isTerminal,
+  JOB_STATES,
+  type JobRow,
+  type JobState,
+  type NewJob,
+  type OnConflict,
+  type Unique,
+} from './job.ts'
+import type { UniqueRequest } from './request.ts'
+
+/** What the key is made of. */
+interface Subject {
+  type: string
+  queue: string
+  args: readonly unknown[]
+  meta: Readonly<Record<string, unknown>>
+}
+
+/** Both dialects in one; the type is always part of the key (ojs-digest §5.1). */
+interface Dimensions {
+  queue: boolean
+  /** The names of the fields that count. */
+  args: 'all' | readonly string[]
+  meta: readonly string[]
+}
+
+const DIMENSIONS = ['type', 'queue', 'args', 'meta']
+const SEED_CONFLICTS = ['reject', 'replace', 'ignore']
+/** Seed 003 knows no others; they are the default, too. */
+const LIVE_STATES = ['scheduled', 'available', 'pending', 'active', 'retryable'] as const
+
+/**
+ * A producer's `unique` policy as the ledger applies it. `field` is where the policy stands in the
+ * request. Throws `OjsError` 400 with `details.field` for names that there are not, for `meta`
+ * without `meta_keys`, and for a period that is none.
+ */
+export function uniqueOf(policy: UniqueRequest, subject: Subject, field: string): Unique {
+  return { key: keyOf(dimensionsOf(policy, field), subject), ...termsOf(policy, field) }
+}
+
+/** The terms of a job that was stored with a policy: its key does not change, and is not in here. */
+export function storedTerms(envelope: string): Omit<Unique, 'key'> {
+  const { unique, unique_extra }: Partial<Record<string, object>> = JSON.parse(envelope)
+  return termsOf({ ...unique, ...unique_extra }, 'unique')
+}
+
+function termsOf(policy: UniqueRequest, field: string): Omit<Unique, 'key'> {
+  return {
+    states: statesOf(policy, field),
+    periodMs: periodOf(policy, field)?.ms ?? null,
+    onConflict: conflictOf(policy, field),
+  }
+}
+
+function dimensionsOf(policy: UniqueRequest, field: string): Dimensions {
+  const { keys, args_keys: argsKeys, meta_keys: metaKeys } = policy
+  const fields = [...(policy.key ?? []), ...(argsKeys ?? [])]
+  // Seed 003's form says nothing of the default: all of the arguments (ojs-digest C-50).
+  const isSeedForm = keys == null && argsKeys == null && metaKeys == null
+  if (isSeedForm) return { queue: false, args: fields.length > 0 ? fields : 'all', meta: [] }
+  const named = new Set(keys ?? [])
+  for (const name of named) checkName(name, DIMENSIONS, `${field}.keys`)
+  const meta = metaKeys ?? []
+  if (named.has('meta') && meta.length === 0) {
+    throw invalidField(`${field}.meta_keys`, "'meta' in 'keys' needs 'meta_keys'.")
+  }
+  // Named fields count also where `keys` does not name the dimension: what a producer lists as
+  // making a difference must not be taken for the same.
+  const allArgs = named.has('args') && fields.length === 0
+  return { queue: named.has('queue'), args: allArgs ? 'all' : fields, meta }
+}
+
+function keyOf({ queue, args, meta }: Dimensions, subject: Subject): string {
+  const isWithArgs = args === 'all' || args.length > 0
+  return fingerprint({
+    type: subject.type,
+    ...(queue && { queue: subject.queue }),
+    ...(isWithArgs && { args: args === 'all' ? subject.args : argsNamed(args, subject.args) }),
+    ...(meta.length > 0 && { meta: membersNamed(meta, subject.meta) }),
+  })
+}
+
+/** A missing field is one that both jobs lack; not an error (ojs-digest §5.1). */
+function argsNamed(names: readonly string[], args: readonly unknown[]): object {
+  const found = names.flatMap((name) => argNamed(name, args).map((value) => [name, value] as const))
+  // fromEntries defines own members: a field called `__proto__` stays data.
+  return Object.fromEntries(found)
+}
+
+/** By position where there is one, else of the first object that has such a field; `[]`: none. */
+function argNamed(name: string, args: readonly unknown[]): [unknown] | [] {
+  if (/^(0|[1-9]\d{0,8})$/.test(name) && Number(name) < args.length) return [args[Number(name)]]
+  for (const arg of args) {
+    if (isObject(arg) && Object.hasOwn(arg, name)) return [arg[name]]
+  }
+  return []
+}
+
+function membersNamed(names: readonly string[], source: Subject['meta']): object {
+  const found = names.filter((name) => Object.hasOwn(source, name))
+  return Object.fromEntries(found.map((name) => [name, source[name]]))
+}
+
+/** None is as good as not named: a policy that nothing can conflict with is no policy. */
+function statesOf({ states }: UniqueRequest, field: string): readonly JobState[] {
+  if (states == null || states.length === 0) return LIVE_STATES
+  const named = new Set(states)
+  for (const name of named) checkName(name, JOB_STATES, `${field}.states`)
+  return JOB_STATES.filter((state) => named.has(state))
+}
+
+function periodOf(policy: UniqueRequest, field: string): { ms: number; text: string } | null {
+  const { period } = policy
+  if (period == null) return null
+  const name = `${field}.period`
+  const ms = typeof period === 'number' ? period * 1000 : parseDuration(period, name)
+  if (ms < 1) throw invalidField(name, `The '${name}' field must be longer than 0.`)
+  if (ms > MAX_DURATION_MS) {
+    throw invalidField(name, `The '${name}' field must not be longer than ten years.`)
+  }
+  const isKept = typeof period === 'string' && isIsoDuration(period)
+  return { ms, text: isKept ? period : formatDuration(ms) }
+}
+
+function conflictOf({ on_conflict: named }: UniqueRequest, field: string): OnConflict {
+  switch (named ?? 'reject') {
+    case 'reject':
+      return 'reject'
+    case 'ignore':
+    case 'use_existing':
+      return 'ignore'
+    case 'replace':
+      return 'replace'
+    case 'replace_except_schedule':
+      return 'replace_except_schedule'
+    default:
+      throw invalidField(`${field}.on_conflict`, `'${cutName(named)}' is no way out of a conflict.`)
+  }
+}
+
+function checkName(name: string, known: readonly string[], field: string): void {
+  if (known.includes(name)) return
+  throw invalidField(field, `The '${field}' field may name ${known.join(', ')}.`, {
+    received: cutName(name),
+    allowed: known,
+  })
+}
+
+function cutName(name: string | null | undefined): string {
+  return String(name).slice(0, 100)
+}
+
+/**
+ * The policy as the job's document shows it: `unique` in seed 003's closed form and, beside it,
+ * what has no place in there (ojs-digest C-49). The policy must have passed `uniqueOf`.
+ */
+export function uniqueEcho(policy: UniqueRequest): { echo: object; extra: object | undefined } {
+  const { key, keys, args_keys, meta_keys, states, on_conflict } = policy
+  const isSeedStates = states?.every((state) => LIVE_STATES.some((live) => live === state))
+  const isSeedConflict = on_conflict != null && SEED_CONFLICTS.includes(on_conflict)
+  const extra = withoutNull({
+    keys,
+    args_keys,
+    meta_keys,
+    on_conflict: isSeedConflict ? null : on_conflict,
+    states: isSeedStates ? null : states,
+  })
+  const echo = withoutNull({
+    key,
+    period: periodOf(policy, 'unique')?.text,
+    on_conflict: isSeedConflict ? on_conflict : null,
+    states: isSeedStates ? states : null,
+  })
+  return { echo, extra: Object.keys(extra).length > 0 ? extra : undefined }
+}
+
+function withoutNull(source: object): object {
+  return Object.fromEntries(Object.entries(source).filter(([, value]) => value != null))
+}
+
+/** The states that a job can be taken out of, so that another may have its place. */
+export function replaceableStates(states: readonly JobState[]): JobState[] {
+  return states.filter((state) => !isTerminal(state))
+}
+
+/** `replace_except_schedule`: the new job at the time of the one that it replaces. */
+export function atTimeOf(replaced: JobRow, job: NewJob): NewJob {
+  const { dueAt } = replaced
+  if (replaced.state !== 'scheduled' || dueAt === null) return job
+  const before: { scheduled_at?: unknown } = JSON.parse(replaced.envelope)
+  const scheduledAt = String(before.scheduled_at ?? new Date(dueAt).toISOString())
+  const envelope: object = JSON.parse(job.envelope)
+  return {
+    ...job,
+    // `envelope` may have an own member `__proto__`: a spread copies it as one.
+    envelope: JSON.stringify({ ...envelope, scheduled_at: scheduledAt }),
+    carry: { ...job.carry, scheduledAt },
+    start: { state: job.start.state === 'pending' ? 'pending' : 'scheduled', dueAt },
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,104 @@
+import { OjsError } from '../../errors.ts'
+import type { NewJob } from '../../job/job.ts'
+import type { Admitted, EnqueueTerms, Inserted, InsertedAll } from '../enqueued.ts'
+import type { KeyedRequest } from '../idempotency.ts'
+import type { Cancelled } from '../ledger.ts'
+import type { Access } from './access.ts'
+import { rememberedKey, rememberKey } from './idempotency.ts'
+import type { Store } from './store.ts'
+import { admit } from './unique.ts'
+
+/** Ends a write: everything it has done is taken back with it. Never leaves this file. */
+class Refused<T> extends OjsError {
+  readonly outcome: T
+
+  constructor(outcome: T) {
+    super('duplicate', 'The ledger did not store what it was given.')
+    this.outcome = outcome
+  }
+}
+
+/** PUSH of a job with a `unique` policy, or of a request with an `Idempotency-Key`. */
+export function insertOne(
+  access: Access,
+  store: Store,
+  job: NewJob,
+  now: number,
+  terms: EnqueueTerms,
+): Promise<Inserted> {
+  return refusable(() =>
+    access.writeMany(1, () => {
+      const { request } = terms
+      const remembered = request && rememberedKey(store.statements, request.key, now)
+      if (remembered) return { outcome: 'remembered', remembered }
+      const admitted = admit(store, job, now, terms)
+      if (!isAdmitted(admitted)) throw new Refused(admitted)
+      if (request) remember(store, request, [job], [admitted], now)
+      return admitted
+    }),
+  )
+}
+
+/** PUSH batch: each job sees what those before it have done. */
+export function insertMany(
+  access: Access,
+  store: Store,
+  jobs: readonly NewJob[],
+  now: number,
+  terms: EnqueueTerms,
+): Promise<InsertedAll> {
+  return refusable(() =>
+    access.writeMany(jobs.length, (): InsertedAll => {
+      const { request } = terms
+      const remembered = request && rememberedKey(store.statements, request.key, now)
+      if (remembered) return { outcome: 'remembered', remembered }
+      const stored = jobs.map((job, index) => {
+        const admitted = admit(store, job, now, terms)
+        if (!isAdmitted(admitted)) throw new Refused({ ...admitted, index })
+        return admitted
+      })
+      for (const one of stored) forgetTokens(store, jobs, one)
+      if (request) remember(store, request, jobs, stored, now)
+      return { outcome: 'inserted', stored }
+    }),
+  )
+}
+
+async function refusable<T>(write: () => Promise<T>): Promise<T> {
+  try {
+    return await write()
+  } catch (error) {
+    if (error instanceof Refused) return error.outcome
+    throw error
+  }
+}
+
+function isAdmitted(inserted: Inserted): inserted is Admitted {
+  return inserted.outcome === 'inserted' || inserted.outcome === 'existing'
+}
+
+/** A job that a later one of its own batch replaced has never had a token. */
+function forgetTokens(store: Store, jobs: readonly NewJob[], admitted: Admitted): void {
+  if (admitted.outcome !== 'inserted' || !admitted.replacing) return
+  const { cancelled } = admitted.replacing
+  for (const [i, one] of cancelled.entries()) {
+    const { id, generation } = one.job
+    if (!jobs.some((job) => job.id === id)) continue
+    store.statements.tokenReturned.run(id, generation)
+    cancelled[i] = { ...one, job: { ...one.job, tokenOut: false } } satisfies Cancelled
+  }
+}
+
+function remember(
+  store: Store,
+  request: KeyedRequest,
+  jobs: readonly NewJob[],
+  stored: readonly Admitted[],
+  now: number,
+): void {
+  const ids = stored.map((one, i) =>
+    one.outcome === 'existing' ? one.job.id : (jobs[i]?.id ?? ''),
+  )
+  const existing = stored.flatMap((one, i) => (one.outcome === 'existing' ? [i] : []))
+  rememberKey(store.statements, request, { jobs: ids, existing }, now)
+}

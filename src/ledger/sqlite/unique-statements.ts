@@ -1,0 +1,34 @@
+import type { Database } from './driver.ts'
+import { JOB_COLUMNS } from './rows.ts'
+
+/** How many states a policy may name: all of them. The rest of the parameters are NULL. */
+export const STATE_PARAMETERS = 8
+
+/** Unique keys, and the keys of requests. */
+export function prepareUnique(db: Database) {
+  const states = Array.from({ length: STATE_PARAMETERS }, (_, i) => `?${i + 5}`).join(', ')
+  return {
+    /** ?1 key, ?2 created after, ?3 another id, ?4 at most so many, ?5 to ?12 in one of these. */
+    holdersOfKey: db.prepare(
+      `SELECT ${JOB_COLUMNS} FROM jobs
+       WHERE unique_key = ?1 AND state IN (${states}) AND created_at > ?2 AND id <> ?3
+       LIMIT ?4`,
+    ),
+    uniqueKey: db.prepare('SELECT unique_key AS key FROM jobs WHERE id = ?'),
+    /** REPLACE: a key that is too old starts over, behind all others. */
+    rememberKey: db.prepare(
+      `INSERT OR REPLACE INTO idempotency_keys (key, fingerprint, jobs, existing, created_at)
+       VALUES (?1, ?2, ?3, ?4, ?5)`,
+    ),
+    rememberedKey: db.prepare(
+      `SELECT fingerprint, jobs, existing FROM idempotency_keys WHERE key = ?1 AND created_at > ?2`,
+    ),
+    forgetKey: db.prepare('DELETE FROM idempotency_keys WHERE key = ?'),
+    /** ?1 created before, ?2 how many may stay, ?3 at most so many. */
+    pruneKeys: db.prepare(
+      `DELETE FROM idempotency_keys
+       WHERE seq IN (SELECT seq FROM idempotency_keys ORDER BY seq LIMIT ?3)
+         AND (created_at <= ?1 OR seq <= (SELECT max(seq) FROM idempotency_keys) - ?2)`,
+    ),
+  }
+}

@@ -1,0 +1,98 @@
+import type { JobRow, JobState, NewJob, Unique } from '../../job/job.ts'
+import { atTimeOf, replaceableStates, storedTerms } from '../../job/unique.ts'
+import type { EnqueueTerms, Inserted } from '../enqueued.ts'
+import type { Cancelled } from '../ledger.ts'
+import { enqueue } from './enqueue.ts'
+import { toJobRows } from './rows.ts'
+import type { Store } from './store.ts'
+import { STATE_PARAMETERS } from './unique-statements.ts'
+import { cancelJob } from './workflow-cancel.ts'
+
+/** More than these are not cancelled by one PUSH: it would hold up every other write. */
+const MAX_REPLACED = 100
+
+/**
+ * One job as a PUSH stores it, by its `unique` policy (ojs-digest §5.3). Inside a write that is
+ * protected where the job has one: unless it is admitted, the caller takes the write back.
+ */
+export function admit(store: Store, job: NewJob, now: number, terms: EnqueueTerms): Inserted {
+  const { unique } = job
+  if (unique === null) return inserted(store, job, now)
+  const isReplacing = unique.onConflict.startsWith('replace')
+  // What has ended cannot be replaced, and is not in the way.
+  const states = isReplacing ? replaceableStates(unique.states) : unique.states
+  const limit = isReplacing ? MAX_REPLACED + 1 : 1
+  const found = holders(store, { ...unique, states, limit, now })
+  const [first] = found
+  if (first === undefined) return inserted(store, job, now)
+  const unsettled = found.find(({ id }) => terms.isUnsettled?.(id))
+  if (unsettled) return { outcome: 'unsettled', id: unsettled.id }
+  if (isReplacing && found.length <= MAX_REPLACED) return replace(store, job, unique, found, now)
+  return unique.onConflict === 'ignore'
+    ? { outcome: 'existing', job: first }
+    : { outcome: 'conflict', existing: first }
+}
+
+/**
+ * The job whose key a dead letter would take if it came back to life. Its policy is in its envelope,
+ * its key in a column that nobody else reads.
+ */
+export function rivalOf(
+  store: Store,
+  row: JobRow,
+  now: number,
+): { existing: JobRow; uniqueKey: string } | null {
+  const { key } = (store.statements.uniqueKey.get(row.id) ?? { key: null }) as KeyRow
+  if (key === null) return null
+  const { states, periodMs } = storedTerms(row.envelope)
+  const [existing] = holders(store, { key, states, periodMs, besides: row.id, limit: 1, now })
+  return existing ? { existing, uniqueKey: key } : null
+}
+
+interface KeyRow {
+  key: string | null
+}
+
+function inserted(store: Store, job: NewJob, now: number): Inserted {
+  const stored = enqueue(store, job, now)
+  return stored ? { outcome: 'inserted', ...stored } : { outcome: 'duplicate' }
+}
+
+function replace(
+  store: Store,
+  job: NewJob,
+  { onConflict }: Unique,
+  found: readonly JobRow[],
+  now: number,
+): Inserted {
+  const cancelled: Cancelled[] = []
+  for (const { id } of found) {
+    const done = cancelJob(store, id, now)
+    if (done !== 'stale') cancelled.push(done)
+  }
+  const scheduled = found.find(({ state }) => state === 'scheduled')
+  const isTimeKept = onConflict === 'replace_except_schedule' && scheduled !== undefined
+  const placed = isTimeKept ? atTimeOf(scheduled, job) : job
+  const stored = enqueue(store, placed, now)
+  if (!stored) return { outcome: 'duplicate' }
+  return { outcome: 'inserted', ...stored, replacing: { cancelled, job: placed } }
+}
+
+interface Claim {
+  key: string
+  states: readonly JobState[]
+  periodMs: number | null
+  /** Not this job. */
+  besides?: string
+  limit: number
+  now: number
+}
+
+/** Jobs with this key that are in the way. Withdrawn rows are in no state that a policy can name. */
+function holders(store: Store, claim: Claim): JobRow[] {
+  const { key, states, periodMs, besides = '', limit, now } = claim
+  const createdAfter = periodMs === null ? Number.MIN_SAFE_INTEGER : now - periodMs
+  const named = Array.from({ length: STATE_PARAMETERS }, (_, i) => states[i] ?? null)
+  const { holdersOfKey } = store.statements
+  return toJobRows(holdersOfKey.all(key, createdAfter, besides, limit, ...named))
+}

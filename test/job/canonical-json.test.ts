@@ -1,0 +1,98 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { canonicalJson, fingerprint } from '../../src/job/canonical-json.ts'
+
+const json = fc.jsonValue()
+
+/** The same value with the members of every object in another order. */
+function shuffled(value: unknown, random: () => number): unknown {
+  if (Array.isArray(value)) return value.map((item) => shuffled(item, random))
+  if (typeof value !== 'object' || value === null) return value
+  const members = Object.entries(value).map(([name, member]) => [name, shuffled(member, random)])
+  const drawn = members.map((member) => ({ member, at: random() })).sort((a, b) => a.at - b.at)
+  return Object.fromEntries(drawn.map(({ member }) => member))
+}
+
+describe('canonical JSON', () => {
+  it.each([
+    // RFC 8785 §3.2.3, and the numbers of §3.2.2.3 that JSON.parse can make.
+    [
+      '{"\\u20ac":"Euro","\\r":"CR","\\uff01":"Bang","1":"One","\\ud83d\\ude00":"Emoji","\\u0080":"Control","\\u00f6":"o"}',
+      '{"\\r":"CR","1":"One","\u0080":"Control","ö":"o","€":"Euro","😀":"Emoji","！":"Bang"}',
+    ],
+    [
+      '[333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001]',
+      '[333333333.3333333,1e+30,4.5,0.002,1e-27]',
+    ],
+    [
+      '[-0, 1.0, true, null, "\\u20ac$\\u000F\\u000aA\'\\u0042\\u0022\\u005c\\\\\\"\\/"]',
+      '[0,1,true,null,"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/"]',
+    ],
+    ['{"b":{"d":1,"c":[ ]},"a":{}}', '{"a":{},"b":{"c":[],"d":1}}'],
+    ['{"__proto__":{"x":1}}', '{"__proto__":{"x":1}}'],
+  ])('of %s', (text, canonical) => {
+    expect(canonicalJson(JSON.parse(text))).toBe(canonical)
+  })
+
+  it('knows one order and no spaces', () => {
+    fc.assert(
+      fc.property(
+        json,
+        fc.infiniteStream(fc.double({ min: 0, max: 1, noNaN: true })),
+        (value, stream) => {
+          const random = () => stream.next().value
+          const other = JSON.parse(JSON.stringify(shuffled(value, random), null, 3))
+          expect(canonicalJson(other)).toBe(canonicalJson(value))
+        },
+      ),
+    )
+  })
+
+  it('says the same as JSON, and differs where the values differ', () => {
+    const ascii = fc.jsonValue({ stringUnit: 'grapheme-ascii' })
+    fc.assert(
+      fc.property(ascii, ascii, (a, b) => {
+        const [plainA, plainB] = [a, b].map((value) => JSON.parse(JSON.stringify(value)))
+        expect(JSON.parse(canonicalJson(a))).toEqual(plainA)
+        const isSame = canonicalJson(plainA) === canonicalJson(plainB)
+        expect(isSame).toBe(JSON.stringify(inOrder(plainA)) === JSON.stringify(inOrder(plainB)))
+      }),
+    )
+  })
+
+  it('takes texts and names for the same in every normal form', () => {
+    fc.assert(
+      fc.property(
+        fc.string({ unit: 'grapheme-composite' }),
+        fc.constantFrom('NFD', 'NFC'),
+        (text, form) => {
+          const other = text.normalize(form)
+          expect(fingerprint({ [other]: [other] })).toBe(fingerprint({ [text]: [text] }))
+        },
+      ),
+    )
+    const both = { '\u00e9': 1, 'e\u0301': 2 }
+    const turned = { 'e\u0301': 2, '\u00e9': 1 }
+    expect(canonicalJson(turned)).toBe(canonicalJson(both))
+  })
+
+  it('ends on what nests without end, with an error for the client', () => {
+    const deep = JSON.parse(`${'['.repeat(20_000)}${']'.repeat(20_000)}`)
+    expect(() => canonicalJson(deep)).toThrow(expect.objectContaining({ status: 400 }))
+    expect(canonicalJson(JSON.parse(`${'['.repeat(100)}${']'.repeat(100)}`))).toHaveLength(200)
+  })
+
+  it('is fingerprinted with SHA-256', () => {
+    const ofEmpty = '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a'
+    expect(fingerprint({})).toBe(ofEmpty)
+  })
+})
+
+/** Sorted by the standard library: what the order is checked against. */
+function inOrder(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(inOrder)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.entries(value)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, member]) => [name, inOrder(member)])
+}

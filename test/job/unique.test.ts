@@ -1,0 +1,202 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { fingerprint } from '../../src/job/canonical-json.ts'
+import { JOB_STATES } from '../../src/job/job.ts'
+import type { UniqueRequest } from '../../src/job/request.ts'
+import { atTimeOf, storedTerms, uniqueEcho, uniqueOf } from '../../src/job/unique.ts'
+import { jobRow } from '../http/job-rows.ts'
+import { newJob } from '../support/jobs.ts'
+
+const SUBJECT = { type: 'report.build', queue: 'q', args: [] as unknown[], meta: {} }
+const keyOf = (policy: UniqueRequest, over: Partial<typeof SUBJECT> = {}) =>
+  uniqueOf(policy, { ...SUBJECT, ...over }, 'unique').key
+const termsOf = (policy: UniqueRequest) => uniqueOf(policy, SUBJECT, 'unique')
+const fieldOf = (policy: UniqueRequest) => {
+  try {
+    uniqueOf(policy, SUBJECT, 'options.unique')
+  } catch (error) {
+    return error
+  }
+  throw new Error('it was taken')
+}
+
+describe('the key', () => {
+  it.each<[string, UniqueRequest, object]>([
+    ['seed 003 without fields', {}, { type: 'report.build', args: [1, { a: 2, b: 3 }] }],
+    ['seed 003', { key: ['a'] }, { type: 'report.build', args: { a: 2 } }],
+    ['the other dialect', { keys: ['type'] }, { type: 'report.build' }],
+    ['without the type', { keys: ['queue'] }, { type: 'report.build', queue: 'q' }],
+    ['all arguments', { keys: ['args'] }, { type: 'report.build', args: [1, { a: 2, b: 3 }] }],
+    ['some', { keys: ['args'], args_keys: ['b', 'x'] }, { type: 'report.build', args: { b: 3 } }],
+    ['some, which is enough', { args_keys: ['b'] }, { type: 'report.build', args: { b: 3 } }],
+    ['by place', { args_keys: ['0', '7'] }, { type: 'report.build', args: { 0: 1 } }],
+    ['meta', { meta_keys: ['t', 'u'] }, { type: 'report.build', meta: { t: 'x' } }],
+  ])('of %s', (_, policy, canonical) => {
+    const key = keyOf(policy, { args: [1, { a: 2, b: 3 }], meta: { t: 'x', v: 1 } })
+    expect(key).toBe(fingerprint(canonical))
+  })
+
+  it('takes a field from the first object that has it', () => {
+    const first = keyOf({ key: ['id'] }, { args: ['x', { a: 1 }, { id: 1 }, { id: 2 }] })
+    expect(first).toBe(keyOf({ key: ['id'] }, { args: [{ id: 1 }] }))
+    expect(first).not.toBe(keyOf({ key: ['id'] }, { args: [{ id: 2 }] }))
+  })
+
+  it('tells a missing field from null, and takes it for missing in both', () => {
+    const missing = keyOf({ key: ['id'] }, { args: [{ a: 1 }] })
+    expect(missing).toBe(keyOf({ key: ['id'] }, { args: [] }))
+    expect(missing).not.toBe(keyOf({ key: ['id'] }, { args: [{ id: null }] }))
+  })
+
+  it('reads own members only', () => {
+    const policy = { key: ['__proto__', 'toString'], meta_keys: ['constructor'] }
+    expect(keyOf(policy, { args: [{}], meta: {} })).toBe(keyOf(policy, { args: [], meta: {} }))
+    const [arg] = JSON.parse('[{"__proto__":{"a":1}}]')
+    expect(keyOf({ key: ['__proto__'] }, { args: [arg] })).not.toBe(
+      keyOf({ key: ['__proto__'] }, { args: [{}] }),
+    )
+    expect({}).not.toHaveProperty('a')
+  })
+
+  it('is another one for other arguments, and the same for the same', () => {
+    const args = fc.array(fc.jsonValue({ stringUnit: 'grapheme-ascii' }), { maxLength: 4 })
+    fc.assert(
+      fc.property(args, args, (a, b) => {
+        const [plainA, plainB] = [a, b].map((value) => JSON.parse(JSON.stringify(value)))
+        const isSame = fingerprint(plainA) === fingerprint(plainB)
+        expect(keyOf({}, { args: plainA }) === keyOf({}, { args: plainB })).toBe(isSame)
+        expect(keyOf({ keys: ['type'] }, { args: a })).toBe(keyOf({ keys: ['type'] }, { args: b }))
+      }),
+    )
+  })
+
+  it('does not depend on the order of names, nor on a name said twice', () => {
+    const names = fc.uniqueArray(fc.constantFrom('a', 'b', 'c', '0', '1'), { minLength: 1 })
+    const arg = fc.dictionary(fc.constantFrom('a', 'b', 'c', 'd'), fc.jsonValue())
+    fc.assert(
+      fc.property(names, fc.array(arg), (key, args) => {
+        const turned = [...key, ...key].reverse()
+        expect(keyOf({ key: turned }, { args })).toBe(keyOf({ key }, { args }))
+        expect(keyOf({ args_keys: key }, { args })).toBe(keyOf({ key }, { args }))
+      }),
+    )
+  })
+
+  it('never mixes two types', () => {
+    const policy = fc.record({ keys: fc.subarray(['type', 'queue', 'args']) })
+    fc.assert(
+      fc.property(policy, (unique) => {
+        expect(keyOf(unique)).not.toBe(keyOf(unique, { type: 'report.send' }))
+      }),
+    )
+  })
+})
+
+describe('the terms', () => {
+  it('default to every state that is not over, without end, and a refusal', () => {
+    expect(termsOf({})).toMatchObject({ periodMs: null, onConflict: 'reject' })
+    expect(new Set(termsOf({ states: [] }).states)).toEqual(
+      new Set(['scheduled', 'available', 'pending', 'active', 'retryable']),
+    )
+    const nulls = { key: null, keys: null, period: null, states: null, on_conflict: null }
+    expect(termsOf(nulls)).toEqual(termsOf({}))
+  })
+
+  it('take every state there is, once', () => {
+    expect(termsOf({ states: [...JOB_STATES, 'active'] }).states).toEqual(JOB_STATES)
+  })
+
+  it.each([
+    ['PT1H', 3_600_000],
+    ['90s', 90_000],
+    [60, 60_000],
+  ])('take the period %s', (period, ms) => {
+    expect(termsOf({ period }).periodMs).toBe(ms)
+  })
+
+  it('know use_existing as ignore', () => {
+    expect(termsOf({ on_conflict: 'use_existing' }).onConflict).toBe('ignore')
+  })
+
+  it.each<[UniqueRequest, string]>([
+    [{ keys: ['colour'] }, 'options.unique.keys'],
+    [{ keys: ['meta'] }, 'options.unique.meta_keys'],
+    [{ keys: ['meta'], meta_keys: [] }, 'options.unique.meta_keys'],
+    [{ states: ['available', 'withdrawn'] }, 'options.unique.states'],
+    [{ states: ['constructor'] }, 'options.unique.states'],
+    [{ period: 'soon' }, 'options.unique.period'],
+    [{ period: 'PT0S' }, 'options.unique.period'],
+    [{ period: 0 }, 'options.unique.period'],
+    [{ period: -1 }, 'options.unique.period'],
+    [{ period: 1e12 }, 'options.unique.period'],
+    [{ on_conflict: 'explode' }, 'options.unique.on_conflict'],
+  ])('refuse %o', (policy, field) => {
+    expect(fieldOf(policy)).toMatchObject({
+      code: 'invalid_request',
+      status: 400,
+      details: { field },
+    })
+  })
+})
+
+describe('the echo', () => {
+  it.each<[UniqueRequest, object, object | undefined]>([
+    [{}, {}, undefined],
+    [
+      { key: ['a'], period: 'PT1H', on_conflict: 'ignore', states: ['active'] },
+      { key: ['a'], period: 'PT1H', on_conflict: 'ignore', states: ['active'] },
+      undefined,
+    ],
+    [{ period: 90 }, { period: 'PT90S' }, undefined],
+    [
+      { keys: ['type'], states: ['active', 'completed'], on_conflict: 'use_existing' },
+      {},
+      { keys: ['type'], states: ['active', 'completed'], on_conflict: 'use_existing' },
+    ],
+  ])("of %o is in seed 003's form, the rest beside it", (policy, echo, extra) => {
+    expect(uniqueEcho(policy)).toEqual({ echo, extra })
+  })
+
+  it('says all that a later life of the job has to know', () => {
+    const policy = fc.record(
+      {
+        keys: fc.subarray(['type', 'queue', 'args']),
+        states: fc.subarray([...JOB_STATES], { minLength: 1 }),
+        period: fc.oneof(fc.constantFrom('PT5M', 'P1D', '30s'), fc.integer({ min: 1, max: 9_999 })),
+        on_conflict: fc.constantFrom('reject', 'ignore', 'replace_except_schedule', 'use_existing'),
+      },
+      { requiredKeys: [] },
+    )
+    fc.assert(
+      fc.property(policy, (unique) => {
+        const { echo, extra } = uniqueEcho(unique)
+        const envelope = JSON.stringify({ unique: echo, unique_extra: extra })
+        const { key: _, ...terms } = termsOf(unique)
+        expect(storedTerms(envelope)).toEqual(terms)
+      }),
+    )
+  })
+})
+
+describe('a job at the time of the one that it replaces', () => {
+  const old = { state: 'scheduled', dueAt: 5_000 } as const
+  const at = '1970-01-01T00:00:05Z'
+
+  it('has it in its state, its document and its token', () => {
+    const job = newJob({ envelope: '{"id":"x","__proto__":1,"args":[2]}', carry: { tags: ['t'] } })
+    const moved = atTimeOf(jobRow({ ...old, envelope: `{"scheduled_at":"${at}"}` }), job)
+    expect(moved.start).toEqual({ state: 'scheduled', dueAt: 5_000 })
+    expect(moved.envelope).toBe(`{"id":"x","__proto__":1,"args":[2],"scheduled_at":"${at}"}`)
+    expect(moved.carry).toEqual({ tags: ['t'], scheduledAt: at })
+  })
+
+  it('waits to be activated, where it was to', () => {
+    const job = newJob({ start: { state: 'pending', dueAt: null } })
+    expect(atTimeOf(jobRow(old), job).start).toEqual({ state: 'pending', dueAt: 5_000 })
+  })
+
+  it('is itself where that one had none', () => {
+    const job = newJob()
+    expect(atTimeOf(jobRow({ state: 'available', dueAt: null }), job)).toBe(job)
+  })
+})

@@ -1,0 +1,401 @@
+import { describe, expect, it } from 'vitest'
+import { freshRow, JOB_STATES, type JobState, type NewJob, type Unique } from '../../src/job/job.ts'
+import type { Admitted, InsertedAll } from '../../src/ledger/enqueued.ts'
+import { IDEMPOTENCY_MS } from '../../src/ledger/idempotency.ts'
+import { newJob } from '../support/jobs.ts'
+import {
+  died,
+  expectCounts,
+  fenceOf,
+  insertedOf,
+  NOW,
+  pushed,
+  settleLazily,
+  TERMS,
+  token,
+  type UnderTest,
+} from './harness.ts'
+
+const LIVE: readonly JobState[] = ['scheduled', 'available', 'pending', 'active', 'retryable']
+
+/** Unique jobs, and requests with an `Idempotency-Key`. */
+export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void {
+  const claim = (over: Partial<Unique> = {}): Unique => ({
+    key: 'k',
+    states: LIVE,
+    periodMs: null,
+    onConflict: 'reject',
+    ...over,
+  })
+  const job = (over: Partial<Unique> = {}, given: Partial<NewJob> = {}) =>
+    newJob({ createdAt: NOW, ...given, unique: claim(over) })
+  const stored = (inserted: InsertedAll): Admitted[] => {
+    if (inserted.outcome !== 'inserted') throw new Error(inserted.outcome)
+    return inserted.stored
+  }
+
+  describe('a unique job', () => {
+    it('is stored where no other has its key', async () => {
+      const first = job()
+      const inserted = insertedOf(await ledger.insert(first, NOW))
+      expect(inserted).not.toHaveProperty('replacing')
+      expect(row(first.id)).toEqual(freshRow(first, inserted))
+      expect(await ledger.insert(job({ key: 'other' }), NOW)).toMatchObject({ outcome: 'inserted' })
+      expect(await ledger.insert(newJob(), NOW)).toMatchObject({ outcome: 'inserted' })
+      expect(await ledger.insert(job(), NOW)).toEqual({
+        outcome: 'conflict',
+        existing: row(first.id),
+      })
+    })
+
+    it.each(JOB_STATES)(
+      "is in the way as %s where the other's policy names that",
+      async (state) => {
+        const { id } = await pushed(ledger, job())
+        await plant({ id, state })
+        const others = JOB_STATES.filter((other) => other !== state)
+        expect(await ledger.insert(job({ states: [state] }), NOW)).toMatchObject({
+          outcome: 'conflict',
+          existing: { id, state },
+        })
+        expect(await ledger.insert(job({ states: others }), NOW)).toMatchObject({
+          outcome: 'inserted',
+        })
+      },
+    )
+
+    it("is in nobody's way as withdrawn", async () => {
+      const { id, outbox } = await pushed(ledger, job())
+      await ledger.withdraw(id, outbox)
+      const again = job({ states: JOB_STATES }, { id })
+      expect(await ledger.insert(again, NOW)).toMatchObject({ outcome: 'inserted', generation: 1 })
+      expect(await ledger.insert(job(), NOW)).toMatchObject({ outcome: 'conflict' })
+    })
+
+    it('is in the way for its period, from its creation on', async () => {
+      const { id } = await pushed(ledger, job())
+      const next = (now: number) => ledger.insert(job({ periodMs: 1_000 }, { createdAt: now }), now)
+      expect(await next(NOW + 999)).toMatchObject({ outcome: 'conflict', existing: { id } })
+      expect(await next(NOW + 1_000)).toMatchObject({ outcome: 'inserted' })
+      // The second one is in the way now.
+      expect(await next(NOW + 1_001)).toMatchObject({ outcome: 'conflict' })
+    })
+
+    it('is one, however many come in one commit', async () => {
+      const outcomes = await Promise.all(
+        Array.from({ length: 64 }, (_, i) =>
+          ledger.insert(job({ onConflict: i % 2 === 0 ? 'reject' : 'ignore' }), NOW),
+        ),
+      )
+      const kinds = outcomes.map(({ outcome }) => outcome)
+      expect(kinds.filter((kind) => kind === 'inserted')).toHaveLength(1)
+      expect(kinds.filter((kind) => kind === 'conflict')).toHaveLength(31)
+      expect(kinds.filter((kind) => kind === 'existing')).toHaveLength(32)
+      expect(ledger.counts('default').available).toBe(1)
+    })
+
+    it('keeps its key over a restart, and through retries that nobody checks', async () => {
+      const first = job()
+      await ledger.insert(first, NOW)
+      await harness.reopen()
+      await ledger.claim([token(first.id)], TERMS)
+      const change = { now: NOW, error: '{}', errors: '[]', to: 'available', token: true } as const
+      // Another one has slipped in while the policy of the newcomer did not mind.
+      await ledger.insert(job({ states: ['pending'] }), NOW)
+      expect(await ledger.fail(first.id, fenceOf(row(first.id)), change)).toMatchObject({
+        state: 'available',
+      })
+      expect(await ledger.insert(job(), NOW)).toMatchObject({ outcome: 'conflict' })
+    })
+
+    it('waits for one that may still be withdrawn', async () => {
+      const { id } = await pushed(ledger, job())
+      for (const onConflict of ['reject', 'ignore', 'replace'] as const) {
+        const isUnsettled = (other: string) => other === id
+        expect(await ledger.insert(job({ onConflict }), NOW, { isUnsettled })).toEqual({
+          outcome: 'unsettled',
+          id,
+        })
+        const batch = [newJob(), job({ onConflict })]
+        expect(await ledger.insertAll(batch, NOW, { isUnsettled })).toMatchObject({
+          outcome: 'unsettled',
+          id,
+        })
+        expect(ledger.find(batch[0]?.id ?? '')).toBeNull()
+      }
+      expect(row(id).state).toBe('available')
+    })
+  })
+
+  describe('ignore', () => {
+    it('stores nothing and names the one that is there', async () => {
+      const { id } = await pushed(ledger, job())
+      const other = job({ onConflict: 'ignore' })
+      expect(await ledger.insert(other, NOW)).toEqual({ outcome: 'existing', job: row(id) })
+      expect(ledger.find(other.id)).toBeNull()
+    })
+  })
+
+  describe('replace', () => {
+    const replacing = (over: Partial<NewJob> = {}) => job({ onConflict: 'replace' }, over)
+
+    it.each(LIVE)('cancels one that is %s, and stores the new one with it', async (state) => {
+      const { id } = await pushed(ledger, job())
+      await plant({ id, state })
+      const next = replacing()
+      const inserted = insertedOf(await ledger.insert(next, NOW + 5))
+      expect(inserted.replacing?.cancelled).toEqual([{ job: row(id), previousState: state }])
+      // Its token is out, so that workers have to hear of it.
+      expect(row(id)).toMatchObject({
+        state: 'cancelled',
+        cancelledAt: NOW + 5,
+        outbox: expect.any(Number),
+      })
+      expect(row(next.id).state).toBe('available')
+    })
+
+    it('leaves alone what has ended', async () => {
+      const { id } = await pushed(ledger, job())
+      await plant({ id, state: 'completed' })
+      const next = job({ onConflict: 'replace', states: JOB_STATES })
+      expect(insertedOf(await ledger.insert(next, NOW))).not.toHaveProperty('replacing')
+      expect(row(id).state).toBe('completed')
+    })
+
+    it('does all or nothing', async () => {
+      const { id } = await pushed(ledger, job())
+      const taken = await pushed(ledger)
+      const before = row(id)
+      expect(await ledger.insert(replacing({ id: taken.id }), NOW)).toEqual({
+        outcome: 'duplicate',
+      })
+      expect(row(id)).toEqual(before)
+      expect(ledger.counts('default')).toMatchObject({ available: 2, cancelled: 0 })
+      // A bystander in the same commit is not taken back with it.
+      const [refused, beside] = await Promise.all([
+        ledger.insert(replacing({ id: taken.id }), NOW),
+        ledger.insert(newJob(), NOW),
+      ])
+      expect([refused.outcome, beside.outcome]).toEqual(['duplicate', 'inserted'])
+    })
+
+    it('cancels all that are in the way, but not any number', async () => {
+      const push = (count: number) =>
+        ledger.insertAll(
+          Array.from({ length: count }, () => job({ states: ['pending'] })),
+          NOW,
+        )
+      await push(100)
+      const inserted = insertedOf(await ledger.insert(replacing(), NOW))
+      expect(inserted.replacing?.cancelled).toHaveLength(100)
+      await push(100)
+      expect(await ledger.insert(replacing(), NOW)).toMatchObject({ outcome: 'conflict' })
+      expect(ledger.counts('default')).toMatchObject({ available: 101, cancelled: 100 })
+    })
+
+    it('keeps the time where the policy says so', async () => {
+      const start = { state: 'scheduled', dueAt: NOW + 500 } as const
+      const { id } = await pushed(ledger, job({}, { start, envelope: '{"scheduled_at":"then"}' }))
+      const next = job({ onConflict: 'replace_except_schedule' }, { envelope: '{"args":[2]}' })
+      const inserted = insertedOf(await ledger.insert(next, NOW))
+      expect(row(id).state).toBe('cancelled')
+      expect(row(next.id)).toMatchObject({
+        state: 'scheduled',
+        dueAt: NOW + 500,
+        envelope: '{"args":[2],"scheduled_at":"then"}',
+      })
+      expect(freshRow(inserted.replacing?.job ?? next, inserted)).toEqual(row(next.id))
+    })
+  })
+
+  describe('a batch of unique jobs', () => {
+    it('is refused at the first that conflicts, also with an earlier one', async () => {
+      const { id } = await pushed(ledger, job())
+      const batch = [newJob({ queue: 'new' }), job()]
+      expect(await ledger.insertAll(batch, NOW)).toEqual({
+        outcome: 'conflict',
+        index: 1,
+        existing: row(id),
+      })
+      const own = [job({ key: 'own' }, { queue: 'new' }), job({ key: 'own' })]
+      expect(await ledger.insertAll(own, NOW)).toMatchObject({
+        outcome: 'conflict',
+        index: 1,
+        existing: { id: own[0]?.id },
+      })
+      expect([...batch, ...own].map((one) => ledger.find(one.id))).toEqual([null, null, null, null])
+      expect(ledger.queues().map(({ name }) => name)).toEqual(['default'])
+    })
+
+    it('is content with what is there, also with an earlier one', async () => {
+      const { id } = await pushed(ledger, job())
+      const ignore = { onConflict: 'ignore' } as const
+      const batch = [job(ignore), job({ ...ignore, key: 'own' }), job({ ...ignore, key: 'own' })]
+      const [first, second, third] = stored(await ledger.insertAll(batch, NOW))
+      expect(first).toEqual({ outcome: 'existing', job: row(id) })
+      expect(second?.outcome).toBe('inserted')
+      expect(third).toEqual({ outcome: 'existing', job: row(batch[1]?.id ?? '') })
+    })
+
+    it('replaces an earlier one, whose token never goes out', async () => {
+      const replace = { onConflict: 'replace' } as const
+      const outside = await pushed(ledger, job())
+      const batch = [job(replace), job(replace)]
+      const [first, second] = stored(await ledger.insertAll(batch, NOW)).map(insertedOf)
+      const [id = '', last = ''] = batch.map((one) => one.id)
+      expect(first?.replacing?.cancelled.map((one) => one.job.id)).toEqual([outside.id])
+      expect(second?.replacing?.cancelled).toEqual([{ job: row(id), previousState: 'available' }])
+      expect(row(outside.id)).toMatchObject({ state: 'cancelled', tokenOut: true })
+      // Retention may have it.
+      expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: false })
+      expect(row(last)).toMatchObject({ state: 'available', tokenOut: true })
+    })
+  })
+
+  describe('a dead letter that was unique', () => {
+    const withPolicy = (unique: object) => JSON.stringify({ args: [], unique })
+
+    it('takes its key again, where that is free', async () => {
+      const { id } = await died(ledger, job({}, { envelope: withPolicy({}) }))
+      const rival = await pushed(ledger, job())
+      expect(await ledger.revive(id, 0, NOW)).toEqual({
+        outcome: 'conflict',
+        existing: row(rival.id),
+        uniqueKey: 'k',
+      })
+      expect(row(id)).toMatchObject({ state: 'discarded', isDeadLetter: true })
+      await ledger.cancel(rival.id, NOW)
+      expect(await ledger.revive(id, 0, NOW)).toMatchObject({ state: 'available', generation: 1 })
+      expect(await ledger.insert(job(), NOW)).toMatchObject({ outcome: 'conflict' })
+    })
+
+    it('goes by its own policy, and is not in its own way', async () => {
+      const envelope = withPolicy({ period: 'PT1S' })
+      const states = { unique_extra: { states: ['discarded', 'available'] } }
+      const self = JSON.stringify({ ...JSON.parse(withPolicy({})), ...states })
+      const [first, second] = [
+        await died(ledger, job({ key: 'a' }, { envelope })),
+        await died(ledger, job({ key: 'b' }, { envelope: self })),
+      ]
+      await ledger.insert(job({ key: 'a' }), NOW)
+      expect(await ledger.revive(first.id, 0, NOW + 999)).toMatchObject({ outcome: 'conflict' })
+      expect(await ledger.revive(first.id, 0, NOW + 1_000)).toMatchObject({ state: 'available' })
+      expect(await ledger.revive(second.id, 0, NOW)).toMatchObject({ state: 'available' })
+    })
+
+    it('gives its key up with its content', async () => {
+      const { id } = await died(ledger, job({}, { envelope: withPolicy({}) }))
+      await ledger.deleteDeadLetter(id, NOW)
+      const next = job({ states: JOB_STATES })
+      expect(await ledger.insert(next, NOW)).toMatchObject({ outcome: 'inserted' })
+    })
+  })
+
+  describe('a job that was published natively', () => {
+    it('has its key, and nobody asks for it', async () => {
+      await pushed(ledger, job())
+      const native = job({}, { id: 'n' })
+      const [result] = await ledger.claim([token('n', { adopt: () => native })], TERMS)
+      expect(result).toMatchObject({ verdict: 'claimed', adopted: true })
+      const next = job({ states: ['active'] })
+      expect(await ledger.insert(next, NOW)).toMatchObject({
+        outcome: 'conflict',
+        existing: { id: 'n' },
+      })
+    })
+  })
+
+  describe('a request with a key', () => {
+    const request = { key: 'jobs a', fingerprint: 'f' }
+
+    it('is remembered with its job, for a day, also after a restart', async () => {
+      const { id } = newJob()
+      await ledger.insert(newJob({ id }), NOW, { request })
+      await harness.reopen()
+      const remembered = { fingerprint: 'f', jobs: [id], existing: [] }
+      expect(ledger.idempotency.find(request.key, NOW)).toEqual(remembered)
+      expect(ledger.idempotency.find(request.key, NOW + IDEMPOTENCY_MS - 1)).toEqual(remembered)
+      expect(ledger.idempotency.find(request.key, NOW + IDEMPOTENCY_MS)).toBeNull()
+      expect(ledger.idempotency.find('jobs b', NOW)).toBeNull()
+    })
+
+    it('stores nothing when it is remembered, and starts over a day later', async () => {
+      const first = newJob()
+      await ledger.insert(first, NOW, { request })
+      const again = newJob()
+      const remembered = { fingerprint: 'f', jobs: [first.id], existing: [] }
+      const answered = { outcome: 'remembered', remembered }
+      const other = { request: { ...request, fingerprint: 'g' } }
+      expect(await ledger.insert(again, NOW + 1, other)).toEqual(answered)
+      expect(await ledger.insertAll([again], NOW + 1, other)).toEqual(answered)
+      expect(ledger.find(again.id)).toBeNull()
+      await ledger.insert(again, NOW + IDEMPOTENCY_MS, other)
+      expect(ledger.idempotency.find(request.key, NOW + IDEMPOTENCY_MS)).toEqual({
+        fingerprint: 'g',
+        jobs: [again.id],
+        existing: [],
+      })
+    })
+
+    it('is remembered with the jobs that were there before', async () => {
+      const { id } = await pushed(ledger, job())
+      const batch = [newJob(), job({ onConflict: 'ignore' })]
+      await ledger.insertAll(batch, NOW, { request })
+      expect(ledger.idempotency.find(request.key, NOW)).toEqual({
+        fingerprint: 'f',
+        jobs: [batch[0]?.id, id],
+        existing: [1],
+      })
+    })
+
+    it('is not remembered when nothing was stored', async () => {
+      const { id } = await pushed(ledger, job())
+      await ledger.insert(newJob({ id }), NOW, { request })
+      await ledger.insert(job(), NOW, { request })
+      await ledger.insertAll([newJob(), job()], NOW, { request })
+      expect(ledger.idempotency.find(request.key, NOW)).toBeNull()
+    })
+
+    it('is forgotten when its job is withdrawn, and not when somebody has that', async () => {
+      const withdrawn = newJob()
+      const { outbox } = insertedOf(await ledger.insert(withdrawn, NOW, { request }))
+      expect(await ledger.withdraw(withdrawn.id, outbox ?? 0, request.key)).toBe(true)
+      expect(ledger.idempotency.find(request.key, NOW)).toBeNull()
+      const started = newJob()
+      const nonce = insertedOf(await ledger.insert(started, NOW, { request })).outbox ?? 0
+      await ledger.claim([token(started.id)], TERMS)
+      expect(await ledger.withdraw(started.id, nonce, request.key)).toBe(false)
+      expect(ledger.idempotency.find(request.key, NOW)).not.toBeNull()
+      const batch = { key: 'jobs/batch a', fingerprint: 'f' }
+      await ledger.insertAll([newJob({ id: 'b' })], NOW, { request: batch })
+      await ledger.withdrawAll([row('b')], batch.key)
+      expect(ledger.idempotency.find(batch.key, NOW)).toBeNull()
+    })
+
+    it('is pruned a day later, oldest first, so many at a time', async () => {
+      for (let i = 0; i < 5; i++) {
+        await ledger.insert(newJob(), NOW + i, { request: { key: `${i}`, fingerprint: 'f' } })
+      }
+      // Used again: the newest of all now.
+      const again = { request: { key: '0', fingerprint: 'f' } }
+      await ledger.insert(newJob(), NOW + IDEMPOTENCY_MS, again)
+      const left = () =>
+        [0, 1, 2, 3, 4].filter((i) => ledger.idempotency.find(`${i}`, NOW + 5) !== null)
+      const day = NOW + IDEMPOTENCY_MS
+      expect(await ledger.idempotency.prune(day, 10)).toBe(0)
+      expect(await ledger.idempotency.prune(day + 3, 2)).toBe(2)
+      expect(left()).toEqual([0, 3, 4])
+      expect(await ledger.idempotency.prune(day + 3, 10)).toBe(1)
+      expect(left()).toEqual([0, 4])
+    })
+  })
+
+  it('counts what was replaced and taken back like everything else', async () => {
+    await ledger.insert(job(), NOW)
+    await ledger.insertAll([job({ onConflict: 'replace' }), job({ onConflict: 'replace' })], NOW)
+    await ledger.insertAll([job({ onConflict: 'replace' }), job()], NOW)
+    await settleLazily(ledger)
+    expectCounts(harness)
+    expect(ledger.counts('default')).toMatchObject({ available: 1, cancelled: 2 })
+  })
+}

@@ -1,0 +1,288 @@
+import { v7 } from 'uuid'
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { Answer } from '../support/in-process.ts'
+import { eventsOf, fetchOne, freshQueue, gatewayForAll, nack, storyOf } from './harness.ts'
+
+const { gateway } = gatewayForAll()
+let queue = ''
+beforeEach(() => {
+  queue = freshQueue()
+})
+
+const TYPE_AND_ARGS = { keys: ['type', 'args', 'queue'] }
+const push = (unique: object, over: { options?: object; args?: unknown[]; id?: string } = {}) =>
+  gateway.push(queue, { ...over, options: { unique, ...over.options } })
+const pushAll = (jobs: readonly object[]) =>
+  gateway.request('POST', '/ojs/v1/jobs/batch', {
+    jobs: jobs.map(({ options, ...over }: { options?: object }) => ({
+      type: 'test.job',
+      args: [1],
+      ...over,
+      options: { queue, ...options },
+    })),
+  })
+const statusOf = (answer: Answer) => answer.status
+
+describe('64 duplicates at a time', () => {
+  it.each([
+    ['reject', 409],
+    ['ignore', 200],
+  ])('%s: exactly one 201', async (on_conflict, other) => {
+    const answers = await Promise.all(
+      Array.from({ length: 64 }, () => push({ ...TYPE_AND_ARGS, on_conflict })),
+    )
+    const created = answers.filter(({ status }) => status === 201)
+    expect(created).toHaveLength(1)
+    const { id } = created[0]?.body.job ?? {}
+    for (const { status, body } of answers.filter((answer) => answer !== created[0])) {
+      expect(status).toBe(other)
+      expect(body.job?.id ?? body.error.details.existing_job_id).toBe(id)
+    }
+    expect((await fetchOne(gateway, queue)).id).toBe(id)
+    expect(await gateway.fetch([queue])).toEqual([])
+  })
+
+  it('replace: each has had its turn, and one is left', async () => {
+    const unique = { ...TYPE_AND_ARGS, on_conflict: 'replace' }
+    const answers = await Promise.all(Array.from({ length: 64 }, () => push(unique)))
+    expect(new Set(answers.map(statusOf))).toEqual(new Set([201]))
+    const states = await Promise.all(
+      answers.map(async ({ body }) => (await gateway.get(body.job.id)).body.state),
+    )
+    expect(states.filter((state) => state === 'available')).toHaveLength(1)
+    expect(states.filter((state) => state === 'cancelled')).toHaveLength(63)
+    const left = answers[states.indexOf('available')]?.body.job.id
+    expect((await fetchOne(gateway, queue)).id).toBe(left)
+    expect(await gateway.fetch([queue])).toEqual([])
+  })
+})
+
+describe('a job that there is already', () => {
+  it('is a 409 that names it (seed 001 §9.1)', async () => {
+    const first = await push(TYPE_AND_ARGS)
+    const { status, body } = await push(TYPE_AND_ARGS)
+    expect(status).toBe(409)
+    expect(body.error).toMatchObject({ code: 'duplicate', retryable: false })
+    expect(body.error.details).toEqual({
+      existing_job_id: first.body.job.id,
+      existing_job_state: 'available',
+      unique_key: expect.stringMatching(/^[0-9a-f]{64}$/),
+    })
+    expect((await push(TYPE_AND_ARGS, { args: [2] })).status).toBe(201)
+  })
+
+  it('is the answer where the policy says ignore', async () => {
+    const unique = { ...TYPE_AND_ARGS, on_conflict: 'ignore' }
+    const first = await push(unique)
+    const again = await push(unique)
+    expect(again.status).toBe(200)
+    expect(again.headers.get('location')).toBeNull()
+    expect(again.body).toMatchObject({ deduplicated: true, job: { id: first.body.job.id } })
+    expect(await storyOf(gateway, queue, first.body.job.id)).toEqual(['job.enqueued'])
+  })
+
+  it("is in nobody's way once it has ended", async () => {
+    const { id } = (await push(TYPE_AND_ARGS)).body.job
+    await fetchOne(gateway, queue)
+    expect((await push(TYPE_AND_ARGS)).body.error.details.existing_job_state).toBe('active')
+    await gateway.ack(id)
+    expect((await push(TYPE_AND_ARGS)).status).toBe(201)
+    const ended = await push({ ...TYPE_AND_ARGS, states: ['completed'] })
+    expect(ended.body.error.details).toMatchObject({ existing_job_id: id })
+  })
+
+  it('is cancelled where the policy says replace, an active one too', async () => {
+    const unique = { ...TYPE_AND_ARGS, on_conflict: 'replace' }
+    const old = (await push(unique)).body.job.id
+    await fetchOne(gateway, queue, { worker_id: 'w' })
+    const next = await push(unique)
+    expect(next.status).toBe(201)
+    expect((await gateway.get(old)).body.state).toBe('cancelled')
+    expect(await storyOf(gateway, queue, old)).toEqual([
+      'job.enqueued',
+      'job.started',
+      'job.cancelled',
+    ])
+    const beat = await gateway.request('POST', '/ojs/v1/workers/heartbeat', {
+      worker_id: 'w',
+      active_jobs: [old],
+    })
+    expect(beat.body.cancelled_jobs).toEqual([old])
+    expect((await gateway.ack(old)).status).toBe(409)
+    expect((await fetchOne(gateway, queue)).id).toBe(next.body.job.id)
+    expect(await gateway.fetch([queue])).toEqual([])
+  })
+
+  it('keeps its time where only that may stay', async () => {
+    const unique = { ...TYPE_AND_ARGS, on_conflict: 'replace_except_schedule' }
+    const at = '2999-01-01T00:00:00Z'
+    const old = (await push(unique, { options: { delay_until: at } })).body.job.id
+    const { status, body } = await push(unique)
+    expect(status).toBe(201)
+    expect(body.job).toMatchObject({ state: 'scheduled', scheduled_at: at })
+    expect((await gateway.get(body.job.id)).body.job).toMatchObject({ scheduled_at: at })
+    expect((await gateway.get(old)).body.state).toBe('cancelled')
+  })
+
+  it('does not bring an id back that is taken', async () => {
+    const unique = { ...TYPE_AND_ARGS, on_conflict: 'replace' }
+    const taken = (await gateway.push(queue)).body.job.id
+    const { id } = (await push(unique)).body.job
+    const { status, body } = await push(unique, { id: taken })
+    expect(status).toBe(409)
+    expect(body.error.details).toEqual({ existing_job_id: taken, field: 'id' })
+    expect((await gateway.get(id)).body.state).toBe('available')
+  })
+})
+
+describe('a batch', () => {
+  it('is refused as a whole for one job, also for one of its own', async () => {
+    const existing = (await push(TYPE_AND_ARGS)).body.job.id
+    const ids = [v7(), v7()]
+    const stored = await pushAll([
+      { id: ids[0], args: ['other'] },
+      { id: ids[1], options: { unique: TYPE_AND_ARGS } },
+    ])
+    expect(stored.status).toBe(409)
+    expect(stored.body.error.details).toMatchObject({ index: 1, existing_job_id: existing })
+    const own = await pushAll(
+      ids.map((id) => ({ id, args: ['own'], options: { unique: TYPE_AND_ARGS } })),
+    )
+    expect(own.status).toBe(409)
+    expect(own.body.error.details).toMatchObject({ index: 1, existing_job_id: ids[0] })
+    for (const id of ids) expect((await gateway.get(id)).status).toBe(404)
+  })
+
+  it('takes what is there for what it wants', async () => {
+    const unique = { ...TYPE_AND_ARGS, on_conflict: 'ignore' }
+    const existing = (await push(unique)).body.job.id
+    const { status, body } = await pushAll([
+      { options: { unique } },
+      { args: ['a'], options: { unique } },
+      { args: ['a'], options: { unique } },
+    ])
+    expect(status).toBe(201)
+    const [first, second, third] = body.jobs
+    expect(first.id).toBe(existing)
+    expect(third).toEqual(second)
+    expect(body).toMatchObject({ count: 3, deduplicated: [0, 2] })
+    const all = await pushAll([{ options: { unique } }])
+    expect(all.status).toBe(200)
+    const got = await gateway.fetch([queue], { count: 10, wait_ms: 1_000 })
+    expect(got.map(({ id }) => id)).toEqual([existing, second.id])
+  })
+
+  it('replaces its own, whose token never goes out', async () => {
+    const unique = { ...TYPE_AND_ARGS, on_conflict: 'replace' }
+    const { status, body } = await pushAll([{ options: { unique } }, { options: { unique } }])
+    expect(status).toBe(201)
+    expect(body.jobs.map((job: { state: string }) => job.state)).toEqual(['cancelled', 'available'])
+    expect((await fetchOne(gateway, queue)).id).toBe(body.jobs[1].id)
+    expect(await storyOf(gateway, queue, body.jobs[0].id)).toEqual(['job.cancelled'])
+  })
+})
+
+describe('a dead letter', () => {
+  it('comes back to life only where its key is free', async () => {
+    const retry = { max_attempts: 1 }
+    const { id } = (await push(TYPE_AND_ARGS, { options: { retry } })).body.job
+    await fetchOne(gateway, queue)
+    await nack(gateway, id)
+    const rival = (await push(TYPE_AND_ARGS)).body.job.id
+    const refused = await gateway.request('POST', `/ojs/v1/dead-letter/${id}/retry`)
+    expect(refused.status).toBe(409)
+    expect(refused.body.error).toMatchObject({
+      code: 'duplicate',
+      details: { existing_job_id: rival, existing_job_state: 'available' },
+    })
+    await gateway.cancel(rival)
+    expect((await gateway.request('POST', `/ojs/v1/dead-letter/${id}/retry`)).status).toBe(200)
+    expect((await push(TYPE_AND_ARGS)).status).toBe(409)
+  })
+})
+
+it.each([
+  [{ keys: ['type', 'colour'] }, 'options.unique.keys'],
+  [{ states: ['gone'] }, 'options.unique.states'],
+  [{ keys: ['meta'] }, 'options.unique.meta_keys'],
+  [{ period: 'P' }, 'options.unique.period'],
+  [{ on_conflict: 'explode' }, 'options.unique.on_conflict'],
+  [{ colour: ['red'] }, 'options.unique.colour'],
+])('a policy such as %o is a 400', async (unique, field) => {
+  const { status, body } = await push(unique)
+  expect(status).toBe(400)
+  expect(body.error).toMatchObject({ code: 'invalid_request', details: { field } })
+})
+
+describe('an Idempotency-Key', () => {
+  const keyed = (key: string, body: object, path = '/ojs/v1/jobs') =>
+    gateway.request('POST', path, body, { 'Idempotency-Key': key })
+  const job = (args: unknown[] = []) => ({ type: 'test.job', args, options: { queue } })
+
+  it('answers a repeated request as the first one, with the job as it is by then', async () => {
+    const first = await keyed('a', job())
+    expect([first.status, first.headers.get('idempotent-replayed')]).toEqual([201, null])
+    await fetchOne(gateway, queue)
+    const again = await keyed('a', { options: { queue }, args: [], type: 'test.job' })
+    expect(again.status).toBe(201)
+    expect(again.headers.get('idempotent-replayed')).toBe('true')
+    expect(again.headers.get('location')).toBe(first.headers.get('location'))
+    expect(again.body.job).toMatchObject({ id: first.body.job.id, state: 'active' })
+    expect(await gateway.fetch([queue])).toEqual([])
+  })
+
+  it('is one job, however many ask at a time', async () => {
+    const answers = await Promise.all(Array.from({ length: 32 }, () => keyed('many', job())))
+    expect(new Set(answers.map(statusOf))).toEqual(new Set([201]))
+    expect(new Set(answers.map(({ body }) => body.job.id)).size).toBe(1)
+    const replays = answers.filter(({ headers }) => headers.get('idempotent-replayed') === 'true')
+    expect(replays).toHaveLength(31)
+  })
+
+  it('is a 409 with another body, and free in another endpoint', async () => {
+    const { id } = (await keyed('b', job())).body.job
+    const { status, body } = await keyed('b', job([1]))
+    expect(status).toBe(409)
+    expect(body.error).toMatchObject({
+      code: 'duplicate',
+      details: { field: 'Idempotency-Key', reason: 'other_body', existing_job_id: id },
+    })
+    expect((await keyed('b', { jobs: [job()] }, '/ojs/v1/jobs/batch')).status).toBe(201)
+  })
+
+  it('holds for a batch, and outlives the gateway', async () => {
+    const body = { jobs: [job([1]), job([2])] }
+    const first = await keyed('batch', body, '/ojs/v1/jobs/batch')
+    const single = await keyed('single', job([3]))
+    await gateway.restart()
+    const again = await keyed('batch', body, '/ojs/v1/jobs/batch')
+    expect([again.status, again.body]).toEqual([201, first.body])
+    expect((await keyed('single', job([3]))).body.job.id).toBe(single.body.job.id)
+    expect(await eventsOf(gateway, queue, first.body.jobs[0].id)).toEqual([])
+  })
+
+  it('remembers what was answered with an existing job, and no refusal', async () => {
+    const options = { queue, unique: { ...TYPE_AND_ARGS, on_conflict: 'ignore' } }
+    const body = { type: 'test.job', args: [1], options }
+    expect((await keyed('bad', { ...body, type: '' })).status).toBe(400)
+    const existing = (await gateway.request('POST', '/ojs/v1/jobs', body)).body.job.id
+    expect((await keyed('bad', body)).status).toBe(200)
+    await gateway.cancel(existing)
+    const again = await keyed('bad', body)
+    expect([again.status, again.body.deduplicated, again.body.job.id]).toEqual([
+      200,
+      true,
+      existing,
+    ])
+  })
+
+  it('says so when its job is gone', async () => {
+    const { id } = (await keyed('c', job())).body.job
+    await fetchOne(gateway, queue)
+    await nack(gateway, id, { retryable: false })
+    expect((await gateway.request('DELETE', `/ojs/v1/dead-letter/${id}`)).status).toBe(200)
+    const { status, body } = await keyed('c', job())
+    expect(status).toBe(409)
+    expect(body.error.details).toMatchObject({ reason: 'job_gone', existing_job_id: id })
+  })
+})
