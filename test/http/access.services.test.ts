@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { healthStatus } from '../../scripts/health-status.mjs'
@@ -10,7 +11,7 @@ import { Gateway } from '../support/gateway.ts'
 import { eventually } from '../support/in-process.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 
-const SESSION = resolve(import.meta.dirname, 'access-session.mjs')
+const SESSION = fileURLToPath(new URL('./access-session.mjs', import.meta.url))
 const MAIN = resolve(import.meta.dirname, '../../dist/main.js')
 const run = promisify(execFile)
 
