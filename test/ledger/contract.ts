@@ -21,6 +21,8 @@ import { rungContract } from './contract-rungs.ts'
 import { scheduleContract } from './contract-schedule.ts'
 import { schemaContract } from './contract-schemas.ts'
 import { uniqueContract } from './contract-unique.ts'
+import { workflowPropertyContract } from './contract-workflow-properties.ts'
+import { workflowContract } from './contract-workflows.ts'
 import { expectCounts, type LedgerHarness, rowOf, type UnderTest } from './harness.ts'
 
 /** The behaviour that `src/ledger/ledger.ts` promises, for every implementation of it. */
@@ -63,6 +65,8 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
     nativeContract(underTest)
     queueContract(underTest)
     uniqueContract(underTest)
+    workflowContract(underTest)
+    workflowPropertyContract(underTest)
     propertyContract(underTest)
     conservationContract(underTest)
     nativeConservationContract(underTest)

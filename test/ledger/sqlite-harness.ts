@@ -85,8 +85,8 @@ function snakeCase(name: string): string {
 }
 
 /**
- * A sound file, `ended_at` (which most indexes go by) set exactly on terminal rows, and dead
- * letters among the discarded rows only.
+ * A sound file, `ended_at` (which most indexes go by) set exactly on terminal rows, dead letters
+ * among the discarded rows only, and workflows that say what their steps and jobs do.
  */
 function inspect(db: Database): string[] {
   const rows = db
@@ -98,8 +98,31 @@ function inspect(db: Database): string[] {
          (state IN ('completed', 'cancelled', 'discarded', 'withdrawn'))
        UNION ALL
        SELECT id || ' is ' || state || ' and a dead letter' FROM jobs
-       WHERE dead_letter = 1 AND state <> 'discarded'`,
+       WHERE dead_letter = 1 AND state <> 'discarded'
+       UNION ALL ${WRONG_WORKFLOWS}`,
     )
     .all() as { wrong: string }[]
   return rows.map(({ wrong }) => wrong)
 }
+
+/** Workflows that stand still, or say something else than their steps and jobs. */
+const WRONG_WORKFLOWS = `
+  SELECT 'workflow ' || id || ' is ' || state || ' and has steps that '
+    || iif(state = 'running', 'are all over', 'go on')
+  FROM workflows w
+  WHERE (state = 'running') <> EXISTS (
+    SELECT 1 FROM workflow_steps s WHERE s.workflow = w.seq AND progress = 'started')
+  UNION ALL
+  SELECT 'workflow ' || w.id || ' is ' || w.state || ' and step ' || s.id || ' waits'
+  FROM workflows w JOIN workflow_steps s ON s.workflow = w.seq
+  WHERE w.state <> 'running' AND s.progress = 'waiting'
+  UNION ALL
+  SELECT 'step ' || s.id || ' is ' || s.progress || ' and its job ' || j.state
+  FROM workflow_steps s JOIN jobs j ON j.id = s.job_id
+  WHERE s.progress = 'started' AND j.ended_at IS NOT NULL
+  UNION ALL
+  SELECT 'workflow ' || w.id || ' counts wrongly' FROM workflows w
+  WHERE (w.open, w.completed, w.failed) <> (
+    SELECT sum(progress IN ('waiting', 'started')), sum(progress = 'completed'),
+      sum(progress = 'failed')
+    FROM workflow_steps s WHERE s.workflow = w.seq AND type IS NOT NULL AND is_callback = 0)`

@@ -38,11 +38,11 @@ function prepareReads(db: Database) {
     source: db.prepare(
       'SELECT id, type, request, inputs FROM workflow_steps WHERE workflow = ? AND node = ?',
     ),
-    /** ?2 a JSON list of nodes. */
+    /** ?2 a JSON list of nodes. CROSS: from the list to the nodes, and never the other way. */
     results: db.prepare(
       `SELECT s.node, s.id, s.job_id AS jobId, ${RESULT} AS text, ${RESULT_BYTES} AS bytes
        FROM json_each(?2) wanted
-       JOIN workflow_steps s ON s.workflow = ?1 AND s.node = wanted.value
+       CROSS JOIN workflow_steps s ON s.workflow = ?1 AND s.node = wanted.value
        LEFT JOIN jobs j ON j.id = s.job_id AND j.generation = 0 AND s.progress = 'completed'`,
     ),
   }

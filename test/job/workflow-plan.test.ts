@@ -1,0 +1,232 @@
+import { describe, expect, it } from 'vitest'
+import { decideNode, type GraphStep, type Plan, type PlannedJob } from '../../src/job/workflow.ts'
+import { planWorkflow } from '../../src/job/workflow-plan.ts'
+
+const job = (over: object = {}) => ({ type: 't', args: [], ...over })
+const plan = (request: object): Plan =>
+  planWorkflow({ ...request }, (all) => (all.steps ?? []) as GraphStep[])
+const graph = (...steps: object[]): Plan => plan({ name: 'n', steps })
+const jobsOf = ({ nodes }: Plan): PlannedJob[] => nodes.filter((node) => node.kind === 'job')
+const byId = (found: Plan, id: string): PlannedJob => {
+  const one = jobsOf(found).find((node) => node.id === id)
+  if (!one) throw new Error(`no step ${id}`)
+  return one
+}
+
+describe('a graph', () => {
+  it('keeps the order of the request and sees all that came before', () => {
+    const found = graph(
+      job({ id: 'c', depends_on: ['b'] }),
+      job({ id: 'a' }),
+      job({ id: 'b', depends_on: ['a', 'a'] }),
+    )
+    expect(jobsOf(found)).toMatchObject([
+      { id: 'c', needs: [2], inputs: { steps: [1, 2] }, dependsOn: ['b'], path: 'steps[0]' },
+      { id: 'a', needs: [], inputs: { steps: [] }, dependsOn: [] },
+      { id: 'b', needs: [1], inputs: { steps: [1] }, dependsOn: ['a'] },
+    ])
+    expect(found.nodes.at(-1)).toEqual({ kind: 'join', needs: [0, 1, 2], rule: 'all' })
+  })
+
+  it('names a cycle along its arrows, and nothing that only hangs on it', () => {
+    const cyclic = () =>
+      graph(
+        job({ id: 'behind', depends_on: ['x'] }),
+        job({ id: 'x', depends_on: ['z', 'free'] }),
+        job({ id: 'y', depends_on: ['x'] }),
+        job({ id: 'z', depends_on: ['y'] }),
+        job({ id: 'free' }),
+      )
+    expect(cyclic).toThrow('The steps depend on each other in a circle: x → y → z → x.')
+  })
+
+  it.each<[string, object[], object]>([
+    ['two of one id', [job({ id: 'a' }), job({ id: 'a' })], { field: 'steps[1].id', step: 'a' }],
+    [
+      'what is not there',
+      [job({ id: 'a', depends_on: ['b'] })],
+      { field: 'steps[0].depends_on', validation: 'unknown_dependency' },
+    ],
+    ['itself', [job({ id: 'a', depends_on: ['a'] })], { validation: 'cycle', step: 'a' }],
+  ])('is refused: %s', (_, steps, details) => {
+    expect(() => graph(...steps)).toThrow(
+      expect.objectContaining({ details: expect.objectContaining(details) }),
+    )
+  })
+
+  it('has room for ids that JavaScript knows already', () => {
+    const found = graph(job({ id: '__proto__' }), job({ id: 'b', depends_on: ['__proto__'] }))
+    expect(byId(found, 'b').needs).toEqual([0])
+  })
+})
+
+describe('a tree', () => {
+  it('is chained by the ends of its elements, with ids of their places', () => {
+    const found = plan({
+      type: 'chain',
+      steps: [job(), { type: 'group', jobs: [job(), job({ id: 'own' })] }, job()],
+    })
+    expect(
+      jobsOf(found).map(({ id, needs, inputs, dependsOn }) => [id, needs, inputs, dependsOn]),
+    ).toEqual([
+      ['0', [], [], []],
+      ['1.0', [0], [0], ['0']],
+      ['1.own', [0], [0], ['0']],
+      ['2', [3], [0, [1, 2]], ['1.0', '1.own']],
+    ])
+    expect(found.nodes[3]).toEqual({ kind: 'join', needs: [1, 2], rule: 'all' })
+    expect(found.nodes.at(-1)).toEqual({ kind: 'join', needs: [0, 3, 4], rule: 'all' })
+  })
+
+  it.each<[string[], object]>([
+    [['on_complete'], { needs: [3], rule: 'fired' }],
+    [['on_success', 'on_failure'], { needs: [3, 4], rule: 'fired' }],
+    [['on_success'], { needs: [2, 3], rule: 'all' }],
+    [['on_failure'], { needs: [2, 3], rule: 'rescued' }],
+  ])('ends a batch with %j', (names, end) => {
+    const callbacks = Object.fromEntries(names.map((name) => [name, job()]))
+    const found = plan({ type: 'batch', jobs: [job(), job()], callbacks })
+    expect(found.nodes.at(-1)).toEqual({ kind: 'join', ...end })
+    for (const name of names) {
+      expect(byId(found, name)).toMatchObject({
+        isCallback: true,
+        needs: [2],
+        inputs: [0, 1],
+        path: `callbacks.${name}`,
+      })
+    }
+  })
+
+  it('takes three levels and not four, and a thousand jobs and not one more', () => {
+    const nested = (depth: number): object =>
+      depth === 0 ? job() : { type: 'group', jobs: [nested(depth - 1)] }
+    expect(jobsOf(plan(nested(3))).map(({ id }) => id)).toEqual(['0.0.0'])
+    expect(() => plan(nested(4))).toThrow('nested 3 deep')
+    const many = (count: number) => Array.from({ length: count }, () => job())
+    const split = (count: number) => ({
+      type: 'group',
+      jobs: [
+        { type: 'group', jobs: many(500) },
+        { type: 'group', jobs: many(count) },
+      ],
+    })
+    expect(jobsOf(plan(split(500)))).toHaveLength(1_000)
+    expect(() => plan(split(501))).toThrow('1000 steps at most')
+  })
+
+  it('tells a job of the type chain from a chain', () => {
+    const [only] = jobsOf(plan({ type: 'group', jobs: [job({ type: 'chain', jobs: 1 })] }))
+    expect(only?.request).toMatchObject({ type: 'chain', args: [], jobs: 1 })
+  })
+
+  it.each<[string, object, string]>([
+    [
+      'a kind within that is none',
+      { type: 'chain', steps: [{ type: 'x', jobs: [job()] }] },
+      'steps[0].type',
+    ],
+    ['a graph within', { type: 'chain', steps: [{ steps: [job()] }] }, 'steps[0].type'],
+    ['an element that is no object', { type: 'group', jobs: [7] }, 'jobs[0]'],
+    ['a list that is none', { type: 'group', jobs: {} }, 'jobs'],
+    ['an id that is none', { type: 'group', jobs: [job({ id: 7 })] }, 'jobs[0].id'],
+    [
+      'an own id that a place has',
+      { type: 'group', jobs: [job({ id: '1' }), job()] },
+      'jobs[1].id',
+    ],
+    [
+      'an unknown callback',
+      { type: 'batch', jobs: [job()], callbacks: { on_x: job() } },
+      'callbacks.on_x',
+    ],
+    [
+      'a callback that is no job',
+      { type: 'batch', jobs: [job()], callbacks: { on_success: 1 } },
+      'callbacks.on_success',
+    ],
+    [
+      'options that are none',
+      { type: 'group', jobs: [{ type: 'group', jobs: [job()], options: 1 }] },
+      'jobs[0].options',
+    ],
+  ])('is refused: %s', (_, request, field) => {
+    expect(() => plan(request)).toThrow(
+      expect.objectContaining({ status: 400, details: expect.objectContaining({ field }) }),
+    )
+  })
+
+  it.each(['saga', 'steps[0].type'])('a saga is not offered: %s', (field) => {
+    const request =
+      field === 'saga'
+        ? { type: 'saga', steps: [job()] }
+        : { type: 'chain', steps: [{ type: 'saga', steps: [job()] }] }
+    expect(() => plan(request)).toThrow(expect.objectContaining({ status: 422 }))
+  })
+})
+
+describe('options', () => {
+  const optionsOf = (defaults: object, own: object, level: object = {}) => {
+    const steps = [{ type: 'group', jobs: [job(own)], options: level }]
+    return jobsOf(plan({ type: 'chain', steps, options: defaults }))[0]?.request
+  }
+
+  it.each<[string, object, object, object]>([
+    ['are inherited', { queue: 'q' }, {}, { options: { queue: 'q' } }],
+    ['are overlaid', { queue: 'q' }, { options: { queue: 'o' } }, { options: { queue: 'o' } }],
+    ['are overlaid from the top level', { queue: 'q' }, { queue: 'o' }, { queue: 'o' }],
+    [
+      'are not overlaid by null',
+      { queue: 'q' },
+      { options: { queue: null } },
+      { options: { queue: 'q' } },
+    ],
+    ['are overlaid in another spelling', { timeout_ms: 1 }, { timeout: 9 }, { timeout: 9 }],
+    [
+      'are overlaid as a whole',
+      { retry: { max_attempts: 3, jitter: true } },
+      { options: { retry_policy: { max_attempts: 1 } } },
+      { options: { retry_policy: { max_attempts: 1 } } },
+    ],
+    ['may be unknown', { x: 1 }, { options: { y: 2 } }, { options: { x: 1, y: 2 } }],
+  ])('%s', (_, defaults, own, expected) => {
+    expect(optionsOf(defaults, own)).toEqual({ ...job(), ...expected })
+  })
+
+  it('of a workflow within lie between', () => {
+    const outer = { queue: 'outer', priority: 1, timeout: 5 }
+    expect(optionsOf(outer, { priority: 3 }, { queue: 'inner', timeout_ms: 7 })).toEqual({
+      ...job({ priority: 3 }),
+      options: { queue: 'inner', timeout_ms: 7 },
+    })
+  })
+})
+
+describe('what becomes of a node', () => {
+  const none = { pending: 0, completed: 0, failed: 0, cancelled: 0 }
+
+  it.each<[Parameters<typeof decideNode>[0], object, ReturnType<typeof decideNode>]>([
+    ['completed', { pending: 1, completed: 1 }, 'wait'],
+    ['completed', { pending: 1, failed: 1 }, 'cancelled'],
+    ['completed', { pending: 1, cancelled: 1 }, 'cancelled'],
+    ['completed', { completed: 2 }, 'start'],
+    ['over', { pending: 1, failed: 1 }, 'wait'],
+    ['over', { failed: 1 }, 'start'],
+    ['over', { completed: 1 }, 'start'],
+    ['over', { cancelled: 1 }, 'cancelled'],
+    ['failed', { failed: 1 }, 'start'],
+    ['failed', { completed: 1 }, 'cancelled'],
+    ['all', { pending: 1, failed: 1 }, 'wait'],
+    ['all', { completed: 1, failed: 1, cancelled: 1 }, 'failed'],
+    ['all', { completed: 1, cancelled: 1 }, 'cancelled'],
+    ['all', { completed: 2 }, 'completed'],
+    ['fired', { completed: 1, cancelled: 1 }, 'completed'],
+    ['fired', { completed: 1, failed: 1 }, 'failed'],
+    ['fired', { cancelled: 2 }, 'cancelled'],
+    ['rescued', { completed: 1, failed: 1 }, 'completed'],
+    ['rescued', { completed: 1, cancelled: 1 }, 'completed'],
+    ['rescued', { failed: 2 }, 'failed'],
+    ['rescued', { cancelled: 2 }, 'cancelled'],
+  ])('%s, %o: %s', (rule, arrivals, expected) => {
+    expect(decideNode(rule, { ...none, ...arrivals })).toBe(expected)
+  })
+})

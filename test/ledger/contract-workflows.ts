@@ -1,0 +1,445 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { JobRow } from '../../src/job/job.ts'
+import type { WorkflowRow } from '../../src/job/workflow-row.ts'
+import type { NewWorkflow, WorkflowNews } from '../../src/ledger/workflows.ts'
+import { newJob } from '../support/jobs.ts'
+import { newGraph, newWorkflow } from '../support/workflows.ts'
+import {
+  FAILED,
+  fenceOf,
+  NOW,
+  pushed,
+  settleLazily,
+  TERMS,
+  token,
+  type UnderTest,
+} from './harness.ts'
+
+const DIAMOND = { a: [], b: ['a'], c: ['a'], d: ['b', 'c'] }
+const LATER = { ...FAILED, now: NOW + 5 }
+const job = (over: object = {}) => ({ type: 't', args: [], ...over })
+
+/** Steps that begin with the end of the last job they wait for, exactly once. */
+export function workflowContract({ harness, ledger, row }: UnderTest): void {
+  let news: WorkflowNews[] = []
+  const listen = () => ledger.workflows.onNews((some) => void news.push(...some))
+  beforeEach(() => {
+    news = []
+    listen()
+  })
+  const reopen = async () => {
+    await harness.reopen()
+    listen()
+  }
+  const create = async (workflow: NewWorkflow): Promise<NewWorkflow> => {
+    await ledger.workflows.create(workflow, NOW)
+    return workflow
+  }
+  const find = ({ id }: NewWorkflow): WorkflowRow => {
+    const found = ledger.workflows.find(id)
+    if (!found) throw new Error(`no workflow ${id}`)
+    return found
+  }
+  const stepOf = (workflow: NewWorkflow, id: string) => {
+    const step = find(workflow).steps.find((one) => one.id === id)
+    if (!step) throw new Error(`no step ${id}`)
+    return step
+  }
+  const jobOf = (workflow: NewWorkflow, id: string): JobRow => row(stepOf(workflow, id).jobId ?? '')
+  const progress = (workflow: NewWorkflow) =>
+    Object.fromEntries(find(workflow).steps.map((step) => [step.id, step.progress]))
+  const claim = async (workflow: NewWorkflow, id: string): Promise<JobRow> => {
+    const [result] = await ledger.claim([token(jobOf(workflow, id).id)], TERMS)
+    if (result?.verdict !== 'claimed') throw new Error(`not claimed: ${result?.verdict}`)
+    return result.job
+  }
+  const complete = async (workflow: NewWorkflow, id: string, result: string | null = null) => {
+    const { id: jobId } = await claim(workflow, id)
+    return await ledger.complete(jobId, {}, { now: NOW + 5, result })
+  }
+  const discard = (lease: JobRow) => {
+    const change = { ...LATER, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
+    return ledger.fail(lease.id, fenceOf(lease), change)
+  }
+  const told = () =>
+    news.map((one) => `${one.what} ${one.what === 'born' ? one.job.type : one.step.id}`)
+
+  describe('a workflow', () => {
+    it('begins with the steps that wait for nothing', async () => {
+      const workflow = await create(newGraph({ a: [], b: ['a'], c: [] }))
+      expect(find(workflow)).toMatchObject({
+        name: 'graph',
+        type: 'dag',
+        state: 'running',
+        createdAt: NOW,
+        endedAt: null,
+        ...{ total: 3, completed: 0, failed: 0, open: 3 },
+      })
+      expect(progress(workflow)).toEqual({ a: 'started', b: 'waiting', c: 'started' })
+      expect(stepOf(workflow, 'b')).toMatchObject({
+        state: 'pending',
+        jobId: null,
+        dependsOn: ['a'],
+      })
+      const owed = ledger.outboxPage(0, 9)
+      expect(owed.map(({ type }) => type)).toEqual(['a', 'c'])
+      expect(owed[0]).toMatchObject({
+        state: 'available',
+        tokenOut: true,
+        enqueuedAt: NOW,
+        attempt: 0,
+      })
+      expect(JSON.parse(owed[0]?.envelope ?? '')).toMatchObject({
+        workflow_id: workflow.id,
+        workflow_step: 'a',
+        parent_results: {},
+      })
+      expect(news.map((one) => one.what === 'born' && one.job)).toEqual(owed)
+      expect(ledger.queues().map(({ name }) => name)).toEqual(['default'])
+    })
+
+    it('goes on in the commit that ends what a step waits for', async () => {
+      const workflow = await create(newGraph(DIAMOND))
+      await complete(workflow, 'a', '{"x":1}')
+      expect(progress(workflow)).toEqual({
+        a: 'completed',
+        b: 'started',
+        c: 'started',
+        d: 'waiting',
+      })
+      expect(told()).toEqual(['born a', 'step a', 'born b', 'born c'])
+      await complete(workflow, 'b', '2')
+      expect(stepOf(workflow, 'd').progress).toBe('waiting')
+      await complete(workflow, 'c')
+      expect(JSON.parse(jobOf(workflow, 'd').envelope).parent_results).toEqual({
+        a: { x: 1 },
+        b: 2,
+        c: null,
+      })
+      await complete(workflow, 'd')
+      expect(find(workflow)).toMatchObject({
+        state: 'completed',
+        endedAt: NOW + 5,
+        startedAt: NOW,
+        ...{ completed: 4, open: 0 },
+      })
+      expect(told().slice(-2)).toEqual(['step d', 'ended d'])
+      expect(news.at(-1)?.workflow).toMatchObject({ id: workflow.id, state: 'completed', open: 0 })
+      expect(ledger.workflows.running()).toBe(0)
+    })
+
+    it('starts a step once when two that it waits for end together', async () => {
+      const workflow = await create(newGraph({ a: [], b: [], c: ['a', 'b'] }))
+      const leases = [await claim(workflow, 'a'), await claim(workflow, 'b')]
+      // One group commit; and whoever comes twice is stale.
+      const ends = [...leases, ...leases].map(({ id }) =>
+        ledger.complete(id, {}, { now: NOW + 5, result: null }),
+      )
+      const outcomes = await Promise.all(ends)
+      expect(outcomes.filter((one) => one === 'stale')).toHaveLength(2)
+      expect(told().filter((one) => one === 'born c')).toHaveLength(1)
+      expect(ledger.counts('default')).toMatchObject({ available: 1, completed: 2 })
+    })
+
+    it.each([{ attempt: 2 }, { workerId: 'another' }])(
+      'stands still when the end is stale: %o',
+      async (fence) => {
+        const workflow = await create(newGraph({ a: [], b: ['a'] }))
+        const { id } = await claim(workflow, 'a')
+        expect(await ledger.complete(id, fence, { now: NOW, result: null })).toBe('stale')
+        expect(progress(workflow)).toEqual({ a: 'started', b: 'waiting' })
+      },
+    )
+
+    it('goes on after a restart', async () => {
+      const workflow = await create(newGraph(DIAMOND))
+      await complete(workflow, 'a')
+      await complete(workflow, 'b')
+      await reopen()
+      expect(ledger.workflows.running()).toBe(1)
+      await complete(workflow, 'c')
+      await reopen()
+      await complete(workflow, 'd')
+      expect(find(workflow)).toMatchObject({ state: 'completed', completed: 4, open: 0 })
+      await reopen()
+      expect(ledger.workflows.list({ state: 'completed', limit: 9, offset: 0 }).total).toBe(1)
+    })
+
+    it('has the state of the job for a step that has begun', async () => {
+      const retry = { max_attempts: 2 }
+      const workflow = await create(newGraph({ a: [], b: ['a'] }, { retry }))
+      const lease = await claim(workflow, 'a')
+      expect(stepOf(workflow, 'a')).toMatchObject({ state: 'active', startedAt: NOW, attempt: 1 })
+      const rest = { dueAt: NOW + 9, delayMs: 9, rungMs: null, isTokenBack: true }
+      await ledger.fail(lease.id, fenceOf(lease), { ...LATER, to: 'retryable', ...rest })
+      expect(stepOf(workflow, 'a')).toMatchObject({ state: 'retryable', progress: 'started' })
+      expect(find(workflow).state).toBe('running')
+    })
+
+    it('holds back a step that has a time of its own, and does not ask for a token', async () => {
+      const workflow = await create(newGraph({ a: [], b: ['a'] }, { delay_until: '+PT1H' }))
+      const before = Date.now()
+      expect(jobOf(workflow, 'a')).toMatchObject({ state: 'scheduled', outbox: null })
+      await ledger.promote(NOW, before + 4_000_000, 9)
+      await complete(workflow, 'a')
+      expect(jobOf(workflow, 'b').dueAt).toBeGreaterThanOrEqual(before + 3_600_000)
+    })
+
+    it('stores nothing, and tells nothing, when its id is taken', async () => {
+      const workflow = await create(newGraph({ a: [] }))
+      news = []
+      const other = newGraph({ b: [] })
+      const [again] = await Promise.allSettled([
+        ledger.workflows.create({ ...newGraph({ x: [], y: [] }), id: workflow.id }, NOW),
+        create(other),
+      ])
+      expect(again.status).toBe('rejected')
+      expect(told()).toEqual(['born b'])
+      expect([ledger.counts('default').available, ledger.workflows.running()]).toEqual([2, 2])
+    })
+  })
+
+  describe('every end of a job is heard', () => {
+    const ends: [
+      string,
+      (workflow: NewWorkflow) => Promise<unknown>,
+      'completed' | 'failed',
+      string,
+    ][] = [
+      ['ACK', (workflow) => complete(workflow, 'a'), 'completed', 'completed'],
+      ['FAIL', async (workflow) => discard(await claim(workflow, 'a')), 'failed', 'discarded'],
+      ['CANCEL', (workflow) => ledger.cancel(jobOf(workflow, 'a').id, NOW), 'failed', 'cancelled'],
+      [
+        'a report',
+        async (workflow) => {
+          const { id } = jobOf(workflow, 'a')
+          const said = { event: 'completed', result: '1' } as const
+          const event = { id, generation: 0, attempt: 1, workerId: 'n', said }
+          await ledger.applyReports([event], { now: NOW, defaultLeaseMs: 9, random: () => 0 })
+        },
+        'completed',
+        'completed',
+      ],
+      [
+        'a token that died in the broker',
+        (workflow) => {
+          const { id, type } = jobOf(workflow, 'a')
+          const describe = () => ({ error: null, errors: null, isDeadLetter: true })
+          const dead = { id, generation: 0, attempt: 1, isExpired: false, describe }
+          const adopt = () => newJob({ id, type })
+          return ledger.discardDead({ ...dead, adopt }, { now: NOW, wall: NOW })
+        },
+        'failed',
+        'discarded',
+      ],
+    ]
+
+    it.each(ends)('%s', async (_, end, outcome, state) => {
+      const workflow = await create(newGraph({ a: [], b: ['a'] }))
+      await end(workflow)
+      expect(stepOf(workflow, 'a')).toMatchObject({ progress: outcome, state })
+      const next = outcome === 'completed' ? 'started' : 'cancelled'
+      expect(stepOf(workflow, 'b').progress).toBe(next)
+      expect(find(workflow).state).toBe(outcome === 'completed' ? 'running' : 'failed')
+    })
+
+    it('expiry', async () => {
+      const workflow = await create(
+        newGraph({ a: [], b: ['a'] }, { expires_at: '2100-01-01T00:00:00Z' }),
+      )
+      await ledger.expire({ now: NOW, wall: Date.parse('2100-01-01T00:00:01Z'), limit: 9 })
+      expect(find(workflow)).toMatchObject({ state: 'failed', failed: 1, open: 0 })
+      expect(stepOf(workflow, 'a').state).toBe('discarded')
+    })
+
+    it('an attempt too many on arrival', async () => {
+      const workflow = await create(newGraph({ a: [], b: ['a'] }, { retry: { max_attempts: 1 } }))
+      const { id } = jobOf(workflow, 'a')
+      const [result] = await ledger.claim([token(id, { attempt: 2 })], TERMS)
+      expect(result?.verdict).toBe('exhausted')
+      expect(find(workflow).state).toBe('failed')
+    })
+  })
+
+  describe('a failure', () => {
+    it('cancels everything behind it at once, and nothing else', async () => {
+      const chain = Object.fromEntries(
+        Array.from({ length: 50 }, (_, i) => [`s${i}`, i === 0 ? [] : [`s${i - 1}`]]),
+      )
+      const workflow = await create(newGraph({ ...chain, free: [] }))
+      await discard(await claim(workflow, 's0'))
+      const found = find(workflow)
+      expect(found).toMatchObject({ state: 'running', failed: 1, open: 1 })
+      expect(found.steps.filter((step) => step.progress === 'cancelled')).toHaveLength(49)
+      await complete(workflow, 'free')
+      expect(find(workflow)).toMatchObject({ state: 'failed', completed: 1, open: 0 })
+      expect(ledger.counts('default')).toMatchObject({ discarded: 1, completed: 1, available: 0 })
+    })
+
+    it('of a step that cannot be made is one of its own, and the ACK before it stands', async () => {
+      const steps = [
+        { id: 'a', ...job() },
+        { id: 'b', ...job({ queue: 'dlx.refused' }), depends_on: ['a'] },
+        { id: 'c', ...job(), depends_on: ['b'] },
+      ]
+      const workflow = await create(newWorkflow({ name: 'n', steps }))
+      expect(await complete(workflow, 'a')).toMatchObject({ state: 'completed' })
+      expect(progress(workflow)).toEqual({ a: 'completed', b: 'failed', c: 'cancelled' })
+      expect(stepOf(workflow, 'b')).toMatchObject({ state: 'discarded', jobId: null })
+      expect(JSON.parse(stepOf(workflow, 'b').error ?? '')).toMatchObject({
+        code: 'invalid_request',
+      })
+      expect(find(workflow)).toMatchObject({ state: 'failed', completed: 1, failed: 1, open: 0 })
+    })
+
+    it('stays one when the dead letter is retried', async () => {
+      const workflow = await create(newGraph({ a: [], b: ['a'], free: [] }))
+      const dead = await claim(workflow, 'a')
+      await discard(dead)
+      const revived = await ledger.revive(dead.id, 0, NOW)
+      expect(revived).toMatchObject({ generation: 1 })
+      const [again] = await ledger.claim([token(dead.id, { generation: 1 })], TERMS)
+      expect(again?.verdict).toBe('claimed')
+      await ledger.complete(dead.id, {}, { now: NOW, result: '1' })
+      expect(progress(workflow)).toEqual({ a: 'failed', b: 'cancelled', free: 'started' })
+      expect(stepOf(workflow, 'a')).toMatchObject({ state: 'discarded', result: null })
+      await complete(workflow, 'free')
+      expect(find(workflow)).toMatchObject({ state: 'failed', failed: 1, completed: 1 })
+    })
+  })
+
+  describe('the callbacks of a batch', () => {
+    const callbacks = { on_complete: job({ type: 'x' }), on_success: job(), on_failure: job() }
+    const batch = () => create(newWorkflow({ type: 'batch', jobs: [job(), job()], callbacks }))
+
+    it('begin once, behind the last job, when all end together', async () => {
+      const workflow = await batch()
+      const leases = [await claim(workflow, '0'), await claim(workflow, '1')]
+      await Promise.all(
+        leases.map(({ id }, i) => ledger.complete(id, {}, { now: NOW, result: String(i) })),
+      )
+      expect(progress(workflow)).toMatchObject({ on_complete: 'started', on_failure: 'cancelled' })
+      expect(JSON.parse(jobOf(workflow, 'on_success').envelope).parent_results).toEqual([0, 1])
+      expect(find(workflow)).toMatchObject({ state: 'running', total: 2, completed: 2, open: 0 })
+      await complete(workflow, 'on_success')
+      await complete(workflow, 'on_complete')
+      expect(find(workflow)).toMatchObject({ state: 'completed', completed: 2 })
+    })
+
+    it('have the failure told to the right ones', async () => {
+      const workflow = await batch()
+      await discard(await claim(workflow, '0'))
+      await complete(workflow, '1', '7')
+      expect(progress(workflow)).toMatchObject({ on_success: 'cancelled', on_failure: 'started' })
+      expect(JSON.parse(jobOf(workflow, 'on_failure').envelope).parent_results).toEqual([null, 7])
+    })
+  })
+
+  describe('cancel', () => {
+    it('ends all that is not over, and nothing begins any more', async () => {
+      const workflow = await create(newGraph({ ...DIAMOND, e: [] }))
+      await complete(workflow, 'a')
+      const active = await claim(workflow, 'b')
+      const cancelled = await ledger.workflows.cancel(workflow.id, NOW + 7)
+      expect(cancelled).toMatchObject({
+        workflow: { state: 'cancelled', completed: 1, endedAt: NOW + 7, open: 0 },
+        stepsCancelled: 4,
+      })
+      const jobs = cancelled === 'stale' ? [] : cancelled.jobs
+      expect(jobs.map(({ job: one, previousState }) => [one.type, previousState])).toEqual([
+        ['b', 'active'],
+        ['c', 'available'],
+        ['e', 'available'],
+      ])
+      for (const { job: one } of jobs)
+        expect(one).toMatchObject({ state: 'cancelled', cancelledAt: NOW + 7 })
+      expect(jobs[0]?.job.outbox).not.toBeNull()
+      expect(await ledger.complete(active.id, {}, { now: NOW, result: null })).toBe('stale')
+      expect(ledger.counts('default')).toMatchObject({ available: 0, active: 0, cancelled: 3 })
+      expect(await ledger.workflows.cancel(workflow.id, NOW)).toBe('stale')
+      expect(await ledger.workflows.cancel('nobody', NOW)).toBe('stale')
+      expect(told()).not.toContain('ended e')
+    })
+
+    it('and the last ACK in one turn: one of them ends it', async () => {
+      for (const cancelFirst of [true, false]) {
+        const workflow = await create(newGraph({ a: [], b: ['a'] }))
+        const { id } = await claim(workflow, 'a')
+        const acts = [
+          () => ledger.workflows.cancel(workflow.id, NOW),
+          () => ledger.complete(id, {}, { now: NOW, result: null }),
+        ]
+        await Promise.all((cancelFirst ? acts : acts.reverse()).map((act) => act()))
+        const a = cancelFirst ? 'cancelled' : 'completed'
+        expect(progress(workflow)).toEqual({ a, b: 'cancelled' })
+        expect(find(workflow)).toMatchObject({ state: 'cancelled', completed: cancelFirst ? 0 : 1 })
+      }
+    })
+  })
+
+  describe('the list', () => {
+    it('is of one state or of all, the newest first, with kept totals', async () => {
+      const done = await create(newGraph({ a: [] }))
+      const running = await create(newGraph({ a: [] }))
+      await complete(done, 'a')
+      const idsOf = (query: object) => {
+        const { workflows, total } = ledger.workflows.list({
+          state: null,
+          limit: 9,
+          offset: 0,
+          ...query,
+        })
+        return [workflows.map(({ id }) => id), total]
+      }
+      expect(idsOf({})).toEqual([[running.id, done.id], 2])
+      expect(idsOf({ offset: 1 })).toEqual([[done.id], 2])
+      expect(idsOf({ state: 'running' })).toEqual([[running.id], 1])
+      expect(idsOf({ state: 'completed', limit: 1 })).toEqual([[done.id], 1])
+      expect(idsOf({ state: 'failed' })).toEqual([[], 0])
+    })
+  })
+
+  describe('retention', () => {
+    const LONG_AFTER = NOW + 1_000
+    const ALL = {
+      ...{ completed: LONG_AFTER, cancelled: LONG_AFTER, discarded: LONG_AFTER },
+      ...{ deadLetters: LONG_AFTER, withdrawn: LONG_AFTER },
+    }
+    const prune = () => ledger.prune(ALL, LONG_AFTER, 100)
+
+    it('spares results that a running workflow needs', async () => {
+      const workflow = await create(newGraph({ a: [], b: [], c: ['a', 'b'] }))
+      await complete(workflow, 'a', '"kept"')
+      const plain = await pushed(ledger)
+      await ledger.claim([token(plain.id)], TERMS)
+      await ledger.complete(plain.id, {}, { now: NOW, result: null })
+      for (const id of [plain.id, jobOf(workflow, 'a').id]) ledger.tokenReturned(id, 0)
+      await settleLazily(ledger)
+      expect(await prune()).toBe(1)
+      await complete(workflow, 'b')
+      expect(JSON.parse(jobOf(workflow, 'c').envelope).parent_results).toEqual({
+        a: 'kept',
+        b: null,
+      })
+    })
+
+    it('takes a workflow that is over, and then its jobs', async () => {
+      const workflow = await create(newGraph({ a: [], b: ['a'] }))
+      const { id } = jobOf(workflow, 'a')
+      await complete(workflow, 'a')
+      await complete(workflow, 'b')
+      ledger.tokenReturned(id, 0)
+      await settleLazily(ledger)
+      expect(await ledger.prune({ ...ALL, completed: NOW + 5 }, NOW, 100)).toBe(0)
+      // The workflow, its two steps, and the node where they come together.
+      expect(await prune()).toBe(4)
+      expect(ledger.workflows.find(workflow.id)).toBeNull()
+      expect(ledger.workflows.list({ state: null, limit: 9, offset: 0 })).toEqual({
+        workflows: [],
+        total: 0,
+      })
+      expect(await prune()).toBe(1)
+      expect(ledger.find(id)).toBeNull()
+    })
+  })
+}
