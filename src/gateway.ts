@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import type { BrokerHooks, BrokerOptions } from './broker/options.ts'
+import { priorityOrder } from './broker/priorities.ts'
 import { RabbitBroker } from './broker/rabbit-broker.ts'
 import { type Clock, systemClock } from './clock.ts'
 import type { Config } from './config.ts'
@@ -91,6 +92,7 @@ export async function startGateway(
   const http = createHttpService(deps, {
     ...config,
     tls,
+    priorityOrder: () => priorityOrder(config.queueType, broker.serverVersion),
     version: await packageVersion(),
     events: ring,
     metrics: metrics.exposition(() => ({

@@ -125,9 +125,6 @@ export interface Broker {
    */
   controlBacklogConsumed(): boolean
 
-  /** RabbitMQ's; null while there is no connection. */
-  serverVersion(): string | null
-
   /** Differences between what exists in the broker and what we would declare, and other doubts. */
   warnings(): readonly BrokerWarning[]
 }
@@ -161,6 +158,14 @@ export type EnsureOutcome =
   | 'unavailable'
   /** 403: the user may not. */
   | 'access-refused'
+
+/** In how many levels a job queue of the broker is ordered: of a higher one first, FIFO in each. */
+export interface PriorityOrder {
+  /** 1: by arrival alone. */
+  levels: number
+  /** False: those of a lower level get a share even so. */
+  isStrict: boolean
+}
 
 export interface Broadcast {
   /** OJS queue. */

@@ -271,12 +271,13 @@ export class RabbitBroker implements Broker, Service {
     return this.#consumers.control.isBacklogConsumed
   }
 
-  serverVersion(): string | null {
-    return this.#connections.declare.serverVersion || null
-  }
-
   warnings(): readonly BrokerWarning[] {
     return [...this.#checker.warnings(), ...this.#sampler.warnings()]
+  }
+
+  /** '' while there is no connection. */
+  get serverVersion(): string {
+    return this.#connections.declare.serverVersion
   }
 
   gauges(): BrokerGauges {

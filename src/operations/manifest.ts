@@ -1,9 +1,13 @@
+import type { PriorityOrder } from '../broker/broker.ts'
+
 /** What the manifest says about this process. */
 export interface ManifestFacts {
   version: string
   baseUrl: string
   queueType: 'classic' | 'quorum'
   maxBodyBytes: number
+  /** Of the broker's queues; null while that is not known. */
+  priorityOrder(): PriorityOrder | null
   access: {
     needsKeys: boolean
     needsClientCertificate: boolean
@@ -61,6 +65,9 @@ export function manifest(facts: ManifestFacts): object {
       ...(rateLimit !== undefined && { request_limit: rateLimitText(rateLimit) }),
       idempotency_key: 'PUSH and PUSH batch heed an Idempotency-Key header for 24 hours.',
       queue_type: facts.queueType,
+      priority: prioritiesOf(facts),
+      pause_resume: 'Native workers are told; a consumer that does not listen is not stopped.',
+      job_rate_limit: 'options.rate_limit.max_per_second holds jobs back at FETCH; not natively.',
       max_body_bytes: facts.maxBodyBytes,
     },
     endpoints: {
@@ -87,4 +94,19 @@ function accessSchemes({ needsKeys, needsClientCertificate }: ManifestFacts['acc
 function rateLimitText({ limit, windowMs }: { limit: number; windowMs: number }): string {
   const window = `${windowMs / 1_000} s`
   return `${limit} requests per API key (else address) in a fixed window of ${window}; not health.`
+}
+
+const BUFFERED = 'FETCH orders exactly, −100…100, what a consumer of the gateway has buffered (32).'
+
+/** Which order of −100…100 a worker can count on: RabbitMQ orders what waits in the queue. */
+function prioritiesOf({ queueType, priorityOrder }: ManifestFacts): string {
+  const order = priorityOrder()
+  const said = order === null ? 'unknown while there is no connection' : levelsOf(order)
+  return `In ${queueType} queues of this RabbitMQ: ${said}. ${BUFFERED}`
+}
+
+function levelsOf({ levels, isStrict }: PriorityOrder): string {
+  if (levels === 1) return 'by arrival, whatever the priority'
+  if (!isStrict) return `${levels} levels (above 4, and the others), two to one`
+  return `${levels} levels (0 to 9; below and above count as those), strictly`
 }

@@ -20,6 +20,7 @@ export async function openDoor(
     maxBodyBytes,
     maxBatchBytes: 10 * maxBodyBytes,
     queueType: 'classic',
+    priorityOrder: () => ({ levels: 10, isStrict: true }),
     version: '1.2.3',
     events: { list: () => ({ events: [], cursor: null, has_more: false, gap: false }) },
     metrics: {

@@ -1,0 +1,92 @@
+import { describe, expect, it } from 'vitest'
+import { eventually } from '../support/in-process.ts'
+import { freshQueue, gatewayForAll, nack } from './harness.ts'
+
+const BACKLOG = 1_000
+/** What a consumer of the gateway may have buffered. */
+const BUFFERED = 32
+
+describe.each(['classic', 'quorum'])('priorities in %s queues', (queueType) => {
+  const { gateway } = gatewayForAll({ OJS_QUEUE_TYPE: queueType })
+
+  const pushAll = async (queue: string, priorities: readonly (number | string)[]) => {
+    for (let from = 0; from < priorities.length; from += 1_000) {
+      const jobs = priorities.slice(from, from + 1_000).map((priority) => ({
+        type: 'test.job',
+        args: [],
+        options: { queue, priority },
+      }))
+      const { status } = await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs })
+      expect(status).toBe(201)
+    }
+  }
+  const fetchAll = async (queue: string, count: number) => {
+    const priorities: number[] = []
+    while (priorities.length < count) {
+      const jobs = await gateway.fetch([queue], { wait_ms: 10_000 })
+      if (jobs.length === 0) throw new Error(`only ${priorities.length} jobs came`)
+      priorities.push(...jobs.map(({ priority }) => priority))
+    }
+    return priorities
+  }
+
+  it('are in the order of FETCH, exactly, as far as it has buffered', async () => {
+    const queue = freshQueue()
+    const given = [0, -100, 9, 10, -1, 100, 5, -10, 11, 1, -99, 99, 'HIGH', 'NORMAL', 'LOW']
+    await pushAll(queue, given)
+    const values = given.map(
+      (priority) => ({ HIGH: 10, NORMAL: 0, LOW: -10 })[priority] ?? priority,
+    )
+    const expected = values.map(Number).sort((a, b) => b - a)
+    // The first FETCH may come before the rest is here.
+    const [first] = await gateway.fetch([queue], { wait_ms: 10_000 })
+    await nack(gateway, first.id, {}, { requeue: true })
+    const buffered = `ojs_amqp_buffered{queue="${queue}"} ${given.length}`
+    await eventually(async () => (await gateway.request('GET', '/metrics')).body.includes(buffered))
+    expect(await fetchAll(queue, given.length)).toEqual(expected)
+  })
+
+  it('of the same level are served in the order of arrival', async () => {
+    const queue = freshQueue()
+    const ids: string[] = []
+    for (let i = 0; i < 10; i++) {
+      const { body } = await gateway.push(queue, { options: { priority: 3 } })
+      ids.push(body.job.id)
+    }
+    const seen: string[] = []
+    while (seen.length < ids.length) {
+      seen.push(...(await gateway.fetch([queue], { wait_ms: 10_000 })).map(({ id }) => id))
+    }
+    expect(seen).toEqual(ids)
+  })
+
+  it('let a later job overtake a backlog as far as the broker orders, but for what is buffered', async () => {
+    const queue = freshQueue()
+    const isOrdered = queueType === 'classic'
+    await pushAll(queue, Array(isOrdered ? BACKLOG : 2 * BUFFERED).fill(0))
+    expect(await fetchAll(queue, 1)).toEqual([0])
+    await pushAll(queue, [5, 9])
+    const served = await fetchAll(queue, 2 * BUFFERED + 1)
+    const places = [served.indexOf(9), served.indexOf(5)]
+    if (isOrdered) {
+      expect(Math.min(...places)).toBeGreaterThanOrEqual(0)
+      expect(Math.max(...places)).toBeLessThanOrEqual(BUFFERED + 1)
+      expect(places[0]).toBeLessThan(places[1] ?? 0)
+    } else {
+      // In a quorum queue they are behind it until they are buffered, and then first.
+      expect(Math.min(...places)).toBeGreaterThan(0)
+    }
+  })
+
+  it('are what the manifest says of them', async () => {
+    const { body } = await gateway.request('GET', '/ojs/manifest')
+    expect(body.capabilities).toMatchObject({ priority_queues: true, pause_resume: true })
+    const levels = {
+      classic: /^In classic queues of this RabbitMQ: 10 levels .*, strictly\. FETCH orders exactly/,
+      quorum: /^In quorum queues of this RabbitMQ: (by arrival|2 levels|10 levels)/,
+    }
+    expect(body.extension_details.priority).toMatch(
+      queueType === 'classic' ? levels.classic : levels.quorum,
+    )
+  })
+})
