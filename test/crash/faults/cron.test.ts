@@ -1,0 +1,179 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openDatabase } from '../../../src/ledger/sqlite/driver.ts'
+import { jobsOf } from '../../support/client.ts'
+import { Gateway } from '../../support/gateway.ts'
+import { eventually } from '../../support/in-process.ts'
+import { type PrivateNode, startPrivateNode } from '../../support/rabbit.ts'
+import { Random } from '../random.ts'
+
+/**
+ * Recurring jobs whose gateway is killed: each tick of an entry has its job exactly once, and none
+ * of the jobs is lost.
+ */
+let node: PrivateNode
+beforeAll(async () => {
+  node = await startPrivateNode({})
+})
+afterAll(() => node.stop())
+
+const PATIENCE_MS = 60_000
+/** Longer than it is from one tick to the next. */
+const HOLD_MS = 1_200
+const PRELOAD = `--import ${fileURLToPath(new URL('../failpoint.mjs', import.meta.url))}`
+/** For a gateway that is to live. */
+const NO_FAILPOINT = { NODE_OPTIONS: '', FAILPOINT: '' }
+
+const CRON = 'ledger/sqlite/cron.js:SqliteCron'
+const BROKER = 'broker/rabbit-broker.js:RabbitBroker'
+/** Where a gateway is killed: around each commit of a tick, and each publish. */
+const FAILPOINTS = [
+  `${CRON}.fire:before`,
+  `${CRON}.fire:after`,
+  `${BROKER}.publish:before`,
+  `${BROKER}.publish:after`,
+  // Between cancelling a job and making the next one.
+  'ledger/sqlite/ledger.js:SqliteLedger.cancel:after',
+  `${CRON}.release:before`,
+  `${CRON}.release:after`,
+]
+const RANDOM_KILLS = 3
+
+const ENTRIES = Array.from({ length: 20 }, (_, i) => ({
+  name: `entry-${i}`,
+  overlap_policy: ['allow', 'skip', 'cancel_previous', 'enqueue'][i % 4] ?? 'skip',
+}))
+
+/** Every second, into one queue for all. */
+async function register(gateway: Gateway, entry: (typeof ENTRIES)[number]): Promise<void> {
+  const body = { ...entry, cron: '* * * * * *', type: 'a', options: { queue: 'ticks' } }
+  expect((await gateway.client.send('POST', '/ojs/v1/cron', body)).status).toBe(201)
+}
+
+async function runCount(gateway: Gateway, name: string): Promise<number> {
+  const { body } = await gateway.client.send('GET', `/ojs/v1/cron/${name}`)
+  const { cron_job } = body as { cron_job?: { run_count: number } }
+  return cron_job?.run_count ?? -1
+}
+
+/** Fetches, works and acknowledges, whatever becomes of the gateway in between. */
+function work({ client }: Gateway): { stop(): Promise<void> } {
+  let isStopped = false
+  const done = (async () => {
+    while (!isStopped) {
+      const jobs = jobsOf(await client.fetch({ queues: ['ticks'], count: 100, wait_ms: 200 }))
+      await sleep(jobs.length > 0 ? HOLD_MS : 20)
+      await Promise.all(jobs.map(({ id }) => client.ack({ job_id: id })))
+    }
+  })()
+  return {
+    async stop() {
+      isStopped = true
+      await done
+    },
+  }
+}
+
+interface Ticks {
+  /** Ids of all jobs. */
+  ids: string[]
+  /** Of each entry the times of its jobs, in order. */
+  byEntry: Map<string, number[]>
+  runCounts: Map<string, number>
+  lastRuns: Map<string, number>
+}
+
+/** What a gateway that has ended leaves behind. */
+async function ticksIn(path: string): Promise<Ticks> {
+  const db = await openDatabase(path)
+  try {
+    const jobs = db.prepare('SELECT id, envelope FROM jobs').all() as {
+      id: string
+      envelope: string
+    }[]
+    const byEntry = new Map<string, number[]>()
+    for (const { envelope } of jobs) {
+      const { meta } = JSON.parse(envelope) as {
+        meta: { cron_name: string; cron_triggered_at: string }
+      }
+      const ticks = byEntry.get(meta.cron_name) ?? []
+      byEntry.set(meta.cron_name, [...ticks, Date.parse(meta.cron_triggered_at)])
+    }
+    const entries = db.prepare('SELECT name, run_count, last_run_at FROM cron_jobs').all() as {
+      name: string
+      run_count: number
+      last_run_at: number
+    }[]
+    return {
+      ids: jobs.map(({ id }) => id),
+      byEntry: new Map([...byEntry].map(([name, ticks]) => [name, ticks.sort((a, b) => a - b)])),
+      runCounts: new Map(entries.map((entry) => [entry.name, entry.run_count])),
+      lastRuns: new Map(entries.map((entry) => [entry.name, entry.last_run_at])),
+    }
+  } finally {
+    db.close()
+  }
+}
+
+/** Each tick once, each of them counted, and every job comes to its end. */
+async function judge(gateway: Gateway): Promise<void> {
+  await gateway.stop()
+  const { ids, byEntry, runCounts, lastRuns } = await ticksIn(gateway.ledgerPath)
+  for (const { name } of ENTRIES) {
+    const ticks = byEntry.get(name) ?? []
+    expect(ticks.length, name).toBeGreaterThan(1)
+    expect(new Set(ticks).size, name).toBe(ticks.length)
+    expect(runCounts.get(name), name).toBe(ticks.length)
+    expect(lastRuns.get(name), name).toBe(ticks.at(-1))
+  }
+  await gateway.restart(NO_FAILPOINT)
+  const open = new Set(ids)
+  await eventually(async () => {
+    for (const id of open) {
+      const { state } = (await gateway.client.get(id)).body
+      if (state === 'completed' || state === 'cancelled') open.delete(id)
+    }
+    return open.size === 0
+  }, PATIENCE_MS)
+}
+
+/** Lets it come once more than it has. */
+async function untilNextRun(gateway: Gateway, name: string): Promise<void> {
+  const before = await runCount(gateway, name)
+  expect(before).toBeGreaterThanOrEqual(0)
+  await eventually(async () => (await runCount(gateway, name)) > before, PATIENCE_MS)
+}
+
+test('gateway killed at its ticks', { timeout: 3 * PATIENCE_MS }, async () => {
+  const seed = Number(process.env['OJS_CRASH_SEED'] ?? Date.now() % 1_000_000)
+  const random = new Random(seed)
+  // Leases of a worker that lives do not run out; of what a dead gateway gave away they do, soon.
+  const env = { OJS_VISIBILITY_TIMEOUT_MS: '3000' }
+  const gateway = await Gateway.start({ amqpUrl: node.url(), env })
+  const worker = work(gateway)
+  try {
+    for (const entry of ENTRIES) await register(gateway, entry)
+    for (const failpoint of FAILPOINTS) {
+      // It may die before it listens: a tick that was missed is the first thing it does.
+      await gateway.restart({ NODE_OPTIONS: PRELOAD, FAILPOINT: failpoint }).catch(() => {})
+      await eventually(() => !gateway.isRunning, PATIENCE_MS)
+      expect(gateway.log.last('failpoint')).toMatchObject({ at: failpoint })
+    }
+    await gateway.restart(NO_FAILPOINT)
+    for (let i = 0; i < RANDOM_KILLS; i++) {
+      await untilNextRun(gateway, 'entry-0')
+      await sleep(1_000 - (Date.now() % 1_000) + random.integer(0, 200))
+      await gateway.kill9()
+      await gateway.restart()
+    }
+    for (const { name } of ENTRIES.slice(0, 4)) await untilNextRun(gateway, name)
+    await judge(gateway)
+  } catch (error) {
+    process.stdout.write(`  OJS_CRASH_SEED=${seed}\n`)
+    throw error
+  } finally {
+    await worker.stop()
+    await gateway.dispose()
+  }
+})
