@@ -14,11 +14,11 @@ export interface Tick {
   gapAt: number | null
 }
 
-/** One disturbance each, of which a year has two at most. */
-const MAX_CHANGES = 1_000
+/** As many changes of the clocks as a schedule may fall on in a row: a hundred years of them. */
+const MAX_CHANGES = 100
 
 /**
- * The first time of the schedule after `instant`; null: there is none. A local time that the clocks
+ * The first time of the schedule after `instant`; null: there is none that anybody would wait for. A local time that the clocks
  * leap over does not come; one that they show twice comes once, the first time (ojs-digest §7.3).
  *
  * croner itself only counts on a calendar without zones: where clocks change it makes exceptions by

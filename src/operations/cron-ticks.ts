@@ -6,9 +6,10 @@ import type { CronEvent } from '../telemetry/events.ts'
 import { cancelJob } from './cancel.ts'
 import { cronFacts, newCronJob, tellGap } from './cron.ts'
 import type { Deps, RequestContext } from './deps.ts'
+import { isPaused } from './pause.ts'
 import { storedEvent } from './push.ts'
 
-const PAGE = 100
+const PAGE = 50
 /** Ticks of one entry that wait for its job; each later one is left out. */
 const MAX_QUEUED = 100
 /** Jobs may come back to life while their like are cancelled, but not for ever. */
@@ -44,7 +45,7 @@ async function fireEntry(deps: Deps, entry: CronEntry, wall: number): Promise<vo
   if (nextRunAt === null) return
   const tick: CronTick = { name, seq, at: nextRunAt }
   const next = nextOf(deps, entry, Math.max(tick.at, wall))
-  const job = jobOf(deps, entry, tick)
+  const job = isPausedFor(deps, entry) ? 'queue_paused' : jobOf(deps, entry, tick)
   const fired = await fireUnblocked(deps, tick, typeof job === 'string' ? null : job, next?.at)
   tellFired(deps, entry, tick, fired, typeof job === 'string' ? job : null)
   if (fired.outcome !== 'stale' && fired.outcome !== 'blocked') tellGap(deps, entry, next)
@@ -79,7 +80,7 @@ async function fireUnblocked(
 
 async function releaseEntry(deps: Deps, entry: CronEntry): Promise<void> {
   const [at] = entry.queued
-  if (at === undefined) return
+  if (at === undefined || isPausedFor(deps, entry)) return
   const tick: CronTick = { name: entry.name, seq: entry.seq, at }
   const job = jobOf(deps, entry, tick)
   if (typeof job === 'string') {
@@ -88,6 +89,11 @@ async function releaseEntry(deps: Deps, entry: CronEntry): Promise<void> {
   }
   const row = await deps.ledger.cron.release(tick, job, deps.clock.now())
   if (row !== 'stale') tellMade(deps, entry, tick, row)
+}
+
+/** Nothing is enqueued in a paused queue (ojs-digest §6.2): its ticks are left out. */
+function isPausedFor(deps: Deps, entry: CronEntry): boolean {
+  return isPaused(deps, cronFacts(entry).queue)
 }
 
 /** The job of a tick, or why it gets none. */

@@ -1,5 +1,5 @@
 import { queueRefusal } from '../broker/refusals.ts'
-import { OjsError } from '../errors.ts'
+import { invalidField, OjsError } from '../errors.ts'
 import {
   type CronDefinition,
   type CronEntry,
@@ -30,7 +30,7 @@ export async function registerCron(
 ): Promise<CronEntry> {
   const wall = deps.clock.wall()
   const definition = parseDefinition(deps, body, context)
-  const first = definition.isEnabled ? nextTick(definition, wall) : null
+  const first = firstTick(definition, wall)
   await requireUsableQueue(deps, cronFacts(definition).queue)
   const registered = await deps.ledger.cron.register(definition, {
     nextRunAt: first?.at ?? null,
@@ -42,6 +42,16 @@ export async function registerCron(
   const { name, expression, timezone } = definition
   deps.logger.info({ cron: name, expression, timezone, ...context }, 'cron job registered')
   return registered.entry
+}
+
+/** There are times that only ever fall where the clocks leap: the second Sunday of March at 2:30. */
+function firstTick(definition: CronDefinition, wall: number): Tick | null {
+  if (!definition.isEnabled) return null
+  const first = nextTick(definition, wall)
+  if (first !== null) return first
+  throw invalidField('cron', "The 'cron' field names no time that ever comes in its time zone.", {
+    received: definition.expression,
+  })
 }
 
 function parseDefinition(deps: Deps, body: unknown, context: RequestContext): CronDefinition {

@@ -175,6 +175,12 @@ describe('where clocks change', () => {
     expectTimes(expression, zone, from, expected)
   })
 
+  it('knows a time that never comes', () => {
+    const never = { expression: '30 2 * 3 0#2', timezone: 'America/New_York' }
+    expect(nextTick(never, Date.parse('2026-01-01T00:00Z'))).toBeNull()
+    expect(nextTick({ ...never, timezone: 'UTC' }, 0)).not.toBeNull()
+  })
+
   it('takes one look at a gap of 3,600 times', () => {
     const seconds = { expression: '* * * * * *', timezone: 'America/New_York' }
     const tick = nextTick(seconds, Date.parse('2026-03-08T06:59:59Z'))

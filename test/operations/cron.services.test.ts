@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type Clock, systemClock } from '../../src/clock.ts'
+import { openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { eventually } from '../support/in-process.ts'
 import { fetchOne, freshQueue, gatewayForAll, nack, storyOf, untilState } from './harness.ts'
 
@@ -163,6 +164,12 @@ describe('registering', () => {
     ['an offset', 'timezone', 400, { ...valid, timezone: 'UTC+5' }],
     ['an abbreviation', 'timezone', 400, { ...valid, timezone: 'EST' }],
     ['a policy of its own', 'overlap_policy', 400, { ...valid, overlap_policy: 'sometimes' }],
+    [
+      'a time that never comes',
+      'cron',
+      400,
+      { ...valid, cron: '30 2 * 3 0#2', timezone: 'America/New_York' },
+    ],
     ['no type', 'type', 400, { ...valid, type: undefined }],
     ['args that are no array', 'args', 400, { ...valid, args: {} }],
     ['an id', 'id', 400, { ...valid, id: '01890000-0000-7000-8000-000000000000' }],
@@ -192,6 +199,24 @@ describe('registering', () => {
     })
     expect(answer.status).toBe(status)
     expect((await gateway.request('GET', '/ojs/v1/cron/bad')).status).toBe(404)
+  })
+
+  it('holds args to their schema', async () => {
+    const uri = 'urn:ojs:schema:report.make:v1'
+    const schema = { type: 'array', prefixItems: [{ type: 'string' }], minItems: 1 }
+    const registered = { uri, type: 'report.make', version: 1, schema }
+    expect((await gateway.request('POST', '/ojs/v1/schemas', registered)).status).toBe(201)
+    const refused = await post({ ...valid, schema: uri, args: [1] })
+    expect(refused.status).toBe(400)
+    expect(refused.body.error).toMatchObject({
+      code: 'schema_validation',
+      details: { field: 'args', validation_errors: [expect.any(Object)] },
+    })
+    const nested = await post({ ...valid, job_template: { type: 'a', schema: uri, args: [] } })
+    expect(nested.body.error.details.field).toBe('job_template.args')
+    expect((await post({ ...valid, schema: uri, args: ['a'] })).status).toBe(201)
+    expect((await show('bad')).schema).toBe(uri)
+    await remove('bad')
   })
 
   it.each([
@@ -287,6 +312,28 @@ describe('a tick', () => {
     expect((await fetchOne(gateway, queue)).id).not.toBe(job.id)
     expect(await gateway.fetch([queue])).toEqual([])
     await remove(name)
+  })
+
+  it('is left out while its queue is paused, and one that waits goes on waiting', async () => {
+    const { name, queue } = await register()
+    const waiting = await register({ overlap_policy: 'enqueue', options: { queue } })
+    await tick(waiting.name)
+    const jobs = await gateway.fetch([queue], { count: 2, wait_ms: 5_000 })
+    if (jobs.length < 2) jobs.push(await fetchOne(gateway, queue))
+    await tick(waiting.name)
+    const path = `/ojs/v1/queues/${queue}`
+    expect((await gateway.request('POST', `${path}/pause`, {})).status).toBe(200)
+    for (const { id } of jobs) await gateway.ack(id)
+    expect(await tick(name)).toMatchObject({ run_count: 1 })
+    expect((await toldOf(name)).at(-1)).toMatchObject({
+      type: 'cron.skipped',
+      data: { reason: 'queue_paused', scheduled_at: new Date(clock.wall()).toISOString() },
+    })
+    expect(await show(waiting.name)).toMatchObject({ run_count: 1, queued_ticks: 1 })
+    expect((await gateway.request('POST', `${path}/resume`, {})).status).toBe(200)
+    await eventually(async () => (await show(waiting.name)).run_count === 2)
+    expect(await tick(name)).toMatchObject({ run_count: 2 })
+    await remove(name, waiting.name)
   })
 
   it('does not come while the entry is disabled, nor after it is gone', async () => {
@@ -422,4 +469,28 @@ it('a time that the clocks leap over is told with the tick before it', async () 
     },
   ])
   await remove(name)
+})
+
+it('keeps no more than 10,000', async () => {
+  const change = async (sql: string) => {
+    await gateway.stop()
+    const db = await openDatabase(gateway.ledgerPath)
+    db.exec(sql)
+    db.close()
+    await gateway.restart()
+  }
+  await change(`INSERT INTO cron_jobs (name, enabled, expression, timezone, overlap, created_at, template)
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)
+    SELECT 'planted-' || i, 0, '* * * * *', 'UTC', 'skip', 0, '{"type":"a","args":[]}' FROM n`)
+  const last = { name: 'last', cron: '@yearly', type: 'a' }
+  expect((await post(last)).status).toBe(201)
+  const refused = await post({ ...last, name: 'one-more' })
+  expect(refused.status).toBe(422)
+  expect(refused.body.error).toMatchObject({
+    code: 'unsupported',
+    details: { reason: 'too_many_cron_jobs', limit: 10_000 },
+  })
+  const { body } = await gateway.request('GET', '/ojs/v1/cron?limit=1&offset=9999')
+  expect(body.cron_jobs[0].name).toBe('last')
+  await change('DELETE FROM cron_jobs')
 })
