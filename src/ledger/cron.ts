@@ -1,5 +1,6 @@
 import type { CronDefinition, CronEntry } from '../job/cron-entry.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
+import type { Cancelled } from './ledger.ts'
 
 /**
  * The part of the ledger's contract that recurring jobs need (seed 001 §13). Instants of entries
@@ -35,9 +36,9 @@ export interface CronLedger {
 
   /**
    * The first queued tick makes its job. Fence: it is still the first, and no job of the entry is
-   * not over. Returns the job, as it was stored.
+   * not over.
    */
-  release(tick: CronTick, job: NewJob, now: number): Promise<JobRow | 'stale'>
+  release(tick: CronTick, making: Making): Promise<Made | { outcome: 'stale' }>
 
   /** A queued tick that can have no job. Fence: it is still the first. */
   drop(tick: CronTick): Promise<boolean>
@@ -50,18 +51,32 @@ export interface CronTick {
   at: number
 }
 
-export interface TickChange {
+/** How the job of a tick is stored: by its `unique` policy, as a PUSH would be. */
+export interface Making {
+  job: NewJob
+  now: number
+  /** As of `EnqueueTerms`. */
+  isUnsettled(id: string): boolean
+}
+
+export interface TickChange extends Omit<Making, 'job'> {
   /** Null: the tick is left out, whatever the overlap policy says. */
   job: NewJob | null
   nextRunAt: number | null
-  now: number
   /** More ticks than these do not wait (`enqueue`). */
   maxQueued: number
 }
 
+export type Made =
+  /** `job`: as it was stored. `cancelled`: what it took the place of (`unique`). */
+  | { outcome: 'fired'; job: JobRow; cancelled: readonly Cancelled[] }
+  /** Its `unique` policy wants none beside this one: the tick is over without a job. */
+  | { outcome: 'unneeded'; existingId: string }
+  /** Nothing has changed: a job that is in the way may still be withdrawn. */
+  | { outcome: 'unsettled' }
+
 export type Fired =
-  /** `job`: as it was stored. */
-  | { outcome: 'fired'; job: JobRow }
+  | Made
   /** It waits until the jobs before it are over. */
   | { outcome: 'queued' }
   | { outcome: 'skipped' }

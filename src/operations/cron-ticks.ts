@@ -1,9 +1,9 @@
 import type { CronEntry } from '../job/cron-entry.ts'
 import { nextTick, type Tick } from '../job/cron-times.ts'
-import type { JobRow, NewJob } from '../job/job.ts'
-import type { CronTick, Fired } from '../ledger/cron.ts'
+import type { NewJob } from '../job/job.ts'
+import type { CronTick, Fired, Making, TickChange } from '../ledger/cron.ts'
 import type { CronEvent } from '../telemetry/events.ts'
-import { cancelJob } from './cancel.ts'
+import { cancelJob, followCancel } from './cancel.ts'
 import { cronFacts, newCronJob, tellGap } from './cron.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { isPaused } from './pause.ts'
@@ -20,14 +20,15 @@ type SkipReason = (CronEvent & { type: 'cron.skipped' })['reason']
 /**
  * Fires what is due, the latest first: the tick that an entry stands at, once, and then the next
  * one that is still ahead; so after a downtime each entry catches up with one job (ojs-digest
- * §7.4). Returns how many entries were due; a whole page means that there may be more.
+ * §7.4). Returns how many ticks are done with; a whole page of them means that there may be more.
  */
-export async function fireDue(deps: Deps): Promise<{ due: number; isMore: boolean }> {
+export async function fireDue(deps: Deps): Promise<{ done: number; isMore: boolean }> {
   const wall = deps.clock.wall()
   const entries = deps.ledger.cron.due(wall, PAGE)
   // Together, so that they share a commit.
-  await Promise.all(entries.map((entry) => fireEntry(deps, entry, wall)))
-  return { due: entries.length, isMore: entries.length === PAGE }
+  const fired = await Promise.all(entries.map((entry) => fireEntry(deps, entry, wall)))
+  const done = fired.filter((isDone) => isDone).length
+  return { done, isMore: done === PAGE }
 }
 
 /** Ticks that waited and whose turn has come (overlap policy `enqueue`). */
@@ -40,15 +41,31 @@ export async function releaseQueued(deps: Deps): Promise<void> {
   }
 }
 
-async function fireEntry(deps: Deps, entry: CronEntry, wall: number): Promise<void> {
+/** False: the entry still stands at this tick; the next pass sees to it. */
+async function fireEntry(deps: Deps, entry: CronEntry, wall: number): Promise<boolean> {
   const { name, seq, nextRunAt } = entry
-  if (nextRunAt === null) return
+  if (nextRunAt === null) return false
   const tick: CronTick = { name, seq, at: nextRunAt }
   const next = nextOf(deps, entry, Math.max(tick.at, wall))
   const job = isPausedFor(deps, entry) ? 'queue_paused' : jobOf(deps, entry, tick)
-  const fired = await fireUnblocked(deps, tick, typeof job === 'string' ? null : job, next?.at)
-  tellFired(deps, entry, tick, fired, typeof job === 'string' ? job : null)
-  if (fired.outcome !== 'stale' && fired.outcome !== 'blocked') tellGap(deps, entry, next)
+  const change = {
+    job: typeof job === 'string' ? null : job,
+    nextRunAt: next?.at ?? null,
+    maxQueued: MAX_QUEUED,
+    ...makingNow(deps),
+  }
+  const fired = await fireUnblocked(deps, tick, change)
+  if (fired.outcome === 'blocked' || fired.outcome === 'unsettled') return false
+  if (fired.outcome === 'stale') return true
+  if (typeof job === 'string') tellSkipped(deps, entry, tick, job)
+  else tellFired(deps, entry, tick, fired)
+  tellGap(deps, entry, next)
+  return true
+}
+
+/** A PUSH whose confirm is not in may still be refused: it is not known yet whether it is in the way. */
+function makingNow(deps: Deps): Omit<Making, 'job'> {
+  return { now: deps.clock.now(), isUnsettled: (id) => deps.unconfirmed.has(id) }
 }
 
 /** Null also where this machine does not know the zone any more: one entry must not stop the rest. */
@@ -62,13 +79,7 @@ function nextOf(deps: Deps, entry: CronEntry, instant: number): Tick | null {
 }
 
 /** Cancels what is in the way where the policy says so; the ledger decides each time anew. */
-async function fireUnblocked(
-  deps: Deps,
-  tick: CronTick,
-  job: NewJob | null,
-  nextRunAt: number | null = null,
-): Promise<Fired> {
-  const change = { job, nextRunAt, now: deps.clock.now(), maxQueued: MAX_QUEUED }
+async function fireUnblocked(deps: Deps, tick: CronTick, change: TickChange): Promise<Fired> {
   let fired = await deps.ledger.cron.fire(tick, change)
   for (let round = 0; fired.outcome === 'blocked' && round < MAX_CANCEL_ROUNDS; round++) {
     const context = contextOf(tick)
@@ -87,8 +98,8 @@ async function releaseEntry(deps: Deps, entry: CronEntry): Promise<void> {
     if (await deps.ledger.cron.drop(tick)) tellSkipped(deps, entry, tick, job)
     return
   }
-  const row = await deps.ledger.cron.release(tick, job, deps.clock.now())
-  if (row !== 'stale') tellMade(deps, entry, tick, row)
+  const released = await deps.ledger.cron.release(tick, { job, ...makingNow(deps) })
+  tellFired(deps, entry, tick, released)
 }
 
 /** Nothing is enqueued in a paused queue (ojs-digest §6.2): its ticks are left out. */
@@ -107,16 +118,13 @@ function jobOf(deps: Deps, entry: CronEntry, tick: CronTick): NewJob | SkipReaso
   }
 }
 
-function tellFired(
-  deps: Deps,
-  entry: CronEntry,
-  tick: CronTick,
-  fired: Fired,
-  reason: SkipReason | null,
-): void {
+function tellFired(deps: Deps, entry: CronEntry, tick: CronTick, fired: Fired): void {
   switch (fired.outcome) {
     case 'fired':
-      tellMade(deps, entry, tick, fired.job)
+      tellMade(deps, entry, tick, fired)
+      break
+    case 'unneeded':
+      tellSkipped(deps, entry, tick, 'duplicate', fired.existingId)
       break
     case 'overlapped':
       tellSkipped(deps, entry, tick, 'overlap', fired.runningId)
@@ -125,18 +133,23 @@ function tellFired(
       tellSkipped(deps, entry, tick, 'queue_full', fired.runningId)
       break
     case 'skipped':
-      if (reason !== null) tellSkipped(deps, entry, tick, reason)
-      break
     case 'queued':
     case 'blocked':
+    case 'unsettled':
     case 'stale':
       break
   }
 }
 
-function tellMade(deps: Deps, entry: CronEntry, { at }: CronTick, job: JobRow): void {
+function tellMade(
+  deps: Deps,
+  entry: CronEntry,
+  tick: CronTick,
+  { job, cancelled }: Fired & { outcome: 'fired' },
+): void {
+  for (const one of cancelled) void followCancel(deps, one, contextOf(tick))
   deps.events.emit({ type: storedEvent(job), job })
-  deps.events.emit({ type: 'cron.triggered', cron: cronFacts(entry), scheduledAt: at, job })
+  deps.events.emit({ type: 'cron.triggered', cron: cronFacts(entry), scheduledAt: tick.at, job })
   if (job.outbox !== null) deps.wakeRelay()
 }
 

@@ -28,7 +28,7 @@ async function cronOnce(deps: Deps): Promise<boolean> {
     await systemPass('ojs.cron.trigger', async () => {
       const fired = await fireDue(deps)
       isMore = fired.isMore
-      return fired.due
+      return fired.done
     })
   }
   await releaseQueued(deps)

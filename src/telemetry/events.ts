@@ -45,7 +45,7 @@ export type CronEvent =
       cron: CronFacts
       scheduledAt: number
       /** `dst_skip`: the clocks will leap over it; told with the tick before. */
-      reason: 'overlap' | 'queue_full' | 'queue_paused' | 'dst_skip' | 'invalid_job'
+      reason: 'overlap' | 'queue_full' | 'duplicate' | 'queue_paused' | 'dst_skip' | 'invalid_job'
       /** The job that was in the way. */
       existingJobId?: string | null
     }

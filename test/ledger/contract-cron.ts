@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { CronDefinition, CronEntry } from '../../src/job/cron-entry.ts'
+import type { NewJob, Unique } from '../../src/job/job.ts'
 import type { CronTick, Fired, TickChange } from '../../src/ledger/cron.ts'
 import { newJob } from '../support/jobs.ts'
 import { died, fenceOf, NOW, settleLazily, TERMS, token, type UnderTest } from './harness.ts'
@@ -43,6 +44,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
     nextRunAt: WALL + MINUTE_MS,
     now: NOW,
     maxQueued: 2,
+    isUnsettled: () => false,
     ...given,
   })
   /** Fires the tick that the entry stands at. */
@@ -134,7 +136,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       const registered = await register()
       const job = newJob({ queue: 'q' })
       const fired = await ledger.cron.fire(tickOf(registered), change({ job }))
-      expect(fired).toEqual({ outcome: 'fired', job: row(job.id) })
+      expect(fired).toEqual({ outcome: 'fired', job: row(job.id), cancelled: [] })
       expect(row(job.id)).toMatchObject({ state: 'available', attempt: 0, enqueuedAt: NOW })
       expect(ledger.outboxPage(0, 10)).toEqual([row(job.id)])
       expect(ledger.counts('q').available).toBe(1)
@@ -274,8 +276,11 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(entry()).toMatchObject({ queued: [second, third], runCount: 1 })
       expect(ledger.cron.releasable('', 10)).toEqual([])
       const release = (at: number) =>
-        ledger.cron.release({ name: 'nightly', seq, at }, newJob({ queue: 'q' }), NOW)
-      expect(await release(second)).toBe('stale')
+        ledger.cron.release(
+          { name: 'nightly', seq, at },
+          { ...change(), job: newJob({ queue: 'q' }) },
+        )
+      expect(await release(second)).toEqual({ outcome: 'stale' })
 
       await complete(first)
       await harness.reopen()
@@ -283,21 +288,20 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       // A tick that comes now stays behind those that wait.
       await ledger.cron.drop({ name: 'nightly', seq, at: third })
       expect(entry().queued).toEqual([second, third])
-      expect(await release(third)).toBe('stale')
-      const both = await Promise.all([release(second), release(second)])
-      const [released, again] = both
-      expect(again).toBe('stale')
-      if (released === undefined || released === 'stale') throw new Error('not released')
-      expect(released).toEqual(row(released.id))
-      expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toContain(released.id)
+      expect(await release(third)).toEqual({ outcome: 'stale' })
+      const [released, again] = await Promise.all([release(second), release(second)])
+      expect(again).toEqual({ outcome: 'stale' })
+      const id = firedJob(released)
+      expect(released).toEqual({ outcome: 'fired', job: row(id), cancelled: [] })
+      expect(ledger.outboxPage(0, 10).map((owed) => owed.id)).toContain(id)
       expect(entry()).toMatchObject({
         queued: [third],
         runCount: 2,
         lastRunAt: second,
-        lastJobId: released.id,
+        lastJobId: id,
       })
       expect(ledger.cron.releasable('', 10)).toEqual([])
-      await complete(released.id)
+      await complete(id)
       expect(await ledger.cron.drop({ name: 'nightly', seq, at: third })).toBe(true)
       expect(entry()).toMatchObject({ queued: [], runCount: 2 })
       expect((await fireNext()).outcome).toBe('fired')
@@ -312,6 +316,77 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(entry().queued).toEqual([WALL + MINUTE_MS, WALL + 2 * MINUTE_MS])
       expect(ledger.cron.releasable('nightly', 10)).toEqual([])
       expect(ledger.cron.releasable('', 10)).toHaveLength(1)
+    })
+  })
+
+  describe('a tick whose job is unique', () => {
+    const unique = (over: Partial<Unique> = {}): NewJob =>
+      newJob({
+        queue: 'q',
+        createdAt: NOW,
+        unique: { key: 'k', states: ['available'], periodMs: null, onConflict: 'reject', ...over },
+      })
+    /** Somebody has pushed the same. */
+    const rival = async (): Promise<string> => {
+      const job = unique()
+      await ledger.insert(job, NOW)
+      return job.id
+    }
+
+    it.each(['reject', 'ignore'] as const)('%s: needs none beside another', async (onConflict) => {
+      const { seq } = await register({ overlap: 'enqueue' })
+      const existingId = await rival()
+      const job = unique({ onConflict })
+      expect(await fireNext('nightly', { job })).toEqual({ outcome: 'unneeded', existingId })
+      expect(ledger.find(job.id)).toBeNull()
+      expect(entry()).toMatchObject({ runCount: 0, nextRunAt: WALL + MINUTE_MS })
+      // Nor does one that has waited.
+      const own = firedJob(await fireNext())
+      await fireNext()
+      await complete(own)
+      const tick = { name: 'nightly', seq, at: WALL + 2 * MINUTE_MS }
+      const released = await ledger.cron.release(tick, { ...change(), job })
+      expect(released).toEqual({ outcome: 'unneeded', existingId })
+      expect(entry()).toMatchObject({ runCount: 1, queued: [] })
+    })
+
+    it('replace: takes the place of the other', async () => {
+      await register()
+      const other = await rival()
+      const job = unique({ onConflict: 'replace' })
+      const fired = await fireNext('nightly', { job })
+      const cancelled = [{ job: row(other), previousState: 'available' }]
+      expect(fired).toEqual({ outcome: 'fired', job: row(job.id), cancelled })
+      expect(row(other).state).toBe('cancelled')
+      expect(entry()).toMatchObject({ runCount: 1, lastJobId: job.id })
+    })
+
+    it('waits where the other may still be withdrawn', async () => {
+      const { seq } = await register({ overlap: 'enqueue' })
+      const before = entry()
+      const id = await rival()
+      const given = { job: unique(), isUnsettled: (asked: string) => asked === id }
+      expect(await fireNext('nightly', given)).toEqual({ outcome: 'unsettled' })
+      expect(entry()).toEqual(before)
+      const own = firedJob(await fireNext())
+      await fireNext()
+      await complete(own)
+      const tick = { name: 'nightly', seq, at: WALL + MINUTE_MS }
+      const release = () => ledger.cron.release(tick, { ...change(), ...given })
+      expect(await release()).toEqual({ outcome: 'unsettled' })
+      expect(entry().queued).toEqual([tick.at])
+      await ledger.withdraw(id, row(id).outbox ?? 0)
+      expect((await release()).outcome).toBe('fired')
+    })
+
+    it('is asked about after the overlap', async () => {
+      await register()
+      const runningId = firedJob(await fireNext())
+      const other = await rival()
+      const job = unique({ onConflict: 'replace' })
+      const fired = await fireNext('nightly', { job })
+      expect(fired).toEqual({ outcome: 'overlapped', runningId })
+      expect(row(other).state).toBe('available')
     })
   })
 

@@ -295,6 +295,26 @@ describe('a tick', () => {
     await remove(delayed.name, pending.name)
   })
 
+  it('makes no job that its unique policy does not want', async () => {
+    const queue = freshQueue()
+    const unique = { keys: ['type', 'queue'], on_conflict: 'reject' }
+    const { name } = await register({ overlap_policy: 'allow', options: { queue, unique } })
+    const over = { type: 'report.make', options: { unique } }
+    const { job } = (await gateway.push(queue, over)).body
+    expect(await tick(name)).toMatchObject({ run_count: 0 })
+    expect((await toldOf(name)).at(-1)).toMatchObject({
+      type: 'cron.skipped',
+      data: { reason: 'duplicate', existing_job_id: job.id },
+    })
+    await remove(name)
+    const replacing = { ...unique, on_conflict: 'replace' }
+    const other = await register({ options: { queue, unique: replacing } })
+    const { last_job_id } = await tick(other.name)
+    expect((await gateway.get(job.id)).body.state).toBe('cancelled')
+    expect((await fetchOne(gateway, queue)).id).toBe(last_job_id)
+    await remove(other.name)
+  })
+
   it('comes once after a downtime, and then at its next time', async () => {
     const { name, queue, entry } = await register({ overlap_policy: 'allow' })
     await gateway.stop()

@@ -1,16 +1,14 @@
 import type { CronDefinition, CronEntry } from '../../job/cron-entry.ts'
-import { freshRow, type JobRow, type NewJob } from '../../job/job.ts'
-import type { CronLedger, CronTick, Fired, TickChange } from '../cron.ts'
+import { freshRow } from '../../job/job.ts'
+import type { CronLedger, CronTick, Fired, Made, Making, TickChange } from '../cron.ts'
 import type { Access } from './access.ts'
-import { enqueue } from './enqueue.ts'
 import type { Store } from './store.ts'
+import { admit } from './unique.ts'
 
 type Registered = Awaited<ReturnType<CronLedger['register']>>
 
 /** As many as a pass cancels before it looks again. */
 const LIVE_PAGE = 100
-
-const SKIPPED = { outcome: 'skipped' } as const
 
 /** Recurring jobs: a row for each entry, and its number on each of its jobs. */
 export class SqliteCron implements CronLedger {
@@ -78,12 +76,13 @@ export class SqliteCron implements CronLedger {
     return this.#access.read(() => cronReleasable.all(after, limit).map(toEntry))
   }
 
-  release(tick: CronTick, job: NewJob, now: number): Promise<JobRow | 'stale'> {
+  release(tick: CronTick, making: Making): Promise<Made | { outcome: 'stale' }> {
     return this.#access.writeMany(1, () => {
       const entry = this.#queuedAt(tick)
-      if (!entry || this.#live(entry, 1).length > 0) return 'stale'
-      this.#move(entry, entry.nextRunAt, entry.queued.slice(1))
-      return this.#insert(tick, job, now)
+      if (!entry || this.#live(entry, 1).length > 0) return { outcome: 'stale' }
+      const made = this.#make(tick, making)
+      if (made.outcome !== 'unsettled') this.#move(entry, entry.nextRunAt, entry.queued.slice(1))
+      return made
     })
   }
 
@@ -95,19 +94,25 @@ export class SqliteCron implements CronLedger {
     })
   }
 
-  #fire(tick: CronTick, { job, nextRunAt, now, maxQueued }: TickChange): Fired {
+  #fire(tick: CronTick, change: TickChange): Fired {
     const entry = this.#entryOf(tick)
     if (entry?.nextRunAt !== tick.at) return { outcome: 'stale' }
-    const verdict = job === null ? SKIPPED : this.#overlap(entry, maxQueued)
-    if (verdict !== 'free' && verdict.outcome === 'blocked') return verdict
-    const isQueued = verdict !== 'free' && verdict.outcome === 'queued'
-    this.#move(entry, nextRunAt, isQueued ? [...entry.queued, tick.at] : entry.queued)
-    if (verdict !== 'free') return verdict
-    return job === null ? SKIPPED : { outcome: 'fired', job: this.#insert(tick, job, now) }
+    const fired = this.#verdict(entry, tick, change)
+    if (fired.outcome === 'blocked' || fired.outcome === 'unsettled') return fired
+    const isQueued = fired.outcome === 'queued'
+    this.#move(entry, change.nextRunAt, isQueued ? [...entry.queued, tick.at] : entry.queued)
+    return fired
+  }
+
+  /** The overlap policy is asked first, then the `unique` policy of the job (ojs-digest §7.4). */
+  #verdict(entry: CronEntry, tick: CronTick, { job, maxQueued, ...rest }: TickChange): Fired {
+    if (job === null) return { outcome: 'skipped' }
+    const overlap = this.#overlap(entry, maxQueued)
+    return overlap === 'free' ? this.#make(tick, { job, ...rest }) : overlap
   }
 
   /** What the policy makes of a tick, given the jobs of earlier ones. */
-  #overlap(entry: CronEntry, maxQueued: number): Exclude<Fired, { outcome: 'fired' }> | 'free' {
+  #overlap(entry: CronEntry, maxQueued: number): Fired | 'free' {
     if (entry.overlap === 'allow') return 'free'
     const runningIds = this.#live(entry, LIVE_PAGE)
     if (runningIds.length === 0 && entry.queued.length === 0) return 'free'
@@ -120,12 +125,25 @@ export class SqliteCron implements CronLedger {
       : { outcome: 'queue-full', runningId }
   }
 
-  #insert(tick: CronTick, job: NewJob, now: number): JobRow {
-    const stored = enqueue(this.#store, job, now)
-    if (!stored) throw new Error(`the id ${job.id} was minted twice`)
-    this.#store.statements.cronOwn.run(job.id, tick.seq)
-    this.#store.statements.cronRan.run(tick.seq, job.id, tick.at)
-    return freshRow(job, stored)
+  #make(tick: CronTick, { job, now, isUnsettled }: Making): Made {
+    const admitted = admit(this.#store, job, now, { isUnsettled })
+    switch (admitted.outcome) {
+      case 'inserted': {
+        const { cancelled = [], job: placed = job } = admitted.replacing ?? {}
+        this.#store.statements.cronOwn.run(job.id, tick.seq)
+        this.#store.statements.cronRan.run(tick.seq, job.id, tick.at)
+        return { outcome: 'fired', job: freshRow(placed, admitted), cancelled }
+      }
+      case 'existing':
+        return { outcome: 'unneeded', existingId: admitted.job.id }
+      case 'conflict':
+        return { outcome: 'unneeded', existingId: admitted.existing.id }
+      case 'unsettled':
+        return { outcome: 'unsettled' }
+      case 'duplicate':
+      case 'remembered':
+        throw new Error(`the id ${job.id} was minted twice`)
+    }
   }
 
   #move({ seq }: CronEntry, nextRunAt: number | null, queued: readonly number[]): void {
