@@ -92,7 +92,9 @@ describe('canonical JSON', () => {
 function inOrder(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(inOrder)
   if (typeof value !== 'object' || value === null) return value
-  return Object.entries(value)
+  const members = Object.entries(value)
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, member]) => [name, inOrder(member)])
+  // An empty object is no empty array.
+  return { members }
 }
