@@ -3,13 +3,14 @@ import { LineBudget } from '../telemetry/line-budget.ts'
 import { templateOf } from './observe.ts'
 import type { Step } from './pipeline.ts'
 
+const REFUSED: ReadonlySet<number> = new Set([401, 403, 429])
 const READING: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 /**
  * Who did what, where keys are configured: a line for each request that may have changed something
  * (a worker's own, of which there are many for each job, and reads at `debug`), with the key's name
  * and the request id that the lines of its jobs carry. Refusals are warnings, ten in ten seconds:
- * strangers must not fill the disk.
+ * neither strangers nor a program that runs wild may fill the disk.
  */
 export function auditRequests(logger: Logger, now: () => number): Step {
   const refusals = new LineBudget()
@@ -27,9 +28,9 @@ export function auditRequests(logger: Logger, now: () => number): Step {
         route: templateOf(request),
         status,
       }
-      if (status === 401 || status === 403) {
+      if (REFUSED.has(status)) {
         const suppressed = refusals.take(now())
-        if (suppressed !== undefined) logger.warn({ ...fields, ...suppressed }, 'access refused')
+        if (suppressed !== undefined) logger.warn({ ...fields, ...suppressed }, 'request refused')
       } else if (READING.has(method) || key?.role === 'worker') {
         logger.debug(fields, 'request')
       } else {

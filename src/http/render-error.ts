@@ -21,21 +21,17 @@ export function sendError(
   ...extra: readonly string[]
 ): void {
   if (response.headersSent || response.destroyed) return
-  // What is left unread of other requests is skipped; of these it may be anything.
-  if (isUnwelcome(error, response.req)) sendLastError(response, error)
+  if (leavesMuchUnread(error, response.req)) sendLastError(response, error)
   else write(response, error, extra)
 }
 
 const SKIPPED_BYTES = 65_536
 
-/** Whoever is refused before the body was looked at does not get to send a large one. */
-function isUnwelcome({ status }: OjsError, request: IncomingMessage): boolean {
-  if (request.complete) return false
-  if (status === 413) return true
-  const { headers } = request
-  const isLong =
-    headers['transfer-encoding'] !== undefined || Number(headers['content-length']) > SKIPPED_BYTES
-  return isLong && (status === 401 || status === 403 || status === 429)
+/** Node skips what is left unread of a body; who was refused does not get to send a large one. */
+function leavesMuchUnread({ status }: OjsError, { complete, headers }: IncomingMessage): boolean {
+  if (complete) return false
+  const isEndless = headers['transfer-encoding'] !== undefined
+  return status === 413 || isEndless || Number(headers['content-length']) > SKIPPED_BYTES
 }
 
 /** To a client that may still be sending what nobody will read; the connection ends with it. */

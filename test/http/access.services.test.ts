@@ -92,7 +92,7 @@ describe('a gateway with keys and TLS', () => {
   it('the log names keys, and holds none', () => {
     const log = readFileSync(join(gateway.dir, 'gateway.log'), 'utf8')
     expect(log).toContain('"key":"the-producer"')
-    expect(log).toContain('"access refused"')
+    expect(log).toContain('"request refused"')
     for (const { key, entry } of [producer, worker, operator]) {
       expect(log).not.toContain(key)
       expect(log).not.toContain(entry.split(':')[2])

@@ -195,6 +195,19 @@ describe('refusals', () => {
     expect(seen).toEqual([])
   })
 
+  test('whatever the reason: who sends to nowhere does not get to send much', async () => {
+    const frame = await serve(ROUTES)
+    const answered = async (headers: Record<string, string>) => {
+      const client = await frame.client()
+      client.send(request('POST', '/nowhere', headers))
+      const { status, headers: got } = await client.answer()
+      return [status, got['connection']]
+    }
+    expect(await answered({ 'Content-Length': '2' })).toEqual([404, 'keep-alive'])
+    expect(await answered({ 'Content-Length': '500000' })).toEqual([404, 'close'])
+    expect(await answered({ 'Transfer-Encoding': 'chunked' })).toEqual([404, 'close'])
+  })
+
   test('an expectation is not encouraged', async () => {
     const frame = await serve(ROUTES, { access })
     const client = await frame.client()
@@ -220,8 +233,8 @@ describe('the log', () => {
       ['info', 'request', 'the-producer'],
       ['debug', 'request', 'the-worker'],
       ['debug', 'request', 'the-operator'],
-      ['warn', 'access refused', 'the-worker'],
-      ['warn', 'access refused', undefined],
+      ['warn', 'request refused', 'the-worker'],
+      ['warn', 'request refused', undefined],
     ])
     expect(frame.log[0]?.fields).toEqual({
       key: 'the-producer',
@@ -260,11 +273,11 @@ describe('the log', () => {
       await client.answer()
     }
     for (let i = 0; i < 30; i++) await knock()
-    expect(lines(frame, 'access refused')).toHaveLength(10)
+    expect(lines(frame, 'request refused')).toHaveLength(10)
     now = 10_001
     await knock()
-    expect(lines(frame, 'access refused')).toHaveLength(11)
-    expect(lines(frame, 'access refused')[10]?.fields).toMatchObject({ suppressed: 20 })
+    expect(lines(frame, 'request refused')).toHaveLength(11)
+    expect(lines(frame, 'request refused')[10]?.fields).toMatchObject({ suppressed: 20 })
   })
 })
 
