@@ -85,16 +85,16 @@ describe('whose key it is', () => {
   })
 
   test.each([
-    [undefined, 'missing'],
-    ['', 'missing'],
-    ['Bearer', 'missing'],
-    ['Basic YTpi', 'missing'],
-    ['Bearer a b', 'missing'],
-    ['Bearer wrong', 'unknown'],
-    [`Bearer ${old?.key.slice(0, -1)}`, 'unknown'],
-    [`Bearer ${old?.key}x`, 'unknown'],
-    [`Bearer ${old?.entry.split(':')[2]}`, 'unknown'],
-  ])('%s: %s', (header, outcome) => {
+    ['no header', undefined, 'missing'],
+    ['an empty one', '', 'missing'],
+    ['no token', 'Bearer', 'missing'],
+    ['another scheme', 'Basic YTpi', 'missing'],
+    ['two tokens', 'Bearer a b', 'missing'],
+    ['a token that is no key', 'Bearer wrong', 'unknown'],
+    ['a key that was cut', `Bearer ${old?.key.slice(0, -1)}`, 'unknown'],
+    ['a key with more', `Bearer ${old?.key}x`, 'unknown'],
+    ['the hash of a key', `Bearer ${old?.entry.split(':')[2]}`, 'unknown'],
+  ])('%s', (_name, header, outcome) => {
     expect(identify(keys, header)).toBe(outcome)
   })
 })
