@@ -128,6 +128,7 @@ describe('direction of imports', () => {
     ['@photostructure/sqlite', 'ledger/sqlite/driver.ts', []],
     ['node:sqlite', 'ledger/sqlite/driver.ts', []],
     ['express', 'http/', []],
+    ['cors', 'http/origins.ts', []],
     ['prom-client', 'telemetry/', []],
     ['pino', 'logger.ts', []],
     ['re2js', 'schemas/pattern.ts', []],
