@@ -9,6 +9,7 @@ import {
   measureWorker,
 } from './measures.mjs'
 import { measureAlone, measureNative, measureProducer, measureStartLatency } from './native.mjs'
+import { measureSchedules } from './schedules.mjs'
 
 export const PROFILES = ['classic', 'quorum']
 
@@ -87,6 +88,12 @@ export const ROWS = PROFILES.flatMap((profile) => [
     profile,
     wanted: 'within 10 % of each other',
     measure: measureFleet,
+  },
+  {
+    name: `schedules-${profile}`,
+    title: `Schedules, ${profile}`,
+    profile,
+    measure: measureSchedules,
   },
   {
     name: `native-alone-${profile}`,

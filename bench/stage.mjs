@@ -134,6 +134,7 @@ export class Stage {
   #startLoads() {
     this.http = { push: this.#child('push'), latency: this.#child('fetch-latency') }
     this.http.flow = this.#child('flow')
+    this.http.schedules = this.#child('schedules')
     this.http.drain = this.#child('drain')
     this.http.worker = this.#ourChild('sdk-worker')
     this.native.worker = this.#ourChild('native-worker')

@@ -48,6 +48,7 @@ function linesOf({ title, wanted, sides = SIDES, result }) {
 
 function headline(kind, rounds) {
   if (kind === 'latency') return `p50 ${spread(rounds.map((round) => round.p50))} ms`
+  if (kind === 'lateness') return `at most ${whole(rounds[0].max)} ms late`
   if (kind === 'recovery') return `${spread(rounds.map((round) => round.emptyS))} s`
   if (kind === 'fleet') return `${rounds[0].perWorker.toFixed(1)} messages each a minute`
   const { median: middle, min, max } = summarise(rounds.map((round) => round.rate))

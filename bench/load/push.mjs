@@ -19,14 +19,15 @@ async function pushOne({ url, queue, padding }) {
  * PUSH over `connections` connections, on each the next as soon as the last is answered. With more
  * than one job per request it is PUSH batch: jobs are counted, and the times are those of batches.
  */
-async function push({ url, queue, padding, connections, jobsPerRequest, seconds, watch }) {
+async function push(load) {
+  const { url, queue, padding, options, connections, jobsPerRequest, seconds, watch } = load
   const { fault, fail } = faultLine()
   const pool = await Promise.all(
     Array.from({ length: connections }, () => HttpConnection.open(url)),
   )
   const request =
     jobsPerRequest === 1
-      ? pushRequest(url, queue, padding)
+      ? pushRequest(url, queue, padding, options)
       : batchRequest(url, queue, jobsPerRequest, padding)
   const total = { created: 0, other: {} }
   let latencies = []

@@ -10,18 +10,25 @@ export const ARGS = [
 ]
 
 /** The whole request as bytes, made once and sent any number of times. */
-export function pushRequest(url, queue, padding) {
-  return post(url, '/ojs/v1/jobs', job(queue, padding))
+export function pushRequest(url, queue, padding, options) {
+  return post(url, '/ojs/v1/jobs', job(queue, padding, options))
 }
 
 export function batchRequest(url, queue, count, padding) {
   return post(url, '/ojs/v1/jobs/batch', { jobs: Array(count).fill(job(queue, padding)) })
 }
 
+/** One job for each of these options. */
+export function jobsRequest(url, queue, options) {
+  return post(url, '/ojs/v1/jobs/batch', {
+    jobs: options.map((each) => job(queue, undefined, each)),
+  })
+}
+
 /** `padding` is one more of the `args`, where a job has to be larger. */
-function job(queue, padding) {
+function job(queue, padding, options) {
   const args = padding === undefined ? ARGS : [...ARGS, padding]
-  return { type: JOB_TYPE, args, options: { queue } }
+  return { type: JOB_TYPE, args, options: { queue, ...options } }
 }
 
 export function fetchRequest(url, queue, workerId, waitMs, count = 1) {

@@ -1,0 +1,84 @@
+import amqp from 'amqplib'
+import { serve } from '../child.mjs'
+import { Meter } from '../meter.mjs'
+import { quantile } from '../statistics.mjs'
+import { HttpConnection } from './http-connection.mjs'
+import { jobsRequest } from './requests.mjs'
+
+const JOBS_PER_REQUEST = 500
+const CONNECTIONS = 4
+const PREFETCH = 1000
+/** After the last one is due; then the round has failed. */
+const TIMEOUT_MS = 60_000
+
+serve({ lateness })
+
+/**
+ * `count` schedules, due from `leadMs` after now on and spread over `spreadMs` (0: all at one
+ * instant), and a native consumer of their queue: how late each token came out, by the machine's one
+ * wall clock. A token that comes before its time fails the round.
+ */
+async function lateness({ url, amqpUrl, queue, brokerQueue, count, leadMs, spreadMs, watch }) {
+  const firstAt = Date.now() + leadMs
+  const dueAt = (index) => firstAt + Math.floor((index * spreadMs) / count)
+  const inRate = await schedule({ url, queue, count, dueAt })
+  if (Date.now() >= firstAt) throw new Error(`it takes longer than ${leadMs} ms to schedule them`)
+  const meter = new Meter(watch)
+  const late = await consumed({ amqpUrl, brokerQueue, count, lastAt: dueAt(count - 1) })
+  const usage = meter.stop()
+  if (Math.min(...late) < 0) throw new Error('a schedule has come before its time')
+  return {
+    inRate,
+    p50: quantile(late, 0.5),
+    p99: quantile(late, 0.99),
+    max: late.reduce((a, b) => Math.max(a, b)),
+    ...usage,
+  }
+}
+
+/** Through PUSH batch; answers schedules per second. */
+async function schedule({ url, queue, count, dueAt }) {
+  let next = 0
+  const startedAt = performance.now()
+  const produce = async () => {
+    const connection = await HttpConnection.open(url)
+    while (next < count) {
+      const size = Math.min(JOBS_PER_REQUEST, count - next)
+      const options = Array.from({ length: size }, (_, i) => ({
+        scheduled_at: new Date(dueAt(next + i)).toISOString(),
+      }))
+      next += size
+      const { status, body } = await connection.request(jobsRequest(url, queue, options))
+      if (status !== 201) throw new Error(`PUSH batch answered ${status}: ${body}`)
+    }
+    connection.close()
+  }
+  await Promise.all(Array.from({ length: CONNECTIONS }, produce))
+  return (1000 * count) / (performance.now() - startedAt)
+}
+
+/** Milliseconds after the time that each token names, in the order in which they came. */
+async function consumed({ amqpUrl, brokerQueue, count, lastAt }) {
+  const connection = await amqp.connect(amqpUrl, { noDelay: true })
+  const channel = await connection.createChannel()
+  await channel.prefetch(PREFETCH)
+  const late = []
+  try {
+    await new Promise((resolve, reject) => {
+      const given = () => reject(new Error(`${late.length} of ${count} schedules have come`))
+      const timer = setTimeout(given, lastAt - Date.now() + TIMEOUT_MS)
+      connection.on('error', reject)
+      const take = (message) => {
+        late.push(Date.now() - Date.parse(message.properties.headers['x-ojs-scheduled-at']))
+        channel.ack(message)
+        if (late.length < count) return
+        clearTimeout(timer)
+        resolve()
+      }
+      channel.consume(brokerQueue, take).catch(reject)
+    })
+  } finally {
+    await connection.close()
+  }
+  return late
+}
