@@ -24,6 +24,7 @@ import {
   networkStalled,
   queueDeleted,
 } from './scenarios.ts'
+import { brokerKilledWithSchedules, gatewayKilledWithSchedules } from './schedule-scenarios.ts'
 import type { Stage } from './stage.ts'
 
 /**
@@ -58,6 +59,8 @@ const SCENARIOS: Scenario[] = [
   ['network stalled, publishes arrive after their refusal', 'classic', networkStalled],
   ['queue deleted with jobs in it', 'classic', queueDeleted],
   ['queue deleted with jobs in it', 'quorum', queueDeleted],
+  ['gateway killed while schedules are due', 'quorum', gatewayKilledWithSchedules],
+  ['broker killed while schedules are due', 'classic', brokerKilledWithSchedules],
   ['connections closed by an operator, 20 times', 'classic', connectionsClosed],
   ['broker killed while retry queues expire', 'classic', brokerKilledWhileRungsExpire],
   ['broker down at start, retry queues of 15.3', 'classic', brokerDownWithClassicRungs],

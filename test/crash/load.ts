@@ -12,6 +12,8 @@ export interface LoadOptions {
   jobs: number
   /** The retry policy of every job. */
   retry?: RetryPolicy
+  /** Every job is due at a random moment within so many milliseconds. */
+  withinMs?: number
 }
 
 interface RetryPolicy {
@@ -158,8 +160,20 @@ export class Load {
   }
 
   #job(id: string): object {
-    const { queue, retry } = this.#options
-    return { id, type: 'crash.test', args: [id], options: { queue, ...(retry && { retry }) } }
+    const { queue, retry, withinMs } = this.#options
+    const due = withinMs === undefined ? {} : { scheduled_at: this.#dueIn(id, withinMs) }
+    return {
+      id,
+      type: 'crash.test',
+      args: [id],
+      options: { queue, ...(retry && { retry }), ...due },
+    }
+  }
+
+  #dueIn(id: string, withinMs: number): string {
+    const dueAt = Date.now() + this.#options.random.integer(0, withinMs)
+    this.journal.due.set(id, dueAt)
+    return new Date(dueAt).toISOString()
   }
 
   #notePush(ids: readonly string[], { status, text }: Answer): void {

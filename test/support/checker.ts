@@ -17,6 +17,8 @@ export class Journal {
   readonly fails = new Map<string, number>()
   /** How many of its leases a worker has let run out. */
   readonly abandoned = new Map<string, number>()
+  /** When scheduled jobs are due, ms since the epoch. */
+  readonly due = new Map<string, number>()
   /** Ids that were pushed as one batch: all of them are there, or none. */
   readonly batches: (readonly string[])[] = []
   /** Jobs that FETCH answers could have held that never arrived. */
@@ -42,6 +44,8 @@ export class Journal {
   }
 
   executed(id: string): void {
+    const earlyMs = (this.due.get(id) ?? 0) - Date.now()
+    if (earlyMs > 0) this.complain(`${id} was executed ${earlyMs} ms before its time`)
     count(this.executions, id)
   }
 

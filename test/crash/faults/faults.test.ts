@@ -10,6 +10,7 @@ import { ledgerFullFaults } from './ledger-full.ts'
 import { permissionFaults } from './permissions.ts'
 import { queueDeletedFaults } from './queue-deleted.ts'
 import { queueFullFaults } from './queue-full.ts'
+import { scheduleFaults } from './schedules.ts'
 import { zombieFaults } from './zombies.ts'
 
 /**
@@ -25,6 +26,7 @@ existingQueueFaults(node)
 queueDeletedFaults(node)
 permissionFaults(node)
 queueFullFaults(node)
+scheduleFaults(node)
 clientGoneFaults(node)
 zombieFaults(node)
 ledgerFullFaults(node)

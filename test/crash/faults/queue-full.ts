@@ -7,6 +7,7 @@ import { eventually, type TestGateway } from '../../support/in-process.ts'
 import type { PrivateNode, Vhost } from '../../support/rabbit.ts'
 import { fetched, openStage, operate, PROFILES, pushBatch, pushed, restOf } from './stage.ts'
 
+/** Of the queue that gets full. */
 const LIMIT = 5
 const SHIPPED = new URL('../../../topology/topology.json', import.meta.url)
 
@@ -71,8 +72,8 @@ async function eventuallyFull(gateway: TestGateway, next: string, accepted: stri
   throw new Error(`${accepted.length} jobs, and the queue is not full`)
 }
 
-/** The shipped one, but for the limit. */
-function limitedTopology(): string {
+/** The shipped one, but for the limit of the queue `full`. */
+export function limitedTopology(): string {
   const dir = mkdtempSync(join(tmpdir(), 'ojs-topology-'))
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }))
   const path = join(dir, 'topology.json')

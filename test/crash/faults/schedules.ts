@@ -1,0 +1,133 @@
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { eventually, type TestGateway } from '../../support/in-process.ts'
+import type { PrivateNode, Vhost } from '../../support/rabbit.ts'
+import { limitedTopology } from './queue-full.ts'
+import { openStage, pushBatch, pushed, type Stage } from './stage.ts'
+
+const COUNT = 100
+/** Between the schedules of the queue that is served, from when the others are due. */
+const STEP_MS = 20
+const LEAD_MS = 1_500
+/** No queue may make the schedules of another later than that. */
+const HELD_UP_MS = 1_000
+
+/** Each fault with the jobs of that queue due, while those of another queue are due too. */
+export function scheduleFaults(node: PrivateNode): void {
+  describe('schedules are on time while those of other queues cannot be published', () => {
+    test.each(['lazy', 'never'])(
+      'full, deleted and silent queues (declare: %s)',
+      async (declare) => {
+        const stage = await openStage(node, { env: { OJS_TOPOLOGY: limitedTopology() } })
+        const { gateway, admin, vhost } = stage
+        for (const queue of ['full', 'deleted', 'silent', 'served']) await pushed(gateway, queue, 1)
+        const calm = await lateness(stage, 'served', 0)
+
+        await gateway.restart({ OJS_DECLARE: declare })
+        await fill(gateway)
+        await silence(node, vhost, 'silent')
+        const dueAt = Date.now() + LEAD_MS
+        const stuck = new Map<string, string[]>()
+        for (const queue of ['full', 'deleted', 'silent']) {
+          stuck.set(queue, await scheduled(gateway, queue, () => dueAt))
+        }
+        await admin.channel.deleteQueue('ojs.queue.deleted')
+        const late = await lateness(stage, 'served', dueAt)
+        expect(late).toBeLessThan(calm + HELD_UP_MS)
+
+        // And nothing of the others is lost.
+        await speak(node, vhost, 'silent')
+        if (declare === 'never') await gateway.restart({ OJS_DECLARE: 'lazy' })
+        for (const [queue, ids] of stuck) {
+          const taken = new Set(await take(stage, queue, (so) => ids.every((id) => so.has(id))))
+          expect(ids.filter((id) => !taken.has(id))).toEqual([])
+        }
+      },
+      60_000,
+    )
+  })
+}
+
+/** Pushes until the queue takes no more. */
+async function fill(gateway: TestGateway): Promise<void> {
+  await eventually(async () => (await gateway.push('full')).status === 429)
+}
+
+/** As a batch; their ids. `dueAt`: by the index. */
+async function scheduled(
+  gateway: TestGateway,
+  queue: string,
+  dueAt: (index: number) => number,
+): Promise<string[]> {
+  const jobs = Array.from({ length: COUNT }, (_, i) => {
+    const scheduled_at = new Date(dueAt(i)).toISOString()
+    return { type: 'test.job', args: [], options: { queue, scheduled_at } }
+  })
+  const { status, body } = await pushBatch(gateway, jobs)
+  expect(status, JSON.stringify(body)).toBe(201)
+  return body.jobs.map(({ id }: { id: string }) => id)
+}
+
+/** Of a hundred schedules from `firstAt` on (0: soon): by how much the latest token is late. */
+async function lateness(stage: Stage, queue: string, firstAt: number): Promise<number> {
+  const start = firstAt === 0 ? Date.now() + LEAD_MS : firstAt
+  const ids = await scheduled(stage.gateway, queue, (i) => start + i * STEP_MS)
+  let latest = Number.NEGATIVE_INFINITY
+  await take(stage, queue, (taken, scheduledAt) => {
+    if (scheduledAt === null) return false
+    const late = Date.now() - scheduledAt
+    expect(late).toBeGreaterThanOrEqual(0)
+    latest = Math.max(latest, late)
+    return ids.every((id) => taken.has(id))
+  })
+  return latest
+}
+
+/** Consumes natively until `isEnough`, which is asked for each message; the ids. */
+async function take(
+  { admin, vhost }: Stage,
+  queue: string,
+  isEnough: (taken: ReadonlySet<string>, scheduledAt: number | null) => boolean,
+): Promise<string[]> {
+  const taken = new Set<string>()
+  const channel = await admin.model.createChannel()
+  channel.on('error', () => {})
+  await eventually(async () => (await vhost.queue(`ojs.queue.${queue}`)) !== undefined)
+  await new Promise<void>((resolve, reject) => {
+    const onMessage: Parameters<typeof channel.consume>[1] = (message) => {
+      if (message === null) return reject(new Error(`${queue} was deleted`))
+      channel.ack(message)
+      taken.add(String(message.properties.messageId))
+      const at: unknown = message.properties.headers?.['x-ojs-scheduled-at']
+      try {
+        if (isEnough(taken, typeof at === 'string' ? Date.parse(at) : null)) resolve()
+      } catch (error) {
+        reject(error)
+      }
+    }
+    channel.consume(`ojs.queue.${queue}`, onMessage).catch(reject)
+  })
+  await channel.close()
+  return [...taken]
+}
+
+/** It takes messages and never confirms one, as a queue without a leader does. */
+async function silence(node: PrivateNode, vhost: Vhost, queue: string): Promise<void> {
+  await tell(node, vhost, queue, 'suspend')
+  onTestFinished(() => speak(node, vhost, queue).catch(() => {}))
+}
+
+async function speak(node: PrivateNode, vhost: Vhost, queue: string): Promise<void> {
+  await tell(node, vhost, queue, 'resume')
+}
+
+async function tell(
+  node: PrivateNode,
+  { name }: Vhost,
+  queue: string,
+  what: 'suspend' | 'resume',
+): Promise<void> {
+  const resource = `rabbit_misc:r(<<"${name}">>, queue, <<"ojs.queue.${queue}">>)`
+  const lookUp = `{ok, Q} = rabbit_amqqueue:lookup(${resource})`
+  const answer = await node.ctl(['eval', `${lookUp}, sys:${what}(amqqueue:get_pid(Q)).`])
+  expect(answer.trim()).toBe('ok')
+}
