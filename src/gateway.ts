@@ -83,7 +83,7 @@ export async function startGateway(
     workers: new WorkerRegistry(clock),
     startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),
     random: Math.random,
-    wakeRelay: () => outboxRelay.wake(),
+    wakeRelay: (what) => outboxRelay.wake(what),
     newId: uuid7,
   }
 
@@ -165,7 +165,7 @@ function jobsWithToken(ledger: Ledger, queue: string): number {
 
 /** After a reconnect and after `unblocked`: nobody could renew a lease in between. */
 function onPublishingAgain(deps: Deps): void {
-  deps.wakeRelay()
+  deps.wakeRelay('all')
   extendLeases(deps).catch((error: unknown) => {
     deps.logger.warn({ err: error }, 'leases were not extended')
   })

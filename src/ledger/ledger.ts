@@ -207,11 +207,12 @@ export interface Ledger extends NativeLedger {
   extendLeases(now: number): Promise<number>
 
   /**
-   * Rows that owe a message, oldest nonce first, from nonces greater than `after`. By index.
+   * Rows that owe a message, oldest nonce first, from nonces greater than `after`; those whose
+   * confirm waits for its commit are left out. Empty: there are no more. By index.
    * `available`: a token for the queue. `retryable`: one for its rung. `discarded`: a copy for the
    * dead letter exchange. `cancelled`: a broadcast to the workers of its queue.
    */
-  outboxPage(after: number, limit: number): JobRow[]
+  outboxPage(after: number, limit: number): OwedMessage[]
 
   /** How many rows owe a token, counted up to `atMost`. By index. */
   owedTokens(atMost: number): number
@@ -248,6 +249,11 @@ export type Revived =
   | JobRow
   | 'stale'
   | { outcome: 'conflict'; existing: JobRow; uniqueKey: string }
+
+/** What of a row says where its message goes; the row itself may have moved on. */
+export interface OwedMessage extends Pick<JobRow, 'id' | 'queue' | 'state'> {
+  outbox: number
+}
 
 export interface WithdrawFence {
   id: string

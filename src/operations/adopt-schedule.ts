@@ -66,8 +66,7 @@ function refuse(deps: Deps, error: OjsError): ControlVerdict {
  * whoever waited here would keep the schedules of other queues waiting.
  */
 async function queueRefused(deps: Deps, queue: string): Promise<OjsError | null> {
-  if (deps.broker.isDeclared(queue)) return null
-  if (deps.ledger.queues().some(({ name }) => name === queue)) return null
+  if (deps.broker.isDeclared(queue) || deps.ledger.hasQueue(queue)) return null
   const outcome = await deps.broker.ensureQueue(queue)
   switch (outcome) {
     case 'ready':

@@ -47,8 +47,8 @@ export interface Deps {
   readonly startLimits: StartLimits
   /** Uniform in [0, 1); for jitter. */
   random(): number
-  /** Asks the relay to look at the outbox soon. */
-  wakeRelay(): void
+  /** Asks the relay to look at the outbox soon; `all`: also at what it has failed to publish. */
+  wakeRelay(what?: 'all'): void
   /** A new UUIDv7, lower case. */
   newId(): string
 }

@@ -1,79 +1,183 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { JobRow } from '../job/job.ts'
+import type { OwedMessage } from '../ledger/ledger.ts'
+import type { Service } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
 import { tellOwedPauses } from '../operations/pause.ts'
 import { sendToken } from '../operations/send-token.ts'
 import { Loop } from './loop.ts'
+import { RelayLine, type SendOutcome } from './relay-line.ts'
 
 const INTERVAL_MS = 30_000
 const PAGE = 500
-const PARALLEL = 64
 
-interface RelaySummary {
-  published: number
-  failed: number
+export interface Relay extends Service {
+  /** Looks for what is owed since the last look; `all`: for everything, whatever failed before. */
+  wake(what?: 'all'): void
 }
 
 /**
- * Publishes what the outbox still owes (law 3): at start, when the publish connection comes back
- * or unblocks, when something wakes it, and every 30 s. Never an id that this process has in
- * flight. So it is with pauses that native workers have not heard of.
+ * Publishes what the outbox owes (law 3): at start, when the publish connection comes back or
+ * unblocks, when something wakes it, and every 30 s. Never an id that this process has in flight. So
+ * it is with pauses that native workers have not heard of.
+ *
+ * Each queue has a line of its own, so that no queue waits for another: neither behind ten thousand
+ * jobs that are due with its one, nor behind a queue that is full, gone or does not answer.
  */
-export function relay(deps: Deps): Loop {
-  return new Loop({
+export function relay(deps: Deps): Relay {
+  const outbox = new Outbox(deps, () => loop.wake())
+  const loop = new Loop({
     name: 'relay',
     everyMs: INTERVAL_MS,
     isDueAtStart: true,
     logger: deps.logger,
     runOnce: async (isStopped) => {
-      const summary = await relayAll(deps, isStopped)
-      if (summary.published + summary.failed > 0) deps.logger.info(summary, 'outbox relayed')
-      await tellOwedPauses(deps)
+      tellPauses()
+      await outbox.look(isStopped)
       return false
     },
   })
-}
-
-/** One walk over the outbox, oldest nonce first, as long as the broker takes publishes. */
-async function relayAll(deps: Deps, isStopped: () => boolean): Promise<RelaySummary> {
-  const summary = { published: 0, failed: 0 }
-  let after = 0
-  while (!isStopped() && deps.broker.status().state === 'up') {
-    // Of what was committed a moment ago, each caller now has its own token in hand (`sending`).
-    // What wakes the relay is often in that very commit: it would publish first, and the PUSH whose
-    // token it was would be refused, withdrawn and answered 503 while the job runs.
-    await nextTurn()
-    const page = deps.ledger.outboxPage(after, PAGE)
-    const last = page.at(-1)
-    if (last === undefined) break
-    after = last.outbox ?? after
-    await relayPage(deps, page, isStopped, summary)
+  let isTelling = false
+  const tellPauses = () => {
+    if (isTelling) return
+    isTelling = true
+    // Not waited for: a worker's queue that does not confirm must not hold up tokens.
+    void tellOwedPauses(deps).finally(() => {
+      isTelling = false
+    })
   }
-  return summary
+  return {
+    name: loop.name,
+    start: () => loop.start(),
+    stop: async (deadline) => {
+      await loop.stop(deadline)
+      await outbox.stop(deadline)
+    },
+    wake: (what) => {
+      if (what === 'all') outbox.forgive()
+      loop.wake()
+    },
+  }
 }
 
-async function relayPage(
-  deps: Deps,
-  page: readonly JobRow[],
-  isStopped: () => boolean,
-  summary: RelaySummary,
-): Promise<void> {
-  // Those in flight while the page was read: their confirm may come before their turn does.
-  const owed = page.filter((row) => isOwedNow(row) && !deps.sending.has(row.id))
-  const next = owed[Symbol.iterator]()
-  const lane = async () => {
-    for (const { id, outbox } of next) {
-      if (isStopped()) return
-      const row = deps.ledger.find(id)
-      // It has moved on since the page was read, or somebody is sending it.
-      if (row === null || row.outbox !== outbox || !isOwedNow(row)) continue
-      if (deps.sending.has(id)) continue
-      const { outcome } = await sendToken(deps, row)
-      if (outcome === 'confirmed') summary.published++
-      else summary.failed++
+class Outbox {
+  readonly #deps: Deps
+  readonly #onRoom: () => void
+  readonly #lines = new Map<string, RelayLine>()
+  /** Everything up to this nonce was offered; nonces grow with the commits. */
+  #seen = 0
+  #lookedAtAll = Number.NEGATIVE_INFINITY
+  #inFlight = 0
+  #counts = { published: 0, failed: 0 }
+  #onSettled: (() => void) | null = null
+
+  constructor(deps: Deps, onRoom: () => void) {
+    this.#deps = deps
+    this.#onRoom = onRoom
+  }
+
+  /** Offers what is owed to its line, as long as the broker takes publishes. */
+  async look(isStopped: () => boolean): Promise<void> {
+    const now = this.#deps.clock.now()
+    if (now - this.#lookedAtAll >= INTERVAL_MS) {
+      this.#lookedAtAll = now
+      this.#seen = 0
     }
+    this.#seen = await this.#walk(this.#seen, (owed) => this.#lineOf(owed), isStopped)
+    await this.#offerAgain(isStopped)
+    for (const [key, line] of this.#lines) if (line.isIdle) this.#lines.delete(key)
   }
-  await Promise.all(Array.from({ length: PARALLEL }, lane))
+
+  /** The next look is at everything. */
+  forgive(): void {
+    this.#lookedAtAll = Number.NEGATIVE_INFINITY
+    for (const line of this.#lines.values()) line.forgive()
+  }
+
+  async stop(deadline: AbortSignal): Promise<void> {
+    for (const line of this.#lines.values()) line.stop()
+    if (this.#inFlight === 0 || deadline.aborted) return
+    await new Promise<void>((resolve) => {
+      this.#onSettled = resolve
+      deadline.addEventListener('abort', () => resolve(), { once: true })
+    })
+  }
+
+  /** To lines that have done what they took, what they left before that. */
+  async #offerAgain(isStopped: () => boolean): Promise<void> {
+    const lines = new Set([...this.#lines.values()].filter((line) => line.hasRoom))
+    const from = [...lines].map((line) => line.startAgain() ?? Number.POSITIVE_INFINITY)
+    const take = (owed: OwedMessage) => {
+      const line = this.#lineOf(owed)
+      return lines.has(line) ? line : null
+    }
+    const isEnough = () => isStopped() || [...lines].every((line) => line.hasLeft)
+    if (lines.size > 0) await this.#walk(Math.min(...from) - 1, take, isEnough)
+  }
+
+  /** Page by page, from nonces greater than `after`. Returns the last that it has come to. */
+  async #walk(
+    after: number,
+    lineOf: (owed: OwedMessage) => RelayLine | null,
+    isEnough: () => boolean,
+  ): Promise<number> {
+    const { broker, ledger, sending } = this.#deps
+    let last = after
+    while (!isEnough() && broker.status().state === 'up') {
+      // Of what was committed a moment ago, each caller now has its own token in hand (`sending`).
+      // What wakes the relay is often in that very commit: it would publish first, and the PUSH
+      // whose token it was would be refused, withdrawn and answered 503 while the job runs.
+      await nextTurn()
+      const page = ledger.outboxPage(last, PAGE)
+      for (const owed of page) {
+        last = owed.outbox
+        // Those in flight while the page was read: their confirm may come before their turn does.
+        if (isOwedNow(owed) && !sending.has(owed.id)) lineOf(owed)?.offer(owed)
+      }
+      if (page.length === 0) break
+    }
+    return last
+  }
+
+  #lineOf({ state, queue }: OwedMessage): RelayLine {
+    // Its dead letter queue may be stuck while the queue itself is not.
+    const key = `${state} ${queue}`
+    const present = this.#lines.get(key)
+    if (present !== undefined) return present
+    const line = new RelayLine({ send: (owed) => this.#send(owed), onRoom: this.#onRoom })
+    this.#lines.set(key, line)
+    return line
+  }
+
+  /** Never rejects. */
+  async #send(owed: OwedMessage): Promise<SendOutcome> {
+    this.#inFlight += 1
+    const outcome = await this.#publish(owed).catch((err: unknown): SendOutcome => {
+      this.#deps.logger.error({ err, job_id: owed.id }, 'token cannot be relayed')
+      return 'failed'
+    })
+    this.#inFlight -= 1
+    if (outcome === 'sent') this.#counts.published += 1
+    if (outcome === 'failed') this.#counts.failed += 1
+    if (this.#inFlight === 0) this.#onAllSettled()
+    return outcome
+  }
+
+  async #publish({ id, outbox }: OwedMessage): Promise<SendOutcome> {
+    const row = this.#deps.ledger.find(id)
+    // It has moved on since the page was read, or somebody is sending it.
+    if (row === null || row.outbox !== outbox || !isOwedNow(row)) return 'moot'
+    if (this.#deps.sending.has(id)) return 'moot'
+    const { outcome } = await sendToken(this.#deps, row)
+    return outcome === 'confirmed' ? 'sent' : 'failed'
+  }
+
+  #onAllSettled(): void {
+    const { published, failed } = this.#counts
+    this.#counts = { published: 0, failed: 0 }
+    if (published + failed > 0) this.#deps.logger.info({ published, failed }, 'outbox relayed')
+    this.#onSettled?.()
+  }
 }
 
 /**
@@ -81,6 +185,6 @@ async function relayPage(
  * word of a cancelled one to the workers. A
  * retry whose rung never confirmed is held by the ledger until it is due, and goes to the queue.
  */
-function isOwedNow({ state }: JobRow): boolean {
+function isOwedNow({ state }: Pick<JobRow, 'state'>): boolean {
   return state === 'available' || state === 'discarded' || state === 'cancelled'
 }

@@ -10,6 +10,7 @@ import {
   fetched,
   insertedOf,
   NOW,
+  owedBy,
   type Planted,
   pushed,
   settleLazily,
@@ -254,7 +255,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
         deadLetterCopied: false,
       })
       expect(job.errors).not.toBeNull()
-      expect(ledger.outboxPage(0, 10)).toEqual([revived])
+      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
       expect(ledger.counts('q')).toMatchObject({ discarded: 0, available: 1 })
       expect([ledger.deadLetterCount('q'), staleQueues(ledger)]).toEqual([0, ['q']])
       const [old, next] = await ledger.claim(

@@ -6,6 +6,7 @@ import {
   fenceOf,
   insertedOf,
   NOW,
+  owedBy,
   pushed,
   settleLazily,
   TERMS,
@@ -249,7 +250,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(first.map(({ id }) => id)).toEqual(ids.slice(0, 2))
       const rest = ledger.outboxPage(first.at(-1)?.outbox ?? 0, 10)
       expect(rest.map(({ id }) => id)).toEqual(ids.slice(2))
-      expect(rest[0]).toEqual(row(ids[2] ?? ''))
+      expect(rest[0]).toEqual(owedBy(row(ids[2] ?? '')))
     })
   })
 
@@ -258,6 +259,13 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       const { id, outbox } = await pushed(ledger)
       ledger.confirmed(id, outbox ?? 0)
       expect(ledger.outboxPage(0, 10)).toEqual([])
+    })
+
+    it('shows what comes after a page of such rows', async () => {
+      const confirmed = await Promise.all(Array.from({ length: 5 }, () => pushed(ledger)))
+      const { id } = await pushed(ledger)
+      for (const job of confirmed) ledger.confirmed(job.id, job.outbox)
+      expect(ledger.outboxPage(0, 2).map((owed) => owed.id)).toEqual([id])
     })
   })
 

@@ -4,6 +4,7 @@ import {
   fenceOf,
   fetched,
   NOW,
+  owedBy,
   pushed,
   settleLazily,
   TERMS,
@@ -173,7 +174,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
         })
         // Not what was owed before.
         expect(row(job.id).outbox).toBeGreaterThan(5)
-        expect(ledger.outboxPage(0, 10)).toEqual([row(job.id)])
+        expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
         expect(ledger.counts('default')).toMatchObject({ [state]: 0, cancelled: 1 })
       },
     )

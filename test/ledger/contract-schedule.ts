@@ -7,6 +7,7 @@ import {
   fenceOf,
   fetched,
   NOW,
+  owedBy,
   pushed,
   settleLazily,
   staleQueues,
@@ -89,7 +90,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
         activatedAt: NOW + 5,
         enqueuedAt: NOW + 5,
       })
-      expect(ledger.outboxPage(0, 10)).toEqual([activated])
+      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
       expect(ledger.counts('q')).toMatchObject({ pending: 0, available: 1 })
     })
 

@@ -8,6 +8,7 @@ import type {
   FailFence,
   FailureRecord,
   Ledger,
+  OwedMessage,
   StateCounts,
 } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
@@ -128,6 +129,12 @@ export async function sweep(
 /** What of a new job its row repeats. */
 export function asked({ start: _, unique: __, ...job }: NewJob): Omit<NewJob, 'start' | 'unique'> {
   return job
+}
+
+/** What the outbox says of a row that owes a message. */
+export function owedBy({ id, queue, state, outbox }: JobRow): OwedMessage {
+  if (outbox === null) throw new Error(`${id} owes nothing`)
+  return { id, queue, state, outbox }
 }
 
 /** The fence of a row as it is. */

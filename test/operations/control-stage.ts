@@ -112,7 +112,7 @@ async function openStage(): Promise<Stage> {
     workers: new WorkerRegistry(clock),
     startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),
     random: () => 0.5,
-    wakeRelay: () => outbox.wake(),
+    wakeRelay: (what) => outbox.wake(what),
     newId: uuid7,
   }
   const outbox = relay(deps)

@@ -52,6 +52,33 @@ describe('a scheduled job', () => {
     expect(await storyOf(gateway, queue, job.id)).toEqual(story)
   })
 
+  it.each([
+    ['an offset', '+05:30', 5.5 * HOUR_MS],
+    ['a negative one', '-08:00', -8 * HOUR_MS],
+  ])('is due at its instant, whatever the offset: %s', async (_, offset, offsetMs) => {
+    const dueAt = Date.now() + HOUR_MS
+    const local = new Date(dueAt + offsetMs).toISOString().replace('Z', offset)
+    const job = await push({ scheduled_at: local })
+    expect(job).toMatchObject({ state: 'scheduled' })
+    expect(Date.parse(job.scheduled_at)).toBe(dueAt)
+    aheadMs = HOUR_MS - 60_000
+    const marker = await push({ scheduled_at: new Date(Date.now() + aheadMs + 200).toISOString() })
+    await untilState(gateway, marker.id, 'available')
+    expect(await stateOf(gateway, job.id)).toBe('scheduled')
+    aheadMs = HOUR_MS
+    await untilState(gateway, job.id, 'available')
+  })
+
+  it.each([3, 500])('may be %i years away, and is never early', async (years) => {
+    const { id } = await push({ scheduled_at: inMs(years * 365.25 * 24 * HOUR_MS) })
+    aheadMs = (years * 365.25 * 24 - 1) * HOUR_MS
+    const marker = await push({ scheduled_at: inMs(aheadMs + 200) })
+    await untilState(gateway, marker.id, 'available')
+    expect(await stateOf(gateway, id)).toBe('scheduled')
+    aheadMs += HOUR_MS
+    await untilState(gateway, id, 'available')
+  })
+
   it('becomes available without a FETCH; nothing was published before', async () => {
     const job = await push({ delay_until: '+PT1H' })
     expect(Date.parse(job.scheduled_at)).toBeGreaterThan(Date.now())

@@ -16,6 +16,7 @@ import type {
   Failure,
   LeaseFence,
   Ledger,
+  OwedMessage,
   PruneCutoffs,
   QueueRecord,
   Revived,
@@ -57,7 +58,7 @@ import { inPages, rearmPage, rearmRungPage } from './rearm.ts'
 import { rungKey } from './register.ts'
 import { applyReports, beatJob } from './reports.ts'
 import { pruneBatch } from './retention.ts'
-import { toJobRow, toJobRows } from './rows.ts'
+import { toJobRow } from './rows.ts'
 import { SqliteSchemas } from './schemas.ts'
 import type { Recount } from './state-counter.ts'
 import { prepareStatements } from './statements.ts'
@@ -306,11 +307,13 @@ export class SqliteLedger implements Ledger {
     return this.#access.write(() => Number(extendLeases.run(now).changes))
   }
 
-  outboxPage(after: number, limit: number): JobRow[] {
-    return this.#access.read(() => {
-      const owed = toJobRows(this.#store.statements.outboxPage.all(after, limit))
-      return owed.filter((row) => !this.#isConfirming(row))
+  outboxPage(after: number, limit: number): OwedMessage[] {
+    const page = this.#access.read(() => {
+      return this.#store.statements.outboxPage.all(after, limit) as OwedMessage[]
     })
+    const owed = page.filter(({ outbox }) => !this.#confirming.has(outbox))
+    const last = page.at(-1)
+    return last && owed.length === 0 ? this.outboxPage(last.outbox, limit) : owed
   }
 
   owedTokens(atMost: number): number {
@@ -361,9 +364,5 @@ export class SqliteLedger implements Ledger {
   close(): Promise<void> {
     if (this.#access.close()) this.#db.close()
     return Promise.resolve()
-  }
-
-  #isConfirming({ outbox }: JobRow): boolean {
-    return outbox !== null && this.#confirming.has(outbox)
   }
 }

@@ -1,0 +1,138 @@
+import type { OwedMessage } from '../ledger/ledger.ts'
+
+/** Unconfirmed at a time: a classic queue confirms a third more a second than with 64. */
+const PARALLEL = 256
+/** Waiting here; what is owed beyond stays in the outbox until there is room. */
+const CAPACITY = 4_096
+const MIN_ASIDE_MS = 1_000
+const MAX_ASIDE_MS = 30_000
+
+/** `moot`: nobody owes it any more, or somebody else is sending it. */
+export type SendOutcome = 'sent' | 'failed' | 'moot'
+
+export interface RelayLineDeps {
+  send(owed: OwedMessage): Promise<SendOutcome>
+  /** What it left in the outbox may be offered again. */
+  onRoom(): void
+}
+
+/**
+ * What one queue is owed, in the order of the outbox. Nothing waits for a line: one that is too long
+ * leaves the rest in the outbox, and one whose queue refuses, is gone or does not answer is set aside
+ * for 1, 2, 4 … 30 s; then one message goes ahead, and the others when that has arrived.
+ */
+export class RelayLine {
+  readonly #deps: RelayLineDeps
+  #waiting: OwedMessage[] = []
+  /** Of `#waiting` so many have gone. */
+  #gone = 0
+  /** Nonces of what waits or is in flight. */
+  readonly #taken = new Set<number>()
+  #inFlight = 0
+  #failures = 0
+  #aside: NodeJS.Timeout | undefined
+  #leftFrom: number | null = null
+  #isStopped = false
+
+  constructor(deps: RelayLineDeps) {
+    this.#deps = deps
+  }
+
+  /** Nothing would be forgotten with it. */
+  get isIdle(): boolean {
+    const isAside = this.#aside !== undefined
+    return this.#inFlight === 0 && this.#isEmpty && this.#leftFrom === null && !isAside
+  }
+
+  /** There is something in the outbox that it could take now. */
+  get hasRoom(): boolean {
+    return this.#leftFrom !== null && this.#aside === undefined && this.#isEmpty
+  }
+
+  get hasLeft(): boolean {
+    return this.#leftFrom !== null
+  }
+
+  offer(owed: OwedMessage): void {
+    if (this.#taken.has(owed.outbox)) return
+    const isFull = this.#waiting.length - this.#gone >= CAPACITY
+    // Behind what it has left, it leaves all: the order is that of the outbox.
+    if (this.#aside !== undefined || this.#leftFrom !== null || isFull) this.#leave(owed)
+    else {
+      this.#taken.add(owed.outbox)
+      this.#waiting.push(owed)
+      this.#pump()
+    }
+  }
+
+  /** The nonce from which on the outbox must be offered again; null: it has left nothing there. */
+  startAgain(): number | null {
+    const from = this.#leftFrom
+    this.#leftFrom = null
+    return from
+  }
+
+  /** Whatever it was set aside for may be over. */
+  forgive(): void {
+    clearTimeout(this.#aside)
+    this.#aside = undefined
+    this.#failures = 0
+  }
+
+  /** What is in flight goes on. */
+  stop(): void {
+    this.#isStopped = true
+    clearTimeout(this.#aside)
+  }
+
+  get #isEmpty(): boolean {
+    return this.#waiting.length === this.#gone
+  }
+
+  #leave({ outbox }: OwedMessage): void {
+    this.#leftFrom = Math.min(this.#leftFrom ?? outbox, outbox)
+  }
+
+  #pump(): void {
+    const parallel = this.#failures > 0 ? 1 : PARALLEL
+    while (this.#inFlight < parallel && !this.#isStopped) {
+      const owed = this.#waiting[this.#gone]
+      if (owed === undefined) break
+      this.#gone += 1
+      this.#inFlight += 1
+      void this.#deps.send(owed).then((outcome) => this.#onOutcome(owed, outcome))
+    }
+    if (this.#gone < CAPACITY && !this.#isEmpty) return
+    this.#waiting = this.#waiting.slice(this.#gone)
+    this.#gone = 0
+  }
+
+  #onOutcome(owed: OwedMessage, outcome: SendOutcome): void {
+    this.#inFlight -= 1
+    this.#taken.delete(owed.outbox)
+    if (outcome === 'failed') this.#onFailure(owed)
+    else if (outcome === 'sent') this.#failures = 0
+    if (this.#isStopped) return
+    this.#pump()
+    if (this.hasRoom) this.#deps.onRoom()
+  }
+
+  /** Those that were under way with it fail with it, or have arrived: they count as one. */
+  #onFailure(owed: OwedMessage): void {
+    this.#leave(owed)
+    for (const next of this.#waiting.slice(this.#gone)) {
+      this.#taken.delete(next.outbox)
+      this.#leave(next)
+    }
+    this.#waiting = []
+    this.#gone = 0
+    if (this.#aside !== undefined || this.#isStopped) return
+    const asideMs = Math.min(MIN_ASIDE_MS * 2 ** this.#failures, MAX_ASIDE_MS)
+    this.#failures += 1
+    this.#aside = setTimeout(() => {
+      this.#aside = undefined
+      this.#deps.onRoom()
+    }, asideMs)
+    this.#aside.unref()
+  }
+}

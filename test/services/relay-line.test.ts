@@ -1,0 +1,131 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { OwedMessage } from '../../src/ledger/ledger.ts'
+import { RelayLine, type SendOutcome } from '../../src/services/relay-line.ts'
+
+/** What was sent, and how each of it is to end. */
+class Sends {
+  readonly nonces: number[] = []
+  rooms = 0
+  readonly #open = new Map<number, (outcome: SendOutcome) => void>()
+  readonly line = new RelayLine({
+    send: ({ outbox }) => {
+      this.nonces.push(outbox)
+      return new Promise((resolve) => this.#open.set(outbox, resolve))
+    },
+    onRoom: () => {
+      this.rooms += 1
+    },
+  })
+
+  get inFlight(): number {
+    return this.#open.size
+  }
+
+  offer(...nonces: number[]): void {
+    for (const outbox of nonces) this.line.offer(owed(outbox))
+  }
+
+  async end(outcome: SendOutcome, ...nonces: number[]): Promise<void> {
+    for (const nonce of nonces) {
+      this.#open.get(nonce)?.(outcome)
+      this.#open.delete(nonce)
+    }
+    await vi.advanceTimersByTimeAsync(0)
+  }
+}
+
+function owed(outbox: number): OwedMessage {
+  return { id: `job-${outbox}`, queue: 'q', state: 'available', outbox }
+}
+
+function range(from: number, to: number): number[] {
+  return Array.from({ length: to - from }, (_, i) => from + i)
+}
+
+let sends: Sends
+beforeEach(() => {
+  vi.useFakeTimers()
+  sends = new Sends()
+})
+afterEach(() => vi.useRealTimers())
+
+describe('a line of the relay', () => {
+  it('sends in the order of the outbox, 256 at a time, each once', async () => {
+    sends.offer(...range(1, 301), ...range(1, 301))
+    expect(sends.nonces).toEqual(range(1, 257))
+    await sends.end('sent', 200)
+    expect(sends.nonces).toEqual(range(1, 258))
+    await sends.end('moot', ...range(1, 258))
+    expect(sends.nonces).toEqual(range(1, 301))
+    await sends.end('sent', ...range(258, 301))
+    expect(sends.line.isIdle).toBe(true)
+    expect(sends.rooms).toBe(0)
+  })
+
+  it('leaves what is too much in the outbox, in order, and takes it when it has room', async () => {
+    sends.offer(...range(1, 4_500))
+    expect(sends.line.hasLeft).toBe(true)
+    while (sends.inFlight > 0) await sends.end('sent', ...sends.nonces.slice(-256))
+    expect(sends.rooms).toBeGreaterThan(0)
+    expect(sends.line.hasRoom).toBe(true)
+    const from = sends.line.startAgain()
+    expect(from).toBe((sends.nonces.at(-1) ?? 0) + 1)
+    sends.offer(...range(from ?? 0, 4_500))
+    while (sends.inFlight > 0) await sends.end('sent', ...sends.nonces.slice(-256))
+    expect(sends.nonces).toEqual(range(1, 4_500))
+    expect(sends.line.isIdle).toBe(true)
+  })
+
+  it('is set aside by a failure, longer each time, and then sends one ahead', async () => {
+    sends.offer(...range(1, 401))
+    await sends.end('failed', ...range(1, 257))
+    expect(sends.inFlight).toBe(0)
+    expect([sends.line.hasRoom, sends.line.isIdle]).toEqual([false, false])
+    for (const seconds of [1, 2, 4, 8, 16, 30, 30]) {
+      const before = sends.nonces.length
+      sends.offer(7)
+      await vi.advanceTimersByTimeAsync(1_000 * seconds - 1)
+      expect(sends.line.hasRoom).toBe(false)
+      await vi.advanceTimersByTimeAsync(1)
+      expect(sends.line.hasRoom).toBe(true)
+      expect(sends.line.startAgain()).toBe(1)
+      sends.offer(...range(1, 401))
+      expect(sends.nonces.slice(before)).toEqual([1])
+      await sends.end('failed', 1)
+    }
+  })
+
+  it('goes on with all when the one has arrived', async () => {
+    sends.offer(1, 2, 3)
+    await sends.end('failed', 2)
+    await sends.end('sent', 1, 3)
+    await vi.advanceTimersByTimeAsync(1_000)
+    expect(sends.line.startAgain()).toBe(2)
+    sends.offer(2, 4, 5)
+    await sends.end('sent', 2)
+    expect(sends.nonces).toEqual([1, 2, 3, 2, 4, 5])
+    await sends.end('sent', 4, 5)
+    expect(sends.line.isIdle).toBe(true)
+  })
+
+  it('is as new when it is forgiven', async () => {
+    sends.offer(1)
+    await sends.end('failed', 1)
+    sends.line.forgive()
+    expect(sends.line.startAgain()).toBe(1)
+    sends.offer(1, 2)
+    expect(sends.nonces).toEqual([1, 1, 2])
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect(sends.rooms).toBe(0)
+  })
+
+  it('begins nothing once it is stopped', async () => {
+    sends.offer(...range(1, 400))
+    sends.line.stop()
+    await sends.end('sent', ...range(1, 257))
+    sends.offer(500)
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect(sends.nonces).toHaveLength(256)
+    expect(sends.rooms).toBe(0)
+  })
+})
