@@ -191,3 +191,8 @@ export function freshRow(
     deadLetterCopied: false,
   }
 }
+
+/** What of a row says where the message goes that it owes; the row itself may have moved on. */
+export interface OwedMessage extends Pick<JobRow, 'id' | 'queue' | 'state'> {
+  outbox: number
+}

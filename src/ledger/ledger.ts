@@ -1,5 +1,5 @@
 import type { ArrivingToken, ReportedError } from '../job/arrival.ts'
-import type { Holder, JobRow, JobState, NewJob } from '../job/job.ts'
+import type { Holder, JobRow, JobState, NewJob, OwedMessage } from '../job/job.ts'
 import type { CronLedger } from './cron.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from './enqueued.ts'
 import type { IdempotencyMemory } from './idempotency.ts'
@@ -249,11 +249,6 @@ export type Revived =
   | JobRow
   | 'stale'
   | { outcome: 'conflict'; existing: JobRow; uniqueKey: string }
-
-/** What of a row says where its message goes; the row itself may have moved on. */
-export interface OwedMessage extends Pick<JobRow, 'id' | 'queue' | 'state'> {
-  outbox: number
-}
 
 export interface WithdrawFence {
   id: string

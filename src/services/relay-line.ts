@@ -1,4 +1,4 @@
-import type { OwedMessage } from '../ledger/ledger.ts'
+import type { OwedMessage } from '../job/job.ts'
 
 /** Unconfirmed at a time: a classic queue confirms a third more a second than with 64. */
 const PARALLEL = 256

@@ -1,6 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { JobRow } from '../job/job.ts'
-import type { OwedMessage } from '../ledger/ledger.ts'
+import type { JobRow, OwedMessage } from '../job/job.ts'
 import type { Service } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
 import { tellOwedPauses } from '../operations/pause.ts'

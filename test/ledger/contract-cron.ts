@@ -3,7 +3,16 @@ import type { CronDefinition, CronEntry } from '../../src/job/cron-entry.ts'
 import type { NewJob, Unique } from '../../src/job/job.ts'
 import type { CronTick, Fired, TickChange } from '../../src/ledger/cron.ts'
 import { newJob } from '../support/jobs.ts'
-import { died, fenceOf, NOW, settleLazily, TERMS, token, type UnderTest } from './harness.ts'
+import {
+  died,
+  fenceOf,
+  NOW,
+  owedBy,
+  settleLazily,
+  TERMS,
+  token,
+  type UnderTest,
+} from './harness.ts'
 
 /** Entries run on the wall clock, jobs on the other one. */
 const WALL = NOW + 7_200_000
@@ -138,7 +147,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       const fired = await ledger.cron.fire(tickOf(registered), change({ job }))
       expect(fired).toEqual({ outcome: 'fired', job: row(job.id), cancelled: [] })
       expect(row(job.id)).toMatchObject({ state: 'available', attempt: 0, enqueuedAt: NOW })
-      expect(ledger.outboxPage(0, 10)).toEqual([row(job.id)])
+      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
       expect(ledger.counts('q').available).toBe(1)
       expect(ledger.queues().map(({ name }) => name)).toContain('q')
       expect(entry()).toEqual({

@@ -81,7 +81,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         jobId: null,
         dependsOn: ['a'],
       })
-      const owed = ledger.outboxPage(0, 9)
+      const owed = ledger.outboxPage(0, 9).map(({ id }) => row(id))
       expect(owed.map(({ type }) => type)).toEqual(['a', 'c'])
       expect(owed[0]).toMatchObject({
         state: 'available',

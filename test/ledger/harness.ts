@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
 
-import type { JobRow, NewJob } from '../../src/job/job.ts'
+import type { JobRow, NewJob, OwedMessage } from '../../src/job/job.ts'
 import type { Inserted } from '../../src/ledger/enqueued.ts'
 import type {
   ClaimTerms,
@@ -8,7 +8,6 @@ import type {
   FailFence,
   FailureRecord,
   Ledger,
-  OwedMessage,
   StateCounts,
 } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'

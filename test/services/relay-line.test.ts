@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { OwedMessage } from '../../src/ledger/ledger.ts'
+import type { OwedMessage } from '../../src/job/job.ts'
 import { RelayLine, type SendOutcome } from '../../src/services/relay-line.ts'
 
 /** What was sent, and how each of it is to end. */

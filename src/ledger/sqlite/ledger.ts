@@ -1,4 +1,4 @@
-import type { JobRow, NewJob } from '../../job/job.ts'
+import type { JobRow, NewJob, OwedMessage } from '../../job/job.ts'
 import type { ReportedEvent } from '../../job/report.ts'
 import type { Logger } from '../../logger.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from '../enqueued.ts'
@@ -16,7 +16,6 @@ import type {
   Failure,
   LeaseFence,
   Ledger,
-  OwedMessage,
   PruneCutoffs,
   QueueRecord,
   Revived,
