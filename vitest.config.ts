@@ -15,6 +15,8 @@ export default defineConfig({
           name: 'unit',
           include: [EVERY_TEST],
           exclude: [SERVICES, CONFORMANCE, CRASH],
+          // A property takes a second; five times that on a machine that others use too.
+          testTimeout: 30_000,
           // Two cores: vitest would leave one of them idle.
           maxWorkers: 2,
           sequence: { groupOrder: 0 },

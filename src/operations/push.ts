@@ -1,4 +1,5 @@
 import { publishRefusal, queueRefusal } from '../broker/refusals.ts'
+import { requireTypeCase } from '../dialect.ts'
 import { toNewJob } from '../job/envelope.ts'
 import { freshRow, type JobRow, type NewJob } from '../job/job.ts'
 import type { PushRequest } from '../job/request.ts'
@@ -114,6 +115,7 @@ export function storedEvent(row: JobRow): 'job.enqueued' | 'job.scheduled' | 'jo
 
 /** With defaults; not stored. Throws `OjsError`. */
 export function newJob(deps: Deps, request: PushRequest, context: RequestContext): NewJob {
+  requireTypeCase(deps.settings.dialect, request.type)
   return toNewJob(request, {
     newId: deps.newId,
     now: deps.clock.now(),

@@ -91,9 +91,6 @@ async function runOn(gateway: Gateway, paths: readonly string[]): Promise<Map<st
   return new Map(results.flat().map((result) => [result.file, result]))
 }
 
-/** Being built; a case that fails here is skipped until its feature has landed. */
-const AWAITED = ['level-4-advanced/']
-
 function judge(
   run: Run,
   paths: readonly string[],
@@ -102,11 +99,7 @@ function judge(
   for (const path of paths) {
     const reason = KNOWN_FAILURES[run.dialect][path]
     if (reason === undefined) {
-      test(path, ({ skip }) => {
-        const told = outcome(resultOf(path))
-        skip(told !== 'passed' && AWAITED.some((folder) => path.startsWith(folder)), told)
-        expect(told).toBe('passed')
-      })
+      test(path, () => expect(outcome(resultOf(path))).toBe('passed'))
     } else {
       test(`${path} fails as listed (${reason})`, () => {
         expect(outcome(resultOf(path)), 'passes: take it out of known.ts').toMatch(/^failed/)

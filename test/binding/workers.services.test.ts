@@ -1,0 +1,154 @@
+import { describe, expect, it } from 'vitest'
+import {
+  fetchOne,
+  freshQueue,
+  gatewayForAll,
+  nack,
+  startJob,
+  untilState,
+} from '../operations/harness.ts'
+import { expectAsPrinted } from './printed.ts'
+
+const { gateway } = gatewayForAll()
+
+const NONE = '019414d4-0000-7000-8000-000000000000'
+const WORKERS = '/ojs/v1/workers'
+const invalid = { status: 400, body: { error: { code: 'invalid_request', retryable: false } } }
+const unknown = { status: 404, body: { error: { code: 'not_found', retryable: false } } }
+
+const five = { retry: { max_attempts: 5 }, tags: ['onboarding'] }
+const asPrinted = {
+  message: 'SMTP connection refused: Connection timed out after 10000ms',
+  retryable: true,
+  details: { smtp_host: 'mail.example.com', smtp_port: 587, error_class: 'SMTPConnectionError' },
+}
+
+const post = (verb: string, body: object) => gateway.request('POST', `${WORKERS}/${verb}`, body)
+
+describe('POST /ojs/v1/workers/fetch', () => {
+  it('200: hands a job out, as printed in §10.1', async () => {
+    const queue = freshQueue()
+    await gateway.push(queue, { options: five })
+    const body = { queues: [queue], count: 1, worker_id: 'w', visibility_timeout_ms: 30_000 }
+    expectAsPrinted(await post('fetch', { ...body, wait_ms: 10_000 }), '10.1 200')
+  })
+
+  it('200: no job is no error, as printed in §10.1', async () => {
+    expectAsPrinted(await post('fetch', { queues: [freshQueue()] }), '10.1 200 (2)')
+  })
+
+  it('400 invalid_request: no queues', async () => {
+    expect(await post('fetch', {})).toMatchObject(invalid)
+  })
+})
+
+describe('POST /ojs/v1/workers/ack', () => {
+  it('200: completes the job, as printed in §10.2', async () => {
+    const job = await startJob(gateway, freshQueue())
+    const result = { message_id: 'msg', delivered: true }
+    expectAsPrinted(await post('ack', { job_id: job.id, result }), '10.2 200')
+  })
+
+  it('400 invalid_request: no job_id', async () => {
+    expect(await post('ack', {})).toMatchObject(invalid)
+  })
+
+  it('404 not_found: a job that nobody knows', async () => {
+    expect(await post('ack', { job_id: NONE })).toMatchObject(unknown)
+  })
+
+  it('409 invalid_request: a job that is not active, as printed in §10.2', async () => {
+    const job = await startJob(gateway, freshQueue())
+    await gateway.ack(job.id)
+    expectAsPrinted(await post('ack', { job_id: job.id }), '10.2 409')
+  })
+})
+
+describe('POST /ojs/v1/workers/nack', () => {
+  it('200: a retry, as printed in §10.3', async () => {
+    const job = await startJob(gateway, freshQueue(), five)
+    expectAsPrinted(await nack(gateway, job.id, asPrinted), '10.3 200')
+  })
+
+  it('200: discarded after the last attempt, as printed in §10.3', async () => {
+    const job = await startJob(gateway, freshQueue(), { retry: { max_attempts: 1 } })
+    const answer = await nack(gateway, job.id, asPrinted)
+    expectAsPrinted(answer, '10.3 200 (2)', { attempt: 1 })
+  })
+
+  it('400 invalid_request: no error', async () => {
+    expect(await post('nack', { job_id: NONE })).toMatchObject(invalid)
+  })
+
+  it('404 not_found: a job that nobody knows', async () => {
+    expect(await nack(gateway, NONE)).toMatchObject(unknown)
+  })
+
+  it('409 invalid_request: a job that is not active', async () => {
+    const { body } = await gateway.push(freshQueue())
+    expectAsPrinted(await nack(gateway, body.job.id), '10.2 409', {
+      'error.details.current_state': 'available',
+    })
+  })
+})
+
+describe('POST /ojs/v1/workers/heartbeat', () => {
+  const beat = (worker: string, ...ids: string[]) =>
+    post('heartbeat', { worker_id: worker, active_jobs: ids, visibility_timeout_ms: 30_000 })
+
+  it('200: extends the leases, as printed in §10.4', async () => {
+    const queue = freshQueue()
+    await gateway.push(queue)
+    const job = await fetchOne(gateway, queue, { worker_id: 'w-running' })
+    const answer = await beat('w-running', job.id)
+    expectAsPrinted(answer, '10.4 200')
+    expect(answer.body.jobs_extended).toEqual([job.id])
+  })
+
+  async function directive(worker: string, state: string): Promise<string> {
+    const queue = freshQueue()
+    await gateway.push(queue)
+    const job = await fetchOne(gateway, queue, { worker_id: worker })
+    await gateway.request('POST', `/ojs/v1/admin/workers/${worker}/${state}`)
+    return job.id
+  }
+
+  it('200: the directive quiet, as printed in §10.4', async () => {
+    const id = await directive('w-quiet', 'quiet')
+    expectAsPrinted(await beat('w-quiet', id), '10.4 200 (2)')
+  })
+
+  it('200: the directive terminate, as printed in §10.4', async () => {
+    await directive('w-terminate', 'terminate')
+    expectAsPrinted(await beat('w-terminate'), '10.4 200 (3)')
+  })
+
+  it('400 invalid_request: no worker_id', async () => {
+    expect(await post('heartbeat', {})).toMatchObject(invalid)
+  })
+})
+
+describe('failed executions', () => {
+  async function reported(code: string): Promise<object> {
+    const job = await startJob(gateway, freshQueue(), { retry: { max_attempts: 1 } })
+    await nack(gateway, job.id, { ...asPrinted, code })
+    return (await gateway.get(job.id)).body.job
+  }
+
+  it('handler_error: as the worker reports it', async () => {
+    const error = { code: 'handler_error', message: asPrinted.message }
+    expect(await reported('handler_error')).toMatchObject({ state: 'discarded', error })
+  })
+
+  it('cancelled: as the worker reports it', async () => {
+    const error = { code: 'cancelled' }
+    expect(await reported('cancelled')).toMatchObject({ state: 'discarded', error })
+  })
+
+  it('timeout: an execution that took longer than its timeout_ms', async () => {
+    const retry = { max_attempts: 1 }
+    const job = await startJob(gateway, freshQueue(), { timeout_ms: 50, retry })
+    const ended = await untilState(gateway, job.id, 'discarded')
+    expect(ended.error).toMatchObject({ code: 'timeout', retryable: true })
+  })
+})

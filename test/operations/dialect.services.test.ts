@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'vitest'
+import { fetchOne, freshQueue, gatewayForAll } from './harness.ts'
+
+// T1 to T4 of src/dialect.ts on the wire. The public suite proves them too, where it is at hand.
+
+const { gateway: seed } = gatewayForAll()
+const { gateway: conformance } = gatewayForAll({ OJS_DIALECT: 'conformance' })
+
+describe.each([
+  ['seed', seed],
+  ['conformance', conformance],
+] as const)('OJS_DIALECT=%s', (dialect, gateway) => {
+  const isSeed = dialect === 'seed'
+
+  it('T1: the code of the 409 for a job that is not active', async () => {
+    const { id } = (await gateway.push(freshQueue())).body.job
+    const code = isSeed ? 'invalid_request' : 'conflict'
+    expect(await gateway.ack(id)).toMatchObject({
+      status: 409,
+      body: { error: { code, retryable: false, details: { current_state: 'available' } } },
+    })
+    await gateway.cancel(id)
+    expect((await gateway.cancel(id)).body.error.code).toBe('invalid_request')
+  })
+
+  it('T2, T3: a paused queue', async () => {
+    const queue = freshQueue()
+    await gateway.push(queue)
+    const path = `/ojs/v1/queues/${queue}`
+    const { body: paused } = await gateway.request('POST', `${path}/pause`)
+    expect(paused).toMatchObject({ status: 'paused', paused_at: expect.any(String) })
+    expect(paused.queue).toEqual(isSeed ? queue : { name: queue, paused: true })
+    expect((await gateway.push(queue)).status).toBe(isSeed ? 422 : 201)
+    expect(await gateway.fetch([queue])).toEqual([])
+
+    const { body: stats } = await gateway.request('GET', `${path}/stats`)
+    const available = isSeed ? 1 : 2
+    expect(stats.stats).toMatchObject({ available, active: 0 })
+    if (isSeed) expect(stats.queue).toBe(queue)
+    else expect(stats.queue).toMatchObject({ name: queue, available, active: 0, completed: 0 })
+
+    const { body: resumed } = await gateway.request('POST', `${path}/resume`)
+    expect(resumed.queue).toEqual(isSeed ? queue : { name: queue, paused: false })
+    for (let i = 0; i < available; i++) await fetchOne(gateway, queue)
+  })
+
+  const job = { type: 'Email.Send', args: [] }
+  it.each<[string, string, object]>([
+    ['PUSH', '/ojs/v1/jobs', job],
+    ['a batch', '/ojs/v1/jobs/batch', { jobs: [job] }],
+    ['a recurring job', '/ojs/v1/cron', { ...job, name: 't4', cron: '0 0 1 1 *' }],
+    [
+      'a workflow',
+      '/ojs/v1/workflows',
+      { name: 't4', steps: [{ ...job, id: 'a', depends_on: [] }] },
+    ],
+  ])('T4: upper case in the type of %s', async (_what, path, body) => {
+    const answer = await gateway.request('POST', path, body)
+    expect(answer.status, JSON.stringify(answer.body)).toBe(isSeed ? 201 : 400)
+  })
+})
