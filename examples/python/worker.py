@@ -27,6 +27,7 @@ HEARTBEAT_S = float(os.environ.get('HEARTBEAT_S', '5'))
 CONCURRENCY = 5
 GRACE_S = 25
 ANSWER_S = 1
+SILENCE_S = 30
 MAX_CANCELLED = 10_000
 
 
@@ -91,6 +92,8 @@ class Worker:
         self.consumer = None
         self.is_cancelled_by_broker = False
         self.is_paused = False
+        self.has_heard_of_pause = False
+        self.sync_again_at = math.inf
         self.state = 'running'
 
     # The connection -----------------------------------------------------------------------------
@@ -145,13 +148,18 @@ class Worker:
         self.beat()
 
     def sync(self):
+        self.has_heard_of_pause = False
         question = {'worker_id': WORKER_ID, 'queues': [QUEUE]}
-        answer = self.ask('default', 'ojs.control.sync', question) or {}
+        answer = self.ask('default', 'ojs.control.sync', question)
+        self.sync_again_at = math.inf if answer else time.monotonic() + SILENCE_S
+        if answer is None:
+            return  # what was said last still holds
         for job_id in answer.get('tombstones', []):
             self.remember_cancelled(job_id, None)
         # Until the next sync, which is longer than needed: until the queue was empty would do.
         self.claims_all = answer.get('truncated', False)
-        self.is_paused = QUEUE in answer.get('paused', [])
+        if not self.has_heard_of_pause:  # a broadcast that came meanwhile is newer
+            self.is_paused = QUEUE in answer.get('paused', [])
         self.direct(answer.get('directive', 'running'))
 
     def consume(self):
@@ -186,6 +194,8 @@ class Worker:
                 self.end(*self.ended[0])
                 self.ended.popleft()  # not before: without a connection it is tried again
             self.end_overdue()
+            if time.monotonic() >= self.sync_again_at:
+                self.sync()
             if time.monotonic() >= next_beat:
                 self.beat()
                 next_beat = time.monotonic() + HEARTBEAT_S
@@ -239,6 +249,7 @@ class Worker:
                 self.direct(message['state'])
         elif properties.type in ('ojs.control.pause', 'ojs.control.resume'):
             if message['queue'] == QUEUE:
+                self.has_heard_of_pause = True
                 self.is_paused = properties.type == 'ojs.control.pause'
 
     def cancel(self, job_id, generation):
@@ -292,7 +303,7 @@ class Worker:
         if time.monotonic() >= self.silent_until:
             answer = self.ask(QUEUE, 'ojs.control.claim', question)
             if answer is None:
-                self.silent_until = time.monotonic() + 30
+                self.silent_until = time.monotonic() + SILENCE_S
         return (answer['decision'], answer['attempt']) if answer else ('run', attempt)
 
     def begin(self, run):

@@ -55,6 +55,31 @@ describe('the Python worker, written from docs/control-protocol.md', { timeout: 
     })
   })
 
+  test('leaves its queue while that is paused, also over a broken connection', async () => {
+    await withExample(startPython(), async (example) => {
+      const { id } = await runJob(stage, example, endless)
+      const options = { pending: true }
+      const job = { type: 'email.send', args: ['late@example.com'], options }
+      const waiting = (await stage.gateway().push('email', job)).body.job.id
+      await stage.client().queues.pause('email')
+      await stage.client().activateJob(waiting)
+      const consumers = async () => (await stage.vhost().queue('ojs.queue.email'))?.['consumers']
+      await example.until(async () => (await consumers()) === 0)
+      await stage.vhost().closeConnections()
+      await example.until(() => example.output.includes('connecting again'))
+      await example.until(async () => (await listed())['state'] === 'running')
+      await stage.client().cancelJob(id)
+      await example.until(() => example.has(`cancelled ${id}`))
+      expect(example.output.match(/^started /gm)).toHaveLength(1)
+      expect(await stage.client().getJob(waiting)).toMatchObject({ state: 'available' })
+
+      await stage.client().queues.resume('email')
+      await example.until(async () => {
+        return (await stage.client().getJob(waiting)).state === 'completed'
+      })
+    })
+  })
+
   test('goes on where a broken connection has left it', async () => {
     await withExample(startPython(), async (example) => {
       const { id } = await runJob(stage, example, { ...endless, args: [4] })
