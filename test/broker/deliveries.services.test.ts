@@ -496,12 +496,13 @@ describe('consumers', () => {
     await takeEach(test, queue, 1)
     await test.recorder.until('consumed', 4, queue)
     // Four publish channels for jobs, two for the rest and the control plane's; the owner's, the
-    // dead letters', those of two control queues and one block.
-    await expect.poll(() => test.broker.gauges().channelsActive).toBe(12)
+    // dead letters', that of what is due, those of two control queues and one block.
+    await expect.poll(() => test.broker.gauges().channelsActive).toBe(13)
     const { consumers, queues: feeds, connectionsActive } = test.broker.gauges()
     expect(consumers).toEqual([
       { queue, consumer: expect.stringContaining(queue), unacked: 4 },
       { queue: 'ojs.system.dead-letters', consumer: expect.any(String), unacked: 0 },
+      { queue: 'ojs.system.due', consumer: expect.any(String), unacked: 0 },
       { queue: 'ojs.queue.control', consumer: 'ojs.queue.control', unacked: 0 },
     ])
     expect(feeds).toEqual([{ queue, buffered: 3, waiters: 0, utilization: 0.25 }])
