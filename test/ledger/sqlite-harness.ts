@@ -88,7 +88,7 @@ function snakeCase(name: string): string {
  * A sound file, `ended_at` (which most indexes go by) set exactly on terminal rows, dead letters
  * among the discarded rows only, and workflows that say what their steps and jobs do.
  */
-function inspect(db: Database): string[] {
+export function inspect(db: Database): string[] {
   const rows = db
     .prepare(
       `SELECT integrity_check AS wrong FROM pragma_integrity_check WHERE integrity_check <> 'ok'

@@ -1,0 +1,143 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openDatabase } from '../../src/ledger/sqlite/driver.ts'
+import { jobsOf } from '../support/client.ts'
+import { Gateway } from '../support/gateway.ts'
+import { eventually } from '../support/in-process.ts'
+import { inOrder } from '../support/order.ts'
+import { type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
+import { Random } from './random.ts'
+
+/**
+ * Graphs of 20 steps whose gateway is killed at commits of its ledger: no step is lost, none has two
+ * jobs, and none begins before what it waits for has ended. Each commit by itself is in
+ * test/ledger/sqlite-workflow-crash.test.ts; here with the broker, workers and clients.
+ */
+let node: PrivateNode
+beforeAll(async () => {
+  node = await startPrivateNode({})
+})
+afterAll(() => node.stop())
+
+const KILLS = 6
+const WORKERS = 6
+const LAYER = 5
+const PRELOAD = `--import ${fileURLToPath(new URL('./commit-failpoint.mjs', import.meta.url))}`
+const NO_FAILPOINT = { NODE_OPTIONS: '', FAILPOINT_COMMITS: '' }
+const PATIENCE_MS = 60_000
+
+const ids = Array.from({ length: 20 }, (_, i) => `s${i}`)
+const before = (i: number) =>
+  i < LAYER ? [] : [i - LAYER, i < 2 * LAYER ? (i + 1) % LAYER : i - LAYER - 1]
+const GRAPH = {
+  name: 'graph',
+  steps: ids.map((id, i) => ({ id, type: id, args: [], depends_on: before(i).map((n) => ids[n]) })),
+  options: { queue: 'steps', retry: { max_attempts: 50 } },
+}
+
+/** Every step that comes before, near or far. */
+function ancestors(i: number): Set<number> {
+  return new Set(before(i).flatMap((n) => [n, ...ancestors(n)]))
+}
+
+/** Fetches, works and acknowledges, whatever becomes of the gateway in between. */
+function work({ client }: Gateway): { wrong: string[]; stop(): Promise<void> } {
+  const wrong: string[] = []
+  let isStopped = false
+  const acknowledge = async (id: string, type: unknown): Promise<void> => {
+    const result = { of: type }
+    // Without an answer nobody knows: it is sent again, and 409 is as good.
+    while ((await client.ack({ job_id: id, result })).status === 0 && !isStopped) await sleep(20)
+  }
+  const one = async (): Promise<void> => {
+    while (!isStopped) {
+      const jobs = jobsOf(await client.fetch({ queues: ['steps'], count: 3, wait_ms: 200 }))
+      if (jobs.length === 0) await sleep(20)
+      for (const { id, type, parent_results: given } of jobs) {
+        const seen = Object.entries(given as object).map(([name, result]) => `${name}:${result.of}`)
+        const expected = [...ancestors(ids.indexOf(String(type)))].map((n) => `${ids[n]}:${ids[n]}`)
+        if (inOrder(seen).join() !== inOrder(expected).join()) wrong.push(`${type} saw ${seen}`)
+        await acknowledge(id, type)
+      }
+    }
+  }
+  const done = Promise.all(Array.from({ length: WORKERS }, one))
+  return {
+    wrong,
+    async stop() {
+      isStopped = true
+      await done
+    },
+  }
+}
+
+async function create({ client }: Gateway): Promise<string | null> {
+  const { status, body } = await client.send('POST', '/ojs/v1/workflows', GRAPH)
+  return status === 201 ? (body as { workflow: { id: string } }).workflow.id : null
+}
+
+/** Workflows that the gateway knows, by state; null: it did not answer. */
+async function states({ client }: Gateway): Promise<Map<string, string> | null> {
+  const { status, body } = await client.send('GET', '/ojs/v1/workflows?limit=100')
+  if (status !== 200) return null
+  const { workflows } = body as { workflows: { id: string; state: string }[] }
+  return new Map(workflows.map(({ id, state }) => [id, state]))
+}
+
+/** Of each workflow its steps, once for each job that was ever made for one. */
+async function stepsIn(path: string): Promise<Map<string, string[]>> {
+  const db = await openDatabase(path)
+  const rows = db.prepare('SELECT envelope FROM jobs').all() as { envelope: string }[]
+  db.close()
+  const steps = new Map<string, string[]>()
+  for (const { envelope } of rows) {
+    const { workflow_id: id, workflow_step: step } = JSON.parse(envelope)
+    steps.set(id, [...(steps.get(id) ?? []), step])
+  }
+  return steps
+}
+
+test('gateway killed at commits while workflows run', { timeout: 3 * PATIENCE_MS }, async () => {
+  const seed = Number(process.env['OJS_CRASH_SEED'] ?? Date.now() % 1_000_000)
+  const random = new Random(seed)
+  const env = { OJS_VISIBILITY_TIMEOUT_MS: '1000' }
+  const gateway = await Gateway.start({ amqpUrl: node.url(), env })
+  const worker = work(gateway)
+  const accepted: string[] = []
+  try {
+    for (let kill = 0; kill < KILLS; kill++) {
+      const when = kill % 2 === 0 ? 'before' : 'after'
+      const commits = `${when}:${random.integer(2, 50)}`
+      // It may die before it listens.
+      await gateway.restart({ NODE_OPTIONS: PRELOAD, FAILPOINT_COMMITS: commits }).catch(() => {})
+      while (gateway.isRunning) {
+        const id = await create(gateway)
+        if (id !== null) accepted.push(id)
+        // Enough to go on with: what was started before is still under way.
+        await sleep(200)
+      }
+      expect(gateway.log.last('failpoint')).toMatchObject({ when })
+    }
+    await gateway.restart(NO_FAILPOINT)
+    await eventually(async () => {
+      const known = await states(gateway)
+      return known !== null && [...known.values()].every((state) => state !== 'running')
+    }, PATIENCE_MS)
+    const known = (await states(gateway)) ?? new Map()
+    expect(new Set(known.values())).toEqual(new Set(['completed']))
+    expect(accepted.filter((id) => !known.has(id))).toEqual([])
+    await gateway.stop()
+    const made = await stepsIn(gateway.ledgerPath)
+    expect(made.size).toBe(known.size)
+    for (const steps of made.values()) expect(inOrder(steps)).toEqual(inOrder(ids))
+    expect(worker.wrong).toEqual([])
+    process.stdout.write(`  ${known.size} workflows, ${accepted.length} answered, ${KILLS} kills\n`)
+  } catch (error) {
+    process.stdout.write(`  OJS_CRASH_SEED=${seed}\n`)
+    throw error
+  } finally {
+    await worker.stop()
+    await gateway.dispose()
+  }
+})
