@@ -142,11 +142,16 @@ describe('another ledger on the same broker', () => {
 })
 
 describe('no broker', () => {
-  it('PUSH is 503 at once and stores nothing; GET and ACK go on', async () => {
+  const STEP = { type: 'a', args: [], options: { queue: 'steps' } }
+  const CHAIN = { type: 'chain', steps: [STEP, STEP] }
+
+  it('PUSH and workflows are 503 at once and store nothing; GET and ACK go on', async () => {
     const own = await createVhost()
     const lonely = await startTestGateway(own.url)
     const queued = (await lonely.push('q')).body.job.id
     const active = (await lonely.fetch(['q']))[0].id
+    const { workflow: chain } = (await lonely.request('POST', '/ojs/v1/workflows', CHAIN)).body
+    await lonely.fetch(['steps'], { wait_ms: 5_000 })
     await own.drop()
     const id = v7()
     await eventually(async () => (await lonely.push('q', { id })).status === 503)
@@ -156,6 +161,14 @@ describe('no broker', () => {
     expect((await lonely.get(id)).status).toBe(404)
     expect(active).toBe(queued)
     expect((await lonely.ack(active)).status).toBe(200)
+    const started = await lonely.request('POST', '/ojs/v1/workflows', CHAIN)
+    expect([started.status, started.body.error.code]).toEqual([503, 'backend_error'])
+    const { workflows } = (await lonely.request('GET', '/ojs/v1/workflows')).body
+    expect(workflows.map(({ id: one }: { id: string }) => one)).toEqual([chain.id])
+    expect((await lonely.ack(chain.steps[0].job_id)).status).toBe(200)
+    const { body } = await lonely.request('GET', `/ojs/v1/workflows/${chain.id}`)
+    // Its token is owed: the relay will see to it.
+    expect(body.workflow.steps[1]).toMatchObject({ state: 'available' })
     const health = await lonely.request('GET', '/ojs/v1/health')
     expect(health.status).toBe(503)
     expect(JSON.stringify(health.body)).not.toContain(':test@')
