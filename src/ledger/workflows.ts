@@ -66,6 +66,8 @@ export interface CancelledWorkflow {
 export type WorkflowNews =
   /** A step has begun: its job owes a token unless it waits for a time. */
   | { what: 'born'; workflow: WorkflowHead; job: JobRow }
+  /** A step that has begun took the place of this job. */
+  | { what: 'replaced'; workflow: WorkflowHead; cancelled: Cancelled }
   | { what: 'step'; workflow: WorkflowHead; step: EndedStep }
   /** `step`: the one whose failure decided. */
   | { what: 'ended'; workflow: WorkflowHead; step: EndedStep }

@@ -1,4 +1,5 @@
 import type { WorkflowNews } from '../ledger/workflows.ts'
+import { followCancel } from './cancel.ts'
 import type { Deps } from './deps.ts'
 import { storedEvent } from './push.ts'
 import { sendToken } from './send-token.ts'
@@ -12,6 +13,7 @@ export function followWorkflows(deps: Deps, news: readonly WorkflowNews[]): void
   // At once, before anybody else can see that the outbox owes them: nobody sends them twice.
   for (const one of news) {
     if (one.what === 'born' && one.job.outbox !== null) void sendToken(deps, one.job)
+    if (one.what === 'replaced') void followCancel(deps, one.cancelled, { requestId: deps.newId() })
   }
   // Behind the events of the jobs whose end this is: whoever ended them tells of it first.
   setImmediate(() => {
@@ -24,6 +26,8 @@ function tell({ events }: Deps, news: WorkflowNews): void {
   switch (news.what) {
     case 'born':
       events.emit({ type: storedEvent(news.job), job: news.job })
+      return
+    case 'replaced':
       return
     case 'step':
       if (news.step.outcome === 'completed') {

@@ -61,8 +61,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     const change = { ...LATER, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
     return ledger.fail(lease.id, fenceOf(lease), change)
   }
-  const told = () =>
-    news.map((one) => `${one.what} ${one.what === 'born' ? one.job.type : one.step.id}`)
+  const told = () => news.map((one) => `${one.what} ${'step' in one ? one.step.id : typeOf(one)}`)
 
   describe('a workflow', () => {
     it('begins with the steps that wait for nothing', async () => {
@@ -308,6 +307,50 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     })
   })
 
+  describe('a step with a unique policy', () => {
+    const uniqueStep = (onConflict: string) => ({
+      ...job({ type: 'u' }),
+      unique: { key: ['type'], on_conflict: onConflict },
+    })
+    const chain = (onConflict: string) =>
+      newWorkflow({ type: 'chain', steps: [job(), uniqueStep(onConflict), job()] })
+
+    it.each(['reject', 'ignore'])('fails where its key is taken: %s', async (onConflict) => {
+      const first = await create(chain(onConflict))
+      const second = await create(chain(onConflict))
+      await complete(first, '0')
+      expect(await complete(second, '0')).toMatchObject({ state: 'completed' })
+      expect(progress(first)).toEqual({ 0: 'completed', 1: 'started', 2: 'waiting' })
+      expect(progress(second)).toEqual({ 0: 'completed', 1: 'failed', 2: 'cancelled' })
+      expect(JSON.parse(stepOf(second, '1').error ?? '')).toMatchObject({ code: 'duplicate' })
+      expect(find(second).state).toBe('failed')
+    })
+
+    it('takes the place of another, which then has failed', async () => {
+      const first = await create(chain('replace'))
+      const second = await create(chain('replace'))
+      await complete(first, '0')
+      const replaced = jobOf(first, '1')
+      await complete(second, '0')
+      expect(progress(second)).toEqual({ 0: 'completed', 1: 'started', 2: 'waiting' })
+      expect(progress(first)).toEqual({ 0: 'completed', 1: 'failed', 2: 'cancelled' })
+      expect(find(first).state).toBe('failed')
+      const told = news.find((one) => one.what === 'replaced')
+      expect(told).toMatchObject({
+        workflow: { id: second.id },
+        cancelled: { job: { id: replaced.id } },
+      })
+    })
+
+    it('may take the place of one of its own workflow', async () => {
+      const jobs = [uniqueStep('replace'), uniqueStep('replace')]
+      const workflow = await create(newWorkflow({ type: 'group', jobs }))
+      expect(progress(workflow)).toEqual({ 0: 'failed', 1: 'started' })
+      await complete(workflow, '1')
+      expect(find(workflow)).toMatchObject({ state: 'failed', completed: 1, failed: 1, open: 0 })
+    })
+  })
+
   describe('the callbacks of a batch', () => {
     const callbacks = { on_complete: job({ type: 'x' }), on_success: job(), on_failure: job() }
     const batch = () => create(newWorkflow({ type: 'batch', jobs: [job(), job()], callbacks }))
@@ -442,4 +485,8 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(ledger.find(id)).toBeNull()
     })
   })
+}
+
+function typeOf(news: Extract<WorkflowNews, { what: 'born' | 'replaced' }>): string {
+  return news.what === 'born' ? news.job.type : news.cancelled.job.type
 }

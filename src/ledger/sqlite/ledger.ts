@@ -67,6 +67,7 @@ import type { TrafficMinutes } from './traffic.ts'
 import { OWN_SOURCES, type StepSources, WorkflowBook } from './workflow-book.ts'
 import { cancelJob } from './workflow-cancel.ts'
 import { SqliteWorkflows } from './workflow-ledger.ts'
+import { endStep } from './workflow-run.ts'
 import { prepareWorkflows } from './workflow-statements.ts'
 
 /** The ledger in one SQLite file that this process alone has open. See `openSqliteLedger`. */
@@ -86,7 +87,7 @@ export class SqliteLedger implements Ledger {
   constructor(db: Database, logger: Logger, sources: StepSources = OWN_SOURCES) {
     const statements = prepareStatements(db)
     this.#db = db
-    const workflows = new WorkflowBook(prepareWorkflows(db), sources)
+    const workflows = new WorkflowBook(prepareWorkflows(db), sources, endStep)
     const { store, companions } = openStore(statements, workflows)
     this.#store = store
     const probe = () => void statements.probe.run()

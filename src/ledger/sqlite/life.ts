@@ -1,7 +1,6 @@
 import type { JobRow, RowState } from '../../job/job.ts'
 import { counted } from './state-counter.ts'
 import type { Store } from './store.ts'
-import { endStep } from './workflow-run.ts'
 
 /** What a row was when the write found it. */
 type Before = Pick<JobRow, 'state' | 'holder'>
@@ -47,14 +46,9 @@ export function ended(store: Store, job: JobRow, before: Before, { isTimed }: To
   if (job.state === 'discarded') store.counter.discarded(job, from)
   else store.counter.moved(job.queue, from, counted(job.state))
   store.counter.left({ ...before, queue: job.queue })
-  if (store.workflows.owns(job.id)) endStep(store, job, endedAt(job))
+  store.workflows.ended(store, job)
   if (job.completedAt === null || job.state !== 'completed') return
   const isKnown = isTimed && job.startedAt !== null
   const durationMs = isKnown ? job.completedAt - (job.startedAt ?? 0) : null
   store.traffic.completed(job.queue, job.completedAt, durationMs)
-}
-
-function endedAt({ state, completedAt, discardedAt, cancelledAt, enqueuedAt }: JobRow): number {
-  const at = { completed: completedAt, discarded: discardedAt, cancelled: cancelledAt } as const
-  return (state in at ? at[state as keyof typeof at] : null) ?? enqueuedAt
 }

@@ -1,7 +1,9 @@
+import type { JobRow } from '../../job/job.ts'
 import type { WorkflowState } from '../../job/workflow.ts'
 import { uuid7 } from '../../uuid.ts'
 import type { WorkflowNews } from '../workflows.ts'
 import type { Companion } from './companion.ts'
+import type { Store } from './store.ts'
 import type { WorkflowStatements } from './workflow-statements.ts'
 
 /** What a step that begins cannot reach for. */
@@ -10,6 +12,9 @@ export interface StepSources {
   wall(): number
   newId(): string
 }
+
+/** What a workflow makes of the end of a job, inside the write that ends it. */
+type EndStep = (store: Store, job: JobRow) => void
 
 export const OWN_SOURCES: StepSources = { wall: Date.now, newId: uuid7 }
 
@@ -20,6 +25,7 @@ export const OWN_SOURCES: StepSources = { wall: Date.now, newId: uuid7 }
 export class WorkflowBook implements Companion {
   readonly statements: WorkflowStatements
   readonly sources: StepSources
+  readonly #endStep: EndStep
   /** As committed. */
   readonly #counts = new Map<WorkflowState, number>()
   #changes: [state: WorkflowState, by: number][] = []
@@ -28,9 +34,11 @@ export class WorkflowBook implements Companion {
   #keptNews = 0
   #listener: (news: readonly WorkflowNews[]) => void = () => {}
 
-  constructor(statements: WorkflowStatements, sources: StepSources) {
+  /** `endStep` is given: jobs that it begins may end others, which leads back here. */
+  constructor(statements: WorkflowStatements, sources: StepSources, endStep: EndStep) {
     this.statements = statements
     this.sources = sources
+    this.#endStep = endStep
     for (const row of statements.counts.all()) {
       const { state, count } = row as { state: WorkflowState; count: number }
       this.#counts.set(state, count)
@@ -49,6 +57,11 @@ export class WorkflowBook implements Companion {
   /** Is the end of this job perhaps more than the end of a job? */
   owns(jobId: string): boolean {
     return this.count('running') > 0 && this.statements.isStep.get(jobId) !== undefined
+  }
+
+  /** Inside the write that has ended this job. */
+  ended(store: Store, job: JobRow): void {
+    if (this.owns(job.id)) this.#endStep(store, job)
   }
 
   /** Inside a write. Null: it was not there, or is gone. */

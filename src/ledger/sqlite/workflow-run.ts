@@ -1,5 +1,5 @@
 import { OjsError } from '../../errors.ts'
-import { freshRow, type JobRow } from '../../job/job.ts'
+import { freshRow, type JobRow, type NewJob } from '../../job/job.ts'
 import type { PushRequest } from '../../job/request.ts'
 import {
   type Arrivals,
@@ -14,8 +14,8 @@ import type { EndedStep, WorkflowHead } from '../../job/workflow-row.ts'
 import { stepJob, type WorkflowSettings } from '../../job/workflow-step.ts'
 import type { CheckedNode, NewWorkflow, WorkflowNews } from '../workflows.ts'
 import type { SqlValue } from './driver.ts'
-import { enqueue } from './enqueue.ts'
 import type { Store } from './store.ts'
+import { admit } from './unique.ts'
 
 /** A node as its writes return it. */
 interface NodeRow extends Arrivals {
@@ -78,7 +78,8 @@ export function createWorkflow(store: Store, workflow: NewWorkflow, now: number)
  * The job of a step is over: everything that begins or ends with it. Nothing happens for a job of
  * no workflow, or of one that had ended before.
  */
-export function endStep(store: Store, job: JobRow, now: number): void {
+export function endStep(store: Store, job: JobRow): void {
+  const now = endedAt(job)
   const { statements } = store.workflows
   const outcome = job.state === 'completed' ? 'completed' : 'failed'
   const row = statements.endStep.get(job.id, outcome, job.state, now)
@@ -137,15 +138,24 @@ function madeJob(walk: Walk, row: NodeRow): JobRow | OjsError {
       workflow: { id: workflow, step: row.id ?? '', settings },
       parentResults: resultsOf(walk, inputs),
     })
-    const stored = enqueue(store, job, now)
-    return stored === null
-      ? new OjsError('duplicate', `A job with the id '${job.id}' already exists.`)
-      : freshRow(job, stored)
+    return stored(walk, job)
   } catch (error) {
     // The job whose end this is must not be refused for what comes after it.
     if (error instanceof OjsError) return error
     throw error
   }
+}
+
+/** By its `unique` policy, which may cancel others. Another job is never taken for that of a step. */
+function stored(walk: Walk, job: NewJob): JobRow | OjsError {
+  const admitted = admit(walk.store, job, walk.now, {})
+  if (admitted.outcome !== 'inserted') {
+    return new OjsError('duplicate', 'A job with the same unique key exists already.')
+  }
+  const { replacing } = admitted
+  for (const cancelled of replacing?.cancelled ?? [])
+    walk.news.push({ what: 'replaced', cancelled })
+  return freshRow(replacing?.job ?? job, admitted)
 }
 
 type ResultRow = StepResult & { node: number; id: string; jobId: string | null }
@@ -234,4 +244,9 @@ function rootRow(
   const { type } = push
   const dependents = JSON.stringify(feeds[node] ?? [])
   return { node, rule, ...none, isCallback: isCallback ? 1 : 0, type, id, feeds: dependents }
+}
+
+function endedAt({ state, completedAt, discardedAt, cancelledAt, enqueuedAt }: JobRow): number {
+  const at = { completed: completedAt, discarded: discardedAt, cancelled: cancelledAt } as const
+  return (state in at ? at[state as keyof typeof at] : null) ?? enqueuedAt
 }
