@@ -30,6 +30,8 @@ export type Said =
   | { event: 'started' }
   /** Says nothing of the job: its token is back. */
   | { event: 'dropped' }
+  /** No attempt was made: it came after the job's `expires_at`. */
+  | { event: 'expired' }
   /** `elapsedMs`: by the worker's clock, where the same message tells of the start as well. */
   | { event: 'completed'; result: string | null; elapsedMs?: number }
   | { event: 'failed'; failure: Failure; outcome: Outcome | null }
@@ -38,6 +40,7 @@ type Outcome = NonNullable<Extract<ReportEvent, { event: 'failed' }>['outcome']>
 
 /**
  * - `ignore`: old news, or not of this life.
+ * - `expire`: nobody runs it, and nobody will.
  * - `amend`: too late to count, but the attempt may be recorded as unreported.
  * - else it applies. `begins`: what has to happen first, for an event that the row is behind of:
  *   null where the attempt runs already; `resumed` where only its lease had run out. `skipped`
@@ -45,7 +48,7 @@ type Outcome = NonNullable<Extract<ReportEvent, { event: 'failed' }>['outcome']>
  *   became available by its due time in the same step.
  */
 export type Decision =
-  | { do: 'ignore' | 'amend' }
+  | { do: 'ignore' | 'amend' | 'expire' }
   | { do: 'start'; begins: Beginning }
   | { do: 'complete' | 'fail'; begins: Beginning | 'resumed' | null }
 
@@ -61,7 +64,7 @@ export function attemptKey(generation: number | null, attempt: number, id: strin
 
 type Fate = Pick<
   JobRow,
-  'generation' | 'state' | 'attempt' | 'holder' | 'workerId' | 'leaseExpiresAt'
+  'generation' | 'state' | 'attempt' | 'holder' | 'workerId' | 'leaseExpiresAt' | 'expiresAt'
 >
 
 export function decideReport(event: ReportedEvent, row: Fate | null, now: number): Decision {
@@ -69,6 +72,7 @@ export function decideReport(event: ReportedEvent, row: Fate | null, now: number
   if (said.event === 'dropped') return IGNORE
   if (row === null || row.state === 'withdrawn' || row.state === 'pending') return IGNORE
   if (event.generation !== null && event.generation !== row.generation) return IGNORE
+  if (said.event === 'expired') return mayExpire(event, row) ? { do: 'expire' } : IGNORE
   if (isTerminal(row.state) || event.attempt < row.attempt) return late(event, row)
   if (event.attempt > row.attempt) return { do: VERB[said.event], begins: beginning(event, row) }
   if (said.event === 'started') return IGNORE
@@ -81,6 +85,15 @@ const VERB = { started: 'start', completed: 'complete', failed: 'fail' } as cons
 /** An attempt that is over for us may still have a word to say on why. */
 function late({ attempt, said }: ReportedEvent, row: Fate): Decision {
   return said.event === 'failed' && attempt < row.attempt ? { do: 'amend' } : IGNORE
+}
+
+/**
+ * The token was the one that the job waited for, or the one that a native worker had: it is gone
+ * with the worker's word, whatever our clock says. Whoever runs the job goes on.
+ */
+function mayExpire({ attempt }: ReportedEvent, row: Fate): boolean {
+  if (row.expiresAt === null || row.state === 'active' || isTerminal(row.state)) return false
+  return attempt > row.attempt || (attempt === row.attempt && row.holder === 'native')
 }
 
 /** The end of the attempt that the row has counted: it is news while that runs. */

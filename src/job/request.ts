@@ -169,7 +169,7 @@ export interface ReportRequest {
   queue?: string
 }
 
-export type ReportEvent = StartedEvent | CompletedEvent | FailedEvent | DroppedEvent
+export type ReportEvent = StartedEvent | CompletedEvent | FailedEvent | DroppedEvent | ExpiredEvent
 
 interface ReportedAttempt {
   job_id: string
@@ -192,6 +192,11 @@ interface StartedEvent extends ReportedAttempt {
 /** Its delivery was acknowledged without a run, or after one that was cancelled. */
 interface DroppedEvent extends ReportedAttempt {
   event: 'dropped'
+}
+
+/** Its `expires_at` had passed when its delivery came, which was acknowledged without a run. */
+interface ExpiredEvent extends ReportedAttempt {
+  event: 'expired'
 }
 
 interface CompletedEvent extends ReportedAttempt {

@@ -85,6 +85,8 @@ export type ReportResult =
   /** The start of an attempt whose end is in the same report, and began it. */
   | { outcome: 'merged' }
   | { outcome: 'started'; job: JobRow; promoted: boolean }
+  /** Discarded without an attempt. */
+  | { outcome: 'expired'; job: JobRow }
   | { outcome: 'completed' | 'failed'; job: JobRow; began: boolean; promoted: boolean }
 
 export interface NativeBeat {

@@ -123,6 +123,7 @@ function saidOf(event: ReportEvent, begun: ReadonlyMap<string, number>): Said {
   switch (event.event) {
     case 'started':
     case 'dropped':
+    case 'expired':
       return { event: event.event }
     case 'completed': {
       const { result } = event
@@ -146,6 +147,11 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
   if (result.outcome === 'started') {
     if (result.promoted) emitPromoted(deps, job)
     deps.events.emit({ type: 'job.started', job, requestId })
+    return
+  }
+  if (result.outcome === 'expired') {
+    deps.events.emit({ type: 'job.expired', job })
+    deps.broker.unpark(job.id)
     return
   }
   if (result.promoted) emitPromoted(deps, job)

@@ -82,7 +82,7 @@ const REPORT_EVENT_SCHEMA = {
     job_id: id,
     generation,
     attempt,
-    event: { enum: ['started', 'completed', 'failed', 'dropped'] },
+    event: { enum: ['started', 'completed', 'failed', 'dropped', 'expired'] },
     at: { type: ['string', 'null'], maxLength: 64 },
     // Read only where the id is unknown, and then as strictly as any native message.
     job: { type: ['object', 'null'] },

@@ -104,6 +104,11 @@ export class AmqpLease implements Lease {
     return this.#finish(ending, () => this.#event('failed', members))
   }
 
+  /** Its `expires_at` has passed: it is not run, and the gateway discards it. */
+  async expire(): Promise<Settlement> {
+    return this.#finish('ack', () => this.#event('expired'))
+  }
+
   async release(): Promise<void> {
     if (!this.isOver) this.#end('give-back')
   }
@@ -140,7 +145,10 @@ export class AmqpLease implements Lease {
     return `${this.delivery.generation}.${this.attempt}.${this.job.id}`
   }
 
-  #event(event: 'started' | 'completed' | 'failed', more: string | undefined = ''): string {
+  #event(
+    event: 'started' | 'completed' | 'failed' | 'expired',
+    more: string | undefined = '',
+  ): string {
     const shown = shownMembers(this.#token, this.delivery, event === 'failed')
     return eventText(this.#deps, this.delivery, this.attempt, event, more + shown)
   }
@@ -164,7 +172,7 @@ function eventText(
   { now }: Pick<LeaseDeps, 'now'>,
   { id, generation }: LiveDelivery,
   attempt: number,
-  event: 'started' | 'completed' | 'failed' | 'dropped',
+  event: 'started' | 'completed' | 'failed' | 'dropped' | 'expired',
   more: string,
 ): string {
   return `{"job_id":${JSON.stringify(id)},"generation":${generation},"attempt":${attempt},"event":"${event}","at":"${timestamp(now())}"${more}}`

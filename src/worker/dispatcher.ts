@@ -206,7 +206,7 @@ export class Dispatcher {
     const lease = new AmqpLease(deps, delivery, token, claim)
     inHand.lease = lease
     if (token.expiresAt !== null && token.expiresAt <= this.#deps.context().wall) {
-      void lease.fail(EXPIRED)
+      void lease.expire()
       return
     }
     this.#deps.sink.deliver(lease)
@@ -240,13 +240,6 @@ export class Dispatcher {
     for (const delivery of inHand.next) if (!this.#isKnown(delivery)) this.#held.insert(delivery)
     if (inHand.next.length > 0) queueMicrotask(() => this.pump())
   }
-}
-
-const EXPIRED = {
-  code: 'DISCARD',
-  type: 'expired',
-  message: 'The job was not started before its expires_at.',
-  retryable: false,
 }
 
 /** Below 0: `token` is older. */

@@ -83,6 +83,7 @@ function rowsOf(label: string): Row[] {
     holder,
     workerId: 'w',
     leaseExpiresAt,
+    expiresAt: null,
   }))
 }
 

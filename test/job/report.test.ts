@@ -38,6 +38,20 @@ describe('the report table', () => {
     }
   })
 
+  it('lets a job expire that waits for that token, or whose native worker had it', () => {
+    const waiting = new Set(['available', 'scheduled', 'retryable'])
+    for (const { row, event } of CELLS) {
+      const late = { ...event, said: { event: 'expired' } } as const
+      expect(decideReport(late, row, NOW)).toEqual({ do: 'ignore' })
+      const isToken =
+        event.attempt > row.attempt || (event.attempt === row.attempt && row.holder === 'native')
+      const expected = waiting.has(row.state) && isToken ? 'expire' : 'ignore'
+      // By the worker's clock: ours may be behind.
+      const expiring = { ...row, expiresAt: NOW + 5 }
+      expect(decideReport(late, expiring, NOW)).toEqual({ do: expected })
+    }
+  })
+
   it('ignores what it does not know', () => {
     for (const { event } of CELLS) {
       expect(decideReport(event, null, NOW)).toEqual({ do: 'ignore' })

@@ -307,6 +307,36 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(over.id)).toMatchObject({ state: 'cancelled', tokenOut: false })
     })
 
+    it('of a token that came too late ends the job without an attempt, once', async () => {
+      const expired: Said = { event: 'expired' }
+      const late = await pushed(ledger, { expiresAt: NOW - 1, queue: 'late' })
+      const lasting = await pushed(ledger)
+      const active = await fetched(ledger, { expiresAt: NOW + 7_200_000 + 60_000 })
+      const before = [row(lasting.id), row(active.id)]
+      const events = [late, lasting, active].map(({ id }) => eventOf(id, expired))
+      expect(await apply(...events)).toEqual(['expired', 'ignored', 'ignored'])
+      expect(await apply(...events)).toEqual(['ignored', 'ignored', 'ignored'])
+      expect([row(lasting.id), row(active.id)]).toEqual(before)
+      expect(row(late.id)).toMatchObject({
+        state: 'discarded',
+        attempt: 0,
+        startedAt: null,
+        error: null,
+        outbox: null,
+        tokenOut: false,
+        isDeadLetter: false,
+      })
+      expect(ledger.counts('late')).toMatchObject({ available: 0, discarded: 1 })
+    })
+
+    it('of a token whose job has expired here says that it is back', async () => {
+      const { id } = await pushed(ledger, { expiresAt: NOW - 1 })
+      await ledger.expire({ now: NOW, wall: NOW, limit: 9 })
+      expect(row(id)).toMatchObject({ state: 'discarded', tokenOut: true })
+      expect(await apply(eventOf(id, { event: 'expired' }))).toEqual(['amended'])
+      expect(row(id).tokenOut).toBe(false)
+    })
+
     it('of a job that somebody else has: a failure is not his', async () => {
       const [http, native] = [await fetched(ledger), await running()]
       const other = { workerId: 'native-2' }

@@ -117,6 +117,29 @@ describe.each(['classic', 'quorum'] as const)(
       expect((await jobOf(id)).errors).toMatchObject([{ attempt: 1, message: 'not yet' }])
     })
 
+    test('that comes too late is discarded without a run, whoever had enqueued it', async () => {
+      const ran: string[] = []
+      queue = `late-${queueType}`
+      const expiresAt = new Date(Date.now() - 1_000)
+      const producer = new NativeProducer({ url: vhost.url, queueType, logger: false })
+      const native = await producer.enqueue('test.job', [7], { queue, expiresAt })
+      await producer.close()
+      const http = await pushed({ expires_at: expiresAt.toISOString() })
+      await start({ 'test.job': ({ job }) => void ran.push(job.id) }, { queues: [queue] })
+      const inTime = await pushed({ expires_at: '+PT1H' })
+      await untilState(inTime, 'completed')
+      for (const id of [native.id, http]) {
+        await eventually(async () => (await gateway.get(id)).status === 200)
+        await untilState(id, 'discarded')
+        expect(await jobOf(id)).toMatchObject({ attempt: 0 })
+        const { body } = await gateway.request('GET', `/ojs/v1/events?queues=${queue}`)
+        const story = body.events.filter(({ subject }: { subject: string }) => subject === id)
+        expect(story.map(({ type }: { type: string }) => type)).toContain('job.expired')
+      }
+      expect(ran).toEqual([inTime])
+      await eventually(async () => (await ready(admin, `ojs.queue.${queue}`)) === 0)
+    })
+
     test('that fails for good is a dead letter, in both places', async () => {
       await start({
         'test.job': () => {

@@ -179,7 +179,7 @@ describe('a failure', () => {
     const expired = { expires_at: new Date(Date.now() - 1_000).toISOString() }
     const id = await publishJob(on.admin, queue, { envelope: expired })
     await until(desk, id)
-    expect(desk.ends(id)).toMatchObject([{ event: 'failed', outcome: { decision: 'discard' } }])
+    expect(desk.ends(id)).toMatchObject([{ event: 'expired', attempt: 1 }])
   })
 })
 

@@ -29,13 +29,16 @@ export function promoteDue(store: Store, now: number, wall: number, limit: numbe
 /** Rows that nobody may start any more are discarded; tokens of theirs are dropped on arrival. */
 export function expireDue(store: Store, terms: ExpireTerms): JobRow[] {
   const rows = store.statements.expired.all(terms.wall, terms.limit).map(changed)
-  return rows.map((row) => {
-    const listed = isListedWhenExpired(retryPolicyOf(row)) ? 1 : 0
-    const { id, generation, state } = row
-    const job = changed(store.statements.expire.get(id, generation, state, terms.now, listed))
-    ended(store, job, row)
-    return job
-  })
+  return rows.map((row) => expireRow(store, row, terms.now))
+}
+
+/** One that waits; inside its write, which has read it. */
+export function expireRow(store: Store, row: JobRow, now: number): JobRow {
+  const listed = isListedWhenExpired(retryPolicyOf(row)) ? 1 : 0
+  const { id, generation, state } = row
+  const job = changed(store.statements.expire.get(id, generation, state, now, listed))
+  ended(store, job, row)
+  return job
 }
 
 /** Is there a row for `expireDue`? */

@@ -13,6 +13,7 @@ import {
 import type { ExtendedLease } from '../ledger.ts'
 import type { BeatResult, NativeBeat, ReportResult, ReportTerms } from '../native.ts'
 import { adoptJob } from './adoption.ts'
+import { expireRow } from './due.ts'
 import { ACTIVE, AVAILABLE, ended, failed, started } from './life.ts'
 import { rungKey } from './register.ts'
 import { toJobRow } from './rows.ts'
@@ -65,6 +66,8 @@ function applyReport(store: Store, event: ReportedEvent, terms: ReportTerms): Re
       return applyStart(store, event, terms)
     case 'dropped':
       return noteDropped(store, event)
+    case 'expired':
+      return applyExpired(store, event, terms)
     case 'completed':
     case 'failed':
       return applyEnd(store, event, said, terms)
@@ -107,7 +110,7 @@ function findOrAdopt(store: Store, event: ReportedEvent, { now }: ReportTerms): 
   return toJobRow(find.get(id))
 }
 
-type Ended = Exclude<Said, { event: 'started' | 'dropped' }>
+type Ended = Exclude<Said, { event: 'started' | 'dropped' | 'expired' }>
 
 function applyEnd(
   store: Store,
@@ -129,8 +132,19 @@ function applyEnd(
       return amend(store, event, said, terms, row)
     case 'ignore':
     case 'start':
+    case 'expire':
       return IGNORED
   }
+}
+
+/** As the expiry of a waiting job, but that its token is back. */
+function applyExpired(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
+  const row = findOrAdopt(store, event, terms)
+  const decision = decideReport(event, row, terms.now)
+  if (row === null || decision.do !== 'expire') return noteDropped(store, event)
+  const job = expireRow(store, row, terms.now)
+  store.statements.tokenReturned.run(job.id, job.generation)
+  return { outcome: 'expired', job: { ...job, tokenOut: false } }
 }
 
 /** Of a job that is over: no token is out any more, so that the row may be pruned. */
