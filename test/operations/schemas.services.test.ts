@@ -160,6 +160,41 @@ it('holds each job of a batch to its own schema', async () => {
   expect((await batch([job, { ...job, schema }])).status).toBe(201)
 })
 
+it('holds the jobs of a cron entry to their schema when it is registered', async () => {
+  const schema = await register()
+  const cron = (args: unknown[]) => {
+    const entry = { name: freshQueue(), cron: '0 0 1 1 *', type: 'email.send', args, schema }
+    return gateway.request('POST', '/ojs/v1/cron', entry)
+  }
+  const { status, body } = await cron(['a@example.com', 'goodbye'])
+  expect([status, body.error.code]).toEqual([400, 'schema_validation'])
+  expect(body.error.details.validation_errors).toHaveLength(1)
+  expect((await cron(['a@example.com', 'welcome'])).status).toBe(201)
+})
+
+it('does not let a costly check hold up everything else', async () => {
+  const pair = (i: number) => ({ allOf: [{ $ref: `#/$defs/d${i}` }, { $ref: `#/$defs/d${i}` }] })
+  const $defs = Object.fromEntries(
+    Array.from({ length: 40 }, (_, i) => [`d${i}`, i === 0 ? true : pair(i - 1)]),
+  )
+  const schema = await register({ schema: { items: pair(39), $defs } })
+  const { status, body } = await gateway.push(freshQueue(), { schema, args: [1] })
+  expect([status, body.error.code]).toEqual([400, 'schema_validation'])
+  expect(body.error.details).toEqual({ field: 'args', schema, reason: 'too_costly' })
+  expect((await gateway.push(freshQueue(), { schema, args: [] })).status).toBe(201)
+})
+
+it.each(['%', '%zz', '%00', 'urn:a%2', '..%2F..', '__proto__'])(
+  'has an answer to the path %s',
+  async (path) => {
+    for (const method of ['GET', 'DELETE']) {
+      const { status, body } = await gateway.request(method, `${SCHEMAS}/${path}`)
+      expect([400, 404]).toContain(status)
+      expect(body.error.request_id).toBeDefined()
+    }
+  },
+)
+
 it('keeps jobs and forgets the rule when a schema is deleted', async () => {
   const schema = await register()
   const queue = freshQueue()
