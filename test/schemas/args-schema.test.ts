@@ -57,6 +57,12 @@ describe('a schema', () => {
     ],
     ['a pattern', { items: { pattern: '^\\p{Lu}\\u00e9+$' } }, ['Zé'], ['ze']],
     [
+      'two patterns',
+      { prefixItems: [{ pattern: '^a' }, { pattern: '^b' }] },
+      ['a', 'b'],
+      ['a', 'a'],
+    ],
+    [
       'patternProperties',
       { items: { patternProperties: { '^n': { type: 'number' } } } },
       [{ n1: 1 }],
@@ -254,6 +260,11 @@ describe('a hostile schema', () => {
       Array.from({ length: 10_000 }, () => 1),
     ],
     [
+      'many tries for many items',
+      { items: { anyOf: Array.from({ length: 100 }, (_, i) => ({ const: i })) } },
+      Array.from({ length: 15_000 }, () => 99),
+    ],
+    [
       'uniqueness of very much',
       { uniqueItems: true },
       Array.from({ length: 250_000 }, (_, i) => [i]),
@@ -292,6 +303,16 @@ describe('a hostile schema', () => {
     ['^([a-zA-Z0-9])(([\\-.]|[_]+)?([a-zA-Z0-9]+))*(@)$', `${'0'.repeat(2_000)}!`],
   ])('has no catastrophic pattern: %s', (pattern, text) => {
     expect(check({ items: { pattern } }, [text])).toHaveLength(1)
+  })
+
+  it('compiles a large definition once, however often it is used', () => {
+    const properties = Object.fromEntries(
+      Array.from({ length: 150 }, (_, i) => [`p${i}`, { type: 'string' }]),
+    )
+    const prefixItems = Array.from({ length: 300 }, () => ({ $ref: '#/$defs/large' }))
+    // Three hundred times takes minutes.
+    const schema = { prefixItems, $defs: { large: { type: 'object', properties } } }
+    expect(check(schema, [{ p0: 'x', p149: 1 }])).toMatchObject([{ path: 'args[0].p149' }])
   })
 
   it('leaves room for what is large and plain', () => {
