@@ -172,6 +172,20 @@ it('holds the jobs of a cron entry to their schema when it is registered', async
   expect((await cron(['a@example.com', 'welcome'])).status).toBe(201)
 })
 
+it('holds the steps of a workflow to their schemas before any of them starts', async () => {
+  const schema = await register()
+  const queue = freshQueue()
+  const step = (args: unknown[]) => ({ type: 'email.send', args, schema, options: { queue } })
+  const chain = (...steps: object[]) =>
+    gateway.request('POST', '/ojs/v1/workflows', { type: 'chain', name: 'mails', steps })
+  const good = step(['a@example.com', 'welcome'])
+  const { status, body } = await chain(good, step(['a@example.com', 'goodbye']))
+  expect([status, body.error.code]).toEqual([400, 'schema_validation'])
+  expect(body.error.details.validation_errors).toHaveLength(1)
+  expect(await gateway.fetch([queue])).toEqual([])
+  expect((await chain(good, good)).status).toBe(201)
+})
+
 it('does not let a costly check hold up everything else', async () => {
   const pair = (i: number) => ({ allOf: [{ $ref: `#/$defs/d${i}` }, { $ref: `#/$defs/d${i}` }] })
   const $defs = Object.fromEntries(
