@@ -1,0 +1,35 @@
+import { readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+
+export const ROOT = resolve(import.meta.dirname, '../..')
+
+/** A fenced block of the README. */
+export interface Block {
+  section: string
+  /** Empty: nothing that could run. */
+  language: string
+  code: string
+}
+
+/** What every address in the README stands for. */
+export const README_URL = 'http://127.0.0.1:8080'
+export const README_AMQP_URL = 'amqp://127.0.0.1:5672/%2Fojs'
+
+export const blocks: readonly Block[] = readFileSync(join(ROOT, 'README.md'), 'utf8')
+  .split(/^## /m)
+  .flatMap((text) => {
+    const section = text.slice(0, text.indexOf('\n'))
+    return [...text.matchAll(/^```(\w*)\n(.*?)^```$/gms)].map(([, language = '', code = '']) => ({
+      section,
+      language,
+      code,
+    }))
+  })
+
+/** The one block of this language with `mark` in it. */
+export function blockWith(language: string, mark: string): Block {
+  const found = blocks.filter((block) => block.language === language && block.code.includes(mark))
+  const [only] = found
+  if (only === undefined || found.length > 1) throw new Error(`${found.length} blocks with ${mark}`)
+  return only
+}
