@@ -18,6 +18,19 @@ export function measureBatch(stage, plan) {
   return comparePush(stage, plan, BATCH)
 }
 
+/** Every job differs from every other, with the policy and without: its price, not its conflicts. */
+export async function measureUnique(stage, plan) {
+  const side = (unique) => async (seconds) => {
+    const queue = await stage.newQueue()
+    const load = { url: stage.url, queue, unique, connections: CONNECTIONS, watch: stage.watch }
+    const round = await stage.http.push.call('pushNumbered', { ...load, seconds })
+    checkArrived(await stage.purge(queue), round.created)
+    return round
+  }
+  const rounds = await alternate(plan, { ceiling: side(), gateway: side({ period: 'PT1H' }) })
+  return { kind: 'rate', ...rounds }
+}
+
 /** The ceiling keeps one queue and empties it after each round; the gateway gets a new one. */
 async function comparePush(stage, plan, { connections, jobsPerRequest }) {
   const ceilingQueue = await stage.newQueue()

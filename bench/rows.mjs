@@ -6,6 +6,7 @@ import {
   measureFlow,
   measureLatency,
   measurePush,
+  measureUnique,
   measureWorker,
 } from './measures.mjs'
 import { measureAlone, measureNative, measureProducer, measureStartLatency } from './native.mjs'
@@ -25,6 +26,14 @@ export const ROWS = PROFILES.flatMap((profile) => [
     profile,
     wanted: profile === 'classic' ? 'ratio ≥ 0.60' : 'ratio ≥ 0.40',
     measure: measurePush,
+  },
+  {
+    name: `unique-${profile}`,
+    title: `PUSH of a unique job, ${profile}`,
+    profile,
+    wanted: 'ratio ≥ 0.80',
+    sides: { ceiling: 'plain PUSH', gateway: 'unique PUSH' },
+    measure: measureUnique,
   },
   {
     name: `batch-${profile}`,

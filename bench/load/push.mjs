@@ -2,10 +2,10 @@ import { serve } from '../child.mjs'
 import { quantile } from '../statistics.mjs'
 import { fill } from './fill.mjs'
 import { HttpConnection } from './http-connection.mjs'
-import { batchRequest, pushRequest } from './requests.mjs'
+import { batchRequest, numberedPush, pushRequest } from './requests.mjs'
 import { faultLine, measuredWindow } from './window.mjs'
 
-serve({ push, pushOne, fill })
+serve({ push, pushNumbered, pushOne, fill })
 
 /** One request, so that the gateway declares the queue. */
 async function pushOne({ url, queue, padding }) {
@@ -21,34 +21,55 @@ async function pushOne({ url, queue, padding }) {
  */
 async function push(load) {
   const { url, queue, padding, options, connections, jobsPerRequest, seconds, watch } = load
-  const { fault, fail } = faultLine()
-  const pool = await Promise.all(
-    Array.from({ length: connections }, () => HttpConnection.open(url)),
-  )
   const request =
     jobsPerRequest === 1
       ? pushRequest(url, queue, padding, options)
       : batchRequest(url, queue, jobsPerRequest, padding)
+  const requests = () => () => request
+  return await keepPushing({ url, requests, connections, jobsPerRequest, seconds, watch })
+}
+
+/** Numbers of this process and of none before it: every job differs from every other. */
+const PER_CONNECTION = 1_000_000
+let numbered = 0
+
+/** PUSH of jobs that all differ, with or without a `unique` policy. */
+async function pushNumbered({ url, queue, unique, connections, seconds, watch }) {
+  const requests = () => {
+    numbered += 1
+    return numberedPush(url, queue, { first: numbered * PER_CONNECTION, unique })
+  }
+  return await keepPushing({ url, requests, connections, jobsPerRequest: 1, seconds, watch })
+}
+
+/** `requests()` is asked once for each connection, and answers what makes its requests. */
+async function keepPushing({ url, requests, connections, jobsPerRequest, seconds, watch }) {
+  const { fault, fail } = faultLine()
+  const pool = await Promise.all(
+    Array.from({ length: connections }, () => HttpConnection.open(url)),
+  )
   const total = { created: 0, other: {} }
   let latencies = []
   let createdBefore = 0
   let isOver = false
 
-  const run = (connection, done) => {
+  const run = (connection, nextRequest, done) => {
     const startedAt = performance.now()
     connection.send(
-      request,
+      nextRequest(),
       (status) => {
         latencies.push(performance.now() - startedAt)
         if (status === 201) total.created += jobsPerRequest
         else total.other[status] = (total.other[status] ?? 0) + 1
         if (isOver) done()
-        else run(connection, done)
+        else run(connection, nextRequest, done)
       },
       fail,
     )
   }
-  const drained = Promise.all(pool.map((each) => new Promise((resolve) => run(each, resolve))))
+  const drained = Promise.all(
+    pool.map((each) => new Promise((resolve) => run(each, requests(), resolve))),
+  )
 
   const begin = () => {
     createdBefore = total.created

@@ -14,6 +14,27 @@ export function pushRequest(url, queue, padding, options) {
   return post(url, '/ojs/v1/jobs', job(queue, padding, options))
 }
 
+const NUMBER = '0000000000'
+
+/**
+ * A PUSH whose last argument is another number each time: the same bytes, counted up in place, so
+ * only when the last one is answered. `unique`: a policy, or none.
+ */
+export function numberedPush(url, queue, { first, unique }) {
+  const request = post(url, '/ojs/v1/jobs', {
+    type: JOB_TYPE,
+    args: [...ARGS, NUMBER],
+    options: { queue, ...(unique && { unique }) },
+  })
+  const at = request.indexOf(NUMBER)
+  let last = first
+  return () => {
+    last += 1
+    request.write(String(last).padStart(NUMBER.length, '0'), at, 'latin1')
+    return request
+  }
+}
+
 export function batchRequest(url, queue, count, padding) {
   return post(url, '/ojs/v1/jobs/batch', { jobs: Array(count).fill(job(queue, padding)) })
 }

@@ -43,7 +43,8 @@ export const negotiateVersion: Check = (request) => {
 }
 
 export const readContext: Check = (request) => {
-  request.context = requestContext(request.requestId, request.headers)
+  const { requestId, headers, admission } = request
+  request.context = requestContext(requestId, headers, admission.key?.name)
 }
 
 /** For a path that exists and a method that it does not have. `allow` is its `Allow` header. */

@@ -26,8 +26,13 @@ export function requestIdOf(header: string | undefined): string {
 }
 
 /** What operations are told about a request. Throws 400 for an unusable `Idempotency-Key`. */
-export function requestContext(requestId: string, headers: IncomingHttpHeaders): RequestContext {
+export function requestContext(
+  requestId: string,
+  headers: IncomingHttpHeaders,
+  principal: string | undefined,
+): RequestContext {
   const context: RequestContext = { requestId }
+  if (principal !== undefined) context.principal = principal
   const traceparent = lastOf(headerOf(headers, 'traceparent'))
   if (traceparent !== undefined && isTraceparent(traceparent)) {
     context.traceparent = traceparent

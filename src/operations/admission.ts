@@ -3,6 +3,12 @@ import type { EnqueueTerms, Unsettled } from '../ledger/enqueued.ts'
 import { idTaken } from './conflicts.ts'
 import type { Deps } from './deps.ts'
 
+interface Enqueueing {
+  jobs: readonly NewJob[]
+  /** By the place of its job; those that we have minted are surely free. */
+  chosenIds: readonly (string | null)[]
+}
+
 /**
  * Stores and publishes jobs of which some are unique. A job whose own confirm is not in may yet be
  * withdrawn: nobody is told "there is one already" because of it, and nothing replaces it. So `work`
@@ -11,7 +17,7 @@ import type { Deps } from './deps.ts'
  */
 export async function admitted<T extends object>(
   deps: Deps,
-  jobs: readonly NewJob[],
+  { jobs, chosenIds }: Enqueueing,
   asked: Pick<EnqueueTerms, 'request'>,
   work: (terms: EnqueueTerms) => Promise<T | Unsettled>,
 ): Promise<T> {
@@ -20,7 +26,7 @@ export async function admitted<T extends object>(
   const own = new Set(unique.map((job) => job.id))
   const isUnsettled = (id: string) => !own.has(id) && deps.unconfirmed.has(id)
   for (;;) {
-    requireFreeIds(deps, jobs)
+    requireFreeIds(deps, chosenIds)
     const done = await visibly(deps, own, () => work({ ...asked, isUnsettled }))
     if (!isAboutOther(done)) return done
     await deps.unconfirmed.get(done.id)
@@ -57,9 +63,9 @@ function isAboutOther(done: object): done is Unsettled {
   return 'outcome' in done && done.outcome === 'unsettled'
 }
 
-function requireFreeIds(deps: Deps, jobs: readonly NewJob[]): void {
-  const isTaken = ({ id }: NewJob) => (deps.ledger.find(id)?.state ?? 'withdrawn') !== 'withdrawn'
-  const index = jobs.findIndex(isTaken)
-  const taken = jobs[index]
-  if (taken) throw idTaken(taken.id, jobs.length > 1 ? index : undefined)
+function requireFreeIds(deps: Deps, ids: readonly (string | null)[]): void {
+  for (const [index, id] of ids.entries()) {
+    if (id === null || (deps.ledger.find(id)?.state ?? 'withdrawn') === 'withdrawn') continue
+    throw idTaken(id, ids.length > 1 ? index : undefined)
+  }
 }

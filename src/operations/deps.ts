@@ -87,4 +87,6 @@ export interface RequestContext {
   traceparent?: string
   tracestate?: string
   idempotencyKey?: string
+  /** The name of the API key that it came with, where keys are asked for. */
+  principal?: string
 }

@@ -7,7 +7,7 @@ import type { Deps, RequestContext } from './deps.ts'
 const HEADER = 'Idempotency-Key'
 
 interface Asked {
-  /** Keys of one endpoint mean nothing to another. */
+  /** Keys of one endpoint mean nothing to another, nor those of one API key. */
   endpoint: 'jobs' | 'jobs/batch'
   body: unknown
   context: RequestContext
@@ -24,10 +24,11 @@ export async function once<T>(
   work: (terms: { request?: KeyedRequest }) => Promise<T>,
   replay: (remembered: Remembered, request: KeyedRequest) => T,
 ): Promise<T> {
-  const { idempotencyKey } = asked.context
+  const { idempotencyKey, principal = '' } = asked.context
   if (idempotencyKey === undefined) return await work({})
   const request = {
-    key: `${asked.endpoint} ${idempotencyKey}`,
+    // None of the three has a line break: what one caller names is never another's.
+    key: `${asked.endpoint}\n${principal}\n${idempotencyKey}`,
     fingerprint: fingerprint(asked.body),
   }
   for (let other = deps.keyed.get(request.key); other; other = deps.keyed.get(request.key)) {

@@ -60,7 +60,8 @@ async function pushNew(
     const jobs = items.map((item, index) => newBatchJob(deps, { item, index, fuel }, inner))
     requirePublishing(deps)
     for (const queue of new Set(jobs.map((job) => job.queue))) await requireQueue(deps, queue)
-    return await admitted(deps, jobs, terms, (all) => storeAll(deps, jobs, context, all))
+    const enqueued = { jobs, chosenIds: jobs.map((job) => job.id) }
+    return await admitted(deps, enqueued, terms, (all) => storeAll(deps, jobs, context, all))
   })
 }
 

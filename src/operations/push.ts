@@ -52,7 +52,8 @@ async function pushNew(
     const job = newJob(deps, request, sentWith(context, sent))
     requirePublishing(deps)
     await requireQueue(deps, job.queue)
-    return await admitted(deps, [job], terms, (all) => store(deps, job, context, all))
+    const enqueued = { jobs: [job], chosenIds: [request.id ?? null] }
+    return await admitted(deps, enqueued, terms, (all) => store(deps, job, context, all))
   })
 }
 

@@ -46,6 +46,7 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   cronLive: 'jobs_cron',
   cronReleasable: 'jobs_cron',
   cronOwn: 'sqlite_autoindex_jobs_1',
+  isKeyKnown: 'jobs_unique',
   holdersOfKey: 'jobs_unique',
   uniqueKey: 'sqlite_autoindex_jobs_1',
 }

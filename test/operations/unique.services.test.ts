@@ -1,9 +1,18 @@
 import { v7 } from 'uuid'
 import { beforeEach, describe, expect, it } from 'vitest'
+import { newApiKey } from '../../src/http/api-keys.ts'
 import type { Answer } from '../support/in-process.ts'
-import { eventsOf, fetchOne, freshQueue, gatewayForAll, nack, storyOf } from './harness.ts'
+import {
+  eventsOf,
+  fetchOne,
+  freshQueue,
+  gatewayForAll,
+  nack,
+  storyOf,
+  withChannel,
+} from './harness.ts'
 
-const { gateway } = gatewayForAll()
+const { gateway, vhost } = gatewayForAll()
 let queue = ''
 beforeEach(() => {
   queue = freshQueue()
@@ -214,6 +223,60 @@ it.each([
   expect(body.error).toMatchObject({ code: 'invalid_request', details: { field } })
 })
 
+describe('a PUSH that RabbitMQ refuses', () => {
+  /** Takes no message at all. */
+  const closeQueue = () =>
+    withChannel(vhost.url, (channel) =>
+      channel.assertQueue(`ojs.queue.${queue}`, {
+        durable: true,
+        arguments: { 'x-max-length': 0, 'x-overflow': 'reject-publish' },
+      }),
+    )
+
+  it('is in the way of nobody: each duplicate is refused for the same reason', async () => {
+    await closeQueue()
+    const unique = (i: number) => ({
+      ...TYPE_AND_ARGS,
+      on_conflict: ['reject', 'ignore', 'replace'][i % 3],
+    })
+    const answers = await Promise.all(Array.from({ length: 12 }, (_, i) => push(unique(i))))
+    expect(new Set(answers.map(statusOf))).toEqual(new Set([429]))
+    const batch = await pushAll([{ options: { unique: TYPE_AND_ARGS } }])
+    expect(batch.status).toBe(429)
+    await withChannel(vhost.url, (channel) => channel.deleteQueue(`ojs.queue.${queue}`))
+    expect((await push(TYPE_AND_ARGS)).status).toBe(201)
+  })
+
+  it('is done after all where it has replaced a job', async () => {
+    const unique = { ...TYPE_AND_ARGS, on_conflict: 'replace' }
+    await closeQueue()
+    const old = (await push(unique, { options: { pending: true } })).body.job.id
+    const { status, body } = await push(unique)
+    expect(status).toBe(201)
+    expect((await gateway.get(old)).body.state).toBe('cancelled')
+    await withChannel(vhost.url, (channel) => channel.deleteQueue(`ojs.queue.${queue}`))
+    // Whatever brings the queue back makes the relay send what is owed.
+    expect((await push(TYPE_AND_ARGS, { args: ['other'] })).status).toBe(201)
+    const got = await gateway.fetch([queue], { count: 10, wait_ms: 10_000 })
+    expect(got.map(({ id }) => id)).toContain(body.job.id)
+  })
+
+  it('is no answer to remember', async () => {
+    await closeQueue()
+    const body = { type: 'test.job', args: [], options: { queue } }
+    const ask = (path: string, asked: object) =>
+      gateway.request('POST', path, asked, { 'Idempotency-Key': queue })
+    const all = { jobs: [body] }
+    expect((await ask('/ojs/v1/jobs', body)).status).toBe(429)
+    expect((await ask('/ojs/v1/jobs/batch', all)).status).toBe(429)
+    await withChannel(vhost.url, (channel) => channel.deleteQueue(`ojs.queue.${queue}`))
+    for (const again of [await ask('/ojs/v1/jobs', body), await ask('/ojs/v1/jobs/batch', all)]) {
+      expect(again.status).toBe(201)
+      expect(again.headers.get('idempotent-replayed')).toBeNull()
+    }
+  })
+})
+
 describe('an Idempotency-Key', () => {
   const keyed = (key: string, body: object, path = '/ojs/v1/jobs') =>
     gateway.request('POST', path, body, { 'Idempotency-Key': key })
@@ -284,5 +347,31 @@ describe('an Idempotency-Key', () => {
     const { status, body } = await keyed('c', job())
     expect(status).toBe(409)
     expect(body.error.details).toMatchObject({ reason: 'job_gone', existing_job_id: id })
+  })
+})
+
+describe('where API keys are asked for', () => {
+  const producers = [newApiKey('one', 'producer'), newApiKey('two', 'producer')] as const
+  const { gateway: guarded } = gatewayForAll({
+    OJS_API_KEYS: producers.map(({ entry }) => entry).join(),
+  })
+
+  it('an Idempotency-Key is that of its API key', async () => {
+    const body = { type: 'test.job', args: [], options: { queue } }
+    const ask = ({ key }: { key: string }, args: unknown[]) =>
+      guarded.request(
+        'POST',
+        '/ojs/v1/jobs',
+        { ...body, args },
+        {
+          'Idempotency-Key': 'same',
+          Authorization: `Bearer ${key}`,
+        },
+      )
+    const first = await ask(producers[0], [1])
+    const second = await ask(producers[1], [2])
+    expect([first.status, second.status]).toEqual([201, 201])
+    expect((await ask(producers[0], [1])).body.job.id).toBe(first.body.job.id)
+    expect((await ask(producers[1], [1])).status).toBe(409)
   })
 })

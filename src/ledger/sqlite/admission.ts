@@ -26,17 +26,29 @@ export function insertOne(
   now: number,
   terms: EnqueueTerms,
 ): Promise<Inserted> {
-  return refusable(() =>
-    access.writeMany(1, () => {
-      const { request } = terms
+  const { request } = terms
+  return refusable(
+    access.write((protectWrite): Inserted => {
+      let isProtected = false
+      const protect = () => {
+        isProtected = true
+        protectWrite()
+      }
+      if (request || mayTakeMore(store, job)) protect()
       const remembered = request && rememberedKey(store.statements, request.key, now)
       if (remembered) return { outcome: 'remembered', remembered }
-      const admitted = admit(store, job, now, terms)
-      if (!isAdmitted(admitted)) throw new Refused(admitted)
-      if (request) remember(store, request, [job], [admitted], now)
-      return admitted
+      const inserted = admit(store, job, now, { ...terms, protect })
+      if (request && isAdmitted(inserted)) remember(store, request, [job], [inserted], now)
+      // It may have replaced something before it found its id taken.
+      if (inserted.outcome === 'duplicate' && isProtected) throw new Refused(inserted)
+      return inserted
     }),
   )
+}
+
+/** Does an insert of this job have to change more than its own row? */
+export function mayTakeMore({ queues, tombstones }: Store, { queue }: NewJob): boolean {
+  return !queues.has(queue) || tombstones.count > 0
 }
 
 /** PUSH batch: each job sees what those before it have done. */
@@ -47,7 +59,7 @@ export function insertMany(
   now: number,
   terms: EnqueueTerms,
 ): Promise<InsertedAll> {
-  return refusable(() =>
+  return refusable(
     access.writeMany(jobs.length, (): InsertedAll => {
       const { request } = terms
       const remembered = request && rememberedKey(store.statements, request.key, now)
@@ -64,9 +76,9 @@ export function insertMany(
   )
 }
 
-async function refusable<T>(write: () => Promise<T>): Promise<T> {
+async function refusable<T>(write: Promise<T>): Promise<T> {
   try {
-    return await write()
+    return await write
   } catch (error) {
     if (error instanceof Refused) return error.outcome
     throw error

@@ -33,7 +33,7 @@ import type {
   ReportTerms,
 } from '../native.ts'
 import { Access } from './access.ts'
-import { insertMany, insertOne } from './admission.ts'
+import { insertMany, insertOne, mayTakeMore } from './admission.ts'
 import { claimToken } from './claim.ts'
 import { SqliteCron } from './cron.ts'
 import {
@@ -105,8 +105,7 @@ export class SqliteLedger implements Ledger {
       return insertOne(this.#access, this.#store, job, now, terms)
     }
     return this.#access.write((protect): Inserted => {
-      const { queues, tombstones } = this.#store
-      if (!queues.has(job.queue) || tombstones.count > 0) protect()
+      if (mayTakeMore(this.#store, job)) protect()
       const stored = enqueue(this.#store, job, now)
       return stored ? { outcome: 'inserted', ...stored } : { outcome: 'duplicate' }
     })

@@ -3,6 +3,7 @@ import { atTimeOf, replaceableStates, storedTerms } from '../../job/unique.ts'
 import type { EnqueueTerms, Inserted } from '../enqueued.ts'
 import type { Cancelled } from '../ledger.ts'
 import { enqueue } from './enqueue.ts'
+import type { Protect } from './group-commit.ts'
 import { toJobRows } from './rows.ts'
 import type { Store } from './store.ts'
 import { STATE_PARAMETERS } from './unique-statements.ts'
@@ -11,11 +12,16 @@ import { cancelJob } from './workflow-cancel.ts'
 /** More than these are not cancelled by one PUSH: it would hold up every other write. */
 const MAX_REPLACED = 100
 
+interface Admission extends Pick<EnqueueTerms, 'isUnsettled'> {
+  /** Of a write that is not protected yet. */
+  protect?: Protect
+}
+
 /**
- * One job as a PUSH stores it, by its `unique` policy (ojs-digest §5.3). Inside a write that is
- * protected where the job has one: unless it is admitted, the caller takes the write back.
+ * One job as a PUSH stores it, by its `unique` policy (ojs-digest §5.3). Inside a write, which the
+ * caller takes back on `duplicate` if it was protected.
  */
-export function admit(store: Store, job: NewJob, now: number, terms: EnqueueTerms): Inserted {
+export function admit(store: Store, job: NewJob, now: number, terms: Admission): Inserted {
   const { unique } = job
   if (unique === null) return inserted(store, job, now)
   const isReplacing = unique.onConflict.startsWith('replace')
@@ -27,7 +33,10 @@ export function admit(store: Store, job: NewJob, now: number, terms: EnqueueTerm
   if (first === undefined) return inserted(store, job, now)
   const unsettled = found.find(({ id }) => terms.isUnsettled?.(id))
   if (unsettled) return { outcome: 'unsettled', id: unsettled.id }
-  if (isReplacing && found.length <= MAX_REPLACED) return replace(store, job, unique, found, now)
+  if (isReplacing && found.length <= MAX_REPLACED) {
+    terms.protect?.()
+    return replace(store, job, unique, found, now)
+  }
   return unique.onConflict === 'ignore'
     ? { outcome: 'existing', job: first }
     : { outcome: 'conflict', existing: first }
@@ -91,8 +100,9 @@ interface Claim {
 /** Jobs with this key that are in the way. Withdrawn rows are in no state that a policy can name. */
 function holders(store: Store, claim: Claim): JobRow[] {
   const { key, states, periodMs, besides = '', limit, now } = claim
+  const { isKeyKnown, holdersOfKey } = store.statements
+  if (isKeyKnown.get(key) === undefined) return []
   const createdAfter = periodMs === null ? Number.MIN_SAFE_INTEGER : now - periodMs
   const named = Array.from({ length: STATE_PARAMETERS }, (_, i) => states[i] ?? null)
-  const { holdersOfKey } = store.statements
   return toJobRows(holdersOfKey.all(key, createdAfter, besides, limit, ...named))
 }

@@ -11,6 +11,7 @@ import { permissionFaults } from './permissions.ts'
 import { queueDeletedFaults } from './queue-deleted.ts'
 import { queueFullFaults } from './queue-full.ts'
 import { scheduleFaults } from './schedules.ts'
+import { uniqueFaults } from './unique.ts'
 import { zombieFaults } from './zombies.ts'
 
 /**
@@ -32,3 +33,4 @@ zombieFaults(node)
 ledgerFullFaults(node)
 clockFaults(node)
 hostileFloodFaults(node)
+uniqueFaults(node)
