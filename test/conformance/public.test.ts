@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { DIALECTS, type Dialect } from '../../src/dialect.ts'
+import { type EnvelopeWatch, watchEnvelopes } from '../support/envelope-watch.ts'
 import { Gateway } from '../support/gateway.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 import { KNOWN_FAILURES } from './known.ts'
@@ -36,6 +37,7 @@ if (cases === undefined) {
 function runAll(paths: readonly string[]): void {
   const gateways: Gateway[] = []
   const results = new Map<Run, Map<string, CaseResult>>()
+  const watches = new Map<Run, EnvelopeWatch>()
   let vhost: Vhost
 
   beforeAll(async () => {
@@ -43,12 +45,15 @@ function runAll(paths: readonly string[]): void {
     const done = RUNS.map(async (run) => {
       const gateway = await start(vhost, run)
       gateways.push(gateway)
-      results.set(run, await runOn(gateway, casesOf(run, paths)))
+      const watch = await watchEnvelopes(gateway.url)
+      watches.set(run, watch)
+      results.set(run, await runOn(watch, casesOf(run, paths)))
     })
     await Promise.all(done)
   }, RUN_TIMEOUT_MS)
 
   afterAll(async () => {
+    for (const watch of watches.values()) watch.close()
     await Promise.all(gateways.map((gateway) => gateway.dispose()))
     await vhost?.drop()
   })
@@ -56,6 +61,12 @@ function runAll(paths: readonly string[]): void {
   for (const run of RUNS) {
     describe(`OJS_DIALECT=${run.dialect} OJS_QUEUE_TYPE=${run.queueType}`, () => {
       judge(run, casesOf(run, paths), (path) => results.get(run)?.get(path))
+
+      test('every job in every answer is an envelope by seed 003', () => {
+        const watch = watches.get(run)
+        expect(watch?.complaints).toEqual([])
+        expect(watch?.seen).toBeGreaterThan(100)
+      })
     })
   }
 }
@@ -83,11 +94,14 @@ function start(vhost: Vhost, { dialect, queueType }: Run): Promise<Gateway> {
 }
 
 /** One after the other, and each of the long ones beside all others. */
-async function runOn(gateway: Gateway, paths: readonly string[]): Promise<Map<string, CaseResult>> {
+async function runOn(
+  watch: EnvelopeWatch,
+  paths: readonly string[],
+): Promise<Map<string, CaseResult>> {
   const long = paths.filter(isLong)
   const others = paths.filter((path) => !isLong(path))
   const groups = [...long.map((path) => [path]), others]
-  const results = await Promise.all(groups.map((group) => runCases(gateway.url, group)))
+  const results = await Promise.all(groups.map((group) => runCases(watch.url, group)))
   return new Map(results.flat().map((result) => [result.file, result]))
 }
 
