@@ -54,7 +54,16 @@ const SPELLINGS: [string, object][] = [
   ],
   [
     'a unique policy of the other dialect',
-    { unique: { keys: ['type', 'args'], args_keys: ['b'], meta_keys: ['m'] } },
+    {
+      unique: {
+        keys: ['type', 'args', 'meta'],
+        args_keys: ['b'],
+        meta_keys: ['m'],
+        period: 60,
+        on_conflict: 'use_existing',
+        states: ['completed', 'available'],
+      },
+    },
   ],
   ['a time of another zone', { expires_at: SOON }],
   ['a relative time', { expires_at: '+PT1H' }],
@@ -113,10 +122,14 @@ it('echoes beside `retry` what seed 003 has no room for', async () => {
 })
 
 it('echoes beside `unique` what seed 003 has no room for', async () => {
-  const unique = { keys: ['type'], period: 'PT1M', on_conflict: 'reject' }
+  const unique = { keys: ['type'], period: 60, on_conflict: 'use_existing', states: ['completed'] }
   const { job } = (await gateway.push(freshQueue(), { options: { unique } })).body
-  expect(job.unique).toEqual({ period: 'PT1M', on_conflict: 'reject' })
-  expect(job.unique_extra).toEqual({ keys: ['type'] })
+  expect(job.unique).toEqual({ period: 'PT1M' })
+  expect(job.unique_extra).toEqual({
+    keys: ['type'],
+    on_conflict: 'use_existing',
+    states: ['completed'],
+  })
 })
 
 it('a batch, a job that is staged, scheduled, cancelled or has expired', async () => {
