@@ -1,5 +1,6 @@
-import { beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { JobRow } from '../../src/job/job.ts'
+import { WORKFLOW_STATES } from '../../src/job/workflow.ts'
 import type { WorkflowRow } from '../../src/job/workflow-row.ts'
 import type { NewWorkflow, WorkflowNews } from '../../src/ledger/workflows.ts'
 import { newJob } from '../support/jobs.ts'
@@ -26,6 +27,15 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
   beforeEach(() => {
     news = []
     listen()
+  })
+  afterEach(() => {
+    // What is kept instead of counted.
+    const all = ledger.workflows.list({ state: null, limit: 100, offset: 0 })
+    expect(all.total).toBe(all.workflows.length)
+    for (const state of WORKFLOW_STATES) {
+      const { workflows, total } = ledger.workflows.list({ state, limit: 100, offset: 0 })
+      expect(total, state).toBe(workflows.length)
+    }
   })
   const reopen = async () => {
     await harness.reopen()
@@ -289,6 +299,14 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         code: 'invalid_request',
       })
       expect(find(workflow)).toMatchObject({ state: 'failed', completed: 1, failed: 1, open: 0 })
+    })
+
+    it('of a first step that cannot be made ends the workflow where it begins', async () => {
+      const steps = [job({ queue: 'dlx.refused' }), job()]
+      const workflow = await create(newWorkflow({ type: 'chain', steps }))
+      expect(progress(workflow)).toEqual({ 0: 'failed', 1: 'cancelled' })
+      expect(find(workflow)).toMatchObject({ state: 'failed', failed: 1, open: 0, endedAt: NOW })
+      expect(told()).toEqual(['step 0', 'ended 0'])
     })
 
     it('stays one when the dead letter is retried', async () => {

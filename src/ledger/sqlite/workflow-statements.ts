@@ -43,7 +43,7 @@ function prepareReads(db: Database) {
       `SELECT s.node, s.id, s.job_id AS jobId, ${RESULT} AS text, ${RESULT_BYTES} AS bytes
        FROM json_each(?2) wanted
        CROSS JOIN workflow_steps s ON s.workflow = ?1 AND s.node = wanted.value
-       LEFT JOIN jobs j ON j.id = s.job_id AND j.generation = 0 AND s.progress = 'completed'`,
+       LEFT JOIN jobs j ON j.id = s.job_id AND j.generation = 0`,
     ),
   }
 }
