@@ -28,6 +28,7 @@ export class WorkflowBook implements Companion {
   readonly #endStep: EndStep
   /** As committed. */
   readonly #counts = new Map<WorkflowState, number>()
+  #running = 0
   #changes: [state: WorkflowState, by: number][] = []
   #keptChanges = 0
   #news: WorkflowNews[] = []
@@ -43,6 +44,7 @@ export class WorkflowBook implements Companion {
       const { state, count } = row as { state: WorkflowState; count: number }
       this.#counts.set(state, count)
     }
+    this.#running = this.count('running')
   }
 
   /** Inside a write, what it has changed included; else as committed. Null: of all states. */
@@ -54,9 +56,10 @@ export class WorkflowBook implements Companion {
     return count
   }
 
-  /** Is the end of this job perhaps more than the end of a job? */
+  /** Is the end of this job perhaps more than the end of a job? Asked at every end there is. */
   owns(jobId: string): boolean {
-    return this.count('running') > 0 && this.statements.isStep.get(jobId) !== undefined
+    const isAnyRunning = this.#running > 0 || this.#changes.length > 0
+    return isAnyRunning && this.statements.isStep.get(jobId) !== undefined
   }
 
   /** Inside the write that has ended this job. */
@@ -92,12 +95,18 @@ export class WorkflowBook implements Companion {
   store(): void {}
 
   commit(): void {
-    for (const [state, by] of this.#changes) {
-      this.#counts.set(state, (this.#counts.get(state) ?? 0) + by)
-    }
+    if (this.#changes.length > 0) this.#count()
     const news = this.#news
     this.discard()
     if (news.length > 0) this.#listener(news)
+  }
+
+  #count(): void {
+    for (const [state, by] of this.#changes) {
+      this.#counts.set(state, (this.#counts.get(state) ?? 0) + by)
+    }
+    this.#changes = []
+    this.#running = this.count('running')
   }
 
   discard(): void {
