@@ -9,6 +9,10 @@ const WORKER = { concurrency: 50 }
 /** Of the rows with a filled queue, per second of a round: a faster side ends its round when they are used up. */
 const DRAIN_JOBS_PER_SECOND = 6000
 
+const CHAIN_LENGTH = 10
+/** As above, of the row whose jobs begin one by one. */
+const STEPS_PER_SECOND = 4000
+
 export function measurePush(stage, plan) {
   return comparePush(stage, plan, { connections: CONNECTIONS, jobsPerRequest: 1 })
 }
@@ -100,6 +104,22 @@ export async function measureDrain(stage, plan) {
     return round
   }
   return { kind: 'rate', ...(await alternate(plan, { ceiling, gateway })) }
+}
+
+/** Steps of chains beside as many plain jobs: what it costs that one begins with the end of another. */
+export async function measureWorkflows(stage, plan) {
+  const side = (fill) => async (seconds) => {
+    const jobs = STEPS_PER_SECOND * (seconds + 1)
+    const queue = await stage.newQueue()
+    await stage.purge(queue)
+    await stage.http.push.call(fill, { url: stage.url, queue, count: jobs, length: CHAIN_LENGTH })
+    const load = { ...DRAIN, url: stage.url, queue, jobs, seconds, watch: stage.watch }
+    const round = await stage.http.drain.call('drain', load)
+    await stage.purge(queue)
+    return round
+  }
+  const rounds = await alternate(plan, { ceiling: side('fill'), gateway: side('fillChains') })
+  return { kind: 'rate', ...rounds }
 }
 
 /** The SDK's worker instead of bare requests: what a program really gets. */

@@ -8,6 +8,7 @@ import {
   measurePush,
   measureUnique,
   measureWorker,
+  measureWorkflows,
 } from './measures.mjs'
 import { measureAlone, measureNative, measureProducer, measureStartLatency } from './native.mjs'
 import { measureSchedules } from './schedules.mjs'
@@ -62,6 +63,14 @@ export const ROWS = PROFILES.flatMap((profile) => [
     profile,
     wanted: '≥ 3,000/s',
     measure: measureDrain,
+  },
+  {
+    name: `workflows-${profile}`,
+    title: `Workflow steps, ${profile}`,
+    profile,
+    wanted: '',
+    sides: { ceiling: 'plain jobs', gateway: 'steps' },
+    measure: measureWorkflows,
   },
   {
     name: `worker-${profile}`,

@@ -1,5 +1,5 @@
 import { HttpConnection } from './http-connection.mjs'
-import { batchRequest } from './requests.mjs'
+import { batchRequest, chainRequest } from './requests.mjs'
 
 const CONNECTIONS = 10
 const JOBS_PER_REQUEST = 100
@@ -10,18 +10,28 @@ const JOBS_PER_REQUEST = 100
  */
 export async function fill({ url, queue, count, padding, onCreated }) {
   const request = batchRequest(url, queue, JOBS_PER_REQUEST, padding)
-  let owed = count / JOBS_PER_REQUEST
+  return count * (await repeat(url, request, count / JOBS_PER_REQUEST, onCreated))
+}
+
+/** Starts chains of `length` steps with `count` steps together. */
+export async function fillChains({ url, queue, count, length }) {
+  await repeat(url, chainRequest(url, queue, length), count / length)
+}
+
+/** Answers how often a second all of it could have been done. */
+async function repeat(url, request, times, onCreated) {
+  let owed = times
   const startedAt = performance.now()
   const produce = async () => {
     const connection = await HttpConnection.open(url)
     while (owed > 0) {
       owed -= 1
       const { status, body } = await connection.request(request)
-      if (status !== 201) throw new Error(`PUSH batch answered ${status}: ${body}`)
+      if (status !== 201) throw new Error(`POST answered ${status}: ${body}`)
       onCreated?.(body)
     }
     connection.close()
   }
   await Promise.all(Array.from({ length: CONNECTIONS }, produce))
-  return (1000 * count) / (performance.now() - startedAt)
+  return 1000 / (performance.now() - startedAt)
 }

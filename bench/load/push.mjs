@@ -1,11 +1,11 @@
 import { serve } from '../child.mjs'
 import { quantile } from '../statistics.mjs'
-import { fill } from './fill.mjs'
+import { fill, fillChains } from './fill.mjs'
 import { HttpConnection } from './http-connection.mjs'
 import { batchRequest, numberedPush, pushRequest } from './requests.mjs'
 import { faultLine, measuredWindow } from './window.mjs'
 
-serve({ push, pushNumbered, pushOne, fill })
+serve({ push, pushNumbered, pushOne, fill, fillChains })
 
 /** One request, so that the gateway declares the queue. */
 async function pushOne({ url, queue, padding }) {

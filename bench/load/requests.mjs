@@ -39,6 +39,11 @@ export function batchRequest(url, queue, count, padding) {
   return post(url, '/ojs/v1/jobs/batch', { jobs: Array(count).fill(job(queue, padding)) })
 }
 
+/** A chain of so many steps. */
+export function chainRequest(url, queue, steps) {
+  return post(url, '/ojs/v1/workflows', { type: 'chain', steps: Array(steps).fill(job(queue)) })
+}
+
 /** One job for each of these options. */
 export function jobsRequest(url, queue, options) {
   return post(url, '/ojs/v1/jobs/batch', {
