@@ -2,7 +2,7 @@ import type { Express, Request, Response } from 'express'
 import { type Access, requireRole } from './access.ts'
 import { otherMethod } from './pipeline.ts'
 
-export type Method = 'GET' | 'POST' | 'DELETE'
+type Method = 'GET' | 'POST' | 'DELETE'
 type Handler = (request: Request, response: Response) => void | Promise<void>
 
 /** One endpoint. `path` is the whole template, and the label of its metrics. */

@@ -13,7 +13,6 @@ import type { Door } from './routes/door.ts'
 import { eventRoutes } from './routes/events.ts'
 import { heartbeatRoutes } from './routes/heartbeat.ts'
 import { jobRoutes } from './routes/jobs.ts'
-import { notYetRoutes } from './routes/not-yet.ts'
 import { queueRoutes } from './routes/queues.ts'
 import { schemaRoutes } from './routes/schemas.ts'
 import { systemRoutes } from './routes/system.ts'
@@ -71,7 +70,6 @@ export function routesOf(door: Door): Route[] {
     ...systemRoutes(door),
     ...adminRoutes(door),
     ...adminWorkerRoutes(door),
-    ...notYetRoutes(),
   ]
 }
 

@@ -27,7 +27,7 @@ export function manifest(facts: ManifestFacts): object {
     ojs_version: '1.0',
     specversion: '1.0',
     implementation: { name: 'ojs-rabbitmq', version: facts.version, language: 'typescript' },
-    conformance_level: 1,
+    conformance_level: 4,
     conformance_tier: 'runtime',
     protocols: ['http', 'amqp'],
     backend: 'rabbitmq',

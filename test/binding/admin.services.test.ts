@@ -17,8 +17,11 @@ describe('GET /ojs/manifest', () => {
   it('200: as printed in §21', async () => {
     const answer = await gateway.request('GET', '/ojs/manifest')
     // Optional, §21.2: there is no homepage, and there are extensions.
-    const { extensions } = answer.body
+    const { extensions, capabilities } = answer.body
     expect(Array.isArray(extensions)).toBe(true)
+    // Level 4 is a claim of all of them (ojs-digest §18).
+    expect(answer.body.conformance_level).toBe(4)
+    expect(new Set(Object.values(capabilities))).toEqual(new Set([true]))
     expectAsPrinted(answer, '21.1 200', { 'implementation.homepage': undefined, extensions })
   })
 })
