@@ -11,7 +11,6 @@ import type { Deps, RequestContext } from './deps.ts'
 import { takeBackStart, withinLimits } from './fetch-limits.ts'
 import { deadLetterDelivery, takeLease } from './lease-end.ts'
 import { acknowledgeLongLeases } from './long-leases.ts'
-import { isPaused } from './pause.ts'
 import { requireConsuming } from './refusals.ts'
 import { reportedError } from './reported-error.ts'
 import { sendToken } from './send-token.ts'
@@ -62,8 +61,8 @@ async function poll(
       deps.broker.putBack(deliveries)
       return []
     }
-    const open = withoutPaused(deps, withoutStaged(deps, deliveries))
-    const jobs = await claim(deps, withinLimits(deps, open), request, context)
+    const whole = withoutStaged(deps, deliveries)
+    const jobs = await claim(deps, withinLimits(deps, whole), request, context)
     if (jobs.length > 0) return jobs
     if (signal.aborted || deps.clock.now() - startedAt > Math.max(waitMs, MAX_SIFTING_MS)) return []
   }
@@ -106,14 +105,6 @@ function withoutStaged(deps: Deps, deliveries: Delivery[]): Delivery[] {
     if (isStaged) deps.broker.park(delivery, null)
     return !isStaged
   })
-}
-
-/** Paused since they were taken: what is claimed after a pause was answered would break it. */
-function withoutPaused(deps: Deps, deliveries: Delivery[]): Delivery[] {
-  if (deps.ledger.pauses.all().size === 0) return deliveries
-  const paused = deliveries.filter(({ queue }) => isPaused(deps, queue))
-  deps.broker.putBack(paused)
-  return deliveries.filter((delivery) => !paused.includes(delivery))
 }
 
 async function claim(

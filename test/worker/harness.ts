@@ -31,6 +31,8 @@ export class ControlDesk {
   /** Report messages. */
   reports = 0
   sync: Json = { tombstones: [], truncated: false, paused: [], directive: 'running' }
+  /** Happens between such a question and its answer. */
+  beforeSync: () => Promise<void> = async () => {}
   /** Null: stays silent. */
   claim: (body: Json) => Json = ({ attempt }) => ({ decision: 'run', attempt })
   readonly #admin: Admin
@@ -74,12 +76,19 @@ export class ControlDesk {
     } else if (type === 'ojs.control.heartbeat') this.heartbeats.push(body)
     else {
       this.questions.push({ type, body })
-      const answer = type === 'ojs.control.claim' ? this.claim(body) : this.sync
-      if (answer !== null) this.#reply(message, type, answer)
+      if (type === 'ojs.control.sync') void this.#synchronise(message)
+      else this.#reply(message, type, this.claim(body))
     }
   }
 
+  async #synchronise(message: ConsumeMessage): Promise<void> {
+    await this.beforeSync()
+    this.#reply(message, 'ojs.control.sync', this.sync)
+  }
+
+  /** Null: not at all. */
   #reply({ properties }: ConsumeMessage, type: string, answer: Json): void {
+    if (answer === null) return
     const { replyTo, correlationId } = properties
     this.#admin.channel.sendToQueue(replyTo, Buffer.from(JSON.stringify(answer)), {
       type,

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
 import { type Admin, connectAdmin } from '../broker/harness.ts'
 import { SILENT } from '../ledger/sqlite-harness.ts'
@@ -130,22 +130,39 @@ test('a broadcast about a queue that is none of its own does nothing', async () 
   expect(await vhost.queue('ojs.queue.somebody-elses')).toBeUndefined()
 })
 
-test('one that nobody has answered asks again', async () => {
-  await gateway.stop()
-  const real = performance.now.bind(performance)
-  try {
+describe('without a gateway', () => {
+  beforeAll(() => gateway.stop())
+  afterEach(() => stage.clear())
+  afterAll(() => gateway.restart())
+
+  test('what a worker hears while an answer is on its way is newer than that', async () => {
     queue = await stage.queue()
     const desk = await stage.desk(queue)
-    desk.sync = null
-    await stage.start({ queues: [queue], heartbeatInterval: 50 }, {})
-    expect(await consumers()).toBe(1)
-    desk.sync = { tombstones: [], truncated: false, paused: [queue], directive: 'running' }
-    // It leaves who does not answer in peace for half a minute.
-    vi.spyOn(performance, 'now').mockImplementation(() => real() + 31_000)
-    await eventually(async () => (await consumers()) === 0)
-  } finally {
-    vi.restoreAllMocks()
-    await stage.clear()
-    await gateway.restart()
-  }
+    desk.beforeSync = async () => {
+      await broadcast(admin, queue, 'ojs.control.pause', { queue })
+      // It has time to be heard; were it late, it would be heard after the answer.
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+    await stage.start({ queues: [queue] }, {})
+    expect(await consumers()).toBe(0)
+    await broadcast(admin, queue, 'ojs.control.resume', { queue })
+    await eventually(async () => (await consumers()) === 1)
+  })
+
+  test('one that nobody has answered asks again', async () => {
+    const real = performance.now.bind(performance)
+    try {
+      queue = await stage.queue()
+      const desk = await stage.desk(queue)
+      desk.sync = null
+      await stage.start({ queues: [queue], heartbeatInterval: 50 }, {})
+      expect(await consumers()).toBe(1)
+      desk.sync = { tombstones: [], truncated: false, paused: [queue], directive: 'running' }
+      // It leaves who does not answer in peace for half a minute.
+      vi.spyOn(performance, 'now').mockImplementation(() => real() + 31_000)
+      await eventually(async () => (await consumers()) === 0)
+    } finally {
+      vi.restoreAllMocks()
+    }
+  })
 })
