@@ -1,0 +1,102 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { brokersOfTest } from './fixtures.ts'
+import { type Admin, connectAdmin, idsOf, request, row, type TestBroker } from './harness.ts'
+
+let vhost: Vhost
+let admin: Admin
+const startAt = brokersOfTest()
+let queues = 0
+
+beforeAll(async () => {
+  vhost = await createVhost()
+  admin = await connectAdmin(vhost.url)
+})
+afterAll(async () => {
+  await admin.close()
+  await vhost.drop()
+})
+
+describe.each(['classic', 'quorum'] as const)('a paused queue, profile %s', (queueType) => {
+  /** A queue with these jobs, the first of which was taken: the others are buffered. */
+  async function buffered(count: number) {
+    queues += 1
+    const queue = `paused-${queues}`
+    const paused = new Set<string>()
+    // Nobody goes for being idle, as long as a test may take.
+    const hooks = { isPaused: (name: string) => paused.has(name) }
+    const test = await startAt(vhost.url, { queueType, idleMs: 600_000 }, hooks)
+    expect(await test.broker.ensureQueue(queue)).toBe('ready')
+    const rows = Array.from({ length: count }, () => row({ queue }))
+    for (const job of rows) expect(await test.broker.publish(job)).toBe('confirmed')
+    const [first] = await test.broker.take(request([queue]))
+    await test.recorder.until('consumed', count, queue)
+    const set = (isPaused: boolean) => {
+      if (isPaused) paused.add(queue)
+      else paused.delete(queue)
+    }
+    return { ...test, test, queue, first, set, ids: rows.map(({ id }) => id) }
+  }
+  const bufferedIn = ({ broker }: TestBroker, queue: string) =>
+    broker.gauges().queues.find((gauge) => gauge.queue === queue)?.buffered ?? 0
+  const ready = async (queue: string) =>
+    (await admin.channel.checkQueue(`ojs.queue.${queue}`)).messageCount
+
+  it('hands out nothing from the moment on, buffered or not', async () => {
+    const { broker, queue, set, ids, test } = await buffered(3)
+    set(true)
+    const hasClaimable = () => true
+    const taking = broker.take(request([queue], { waitMs: 0, hasClaimable }))
+    // Nothing can come, so there is nothing to wait for.
+    expect(await Promise.race([taking, nextTurn('later')])).toEqual([])
+    expect(bufferedIn(test, queue)).toBe(2)
+    set(false)
+    expect(idsOf(await broker.take(request([queue], { count: 5 })))).toEqual(ids.slice(1))
+  })
+
+  it('gives back what nobody has when it is told, and keeps what is in use', async () => {
+    const { broker, queue, set, ids, first, test } = await buffered(4)
+    set(true)
+    broker.pauseChanged(queue)
+    await expect.poll(() => ready(queue)).toBe(3)
+    expect(bufferedIn(test, queue)).toBe(0)
+    expect(first?.ack()).toBe('settled')
+    set(false)
+    broker.pauseChanged(queue)
+    const seen: string[] = []
+    while (seen.length < 3) seen.push(...idsOf(await broker.take(request([queue]))))
+    expect(seen).toEqual(ids.slice(1))
+  })
+
+  it('takes back what is put back meanwhile, and what was parked', async () => {
+    const { broker, queue, set, ids, first } = await buffered(2)
+    const [second] = await broker.take(request([queue]))
+    if (!first || !second) throw new Error('two jobs were published')
+    broker.park(second, null)
+    set(true)
+    broker.pauseChanged(queue)
+    broker.putBack([first])
+    await expect.poll(() => ready(queue)).toBe(1)
+    broker.unpark(second.id)
+    await expect.poll(() => ready(queue)).toBe(2)
+    set(false)
+    broker.pauseChanged(queue)
+    const seen: string[] = []
+    while (seen.length < 2) seen.push(...idsOf(await broker.take(request([queue]))))
+    expect(seen.length).toBe(ids.length)
+  })
+
+  it('holds nobody up who waits for another as well, whose queue comes later', async () => {
+    const { broker, queue, set } = await buffered(2)
+    const other = `other-${queue}`
+    expect(await broker.ensureQueue(other)).toBe('ready')
+    set(true)
+    broker.pauseChanged(queue)
+    const hasClaimable = () => true
+    const waiting = broker.take(request([queue, other], { hasClaimable }))
+    const job = row({ queue: other })
+    expect(await broker.publish(job)).toBe('confirmed')
+    expect(idsOf(await waiting)).toEqual([job.id])
+  })
+})
