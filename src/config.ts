@@ -25,6 +25,8 @@ export interface Config {
   consumerPriority: number
   maxQueues: number
   maxRungs: number
+  delayMode: 'ttl' | 'plugin'
+  horizonMs: number
   maxBodyBytes: number
   maxBatchBytes: number
   /** How long ended jobs stay readable. */
@@ -42,6 +44,9 @@ export interface Config {
   access: AccessConfig
   logLevel: LogLevel
 }
+
+/** Far below the plugin's limit of 2³² − 1 ms (seed 002 §9.1.2). */
+const MAX_HORIZON_MS = 7 * 86_400_000
 
 interface Variable {
   fallback: string
@@ -67,6 +72,8 @@ export const VARIABLES = {
   OJS_CONSUMER_PRIORITY: { fallback: '0', doc: 'below 0: native workers are served first' },
   OJS_MAX_QUEUES: { fallback: '1000', doc: 'queues that clients can make the gateway declare' },
   OJS_MAX_RUNGS: { fallback: '1000', doc: 'retry delay queues over all queues' },
+  OJS_DELAY_MODE: { fallback: 'ttl', doc: 'ttl | plugin (rabbitmq_delayed_message_exchange)' },
+  OJS_HORIZON_MS: { fallback: '60000', doc: 'plugin: schedules are in RabbitMQ this long before' },
   OJS_MAX_BODY_BYTES: { fallback: '2097152', doc: 'largest request body' },
   OJS_MAX_BATCH_BYTES: { fallback: '33554432', doc: 'largest body of POST /jobs/batch' },
   OJS_RETENTION_COMPLETED: { fallback: 'P7D', doc: 'how long completed jobs stay readable' },
@@ -143,6 +150,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): {
     consumerPriority: int('OJS_CONSUMER_PRIORITY', -(2 ** 31)),
     maxQueues: int('OJS_MAX_QUEUES', 1),
     maxRungs: int('OJS_MAX_RUNGS', 0),
+    delayMode: oneOf('OJS_DELAY_MODE', ['ttl', 'plugin']),
+    horizonMs: int('OJS_HORIZON_MS', 0, MAX_HORIZON_MS),
     maxBodyBytes: int('OJS_MAX_BODY_BYTES', 1024, 2 ** 30),
     maxBatchBytes: int('OJS_MAX_BATCH_BYTES', 1024, 2 ** 30),
     retention: {

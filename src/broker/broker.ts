@@ -13,6 +13,8 @@ export interface Broker {
    *
    * - `retryable` with a `rungMs`: the token of the next attempt, to `ojs.exchange.retry` with key
    *   `{queue}.{rungMs}`.
+   * - `scheduled`: the token of the first attempt, to the plugin's `ojs.exchange.delayed` with the
+   *   time that remains as `x-delay`.
    * - `discarded`: the copy of the attempt that failed, to `ojs.exchange.dlx` (seed 002 §5.5; only
    *   where there is no delivery that could be nacked).
    * - else: the token of the next attempt, to `ojs.exchange.direct`.

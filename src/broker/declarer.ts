@@ -19,6 +19,8 @@ export interface DeclarerDeps {
   hooks: Pick<BrokerHooks, 'onQueueMissing' | 'recordedQueues'>
   checker: EntityChecker
   logger: Logger
+  /** Before the exchanges and system queues: false, it must be tried again later. */
+  prepareBase?(): Promise<boolean>
   onReady(queue: string): void
   /** The queue is missing and will be declared now. */
   onDeclare(queue: string): void
@@ -150,6 +152,7 @@ export class Declarer {
   }
 
   async #ensureBase(): Promise<EnsureOutcome> {
+    if ((await this.#deps.prepareBase?.()) === false) return 'unavailable'
     const scratch = new ScratchChannel(this.#deps.connection)
     try {
       const entities = this.#deps.topology.base(this.#version())

@@ -3,6 +3,7 @@ import type { Logger } from '../logger.ts'
 import type { QueueProfile } from './arguments.ts'
 import type { ControlMessage, ControlVerdict, DeadLetter, ScheduledMessage } from './broker.ts'
 import type { BrokerObserver } from './observer.ts'
+import type { DelayMode } from './topology.ts'
 
 /**
  * - `eager`: every configured queue at start; a queue that is neither configured nor there is
@@ -29,6 +30,8 @@ export interface BrokerOptions {
   /** How long a new rung gets no token; default 2000. Tests that are not about it want 0. */
   rungSettleMs?: number
   publishTimeoutMs: number
+  /** What `ojs.exchange.delayed` is: ours, or the plugin's. Default `ttl`. */
+  delayMode?: DelayMode
   /** Null: the shipped file. */
   topologyPath: string | null
   /** Unacknowledged deliveries per consumer block; default 32. */

@@ -3,15 +3,30 @@ import type { Names } from './names.ts'
 import type { Outgoing } from './publish-lane.ts'
 import { tokenOf } from './token.ts'
 
-/** What the row owes, and where its state points: see `Broker.publish`. */
-export function outgoingOf(row: JobRow, { exchange }: Names): Outgoing {
+/**
+ * What the row owes, and where its state points: see `Broker.publish`. `wall`: of a schedule, how
+ * long it still has to wait.
+ */
+export function outgoingOf(row: JobRow, { exchange }: Names, wall = 0): Outgoing {
   const { state, queue, rungMs } = row
+  if (state === 'scheduled') return delayed(row, exchange.delayed, wall)
   if (state === 'retryable' && rungMs !== null) {
     return outgoing(row, exchange.retry, `${queue}.${rungMs}`, rungMs, 'others')
   }
   return state === 'discarded'
     ? outgoing(row, exchange.dlx, queue, null, 'others')
     : outgoing(row, exchange.direct, queue, null, 'jobs')
+}
+
+/** Seed 002 §9.1.2. The plugin knows no `mandatory`: it would return whatever it delays. */
+function delayed(row: JobRow, exchange: string, wall: number): Outgoing {
+  const message = outgoing(row, exchange, row.queue, null, 'others')
+  const headers: object = message.options.headers ?? {}
+  const delay = { 'x-delay': Math.max(0, (row.dueAt ?? wall) - wall) }
+  return {
+    ...message,
+    options: { ...message.options, mandatory: false, headers: { ...headers, ...delay } },
+  }
 }
 
 /** Member by member, as `freshRow`: this runs for every job. */

@@ -19,6 +19,7 @@ import { Consumers } from './consumers.ts'
 import { ControlPublisher } from './control-publisher.ts'
 import { sweepQueue } from './dead-letter-sweep.ts'
 import { Declarer } from './declarer.ts'
+import { Delays } from './delay-plugin.ts'
 import { DepthSampler } from './depth-sampler.ts'
 import { EntityChecker } from './entity-checker.ts'
 import { createNames, type Names } from './names.ts'
@@ -49,6 +50,7 @@ const START_WAIT_MS = 10_000
 export class RabbitBroker implements Broker, Service {
   readonly name = 'broker'
   readonly #deps: BrokerDeps
+  readonly #delays: Delays
   readonly #observer: BrokerObserver
   readonly #names: Names
   readonly #connections: Record<'publish' | 'consume' | 'declare', Connection>
@@ -73,7 +75,12 @@ export class RabbitBroker implements Broker, Service {
     this.#deps = deps
     this.#observer = deps.observer ?? SILENT_OBSERVER
     this.#names = createNames(options.prefix)
-    const topology = loadTopology(options.prefix, options.queueType, options.topologyPath)
+    const topology = loadTopology(
+      options.prefix,
+      options.queueType,
+      options.topologyPath,
+      options.delayMode,
+    )
     const publish = this.#newConnection('publish', options)
     const consume = this.#newConnection('consume', options)
     const declare = this.#newConnection('declare', options)
@@ -83,11 +90,13 @@ export class RabbitBroker implements Broker, Service {
     const { logger, random, hooks, clock } = deps
     const shared = { names: this.#names, observer: this.#observer, logger, random, clock }
 
+    this.#delays = new Delays(options, this.#names.exchange.delayed, logger)
     this.#checker = new EntityChecker({ ...shared, options })
     const declaring = { checker: this.#checker, connection: declare, topology, options, hooks }
     this.#declarer = new Declarer({
       ...shared,
       ...declaring,
+      prepareBase: () => this.#delays.prepare(),
       onReady: (queue) => this.#consumers.queueReady(queue),
       onDeclare: (queue) => this.#publisher.noteNew(queue),
       onMissing: (queue) => this.#onMissing(queue),
@@ -127,21 +136,17 @@ export class RabbitBroker implements Broker, Service {
       ownerState: () => this.#consumers.owner.state,
       onUp: () => hooks.onUp(),
     })
-    this.#sampler = new DepthSampler({
-      logger,
-      connection: declare,
-      names: this.#names,
-      now: () => clock.now(),
-      queues: () => this.#declarer.knownQueues(),
-      available: (queue) => hooks.availableJobs(queue),
-      held: (queue) => this.#consumers.deliveries.heldOf(queue) + this.#publisher.pending,
-    })
+    this.#sampler = this.#newSampler()
     this.#listen()
   }
 
-  /** Resolves when jobs can flow, or when it is clear that they cannot yet; never rejects. */
+  /**
+   * Resolves when jobs can flow, or when it is clear that they cannot yet. Rejects for nothing but a
+   * broker that answers and does not have the plugin which it was said to have.
+   */
   async start(): Promise<void> {
     if (this.#isStopped) return
+    await this.#delays.require()
     this.#consumers.deliveries.start()
     this.#sampler.start()
     this.#rungs.start()
@@ -295,6 +300,19 @@ export class RabbitBroker implements Broker, Service {
     return Object.values(this.#connections)
   }
 
+  #newSampler(): DepthSampler {
+    const { clock, hooks, logger } = this.#deps
+    return new DepthSampler({
+      logger,
+      connection: this.#connections.declare,
+      names: this.#names,
+      now: () => clock.now(),
+      queues: () => this.#declarer.knownQueues(),
+      available: (queue) => hooks.availableJobs(queue),
+      held: (queue) => this.#consumers.deliveries.heldOf(queue) + this.#publisher.pending,
+    })
+  }
+
   #newConnection(name: ConnectionName, options: BrokerOptions): Connection {
     return new Connection({
       name,
@@ -343,7 +361,7 @@ export class RabbitBroker implements Broker, Service {
 
   #messageOf(row: JobRow): Outgoing | null {
     try {
-      return outgoingOf(row, this.#names)
+      return outgoingOf(row, this.#names, this.#deps.clock.wall())
     } catch (error) {
       this.#deps.logger.error({ err: error, job_id: row.id }, 'bug: no token for this row')
       return null

@@ -3,6 +3,12 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import { type QueueKind, type QueueLimits, type QueueProfile, queueArguments } from './arguments.ts'
 import { withPrefix } from './names.ts'
 
+/**
+ * `ttl`: `ojs.exchange.delayed` leads to the gateway. `plugin`: it delays by itself and leads to the
+ * job queues; `delay-plugin.ts` declares it.
+ */
+export type DelayMode = 'ttl' | 'plugin'
+
 export interface ExchangeEntity {
   entity: 'exchange'
   name: string
@@ -56,7 +62,12 @@ interface TopologyFile {
 const FOLDER = new URL('../../topology/', import.meta.url)
 
 /** Throws when the file cannot be read or does not match the schema. */
-export function loadTopology(prefix: string, profile: QueueProfile, path: string | null): Topology {
+export function loadTopology(
+  prefix: string,
+  profile: QueueProfile,
+  path: string | null,
+  delayMode: DelayMode = 'ttl',
+): Topology {
   const file = path ?? new URL('topology.json', FOLDER)
   const content: unknown = JSON.parse(readFileSync(file, 'utf8'))
   const schema: object = JSON.parse(readFileSync(new URL('topology.schema.json', FOLDER), 'utf8'))
@@ -65,7 +76,23 @@ export function loadTopology(prefix: string, profile: QueueProfile, path: string
   if (!validate(content)) {
     throw new Error(`${file} is no topology: ${ajv.errorsText(validate.errors)}`)
   }
-  return createTopology(content, prefix, profile)
+  return createTopology(delayMode === 'plugin' ? delaying(content) : content, prefix, profile)
+}
+
+const DELAYED = 'ojs.exchange.delayed'
+
+/** The plugin's exchange is not ours to declare here; each job queue is bound to it by its name. */
+function delaying(file: TopologyFile): TopologyFile {
+  const bindings = (of: QueueTemplate) => of.bindings?.filter((to) => to.exchange !== DELAYED) ?? []
+  return {
+    ...file,
+    exchanges: file.exchanges.filter(({ name }) => name !== DELAYED),
+    system: file.system.map((one) => ({ ...one, bindings: bindings(one) })),
+    perQueue: file.perQueue.map((one) => {
+      const more = one.kind === 'job' ? [{ exchange: DELAYED, key: '{queue}' }] : []
+      return { ...one, bindings: [...bindings(one), ...more] }
+    }),
+  }
 }
 
 function createTopology(file: TopologyFile, prefix: string, profile: QueueProfile): Topology {

@@ -79,6 +79,9 @@ export interface Ledger extends NativeLedger {
    */
   promote(now: number, wall: number, limit: number): Promise<JobRow[]>
 
+  /** `scheduled` rows due by `until` (wall) owe a token to the plugin's exchange. Returns how many. */
+  sendAhead(until: number, limit: number): Promise<number>
+
   /** The earliest `dueAt` of `retryable` and of `scheduled` rows; by index. Null: none. */
   nextDue(): { retryable: number | null; scheduled: number | null }
 
@@ -207,10 +210,9 @@ export interface Ledger extends NativeLedger {
   extendLeases(now: number): Promise<number>
 
   /**
-   * Rows that owe a message, oldest nonce first, from nonces greater than `after`; those whose
-   * confirm waits for its commit are left out. Empty: there are no more. By index.
-   * `available`: a token for the queue. `retryable`: one for its rung. `discarded`: a copy for the
-   * dead letter exchange. `cancelled`: a broadcast to the workers of its queue.
+   * Rows that owe a message, oldest nonce first, after this one; not those whose confirm waits for
+   * its commit. Empty: no more. By index. `available`: a token for the queue. `retryable`: one for its
+   * rung. `discarded`: a copy for the dead letter exchange. `cancelled`: a broadcast to its workers.
    */
   outboxPage(after: number, limit: number): OwedMessage[]
 

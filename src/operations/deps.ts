@@ -73,6 +73,12 @@ interface OperationSettings {
   timeoutMs: number
   /** A lease that reaches beyond this makes the gateway ack early (architecture §4.4). */
   deliveryTimeoutMs: number
+  /**
+   * `plugin`: the token of a schedule goes to `ojs.exchange.delayed` so many milliseconds before it
+   * is due; else when it is.
+   */
+  delayMode: 'ttl' | 'plugin'
+  horizonMs: number
   dialect: Dialect
   /** Prefix of broker entities; reserved as the start of queue names. */
   prefix: string

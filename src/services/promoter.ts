@@ -15,7 +15,10 @@ export function promoter(deps: Deps): Loop {
     name: 'promoter',
     everyMs: INTERVAL_MS,
     logger: deps.logger,
-    runOnce: async () => (await promoteOnce(deps)) === PAGE,
+    runOnce: async () => {
+      const isMore = (await promoteOnce(deps)) === PAGE
+      return (await sendAheadOnce(deps)) === PAGE || isMore
+    },
   })
 }
 
@@ -26,6 +29,15 @@ async function promoteOnce(deps: Deps): Promise<number> {
   const { retryable, scheduled } = deps.ledger.nextDue()
   const isDue = (retryable ?? Infinity) <= now || (scheduled ?? Infinity) <= wall
   return isDue ? await systemPass('ojs.scheduler.poll', () => promoteDue(deps, now, wall)) : 0
+}
+
+/** In mode `plugin`, RabbitMQ has the token before the job is due. Returns how many are owed now. */
+async function sendAheadOnce(deps: Deps): Promise<number> {
+  const { delayMode, horizonMs } = deps.settings
+  if (delayMode !== 'plugin') return 0
+  const count = await deps.ledger.sendAhead(deps.clock.wall() + horizonMs, PAGE)
+  if (count > 0) deps.wakeRelay()
+  return count
 }
 
 async function promoteDue(deps: Deps, now: number, wall: number): Promise<number> {

@@ -166,6 +166,8 @@ class Outbox {
     const row = this.#deps.ledger.find(id)
     // It has moved on since the page was read, or somebody is sending it.
     if (row === null || row.outbox !== outbox || !isOwedNow(row)) return 'moot'
+    // One whose token came far too early (a foreign one): the ledger holds it until it is due.
+    if (row.state === 'scheduled' && row.rungMs === null) return 'moot'
     if (this.#deps.sending.has(id)) return 'moot'
     const { outcome } = await sendToken(this.#deps, row)
     return outcome === 'confirmed' ? 'sent' : 'failed'
@@ -179,11 +181,12 @@ class Outbox {
   }
 }
 
+const OWED_NOW: ReadonlySet<string> = new Set(['available', 'scheduled', 'discarded', 'cancelled'])
+
 /**
- * To where the row points now: a job to its queue, a discarded one to the dead letter exchange, the
- * word of a cancelled one to the workers. A
- * retry whose rung never confirmed is held by the ledger until it is due, and goes to the queue.
+ * To where the row points now: a job to its queue, a schedule to the plugin, a discarded one to the
+ * dead letter exchange, the word of a cancelled one to the workers. A retry whose rung never confirmed is held by the ledger until it is due, and goes to the queue.
  */
 function isOwedNow({ state }: Pick<JobRow, 'state'>): boolean {
-  return state === 'available' || state === 'discarded' || state === 'cancelled'
+  return OWED_NOW.has(state)
 }

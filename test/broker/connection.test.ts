@@ -170,7 +170,7 @@ describe('Connection', () => {
     channel.on('return', () => {
       throw new Error('ours')
     })
-    peer.returnToSender({ channel: 1, tag: 0, messageId: 'a', exchange: 'x', routingKey: 'y' })
+    peer.returnToSender({ channel: 1, messageId: 'a', exchange: 'x', routingKey: 'y' })
     await expect.poll(() => lines.some((line) => line.includes('bug:'))).toBe(true)
     expect(connection.isUp).toBe(true)
   })

@@ -9,6 +9,8 @@ export interface Published {
   messageId: string
   exchange: string
   routingKey: string
+  mandatory: boolean
+  headers: Record<string, unknown>
 }
 
 interface Conversation {
@@ -16,7 +18,7 @@ interface Conversation {
   /** Last delivery tag of each channel. */
   tags: Map<number, number>
   /** A publish whose properties have not come yet. */
-  publish: Omit<Published, 'messageId'> | null
+  publish: Omit<Published, 'messageId' | 'headers'> | null
 }
 
 /**
@@ -28,6 +30,8 @@ export class FakePeer extends EventEmitter {
   connections = 0
   /** Fields of the last frame of each method, by name. */
   readonly received = new Map<string, Record<string, unknown>>()
+  /** What is said to a method instead of the usual; by its name. */
+  readonly refusals = new Map<string, [method: string, fields: object]>()
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
   #socket: Socket | null = null
@@ -70,7 +74,10 @@ export class FakePeer extends EventEmitter {
     this.send(channel, 'BasicNack', { deliveryTag: tag, multiple: false, requeue: false })
   }
 
-  returnToSender({ channel, messageId, exchange, routingKey }: Published): void {
+  returnToSender(
+    returned: Pick<Published, 'channel' | 'messageId' | 'exchange' | 'routingKey'>,
+  ): void {
+    const { channel, messageId, exchange, routingKey } = returned
     const fields = { replyCode: 312, replyText: 'NO_ROUTE', exchange, routingKey }
     this.send(channel, 'BasicReturn', fields)
     this.#socket?.write(defs.encodeProperties(idOf('BasicProperties'), channel, 0, { messageId }))
@@ -137,12 +144,16 @@ export class FakePeer extends EventEmitter {
     const tag = (conversation.tags.get(channel) ?? 0) + 1
     conversation.tags.set(channel, tag)
     const exchange = String(fields?.['exchange'])
-    conversation.publish = { channel, tag, exchange, routingKey: String(fields?.['routingKey']) }
+    const routingKey = String(fields?.['routingKey'])
+    const mandatory = fields?.['mandatory'] === true
+    conversation.publish = { channel, tag, exchange, routingKey, mandatory }
   }
 
   #onProperties(conversation: Conversation, { fields }: Frame): void {
     if (!conversation.publish) return
-    const published = { ...conversation.publish, messageId: String(fields?.['messageId']) }
+    const headers = { ...(fields?.['headers'] as object | undefined) }
+    const messageId = String(fields?.['messageId'])
+    const published = { ...conversation.publish, messageId, headers }
     conversation.publish = null
     this.published.push(published)
     this.emit('publish', published)
@@ -156,12 +167,16 @@ export class FakePeer extends EventEmitter {
       ChannelOpen: ['ChannelOpenOk', {}],
       ChannelClose: ['ChannelCloseOk', {}],
       ConfirmSelect: ['ConfirmSelectOk', {}],
+      ExchangeDeclare: ['ExchangeDeclareOk', {}],
+      ...Object.fromEntries(this.refusals),
     }
     for (const method of [...Object.keys(answers), 'ConnectionTuneOk']) {
       if (frame.id !== idOf(method)) continue
       this.received.set(method, frame.fields ?? {})
       const answer = answers[method]
-      if (answer) this.send(frame.channel, ...answer)
+      // Of a whole connection, on the channel of the connection.
+      const isOfConnection = answer?.[0].startsWith('Connection') === true
+      if (answer) this.send(isOfConnection ? 0 : frame.channel, ...answer)
     }
   }
 }

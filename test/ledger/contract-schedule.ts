@@ -125,6 +125,47 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
     })
   })
 
+  describe('sendAhead', () => {
+    it('owes the tokens of what is due by then to the plugin, each once', async () => {
+      const [later, soon] = [await scheduled(WALL + 2_000), await scheduled(WALL + 1_000)]
+      await pushed(ledger)
+      const before = row(later.id)
+      expect(await ledger.sendAhead(WALL + 1_000, 9)).toBe(1)
+      expect(await ledger.sendAhead(WALL + 1_000, 9)).toBe(0)
+      expect(row(soon.id)).toMatchObject({ state: 'scheduled', rungMs: 0, tokenOut: true })
+      expect(ledger.outboxPage(0, 9)).toContainEqual(owedBy(row(soon.id)))
+      expect(row(later.id)).toEqual(before)
+    })
+
+    it('owes none any more when it is due, if the exchange has it', async () => {
+      const [there, lost] = [await scheduled(WALL), await scheduled(WALL)]
+      await ledger.sendAhead(WALL, 9)
+      ledger.confirmed(there.id, row(there.id).outbox ?? 0)
+      await settleLazily(ledger)
+      await ledger.promote(NOW, WALL, 9)
+      expect(row(there.id)).toMatchObject({ state: 'available', outbox: null, tokenOut: true })
+      expect(row(lost.id).outbox).not.toBeNull()
+    })
+
+    it('is done again when the queue was lost: the exchange routes to nothing then', async () => {
+      const { id } = await scheduled(WALL)
+      await ledger.sendAhead(WALL, 9)
+      ledger.confirmed(id, row(id).outbox ?? 0)
+      await settleLazily(ledger)
+      await ledger.rearm(row(id).queue)
+      expect(row(id)).toMatchObject({ state: 'scheduled', rungMs: null, outbox: null })
+      expect(await ledger.sendAhead(WALL, 9)).toBe(1)
+    })
+
+    it('tells the workers of a job that is cancelled then', async () => {
+      const { id } = await scheduled(WALL)
+      await ledger.sendAhead(WALL, 9)
+      await ledger.cancel(id, NOW)
+      expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: true })
+      expect(ledger.outboxPage(0, 9)).toEqual([owedBy(row(id))])
+    })
+  })
+
   describe('promote', () => {
     it('makes a scheduled job available by the wall clock, a retry by the other', async () => {
       const [due, ahead] = [await scheduled(WALL), await scheduled(WALL + 1)]

@@ -17,6 +17,8 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   rearm: 'INTEGER PRIMARY KEY',
   nextDue: 'jobs_due',
   due: 'jobs_due',
+  ahead: 'jobs_ahead',
+  sendAhead: 'INTEGER PRIMARY KEY',
   expired: 'jobs_expires',
   overdue: 'jobs_lease',
   extendLeases: 'jobs_lease',

@@ -1,6 +1,7 @@
 import { isListedWhenExpired, retryPolicyOf } from '../../job/failure.ts'
 import type { JobRow } from '../../job/job.ts'
 import type { ExpireTerms } from '../ledger.ts'
+import type { Access } from './access.ts'
 import { ended } from './life.ts'
 import { toJobRows } from './rows.ts'
 import { changed, type Store } from './store.ts'
@@ -23,6 +24,26 @@ export function promoteDue(store: Store, now: number, wall: number, limit: numbe
     const job = changed(store.statements.promote.get(seq, now, store.nonces.next()))
     store.counter.moved(job.queue, state, 'available')
     return job
+  })
+}
+
+/**
+ * Schedules whose token RabbitMQ is to hold from now on; a rung of 0 ms says so, and what is true of
+ * tokens in rungs is true of theirs: none is owed when they are due.
+ */
+export async function sendAhead(
+  access: Access,
+  store: Store,
+  until: number,
+  limit: number,
+): Promise<number> {
+  const { ahead, sendAhead: send } = store.statements
+  // Asked several times a second: a write that changes nothing would still cost a transaction.
+  if (access.read(() => ahead.get(until, 1)) === undefined) return 0
+  return await access.writeMany(limit, () => {
+    const rows = ahead.all(until, limit) as { seq: number }[]
+    for (const { seq } of rows) send.run(seq, store.nonces.next())
+    return rows.length
   })
 }
 

@@ -45,7 +45,7 @@ import {
   revive,
 } from './dead-letters.ts'
 import type { Database } from './driver.ts'
-import { expireDue, isAnyExpired, nextDue, overdue, promoteDue } from './due.ts'
+import { expireDue, isAnyExpired, nextDue, overdue, promoteDue, sendAhead } from './due.ts'
 import { activate, enqueue, enqueueNative, withdraw, withdrawAll } from './enqueue.ts'
 import { GroupCommit } from './group-commit.ts'
 import { SqliteIdempotency } from './idempotency.ts'
@@ -145,6 +145,10 @@ export class SqliteLedger implements Ledger {
 
   promote(now: number, wall: number, limit: number): Promise<JobRow[]> {
     return this.#access.writeMany(limit, () => promoteDue(this.#store, now, wall, limit))
+  }
+
+  sendAhead(until: number, limit: number): Promise<number> {
+    return sendAhead(this.#access, this.#store, until, limit)
   }
 
   nextDue(): { retryable: number | null; scheduled: number | null } {

@@ -7,6 +7,7 @@ import { sql as cron } from './migrations/0005-cron.ts'
 import { sql as queues } from './migrations/0006-queues.ts'
 import { sql as workflows } from './migrations/0007-workflows.ts'
 import { sql as unique } from './migrations/0008-unique.ts'
+import { sql as ahead } from './migrations/0009-ahead.ts'
 
 /** In order; the number of a migration is its place, starting at 1. Never edit a released one. */
 const MIGRATIONS: readonly string[] = [
@@ -18,6 +19,7 @@ const MIGRATIONS: readonly string[] = [
   queues,
   workflows,
   unique,
+  ahead,
 ]
 
 /** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */

@@ -74,6 +74,12 @@ function prepareDueReads(db: Database) {
        WHERE state = ?1 AND due_at IS NOT NULL AND ended_at IS NULL AND due_at <= ?2
        ORDER BY due_at LIMIT ?3`,
     ),
+    /** ?1 wall time. Those that no exchange has or is owed to have; in the words of its index. */
+    ahead: db.prepare(
+      `SELECT seq FROM jobs INDEXED BY jobs_ahead
+       WHERE state = 'scheduled' AND rung_ms IS NULL AND outbox IS NULL AND due_at <= ?1
+       ORDER BY due_at LIMIT ?2`,
+    ),
     /** An active job ends by itself, whatever has passed meanwhile. */
     expired: db.prepare(
       `SELECT ${JOB_COLUMNS} FROM jobs
@@ -148,6 +154,7 @@ function prepareDue(db: Database) {
        WHERE seq = ?1
        RETURNING ${JOB_COLUMNS}`,
     ),
+    sendAhead: db.prepare('UPDATE jobs SET outbox = ?2, rung_ms = 0, token_out = 1 WHERE seq = ?1'),
     /**
      * ?2 generation and ?3 state as they were read; ?4 now, ?5 dead letter. No copy is owed, and
      * a job that the ledger held has no token.
@@ -175,7 +182,7 @@ function prepareLost(db: Database) {
     rearmable: db.prepare(
       `${live}
          AND (state = 'available' AND holder IS NOT 'native'
-           OR state = 'retryable' AND rung_ms IS NOT NULL AND outbox IS NULL)
+           OR state IN ('retryable', 'scheduled') AND rung_ms IS NOT NULL AND outbox IS NULL)
        ORDER BY seq LIMIT ?4`,
     ),
     /** The same for a rung, ?5 its delay. */

@@ -1,0 +1,118 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { Connection } from '../../src/broker/connection.ts'
+import { declareDelayedExchange } from '../../src/broker/delay-plugin.ts'
+import { createNames } from '../../src/broker/names.ts'
+import { outgoingOf } from '../../src/broker/outgoing.ts'
+import { Publisher } from '../../src/broker/publisher.ts'
+import { loadTopology } from '../../src/broker/topology.ts'
+import { FakePeer } from './fake-peer.ts'
+import { logger, Recorder, row } from './harness.ts'
+
+/** The plugin is archived and not here: a scripted peer is the broker that has it, or has it not. */
+
+const EXCHANGE = 'ojs.exchange.delayed'
+const peers: FakePeer[] = []
+afterEach(async () => {
+  for (const peer of peers.splice(0)) await peer.stop()
+})
+
+async function startPeer(): Promise<FakePeer> {
+  const peer = await FakePeer.start()
+  peers.push(peer)
+  return peer
+}
+
+function declareOn(url: string) {
+  const options = { amqpUrls: [url], connectionName: 'test', logger, mayDeclare: true }
+  return declareDelayedExchange({ ...options, exchange: EXCHANGE })
+}
+
+const ERROR = { classId: 40, methodId: 10 }
+
+describe('the delayed message exchange', () => {
+  it('is declared as seed 002 §8.4 says, on a connection of its own', async () => {
+    const peer = await startPeer()
+    expect(await declareOn(peer.url)).toEqual({ state: 'ready' })
+    expect(peer.received.get('ExchangeDeclare')).toMatchObject({
+      exchange: EXCHANGE,
+      type: 'x-delayed-message',
+      durable: true,
+      passive: false,
+      arguments: { 'x-delayed-type': 'direct' },
+    })
+    expect(peer.connections).toBe(1)
+    expect(peer.received.has('ConnectionClose')).toBe(true)
+  })
+
+  it('is unusable where RabbitMQ does not know the type, and closes the connection', async () => {
+    const peer = await startPeer()
+    const replyText = "COMMAND_INVALID - unknown exchange type 'x-delayed-message'"
+    const closed = { replyCode: 503, replyText, ...ERROR }
+    peer.refusals.set('ExchangeDeclare', ['ConnectionClose', closed])
+    const reason = 'RabbitMQ has no exchange type x-delayed-message'
+    expect(await declareOn(peer.url)).toEqual({ state: 'unusable', reason })
+  })
+
+  it('is unusable where another exchange has its name', async () => {
+    const peer = await startPeer()
+    const replyText = `PRECONDITION_FAILED - inequivalent arg 'type' for exchange '${EXCHANGE}'`
+    const closed = { replyCode: 406, replyText, ...ERROR }
+    peer.refusals.set('ExchangeDeclare', ['ChannelClose', closed])
+    const answer = await declareOn(peer.url)
+    expect(answer).toMatchObject({ state: 'unusable' })
+    expect(answer).toHaveProperty('reason', expect.stringContaining("inequivalent arg 'type'"))
+  })
+
+  it('is no reason to refuse anything while no broker answers', async () => {
+    expect(await declareOn('amqp://127.0.0.1:1')).toMatchObject({ state: 'unavailable' })
+  })
+
+  it('gets the token of a schedule, with the time that remains', async () => {
+    const peer = await startPeer()
+    const recorder = new Recorder()
+    const shared = { logger, random: () => 0.5, observer: recorder.observer }
+    const name = { name: 'publish', connectionName: 'test' } as const
+    const connection = new Connection({ ...shared, ...name, urls: [peer.url] })
+    const publisher = new Publisher({
+      ...shared,
+      connection,
+      names: createNames(''),
+      timeoutMs: 10_000,
+      onReturned: () => {},
+      onUnanswered: () => {},
+      onOpen: () => recorder.note('onOpen'),
+      onChannelError: () => {},
+    })
+    try {
+      await connection.start()
+      await recorder.until('onOpen')
+      const wall = 1_700_000_000_000
+      const due = row({ id: 'due' }, { state: 'scheduled', dueAt: wall + 42_000, rungMs: 0 })
+      const past = row({ id: 'past' }, { state: 'scheduled', dueAt: wall - 5, rungMs: 0 })
+      const sent = [due, past].map((one) => publisher.send(outgoingOf(one, createNames(''), wall)))
+      const published = await peer.until(2)
+      for (const one of published) peer.ack(one)
+      expect(await Promise.all(sent)).toEqual(['confirmed', 'confirmed'])
+      const to = { exchange: EXCHANGE, routingKey: 'email', mandatory: false }
+      expect(published).toMatchObject([
+        { ...to, messageId: 'due', headers: { 'x-delay': 42_000, 'x-ojs-attempt': 1 } },
+        { ...to, messageId: 'past', headers: { 'x-delay': 0 } },
+      ])
+    } finally {
+      publisher.stop()
+      await connection.close()
+    }
+  })
+
+  it('leads to every job queue, and not to the gateway', () => {
+    const topology = loadTopology('t', 'classic', null, 'plugin')
+    const exchange = 't.ojs.exchange.delayed'
+    expect(topology.base('3.10.8').map(({ name }) => name)).not.toContain(exchange)
+    const bindings = [...topology.base('3.10.8'), ...topology.ofQueue('email', '3.10.8')].flatMap(
+      (one) => (one.entity === 'queue' ? one.bindings.map((to) => ({ of: one.name, ...to })) : []),
+    )
+    expect(bindings.filter((to) => to.exchange === exchange)).toEqual([
+      { of: 't.ojs.queue.email', exchange, key: 'email' },
+    ])
+  })
+})
