@@ -249,7 +249,7 @@ describe('every token that goes out: first, of a batch, of a schedule, of a retr
 describe('names', () => {
   const EXCHANGES = /^ojs\.(exchange\.(direct|dlx|retry|delayed))$/
   const QUEUES =
-    /^ojs\.(queue\.[a-z]+|queue\.(dlx|control)\.[a-z]+|queue\.retry\.[a-z]+\.\d+|system\.[a-z-]+)$/
+    /^ojs\.(queue\.[a-z]+|queue\.(dlx|control)\.[a-z]+|queue\.retry\.[a-z]+\.\d+|system\.[a-z-]+(\.dlx)?)$/
 
   it('AMQP-031 follows the OJS entity naming conventions', async () => {
     const named = (name: string, field: string) =>
