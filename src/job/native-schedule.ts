@@ -33,6 +33,7 @@ function delayMs(value: unknown): number {
   if (Number.isFinite(ms) && ms <= MAX_DURATION_MS) return Math.max(ms, 0)
   throw invalidField(DELAY, `The header '${DELAY}' must be a number of milliseconds.`, {
     expected: 'milliseconds',
-    received: String(value).slice(0, 100),
+    // A table may have a `toString` of its own, which is none.
+    received: typeof value === 'string' ? value.slice(0, 100) : typeof value,
   })
 }

@@ -39,6 +39,7 @@ describe('nativeDueAt', () => {
     [{ 'x-delay': null }],
     [{ 'x-delay': [5] }],
     [{ 'x-delay': { '!': 'timestamp', value: 5 } }],
+    [{ 'x-delay': { toString: 5, valueOf: 5 } }],
     [{ 'x-delay': Buffer.from('5') }],
     [{ 'x-ojs-scheduled-at': '' }],
     [{ 'x-ojs-scheduled-at': 5 }],
