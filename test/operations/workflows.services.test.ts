@@ -315,6 +315,48 @@ describe('cancelling a workflow', () => {
   })
 })
 
+describe('a paused queue', () => {
+  it('takes no new workflow, and what was admitted goes on', async () => {
+    const steps = [job('one'), job('two')]
+    const { id } = await created({ type: 'chain', steps })
+    const first = await fetchOne(gateway, queue)
+    await gateway.request('POST', `/ojs/v1/queues/${queue}/pause`)
+    await gateway.ack(first.id)
+    expect((await get(id)).steps[1]).toMatchObject({ type: 'two', state: 'available' })
+    const refused = await gateway.request('POST', PATH, {
+      type: 'chain',
+      steps,
+      options: { queue },
+    })
+    expect([refused.status, refused.body.error.code]).toEqual([422, 'queue_paused'])
+    await gateway.request('POST', `/ojs/v1/queues/${queue}/resume`)
+    await complete('two')
+    expect(await get(id)).toMatchObject({ state: 'completed' })
+  })
+})
+
+describe('args of a step', () => {
+  it('are held to the schema that it names, before anything is stored', async () => {
+    const uri = `urn:ojs:schema:${queue}:v1`
+    const schema = {
+      $schema: 'https://json-schema.org/draft/2020-12/schema',
+      type: 'array',
+      prefixItems: [{ type: 'integer' }],
+    }
+    const registered = { uri, type: 'one', version: 1, schema }
+    expect((await gateway.request('POST', '/ojs/v1/schemas', registered)).status).toBe(201)
+    const steps = [job('one'), job('one', { args: ['x'], schema: uri })]
+    const body = { type: 'chain', steps, options: { queue } }
+    const answer = await gateway.request('POST', PATH, body)
+    expect(answer.status).toBe(400)
+    expect(answer.body.error).toMatchObject({
+      code: 'schema_validation',
+      details: { step: '1', field: 'steps[1].args' },
+    })
+    expect(await gateway.fetch([queue])).toEqual([])
+  })
+})
+
 describe('the list of workflows', () => {
   it('is filtered by state, newest first', async () => {
     const before = (await gateway.request('GET', `${PATH}?state=completed`)).body.pagination.total
