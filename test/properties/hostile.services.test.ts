@@ -43,7 +43,7 @@ describe(`OJS_TEST_SEED=${seed}`, () => {
       sent += inputs.length
       expect(wrong.slice(0, 10)).toEqual([])
     },
-    60_000,
+    120_000,
   )
 
   test('and the gateway works as before', async () => {

@@ -23,7 +23,7 @@ export interface Real {
 type Command = fc.AsyncCommand<Model, Real>
 
 export const CLIENTS = 4
-const SOON_MS = 125
+const SOON_MS = 30
 const FAR = '2099-12-31T23:59:59Z'
 const UNKNOWN = '01900000-0000-7000-8000-000000000000'
 
@@ -36,7 +36,7 @@ function command(text: string, run: (model: Model, real: Real) => Promise<void>)
 }
 
 const jobOptions = fc.record({
-  start: fc.constantFrom('now', 'now', 'now', 'far', 'soon', 'pending'),
+  start: fc.constantFrom('now', 'now', 'now', 'now', 'now', 'far', 'soon', 'pending'),
   maxAttempts: fc.integer({ min: 1, max: 4 }),
   onExhaustion: fc.constantFrom('discard' as const, 'dead_letter' as const),
   backoff: fc.constantFrom('long' as const, 'long' as const, 'short' as const),
@@ -46,7 +46,7 @@ type JobOptions = typeof jobOptions extends fc.Arbitrary<infer T> ? T : never
 
 function bodyOf(job: JobOptions, real: Real): object {
   const { start, maxAttempts, onExhaustion, backoff } = job
-  const interval = backoff === 'long' ? 'PT1H' : 'PT0.125S'
+  const interval = backoff === 'long' ? 'PT1H' : 'PT0.03S'
   return {
     type: 'model.job',
     args: [],
@@ -148,7 +148,7 @@ const fetchJobs = fc
 const lose = client.map((by) =>
   command(`${by}: FETCH and let the lease run out`, async (model, real) => {
     if (model.available(real.queues).length === 0) return
-    const body = { queues: real.queues, worker_id: workerOf(by), visibility_timeout_ms: 50 }
+    const body = { queues: real.queues, worker_id: workerOf(by), visibility_timeout_ms: 1 }
     const answer = await clientOf(real, by).fetch({ ...body, wait_ms: 10_000 })
     const shown = jobsOf(answer)
     expect(shown).toHaveLength(1)
