@@ -144,6 +144,15 @@ describe('a job that there is already', () => {
   })
 })
 
+it("two that want each other's id and key are both refused, and neither waits", async () => {
+  const [a, b] = [v7(), v7()]
+  const pushAs = (id: string, args: unknown[]) => push(TYPE_AND_ARGS, { id, args })
+  expect((await pushAs(a, ['a'])).status).toBe(201)
+  expect((await pushAs(b, ['b'])).status).toBe(201)
+  const answers = await Promise.all([pushAs(a, ['b']), pushAs(b, ['a'])])
+  expect(answers.map(statusOf)).toEqual([409, 409])
+})
+
 describe('a batch', () => {
   it('is refused as a whole for one job, also for one of its own', async () => {
     const existing = (await push(TYPE_AND_ARGS)).body.job.id
@@ -267,8 +276,9 @@ describe('a PUSH that RabbitMQ refuses', () => {
     const ask = (path: string, asked: object) =>
       gateway.request('POST', path, asked, { 'Idempotency-Key': queue })
     const all = { jobs: [body] }
-    expect((await ask('/ojs/v1/jobs', body)).status).toBe(429)
-    expect((await ask('/ojs/v1/jobs/batch', all)).status).toBe(429)
+    const paths = ['/ojs/v1/jobs', '/ojs/v1/jobs/batch']
+    const asked = [...paths, ...paths].map((path, i) => ask(path, i % 2 === 0 ? body : all))
+    expect((await Promise.all(asked)).map(statusOf)).toEqual([429, 429, 429, 429])
     await withChannel(vhost.url, (channel) => channel.deleteQueue(`ojs.queue.${queue}`))
     for (const again of [await ask('/ojs/v1/jobs', body), await ask('/ojs/v1/jobs/batch', all)]) {
       expect(again.status).toBe(201)
