@@ -1,5 +1,6 @@
 import { measureBacklog } from './backlog.mjs'
 import { measureFleet } from './fleet.mjs'
+import { measureLedgerSize } from './ledger-size.mjs'
 import {
   measureBatch,
   measureDrain,
@@ -118,6 +119,12 @@ export const ROWS = PROFILES.flatMap((profile) => [
     title: `Native worker, no gateway, ${profile}`,
     profile,
     measure: measureAlone,
+  },
+  {
+    name: `ledger-${profile}`,
+    title: `a million jobs, ${profile}`,
+    profile,
+    measure: measureLedgerSize,
   },
   {
     name: `backlog-${profile}`,

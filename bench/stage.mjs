@@ -71,6 +71,15 @@ export class Stage {
     this.watch = { broker: this.watch.broker }
   }
 
+  /** The gateway starts again with a ledger that knows so many jobs, most of them long over. */
+  async fillLedger(count) {
+    await this.stopGateway()
+    const path = join(this.#dir, 'gateway', 'ledger.db')
+    const modules = pathToFileURL(this.#setup.main).href
+    await this.#child('fill-ledger').call('fill', { modules, path, count })
+    await this.startGateway()
+  }
+
   /** A second broker and gateway of the same profile; they end with these. */
   async another(name) {
     const stage = new Stage(this.#profile, `${this.#profile}-${name}`)
@@ -134,6 +143,7 @@ export class Stage {
   #startLoads() {
     this.http = { push: this.#child('push'), latency: this.#child('fetch-latency') }
     this.http.flow = this.#child('flow')
+    this.http.get = this.#child('get-latency')
     this.http.schedules = this.#child('schedules')
     this.http.drain = this.#child('drain')
     this.http.worker = this.#ourChild('sdk-worker')

@@ -1,0 +1,69 @@
+import { say } from '../scripts/progress.mjs'
+import { checkArrived } from './measures.mjs'
+import { alternate } from './rounds.mjs'
+import { ratioOfMedians } from './statistics.mjs'
+
+const ROWS = 1_000_000
+const QUICK_ROWS = 50_000
+const CONNECTIONS = 64
+/** A tenth of the rows is this queue's. */
+const QUEUE = 'old.0'
+
+/**
+ * Two gateways, one with an empty ledger and one with a million jobs in it, in turns: PUSH, each
+ * beside the ceiling of its own broker, and the statistics of a queue.
+ */
+export async function measureLedgerSize(stage, plan) {
+  const full = await stage.another('ledger')
+  const rows = plan.quick ? QUICK_ROWS : ROWS
+  say(`  writing a ledger of ${rows} jobs`)
+  await full.fillLedger(rows)
+  const [small, large] = [await prepare(stage), await prepare(full)]
+  const { ceilingSmall, pushSmall, ceilingLarge, pushLarge } = await alternate(plan, {
+    ceilingSmall: (seconds) => publish(small, seconds),
+    pushSmall: (seconds) => push(small, seconds),
+    ceilingLarge: (seconds) => publish(large, seconds),
+    pushLarge: (seconds) => push(large, seconds),
+  })
+  const path = `/ojs/v1/queues/${QUEUE}/stats`
+  const { gateway } = await alternate(plan, {
+    gateway: (seconds) =>
+      full.http.get.call('latency', { url: full.url, path, seconds, watch: full.watch }),
+  })
+  const { title, profile } = plan
+  const empty = ratioOfMedians(ceilingSmall, pushSmall, 'rate')
+  return [
+    {
+      title: `PUSH, empty ledger, ${profile}`,
+      wanted: '',
+      result: { kind: 'rate', ceiling: ceilingSmall, gateway: pushSmall },
+    },
+    {
+      title: `PUSH, ${rows.toLocaleString('en-GB')} jobs in the ledger, ${profile}`,
+      wanted: `ratio ≥ ${(0.9 * empty).toFixed(2)} (0.9 × empty)`,
+      result: { kind: 'rate', ceiling: ceilingLarge, gateway: pushLarge },
+    },
+    { title: `GET stats, ${title}`, wanted: 'p99 ≤ 5 ms', result: { kind: 'latency', gateway } },
+  ]
+}
+
+async function prepare(stage) {
+  const ceilingQueue = await stage.newQueue()
+  await stage.sample(ceilingQueue)
+  return { stage, ceilingQueue }
+}
+
+async function publish({ stage, ceilingQueue }, seconds) {
+  const load = { inFlight: CONNECTIONS, seconds, watch: stage.watch }
+  const round = await stage.raw.call('publish', load)
+  checkArrived(await stage.purge(ceilingQueue), round.created)
+  return round
+}
+
+async function push({ stage }, seconds) {
+  const queue = await stage.newQueue()
+  const load = { url: stage.url, queue, connections: CONNECTIONS, jobsPerRequest: 1 }
+  const round = await stage.http.push.call('push', { ...load, seconds, watch: stage.watch })
+  checkArrived(await stage.purge(queue), round.created)
+  return round
+}

@@ -1,0 +1,48 @@
+import { serve } from '../child.mjs'
+import { ARGS, JOB_TYPE } from './requests.mjs'
+
+const PAGE = 1000
+const QUEUES = 10
+/** One in so many waits for a time that never comes in a benchmark; the others are completed. */
+const WAITING_ONE_IN = 10
+
+const SILENT = { debug() {}, info() {}, warn() {}, error() {} }
+const TERMS = { workerId: 'bench-worker', leaseMs: null, defaultLeaseMs: 30_000 }
+
+serve({ fill })
+
+/** A ledger as a gateway leaves it after `count` jobs, written through the ledger of that build. */
+async function fill({ modules, path, count }) {
+  const { openSqliteLedger } = await import(new URL('./ledger/sqlite/open.js', modules))
+  const { toNewJob } = await import(new URL('./job/envelope.js', modules))
+  const { uuid7 } = await import(new URL('./uuid.js', modules))
+  const ledger = await openSqliteLedger({ path, sync: 'normal', logger: SILENT })
+  for (let made = 0; made < count; made += PAGE) {
+    const now = Date.now()
+    const context = { newId: uuid7, now, wall: now, timeoutMs: 30_000, prefix: '' }
+    const jobs = Array.from({ length: PAGE }, (_, i) => toNewJob(request(made + i), context))
+    await work(ledger, jobs, now)
+  }
+  await ledger.close()
+  return {}
+}
+
+function request(number) {
+  const isWaiting = number % WAITING_ONE_IN === 0
+  const delay = isWaiting ? { delay_until: '2099-01-01T00:00:00Z' } : {}
+  return { type: JOB_TYPE, args: ARGS, options: { queue: `old.${number % QUEUES}`, ...delay } }
+}
+
+async function work(ledger, jobs, now) {
+  const { stored } = await ledger.insertAll(jobs, now)
+  const owed = jobs
+    .map(({ id }, i) => ({ id, ...stored[i] }))
+    .filter(({ outbox }) => outbox !== null)
+  for (const { id, outbox } of owed) ledger.confirmed(id, outbox)
+  const tokens = owed.map(({ id, generation }) => ({ id, generation, attempt: 1 }))
+  await ledger.claim(tokens, { ...TERMS, now, wall: now })
+  await Promise.all(
+    owed.map(({ id }) => ledger.complete(id, { attempt: 1 }, { now: now + 5, result: null })),
+  )
+  for (const { id, generation } of owed) ledger.tokenReturned(id, generation)
+}
