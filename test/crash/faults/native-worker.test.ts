@@ -7,7 +7,7 @@ import { WorkerProcess } from '../../support/native-worker.ts'
 import { inOrder } from '../../support/order.ts'
 import { type PrivateNode, startPrivateNode } from '../../support/rabbit.ts'
 import { gate } from '../../worker/harness.ts'
-import { isRemembered } from '../new-queues.ts'
+import { untilRemembered } from '../new-queues.ts'
 import { newQueue, openStage, PROFILES, pushed, type Stage, untilState } from './stage.ts'
 
 /** Longer than any of these takes, on any machine. */
@@ -105,7 +105,8 @@ describe.each(PROFILES)('a native worker (%s)', (profile) => {
       await end.opened
     })
     await eventually(() => runs.length === 10)
-    if (profile === 'quorum') await eventually(() => isRemembered(node, queue))
+    const declared = ['', 'dlx.', 'control.'].map((kind) => `ojs.queue.${kind}${queue}`)
+    if (profile === 'quorum') await untilRemembered(node, declared)
     if (how === 'killed') await node.kill9()
     await node.restart()
     const upAt = performance.now()
