@@ -385,6 +385,11 @@ function checkRow(row: JobRow | null): void {
   expect(row.discardedAt !== null).toBe(row.state === 'discarded' || row.envelope === '{}')
 }
 
+/** Of a turn that prunes: another row under the same id, inserted, or adopted from its late token. */
+function isAnew(was: JobRow, won: readonly (Won | null)[]): boolean {
+  return won.includes('insert') || (isTerminal(was.state) && won.some((each) => each !== null))
+}
+
 /** What may become of a row in one turn. */
 function checkStep(
   was: JobRow | null,
@@ -402,7 +407,7 @@ function checkStep(
     if (won.some((each) => each !== null)) expect(is).not.toBeNull()
     return
   }
-  if (verbs.has('prune') && wins('insert') > 0) return
+  if (verbs.has('prune') && isAnew(was, won)) return
   // An id starts over only after a withdrawal or as a dead letter, one generation at a time.
   expect(is.generation - was.generation).toBe(wins('insert') + wins('revive'))
   if (wins('insert') + wins('revive') > 0) return
