@@ -1,14 +1,27 @@
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 const EVERY_TEST = 'test/**/*.test.{ts,mjs}'
 const SERVICES = 'test/**/*.services.test.{ts,mjs}'
 const CONFORMANCE = 'test/conformance/**/*.test.{ts,mjs}'
 const CRASH = 'test/crash/**/*.test.{ts,mjs}'
 
+/** Its scenarios are in other files, so that vitest, which goes by size, would start it last. */
+const LONGEST = 'test/crash/crash.test.ts'
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files)
+    const rank = ({ moduleId }: TestSpecification) => (moduleId.endsWith(LONGEST) ? 0 : 1)
+    return sorted.toSorted((a, b) => rank(a) - rank(b))
+  }
+}
+
 // Run all of them with `npm test`: it starts the RabbitMQ node that everything but `unit` needs.
 // A machine with two cores is the measure: a real broker and a gateway are busy beside the tests.
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {
@@ -52,7 +65,7 @@ export default defineConfig({
           testTimeout: 120_000,
           hookTimeout: 120_000,
           // Each file has a broker of its own; they wait for it most of the time.
-          maxWorkers: 2,
+          maxWorkers: 3,
           sequence: { groupOrder: 3 },
         },
       },

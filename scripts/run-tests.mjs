@@ -82,23 +82,27 @@ function variables(sbin, broker) {
 
 /**
  * The cases of OJS's public suite take 140 s and no CPU worth mentioning: they wait for delays and
- * for full minutes. So they wait beside everything else, and tell how it went at the end.
+ * for full minutes. So they wait beside everything else, the ledger on Node 22 comes after them, and
+ * both tell how it went at the end.
  */
 async function runEverything(vitest) {
-  const output = join(vitest.dir, 'conformance.log')
-  const cases = runVitest({ ...vitest, args: ['--project', 'conformance'], output })
+  const outputs = ['conformance.log', 'node-22.log'].map((name) => join(vitest.dir, name))
+  const [ofCases, ofLedger] = outputs
+  const cases = runVitest({ ...vitest, args: ['--project', 'conformance'], output: ofCases })
+  const beside = cases.then(async (count) => [count, await runLedgerOnNode22(vitest, ofLedger)])
   const others = await runVitest({ ...vitest, args: ['--project', '!conformance'] })
-  const ofCases = await cases
-  if (existsSync(output)) process.stdout.write(readFileSync(output))
-  return sum([others, ofCases, await runLedgerOnNode22(vitest)])
+  const counts = await beside
+  for (const output of outputs) if (existsSync(output)) process.stdout.write(readFileSync(output))
+  return sum([others, ...counts])
 }
 
 /** The ledger is written to two SQLite drivers; Node 22 has the other one built in. */
-async function runLedgerOnNode22(vitest) {
+async function runLedgerOnNode22(vitest, output) {
   const nothing = { passed: 0, failed: 0 }
   if (Number.parseInt(process.versions.node, 10) >= 22 || vitest.interrupted.aborted) return nothing
   const node = await provideNode22(vitest.interrupted)
-  if (node) return runVitest({ ...vitest, node, args: ['--project', 'unit', 'test/ledger'] })
+  const args = ['--project', 'unit', 'test/ledger']
+  if (node) return runVitest({ ...vitest, node, args, output })
   say('Node 22 could not be obtained: the ledger was tested on this Node only.')
   return process.env.CI ? { passed: 0, failed: 1 } : nothing
 }
