@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,7 +14,7 @@ import { endProcess, guard, signalProcess, unguard } from './processes.mjs'
 import { say, waitingFor } from './progress.mjs'
 import { requireRabbitmqSbin } from './rabbitmq-package.mjs'
 import { findExecutable, isExecutable, run } from './run.mjs'
-import { countOf, sum } from './test-count.mjs'
+import { countOf, sumOfAll } from './test-count.mjs'
 import { DEBIAN_GO, DEBIAN_GOPATH, DEBIAN_PYTHON, testVariables } from './test-environment.mjs'
 import { needsOf } from './test-projects.mjs'
 
@@ -89,11 +90,12 @@ async function runEverything(vitest) {
   const outputs = ['conformance.log', 'node-22.log'].map((name) => join(vitest.dir, name))
   const [ofCases, ofLedger] = outputs
   const cases = runVitest({ ...vitest, args: ['--project', 'conformance'], output: ofCases })
-  const beside = cases.then(async (count) => [count, await runLedgerOnNode22(vitest, ofLedger)])
-  const others = await runVitest({ ...vitest, args: ['--project', '!conformance'] })
-  const counts = await beside
+  const thenLedger = () => runLedgerOnNode22(vitest, ofLedger)
+  const ledger = cases.then(thenLedger, thenLedger)
+  const others = runVitest({ ...vitest, args: ['--project', '!conformance'] })
+  const count = await sumOfAll([others, cases, ledger])
   for (const output of outputs) if (existsSync(output)) process.stdout.write(readFileSync(output))
-  return sum([others, ...counts])
+  return count
 }
 
 /** The ledger is written to two SQLite drivers; Node 22 has the other one built in. */
@@ -127,6 +129,7 @@ async function runVitest({ args, env, dir, interrupted, output, node = process.e
     stdio: ['ignore', out, out],
   })
   if (output !== undefined) closeSync(out)
+  await once(child, 'spawn') // Rejects where it could not be started: then there is no group either.
   const group = -child.pid
   guard(group)
   const exited = new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)))

@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs'
+import { say } from './progress.mjs'
 
 /**
  * Counts of a vitest run from its JSON report. A file that could not be loaded, an error outside
@@ -18,12 +19,16 @@ function isBrokenFile({ status, assertionResults }) {
   return status === 'failed' && !assertionResults.some((each) => each.status === 'failed')
 }
 
-export function sum(counts) {
-  return counts.reduce(
-    (total, { passed, failed }) => ({
-      passed: total.passed + passed,
-      failed: total.failed + failed,
-    }),
-    { passed: 0, failed: 0 },
-  )
+/**
+ * The sum of runs that go on side by side, each a promise of its counts. Every one is waited for,
+ * however the others end: none may be left running. One that breaks off is told and is a failure.
+ */
+export async function sumOfAll(runs) {
+  const total = { passed: 0, failed: 0 }
+  for (const { value, reason } of await Promise.allSettled(runs)) {
+    if (value === undefined) say(reason.stack)
+    total.passed += value?.passed ?? 0
+    total.failed += value?.failed ?? 1
+  }
+  return total
 }

@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
-import { countOf, sum } from '../../scripts/test-count.mjs'
+import { afterAll, describe, expect, test, vi } from 'vitest'
+import { countOf, sumOfAll } from '../../scripts/test-count.mjs'
 import { needsOf } from '../../scripts/test-projects.mjs'
 
 const dir = mkdtempSync(join(tmpdir(), 'ojs-count-'))
@@ -37,12 +37,31 @@ describe('counting a vitest run', () => {
     expect(countOf(join(dir, 'none.json'), 0)).toEqual({ passed: 0, failed: 1 })
   })
 
-  test('counts are added up', () => {
-    const counts = [
-      { passed: 1, failed: 2 },
-      { passed: 3, failed: 4 },
+  test('counts of runs side by side are added up', async () => {
+    const runs = [
+      Promise.resolve({ passed: 1, failed: 2 }),
+      Promise.resolve({ passed: 3, failed: 4 }),
     ]
-    expect(sum(counts)).toEqual({ passed: 4, failed: 6 })
+    expect(await sumOfAll(runs)).toEqual({ passed: 4, failed: 6 })
+  })
+
+  test('a run that breaks off is a failure, and the others are waited for', async () => {
+    let end
+    const slow = new Promise((resolve) => {
+      end = resolve
+    })
+    const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
+    let total
+    const counting = sumOfAll([slow, Promise.reject(new Error('no such Node'))]).then((sum) => {
+      total = sum
+    })
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(total).toBeUndefined()
+    end({ passed: 5, failed: 0 })
+    await counting
+    expect(total).toEqual({ passed: 5, failed: 1 })
+    expect(said).toHaveBeenCalledWith(expect.stringContaining('no such Node'))
+    said.mockRestore()
   })
 })
 
