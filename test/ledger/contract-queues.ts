@@ -162,6 +162,20 @@ export function queueContract({ harness, ledger, row }: UnderTest): void {
       expect(hour('q', NOW + HOUR)).toMatchObject({ completed: 1, durationMs: 7 })
     })
 
+    it('keeps this minute beside a start that was an hour ago', async () => {
+      const now = NOW + HOUR
+      const short = await pushed(ledger, { queue: 'q' })
+      const long = await pushed(ledger, { queue: 'q' })
+      const done = (elapsedMs: number) => ({ event: 'completed', result: null, elapsedMs }) as const
+      const events = [eventOf(short.id, done(100)), eventOf(long.id, done(HOUR))]
+      await ledger.applyReports(events, { ...REPORT, now })
+      expect(row(long.id).startedAt).toBe(NOW)
+      const q = { completed: 2, failed: 0, timed: 2, durationMs: HOUR + 100 }
+      expect(hour('q', now)).toEqual({ ...q, waited: 1, waitMs: HOUR - 100 })
+      await harness.reopen()
+      expect(hour('q', now)).toEqual({ ...q, waited: 1, waitMs: HOUR - 100 })
+    })
+
     it('knows nothing of a write that was refused, in a group that was not', async () => {
       const { id } = await begun('q', NOW, 0)
       const other = await begun('q', NOW, 0)

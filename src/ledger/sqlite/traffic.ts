@@ -125,7 +125,9 @@ export class TrafficMinutes implements Companion, QueueTraffic {
       minutes = []
       this.#kept.set(queue, minutes)
     }
-    minutes[minute.minute % MINUTES] = minute
+    const place = minute.minute % MINUTES
+    // A native worker may tell of a start an hour ago and more, in a group with what is new.
+    if ((minutes[place]?.minute ?? 0) <= minute.minute) minutes[place] = minute
   }
 }
 
