@@ -8,8 +8,9 @@ const MAX_DEPTH = 3
 const MAX_ID_LENGTH = 255
 /** When each begins, as soon as all jobs of the batch are over. */
 const CALLBACKS = { on_complete: 'over', on_success: 'completed', on_failure: 'failed' } as const
+const CALLBACK_NAMES = ['on_complete', 'on_success', 'on_failure'] as const
 
-type Callback = keyof typeof CALLBACKS
+type Callback = (typeof CALLBACK_NAMES)[number]
 type Members = Readonly<Record<string, unknown>>
 
 /** Where an element stands. */
@@ -213,24 +214,22 @@ function callbacksOf(body: Members, path: string): NamedCallback[] {
   const field = inside(path, 'callbacks')
   const callbacks = body['callbacks'] ?? {}
   if (!isMembers(callbacks)) throw notAnObject(field)
-  const unknown = Object.keys(callbacks).find((name) => !(name in CALLBACKS))
+  const unknown = Object.keys(callbacks).find((name) => !Object.hasOwn(CALLBACKS, name))
   if (unknown !== undefined) {
     const name = `${field}.${unknown.slice(0, 100)}`
     throw invalidField(name, `The '${name}' field is not known.`, { validation: 'unknown' })
   }
-  const found = callbackNames.flatMap((name): NamedCallback[] => {
+  const found = CALLBACK_NAMES.flatMap((name): NamedCallback[] => {
     const element = callbacks[name]
     if (element == null) return []
     if (!isMembers(element)) throw notAnObject(`${field}.${name}`)
     return [[name, element, `${field}.${name}`]]
   })
   if (found.length > 0) return found
-  throw invalidField(field, `A batch needs at least one of ${callbackNames.join(', ')}.`, {
+  throw invalidField(field, `A batch needs at least one of ${CALLBACK_NAMES.join(', ')}.`, {
     validation: 'required',
   })
 }
-
-const callbackNames = ['on_complete', 'on_success', 'on_failure'] as const
 
 /** That of the request, or its place: `"0"`, `"1"` (ojs-digest §8.1). */
 function ownId({ id }: Members, i: number, path: string): string {

@@ -140,6 +140,11 @@ describe('a tree', () => {
       'callbacks.on_x',
     ],
     [
+      'a callback that every object has',
+      { type: 'batch', jobs: [job()], callbacks: { on_success: job(), toString: job() } },
+      'callbacks.toString',
+    ],
+    [
       'a callback that is no job',
       { type: 'batch', jobs: [job()], callbacks: { on_success: 1 } },
       'callbacks.on_success',
