@@ -40,3 +40,21 @@ export async function stopAll(
     }
   }
 }
+
+/**
+ * Settles with `work`, or resolves when `deadline` aborts. All services are stopped with one signal,
+ * so none of them may leave a listener on it.
+ */
+export async function untilDeadline(work: Promise<unknown>, deadline: AbortSignal): Promise<void> {
+  let giveUp = () => {}
+  const isOver = new Promise<void>((resolve) => {
+    giveUp = resolve
+    if (deadline.aborted) resolve()
+    else deadline.addEventListener('abort', giveUp)
+  })
+  try {
+    await Promise.race([work, isOver])
+  } finally {
+    deadline.removeEventListener('abort', giveUp)
+  }
+}

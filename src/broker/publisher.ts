@@ -1,3 +1,4 @@
+import { untilDeadline } from '../lifecycle.ts'
 import type { Logger } from '../logger.ts'
 import type { PublishOutcome } from './broker.ts'
 import type { Connection } from './connection.ts'
@@ -105,11 +106,11 @@ export class Publisher {
 
   /** Resolves when nothing is under way any more, or when the deadline aborts. */
   async drain(deadline: AbortSignal): Promise<void> {
-    if (this.#pending.size === 0 || deadline.aborted) return
-    await new Promise<void>((resolve) => {
+    if (this.#pending.size === 0) return
+    const empty = new Promise<void>((resolve) => {
       this.#onEmpty = resolve
-      deadline.addEventListener('abort', () => resolve(), { once: true })
     })
+    await untilDeadline(empty, deadline)
   }
 
   stop(): void {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { JobRow } from '../job/job.ts'
-import type { Service } from '../lifecycle.ts'
+import { type Service, untilDeadline } from '../lifecycle.ts'
 import { Availability } from './availability.ts'
 import type {
   Broadcast,
@@ -165,17 +165,13 @@ export class RabbitBroker implements Broker, Service {
     this.#sampler.stop()
     this.#declarer.stop()
     this.#rungs.stop()
-    const isOver = new Promise<void>((resolve) => {
-      if (deadline.aborted) resolve()
-      deadline.addEventListener('abort', () => resolve(), { once: true })
-    })
-    await Promise.race([this.#consumers.stop(), isOver])
+    await untilDeadline(this.#consumers.stop(), deadline)
     for (const publisher of [this.#publisher, this.#controlPublisher]) {
       await publisher.drain(deadline)
       publisher.stop()
     }
     // Only now: who owns the queue may count on it that nobody else consumes or publishes.
-    await Promise.race([this.#consumers.owner.stop(), isOver])
+    await untilDeadline(this.#consumers.owner.stop(), deadline)
     const all = [...this.#all, this.#replyConnection]
     await Promise.all(all.map((connection) => connection.close()))
   }

@@ -1,5 +1,4 @@
-import { once } from 'node:events'
-import type { Service } from '../lifecycle.ts'
+import { type Service, untilDeadline } from '../lifecycle.ts'
 import type { Logger } from '../logger.ts'
 
 export interface LoopOptions {
@@ -43,8 +42,7 @@ export class Loop implements Service {
     this.#isStopped = true
     this.#isWanted = false
     clearTimeout(this.#timer)
-    if (this.#pass === undefined || deadline.aborted) return
-    await Promise.race([this.#pass, once(deadline, 'abort')])
+    if (this.#pass !== undefined) await untilDeadline(this.#pass, deadline)
   }
 
   /** A pass at once, or one more after the one that runs. Cheap to call often; nothing when stopped. */

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { JobRow, OwedMessage } from '../job/job.ts'
-import type { Service } from '../lifecycle.ts'
+import { type Service, untilDeadline } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
 import { tellOwedPauses } from '../operations/pause.ts'
 import { sendToken } from '../operations/send-token.ts'
@@ -95,11 +95,11 @@ class Outbox {
 
   async stop(deadline: AbortSignal): Promise<void> {
     for (const line of this.#lines.values()) line.stop()
-    if (this.#inFlight === 0 || deadline.aborted) return
-    await new Promise<void>((resolve) => {
+    if (this.#inFlight === 0) return
+    const settled = new Promise<void>((resolve) => {
       this.#onSettled = resolve
-      deadline.addEventListener('abort', () => resolve(), { once: true })
     })
+    await untilDeadline(settled, deadline)
   }
 
   /** To lines that have done what they took, what they left before that. */
