@@ -10,20 +10,33 @@ export interface Vertex {
   dependsOn: readonly string[]
 }
 
+/** Steps by their places in the request. */
+export interface Graph {
+  /** What each waits for, each place once, in the order of `dependsOn`. */
+  needs: readonly (readonly number[])[]
+  /** An order in which each comes after all it needs, that of the request wherever possible. */
+  order: readonly number[]
+}
+
 /**
- * The steps in an order in which each comes after all it depends on, that of the request wherever
- * possible. Places of `vertices`. Throws 400 for a graph that cannot be run: two steps of one id,
- * a dependency that is not there, a step that waits for itself.
+ * Throws 400 for a graph that cannot be run: two steps of one id, a dependency that is not there, a
+ * step that waits for itself.
  */
-export function runningOrder(vertices: readonly Vertex[]): number[] {
+export function graphOf(vertices: readonly Vertex[]): Graph {
   const places = placesOf(vertices)
-  const dependents: number[][] = vertices.map(() => [])
-  const open = vertices.map(({ id, dependsOn }, place) => {
-    const needed = dependencies(places, id, dependsOn, place)
+  const needs = vertices.map((vertex, place) => needsOf(vertex, place, places))
+  const order = runningOrder(needs)
+  if (order.length < vertices.length) throw cycleAmong(vertices, needs, new Set(order))
+  return { needs, order }
+}
+
+function runningOrder(needs: Graph['needs']): number[] {
+  const dependents: number[][] = needs.map(() => [])
+  for (const [place, needed] of needs.entries()) {
     for (const before of needed) dependents[before]?.push(place)
-    return needed.size
-  })
-  const order = vertices.flatMap((_, place) => (open[place] === 0 ? [place] : []))
+  }
+  const open = needs.map(({ length }) => length)
+  const order = open.flatMap((count, place) => (count === 0 ? [place] : []))
   // A list that grows while it is walked: what becomes free is appended.
   for (const place of order) {
     for (const next of dependents[place] ?? []) {
@@ -32,7 +45,6 @@ export function runningOrder(vertices: readonly Vertex[]): number[] {
       if (left === 0) order.push(next)
     }
   }
-  if (order.length < vertices.length) throw cycleAmong(vertices, places, new Set(order))
   return order
 }
 
@@ -47,12 +59,11 @@ function placesOf(vertices: readonly Vertex[]): Map<string, number> {
   return places
 }
 
-function dependencies(
-  places: ReadonlyMap<string, number>,
-  id: string,
-  dependsOn: readonly string[],
+function needsOf(
+  { id, dependsOn }: Vertex,
   place: number,
-): Set<number> {
+  places: ReadonlyMap<string, number>,
+): number[] {
   const field = `steps[${place}].depends_on`
   const needed = new Set<number>()
   for (const name of dependsOn) {
@@ -66,21 +77,20 @@ function dependencies(
     }
     needed.add(before)
   }
-  return needed
+  return [...needed]
 }
 
 /** Among what can never run there is a cycle: whoever follows dependencies there comes back. */
 function cycleAmong(
   vertices: readonly Vertex[],
-  places: ReadonlyMap<string, number>,
+  needs: Graph['needs'],
   runnable: ReadonlySet<number>,
 ): OjsError {
   const walked: number[] = []
   let at = vertices.findIndex((_, place) => !runnable.has(place))
   while (!walked.includes(at)) {
     walked.push(at)
-    const ahead = vertices[at]?.dependsOn.map((name) => places.get(name) ?? -1) ?? []
-    at = ahead.find((place) => !runnable.has(place)) ?? at
+    at = needs[at]?.find((place) => !runnable.has(place)) ?? at
   }
   // Walked against the arrows; told along them.
   const cycle = [...walked.slice(walked.indexOf(at)), at].reverse()
@@ -98,17 +108,13 @@ function cycleAmong(
   )
 }
 
-/**
- * For each vertex all that comes before it, places in ascending order. `order` as of `runningOrder`.
- */
-export function ancestors(vertices: readonly Vertex[], order: readonly number[]): number[][] {
-  const places = placesOf(vertices)
-  const words = Math.ceil(vertices.length / WORD_BITS)
-  const sets = vertices.map(() => new Uint32Array(words))
+/** For each step all that comes before it, places in ascending order. */
+export function ancestors({ needs, order }: Graph): number[][] {
+  const words = Math.ceil(needs.length / WORD_BITS)
+  const sets = needs.map(() => new Uint32Array(words))
   for (const place of order) {
     const own = sets[place] ?? new Uint32Array(words)
-    for (const name of vertices[place]?.dependsOn ?? []) {
-      const before = places.get(name) ?? 0
+    for (const before of needs[place] ?? []) {
       for (const [i, word] of sets[before]?.entries() ?? []) own[i] = (own[i] ?? 0) | word
       setBit(own, before)
     }

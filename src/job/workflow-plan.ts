@@ -1,5 +1,5 @@
 import type { GraphStep, Plan, PlannedJob, WorkflowRequest } from './workflow.ts'
-import { ancestors, runningOrder } from './workflow-graph.ts'
+import { ancestors, graphOf } from './workflow-graph.ts'
 import { kindOf } from './workflow-kinds.ts'
 import { stepRequest } from './workflow-options.ts'
 import { planTree } from './workflow-tree.ts'
@@ -21,19 +21,18 @@ export function planWorkflow(
 /** Seed 001 §14.1. Steps keep the places of the request, whatever order they can run in. */
 function planGraph({ options }: WorkflowRequest, steps: readonly GraphStep[]): Plan {
   const vertices = steps.map(({ id, depends_on }) => ({ id, dependsOn: [...new Set(depends_on)] }))
-  const before = ancestors(vertices, runningOrder(vertices))
-  const places = new Map(vertices.map(({ id }, place) => [id, place]))
+  const graph = graphOf(vertices)
+  const before = ancestors(graph)
   const nodes = steps.map((step, place): PlannedJob => {
-    const dependsOn = vertices[place]?.dependsOn ?? []
     return {
       kind: 'job',
       id: step.id,
       request: stepRequest(step, { ...options }),
       path: `steps[${place}]`,
-      needs: dependsOn.map((id) => places.get(id) ?? 0),
+      needs: graph.needs[place] ?? [],
       rule: 'completed',
       isCallback: false,
-      dependsOn,
+      dependsOn: vertices[place]?.dependsOn ?? [],
       inputs: { steps: before[place] ?? [] },
     }
   })
