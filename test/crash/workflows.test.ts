@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { jobsOf } from '../support/client.ts'
@@ -7,6 +6,7 @@ import { Gateway } from '../support/gateway.ts'
 import { eventually } from '../support/in-process.ts'
 import { inOrder } from '../support/order.ts'
 import { type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
+import { restartDoomed, untilDead } from './failpoints.ts'
 import { Random } from './random.ts'
 
 /**
@@ -23,9 +23,16 @@ afterAll(() => node.stop())
 const KILLS = 6
 const WORKERS = 6
 const LAYER = 5
-const PRELOAD = `--import ${fileURLToPath(new URL('./commit-failpoint.mjs', import.meta.url))}`
-const NO_FAILPOINT = { NODE_OPTIONS: '', FAILPOINT_COMMITS: '' }
 const PATIENCE_MS = 60_000
+/**
+ * Where a gateway is killed: right before a commit of its ledger, and right after. It is what a
+ * group commit calls around its COMMIT: the last `store` of its companions, and the first `commit`
+ * (src/ledger/sqlite/kept.ts has their order).
+ */
+const COMMIT_POINTS = [
+  'ledger/sqlite/workflow-book.js:WorkflowBook.store:before',
+  'ledger/sqlite/state-counter.js:StateCounter.commit:before',
+]
 
 const ids = Array.from({ length: 20 }, (_, i) => `s${i}`)
 const before = (i: number) =>
@@ -107,19 +114,18 @@ test('gateway killed at commits while workflows run', { timeout: 3 * PATIENCE_MS
   const accepted: string[] = []
   try {
     for (let kill = 0; kill < KILLS; kill++) {
-      const when = kill % 2 === 0 ? 'before' : 'after'
-      const commits = `${when}:${random.integer(2, 50)}`
-      // It may die before it listens.
-      await gateway.restart({ NODE_OPTIONS: PRELOAD, FAILPOINT_COMMITS: commits }).catch(() => {})
+      const point = COMMIT_POINTS[kill % COMMIT_POINTS.length]
+      const failpoint = `${point}:${random.integer(2, 50)}`
+      await restartDoomed(gateway, failpoint)
       while (gateway.isRunning) {
         const id = await create(gateway)
         if (id !== null) accepted.push(id)
         // Enough to go on with: what was started before is still under way.
         await sleep(200)
       }
-      expect(gateway.log.last('failpoint')).toMatchObject({ when })
+      await untilDead(gateway, failpoint, PATIENCE_MS)
     }
-    await gateway.restart(NO_FAILPOINT)
+    await gateway.restart()
     await eventually(async () => {
       const known = await states(gateway)
       return known !== null && [...known.values()].every((state) => state !== 'running')

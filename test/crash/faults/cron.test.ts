@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openDatabase } from '../../../src/ledger/sqlite/driver.ts'
 import { jobsOf } from '../../support/client.ts'
 import { Gateway } from '../../support/gateway.ts'
 import { eventually } from '../../support/in-process.ts'
 import { type PrivateNode, startPrivateNode } from '../../support/rabbit.ts'
+import { restartDoomed, untilDead } from '../failpoints.ts'
 import { Random } from '../random.ts'
 
 /**
@@ -21,9 +21,6 @@ afterAll(() => node.stop())
 const PATIENCE_MS = 60_000
 /** Longer than it is from one tick to the next. */
 const HOLD_MS = 1_200
-const PRELOAD = `--import ${fileURLToPath(new URL('../failpoint.mjs', import.meta.url))}`
-/** For a gateway that is to live. */
-const NO_FAILPOINT = { NODE_OPTIONS: '', FAILPOINT: '' }
 
 const CRON = 'ledger/sqlite/cron.js:SqliteCron'
 const BROKER = 'broker/rabbit-broker.js:RabbitBroker'
@@ -126,7 +123,7 @@ async function judge(gateway: Gateway): Promise<void> {
     expect(runCounts.get(name), name).toBe(ticks.length)
     expect(lastRuns.get(name), name).toBe(ticks.at(-1))
   }
-  await gateway.restart(NO_FAILPOINT)
+  await gateway.restart()
   const open = new Set(ids)
   await eventually(async () => {
     for (const id of open) {
@@ -154,12 +151,10 @@ test('gateway killed at its ticks', { timeout: 3 * PATIENCE_MS }, async () => {
   try {
     for (const entry of ENTRIES) await register(gateway, entry)
     for (const failpoint of FAILPOINTS) {
-      // It may die before it listens: a tick that was missed is the first thing it does.
-      await gateway.restart({ NODE_OPTIONS: PRELOAD, FAILPOINT: failpoint }).catch(() => {})
-      await eventually(() => !gateway.isRunning, PATIENCE_MS)
-      expect(gateway.log.last('failpoint')).toMatchObject({ at: failpoint })
+      await restartDoomed(gateway, failpoint)
+      await untilDead(gateway, failpoint, PATIENCE_MS)
     }
-    await gateway.restart(NO_FAILPOINT)
+    await gateway.restart()
     for (let i = 0; i < RANDOM_KILLS; i++) {
       await untilNextRun(gateway, 'entry-0')
       await sleep(1_000 - (Date.now() % 1_000) + random.integer(0, 200))
