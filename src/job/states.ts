@@ -1,45 +1,26 @@
-import type { JobState } from './job.ts'
-
-/** What can happen to a job. Seed 001 §7 and ojs-digest §1.2. */
-export type JobEvent =
-  | 'activate'
-  | 'promote'
-  | 'claim'
-  | 'complete'
-  | 'retry'
-  | 'discard'
-  | 'cancel'
-  | 'release'
-  | 'expire'
-  | 'revive'
+import type { RowState } from './job.ts'
 
 /**
- * The one transition table. A pair that is not here is a 409. `release` covers a lease that ran
- * out and a fetch whose client was gone; `revive` is the retry of a dead letter.
+ * The one transition table (seed 001 §7, ojs-digest §1.2): where a row can go from each state; for
+ * a job, anything else is a 409. The conditions of the ledger's statements follow it, and the tests
+ * of the ledger judge every write by it.
+ *
+ * Three are no arrows of the seed's picture. A native worker may have begun before we know that the
+ * job was due, and its success implies its start. `withdrawn` is a PUSH that was refused after its
+ * insert, or a dead letter that was deleted; the id may be used again.
  */
-const TRANSITIONS: Record<JobState, Partial<Record<JobEvent, JobState>>> = {
-  available: { claim: 'active', cancel: 'cancelled', expire: 'discarded' },
-  scheduled: { promote: 'available', cancel: 'cancelled', expire: 'discarded' },
-  pending: { activate: 'available', cancel: 'cancelled', expire: 'discarded' },
-  active: {
-    complete: 'completed',
-    retry: 'retryable',
-    discard: 'discarded',
-    cancel: 'cancelled',
-    release: 'available',
-  },
-  retryable: { promote: 'available', cancel: 'cancelled', expire: 'discarded' },
-  completed: {},
-  cancelled: {},
-  discarded: { revive: 'available' },
+const NEXT: Readonly<Record<RowState, readonly RowState[]>> = {
+  available: ['active', 'completed', 'cancelled', 'discarded', 'withdrawn'],
+  scheduled: ['available', 'active', 'cancelled', 'discarded', 'withdrawn'],
+  pending: ['available', 'scheduled', 'cancelled', 'discarded', 'withdrawn'],
+  active: ['completed', 'retryable', 'available', 'cancelled', 'discarded'],
+  retryable: ['available', 'active', 'cancelled', 'discarded'],
+  completed: [],
+  cancelled: [],
+  discarded: ['available', 'withdrawn'],
+  withdrawn: ['available', 'scheduled', 'pending'],
 }
 
-/** The state after `event`, or null when the table forbids it. */
-export function nextState(state: JobState, event: JobEvent): JobState | null {
-  return TRANSITIONS[state][event] ?? null
-}
-
-/** The states from which `event` is legal. */
-export function statesBefore(event: JobEvent): JobState[] {
-  return (Object.keys(TRANSITIONS) as JobState[]).filter((state) => TRANSITIONS[state][event])
+export function canBecome(from: RowState, to: RowState): boolean {
+  return NEXT[from].includes(to)
 }

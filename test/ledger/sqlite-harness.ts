@@ -1,12 +1,15 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { isTerminal } from '../../src/job/job.ts'
+import { isTerminal, JOB_STATES } from '../../src/job/job.ts'
+import { canBecome } from '../../src/job/states.ts'
 import { type Database, openDatabase, type SqlValue } from '../../src/ledger/sqlite/driver.ts'
 import { SqliteLedger } from '../../src/ledger/sqlite/ledger.ts'
 import { openLedgerFile } from '../../src/ledger/sqlite/open.ts'
 import type { Logger } from '../../src/logger.ts'
 import type { LedgerHarness, Planted } from './harness.ts'
+
+const ROW_STATES = [...JOB_STATES, 'withdrawn'] as const
 
 export const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} }
 
@@ -26,7 +29,11 @@ export interface SqliteHarness extends LedgerHarness {
 export async function openSqliteHarness(logger: Logger = SILENT): Promise<SqliteHarness> {
   const directory = temporaryDirectory()
   const path = join(directory.path, 'ojs.db')
-  const open = () => openLedgerFile({ path, sync: 'full', logger })
+  const open = async () => {
+    const db = await openLedgerFile({ path, sync: 'full', logger })
+    db.exec(judgeOfTransitions())
+    return db
+  }
   let db = await open()
   let ledger = new SqliteLedger(db, logger)
   const reopen = async () => {
@@ -55,6 +62,17 @@ export async function openSqliteHarness(logger: Logger = SILENT): Promise<Sqlite
       directory.remove()
     },
   }
+}
+
+/** Refuses every write that the transition table does not know, whatever the statement thinks. */
+function judgeOfTransitions(): string {
+  const moves = ROW_STATES.flatMap((from) =>
+    ROW_STATES.filter((to) => from !== to && canBecome(from, to)).map((to) => `'${from} → ${to}'`),
+  )
+  const move = `old.state || ' → ' || new.state`
+  return `CREATE TEMP TRIGGER transitions AFTER UPDATE OF state ON main.jobs
+    WHEN old.state <> new.state AND ${move} NOT IN (${moves.join(', ')})
+    BEGIN SELECT RAISE(ABORT, 'no such transition'); END`
 }
 
 async function plantRows(path: string, rows: readonly Planted[]): Promise<void> {

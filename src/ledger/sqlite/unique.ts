@@ -2,12 +2,12 @@ import type { JobRow, JobState, NewJob, Unique } from '../../job/job.ts'
 import { atTimeOf, replaceableStates, storedTerms } from '../../job/unique.ts'
 import type { EnqueueTerms, Inserted } from '../enqueued.ts'
 import type { Cancelled } from '../ledger.ts'
+import { cancelJob } from './cancel.ts'
 import { enqueue } from './enqueue.ts'
 import type { Protect } from './group-commit.ts'
 import { toJobRows } from './rows.ts'
 import type { Store } from './store.ts'
 import { STATE_PARAMETERS } from './unique-statements.ts'
-import { cancelJob } from './workflow-cancel.ts'
 
 /** More than these are not cancelled by one PUSH: it would hold up every other write. */
 const MAX_REPLACED = 100

@@ -1,21 +1,8 @@
-import { isTerminal, type JobRow } from '../../job/job.ts'
 import type { WorkflowHead } from '../../job/workflow-row.ts'
 import type { Cancelled } from '../ledger.ts'
 import type { CancelledWorkflow } from '../workflows.ts'
-import { ended } from './life.ts'
-import { toJobRow } from './rows.ts'
+import { cancelJob } from './cancel.ts'
 import type { Store } from './store.ts'
-
-/** CANCEL of one job. */
-export function cancelJob(store: Store, id: string, now: number): Cancelled | 'stale' {
-  const { statements, nonces } = store
-  const row: JobRow | null = toJobRow(statements.find.get(id))
-  if (!row || row.state === 'withdrawn' || isTerminal(row.state)) return 'stale'
-  const job = toJobRow(statements.cancel.get(id, row.state, now, nonces.next()))
-  if (!job) return 'stale'
-  ended(store, job, row)
-  return { job, previousState: row.state }
-}
 
 interface StepRow {
   /** Null: no step. */

@@ -1,0 +1,16 @@
+import { canBecome } from '../../job/states.ts'
+import type { Cancelled } from '../ledger.ts'
+import { ended } from './life.ts'
+import { toJobRow } from './rows.ts'
+import type { Store } from './store.ts'
+
+/** CANCEL, of a job whoever asks: a client, a workflow, a unique job that replaces it. */
+export function cancelJob(store: Store, id: string, now: number): Cancelled | 'stale' {
+  const { statements, nonces } = store
+  const row = toJobRow(statements.find.get(id))
+  if (!row || row.state === 'withdrawn' || !canBecome(row.state, 'cancelled')) return 'stale'
+  const job = toJobRow(statements.cancel.get(id, row.state, now, nonces.next()))
+  if (!job) return 'stale'
+  ended(store, job, row)
+  return { job, previousState: row.state }
+}
