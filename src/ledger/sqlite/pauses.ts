@@ -1,6 +1,7 @@
 import type { QueuePauses } from '../queues.ts'
 import type { Access } from './access.ts'
 import type { Companion } from './companion.ts'
+import { Notes } from './notes.ts'
 import type { Statements } from './statements.ts'
 import type { Store } from './store.ts'
 
@@ -14,8 +15,7 @@ interface State {
 export class PauseStates implements Companion {
   readonly #paused = new Map<string, number>()
   readonly #owed = new Set<string>()
-  #changes: State[] = []
-  #keptChanges = 0
+  readonly #changes = new Notes<State>()
 
   constructor({ pauses }: Statements) {
     for (const row of pauses.all() as Omit<State, 'isOwed'>[]) this.#apply({ ...row, isOwed: true })
@@ -31,27 +31,26 @@ export class PauseStates implements Companion {
 
   /** Inside a write: how the queue stands after it. */
   note(state: State): void {
-    this.#changes.push(state)
+    this.#changes.add(state)
   }
 
   keep(): void {
-    this.#keptChanges = this.#changes.length
+    this.#changes.keep()
   }
 
   undo(): void {
-    this.#changes.length = this.#keptChanges
+    this.#changes.undo()
   }
 
   store(): void {}
 
   commit(): void {
-    for (const state of this.#changes) this.#apply(state)
+    for (const state of this.#changes.all) this.#apply(state)
     this.discard()
   }
 
   discard(): void {
-    if (this.#changes.length > 0) this.#changes = []
-    this.#keptChanges = 0
+    this.#changes.discard()
   }
 
   #apply({ queue, pausedAt, isOwed }: State): void {

@@ -1,5 +1,6 @@
 import type { QueueRecord, Rung } from '../ledger.ts'
 import type { Companion } from './companion.ts'
+import { Notes } from './notes.ts'
 import type { Statements } from './statements.ts'
 
 interface Table<T> {
@@ -14,8 +15,7 @@ export class Register<T> implements Companion {
   readonly #table: Table<T>
   #records: readonly T[]
   readonly #keys: Set<string>
-  #added: T[] = []
-  #keptAdded = 0
+  readonly #added = new Notes<T>()
 
   constructor(table: Table<T>) {
     this.#table = table
@@ -35,29 +35,28 @@ export class Register<T> implements Companion {
   /** Inside a write: stores the record unless it is known. */
   record(record: T): void {
     if (this.#keys.has(this.#table.keyOf(record))) return
-    if (Number(this.#table.insert(record).changes) === 1) this.#added.push(record)
+    if (Number(this.#table.insert(record).changes) === 1) this.#added.add(record)
   }
 
   keep(): void {
-    this.#keptAdded = this.#added.length
+    this.#added.keep()
   }
 
   undo(): void {
-    this.#added.length = this.#keptAdded
+    this.#added.undo()
   }
 
   store(): void {}
 
   commit(): void {
-    if (this.#added.length === 0) return
-    this.#records = [...this.#records, ...this.#added]
-    for (const record of this.#added) this.#keys.add(this.#table.keyOf(record))
+    if (this.#added.isEmpty) return
+    this.#records = [...this.#records, ...this.#added.all]
+    for (const record of this.#added.all) this.#keys.add(this.#table.keyOf(record))
     this.discard()
   }
 
   discard(): void {
-    this.#added = []
-    this.#keptAdded = 0
+    this.#added.discard()
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Companion } from './companion.ts'
+import { Notes } from './notes.ts'
 import type { Statements } from './statements.ts'
 
 /** `sweptTo`: what a sweep has taken out; null: a copy more that nobody needs. */
@@ -18,8 +19,7 @@ export class StaleCopies implements Companion {
   /** As committed. */
   #marks: ReadonlyMap<string, number>
   #lastMark = 0
-  #changes: Change[] = []
-  #keptChanges = 0
+  readonly #changes = new Notes<Change>()
   #next: ReadonlyMap<string, number>
 
   constructor(statements: Statements) {
@@ -35,30 +35,30 @@ export class StaleCopies implements Companion {
 
   /** The running write leaves a copy behind that nobody needs. */
   add(queue: string): void {
-    this.#changes.push({ queue, sweptTo: null })
+    this.#changes.add({ queue, sweptTo: null })
   }
 
   /** The running write tells of a sweep that began when `mark` was the newest. */
   clear(queue: string, mark: number): void {
-    this.#changes.push({ queue, sweptTo: mark })
+    this.#changes.add({ queue, sweptTo: mark })
   }
 
   keep(): void {
-    this.#keptChanges = this.#changes.length
+    this.#changes.keep()
   }
 
   undo(): void {
-    this.#changes.length = this.#keptChanges
+    this.#changes.undo()
   }
 
   store(): void {
-    if (this.#changes.length === 0) return
+    if (this.#changes.isEmpty) return
     const next = new Map(this.#marks)
-    for (const { queue, sweptTo } of this.#changes) {
+    for (const { queue, sweptTo } of this.#changes.all) {
       if (sweptTo === null) next.set(queue, ++this.#lastMark)
       else if (next.get(queue) === sweptTo) next.delete(queue)
     }
-    for (const queue of new Set(this.#changes.map((change) => change.queue))) {
+    for (const queue of new Set(this.#changes.all.map((change) => change.queue))) {
       if (next.has(queue) === this.#marks.has(queue)) continue
       this.#statements.keepStaleCopies.run(queue, next.has(queue) ? 1 : 0)
     }
@@ -72,7 +72,6 @@ export class StaleCopies implements Companion {
 
   discard(): void {
     this.#next = this.#marks
-    if (this.#changes.length > 0) this.#changes = []
-    this.#keptChanges = 0
+    this.#changes.discard()
   }
 }

@@ -1,6 +1,7 @@
 import { JOB_STATES, type JobRow, type JobState, type RowState } from '../../job/job.ts'
 import type { StateCounts } from '../ledger.ts'
 import type { Companion } from './companion.ts'
+import { Notes } from './notes.ts'
 import type { Statements } from './statements.ts'
 
 /**
@@ -40,8 +41,7 @@ export class StateCounter implements Companion {
   readonly #statements: Statements
   /** As committed. */
   readonly #kept: Map<string, Counts>
-  #moves: Move[] = []
-  #keptMoves = 0
+  readonly #moves = new Notes<Move>()
   /** The queues that the group changes, with their counts after it. */
   #changed = new Map<string, Counts>()
 
@@ -52,7 +52,7 @@ export class StateCounter implements Companion {
 
   /** The running write moves one job between states; null: a job that appears or goes. */
   moved(queue: string, from: Counted | null, to: Counted | null): void {
-    this.#moves.push({ queue, from, to })
+    this.#moves.add({ queue, from, to })
   }
 
   /** The same for the jobs that end up in `discarded`, some of them as dead letters. */
@@ -97,15 +97,15 @@ export class StateCounter implements Companion {
   }
 
   keep(): void {
-    this.#keptMoves = this.#moves.length
+    this.#moves.keep()
   }
 
   undo(): void {
-    this.#moves.length = this.#keptMoves
+    this.#moves.undo()
   }
 
   store(): void {
-    for (const { queue, from, to } of this.#moves) {
+    for (const { queue, from, to } of this.#moves.all) {
       let counts = this.#changed.get(queue)
       if (!counts) {
         counts = { ...(this.#kept.get(queue) ?? NONE) }
@@ -123,8 +123,7 @@ export class StateCounter implements Companion {
   }
 
   discard(): void {
-    this.#moves = []
-    this.#keptMoves = 0
+    this.#moves.discard()
     if (this.#changed.size > 0) this.#changed = new Map()
   }
 

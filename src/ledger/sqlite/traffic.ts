@@ -1,5 +1,6 @@
 import type { QueueTraffic, Traffic } from '../queues.ts'
 import type { Companion } from './companion.ts'
+import { Notes } from './notes.ts'
 import type { Statements } from './statements.ts'
 
 const MINUTE_MS = 60_000
@@ -25,8 +26,7 @@ export class TrafficMinutes implements Companion, QueueTraffic {
   readonly #statements: Statements
   /** As committed: by queue, the place of a minute is its number modulo 60. */
   readonly #kept = new Map<string, (Minute | undefined)[]>()
-  #notes: Note[] = []
-  #keptNotes = 0
+  readonly #notes = new Notes<Note>()
   /** The minutes that the group changes, as they are after it. */
   #changed = new Map<string, Minute[]>()
   #prunedFor = 0
@@ -57,30 +57,29 @@ export class TrafficMinutes implements Companion, QueueTraffic {
   /** Inside a write. `durationMs` null: nobody has said when it began. */
   completed(queue: string, at: number, durationMs: number | null): void {
     const kind = durationMs === null ? 'completed' : 'timed'
-    this.#notes.push({ queue, minute: minuteOf(at), kind, ms: durationMs ?? 0 })
+    this.#notes.add({ queue, minute: minuteOf(at), kind, ms: durationMs ?? 0 })
   }
 
   /** Inside a write. */
   failed(queue: string, at: number): void {
-    this.#notes.push({ queue, minute: minuteOf(at), kind: 'failed', ms: 0 })
+    this.#notes.add({ queue, minute: minuteOf(at), kind: 'failed', ms: 0 })
   }
 
   /** Inside a write: an attempt begins after so long in the queue. */
   waited(queue: string, at: number, waitMs: number): void {
-    this.#notes.push({ queue, minute: minuteOf(at), kind: 'waited', ms: waitMs })
+    this.#notes.add({ queue, minute: minuteOf(at), kind: 'waited', ms: waitMs })
   }
 
   keep(): void {
-    this.#keptNotes = this.#notes.length
+    this.#notes.keep()
   }
 
   undo(): void {
-    this.#notes.length = this.#keptNotes
+    this.#notes.undo()
   }
 
   store(): void {
-    if (this.#notes.length === 0) return
-    for (const note of this.#notes) add(this.#changing(note), note)
+    for (const note of this.#notes.all) add(this.#changing(note), note)
     for (const [queue, minutes] of this.#changed) {
       for (const minute of minutes) this.#store(queue, minute)
     }
@@ -94,8 +93,7 @@ export class TrafficMinutes implements Companion, QueueTraffic {
   }
 
   discard(): void {
-    if (this.#notes.length > 0) this.#notes = []
-    this.#keptNotes = 0
+    this.#notes.discard()
     if (this.#changed.size > 0) this.#changed = new Map()
   }
 

@@ -3,6 +3,7 @@ import type { WorkflowState } from '../../job/workflow.ts'
 import { uuid7 } from '../../uuid.ts'
 import type { WorkflowNews } from '../workflows.ts'
 import type { Companion } from './companion.ts'
+import { Notes } from './notes.ts'
 import type { Store } from './store.ts'
 import type { WorkflowStatements } from './workflow-statements.ts'
 
@@ -29,10 +30,8 @@ export class WorkflowBook implements Companion {
   /** As committed. */
   readonly #counts = new Map<WorkflowState, number>()
   #running = 0
-  #changes: [state: WorkflowState, by: number][] = []
-  #keptChanges = 0
-  #news: WorkflowNews[] = []
-  #keptNews = 0
+  readonly #changes = new Notes<[state: WorkflowState, by: number]>()
+  readonly #news = new Notes<WorkflowNews>()
   #listener: (news: readonly WorkflowNews[]) => void = () => {}
 
   /** `endStep` is given: jobs that it begins may end others, which leads back here. */
@@ -52,13 +51,13 @@ export class WorkflowBook implements Companion {
     const isCounted = (other: WorkflowState) => state === null || other === state
     let count = 0
     for (const [other, number] of this.#counts) if (isCounted(other)) count += number
-    for (const [other, by] of this.#changes) if (isCounted(other)) count += by
+    for (const [other, by] of this.#changes.all) if (isCounted(other)) count += by
     return count
   }
 
   /** Is the end of this job perhaps more than the end of a job? Asked at every end there is. */
   owns(jobId: string): boolean {
-    const isAnyRunning = this.#running > 0 || this.#changes.length > 0
+    const isAnyRunning = this.#running > 0 || !this.#changes.isEmpty
     return isAnyRunning && this.statements.isStep.get(jobId) !== undefined
   }
 
@@ -69,13 +68,13 @@ export class WorkflowBook implements Companion {
 
   /** Inside a write. Null: it was not there, or is gone. */
   moved(from: WorkflowState | null, to: WorkflowState | null): void {
-    if (from !== null) this.#changes.push([from, -1])
-    if (to !== null) this.#changes.push([to, 1])
+    if (from !== null) this.#changes.add([from, -1])
+    if (to !== null) this.#changes.add([to, 1])
   }
 
   /** Inside a write. */
   tell(news: readonly WorkflowNews[]): void {
-    this.#news.push(...news)
+    for (const one of news) this.#news.add(one)
   }
 
   listen(listener: (news: readonly WorkflowNews[]) => void): void {
@@ -83,36 +82,34 @@ export class WorkflowBook implements Companion {
   }
 
   keep(): void {
-    this.#keptChanges = this.#changes.length
-    this.#keptNews = this.#news.length
+    this.#changes.keep()
+    this.#news.keep()
   }
 
   undo(): void {
-    this.#changes.length = this.#keptChanges
-    this.#news.length = this.#keptNews
+    this.#changes.undo()
+    this.#news.undo()
   }
 
   store(): void {}
 
   commit(): void {
-    if (this.#changes.length > 0) this.#count()
-    const news = this.#news
+    if (!this.#changes.isEmpty) this.#count()
+    const news = this.#news.all
     this.discard()
     if (news.length > 0) this.#listener(news)
   }
 
   #count(): void {
-    for (const [state, by] of this.#changes) {
+    for (const [state, by] of this.#changes.all) {
       this.#counts.set(state, (this.#counts.get(state) ?? 0) + by)
     }
-    this.#changes = []
+    this.#changes.discard()
     this.#running = this.count('running')
   }
 
   discard(): void {
-    if (this.#changes.length > 0) this.#changes = []
-    if (this.#news.length > 0) this.#news = []
-    this.#keptChanges = 0
-    this.#keptNews = 0
+    this.#changes.discard()
+    this.#news.discard()
   }
 }
