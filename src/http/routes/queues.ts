@@ -1,5 +1,6 @@
 import { queueMember } from '../../dialect.ts'
 import { timestamp } from '../../job/document.ts'
+import type { RequestContext } from '../../operations/deps.ts'
 import { pauseQueue, resumeQueue } from '../../operations/pause.ts'
 import { listQueues, type QueueStats, queueStats } from '../../operations/queues.ts'
 import { answer } from '../answer.ts'
@@ -15,6 +16,20 @@ const SECONDS_PER_HOUR = 3_600
 export function queueRoutes({ deps, maxBodyBytes }: Door): Route[] {
   const member = (name: string, facts: Record<string, number | boolean>) =>
     queueMember(deps.settings.dialect, name, facts)
+  /** `turned`: does it, and gives the body of the answer. */
+  const turn = (
+    verb: 'pause' | 'resume',
+    turned: (name: string, context: RequestContext) => Promise<object>,
+  ): Route => ({
+    method: 'POST',
+    path: `${QUEUES}/:name/${verb}`,
+    access: ['operator'],
+    async handle(request, response) {
+      await readOptionalJson(request, response, maxBodyBytes)
+      const body = await turned(pathParameter(request, 'name'), request.context)
+      answer(response, 200, JSON.stringify(body))
+    },
+  })
   return [
     {
       method: 'GET',
@@ -52,32 +67,16 @@ export function queueRoutes({ deps, maxBodyBytes }: Door): Route[] {
         answer(response, 200, JSON.stringify(body))
       },
     },
-    {
-      method: 'POST',
-      path: `${QUEUES}/:name/pause`,
-      access: ['operator'],
-      async handle(request, response) {
-        await readOptionalJson(request, response, maxBodyBytes)
-        const name = pathParameter(request, 'name')
-        const { pausedAt } = await pauseQueue(deps, name, request.context)
-        const queue = member(name, { paused: true })
-        const body = { queue, status: 'paused', paused_at: timestamp(pausedAt) }
-        answer(response, 200, JSON.stringify(body))
-      },
-    },
-    {
-      method: 'POST',
-      path: `${QUEUES}/:name/resume`,
-      access: ['operator'],
-      async handle(request, response) {
-        await readOptionalJson(request, response, maxBodyBytes)
-        const name = pathParameter(request, 'name')
-        const { resumedAt } = await resumeQueue(deps, name, request.context)
-        const queue = member(name, { paused: false })
-        const body = { queue, status: 'active', resumed_at: timestamp(resumedAt) }
-        answer(response, 200, JSON.stringify(body))
-      },
-    },
+    turn('pause', async (name, context) => {
+      const { pausedAt } = await pauseQueue(deps, name, context)
+      const queue = member(name, { paused: true })
+      return { queue, status: 'paused', paused_at: timestamp(pausedAt) }
+    }),
+    turn('resume', async (name, context) => {
+      const { resumedAt } = await resumeQueue(deps, name, context)
+      const queue = member(name, { paused: false })
+      return { queue, status: 'active', resumed_at: timestamp(resumedAt) }
+    }),
   ]
 }
 
