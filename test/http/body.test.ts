@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { answer } from '../../src/http/answer.ts'
 import { readJson } from '../../src/http/body.ts'
 import type { Route } from '../../src/http/route.ts'
+import { deferred } from '../support/deferred.ts'
 import { EVENTUALLY, errorOf, serve } from './frame.ts'
 import { request } from './raw-client.ts'
 
@@ -136,17 +137,14 @@ describe('Expect: 100-continue', () => {
 
 describe('a client that leaves in the middle of its body', () => {
   const halfway = async () => {
-    let entered: () => void = () => {}
-    const isRead = new Promise<void>((resolve) => {
-      entered = resolve
-    })
+    const read = deferred()
     const thrown: unknown[] = []
     const frame = await serve([
       {
         method: 'POST',
         path: '/echo',
         async handle(req, res) {
-          req.once('data', entered)
+          req.once('data', () => read.resolve())
           await readJson(req, res, MAX).catch((error: unknown) => thrown.push(error))
         },
       },
@@ -154,7 +152,7 @@ describe('a client that leaves in the middle of its body', () => {
     const client = await frame.client()
     client.send(request('POST', '/echo', { 'Content-Length': '100' }))
     client.send('{"a"')
-    await isRead
+    await read.promise
     return { frame, client, thrown }
   }
 

@@ -1,8 +1,10 @@
 import type { ConnectionOptions } from 'node:tls'
 import { expect, onTestFinished } from 'vitest'
+import { answer } from '../../src/http/answer.ts'
 import { HttpServer, type HttpServerOptions } from '../../src/http/http-server.ts'
 import type { Route } from '../../src/http/route.ts'
 import type { Logger } from '../../src/logger.ts'
+import { deferred } from '../support/deferred.ts'
 import { type RawAnswer, RawClient } from './raw-client.ts'
 
 export const OJS = 'application/openjobspec+json'
@@ -61,6 +63,22 @@ export async function serve(
   return startFrame(server, logger.lines, done)
 }
 
+/** A route that answers when the test says so. */
+export function slowRoute(): { slow: Route; entered: Promise<void>; open(): void } {
+  const request = deferred()
+  const word = deferred()
+  const slow: Route = {
+    method: 'GET',
+    path: '/slow',
+    async handle(_request, response) {
+      request.resolve()
+      await word.promise
+      answer(response, 200, '{"slow":true}')
+    },
+  }
+  return { slow, entered: request.promise, open: word.resolve }
+}
+
 export async function startFrame(
   server: HttpServer,
   log: LogLine[] = [],
@@ -77,9 +95,9 @@ export async function startFrame(
   const ask = async (bytes: string | Buffer) => {
     const one = await client()
     one.send(bytes)
-    const answer = await one.answer(String(bytes).startsWith('HEAD '))
+    const answered = await one.answer(String(bytes).startsWith('HEAD '))
     one.destroy()
-    return answer
+    return answered
   }
   return { server, port, url: server.url(), log, done, client, ask }
 }

@@ -2,29 +2,13 @@ import { describe, expect, test } from 'vitest'
 import { answer } from '../../src/http/answer.ts'
 import { readJson } from '../../src/http/body.ts'
 import type { Route } from '../../src/http/route.ts'
-import { errorOf, type Frame, serve, UUID_V7 } from './frame.ts'
+import { errorOf, type Frame, serve, slowRoute, UUID_V7 } from './frame.ts'
 import { request } from './raw-client.ts'
 
-/** A handler that answers when the test says so. */
 function gate() {
-  let open: () => void = () => {}
-  let entered: () => void = () => {}
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  const isEntered = new Promise<void>((resolve) => {
-    entered = resolve
-  })
+  const { slow, entered, open } = slowRoute()
   const routes: Route[] = [
-    {
-      method: 'GET',
-      path: '/wait',
-      async handle(_request, response) {
-        entered()
-        await opened
-        answer(response, 200, '{"waited":true}')
-      },
-    },
+    slow,
     {
       method: 'POST',
       path: '/echo',
@@ -40,7 +24,7 @@ function gate() {
       },
     },
   ]
-  return { routes, open, isEntered }
+  return { routes, open, entered }
 }
 
 const CHUNKED = { 'Transfer-Encoding': 'chunked' }
@@ -150,11 +134,11 @@ describe('408', () => {
   })
 
   test('not for an answer that takes longer', async () => {
-    const { routes, open, isEntered } = gate()
+    const { routes, open, entered } = gate()
     const frame = await serve(routes, { limits })
     const client = await frame.client()
-    client.send(request('GET', '/wait'))
-    await isEntered
+    client.send(request('GET', '/slow'))
+    await entered
     // Time itself is the subject: three times as long as the limit.
     await new Promise((resolve) => setTimeout(resolve, 600))
     open()
@@ -164,13 +148,13 @@ describe('408', () => {
 
 describe('garbage behind a request', () => {
   test('the answer that is owed comes first', async () => {
-    const { routes, open, isEntered } = gate()
+    const { routes, open, entered } = gate()
     const frame = await serve(routes)
     const client = await frame.client()
-    client.send(Buffer.concat([request('GET', '/wait'), Buffer.from('garbage\r\n\r\n')]))
-    await isEntered
+    client.send(Buffer.concat([request('GET', '/slow'), Buffer.from('garbage\r\n\r\n')]))
+    await entered
     open()
-    expect(await client.answer()).toMatchObject({ status: 200, body: '{"waited":true}' })
+    expect(await client.answer()).toMatchObject({ status: 200, body: '{"slow":true}' })
     const refused = await client.answer()
     expect(refused.status).toBe(400)
     errorOf(refused)
@@ -178,13 +162,13 @@ describe('garbage behind a request', () => {
   })
 
   test('a broken body behind a request that waits', async () => {
-    const { routes, open, isEntered } = gate()
+    const { routes, open, entered } = gate()
     const frame = await serve(routes)
     const client = await frame.client()
-    client.send(Buffer.concat([request('GET', '/wait'), post(CHUNKED, 'zz\r\n')]))
-    await isEntered
+    client.send(Buffer.concat([request('GET', '/slow'), post(CHUNKED, 'zz\r\n')]))
+    await entered
     open()
-    expect((await client.answer()).body).toBe('{"waited":true}')
+    expect((await client.answer()).body).toBe('{"slow":true}')
     expect((await client.answer()).status).toBe(400)
     expect(await client.closed()).toBe('')
   })

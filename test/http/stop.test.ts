@@ -5,33 +5,18 @@ import { answer } from '../../src/http/answer.ts'
 import { readJson } from '../../src/http/body.ts'
 import { Polls } from '../../src/http/polls.ts'
 import type { Route } from '../../src/http/route.ts'
-import { EVENTUALLY, serve } from './frame.ts'
+import { EVENTUALLY, serve, slowRoute } from './frame.ts'
 import { request } from './raw-client.ts'
 
 const NEVER = new AbortController().signal
 
 function held() {
-  let open: () => void = () => {}
-  let entered: () => void = () => {}
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  const isEntered = new Promise<void>((resolve) => {
-    entered = resolve
-  })
+  const { slow, entered, open } = slowRoute()
   const routes: Route[] = [
-    {
-      method: 'GET',
-      path: '/slow',
-      async handle(_request, response) {
-        entered()
-        await opened
-        answer(response, 200, '{}')
-      },
-    },
+    slow,
     { method: 'GET', path: '/fast', handle: (_request, response) => answer(response, 200, '{}') },
   ]
-  return { routes, open, isEntered }
+  return { routes, open, entered }
 }
 
 function refusesConnections(port: number): Promise<boolean> {
@@ -70,11 +55,11 @@ describe('stop', () => {
   })
 
   test('answers what was asked, with Connection: close, and accepts nothing new', async () => {
-    const { routes, open, isEntered } = held()
+    const { routes, open, entered } = held()
     const frame = await serve(routes)
     const client = await frame.client()
     client.send(request('GET', '/slow'))
-    await isEntered
+    await entered
     const stopped = frame.server.stop(NEVER)
     expect(await refusesConnections(frame.port)).toBe(true)
     open()
@@ -86,11 +71,11 @@ describe('stop', () => {
   })
 
   test('a request that is already in the pipe is answered, too', async () => {
-    const { routes, open, isEntered } = held()
+    const { routes, open, entered } = held()
     const frame = await serve(routes)
     const client = await frame.client()
     client.send(Buffer.concat([request('GET', '/slow'), request('GET', '/fast')]))
-    await isEntered
+    await entered
     const stopped = frame.server.stop(NEVER)
     open()
     expect((await client.answer()).status).toBe(200)
@@ -100,11 +85,11 @@ describe('stop', () => {
   })
 
   test('cuts off at the deadline', async () => {
-    const { routes, isEntered } = held()
+    const { routes, entered } = held()
     const frame = await serve(routes)
     const client = await frame.client()
     client.send(request('GET', '/slow'))
-    await isEntered
+    await entered
     await frame.server.stop(AbortSignal.timeout(50))
     expect(await client.closed()).toBe('')
   })

@@ -7,7 +7,7 @@ import { readJson } from '../../src/http/body.ts'
 import type { Route } from '../../src/http/route.ts'
 import { readTls } from '../../src/http/tls.ts'
 import { Authority, type Certificate } from '../support/certificates.ts'
-import { errorOf, serve } from './frame.ts'
+import { errorOf, serve, slowRoute } from './frame.ts'
 import { request } from './raw-client.ts'
 
 let authority: Authority
@@ -154,22 +154,7 @@ describe('stop', () => {
   })
 
   test('answers what has been asked first', async () => {
-    let open: () => void = () => {}
-    let enter: () => void = () => {}
-    const entered = new Promise<void>((resolve) => {
-      enter = resolve
-    })
-    const slow: Route = {
-      method: 'GET',
-      path: '/slow',
-      async handle(_request, response) {
-        enter()
-        await new Promise<void>((resolve) => {
-          open = resolve
-        })
-        answer(response, 200, '{"slow":true}')
-      },
-    }
+    const { slow, entered, open } = slowRoute()
     const frame = await serve([slow], { tls: { cert: own.cert, key: own.key } })
     const client = await frame.client({ ca: authority.ca.cert })
     client.send(request('GET', '/slow'))

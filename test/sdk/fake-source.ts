@@ -93,14 +93,3 @@ export class FakeSource implements JobSource {
 export function newLogger() {
   return { info: vi.fn(), warn: vi.fn(), error: vi.fn() }
 }
-
-/** A promise that the test settles. */
-export function deferred<T = void>() {
-  let resolve: (value: T) => void = () => undefined
-  let reject: (error: unknown) => void = () => undefined
-  const promise = new Promise<T>((yes, no) => {
-    resolve = yes
-    reject = no
-  })
-  return { promise, resolve, reject }
-}

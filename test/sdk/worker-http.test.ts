@@ -4,7 +4,8 @@ import type { JobContext } from '../../src/sdk/execution.ts'
 import type { Job } from '../../src/sdk/job.ts'
 import { OJSWorker } from '../../src/sdk/worker.ts'
 import type { OJSWorkerOptions } from '../../src/sdk/worker-options.ts'
-import { deferred, newJob, newLogger } from './fake-source.ts'
+import { deferred } from '../support/deferred.ts'
+import { newJob, newLogger } from './fake-source.ts'
 import { ScriptedTransport } from './scripted-transport.ts'
 
 beforeEach(() => {

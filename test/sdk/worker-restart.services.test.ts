@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest'
 import { HttpTransport, OJSClient, OJSWorker, type Transport } from '../../src/sdk/index.ts'
+import { deferred } from '../support/deferred.ts'
 import { eventually, startTestGateway } from '../support/in-process.ts'
 import { createVhost } from '../support/rabbit.ts'
-import { deferred, newLogger } from './fake-source.ts'
+import { newLogger } from './fake-source.ts'
 
 test('a gateway that restarts under a worker costs neither a job nor an attempt', async () => {
   const vhost = await createVhost()

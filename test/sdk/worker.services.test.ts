@@ -8,8 +8,8 @@ import {
   type OJSWorkerOptions,
   type Transport,
 } from '../../src/sdk/index.ts'
+import { deferred } from '../support/deferred.ts'
 import { eventually } from '../support/in-process.ts'
-import { deferred } from './fake-source.ts'
 import { freshQueue, serverForAll } from './server.ts'
 
 const server = serverForAll()

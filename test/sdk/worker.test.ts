@@ -3,7 +3,8 @@ import { JobAbortError } from '../../src/sdk/abort.ts'
 import type { JobContext } from '../../src/sdk/execution.ts'
 import { OJSWorker } from '../../src/sdk/worker.ts'
 import type { OJSWorkerOptions } from '../../src/sdk/worker-options.ts'
-import { deferred, FakeLease, FakeSource, newLogger } from './fake-source.ts'
+import { deferred } from '../support/deferred.ts'
+import { FakeLease, FakeSource, newLogger } from './fake-source.ts'
 
 const workers: OJSWorker[] = []
 afterEach(async () => {

@@ -5,6 +5,7 @@ import { tokenOf } from '../../src/broker/token.ts'
 import type { Handler } from '../../src/sdk/execution.ts'
 import { NativeWorker, type NativeWorkerOptions } from '../../src/worker/index.ts'
 import { type Admin, connectAdmin, row } from '../broker/harness.ts'
+import { deferred } from '../support/deferred.ts'
 import { eventually } from '../support/in-process.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: bodies are read as a gateway would, member by member
@@ -186,10 +187,7 @@ export async function ready(admin: Admin, queue: string): Promise<number> {
 
 /** Something to wait for: resolves with what it was called with, as often as it is asked. */
 export function gate(): { opened: Promise<void>; open(): void } {
-  let open: () => void = () => undefined
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
+  const { promise: opened, resolve: open } = deferred()
   return { opened, open }
 }
 
