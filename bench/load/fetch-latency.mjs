@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { serve } from '../child.mjs'
-import { quantile } from '../statistics.mjs'
 import { HttpConnection } from './http-connection.mjs'
 import { ackRequest, fetchRequest, pushRequest } from './requests.mjs'
-import { faultLine, measuredWindow } from './window.mjs'
+import { sampledWindow } from './window.mjs'
 
 const WAIT_MS = 30_000
 
@@ -21,42 +20,24 @@ async function takeOne({ url, queue }) {
  * before the PUSH is written to the FETCH's answer being read. Then ACK, FETCH again, a pause.
  */
 async function latency({ url, queue, pauseMs, seconds, watch }) {
-  const { fault, fail } = faultLine()
   const producer = await HttpConnection.open(url)
   const worker = await HttpConnection.open(url)
   const push = pushRequest(url, queue)
   const fetch = workerFetch(url, queue)
-  let samples = []
-  let isOver = false
-
-  const loop = async () => {
-    while (!isOver) {
-      const fetching = worker.request(fetch).then((answer) => [performance.now(), answer])
-      await sleep(pauseMs)
-      const startedAt = performance.now()
-      const created = producer.request(push)
-      const [endedAt, fetched] = await fetching
-      samples.push(endedAt - startedAt)
-      expectStatus(201, await created)
-      await acknowledge(worker, url, fetched)
-    }
+  const sample = async () => {
+    const fetching = worker.request(fetch).then((answer) => [performance.now(), answer])
+    await sleep(pauseMs)
+    const startedAt = performance.now()
+    const created = producer.request(push)
+    const [endedAt, fetched] = await fetching
+    expectStatus(201, await created)
+    await acknowledge(worker, url, fetched)
+    return endedAt - startedAt
   }
-  const finished = loop()
-  finished.catch(fail)
-  const begin = () => {
-    samples = []
-  }
-  const usage = await measuredWindow({ seconds, watch, begin, fault })
-  isOver = true
-  await finished
+  const measured = await sampledWindow({ seconds, watch, sample })
   producer.close()
   worker.close()
-  return {
-    p50: quantile(samples, 0.5),
-    p99: quantile(samples, 0.99),
-    count: samples.length,
-    ...usage,
-  }
+  return measured
 }
 
 function workerFetch(url, queue) {

@@ -1,13 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { serve } from '../child.mjs'
 import { Meter } from '../meter.mjs'
-import { quantile } from '../statistics.mjs'
 import { complainTo } from './complaints.mjs'
 import { fill } from './fill.mjs'
 import { HttpConnection } from './http-connection.mjs'
 import { completedIn } from './metrics.mjs'
 import { getRequest, JOB_TYPE, pushRequest } from './requests.mjs'
-import { faultLine, measuredWindow } from './window.mjs'
+import { faultLine, sampledWindow } from './window.mjs'
 
 const POLL_MS = 10
 /** No report may take that long, whatever else the machine does. */
@@ -100,39 +99,28 @@ async function verify({ url }) {
  * the PUSH is written to the first line of the handler. Then everything ends, and a pause.
  */
 async function latency({ native, url, queue, pauseMs, seconds, watch }) {
-  const { fault, fail } = faultLine()
+  const line = faultLine()
   let started
-  const worker = await workerOf(native, { queue, concurrency: 1, fail }, () => {
+  const worker = await workerOf(native, { queue, concurrency: 1, fail: line.fail }, () => {
     started(performance.now())
   })
   await worker.start()
   const producer = await HttpConnection.open(url)
   const push = pushRequest(url, queue)
-  let samples = []
-  let isOver = false
-  const loop = async () => {
-    while (!isOver) {
-      await sleep(pauseMs)
-      const starting = new Promise((resolve) => {
-        started = resolve
-      })
-      const startedAt = performance.now()
-      const { status, body } = await producer.request(push)
-      if (status !== 201) throw new Error(`PUSH answered ${status}: ${body}`)
-      samples.push((await starting) - startedAt)
-      await untilIdle(worker)
-    }
+  const sample = async () => {
+    await sleep(pauseMs)
+    const starting = new Promise((resolve) => {
+      started = resolve
+    })
+    const startedAt = performance.now()
+    const { status, body } = await producer.request(push)
+    if (status !== 201) throw new Error(`PUSH answered ${status}: ${body}`)
+    const ms = (await starting) - startedAt
+    await untilIdle(worker)
+    return ms
   }
-  const finished = loop()
-  finished.catch(fail)
-  const begin = () => {
-    samples = []
-  }
-  const usage = await measuredWindow({ seconds, watch, begin, fault })
-  const measured = samples
-  isOver = true
-  await finished
+  const measured = await sampledWindow({ seconds, watch, sample, line })
   producer.close()
   await worker.stop()
-  return { p50: quantile(measured, 0.5), p99: quantile(measured, 0.99), ...usage }
+  return measured
 }

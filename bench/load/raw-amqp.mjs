@@ -3,7 +3,7 @@ import amqp from 'amqplib'
 import { serve } from '../child.mjs'
 import { Meter } from '../meter.mjs'
 import { quantile } from '../statistics.mjs'
-import { faultLine, measuredWindow } from './window.mjs'
+import { faultLine, measuredWindow, sampledWindow } from './window.mjs'
 
 /** As the gateway sends them; amqplib would make an int8 of such a small number. */
 const INT32_HEADERS = ['x-ojs-attempt', 'x-ojs-max-attempts']
@@ -177,7 +177,6 @@ async function consume({ brokerQueue, jobs, prefetch, watch }) {
 
 /** From just before one publish to its delivery on the other connection; an idle broker. */
 async function latency({ brokerQueue, pauseMs, seconds, watch }) {
-  const { fault } = faultLine()
   const { exchange, queue, content, options } = token
   let delivered
   const channel = await consumeConnection.createChannel()
@@ -186,32 +185,18 @@ async function latency({ brokerQueue, pauseMs, seconds, watch }) {
     channel.ack(message)
     delivered(performance.now())
   })
-  let samples = []
-  let isOver = false
-  const loop = (async () => {
-    while (!isOver) {
-      await sleep(pauseMs)
-      const arrival = new Promise((resolve) => {
-        delivered = resolve
-      })
-      const startedAt = performance.now()
-      channels[0].publish(exchange, queue, content, options, () => {})
-      samples.push((await arrival) - startedAt)
-    }
-  })()
-  const begin = () => {
-    samples = []
+  const sample = async () => {
+    await sleep(pauseMs)
+    const arrival = new Promise((resolve) => {
+      delivered = resolve
+    })
+    const startedAt = performance.now()
+    channels[0].publish(exchange, queue, content, options, () => {})
+    return (await arrival) - startedAt
   }
-  const usage = await measuredWindow({ seconds, watch, begin, fault })
-  isOver = true
-  await loop
+  const measured = await sampledWindow({ seconds, watch, sample })
   await channel.close()
-  return {
-    p50: quantile(samples, 0.5),
-    p99: quantile(samples, 0.99),
-    count: samples.length,
-    ...usage,
-  }
+  return measured
 }
 
 /** Answers how many messages were ready. */

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Meter } from '../meter.mjs'
+import { quantile } from '../statistics.mjs'
 
 /** Connections open, buffers fill and the first checkpoints come before the clock starts. */
 export const RAMP_MS = 1000
@@ -15,6 +16,27 @@ export async function measuredWindow({ seconds, watch, begin, fault, ended, ramp
   const meter = new Meter(watch)
   await Promise.race([sleep(1000 * seconds), ...early])
   return meter.stop()
+}
+
+/**
+ * One sample after the other, each of them the milliseconds that `sample()` resolves with: p50 and
+ * p99 of the measured part. The first that rejects ends it, and so does a fault on the caller's `line`.
+ */
+export async function sampledWindow({ seconds, watch, sample, line = faultLine() }) {
+  let samples = []
+  let isOver = false
+  const loop = async () => {
+    while (!isOver) samples.push(await sample())
+  }
+  const finished = loop()
+  finished.catch(line.fail)
+  const begin = () => {
+    samples = []
+  }
+  const usage = await measuredWindow({ seconds, watch, begin, fault: line.fault })
+  isOver = true
+  await finished
+  return { p50: quantile(samples, 0.5), p99: quantile(samples, 0.99), ...usage }
 }
 
 /** A promise that only ever rejects, and the function that makes it do so. */
