@@ -9,6 +9,9 @@ const CRASH = 'test/crash/**/*.test.{ts,mjs}'
 /** Its scenarios are in other files, so that vitest, which goes by size, would start it last. */
 const LONGEST = 'test/crash/crash.test.ts'
 
+/** As long as `eventually`: vitest would give up after 1 s, and a busy machine stops for 3 to 5 s. */
+const EXPECT = { poll: { timeout: 15_000 } }
+
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files)
@@ -30,6 +33,7 @@ export default defineConfig({
           exclude: [SERVICES, CONFORMANCE, CRASH],
           // A property takes a second; five times that on a machine that others use too.
           testTimeout: 30_000,
+          expect: EXPECT,
           // Two cores: vitest would leave one of them idle.
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
@@ -41,6 +45,7 @@ export default defineConfig({
           include: [SERVICES],
           exclude: [CONFORMANCE, CRASH],
           testTimeout: 20_000,
+          expect: EXPECT,
           hookTimeout: 60_000,
           // They mostly wait for the broker.
           maxWorkers: 3,
@@ -52,6 +57,7 @@ export default defineConfig({
           name: 'conformance',
           include: [CONFORMANCE],
           testTimeout: 20_000,
+          expect: EXPECT,
           hookTimeout: 60_000,
           maxWorkers: 2,
           // `npm test` runs it beside all others, in a process of its own (scripts/run-tests.mjs).
@@ -63,6 +69,7 @@ export default defineConfig({
           name: 'crash',
           include: [CRASH],
           testTimeout: 120_000,
+          expect: EXPECT,
           hookTimeout: 120_000,
           // Each file has a broker of its own; they wait for it most of the time.
           maxWorkers: 3,
