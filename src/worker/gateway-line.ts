@@ -2,8 +2,6 @@ import type { LiveDelivery } from '../broker/delivery.ts'
 import type { RpcReply } from '../broker/direct-rpc.ts'
 import type { AmqpLink } from './link.ts'
 
-/** How long a gateway may take to answer; a worker goes on without one. */
-const ANSWER_MS = 1_000
 /** After no answer to a claim: how long the next ones are not asked. */
 const SILENCE_MS = 30_000
 /** Queues of one `sync`. */
@@ -46,7 +44,7 @@ export class GatewayLine {
     return this.#now() < this.#silentUntil
   }
 
-  /** Null: nobody has answered within a second; the answer may be run without. */
+  /** Null: nobody has answered in time; the answer may be run without. */
   async sync(queues: readonly string[]): Promise<Synced | null> {
     const all: Synced = {
       tombstones: new Map(),
@@ -100,7 +98,8 @@ export class GatewayLine {
   }
 
   async #ask(queue: string, type: string, body: object): Promise<RpcReply> {
-    const reply = await this.#link.ask(queue, type, body, ANSWER_MS)
+    const { answerTimeoutMs } = this.#link.options
+    const reply = await this.#link.ask(queue, type, body, answerTimeoutMs)
     this.#isAlone = reply.outcome !== 'answered'
     this.#silentUntil = this.#isAlone ? this.#now() + SILENCE_MS : 0
     return reply

@@ -23,6 +23,8 @@ export interface AmqpOptions {
   maxRungs?: number
   /** A new retry queue gets no token for so long; see `src/broker/rungs.ts`. Default 2 s. */
   rungSettleMs?: number
+  /** How long a gateway may take to answer before a worker goes on without it. Default 1 s. */
+  answerTimeoutMs?: number
   /** Shown by RabbitMQ's management, with the connection's purpose behind it. */
   connectionName?: string
   /** Default: warnings and errors to the console. `false`: nothing. */
@@ -41,7 +43,12 @@ export type LinkOptions = Required<
 }
 
 const QUEUE_DEFAULTS = { prefix: '', queueType: 'classic', declare: 'lazy' } as const
-const LIMITS = { timeoutMs: 30_000, publishTimeoutMs: 10_000, maxRungs: 1_000 }
+const LIMITS = {
+  timeoutMs: 30_000,
+  publishTimeoutMs: 10_000,
+  maxRungs: 1_000,
+  answerTimeoutMs: 1_000,
+}
 
 /** Throws `TypeError` for a URL that is none of AMQP's. */
 export function withDefaults(options: AmqpOptions, connectionName: string): LinkOptions {

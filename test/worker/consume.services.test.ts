@@ -45,7 +45,8 @@ describe('success', () => {
     await on.admin.channel.bindQueue(control, 'ojs.exchange.direct', control)
     await on.admin.publish(control, ['filler'])
     const ran = gate()
-    const worker = await on.start({ queues: [queue] }, { 'test.job': () => ran.open() })
+    const given = { queues: [queue], answerTimeoutMs: 50 }
+    const worker = await on.start(given, { 'test.job': () => ran.open() })
     const id = await publishJob(on.admin, queue)
     await ran.opened
     await worker.stop()
@@ -99,6 +100,8 @@ describe('prefetch', () => {
     const handler = async () => {
       running += 1
       most = Math.max(most, running)
+      // The first ones wait until every slot is taken, however slowly the jobs come.
+      await eventually(() => most >= 3)
       await new Promise((resolve) => setTimeout(resolve, 2))
       running -= 1
     }

@@ -50,6 +50,7 @@ describe.each(['classic', 'quorum'] as const)(
         queueType,
         gracePeriod: 0,
         rungSettleMs: 0,
+        answerTimeoutMs: 10_000,
         logger: false,
         handleSignals: false,
         ...given,
@@ -236,9 +237,9 @@ describe.each(['classic', 'quorum'] as const)(
     test('keeps its lease by heartbeats', async () => {
       const end = gate()
       await start({ 'test.job': () => end.opened }, { heartbeatInterval: 100 })
-      const id = await pushed({ visibility_timeout_ms: 500 })
+      const id = await pushed({ visibility_timeout_ms: 5_000 })
       await untilState(id, 'active')
-      await new Promise((resolve) => setTimeout(resolve, 1_500))
+      await new Promise((resolve) => setTimeout(resolve, 6_000))
       expect(await jobOf(id)).toMatchObject({ state: 'active', attempt: 1 })
       end.open()
       await untilState(id, 'completed')

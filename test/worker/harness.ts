@@ -108,6 +108,8 @@ async function startWorker(url: string, given: Given, handlers: Handlers): Promi
     url,
     rungSettleMs: 0,
     gracePeriod: 0,
+    // Who answers, answers; a worker that went on without would be another test.
+    answerTimeoutMs: 10_000,
     handleSignals: false,
     ...(!isLoud && { logger: false as const }),
   }
@@ -127,7 +129,8 @@ let queues = 0
 async function declareQueue(url: string, admin: Admin, given: Given = {}): Promise<string> {
   queues += 1
   const queue = `work-${queues}`
-  const worker = await startWorker(url, { ...given, queues: [queue] }, {})
+  // Nobody answers.
+  const worker = await startWorker(url, { ...given, queues: [queue], answerTimeoutMs: 50 }, {})
   await worker.stop()
   // Its questions are for nobody.
   for (const name of ['default', queue]) {
@@ -177,6 +180,20 @@ export async function broadcast(
   const exchange = createNames(prefix).exchange.direct
   admin.channel.publish(exchange, `ojs.control.workers.${queue}`, content, { type })
   await admin.channel.waitForConfirms()
+}
+
+/**
+ * The worker of this queue has heard every broadcast so far: they come in order, and it has obeyed
+ * the last two. Nothing says so of a cancel alone, which comes on another channel than the jobs.
+ * Of a classic queue: a quorum queue counts a consumer until all that it has is settled.
+ */
+export async function untilHeard(admin: Admin, queue: string): Promise<void> {
+  const jobQueue = createNames('').jobQueue(queue)
+  const consumers = async () => (await admin.channel.checkQueue(jobQueue)).consumerCount
+  await broadcast(admin, queue, 'ojs.control.pause', { queue })
+  await eventually(async () => (await consumers()) === 0)
+  await broadcast(admin, queue, 'ojs.control.resume', { queue })
+  await eventually(async () => (await consumers()) === 1)
 }
 
 /** Ready messages, as the broker counts them now. */

@@ -2,7 +2,16 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { eventually } from '../support/in-process.ts'
 import { pikaConsume } from '../support/pika.ts'
 import { createVhost } from '../support/rabbit.ts'
-import { type Bench, bench, broadcast, gate, publishJob, ready, until } from './harness.ts'
+import {
+  type Bench,
+  bench,
+  broadcast,
+  gate,
+  publishJob,
+  ready,
+  until,
+  untilHeard,
+} from './harness.ts'
 
 const vhost = await createVhost()
 let on: Bench
@@ -224,6 +233,7 @@ describe('a cancel', () => {
     const last = await publishJob(on.admin, queue)
     await broadcast(on.admin, queue, 'ojs.control.cancel', { job_id: cancelled })
     await eventually(() => ran.length === 1)
+    await untilHeard(on.admin, queue)
     end.open()
     await until(desk, last)
     expect(ran).toEqual([first, last])
@@ -234,6 +244,7 @@ describe('a cancel', () => {
     const { queue, desk } = await on.setUp({ 'test.job': () => 1 })
     const id = '0197a2b4-0000-7000-8000-0000000000aa'
     await broadcast(on.admin, queue, 'ojs.control.cancel', { job_id: id, generation: 1 })
+    await untilHeard(on.admin, queue)
     await publishJob(on.admin, queue, { id, generation: 1 })
     await publishJob(on.admin, queue, { id, generation: 2 })
     await until(desk, id, 2)

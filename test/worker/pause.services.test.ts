@@ -98,7 +98,7 @@ test('one that has started while no gateway could answer hears of it from the ne
   await gateway.ack(job.id)
   await direct('pause')
   await gateway.stop()
-  await stage.start({ queues: [queue] }, {})
+  await stage.start({ queues: [queue], answerTimeoutMs: 1_000 }, {})
   expect(await consumers()).toBe(1)
   await gateway.restart()
   await eventually(async () => (await consumers()) === 0)
@@ -144,7 +144,7 @@ describe('without a gateway', () => {
       await new Promise((resolve) => setTimeout(resolve, 100))
     }
     await stage.start({ queues: [queue] }, {})
-    expect(await consumers()).toBe(0)
+    await eventually(async () => (await consumers()) === 0)
     await broadcast(admin, queue, 'ojs.control.resume', { queue })
     await eventually(async () => (await consumers()) === 1)
   })
@@ -155,7 +155,7 @@ describe('without a gateway', () => {
       queue = await stage.queue()
       const desk = await stage.desk(queue)
       desk.sync = null
-      await stage.start({ queues: [queue], heartbeatInterval: 50 }, {})
+      await stage.start({ queues: [queue], heartbeatInterval: 50, answerTimeoutMs: 3_000 }, {})
       expect(await consumers()).toBe(1)
       desk.sync = { tombstones: [], truncated: false, paused: [queue], directive: 'running' }
       // It leaves who does not answer in peace for half a minute.

@@ -21,7 +21,7 @@ afterAll(async () => {
 })
 
 function open(): void {
-  producer = new NativeProducer({ url: vhost.url, logger: false, publishTimeoutMs: 3_000 })
+  producer = new NativeProducer({ url: vhost.url, logger: false, publishTimeoutMs: 15_000 })
 }
 
 describe('without a gateway', () => {
