@@ -25,6 +25,7 @@ describe('ojs.control.cancel', () => {
     await eventually(async () => (await stateOf(id)) === 'cancelled')
     // Its token is still there, and nobody gets it.
     expect(await gateway.fetch(['cancelled'], { wait_ms: 500 })).toEqual([])
+    await wire.next('BasicDeliver', ({ properties }) => properties?.['messageId'] === id)
     await eventually(() => settlementsOf(wire, deliveryOf(wire, id)).length > 0)
     expect(settlementsOf(wire, deliveryOf(wire, id))).toMatchObject([{ name: 'BasicAck' }])
   })
@@ -69,7 +70,7 @@ describe('ojs.control.heartbeat', () => {
   it('AMQP-020 implements BEAT via control queue publish: it extends the lease', async () => {
     const beaten = await clients.push('beaten')
     const silent = await clients.push('beaten')
-    await clients.fetch('beaten', 2, { worker_id: 'w-beat', visibility_timeout_ms: 2_000 })
+    await clients.fetch('beaten', 2, { worker_id: 'w-beat', visibility_timeout_ms: 5_000 })
     const beat = { job_id: beaten, worker_id: 'w-beat', visibility_timeout_ms: 60_000 }
     await tell('beaten', 'ojs.control.heartbeat', beat)
     // Both had the same lease: when one has run out, so would have the other.

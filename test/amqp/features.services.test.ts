@@ -25,7 +25,7 @@ describe('a gateway as it is shipped, with limits for two queues', () => {
   const { wire, gateway, admin, clients } = amqpStage({ OJS_TOPOLOGY: topology.path })
 
   it('AMQP-022 supports scheduled jobs: the ledger holds them, then publishes', async () => {
-    const dueAt = Date.now() + 700
+    const dueAt = Date.now() + 5_000
     const scheduledAt = new Date(dueAt).toISOString()
     const id = await clients.push('scheduled', { options: { scheduled_at: scheduledAt } })
     expect((await gateway.get(id)).body.job).toMatchObject({ state: 'scheduled' })

@@ -107,6 +107,8 @@ it('AMQP-017 implements retry via DLX + TTL: published, confirmed, then acknowle
   const bind = await wire.next('QueueBind', { queue: rung })
   expect(bind.fields).toMatchObject({ exchange: 'ojs.exchange.retry', routingKey: 'retried.500' })
 
+  // The retry has come on another connection than the confirm of its publish.
+  await eventually(() => settlementsOf(wire, first).length > 0)
   const [, publish] = publishesOf(wire, id)
   const confirm = publish && wire.confirmOf(publish)
   const [ack] = settlementsOf(wire, first)

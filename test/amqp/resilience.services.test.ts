@@ -6,12 +6,13 @@ import { amqpStage, answerTo, deliveryOf, onJobQueues } from './stage.ts'
 const { wire, gateway, admin, clients } = amqpStage()
 
 const CONNECTIONS = 3
+
 const isHealthy = async () => (await gateway.request('GET', '/ojs/v1/health')).status === 200
 const metric = async (name: string) => samplesOf(await scrape(gateway), name)[name] ?? 0
 
 /** A FETCH that waits for a job, from when the gateway has it. */
 async function startWaiting(queue: string): Promise<{ jobs: Promise<{ id: string }[]> }> {
-  const jobs = gateway.fetch([queue], { wait_ms: 15_000 })
+  const jobs = gateway.fetch([queue], { wait_ms: 30_000 })
   await eventually(async () => (await metric(`ojs_fetch_waiters{queue="${queue}"}`)) === 1)
   return { jobs }
 }

@@ -46,7 +46,8 @@ export function amqpStage(env: Record<string, string> = {}): AmqpStage {
   beforeAll(async () => {
     const vhost = await createVhost()
     const wire = await Wire.start(vhost.url)
-    const gateway = await startTestGateway(wire.url, env)
+    // No consumer leaves because a busy machine let 2 s pass between two steps of a test.
+    const gateway = await startTestGateway(wire.url, env, { idleMs: 60_000 })
     const admin = await connectAdmin(vhost.url)
     stage = { vhost, wire, gateway, admin, clients: clientsOf(gateway) }
   })

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type Admin, connectAdmin } from '../broker/harness.ts'
 import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
-import { TcpProxy } from '../support/tcp-proxy.ts'
+import { Wire } from '../support/wire.ts'
 import { difference, type Samples, samplesOf, scrape } from './exposition-text.ts'
 
 /** Deliveries per consumer; what `ojs_amqp_consumer_utilization` is a part of. */
@@ -38,23 +38,27 @@ afterAll(async () => {
 })
 
 describe('the metrics of seed 002 §12.1, moved by real messages', () => {
-  let proxy: TcpProxy
+  let wire: Wire
   let gateway: TestGateway
 
   beforeAll(async () => {
-    const url = new URL(vhost.url)
-    proxy = await TcpProxy.start(Number(url.port))
-    url.port = String(proxy.port)
-    gateway = await startTestGateway(url.href, { OJS_PUBLISH_TIMEOUT_MS: '1500' })
+    wire = await Wire.start(vhost.url)
+    gateway = await startTestGateway(wire.url, { OJS_PUBLISH_TIMEOUT_MS: '5000' })
     await Promise.all(QUEUES.map((queue) => declare(queue)))
   })
   afterAll(async () => {
     await gateway.destroy()
-    await proxy.stop()
+    await wire.stop()
   })
 
   // What a consumer of the last test still does must not move the figures of the next one.
-  beforeEach(() => Promise.all(QUEUES.map((queue) => resting(queue))))
+  beforeEach(async () => {
+    await Promise.all(QUEUES.map((queue) => resting(queue)))
+    // A channel counts until the broker has confirmed its end.
+    const sent = () => wire.all('ChannelClose', ({ from }) => from === 'us').length
+    const confirmed = () => wire.all('ChannelCloseOk', ({ from }) => from === 'broker').length
+    await eventually(() => sent() === confirmed())
+  })
 
   const now = async () => samplesOf(await scrape(gateway), 'ojs_amqp_')
   const value = async (name: string) => (await now())[name] ?? 0
@@ -71,12 +75,29 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     await gateway.ack(job?.id ?? '')
   }
 
-  /** Nobody fetched for 2 s: the consumer is cancelled and its channel closed. */
+  /** Nobody fetched for 2 s: the consumer is cancelled and the end of its channel asked for. */
   async function resting(queue: string): Promise<void> {
     await eventually(async () => {
       const gauges = await now()
       return gauges[`ojs_amqp_consumer_utilization{queue="${queue}"}`] === undefined
     })
+  }
+
+  /** Keeps the consumer of a queue that has nothing more to give. */
+  function startWaiting(queue: string): { end(): Promise<void> } {
+    const gone = new AbortController()
+    const answered = fetch(`${gateway.url}/ojs/v1/workers/fetch`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/openjobspec+json' },
+      body: JSON.stringify({ queues: [queue], wait_ms: 30_000 }),
+      signal: gone.signal,
+    }).catch(() => {})
+    return {
+      end: async () => {
+        gone.abort()
+        await answered
+      },
+    }
   }
 
   async function fetchAll(queue: string, count: number): Promise<{ id: string }[]> {
@@ -111,6 +132,7 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     for (let i = 0; i < 8; i++) await gateway.push('consumed')
     const before = await now()
     const jobs = await fetchAll('consumed', 8)
+    const waiting = startWaiting('consumed')
     await movedBy(before, {
       [`ojs_amqp_messages_consumed_total${queue}`]: 8,
       [`ojs_amqp_messages_unacked${queue}`]: 8,
@@ -120,6 +142,7 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     for (const { id } of jobs.slice(0, 6)) expect((await gateway.ack(id)).status).toBe(200)
     expect(await value(`ojs_amqp_messages_unacked${queue}`)).toBe(2)
     expect(await value(`ojs_amqp_consumer_utilization${queue}`)).toBe(2 / PREFETCH)
+    await waiting.end()
     for (const { id } of jobs.slice(6)) expect((await gateway.ack(id)).status).toBe(200)
     expect(await value(`ojs_amqp_messages_unacked${queue}`)).toBe(0)
     await movedBy(before, {
@@ -178,7 +201,7 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
 
   test('a consumer that the server cancels', async () => {
     const queue = '{queue="cancelled"}'
-    const waiting = gateway.fetch(['cancelled'], { wait_ms: 3_000 })
+    const waiting = gateway.fetch(['cancelled'], { wait_ms: 30_000 })
     await eventually(async () => {
       const { consumerCount } = await admin.channel.checkQueue('ojs.queue.cancelled')
       return consumerCount === 1
@@ -186,18 +209,20 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     await admin.channel.deleteQueue('ojs.queue.cancelled')
     const cancels = `ojs_amqp_consumer_cancels_total${queue}`
     await expect.poll(() => value(cancels), { timeout: 15_000 }).toBe(1)
-    expect(await waiting).toEqual([])
+    const { body } = await gateway.push('cancelled')
+    expect(await waiting).toMatchObject([{ id: body.job.id }])
+    await gateway.ack(body.job.id)
     expect(await value(cancels)).toBe(1)
   })
 
   test('a confirm that does not come in time', async () => {
     const queue = '{queue="unconfirmed"}'
     const before = await now()
-    proxy.hold('to-gateway')
+    wire.proxy.hold('to-gateway')
     const pushing = gateway.push('unconfirmed')
     await expect.poll(() => value('ojs_amqp_confirms_pending')).toBe(1)
     expect((await pushing).status).toBe(503)
-    proxy.release('to-gateway')
+    wire.proxy.release('to-gateway')
     await movedBy(before, {
       [`ojs_amqp_messages_published_total${queue}`]: 1,
       [`ojs_amqp_confirm_timeouts_total${queue}`]: 1,
@@ -216,13 +241,13 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     const jobs = await fetchAll('lost', 2)
     const unacked = `ojs_amqp_messages_unacked${queue}`
     expect(await value(unacked)).toBe(2)
-    proxy.cut()
-    proxy.hold('to-gateway')
+    wire.proxy.cut()
+    wire.proxy.hold('to-gateway')
     await expect.poll(() => value('ojs_amqp_connections_active')).toBe(0)
     expect(await value('ojs_amqp_channels_active')).toBe(0)
     expect(await value(unacked)).toBe(0)
     expect(await value(`ojs_amqp_deliveries_lost_total${queue}`)).toBe(2)
-    proxy.release('to-gateway')
+    wire.proxy.release('to-gateway')
     await expect.poll(() => value('ojs_amqp_connections_active'), { timeout: 15_000 }).toBe(3)
     for (const { id } of jobs) expect((await gateway.ack(id)).status).toBe(200)
     await resting('lost')
