@@ -61,7 +61,7 @@ it('its failures are retried by the gateway, and end as dead letters', async () 
 
 it('what it failed can succeed over HTTP', async () => {
   const queue = freshQueue()
-  const retry = { max_attempts: 3, initial_interval_ms: 1_000, jitter: false }
+  const retry = { max_attempts: 3, initial_interval_ms: 5_000, jitter: false }
   const { body } = await gateway.push(queue, { args: ['break'], ...options({ retry }) })
   startWorker(queue)
   await untilState(gateway, body.job.id, 'retryable')

@@ -116,7 +116,7 @@ function pushTo(queue: string) {
 }
 
 async function fetchFrom(queue: string): Promise<Job> {
-  const answer = await gateway.client.fetch({ queues: [queue], wait_ms: 5_000 })
+  const answer = await gateway.client.fetch({ queues: [queue], wait_ms: 15_000 })
   const [job] = jobsOf(answer)
   if (job === undefined) throw new Error(`nothing fetched: ${answer.status} ${answer.text}`)
   return job

@@ -43,7 +43,7 @@ async function pushNatively(): Promise<string> {
 }
 
 async function fetchEmail(): Promise<Job> {
-  const answer = await gateway.client.fetch({ queues: ['email'], wait_ms: 10_000 })
+  const answer = await gateway.client.fetch({ queues: ['email'], wait_ms: 15_000 })
   const [job] = jobsOf(answer)
   if (job === undefined) throw new Error(`nothing fetched: ${answer.status} ${answer.text}`)
   return job
@@ -109,7 +109,7 @@ describe('seed 002 §15.3, as printed', () => {
     await fetchEmail()
     await nack(id)
     // Declared, and new: the ledger holds this retry.
-    expect(await vhost.queue(CLASSIC_RUNG)).toBeDefined()
+    await eventually(async () => (await vhost.queue(CLASSIC_RUNG)) !== undefined)
     await expect(declareRungs()).rejects.toThrow('PRECONDITION_FAILED')
     expect(await fetchEmail()).toMatchObject({ id, attempt: 2 })
   })
