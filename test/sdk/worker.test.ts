@@ -37,7 +37,7 @@ async function startWorker(
   return { worker, source, logger, deliver }
 }
 
-const settled = (lease: FakeLease) => vi.waitFor(() => expect(lease.isSettled).toBe(true))
+const settled = (lease: FakeLease) => expect.poll(() => lease.isSettled).toBe(true)
 
 describe('handlers', () => {
   it('get the job, and what they return is its result', async () => {
@@ -195,7 +195,7 @@ describe('middleware', () => {
     expect(signal?.aborted).toBe(true)
     expect(worker.activeJobs).toBe(1)
     handler.resolve()
-    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    await expect.poll(() => worker.activeJobs).toBe(0)
     expect(lease.completed).toEqual([])
   })
 })
@@ -216,7 +216,7 @@ describe('slots', () => {
     expect(worker.activeJobs).toBe(2)
     expect(tooMany).toMatchObject({ releases: 1, completed: [], failed: [] })
     handler.resolve()
-    await vi.waitFor(() => expect(source.sink.capacity()).toBe(2))
+    await expect.poll(() => source.sink.capacity()).toBe(2)
     expect(source.calls).toEqual(['start', 'slotFree', 'slotFree'])
   })
 
@@ -230,7 +230,7 @@ describe('slots', () => {
     expect(source.sink.activeJobIds()).toEqual([lease.job.id])
     expect(source.calls).toEqual(['start'])
     report.resolve('settled')
-    await vi.waitFor(() => expect(source.calls).toEqual(['start', 'slotFree']))
+    await expect.poll(() => source.calls).toEqual(['start', 'slotFree'])
     expect(source.sink.activeJobIds()).toEqual([])
   })
 
@@ -240,7 +240,7 @@ describe('slots', () => {
     const lease = new FakeLease()
     lease.begin = async () => false
     source.sink.deliver(lease)
-    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    await expect.poll(() => worker.activeJobs).toBe(0)
     expect(run).not.toHaveBeenCalled()
     expect(lease.isSettled).toBe(false)
   })
@@ -254,7 +254,7 @@ describe('reports that the server does not want', () => {
     const lease = new FakeLease()
     lease.answer = 'stale'
     source.sink.deliver(lease)
-    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    await expect.poll(() => worker.activeJobs).toBe(0)
     expect(lease).toMatchObject({ completed: ['result'], failed: [], releases: 0 })
     expect(logger.warn).toHaveBeenCalledOnce()
     expect(worker.state).toBe('running')
@@ -268,7 +268,7 @@ describe('reports that the server does not want', () => {
     const lease = new FakeLease()
     lease.complete = () => Promise.reject(new Error('broken source'))
     source.sink.deliver(lease)
-    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    await expect.poll(() => worker.activeJobs).toBe(0)
     expect(logger.error).toHaveBeenCalled()
     expect(worker.state).toBe('running')
   })
@@ -291,14 +291,14 @@ describe('cancellation', () => {
 
   it('fires the signal; nothing is reported, whatever the handler does', async () => {
     const { source, lease, handler, signal, worker } = await startWaiting()
-    await vi.waitFor(() => expect(signal()).toBeDefined())
+    await expect.poll(() => signal()).toBeDefined()
     source.sink.abort(lease.job.id, 'cancelled')
     expect(signal()?.reason).toBeInstanceOf(JobAbortError)
     expect(signal()?.reason).toMatchObject({ reason: 'cancelled', name: 'AbortError' })
     expect(source.sink.activeJobIds()).toEqual([])
     expect(worker.activeJobs).toBe(1)
     handler.resolve('done all the same')
-    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    await expect.poll(() => worker.activeJobs).toBe(0)
     expect(lease.isSettled).toBe(false)
   })
 
@@ -307,7 +307,7 @@ describe('cancellation', () => {
     const { source, lease, run, worker } = await startWaiting(() => begun.promise)
     source.sink.abort(lease.job.id, 'cancelled')
     begun.resolve(true)
-    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    await expect.poll(() => worker.activeJobs).toBe(0)
     expect(run).not.toHaveBeenCalled()
     expect(lease.isSettled).toBe(false)
   })
@@ -325,17 +325,17 @@ describe('cancellation', () => {
     const lease = deliver()
     source.sink.abort(lease.job.id, 'cancelled')
     middle.resolve()
-    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    await expect.poll(() => worker.activeJobs).toBe(0)
     expect(run).not.toHaveBeenCalled()
   })
 
   it('of a job that is lost fires the signal, and the report is tried', async () => {
     const { source, lease, handler, signal, worker } = await startWaiting()
-    await vi.waitFor(() => expect(signal()).toBeDefined())
+    await expect.poll(() => signal()).toBeDefined()
     source.sink.abort(lease.job.id, 'lost')
     expect(signal()?.reason).toMatchObject({ reason: 'lost' })
     handler.resolve('result')
-    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    await expect.poll(() => worker.activeJobs).toBe(0)
     expect(lease.completed).toEqual(['result'])
   })
 
@@ -358,17 +358,17 @@ describe('cancellation', () => {
       new FakeLease({ id: 'same', attempt: 2 }),
     ]
     source.sink.deliver(first)
-    await vi.waitFor(() => expect(signals).toHaveLength(1))
+    await expect.poll(() => signals).toHaveLength(1)
     source.sink.deliver(second)
-    await vi.waitFor(() => expect(signals).toHaveLength(2))
+    await expect.poll(() => signals).toHaveLength(2)
     expect(signals.map(({ aborted }) => aborted)).toEqual([true, false])
     handlers[0]?.resolve('one')
-    await vi.waitFor(() => expect(worker.activeJobs).toBe(1))
+    await expect.poll(() => worker.activeJobs).toBe(1)
     expect(source.sink.activeJobIds()).toEqual(['same'])
     source.sink.abort('same', 'cancelled')
     expect(signals[1]?.reason).toMatchObject({ reason: 'cancelled' })
     handlers[1]?.resolve('two')
-    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    await expect.poll(() => worker.activeJobs).toBe(0)
     expect(second.isSettled).toBe(false)
   })
 })
@@ -512,7 +512,7 @@ describe('directives of the server', () => {
     expect(source.calls).toEqual(['start', 'quiet'])
     expect(source.sink.capacity()).toBe(0)
     handler.resolve('result')
-    await vi.waitFor(() => expect(worker.activeJobs).toBe(0))
+    await expect.poll(() => worker.activeJobs).toBe(0)
     expect(lease.completed).toEqual(['result'])
     expect(worker.state).toBe('quiet')
   })
