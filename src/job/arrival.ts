@@ -1,5 +1,5 @@
 import { appendErrors, errorEntry, UNREPORTED } from './error-history.ts'
-import { isTerminal, type JobRow } from './job.ts'
+import { allowedAttempts, isExpired, isTerminal, type JobRow } from './job.ts'
 import { cut, MAX_CODE, MAX_MESSAGE } from './text-size.ts'
 
 /** A token as it came from the broker: `generation` from its body, `attempt` from its header. */
@@ -125,9 +125,8 @@ function claimOrEnd(
   promote: boolean,
   context: ArrivalContext,
 ): Arrival {
-  if (row.expiresAt !== null && row.expiresAt <= context.wall) return { do: 'expire' }
-  // max_attempts 0 and 1 both mean "run once" (ojs-digest §3.1).
-  if (attempt > Math.max(1, row.maxAttempts)) return { do: 'exhaust', skipped }
+  if (isExpired(row, context.wall)) return { do: 'expire' }
+  if (attempt > allowedAttempts(row)) return { do: 'exhaust', skipped }
   return { do: 'claim', attempt, skipped, promote }
 }
 

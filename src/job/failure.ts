@@ -1,7 +1,7 @@
 import type { BackoffPolicy } from './backoff.ts'
 import { parseDuration } from './duration.ts'
 import { appendErrors, errorEntry, type Failure, fillInError } from './error-history.ts'
-import type { JobRow } from './job.ts'
+import { allowedAttempts, type JobRow } from './job.ts'
 import type { NackError } from './request.ts'
 import { cut, MAX_CODE, MAX_MESSAGE, utf8Bytes } from './text-size.ts'
 
@@ -147,7 +147,7 @@ export function judge(policy: RetryPolicy, attempt: number, failure: Failure): V
 }
 
 function isOver(policy: RetryPolicy, attempt: number, failure: Failure): boolean {
-  if (!failure.retryable || attempt >= Math.max(1, policy.maxAttempts)) return true
+  if (!failure.retryable || attempt >= allowedAttempts(policy)) return true
   const names = [failure.type, failure.code, errorClass(failure.details)]
   return policy.nonRetryableErrors.some((pattern) => names.some((name) => matches(pattern, name)))
 }

@@ -147,6 +147,16 @@ export function isTerminal(state: RowState): boolean {
   return TERMINAL_STATES.has(state)
 }
 
+/** `expires_at` has passed: the job is not to run any more. */
+export function isExpired({ expiresAt }: Pick<JobRow, 'expiresAt'>, wall: number): boolean {
+  return expiresAt !== null && expiresAt <= wall
+}
+
+/** How often it may run: `max_attempts` 0 and 1 both mean "run once" (ojs-digest §3.1). */
+export function allowedAttempts({ maxAttempts }: Pick<JobRow, 'maxAttempts'>): number {
+  return Math.max(1, maxAttempts)
+}
+
 /** The row of a job that was just enqueued. */
 export function freshRow(
   job: NewJob,

@@ -1,5 +1,5 @@
 import { type ArrivingToken, isCurrent } from './arrival.ts'
-import { isTerminal, type JobRow } from './job.ts'
+import { allowedAttempts, isExpired, isTerminal, type JobRow } from './job.ts'
 import { isLeaseLive } from './report.ts'
 
 /** A redelivered token in the hands of a native worker (architecture §5, `ojs.control.claim`). */
@@ -99,7 +99,6 @@ function runOrDiscard(
   attempt: number,
   { wall }: NativeClaimContext,
 ): NativeClaimDecision {
-  const isExpired = row.expiresAt !== null && row.expiresAt <= wall
-  const isExhausted = attempt > Math.max(1, row.maxAttempts)
-  return isExpired || isExhausted ? { decision: 'discard' } : { decision: 'run', attempt }
+  const isOver = isExpired(row, wall) || attempt > allowedAttempts(row)
+  return isOver ? { decision: 'discard' } : { decision: 'run', attempt }
 }

@@ -1,5 +1,5 @@
 import { OjsError, stateConflict } from '../errors.ts'
-import type { JobRow } from '../job/job.ts'
+import { isExpired, type JobRow } from '../job/job.ts'
 import type { DeadLetterQuery } from '../ledger/ledger.ts'
 import { keyTaken } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
@@ -24,7 +24,7 @@ export async function retryDeadLetter(
   context: RequestContext,
 ): Promise<JobRow> {
   const row = deadLetter(deps, id)
-  if (row.expiresAt !== null && row.expiresAt <= deps.clock.wall()) {
+  if (isExpired(row, deps.clock.wall())) {
     throw stateConflict('The job has expired; it cannot run again.', {
       job_id: id,
       current_state: row.state,

@@ -1,5 +1,5 @@
 import { timeoutFailure, visibilityFailure } from '../job/failure.ts'
-import type { JobRow } from '../job/job.ts'
+import { allowedAttempts, type JobRow } from '../job/job.ts'
 import type { Deps } from '../operations/deps.ts'
 import { type FailedAttempt, failLease, returnLease } from '../operations/fail-lease.ts'
 import { systemPass } from '../telemetry/tracing.ts'
@@ -47,6 +47,6 @@ async function endLease(deps: Deps, row: JobRow, now: number): Promise<void> {
   // A lease that ran out is no verdict on the job: it goes on at once while an attempt is left. With
   // a native worker it may even be going on, or be done: that ends with its report or its token.
   const isNative = row.holder === 'native'
-  const mayGoOn = isNative || (!isTimeout && row.attempt < Math.max(1, row.maxAttempts))
+  const mayGoOn = isNative || (!isTimeout && row.attempt < allowedAttempts(row))
   await (mayGoOn ? returnLease(deps, attempt) : failLease(deps, attempt))
 }

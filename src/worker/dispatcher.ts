@@ -1,5 +1,6 @@
 import { DeliveryBuffer } from '../broker/buffer.ts'
 import type { LiveDelivery } from '../broker/delivery.ts'
+import { isExpired } from '../job/job.ts'
 import type { Logger } from '../logger.ts'
 import type { NativeContext } from '../schemas/native-job.ts'
 import type { SourceSink } from '../sdk/source.ts'
@@ -205,7 +206,7 @@ export class Dispatcher {
     const deps = { ...this.#deps.lease, onOver: this.#onOver }
     const lease = new AmqpLease(deps, delivery, token, claim)
     inHand.lease = lease
-    if (token.expiresAt !== null && token.expiresAt <= this.#deps.context().wall) {
+    if (isExpired(token, this.#deps.context().wall)) {
       void lease.expire()
       return
     }
