@@ -2,6 +2,7 @@ import { invalidField, OjsError } from '../errors.ts'
 import { checkExpression } from './cron-expression.ts'
 import type { Schedule } from './cron-times.ts'
 import { checkZone } from './cron-zone.ts'
+import { timestamp } from './document.ts'
 import { isOptionMember } from './envelope.ts'
 import type { CronRequest, PushRequest } from './request.ts'
 
@@ -57,7 +58,7 @@ export function withTick(
 ): PushRequest {
   const options = template.options ?? {}
   const meta = options.meta ?? template.meta ?? options.metadata ?? template.metadata ?? {}
-  const told = { ...meta, cron_name: name, cron_triggered_at: new Date(tick).toISOString() }
+  const told = { ...meta, cron_name: name, cron_triggered_at: timestamp(tick) }
   return { ...template, options: { ...options, meta: told } }
 }
 

@@ -201,7 +201,7 @@ function instant(
 
 function nativeInstant({ native }: EnvelopeContext): Instant | null {
   const ms = native?.schedule?.dueAt ?? null
-  return ms === null ? null : { ms, text: new Date(ms).toISOString() }
+  return ms === null ? null : { ms, text: timestamp(ms) }
 }
 
 function priorityOf(priority: PushOptions['priority']): number {

@@ -1,5 +1,6 @@
 import { invalidField } from '../errors.ts'
 import { fingerprint } from './canonical-json.ts'
+import { timestamp } from './document.ts'
 import { formatDuration, isIsoDuration, MAX_DURATION_MS, parseDuration } from './duration.ts'
 import {
   isTerminal,
@@ -192,7 +193,7 @@ export function atTimeOf(replaced: JobRow, job: NewJob): NewJob {
   const { dueAt } = replaced
   if (replaced.state !== 'scheduled' || dueAt === null) return job
   const before: { scheduled_at?: unknown } = JSON.parse(replaced.envelope)
-  const scheduledAt = String(before.scheduled_at ?? new Date(dueAt).toISOString())
+  const scheduledAt = String(before.scheduled_at ?? timestamp(dueAt))
   const envelope: object = JSON.parse(job.envelope)
   return {
     ...job,
