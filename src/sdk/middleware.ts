@@ -4,6 +4,9 @@
  */
 export type Next<Context, Result> = (context?: Context) => Promise<Result>
 
+// biome-ignore lint/suspicious/noConfusingVoidType: a layer without `return` is the usual one.
+type Outcome<Result> = Result | void
+
 /**
  * One layer of the onion (seed 004, "Middleware chain implementation"). What it returns is the
  * result of the layer; a layer that returns nothing keeps the result of its `next()`, so that
@@ -12,8 +15,7 @@ export type Next<Context, Result> = (context?: Context) => Promise<Result>
 export type Middleware<Context, Result> = (
   context: Context,
   next: Next<Context, Result>,
-  // biome-ignore lint/suspicious/noConfusingVoidType: a layer without `return` is the usual one.
-) => Result | void | Promise<Result | void>
+) => Outcome<Result> | Promise<Outcome<Result>>
 
 interface Entry<Context, Result> {
   /** Absent: it can neither be removed nor inserted around. */
@@ -148,8 +150,7 @@ function observed<Result>(done: Promise<Result>): Below<Result> {
  * acknowledged while its handler runs. An error that the layer caught stays caught.
  */
 async function resultOf<Result>(
-  // biome-ignore lint/suspicious/noConfusingVoidType: what a middleware returns.
-  outcome: Result | void,
+  outcome: Outcome<Result>,
   below: Below<Result> | undefined,
 ): Promise<Result> {
   if (below && !below.isSettled) await below.done
