@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished } from 'vitest'
 import { Gateway } from '../support/gateway.ts'
 import type { PrivateNode } from '../support/rabbit.ts'
+import { Stopwatch } from '../support/stopwatch.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 import { conclude, momentToStrike, Strikes } from './harness.ts'
 import { Load, type LoadOptions } from './load.ts'
@@ -130,11 +131,12 @@ export async function powerCut(stage: Stage, players: Players, outageMs: number)
 
 /** From now, when the port listens. */
 export async function expectServiceBack({ client }: Gateway, fault: number): Promise<void> {
-  const startedAt = Date.now()
-  while ((await client.health()).status !== 200 && Date.now() - startedAt < 3 * BACK_MS) {
+  const watch = new Stopwatch()
+  while ((await client.health()).status !== 200 && watch.elapsedMs < 3 * BACK_MS) {
     await sleep(50)
   }
-  const backMs = Date.now() - startedAt
+  const backMs = Math.round(watch.elapsedMs)
+  watch.end()
   process.stdout.write(`  ${Date.now() - fault} ms without service, ${backMs} ms of it ours\n`)
   expect(backMs).toBeLessThan(BACK_MS)
 }

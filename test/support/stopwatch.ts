@@ -1,0 +1,35 @@
+const TICK_MS = 20
+
+/**
+ * For the few tests whose subject is time. A machine that is shared stops for seconds now and then,
+ * and everything on it with it: that time passes for nobody. It is seen by ticks that come late.
+ */
+export class Stopwatch {
+  readonly #startedAt = performance.now()
+  readonly #timer = setInterval(() => this.#tick(), TICK_MS).unref()
+  #tickedAt = this.#startedAt
+  #stoppedMs = 0
+
+  /** Since the start, without the time in which this process was stopped. */
+  get elapsedMs(): number {
+    this.#tick()
+    return performance.now() - this.#startedAt - this.#stoppedMs
+  }
+
+  /** For how long this process was stopped since the start. */
+  get stoppedMs(): number {
+    this.#tick()
+    return this.#stoppedMs
+  }
+
+  end(): void {
+    clearInterval(this.#timer)
+  }
+
+  #tick(): void {
+    const now = performance.now()
+    const lateMs = now - this.#tickedAt - TICK_MS
+    if (lateMs > TICK_MS) this.#stoppedMs += lateMs
+    this.#tickedAt = now
+  }
+}
