@@ -1,15 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { connect } from 'amqplib'
 import { openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { check, type InFlight, type LedgerRow, report, type Verdict } from '../support/checker.ts'
 import { jobsOf, type OjsClient } from '../support/client.ts'
 import type { Gateway } from '../support/gateway.ts'
 import { queueTokens } from '../support/queue-tokens.ts'
+import type { Direction, TcpProxy } from '../support/tcp-proxy.ts'
 import type { Load } from './load.ts'
 
 const LOOK_AGAIN_MS = 50
 /** Longer than the gateway's reconnect, shorter than the relay's interval. */
 const NO_PROGRESS_MS = 10_000
 const SWEEP_MS = 450
+/** Longer than any of these waits takes, on any machine. */
+const PATIENCE_MS = 30_000
 
 export interface Run {
   title: string
@@ -35,8 +39,35 @@ export async function momentToStrike(
   accepted: number,
   isRight: (inFlight: InFlight) => boolean = isAnything,
 ): Promise<void> {
-  await load.until((journal) => journal.accepted >= accepted)
-  await gateway.untilLogged('in flight', 10_000, (line) => isRight(inFlightIn(line)))
+  await load.pushDuring(async () => {
+    await load.until((journal) => journal.accepted >= accepted)
+    await untilInFlight(gateway, isRight)
+  })
+}
+
+/**
+ * Nothing passes in this direction until so much is in flight, and then nothing at all: what is in
+ * flight stays so. Confirms that had passed before may be unread when the first line after that is
+ * written; they are read in a turn of the gateway's between that line and the next.
+ */
+export async function holdUntil(
+  gateway: Gateway,
+  proxy: TcpProxy,
+  direction: Direction,
+  isRight: (inFlight: InFlight) => boolean,
+): Promise<void> {
+  proxy.hold(direction)
+  await untilInFlight(gateway, isRight)
+  proxy.hold('to-gateway')
+  await untilInFlight(gateway, isAnything)
+  await untilInFlight(gateway, isRight)
+}
+
+async function untilInFlight(
+  gateway: Gateway,
+  isRight: (inFlight: InFlight) => boolean,
+): Promise<void> {
+  await gateway.untilLogged('in flight', PATIENCE_MS, (line) => isRight(inFlightIn(line)))
 }
 
 function isAnything({ publishes, retries, leases }: InFlight): boolean {
@@ -77,7 +108,8 @@ export async function conclude(run: Run): Promise<Verdict> {
   const { gateway, load } = run
   load.startWorking({ connections: 16, count: 20 })
   await load.pushed()
-  await drained(gateway, run.queue)
+  await drained(gateway)
+  await sweep(run)
   await load.stop()
   // A graceful stop gives back every delivery that no lease needs: the queue then holds all tokens.
   await gateway.stop()
@@ -102,7 +134,7 @@ async function tokensOf(run: Run, rungs: readonly number[]): Promise<string[]> {
 }
 
 /** Nothing waits for a worker any more, or nothing has moved for a while. */
-async function drained({ client }: Gateway, queue: string): Promise<void> {
+async function drained({ client }: Gateway): Promise<void> {
   let least = Number.POSITIVE_INFINITY
   let since = Date.now()
   while (least > 0 && Date.now() - since < NO_PROGRESS_MS) {
@@ -112,17 +144,33 @@ async function drained({ client }: Gateway, queue: string): Promise<void> {
     least = count
     since = Date.now()
   }
-  await sweep(client, queue)
 }
 
-/** Tokens of jobs that are over may be left behind the last one that was worth something. */
-async function sweep(client: OjsClient, queue: string): Promise<void> {
-  for (;;) {
-    const startedAt = Date.now()
-    const answer = await client.fetch({ queues: [queue], wait_ms: SWEEP_MS })
-    // An answer that took longer came because there was too much to sift through.
-    if (jobsOf(answer).length === 0 && Date.now() - startedAt < 2 * SWEEP_MS) return
+/**
+ * Tokens of jobs that are over may be left behind the last one that was worth something. They go
+ * while somebody fetches; one that is still there when none has gone for a while is for the verdict.
+ */
+async function sweep({ gateway, amqpUrl, queue, brokerQueue }: Run): Promise<void> {
+  const connection = await connect(amqpUrl)
+  const channel = await connection.createChannel()
+  let least = Number.POSITIVE_INFINITY
+  let since = Date.now()
+  while (least > 0 && Date.now() - since < NO_PROGRESS_MS) {
+    const answer = await gateway.client.fetch({ queues: [queue], wait_ms: SWEEP_MS })
+    const { messageCount } = await channel.checkQueue(brokerQueue)
+    const count = messageCount + (await buffered(gateway.client)) + jobsOf(answer).length
+    if (count >= least) continue
+    least = count
+    since = Date.now()
   }
+  await connection.close()
+}
+
+/** Tokens that the gateway has and nobody has looked at. */
+async function buffered(client: OjsClient): Promise<number> {
+  const { text } = await client.send('GET', '/metrics')
+  const counts = [...text.matchAll(/^ojs_amqp_buffered\{.*\} (\d+)$/gm)]
+  return counts.reduce((sum, [, count]) => sum + Number(count), 0)
 }
 
 const DEPTH = /^ojs_queue_depth\{.*state="(\w+)".*\} (\d+)$/gm
@@ -150,7 +198,7 @@ export async function untilRetrying({ client }: Gateway, load: Load, jobs: numbe
  */
 export async function untilRungsReady(gateway: Gateway, delaysMs: readonly number[]) {
   const isReady = (delayMs: number) =>
-    gateway.untilLogged('retry queue is ready', 20_000, (line) => line['delayMs'] === delayMs)
+    gateway.untilLogged('retry queue is ready', PATIENCE_MS, (line) => line['delayMs'] === delayMs)
   await Promise.all(delaysMs.map(isReady))
 }
 

@@ -69,6 +69,17 @@ export class Load {
     for (let i = 0; i < connections; i++) this.#pushers.push(this.#pushLoop(batch))
   }
 
+  /** Whatever comes first, pushing goes on until `moment` is over: it needs the load. */
+  async pushDuring<T>(moment: () => Promise<T>): Promise<T> {
+    const wanted = this.#wanted
+    this.#wanted = Number.POSITIVE_INFINITY
+    try {
+      return await moment()
+    } finally {
+      this.#wanted = wanted
+    }
+  }
+
   /** So many jobs more than there are. */
   want(jobs: number): void {
     this.#wanted = this.journal.accepted + jobs
@@ -78,9 +89,9 @@ export class Load {
     for (let i = 0; i < workers.connections; i++) this.#workers.push(this.#workLoop(workers))
   }
 
-  /** Workers that fetch once, and then are gone without a word. */
-  async vanish({ connections, count }: Workers): Promise<void> {
-    await Promise.all(Array.from({ length: connections }, () => this.#vanishOne(count)))
+  /** Workers that fetch once, with leases of this length, and then are gone without a word. */
+  async vanish({ connections, count }: Workers, leaseMs: number): Promise<void> {
+    await Promise.all(Array.from({ length: connections }, () => this.#vanishOne(count, leaseMs)))
   }
 
   /** Nobody begins a new request until `resume`: the gateway is about to be gone. */
@@ -182,10 +193,11 @@ export class Load {
     for (const id of ids) this.journal.pushed(id, status === 201 ? 'accepted' : 'refused')
   }
 
-  async #vanishOne(count: number): Promise<void> {
+  async #vanishOne(count: number, leaseMs: number): Promise<void> {
     const { client, queue } = this.#options
     const worker_id = `vanished-${v7()}`
-    const answer = await client.fetch({ queues: [queue], count, worker_id, wait_ms: WAIT_MS })
+    const lease = { worker_id, visibility_timeout_ms: leaseMs }
+    const answer = await client.fetch({ queues: [queue], count, wait_ms: WAIT_MS, ...lease })
     this.#noteFetch(answer, count)
     for (const { id } of jobsOf(answer)) this.journal.abandon(id)
   }

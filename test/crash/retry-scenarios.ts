@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import type { InFlight } from '../support/checker.ts'
 import type { Direction, TcpProxy } from '../support/tcp-proxy.ts'
-import { momentToStrike, readLedger, untilRetrying, untilRungsReady } from './harness.ts'
+import { holdUntil, momentToStrike, readLedger, untilRetrying, untilRungsReady } from './harness.ts'
 import {
   killAtRandom,
   type Players,
@@ -56,8 +56,7 @@ async function killInRetry(
   accepted: number,
 ): Promise<void> {
   await momentToStrike(gateway, load, accepted, isRetrying)
-  proxy.hold(direction)
-  await gateway.untilLogged('in flight', 10_000, (line) => Number(line['retries']) >= 10)
+  await load.pushDuring(() => holdUntil(gateway, proxy, direction, ({ retries }) => retries >= 10))
   load.suspend()
   await gateway.kill9()
   strikes.note()
@@ -88,15 +87,16 @@ export async function gatewayKilledWhileRungsExpire(stage: Stage): Promise<void>
   })
 }
 
+/** Not so short that they end before the gateway dies. */
+const VANISHED_LEASE_MS = 6_000
+
 /** A gateway and the workers of some of its leases die: those jobs run again, attempt + 1. */
 export async function leasesRunOutAfterRestart(stage: Stage): Promise<void> {
-  const env = { OJS_VISIBILITY_TIMEOUT_MS: '3000' }
-  const setting = { env, load: { jobs: RETRIED_JOBS } }
-  await withGateway(stage, setting, async ({ gateway, load, strikes }) => {
+  await withGateway(stage, { load: { jobs: RETRIED_JOBS } }, async ({ gateway, load, strikes }) => {
     const { journal } = load
     load.startPushing(48)
     await load.until(({ accepted }) => accepted >= 300)
-    await load.vanish({ connections: 8, count: 5 })
+    await load.vanish({ connections: 8, count: 5 }, VANISHED_LEASE_MS)
     expect(journal.abandoned.size).toBeGreaterThanOrEqual(8)
     load.startWorking({ connections: 16, count: 5 })
     await momentToStrike(gateway, load, stage.random.integer(500, RETRIED_JOBS - 200))
@@ -125,10 +125,12 @@ export async function gatewayKilledInBatch(stage: Stage): Promise<void> {
     load.startWorking({ connections: 16, count: 20 })
     const isInBatch = ({ publishes }: InFlight) => publishes >= size
     await killAtRandom(stage, players, [500, 1_500], isInBatch)
-    await momentToStrike(gateway, load, stage.random.integer(2_500, 3_500), isInBatch)
-    proxy.hold('to-broker')
-    strikes.note()
-    await load.until(({ refused }) => refused >= 4 * size)
+    await load.pushDuring(async () => {
+      await momentToStrike(gateway, load, stage.random.integer(2_500, 3_500), isInBatch)
+      proxy.hold('to-broker')
+      strikes.note()
+      await load.until(({ refused }) => refused >= 4 * size)
+    })
     proxy.release('to-broker')
   })
 }

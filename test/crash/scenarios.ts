@@ -1,7 +1,7 @@
 import { connect } from 'amqplib'
 import { expect } from 'vitest'
 import type { Direction } from '../support/tcp-proxy.ts'
-import { momentToStrike, readLedger } from './harness.ts'
+import { holdUntil, momentToStrike, readLedger } from './harness.ts'
 import { untilRemembered } from './new-queues.ts'
 import {
   brokerQueue,
@@ -30,12 +30,15 @@ export async function gatewayKilledBeforeConfirm(
   stage: Stage,
   direction: Direction,
 ): Promise<void> {
-  await throughProxy(stage, {}, async ({ gateway, load, strikes, proxy }) => {
+  // Longer than it takes until it dies: nothing is refused and withdrawn meanwhile.
+  const env = { OJS_PUBLISH_TIMEOUT_MS: '60000' }
+  await throughProxy(stage, { env }, async ({ gateway, load, strikes, proxy }) => {
     load.startPushing(64)
-    await momentToStrike(gateway, load, stage.random.integer(300, JOBS - 600))
-    proxy.hold(direction)
-    await gateway.untilLogged('in flight', 10_000, (line) => line['publishes'] === 64)
-    load.suspend()
+    await load.pushDuring(async () => {
+      await momentToStrike(gateway, load, stage.random.integer(300, JOBS - 600))
+      await holdUntil(gateway, proxy, direction, ({ publishes }) => publishes === 64)
+      load.suspend()
+    })
     await gateway.kill9()
     proxy.cut()
     const { rows } = await readLedger(gateway.ledgerPath)
@@ -55,10 +58,12 @@ export async function networkStalled(stage: Stage): Promise<void> {
   await throughProxy(stage, { env }, async ({ gateway, load, strikes, proxy }) => {
     load.startPushing(48)
     load.startWorking({ connections: 16, count: 5 })
-    await momentToStrike(gateway, load, stage.random.integer(300, JOBS - 600))
-    proxy.hold('to-broker')
-    strikes.note()
-    await load.until((journal) => journal.refused >= 96)
+    await load.pushDuring(async () => {
+      await momentToStrike(gateway, load, stage.random.integer(300, JOBS - 600))
+      proxy.hold('to-broker')
+      strikes.note()
+      await load.until((journal) => journal.refused >= 96)
+    })
     proxy.release('to-broker')
   })
 }
@@ -104,10 +109,12 @@ export async function queueDeleted(stage: Stage): Promise<void> {
     load.startPushing(40)
     await load.until((journal) => journal.accepted >= 600)
     load.startWorking({ connections: 24, count: 1 })
-    await momentToStrike(gateway, load, stage.random.integer(700, JOBS - 600))
     const admin = await connect(stage.node.url())
-    const fault = Date.now()
-    const { messageCount } = await (await admin.createChannel()).deleteQueue(brokerQueue(stage))
+    const channel = await admin.createChannel()
+    const { fault, messageCount } = await load.pushDuring(async () => {
+      await momentToStrike(gateway, load, stage.random.integer(700, JOBS - 600))
+      return { fault: Date.now(), ...(await channel.deleteQueue(brokerQueue(stage))) }
+    })
     await admin.close()
     process.stdout.write(`  the queue had ${messageCount} ready messages when it was deleted\n`)
     expect(messageCount).toBeGreaterThan(0)
