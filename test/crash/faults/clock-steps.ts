@@ -1,11 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import { type Clock, systemClock } from '../../../src/clock.ts'
-import type { TestGateway } from '../../support/in-process.ts'
+import { eventually, type TestGateway } from '../../support/in-process.ts'
 import type { PrivateNode } from '../../support/rabbit.ts'
 import { fetched, nack, openStage, pushed, restOf, stateOf, untilState } from './stage.ts'
 
 const STEP_MS = 5 * 60_000
 const MINUTE_MS = 60_000
+/** Not so soon that the step comes too late on a busy machine. */
+const DUE_MS = 4_000
+const LASTING_MS = 5_000
 const RETRIES = { jitter: false, backoff_strategy: 'none' }
 
 /** Time as an operator or NTP may change it. */
@@ -65,21 +68,22 @@ export function clockFaults(node: PrivateNode): void {
     test('of five minutes back', async () => {
       const clock = new SteppingClock()
       const { gateway } = await openStage(node, { env, overrides: { clock } })
-      const [leased, inRung, held] = await working(gateway, 1_500)
-      const [timed] = (await pushed(gateway, 'timed', 1, { options: { timeout_ms: 1_500 } })) as [
-        string,
-      ]
+      const [leased, inRung, held] = await working(gateway, LASTING_MS)
+      const timeout = { options: { timeout_ms: LASTING_MS } }
+      const [timed] = (await pushed(gateway, 'timed', 1, timeout)) as [string]
       await fetched(gateway, 'timed', 1)
-      const [scheduled] = await delayed(gateway, { scheduled_at: clock.in(1_000) })
-      const [expiring] = await delayed(gateway, { expires_at: clock.in(1_000) })
+      const [scheduled] = await delayed(gateway, { scheduled_at: clock.in(DUE_MS) })
+      const [expiring] = await delayed(gateway, { expires_at: clock.in(DUE_MS) })
+      const dueAt = clock.wall() + DUE_MS
       clock.step(-STEP_MS)
 
-      // Each of them lasts longer than a second, which is when the other two are due.
       await untilState(gateway, leased, 'available')
       await untilState(gateway, inRung, 'available')
       await untilState(gateway, held, 'available')
       await untilState(gateway, timed, 'retryable')
       expect((await gateway.get(timed)).body.job.error.code).toBe('timeout')
+      // Without the step the other two would be over by now.
+      await eventually(() => Date.now() > dueAt + 500)
       expect(await stateOf(gateway, scheduled)).toBe('scheduled')
       expect(await stateOf(gateway, expiring)).toBe('available')
 
@@ -108,11 +112,12 @@ async function working(
   const retry = (ms: number) => ({
     options: { retry: { ...RETRIES, initial_interval_ms: ms, max_interval_ms: 2 * ms } },
   })
-  const [leased] = (await pushed(gateway, 'q', 1)) as [string]
+  // Of the job, not of the FETCH: the other two have all the time until they are failed.
+  const lease = { options: { visibility_timeout_ms: durationMs } }
+  const [leased] = (await pushed(gateway, 'q', 1, lease)) as [string]
   const [inRung] = (await pushed(gateway, 'q', 1, retry(durationMs))) as [string]
   const [held] = (await pushed(gateway, 'q', 1, retry(durationMs + 100))) as [string]
-  const lease = { worker_id: 'w', visibility_timeout_ms: durationMs }
-  const jobs = await fetched(gateway, 'q', 3, lease)
+  const jobs = await fetched(gateway, 'q', 3, { worker_id: 'w' })
   expect(jobs.map((job) => job.id)).toEqual([leased, inRung, held])
   for (const id of [inRung, held]) {
     expect((await nack(gateway, id, { worker_id: 'w' })).body.state).toBe('retryable')

@@ -8,7 +8,7 @@ import { inOrder } from '../../support/order.ts'
 import { type PrivateNode, startPrivateNode } from '../../support/rabbit.ts'
 import { gate } from '../../worker/harness.ts'
 import { untilRemembered } from '../new-queues.ts'
-import { newQueue, openStage, PROFILES, pushed, type Stage, untilState } from './stage.ts'
+import { newQueue, openStage, PROFILES, pushed, type Stage, stateOf, untilState } from './stage.ts'
 
 /** Longer than any of these takes, on any machine. */
 const PATIENCE_MS = 60_000
@@ -50,7 +50,8 @@ describe.each(PROFILES)('a native worker (%s)', (profile) => {
   test('that is killed with jobs in hand: each runs once more, elsewhere', async () => {
     const stage = await openStage(node, { env })
     const queue = newQueue()
-    const options = { visibility_timeout_ms: 1_000, retry: { max_attempts: 3 } }
+    // Long enough to be renewed in time, on any machine.
+    const options = { visibility_timeout_ms: 5_000, retry: { max_attempts: 3 } }
     const ids = await pushed(stage.gateway, queue, 5, { options })
     const victim = new WorkerProcess(stage.vhost.url, queue, 'hang')
     await eventually(() => victim.runs.length === 5, PATIENCE_MS)
@@ -60,7 +61,10 @@ describe.each(PROFILES)('a native worker (%s)', (profile) => {
     const heir = await startWorker(stage.vhost.url, queue, ({ job, attempt }) => {
       runs.push([job.id, attempt])
     })
-    for (const id of ids) await untilState(stage.gateway, id, 'completed')
+    for (const id of ids) {
+      const isCompleted = async () => (await stateOf(stage.gateway, id)) === 'completed'
+      await eventually(isCompleted, PATIENCE_MS)
+    }
     await heir.stop()
     expect(new Map(runs)).toEqual(new Map(ids.map((id) => [id, 2])))
     expect(runs).toHaveLength(ids.length)

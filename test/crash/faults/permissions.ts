@@ -17,7 +17,7 @@ export function permissionFaults(node: PrivateNode): void {
       await pushed(gateway, 'q', 1)
       await allow(vhost, [NONE, ALL, ALL])
       for (let i = 0; i < 2; i++) await expectRefused(gateway, 'new')
-      await expectServing(gateway)
+      await expectServing(gateway, 1)
       await allow(vhost, [ALL, ALL, ALL])
       const [fresh] = await pushed(gateway, 'new', 1)
       expect(await fetched(gateway, 'new', 1)).toEqual([{ id: fresh, attempt: 1 }])
@@ -28,7 +28,7 @@ export function permissionFaults(node: PrivateNode): void {
       await pushed(gateway, 'q', 1)
       await allow(vhost, ['^ojs\\.system\\.owner$', ALL, ALL])
       await reconnected(gateway, vhost)
-      await expectServing(gateway)
+      await expectServing(gateway, 1)
       await expectRefused(gateway, 'new')
       const { body } = await gateway.request('GET', '/ojs/v1/health')
       expect(body.status).toBe('ok')
@@ -73,11 +73,14 @@ async function expectRefused(gateway: TestGateway, queue: string): Promise<void>
   })
 }
 
-/** PUSH, FETCH, ACK and a retry, whose rung may not be declared: the ledger holds it. */
-async function expectServing(gateway: TestGateway): Promise<void> {
+/**
+ * PUSH, FETCH, ACK and a retry, whose rung may not be declared: the ledger holds it. `waiting`: so
+ * many jobs are in the queue.
+ */
+async function expectServing(gateway: TestGateway, waiting: number): Promise<void> {
   const options = { retry: { initial_interval_ms: 50, jitter: false } }
   const jobs = [
-    ...(await restOf(gateway, 'q')),
+    ...(await fetched(gateway, 'q', waiting)),
     ...(await pushed(gateway, 'q', 2, { options })).map((id) => ({ id, attempt: 1 })),
   ]
   const [bad] = (await fetched(gateway, 'q', 2)).slice(-1)

@@ -84,7 +84,9 @@ async function open(
   onTestFinished(() => proxy.stop())
   const url = new URL(vhost.url)
   url.port = String(proxy.port)
-  const gateway = await Gateway.start({ amqpUrl: url.href, env: { OJS_QUEUE_TYPE: profile } })
+  // Nothing is refused and withdrawn before the gateway is killed.
+  const env = { OJS_QUEUE_TYPE: profile, OJS_PUBLISH_TIMEOUT_MS: '60000' }
+  const gateway = await Gateway.start({ amqpUrl: url.href, env })
   onTestFinished(() => gateway.dispose())
   await eventually(async () => (await gateway.client.health()).status === 200)
   return { gateway, proxy }
