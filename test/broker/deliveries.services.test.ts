@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Delivery } from '../../src/broker/broker.ts'
 import type { BrokerDeps, BrokerOptions } from '../../src/broker/options.ts'
@@ -29,7 +30,8 @@ afterAll(async () => {
 })
 
 function start(given: Partial<BrokerOptions> = {}, deps: Partial<BrokerDeps> = {}) {
-  return startAt(vhost.url, given, {}, deps)
+  // Nobody goes for being idle, as long as a test may take, but where that is the subject.
+  return startAt(vhost.url, { idleMs: 600_000, ...given }, {}, deps)
 }
 
 /** A queue of its own, declared by the broker under test. */
@@ -58,8 +60,29 @@ async function takeEach({ broker }: TestBroker, queue: string, count: number): P
   return taken
 }
 
+/**
+ * A fetch that does not want to wait, of a queue whose consumer it has to start. A machine may be too
+ * busy to deliver within the 250 ms that it waits all the same: then it must have waited for them.
+ */
+async function takeWithoutWaiting({ broker }: TestBroker, queues: string[]): Promise<Delivery[]> {
+  const before = performance.now()
+  const taken = await broker.take(request(queues, { waitMs: 0, count: 5 }))
+  if (taken.length > 0) return [...taken]
+  expect(performance.now() - before).toBeGreaterThan(240)
+  return [...(await broker.take(request(queues, { count: 5 })))]
+}
+
 async function consumerCount(queue: string): Promise<number> {
   return (await admin.channel.checkQueue(`ojs.queue.${queue}`)).consumerCount
+}
+
+/** What is ready, when there are so many: RabbitMQ sees a channel dead a little after its end. */
+async function takeBack(queue: string, count: number): Promise<string[]> {
+  const name = `ojs.queue.${queue}`
+  await expect
+    .poll(async () => (await admin.channel.checkQueue(name)).messageCount)
+    .toBeGreaterThanOrEqual(count)
+  return admin.takeAll(name)
 }
 
 function tagsOf({ broker }: TestBroker, queue: string): string[] {
@@ -86,20 +109,21 @@ describe.each(['classic', 'quorum'] as const)('take, profile %s', (queueType) =>
     const queue = await newQueue(test)
     const [id] = newIds(1)
     await admin.publish(`ojs.queue.${queue}`, [String(id)])
-    const taken = await test.broker.take(request([queue], { waitMs: 0 }))
-    expect(idsOf(taken)).toEqual([id])
+    expect(idsOf(await takeWithoutWaiting(test, [queue]))).toEqual([id])
     // Once it runs and is empty, the answer is immediate.
-    const before = performance.now()
-    expect(await test.broker.take(request([queue], { waitMs: 0 }))).toEqual([])
-    expect(performance.now() - before).toBeLessThan(100)
+    const empty = test.broker.take(request([queue], { waitMs: 0 }))
+    expect(await Promise.race([empty, nextTurn('later')])).toEqual([])
   })
 
   it('gives back what nobody fetched, in delivery order, and keeps what is leased', async () => {
-    const test = await start({ queueType, idleMs: 300 })
+    let now = 0
+    const clock = { now: () => now, wall: () => Date.now() }
+    const test = await start({ queueType, idleMs: 300 }, { clock })
     const queue = await newQueue(test)
     const ids = await publish(test, queue, 20)
     const [leased] = await takeEach(test, queue, 1)
     await test.recorder.until('consumed', 20, queue)
+    now += 300
     await test.recorder.until('givenBack', 1, queue)
     expect(test.recorder.all('givenBack').map(({ args }) => args[1])).toEqual([19])
     // A quorum queue counts a cancelled consumer until its last delivery is settled.
@@ -144,8 +168,7 @@ describe.each(['classic', 'quorum'] as const)('take, profile %s', (queueType) =>
     expect(again.map((delivery) => delivery.isLive())).toEqual([true, true])
     await test.stop()
     admin = await connectAdmin(vhost.url)
-    const back = await admin.takeAll(`ojs.queue.${queue}`)
-    expect(new Set(back)).toEqual(new Set([a, b]))
+    expect(new Set(await takeBack(queue, 2))).toEqual(new Set([a, b]))
   })
 
   it('registers anew, with a new tag, after the broker has cancelled its consumer', async () => {
@@ -175,7 +198,7 @@ describe.each(['classic', 'quorum'] as const)('take, profile %s', (queueType) =>
     expect(taken.map((delivery) => delivery.ack())).toEqual(taken.map(() => 'settled'))
     await test.stop()
     expect(kept[0]?.ack()).toBe('lost')
-    const back = await admin.takeAll(`ojs.queue.${queue}`)
+    const back = await takeBack(queue, 20)
     const expected = ids.filter((id) => !idsOf(taken).includes(id))
     expect(new Set(back)).toEqual(new Set(expected))
     expect(back).toHaveLength(20)
@@ -276,7 +299,8 @@ describe('waiting', () => {
     expect(await test.broker.take(vain)).toEqual([])
     const tookMs = performance.now() - before
     expect(tookMs).toBeGreaterThan(200)
-    expect(tookMs).toBeLessThan(1_000)
+    // Bounded; how late a busy machine wakes it is another matter.
+    expect(tookMs).toBeLessThan(10_000)
   })
 
   it('goes on through a lost connection', async () => {
@@ -294,12 +318,12 @@ describe('waiting', () => {
 
 describe('a queue that does not exist', () => {
   it('is not declared, and not asked for again within a second', async () => {
-    const test = await start()
-    const before = performance.now()
+    let now = 1_000_000
+    const test = await start({}, { clock: { now: () => now, wall: () => Date.now() } })
     for (let i = 0; i < 5; i++) {
       expect(await test.broker.take(request(['absent'], { waitMs: 0 }))).toEqual([])
+      now += 200
     }
-    expect(performance.now() - before).toBeLessThan(900)
     expect(test.recorder.count('channelError', 'declare', 404)).toBe(1)
     expect(await test.broker.probeQueue('absent')).toBe('missing')
   })
@@ -328,8 +352,7 @@ describe('a queue that does not exist', () => {
     const queue = await newQueue(test)
     const [id] = await publish(test, queue, 1)
     const queuesOfFetch = ['not-there', queue, 'nor-there']
-    const taken = await test.broker.take(request(queuesOfFetch, { waitMs: 0, count: 5 }))
-    expect(idsOf(taken)).toEqual([id])
+    expect(idsOf(await takeWithoutWaiting(test, queuesOfFetch))).toEqual([id])
   })
 })
 
@@ -340,9 +363,11 @@ describe('parking', () => {
     const [id] = await publish(test, queue, 1)
     const [delivery] = await takeEach(test, queue, 1)
     if (!delivery) throw new Error('nothing came')
-    test.broker.park(delivery, Date.now() + 300)
-    expect(await test.broker.take(request([queue], { waitMs: 100 }))).toEqual([])
+    const until = Date.now() + 300
+    test.broker.park(delivery, until)
     expect(idsOf(await test.broker.take(request([queue])))).toEqual([id])
+    // Timers and the wall clock differ by a millisecond.
+    expect(Date.now()).toBeGreaterThanOrEqual(until - 2)
     expect(delivery.ack()).toBe('settled')
   })
 
@@ -421,7 +446,7 @@ describe('consumers', () => {
   it('become fewer again after a burst, but never none while somebody fetches', async () => {
     let ahead = 0
     const clock = { now: () => Date.now() + ahead, wall: () => Date.now() }
-    const test = await start({ prefetch: 1 }, { clock })
+    const test = await start({ prefetch: 1, idleMs: 2_000 }, { clock })
     const queue = await newQueue(test)
     await publish(test, queue, 5)
     const burst = await takeEach(test, queue, 5)
@@ -476,7 +501,8 @@ describe('consumers', () => {
   it('let native workers be served first when that is configured', async () => {
     const test = await start({ consumerPriority: -1 })
     const queue = await newQueue(test)
-    const waiting = test.broker.take(request([queue], { waitMs: 300 }))
+    const fetch = new AbortController()
+    const waiting = test.broker.take(request([queue], { waitMs: 30_000, signal: fetch.signal }))
     await expect.poll(() => consumerCount(queue)).toBe(1)
     const native: unknown[] = []
     const channel = await admin.model.createChannel()
@@ -485,6 +511,7 @@ describe('consumers', () => {
     })
     const ids = await publish(test, queue, 3)
     await expect.poll(() => native).toEqual(ids)
+    fetch.abort()
     expect(await waiting).toEqual([])
     await channel.close()
   })

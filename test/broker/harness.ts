@@ -132,7 +132,7 @@ export async function startBroker(
     },
   })
   await broker.start()
-  return { broker, recorder, stop: () => broker.stop(AbortSignal.timeout(5_000)) }
+  return { broker, recorder, stop: () => broker.stop(AbortSignal.timeout(15_000)) }
 }
 
 /** A connection of the kind under test, started. */

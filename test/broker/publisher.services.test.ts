@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { BrokerOptions } from '../../src/broker/options.ts'
 import { type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
@@ -122,12 +123,16 @@ it('refuses while the broker is blocked, and says when it is not any more', asyn
   await node.ctl(['set_vm_memory_high_watermark', '0.00001'])
   try {
     // The broker says `blocked` at the first publish under the alarm; that one stays unconfirmed.
-    await expect.poll(() => broker.publish(row()), { timeout: 10_000 }).toBe('unknown')
-    expect(broker.status()).toMatchObject({ state: 'blocked' })
+    const outcomes: string[] = []
+    await expect
+      .poll(async () => {
+        outcomes.push(await broker.publish(row()))
+        return broker.status()
+      })
+      .toMatchObject({ state: 'blocked' })
+    expect(outcomes.at(-1)).toBe('unknown')
     expect(broker.gauges().blocked).toBe(true)
-    const before = performance.now()
-    expect(await broker.publish(row())).toBe('refused')
-    expect(performance.now() - before).toBeLessThan(100)
+    expect(await Promise.race([broker.publish(row()), nextTurn('later')])).toBe('refused')
     // Declares and consumers go on: they never publish (architecture §4.1).
     expect(await broker.ensureQueue('under-alarm')).toBe('ready')
   } finally {
@@ -135,8 +140,10 @@ it('refuses while the broker is blocked, and says when it is not any more', asyn
   }
   await recorder.until('onUp', ups + 1)
   expect(broker.status()).toEqual({ state: 'up' })
-  expect(await broker.publish(row())).toBe('confirmed')
-})
+  // What waited under the alarm goes first, and there is only a second for each.
+  await expect.poll(() => broker.publish(row())).toBe('confirmed')
+  // rabbitmqctl takes two seconds of a core, twice.
+}, 60_000)
 
 async function declareBounded(queue: string, queueType: 'classic' | 'quorum', maxLength: number) {
   await admin.channel.assertExchange('ojs.exchange.direct', 'direct')

@@ -8,6 +8,9 @@ import { logger, Recorder } from './harness.ts'
 
 /** Only what a real broker does not do on demand; the rest is in publisher.services.test.ts. */
 
+/** For what is to run into its timeout, where something else is to be answered before it. */
+const SHORT_MS = 4_000
+
 const opened: { connection: Connection; publisher: Publisher; peer: FakePeer }[] = []
 
 afterEach(async () => {
@@ -60,7 +63,7 @@ function outgoing(id: string, given: Partial<Outgoing> = {}): Outgoing {
 
 describe('Publisher, against a scripted peer', () => {
   it('answers unknown when the confirm does not come, and late confirms harm nobody', async () => {
-    const { peer, recorder, publisher } = await open(500)
+    const { peer, recorder, publisher } = await open(SHORT_MS)
     const first = publisher.send(outgoing('a'))
     expect(publisher.isPublishing('a')).toBe(true)
     expect(await first).toBe('unknown')
@@ -78,7 +81,7 @@ describe('Publisher, against a scripted peer', () => {
   })
 
   it('takes a return that may belong to an earlier publish for its own', async () => {
-    const { peer, recorder, publisher } = await open(500)
+    const { peer, recorder, publisher } = await open(SHORT_MS)
     expect(await publisher.send(outgoing('a'))).toBe('unknown')
     const again = publisher.send(outgoing('a'))
     const [one, two] = await peer.until(2)
@@ -190,7 +193,7 @@ describe('Publisher, against a scripted peer', () => {
   })
 
   it('sends no more than its window without a confirm; the rest waits, and is refused in time', async () => {
-    const { peer, publisher } = await open(2_000)
+    const { peer, publisher } = await open(SHORT_MS)
     const sent = Array.from({ length: 1_100 }, (_, i) => publisher.send(outgoing(`id-${i}`)))
     await peer.until(384)
     const [first] = peer.published
@@ -206,7 +209,7 @@ describe('Publisher, against a scripted peer', () => {
   })
 
   it('publishes to others when a queue keeps its channel waiting, and to it when it answers', async () => {
-    const { peer, recorder, publisher } = await open(500)
+    const { peer, recorder, publisher } = await open(SHORT_MS)
     const stuck = new Set<number>()
     let isLeaderless = true
     // As RabbitMQ 3.10.8: a channel that has something for a queue without a leader does no more.

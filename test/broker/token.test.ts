@@ -360,7 +360,8 @@ describe('factsOf', () => {
     const body = JSON.stringify({ args, priority: -7 })
     const before = performance.now()
     expect(factsOf(message(body, { priority: 0 })).priority).toBe(-7)
-    expect(performance.now() - before).toBeLessThan(500)
+    // Minutes, if it parsed the body once for each of them.
+    expect(performance.now() - before).toBeLessThan(10_000)
   })
 
   it('survives any body and any header', () => {
