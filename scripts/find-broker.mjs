@@ -32,7 +32,8 @@ function configuredBroker() {
 
 async function localBroker() {
   if (await isPortFree(STANDARD_PORT)) return undefined
-  const { url, problem } = await inspectLocalBroker(STANDARD_PORT, process.env.OJS_PREFIX)
+  const inspect = () => inspectLocalBroker(STANDARD_PORT, process.env.OJS_PREFIX)
+  const { url, problem } = await waitingFor(`127.0.0.1:${STANDARD_PORT} to answer`, inspect)
   if (url) return { url, origin: `the one on 127.0.0.1:${STANDARD_PORT}`, stop: async () => {} }
   say(`Skipping 127.0.0.1:${STANDARD_PORT}: ${problem}.`)
   return undefined

@@ -1,6 +1,7 @@
 import { speaksAmqp } from './ports.mjs'
 
-const TIMEOUT_MS = 3000
+/** A broker on a machine that is busy is slow, and no reason to start another one beside it. */
+const TIMEOUT_MS = 10_000
 
 /**
  * Whether the broker on that port of 127.0.0.1 can serve as ours: answers `{ url }` when it accepts

@@ -1,17 +1,22 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { inRoot } from './paths.mjs'
 import { waitingFor } from './progress.mjs'
-import { isExecutable, run } from './run.mjs'
+import { run } from './run.mjs'
 
 /** A Node 22 from the npm registry (the package holds nothing but the binary), or undefined. */
 export async function provideNode22(signal) {
   const name = `node-${process.platform}-${process.arch}`
   const folder = inRoot('.tmp', 'node-22')
   const node = `${folder}/node_modules/${name}/bin/node`
-  if (isExecutable(node)) return node
+  if (await runs(node)) return node
   mkdirSync(folder, { recursive: true })
   writeFileSync(`${folder}/package.json`, '{ "private": true }\n')
   const args = ['install', '--no-audit', '--no-fund', '--loglevel=error', `${name}@22`]
   await waitingFor('npm to fetch Node 22', () => run('npm', args, { cwd: folder, signal }))
-  return isExecutable(node) ? node : undefined
+  return (await runs(node)) ? node : undefined
+}
+
+/** An installation that was interrupted leaves half a binary. */
+async function runs(node) {
+  return (await run(node, ['--version'])).code === 0
 }

@@ -34,7 +34,16 @@ export async function runTests(vitestArgs) {
     return vitestArgs.length === 0 ? await runEverything(vitest) : await runVitest(vitest)
   } finally {
     await broker?.stop()
+    removeFolder(dir)
+  }
+}
+
+/** What a process that is still ending writes there is no failure of the tests that were counted. */
+function removeFolder(dir) {
+  try {
     rmSync(dir, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 })
+  } catch (error) {
+    say(`${dir} could not be removed: ${error.message}`)
   }
 }
 

@@ -71,7 +71,7 @@ export async function startPrivateNode(options: PrivateNodeOptions = {}): Promis
     createVhost: () => createVhostOn(broker.port, broker.managementPort),
     stop: async () => {
       await broker.stop()
-      if (!options.dir) rmSync(dir, { recursive: true, force: true })
+      if (!options.dir) rmSync(dir, { recursive: true, force: true, maxRetries: 10 })
     },
   }
 }
