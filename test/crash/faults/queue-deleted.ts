@@ -7,7 +7,9 @@ const CANCELS = 'ojs_amqp_consumer_cancels_total'
 
 export function queueDeletedFaults(node: PrivateNode): void {
   describe.each(PROFILES)('consumer cancelled by the server: queue deleted (%s)', (profile) => {
-    const stage = useStage(node, { env: { OJS_QUEUE_TYPE: profile } })
+    // Its consumer is cancelled by the server and not, on a busy machine, for being idle.
+    const overrides = { idleMs: 600_000 }
+    const stage = useStage(node, { env: { OJS_QUEUE_TYPE: profile }, overrides })
 
     test('its jobs are published again; leases and retries go on', async () => {
       const { gateway, admin } = stage()
