@@ -1,7 +1,8 @@
 import { v7 } from 'uuid'
 import { beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../support/in-process.ts'
 import { queueTokens } from '../support/queue-tokens.ts'
-import { fetchOne, freshQueue, gatewayForAll, storyOf, withChannel } from './harness.ts'
+import { fetchMany, fetchOne, freshQueue, gatewayForAll, storyOf, withChannel } from './harness.ts'
 
 const { vhost, gateway } = gatewayForAll()
 let queue = ''
@@ -34,13 +35,8 @@ describe('a batch', () => {
     const ids = answer.body.jobs.map((job: { id: string }) => job.id)
     expect(ids).toEqual(jobs.map(({ id }) => id))
     expect(answer.body.jobs[7]).toMatchObject({ state: 'available', args: [7], attempt: 0, queue })
-    const got: string[] = []
-    while (got.length < 250) {
-      const some = await gateway.fetch([queue], { count: 100, wait_ms: 5_000 })
-      expect(some.length).toBeGreaterThan(0)
-      got.push(...some.map((job) => job.id))
-    }
-    expect(got).toEqual(ids)
+    const got = await fetchMany(gateway, queue, 250, { count: 100 })
+    expect(got.map((job) => job.id)).toEqual(ids)
     expect(await storyOf(gateway, queue, ids[0])).toEqual(['job.enqueued', 'job.started'])
   })
 
@@ -125,7 +121,13 @@ describe('a batch that is refused leaves nothing', () => {
     })
     expect(body.error.details).not.toHaveProperty('started')
     await expectNothing(jobs)
-    // The tokens that were confirmed were dropped by the FETCH, so there is room again.
+    // FETCH drops the tokens that were confirmed, so there is room again.
+    await withChannel(vhost.url, (channel) =>
+      eventually(async () => {
+        expect(await gateway.fetch([queue], { wait_ms: 300 })).toEqual([])
+        return (await channel.checkQueue(full)).messageCount === 0
+      }),
+    )
     expect((await push(items(3))).status).toBe(201)
   })
 
@@ -160,7 +162,7 @@ describe('a batch that was refused', () => {
     const bad = { ...jobs[1], type: 'not a type' }
     expect((await push([jobs[0] ?? bad, bad, jobs[2] ?? bad])).status).toBe(400)
     expect((await push(jobs)).status).toBe(201)
-    const got = await gateway.fetch([queue], { count: 3, wait_ms: 5_000 })
+    const got = await fetchMany(gateway, queue, 3)
     expect(got.map((job) => job.id)).toEqual(jobs.map(({ id }) => id))
     for (const { id } of jobs) await gateway.ack(id)
     expect(await queueTokens(vhost.url, `ojs.queue.${queue}`)).toEqual([])

@@ -2,7 +2,15 @@ import { describe, expect, it } from 'vitest'
 import { type Clock, systemClock } from '../../src/clock.ts'
 import { openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { eventually } from '../support/in-process.ts'
-import { fetchOne, freshQueue, gatewayForAll, nack, storyOf, untilState } from './harness.ts'
+import {
+  fetchMany,
+  fetchOne,
+  freshQueue,
+  gatewayForAll,
+  nack,
+  storyOf,
+  untilState,
+} from './harness.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
 type Json = any
@@ -338,8 +346,7 @@ describe('a tick', () => {
     const { name, queue } = await register()
     const waiting = await register({ overlap_policy: 'enqueue', options: { queue } })
     await tick(waiting.name)
-    const jobs = await gateway.fetch([queue], { count: 2, wait_ms: 5_000 })
-    if (jobs.length < 2) jobs.push(await fetchOne(gateway, queue))
+    const jobs = await fetchMany(gateway, queue, 2)
     await tick(waiting.name)
     const path = `/ojs/v1/queues/${queue}`
     expect((await gateway.request('POST', `${path}/pause`, {})).status).toBe(200)
@@ -370,7 +377,7 @@ describe('a tick', () => {
   it('may come every second', async () => {
     const { name, queue } = await register({ cron: '* * * * * *', overlap_policy: 'allow' })
     for (let i = 0; i < 3; i++) await tick(name)
-    const jobs = await gateway.fetch([queue], { count: 10, wait_ms: 2_000 })
+    const jobs = await fetchMany(gateway, queue, 3)
     const ticks = jobs.map(({ meta }) => Date.parse(meta.cron_triggered_at) - clock.wall())
     expect(new Set(ticks)).toEqual(new Set([-2_000, -1_000, 0]))
     await remove(name)
@@ -416,9 +423,7 @@ describe('a tick while the job before it is not over', () => {
     const { name, queue } = await register({ overlap_policy: 'allow' })
     await tick(name)
     await tick(name)
-    const jobs = await gateway.fetch([queue], { count: 10, wait_ms: 5_000 })
-    if (jobs.length < 2) jobs.push(await fetchOne(gateway, queue))
-    expect(jobs).toHaveLength(2)
+    await fetchMany(gateway, queue, 2)
     await remove(name)
   })
 

@@ -62,6 +62,49 @@ export async function fetchOne(
   return job
 }
 
+/** The next `count` jobs of the queue, in the order in which they came; throws when they do not. */
+export async function fetchMany(
+  gateway: TestGateway,
+  queue: string,
+  count: number,
+  over: object = {},
+): Promise<Json[]> {
+  const jobs: Json[] = []
+  while (jobs.length < count) {
+    // A FETCH answers with what is here: what comes a moment later is left for the next one.
+    const asked = { wait_ms: 10_000, count: count - jobs.length, ...over }
+    const more = await gateway.fetch([queue], asked)
+    if (more.length === 0) throw new Error(`only ${jobs.length} of ${count} came from ${queue}`)
+    jobs.push(...more)
+  }
+  return jobs
+}
+
+/** The gateway has all `count` jobs of the queue in its buffer, and for two seconds from now. */
+export async function untilBuffered(
+  gateway: TestGateway,
+  queue: string,
+  count: number,
+): Promise<void> {
+  const line = `ojs_amqp_buffered{queue="${queue}"} ${count}\n`
+  await eventually(async () => {
+    // What nobody asks for is given back to RabbitMQ.
+    const { id } = await fetchOne(gateway, queue)
+    await nack(gateway, id, {}, { requeue: true })
+    return (await gateway.request('GET', '/metrics')).body.includes(line)
+  })
+}
+
+/** The least of up to three, at last: what is slow each time is not the machine. */
+export async function leastOfThree(
+  measure: () => Promise<number>,
+  boundMs: number,
+): Promise<number> {
+  let least = Number.POSITIVE_INFINITY
+  for (let i = 0; i < 3 && least >= boundMs; i++) least = Math.min(least, await measure())
+  return least
+}
+
 export function nack(
   gateway: TestGateway,
   id: string,

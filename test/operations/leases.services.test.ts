@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
+import { type Clock, systemClock } from '../../src/clock.ts'
 import { eventually } from '../support/in-process.ts'
 import { queueTokens } from '../support/queue-tokens.ts'
 import {
@@ -14,9 +15,18 @@ import {
 } from './harness.ts'
 
 const ONCE = { max_attempts: 1 }
+const MINUTE_MS = 60_000
+/** Leases of these two end when a test moves the clock, and never because the machine is busy. */
+const MINUTE = { visibility_timeout_ms: MINUTE_MS, timeout_ms: 0 }
+const HALF_A_MINUTE = { visibility_timeout_ms: MINUTE_MS / 2, timeout_ms: 0 }
+
+/** What the gateways' clock is ahead of the system's. */
+let aheadMs = 0
+const system = systemClock()
+const clock: Clock = { now: () => system.now() + aheadMs, wall: () => system.wall() + aheadMs }
 
 describe.each(['classic', 'quorum'])('a lease that nobody renews, profile %s', (profile) => {
-  const { vhost, gateway } = gatewayForAll({ OJS_QUEUE_TYPE: profile })
+  const { vhost, gateway } = gatewayForAll({ OJS_QUEUE_TYPE: profile }, { clock })
   let queue = ''
   beforeEach(() => {
     queue = freshQueue()
@@ -25,11 +35,11 @@ describe.each(['classic', 'quorum'])('a lease that nobody renews, profile %s', (
   it('ends: the job is available at once, and the next attempt is one more', async () => {
     const job = await startJob(gateway, queue, { visibility_timeout_ms: 600 })
     const freed = await untilState(gateway, job.id, 'available')
-    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(job.started_at) + 600)
+    expect(clock.now()).toBeGreaterThanOrEqual(Date.parse(job.started_at) + 600)
     expect(freed).toMatchObject({ attempt: 1, error: { code: 'visibility_timeout' } })
     expect(freed).not.toHaveProperty('started_at')
     expect(freed).not.toHaveProperty('worker_id')
-    const again = await fetchOne(gateway, queue)
+    const again = await fetchOne(gateway, queue, { visibility_timeout_ms: MINUTE_MS })
     expect(again).toMatchObject({ id: job.id, attempt: 2, errors: [{ attempt: 1 }] })
     expect(again.errors[0]).toMatchObject({ code: 'visibility_timeout', retryable: true })
     await gateway.ack(job.id)
@@ -78,14 +88,19 @@ describe.each(['classic', 'quorum'])('a lease that nobody renews, profile %s', (
   })
 
   it('that outlived a restart ends too', async () => {
-    const job = await startJob(gateway, queue, { visibility_timeout_ms: 2_500 })
-    const last = await startJob(gateway, queue, { visibility_timeout_ms: 2_500, retry: ONCE })
+    const job = await startJob(gateway, queue, MINUTE)
+    const last = await startJob(gateway, queue, { ...MINUTE, retry: ONCE })
+    aheadMs += 0.7 * MINUTE_MS
     await gateway.restart()
-    // Time in which nobody could renew does not count.
-    const restartedAt = Date.now()
+    // Time in which nobody could renew does not count: it has a whole minute again. So one of half
+    // a minute ends before it.
+    const shorter = freshQueue()
+    const other = await startJob(gateway, shorter, HALF_A_MINUTE)
+    aheadMs += 0.7 * MINUTE_MS
+    await untilState(gateway, other.id, 'available')
     expect(await stateOf(gateway, job.id)).toBe('active')
+    aheadMs += 0.3 * MINUTE_MS
     expect(await fetchOne(gateway, queue)).toMatchObject({ id: job.id, attempt: 2 })
-    expect(Date.now()).toBeGreaterThanOrEqual(restartedAt + 1_000)
     await untilState(gateway, last.id, 'discarded')
     // The ledger alone held that lease: the copy was published, not nacked.
     const copies = () => queueTokens(vhost.url, `ojs.queue.dlx.${queue}`)
@@ -94,7 +109,7 @@ describe.each(['classic', 'quorum'])('a lease that nobody renews, profile %s', (
 })
 
 describe('the execution timeout', () => {
-  const { gateway } = gatewayForAll()
+  const { gateway } = gatewayForAll({}, { clock })
   let queue = ''
   beforeEach(() => {
     queue = freshQueue()
@@ -102,16 +117,16 @@ describe('the execution timeout', () => {
 
   it('fails the attempt by the policy of the job', async () => {
     const retry = { initial_interval_ms: 300, jitter: false }
-    const job = await startJob(gateway, queue, { timeout_ms: 500, retry })
-    const failed = await untilState(gateway, job.id, 'retryable')
-    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(job.started_at) + 500)
-    expect(failed).toMatchObject({
+    const job = await startJob(gateway, queue, { timeout_ms: MINUTE_MS / 2, retry })
+    aheadMs += MINUTE_MS / 2
+    await eventually(async () => (await storyOf(gateway, queue, job.id)).includes('job.retrying'))
+    expect((await gateway.get(job.id)).body.job).toMatchObject({
       attempt: 1,
       retry_delay_ms: 300,
       error: {
         code: 'timeout',
         type: 'timeout',
-        details: { timeout_kind: 'execution', limit_seconds: 0.5 },
+        details: { timeout_kind: 'execution', limit_seconds: 30 },
       },
     })
     expect(await fetchOne(gateway, queue)).toMatchObject({ id: job.id, attempt: 2 })
@@ -138,7 +153,8 @@ describe('the execution timeout', () => {
   })
 
   it('comes first when both end at the same time', async () => {
-    const options = { timeout_ms: 500, visibility_timeout_ms: 500 }
+    const retry = { initial_interval: 'PT1H', max_interval: 'PT1H', jitter: false }
+    const options = { timeout_ms: 500, visibility_timeout_ms: 500, retry }
     const job = await startJob(gateway, queue, options)
     expect((await untilState(gateway, job.id, 'retryable')).error.code).toBe('timeout')
   })

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { eventually } from '../support/in-process.ts'
-import { freshQueue, gatewayForAll, nack } from './harness.ts'
+import { fetchMany, freshQueue, gatewayForAll, untilBuffered } from './harness.ts'
 
 const BACKLOG = 1_000
 /** What a consumer of the gateway may have buffered. */
@@ -21,13 +20,8 @@ describe.each(['classic', 'quorum'])('priorities in %s queues', (queueType) => {
     }
   }
   const fetchAll = async (queue: string, count: number) => {
-    const priorities: number[] = []
-    while (priorities.length < count) {
-      const jobs = await gateway.fetch([queue], { wait_ms: 10_000 })
-      if (jobs.length === 0) throw new Error(`only ${priorities.length} jobs came`)
-      priorities.push(...jobs.map(({ priority }) => priority))
-    }
-    return priorities
+    const jobs = await fetchMany(gateway, queue, count, { count: 1 })
+    return jobs.map(({ priority }): number => priority)
   }
 
   it('are in the order of FETCH, exactly, as far as it has buffered', async () => {
@@ -39,10 +33,7 @@ describe.each(['classic', 'quorum'])('priorities in %s queues', (queueType) => {
     )
     const expected = values.map(Number).sort((a, b) => b - a)
     // The first FETCH may come before the rest is here.
-    const [first] = await gateway.fetch([queue], { wait_ms: 10_000 })
-    await nack(gateway, first.id, {}, { requeue: true })
-    const buffered = `ojs_amqp_buffered{queue="${queue}"} ${given.length}`
-    await eventually(async () => (await gateway.request('GET', '/metrics')).body.includes(buffered))
+    await untilBuffered(gateway, queue, given.length)
     expect(await fetchAll(queue, given.length)).toEqual(expected)
   })
 
@@ -53,11 +44,8 @@ describe.each(['classic', 'quorum'])('priorities in %s queues', (queueType) => {
       const { body } = await gateway.push(queue, { options: { priority: 3 } })
       ids.push(body.job.id)
     }
-    const seen: string[] = []
-    while (seen.length < ids.length) {
-      seen.push(...(await gateway.fetch([queue], { wait_ms: 10_000 })).map(({ id }) => id))
-    }
-    expect(seen).toEqual(ids)
+    const seen = await fetchMany(gateway, queue, ids.length, { count: 1 })
+    expect(seen.map(({ id }) => id)).toEqual(ids)
   })
 
   it('let a later job overtake a backlog as far as the broker orders, but for what is buffered', async () => {

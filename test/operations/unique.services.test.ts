@@ -4,6 +4,7 @@ import { newApiKey } from '../../src/http/api-keys.ts'
 import type { Answer } from '../support/in-process.ts'
 import {
   eventsOf,
+  fetchMany,
   fetchOne,
   freshQueue,
   gatewayForAll,
@@ -186,7 +187,7 @@ describe('a batch', () => {
     expect(body).toMatchObject({ count: 3, deduplicated: [0, 2] })
     const all = await pushAll([{ options: { unique } }])
     expect(all.status).toBe(200)
-    const got = await gateway.fetch([queue], { count: 10, wait_ms: 1_000 })
+    const got = await fetchMany(gateway, queue, 2)
     expect(got.map(({ id }) => id)).toEqual([existing, second.id])
   })
 
@@ -266,7 +267,7 @@ describe('a PUSH that RabbitMQ refuses', () => {
     await withChannel(vhost.url, (channel) => channel.deleteQueue(`ojs.queue.${queue}`))
     // Whatever brings the queue back makes the relay send what is owed.
     expect((await push(TYPE_AND_ARGS, { args: ['other'] })).status).toBe(201)
-    const got = await gateway.fetch([queue], { count: 10, wait_ms: 10_000 })
+    const got = await fetchMany(gateway, queue, 2)
     expect(got.map(({ id }) => id)).toContain(body.job.id)
   })
 
