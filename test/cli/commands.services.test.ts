@@ -27,7 +27,8 @@ function cli(args: string[], env: Record<string, string> = {}): Promise<Ended> {
   })
 }
 
-describe('ojs-rabbitmq', () => {
+// Some of them start half a dozen processes, each a second or more on a busy machine.
+describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
   let vhost: Vhost
   let gateway: Gateway
 

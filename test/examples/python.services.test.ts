@@ -82,9 +82,10 @@ describe('the Python worker, written from docs/control-protocol.md', { timeout: 
 
   test('goes on where a broken connection has left it', async () => {
     await withExample(startPython(), async (example) => {
-      const { id } = await runJob(stage, example, { ...endless, args: [4] })
-      await stage.vhost().closeConnections()
       const client = stage.client()
+      const { id } = await client.enqueue('report.build', [4], { queue: 'email' })
+      await example.until(() => example.has(`started ${id} 1`))
+      await stage.vhost().closeConnections()
       await example.until(async () => (await client.getJob(id)).state === 'completed')
       await example.until(() => example.output.includes('connecting again'))
       expect(await client.getJob(id)).toMatchObject({ attempt: 1, result: { pages: 4 } })

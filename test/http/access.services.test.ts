@@ -18,7 +18,8 @@ const run = promisify(execFile)
 const keyOf = (role: Role) => newApiKey(`the-${role}`, role)
 const [producer, worker, operator] = [keyOf('producer'), keyOf('worker'), keyOf('operator')]
 
-describe('a gateway with keys and TLS', () => {
+// Most of them start processes, each a second or more on a busy machine.
+describe('a gateway with keys and TLS', { timeout: 60_000 }, () => {
   let authority: Authority
   let own: Certificate
   let vhost: Vhost

@@ -133,7 +133,7 @@ const fetchJobs = fc
         queues,
         count,
         worker_id: workerOf(by),
-        ...(claimable.length > 0 && { wait_ms: 10_000 }),
+        ...(claimable.length > 0 && { wait_ms: 30_000 }),
       }
       const answer = await clientOf(real, by).fetch(body)
       expect(answer.status).toBe(200)
@@ -149,7 +149,7 @@ const lose = client.map((by) =>
   command(`${by}: FETCH and let the lease run out`, async (model, real) => {
     if (model.available(real.queues).length === 0) return
     const body = { queues: real.queues, worker_id: workerOf(by), visibility_timeout_ms: 1 }
-    const answer = await clientOf(real, by).fetch({ ...body, wait_ms: 10_000 })
+    const answer = await clientOf(real, by).fetch({ ...body, wait_ms: 30_000 })
     const shown = jobsOf(answer)
     expect(shown).toHaveLength(1)
     take(model, by, shown)
