@@ -75,8 +75,27 @@ describe('without a gateway', () => {
     await expect(wrong).rejects.toMatchObject({ name: 'OJSValidationError' })
     const unsafe = producer.enqueue('ok', [2 ** 60], { queue: 'strict' })
     await expect(unsafe).rejects.toMatchObject({ name: 'OJSValidationError' })
-    const later = producer.enqueue('ok', [], { delayUntil: '2999-01-01T00:00:00Z' })
-    await expect(later).rejects.toMatchObject({ name: 'OJSUnsupportedError' })
+    const staged = producer.enqueue('ok', [], { pending: true })
+    await expect(staged).rejects.toMatchObject({ name: 'OJSUnsupportedError' })
+  })
+
+  test('a schedule waits for a gateway', async () => {
+    const scheduled = { queue: 'later', delayUntil: new Date(Date.now() + 3_600_000) }
+    const job = await producer.enqueue('ok', [], scheduled)
+    expect(job).toMatchObject({ state: 'scheduled', queue: 'later' })
+    expect(job.scheduled_at).toBe(scheduled.delayUntil.toISOString())
+    expect(await admin.takeAll('ojs.queue.later')).toEqual([])
+    const gateway = await startTestGateway(vhost.url)
+    await eventually(async () => (await gateway.get(job.id)).status === 200)
+    const { body } = await gateway.get(job.id)
+    expect(body.job).toMatchObject({ state: 'scheduled', scheduled_at: job.scheduled_at })
+    await gateway.destroy()
+  })
+
+  test('a schedule that nobody would take is refused', async () => {
+    await admin.channel.deleteQueue('ojs.system.due')
+    const lost = producer.enqueue('ok', [], { delayUntil: '2999-01-01T00:00:00Z' })
+    await expect(lost).rejects.toMatchObject({ name: 'OJSBackendError', retryable: true })
   })
 
   test('a batch is in the order given', async () => {
@@ -178,6 +197,15 @@ describe('with a gateway', () => {
     expect(rest(one)).toEqual(rest(other))
     expect((await gateway.ack(native.id, { result: 1 })).status).toBe(200)
   })
+
+  test('a schedule is kept by the gateway, and is available at its time', async () => {
+    const delayUntil = new Date(Date.now() + 2_000)
+    const { id } = await producer.enqueue('later.job', [1], { queue: 'due', delayUntil })
+    const [job] = await gateway.fetch(['due'], { wait_ms: 20_000 })
+    expect(job).toMatchObject({ id, scheduled_at: delayUntil.toISOString(), attempt: 1 })
+    expect(Date.now()).toBeGreaterThanOrEqual(delayUntil.getTime())
+  })
+
   test('its state can be asked for, and its end', async () => {
     const { body } = await gateway.push('asked')
     expect(await producer.getJob(body.job.id)).toEqual((await gateway.get(body.job.id)).body.job)
