@@ -116,9 +116,16 @@ async function publishStored(
   const own = answered.filter((_, i) => stored[i]?.outcome === 'inserted')
   const told = replaced.map((one) => followCancel(deps, one, context))
   const placeOf = (id: string) => jobs.findIndex((job) => job.id === id)
-  await publishAll(deps, own, { isFinal: replaced.length > 0, key, placeOf })
-  if (told.length > 0) await briefly(Promise.all(told))
-  tell(deps, own, context)
+  hold(deps, own, context)
+  try {
+    await publishAll(deps, own, { isFinal: replaced.length > 0, key, placeOf })
+    if (told.length > 0) await briefly(Promise.all(told))
+  } finally {
+    for (const { id } of own) deps.events.release(id)
+  }
+  const firstJobId = own[0]?.id
+  const { requestId } = context
+  deps.logger.info({ jobs: own.length, firstJobId, requestId }, 'batch enqueued')
   return { jobs: answered, existing }
 }
 
@@ -134,13 +141,11 @@ function rowOf(stored: Admitted, job: NewJob | undefined): JobRow {
 }
 
 /** Each job is an event of its own; the log has one line for all of them. */
-function tell(deps: Deps, rows: readonly JobRow[], { requestId }: RequestContext): void {
+function hold(deps: Deps, rows: readonly JobRow[], { requestId }: RequestContext): void {
   for (const job of rows) {
     if (job.state === 'cancelled') continue
-    deps.events.emit({ type: storedEvent(job), job, requestId, inBatch: true })
+    deps.events.hold({ type: storedEvent(job), job, requestId, inBatch: true })
   }
-  const [first] = rows
-  deps.logger.info({ jobs: rows.length, firstJobId: first?.id, requestId }, 'batch enqueued')
 }
 
 /** Only the job that needs no other header: an idempotency key names the request as a whole. */
@@ -208,6 +213,7 @@ async function withdrawAll(
   key: string | undefined,
 ): Promise<string[]> {
   const started = await deps.ledger.withdrawAll(rows, key)
+  for (const { id } of rows) if (!started.includes(id)) deps.events.drop(id)
   for (const one of sent) if (!started.includes(one.row.id)) noteLostToken(deps, one)
   return started
 }

@@ -91,14 +91,18 @@ async function publish(
   const { replacing } = stored
   const row = freshRow(replacing?.job ?? job, stored)
   const told = replacing?.cancelled.map((one) => followCancel(deps, one, context)) ?? []
-  if (row.outbox !== null) {
-    const sent = await sendToken(deps, row)
-    // What was replaced cannot be had back: then the token stays owed, and the relay sees to it.
-    const isKept = sent.outcome === 'confirmed' || replacing !== undefined
-    if (!isKept) await refuseUnlessStarted(deps, sent, key)
+  deps.events.hold({ type: storedEvent(row), job: row, requestId: context.requestId })
+  try {
+    if (row.outbox !== null) {
+      const sent = await sendToken(deps, row)
+      // What was replaced cannot be had back: then the token stays owed, and the relay sees to it.
+      const isKept = sent.outcome === 'confirmed' || replacing !== undefined
+      if (!isKept) await refuseUnlessStarted(deps, sent, key)
+    }
+    if (told.length > 0) await briefly(Promise.all(told))
+  } finally {
+    deps.events.release(row.id)
   }
-  if (told.length > 0) await briefly(Promise.all(told))
-  deps.events.emit({ type: storedEvent(row), job: row, requestId: context.requestId })
   return row
 }
 
@@ -146,6 +150,7 @@ async function refuseUnlessStarted(deps: Deps, sent: Sent, key: string | undefin
   const { row, outcome } = sent
   if (outcome === 'confirmed' || row.outbox === null) return
   if (!(await deps.ledger.withdraw(row.id, row.outbox, key))) return
+  deps.events.drop(row.id)
   noteLostToken(deps, sent)
   throw publishRefusal(row.queue, outcome)
 }

@@ -68,15 +68,44 @@ export interface LeaseFacts {
   leaseExpiresAt: number
 }
 
+/** The first event of a job. */
+export type StoredEvent = Extract<
+  JobEvent,
+  { type: 'job.enqueued' | 'job.scheduled' | 'job.staged' }
+>
+
 export interface JobEvents {
   emit(event: JobEvent): void
+  /**
+   * For a job that is stored and can still be taken back, until its token is confirmed. A worker may
+   * be faster than the confirm: then it is told right before whatever is told of the job next.
+   */
+  hold(event: StoredEvent): void
+  /** It stays: its first event is told now, if it has not been. */
+  release(jobId: string): void
+  /** It was taken back: nobody hears of it. */
+  drop(jobId: string): void
 }
 
 /** Hands every event to each listener in order. A listener must not throw. */
 export function createJobEvents(listeners: readonly ((event: JobEvent) => void)[]): JobEvents {
+  const held = new Map<string, StoredEvent>()
+  const tell = (event: JobEvent) => {
+    for (const listener of listeners) listener(event)
+  }
+  const release = (jobId: string) => {
+    const event = held.get(jobId)
+    if (event === undefined) return
+    held.delete(jobId)
+    tell(event)
+  }
   return {
     emit(event) {
-      for (const listener of listeners) listener(event)
+      if ('job' in event) release(event.job.id)
+      tell(event)
     },
+    hold: (event) => void held.set(event.job.id, event),
+    release,
+    drop: (jobId) => void held.delete(jobId),
   }
 }

@@ -2,7 +2,7 @@ import amqp from 'amqplib'
 import { v7 } from 'uuid'
 import { describe, expect, it } from 'vitest'
 import { eventually } from '../support/in-process.ts'
-import { fetchOne, gatewayForAll, untilBuffered } from './harness.ts'
+import { fetchOne, gatewayForAll, storyOf, untilBuffered } from './harness.ts'
 
 describe.each(['classic', 'quorum'])('the life of a job, profile %s', (profile) => {
   const { vhost, gateway } = gatewayForAll({ OJS_QUEUE_TYPE: profile })
@@ -54,6 +54,17 @@ describe.each(['classic', 'quorum'])('the life of a job, profile %s', (profile) 
     const second = await gateway.request('GET', '/ojs/v1/queues?limit=1&offset=1')
     expect(second.body).toMatchObject({ queues: [{ name: names[1] }], pagination: { limit: 1 } })
     expect((await gateway.request('GET', '/ojs/v1/queues?limit=x')).status).toBe(400)
+  })
+
+  it('tells that a job was enqueued before a worker that waits has started it', async () => {
+    // The token may be delivered before its confirm has come; here it mostly is.
+    for (let i = 0; i < 20; i++) {
+      const waiting = gateway.fetch([fresh()], { wait_ms: 15_000 })
+      const { body } = await gateway.push(queue)
+      expect(await waiting).toHaveLength(1)
+      const story = await storyOf(gateway, queue, body.job.id)
+      expect(story).toEqual(['job.enqueued', 'job.started'])
+    }
   })
 
   it('hands out jobs in order, as many as asked for, never one twice', async () => {
