@@ -69,10 +69,7 @@ export interface LeaseFacts {
 }
 
 /** The first event of a job. */
-export type StoredEvent = Extract<
-  JobEvent,
-  { type: 'job.enqueued' | 'job.scheduled' | 'job.staged' }
->
+type StoredEvent = Extract<JobEvent, { type: 'job.enqueued' | 'job.scheduled' | 'job.staged' }>
 
 export interface JobEvents {
   emit(event: JobEvent): void
