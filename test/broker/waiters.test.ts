@@ -1,15 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import { Waiters } from '../../src/broker/waiters.ts'
 
-const NEVER = new AbortController().signal
+/** Of a request of its own. */
+const never = () => new AbortController().signal
 const hasClaimable = () => false
 const wanted = (...queues: string[]) => ({ queues, count: 1, isLongPoll: true, hasClaimable })
 
 describe('Waiters', () => {
   it('are first come, first served, in every queue of theirs', async () => {
     const waiters = new Waiters()
-    const one = waiters.wait(wanted('a', 'b'), 60_000, NEVER)
-    const two = waiters.wait(wanted('b'), 60_000, NEVER)
+    const one = waiters.wait(wanted('a', 'b'), 60_000, never())
+    const two = waiters.wait(wanted('b'), 60_000, never())
     expect([waiters.countFor('a'), waiters.countFor('b')]).toEqual([1, 2])
     const first = waiters.first('b')
     expect(first?.queues).toEqual(['a', 'b'])
@@ -26,7 +27,7 @@ describe('Waiters', () => {
     const waiters = new Waiters()
     const stop = new AbortController()
     const aborted = waiters.wait(wanted('a'), 60_000, stop.signal)
-    const late = waiters.wait(wanted('a', 'a'), 5, NEVER)
+    const late = waiters.wait(wanted('a', 'a'), 5, never())
     stop.abort()
     expect(await aborted).toEqual([])
     expect(await late).toEqual([])
@@ -35,11 +36,11 @@ describe('Waiters', () => {
 
   it('are bounded; one more is told at once that there is nothing', async () => {
     const waiters = new Waiters()
-    const all = Array.from({ length: 4_096 }, () => waiters.wait(wanted('a'), 60_000, NEVER))
-    expect(await waiters.wait(wanted('a'), 60_000, NEVER)).toEqual([])
+    const all = Array.from({ length: 4_096 }, () => waiters.wait(wanted('a'), 60_000, never()))
+    expect(await waiters.wait(wanted('a'), 60_000, never())).toEqual([])
     waiters.serveAllEmpty()
     await Promise.all(all)
-    const again = waiters.wait(wanted('a'), 60_000, NEVER)
+    const again = waiters.wait(wanted('a'), 60_000, never())
     expect(waiters.countFor('a')).toBe(1)
     waiters.serveAllEmpty()
     await again
