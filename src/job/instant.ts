@@ -1,7 +1,13 @@
 import { invalidField } from '../errors.ts'
 import { parseDuration } from './duration.ts'
 
-const RFC3339 = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$/
+const RFC3339 =
+  /^\d{4}-\d{2}-\d{2}[Tt ](?:[01]\d|2[0-3]):\d{2}:\d{2}(?:\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$/
+
+// RFC 3339 has years of four digits. An offset may carry a time beyond them, which the answer in UTC
+// could only show as `+010000-…`: no client parses that.
+const FIRST = Date.parse('0000-01-01T00:00:00Z')
+const LAST = Date.parse('9999-12-31T23:59:59.999Z')
 
 /** An instant as the client wrote it and as a number. */
 export interface Instant {
@@ -21,7 +27,7 @@ export function parseInstant(text: string, field: string, now: number): Instant 
   }
   const offset = text.length <= 64 ? RFC3339.exec(text)?.[1] : undefined
   const ms = offset === undefined ? Number.NaN : Date.parse(text.replace(' ', 'T').toUpperCase())
-  if (Number.isNaN(ms) || !isRealDate(text)) {
+  if (!(ms >= FIRST && ms <= LAST) || !isRealDate(text)) {
     throw invalidField(
       field,
       `The '${field}' field must be an RFC 3339 timestamp with an offset, such as "2026-02-12T10:30:00Z".`,

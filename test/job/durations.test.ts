@@ -43,6 +43,7 @@ describe('instants', () => {
     ['2026-02-12T12:30:00+02:00', '2026-02-12T10:30:00.000Z'],
     ['2026-02-12 10:30:00z', '2026-02-12T10:30:00.000Z'],
     ['2024-02-29T00:00:00Z', '2024-02-29T00:00:00Z'],
+    ['9999-12-31T23:59:59Z', '9999-12-31T23:59:59Z'],
   ])('%s is kept as %s', (input, text) => {
     const instant = parseInstant(input, 'x', 0)
     expect(instant.text).toBe(text)
@@ -54,6 +55,10 @@ describe('instants', () => {
     '2026-02-12T10:30:00',
     '2025-02-29T00:00:00Z',
     '2026-13-01T00:00:00Z',
+    // What RFC 3339 has no hour or year for; a client could not read it back.
+    '2026-02-12T24:00:00Z',
+    '9999-12-31T23:59:59-12:00',
+    '0000-01-01T00:00:00+14:00',
     'now',
   ])('refuses %s', (input) => {
     expect(() => parseInstant(input, 'expires_at', 0)).toThrow('expires_at')
