@@ -37,6 +37,7 @@ export function ownData(event: ListedEvent): Readonly<Record<string, unknown>> |
     case 'job.discarded':
       return { total_attempts: event.job.attempt, ...lastError(event.job) }
     case 'job.started':
+    case 'dead_letter.added':
     case 'dead_letter.retried':
     case 'dead_letter.deleted':
     case 'queue.paused':

@@ -23,6 +23,8 @@ export type JobEvent =
   | { type: 'job.heartbeat'; job: LeaseFacts; workerId: string }
   | { type: 'job.expired'; job: JobRow }
   | { type: 'job.discarded'; job: JobRow; requestId?: string }
+  /** Listed under `GET /dead-letter` from now on; right behind the end that put it there (C-93). */
+  | { type: 'dead_letter.added'; job: JobRow; requestId?: string }
   /** A dead letter that came back to life. */
   | { type: 'dead_letter.retried'; job: JobRow; requestId?: string }
   | { type: 'dead_letter.deleted'; job: JobRow; requestId?: string }
@@ -100,9 +102,19 @@ export function createJobEvents(listeners: readonly ((event: JobEvent) => void)[
     emit(event) {
       if ('job' in event) release(event.job.id)
       tell(event)
+      const added = deadLetterOf(event)
+      if (added) tell(added)
     },
     hold: (event) => void held.set(event.job.id, event),
     release,
     drop: (jobId) => void held.delete(jobId),
   }
+}
+
+/** The one place that tells it: jobs are discarded in many, and each of them knows the row. */
+function deadLetterOf(event: JobEvent): JobEvent | null {
+  if (event.type !== 'job.discarded' && event.type !== 'job.expired') return null
+  if (!event.job.isDeadLetter) return null
+  const requestId = 'requestId' in event ? event.requestId : undefined
+  return { type: 'dead_letter.added', job: event.job, ...(requestId && { requestId }) }
 }

@@ -97,6 +97,7 @@ function count(event: CountedEvent, series: JobSeries): void {
       observeBetween(duration.discarded, event.job.startedAt, event.job.discardedAt)
       break
     case 'job.heartbeat':
+    case 'dead_letter.added':
     case 'dead_letter.retried':
     case 'dead_letter.deleted':
       break

@@ -151,7 +151,8 @@ describe('a worker of seed 002 §15.2 and §15.4', () => {
         errors: [{ attempt: 1, code: 'rejected' }],
       })
       expect(await queueTokens(vhost.url, 'ojs.queue.dlx.email')).toContain(id)
-      expect((await eventTypes(id)).slice(-2)).toEqual(['job.failed', 'job.discarded'])
+      const ends = ['job.failed', 'job.discarded', 'dead_letter.added']
+      expect((await eventTypes(id)).slice(-3)).toEqual(ends)
 
       const retried = await gateway.client.send('POST', `/ojs/v1/dead-letter/${id}/retry`)
       expect(retried.status, retried.text).toBe(200)

@@ -79,7 +79,12 @@ describe('a report', () => {
     await eventually(() => stage.row(id).deadLetterCopied)
     const dead = { state: 'discarded', isDeadLetter: true, outbox: null, tokenOut: false }
     expect(stage.row(id)).toMatchObject(dead)
-    expect(stage.storyOf(id).slice(1)).toEqual(['job.started', 'job.failed', 'job.discarded'])
+    expect(stage.storyOf(id).slice(1)).toEqual([
+      'job.started',
+      'job.failed',
+      'job.discarded',
+      'dead_letter.added',
+    ])
   })
 
   it('of a token that the worker has put in a rung: it comes from there', async () => {
@@ -109,7 +114,12 @@ describe('a report', () => {
     stage.channel.nack(token, false, false)
     await eventually(() => stage.row(id).deadLetterCopied)
     expect(stage.row(id)).toMatchObject({ attempt: 1, error: expect.stringContaining('smtp_down') })
-    expect(stage.storyOf(id).slice(1)).toEqual(['job.started', 'job.failed', 'job.discarded'])
+    expect(stage.storyOf(id).slice(1)).toEqual([
+      'job.started',
+      'job.failed',
+      'job.discarded',
+      'dead_letter.added',
+    ])
   })
 
   it('of a job that is leased over HTTP: the delivery goes, and its ACK is too late', async () => {

@@ -182,6 +182,7 @@ describe('an attempt that fails', () => {
       'job.started',
       'job.failed',
       'job.discarded',
+      'dead_letter.added',
     ])
     const [, , failed, retrying, , , , discarded] = events
     expect(failed.data).toMatchObject({ attempt: 1, error: { code: 'handler_error' } })

@@ -5,7 +5,6 @@ import { createVhost, type Vhost } from '../support/rabbit.ts'
 import {
   deadIds,
   deadLetters,
-  eventsOf,
   fetchOne,
   freshQueue,
   nack,
@@ -69,8 +68,8 @@ describe('what a job queue does to its jobs', () => {
     const dead = await untilState(gateway, first, 'discarded')
     expect(dead.error).toMatchObject({ code: 'maxlen', retryable: false })
     expect(await deadIds(gateway, queue)).toEqual([first])
-    const discarded = (await eventsOf(gateway, queue, first)).at(-1)
-    expect(discarded).toMatchObject({ type: 'job.discarded' })
+    const ends = (await storyOf(gateway, queue, first)).slice(-2)
+    expect(ends).toEqual(['job.discarded', 'dead_letter.added'])
     expect((await fetchOne(gateway, queue)).id).toBe(second)
   })
 })

@@ -43,3 +43,23 @@ describe('the first event of a job', () => {
     expect(told).toEqual([])
   })
 })
+
+describe('a dead letter', () => {
+  const dead = { ...job, state: 'discarded' as const, isDeadLetter: true }
+
+  it.each([
+    [
+      'that failed',
+      { type: 'job.discarded', job: dead, requestId: 'req_1' },
+      ['dead_letter.added'],
+    ],
+    ['that expired', { type: 'job.expired', job: dead }, ['dead_letter.added']],
+    ['is no plain discard', { type: 'job.discarded', job: { ...dead, isDeadLetter: false } }, []],
+    ['is told when it comes, not when it goes', { type: 'dead_letter.deleted', job: dead }, []],
+  ] as [string, JobEvent, string[]][])('%s', (_what, end, behind) => {
+    const told: JobEvent[] = []
+    createJobEvents([(event) => told.push(event)]).emit(end)
+    expect(told.map(({ type }) => type)).toEqual([end.type, ...behind])
+    for (const event of told) expect(event).toMatchObject({ ...end, type: event.type })
+  })
+})

@@ -76,6 +76,7 @@ describe('jobs', () => {
       { type: 'job.heartbeat', job: { ...jobRow(), leaseExpiresAt: 1 }, workerId: 'w' },
       [],
     ],
+    ['dead_letter.added', { type: 'dead_letter.added', job: jobRow() }, []],
     ['dead_letter.retried', { type: 'dead_letter.retried', job: jobRow() }, []],
     ['dead_letter.deleted', { type: 'dead_letter.deleted', job: jobRow() }, []],
   ]

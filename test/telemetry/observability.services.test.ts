@@ -131,7 +131,7 @@ describe('what an operator sees', () => {
   it('tells the story of a failure as events', async () => {
     const { text } = await gateway.client.send('GET', '/ojs/v1/events?queues=failing')
     const { events } = JSON.parse(text) as { events: { type: string; data: object }[] }
-    expect(events.slice(0, 10).map(({ type }) => type)).toEqual([
+    expect(events.slice(0, 11).map(({ type }) => type)).toEqual([
       'job.enqueued',
       'job.started',
       'job.failed',
@@ -140,6 +140,7 @@ describe('what an operator sees', () => {
       'job.started',
       'job.failed',
       'job.discarded',
+      'dead_letter.added',
       'dead_letter.retried',
       'job.enqueued',
     ])
