@@ -69,7 +69,8 @@ export default defineConfig({
         test: {
           name: 'crash',
           include: [CRASH],
-          testTimeout: 120_000,
+          // 20 to 40 s each; four times that where others use the machine too.
+          testTimeout: 240_000,
           expect: EXPECT,
           hookTimeout: 120_000,
           // Each file has a broker of its own; they wait for it most of the time.

@@ -14,6 +14,8 @@ const NO_PROGRESS_MS = 10_000
 const SWEEP_MS = 450
 /** Longer than any of these waits takes, on any machine. */
 const PATIENCE_MS = 30_000
+/** Shorter than the gateway's publish timeout: nothing held is refused before the gateway dies. */
+const HOLD_MS = 5_000
 
 export interface Run {
   title: string
@@ -47,8 +49,8 @@ export async function momentToStrike(
 
 /**
  * Nothing passes in this direction until so much is in flight, and then nothing at all: what is in
- * flight stays so. Confirms that had passed before may be unread when the first line after that is
- * written; they are read in a turn of the gateway's between that line and the next.
+ * flight stays so. Where it does not come to that, because what makes it is held up too, all goes on
+ * for a moment, and once more.
  */
 export async function holdUntil(
   gateway: Gateway,
@@ -56,18 +58,43 @@ export async function holdUntil(
   direction: Direction,
   isRight: (inFlight: InFlight) => boolean,
 ): Promise<void> {
+  const deadline = Date.now() + PATIENCE_MS
+  while (!(await holds(gateway, proxy, direction, isRight))) {
+    proxy.release('to-broker')
+    proxy.release('to-gateway')
+    if (Date.now() > deadline) throw new Error(`never held:\n${gateway.log.tail()}`)
+    await untilInFlight(gateway, isAnything)
+  }
+}
+
+/**
+ * Confirms that had passed before may be unread when the first line after the second hold is
+ * written; they are read in a turn of the gateway's between that line and the next.
+ */
+async function holds(
+  gateway: Gateway,
+  proxy: TcpProxy,
+  direction: Direction,
+  isRight: (inFlight: InFlight) => boolean,
+): Promise<boolean> {
+  const isHeld = () =>
+    untilInFlight(gateway, isRight, HOLD_MS).then(
+      () => true,
+      () => false,
+    )
   proxy.hold(direction)
-  await untilInFlight(gateway, isRight)
+  if (!(await isHeld())) return false
   proxy.hold('to-gateway')
   await untilInFlight(gateway, isAnything)
-  await untilInFlight(gateway, isRight)
+  return await isHeld()
 }
 
 async function untilInFlight(
   gateway: Gateway,
   isRight: (inFlight: InFlight) => boolean,
+  timeoutMs = PATIENCE_MS,
 ): Promise<void> {
-  await gateway.untilLogged('in flight', PATIENCE_MS, (line) => isRight(inFlightIn(line)))
+  await gateway.untilLogged('in flight', timeoutMs, (line) => isRight(inFlightIn(line)))
 }
 
 function isAnything({ publishes, retries, leases }: InFlight): boolean {
