@@ -42,8 +42,18 @@ function mistakeIn(expression: string): string | null {
   try {
     return patternOf(expression).after(0) === null ? 'no date is ever like that' : null
   } catch (error) {
-    return error instanceof Error ? error.message.replace(/^CronPattern: |\.$/g, '') : String(error)
+    return error instanceof Error ? asWritten(error.message) : String(error)
   }
+}
+
+/** Croner counts days and months from 0 and says so: of `32` it would say 31, of `0` it says -1. */
+function asWritten(message: string): string {
+  return message
+    .replace(/^CronPattern: |\.$/g, '')
+    .replace(
+      /^(Invalid value for (?:day|month): )(-?\d+)$/,
+      (_, what, n) => `${what}${Number(n) + 1}`,
+    )
 }
 
 /** Of a checked expression. Each holds a hundred kilobytes, and takes 30 µs to make. */
