@@ -65,7 +65,7 @@ export function foreignMessage(message: Message): ForeignMessage {
  */
 export function carryOf({ headers, properties }: ForeignMessage): Carry {
   const foreign = cleanHeaders(headers)
-  const tags = textIn(headers[OJS_HEADERS.tags])
+  const tags = tagsIn(headers[OJS_HEADERS.tags])
   const own = {
     ...(properties.appId !== undefined &&
       properties.appId !== 'ojs' && { appId: properties.appId }),
@@ -78,7 +78,7 @@ export function carryOf({ headers, properties }: ForeignMessage): Carry {
     ...textMember('correlationId', properties.correlationId),
     ...headerMember('idempotencyKey', headers[OJS_HEADERS.idempotencyKey]),
     ...headerMember('scheduledAt', headers[OJS_HEADERS.scheduledAt]),
-    ...(tags !== undefined && { tags: cleanText(tags).split(',') }),
+    ...(tags.length > 0 && { tags }),
     ...(Object.keys(foreign).length > 0 && { headers: foreign }),
     ...(Object.keys(own).length > 0 && { properties: own }),
   }
@@ -90,6 +90,12 @@ function headersIn(message: Message): Readonly<Record<string, unknown>> {
 
 function textIn(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
+}
+
+/** `a, b` (seed 002 §6.2: "comma-separated tag list"). */
+function tagsIn(value: unknown): string[] {
+  const texts = cleanText(textIn(value) ?? '').split(',')
+  return texts.map((text) => text.trim()).filter((text) => text !== '')
 }
 
 function textMember<K extends string>(name: K, value: unknown): Partial<Record<K, string>> {

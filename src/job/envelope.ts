@@ -81,7 +81,8 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
   const priority = priorityOf(options.priority)
   const id = request.id ?? context.newId()
   const createdAt = context.native?.createdAt ?? context.now
-  const tags = options.tags ?? []
+  // A native producer may have them in the header only (seed 002 §6.2).
+  const tags = options.tags ?? context.carry?.tags ?? []
   const ownMeta = options.meta ?? options.metadata ?? {}
   const meta = withTrace(ownMeta, context.carry)
   const claim = options.unique ? claimOf(options.unique, request, queue, ownMeta) : null

@@ -12,7 +12,11 @@ export interface NativeMessage {
   readonly queue: string
   /** `x-ojs-max-attempts`; null when missing or unusable. */
   readonly maxAttempts: number | null
-  readonly message: { content: Buffer; properties: { timestamp?: number; priority?: number } }
+  readonly message: {
+    content: Buffer
+    headers?: Readonly<Record<string, unknown>>
+    properties: { timestamp?: number; priority?: number }
+  }
   /** What travels beside the body; given the body as it was parsed. */
   carry(request: PushRequest): Carry
 }
@@ -62,7 +66,10 @@ function withPriority(request: PushRequest, { message }: NativeMessage): PushReq
 
 const MAX_DATE_MS = 8.64e15
 
-/** The body's own `created_at`, else the message's timestamp (seconds), else now. */
+/**
+ * The body's own `created_at`, else `x-ojs-created-at` (seed 002 §6.2), else the message's timestamp
+ * (the same, in seconds), else now.
+ */
 function createdAt(
   { now, wall }: NativeContext,
   body: Record<string, unknown>,
@@ -70,7 +77,19 @@ function createdAt(
 ): number {
   const own = body['created_at']
   if (typeof own === 'string') return parseInstant(own, 'created_at', wall).ms
+  const told = instantIn(message.headers?.['x-ojs-created-at'], wall)
+  if (told !== null) return told
   // Some publishers write microseconds: beyond what a date can be, it is no date.
   const ms = (message.properties.timestamp ?? Number.NaN) * 1000
   return Math.abs(ms) <= MAX_DATE_MS ? ms : now
+}
+
+/** Null for what is no instant: a job is not refused for a header that decides nothing. */
+function instantIn(value: unknown, wall: number): number | null {
+  if (typeof value !== 'string') return null
+  try {
+    return parseInstant(value, 'x-ojs-created-at', wall).ms
+  } catch {
+    return null
+  }
 }

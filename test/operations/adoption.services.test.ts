@@ -2,11 +2,11 @@ import amqp from 'amqplib'
 import { v7 } from 'uuid'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { eventually } from '../support/in-process.ts'
-import { gatewayForAll } from './harness.ts'
+import { fetchMany, gatewayForAll, nack } from './harness.ts'
 
 const HUGE = 9.223372e18
 
-describe('numbers that no column and no date can hold', () => {
+describe('native messages', () => {
   const { vhost, gateway } = gatewayForAll()
   let connection: amqp.ChannelModel
   let channel: amqp.ConfirmChannel
@@ -33,13 +33,13 @@ describe('numbers that no column and no date can hold', () => {
     ['visibility_timeout_ms', { visibility_timeout_ms: HUGE }],
     ['visibility_timeout', { visibility_timeout: HUGE }],
     ['retry.max_attempts', { retry: { max_attempts: HUGE } }],
-  ])('are refused over HTTP: %s', async (field, options) => {
+  ])('numbers beyond all bounds are refused over HTTP: %s', async (field, options) => {
     const answer = await gateway.push('q', { options })
     expect([400, 422]).toContain(answer.status)
     expect(answer.body.error.details.field).toBe(answer.status === 422 ? field : `options.${field}`)
   })
 
-  it('in a native message go to the dead letters, and hold up no other job', async () => {
+  it('with such numbers go to the dead letters, and hold up no other job', async () => {
     const first: string = (await gateway.push('q')).body.job.id
     await publish({ timeout_ms: 1e300 })
     await publish({ retry: { max_attempts: 1e300 } })
@@ -55,5 +55,30 @@ describe('numbers that no column and no date can hold', () => {
     expect(got).toEqual([first, odd, last])
     const dead = async () => (await channel.checkQueue('ojs.queue.dlx.q')).messageCount
     await eventually(async () => (await dead()) === 2)
+  })
+
+  it('what only the headers say is in FETCH and in the next attempt', async () => {
+    const said = { 'x-ojs-tags': 'a, b', 'x-ojs-created-at': '2026-01-02T03:04:05.678Z' }
+    const retry = { initial_interval_ms: 100, jitter: false }
+    const told = await publish({ retry }, { timestamp: 1, headers: said })
+    const odd = { 'x-ojs-tags': ' ,', 'x-ojs-created-at': 'yesterday' }
+    const vague = await publish({}, { timestamp: 1, headers: odd })
+    const jobs = await fetchMany(gateway, 'q', 2)
+    const created = said['x-ojs-created-at']
+    expect(jobs).toMatchObject([
+      { id: told, tags: ['a', 'b'], created_at: created },
+      { id: vague, tags: [], created_at: '1970-01-01T00:00:01.000Z' },
+    ])
+
+    // Before the gateway's own consumer, which has no priority.
+    const next: (amqp.ConsumeMessage | null)[] = []
+    const options = { priority: 10, noAck: true }
+    await channel.consume('ojs.queue.q', (message) => next.push(message), options)
+    await nack(gateway, told)
+    await eventually(async () => next.length > 0)
+    expect(next[0]?.properties).toMatchObject({
+      messageId: told,
+      headers: { 'x-ojs-tags': 'a,b', 'x-ojs-created-at': created },
+    })
   })
 })
