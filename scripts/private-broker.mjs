@@ -20,6 +20,8 @@ const START_TIMEOUT_MS = 600_000
 /** SIGTERM while a node boots makes it hang; so it may finish booting even when nobody wants it. */
 const FINISH_BOOT_MS = 15_000
 const STOP_TIMEOUT_MS = 20_000
+/** A node that answers and lives for so long has its port, should it ever say so in other words. */
+const UNSAID_MS = 15_000
 /**
  * A RabbitMQ node of the installed package with everything of its own: data, cookie, ports, epmd.
  * It listens on 127.0.0.1 only and shares nothing with a system-wide RabbitMQ. The signatures for
@@ -134,15 +136,30 @@ export class PrivateBroker {
     }
     if (signal?.aborted) giveUp()
     signal?.addEventListener('abort', giveUp, { once: true })
+    let greetedAt = Number.POSITIVE_INFINITY
     while (this.#beam === beam && Date.now() < deadline) {
-      if ((await speaksAmqp(this.port)) && (await this.#managementAnswers())) return
+      if (await speaksAmqp(this.port)) {
+        greetedAt = Math.min(greetedAt, Date.now())
+        const isOurs = this.#saysBooted() || Date.now() - greetedAt > UNSAID_MS
+        if (isOurs && (await this.#managementAnswers())) return
+      }
       await sleep(100)
     }
     signal?.throwIfAborted()
-    const log = join(this.dir, 'log', 'console.log')
+    const log = this.#consoleLog
     throw new Error(
       `RabbitMQ did not start; the end of ${log}:\n${tail(readFileSync(log, 'utf8'))}`,
     )
+  }
+
+  /** Whoever answers on the port may be another node that was quicker to take it. */
+  #saysBooted() {
+    return readFileSync(this.#consoleLog, 'utf8').includes('Starting broker... completed')
+  }
+
+  /** Begun anew with each start of the node. */
+  get #consoleLog() {
+    return join(this.dir, 'log', 'console.log')
   }
 
   async #managementAnswers() {

@@ -27,6 +27,13 @@ describe('a private node', () => {
   })
   afterAll(() => node.stop())
 
+  test('does not take another node on its port for itself', async () => {
+    // It says so when its own boot has failed, and not when the other one greets.
+    await expect(startPrivateNode({ port: node.port })).rejects.toThrow(
+      /did not start.*could_not_start_listener/s,
+    )
+  }, 60_000)
+
   test('keeps its data and ports over kill -9 and restart, and leaves no process', async () => {
     await publishPersistent(node.url())
     const before = { port: node.port, pid: node.pid }

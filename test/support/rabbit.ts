@@ -53,7 +53,12 @@ export async function startPrivateNode(options: PrivateNodeOptions = {}): Promis
   const sbin = options.sbin ?? process.env[testVariables.sbin] ?? findRabbitmqSbin()
   if (!sbin) throw new Error('rabbitmq-server is not installed; `npm test` installs it')
   const broker = new PrivateBroker({ isDisposable: !options.dir, ...options, sbin, dir })
-  await broker.start()
+  try {
+    await broker.start()
+  } catch (error) {
+    if (!options.dir) rmSync(dir, { recursive: true, force: true, maxRetries: 5 })
+    throw error
+  }
   return {
     dir,
     port: broker.port,
