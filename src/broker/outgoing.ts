@@ -18,6 +18,15 @@ export function outgoingOf(row: JobRow, { exchange }: Names, wall = 0): Outgoing
     : outgoing(row, exchange.direct, queue, null, 'jobs')
 }
 
+/**
+ * A schedule of a native producer waits for a gateway in `ojs.system.due`, by its
+ * `x-ojs-scheduled-at`: `x-delay` would count from whenever a gateway takes it. Mandatory, unlike to
+ * the plugin's exchange: without that queue it would be lost.
+ */
+export function toGateway(row: JobRow, { exchange }: Names): Outgoing {
+  return outgoing(row, exchange.delayed, row.queue, null, 'others')
+}
+
 /** Seed 002 §9.1.2. The plugin knows no `mandatory`: it would return whatever it delays. */
 function delayed(row: JobRow, exchange: string, wall: number): Outgoing {
   const message = outgoing(row, exchange, row.queue, null, 'others')

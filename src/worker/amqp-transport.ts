@@ -1,8 +1,6 @@
 import type { PublishOutcome } from '../broker/broker.ts'
 import { OJS_HEADERS } from '../broker/headers.ts'
-import type { Names } from '../broker/names.ts'
-import { outgoingOf } from '../broker/outgoing.ts'
-import type { Outgoing } from '../broker/publish-lane.ts'
+import { outgoingOf, toGateway } from '../broker/outgoing.ts'
 import { brokerRefusal, publishRefusal, queueRefusal } from '../broker/refusals.ts'
 import { OjsError, unavailable } from '../errors.ts'
 import { jobDocument } from '../job/document.ts'
@@ -108,7 +106,7 @@ export class AmqpTransport implements Transport {
 
   async #publish(row: JobRow): Promise<PublishOutcome> {
     const { publisher, names, declarer } = this.#link
-    const message = row.state === 'scheduled' ? toTheGateway(row, names) : outgoingOf(row, names)
+    const message = row.state === 'scheduled' ? toGateway(row, names) : outgoingOf(row, names)
     message.options.headers = { ...message.options.headers, [OJS_HEADERS.native]: true }
     const outcome = await publisher.send(message)
     // Somebody deleted it meanwhile.
@@ -128,17 +126,6 @@ export class AmqpTransport implements Transport {
 /** As strictly checked as an HTTP body: what the gateway would not adopt is not published. */
 function requestOf(body: unknown): PushRequest {
   return parsePush(parseJsonObject(Buffer.from(JSON.stringify(body))))
-}
-
-/**
- * A schedule waits for a gateway in `ojs.system.due`, by its `x-ojs-scheduled-at`: `x-delay` would
- * count from whenever a gateway takes it. Mandatory, unlike to the plugin's exchange: without that
- * queue it would be lost.
- */
-function toTheGateway(row: JobRow, names: Names): Outgoing {
-  const { options, ...message } = outgoingOf(row, names)
-  const { 'x-delay': _, ...headers } = options.headers ?? {}
-  return { ...message, options: { ...options, headers, mandatory: true } }
 }
 
 function jobsIn(body: unknown): unknown[] {
