@@ -60,13 +60,12 @@ export interface WorkerSettings {
 
 export const silent: WorkerLogger = { info() {}, warn() {}, error() {} }
 
-/** What is used where no logger is given. */
-export const toConsole: WorkerLogger = {
-  info() {},
-  // biome-ignore lint/suspicious/noConsole: a worker that fails silently helps nobody.
-  warn: (message, details) => console.warn(`ojs worker: ${message}`, details),
-  // biome-ignore lint/suspicious/noConsole: as above.
-  error: (message, details) => console.error(`ojs worker: ${message}`, details),
+/** What is used where no logger is given: a worker that fails silently helps nobody. */
+export const toConsole: WorkerLogger = { info() {}, warn: show('warn'), error: show('error') }
+
+function show(level: 'warn' | 'error'): WorkerLogger['warn'] {
+  // biome-ignore lint/suspicious/noConsole: this is the logger.
+  return (message, details) => console[level](`ojs worker: ${message}`, details)
 }
 
 /** Throws `TypeError` for options that cannot work. */
