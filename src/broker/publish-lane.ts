@@ -2,6 +2,7 @@ import type { ConfirmChannel, Options } from 'amqplib'
 import type { Logger } from '../logger.ts'
 import type { PublishOutcome } from './broker.ts'
 import { type Connection, closeChannel } from './connection.ts'
+import { lent } from './lent-headers.ts'
 import { reconnectDelayMs } from './reconnect.ts'
 
 /**
@@ -224,6 +225,7 @@ export class PublishLane {
     const { message } = publication
     if (!this.#channel || !message) return false
     const { exchange, routingKey, content, options } = message
+    if (options.headers) options.headers = lent(options.headers)
     const onConfirm = (error: unknown) => this.#onConfirm(publication, error)
     try {
       const hasRoom = this.#channel.publish(exchange, routingKey, content, options, onConfirm)

@@ -48,8 +48,9 @@ export function tokenOf(row: JobRow): Token {
 export function publishOptionsOf(source: TokenSource): Options.Publish {
   const { carry } = source
   const correlationId = carry?.correlationId ?? traceIdIn(carry?.traceparent)
+  // Only what a native publisher asked for: "preserve all other original properties" (§8.3).
   const replyTo = carry?.properties?.replyTo
-  return {
+  const options: Options.Publish = {
     mandatory: true,
     persistent: true,
     contentType: CONTENT_TYPE,
@@ -60,10 +61,10 @@ export function publishOptionsOf(source: TokenSource): Options.Publish {
     priority: Math.min(Math.max(Math.trunc(source.priority), 0), 9),
     appId: shortText(carry?.properties?.appId ?? 'ojs'),
     headers: headersOf(source),
-    ...(correlationId !== undefined && { correlationId: shortText(correlationId) }),
-    // Only what a native publisher asked for: "preserve all other original properties" (§8.3).
-    ...(replyTo !== undefined && { replyTo: shortText(replyTo) }),
   }
+  if (correlationId !== undefined) options.correlationId = shortText(correlationId)
+  if (replyTo !== undefined) options.replyTo = shortText(replyTo)
+  return options
 }
 
 /** The envelope as it was stored; the generation is spliced in, since it changes (§2). */

@@ -277,10 +277,8 @@ function carryOf(
   tags: readonly string[],
   scheduledAt: Instant | null,
 ): Carry | null {
-  const all: Carry = {
-    ...carry,
-    ...(tags.length > 0 && { tags }),
-    ...(scheduledAt && { scheduledAt: scheduledAt.text }),
-  }
+  const all: Carry = { ...carry }
+  if (tags.length > 0) all.tags = tags
+  if (scheduledAt) all.scheduledAt = scheduledAt.text
   return Object.keys(all).length > 0 ? all : null
 }

@@ -15,12 +15,13 @@ export function traceOf(request: PushRequest, context: PushContext): Carry {
   const { traceparent, tracestate } = ownTrace(request) ?? context
   const traceId = traceparent && traceIdOf(traceparent)
   const correlationId = text(meta['correlation_id']) ?? traceId ?? text(meta['trace_id'])
-  return {
-    ...(traceparent && { traceparent }),
-    ...(tracestate && { tracestate }),
-    ...(correlationId && { correlationId }),
-    ...(context.idempotencyKey && { idempotencyKey: context.idempotencyKey }),
-  }
+  // Without a spread: this runs for every job.
+  const carry: Carry = {}
+  if (traceparent) carry.traceparent = traceparent
+  if (tracestate) carry.tracestate = tracestate
+  if (correlationId) carry.correlationId = correlationId
+  if (context.idempotencyKey) carry.idempotencyKey = context.idempotencyKey
+  return carry
 }
 
 /** What the span of a PUSH is named after, and whose child it is. */

@@ -18,19 +18,26 @@ interface Asked {
  * day, or sends it twice at a time, gets what the ledger remembers of the first, as `replay` tells
  * it. A refusal is not remembered: nothing was stored. Throws 409 for another body under the key.
  */
-export async function once<T>(
-  deps: Deps,
-  asked: Asked,
-  work: (terms: { request?: KeyedRequest }) => Promise<T>,
-  replay: (remembered: Remembered, request: KeyedRequest) => T,
-): Promise<T> {
+export function once<T>(deps: Deps, asked: Asked, work: Work<T>, replay: Replay<T>): Promise<T> {
   const { idempotencyKey, principal = '' } = asked.context
-  if (idempotencyKey === undefined) return await work({})
+  if (idempotencyKey === undefined) return work({})
   const request = {
     // None of the three has a line break: what one caller names is never another's.
     key: `${asked.endpoint}\n${principal}\n${idempotencyKey}`,
     fingerprint: fingerprint(asked.body),
   }
+  return onceWithKey(deps, request, work, replay)
+}
+
+type Work<T> = (terms: { request?: KeyedRequest }) => Promise<T>
+type Replay<T> = (remembered: Remembered, request: KeyedRequest) => T
+
+async function onceWithKey<T>(
+  deps: Deps,
+  request: KeyedRequest,
+  work: Work<T>,
+  replay: Replay<T>,
+): Promise<T> {
   for (let other = deps.keyed.get(request.key); other; other = deps.keyed.get(request.key)) {
     await other
   }

@@ -31,8 +31,8 @@ export interface Pushed {
  * answer. Throws `OjsError`: 400 invalid, 400 against its schema, 409 for an id or a unique key that is taken, 413, 422
  * unsupported, 429 queue full, 503 when RabbitMQ or the ledger cannot take it (nothing is kept then).
  */
-export async function push(deps: Deps, body: unknown, context: RequestContext): Promise<Pushed> {
-  return await once(
+export function push(deps: Deps, body: unknown, context: RequestContext): Promise<Pushed> {
+  return once(
     deps,
     { endpoint: 'jobs', body, context },
     (terms) => pushNew(deps, body, context, terms),

@@ -206,13 +206,17 @@ function transportOf(options: OJSClientOptions): Transport {
 }
 
 function requestOf(spec: JobSpec): EnqueueRequest {
-  const { id = newJobId(), options = {}, ...job } = wireJob(spec)
-  return { id, ...job, options }
+  const job = wireJob(spec)
+  job.id ??= newJobId()
+  job.options ??= {}
+  return job as EnqueueRequest
 }
 
 /** Without options where there are none (seed 004, "enqueue"). */
-function bodyOf({ options, ...job }: EnqueueRequest): WireJob {
-  return Object.keys(options).length === 0 ? job : { ...job, options }
+function bodyOf(request: EnqueueRequest): WireJob {
+  if (Object.keys(request.options).length > 0) return request
+  const { options: _, ...job } = request
+  return job
 }
 
 /** A middleware that ends the chain has to answer for the server. */

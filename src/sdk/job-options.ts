@@ -104,37 +104,51 @@ function argsArray(args: unknown): unknown[] {
 
 /** Throws `TypeError` for a member that is given in both spellings. */
 export function wireJob({ type, args, options = {} }: JobSpec): WireJob {
-  const { id, meta, schema, ...others } = options
-  const wire = wireOptions(others)
-  return {
-    ...(id !== undefined && { id }),
-    type,
-    args: argsArray(args),
-    ...(meta !== undefined && { meta }),
-    ...(schema !== undefined && { schema }),
-    ...(Object.keys(wire).length > 0 && { options: wire }),
-  }
+  const { id, meta, schema } = options
+  // Without a spread: this runs for every job.
+  const job: WireJob =
+    id === undefined ? { type, args: argsArray(args) } : { id, type, args: argsArray(args) }
+  if (meta !== undefined) job.meta = meta
+  if (schema !== undefined) job.schema = schema
+  const wire = snakeCased(options, BESIDE_OPTIONS)
+  if (Object.keys(wire).length > 0) job.options = renamePolicies(wire)
+  return job
 }
+
+/** Members of `JobOptions` that stand beside `options` on the wire. */
+const BESIDE_OPTIONS: ReadonlySet<string> = new Set(['id', 'meta', 'schema'])
 
 /** The policies inside are renamed too; what a user may name freely is not. */
 export function wireOptions(options: JobOptions): WireJobOptions {
-  const { retry, unique, ...others } = options
-  return {
-    ...snakeCased(others),
-    ...(retry !== undefined && { retry: snakeCased(retry) }),
-    ...(unique !== undefined && { unique: snakeCased(unique) }),
-  }
+  return renamePolicies(snakeCased(options))
 }
 
-/** Names in snake_case, dates as RFC 3339; members that are `undefined` are left out. */
-function snakeCased(given: object): Record<string, unknown> {
+function renamePolicies(wire: WireJobOptions): WireJobOptions {
+  if (wire.retry !== undefined) wire.retry = snakeCased(wire.retry)
+  if (wire.unique !== undefined) wire.unique = snakeCased(wire.unique)
+  return wire
+}
+
+/** Names in snake_case, dates as RFC 3339; members that are `undefined` or left out are not there. */
+function snakeCased(given: object, leftOut = NOTHING): Record<string, unknown> {
   if (!isRecord(given)) throw new TypeError('Options and policies are objects.')
   const wire: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(given)) {
-    if (value === undefined) continue
-    const wireName = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-    if (wireName in wire) throw new TypeError(`${wireName} is given in two spellings.`)
+  for (const name of Object.keys(given)) {
+    const value = given[name]
+    if (value === undefined || leftOut.has(name)) continue
+    const wireName = snakeCase(name)
+    if (Object.hasOwn(wire, wireName)) {
+      throw new TypeError(`${wireName} is given in two spellings.`)
+    }
     wire[wireName] = value instanceof Date ? value.toISOString() : value
   }
   return wire
+}
+
+const NOTHING: ReadonlySet<string> = new Set()
+const UPPER_CASE = /[A-Z]/
+
+function snakeCase(name: string): string {
+  if (!UPPER_CASE.test(name)) return name
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }

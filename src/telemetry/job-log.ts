@@ -61,11 +61,9 @@ function leaseFields({ id, queue, type, attempt }: Omit<LeaseFacts, 'leaseExpire
 }
 
 function fieldsOf({ job, requestId }: { job: JobRow; requestId?: string }): object {
-  return {
-    ...leaseFields(job),
-    requestId,
-    traceId: job.carry?.traceparent && traceIdOf(job.carry.traceparent),
-  }
+  const { id, type, queue, attempt, carry } = job
+  const traceId = carry?.traceparent && traceIdOf(carry.traceparent)
+  return { jobId: id, type, queue, attempt, requestId, traceId }
 }
 
 function cronFields(event: CronEvent): object {

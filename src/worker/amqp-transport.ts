@@ -1,5 +1,5 @@
 import type { PublishOutcome } from '../broker/broker.ts'
-import { OJS_HEADERS } from '../broker/headers.ts'
+import { type HeaderTable, OJS_HEADERS } from '../broker/headers.ts'
 import { outgoingOf, toGateway } from '../broker/outgoing.ts'
 import { brokerRefusal, publishRefusal, queueRefusal } from '../broker/refusals.ts'
 import { OjsError, unavailable } from '../errors.ts'
@@ -107,7 +107,8 @@ export class AmqpTransport implements Transport {
   async #publish(row: JobRow): Promise<PublishOutcome> {
     const { publisher, names, declarer } = this.#link
     const message = row.state === 'scheduled' ? toGateway(row, names) : outgoingOf(row, names)
-    message.options.headers = { ...message.options.headers, [OJS_HEADERS.native]: true }
+    const headers: HeaderTable = message.options.headers
+    headers[OJS_HEADERS.native] = true
     const outcome = await publisher.send(message)
     // Somebody deleted it meanwhile.
     const isThere = outcome === 'returned' && (await declarer.recheck(row.queue)) === 'ready'

@@ -8,6 +8,7 @@ import { sql as queues } from './migrations/0006-queues.ts'
 import { sql as workflows } from './migrations/0007-workflows.ts'
 import { sql as unique } from './migrations/0008-unique.ts'
 import { sql as ahead } from './migrations/0009-ahead.ts'
+import { sql as checks } from './migrations/0010-checks.ts'
 
 /** In order; the number of a migration is its place, starting at 1. Never edit a released one. */
 const MIGRATIONS: readonly string[] = [
@@ -20,6 +21,7 @@ const MIGRATIONS: readonly string[] = [
   workflows,
   unique,
   ahead,
+  checks,
 ]
 
 /** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */
