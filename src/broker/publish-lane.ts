@@ -74,6 +74,7 @@ export class PublishLane {
   #isForbidden = false
   #onRetired: (() => void) | null = null
   #failures = 0
+  #isTransmittingSoon = false
   /** Connection generation on which a channel is being opened; 0: none is. */
   #openingOn = 0
 
@@ -247,8 +248,19 @@ export class PublishLane {
       const isForbidden = outcome === 'unknown' && this.#isForbidden
       this.#deps.onOutcome(publication, isForbidden ? 'forbidden' : outcome)
     }
-    if (this.#waiting.length > 0) this.#transmitWaiting()
-    this.#closeIfDone()
+    if (this.#waiting.length > 0) this.#transmitSoon()
+    else this.#closeIfDone()
+  }
+
+  /** One frame of RabbitMQ's confirms many: once for all of them. */
+  #transmitSoon(): void {
+    if (this.#isTransmittingSoon) return
+    this.#isTransmittingSoon = true
+    queueMicrotask(() => {
+      this.#isTransmittingSoon = false
+      this.#transmitWaiting()
+      this.#closeIfDone()
+    })
   }
 
   #transmitWaiting(): void {

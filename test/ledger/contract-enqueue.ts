@@ -123,16 +123,25 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(row(id)).toMatchObject({ outbox: null, tokenOut: true, state: 'available' })
     })
 
-    it('leaves a newer nonce alone, and another job too', async () => {
-      const first = await pushed(ledger, { queue: 'q' })
-      const second = await pushed(ledger, { queue: 'other' })
+    it('leaves a newer nonce alone', async () => {
+      const { id, outbox } = await pushed(ledger, { queue: 'q' })
       await ledger.rearm('q')
-      const rearmed = row(first.id).outbox
-      ledger.confirmed(first.id, first.outbox)
-      ledger.confirmed(first.id, second.outbox)
+      const rearmed = row(id).outbox
+      ledger.confirmed(id, outbox)
       await settleLazily(ledger)
-      expect(row(first.id).outbox).toBe(rearmed)
-      expect(row(second.id).outbox).toBe(second.outbox)
+      expect(row(id).outbox).toBe(rearmed)
+    })
+
+    it('clears those that are named and none between them, in any order', async () => {
+      const jobs = [await pushed(ledger), await pushed(ledger), await pushed(ledger)]
+      jobs.push(await pushed(ledger), await pushed(ledger), await pushed(ledger))
+      for (const [index, { id, outbox }] of [...jobs.entries()].reverse()) {
+        if ([0, 2, 3, 5].includes(index)) ledger.confirmed(id, outbox)
+      }
+      await settleLazily(ledger)
+      const owed = [false, true, false, false, true, false]
+      expect(jobs.map(({ id }) => row(id).outbox !== null)).toEqual(owed)
+      expect(ledger.owedTokens(10)).toBe(2)
     })
 
     it('is written without anybody waiting', async () => {

@@ -34,7 +34,7 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   outboxPage: 'jobs_outbox',
   owedTokens: 'jobs_outbox',
   owedCopies: 'jobs_outbox',
-  confirmed: 'sqlite_autoindex_jobs_1',
+  confirmed: 'jobs_outbox',
   copyConfirmed: 'sqlite_autoindex_jobs_1',
   nativeNext: 'sqlite_autoindex_jobs_1',
   nativeStart: 'sqlite_autoindex_jobs_1',

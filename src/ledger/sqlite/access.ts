@@ -16,8 +16,8 @@ export class Access {
   }
 
   /** As `GroupCommit.writeLazily`. */
-  writeLazily(run: () => void): void {
-    this.#commits.writeLazily(run)
+  writeLazily(run: () => void): boolean {
+    return this.#commits.writeLazily(run)
   }
 
   /** A write of several statements. `weight` as of `GroupCommit.write`. */

@@ -32,7 +32,7 @@ export async function openDatabase(path: string): Promise<Database> {
   const db = new DatabaseSync(path)
   return {
     exec: (sql) => db.exec(sql),
-    prepare: (sql) => db.prepare(sql),
+    prepare: (sql) => db.prepare(planOnce(sql)),
     close() {
       letGo(db)
       db.close()
@@ -40,6 +40,14 @@ export async function openDatabase(path: string): Promise<Database> {
     // Absent in Node before 22.16, which then cannot be asked.
     isTransaction: () => db.isTransaction ?? null,
   }
+}
+
+/**
+ * SQLite from 3.47 on looks at the value of a variable that stands alone behind LIMIT, and plans the
+ * whole statement anew whenever another one is bound, which costs up to 25 µs. Not in an expression.
+ */
+function planOnce(sql: string): string {
+  return sql.replaceAll(/\bLIMIT \?/g, 'LIMIT 0 + ?')
 }
 
 /**

@@ -80,12 +80,15 @@ export class GroupCommit {
     })
   }
 
-  /** Rides on the next group, or goes alone a few milliseconds later. One statement only. */
-  writeLazily(run: () => void): void {
-    if (this.#isClosed) return
+  /**
+   * Rides on the next group, or goes alone a few milliseconds later. No statement of it may fail
+   * for a reason of its own. False: too many wait, it is not done.
+   */
+  writeLazily(run: () => void): boolean {
+    if (this.#isClosed) return false
     if (this.#lazy.length >= MAX_LAZY) {
       this.#logger.warn({ waiting: MAX_LAZY }, 'ledger: a lazy write is dropped')
-      return
+      return false
     }
     this.#lazy.push({
       run,
@@ -94,6 +97,7 @@ export class GroupCommit {
       fail: (error) => this.#logger.error({ err: error }, 'ledger: a lazy write failed'),
     })
     this.#scheduleLater(LAZY_DELAY_MS)
+    return true
   }
 
   /** Why the last group failed; null when it did not. */

@@ -36,9 +36,9 @@ import { Access } from './access.ts'
 import { insertMany, insertOne, mayTakeMore } from './admission.ts'
 import { cancelJob } from './cancel.ts'
 import { claimToken } from './claim.ts'
+import { Confirms } from './confirms.ts'
 import { SqliteCron } from './cron.ts'
 import {
-  confirmCopy,
   deadLetters,
   deleteDeadLetter,
   discardDead,
@@ -81,8 +81,7 @@ export class SqliteLedger implements Ledger {
   readonly #db: Database
   readonly #store: Store
   readonly #access: Access
-  /** Nonces whose confirm waits for its group: nobody owes those tokens any more. */
-  readonly #confirming = new Set<number>()
+  readonly #confirms: Confirms
 
   constructor(db: Database, logger: Logger, sources: StepSources = OWN_SOURCES) {
     const statements = prepareStatements(db)
@@ -92,6 +91,7 @@ export class SqliteLedger implements Ledger {
     this.#store = store
     const probe = () => void statements.probe.run()
     this.#access = new Access(new GroupCommit(db, companions, probe, logger))
+    this.#confirms = new Confirms(store, this.#access)
     this.schemas = new SqliteSchemas(this.#access, db)
     this.cron = new SqliteCron(this.#store, this.#access)
     this.pauses = new SqlitePauses(this.#store, this.#access)
@@ -116,12 +116,7 @@ export class SqliteLedger implements Ledger {
   }
 
   confirmed(id: string, outbox: number): void {
-    this.#confirming.add(outbox)
-    this.#access.writeLazily(() => {
-      if (this.#store.copies.has(outbox)) confirmCopy(this.#store, id, outbox)
-      else this.#store.statements.confirmed.run(id, outbox)
-      this.#confirming.delete(outbox)
-    })
+    this.#confirms.add(id, outbox)
   }
 
   adoptSchedule(job: NewJob, now: number): ReturnType<Ledger['adoptSchedule']> {
@@ -314,7 +309,7 @@ export class SqliteLedger implements Ledger {
     const page = this.#access.read(() => {
       return this.#store.statements.outboxPage.all(after, limit) as OwedMessage[]
     })
-    const owed = page.filter(({ outbox }) => !this.#confirming.has(outbox))
+    const owed = page.filter(({ outbox }) => !this.#confirms.has(outbox))
     const last = page.at(-1)
     return last && owed.length === 0 ? this.outboxPage(last.outbox, limit) : owed
   }

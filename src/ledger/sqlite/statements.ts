@@ -120,7 +120,8 @@ function prepareEnqueues(db: Database) {
        WHERE id = ?1 AND state = 'withdrawn'
        RETURNING generation`,
     ),
-    confirmed: db.prepare('UPDATE jobs SET outbox = NULL WHERE outbox = ?2 AND id = ?1'),
+    /** ?1 to ?2: no nonce is given out twice. */
+    confirmed: db.prepare('UPDATE jobs SET outbox = NULL WHERE outbox BETWEEN ?1 AND ?2'),
     withdraw: db.prepare(
       `UPDATE jobs SET state = 'withdrawn', outbox = NULL, ended_at = enqueued_at
        WHERE id = ?1 AND outbox = ?2 AND state = 'available' AND attempt = 0

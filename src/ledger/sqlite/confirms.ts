@@ -1,0 +1,69 @@
+import type { Access } from './access.ts'
+import { confirmCopy } from './dead-letters.ts'
+import type { Store } from './store.ts'
+
+/** More would hold up what else is in their group. */
+const MAX_TOGETHER = 1_000
+
+/**
+ * Tokens that the broker has confirmed, until their rows say so too. They come many at a time and
+ * nearly in the order in which their nonces were given out, so that one statement clears a range.
+ */
+export class Confirms {
+  readonly #store: Store
+  readonly #access: Access
+  /** Nobody owes those tokens any more, whatever their rows say. */
+  readonly #pending = new Set<number>()
+  /** Those that ride on the next group together. */
+  #gathering: number[] | null = null
+
+  constructor(store: Store, access: Access) {
+    this.#store = store
+    this.#access = access
+  }
+
+  has(outbox: number): boolean {
+    return this.#pending.has(outbox)
+  }
+
+  add(id: string, outbox: number): void {
+    this.#pending.add(outbox)
+    if (this.#store.copies.has(outbox)) {
+      this.#writeLater([outbox], () => confirmCopy(this.#store, id, outbox))
+    } else if (this.#gathering !== null && this.#gathering.length < MAX_TOGETHER) {
+      this.#gathering.push(outbox)
+    } else this.#gather([outbox])
+  }
+
+  #gather(nonces: number[]): void {
+    const { confirmed } = this.#store.statements
+    const isTaken = this.#writeLater(nonces, () => {
+      if (this.#gathering === nonces) this.#gathering = null
+      for (const [first, last] of ranges(nonces)) confirmed.run(first, last)
+    })
+    this.#gathering = isTaken ? nonces : null
+  }
+
+  #writeLater(nonces: readonly number[], write: () => void): boolean {
+    const forget = () => {
+      for (const outbox of nonces) this.#pending.delete(outbox)
+    }
+    const isTaken = this.#access.writeLazily(() => {
+      write()
+      forget()
+    })
+    if (!isTaken) forget()
+    return isTaken
+  }
+}
+
+/** Whole numbers as ranges without gaps, both ends included. Sorts them. */
+function ranges(numbers: number[]): [first: number, last: number][] {
+  const found: [number, number][] = []
+  for (const number of numbers.sort((a, b) => a - b)) {
+    const range = found.at(-1)
+    if (range && number === range[1] + 1) range[1] = number
+    else found.push([number, number])
+  }
+  return found
+}
