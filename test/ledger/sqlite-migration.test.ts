@@ -1,10 +1,22 @@
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { JOB_STATES } from '../../src/job/job.ts'
 import { type Database, openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { sql as firstSchema } from '../../src/ledger/sqlite/migrations/0001-jobs.ts'
+import { sql as lifecycle } from '../../src/ledger/sqlite/migrations/0002-lifecycle.ts'
+import { sql as control } from '../../src/ledger/sqlite/migrations/0003-control.ts'
+import { sql as schemas } from '../../src/ledger/sqlite/migrations/0004-schemas.ts'
+import { sql as cron } from '../../src/ledger/sqlite/migrations/0005-cron.ts'
+import { sql as queues } from '../../src/ledger/sqlite/migrations/0006-queues.ts'
+import { sql as workflows } from '../../src/ledger/sqlite/migrations/0007-workflows.ts'
+import { sql as unique } from '../../src/ledger/sqlite/migrations/0008-unique.ts'
+import { sql as ahead } from '../../src/ledger/sqlite/migrations/0009-ahead.ts'
+import { sql as checks } from '../../src/ledger/sqlite/migrations/0010-checks.ts'
 import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
 import { pushed, rowOf } from './harness.ts'
 import { SILENT, temporaryDirectory } from './sqlite-harness.ts'
+
+const OLD = [firstSchema, lifecycle, control, schemas, cron, queues, workflows, unique, ahead]
 
 let directory: ReturnType<typeof temporaryDirectory>
 let path: string
@@ -21,6 +33,34 @@ async function withFile(change: (db: Database) => void): Promise<void> {
   change(db)
   db.close()
 }
+
+describe('the table that is built anew for its checks', () => {
+  const columns = (db: Database) => db.prepare('PRAGMA table_xinfo(jobs)').all()
+  const indexes = (db: Database) =>
+    db
+      .prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'index' ORDER BY name")
+      .all()
+      .map((index) => JSON.stringify(index).replaceAll(/(\\n|\s)+/g, ' '))
+
+  it('has the columns and indexes that it had, and refuses what it refused', async () => {
+    await withFile((db) => {
+      for (const sql of OLD) db.exec(sql)
+      const before = [columns(db), indexes(db)]
+      db.exec(checks)
+      expect([columns(db), indexes(db)]).toEqual(before)
+      const insert = db.prepare(
+        `INSERT INTO jobs (id, generation, state, attempt, queue, type, priority, max_attempts,
+           timeout_ms, token_out, created_at, enqueued_at, dead_letter_copied, envelope, holder)
+         VALUES (?, 0, ?, ?, 'q', 't', 0, 1, 0, 0, 0, 0, 0, '{}', ?)`,
+      )
+      for (const state of [...JOB_STATES, 'withdrawn']) insert.run(state, state, 0, null)
+      for (const holder of ['gateway', 'ledger', 'native']) insert.run(holder, 'active', 1, holder)
+      expect(() => insert.run('a', 'lost', 0, null)).toThrow('CHECK')
+      expect(() => insert.run('b', 'active', 0, 'nobody')).toThrow('CHECK')
+      expect(() => insert.run('c', 'active', -1, null)).toThrow('CHECK')
+    })
+  })
+})
 
 describe('a ledger of the first schema', () => {
   /** As the first release wrote it: ended and live rows, counts, nonces and queues. */

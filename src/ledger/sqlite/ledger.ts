@@ -38,13 +38,7 @@ import { cancelJob } from './cancel.ts'
 import { claimToken } from './claim.ts'
 import { Confirms } from './confirms.ts'
 import { SqliteCron } from './cron.ts'
-import {
-  deadLetters,
-  deleteDeadLetter,
-  discardDead,
-  recordCopy,
-  revive,
-} from './dead-letters.ts'
+import { deadLetters, deleteDeadLetter, discardDead, recordCopy, revive } from './dead-letters.ts'
 import type { Database } from './driver.ts'
 import { expireDue, isAnyExpired, nextDue, overdue, promoteDue, sendAhead } from './due.ts'
 import { activate, enqueue, enqueueNative, withdraw, withdrawAll } from './enqueue.ts'

@@ -1,0 +1,38 @@
+import { afterEach, expect, it, vi } from 'vitest'
+import { uuid7 } from '../src/uuid.ts'
+
+const FORM = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
+afterEach(() => vi.useRealTimers())
+
+function many(count: number): string[] {
+  return Array.from({ length: count }, uuid7)
+}
+
+function msOf(id: string): number {
+  return Number.parseInt(id.replace('-', '').slice(0, 12), 16)
+}
+
+it('makes ids of version 7 that carry the time', () => {
+  const before = Date.now()
+  const ids = many(100)
+  for (const id of ids) {
+    expect(id).toMatch(FORM)
+    expect(msOf(id)).toBeGreaterThanOrEqual(before)
+    expect(msOf(id)).toBeLessThanOrEqual(Date.now())
+  }
+})
+
+it('makes them in order and each once, also within a millisecond', () => {
+  const ids = many(20_000)
+  expect(ids).toEqual([...ids].sort())
+  expect(new Set(ids).size).toBe(ids.length)
+})
+
+it('stays in order when the clock goes back', () => {
+  vi.useFakeTimers({ now: Date.now() + 3_600_000 })
+  const before = many(3)
+  vi.setSystemTime(Date.now() - 1_800_000)
+  const ids = [...before, ...many(3)]
+  expect(ids).toEqual([...ids].sort())
+})
