@@ -8,7 +8,7 @@ import { type WorkflowEvent, workflowData } from './workflow-events.ts'
 /** One event in the form of ojs-digest §10.1; `data` also has what §10.2 and the suite want. */
 interface RecordedEvent {
   specversion: '1.0'
-  /** `evt_<UUIDv7>`: in order of time, to the millisecond. */
+  /** `evt_<UUIDv7>`: in the order in which they were told. */
   id: string
   type: string
   source: string
@@ -151,7 +151,7 @@ export class EventRing {
     return this.#events[(this.#head + i) % this.#events.length]
   }
 
-  /** Ids grow with time, but within a millisecond in no order: the exact one is looked for. */
+  /** The exact one is looked for: that of an earlier process sorts among ours, and is gone. */
   #startOf(after: string | null): { start: number; gap: boolean } {
     if (after === null) return { start: 0, gap: false }
     for (let i = this.#events.length - 1; i >= 0; i--) {
