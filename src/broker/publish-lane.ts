@@ -226,9 +226,10 @@ export class PublishLane {
     const { message } = publication
     if (!this.#channel || !message) return false
     const { exchange, routingKey, content, options } = message
-    if (options.headers) options.headers = lent(options.headers)
     const onConfirm = (error: unknown) => this.#onConfirm(publication, error)
+    const { headers } = options
     try {
+      if (headers !== undefined) options.headers = lent(headers)
       const hasRoom = this.#channel.publish(exchange, routingKey, content, options, onConfirm)
       if (!hasRoom) this.#isFull = true
       return true
@@ -236,6 +237,9 @@ export class PublishLane {
       // The channel is closing, or amqplib cannot encode this message.
       this.#deps.logger.warn({ err: error, job_id: publication.id }, 'publish refused')
       return false
+    } finally {
+      // Whose message it is may send it once more.
+      if (headers !== undefined) options.headers = headers
     }
   }
 

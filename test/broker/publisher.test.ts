@@ -62,6 +62,28 @@ function outgoing(id: string, given: Partial<Outgoing> = {}): Outgoing {
 }
 
 describe('Publisher, against a scripted peer', () => {
+  it('sends each message with its own headers, also when it is sent once more', async () => {
+    const { peer, publisher } = await open()
+    const options = (id: string, headers: object) => ({ messageId: id, mandatory: true, headers })
+    const first = outgoing('a', {
+      options: options('a', { 'x-ojs-queue': 'a', 'x-ojs-tags': 't' }),
+    })
+    const second = outgoing('b', { options: options('b', { 'x-ojs-queue': 'b' }) })
+    const outcomes = [publisher.send(first), publisher.send(second)]
+    for (const published of await peer.until(2)) peer.ack(published)
+    await Promise.all(outcomes)
+    const again = publisher.send(first)
+    const third = (await peer.until(3))[2]
+    if (!third) throw new Error('nothing was published')
+    peer.ack(third)
+    expect(await again).toBe('confirmed')
+    expect((await peer.until(3)).map(({ headers }) => headers)).toEqual([
+      { 'x-ojs-queue': 'a', 'x-ojs-tags': 't' },
+      { 'x-ojs-queue': 'b' },
+      { 'x-ojs-queue': 'a', 'x-ojs-tags': 't' },
+    ])
+  })
+
   it('answers unknown when the confirm does not come, and late confirms harm nobody', async () => {
     const { peer, recorder, publisher } = await open(SHORT_MS)
     const first = publisher.send(outgoing('a'))
