@@ -182,9 +182,18 @@ export class Connection {
     return connect(withHeartbeat(url), socket)
   }
 
-  /** Resolves when the connection has ended. Listeners come first, before any other turn. */
+  /**
+   * Resolves when the connection has ended. Listeners come first, before any other turn. Throws for
+   * one that ended in the very read that opened it: amqplib told that before anybody could listen.
+   */
   #adopt(model: ChannelModel, url: URL): Promise<void> {
     const { logger, observer } = this.#options
+    // Not in amqplib's types.
+    const { stream } = model.connection as { stream?: unknown }
+    if (stream instanceof Writable) {
+      if (stream.writableEnded) throw new Error('closed by RabbitMQ as soon as it was open')
+      gatherWrites(stream)
+    }
     const ended = new Promise<void>((resolve) => {
       let reason = 'connection closed'
       model.on('error', (error) => {
@@ -199,9 +208,6 @@ export class Connection {
       model.on('blocked', (text) => this.#setBlocked(text))
       model.on('unblocked', () => this.#setBlocked(null))
     })
-    // Not in amqplib's types.
-    const { stream } = model.connection as { stream?: unknown }
-    if (stream instanceof Writable) gatherWrites(stream)
     this.#model = model
     this.blockedReason = null
     this.downReason = ''

@@ -41,6 +41,17 @@ function connectionTo(urls: readonly string[], given: Partial<ConnectionOptions>
 }
 
 describe('Connection', () => {
+  it('connects again when it is closed in the read that opened it', async () => {
+    const peer = await startPeer()
+    peer.closedAtOnce = 2
+    const { connection, recorder } = connectionTo([peer.url])
+    await connection.start()
+    await recorder.until('up')
+    expect(connection).toMatchObject({ isUp: true, generation: 1 })
+    expect(peer.closedAtOnce).toBe(0)
+    await expect(connection.openConfirmChannel()).resolves.toBeDefined()
+  })
+
   it('is up after start, under its name, with our heartbeat', async () => {
     const peer = await startPeer()
     const { connection, recorder } = connectionTo([peer.url])

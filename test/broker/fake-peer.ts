@@ -32,6 +32,8 @@ export class FakePeer extends EventEmitter {
   readonly received = new Map<string, Record<string, unknown>>()
   /** What is said to a method instead of the usual; by its name. */
   readonly refusals = new Map<string, [method: string, fields: object]>()
+  /** As many connections are closed in the packet that opens them. */
+  closedAtOnce = 0
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
   #socket: Socket | null = null
@@ -176,8 +178,18 @@ export class FakePeer extends EventEmitter {
       const answer = answers[method]
       // Of a whole connection, on the channel of the connection.
       const isOfConnection = answer?.[0].startsWith('Connection') === true
-      if (answer) this.send(isOfConnection ? 0 : frame.channel, ...answer)
+      if (answer?.[0] === 'ConnectionOpenOk' && this.closedAtOnce > 0) this.#openAndClose()
+      else if (answer) this.send(isOfConnection ? 0 : frame.channel, ...answer)
     }
+  }
+
+  #openAndClose(): void {
+    this.closedAtOnce -= 1
+    this.#socket?.cork()
+    this.send(0, 'ConnectionOpenOk', {})
+    const fields = { replyCode: 320, replyText: 'CONNECTION_FORCED', classId: 0, methodId: 0 }
+    this.send(0, 'ConnectionClose', fields)
+    this.#socket?.uncork()
   }
 }
 
