@@ -1,4 +1,8 @@
 import { type DestinationStream, pino } from 'pino'
+import { timestamper } from './job/timestamp.ts'
+
+/** Its own: the lines of a moment are later than the jobs that they are about. */
+const timestamp = timestamper()
 
 /** JSON lines. The first argument's members become fields of the line; never args or credentials. */
 export interface Logger {
@@ -26,24 +30,12 @@ export function createLogger(level: LogLevel, destination?: DestinationStream): 
     {
       level,
       base: null,
-      timestamp: timeMember,
+      timestamp: () => `,"time":"${timestamp(Date.now())}"`,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: errorFields },
     },
     destination ?? pino.destination({ dest: 1, sync: false, minLength: 0 }),
   )
-}
-
-let lastMs = Number.NaN
-let lastMember = ''
-
-/** Under load a dozen lines share a millisecond. */
-function timeMember(): string {
-  const now = Date.now()
-  if (now === lastMs) return lastMember
-  lastMs = now
-  lastMember = `,"time":"${new Date(now).toISOString()}"`
-  return lastMember
 }
 
 function errorFields(error: unknown): object {

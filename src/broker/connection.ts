@@ -191,7 +191,10 @@ export class Connection {
     // Not in amqplib's types.
     const { stream } = model.connection as { stream?: unknown }
     if (stream instanceof Writable) {
-      if (stream.writableEnded) throw new Error('closed by RabbitMQ as soon as it was open')
+      if (stream.writableEnded) {
+        this.#endSocket()
+        throw new Error('closed by RabbitMQ as soon as it was open')
+      }
       gatherWrites(stream)
     }
     const ended = new Promise<void>((resolve) => {
@@ -225,12 +228,18 @@ export class Connection {
     this.#model = null
     this.blockedReason = null
     this.channelsActive = 0
-    // The peer may be half open: without this the socket would stay until the kernel gives up.
-    // Not at once, so that a last `connection.close-ok` still gets out.
-    const socket = this.#socket
-    setTimeout(() => socket.abort(), CLOSE_TIMEOUT_MS).unref()
+    this.#endSocket()
     this.#noteDown(reason, url)
     for (const listener of this.#listeners) listener.down?.(reason)
+  }
+
+  /**
+   * The peer may be half open: without this the socket would stay until the kernel gives up. Not at
+   * once, so that a last `connection.close-ok` still gets out.
+   */
+  #endSocket(): void {
+    const socket = this.#socket
+    setTimeout(() => socket.abort(), CLOSE_TIMEOUT_MS).unref()
   }
 
   #noteDown(reason: string, url: URL): void {

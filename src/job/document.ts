@@ -1,18 +1,8 @@
 import { isTerminal, type JobRow } from './job.ts'
+import { timestamper } from './timestamp.ts'
 
-let lastMs = Number.NaN
-let lastText = ''
-
-/**
- * RFC 3339, UTC, milliseconds (seed 001 §6.3). The last one is remembered: a job shows its times in
- * its body, its headers and its answer, and the jobs of a batch share them.
- */
-export function timestamp(ms: number): string {
-  if (ms === lastMs) return lastText
-  lastText = new Date(ms).toISOString()
-  lastMs = ms
-  return lastText
-}
+/** A job shows its times in its body, its headers and its answer, and the jobs of a batch share them. */
+export const timestamp = timestamper()
 
 /**
  * The job as JSON text for an answer: the frozen envelope with the members that change during its

@@ -207,9 +207,7 @@ function transportOf(options: OJSClientOptions): Transport {
 
 function requestOf(spec: JobSpec): EnqueueRequest {
   const job = wireJob(spec)
-  job.id ??= newJobId()
-  job.options ??= {}
-  return job as EnqueueRequest
+  return Object.assign(job, { id: job.id ?? newJobId(), options: job.options ?? {} })
 }
 
 /** Without options where there are none (seed 004, "enqueue"). */

@@ -3,20 +3,10 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { JOB_STATES } from '../../src/job/job.ts'
 import { type Database, openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { sql as firstSchema } from '../../src/ledger/sqlite/migrations/0001-jobs.ts'
-import { sql as lifecycle } from '../../src/ledger/sqlite/migrations/0002-lifecycle.ts'
-import { sql as control } from '../../src/ledger/sqlite/migrations/0003-control.ts'
-import { sql as schemas } from '../../src/ledger/sqlite/migrations/0004-schemas.ts'
-import { sql as cron } from '../../src/ledger/sqlite/migrations/0005-cron.ts'
-import { sql as queues } from '../../src/ledger/sqlite/migrations/0006-queues.ts'
-import { sql as workflows } from '../../src/ledger/sqlite/migrations/0007-workflows.ts'
-import { sql as unique } from '../../src/ledger/sqlite/migrations/0008-unique.ts'
-import { sql as ahead } from '../../src/ledger/sqlite/migrations/0009-ahead.ts'
-import { sql as checks } from '../../src/ledger/sqlite/migrations/0010-checks.ts'
+import { MIGRATIONS } from '../../src/ledger/sqlite/migrations.ts'
 import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
 import { pushed, rowOf } from './harness.ts'
 import { SILENT, temporaryDirectory } from './sqlite-harness.ts'
-
-const OLD = [firstSchema, lifecycle, control, schemas, cron, queues, workflows, unique, ahead]
 
 let directory: ReturnType<typeof temporaryDirectory>
 let path: string
@@ -44,9 +34,9 @@ describe('the table that is built anew for its checks', () => {
 
   it('has the columns and indexes that it had, and refuses what it refused', async () => {
     await withFile((db) => {
-      for (const sql of OLD) db.exec(sql)
+      for (const sql of MIGRATIONS.slice(0, 9)) db.exec(sql)
       const before = [columns(db), indexes(db)]
-      db.exec(checks)
+      db.exec(MIGRATIONS[9] ?? '')
       expect([columns(db), indexes(db)]).toEqual(before)
       const insert = db.prepare(
         `INSERT INTO jobs (id, generation, state, attempt, queue, type, priority, max_attempts,

@@ -11,7 +11,7 @@ import { sql as ahead } from './migrations/0009-ahead.ts'
 import { sql as checks } from './migrations/0010-checks.ts'
 
 /** In order; the number of a migration is its place, starting at 1. Never edit a released one. */
-const MIGRATIONS: readonly string[] = [
+export const MIGRATIONS: readonly string[] = [
   jobs,
   lifecycle,
   control,
