@@ -13,10 +13,13 @@ import type { WorkflowLedger } from './workflows.ts'
  * generation, worker) that it expects, and "zero rows changed" is an outcome, not an error.
  *
  * Writes of one event-loop turn share one transaction and one sync (group commit). A write's
- * promise settles after that commit, never before. When the commit fails, every write of the group
- * rejects with `OjsError('backend_error')`, status 503, and nothing of the group is stored.
+ * promise settles when the commit is on disk, never before. When the commit fails, every write of
+ * the group rejects with `OjsError('backend_error')`, status 503, and nothing of the group is stored.
+ * When the sync fails they reject likewise, what is stored is only known after a restart, and until
+ * then every write is refused.
  *
- * Reads are synchronous and see committed rows only.
+ * Reads are synchronous and see committed rows only; those of the last group a moment before its
+ * writers hear of it.
  */
 export interface Ledger extends NativeLedger {
   /** The recurring jobs. */

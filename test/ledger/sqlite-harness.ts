@@ -30,16 +30,14 @@ export async function openSqliteHarness(logger: Logger = SILENT): Promise<Sqlite
   const directory = temporaryDirectory()
   const path = join(directory.path, 'ojs.db')
   const open = async () => {
-    const db = await openLedgerFile({ path, sync: 'full', logger })
-    db.exec(judgeOfTransitions())
-    return db
+    const file = await openLedgerFile({ path, sync: 'full', logger })
+    file.db.exec(judgeOfTransitions())
+    return { db: file.db, ledger: new SqliteLedger(file, logger) }
   }
-  let db = await open()
-  let ledger = new SqliteLedger(db, logger)
+  let { db, ledger } = await open()
   const reopen = async () => {
     await ledger.close()
-    db = await open()
-    ledger = new SqliteLedger(db, logger)
+    ;({ db, ledger } = await open())
   }
   return {
     get ledger() {

@@ -59,10 +59,18 @@ import { prepareStatements } from './statements.ts'
 import type { Store } from './store.ts'
 import { cancelledTokens, recordTombstone } from './tombstones.ts'
 import type { TrafficMinutes } from './traffic.ts'
+import type { Wal } from './wal.ts'
 import { OWN_SOURCES, type StepSources, WorkflowBook } from './workflow-book.ts'
 import { SqliteWorkflows } from './workflow-ledger.ts'
 import { endStep } from './workflow-run.ts'
 import { prepareWorkflows } from './workflow-statements.ts'
+
+/** As `openLedgerFile` leaves it. */
+export interface LedgerFile {
+  db: Database
+  /** Null: nobody waits for the disk (`sync: 'normal'`). */
+  wal: Wal | null
+}
 
 /** The ledger in one SQLite file that this process alone has open. See `openSqliteLedger`. */
 export class SqliteLedger implements Ledger {
@@ -72,19 +80,20 @@ export class SqliteLedger implements Ledger {
   readonly traffic: TrafficMinutes
   readonly workflows: SqliteWorkflows
   readonly idempotency: SqliteIdempotency
-  readonly #db: Database
+  readonly #file: LedgerFile
   readonly #store: Store
   readonly #access: Access
   readonly #confirms: Confirms
 
-  constructor(db: Database, logger: Logger, sources: StepSources = OWN_SOURCES) {
+  constructor(file: LedgerFile, logger: Logger, sources: StepSources = OWN_SOURCES) {
+    const { db } = file
     const statements = prepareStatements(db)
-    this.#db = db
+    this.#file = file
     const workflows = new WorkflowBook(prepareWorkflows(db), sources, endStep)
     const { store, companions } = openStore(statements, workflows)
     this.#store = store
     const probe = () => void statements.probe.run()
-    this.#access = new Access(new GroupCommit(db, companions, probe, logger))
+    this.#access = new Access(new GroupCommit({ ...file, companions, probe, logger }))
     this.#confirms = new Confirms(store, this.#access)
     this.schemas = new SqliteSchemas(this.#access, db)
     this.cron = new SqliteCron(this.#store, this.#access)
@@ -354,7 +363,10 @@ export class SqliteLedger implements Ledger {
   }
 
   close(): Promise<void> {
-    if (this.#access.close()) this.#db.close()
+    if (this.#access.close()) {
+      this.#file.wal?.close()
+      this.#file.db.close()
+    }
     return Promise.resolve()
   }
 }
