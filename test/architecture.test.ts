@@ -57,6 +57,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'schemas/',
     'ledger/ledger.ts',
     'ledger/cron.ts',
+    'ledger/dead-letters.ts',
+    'ledger/leases.ts',
     'ledger/enqueued.ts',
     'ledger/idempotency.ts',
     'ledger/native.ts',

@@ -2,7 +2,7 @@ import type { ArrivingToken } from '../job/arrival.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
 import type { ReportedEvent } from '../job/report.ts'
 import type { Enqueued } from './enqueued.ts'
-import type { ExtendedLease, LeaseFence } from './ledger.ts'
+import type { ExtendedLease, LeaseFence } from './leases.ts'
 
 /** The part of the ledger's contract that native workers need (architecture §5). */
 export interface NativeLedger {

@@ -1,7 +1,7 @@
 import { notActiveCode } from '../dialect.ts'
 import { jobNotFound, OjsError, stateConflict } from '../errors.ts'
 import type { JobRow } from '../job/job.ts'
-import type { SettleFence } from '../ledger/ledger.ts'
+import type { SettleFence } from '../ledger/leases.ts'
 import type { Deps } from './deps.ts'
 
 const VERB = { ack: 'acknowledge', nack: 'fail', beat: 'extend the lease of' } as const

@@ -1,6 +1,6 @@
 import { OjsError, stateConflict } from '../errors.ts'
 import { isExpired, type JobRow } from '../job/job.ts'
-import type { DeadLetterQuery } from '../ledger/ledger.ts'
+import type { DeadLetterQuery } from '../ledger/dead-letters.ts'
 import { keyTaken } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { sendToken } from './send-token.ts'

@@ -1,5 +1,5 @@
 import type { HeartbeatRequest } from '../job/request.ts'
-import type { ExtendedLease } from '../ledger/ledger.ts'
+import type { ExtendedLease } from '../ledger/leases.ts'
 import { parseHeartbeat } from '../schemas/validator.ts'
 import { explainStaleLease } from './conflicts.ts'
 import type { Deps } from './deps.ts'

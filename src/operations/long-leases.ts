@@ -1,4 +1,4 @@
-import type { LeaseFence } from '../ledger/ledger.ts'
+import type { LeaseFence } from '../ledger/leases.ts'
 import type { Deps } from './deps.ts'
 
 /** The broker looks at its delivery timeout once a minute. */

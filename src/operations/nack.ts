@@ -1,6 +1,6 @@
 import { failureOf } from '../job/failure.ts'
 import type { JobRow } from '../job/job.ts'
-import type { SettleFence } from '../ledger/ledger.ts'
+import type { SettleFence } from '../ledger/leases.ts'
 import { parseNack } from '../schemas/validator.ts'
 import { explainStaleLease } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'

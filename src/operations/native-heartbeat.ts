@@ -1,5 +1,5 @@
 import type { NativeHeartbeat } from '../job/request.ts'
-import type { ExtendedLease } from '../ledger/ledger.ts'
+import type { ExtendedLease } from '../ledger/leases.ts'
 import type { BeatResult } from '../ledger/native.ts'
 import { broadcastCancel, broadcastDirective } from './broadcasts.ts'
 import type { Deps, RequestContext } from './deps.ts'

@@ -1,4 +1,4 @@
-import type { SettleFence } from '../ledger/ledger.ts'
+import type { SettleFence } from '../ledger/leases.ts'
 
 /** What a worker says of its lease: each part that it names is part of the fence (law 1). */
 export function settleFence(request: {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { OjsError } from '../../src/errors.ts'
 import type { JobRow } from '../../src/job/job.ts'
-import type { ClaimResult } from '../../src/ledger/ledger.ts'
+import type { ClaimResult } from '../../src/ledger/leases.ts'
 import { arrivalCells, type Cell, NOW as CLOCK, WALL } from '../job/arrival-table.ts'
 import { newJob } from '../support/jobs.ts'
 import { asked, fetched, NOW, pushed, TERMS, token, type UnderTest } from './harness.ts'

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JobRow } from '../../src/job/job.ts'
-import type { ClaimResult, Failure, Ledger } from '../../src/ledger/ledger.ts'
+import type { ClaimResult, Failure } from '../../src/ledger/leases.ts'
+import type { Ledger } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
 import {
   FAILED,

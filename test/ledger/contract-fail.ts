@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { JobRow, RowState } from '../../src/job/job.ts'
-import type { Failure } from '../../src/ledger/ledger.ts'
+import type { Failure } from '../../src/ledger/leases.ts'
 import {
   FAILED,
   fenceOf,

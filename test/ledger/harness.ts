@@ -2,14 +2,8 @@ import { expect } from 'vitest'
 
 import type { JobRow, NewJob, OwedMessage } from '../../src/job/job.ts'
 import type { Inserted } from '../../src/ledger/enqueued.ts'
-import type {
-  ClaimTerms,
-  ClaimToken,
-  FailFence,
-  FailureRecord,
-  Ledger,
-  StateCounts,
-} from '../../src/ledger/ledger.ts'
+import type { ClaimTerms, ClaimToken, FailFence, FailureRecord } from '../../src/ledger/leases.ts'
+import type { Ledger, StateCounts } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
 import { inOrder } from '../support/order.ts'
 

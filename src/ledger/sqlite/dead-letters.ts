@@ -1,7 +1,7 @@
 import { OjsError } from '../../errors.ts'
 import { mayDie } from '../../job/dead-letter.ts'
 import type { JobRow } from '../../job/job.ts'
-import type { DeadLetterQuery, Revived } from '../ledger.ts'
+import type { DeadLetterQuery, Revived } from '../dead-letters.ts'
 import type { DeadOutcome, DeadToken } from '../native.ts'
 import { adoptJob } from './adoption.ts'
 import { ended } from './life.ts'

@@ -1,5 +1,5 @@
 import type { JobRow } from '../../job/job.ts'
-import type { Beat, ExtendedLease, FailFence, Failure } from '../ledger.ts'
+import type { Beat, ExtendedLease, FailFence, Failure } from '../leases.ts'
 import { ACTIVE, ended, failed } from './life.ts'
 import { toJobRow } from './rows.ts'
 import type { Store } from './store.ts'

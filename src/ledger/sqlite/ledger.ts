@@ -1,26 +1,27 @@
 import type { JobRow, NewJob, OwedMessage } from '../../job/job.ts'
 import type { ReportedEvent } from '../../job/report.ts'
 import type { Logger } from '../../logger.ts'
+import type { DeadLetterQuery, Revived } from '../dead-letters.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from '../enqueued.ts'
 import type {
   Beat,
-  Cancelled,
   ClaimResult,
   ClaimTerms,
   ClaimToken,
   Completion,
-  DeadLetterQuery,
-  ExpireTerms,
   ExtendedLease,
   FailFence,
   Failure,
   LeaseFence,
+  SettleFence,
+} from '../leases.ts'
+import type {
+  Cancelled,
+  ExpireTerms,
   Ledger,
   PruneCutoffs,
   QueueRecord,
-  Revived,
   Rung,
-  SettleFence,
   StateCounts,
   WithdrawFence,
 } from '../ledger.ts'

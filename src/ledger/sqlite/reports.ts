@@ -10,7 +10,7 @@ import {
   type ReportedEvent,
   type Said,
 } from '../../job/report.ts'
-import type { ExtendedLease } from '../ledger.ts'
+import type { ExtendedLease } from '../leases.ts'
 import type { BeatResult, NativeBeat, ReportResult, ReportTerms } from '../native.ts'
 import { adoptJob } from './adoption.ts'
 import { expireRow } from './due.ts'

@@ -1,0 +1,151 @@
+import type { ArrivingToken, ReportedError } from '../job/arrival.ts'
+import type { Holder, JobRow, NewJob } from '../job/job.ts'
+
+/** The part of the ledger's contract that gives jobs to workers and takes them back. */
+export interface LeaseLedger {
+  /**
+   * FETCH: decides every token by the arrival table and claims, in one transaction.
+   * Results are in the order of `tokens`. Fence: the arrival table (`job/arrival.ts`).
+   */
+  claim(tokens: readonly ClaimToken[], terms: ClaimTerms): Promise<ClaimResult[]>
+
+  /**
+   * The HTTP client of a FETCH was gone before its answer, or its worker hands the job back:
+   * `active → available`, attempt − 1.
+   * A row whose holder is `ledger` has no token any more and gets a new outbox nonce.
+   * Fence: `active`, this attempt and generation, and `workerId` where given.
+   */
+  release(id: string, fence: FailFence): Promise<JobRow | 'stale'>
+
+  /** ACK: `active → completed`. Fence: `active`, and `attempt` and `workerId` where given. */
+  complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | 'stale'>
+
+  /**
+   * FAIL and the end of a lease: `active →` what `change` says. The error record of the attempt is
+   * part of it. Fence: `active`, generation and attempt, and `workerId` where given.
+   */
+  fail(id: string, fence: FailFence, change: Failure): Promise<JobRow | 'stale'>
+
+  /**
+   * BEAT: each lease ends at `now` + `leaseMs`, or + its own length when that is null.
+   * Fence: `active`; owned by `workerId` where the claim recorded an owner; `attempt` where given.
+   * Returns the rows that were extended, in the order of `ids`, without those that were not.
+   */
+  extend(ids: readonly string[], beat: Beat): Promise<ExtendedLease[]>
+
+  /** Active rows whose lease or (holder not native) execution timeout has passed; oldest first. */
+  overdue(now: number, limit: number, which?: 'all' | 'not native'): JobRow[]
+
+  /**
+   * The delivery behind a lease is (about to be) acknowledged early: holder := `ledger`.
+   * Fence: `active`, holder `gateway`. Returns how many rows changed. No list: all of them.
+   */
+  handOver(leases?: readonly LeaseFence[]): Promise<number>
+
+  /**
+   * Time in which nobody could renew does not count: every lease ends at `now` + its own length
+   * at the earliest. Returns how many were extended.
+   */
+  extendLeases(now: number): Promise<number>
+}
+
+export interface LeaseFence {
+  id: string
+  generation: number
+  attempt: number
+}
+
+export interface SettleFence {
+  attempt?: number
+  workerId?: string
+}
+
+export interface FailFence extends Omit<LeaseFence, 'id'> {
+  workerId?: string
+}
+
+export interface ClaimToken extends ArrivingToken {
+  id: string
+  /** True when exactly this delivery is held for a lease. */
+  isHeldDelivery: boolean
+  /** `x-ojs-error-code` and `-message`, where the token carries them. */
+  reportedError?: ReportedError | null
+  /** Called when the id is unknown. Throws `OjsError` when the body is not an OJS job. */
+  adopt(): NewJob
+}
+
+export interface ClaimTerms {
+  now: number
+  /** Wall time, for `expires_at`. */
+  wall: number
+  workerId: string | null
+  /** Explicit in FETCH; beats the job's own. Milliseconds. */
+  leaseMs: number | null
+  /** When neither FETCH nor the job names one. */
+  defaultLeaseMs: number
+}
+
+export type ClaimResult =
+  /** `promoted`: it was due and claimed before anybody had made it available. */
+  | { verdict: 'claimed'; job: JobRow; adopted: boolean; promoted?: true }
+  /** `expire` and `exhaust` are committed as `discarded`; for `exhaust` the DLX copy is owed. */
+  | { verdict: 'expired' | 'exhausted'; job: JobRow }
+  | { verdict: 'drop' | 'keep' | 'hand-over' | 'dead-letter' | 'rearmed'; job: JobRow }
+  | { verdict: 'hold'; job: JobRow; until: number | null }
+  /** Cancelled before the ledger knew it (`tombstone`): to be dropped. */
+  | { verdict: 'tombstoned' }
+  | { verdict: 'malformed'; error: Error }
+
+export interface Completion {
+  now: number
+  /** JSON text, or null when the handler returned nothing. */
+  result: string | null
+}
+
+export interface FailureRecord {
+  now: number
+  error: string | null
+  errors: string | null
+}
+
+export type Failure = FailureRecord &
+  (
+    | {
+        to: 'retryable'
+        dueAt: number
+        delayMs: number
+        /** The token goes to this rung (a fresh outbox nonce); null: the ledger holds the job. */
+        rungMs: number | null
+        /** With `rungMs` null: the old token is (about to be) settled, so none is out. */
+        isTokenBack: boolean
+      }
+    /**
+     * The lease ran out. `token`: publish the next one (a fresh outbox nonce). Not for a native
+     * holder: its delivery comes back by itself, and `holder` stays.
+     */
+    | { to: 'available'; token: boolean }
+    | {
+        to: 'discarded'
+        isDeadLetter: boolean
+        /**
+         * Who makes the copy in the DLX queue: `nack` of the delivery that is held, or `publish`
+         * where there is none (a fresh outbox nonce; the relay sees to it).
+         */
+        copy: 'nack' | 'publish'
+      }
+  )
+
+export interface Beat {
+  now: number
+  workerId: string
+  leaseMs: number | null
+  attempt?: number
+}
+
+export interface ExtendedLease extends LeaseFence {
+  queue: string
+  type: string
+  holder: Holder | null
+  startedAt: number
+  leaseExpiresAt: number
+}
