@@ -139,7 +139,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
 
   /**
    * Rows that owe a message, oldest nonce first, after this one; not those whose confirm waits for
-   * its commit. Empty: no more. By index. `available`: a token for the queue. `retryable`: one for its
+   * its commit, nor those whose writer was not answered yet. Empty: no more. By index. `available`: a token for the queue. `retryable`: one for its
    * rung. `discarded`: a copy for the dead letter exchange. `cancelled`: a broadcast to its workers.
    */
   outboxPage(after: number, limit: number): OwedMessage[]

@@ -46,6 +46,7 @@ describe('a group commit', () => {
       wal: null,
       companions: [diary],
       probe: () => void insertProbe.run(),
+      onAnswered: () => {},
       logger: SILENT,
     }
     group = new GroupCommit(options)

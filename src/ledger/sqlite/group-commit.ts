@@ -38,6 +38,8 @@ export interface GroupCommitOptions {
   companions: readonly Companion[]
   /** A harmless write that tells whether the ledger can be written again. */
   probe: () => void
+  /** Called when the writers of a group have been answered, before they can go on. */
+  onAnswered: () => void
   logger: Logger
 }
 
@@ -61,6 +63,7 @@ export class GroupCommit {
   readonly #companions: readonly Companion[]
   readonly #logger: Logger
   readonly #probe: () => void
+  readonly #onAnswered: () => void
   #waiting: Write[] = []
   #lazy: Write[] = []
   #turn: NodeJS.Immediate | undefined
@@ -72,13 +75,14 @@ export class GroupCommit {
   #refusal: OjsError | null = null
   #isProtected = false
 
-  constructor({ db, wal, companions, probe, logger }: GroupCommitOptions) {
+  constructor({ db, wal, companions, probe, onAnswered, logger }: GroupCommitOptions) {
     this.#db = db
     this.#wal = wal
     this.#savepoint = db.prepare('SAVEPOINT one_write')
     this.#release = db.prepare('RELEASE one_write')
     this.#companions = companions
     this.#probe = probe
+    this.#onAnswered = onAnswered
     this.#logger = logger
   }
 
@@ -207,9 +211,14 @@ export class GroupCommit {
     // Null: `close` did not wait for it.
     if (group === null) return
     this.#syncing = null
-    if (error === null) for (const { write, result } of group) write.succeed(result)
+    if (error === null) this.#answer(group)
     else this.#giveUp(error, group)
     this.#scheduleNext()
+  }
+
+  #answer(group: readonly Settled[]): void {
+    for (const { write, result } of group) write.succeed(result)
+    this.#onAnswered()
   }
 
   /** What a group that could be committed has given; throws when it could not. */

@@ -70,7 +70,7 @@ import { prepareWorkflows } from './workflow-statements.ts'
 export interface LedgerFile {
   db: Database
   /** Null: nobody waits for the disk (`sync: 'normal'`). */
-  wal: Wal | null
+  wal: Pick<Wal, 'sync' | 'syncNow' | 'close'> | null
 }
 
 /** The ledger in one SQLite file that this process alone has open. See `openSqliteLedger`. */
@@ -94,7 +94,9 @@ export class SqliteLedger implements Ledger {
     const { store, companions } = openStore(statements, workflows)
     this.#store = store
     const probe = () => void statements.probe.run()
-    this.#access = new Access(new GroupCommit({ ...file, companions, probe, logger }))
+    const onAnswered = () => store.nonces.markAnswered()
+    const commits = new GroupCommit({ ...file, companions, probe, onAnswered, logger })
+    this.#access = new Access(commits)
     this.#confirms = new Confirms(store, this.#access)
     this.schemas = new SqliteSchemas(this.#access, db)
     this.cron = new SqliteCron(this.#store, this.#access)
@@ -311,7 +313,8 @@ export class SqliteLedger implements Ledger {
 
   outboxPage(after: number, limit: number): OwedMessage[] {
     const page = this.#access.read(() => {
-      return this.#store.statements.outboxPage.all(after, limit) as OwedMessage[]
+      const { statements, nonces } = this.#store
+      return statements.outboxPage.all(after, nonces.answered, limit) as OwedMessage[]
     })
     const owed = page.filter(({ outbox }) => !this.#confirms.has(outbox))
     const last = page.at(-1)
