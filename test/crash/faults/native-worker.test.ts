@@ -31,6 +31,8 @@ async function startWorker(
     queues: [queue],
     concurrency,
     gracePeriod: 0,
+    // See native-worker.mjs.
+    answerTimeoutMs: 10_000,
     rungSettleMs: 0,
     logger: false,
     handleSignals: false,
@@ -51,7 +53,7 @@ describe.each(PROFILES)('a native worker (%s)', (profile) => {
     const stage = await openStage(node, { env })
     const queue = newQueue()
     // Long enough to be renewed in time, on any machine.
-    const options = { visibility_timeout_ms: 5_000, retry: { max_attempts: 3 } }
+    const options = { visibility_timeout_ms: 7_000, retry: { max_attempts: 3 } }
     const ids = await pushed(stage.gateway, queue, 5, { options })
     const victim = new WorkerProcess(stage.vhost.url, queue, 'hang')
     await eventually(() => victim.runs.length === 5, PATIENCE_MS)
@@ -103,7 +105,9 @@ describe.each(PROFILES)('a native worker (%s)', (profile) => {
     const queue = newQueue()
     const end = gate()
     const runs: string[] = []
-    const ids = await pushed(gateway, queue, 30)
+    // No job's time is over while RabbitMQ is away: its handler holds it.
+    const options = { timeout_ms: 0, visibility_timeout_ms: 600_000 }
+    const ids = await pushed(gateway, queue, 30, { options })
     const worker = await startWorker(vhost.url, queue, async ({ job }) => {
       runs.push(job.id)
       await end.opened
