@@ -8,6 +8,7 @@ import { conclude, momentToStrike, Strikes } from './harness.ts'
 import { Load, type LoadOptions } from './load.ts'
 import type { Random } from './random.ts'
 import { recordResult } from './results.ts'
+import { BACK_LIMIT_MS, BACK_PATIENCE_MS } from './service-back.ts'
 
 /** Where and how a scenario plays. */
 export interface Stage {
@@ -36,8 +37,6 @@ export const QUEUE = 'crash'
 export const JOBS = 2_200
 /** In the scenarios in which a third of the attempts fails. */
 export const RETRIED_JOBS = 1_400
-/** Service is back this soon after the broker's port is (architecture §4.1). */
-const BACK_MS = 5_000
 
 /** A gateway that reaches its broker through a proxy. */
 export async function throughProxy(
@@ -132,13 +131,13 @@ export async function powerCut(stage: Stage, players: Players, outageMs: number)
 /** From now, when the port listens. */
 export async function expectServiceBack({ client }: Gateway, fault: number): Promise<void> {
   const watch = new Stopwatch()
-  while ((await client.health()).status !== 200 && watch.elapsedMs < 3 * BACK_MS) {
+  while ((await client.health()).status !== 200 && watch.elapsedMs < BACK_PATIENCE_MS) {
     await sleep(50)
   }
   const backMs = Math.round(watch.elapsedMs)
   watch.end()
   process.stdout.write(`  ${Date.now() - fault} ms without service, ${backMs} ms of it ours\n`)
-  expect(backMs).toBeLessThan(BACK_MS)
+  expect(backMs).toBeLessThan(BACK_LIMIT_MS)
 }
 
 async function expectPromisesKept(stage: Stage, players: Players): Promise<void> {
