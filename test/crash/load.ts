@@ -34,6 +34,8 @@ export interface Workers {
 }
 
 const WAIT_MS = 300
+/** Of workers that fetch only once and must get a job, however busy the gateway is. */
+const ONE_WAIT_MS = 10_000
 const MAX_WORK_MS = 10
 /** A refused client tries again after this. */
 const PAUSE_MS = 100
@@ -197,7 +199,7 @@ export class Load {
     const { client, queue } = this.#options
     const worker_id = `vanished-${v7()}`
     const lease = { worker_id, visibility_timeout_ms: leaseMs }
-    const answer = await client.fetch({ queues: [queue], count, wait_ms: WAIT_MS, ...lease })
+    const answer = await client.fetch({ queues: [queue], count, wait_ms: ONE_WAIT_MS, ...lease })
     this.#noteFetch(answer, count)
     for (const { id } of jobsOf(answer)) this.journal.abandon(id)
   }

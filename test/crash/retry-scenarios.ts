@@ -87,8 +87,8 @@ export async function gatewayKilledWhileRungsExpire(stage: Stage): Promise<void>
   })
 }
 
-/** Not so short that they end before the gateway dies. */
-const VANISHED_LEASE_MS = 6_000
+/** Not so short that they end before the gateway dies; the scenario waits for their end. */
+const VANISHED_LEASE_MS = 10_000
 
 /** A gateway and the workers of some of its leases die: those jobs run again, attempt + 1. */
 export async function leasesRunOutAfterRestart(stage: Stage): Promise<void> {
