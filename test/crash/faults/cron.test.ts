@@ -41,9 +41,13 @@ const ENTRIES = Array.from({ length: 8 }, (_, i) => ({
   overlap_policy: ['allow', 'skip', 'cancel_previous', 'enqueue'][i % 4] ?? 'skip',
 }))
 
-/** Every second, into one queue for all. */
+/**
+ * Every second, into one queue for all. A kill, a lost ACK or a slow machine costs an attempt: with
+ * few of them a job could end as discarded.
+ */
 async function register(gateway: Gateway, entry: (typeof ENTRIES)[number]): Promise<void> {
-  const body = { ...entry, cron: '* * * * * *', type: 'a', options: { queue: 'ticks' } }
+  const options = { queue: 'ticks', retry: { max_attempts: 50 } }
+  const body = { ...entry, cron: '* * * * * *', type: 'a', options }
   expect((await gateway.client.send('POST', '/ojs/v1/cron', body)).status).toBe(201)
 }
 
