@@ -31,7 +31,7 @@ export function alarmFaults(node: PrivateNode): void {
       const caught = gateway.push('q').finally(() => {
         isAnswered = true
       })
-      await expect.poll(() => backend(gateway), { timeout: 10_000 }).toBe('blocked')
+      await expect.poll(() => backend(gateway), { timeout: 20_000 }).toBe('blocked')
       const refused = await gateway.push('q')
       expect(refused.status).toBe(503)
       expect(refused.body.error).toMatchObject({
@@ -52,7 +52,7 @@ export function alarmFaults(node: PrivateNode): void {
 
       await node.ctl(clear)
       expect((await caught).status).toBe(201)
-      await expect.poll(() => backend(gateway), { timeout: 10_000 }).toBe('connected')
+      await expect.poll(() => backend(gateway), { timeout: 20_000 }).toBe('connected')
       const after = (await gateway.push('q')).body.job.id
       const late = await fetched(gateway, 'q', 4)
       expect(new Set(late.map((job) => job.id))).toEqual(

@@ -41,7 +41,7 @@ export function ledgerFullFaults(node: PrivateNode): void {
         await gateway.ack(toAck, { worker_id: 'w', attempt: 1 }),
         await nack(gateway, toNack, { worker_id: 'w' }),
         await gateway.cancel(toCancel),
-        await gateway.request('POST', '/ojs/v1/workers/fetch', { queues: ['q'], wait_ms: 1_000 }),
+        await gateway.request('POST', '/ojs/v1/workers/fetch', { queues: ['q'], wait_ms: 10_000 }),
       ]
       for (const { status, headers, body } of answers) {
         expect(status).toBe(503)
