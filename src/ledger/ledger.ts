@@ -14,13 +14,10 @@ import type { WorkflowLedger } from './workflows.ts'
  * generation, worker) that it expects, and "zero rows changed" is an outcome, not an error.
  *
  * Writes of one event-loop turn share one transaction and one sync (group commit). A write's
- * promise settles when the commit is on disk, never before. When the commit fails, every write of
- * the group rejects with `OjsError('backend_error')`, status 503, and nothing of the group is stored.
- * When the sync fails they reject likewise, what is stored is only known after a restart, and until
- * then every write is refused.
+ * promise settles after that commit, never before. When the commit fails, every write of the group
+ * rejects with `OjsError('backend_error')`, status 503, and nothing of the group is stored.
  *
- * Reads are synchronous and see committed rows only; those of the last group a moment before its
- * writers hear of it.
+ * Reads are synchronous and see committed rows only.
  */
 export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   /** The recurring jobs. */
@@ -139,7 +136,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
 
   /**
    * Rows that owe a message, oldest nonce first, after this one; not those whose confirm waits for
-   * its commit, nor those whose writer was not answered yet. Empty: no more. By index. `available`: a token for the queue. `retryable`: one for its
+   * its commit. Empty: no more. By index. `available`: a token for the queue. `retryable`: one for its
    * rung. `discarded`: a copy for the dead letter exchange. `cancelled`: a broadcast to its workers.
    */
   outboxPage(after: number, limit: number): OwedMessage[]

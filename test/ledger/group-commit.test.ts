@@ -1,10 +1,7 @@
-import { symlinkSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Companion } from '../../src/ledger/sqlite/companion.ts'
 import { type Database, openDatabase } from '../../src/ledger/sqlite/driver.ts'
-import { GroupCommit, type GroupCommitOptions } from '../../src/ledger/sqlite/group-commit.ts'
-import { Wal } from '../../src/ledger/sqlite/wal.ts'
+import { GroupCommit } from '../../src/ledger/sqlite/group-commit.ts'
 import { SILENT, temporaryDirectory } from './sqlite-harness.ts'
 
 const UNAVAILABLE = { code: 'backend_error', status: 503, details: { reason: 'ledger' } }
@@ -25,7 +22,6 @@ describe('a group commit', () => {
   let db: Database
   let executed: string[]
   let diary: Diary
-  let options: GroupCommitOptions
   let group: GroupCommit
 
   beforeEach(async () => {
@@ -41,15 +37,7 @@ describe('a group commit', () => {
     })
     diary = new Diary()
     const insertProbe = db.prepare('INSERT INTO probes VALUES (1)')
-    options = {
-      db,
-      wal: null,
-      companions: [diary],
-      probe: () => void insertProbe.run(),
-      onAnswered: () => {},
-      logger: SILENT,
-    }
-    group = new GroupCommit(options)
+    group = new GroupCommit(db, [diary], () => void insertProbe.run(), SILENT)
   })
   afterEach(() => {
     vi.useRealTimers()
@@ -277,139 +265,6 @@ describe('a group commit', () => {
       group.writeLazily(() => insert(2))
       group.close()
       expect(stored()).toEqual([1])
-    })
-  })
-
-  describe('on its way to the disk', () => {
-    /** Holds back each sync until the test ends it. */
-    let syncs: ((error: Error | null) => void)[]
-    let settled: string[]
-
-    beforeEach(() => {
-      syncs = []
-      settled = []
-      const wal = { sync: (done: (error: Error | null) => void) => syncs.push(done), syncNow() {} }
-      group = new GroupCommit({ ...options, wal })
-    })
-
-    const note = (name: string, written: Promise<unknown>) =>
-      void written.then(
-        () => settled.push(name),
-        (error: { details: object }) => settled.push(`${name}: ${JSON.stringify(error.details)}`),
-      )
-    const turns = async () => {
-      for (let i = 0; i < 10; i++) await new Promise((resolve) => setImmediate(resolve))
-    }
-    const REFUSAL = JSON.stringify(UNAVAILABLE.details)
-
-    it('is answered when it is there', async () => {
-      note(
-        'one',
-        group.write(() => insert(1)),
-      )
-      await turns()
-      expect([stored(), syncs.length, settled]).toEqual([[1], 1, []])
-      syncs.shift()?.(null)
-      await turns()
-      expect(settled).toEqual(['one'])
-    })
-
-    it('is followed by one group of all that came meanwhile', async () => {
-      group.writeLazily(() => insert(0))
-      note(
-        'one',
-        group.write(() => insert(1)),
-      )
-      await turns()
-      group.writeLazily(() => insert(2))
-      for (const n of [3, 4]) {
-        note(
-          `${n}`,
-          group.write(() => insert(n)),
-        )
-        await turns()
-      }
-      expect([commits(), stored()]).toEqual([1, [0, 1]])
-      syncs.shift()?.(null)
-      await turns()
-      expect([commits(), stored(), settled]).toEqual([2, [0, 1, 2, 3, 4], ['one']])
-      syncs.shift()?.(null)
-      await turns()
-      expect([syncs.length, settled]).toEqual([0, ['one', '3', '4']])
-    })
-
-    it('keeps lazy writes back as well, and does not forget them', async () => {
-      note(
-        'one',
-        group.write(() => insert(1)),
-      )
-      await turns()
-      group.writeLazily(() => insert(2))
-      await sleep(30)
-      expect(stored()).toEqual([1])
-      syncs.shift()?.(null)
-      await expect.poll(stored).toEqual([1, 2])
-    })
-
-    it('is put there by close, which does not wait', async () => {
-      note(
-        'one',
-        group.write(() => insert(1)),
-      )
-      await turns()
-      note(
-        'two',
-        group.write(() => insert(2)),
-      )
-      group.close()
-      await turns()
-      expect([stored(), settled]).toEqual([
-        [1, 2],
-        ['one', 'two'],
-      ])
-      syncs.shift()?.(null)
-      await turns()
-      expect(settled).toHaveLength(2)
-    })
-
-    it('and never there is the end: all that waits and all that comes is refused', async () => {
-      note(
-        'one',
-        group.write(() => insert(1)),
-      )
-      await turns()
-      note(
-        'two',
-        group.write(() => insert(2)),
-      )
-      group.writeLazily(() => insert(3))
-      syncs.shift()?.(new Error('EIO: i/o error, fdatasync'))
-      await turns()
-      expect(settled).toEqual([`one: ${REFUSAL}`, `two: ${REFUSAL}`])
-      expect(group.fault()).toBe('EIO: i/o error, fdatasync')
-      await expect(group.write(() => insert(4))).rejects.toMatchObject(UNAVAILABLE)
-      expect(group.writeLazily(() => insert(5))).toBe(false)
-      group.close()
-      expect(stored()).toEqual([1])
-      expect(group.fault()).not.toBeNull()
-    })
-
-    it('goes there through the descriptor of the log, and fails with it', async () => {
-      const wal = new Wal(`${directory.path}/group.db`)
-      group = new GroupCommit({ ...options, wal })
-      await Promise.all([1, 2].map((n) => group.write(() => insert(n))))
-      const [inHand, waiting] = [3, 4].map((n) => group.write(() => insert(n), 1000))
-      await turns()
-      group.close()
-      wal.close()
-      await Promise.all([inHand, waiting])
-      // A device without a disk: every sync of it is refused.
-      symlinkSync('/dev/null', `${directory.path}/none-wal`)
-      const none = new Wal(`${directory.path}/none`)
-      group = new GroupCommit({ ...options, wal: none })
-      await expect(group.write(() => insert(5))).rejects.toMatchObject(UNAVAILABLE)
-      expect(group.fault()).toContain('EINVAL')
-      none.close()
     })
   })
 

@@ -6,8 +6,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type Database, openDatabase } from '../../src/ledger/sqlite/driver.ts'
-import { SqliteLedger } from '../../src/ledger/sqlite/ledger.ts'
-import { openLedgerFile, openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
+import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
 import { newJob } from '../support/jobs.ts'
 import { NOW, pushed, rowOf } from './harness.ts'
 import { openSqliteHarness, SILENT, temporaryDirectory } from './sqlite-harness.ts'
@@ -141,22 +140,6 @@ describe('a full disk', () => {
     expect(ledger.counts('default')).toEqual(ledger.recount().states.get('default'))
     await harness.destroy()
   })
-})
-
-it('what a committed group owes is shown when its writers know of it', async () => {
-  const { db, wal } = await openLedgerFile({ path, sync: 'full', logger: SILENT })
-  const syncs: ((error: Error | null) => void)[] = []
-  const held = { sync: (done: (typeof syncs)[0]) => syncs.push(done), syncNow() {}, close() {} }
-  const ledger = new SqliteLedger({ db, wal: held }, SILENT)
-  const job = newJob()
-  const inserted = ledger.insert(job, NOW)
-  await expect.poll(() => ledger.find(job.id)).not.toBeNull()
-  expect(ledger.outboxPage(0, 9)).toEqual([])
-  syncs.shift()?.(null)
-  await inserted
-  expect(ledger.outboxPage(0, 9)).toMatchObject([{ id: job.id }])
-  await ledger.close()
-  wal?.close()
 })
 
 describe('a job that no column can hold', () => {

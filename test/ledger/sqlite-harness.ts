@@ -30,14 +30,16 @@ export async function openSqliteHarness(logger: Logger = SILENT): Promise<Sqlite
   const directory = temporaryDirectory()
   const path = join(directory.path, 'ojs.db')
   const open = async () => {
-    const file = await openLedgerFile({ path, sync: 'full', logger })
-    file.db.exec(judgeOfTransitions())
-    return { db: file.db, ledger: new SqliteLedger(file, logger) }
+    const db = await openLedgerFile({ path, sync: 'full', logger })
+    db.exec(judgeOfTransitions())
+    return db
   }
-  let { db, ledger } = await open()
+  let db = await open()
+  let ledger = new SqliteLedger(db, logger)
   const reopen = async () => {
     await ledger.close()
-    ;({ db, ledger } = await open())
+    db = await open()
+    ledger = new SqliteLedger(db, logger)
   }
   return {
     get ledger() {

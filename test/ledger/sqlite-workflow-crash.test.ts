@@ -24,8 +24,8 @@ interface Lives {
 }
 
 async function open(path: string, change: (db: Database) => Database = (db) => db): Promise<Lives> {
-  const { db, wal } = await openLedgerFile({ path, sync: 'full', logger: SILENT })
-  return { ledger: new SqliteLedger({ db: change(db), wal }, SILENT), db }
+  const db = await openLedgerFile({ path, sync: 'full', logger: SILENT })
+  return { ledger: new SqliteLedger(change(db), SILENT), db }
 }
 
 /** Lets every job that waits or runs come to its end, two at a time; the steps in that order. */

@@ -2,7 +2,6 @@ import { OjsError, unavailable } from '../../errors.ts'
 import type { Logger } from '../../logger.ts'
 import type { Companion } from './companion.ts'
 import { type Database, SQLITE, type Statement, sqliteCode } from './driver.ts'
-import type { Wal } from './wal.ts'
 
 /** More than this in one turn would keep the event loop from everything else for too long. */
 const MAX_WEIGHT = 1000
@@ -31,67 +30,45 @@ interface Settled {
   result: unknown
 }
 
-export interface GroupCommitOptions {
-  db: Database
-  /** Null: nobody waits until his write is on disk. */
-  wal: Pick<Wal, 'sync' | 'syncNow'> | null
-  companions: readonly Companion[]
-  /** A harmless write that tells whether the ledger can be written again. */
-  probe: () => void
-  /** Called when the writers of a group have been answered, before they can go on. */
-  onAnswered: () => void
-  logger: Logger
-}
-
 /**
- * Writes of two event-loop turns share one transaction and one sync (architecture §7). While one
- * group goes to disk the event loop goes on, and the next group gathers.
+ * Writes of two event-loop turns share one transaction and one sync (architecture §7).
  *
  * What fails concerns as little as is safe: a constraint its own write, a bug its own write too
  * (the rest runs again without it), anything else (disk full, I/O, memory) the whole group,
  * because SQLite may have rolled back at the error already and a later statement would then be
  * committed on its own.
- *
- * A group that cannot be put on disk is the end: the kernel may tell such an error once and forget
- * what it could not write, so that a later sync proves nothing. A restart reads what is there.
  */
 export class GroupCommit {
   readonly #db: Database
-  readonly #wal: GroupCommitOptions['wal']
   readonly #savepoint: Statement
   readonly #release: Statement
   readonly #companions: readonly Companion[]
   readonly #logger: Logger
   readonly #probe: () => void
-  readonly #onAnswered: () => void
   #waiting: Write[] = []
   #lazy: Write[] = []
   #turn: NodeJS.Immediate | undefined
   #timer: NodeJS.Timeout | undefined
-  /** Committed, and on its way to the disk. */
-  #syncing: readonly Settled[] | null = null
   #fault: string | null = null
-  /** What every further write gets: closed, or beyond repair. */
-  #refusal: OjsError | null = null
+  #isClosed = false
   #isProtected = false
 
-  constructor({ db, wal, companions, probe, onAnswered, logger }: GroupCommitOptions) {
+  /** `probe`: a harmless write that tells whether the ledger can be written again. */
+  constructor(db: Database, companions: readonly Companion[], probe: () => void, logger: Logger) {
     this.#db = db
-    this.#wal = wal
     this.#savepoint = db.prepare('SAVEPOINT one_write')
     this.#release = db.prepare('RELEASE one_write')
     this.#companions = companions
     this.#probe = probe
-    this.#onAnswered = onAnswered
     this.#logger = logger
   }
 
   /**
-   * Runs with the others of this turn; settles when they are on disk. It may run more than once.
+   * Runs with the others of this turn; settles after their commit. It may run more than once.
    * `weight`: how many rows it touches, roughly.
    */
   write<T>(run: (protect: Protect) => T, weight = 1): Promise<T> {
-    if (this.#refusal !== null) return Promise.reject(this.#refusal)
+    if (this.#isClosed) return Promise.reject(unavailable('The ledger is closed.', 'ledger'))
     return new Promise<T>((resolve, reject) => {
       this.#waiting.push({
         run,
@@ -108,7 +85,7 @@ export class GroupCommit {
    * for a reason of its own. False: too many wait, it is not done.
    */
   writeLazily(run: () => void): boolean {
-    if (this.#refusal !== null) return false
+    if (this.#isClosed) return false
     if (this.#lazy.length >= MAX_LAZY) {
       this.#logger.warn({ waiting: MAX_LAZY }, 'ledger: a lazy write is dropped')
       return false
@@ -128,12 +105,11 @@ export class GroupCommit {
     return this.#fault
   }
 
-  /** Commits what is waiting and puts it on disk; further writes are refused. Idempotent. */
+  /** Commits what is waiting; further writes are refused. Idempotent. */
   close(): void {
-    this.#refusal ??= unavailable('The ledger is closed.', 'ledger')
+    this.#isClosed = true
     clearImmediate(this.#turn)
     clearTimeout(this.#timer)
-    if (this.#syncing !== null) this.#syncNow()
     let hasFailed = false
     while (this.#waiting.length > 0 || (this.#lazy.length > 0 && !hasFailed)) {
       this.#runTurn()
@@ -146,86 +122,47 @@ export class GroupCommit {
    * tenth more jobs per second (bench/README.md).
    */
   #schedule(): void {
-    if (this.#syncing !== null) return
     this.#turn ??= setImmediate(() => {
       this.#turn = setImmediate(() => {
         this.#turn = undefined
         this.#runTurn()
+        if (this.#waiting.length > 0) this.#schedule()
       })
     })
   }
 
   /** Never keeps the process alive. */
   #scheduleLater(delayMs: number): void {
+    if (this.#isClosed) return
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined
       this.#runTurn()
     }, delayMs).unref()
   }
 
-  #scheduleNext(): void {
-    if (this.#refusal !== null) return
-    if (this.#waiting.length > 0) this.#schedule()
-    else if (this.#fault !== null) this.#scheduleLater(PROBE_DELAY_MS)
-    else if (this.#lazy.length > 0) this.#scheduleLater(LAZY_DELAY_MS)
-  }
-
   #runTurn(): void {
-    if (this.#syncing !== null) return
     // Lazy writes first: they were there first.
     const lazy = take(this.#lazy)
     const waiting = take(this.#waiting)
     if (lazy.length + waiting.length === 0 && this.#fault === null) return
-    let settled: Settled[]
     try {
-      settled = this.#runWithoutPoison([...lazy, ...waiting])
+      this.#runWithoutPoison([...lazy, ...waiting])
+      if (this.#fault !== null) this.#logger.info({}, 'ledger: writable again')
+      this.#fault = null
     } catch (error) {
       this.#failGroup(error, lazy, waiting)
-      this.#scheduleNext()
-      return
     }
-    if (this.#fault !== null) this.#logger.info({}, 'ledger: writable again')
-    this.#fault = null
-    this.#sync(settled)
+    if (this.#fault !== null) this.#scheduleLater(PROBE_DELAY_MS)
+    else if (this.#lazy.length > 0) this.#scheduleLater(LAZY_DELAY_MS)
   }
 
-  #sync(group: readonly Settled[]): void {
-    this.#syncing = group
-    if (this.#wal === null) this.#synced(null)
-    else if (this.#refusal !== null) this.#syncNow()
-    else this.#wal.sync((error) => this.#synced(error))
-  }
-
-  /** At the end: the file is about to be closed. */
-  #syncNow(): void {
-    try {
-      this.#wal?.syncNow()
-      this.#synced(null)
-    } catch (error) {
-      this.#synced(error)
-    }
-  }
-
-  #synced(error: unknown): void {
-    const group = this.#syncing
-    // Null: `close` did not wait for it.
-    if (group === null) return
-    this.#syncing = null
-    if (error === null) this.#answer(group)
-    else this.#giveUp(error, group)
-    this.#scheduleNext()
-  }
-
-  #answer(group: readonly Settled[]): void {
-    for (const { write, result } of group) write.succeed(result)
-    this.#onAnswered()
-  }
-
-  /** What a group that could be committed has given; throws when it could not. */
-  #runWithoutPoison(group: Write[]): Settled[] {
+  /** Settles every write of a group that could be committed; throws when it could not. */
+  #runWithoutPoison(group: Write[]): void {
     for (let rest = group; ; ) {
       try {
-        return this.#runGroup(rest)
+        const settled = this.#runGroup(rest)
+        for (const { write, result } of settled) write.succeed(result)
+        return
       } catch (error) {
         this.#rollBack()
         if (!(error instanceof PoisonedGroup)) throw error
@@ -291,21 +228,12 @@ export class GroupCommit {
   }
 
   #failGroup(error: unknown, lazy: Write[], waiting: Write[]): void {
+    const reason = error instanceof Error ? error.message : String(error)
     if (this.#fault === null) this.#logger.error({ err: error }, 'ledger: a group commit failed')
-    this.#fault = reasonOf(error)
+    this.#fault = reason
     this.#lazy.unshift(...lazy)
     const refused = unavailable('The ledger cannot be written.', 'ledger', error)
     for (const write of waiting) write.fail(refused)
-  }
-
-  #giveUp(error: unknown, group: readonly Settled[]): void {
-    this.#logger.error({ err: error }, 'ledger: the disk failed; the gateway must be restarted')
-    this.#fault = reasonOf(error)
-    this.#refusal = unavailable('The ledger cannot be written until a restart.', 'ledger', error)
-    for (const { write } of group) write.fail(this.#refusal)
-    for (const write of this.#waiting) write.fail(this.#refusal)
-    this.#waiting = []
-    this.#lazy = []
   }
 }
 
@@ -329,10 +257,6 @@ function take(queue: Write[]): Write[] {
     count++
   }
   return queue.splice(0, count)
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
 
 function refusal(cause: unknown): Error {

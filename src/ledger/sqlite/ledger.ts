@@ -60,18 +60,10 @@ import { prepareStatements } from './statements.ts'
 import type { Store } from './store.ts'
 import { cancelledTokens, recordTombstone } from './tombstones.ts'
 import type { TrafficMinutes } from './traffic.ts'
-import type { Wal } from './wal.ts'
 import { OWN_SOURCES, type StepSources, WorkflowBook } from './workflow-book.ts'
 import { SqliteWorkflows } from './workflow-ledger.ts'
 import { endStep } from './workflow-run.ts'
 import { prepareWorkflows } from './workflow-statements.ts'
-
-/** As `openLedgerFile` leaves it. */
-export interface LedgerFile {
-  db: Database
-  /** Null: nobody waits for the disk (`sync: 'normal'`). */
-  wal: Pick<Wal, 'sync' | 'syncNow' | 'close'> | null
-}
 
 /** The ledger in one SQLite file that this process alone has open. See `openSqliteLedger`. */
 export class SqliteLedger implements Ledger {
@@ -81,22 +73,19 @@ export class SqliteLedger implements Ledger {
   readonly traffic: TrafficMinutes
   readonly workflows: SqliteWorkflows
   readonly idempotency: SqliteIdempotency
-  readonly #file: LedgerFile
+  readonly #db: Database
   readonly #store: Store
   readonly #access: Access
   readonly #confirms: Confirms
 
-  constructor(file: LedgerFile, logger: Logger, sources: StepSources = OWN_SOURCES) {
-    const { db } = file
+  constructor(db: Database, logger: Logger, sources: StepSources = OWN_SOURCES) {
     const statements = prepareStatements(db)
-    this.#file = file
+    this.#db = db
     const workflows = new WorkflowBook(prepareWorkflows(db), sources, endStep)
     const { store, companions } = openStore(statements, workflows)
     this.#store = store
     const probe = () => void statements.probe.run()
-    const onAnswered = () => store.nonces.markAnswered()
-    const commits = new GroupCommit({ ...file, companions, probe, onAnswered, logger })
-    this.#access = new Access(commits)
+    this.#access = new Access(new GroupCommit(db, companions, probe, logger))
     this.#confirms = new Confirms(store, this.#access)
     this.schemas = new SqliteSchemas(this.#access, db)
     this.cron = new SqliteCron(this.#store, this.#access)
@@ -313,8 +302,7 @@ export class SqliteLedger implements Ledger {
 
   outboxPage(after: number, limit: number): OwedMessage[] {
     const page = this.#access.read(() => {
-      const { statements, nonces } = this.#store
-      return statements.outboxPage.all(after, nonces.answered, limit) as OwedMessage[]
+      return this.#store.statements.outboxPage.all(after, limit) as OwedMessage[]
     })
     const owed = page.filter(({ outbox }) => !this.#confirms.has(outbox))
     const last = page.at(-1)
@@ -367,10 +355,7 @@ export class SqliteLedger implements Ledger {
   }
 
   close(): Promise<void> {
-    if (this.#access.close()) {
-      this.#file.wal?.close()
-      this.#file.db.close()
-    }
+    if (this.#access.close()) this.#db.close()
     return Promise.resolve()
   }
 }

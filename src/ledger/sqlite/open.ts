@@ -2,9 +2,8 @@ import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Logger } from '../../logger.ts'
 import { type Database, openDatabase, SQLITE, sqliteCode } from './driver.ts'
-import { type LedgerFile, SqliteLedger } from './ledger.ts'
+import { SqliteLedger } from './ledger.ts'
 import { migrate } from './migrations.ts'
-import { Wal } from './wal.ts'
 import { OWN_SOURCES } from './workflow-book.ts'
 
 export interface SqliteLedgerOptions {
@@ -27,13 +26,13 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
 }
 
 /** The file, locked for this process, with the current schema. */
-export async function openLedgerFile(options: SqliteLedgerOptions): Promise<LedgerFile> {
+export async function openLedgerFile(options: SqliteLedgerOptions): Promise<Database> {
   const { path } = options
   const db = await openFile(path)
   try {
-    configure(db)
+    configure(db, options.sync)
     migrate(db, path)
-    return { db, wal: options.sync === 'full' ? new Wal(path) : null }
+    return db
   } catch (error) {
     db.close()
     throw explain(error, path)
@@ -54,12 +53,11 @@ async function openFile(path: string): Promise<Database> {
  * first transaction locks the file until `close` (or the end of the process, however it ends).
  * One second of patience, for a gateway that is just being replaced.
  */
-function configure(db: Database): void {
+function configure(db: Database, sync: 'full' | 'normal'): void {
   db.exec('PRAGMA busy_timeout = 1000')
   db.exec('PRAGMA locking_mode = EXCLUSIVE')
   db.exec('PRAGMA journal_mode = WAL')
-  // SQLite syncs for the file's sake, around checkpoints. For that of a commit the `Wal` does.
-  db.exec('PRAGMA synchronous = NORMAL')
+  db.exec(`PRAGMA synchronous = ${sync === 'full' ? 'FULL' : 'NORMAL'}`)
   // 8 MB of WAL per checkpoint: a page that many groups have touched is copied back once.
   db.exec('PRAGMA wal_autocheckpoint = 2000')
   db.exec('PRAGMA journal_size_limit = 67108864')

@@ -15,7 +15,6 @@ export class OutboxNonces implements Companion {
   /** As committed. */
   #ceiling: number
   #stored: number
-  #answered: number
 
   constructor(statements: Statements) {
     this.#statements = statements
@@ -23,17 +22,6 @@ export class OutboxNonces implements Companion {
     this.#last = value
     this.#ceiling = value
     this.#stored = value
-    this.#answered = value
-  }
-
-  /** Up to this one, whoever wrote a row knows what it owes. Of later ones nobody else may take care. */
-  get answered(): number {
-    return this.#answered
-  }
-
-  /** No group runs between the commit of the last one and its answers. */
-  markAnswered(): void {
-    this.#answered = this.#last
   }
 
   /** Only inside a write: the group stores a higher ceiling where one is needed. */
