@@ -22,7 +22,7 @@ export interface LeaseLedger {
 
   /**
    * FAIL and the end of a lease: `active →` what `change` says. The error record of the attempt is
-   * part of it. Fence: `active`, generation and attempt, and `workerId` where given.
+   * part of it. Fence: `active`, generation and attempt, and `workerId` and `overdueAt` where given.
    */
   fail(id: string, fence: FailFence, change: Failure): Promise<JobRow | 'stale'>
 
@@ -62,6 +62,8 @@ export interface SettleFence {
 
 export interface FailFence extends Omit<LeaseFence, 'id'> {
   workerId?: string
+  /** The lease, or the execution time, must be over at this instant: nobody has extended it since. */
+  overdueAt?: number
 }
 
 export interface ClaimToken extends ArrivingToken {

@@ -18,6 +18,8 @@ export interface FailedAttempt {
   failure: Failure
   /** The lease must be this worker's. */
   workerId?: string
+  /** The lease must be over at this instant. */
+  overdueAt?: number
   requestId?: string
 }
 
@@ -116,9 +118,14 @@ export async function returnLease(deps: Deps, attempt: FailedAttempt): Promise<J
   return job
 }
 
-function fenceOf({ row, workerId }: FailedAttempt): FailFence {
+function fenceOf({ row, workerId, overdueAt }: FailedAttempt): FailFence {
   const { generation, attempt } = row
-  return { generation, attempt, ...(workerId !== undefined && { workerId }) }
+  return {
+    generation,
+    attempt,
+    ...(workerId !== undefined && { workerId }),
+    ...(overdueAt !== undefined && { overdueAt }),
+  }
 }
 
 function recordOf(deps: Deps, { row, failure }: FailedAttempt) {

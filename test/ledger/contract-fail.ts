@@ -241,6 +241,30 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
     })
   })
 
+  describe('fail of what is overdue', () => {
+    const terms = { visibilityTimeoutMs: 1000, timeoutMs: 0 }
+    const beat = { now: NOW + 999, workerId: 'worker-1', leaseMs: null }
+
+    it.each(CHANGES)('to %s: not when it was extended a moment before', async (to, change) => {
+      const job = await fetched(ledger, terms)
+      const [extended, failed] = await Promise.all([
+        ledger.extend([job.id], beat),
+        ledger.fail(job.id, { ...fenceOf(job), overdueAt: NOW + 1000 }, change),
+      ])
+      expect([extended.length, failed]).toEqual([1, 'stale'])
+      const later = { ...fenceOf(job), overdueAt: NOW + 1999 }
+      expect(await ledger.fail(job.id, later, change)).toMatchObject({ state: to })
+    })
+
+    it('whose execution time is over: a longer lease does not help', async () => {
+      const job = await fetched(ledger, { ...terms, timeoutMs: 900 })
+      await ledger.extend([job.id], beat)
+      const fence = { ...fenceOf(job), overdueAt: NOW + 900 }
+      expect(await ledger.fail(job.id, { ...fence, overdueAt: NOW + 899 }, AGAIN)).toBe('stale')
+      expect(await ledger.fail(job.id, fence, AGAIN)).toMatchObject({ state: 'available' })
+    })
+  })
+
   describe('overdue', () => {
     it('are leases and execution times that have passed, oldest first', async () => {
       const terms = { visibilityTimeoutMs: 1000, timeoutMs: 0 }

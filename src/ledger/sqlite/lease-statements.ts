@@ -106,35 +106,36 @@ function prepareHolders(db: Database) {
 }
 
 /**
- * ?2 generation, ?3 attempt, ?4 worker where one is given; ?5 error, ?6 errors; ?7 a nonce where a
- * message is owed.
+ * ?2 generation, ?3 attempt, ?4 worker where one is given, ?5 when the lease must be over;
+ * ?6 error, ?7 errors; ?8 a nonce where a message is owed.
  */
 function prepareFailures(db: Database) {
-  const record = `error = ?5, errors = ?6, outbox = ?7, ${END_LEASE}`
+  const record = `error = ?6, errors = ?7, outbox = ?8, ${END_LEASE}`
   const fence = `id = ?1 AND generation = ?2 AND attempt = ?3
-         AND (?4 IS NULL OR worker_id = ?4) AND state = 'active'`
+         AND (?4 IS NULL OR worker_id = ?4) AND (?5 IS NULL OR ${LEASE_END} <= ?5)
+         AND state = 'active'`
   return {
-    /** ?8 due, ?9 delay, ?10 rung, ?11 whether the old token is back. */
+    /** ?9 due, ?10 delay, ?11 rung, ?12 whether the old token is back. */
     failToRetry: db.prepare(
-      `UPDATE jobs SET state = 'retryable', due_at = ?8, retry_delay_ms = ?9, rung_ms = ?10,
-         token_out = CASE WHEN ?10 IS NOT NULL THEN 1
-           WHEN holder = 'ledger' OR ?11 = 1 THEN 0 ELSE token_out END,
+      `UPDATE jobs SET state = 'retryable', due_at = ?9, retry_delay_ms = ?10, rung_ms = ?11,
+         token_out = CASE WHEN ?11 IS NOT NULL THEN 1
+           WHEN holder = 'ledger' OR ?12 = 1 THEN 0 ELSE token_out END,
          holder = NULL, worker_id = NULL, started_at = NULL, ${record}
        WHERE ${fence}
        RETURNING ${JOB_COLUMNS}`,
     ),
     /** Without a token the row stays its (native) holder's, who still has the delivery. */
     failToAvailable: db.prepare(
-      `UPDATE jobs SET state = 'available', holder = iif(?7 IS NULL, holder, NULL),
-         token_out = iif(?7 IS NULL, token_out, 1), worker_id = NULL, started_at = NULL, ${record}
+      `UPDATE jobs SET state = 'available', holder = iif(?8 IS NULL, holder, NULL),
+         token_out = iif(?8 IS NULL, token_out, 1), worker_id = NULL, started_at = NULL, ${record}
        WHERE ${fence}
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** ?8 now, ?9 dead letter. Where a copy is owed there is no token: nothing could be nacked. */
+    /** ?9 now, ?10 dead letter. Where a copy is owed there is no token: nothing could be nacked. */
     failToDiscarded: db.prepare(
-      `UPDATE jobs SET state = 'discarded', discarded_at = ?8, completed_at = ?8, ended_at = ?8,
-         dead_letter = ?9, dead_letter_copied = 0, holder = NULL,
-         token_out = iif(?7 IS NULL, token_out, 0), ${record}
+      `UPDATE jobs SET state = 'discarded', discarded_at = ?9, completed_at = ?9, ended_at = ?9,
+         dead_letter = ?10, dead_letter_copied = 0, holder = NULL,
+         token_out = iif(?8 IS NULL, token_out, 0), ${record}
        WHERE ${fence}
        RETURNING ${JOB_COLUMNS}`,
     ),

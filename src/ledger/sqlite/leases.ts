@@ -24,10 +24,10 @@ export function failLease(
 
 function runFailure(store: Store, id: string, fence: FailFence, change: Failure): unknown {
   const { statements, nonces } = store
-  const { generation, attempt, workerId = null } = fence
+  const { generation, attempt, workerId = null, overdueAt = null } = fence
   const { now, error, errors } = change
   const outbox = owesMessage(change) ? nonces.next() : null
-  const common = [id, generation, attempt, workerId, error, errors, outbox] as const
+  const common = [id, generation, attempt, workerId, overdueAt, error, errors, outbox] as const
   switch (change.to) {
     case 'retryable': {
       const { dueAt, delayMs, rungMs, isTokenBack } = change

@@ -260,7 +260,7 @@ function fail(
   const plan = planFailure(row, said, terms)
   const { id, generation, attempt, queue } = row
   const { error, errors } = recordFailure(row.errors, attempt, said.failure, now)
-  const fence = [id, generation, attempt, null, error, errors] as const
+  const fence = [id, generation, attempt, null, null, error, errors] as const
   failed(store, row, now)
   if (plan.to === 'retryable') {
     const { dueAt, delayMs, rungMs } = plan
