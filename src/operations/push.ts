@@ -149,7 +149,12 @@ export async function requireQueue(deps: Deps, queue: string): Promise<void> {
 async function refuseUnlessStarted(deps: Deps, sent: Sent, key: string | undefined): Promise<void> {
   const { row, outcome } = sent
   if (outcome === 'confirmed' || row.outbox === null) return
-  if (!(await deps.ledger.withdraw(row.id, row.outbox, key))) return
+  // Its row owes the token until then, and the relay must not send what is being refused.
+  deps.sending.add(row.id)
+  const isWithdrawn = await deps.ledger
+    .withdraw(row.id, row.outbox, key)
+    .finally(() => deps.sending.delete(row.id))
+  if (!isWithdrawn) return
   deps.events.drop(row.id)
   noteLostToken(deps, sent)
   throw publishRefusal(row.queue, outcome)

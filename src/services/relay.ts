@@ -120,7 +120,7 @@ class Outbox {
     lineOf: (owed: OwedMessage) => RelayLine | null,
     isEnough: () => boolean,
   ): Promise<number> {
-    const { broker, ledger, sending } = this.#deps
+    const { broker, ledger } = this.#deps
     let last = after
     while (!isEnough() && broker.status().state === 'up') {
       // Of what was committed a moment ago, each caller now has its own token in hand (`sending`).
@@ -131,7 +131,7 @@ class Outbox {
       for (const owed of page) {
         last = owed.outbox
         // Those in flight while the page was read: their confirm may come before their turn does.
-        if (isOwedNow(owed) && !sending.has(owed.id)) lineOf(owed)?.offer(owed)
+        if (isOwedNow(owed) && !this.#isInHand(owed.id)) lineOf(owed)?.offer(owed)
       }
       if (page.length === 0) break
     }
@@ -168,9 +168,14 @@ class Outbox {
     if (row === null || row.outbox !== outbox || !isOwedNow(row)) return 'moot'
     // One whose token came far too early (a foreign one): the ledger holds it until it is due.
     if (row.state === 'scheduled' && row.rungMs === null) return 'moot'
-    if (this.#deps.sending.has(id)) return 'moot'
+    if (this.#isInHand(id)) return 'moot'
     const { outcome } = await sendToken(this.#deps, row)
     return outcome === 'confirmed' ? 'sent' : 'failed'
+  }
+
+  /** Somebody sends it, or its batch, of which one job may still be refused and all withdrawn. */
+  #isInHand(id: string): boolean {
+    return this.#deps.sending.has(id) || this.#deps.staging.has(id)
   }
 
   #onAllSettled(): void {
