@@ -95,16 +95,6 @@ export async function untilBuffered(
   })
 }
 
-/** The least of up to three, at last: what is slow each time is not the machine. */
-export async function leastOfThree(
-  measure: () => Promise<number>,
-  boundMs: number,
-): Promise<number> {
-  let least = Number.POSITIVE_INFINITY
-  for (let i = 0; i < 3 && least >= boundMs; i++) least = Math.min(least, await measure())
-  return least
-}
-
 export function nack(
   gateway: TestGateway,
   id: string,

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { inOrder } from '../support/order.ts'
-import { fetchMany, freshQueue, gatewayForAll, leastOfThree, nack, withChannel } from './harness.ts'
+import { leastOfThree } from '../support/stopwatch.ts'
+import { fetchMany, freshQueue, gatewayForAll, nack, withChannel } from './harness.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
 type Json = any

@@ -3,6 +3,7 @@ import { type Clock, systemClock } from '../../src/clock.ts'
 import { LADDER_MS } from '../../src/job/backoff.ts'
 import { eventually, startTestGateway } from '../support/in-process.ts'
 import { queueTokens } from '../support/queue-tokens.ts'
+import { leastOfThree } from '../support/stopwatch.ts'
 import {
   deadIds,
   eventsOf,
@@ -10,7 +11,6 @@ import {
   fetchOne,
   freshQueue,
   gatewayForAll,
-  leastOfThree,
   nack,
   startJob,
   stateOf,

@@ -2,11 +2,11 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { type Clock, systemClock } from '../../src/clock.ts'
 import { eventually } from '../support/in-process.ts'
 import { queueTokens } from '../support/queue-tokens.ts'
+import { leastOfThree } from '../support/stopwatch.ts'
 import {
   fetchOne,
   freshQueue,
   gatewayForAll,
-  leastOfThree,
   nack,
   startJob,
   stateOf,
