@@ -184,9 +184,9 @@ describe('every token that goes out: first, of a batch, of a schedule, of a retr
 
   beforeAll(async () => {
     const retry = { initial_interval_ms: 500, jitter: false }
-    const failing = await clients.push('tokens', { args: ARGS, options: { retry } })
-    await clients.fetch('tokens')
-    await clients.fail(failing)
+    const { id: failing } = await clients.retried('tokens', { args: ARGS, options: { retry } })
+    const isOfFailing = ({ properties }: Method) => properties?.['messageId'] === failing
+    const from = wire.methods.indexOf(await wire.next('BasicPublish', isOfFailing))
     const scheduled = await clients.push('tokens', {
       args: ARGS,
       options: { scheduled_at: new Date(Date.now() + 200).toISOString() },
@@ -195,7 +195,7 @@ describe('every token that goes out: first, of a batch, of a schedule, of a retr
     const batch = await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs: [job] })
     ids.push(failing, failing, scheduled, batch.body.jobs[0].id)
     await clients.fetch('tokens', 3)
-    publishes = jobPublishes(wire).filter(({ body }) => body?.includes('"tokens"'))
+    publishes = jobPublishes(wire, from).filter(({ body }) => body?.includes('"tokens"'))
     const exchanges = publishes.map(({ fields }) => fields['exchange'])
     expect(exchanges.filter((name) => name === 'ojs.exchange.retry')).toHaveLength(1)
     expect(exchanges.filter((name) => name === 'ojs.exchange.direct')).toHaveLength(3)

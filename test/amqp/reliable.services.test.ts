@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
 import { eventually } from '../support/in-process.ts'
+import type { Method } from '../support/wire.ts'
 import {
   amqpStage,
   deliveryOf,
@@ -45,9 +46,7 @@ it('AMQP-014 enables publisher confirms, and waits for them before it answers', 
 
 it('AMQP-015 sets mandatory=true on job publishes, also of retries and dead letters', async () => {
   const retry = { max_attempts: 2, initial_interval_ms: 500, jitter: false }
-  const id = await clients.push('mandatory', { options: { retry } })
-  await clients.fetch('mandatory')
-  await clients.fail(id)
+  const { id } = await clients.retried('mandatory', { options: { retry } })
   // Longer than RabbitMQ lets anybody keep a delivery: that is acknowledged early, and the dead
   // letter has to be published.
   await clients.fetch('mandatory', 1, { visibility_timeout_ms: 3_600_000 })
@@ -90,10 +89,10 @@ it('AMQP-016 reports to the caller what stays unroutable', async () => {
 
 it('AMQP-017 implements retry via DLX + TTL: published, confirmed, then acknowledged', async () => {
   const retry = { max_attempts: 3, initial_interval_ms: 500, jitter: false }
-  const id = await clients.push('retried', { options: { retry } })
-  await clients.fetch('retried')
-  const first = deliveryOf(wire, id)
-  expect(await clients.fail(id)).toMatchObject({ state: 'retryable', retry_delay_ms: 500 })
+  const { id, answer } = await clients.retried('retried', { options: { retry } })
+  expect(answer).toMatchObject({ state: 'retryable', retry_delay_ms: 500 })
+  const isOfJob = ({ properties }: Method) => properties?.['messageId'] === id
+  const first = await wire.next('BasicDeliver', isOfJob)
   expect(await clients.fetch('retried')).toMatchObject([{ id, attempt: 2 }])
 
   const rung = 'ojs.queue.retry.retried.500'

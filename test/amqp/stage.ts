@@ -2,6 +2,7 @@ import type { Channel } from 'amqplib'
 import { afterAll, beforeAll, expect } from 'vitest'
 import { type Admin, connectAdmin, scratch } from '../broker/harness.ts'
 import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { inTime } from '../support/in-time.ts'
 import { late } from '../support/late.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 import { type Method, Wire } from '../support/wire.ts'
@@ -38,6 +39,8 @@ interface Clients {
   fetch(queue: string, count?: number, over?: object): Promise<{ id: string; attempt: number }[]>
   /** Answers the body. */
   fail(id: string, error?: object): Promise<Record<string, unknown>>
+  /** A job whose first attempt has failed, and whose next one went into its rung. */
+  retried(queue: string, over?: object): Promise<{ id: string; answer: Record<string, unknown> }>
 }
 
 /** For all tests of a file or `describe`, in a vhost where nothing was declared before. */
@@ -67,7 +70,7 @@ export function amqpStage(env: Record<string, string> = {}): AmqpStage {
 }
 
 function clientsOf(gateway: TestGateway): Clients {
-  return {
+  const clients: Clients = {
     push: async (queue, over) => {
       const { status, body } = await gateway.push(queue, over)
       expect(status, JSON.stringify(body)).toBe(201)
@@ -90,7 +93,17 @@ function clientsOf(gateway: TestGateway): Clients {
       expect(status, JSON.stringify(body)).toBe(200)
       return body
     },
+    retried: async (queue, over) => {
+      const fetched = async () => {
+        const id = await clients.push(queue, over)
+        await clients.fetch(queue)
+        return id
+      }
+      const [id, answer] = await inTime(fetched, clients.fail, gateway.cancel)
+      return { id, answer }
+    },
   }
+  return clients
 }
 
 /**

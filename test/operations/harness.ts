@@ -6,6 +6,7 @@ import {
   startTestGateway,
   type TestGateway,
 } from '../support/in-process.ts'
+import { inTime } from '../support/in-time.ts'
 import { late } from '../support/late.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 
@@ -106,6 +107,16 @@ export function nack(
     error: { code: 'handler_error', message: 'it broke', ...error },
     ...over,
   })
+}
+
+/** NACKs a job that `start` has started: its retry is in its rung, and not held by the ledger. */
+export async function nackIntoRung(
+  gateway: TestGateway,
+  start: () => Promise<Json>,
+): Promise<{ job: Json; answer: Answer }> {
+  const cancel = ({ id }: Json) => gateway.cancel(id)
+  const [job, answer] = await inTime(start, ({ id }) => nack(gateway, id), cancel)
+  return { job, answer }
 }
 
 export async function stateOf(gateway: TestGateway, id: string): Promise<string> {

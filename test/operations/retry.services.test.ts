@@ -12,6 +12,7 @@ import {
   freshQueue,
   gatewayForAll,
   nack,
+  nackIntoRung,
   startJob,
   stateOf,
   storyOf,
@@ -37,9 +38,14 @@ const rung = (ms: number) => `ojs.queue.retry.${queue}.${ms}`
 
 describe('an attempt that fails', () => {
   it('waits in the rung of its delay', async () => {
-    const job = await start({ initial_interval_ms: MINUTE_MS })
-    const failedAt = clock.now()
-    const answer = await nack(gateway, job.id)
+    queue = freshQueue()
+    let failedAt = 0
+    const { job, answer } = await nackIntoRung(gateway, async () => {
+      const retry = { jitter: false, initial_interval_ms: MINUTE_MS }
+      const started = await startJob(gateway, queue, { retry })
+      failedAt = clock.now()
+      return started
+    })
     expect(answer.status).toBe(200)
     const waits = { state: 'retryable', attempt: 1, retry_delay_ms: MINUTE_MS }
     expect(answer.body).toMatchObject(waits)
@@ -96,8 +102,9 @@ describe('an attempt that fails', () => {
     queue = freshQueue()
     const retry = { initial_interval_ms: 100_000 }
     for (let i = 0; i < 15; i++) {
-      const job = await startJob(gateway, queue, { retry })
-      const { body } = await nack(gateway, job.id)
+      const failing = () => startJob(gateway, queue, { retry })
+      const { job, answer } = await nackIntoRung(gateway, failing)
+      const { body } = answer
       expect(LADDER_MS).toContain(body.retry_delay_ms)
       expect(body.retry_delay_ms).toBeGreaterThanOrEqual(50_000)
       expect(body.retry_delay_ms).toBeLessThan(150_000)
@@ -119,7 +126,7 @@ describe('an attempt that fails', () => {
       const job = await startJob(careful, queue, { retry })
       const { body } = await nack(careful, job.id)
       expect(body).toMatchObject({ state: 'retryable', attempt: 1, retry_delay_ms: 700 })
-      expect(await vhost.queue(`new.${rung(700)}`)).toBeDefined()
+      await expect.poll(() => vhost.queue(`new.${rung(700)}`)).toBeDefined()
       const dueAt = Date.parse(body.next_attempt_at)
       while (Date.now() < dueAt) {
         expect(await queueTokens(vhost.url, `new.${rung(700)}`)).toEqual([])
@@ -325,10 +332,9 @@ describe('a rung that an operator deletes', () => {
   const failing = (ms: number) =>
     startJob(gateway, queue, { retry: { initial_interval_ms: ms, jitter: false } })
   const waitInRung = async (ms = MINUTE_MS) => {
-    const { id } = await failing(ms)
-    const { body } = await nack(gateway, id)
-    await eventually(async () => (await queueTokens(vhost.url, rung(ms))).includes(id))
-    return { id, dueAt: Date.parse(body.next_attempt_at) }
+    const { job, answer } = await nackIntoRung(gateway, () => failing(ms))
+    await eventually(async () => (await queueTokens(vhost.url, rung(ms))).includes(job.id))
+    return { id: job.id, dueAt: Date.parse(answer.body.next_attempt_at) }
   }
   const deleteRung = (ms = MINUTE_MS) =>
     withChannel(vhost.url, (channel) => channel.deleteQueue(rung(ms)))

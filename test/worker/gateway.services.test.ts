@@ -3,6 +3,7 @@ import type { Handler } from '../../src/sdk/index.ts'
 import { NativeProducer, NativeWorker, type NativeWorkerOptions } from '../../src/worker/index.ts'
 import { type Admin, connectAdmin } from '../broker/harness.ts'
 import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { inTime } from '../support/in-time.ts'
 import { inOrder } from '../support/order.ts'
 import { createVhost } from '../support/rabbit.ts'
 import { gate, ready } from './harness.ts'
@@ -265,20 +266,32 @@ describe.each(['classic', 'quorum'] as const)(
     test('is right after the gateway was away', async () => {
       const ran: string[] = []
       const went = gate()
+      let toWaitFor = Promise.resolve()
       await start(
         {
           'test.job': async ({ job, attempt }) => {
             ran.push(job.id)
-            await went.opened
+            await toWaitFor
             if (job.args[0] === 'twice' && attempt === 1) throw new Error('once more')
             return attempt
           },
         },
         { concurrency: 3 },
       )
+      const pushTwice = async (): Promise<string> =>
+        (await gateway.push(queue, { args: ['twice'], options: { retry: SOON } })).body.job.id
+      // Without a gateway no retry comes back until RabbitMQ has declared its rung.
+      await inTime(
+        () => Promise.resolve(),
+        async () => {
+          const id = await pushTwice()
+          await eventually(() => ran.filter((other) => other === id).length === 2)
+        },
+      )
+      ran.length = 0
+      toWaitFor = went.opened
       const one = await pushed()
-      const twice = (await gateway.push(queue, { args: ['twice'], options: { retry: SOON } })).body
-        .job.id
+      const twice = await pushTwice()
       const waiting = await Promise.all(Array.from({ length: 20 }, () => pushed()))
       await untilState(one, 'active')
       await gateway.stop()

@@ -213,6 +213,23 @@ export function until(desk: ControlDesk, id: string, times = 1): Promise<void> {
   return eventually(() => desk.ends(id).length >= times)
 }
 
+/**
+ * Publishes jobs that fail until the retry of one is in its rung: where RabbitMQ takes longer than a
+ * second to declare that, it is left to the gateway.
+ */
+export async function untilInRung(
+  desk: ControlDesk,
+  publish: () => Promise<string>,
+): Promise<string> {
+  let id = ''
+  await eventually(async () => {
+    id = await publish()
+    await until(desk, id)
+    return desk.ends(id)[0]?.outcome.rung_ms !== null
+  })
+  return id
+}
+
 /** What the tests of one file share, and what ends with each test. */
 export interface Bench {
   readonly admin: Admin

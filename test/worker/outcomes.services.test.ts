@@ -1,3 +1,4 @@
+import { v7 } from 'uuid'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { eventually } from '../support/in-process.ts'
 import { pikaConsume } from '../support/pika.ts'
@@ -11,6 +12,7 @@ import {
   ready,
   until,
   untilHeard,
+  untilInRung,
 } from './harness.ts'
 
 const vhost = await createVhost()
@@ -47,7 +49,10 @@ describe('a failure', () => {
         return 'ok'
       },
     })
-    const id = await publishJob(on.admin, queue, { envelope: { retry: SOON, x: [1, { y: null }] } })
+    const id = await untilInRung(desk, () => {
+      seen.length = 0
+      return publishJob(on.admin, queue, { envelope: { retry: SOON, x: [1, { y: null }] } })
+    })
     await until(desk, id, 2)
     expect(desk.ends(id)).toMatchObject([
       {
@@ -71,36 +76,33 @@ describe('a failure', () => {
         throw new Refused('no: ✓')
       },
     })
-    const retry = { ...SOON, initial_interval: 'PT3S' }
-    const body = Buffer.from(
-      JSON.stringify({
-        id: '0197a2b4-0000-7000-8000-000000000001',
+    // Python takes its time to start: the token is to be there then.
+    const retry = { ...SOON, initial_interval: 'PT60S' }
+    const bodyOf = (id: string) => JSON.stringify({ id, type: 'test.job', args: [], retry })
+    const id = await untilInRung(desk, async () => {
+      const messageId = v7()
+      on.admin.channel.publish('ojs.exchange.direct', queue, Buffer.from(bodyOf(messageId)), {
+        messageId,
         type: 'test.job',
-        args: [],
-        retry,
-      }),
-    )
-    on.admin.channel.publish('ojs.exchange.direct', queue, body, {
-      messageId: '0197a2b4-0000-7000-8000-000000000001',
-      type: 'test.job',
-      priority: 7,
-      correlationId: 'c-1',
-      timestamp: 1_700_000_000,
-      appId: 'shop',
-      headers: {
-        'x-ojs-attempt': 1,
-        'x-ojs-max-attempts': 5,
-        'x-ojs-trace-id': `00-${'4b'.repeat(16)}-${'a1'.repeat(8)}-01`,
-        'x-tenant': 'acme',
-        'x-death': [{ queue: 'elsewhere', count: 1 }],
-      },
+        priority: 7,
+        correlationId: 'c-1',
+        timestamp: 1_700_000_000,
+        appId: 'shop',
+        headers: {
+          'x-ojs-attempt': 1,
+          'x-ojs-max-attempts': 5,
+          'x-ojs-trace-id': `00-${'4b'.repeat(16)}-${'a1'.repeat(8)}-01`,
+          'x-tenant': 'acme',
+          'x-death': [{ queue: 'elsewhere', count: 1 }],
+        },
+      })
+      return messageId
     })
-    await until(desk, '0197a2b4-0000-7000-8000-000000000001')
     await worker.stop()
-    const [message] = await pikaConsume(vhost.url, `ojs.queue.retry.${queue}.3000`, 1)
-    expect(message?.body).toBe(body.toString())
+    const [message] = await pikaConsume(vhost.url, `ojs.queue.retry.${queue}.60000`, 1)
+    expect(message?.body).toBe(bodyOf(id))
     expect(message?.properties).toMatchObject({
-      message_id: '0197a2b4-0000-7000-8000-000000000001',
+      message_id: id,
       type: 'test.job',
       priority: 7,
       correlation_id: 'c-1',
