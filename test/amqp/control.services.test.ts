@@ -70,11 +70,11 @@ describe('ojs.control.heartbeat', () => {
   it('AMQP-020 implements BEAT via control queue publish: it extends the lease', async () => {
     const beaten = await clients.push('beaten')
     const silent = await clients.push('beaten')
-    await clients.fetch('beaten', 2, { worker_id: 'w-beat', visibility_timeout_ms: 5_000 })
+    await clients.fetch('beaten', 2, { worker_id: 'w-beat', visibility_timeout_ms: 8_000 })
     const beat = { job_id: beaten, worker_id: 'w-beat', visibility_timeout_ms: 60_000 }
     await tell('beaten', 'ojs.control.heartbeat', beat)
     // Both had the same lease: when one has run out, so would have the other.
-    await eventually(async () => (await stateOf(silent)) === 'available')
+    await eventually(async () => (await stateOf(silent)) === 'available', 30_000)
     expect((await gateway.get(beaten)).body.job).toMatchObject({ state: 'active', attempt: 1 })
     expect((await gateway.ack(beaten)).status).toBe(200)
   })

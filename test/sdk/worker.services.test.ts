@@ -189,8 +189,9 @@ describe('heartbeats', () => {
   })
 
   test('keep a job that runs for longer than its lease', async () => {
-    await startWorker(() => new Promise((resolve) => setTimeout(resolve, 6_000)), {
-      visibilityTimeout: 5_000,
+    await startWorker(() => new Promise((resolve) => setTimeout(resolve, 9_000)), {
+      visibilityTimeout: 8_000,
+      heartbeatInterval: 200,
     })
     const { id } = await enqueue()
     expect(await stateIs(id, 'completed')).toMatchObject({ attempt: 1 })

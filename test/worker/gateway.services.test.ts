@@ -238,9 +238,9 @@ describe.each(['classic', 'quorum'] as const)(
     test('keeps its lease by heartbeats', async () => {
       const end = gate()
       await start({ 'test.job': () => end.opened }, { heartbeatInterval: 100 })
-      const id = await pushed({ visibility_timeout_ms: 5_000 })
+      const id = await pushed({ visibility_timeout_ms: 8_000 })
       await untilState(id, 'active')
-      await new Promise((resolve) => setTimeout(resolve, 6_000))
+      await new Promise((resolve) => setTimeout(resolve, 9_000))
       expect(await jobOf(id)).toMatchObject({ state: 'active', attempt: 1 })
       end.open()
       await untilState(id, 'completed')
