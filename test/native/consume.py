@@ -12,7 +12,7 @@ import sys
 import pika
 from pika import data, spec
 
-IDLE_SECONDS = 10
+IDLE_SECONDS = 20
 
 kinds = []
 depth = 0
