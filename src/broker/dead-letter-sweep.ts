@@ -29,13 +29,14 @@ export async function sweepQueue(
   source: string,
   limit: number,
   isStale: (copy: DeadLetterCopy) => boolean,
+  quietMs = QUIET_MS,
 ): Promise<SweptDeadLetters | null> {
   const channel = await connection.openChannel().catch(() => null)
   if (!channel) return null
   try {
     const { messageCount } = await channel.checkQueue(source)
     const count = Math.min(messageCount, limit, MAX_PREFETCH)
-    const reader = new Reader(channel, count, isStale)
+    const reader = new Reader(channel, count, isStale, quietMs)
     if (count > 0 && !(await reader.read(source))) return null
     const { removed, kept } = reader
     return { removed, kept, isComplete: removed + kept >= messageCount }
@@ -60,16 +61,23 @@ class Reader {
   readonly #channel: Channel
   readonly #count: number
   readonly #isStale: (copy: DeadLetterCopy) => boolean
+  readonly #quietMs: number
   /** The last stale message, not acknowledged yet. */
   #held: ConsumeMessage | null = null
   #isReading = true
   #timer: NodeJS.Timeout | undefined
   #end: (isWhole: boolean) => void = () => {}
 
-  constructor(channel: Channel, count: number, isStale: (copy: DeadLetterCopy) => boolean) {
+  constructor(
+    channel: Channel,
+    count: number,
+    isStale: (copy: DeadLetterCopy) => boolean,
+    quietMs: number,
+  ) {
     this.#channel = channel
     this.#count = count
     this.#isStale = isStale
+    this.#quietMs = quietMs
   }
 
   /** False: the consumer was cancelled, or the channel lost. */
@@ -81,7 +89,7 @@ class Reader {
     await this.#channel.prefetch(this.#count)
     await this.#channel.consume(source, (message) => this.#onMessage(message))
     // Every message puts it off.
-    if (this.#isReading) this.#timer = setTimeout(() => this.#finish(), QUIET_MS)
+    if (this.#isReading) this.#timer = setTimeout(() => this.#finish(), this.#quietMs)
     const isWhole = await ended
     clearTimeout(this.#timer)
     return isWhole
