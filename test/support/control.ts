@@ -70,9 +70,14 @@ export async function connectControl(amqpUrl: string, prefix = ''): Promise<Cont
       })
       const options = { type, correlationId, replyTo: own, mandatory: true, persistent: true }
       const key = named(`ojs.queue.control.${queue}`)
+      const content = Buffer.from(JSON.stringify(body))
       // A direct reply address belongs to the channel that consumes it.
-      asking.publish(exchange, key, Buffer.from(JSON.stringify(body)), options)
+      const publish = () => asking.publish(exchange, key, content, options)
+      publish()
+      // A gateway drops a direct answer where its connection for those takes over a second to open.
+      const again = how === 'direct' ? setInterval(publish, 2_000) : undefined
       const body_ = await answer
+      clearInterval(again)
       await asking.close()
       return body_
     },
