@@ -5,7 +5,7 @@ import { eventually } from '../support/in-process.ts'
 import { fetchOne, gatewayForAll, storyOf, untilBuffered } from './harness.ts'
 
 describe.each(['classic', 'quorum'])('the life of a job, profile %s', (profile) => {
-  const { vhost, gateway } = gatewayForAll({ OJS_QUEUE_TYPE: profile })
+  const { vhost, gateway } = gatewayForAll({ OJS_QUEUE_TYPE: profile }, { idleMs: 600_000 })
   let queue = ''
   let count = 0
   const fresh = () => {

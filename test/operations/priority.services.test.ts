@@ -6,7 +6,7 @@ const BACKLOG = 1_000
 const BUFFERED = 32
 
 describe.each(['classic', 'quorum'])('priorities in %s queues', (queueType) => {
-  const { gateway } = gatewayForAll({ OJS_QUEUE_TYPE: queueType })
+  const { gateway } = gatewayForAll({ OJS_QUEUE_TYPE: queueType }, { idleMs: 600_000 })
 
   const pushAll = async (queue: string, priorities: readonly (number | string)[]) => {
     for (let from = 0; from < priorities.length; from += 1_000) {

@@ -48,7 +48,7 @@ describe('what an operator sees', () => {
       { 'X-Request-Id': 'req_from-the-client', traceparent: `00-${TRACE_ID}-b7ad6b7169203331-01` },
     )
     expect(pushed.status).toBe(201)
-    const fetched = await gateway.client.fetch({ queues: ['watched'], wait_ms: 2_000 })
+    const fetched = await gateway.client.fetch({ queues: ['watched'], wait_ms: 10_000 })
     const { jobs } = fetched.body as { jobs: { id: string }[] }
     jobId = jobs[0]?.id ?? ''
     await gateway.client.ack({ job_id: jobId, result: { secret: SECRET } })

@@ -155,7 +155,7 @@ describe('with a tracer provider', () => {
   test('one trace where no gateway lives, from a native producer', async () => {
     const own = await createVhost()
     const queue = freshQueue()
-    const source = amqpSource({ url: own.url })
+    const source = amqpSource({ url: own.url, rungSettleMs: 0 })
     const worker = work({ source, queues: [queue] }, failsOnce)
     await worker.start()
     const producer = new NativeProducer({ url: own.url })

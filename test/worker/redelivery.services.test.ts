@@ -99,7 +99,7 @@ describe('a token that comes again is claimed', () => {
     const desk = await on.desk(queue)
     desk.claim = () => null
     const [first = '', second = ''] = await redelivered(queue, {}, {})
-    const given = { queues: [queue], concurrency: 1, answerTimeoutMs: 1_000 }
+    const given = { queues: [queue], concurrency: 1, answerTimeoutMs: 5_000 }
     await on.start(given, { 'test.job': () => 1 })
     await until(desk, first)
     await until(desk, second)
