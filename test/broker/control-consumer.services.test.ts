@@ -85,9 +85,7 @@ describe.each(['classic', 'quorum'] as const)('control queues, profile %s', (que
     for (const queue of [EMAIL, DEFAULT]) {
       await expect.poll(() => depth(queue)).toMatchObject({ consumerCount: 1 })
       await admin.channel.deleteQueue(queue)
-      await expect
-        .poll(() => depth(queue).catch(() => null), { timeout: 10_000 })
-        .toMatchObject({ consumerCount: 1 })
+      await expect.poll(() => depth(queue).catch(() => null)).toMatchObject({ consumerCount: 1 })
       await say(queue, `after ${queue}`)
       await test.recorder.until('onControl', 1, `after ${queue}`)
     }
@@ -175,7 +173,7 @@ describe('control messages', () => {
     await say(DEFAULT, 'a')
     await expect.poll(types).toEqual(['a'])
     await vhost.closeConnections()
-    await expect.poll(types, { timeout: 10_000 }).toEqual(['a', 'a'])
+    await expect.poll(types).toEqual(['a', 'a'])
     await reconnectAdmin()
     waiting[0]?.settle()
     await say(DEFAULT, 'b')
@@ -262,8 +260,8 @@ describe('the backlog of the control queues', () => {
     await broker.ensureQueue('email')
     await expect.poll(() => broker.controlBacklogConsumed()).toBe(true)
     await vhost.closeConnections()
-    await expect.poll(() => atUp, { timeout: 10_000 }).toEqual([undefined, false])
-    await expect.poll(() => broker.controlBacklogConsumed(), { timeout: 10_000 }).toBe(true)
+    await expect.poll(() => atUp).toEqual([undefined, false])
+    await expect.poll(() => broker.controlBacklogConsumed()).toBe(true)
     await reconnectAdmin()
   })
 

@@ -199,7 +199,7 @@ describe('the consumer', () => {
       },
     )
     await admin.publish(DEAD_LETTERS, ['a', 'b'])
-    await expect.poll(() => seen.length, { timeout: 10_000 }).toBe(6)
+    await expect.poll(() => seen.length).toBe(6)
     const ofA = seen.filter(({ id }) => id === 'a').map(({ at }) => at)
     expect((ofA[1] ?? 0) - (ofA[0] ?? 0)).toBeGreaterThan(900)
     await expect.poll(() => consumers(test)).toMatchObject([{ unacked: 0 }])
@@ -269,7 +269,7 @@ describe('the consumer', () => {
     await admin.publish(DEAD_LETTERS, ['a'])
     await expect.poll(() => settle.length).toBe(1)
     await vhost.closeConnections()
-    await expect.poll(() => settle.length, { timeout: 10_000 }).toBe(2)
+    await expect.poll(() => settle.length).toBe(2)
     settle[0]?.()
     expect(consumers(test)).toMatchObject([{ unacked: 1 }])
     settle[1]?.()
@@ -284,7 +284,7 @@ describe('the consumer', () => {
     await test.broker.ensureQueue('email')
     await expect.poll(consumerCount).toBe(1)
     await admin.channel.deleteQueue(DEAD_LETTERS)
-    await expect.poll(() => vhost.queue(DEAD_LETTERS), { timeout: 10_000 }).toBeDefined()
+    await expect.poll(() => vhost.queue(DEAD_LETTERS)).toBeDefined()
     await expect.poll(() => test.broker.isDeclared('email')).toBe(true)
     // It is bound a little after it is declared; what dies in between goes to its own queue alone.
     await expect

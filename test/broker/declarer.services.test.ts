@@ -123,7 +123,7 @@ describe('a queue that is missing', () => {
     await vhost.closeConnections()
     await recorder.until('reconnected', 1, 'declare')
     await recorder.until('onQueueMissing', 2, 'recorded')
-    await expect.poll(() => broker.isDeclared('recorded'), { timeout: 10_000 }).toBe(true)
+    await expect.poll(() => broker.isDeclared('recorded')).toBe(true)
     admin = await connectAdmin(vhost.url)
     expect(await exists('ojs.queue.recorded')).toBe(true)
   })

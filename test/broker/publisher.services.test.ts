@@ -112,8 +112,8 @@ it('survives a deleted exchange: the channel goes, the exchange comes back', asy
   await admin.channel.deleteExchange('ojs.exchange.direct')
   expect(await broker.publish(row())).toBe('unknown')
   await recorder.until('channelError', 1, 'publish', 404)
-  await expect.poll(() => broker.isDeclared('email'), { timeout: 10_000 }).toBe(true)
-  await expect.poll(() => broker.publish(row()), { timeout: 10_000 }).toBe('confirmed')
+  await expect.poll(() => broker.isDeclared('email')).toBe(true)
+  await expect.poll(() => broker.publish(row())).toBe('confirmed')
 })
 
 it('refuses while the broker is blocked, and says when it is not any more', async () => {

@@ -46,7 +46,7 @@ test('a client that does not read its answer is cut off', async () => {
   await once(socket, 'connect')
   socket.write(request('GET', '/large'))
   // What telemetry hears when a client was gone before it had its answer.
-  await expect.poll(() => frame.done.map(({ status }) => status), { timeout: 10_000 }).toEqual([0])
+  await expect.poll(() => frame.done.map(({ status }) => status)).toEqual([0])
   socket.destroy()
 })
 
@@ -61,7 +61,7 @@ test('a client that reads at last gets all of it, and no timer is left on its co
       answer(response, 200, large)
     },
   }
-  const stallTimeoutMs = 4_000
+  const stallTimeoutMs = 15_000
   const frame = await serve([route], { limits: { stallTimeoutMs } })
   const client = connect({ port: frame.port, host: '127.0.0.1' })
   await once(client, 'connect')

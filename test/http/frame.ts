@@ -103,7 +103,7 @@ export async function startFrame(
 }
 
 /** For `expect.poll`; generous, because a loaded machine is no failure. */
-export const EVENTUALLY = { timeout: 10_000, interval: 5 }
+export const EVENTUALLY = { timeout: 15_000, interval: 5 }
 
 export interface ErrorBody {
   code: string

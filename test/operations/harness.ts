@@ -58,7 +58,7 @@ export async function fetchOne(
   queue: string,
   over: object = {},
 ): Promise<Json> {
-  const [job] = await gateway.fetch([queue], { wait_ms: 10_000, ...over })
+  const [job] = await gateway.fetch([queue], { wait_ms: 15_000, ...over })
   if (job === undefined) throw new Error(`no job came from ${queue}`)
   return job
 }
@@ -73,7 +73,7 @@ export async function fetchMany(
   const jobs: Json[] = []
   while (jobs.length < count) {
     // A FETCH answers with what is here: what comes a moment later is left for the next one.
-    const asked = { wait_ms: 10_000, count: count - jobs.length, ...over }
+    const asked = { wait_ms: 15_000, count: count - jobs.length, ...over }
     const more = await gateway.fetch([queue], asked)
     if (more.length === 0) throw new Error(`only ${jobs.length} of ${count} came from ${queue}`)
     jobs.push(...more)
@@ -81,7 +81,7 @@ export async function fetchMany(
   return jobs
 }
 
-/** The gateway has all `count` jobs of the queue in its buffer, and for two seconds from now. */
+/** The gateway has all `count` jobs of the queue in its buffer, and for its `idleMs` from now. */
 export async function untilBuffered(
   gateway: TestGateway,
   queue: string,

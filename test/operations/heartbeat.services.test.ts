@@ -131,7 +131,7 @@ describe('BEAT extends leases', () => {
 
   async function leasedWithoutOwner(): Promise<string[]> {
     const pushed = await gateway.push(queue)
-    const [job] = await gateway.fetch([queue], { wait_ms: 5_000 })
+    const [job] = await gateway.fetch([queue], { wait_ms: 15_000 })
     expect(job.id).toBe(pushed.body.job.id)
     return [job.id]
   }
@@ -306,7 +306,7 @@ describe('workers', () => {
       code: 'invalid_request',
       details: { worker_id: 'obedient', directive: 'terminate' },
     })
-    const [job] = await gateway.fetch([queue], { worker_id: 'free', wait_ms: 5_000 })
+    const [job] = await gateway.fetch([queue], { worker_id: 'free', wait_ms: 15_000 })
     await gateway.ack(job.id)
   })
 

@@ -68,7 +68,7 @@ describe('options.rate_limit', () => {
 
   it('counts a job that came back as another start', async () => {
     const { id } = await pushed(LONG)
-    expect(await fetched({ wait_ms: 5_000 })).toEqual([id])
+    expect(await fetched({ wait_ms: 15_000 })).toEqual([id])
     await nack(gateway, id, {}, { requeue: true })
     expect(await fetched()).toEqual([])
   })
@@ -77,7 +77,7 @@ describe('options.rate_limit', () => {
     const cancelled = await pushed(LONG)
     await gateway.cancel(cancelled.id)
     const { id } = await pushed(LONG)
-    expect(await fetched({ wait_ms: 5_000 })).toEqual([id])
+    expect(await fetched({ wait_ms: 15_000 })).toEqual([id])
   })
 
   it('counts for native producers, and what has only the word is no limit', async () => {

@@ -146,7 +146,7 @@ describe('the token of a step', () => {
       tracestate: 'vendor=1',
     })
     expect(status).toBe(201)
-    const [first] = await gateway.fetch([queue], { wait_ms: 5_000 })
+    const [first] = await gateway.fetch([queue], { wait_ms: 15_000 })
     expect(first.meta).toMatchObject({ traceparent: TRACEPARENT })
     await gateway.ack(first.id, { result: 'r' })
     await withChannel(vhost.url, async (channel) => {

@@ -191,8 +191,8 @@ describe('with a gateway', () => {
     const rest = (job: object) =>
       Object.fromEntries(Object.entries(job).filter(([name]) => !own.includes(name)))
     expect(rest(native)).toEqual(rest(posted.body.job))
-    const fetched = await gateway.fetch(['same'], { count: 2, wait_ms: 5_000 })
-    const more = fetched.length < 2 ? await gateway.fetch(['same'], { wait_ms: 5_000 }) : []
+    const fetched = await gateway.fetch(['same'], { count: 2, wait_ms: 15_000 })
+    const more = fetched.length < 2 ? await gateway.fetch(['same'], { wait_ms: 15_000 }) : []
     const [one, other] = [...fetched, ...more]
     expect(rest(one)).toEqual(rest(other))
     expect((await gateway.ack(native.id, { result: 1 })).status).toBe(200)
