@@ -5,7 +5,7 @@ import { factsOf } from './message.ts'
 
 /** AMQP's field is 16 bits wide; also the most that one sweep reads. */
 const MAX_PREFETCH = 65_535
-/** No delivery for so long: somebody else holds what is left. */
+/** A busy queue delivers within milliseconds. */
 const QUIET_MS = 2_000
 /**
  * For the broker to work off the acknowledgements; its channel looks for each among all survivors:
@@ -23,6 +23,8 @@ const FLUSH_MS = 60_000
  * with `multiple`, and in order in all rounds after a close without a `basic.cancel` before it. What
  * comes back stands before what was never delivered, so a queue that is longer than `limit` keeps
  * its order only as long as the next sweep's limit is not smaller.
+ *
+ * `quietMs`: after so long without a delivery somebody else holds what is left.
  */
 export async function sweepQueue(
   connection: Pick<Connection, 'openChannel'>,

@@ -104,6 +104,7 @@ export interface Completion {
   result: string | null
 }
 
+/** The error record of an attempt, made by `job/failure.ts`: JSON texts. */
 export interface FailureRecord {
   now: number
   error: string | null

@@ -174,8 +174,6 @@ export interface WithdrawFence {
   generation: number
 }
 
-/** The error record of an attempt, made by `job/failure.ts`: JSON texts. */
-
 export interface ExpireTerms {
   now: number
   wall: number
@@ -183,7 +181,6 @@ export interface ExpireTerms {
 }
 
 /** Rows that ended before these instants (clock time) may go. */
-
 export interface PruneCutoffs {
   completed: number
   cancelled: number
