@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { afterEach, expect, it } from 'vitest'
-import { type Clock, systemClock } from '../../src/clock.ts'
 import {
   deadLetters,
   fetchOne,
@@ -9,12 +8,10 @@ import {
   storyOf,
   untilState,
 } from '../operations/harness.ts'
+import { AheadClock } from '../support/ahead-clock.ts'
 import { type PythonProgram, startPython } from '../support/pika.ts'
 
-/** What the gateway's clock is ahead of the system's: a test need not be faster than a delay. */
-let aheadMs = 0
-const system = systemClock()
-const clock: Clock = { now: () => system.now() + aheadMs, wall: () => system.wall() + aheadMs }
+const clock = new AheadClock()
 
 const { vhost, gateway } = gatewayForAll({}, { clock })
 
@@ -73,7 +70,7 @@ it('what it failed can succeed over HTTP', async () => {
   startWorker(queue)
   await untilState(gateway, body.job.id, 'retryable')
   await worker?.end()
-  aheadMs += 3_600_000
+  clock.aheadMs += 3_600_000
   const job = await fetchOne(gateway, queue)
   expect(job).toMatchObject({ id: body.job.id, attempt: 2 })
   expect((await gateway.ack(job.id)).status).toBe(200)

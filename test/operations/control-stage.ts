@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import amqp from 'amqplib'
 import { afterAll, beforeAll } from 'vitest'
 import { RabbitBroker } from '../../src/broker/rabbit-broker.ts'
-import { systemClock } from '../../src/clock.ts'
 import { readConfig } from '../../src/config.ts'
 import type { JobRow } from '../../src/job/job.ts'
 import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
@@ -25,6 +24,7 @@ import { relay } from '../../src/services/relay.ts'
 import type { JobEvent } from '../../src/telemetry/events.ts'
 import { createJobEvents } from '../../src/telemetry/events.ts'
 import { uuid7 } from '../../src/uuid.ts'
+import { AheadClock } from '../support/ahead-clock.ts'
 import { eventually } from '../support/in-process.ts'
 import { late } from '../support/late.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
@@ -72,9 +72,7 @@ async function openStage(): Promise<Stage> {
   const logger = createLogger('silent')
   const path = join(dir, 'ojs.db')
   const ledger = await openSqliteLedger({ path, sync: 'full', logger })
-  const system = systemClock()
-  let offset = 0
-  const clock = { now: () => system.now() + offset, wall: () => system.wall() + offset }
+  const clock = new AheadClock()
   const events: JobEvent[] = []
   const broker: RabbitBroker = new RabbitBroker(
     { ...config, rungSettleMs: 0 },
@@ -167,7 +165,7 @@ async function openStage(): Promise<Stage> {
     storyOf: (id) =>
       events.filter((event) => 'job' in event && event.job.id === id).map(({ type }) => type),
     advance: (ms) => {
-      offset += ms
+      clock.aheadMs += ms
     },
     async untilState(id, state) {
       await eventually(() => row(id).state === state)

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { type Clock, systemClock } from '../../src/clock.ts'
+import { AheadClock } from '../support/ahead-clock.ts'
 import { eventually } from '../support/in-process.ts'
 import { queueTokens } from '../support/queue-tokens.ts'
 import {
@@ -21,10 +21,7 @@ const HOUR_MS = 3_600_000
 /** No lease ends before a test moves the clock by an hour. */
 const PATIENT = { timeout_ms: 0, visibility_timeout_ms: HOUR_MS }
 
-/** What the gateway's clock is ahead of the system's: a test need not be faster than a time. */
-let aheadMs = 0
-const system = systemClock()
-const clock: Clock = { now: () => system.now() + aheadMs, wall: () => system.wall() + aheadMs }
+const clock = new AheadClock()
 
 const { vhost, gateway } = gatewayForAll({}, { clock })
 let queue = ''
@@ -144,7 +141,7 @@ describe('retry of a dead letter', () => {
     expect((await retry(running.id)).status).toBe(404)
     queue = freshQueue()
     const id = await bury({ expires_at: '+PT1H' })
-    aheadMs += HOUR_MS
+    clock.aheadMs += HOUR_MS
     expect((await retry(id)).body.error.details).toMatchObject({ reason: 'expired' })
   })
 
@@ -206,7 +203,7 @@ describe('the sweep of ojs.queue.dlx.{q}', () => {
     await nack(gateway, plain.id)
     await eventually(async () => (await depth()) === 8)
 
-    aheadMs += MINUTE_MS
+    clock.aheadMs += MINUTE_MS
     await eventually(async () => (await depth()) === 4)
     // Of the third one, the copy of its second life.
     expect(await copies()).toEqual([first, fifth, 'theirs', third])

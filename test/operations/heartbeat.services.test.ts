@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { systemClock } from '../../src/clock.ts'
+import { AheadClock } from '../support/ahead-clock.ts'
 import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
@@ -12,8 +12,7 @@ const UNKNOWN_ID = '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6'
 let vhost: Vhost
 let proxy: TcpProxy
 let gateway: TestGateway
-/** What the gateway's clock is ahead of the system's. */
-let aheadMs = 0
+const clock = new AheadClock()
 let queue = ''
 let count = 0
 
@@ -22,8 +21,6 @@ beforeAll(async () => {
   const url = new URL(vhost.url)
   proxy = await TcpProxy.start(Number(url.port))
   url.port = String(proxy.port)
-  const system = systemClock()
-  const clock = { now: () => system.now() + aheadMs, wall: () => system.wall() + aheadMs }
   const env = { OJS_DELIVERY_TIMEOUT_MS: String(DELIVERY_TIMEOUT_MS) }
   gateway = await startTestGateway(url.href, env, { clock })
 })
@@ -68,9 +65,9 @@ const stateOf = async (id = '') => (await gateway.get(id)).body.state
 describe('BEAT extends leases', () => {
   it('answers as seed 001 §10.4 says, and tells it as an event', async () => {
     const [id = ''] = await leased('w1')
-    const before = Date.now() + aheadMs
+    const before = Date.now() + clock.aheadMs
     const { status, body } = await beat('w1', { active_jobs: [id], visibility_timeout_ms: 45_000 })
-    const after = Date.now() + aheadMs
+    const after = Date.now() + clock.aheadMs
     expect(status).toBe(200)
     expect(body).toEqual({
       state: 'running',
@@ -95,7 +92,7 @@ describe('BEAT extends leases', () => {
   it('keeps a job that beats, by its own length, and gives up one that does not', async () => {
     const [kept, silent] = await leased('w1', 2)
     for (let i = 0; i < 2; i++) {
-      aheadMs += 20_000
+      clock.aheadMs += 20_000
       const { body } = await beat('w1', { active_jobs: [kept] })
       expect(body.jobs_extended).toEqual([kept])
     }
@@ -155,9 +152,9 @@ describe('BEAT extends leases', () => {
     await gateway.restart()
     const { body } = await beat('w1', { active_jobs: [id], attempt: 1 })
     expect(body.jobs_extended).toEqual([id])
-    aheadMs += 20_000
+    clock.aheadMs += 20_000
     await beat('w1', { active_jobs: [id] })
-    aheadMs += 20_000
+    clock.aheadMs += 20_000
     expect((await gateway.ack(id, { worker_id: 'w1', attempt: 1 })).status).toBe(200)
   })
 
@@ -236,7 +233,7 @@ describe('a lease that reaches beyond the delivery timeout of RabbitMQ', () => {
     await beat('w1', { active_jobs: [short], visibility_timeout_ms: 50_000 })
     expect(await held()).toBe(1)
     // Longer than the leases were at first.
-    aheadMs += 40_000
+    clock.aheadMs += 40_000
     for (const id of [long, short]) {
       expect(await stateOf(id)).toBe('active')
       expect((await gateway.ack(id, { worker_id: 'w1', attempt: 1 })).status).toBe(200)
@@ -246,10 +243,10 @@ describe('a lease that reaches beyond the delivery timeout of RabbitMQ', () => {
 
   it('also when it gets there in small steps', async () => {
     const [id = ''] = await leased('w1')
-    aheadMs += 20_000
+    clock.aheadMs += 20_000
     await beat('w1', { active_jobs: [id] })
     expect(await held()).toBe(1)
-    aheadMs += 20_000
+    clock.aheadMs += 20_000
     await beat('w1', { active_jobs: [id] })
     expect(await held()).toBe(0)
     expect((await beat('w1', { active_jobs: [id] })).body.jobs_extended).toEqual([id])
@@ -321,7 +318,7 @@ describe('workers', () => {
 
   it('are counted, and forgotten when they are silent', async () => {
     const gauges = async () => samplesOf(await scrape(gateway), 'ojs_workers_')
-    aheadMs += 30_001
+    clock.aheadMs += 30_001
     const before = (await admin('GET', '')).body.summary
     expect(before).toMatchObject({ running: 0, quiet: 0, terminate: 0, stale: before.total })
     expect(await gauges()).toEqual({ ojs_workers_active: 0, ojs_workers_busy: 0 })
@@ -329,14 +326,14 @@ describe('workers', () => {
     await beat('new-2', { active_jobs: 0 })
     expect(await gauges()).toEqual({ ojs_workers_active: 2, ojs_workers_busy: 1 })
     expect((await admin('GET', '')).body.summary).toMatchObject({ running: 2 })
-    aheadMs += 290_000
+    clock.aheadMs += 290_000
     expect((await admin('GET', '?limit=1')).body).toMatchObject({
       items: [{ worker_id: 'new-1', state: 'stale' }],
       summary: { total: 2, running: 0, stale: 2 },
       pagination: { total: 2, limit: 1, offset: 0, has_more: true },
     })
     expect(await gauges()).toEqual({ ojs_workers_active: 0, ojs_workers_busy: 0 })
-    aheadMs += 11_000
+    clock.aheadMs += 11_000
     expect((await admin('GET', '')).body).toMatchObject({ items: [], summary: { total: 0 } })
   })
 

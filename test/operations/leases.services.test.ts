@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { type Clock, systemClock } from '../../src/clock.ts'
+import { AheadClock } from '../support/ahead-clock.ts'
 import { eventually } from '../support/in-process.ts'
 import { queueTokens } from '../support/queue-tokens.ts'
 import {
@@ -20,10 +20,7 @@ const MINUTE_MS = 60_000
 const MINUTE = { visibility_timeout_ms: MINUTE_MS, timeout_ms: 0 }
 const HALF_A_MINUTE = { visibility_timeout_ms: MINUTE_MS / 2, timeout_ms: 0 }
 
-/** What the gateways' clock is ahead of the system's. */
-let aheadMs = 0
-const system = systemClock()
-const clock: Clock = { now: () => system.now() + aheadMs, wall: () => system.wall() + aheadMs }
+const clock = new AheadClock()
 
 describe.each(['classic', 'quorum'])('a lease that nobody renews, profile %s', (profile) => {
   const { vhost, gateway } = gatewayForAll({ OJS_QUEUE_TYPE: profile }, { clock })
@@ -90,16 +87,16 @@ describe.each(['classic', 'quorum'])('a lease that nobody renews, profile %s', (
   it('that outlived a restart ends too', async () => {
     const job = await startJob(gateway, queue, MINUTE)
     const last = await startJob(gateway, queue, { ...MINUTE, retry: ONCE })
-    aheadMs += 0.7 * MINUTE_MS
+    clock.aheadMs += 0.7 * MINUTE_MS
     await gateway.restart()
     // Time in which nobody could renew does not count: it has a whole minute again. So one of half
     // a minute ends before it.
     const shorter = freshQueue()
     const other = await startJob(gateway, shorter, HALF_A_MINUTE)
-    aheadMs += 0.7 * MINUTE_MS
+    clock.aheadMs += 0.7 * MINUTE_MS
     await untilState(gateway, other.id, 'available')
     expect(await stateOf(gateway, job.id)).toBe('active')
-    aheadMs += 0.3 * MINUTE_MS
+    clock.aheadMs += 0.3 * MINUTE_MS
     expect(await fetchOne(gateway, queue)).toMatchObject({ id: job.id, attempt: 2 })
     await untilState(gateway, last.id, 'discarded')
     // The ledger alone held that lease: the copy was published, not nacked.
@@ -118,7 +115,7 @@ describe('the execution timeout', () => {
   it('fails the attempt by the policy of the job', async () => {
     const retry = { initial_interval_ms: 300, jitter: false }
     const job = await startJob(gateway, queue, { timeout_ms: MINUTE_MS / 2, retry })
-    aheadMs += MINUTE_MS / 2
+    clock.aheadMs += MINUTE_MS / 2
     await eventually(async () => (await storyOf(gateway, queue, job.id)).includes('job.retrying'))
     expect((await gateway.get(job.id)).body.job).toMatchObject({
       attempt: 1,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { systemClock } from '../../src/clock.ts'
 import { queueStats } from '../../src/operations/queues.ts'
 import { report } from '../../src/operations/report.ts'
+import { AheadClock } from '../support/ahead-clock.ts'
 import { CONTEXT, stageForAll } from './control-stage.ts'
 import { fetchOne, freshQueue, gatewayForAll, nack, startJob } from './harness.ts'
 
@@ -14,9 +14,7 @@ const JOBS = 100
 const PATIENT = { timeout_ms: 0, visibility_timeout_ms: HOUR }
 
 describe('over HTTP', () => {
-  let aheadMs = 0
-  const system = systemClock()
-  const clock = { now: () => system.now() + aheadMs, wall: () => system.wall() + aheadMs }
+  const clock = new AheadClock()
   const { gateway } = gatewayForAll({}, { clock })
 
   const statsOf = async (queue: string) => {
@@ -29,13 +27,13 @@ describe('over HTTP', () => {
     const queue = freshQueue()
     const job = { type: 'test.job', args: [], options: { queue, ...PATIENT } }
     await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs: Array(JOBS).fill(job) })
-    aheadMs += WAIT
+    clock.aheadMs += WAIT
     const ids: string[] = []
     while (ids.length < JOBS) {
       const jobs = await gateway.fetch([queue], { count: JOBS, wait_ms: 10_000 })
       ids.push(...jobs.map(({ id }) => id))
     }
-    aheadMs += DURATION
+    clock.aheadMs += DURATION
     for (const id of ids) expect((await gateway.ack(id)).status).toBe(200)
 
     const before = await statsOf(queue)
@@ -51,7 +49,7 @@ describe('over HTTP', () => {
     }
     expect(after.stats).toEqual(before.stats)
 
-    aheadMs += HOUR
+    clock.aheadMs += HOUR
     const { stats, computed_at: at } = await statsOf(queue)
     expect(stats).toMatchObject({
       completed: JOBS,

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { type Clock, systemClock } from '../../src/clock.ts'
 import { LADDER_MS } from '../../src/job/backoff.ts'
+import { AheadClock } from '../support/ahead-clock.ts'
 import { eventually, startTestGateway } from '../support/in-process.ts'
 import { queueTokens } from '../support/queue-tokens.ts'
 import { leastOfThree } from '../support/stopwatch.ts'
@@ -22,10 +22,7 @@ import {
 
 const MINUTE_MS = 60_000
 
-/** What the gateway's clock is ahead of the system's: a test need not be faster than a delay. */
-let aheadMs = 0
-const system = systemClock()
-const clock: Clock = { now: () => system.now() + aheadMs, wall: () => system.wall() + aheadMs }
+const clock = new AheadClock()
 
 const { vhost, gateway } = gatewayForAll({}, { clock })
 let queue = ''
@@ -359,7 +356,7 @@ describe('a rung that an operator deletes', () => {
     await reconnect()
     expect(await gateway.fetch([queue], { wait_ms: 300 })).toEqual([])
     expect(await stateOf(gateway, id)).toBe('retryable')
-    aheadMs += MINUTE_MS
+    clock.aheadMs += MINUTE_MS
     expect(await fetchOne(gateway, queue)).toMatchObject({ id, attempt: 2 })
     expect(clock.now()).toBeGreaterThanOrEqual(dueAt)
   })
@@ -367,7 +364,7 @@ describe('a rung that an operator deletes', () => {
   it('is found missing when the job was due already', async () => {
     const { id } = await waitInRung()
     await deleteRung()
-    aheadMs += MINUTE_MS
+    clock.aheadMs += MINUTE_MS
     await untilState(gateway, id, 'available')
     await reconnect()
     expect(await fetchOne(gateway, queue)).toMatchObject({ id, attempt: 2 })

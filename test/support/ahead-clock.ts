@@ -1,0 +1,15 @@
+import { type Clock, systemClock } from '../../src/clock.ts'
+
+/** A gateway's clock that a test moves on: it need not be faster than a delay, nor wait for one. */
+export class AheadClock implements Clock {
+  readonly #system = systemClock()
+  aheadMs = 0
+
+  now(): number {
+    return this.#system.now() + this.aheadMs
+  }
+
+  wall(): number {
+    return this.#system.wall() + this.aheadMs
+  }
+}
