@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Channel, ConsumeMessage } from 'amqplib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { eventually } from '../support/in-process.ts'
-import { amqpStage, deliveryOf, settlementsOf } from './stage.ts'
+import { amqpStage, deliveryOf, ofJob, settlementsOf } from './stage.ts'
 
 const { wire, gateway, admin, clients } = amqpStage()
 
@@ -25,7 +25,7 @@ describe('ojs.control.cancel', () => {
     await eventually(async () => (await stateOf(id)) === 'cancelled')
     // Its token is still there, and nobody gets it.
     expect(await gateway.fetch(['cancelled'], { wait_ms: 500 })).toEqual([])
-    await wire.next('BasicDeliver', ({ properties }) => properties?.['messageId'] === id)
+    await wire.next('BasicDeliver', ofJob(id))
     await eventually(() => settlementsOf(wire, deliveryOf(wire, id)).length > 0)
     expect(settlementsOf(wire, deliveryOf(wire, id))).toMatchObject([{ name: 'BasicAck' }])
   })

@@ -7,6 +7,7 @@ import {
   answerTo,
   deliveryOf,
   jobPublishes,
+  ofJob,
   onJobQueues,
   publishesOf,
   settlementsOf,
@@ -185,8 +186,7 @@ describe('every token that goes out: first, of a batch, of a schedule, of a retr
   beforeAll(async () => {
     const retry = { initial_interval_ms: 500, jitter: false }
     const { id: failing } = await clients.retried('tokens', { args: ARGS, options: { retry } })
-    const isOfFailing = ({ properties }: Method) => properties?.['messageId'] === failing
-    const from = wire.methods.indexOf(await wire.next('BasicPublish', isOfFailing))
+    const from = wire.methods.indexOf(await wire.next('BasicPublish', ofJob(failing)))
     const scheduled = await clients.push('tokens', {
       args: ARGS,
       options: { scheduled_at: new Date(Date.now() + 200).toISOString() },

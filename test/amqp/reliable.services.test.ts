@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest'
 import { eventually } from '../support/in-process.ts'
-import type { Method } from '../support/wire.ts'
 import {
   amqpStage,
   deliveryOf,
   headersOf,
   jobPublishes,
+  ofJob,
   publishesOf,
   settlementsOf,
 } from './stage.ts'
@@ -91,8 +91,7 @@ it('AMQP-017 implements retry via DLX + TTL: published, confirmed, then acknowle
   const retry = { max_attempts: 3, initial_interval_ms: 500, jitter: false }
   const { id, answer } = await clients.retried('retried', { options: { retry } })
   expect(answer).toMatchObject({ state: 'retryable', retry_delay_ms: 500 })
-  const isOfJob = ({ properties }: Method) => properties?.['messageId'] === id
-  const first = await wire.next('BasicDeliver', isOfJob)
+  const first = await wire.next('BasicDeliver', ofJob(id))
   expect(await clients.fetch('retried')).toMatchObject([{ id, attempt: 2 }])
 
   const rung = 'ojs.queue.retry.retried.500'

@@ -139,17 +139,19 @@ export function jobPublishes(wire: Wire, from = 0): Method[] {
 }
 
 export function publishesOf(wire: Wire, id: string): Method[] {
-  return jobPublishes(wire).filter(({ properties }) => properties?.['messageId'] === id)
+  return jobPublishes(wire).filter(ofJob(id))
+}
+
+/** Tells messages of this job. */
+export function ofJob(id: string): (method: Method) => boolean {
+  return ({ properties }) => properties?.['messageId'] === id
 }
 
 /** The newest delivery of this job to us; copies of dead letters are none. */
 export function deliveryOf(wire: Wire, id: string): Method {
-  const found = wire.all(
-    'BasicDeliver',
-    ({ fields, properties }) =>
-      fields['exchange'] === 'ojs.exchange.direct' && properties?.['messageId'] === id,
-  )
-  const last = found.at(-1)
+  const last = wire
+    .all('BasicDeliver', ofJob(id))
+    .findLast(({ fields }) => fields['exchange'] === 'ojs.exchange.direct')
   if (!last) throw new Error(`no delivery of ${id}`)
   return last
 }

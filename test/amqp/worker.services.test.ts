@@ -5,7 +5,15 @@ import { amqpSource } from '../../src/worker/index.ts'
 import { eventually } from '../support/in-process.ts'
 import { Spans } from '../support/spans.ts'
 import { type Method, Wire } from '../support/wire.ts'
-import { amqpStage, headersOf, METRICS, onJobQueues, publishesOf, settlementsOf } from './stage.ts'
+import {
+  amqpStage,
+  headersOf,
+  METRICS,
+  ofJob,
+  onJobQueues,
+  publishesOf,
+  settlementsOf,
+} from './stage.ts'
 
 const CONCURRENCY = 3
 const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736'
@@ -77,11 +85,6 @@ async function retried(): Promise<string> {
   })
   return id
 }
-
-const ofJob =
-  (id: string) =>
-  ({ properties }: Method) =>
-    properties?.['messageId'] === id
 
 /** The report that tells how this attempt has ended, and the confirm of it. */
 function reportOf(id: string, attempt: number): { report: Method; confirm: Method } {
