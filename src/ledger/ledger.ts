@@ -13,7 +13,7 @@ import type { WorkflowLedger } from './workflows.ts'
  * The ledger's contract (architecture §7). Every write is fenced: it names the state (and attempt,
  * generation, worker) that it expects, and "zero rows changed" is an outcome, not an error.
  *
- * Writes of one event-loop turn share one transaction and one sync (group commit). A write's
+ * Writes of the same moment share one transaction and one sync (group commit). A write's
  * promise settles after that commit, never before. When the commit fails, every write of the group
  * rejects with `OjsError('backend_error')`, status 503, and nothing of the group is stored.
  *
