@@ -231,6 +231,7 @@ export interface NativeClaim {
 
 /** `ojs.control.sync`: a native worker begins to consume these queues. */
 export interface SyncRequest {
-  worker_id: string
+  /** Absent: a producer, which wants its queues declared and consumes none. */
+  worker_id?: string | null
   queues: string[]
 }

@@ -19,13 +19,13 @@ export interface Synchronised {
 
 /**
  * A native worker is about to consume these queues (architecture §5): what it must know before it
- * does. The queues are declared where that is allowed, and known from now on. Throws 400 for a name
- * that cannot be a queue's; 503.
+ * does. The queues are declared where that is allowed, and known from now on; so is the worker, if it
+ * gives its name. Throws 400 for a name that cannot be a queue's; 503.
  */
 export async function sync(deps: Deps, request: SyncRequest): Promise<Synchronised> {
   const { worker_id: workerId, queues } = request
   for (const queue of queues) checkQueueName(queue, deps.settings.prefix, 'queues')
-  const directive = deps.workers.joined(workerId, queues)
+  const directive = workerId == null ? 'running' : deps.workers.joined(workerId, queues)
   await Promise.all(queues.map((queue) => ensure(deps, queue)))
   const { cancelled, truncated } = deps.ledger.tombstones(queues, MAX_TOMBSTONES)
   const later = cancelled.filter(({ generation }) => generation > 0)

@@ -28,9 +28,9 @@ const CLAIM_SCHEMA = {
 
 const SYNC_SCHEMA = {
   type: 'object',
-  required: ['worker_id', 'queues'],
+  required: ['queues'],
   properties: {
-    worker_id: id,
+    worker_id: { ...id, type: ['string', 'null'] },
     queues: { type: 'array', minItems: 1, maxItems: MAX_QUEUES, items: queueName },
   },
 }

@@ -29,7 +29,8 @@ export class GatewayLine {
   #silentUntil = 0
   #isAlone = false
 
-  constructor(link: AmqpLink, workerId: () => string) {
+  /** `workerId`: of who syncs and claims; a producer does neither. */
+  constructor(link: AmqpLink, workerId: () => string = () => '') {
     this.#link = link
     this.#workerId = workerId
   }
@@ -82,8 +83,7 @@ export class GatewayLine {
    */
   async announce(queue: string): Promise<void> {
     if (this.isSilent) return
-    const question = { queues: [queue], worker_id: this.#workerId() }
-    await this.#ask('default', 'ojs.control.sync', question)
+    await this.#ask('default', 'ojs.control.sync', { queues: [queue] })
   }
 
   async #syncSome(queues: readonly string[]): Promise<Synced | null> {

@@ -19,17 +19,17 @@ const CLOSE_MS = 10_000
  */
 export class NativeProducer {
   readonly #link: AmqpLink
+  readonly #gateway: GatewayLine
   readonly #client: OJSClient
   #starting: Promise<void> | null = null
 
   /** Connects at the first use. Throws `TypeError` for a URL that is none of AMQP's. */
   constructor(options: AmqpOptions) {
-    const workerId = `producer_${uuid7()}`
-    const gateway = (): GatewayLine => new GatewayLine(this.#link, () => workerId)
     this.#link = new AmqpLink(withDefaults(options, 'ojs-producer'), {
-      askForQueue: (queue) => gateway().announce(queue),
+      askForQueue: (queue) => this.#gateway.announce(queue),
       gauges: () => ({ consumers: [], queues: [] }),
     })
+    this.#gateway = new GatewayLine(this.#link)
     this.#client = new OJSClient({ transport: new AmqpTransport(this.#link) })
   }
 

@@ -60,8 +60,14 @@ describe('ojs.control.sync', () => {
     expect(parseSync(body)).toBe(body)
   })
 
+  it('needs no worker: a producer asks for its queues too', () => {
+    expect(parseSync({ queues: ['a'] })).toEqual({ queues: ['a'] })
+    expect(parseSync({ worker_id: null, queues: ['a'] })).toMatchObject({ queues: ['a'] })
+  })
+
   it.each<[object, string]>([
-    [{ queues: ['a'] }, 'worker_id'],
+    [{ worker_id: 7, queues: ['a'] }, 'worker_id'],
+    [{ worker_id: '', queues: ['a'] }, 'worker_id'],
     [{ worker_id: 'w' }, 'queues'],
     [{ worker_id: 'w', queues: [] }, 'queues'],
     [{ worker_id: 'w', queues: 'a' }, 'queues'],

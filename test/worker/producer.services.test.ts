@@ -198,6 +198,15 @@ describe('with a gateway', () => {
     expect((await gateway.ack(native.id, { result: 1 })).status).toBe(200)
   })
 
+  test('a new queue is declared by the gateway, which counts the producer as no worker', async () => {
+    const workers = async () => (await gateway.request('GET', '/ojs/v1/admin/workers')).body.summary
+    const before = await workers()
+    await producer.enqueue('asked.job', [], { queue: 'asked-for' })
+    const { body } = await gateway.request('GET', '/ojs/v1/queues?limit=100')
+    expect(body.queues.map(({ name }: { name: string }) => name)).toContain('asked-for')
+    expect(await workers()).toEqual(before)
+  })
+
   test('a schedule is kept by the gateway, and is available at its time', async () => {
     const delayUntil = new Date(Date.now() + 2_000)
     const { id } = await producer.enqueue('later.job', [1], { queue: 'due', delayUntil })
