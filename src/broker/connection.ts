@@ -5,6 +5,7 @@ import { type Logger, redactUrls } from '../logger.ts'
 import { gatherWrites } from './gathered-writes.ts'
 import type { BrokerObserver, ConnectionName } from './observer.ts'
 import { isAnyListening, reconnectDelayMs, waitToReconnect } from './reconnect.ts'
+import { readStrangeHeaders } from './strange-headers.ts'
 
 const CONNECT_TIMEOUT_MS = 10_000
 const CLOSE_TIMEOUT_MS = 2_000
@@ -197,6 +198,7 @@ export class Connection {
       }
       gatherWrites(stream)
     }
+    readStrangeHeaders(model.connection)
     const ended = new Promise<void>((resolve) => {
       let reason = 'connection closed'
       model.on('error', (error) => {

@@ -1,0 +1,76 @@
+import { readableTable } from './readable-table.ts'
+
+/** AMQP 0-9-1, §2.3.5: type, channel, length of the payload, payload, end. */
+const HEADER_FRAME = 2
+const LENGTH_AT = 3
+const FRAME_OVERHEAD = 8
+/** §2.3.5.2: class, weight and length of the body; then flags; then the properties themselves. */
+const FLAGS_AT = 19
+const PROPERTIES_AT = 21
+const CONTENT_TYPE = 0x8000
+const CONTENT_ENCODING = 0x4000
+const HEADERS = 0x2000
+const LENGTH_BYTES = 4
+
+/** What this needs of amqplib's connection; none of it is in its types. */
+interface FrameReader {
+  /** The next frame, or false when there is no whole one. Throws for one that it cannot decode. */
+  recvFrame(): unknown
+  /** What was read and is no frame yet. */
+  rest: Buffer
+}
+
+/**
+ * RabbitMQ takes, keeps and delivers header tables that amqplib throws on, which ends the connection;
+ * the message is delivered again, and ends the next one. So one message of anybody who may publish
+ * would keep a gateway from its broker. With this such a message comes without what cannot be read.
+ *
+ * `connection`: amqplib's own. One that is made differently is left as it is.
+ */
+export function readStrangeHeaders(connection: object): void {
+  if (!isFrameReader(connection)) return
+  const { recvFrame } = connection
+  connection.recvFrame = () => {
+    const before = connection.rest
+    try {
+      return recvFrame.call(connection)
+    } catch (error) {
+      // The frame was taken before it was decoded.
+      const after = connection.rest
+      const frame = before.subarray(0, Math.max(0, before.length - after.length))
+      const readable = withReadableHeaders(frame)
+      if (readable === null) throw error
+      connection.rest = Buffer.concat([readable, after])
+      return recvFrame.call(connection)
+    }
+  }
+}
+
+function isFrameReader(connection: object): connection is FrameReader {
+  return (
+    'recvFrame' in connection &&
+    typeof connection.recvFrame === 'function' &&
+    'rest' in connection &&
+    Buffer.isBuffer(connection.rest)
+  )
+}
+
+/** Null: it is not the headers that cannot be decoded. */
+function withReadableHeaders(frame: Buffer): Buffer | null {
+  const isWhole =
+    frame.length > PROPERTIES_AT && frame.length === frame.readUInt32BE(LENGTH_AT) + FRAME_OVERHEAD
+  if (!isWhole || frame[0] !== HEADER_FRAME) return null
+  const flags = frame.readUInt16BE(FLAGS_AT)
+  if ((flags & HEADERS) === 0) return null
+  let at = PROPERTIES_AT
+  for (const before of [CONTENT_TYPE, CONTENT_ENCODING]) {
+    if ((flags & before) !== 0) at += 1 + (frame[at] ?? 0)
+  }
+  const end = at + LENGTH_BYTES + frame.readUInt32BE(at)
+  const table = readableTable(frame.subarray(at + LENGTH_BYTES, end))
+  const length = Buffer.alloc(LENGTH_BYTES)
+  length.writeUInt32BE(table.length)
+  const readable = Buffer.concat([frame.subarray(0, at), length, table, frame.subarray(end)])
+  readable.writeUInt32BE(readable.length - FRAME_OVERHEAD, LENGTH_AT)
+  return readable
+}
