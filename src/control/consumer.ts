@@ -1,15 +1,14 @@
 import type { ControlMessage, ControlVerdict } from '../broker/broker.ts'
 import { OjsError } from '../errors.ts'
 import type { Deps } from '../operations/deps.ts'
-import { JSON_LIMITS, parseJsonObject } from '../schemas/json-text.ts'
+import { parseJsonList } from '../schemas/json-list.ts'
+import { parseJsonObject } from '../schemas/json-text.ts'
 import type { ControlObserver, MalformedReason } from '../telemetry/control-metrics.ts'
 import { Complaints } from './complaints.ts'
-import { COMMANDS, QUESTIONS, type Received } from './messages.ts'
+import { COMMANDS, LISTS, QUESTIONS, type Received } from './messages.ts'
 import { errorAnswer, reply } from './rpc.ts'
 
 const MAX_BODY_BYTES = 1_048_576
-/** A result may nest as deep as over HTTP; here it is in an event in a list. */
-const LIMITS = { maxDepth: JSON_LIMITS.maxDepth + 2 }
 
 /** Label of types that anybody may have thought of. */
 const UNKNOWN = 'unknown'
@@ -64,7 +63,9 @@ function read(
   if (!isKnown(type)) throw new Malformed('unknown_type')
   if (QUESTIONS.has(type) && replyTo === null) throw new Malformed('no_reply_to')
   if (content.length > MAX_BODY_BYTES) throw new Malformed('too_large')
-  return { message, body: parseJsonObject(content, LIMITS), context: { requestId }, skipped }
+  const list = LISTS.get(type)
+  const body = list ? parseJsonList(content, list) : parseJsonObject(content)
+  return { message, body, context: { requestId }, skipped }
 }
 
 function isKnown(type: string): boolean {

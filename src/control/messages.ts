@@ -13,7 +13,9 @@ import {
   parseNativeHeartbeat,
   parseReport,
   parseSync,
+  REPORT_EVENTS,
 } from '../schemas/control.ts'
+import type { ListMember } from '../schemas/json-list.ts'
 
 /** What a handler is given: the message, and its body as JSON. */
 export interface Received {
@@ -52,6 +54,11 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>([
       return report(deps, { ...parsed.request, queue }, context)
     },
   ],
+])
+
+/** What must not be lost for the neighbour that cannot be read. */
+export const LISTS: ReadonlyMap<string, ListMember> = new Map([
+  ['ojs.control.report', REPORT_EVENTS],
 ])
 
 /** What is asked, with the address of the asker. */

@@ -1,3 +1,4 @@
+import { MAX_DURATION_MS } from '../job/duration.ts'
 import type {
   NamedJob,
   NativeClaim,
@@ -6,6 +7,8 @@ import type {
   ReportRequest,
   SyncRequest,
 } from '../job/request.ts'
+import type { ListMember } from './json-list.ts'
+import { JSON_LIMITS } from './json-text.ts'
 import { checker, parser } from './validator.ts'
 import { count, id, label, leaseMs, MAX_IDS, nackError, queueName } from './workers.ts'
 
@@ -16,7 +19,8 @@ const MAX_QUEUES = 100
 
 const attempt = { type: 'integer', minimum: 1, maximum: MAX_INT32 }
 const generation = { type: ['integer', 'null'], minimum: 0, maximum: MAX_INT32 }
-const delayMs = { type: 'integer', minimum: 1, maximum: MAX_INT32 }
+/** As long as a retry policy may wait: an event that is skipped for it is a job that is lost. */
+const delayMs = { type: 'integer', minimum: 1, maximum: MAX_DURATION_MS }
 
 const JOB_SCHEMA = { type: 'object', required: ['job_id'], properties: { job_id: id } }
 
@@ -59,6 +63,16 @@ const REPORT_SCHEMA = {
   properties: { worker_id: id, events: { type: 'array', maxItems: MAX_IDS } },
 }
 
+/**
+ * What the HTTP binding would take passes here too: the body of a job as a member of an event, and
+ * a result or an error, which over HTTP is a member of its request.
+ */
+export const REPORT_EVENTS: ListMember = {
+  name: 'events',
+  maxItems: MAX_IDS,
+  item: { maxDepth: JSON_LIMITS.maxDepth + 1 },
+}
+
 const outcome = {
   type: 'object',
   required: ['decision'],
@@ -68,7 +82,7 @@ const outcome = {
       properties: {
         decision: { const: 'retry' },
         delay_ms: delayMs,
-        rung_ms: { ...delayMs, type: ['integer', 'null'] },
+        rung_ms: { ...delayMs, type: ['integer', 'null'], maximum: MAX_INT32 },
       },
     },
     { properties: { decision: { const: 'discard' } } },

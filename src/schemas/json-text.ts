@@ -34,15 +34,25 @@ export function parseJsonObject(
   })
 }
 
+/**
+ * Throws as `parseJsonObject` would for what is not to be kept as it is; builds nothing. For text
+ * that is known to be an object in JSON.
+ */
+export function refuseUnkeepable(bytes: Buffer, limits: JsonLimits = JSON_LIMITS): void {
+  const doubts = scan(bytes, 0, limits.maxDepth)
+  if (doubts.tooDeepAt !== NOWHERE) throw tooDeep(bytes, doubts.tooDeepAt, limits)
+  if (doubts.inexactAt !== NOWHERE) throw inexact(bytes, doubts.inexactAt)
+}
+
 const NOWHERE = -1
-const QUOTE = 0x22
+export const QUOTE = 0x22
 const PLUS = 0x2b
-const COMMA = 0x2c
+export const COMMA = 0x2c
 const MINUS = 0x2d
 const POINT = 0x2e
 const ZERO = 0x30
 const NINE = 0x39
-const OPEN_ARRAY = 0x5b
+export const OPEN_ARRAY = 0x5b
 const BACKSLASH = 0x5c
 const CLOSE_ARRAY = 0x5d
 const OPEN_OBJECT = 0x7b
@@ -81,7 +91,7 @@ function scan(bytes: Buffer, start: number, maxDepth: number): Doubts {
   return { tooDeepAt: NOWHERE, inexactAt }
 }
 
-function depthChange(byte: number): -1 | 0 | 1 {
+export function depthChange(byte: number): -1 | 0 | 1 {
   // `[` and `{` differ in one bit, and so do `]` and `}`.
   const bracket = byte & ~0x20
   if (bracket === OPEN_ARRAY) return 1
@@ -89,12 +99,12 @@ function depthChange(byte: number): -1 | 0 | 1 {
 }
 
 /** Past the end is 0, which is no byte that means anything here. */
-function byteAt(bytes: Buffer, at: number): number {
+export function byteAt(bytes: Buffer, at: number): number {
   return bytes[at] ?? 0
 }
 
 /** The offset behind the string that opens at `at`. */
-function afterString(bytes: Buffer, at: number): number {
+export function afterString(bytes: Buffer, at: number): number {
   const end = bytes.length
   for (let i = at + 1; i < end; i++) {
     const byte = byteAt(bytes, i)

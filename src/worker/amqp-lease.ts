@@ -1,16 +1,13 @@
 import type { LiveDelivery } from '../broker/delivery.ts'
 import { OJS_HEADERS } from '../broker/headers.ts'
-import { timestamp } from '../job/document.ts'
 import { failureOf } from '../job/failure.ts'
 import type { ReportedOutcome } from '../job/request.ts'
 import type { Job } from '../sdk/job.ts'
 import type { JobError, Lease, Settlement } from '../sdk/source.ts'
+import { type EventName, errorMember, eventText, resultMember } from './event-text.ts'
 import type { FailedRun } from './retry-token.ts'
 import { shownMembers } from './shown-job.ts'
 import type { TokenJob } from './token-job.ts'
-
-/** Of the report that carries it; the frame around it is small. */
-const MAX_RESULT_BYTES = 1_000_000
 
 export type Ending = 'ack' | 'dead-letter' | 'give-back'
 
@@ -87,9 +84,9 @@ export class AmqpLease implements Lease {
 
   /** Reported, confirmed, then acknowledged (law 2). */
   async complete(result: unknown): Promise<Settlement> {
-    const text = jsonOf(result)
-    if (text instanceof Error) return this.fail(unusable(text))
-    return this.#finish('ack', () => this.#event('completed', text && `,"result":${text}`))
+    const told = resultMember(result)
+    if (typeof told !== 'string') return this.fail(told)
+    return this.#finish('ack', () => this.#event('completed', told))
   }
 
   /** The next token or its promise, reported, then settled. */
@@ -100,7 +97,7 @@ export class AmqpLease implements Lease {
     const failure = failureOf(error)
     const outcome = await this.#deps.decide({ delivery, token: this.#token, attempt, failure })
     const ending = outcome.decision === 'discard' ? 'dead-letter' : 'ack'
-    const members = `,"error":${JSON.stringify(failure)},"outcome":${JSON.stringify(outcome)}`
+    const members = `${errorMember(failure)},"outcome":${JSON.stringify(outcome)}`
     return this.#finish(ending, () => this.#event('failed', members))
   }
 
@@ -145,12 +142,9 @@ export class AmqpLease implements Lease {
     return `${this.delivery.generation}.${this.attempt}.${this.job.id}`
   }
 
-  #event(
-    event: 'started' | 'completed' | 'failed' | 'expired',
-    more: string | undefined = '',
-  ): string {
-    const shown = shownMembers(this.#token, this.delivery, event === 'failed')
-    return eventText(this.#deps, this.delivery, this.attempt, event, more + shown)
+  #event(event: EventName, more = ''): string {
+    const shown = shownMembers(this.#token, this.delivery, { event, beside: more })
+    return eventText(this.#deps.now(), this.delivery, this.attempt, event, more + shown)
   }
 }
 
@@ -163,40 +157,13 @@ export function tellDropped(
   delivery: LiveDelivery,
 ): void {
   const { id, generation, attempt, queue } = delivery
-  const event = eventText(deps, delivery, attempt, 'dropped', '')
+  const event = eventText(deps.now(), delivery, attempt, 'dropped')
   // Instead of its start, where that has not gone out yet.
   deps.started(queue, `${generation}.${attempt}.${id}`, event)
-}
-
-function eventText(
-  { now }: Pick<LeaseDeps, 'now'>,
-  { id, generation }: LiveDelivery,
-  attempt: number,
-  event: 'started' | 'completed' | 'failed' | 'dropped' | 'expired',
-  more: string,
-): string {
-  return `{"job_id":${JSON.stringify(id)},"generation":${generation},"attempt":${attempt},"event":"${event}","at":"${timestamp(now())}"${more}}`
 }
 
 export function settle(delivery: LiveDelivery, ending: Ending): void {
   if (ending === 'ack') delivery.ack()
   else if (ending === 'dead-letter') delivery.deadLetter()
   else delivery.block.giveBack(delivery)
-}
-
-/** Undefined where there is no result; an error where it cannot be reported. */
-function jsonOf(result: unknown): string | undefined | Error {
-  try {
-    const text = JSON.stringify(result)
-    const isTooLarge = text !== undefined && Buffer.byteLength(text) > MAX_RESULT_BYTES
-    return isTooLarge ? new Error(`The result is larger than ${MAX_RESULT_BYTES} bytes.`) : text
-  } catch (error) {
-    return error instanceof Error ? error : new Error(String(error))
-  }
-}
-
-/** To run it again would end in the same result. */
-function unusable({ message }: Error): JobError {
-  const text = `The handler's result cannot be reported: ${message}`
-  return { code: 'invalid_result', message: text, retryable: false }
 }

@@ -1,10 +1,9 @@
 import type { PublishOutcome } from '../broker/broker.ts'
 import type { Logger } from '../logger.ts'
+import { MAX_EVENT_BYTES } from './event-text.ts'
 
 /** Events of one message (architecture §5). */
 const MAX_EVENTS = 100
-/** Bodies of control messages end at 1 MiB; the frame around the events is less than the rest. */
-const MAX_BYTES = 1024 * 1024 - 4_096
 /** How long an event may wait for others. */
 const MAX_WAIT_MS = 50
 const FIRST_PAUSE_MS = 50
@@ -182,7 +181,7 @@ function* batches(all: readonly Waiting[]): Generator<Waiting[]> {
   let bytes = 0
   for (const entry of all) {
     const more = Buffer.byteLength(entry.text) + 1
-    if (batch.length >= MAX_EVENTS || (batch.length > 0 && bytes + more > MAX_BYTES)) {
+    if (batch.length >= MAX_EVENTS || (batch.length > 0 && bytes + more > MAX_EVENT_BYTES)) {
       yield batch
       batch = []
       bytes = 0

@@ -1,22 +1,30 @@
 import type { LiveDelivery } from '../broker/delivery.ts'
+import { BARE_EVENT_BYTES, type EventName, MAX_EVENT_BYTES } from './event-text.ts'
 import type { TokenJob } from './token-job.ts'
 
-/** Of a body that goes along with what is only said: a result of a million bytes has room too. */
+/** Of a body that goes along with what is only said. */
 const MAX_SAID_BYTES = 64 * 1024 - 4_096
-/** Of one that the gateway must have; the rest of its message is the error, 80 KiB at most. */
+/** Of one that the gateway must have; the rest of its event is the error, 100,000 bytes at most. */
 const MAX_KEPT_BYTES = 900_000
+
+const BYTE_ORDER_MARK = /^\ufeff/
 
 /**
  * The members of a reported event that show the job itself, for a gateway that has never heard of
- * it: so that it is known over HTTP, and that a retry may be left to the gateway.
+ * it: so that it is known over HTTP, and that a retry may be left to the gateway. None where there
+ * is no room for it `beside` the others.
  */
 export function shownMembers(
   { isKnown, maxAttempts }: TokenJob,
   { raw: { content } }: LiveDelivery,
-  isNeeded: boolean,
+  { event, beside }: { event: EventName; beside: string },
 ): string {
-  if (isKnown || content.length > (isNeeded ? MAX_KEPT_BYTES : MAX_SAID_BYTES)) return ''
-  return `,"job":${content.toString()},"max_attempts":${maxAttempts}`
+  if (isKnown) return ''
+  const room = MAX_EVENT_BYTES - BARE_EVENT_BYTES - Buffer.byteLength(beside)
+  const most = event === 'failed' ? MAX_KEPT_BYTES : Math.min(room, MAX_SAID_BYTES)
+  if (content.length > most) return ''
+  const body = content.toString().replace(BYTE_ORDER_MARK, '')
+  return `,"job":${body},"max_attempts":${maxAttempts}`
 }
 
 /** May the gateway be asked to hold the job until its next attempt? */

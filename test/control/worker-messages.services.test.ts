@@ -5,6 +5,7 @@ import {
   fetchOne,
   freshQueue,
   gatewayForAll,
+  startJob,
   stateOf,
   storyOf,
   untilState,
@@ -36,6 +37,9 @@ async function inHand(queue = freshQueue(), options: object = {}) {
 }
 
 const worker = () => `w-${v7()}`
+
+/** JSON of so many lists, one in the other. */
+const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`
 
 describe('ojs.control.report', () => {
   it('shows over HTTP what a native worker did; by whichever control queue', async () => {
@@ -94,6 +98,74 @@ describe('ojs.control.report', () => {
     }
     const { body } = await gateway.request('GET', '/metrics')
     expect(body).toContain('ojs_control_skipped_total{type="ojs.control.report"} 4')
+  })
+
+  const BAD: [string, object, string][] = [
+    ['too deep', { result: '?' }, nested(33)],
+    ['deeper than a stack', { result: '?' }, nested(400_000)],
+    ['with a job that is too deep', { job: { args: '?' } }, nested(32)],
+    ['with a number that would be changed', { result: { n: ['?'] } }, '9007199254740993'],
+    ['with a number that is none', { result: '?' }, 'NaN'],
+    ['that is no UTF-8', { result: ['?'] }, '"\xff"'],
+  ]
+
+  it.each(BAD)('keeps the good events beside one %s', async (_name, members, put) => {
+    const [bad, ...good] = await Promise.all([inHand(), inHand(), inHand()])
+    const all = [good[0], bad, good[1]].map((job) => ({
+      ...job?.about,
+      event: 'completed',
+      ...(job === bad && members),
+    }))
+    const text = JSON.stringify({ worker_id: 'w', events: all }).replace('"?"', put)
+    await client.say('default', REPORT, Buffer.from(text, 'latin1'))
+    for (const { id, token } of good) {
+      await untilState(gateway, id, 'completed')
+      client.channel.ack(token)
+    }
+    // It is skipped, not half applied: its worker may still say it better.
+    expect(await stateOf(gateway, bad.id)).toBe('available')
+    await client.say('default', REPORT, {
+      worker_id: 'w',
+      events: [{ ...bad.about, event: 'completed' }],
+    })
+    await untilState(gateway, bad.id, 'completed')
+    client.channel.ack(bad.token)
+  })
+
+  it('takes results and jobs as deep as HTTP does', async () => {
+    const { id, token, about } = await inHand()
+    const deep = JSON.parse(nested(31))
+    const queue = freshQueue()
+    const job = { id: v7(), type: 'test.job', args: deep, queue }
+    const events = [
+      { ...about, event: 'completed', result: deep },
+      { job_id: job.id, attempt: 1, event: 'completed', result: deep, job },
+    ]
+    await client.say('default', REPORT, { worker_id: 'w', events })
+    client.channel.ack(token)
+    for (const one of [id, job.id]) {
+      await eventually(async () => (await gateway.get(one)).status === 200)
+      expect(await untilState(gateway, one, 'completed')).toMatchObject({ result: deep })
+    }
+    const http = await startJob(gateway, freshQueue())
+    const answer = await gateway.request('POST', '/ojs/v1/workers/ack', {
+      job_id: http.id,
+      result: deep,
+    })
+    expect(answer.status).toBe(200)
+  })
+
+  it('a retry may wait for longer than a month', async () => {
+    const { id, queue, token, about } = await inHand()
+    const error = { code: 'handler_error', message: 'full moon' }
+    const outcome = { decision: 'retry', delay_ms: 60 * 86_400_000, rung_ms: null }
+    await client.say(queue, REPORT, {
+      worker_id: 'w',
+      events: [{ ...about, event: 'failed', error, outcome }],
+    })
+    client.channel.ack(token)
+    const job = await untilState(gateway, id, 'retryable')
+    expect(Date.parse(job.next_attempt_at)).toBeGreaterThan(Date.now() + 59 * 86_400_000)
   })
 
   it('with a failure leaves the retry to the gateway', async () => {

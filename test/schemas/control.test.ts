@@ -9,6 +9,7 @@ import {
 } from '../../src/schemas/control.ts'
 
 const error = { code: 'handler_error', message: 'no route' }
+const YEAR_MS = 365 * 86_400_000
 const failed = { job_id: 'j', attempt: 1, event: 'failed', error }
 
 function fieldRefused(parse: (body: unknown) => unknown, body: unknown): unknown {
@@ -131,6 +132,7 @@ describe('ojs.control.report', () => {
     { ...failed, outcome: { decision: 'retry', delay_ms: 1000, rung_ms: 1000 } },
     { ...failed, outcome: { decision: 'retry', delay_ms: 1000, rung_ms: null } },
     { ...failed, outcome: { decision: 'retry', delay_ms: 1000 } },
+    { ...failed, outcome: { decision: 'retry', delay_ms: 9 * YEAR_MS, rung_ms: null } },
     { ...failed, error: { ...error, message: 'm'.repeat(100_000), details: { a: 1 } } },
   ])('takes the event %j', (event) => {
     expect(parsed(event)).toEqual({ request: { worker_id: 'w', events: [event] }, skipped: 0 })
@@ -157,7 +159,8 @@ describe('ojs.control.report', () => {
     { ...failed, outcome: { decision: 'run' } },
     { ...failed, outcome: { decision: 'retry' } },
     { ...failed, outcome: { decision: 'retry', delay_ms: 0 } },
-    { ...failed, outcome: { decision: 'retry', delay_ms: 2 ** 31 } },
+    { ...failed, outcome: { decision: 'retry', delay_ms: 11 * YEAR_MS } },
+    { ...failed, outcome: { decision: 'retry', delay_ms: 2 ** 32, rung_ms: 2 ** 32 } },
     { ...failed, outcome: { decision: 'retry', delay_ms: 5, rung_ms: '5' } },
   ])('leaves out the event %j', (event) => {
     expect(parsed(event)).toEqual({ request: { worker_id: 'w', events: [] }, skipped: 1 })

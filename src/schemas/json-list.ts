@@ -1,0 +1,125 @@
+import { OjsError } from '../errors.ts'
+import {
+  afterString,
+  byteAt,
+  COMMA,
+  depthChange,
+  type JsonLimits,
+  OPEN_ARRAY,
+  parseJsonObject,
+  QUOTE,
+} from './json-text.ts'
+
+/** The member of a document whose items are of different parties. */
+export interface ListMember {
+  name: string
+  /** Of a document with more the items are not looked at one by one. */
+  maxItems: number
+  /** Of one item, which is an object. */
+  item: JsonLimits
+}
+
+/**
+ * As `parseJsonObject`, for a document that tells of many things in one list: an item that is too
+ * deep, no JSON (Python writes `NaN`) or not UTF-8, or that has a number which JavaScript would
+ * change, becomes null and takes no other with it. Throws for what is wrong with all the rest.
+ */
+export function parseJsonList(bytes: Buffer, list: ListMember): Record<string, unknown> {
+  const limits = { maxDepth: list.item.maxDepth + 2 }
+  try {
+    return parseJsonObject(bytes, limits)
+  } catch (error) {
+    // Rare, so that what is well pays nothing for it.
+    const found = itemsIn(bytes, list)
+    if (found === null) throw error
+    const frame = [bytes.subarray(0, found.from), EMPTY, bytes.subarray(found.to)]
+    const items = found.items.map(([from, to]) => itemOf(bytes.subarray(from, to), list.item))
+    return { ...parseJsonObject(Buffer.concat(frame), limits), [list.name]: items }
+  }
+}
+
+const EMPTY = Buffer.from('[]')
+
+function itemOf(bytes: Buffer, limits: JsonLimits): Record<string, unknown> | null {
+  try {
+    return parseJsonObject(bytes, limits)
+  } catch (error) {
+    if (error instanceof OjsError) return null
+    throw error
+  }
+}
+
+/** Offsets, the end exclusive. */
+interface FoundList {
+  from: number
+  to: number
+  items: [from: number, to: number][]
+}
+
+/**
+ * Where the items stand: told by strings and brackets alone, whatever else is in them. Null where
+ * these do not tell. Of members with the same name the last counts, as for `JSON.parse`.
+ */
+function itemsIn(bytes: Buffer, { name, maxItems }: ListMember): FoundList | null {
+  let found: FoundList | null = null
+  let open: FoundList | null = null
+  for (const { at, byte, depth, key } of marks(bytes)) {
+    if (open === null) {
+      const isList = depth === 2 && byte === OPEN_ARRAY && key === name
+      if (isList) open = { from: at, to: NOWHERE, items: [[at + 1, NOWHERE]] }
+    } else if (depth === 1) {
+      found = closed(open, at)
+      open = null
+    } else if (depth === 2 && byte === COMMA) {
+      nextItem(open, at)
+      if (open.items.length > maxItems) return null
+    }
+  }
+  return open === null ? found : null
+}
+
+interface Mark {
+  at: number
+  byte: number
+  /** Behind it. */
+  depth: number
+  /** The last string before it on the outermost level. */
+  key: string
+}
+
+/** Brackets and commas. */
+function* marks(bytes: Buffer): Generator<Mark> {
+  let key = ''
+  let depth = 0
+  let at = 0
+  while (at < bytes.length) {
+    const byte = byteAt(bytes, at)
+    if (byte === QUOTE) {
+      const after = afterString(bytes, at)
+      if (depth === 1) key = bytes.toString('latin1', at + 1, after - 1)
+      at = after
+      continue
+    }
+    const change = depthChange(byte)
+    depth += change
+    if (change !== 0 || byte === COMMA) yield { at, byte, depth, key }
+    at++
+  }
+}
+
+const NOWHERE = -1
+
+function nextItem({ items }: FoundList, comma: number): void {
+  endItem(items, comma)
+  items.push([comma + 1, NOWHERE])
+}
+
+function closed(list: FoundList, bracket: number): FoundList {
+  endItem(list.items, bracket)
+  return { ...list, to: bracket + 1 }
+}
+
+function endItem(items: FoundList['items'], end: number): void {
+  const last = items.at(-1)
+  if (last !== undefined) last[1] = end
+}

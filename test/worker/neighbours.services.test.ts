@@ -1,0 +1,110 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import type { Handler } from '../../src/sdk/index.ts'
+import { NativeProducer, NativeWorker } from '../../src/worker/index.ts'
+import { freshQueue, gatewayForAll, untilState } from '../operations/harness.ts'
+import { eventually } from '../support/in-process.ts'
+import { gate } from './harness.ts'
+
+const { vhost, gateway } = gatewayForAll()
+const workers: NativeWorker[] = []
+afterEach(async () => {
+  await Promise.all(workers.splice(0).map((worker) => worker.stop()))
+})
+
+const nested = (levels: number): unknown => (levels === 0 ? 1 : [nested(levels - 1)])
+const SHOWN = { code: 'E_ODD', odd: 2 ** 60 }
+
+/** What a job may do to the report that it shares with others. */
+const CASES: [string, () => unknown, object][] = [
+  [
+    'a result that nests too deep',
+    () => nested(32),
+    { state: 'discarded', error: { code: 'handler_error', type: 'ResultError' } },
+  ],
+  ['a result as deep as over HTTP', () => nested(31), { state: 'completed', result: nested(31) }],
+  [
+    'a result with a number that HTTP refuses',
+    () => ({ n: 2 ** 60 }),
+    { state: 'discarded', error: { code: 'handler_error', type: 'ResultError' } },
+  ],
+  [
+    'an error with such a number',
+    () => {
+      throw Object.assign(new Error('odd'), { details: SHOWN, retryable: false })
+    },
+    { state: 'discarded', error: { message: 'odd', details: { truncated: true } } },
+  ],
+  ['a lone surrogate', () => '\ud800', { state: 'completed' }],
+  [
+    'an error with NUL',
+    () => {
+      throw Object.assign(new Error('a\u0000b'), { retryable: false })
+    },
+    { state: 'discarded', error: { message: 'a\u0000b' } },
+  ],
+  ['__proto__', () => JSON.parse('{"__proto__":{"a":1}}'), { state: 'completed' }],
+]
+
+/** Runs these and seven others, all of which end in one turn. */
+async function runTogether(
+  queue: string,
+  ids: readonly string[],
+  odd: (id: string) => unknown,
+): Promise<void> {
+  const all = gate()
+  let begun = 0
+  const handler: Handler = async ({ job }) => {
+    begun += 1
+    if (begun === ids.length) all.open()
+    await all.opened
+    return odd(job.id)
+  }
+  const worker = new NativeWorker({
+    url: vhost.url,
+    queues: [queue],
+    concurrency: 20,
+    answerTimeoutMs: 10_000,
+    gracePeriod: 0,
+    handleSignals: false,
+    logger: false,
+  })
+  worker.register('test.job', handler)
+  workers.push(worker)
+  await worker.start()
+}
+
+describe('the reports of its neighbours survive', () => {
+  test.each(CASES)('%s', async (_name, odd, expected) => {
+    const queue = freshQueue()
+    const ids: string[] = []
+    for (let n = 0; n < 8; n++) ids.push((await gateway.push(queue)).body.job.id)
+    const [first = ''] = ids
+    await runTogether(queue, ids, (id) => (id === first ? odd() : { fine: true }))
+    for (const id of ids.slice(1)) {
+      expect(await untilState(gateway, id, 'completed')).toMatchObject({ result: { fine: true } })
+    }
+    await eventually(async () => (await gateway.get(first)).body.job.state !== 'active')
+    expect((await gateway.get(first)).body.job).toMatchObject(expected)
+  })
+
+  test.each([
+    ['as deep as it may be', nested(31)],
+    ['of 50 KiB', 'x'.repeat(50_000)],
+  ])('a job that no gateway knew, %s', async (_name, arg) => {
+    const queue = freshQueue()
+    const producer = new NativeProducer({ url: vhost.url, logger: false })
+    const args = [arg, 1, 2].map((one) => (Array.isArray(one) ? one : [one]))
+    const jobs = []
+    for (const one of args) jobs.push(await producer.enqueue('test.job', one, { queue }))
+    await producer.close()
+    await runTogether(
+      queue,
+      jobs.map(({ id }) => id),
+      () => 'x'.repeat(999_000),
+    )
+    for (const { id } of jobs) {
+      await eventually(async () => (await gateway.get(id)).status === 200)
+      await untilState(gateway, id, 'completed')
+    }
+  })
+})
