@@ -1,10 +1,9 @@
-import type { DeadLetterCopy } from '../broker/broker.ts'
+import type { DeadLetterCopy, SweptDeadLetters } from '../broker/broker.ts'
 import type { Deps } from '../operations/deps.ts'
 import { Loop } from './loop.ts'
+import { SweepPace } from './sweep-pace.ts'
 
 const INTERVAL_MS = 5_000
-/** A sweep reads the whole queue: at most once a minute each. */
-const MIN_GAP_MS = 60_000
 /** What one consumer may hold. Never less than before: the order of a longer queue depends on it. */
 const MAX_COPIES = 65_535
 
@@ -14,7 +13,7 @@ const MAX_COPIES = 65_535
  * does not know at all is an operator's business and stays.
  */
 export function dlxSweep(deps: Deps): Loop {
-  const sweptAt = new Map<string, number>()
+  const pace = new SweepPace()
   return new Loop({
     name: 'dlx sweep',
     everyMs: INTERVAL_MS,
@@ -23,9 +22,13 @@ export function dlxSweep(deps: Deps): Loop {
       for (const [queue, mark] of deps.ledger.staleCopies()) {
         if (isStopped() || deps.broker.status().state !== 'up') break
         const now = deps.clock.now()
-        if (now - (sweptAt.get(queue) ?? -Infinity) < MIN_GAP_MS) continue
-        sweptAt.set(queue, now)
-        await sweepQueue(deps, queue, mark)
+        if (!pace.isDue(queue, now)) continue
+        pace.began(queue, now)
+        const swept = await sweepQueue(deps, queue, mark)
+        const isInVain = swept !== null && !swept.isComplete && swept.removed === 0
+        if (pace.ended(queue, { isInVain })) {
+          deps.logger.warn({ queue, ...swept }, 'more dead letter copies than a sweep can read')
+        }
       }
       return false
     },
@@ -36,11 +39,16 @@ export function dlxSweep(deps: Deps): Loop {
  * `mark` is from before the look: what becomes stale during it counts for the next one. A crash in
  * between only makes the next process look again.
  */
-async function sweepQueue(deps: Deps, queue: string, mark: number): Promise<void> {
+async function sweepQueue(
+  deps: Deps,
+  queue: string,
+  mark: number,
+): Promise<SweptDeadLetters | null> {
   const swept = await deps.broker.sweepDeadLetters(queue, MAX_COPIES, (copy) => isStale(deps, copy))
-  if (swept === null) return
+  if (swept === null) return null
   if (swept.isComplete) await deps.ledger.swept(queue, mark)
   deps.logger.info({ queue, ...swept }, 'dead letter copies swept')
+  return swept
 }
 
 /**
