@@ -10,7 +10,7 @@ export interface AvailabilityDeps {
   names: Names
   /** Every publish channel is open. */
   isPublisherOpen(): boolean
-  ownerState(): OwnerState
+  owner(): { readonly state: OwnerState; readonly problem: string | null }
   /** Publishing is possible (again). */
   onUp(): void
 }
@@ -58,7 +58,7 @@ export class Availability {
     for (const connection of this.#connections) {
       if (!connection.isUp) return { state: 'down', reason: connection.downReason }
     }
-    const ownerState = this.#deps.ownerState()
+    const { state: ownerState, problem } = this.#deps.owner()
     const { blockedReason } = this.#deps.connections.publish
     if (ownerState === 'foreign') {
       return { state: 'foreign', reason: `${this.#deps.names.owner} belongs to another gateway` }
@@ -66,7 +66,7 @@ export class Availability {
     if (ownerState === 'owner' && blockedReason !== null) {
       return { state: 'blocked', reason: blockedReason }
     }
-    return { state: 'down', reason: 'connecting' }
+    return { state: 'down', reason: problem ?? 'connecting' }
   }
 
   /** After anything that decides whether jobs can be published. */
@@ -76,19 +76,23 @@ export class Availability {
       this.#connections.every((connection) => connection.isUp) &&
       this.#deps.isPublisherOpen() &&
       this.#isBaseReady &&
-      this.#deps.ownerState() === 'owner' &&
+      this.#deps.owner().state === 'owner' &&
       this.#deps.connections.publish.blockedReason === null
     const isNews = isUp && !this.#wasUp
     this.#wasUp = isUp
-    if (this.status().state !== 'down') this.#onSettled?.()
+    if (this.#isSettled) this.#onSettled?.()
     if (isNews) this.#deps.onUp()
   }
 
   /** Up, or not up for a reason that only time or an operator can change. */
   settled(): Promise<void> {
     return new Promise((resolve) => {
-      if (this.status().state !== 'down') resolve()
+      if (this.#isSettled) resolve()
       else this.#onSettled = resolve
     })
+  }
+
+  get #isSettled(): boolean {
+    return this.status().state !== 'down' || this.#deps.owner().problem !== null
   }
 }

@@ -1,6 +1,6 @@
 import type { Channel } from 'amqplib'
 import type { Logger } from '../logger.ts'
-import { classify } from './amqp-error.ts'
+import { type ChannelFailure, classify } from './amqp-error.ts'
 import { type Connection, closeChannel } from './connection.ts'
 import type { Topology } from './topology.ts'
 
@@ -16,6 +16,8 @@ export type OwnerState = 'asking' | 'owner' | 'foreign'
  */
 export class Owner {
   state: OwnerState = 'asking'
+  /** Why nobody can tell whose the broker is, where only an operator can change that. */
+  problem: string | null = null
   readonly #connection: Connection
   readonly #topology: Topology
   readonly #logger: Logger
@@ -56,7 +58,7 @@ export class Owner {
       if (generation !== this.#connection.generation || !this.#connection.isUp) return
       const failure = classify(error)
       if (failure.kind === 'locked') this.#become('foreign')
-      else this.#logger.warn({ err: error }, 'cannot claim the owner queue')
+      else this.#complain(failure, error)
       this.#claimLater()
     }
   }
@@ -86,6 +88,17 @@ export class Owner {
     await channel.consume(queue.name, onMessage, { noAck: true })
   }
 
+  /** Once for each reason: it asks again every two seconds. */
+  #complain({ kind }: ChannelFailure, error: unknown): void {
+    const { name } = this.#topology.owner(this.#connection.serverVersion)
+    const problem = kind === 'access-refused' ? `${name}: access refused` : null
+    if (problem === null || problem !== this.problem) {
+      this.#logger.warn({ err: error, queue: name }, 'cannot claim the owner queue')
+    }
+    this.problem = problem
+    this.#onChange(this.state)
+  }
+
   #claimLater(): void {
     if (this.#isStopped) return
     this.#retry = setTimeout(() => void this.claim(), this.#retryMs)
@@ -94,6 +107,7 @@ export class Owner {
   }
 
   #become(state: OwnerState): void {
+    this.problem = null
     if (this.state === state) return
     this.state = state
     if (state === 'foreign') {

@@ -133,7 +133,7 @@ export class RabbitBroker implements Broker, Service {
       connections: this.#connections,
       names: this.#names,
       isPublisherOpen: () => this.#publisher.isOpen,
-      ownerState: () => this.#consumers.owner.state,
+      owner: () => this.#consumers.owner,
       onUp: () => hooks.onUp(),
     })
     this.#sampler = this.#newSampler()

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { managementRequest } from '../../scripts/management-api.mjs'
 import { testVariables } from '../../scripts/test-environment.mjs'
 import type { BrokerWarning } from '../../src/broker/broker.ts'
@@ -6,8 +6,9 @@ import type { BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
 import { topologyDiff } from '../../src/broker/rabbit-broker.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 import { brokersOfTest } from './fixtures.ts'
-import { type Admin, connectAdmin, options, row, scratch } from './harness.ts'
+import { type Admin, connectAdmin, options, request, row, scratch } from './harness.ts'
 
+const OWNER_ONLY = '^ojs\\.system\\.owner$'
 const TO_DLX = {
   'x-dead-letter-exchange': 'ojs.exchange.dlx',
   'x-dead-letter-routing-key': 'old',
@@ -42,6 +43,20 @@ async function exists(queue: string): Promise<boolean> {
     () => channel.close().then(() => true),
     () => false,
   )
+}
+
+/** The URL of a user with these rights and no others, who is gone when the test ends. */
+async function limitedUser(rights: Record<'configure' | 'write' | 'read', string>) {
+  const port = Number(process.env[testVariables.managementPort])
+  const url = new URL(vhost.url)
+  url.username = `limited-${vhost.name}`
+  url.password = 'pw'
+  await managementRequest(port, 'PUT', `/users/${url.username}`, { password: 'pw', tags: '' })
+  await managementRequest(port, 'PUT', `/permissions/${vhost.name}/${url.username}`, rights)
+  onTestFinished(
+    async () => void (await managementRequest(port, 'DELETE', `/users/${url.username}`)),
+  )
+  return url.href
 }
 
 function find(warnings: readonly BrokerWarning[], entity: string): BrokerWarning | undefined {
@@ -274,23 +289,30 @@ describe('a user without rights', () => {
     const admins = await start()
     await admins.broker.ensureQueue('granted')
     await admins.stop()
-    const port = Number(process.env[testVariables.managementPort])
-    const user = `limited-${vhost.name}`
-    await managementRequest(port, 'PUT', `/users/${user}`, { password: 'pw', tags: '' })
-    await managementRequest(port, 'PUT', `/permissions/${vhost.name}/${user}`, {
-      configure: '^ojs\\.system\\.owner$',
-      write: '.*',
-      read: '.*',
-    })
-    const url = new URL(vhost.url)
-    url.username = user
-    url.password = 'pw'
-    const { broker } = await start({ amqpUrls: [url.href] })
+    const url = await limitedUser({ configure: OWNER_ONLY, write: '.*', read: '.*' })
+    const { broker } = await start({ amqpUrls: [url] })
     expect(await broker.ensureQueue('granted')).toBe('ready')
     expect(await broker.publish(row({ queue: 'granted' }))).toBe('confirmed')
     expect(await broker.ensureQueue('forbidden')).toBe('access-refused')
     expect(find(broker.warnings(), 'ojs.queue.forbidden')?.code).toBe('access_refused')
-    await managementRequest(port, 'DELETE', `/users/${user}`)
+  })
+
+  it('needs no more than topology/README.md says where all is declared beforehand', async () => {
+    const write = '^(ojs\\.|amq\\.default$)'
+    const url = await limitedUser({ configure: OWNER_ONLY, write, read: '^ojs\\.' })
+    const { broker } = await start({ amqpUrls: [url], declare: 'never' })
+    expect(broker.status()).toEqual({ state: 'up' })
+    expect(await broker.ensureQueue('granted')).toBe('ready')
+    expect(await broker.publish(row({ queue: 'granted' }))).toBe('confirmed')
+    expect(await broker.take(request(['granted'], { waitMs: 15_000 }))).toHaveLength(1)
+    expect(broker.warnings()).toEqual([])
+  })
+
+  it('cannot do anything where it cannot tell whose the broker is, and says so', async () => {
+    const url = await limitedUser({ configure: '^$', write: '.*', read: '.*' })
+    const { broker } = await start({ amqpUrls: [url], declare: 'never' })
+    const reason = 'ojs.system.owner: access refused'
+    expect(broker.status()).toEqual({ state: 'down', reason })
   })
 })
 
