@@ -50,7 +50,10 @@ export interface Gateway {
 export async function startGateway(
   config: Config,
   logger: Logger,
-  overrides: { clock?: Clock } & Pick<BrokerOptions, 'rungSettleMs' | 'idleMs'> = {},
+  overrides: { clock?: Clock } & Pick<
+    BrokerOptions,
+    'rungSettleMs' | 'idleMs' | 'prefetch' | 'maxBlocks'
+  > = {},
 ): Promise<Gateway> {
   const tls = config.access.tls && (await readTls(config.access.tls))
   const { clock = systemClock(), ...tuning } = overrides

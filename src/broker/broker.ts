@@ -27,6 +27,9 @@ export interface Broker {
   /** Ids with a publish under way; the relay leaves those alone (law 3). */
   isPublishing(id: string): boolean
 
+  /** Of the deliveries that we may hold of this queue few are left: others should not be kept. */
+  isCrowded(queue: string): boolean
+
   /** True when this queue was checked or declared on the present connection. */
   isDeclared(queue: string): boolean
 

@@ -177,6 +177,10 @@ export class Deliveries {
     return this.#feeds.get(queue)?.unacked ?? 0
   }
 
+  isCrowded(queue: string): boolean {
+    return this.#feeds.get(queue)?.isCrowded ?? false
+  }
+
   /** Gives back, in order, what nobody has; then closes every channel, after what was settled. */
   async stop(): Promise<void> {
     this.#isStopped = true

@@ -6,6 +6,8 @@ import { reconnectDelayMs } from './reconnect.ts'
 
 /** How long a first delivery may take after the consumer was accepted. */
 const FIRST_DELIVERY_MS = 250
+/** The rest, 128 deliveries of 2,048, is on its way to somebody. */
+const CROWDED = 15 / 16
 /** A block that lived this long has got over whatever ended the one before. */
 const STABLE_MS = 10_000
 /** A spare block goes only when it was spare for so long: consumers must not come and go. */
@@ -51,6 +53,12 @@ export class Feed {
   /** Deliveries that are in use: leased, being claimed, or parked. */
   get inUse(): number {
     return this.unacked - this.buffer.size
+  }
+
+  /** What is taken from now on had better not be held for long. */
+  get isCrowded(): boolean {
+    const { maxBlocks, prefetch } = this.#options
+    return this.inUse > CROWDED * maxBlocks * prefetch
   }
 
   get unacked(): number {

@@ -199,6 +199,10 @@ export class RabbitBroker implements Broker, Service {
     return this.#publisher.isPublishing(id)
   }
 
+  isCrowded(queue: string): boolean {
+    return this.#consumers.deliveries.isCrowded(queue)
+  }
+
   isDeclared(queue: string): boolean {
     return this.#declarer.isReady(queue)
   }

@@ -10,7 +10,7 @@ import { adoptedJob } from './adopt.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { takeBackStart, withinLimits } from './fetch-limits.ts'
 import { deadLetterDelivery, takeLease } from './lease-end.ts'
-import { acknowledgeLongLeases } from './long-leases.ts'
+import { acknowledgeEarly } from './long-leases.ts'
 import { requireConsuming } from './refusals.ts'
 import { reportedError } from './reported-error.ts'
 import { sendToken } from './send-token.ts'
@@ -138,7 +138,7 @@ async function claim(
     if (result?.verdict === 'claimed') jobs.push(result.job)
     else takeBackStart(deps, delivery)
   }
-  await acknowledgeLongLeases(deps, jobs)
+  await acknowledgeEarly(deps, jobs)
   return jobs
 }
 

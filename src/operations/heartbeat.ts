@@ -3,7 +3,7 @@ import type { ExtendedLease } from '../ledger/leases.ts'
 import { parseHeartbeat } from '../schemas/validator.ts'
 import { explainStaleLease } from './conflicts.ts'
 import type { Deps } from './deps.ts'
-import { acknowledgeLongLeases } from './long-leases.ts'
+import { acknowledgeEarly } from './long-leases.ts'
 import type { Directive, WorkerReport } from './worker-registry.ts'
 
 export interface Heartbeat {
@@ -64,7 +64,7 @@ async function extend(
   for (const job of leases) {
     deps.events.emit({ type: 'job.heartbeat', job, workerId: request.worker_id })
   }
-  await acknowledgeLongLeases(deps, leases)
+  await acknowledgeEarly(deps, leases)
   return leases
 }
 

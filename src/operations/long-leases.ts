@@ -5,30 +5,33 @@ import type { Deps } from './deps.ts'
 const DELIVERY_TIMEOUT_MARGIN_MS = 120_000
 
 interface Lease extends LeaseFence {
+  queue: string
   startedAt: number | null
   leaseExpiresAt: number | null
 }
 
 /**
- * RabbitMQ closes a channel that holds a delivery longer than its delivery timeout. A lease that
- * reaches there, at its claim or by a heartbeat, lives in the ledger alone: commit first, then
+ * RabbitMQ closes a channel that holds a delivery longer than its delivery timeout, and our channels
+ * of a queue hold only so many. A lease that reaches there, at its claim or by a heartbeat, and one of
+ * a queue that we hold nearly all we can of, lives in the ledger alone: commit first, then
  * acknowledge. Never rejects: the lease stands either way.
  */
-export async function acknowledgeLongLeases(deps: Deps, leases: readonly Lease[]): Promise<void> {
+export async function acknowledgeEarly(deps: Deps, leases: readonly Lease[]): Promise<void> {
   const limit = deps.settings.deliveryTimeoutMs - DELIVERY_TIMEOUT_MARGIN_MS
-  const long = leases.flatMap((lease) => {
+  const early = leases.flatMap((lease) => {
     const delivery = deps.held.get(lease.id)
-    return delivery && lengthMs(lease) > limit ? [{ lease, delivery }] : []
+    const isWanted = lengthMs(lease) > limit || deps.broker.isCrowded(lease.queue)
+    return delivery && isWanted ? [{ lease, delivery }] : []
   })
-  if (long.length === 0) return
+  if (early.length === 0) return
   try {
-    await deps.ledger.handOver(long.map(({ lease }) => lease))
+    await deps.ledger.handOver(early.map(({ lease }) => lease))
   } catch (err) {
-    // The broker will take these deliveries back, and the lease goes on.
-    deps.logger.warn({ err, jobs: long.length }, 'long leases could not be handed over')
+    // The deliveries stay, and the leases go on.
+    deps.logger.warn({ err, jobs: early.length }, 'leases could not be handed over')
     return
   }
-  for (const { lease, delivery } of long) {
+  for (const { lease, delivery } of early) {
     // Meanwhile the lease may have ended, and the job been claimed again with another delivery.
     if (deps.held.get(lease.id) !== delivery) continue
     delivery.ack()

@@ -4,7 +4,7 @@ import type { BeatResult } from '../ledger/native.ts'
 import { broadcastCancel, broadcastDirective } from './broadcasts.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { emitPromoted } from './fetch.ts'
-import { acknowledgeLongLeases } from './long-leases.ts'
+import { acknowledgeEarly } from './long-leases.ts'
 import { isStronger } from './worker-registry.ts'
 
 /**
@@ -41,7 +41,7 @@ export async function nativeHeartbeat(
     if (result.outcome === 'extended') extended.push(result.lease)
     tell(deps, result, workerId, context)
   }
-  await acknowledgeLongLeases(deps, extended)
+  await acknowledgeEarly(deps, extended)
 }
 
 function tell(

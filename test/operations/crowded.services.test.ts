@@ -1,0 +1,46 @@
+import { describe, expect, it } from 'vitest'
+import { fetchMany, fetchOne, freshQueue, gatewayForAll, nack, stateOf } from './harness.ts'
+
+/** Eight deliveries of a queue at most; by default it is 2,048. */
+const { gateway } = gatewayForAll({}, { prefetch: 4, maxBlocks: 2 })
+
+const LEASE = { visibility_timeout_ms: 600_000, timeout_ms: 0 }
+
+async function push(queue: string, jobs: number): Promise<string[]> {
+  const ids: string[] = []
+  for (let n = 0; n < jobs; n++) {
+    const { body } = await gateway.push(queue, {
+      options: { ...LEASE, retry: { max_attempts: 1 } },
+    })
+    ids.push(body.job.id)
+  }
+  return ids
+}
+
+describe('more leases than the gateway may hold deliveries', () => {
+  it('are given all the same, in order, and each of them ends as it should', async () => {
+    const queue = freshQueue()
+    const ids = await push(queue, 30)
+    const jobs = await fetchMany(gateway, queue, 30)
+    expect(jobs.map(({ id }) => id)).toEqual(ids)
+    const [failed = '', ...others] = ids
+    for (const id of others) expect((await gateway.ack(id)).status).toBe(200)
+    await nack(gateway, failed, { code: 'e', message: 'm' })
+    for (const id of others) expect(await stateOf(gateway, id)).toBe('completed')
+    expect(await stateOf(gateway, failed)).toBe('discarded')
+    const { body } = await gateway.request('GET', `/ojs/v1/queues/${queue}/stats`)
+    expect(body.stats).toMatchObject({ available: 0, active: 0 })
+    expect(await gateway.fetch([queue])).toEqual([])
+  })
+
+  it('can be given back: the job comes again, with a token of its own', async () => {
+    const queue = freshQueue()
+    const ids = await push(queue, 20)
+    await fetchMany(gateway, queue, 20)
+    const last = ids.at(-1) ?? ''
+    const error = { code: 'e', message: 'm' }
+    const body = { job_id: last, requeue: true, error }
+    expect((await gateway.request('POST', '/ojs/v1/workers/nack', body)).status).toBe(200)
+    expect(await fetchOne(gateway, queue)).toMatchObject({ id: last, attempt: 1 })
+  })
+})
