@@ -1,3 +1,4 @@
+import { OJSTransportError } from './errors.ts'
 import type { Job } from './job.ts'
 import type { EnqueueRequest } from './job-options.ts'
 
@@ -11,18 +12,27 @@ interface Arrival {
 /**
  * Where the jobs of a batch meet: each passes the middleware on its own, and one request takes all
  * of them. Sent when every job has arrived or was kept by a middleware; never when one has failed,
- * because a batch is all or none (seed 001 §7.2).
+ * because a batch is all or none (seed 001 §7.2). A middleware that lets one job through at a time
+ * would make them wait for each other for ever: the caller's signal ends that.
  */
 export class BatchGate {
   readonly #send: (requests: EnqueueRequest[]) => Promise<Job[]>
   #waiting: Arrival[] = []
   #expected: number
+  readonly #signal: AbortSignal | undefined
+  readonly #abort = () => this.#rejectAll(aborted(this.#signal))
   #failure: { error: unknown } | undefined
 
-  /** `send` answers one job for each request, in their order. */
-  constructor(size: number, send: (requests: EnqueueRequest[]) => Promise<Job[]>) {
+  /** `send` answers one job for each request, in their order, and heeds the same signal. */
+  constructor(
+    size: number,
+    send: (requests: EnqueueRequest[]) => Promise<Job[]>,
+    signal: AbortSignal | undefined,
+  ) {
     this.#expected = size
     this.#send = send
+    this.#signal = signal
+    if (size > 0) signal?.addEventListener('abort', this.#abort, { once: true })
   }
 
   /** Called once for each job: `enter` runs its middleware, with `arrive` inside. */
@@ -48,6 +58,7 @@ export class BatchGate {
   #arrive(index: number, request: EnqueueRequest): Promise<Job> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ index, request, resolve, reject })
+      if (this.#signal?.aborted) this.#abort()
       this.#expectOneLess()
     })
   }
@@ -59,9 +70,16 @@ export class BatchGate {
   #expectOneLess(): void {
     this.#expected -= 1
     if (this.#expected > 0) return
-    const all = this.#waiting.sort((a, b) => a.index - b.index)
-    if (this.#failure) for (const { reject } of all) reject(this.#failure.error)
-    else if (all.length > 0) void this.#sendAll(all)
+    this.#signal?.removeEventListener('abort', this.#abort)
+    if (this.#failure) this.#rejectAll(this.#failure.error)
+    else if (this.#waiting.length > 0) {
+      void this.#sendAll(this.#waiting.sort((a, b) => a.index - b.index))
+    }
+  }
+
+  #rejectAll(error: unknown): void {
+    this.#fail(error)
+    for (const { reject } of this.#waiting.splice(0)) reject(error)
   }
 
   async #sendAll(all: readonly Arrival[]): Promise<void> {
@@ -76,4 +94,9 @@ export class BatchGate {
       for (const { reject } of all) reject(error)
     }
   }
+}
+
+function aborted(signal: AbortSignal | undefined): OJSTransportError {
+  const init = { kind: 'aborted', attempts: 0, cause: signal?.reason } as const
+  return new OJSTransportError('POST /jobs/batch: aborted by the caller', init)
 }

@@ -106,7 +106,7 @@ export class OJSClient {
   /** PUSH batch: all of the jobs or none, in the order given. At most 1,000; `[]` sends nothing. */
   async enqueueBatch(jobs: readonly JobSpec[], call: CallOptions = {}): Promise<Job[]> {
     const requests = jobs.map(requestOf)
-    const gate = new BatchGate(requests.length, (final) => this.#pushAll(final, call))
+    const gate = new BatchGate(requests.length, (final) => this.#pushAll(final, call), call.signal)
     return await Promise.all(
       requests.map((request, index) =>
         gate.pass(index, async (arrive) => required(await this.middleware.run(request, arrive))),

@@ -45,6 +45,11 @@ export class OJSError extends Error {
     this.retryAfter = init.retryAfter
     this.attempts = init.attempts ?? 1
   }
+
+  /** For logs, which would miss the message: it is not enumerable. */
+  toJSON(): object {
+    return { ...this, message: this.message }
+  }
 }
 
 /** The request, or one of the jobs in it, is not acceptable (400, 413, some 422). */
@@ -220,5 +225,10 @@ export class OJSTransportError extends Error {
     this.requestId = init.requestId
     this.retryAfter = init.retryAfter
     this.attempts = init.attempts ?? 1
+  }
+
+  /** As that of `OJSError`. */
+  toJSON(): object {
+    return { ...this, message: this.message }
   }
 }

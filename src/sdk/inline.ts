@@ -22,15 +22,26 @@ export type InlineJob = Pick<Job, 'type'> & Partial<Job>
 
 export interface InlineOptions {
   /** Cancels the job. */
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 /**
  * Runs one job at once and without a server, for tests of handlers and middleware: the same way
  * through middleware, timeout and error reporting that it takes in a worker. Never rejects.
  */
-export async function runInline(
+export function runInline(
   workerOrHandlers: InlineWorker | Readonly<Record<string, Handler>>,
+  job: InlineJob,
+  options?: InlineOptions,
+): Promise<InlineOutcome>
+/** Handlers that name the types of their arguments, as `OJSWorker.register` takes them. */
+export function runInline(
+  handlers: Readonly<Record<string, Handler<never>>>,
+  job: InlineJob,
+  options?: InlineOptions,
+): Promise<InlineOutcome>
+export async function runInline(
+  workerOrHandlers: InlineWorker | Handlers,
   job: InlineJob,
   { signal }: InlineOptions = {},
 ): Promise<InlineOutcome> {
@@ -51,6 +62,8 @@ export async function runInline(
   signal?.removeEventListener('abort', cancel)
   return lease.outcome
 }
+
+type Handlers = Readonly<Record<string, Handler<never>>>
 
 /** Writes down what would have been reported. */
 class InlineLease implements Lease {
@@ -86,15 +99,16 @@ class InlineLease implements Lease {
   }
 }
 
-function isWorker(given: InlineWorker | Readonly<Record<string, Handler>>): given is InlineWorker {
+function isWorker(given: InlineWorker | Handlers): given is InlineWorker {
   return given['middleware'] instanceof MiddlewareChain
 }
 
-function workerOf(handlers: Readonly<Record<string, Handler>>): InlineWorker {
+function workerOf(handlers: Handlers): InlineWorker {
   return {
     middleware: new MiddlewareChain(),
     workerId: 'inline',
     // A type may well be named `constructor`.
-    handlerOf: (type) => (Object.hasOwn(handlers, type) ? handlers[type] : undefined),
+    handlerOf: (type) =>
+      Object.hasOwn(handlers, type) ? (handlers[type] as Handler | undefined) : undefined,
   }
 }

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { type EnqueueMiddleware, type EnqueueRequest, OJSClient } from '../../src/sdk/index.ts'
 import { mockTransport, stored } from './mock-transport.ts'
 
@@ -134,5 +134,37 @@ describe('enqueue middleware of a batch', () => {
     }))
     expect(await client.enqueueBatch([{ type: 't' }, { type: 't' }])).toHaveLength(2)
     expect(transport.requests).toEqual([])
+  })
+
+  test('that lets one job through at a time waits until the signal fires', async () => {
+    const transport = accepting()
+    let last: Promise<unknown> = Promise.resolve()
+    const client = new OJSClient({ transport }).use((_request, next) => {
+      const turn = last.then(() => next())
+      last = turn.catch(() => undefined)
+      return turn
+    })
+    const controller = new AbortController()
+    const { signal } = controller
+    const batch = client.enqueueBatch([{ type: 't' }, { type: 't' }], { signal })
+    const settled = Promise.allSettled([batch])
+    await new Promise((resolve) => setImmediate(resolve))
+    controller.abort(new Error('enough'))
+    const rejection = { name: 'OJSTransportError', kind: 'aborted', cause: { message: 'enough' } }
+    expect(await settled).toMatchObject([{ status: 'rejected', reason: rejection }])
+    await last
+    await expect(client.enqueueBatch([{ type: 't' }], { signal })).rejects.toMatchObject(rejection)
+    expect(transport.requests).toEqual([])
+  })
+
+  test('leaves nothing on a signal that outlives the batch', async () => {
+    const { signal } = new AbortController()
+    const added = vi.spyOn(signal, 'addEventListener')
+    const removed = vi.spyOn(signal, 'removeEventListener')
+    const client = new OJSClient({ transport: accepting() })
+    await client.enqueueBatch([{ type: 't' }, { type: 't' }], { signal })
+    await client.enqueueBatch([], { signal })
+    expect(added).toHaveBeenCalledOnce()
+    expect(removed).toHaveBeenCalledOnce()
   })
 })

@@ -10,6 +10,7 @@ import {
   OJSPermissionError,
   OJSQueuePausedError,
   OJSRateLimitError,
+  OJSTransportError,
   OJSUnsupportedError,
   OJSValidationError,
 } from '../../src/sdk/index.ts'
@@ -70,6 +71,24 @@ describe('what an error carries', () => {
       body: { error: { code: 'duplicate', message: 'm', details: { existing_job_id: 'a' } } },
     })
     expect(error).toMatchObject({ existingJobId: 'a' })
+  })
+
+  test('its message as JSON too', () => {
+    const error = errorOfAnswer({
+      status: 404,
+      body: { error: { code: 'not_found', message: 'No such job.', details: { job_id: 'a' } } },
+    })
+    expect(JSON.parse(JSON.stringify(error))).toEqual({
+      name: 'OJSNotFoundError',
+      message: 'No such job.',
+      code: 'not_found',
+      retryable: false,
+      details: { job_id: 'a' },
+      status: 404,
+      attempts: 1,
+    })
+    const lost = new OJSTransportError('lost', { kind: 'network' })
+    expect(JSON.parse(JSON.stringify(lost))).toMatchObject({ message: 'lost', kind: 'network' })
   })
 
   test('the request id of the body, else of the header', () => {

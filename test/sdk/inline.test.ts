@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { JobContext } from '../../src/sdk/execution.ts'
 import { runInline } from '../../src/sdk/inline.ts'
 import { OJSWorker } from '../../src/sdk/worker.ts'
 
@@ -7,6 +8,24 @@ describe('inline execution', () => {
     const handlers = { add: ({ args }: { args: unknown[] }) => Number(args[0]) + Number(args[1]) }
     const outcome = await runInline(handlers, { type: 'add', args: [1, 2] })
     expect(outcome).toEqual({ state: 'completed', result: 3 })
+  })
+
+  it('takes handlers with types of their own, as `register` does', async () => {
+    const handlers = { greet: ({ args: [name] }: JobContext<[string]>) => `Hello ${name}` }
+    const outcome = await runInline(handlers, { type: 'greet', args: ['you'] })
+    expect(outcome).toEqual({ state: 'completed', result: 'Hello you' })
+    const count = await runInline(
+      { count: ({ args }) => args.length },
+      { type: 'count', args: [1] },
+    )
+    expect(count).toEqual({ state: 'completed', result: 1 })
+  })
+
+  it('fails a job whose result is not JSON', async () => {
+    expect(await runInline({ odd: () => () => 1 }, { type: 'odd' })).toMatchObject({
+      state: 'failed',
+      error: { type: 'ResultError' },
+    })
   })
 
   it('runs a worker’s handler through its middleware, without its source', async () => {
