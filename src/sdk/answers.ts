@@ -12,8 +12,8 @@ export interface Pagination {
 /** Which part of a list; the server's default is the first 50. */
 export interface PageOptions {
   /** At most 100. */
-  limit?: number
-  offset?: number
+  limit?: number | undefined
+  offset?: number | undefined
 }
 
 export interface Queue {

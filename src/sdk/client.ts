@@ -41,8 +41,8 @@ import type { WorkflowDefinition } from './workflow.ts'
 
 /** Of `HttpTransport`; unused, and `url` optional, where a `transport` is given. */
 export type OJSClientOptions =
-  | HttpTransportOptions
-  | (Partial<HttpTransportOptions> & { transport: Transport })
+  | (HttpTransportOptions & { transport?: Transport | undefined })
+  | (Omit<HttpTransportOptions, 'url'> & { url?: string | undefined; transport: Transport })
 
 /** A layer around enqueueing; `next()` gives the job (seed 004, "Enqueue middleware"). */
 export type EnqueueMiddleware = Middleware<EnqueueRequest, Job>
@@ -201,8 +201,10 @@ export class OJSClient {
   }
 }
 
-function transportOf(options: OJSClientOptions): Transport {
-  return 'transport' in options ? options.transport : new HttpTransport(options)
+function transportOf({ transport, url, ...http }: OJSClientOptions): Transport {
+  if (transport !== undefined) return transport
+  if (url === undefined) throw new TypeError('A client needs a url or a transport.')
+  return new HttpTransport({ url, ...http })
 }
 
 function requestOf(spec: JobSpec): EnqueueRequest {

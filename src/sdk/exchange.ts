@@ -5,10 +5,10 @@ import type { Transport, TransportRequest } from './transport.ts'
 /** Of a single call. */
 export interface CallOptions {
   /** Ends the wait; what was sent may still take effect. */
-  signal?: AbortSignal
-  /** Milliseconds for one try, instead of the client's limit. */
-  timeout?: number
-  headers?: Readonly<Record<string, string>>
+  signal?: AbortSignal | undefined
+  /** Milliseconds for one try, instead of the client's limit; `Infinity`: no limit. */
+  timeout?: number | undefined
+  headers?: Readonly<Record<string, string>> | undefined
 }
 
 /** One request and its JSON object. Rejects with `OJSError` or `OJSTransportError`. */

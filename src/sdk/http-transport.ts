@@ -1,7 +1,10 @@
 import { errorOfAnswer, OJSTransportError, retryAfterOf } from './errors.ts'
+import { given } from './given.ts'
 import { isRecord } from './json.ts'
+import { MAX_DELAY_MS } from './pause.ts'
 import { delayBeforeRetry, type RetryOptions, type RetryPolicy, retryPolicy } from './retry.ts'
 import { endpointOf } from './server-url.ts'
+import { timeLimit } from './time-limit.ts'
 import type { Transport, TransportRequest, TransportResponse } from './transport.ts'
 
 const MEDIA_TYPE = 'application/openjobspec+json'
@@ -29,16 +32,16 @@ export interface HttpTransportOptions {
    * are sent as basic authentication.
    */
   url: string
-  /** A token, sent as `Bearer`; or a whole `Authorization` value, scheme first. */
-  auth?: string
+  /** A token, sent as `Bearer`; or a whole `Authorization` value, scheme first. Empty: none. */
+  auth?: string | undefined
   /** Sent with every request. */
-  headers?: Readonly<Record<string, string>>
-  /** Milliseconds for one try. Default 30,000. */
-  timeout?: number
+  headers?: Readonly<Record<string, string>> | undefined
+  /** Milliseconds for one try; `Infinity`: no limit. Default 30,000. */
+  timeout?: number | undefined
   /** How a failed request is repeated; `false`: not at all. */
-  retry?: RetryOptions | false
+  retry?: RetryOptions | false | undefined
   /** Instead of the global `fetch`. */
-  fetch?: Fetch
+  fetch?: Fetch | undefined
 }
 
 /**
@@ -63,7 +66,7 @@ export class HttpTransport implements Transport {
       ...(endpoint.authorization !== undefined && { authorization: endpoint.authorization }),
       ...lowerCase(headers),
     })
-    this.#timeout = timeout ?? DEFAULT_TIMEOUT_MS
+    this.#timeout = timeLimit(timeout, DEFAULT_TIMEOUT_MS)
     this.#retry = retryPolicy(retry)
     // Looked up at each call: instrumentation replaces the global one at any time.
     this.#fetch = fetch ?? ((target, init) => globalThis.fetch(target, init))
@@ -71,11 +74,15 @@ export class HttpTransport implements Transport {
 
   async request(opts: TransportRequest): Promise<TransportResponse> {
     const isIdempotent = opts.idempotent ?? (opts.method === 'GET' || opts.method === 'HEAD')
-    // Once for all tries; what JSON cannot hold is the caller's error and thrown as it is.
-    const body = opts.body === undefined ? undefined : JSON.stringify(opts.body)
+    // Once for all tries; what cannot be sent is the caller's error and thrown as it is.
+    const message: Message = {
+      body: opts.body === undefined ? undefined : JSON.stringify(opts.body),
+      headers: this.#headersOf(opts),
+      timeout: timeLimit(opts.timeout, this.#timeout),
+    }
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return answerOf(opts, await this.#exchange(opts, body, attempt), attempt)
+        return answerOf(opts, await this.#exchange(opts, message, attempt), attempt)
       } catch (error) {
         const delay = delayBeforeRetry(this.#retry, error, { attempt, isIdempotent })
         if (delay === undefined) throw error
@@ -87,19 +94,19 @@ export class HttpTransport implements Transport {
   /** One try, its body read to the end. Rejects with `OJSTransportError` only. */
   async #exchange(
     opts: TransportRequest,
-    body: string | undefined,
+    { body, headers, timeout }: Message,
     attempt: number,
   ): Promise<Received> {
-    const { signal, timeout = this.#timeout } = opts
+    const { signal } = opts
     if (signal?.aborted) throw this.#failure('aborted', opts, attempt - 1)
     const limit = new AbortController()
     const end = () => limit.abort()
-    const timer = setTimeout(end, timeout)
+    const timer = timeout === Number.POSITIVE_INFINITY ? undefined : setTimeout(end, timeout)
     signal?.addEventListener('abort', end, { once: true })
     try {
       const response = await this.#fetch(this.#urlOf(opts.path), {
         method: opts.method,
-        headers: this.#headersOf(opts),
+        headers,
         ...(body !== undefined && { body }),
         signal: limit.signal,
         redirect: 'manual',
@@ -139,6 +146,13 @@ export class HttpTransport implements Transport {
     const message = `${method} ${path} at ${this.#origin}: ${reason}`
     return new OJSTransportError(message, { kind, attempts, cause })
   }
+}
+
+/** What all tries have in common. */
+interface Message {
+  body: string | undefined
+  headers: Record<string, string>
+  timeout: number
 }
 
 interface Received {
@@ -188,7 +202,7 @@ function elapses(ms: number, signal: AbortSignal | undefined): Promise<boolean> 
       signal?.removeEventListener('abort', end)
       resolve(!signal?.aborted)
     }
-    const timer = setTimeout(end, ms)
+    const timer = setTimeout(end, Math.min(ms, MAX_DELAY_MS))
     signal?.addEventListener('abort', end, { once: true })
     if (signal?.aborted) end()
   })
@@ -210,13 +224,20 @@ function plain(headers: { forEach(visit: (value: string, name: string) => void):
 }
 
 function lowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
-  const entries = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])
+  const entries = Object.entries(given(headers)).map(([name, value]) => [name.toLowerCase(), value])
   return Object.fromEntries(entries)
 }
 
-/** `fetch` would refuse the same, with the value in the message: it may be a password. */
+/**
+ * `fetch` would refuse the same, with the value in the message, that may be a password; and as an
+ * error of the network, which would be repeated.
+ */
 function checked(headers: Record<string, string>): Record<string, string> {
   for (const [name, value] of Object.entries(headers)) {
+    if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name)) {
+      throw new TypeError(`'${name}' is no name of a header.`)
+    }
+    if (typeof value !== 'string') throw new TypeError(`The header ${name} is no text.`)
     if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
       throw new TypeError(`The header ${name} holds characters that no header may hold.`)
     }

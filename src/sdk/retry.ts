@@ -1,18 +1,19 @@
 import { familyOf } from './error-codes.ts'
 import { OJSError, OJSTransportError } from './errors.ts'
+import { given } from './given.ts'
 
 export interface RetryOptions {
   /** Tries in all, the first one included. Default 5. */
-  maxAttempts?: number
+  maxAttempts?: number | undefined
   /** Milliseconds before the second try; doubles with each, and is shortened by up to a half at random. Default 100. */
-  initialDelay?: number
+  initialDelay?: number | undefined
   /** Milliseconds; default 5,000. */
-  maxDelay?: number
+  maxDelay?: number | undefined
   /** Milliseconds; a server that asks for a longer wait (`Retry-After`) gets no further try. Default 30,000. */
-  maxRetryAfter?: number
+  maxRetryAfter?: number | undefined
 }
 
-export type RetryPolicy = Readonly<Required<RetryOptions>>
+export type RetryPolicy = Readonly<Record<keyof RetryOptions, number>>
 
 const DEFAULTS: RetryPolicy = {
   maxAttempts: 5,
@@ -24,7 +25,7 @@ const DEFAULTS: RetryPolicy = {
 /** `false`: one try. */
 export function retryPolicy(options: RetryOptions | false | undefined): RetryPolicy {
   if (options === false) return { ...DEFAULTS, maxAttempts: 1 }
-  const policy = { ...DEFAULTS, ...options }
+  const policy = { ...DEFAULTS, ...given(options ?? {}) }
   for (const [name, value] of Object.entries(policy)) {
     if (!(value >= 0)) throw new TypeError(`retry.${name} must be a number from 0.`)
   }

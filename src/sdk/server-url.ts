@@ -29,7 +29,7 @@ export function endpointOf(url: string, auth?: string): Endpoint {
   const path = parsed.pathname.replace(/\/+$/, '').replace(/\/ojs\/v1$/, '')
   const own =
     username === '' && password === '' ? undefined : basic(decoded(username), decoded(password))
-  return { origin, base: origin + path, authorization: auth === undefined ? own : schemed(auth) }
+  return { origin, base: origin + path, authorization: auth ? schemed(auth) : own }
 }
 
 function parse(url: string): URL {

@@ -12,11 +12,11 @@ export interface TransportRequest {
   /** Sent as JSON. */
   body?: unknown
   /** In addition to the transport's own. */
-  headers?: Readonly<Record<string, string>>
+  headers?: Readonly<Record<string, string>> | undefined
   /** Ends the wait, between tries as well: `OJSTransportError` of the kind `aborted`. */
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
   /** Milliseconds for one try, instead of the transport's own limit. */
-  timeout?: number
+  timeout?: number | undefined
   /** True: sending it twice does no harm, so it may be tried again when the answer got lost. */
   idempotent?: boolean
   /** Statuses from 300 whose body is an answer and no error (health: 503). */

@@ -15,37 +15,37 @@ export interface WorkerLogger {
 /** Times are milliseconds. */
 export interface OJSWorkerOptions {
   /** Of the server, e.g. `http://localhost:8080`. This, `transport` or `source` is needed. */
-  url?: string
+  url?: string | undefined
   /** As for the client: a token, or a whole `Authorization` value. */
-  auth?: string
-  headers?: Readonly<Record<string, string>>
+  auth?: string | undefined
+  headers?: Readonly<Record<string, string>> | undefined
   /** Default: Node.js's own HTTP client, which costs much less than `fetch`; elsewhere `fetch`. */
-  fetch?: Fetch
+  fetch?: Fetch | undefined
   /** Instead of HTTP to `url`, e.g. one that a test made up. */
-  transport?: Transport
+  transport?: Transport | undefined
   /** Instead of the HTTP binding: the AMQP source of `ojs-rabbitmq/worker`. */
-  source?: JobSource
+  source?: JobSource | undefined
   /** In the order in which they are looked at. Default: `default`. */
-  queues?: readonly string[]
+  queues?: readonly string[] | undefined
   /** Jobs at a time. Default 10. */
-  concurrency?: number
+  concurrency?: number | undefined
   /** Default: a random one, new for each worker. */
-  workerId?: string
+  workerId?: string | undefined
   /**
    * How long the server may keep a request for jobs waiting until there are some, and the pause
    * between two requests where it does not wait. At most 30,000; default 1,000.
    */
-  pollInterval?: number
+  pollInterval?: number | undefined
   /** Default 5,000; more often where a lease is shorter than three of it. */
-  heartbeatInterval?: number
+  heartbeatInterval?: number | undefined
   /** How long `stop()` waits for running jobs. Default 25,000. */
-  gracePeriod?: number
+  gracePeriod?: number | undefined
   /** How long a job stays reserved between two heartbeats. Default: what the job or server says. */
-  visibilityTimeout?: number
+  visibilityTimeout?: number | undefined
   /** Default: warnings and errors to the console. `false`: nothing. */
-  logger?: WorkerLogger | false
+  logger?: WorkerLogger | false | undefined
   /** `false`: SIGTERM and SIGINT are the program's own business. */
-  handleSignals?: boolean
+  handleSignals?: boolean | undefined
 }
 
 export interface WorkerSettings {

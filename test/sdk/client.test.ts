@@ -2,6 +2,7 @@ import { inspect } from 'node:util'
 import { describe, expect, test, vi } from 'vitest'
 import {
   Client,
+  type Fetch,
   HttpTransport,
   type JobSpec,
   OJSClient,
@@ -51,6 +52,53 @@ describe('construction', () => {
       'http://h/ojs/v1/jobs/1',
       expect.objectContaining({ headers: expect.objectContaining({ authorization: 'Bearer t' }) }),
     )
+  })
+})
+
+describe('an option that is undefined is absent', () => {
+  const maybe = (): Transport | undefined => undefined
+  const refusing = vi.fn<Fetch>(async () => ({
+    status: 503,
+    headers: new Headers(),
+    text: async () => '{"error":{"code":"backend_error","message":"m"}}',
+  }))
+
+  test('transport', async () => {
+    const client = new OJSClient({
+      url: 'http://h',
+      transport: maybe(),
+      fetch: refusing,
+      retry: false,
+    })
+    await expect(client.getJob('1')).rejects.toMatchObject({ code: 'backend_error' })
+  })
+
+  test('transport and url', () => {
+    const given = { transport: maybe() } as { transport: Transport }
+    expect(() => new OJSClient(given)).toThrow('A client needs a url or a transport.')
+  })
+
+  test('maxAttempts', async () => {
+    refusing.mockClear()
+    const retry = { maxAttempts: undefined, initialDelay: 0, maxDelay: 0 }
+    const client = new OJSClient({ url: 'http://h', fetch: refusing, retry })
+    await expect(client.getJob('1')).rejects.toMatchObject({ attempts: 5 })
+    expect(refusing).toHaveBeenCalledTimes(5)
+  })
+
+  test('what a call is given', async () => {
+    refusing.mockClear()
+    const client = new OJSClient({
+      url: 'http://h',
+      fetch: refusing,
+      retry: false,
+      timeout: undefined,
+    })
+    const headers = { 'x-tenant': undefined } as unknown as Record<string, string>
+    const call = { signal: undefined, timeout: undefined, headers }
+    await expect(client.getJob('1', call)).rejects.toMatchObject({ code: 'backend_error' })
+    const [[, init] = []] = refusing.mock.calls
+    expect(Object.keys(init?.headers ?? {})).toEqual(['accept'])
   })
 })
 

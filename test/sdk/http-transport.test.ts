@@ -79,6 +79,23 @@ describe('over a real socket', () => {
     expect(received.headers.authorization).toBe('ApiKey k')
   })
 
+  test('an empty token is none', async () => {
+    await new HttpTransport({ url, auth: '' }).request({ method: 'GET', path: '/health' })
+    expect(received.headers).not.toHaveProperty('authorization')
+  })
+
+  test.each([Number.POSITIVE_INFINITY, 1e300])('a time limit of %d is none', async (timeout) => {
+    const transport = new HttpTransport({ url, timeout, retry: false })
+    // `setTimeout` would fire after 1 ms.
+    respond = (response) => setTimeout(() => response.end('{"ok":true}'), 50)
+    expect(await transport.request({ method: 'GET', path: '/health' })).toMatchObject({
+      status: 200,
+    })
+    const of = { method: 'GET', path: '/health', timeout }
+    const other = new HttpTransport({ url, timeout: 1, retry: false })
+    expect(await other.request(of)).toMatchObject({ status: 200 })
+  })
+
   test('credentials of the URL become basic authentication', async () => {
     const withUser = url.replace('http://', 'http://jürgen:p%40ss@')
     await new HttpTransport({ url: withUser }).request({ method: 'GET', path: '/health' })
@@ -344,6 +361,30 @@ describe('repeating', () => {
     expect(error).toBeInstanceOf(TypeError)
     expect(sentAt).toHaveLength(0)
   })
+
+  test.each([
+    ['a name with a space', { 'x tenant': 'a' }],
+    ['no name', { '': 'a' }],
+    ['a line break', { 'x-tenant': 'a\nb' }],
+    ['no text', { 'x-tenant': 1 as unknown as string }],
+  ])('a header that cannot be sent is the error of the caller: %s', async (_what, headers) => {
+    const { transport, sentAt } = scripted([ok])
+    const error = await rejection(transport.request({ method: 'GET', path: '/', headers }))
+    expect(error).toBeInstanceOf(TypeError)
+    expect(sentAt).toHaveLength(0)
+    expect(() => new HttpTransport({ url: 'http://h', headers })).toThrow(TypeError)
+  })
+
+  test.each([-1, Number.NaN, '5' as unknown as number, null as unknown as number])(
+    'a time limit of %j is the error of the caller',
+    async (timeout) => {
+      const { transport, sentAt } = scripted([ok])
+      const error = await rejection(transport.request({ method: 'GET', path: '/', timeout }))
+      expect(error).toBeInstanceOf(TypeError)
+      expect(sentAt).toHaveLength(0)
+      expect(() => new HttpTransport({ url: 'http://h', timeout })).toThrow(TypeError)
+    },
+  )
 
   test('a conflict has its own class', async () => {
     const error = {

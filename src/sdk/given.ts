@@ -1,0 +1,7 @@
+/** Without the members that are `undefined`: those count as absent, as defaults take them. */
+export function given<T extends object>(options: T): Given<T> {
+  const entries = Object.entries(options).filter(([, value]) => value !== undefined)
+  return Object.fromEntries(entries) as Given<T>
+}
+
+export type Given<T> = { [Name in keyof T]: Exclude<T[Name], undefined> }
