@@ -93,6 +93,7 @@ export {
   type ChainDefinition,
   chain,
   type GraphDefinition,
+  type GraphStep,
   type GroupDefinition,
   group,
   type WorkflowDefinition,

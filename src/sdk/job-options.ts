@@ -3,29 +3,29 @@ import { isRecord } from './json.ts'
 /** When a failed job runs again (seed 001 §9.1, seed 003). Intervals: milliseconds or ISO 8601. */
 export interface RetryPolicy {
   /** Executions in all; 1: never again. */
-  maxAttempts?: number
-  initialIntervalMs?: number
-  initialInterval?: string
-  maxIntervalMs?: number
-  maxInterval?: string
+  maxAttempts?: number | undefined
+  initialIntervalMs?: number | undefined
+  initialInterval?: string | undefined
+  maxIntervalMs?: number | undefined
+  maxInterval?: string | undefined
   /** At least 1. */
-  backoffCoefficient?: number
-  backoffStrategy?: 'exponential' | 'linear' | 'polynomial' | 'none' | 'constant'
-  jitter?: boolean
+  backoffCoefficient?: number | undefined
+  backoffStrategy?: 'exponential' | 'linear' | 'polynomial' | 'none' | 'constant' | undefined
+  jitter?: boolean | undefined
   /** Codes or types of errors after which there is no retry; `auth.*` matches by prefix. */
-  nonRetryableErrors?: string[]
-  onExhaustion?: 'discard' | 'dead_letter'
+  nonRetryableErrors?: string[] | undefined
+  onExhaustion?: 'discard' | 'dead_letter' | undefined
 }
 
 /** Which jobs count as the same one, and what happens then (Level 4). */
 export interface UniquePolicy {
-  keys?: string[]
-  argsKeys?: string[]
-  metaKeys?: string[]
+  keys?: string[] | undefined
+  argsKeys?: string[] | undefined
+  metaKeys?: string[] | undefined
   /** ISO 8601. */
-  period?: string
-  states?: string[]
-  onConflict?: 'reject' | 'replace' | 'replace_except_schedule' | 'ignore'
+  period?: string | undefined
+  states?: string[] | undefined
+  onConflict?: 'reject' | 'replace' | 'replace_except_schedule' | 'ignore' | undefined
 }
 
 /**
@@ -37,47 +37,47 @@ export interface JobOptions extends WireJobOptions {
    * UUIDv7. Default: minted by the client. Enqueueing the same id and type again gives the job
    * that exists.
    */
-  id?: string
+  id?: string | undefined
   /** Goes with the job unchanged; nothing in it is renamed. */
-  meta?: Record<string, unknown>
+  meta?: Record<string, unknown> | undefined
   /** URI of a registered schema that `args` must match. */
-  schema?: string
+  schema?: string | undefined
   /** Not before then. */
-  delayUntil?: string | Date
+  delayUntil?: string | Date | undefined
   /** Discarded when it has not run by then. */
-  expiresAt?: string | Date
+  expiresAt?: string | Date | undefined
   /** How long one execution may take. */
-  timeoutMs?: number
+  timeoutMs?: number | undefined
   /** How long a worker may be silent before the job is given to another. */
-  visibilityTimeoutMs?: number
-  rateLimit?: Record<string, unknown>
+  visibilityTimeoutMs?: number | undefined
+  rateLimit?: Record<string, unknown> | undefined
 }
 
 /** The `options` of a request as they are sent (seed 001 §9.1, "Options Fields"). */
 export interface WireJobOptions {
   /** Default: the server's, `default`. */
-  queue?: string
+  queue?: string | undefined
   /** Higher first; default 0. */
-  priority?: number
-  tags?: string[]
+  priority?: number | undefined
+  tags?: string[] | undefined
   /** True: waits until it is activated. */
-  pending?: boolean
-  retry?: RetryPolicy | Record<string, unknown>
-  unique?: UniquePolicy | Record<string, unknown>
-  delay_until?: string | Date
-  scheduled_at?: string | Date
-  expires_at?: string | Date
-  timeout_ms?: number
-  visibility_timeout_ms?: number
-  rate_limit?: Record<string, unknown>
+  pending?: boolean | undefined
+  retry?: RetryPolicy | Record<string, unknown> | undefined
+  unique?: UniquePolicy | Record<string, unknown> | undefined
+  delay_until?: string | Date | undefined
+  scheduled_at?: string | Date | undefined
+  expires_at?: string | Date | undefined
+  timeout_ms?: number | undefined
+  visibility_timeout_ms?: number | undefined
+  rate_limit?: Record<string, unknown> | undefined
 }
 
-/** One job of a batch or workflow. */
-export interface JobSpec {
+/** One job of a batch or workflow. `id`, `meta` and `schema` may stand here or in `options`. */
+export interface JobSpec extends Pick<JobOptions, 'id' | 'meta' | 'schema'> {
   type: string
   /** One value stands for an array of it; absent: `[]`. */
   args?: unknown
-  options?: JobOptions
+  options?: JobOptions | undefined
 }
 
 /** A job as it is sent: the body of PUSH. */
@@ -102,9 +102,13 @@ function argsArray(args: unknown): unknown[] {
   return Array.isArray(args) ? args : [args]
 }
 
-/** Throws `TypeError` for a member that is given in both spellings. */
-export function wireJob({ type, args, options = {} }: JobSpec): WireJob {
-  const { id, meta, schema } = options
+/** Throws `TypeError` for a member that is given twice, and for one that a job does not have. */
+export function wireJob(spec: JobSpec): WireJob {
+  const { type, args, options = {} } = spec
+  for (const [name, value] of Object.entries(spec)) requireMember(name, value)
+  const id = either('id', spec, options)
+  const meta = either('meta', spec, options)
+  const schema = either('schema', spec, options)
   // Without a spread: this runs for every job.
   const job: WireJob =
     id === undefined ? { type, args: argsArray(args) } : { id, type, args: argsArray(args) }
@@ -117,6 +121,23 @@ export function wireJob({ type, args, options = {} }: JobSpec): WireJob {
 
 /** Members of `JobOptions` that stand beside `options` on the wire. */
 const BESIDE_OPTIONS: ReadonlySet<string> = new Set(['id', 'meta', 'schema'])
+const MEMBERS: ReadonlySet<string> = new Set(['type', 'args', 'options', ...BESIDE_OPTIONS])
+
+/** Else a `queue` beside `options` would be lost, and the job be in another queue. */
+function requireMember(name: string, value: unknown): void {
+  if (MEMBERS.has(name) || value === undefined) return
+  throw new TypeError(`'${name}' belongs into options; a job has ${[...MEMBERS].join(', ')}.`)
+}
+
+function either<Name extends 'id' | 'meta' | 'schema'>(
+  name: Name,
+  spec: JobSpec,
+  options: JobOptions,
+): JobOptions[Name] {
+  if (spec[name] === undefined) return options[name]
+  if (options[name] !== undefined) throw new TypeError(`${name} is given beside options and in it.`)
+  return spec[name]
+}
 
 /** The policies inside are renamed too; what a user may name freely is not. */
 export function wireOptions(options: JobOptions): WireJobOptions {
@@ -129,6 +150,15 @@ function renamePolicies(wire: WireJobOptions): WireJobOptions {
   return wire
 }
 
+export function eitherSpelling<T>(name: string, one: T | undefined, other: T | undefined) {
+  if (one !== undefined && other !== undefined) throw twice(name)
+  return one ?? other
+}
+
+function twice(name: string): TypeError {
+  return new TypeError(`${name} is given in two spellings.`)
+}
+
 /** Names in snake_case, dates as RFC 3339; members that are `undefined` or left out are not there. */
 function snakeCased(given: object, leftOut = NOTHING): Record<string, unknown> {
   if (!isRecord(given)) throw new TypeError('Options and policies are objects.')
@@ -137,9 +167,7 @@ function snakeCased(given: object, leftOut = NOTHING): Record<string, unknown> {
     const value = given[name]
     if (value === undefined || leftOut.has(name)) continue
     const wireName = snakeCase(name)
-    if (Object.hasOwn(wire, wireName)) {
-      throw new TypeError(`${wireName} is given in two spellings.`)
-    }
+    if (Object.hasOwn(wire, wireName)) throw twice(wireName)
     wire[wireName] = value instanceof Date ? value.toISOString() : value
   }
   return wire

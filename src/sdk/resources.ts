@@ -12,7 +12,7 @@ import type {
 import { OJSNotFoundError } from './errors.ts'
 import { type Exchange, listIn, objectIn, query, segment } from './exchange.ts'
 import type { Job } from './job.ts'
-import { type JobOptions, type JobSpec, wireJob } from './job-options.ts'
+import { eitherSpelling, type JobOptions, type JobSpec, wireJob } from './job-options.ts'
 import { type WorkflowDefinition, wireWorkflow } from './workflow.ts'
 
 // What the client offers beside jobs: one function per resource, one member per endpoint. POSTs
@@ -73,19 +73,22 @@ export function deadLettersOf(exchange: Exchange): DeadLetters {
 }
 
 /** A schedule (seed 001 §13.2); `options` as for any job, camelCase or snake_case. */
-export interface CronSpec extends JobSpec {
+export interface CronSpec extends Omit<JobSpec, 'id'> {
   name: string
   /** Five fields, six with the seconds first, or `@daily` and the like. */
   cron: string
   /** IANA; default UTC. */
-  timezone?: string
-  /** While a job of an earlier tick is not over; default `skip`. */
-  overlapPolicy?: 'skip' | 'allow' | 'cancel_previous' | 'enqueue'
+  timezone?: string | undefined
+  /** While a job of an earlier tick is not over; default `skip`. In either spelling. */
+  overlapPolicy?: OverlapPolicy | undefined
+  overlap_policy?: OverlapPolicy | undefined
   /** Default true. */
-  enabled?: boolean
-  description?: string
-  options?: Omit<JobOptions, 'id'>
+  enabled?: boolean | undefined
+  description?: string | undefined
+  options?: Omit<JobOptions, 'id'> | undefined
 }
+
+type OverlapPolicy = 'skip' | 'allow' | 'cancel_previous' | 'enqueue'
 
 /** Seed 001 §13. */
 export interface Cron {
@@ -103,12 +106,15 @@ export function cronOf(exchange: Exchange): Cron {
     async list(page = {}) {
       return listed<CronJob, 'cron_jobs'>(exchange, 'cron_jobs', '/cron', page)
     },
-    async register({ name, cron, timezone, overlapPolicy, enabled, description, ...job }) {
+    async register(spec) {
+      const { name, cron, timezone, enabled, description, ...others } = spec
+      const { overlapPolicy, overlap_policy, ...job } = others
+      const overlap = eitherSpelling('overlap_policy', overlapPolicy, overlap_policy)
       const body = {
         name,
         cron,
         ...(timezone !== undefined && { timezone }),
-        ...(overlapPolicy !== undefined && { overlap_policy: overlapPolicy }),
+        ...(overlap !== undefined && { overlap_policy: overlap }),
         ...(enabled !== undefined && { enabled }),
         ...(description !== undefined && { description }),
         ...wireJob(job),

@@ -1,4 +1,11 @@
-import { type JobOptions, type JobSpec, type WireJob, wireJob, wireOptions } from './job-options.ts'
+import {
+  eitherSpelling,
+  type JobOptions,
+  type JobSpec,
+  type WireJob,
+  wireJob,
+  wireOptions,
+} from './job-options.ts'
 import { isRecord } from './json.ts'
 
 /** One after the other; each step sees the results of those before (`parent_results`). */
@@ -32,9 +39,17 @@ export type WorkflowStep = JobSpec | ChainDefinition | GroupDefinition | BatchDe
 /** Steps in any order that their dependencies allow (seed 001 §14.1). */
 export interface GraphDefinition {
   name: string
-  steps: (JobSpec & { id: string; depends_on?: string[] })[]
+  steps: GraphStep[]
   /** Of all steps; a step's own win. */
-  options?: JobOptions
+  options?: JobOptions | undefined
+}
+
+/** `id`: of the step, for the `depends_on` of others. The server mints that of its job. */
+export interface GraphStep extends JobSpec {
+  id: string
+  /** In either spelling: the steps that have to be completed before. */
+  depends_on?: string[] | undefined
+  dependsOn?: string[] | undefined
 }
 
 export type WorkflowDefinition =
@@ -46,14 +61,14 @@ export type WorkflowDefinition =
 /** In either spelling. */
 export interface BatchCallbacks {
   /** All jobs have ended, whatever the outcome. */
-  on_complete?: JobSpec
+  on_complete?: JobSpec | undefined
   /** None has failed. */
-  on_success?: JobSpec
+  on_success?: JobSpec | undefined
   /** At least one has. */
-  on_failure?: JobSpec
-  onComplete?: JobSpec
-  onSuccess?: JobSpec
-  onFailure?: JobSpec
+  on_failure?: JobSpec | undefined
+  onComplete?: JobSpec | undefined
+  onSuccess?: JobSpec | undefined
+  onFailure?: JobSpec | undefined
 }
 
 /** Runs the steps in this order (seed 004, "Workflow helpers"). Builds the definition only. */
@@ -85,10 +100,10 @@ export function wireWorkflow(definition: WorkflowDefinition): object {
   const { steps, options, ...others } = definition
   return {
     ...others,
-    steps: steps.map((step) => ({
-      ...wireJob(step),
-      id: step.id,
-      depends_on: step.depends_on ?? [],
+    steps: steps.map(({ id, depends_on, dependsOn, ...job }) => ({
+      ...wireJob(job),
+      id,
+      depends_on: eitherSpelling('depends_on', depends_on, dependsOn) ?? [],
     })),
     ...(options && { options: wireOptions(options) }),
   }

@@ -209,6 +209,37 @@ describe('enqueue', () => {
     )
   })
 
+  test.each(['id', 'meta', 'schema'] as const)(
+    '%s stands beside options or in them',
+    async (name) => {
+      const transport = accepting()
+      const value = { id: '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6', meta: { a: 1 }, schema: 'urn:s' }[
+        name
+      ]
+      const client = new OJSClient({ transport })
+      await client.enqueueBatch([{ type: 't', [name]: value }]).catch(() => {})
+      await client.enqueueBatch([{ type: 't', options: { [name]: value } }]).catch(() => {})
+      const sent = { jobs: [expect.objectContaining({ type: 't', [name]: value })] }
+      expect(transport.requests.map(({ body }) => body)).toEqual([sent, sent])
+      const both = { type: 't', [name]: value, options: { [name]: value } }
+      const refused = client.enqueueBatch([both])
+      await expect(refused).rejects.toThrow(
+        new TypeError(`${name} is given beside options and in it.`),
+      )
+    },
+  )
+
+  test('another member of a job is refused, and none that is undefined', async () => {
+    const transport = accepting()
+    const client = new OJSClient({ transport })
+    const lost = client.enqueueBatch([{ type: 't', queue: 'email' } as JobSpec])
+    await expect(lost).rejects.toThrow(TypeError)
+    await expect(lost).rejects.toThrow("'queue' belongs into options")
+    expect(transport.requests).toEqual([])
+    await client.enqueueBatch([{ type: 't', queue: undefined } as JobSpec]).catch(() => {})
+    expect(transport.requests).toHaveLength(1)
+  })
+
   test('signal, timeout and headers reach the transport', async () => {
     const transport = accepting()
     const { signal } = new AbortController()

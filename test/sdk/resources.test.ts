@@ -230,3 +230,13 @@ test.each<[string, (client: OJSClient) => Promise<unknown>]>([
   await expect(call(new OJSClient({ transport }))).rejects.toThrow(TypeError)
   expect(transport.requests).toEqual([])
 })
+
+test('cron.register takes the policy in either spelling, but not in both', async () => {
+  const transport = mockTransport(() => ({ status: 201, body: { cron_job: CRON } }))
+  const { cron } = new OJSClient({ transport })
+  const spec = { name: 'daily', cron: '@daily', type: 't', meta: { m: 1 } }
+  await cron.register({ ...spec, overlap_policy: 'allow' })
+  expect(transport.only.body).toEqual({ ...spec, args: [], overlap_policy: 'allow' })
+  const both = cron.register({ ...spec, overlap_policy: 'allow', overlapPolicy: 'skip' })
+  await expect(both).rejects.toThrow(/overlap_policy is given in two spellings/)
+})

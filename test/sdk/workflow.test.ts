@@ -105,6 +105,7 @@ describe('client.workflow', () => {
       steps: [
         { id: 'a', type: 't', args: { x: 1 } },
         { id: 'b', type: 't', args: [], depends_on: ['a'], options: { timeoutMs: 5 } },
+        { id: 'c', type: 't', meta: { m: 1 }, dependsOn: ['b'] },
       ],
       options: { queue: 'email', visibilityTimeoutMs: 7 },
     })
@@ -113,9 +114,22 @@ describe('client.workflow', () => {
       steps: [
         { id: 'a', type: 't', args: [{ x: 1 }], depends_on: [] },
         { id: 'b', type: 't', args: [], depends_on: ['a'], options: { timeout_ms: 5 } },
+        { id: 'c', type: 't', args: [], meta: { m: 1 }, depends_on: ['b'] },
       ],
       options: { queue: 'email', visibility_timeout_ms: 7 },
     })
+  })
+
+  test('a step names what it waits for in one spelling, and no queue of its own', async () => {
+    const transport = accepting()
+    const { workflows } = new OJSClient({ transport })
+    const step = { id: 'b', type: 't', depends_on: ['a'], dependsOn: ['a'] }
+    const twice = workflows.create({ name: 'w', steps: [step] })
+    await expect(twice).rejects.toThrow(/depends_on is given in two spellings/)
+    const misplaced = { id: 'b', type: 't', queue: 'q' }
+    await expect(workflows.create({ name: 'w', steps: [misplaced] })).rejects.toThrow(TypeError)
+    expect(() => chain(misplaced)).toThrow("'queue' belongs into options")
+    expect(transport.requests).toEqual([])
   })
 
   test('get and cancel', async () => {
