@@ -10,6 +10,8 @@ import type { PushRequest } from '../job/request.ts'
 import { enqueueing, traceOf } from '../job/trace-carry.ts'
 import { parseJsonObject } from '../schemas/json-text.ts'
 import { parsePush } from '../schemas/validator.ts'
+import { MAX_DELAY_MS } from '../sdk/pause.ts'
+import { timeLimit } from '../sdk/time-limit.ts'
 import type { TraceContext } from '../sdk/trace-context.ts'
 import type { Transport, TransportRequest, TransportResponse } from '../sdk/transport.ts'
 import { producing } from '../telemetry/tracing.ts'
@@ -86,6 +88,10 @@ export class AmqpTransport implements Transport {
     if (job.start.state === 'pending') {
       throw new OjsError('unsupported', 'A pending job needs the HTTP binding.')
     }
+    // Only the ledger knows what else there is, and hears of this job when it is in the queue.
+    if (job.unique !== null) {
+      throw new OjsError('unsupported', 'A unique job needs the HTTP binding.')
+    }
     return freshRow(job, { generation: 0, outbox: null, enqueuedAt: now })
   }
 
@@ -115,10 +121,11 @@ export class AmqpTransport implements Transport {
     return isThere ? await publisher.send(message) : outcome
   }
 
-  async #info(path: string, timeout = INFO_WAIT_MS): Promise<TransportResponse> {
+  async #info(path: string, timeout: number | undefined): Promise<TransportResponse> {
+    const waitMs = Math.min(timeLimit(timeout, INFO_WAIT_MS), MAX_DELAY_MS)
     const question = { job_id: decodeURIComponent(path.slice('/jobs/'.length)) }
     await this.#requirePublishing()
-    const reply = await this.#link.ask('default', 'ojs.control.info', question, timeout)
+    const reply = await this.#link.ask('default', 'ojs.control.info', question, waitMs)
     if (reply.outcome !== 'answered') throw unavailable('No gateway has answered.', 'no_gateway')
     return { status: statusOf(reply.body), body: reply.body }
   }

@@ -1,7 +1,7 @@
 import { publishRefusal } from '../broker/refusals.ts'
 import { OJSClient } from '../sdk/client.ts'
 import { OJSBackendError } from '../sdk/errors.ts'
-import type { CallOptions } from '../sdk/exchange.ts'
+import { type CallOptions, segment } from '../sdk/exchange.ts'
 import type { Job } from '../sdk/job.ts'
 import type { JobOptions, JobSpec } from '../sdk/job-options.ts'
 import { uuid7 } from '../uuid.ts'
@@ -15,13 +15,15 @@ const CLOSE_MS = 10_000
 
 /**
  * Enqueues straight into RabbitMQ, with the calls of `OJSClient`. A job of it is known to the
- * gateway, and over HTTP, when FETCH has taken it or when it died.
+ * gateway, and over HTTP, when FETCH has taken it or when it died: so one that is `unique` or
+ * `pending`, which the gateway would have to keep, is refused (`OJSUnsupportedError`).
  */
 export class NativeProducer {
   readonly #link: AmqpLink
   readonly #gateway: GatewayLine
   readonly #client: OJSClient
   #starting: Promise<void> | null = null
+  #closing: Promise<void> | null = null
 
   /** Connects at the first use. Throws `TypeError` for a URL that is none of AMQP's. */
   constructor(options: AmqpOptions) {
@@ -60,7 +62,7 @@ export class NativeProducer {
   async enqueueBatch(jobs: readonly JobSpec[]): Promise<Job[]> {
     await this.#start()
     return await this.#client.enqueueBatch(
-      jobs.map(({ options = {}, ...job }) => ({ ...job, options: withId(options) })),
+      jobs.map((job) => (job.id === undefined ? { ...job, options: withId(job.options) } : job)),
     )
   }
 
@@ -74,7 +76,11 @@ export class NativeProducer {
    * Asks for the job's end (seed 002 §5.6), and resolves when RabbitMQ has the wish: a gateway
    * fulfils it. One that it does not know yet is dropped when it comes; `queue` is that job's.
    */
-  async cancelJob(id: string, { queue = 'default' }: { queue?: string } = {}): Promise<void> {
+  async cancelJob(
+    id: string,
+    { queue = 'default' }: { queue?: string | undefined } = {},
+  ): Promise<void> {
+    segment(id, 'The id of a job')
     await this.#start()
     const { options, declarer } = this.#link
     await this.#link.untilPublishing(options.publishTimeoutMs)
@@ -92,18 +98,21 @@ export class NativeProducer {
     })
   }
 
-  /** Waits for what is under way, then ends the connections. */
-  async close(): Promise<void> {
-    await this.#link.stop(AbortSignal.timeout(CLOSE_MS))
+  /** Waits for what is under way, then ends the connections. Idempotent; nothing works after it. */
+  close(): Promise<void> {
+    this.#closing ??= this.#link.stop(AbortSignal.timeout(CLOSE_MS))
+    return this.#closing
   }
 
   #start(): Promise<void> {
+    if (this.#closing !== null)
+      return Promise.reject(new Error('The producer was closed; make a new one.'))
     this.#starting ??= this.#link.start()
     return this.#starting
   }
 }
 
 /** Ours costs a quarter of the client's, which has to do without Node. */
-function withId(options: JobOptions): JobOptions {
+function withId(options: JobOptions = {}): JobOptions {
   return options.id === undefined ? { ...options, id: uuid7() } : options
 }

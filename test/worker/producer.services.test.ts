@@ -79,6 +79,48 @@ describe('without a gateway', () => {
     await expect(staged).rejects.toMatchObject({ name: 'OJSUnsupportedError' })
   })
 
+  test('what only the gateway can keep is not published: unique', async () => {
+    const options = { queue: 'strict', unique: { keys: ['type'] } }
+    const once = producer.enqueue('ok', [], options)
+    await expect(once).rejects.toMatchObject({ name: 'OJSUnsupportedError' })
+    const all = producer.enqueueBatch([
+      { type: 'ok', options: { queue: 'strict' } },
+      { type: 'ok', options },
+    ])
+    await expect(all).rejects.toMatchObject({ name: 'OJSUnsupportedError' })
+    await producer.enqueue('ok', [], { queue: 'strict', unique: undefined })
+    expect(await admin.takeAll('ojs.queue.strict')).toHaveLength(1)
+  })
+
+  test('options that are undefined are absent', async () => {
+    const vague = new NativeProducer({
+      url: vhost.url,
+      logger: false,
+      prefix: undefined,
+      publishTimeoutMs: undefined,
+    })
+    const [job] = await vague.enqueueBatch([
+      { type: 'ok', id: '0197a2b4-0000-7000-8000-000000000042', options: { queue: 'vague' } },
+    ])
+    expect(await admin.takeAll('ojs.queue.vague')).toEqual([job?.id])
+    await vague.close()
+  })
+
+  test('nothing works after its end, and ending twice is fine', async () => {
+    const closed = new NativeProducer({ url: vhost.url, logger: false })
+    await closed.enqueue('ok', [], { queue: 'closed' })
+    await Promise.all([closed.close(), closed.close()])
+    const error = new Error('The producer was closed; make a new one.')
+    await expect(closed.enqueue('ok', [], { queue: 'closed' })).rejects.toThrow(error)
+    await expect(closed.enqueueBatch([{ type: 'ok' }])).rejects.toThrow(error)
+    await expect(closed.cancelJob('0197a2b4-0000-7000-8000-000000000042')).rejects.toThrow(error)
+  })
+
+  test('no id, no cancellation', async () => {
+    const none = producer.cancelJob(undefined as unknown as string)
+    await expect(none).rejects.toBeInstanceOf(TypeError)
+  })
+
   test('a schedule waits for a gateway', async () => {
     const scheduled = { queue: 'later', delayUntil: new Date(Date.now() + 3_600_000) }
     const job = await producer.enqueue('ok', [], scheduled)
