@@ -229,13 +229,16 @@ async function guarded<T>(ask: () => T | Promise<T>, deps: ExecutionDeps): Promi
 function problemOf(result: unknown): JobError | undefined {
   if (typeof result === 'string' || result === undefined || result === null) return undefined
   try {
-    JSON.stringify(result)
-    return undefined
+    // A function, a symbol: reported, it would be as if there were no result.
+    return JSON.stringify(result) === undefined ? resultError(`a ${typeof result}`) : undefined
   } catch (error) {
-    const { message } = jobErrorOf(error)
-    return jobError('handler_error', `The result of the handler is not JSON: ${message}`, {
-      type: 'ResultError',
-      retryable: false,
-    })
+    return resultError(jobErrorOf(error).message)
   }
+}
+
+function resultError(reason: string): JobError {
+  return jobError('handler_error', `The result of the handler is not JSON: ${reason}`, {
+    type: 'ResultError',
+    retryable: false,
+  })
 }

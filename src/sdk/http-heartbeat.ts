@@ -85,9 +85,12 @@ export class Heartbeat {
       }
       this.#isFailing = false
     } catch (error) {
+      if (this.#deps.courier.hasEnded) return
       // Once for each time that the server is away; the polls say the same.
-      if (!this.#isFailing && !this.#deps.courier.hasEnded) this.#deps.sink.onError(error)
+      if (!this.#isFailing) this.#deps.sink.onError(error)
       this.#isFailing = true
+      // Nobody could tell, but another worker may have it by now.
+      for (const lease of leases) if (this.#isHeld(lease) && lease.isPast) this.#drop(lease, 'lost')
     }
   }
 
@@ -121,14 +124,19 @@ export class Heartbeat {
     const extended = idsIn(answer['jobs_extended'])
     if (extended.size > 0) this.#tellsExtended = true
     // Seed 001 §10.4: with `terminate` nothing is extended, and that says nothing of the jobs.
-    const isTelling = this.#tellsExtended && directive !== 'terminate'
+    const extendsAny = directive !== 'terminate'
     for (const lease of leases) {
-      // It was settled meanwhile, and may be here a second time.
-      if (this.#deps.leases.get(lease.job.id) !== lease) continue
+      if (!this.#isHeld(lease)) continue
       if (extended.has(lease.job.id)) lease.extend(sentAt)
       else if (cancelled.has(lease.job.id)) this.#drop(lease, 'cancelled')
-      else if (isTelling) this.#drop(lease, 'lost')
+      else if (extendsAny && this.#tellsExtended) this.#drop(lease, 'lost')
+      else if (extendsAny) lease.extend(sentAt)
     }
+  }
+
+  /** Else it was settled meanwhile, and may be here a second time. */
+  #isHeld(lease: HttpLease): boolean {
+    return this.#deps.leases.get(lease.job.id) === lease
   }
 
   #drop(lease: HttpLease, reason: 'cancelled' | 'lost'): void {

@@ -43,6 +43,11 @@ export class HttpLease implements Lease {
     return true
   }
 
+  /** As far as we know, the server has given the job up. */
+  get isPast(): boolean {
+    return performance.now() >= this.#endsAt
+  }
+
   /** A heartbeat that was sent at `sentAt` reached the server. */
   extend(sentAt: number): void {
     this.#endsAt = sentAt + this.lengthMs

@@ -185,6 +185,19 @@ describe('poll loop', () => {
     expect(transport.fetches).toHaveLength(2)
   })
 
+  it('waits no longer than a minute, whatever the server asks', async () => {
+    const { transport } = newServer()
+    transport.scripts['/workers/fetch'] = () => {
+      const init = { kind: 'protocol', status: 503, retryAfter: 999_999_999 } as const
+      throw new OJSTransportError('a proxy', init)
+    }
+    await startWorker(transport, () => 1)
+    await elapse(59_999)
+    expect(transport.fetches).toHaveLength(1)
+    await elapse(2)
+    expect(transport.fetches).toHaveLength(2)
+  })
+
   it('skips what is no job, and runs the rest', async () => {
     const { transport } = newServer()
     let polls = 0
@@ -496,6 +509,38 @@ describe('heartbeats', () => {
     })
     await elapse(60_000)
     expect(signal?.aborted).toBe(false)
+    // Its lease is not over: the beats before this one have extended it.
+    transport.scripts['/workers/heartbeat'] = () => {
+      throw networkError()
+    }
+    await elapse(10_000)
+    expect(signal?.aborted).toBe(false)
+  })
+
+  it('that fail lose the jobs whose lease is over', async () => {
+    const { transport } = newServer([
+      { id: 'short' },
+      { id: 'long', visibility_timeout_ms: 90_000 },
+    ])
+    const signals: Record<string, AbortSignal> = {}
+    const handlers = { short: deferred(), long: deferred() }
+    await startWorker(transport, ({ job, signal }) => {
+      signals[job.id] = signal
+      return handlers[job.id as 'short' | 'long'].promise
+    })
+    transport.scripts['/workers/heartbeat'] = () => {
+      throw networkError()
+    }
+    await elapse(29_900)
+    expect(signals['short']?.aborted).toBe(false)
+    await elapse(5_100)
+    expect(signals['short']?.reason).toMatchObject({ reason: 'lost' })
+    expect(signals['long']?.aborted).toBe(false)
+    expect(transport.heartbeats.at(-1)).toMatchObject({ active_job_ids: ['long'] })
+    handlers.short.resolve()
+    handlers.long.resolve()
+    await elapse()
+    expect(transport.acks.map(({ job_id }) => job_id)).toEqual(['short', 'long'])
   })
 })
 

@@ -99,13 +99,17 @@ describe('handlers', () => {
   it('whose result is not JSON fail the job for good', async () => {
     const cyclic: Record<string, unknown> = {}
     cyclic['self'] = cyclic
+    const results = [cyclic, 1n, () => 1, Symbol('s'), { toJSON: () => undefined }]
     const { deliver } = await startWorker((worker) => {
-      worker.register('test.job', ({ args }) => (args[0] === 'cyclic' ? cyclic : 1n))
+      worker.register('test.job', ({ args }) => results[Number(args[0])])
     })
-    for (const lease of [deliver({ args: ['cyclic'] }), deliver({ args: ['bigint'] })]) {
+    for (const index of results.keys()) {
+      const lease = deliver({ args: [index] })
       await settled(lease)
       expect(lease.completed).toEqual([])
-      expect(lease.failed).toMatchObject([{ type: 'ResultError', retryable: false }])
+      expect(lease.failed).toMatchObject([
+        { code: 'handler_error', type: 'ResultError', retryable: false },
+      ])
     }
   })
 
