@@ -3,7 +3,7 @@ import { checkExpression } from './cron-expression.ts'
 import type { Schedule } from './cron-times.ts'
 import { checkZone } from './cron-zone.ts'
 import { timestamp } from './document.ts'
-import { isOptionMember } from './envelope.ts'
+import { isOptionMember, metaOf } from './envelope.ts'
 import type { CronRequest, PushRequest } from './request.ts'
 
 /**
@@ -56,10 +56,8 @@ export function withTick(
   { name, template }: Pick<CronEntry, 'name' | 'template'>,
   tick: number,
 ): PushRequest {
-  const options = template.options ?? {}
-  const meta = options.meta ?? template.meta ?? options.metadata ?? template.metadata ?? {}
-  const told = { ...meta, cron_name: name, cron_triggered_at: timestamp(tick) }
-  return { ...template, options: { ...options, meta: told } }
+  const told = { ...metaOf(template), cron_name: name, cron_triggered_at: timestamp(tick) }
+  return { ...template, options: { ...template.options, meta: told } }
 }
 
 /**

@@ -69,8 +69,9 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
   const queue = options.queue ?? context.native?.queue ?? 'default'
   checkQueueName(queue, context.prefix, fieldName(request, 'queue'))
 
-  const retry = normaliseRetry(options.retry)
-  const own = options.retry?.max_attempts == null ? context.native?.maxAttempts : null
+  const policy = options.retry ?? options.retry_policy
+  const retry = normaliseRetry(policy)
+  const own = policy?.max_attempts == null ? context.native?.maxAttempts : null
   const maxAttempts = own ?? retry.maxAttempts
   const timeoutMs = options.timeout_ms ?? seconds(options.timeout) ?? context.timeoutMs
   const visibilityMs = visibilityOf(options)
@@ -83,7 +84,7 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
   const createdAt = context.native?.createdAt ?? context.now
   // A native producer may have them in the header only (seed 002 §6.2).
   const tags = options.tags ?? context.carry?.tags ?? []
-  const ownMeta = options.meta ?? options.metadata ?? {}
+  const ownMeta = metaOf(request)
   const meta = withTrace(ownMeta, context.carry)
   const claim = options.unique ? claimOf(options.unique, request, queue, ownMeta) : null
 
@@ -134,28 +135,44 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
   }
 }
 
-/** `options` over the top level; an explicit null counts as absent. */
-function mergeOptions(request: PushRequest): PushOptions {
+/**
+ * `options` over the top level; an explicit null counts as absent. Spellings of one thing are one
+ * thing: what `options` says wins, whichever of them it uses (ojs-digest §2.1, C-2). Where a level
+ * says it twice, the caller chooses, as without `options`. `meta` is not in here: see `metaOf`.
+ */
+function mergeOptions(request: PushRequest): Omit<PushOptions, 'meta' | 'metadata'> {
   const inner = request.options
   if (!inner) return request
+  // Without an object for each of the levels: this runs for every job.
+  const timeout = level(inner.timeout_ms ?? inner.timeout, inner, request)
+  const lease = level(inner.visibility_timeout_ms ?? inner.visibility_timeout, inner, request)
+  const start = level(inner.delay_until ?? inner.scheduled_at, inner, request)
   return {
     queue: inner.queue ?? request.queue ?? null,
     priority: inner.priority ?? request.priority ?? null,
-    timeout_ms: inner.timeout_ms ?? request.timeout_ms ?? null,
-    timeout: inner.timeout ?? request.timeout ?? null,
-    visibility_timeout_ms: inner.visibility_timeout_ms ?? request.visibility_timeout_ms ?? null,
-    visibility_timeout: inner.visibility_timeout ?? request.visibility_timeout ?? null,
-    delay_until: inner.delay_until ?? request.delay_until ?? null,
-    scheduled_at: inner.scheduled_at ?? request.scheduled_at ?? null,
+    timeout_ms: timeout.timeout_ms ?? null,
+    timeout: timeout.timeout ?? null,
+    visibility_timeout_ms: lease.visibility_timeout_ms ?? null,
+    visibility_timeout: lease.visibility_timeout ?? null,
+    delay_until: start.delay_until ?? null,
+    scheduled_at: start.scheduled_at ?? null,
     expires_at: inner.expires_at ?? request.expires_at ?? null,
-    retry: inner.retry ?? request.retry ?? inner.retry_policy ?? null,
+    retry: inner.retry ?? inner.retry_policy ?? request.retry ?? request.retry_policy ?? null,
     unique: inner.unique ?? request.unique ?? null,
     tags: inner.tags ?? request.tags ?? null,
     pending: inner.pending ?? request.pending ?? null,
     rate_limit: inner.rate_limit ?? request.rate_limit ?? null,
-    meta: inner.meta ?? request.meta ?? null,
-    metadata: inner.metadata ?? request.metadata ?? null,
   }
+}
+
+/** Where to look, given what `options` says by any of the names. */
+function level(said: unknown, inner: PushOptions, outer: PushOptions): PushOptions {
+  return said == null ? outer : inner
+}
+
+/** What the producer wrote: the one of `options` (by either name) over the one beside it. */
+export function metaOf({ options, meta, metadata }: PushRequest): Record<string, unknown> {
+  return options?.meta ?? options?.metadata ?? meta ?? metadata ?? {}
 }
 
 /** How the client spelled the member, for `details.field`. */

@@ -7,7 +7,7 @@ export interface PushRequest extends PushOptions {
   id?: string | null
   specversion?: string | null
   schema?: string | null
-  options?: (PushOptions & { retry_policy?: RetryRequest | null }) | null
+  options?: PushOptions | null
   [unknown: string]: unknown
 }
 
@@ -25,6 +25,8 @@ export interface PushOptions {
   scheduled_at?: string | null
   expires_at?: string | null
   retry?: RetryRequest | null
+  /** The same (ojs-digest §2.1). */
+  retry_policy?: RetryRequest | null
   unique?: UniqueRequest | null
   tags?: string[] | null
   pending?: boolean | null

@@ -1,3 +1,4 @@
+import { metaOf } from './envelope.ts'
 import type { Carry } from './job.ts'
 import type { PushRequest } from './request.ts'
 import { isTraceparent, isTracestate, traceIdOf } from './traceparent.ts'
@@ -45,11 +46,6 @@ function ownTrace(request: PushRequest): Trace | undefined {
   const tracestate = text(meta['tracestate'])
   const isUsable = tracestate !== undefined && isTracestate(tracestate)
   return isUsable ? { traceparent, tracestate } : { traceparent }
-}
-
-/** Where `meta` may stand, in the order in which `toNewJob` looks. */
-function metaOf({ options, meta, metadata }: PushRequest): Record<string, unknown> {
-  return options?.meta ?? meta ?? options?.metadata ?? metadata ?? {}
 }
 
 function text(value: unknown): string | undefined {

@@ -75,6 +75,7 @@ const options = {
   scheduled_at: text,
   expires_at: text,
   retry,
+  retry_policy: retry,
   unique,
   tags: { ...texts, maxItems: 1000 },
   pending: { type: ['boolean', 'null'] },
@@ -106,7 +107,7 @@ export const PUSH_SCHEMA = {
     ...options,
     options: {
       type: ['object', 'null'],
-      properties: { ...options, retry_policy: retry },
+      properties: options,
     },
   },
 } as const

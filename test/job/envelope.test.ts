@@ -5,6 +5,8 @@ import { parsePush } from '../../src/schemas/validator.ts'
 
 const ID = '019539a4-b68c-7def-8000-1a2b3c4d5e6f'
 const NOW = Date.parse('2026-02-12T10:30:00.000Z')
+const FUTURE = '2026-02-12T10:30:05Z'
+const FAR = '2099-01-01T00:00:00Z'
 
 const context: EnvelopeContext = {
   newId: () => ID,
@@ -88,6 +90,52 @@ describe('the two dialects', () => {
       visibility_timeout: 90,
       visibility_timeout_ms: 90_000,
     })
+  })
+
+  it.each<[string, object, object]>([
+    ['a time', { options: { scheduled_at: FUTURE }, delay_until: FAR }, { scheduled_at: FUTURE }],
+    ['a time', { options: { delay_until: FUTURE }, scheduled_at: FAR }, { scheduled_at: FUTURE }],
+    ['a timeout', { options: { timeout: 9 }, timeout_ms: 1 }, { timeout_ms: 9_000 }],
+    ['a timeout of none', { options: { timeout_ms: 0 }, timeout: 9 }, { timeout_ms: 0 }],
+    [
+      'a lease',
+      { options: { visibility_timeout: 'PT9S' }, visibility_timeout_ms: 1 },
+      { visibility_timeout_ms: 9_000 },
+    ],
+    [
+      'a policy',
+      { options: { retry_policy: { max_attempts: 9 } }, retry: { max_attempts: 1 } },
+      { max_attempts: 9, retry: { max_attempts: 9 } },
+    ],
+    ['meta', { options: { metadata: { a: 1 } }, meta: { b: 2 } }, { meta: { a: 1 } }],
+    ['meta', { options: { meta: { a: 1 } }, metadata: { b: 2 } }, { meta: { a: 1 } }],
+  ])('lets %s in options win over the other spelling of it outside', (_, more, expected) => {
+    const { document } = job({ type: 'a', args: [], ...more })
+    expect(document).toMatchObject(expected)
+    expect(document['meta']).not.toHaveProperty('b')
+    // What is null in options is not said there, by any name.
+    const nulls = { meta: null, retry: null, timeout_ms: null, scheduled_at: null, tags: [] }
+    const outer = Object.fromEntries(Object.entries(more).filter(([name]) => name !== 'options'))
+    const alone = job({ type: 'a', args: [], ...outer, options: { tags: [] } }).document
+    expect(job({ type: 'a', args: [], ...outer, options: nulls }).document).toEqual(alone)
+    expect(job({ type: 'a', args: [], ...outer }).document).toEqual(alone)
+  })
+
+  it('takes retry_policy for retry, wherever it stands, and checks it alike', () => {
+    const policy = { max_attempts: 7, initial_interval_ms: 1500 }
+    const plain = job({ type: 'a', args: [], retry: policy }).document
+    expect(plain).toMatchObject({ max_attempts: 7 })
+    expect(job({ type: 'a', args: [], retry_policy: policy }).document).toEqual(plain)
+    expect(job({ type: 'a', args: [], retry_policy: policy, options: {} }).document).toEqual(plain)
+    expect(job({ type: 'a', args: [], options: { retry_policy: policy } }).document).toEqual(plain)
+    const both = { retry: policy, retry_policy: { max_attempts: 1 } }
+    expect(job({ type: 'a', args: [], ...both }).document).toEqual(plain)
+    const field = 'retry_policy.max_attempts'
+    const mistyped = refused({ type: 'a', args: [], retry_policy: { max_attempts: 'many' } })
+    expect(mistyped).toMatchObject({ status: 400, details: { field } })
+    const unknown = refused({ type: 'a', args: [], retry_policy: { attempts: 7 } })
+    expect(unknown).toMatchObject({ status: 400, details: { field: 'retry_policy.attempts' } })
+    expect(refused({ type: 'a', args: [], retry_policy: { max_attempts: -1 } }).status).toBe(422)
   })
 
   it.each([
@@ -210,7 +258,6 @@ describe('trace context', () => {
 })
 
 describe('where a job begins', () => {
-  const FUTURE = '2026-02-12T10:30:05Z'
   const PAST = '2026-02-12T10:29:59Z'
   const later = { state: 'scheduled', dueAt: NOW + 5_000 }
 

@@ -121,6 +121,19 @@ it('echoes beside `retry` what seed 003 has no room for', async () => {
   expect(job.retry_extra).toEqual({ backoff_strategy: 'linear' })
 })
 
+it('reads a retry policy by its other name at the top level too, in a batch as well', async () => {
+  const policy = { max_attempts: 7, initial_interval_ms: 1500, strategy: 'linear' }
+  const body = { type: 'a.b', args: [], queue: freshQueue(), retry_policy: policy }
+  const one = await gateway.request('POST', '/ojs/v1/jobs', body)
+  const many = await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs: [body] })
+  for (const job of [one.body.job, many.body.jobs[0]]) {
+    expect(job.max_attempts).toBe(7)
+    expect(job.retry).toEqual({ max_attempts: 7, initial_interval: 'PT1.5S' })
+    expect(job.retry_extra).toEqual({ backoff_strategy: 'linear' })
+    expect(job).not.toHaveProperty('retry_policy')
+  }
+})
+
 it('echoes beside `unique` what seed 003 has no room for', async () => {
   const unique = { keys: ['type'], period: 60, on_conflict: 'use_existing', states: ['completed'] }
   const { job } = (await gateway.push(freshQueue(), { options: { unique } })).body

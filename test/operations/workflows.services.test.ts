@@ -134,6 +134,20 @@ describe('a workflow of steps', () => {
     expect(b.body.job).toMatchObject({ queue: other, timeout_ms: 9_000, max_attempts: 7 })
   })
 
+  it('retries a step by its own policy, by either name and at either level', async () => {
+    const { steps: made } = await created({
+      name: 'policies',
+      options: { queue, retry: { max_attempts: 2 } },
+      steps: [
+        { id: 'a', ...job('a', { retry_policy: { max_attempts: 7 } }) },
+        { id: 'b', ...job('b', { options: { retry_policy: { max_attempts: 8 } } }) },
+        { id: 'c', ...job('c') },
+      ],
+    })
+    const jobs = await Promise.all(made.map((step: Json) => gateway.get(step.job_id)))
+    expect(jobs.map(({ body }) => body.job.max_attempts)).toEqual([7, 8, 2])
+  })
+
   it('counts the delay of a step from where it begins', async () => {
     const { id } = await created({
       name: 'later',

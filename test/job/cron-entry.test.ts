@@ -1,0 +1,37 @@
+import { describe, expect, it } from 'vitest'
+import { toDefinition, withTick } from '../../src/job/cron-entry.ts'
+import { toNewJob } from '../../src/job/envelope.ts'
+import { parseCron, parsePush } from '../../src/schemas/validator.ts'
+
+const TICK = Date.parse('2026-02-12T10:30:00.000Z')
+const ENTRY = { name: 'nightly', cron: '0 2 * * *', type: 'report.build' }
+
+/** The document of the job that a registration makes at its tick. */
+function jobOf(members: object): Record<string, unknown> {
+  const { name, template } = toDefinition(parseCron({ ...ENTRY, ...members }))
+  const request = withTick({ name, template: parsePush(template) }, TICK)
+  const times = { now: TICK, wall: TICK, timeoutMs: 30_000 }
+  return JSON.parse(toNewJob(request, { newId: () => 'x', ...times, prefix: '' }).envelope)
+}
+
+describe('the job of a tick', () => {
+  it.each<[object]>([
+    [{ meta: { a: 1 } }],
+    [{ metadata: { a: 1 } }],
+    [{ options: { metadata: { a: 1 } } }],
+    [{ meta: { a: 1 }, metadata: { b: 2 } }],
+    [{ options: { metadata: { a: 1 } }, meta: { b: 2 } }],
+    [{ options: { meta: { a: 1 }, metadata: { b: 2 } }, meta: { b: 2 } }],
+  ])('keeps the meta that a PUSH of the template would have: %j', (members) => {
+    expect(jobOf(members)['meta']).toEqual({
+      a: 1,
+      cron_name: 'nightly',
+      cron_triggered_at: '2026-02-12T10:30:00.000Z',
+    })
+  })
+
+  it('is retried by the policy of the entry, by either name', () => {
+    expect(jobOf({ retry: { max_attempts: 7 } })).toMatchObject({ max_attempts: 7 })
+    expect(jobOf({ retry_policy: { max_attempts: 7 } })).toMatchObject({ max_attempts: 7 })
+  })
+})
