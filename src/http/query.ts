@@ -8,10 +8,13 @@ export interface Page {
   offset: number
 }
 
-/** `limit` and `offset` of every list (seed 001 §17): too much is clamped, nonsense is a 400. */
+/**
+ * `limit` and `offset` of every list (seed 001 §17): too much is clamped, nonsense is a 400. A limit
+ * of 0 is an empty page, for whoever wants the total only.
+ */
 export function pageOf(request: Request): Page {
   return {
-    limit: Math.min(Math.max(integer(request, 'limit', 50), 1), 100),
+    limit: Math.min(integer(request, 'limit', 50), 100),
     offset: integer(request, 'offset', 0),
   }
 }

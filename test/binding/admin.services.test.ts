@@ -104,6 +104,27 @@ describe('GET /ojs/v1/dead-letter', () => {
     expect(answer.body.pagination).toEqual({ total: 3, limit: 1, offset: 1, has_more: true })
   })
 
+  it('200: an empty page of limit 0, which says whether there are any', async () => {
+    const queue = freshQueue()
+    const page = async () => (await call('GET', `/dead-letter?queue=${queue}&limit=0`)).body
+    const none = { jobs: [], pagination: { total: 0, limit: 0, offset: 0, has_more: false } }
+    expect(await page()).toEqual(none)
+    await deadLetter(queue)
+    expect(await page()).toEqual({
+      ...none,
+      pagination: { ...none.pagination, total: 1, has_more: true },
+    })
+    for (const list of ['/queues', '/cron', '/workflows', '/schemas', '/admin/workers']) {
+      const { status, body } = await call('GET', `${list}?limit=0`)
+      expect([list, status, body.pagination.limit]).toEqual([list, 200, 0])
+      const items = Object.values(body).find(Array.isArray)
+      expect(items, list).toEqual([])
+      expect(body.pagination.has_more, list).toBe(body.pagination.total > 0)
+    }
+    const events = (await call('GET', '/events?limit=0')).body
+    expect(events).toEqual({ events: [], cursor: null, has_more: true, gap: false })
+  })
+
   it('400 invalid_request: an offset that is no number', async () => {
     expect(await call('GET', '/dead-letter?offset=-1')).toMatchObject(invalid)
   })

@@ -121,11 +121,21 @@ describe('dead letters', () => {
   test.each([
     ['', { queue: null, limit: 50, offset: 0 }],
     ['?limit=1000', { queue: null, limit: 100, offset: 0 }],
-    ['?limit=0', { queue: null, limit: 1, offset: 0 }],
+    ['?limit=0', { queue: null, limit: 0, offset: 0 }],
   ])('limits: %s', async (query, expected) => {
     vi.mocked(listDeadLetters).mockReturnValue({ jobs: [], total: 0 })
     expect((await ask('GET', `${path}${query}`)).status).toBe(200)
     expect(vi.mocked(listDeadLetters).mock.calls[0]?.[1]).toEqual(expected)
+  })
+
+  test('a limit of 0 is an empty page, and says whether there is more', async () => {
+    for (const total of [0, 3]) {
+      vi.mocked(listDeadLetters).mockReturnValue({ jobs: [], total })
+      expect(JSON.parse((await ask('GET', `${path}?limit=0`)).body)).toEqual({
+        jobs: [],
+        pagination: { total, limit: 0, offset: 0, has_more: total > 0 },
+      })
+    }
   })
 
   test.each(['?limit=x', '?offset=-1', '?limit=1.5'])('nonsense is a 400: %s', async (query) => {

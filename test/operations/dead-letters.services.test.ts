@@ -85,6 +85,11 @@ describe('the list of dead letters', () => {
       pages.push(...page.jobs.map((job: { id: string }) => job.id))
     }
     expect(pages).toEqual(ids)
+    const none = await deadLetters(gateway, `queue=${other}&limit=0`)
+    expect(none).toEqual({
+      jobs: [],
+      pagination: { total: 5, limit: 0, offset: 0, has_more: true },
+    })
     const all = await deadLetters(gateway, 'limit=6')
     expect(all.jobs.map((job: { id: string }) => job.id)).toEqual([newest, ...ids])
     expect(await deadIds(gateway, 'none')).toEqual([])

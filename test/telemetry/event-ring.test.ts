@@ -44,6 +44,17 @@ describe('the event ring', () => {
     })
   })
 
+  it('gives none where none are wanted, and stays where it is while there is more', () => {
+    const ring = ringOf(10, 5)
+    const none = { events: [], gap: false }
+    const start = ring.list({ ...ANY, after: null, limit: 0 })
+    expect(start).toEqual({ ...none, cursor: null, has_more: true })
+    const middle = ring.list({ ...ANY, after: 'evt_4', limit: 0 })
+    expect(middle).toEqual({ ...none, cursor: 'evt_4', has_more: true })
+    const end = ring.list({ ...ANY, after: 'evt_5', limit: 0 })
+    expect(end).toEqual({ ...none, cursor: 'evt_5', has_more: false })
+  })
+
   it('says so when events after the cursor are gone', () => {
     const ring = ringOf(3, 8)
     expect(ring.list({ ...ANY, after: 'evt_2', limit: 9 })).toMatchObject({ gap: true })

@@ -19,7 +19,7 @@ export function eventRoutes({ events }: Door): Route[] {
           after: parameter(request, 'after'),
           types: list(request, 'types'),
           queues: list(request, 'queues'),
-          limit: Math.min(Math.max(limit, 1), MAX_LIMIT),
+          limit: Math.min(limit, MAX_LIMIT),
         })
         answer(response, 200, JSON.stringify(page))
       },
