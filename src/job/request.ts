@@ -68,7 +68,7 @@ export const BACKOFF_STRATEGIES = ['exponential', 'linear', 'polynomial', 'none'
 /** FETCH (seed 001 §10.1). `wait_ms` is an addition: long poll, at most 30 s. */
 export interface FetchRequest {
   queues: string[]
-  /** Clamped to 1…100. */
+  /** From 1 on; more than 100 are as good as 100. */
   count?: number | null
   worker_id?: string | null
   visibility_timeout_ms?: number | null

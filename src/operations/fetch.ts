@@ -50,7 +50,7 @@ async function poll(
     const elapsed = deps.clock.now() - startedAt
     const deliveries = await deps.broker.take({
       queues: request.queues,
-      count: clamp(request.count ?? 1, 1, MAX_COUNT),
+      count: Math.min(request.count ?? 1, MAX_COUNT),
       waitMs: Math.max(0, waitMs - elapsed),
       hasClaimable: (queue) => deps.ledger.claimable(queue) > 0,
       signal,

@@ -13,7 +13,8 @@ export const FETCH_SCHEMA = {
   required: ['queues'],
   properties: {
     queues: { type: 'array', minItems: 1, maxItems: 100, items: queueName },
-    count: { type: ['integer', 'null'] },
+    // Too many are cut; none at all is a mistake (ojs-digest §9).
+    count: { type: ['integer', 'null'], minimum: 1 },
     worker_id: optionalId,
     visibility_timeout_ms: leaseMs,
     wait_ms: { type: ['integer', 'null'] },

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { OjsError } from '../../src/errors.ts'
-import { parseBatch, parseHeartbeat, parseNack } from '../../src/schemas/validator.ts'
+import { parseBatch, parseFetch, parseHeartbeat, parseNack } from '../../src/schemas/validator.ts'
 
 function refused(parse: (body: unknown) => unknown, body: unknown): OjsError {
   try {
@@ -18,6 +18,17 @@ function expectField(error: OjsError, field: string): void {
 }
 
 const ids = (length: number) => Array.from({ length }, (_, index) => `job-${index}`)
+
+describe('FETCH', () => {
+  it.each([undefined, null, 1, 100, 101, 1e9])('accepts count %s', (count) => {
+    const body = { queues: ['default'], count }
+    expect(parseFetch(body)).toBe(body)
+  })
+
+  it.each([0, -1, 1.5, '1'])('refuses count %j', (count) => {
+    expectField(refused(parseFetch, { queues: ['default'], count }), 'count')
+  })
+})
 
 describe('NACK', () => {
   const error = { code: 'handler_error', message: 'no route' }
