@@ -139,6 +139,17 @@ describe('POST /ojs/v1/dead-letter/:id/retry', () => {
   it('404 not_found: a job that is no dead letter', async () => {
     expectAsPrinted(await call('POST', `/dead-letter/${NONE}/retry`), '12.3 404')
   })
+
+  it('422 unsupported: with other values for the job; it stays a dead letter', async () => {
+    const id = await deadLetter(freshQueue())
+    const body = { override: { args: [2] } }
+    const unsupported = { code: 'unsupported', retryable: false, details: { field: 'override' } }
+    expect(await call('POST', `/dead-letter/${id}/retry`, body)).toMatchObject({
+      status: 422,
+      body: { error: unsupported },
+    })
+    expect((await call('GET', `/jobs/${id}`)).body.state).toBe('discarded')
+  })
 })
 
 describe('DELETE /ojs/v1/dead-letter/:id', () => {

@@ -138,6 +138,19 @@ describe('dead letters', () => {
     }
   })
 
+  test('retry with other values is not offered: nothing is retried', async () => {
+    for (const override of [{ queue: 'other' }, {}, 'x']) {
+      const result = await ask('POST', `${path}/x/retry`, { override })
+      expect(result.status).toBe(422)
+      const details = { field: 'override' }
+      expect(errorOf(result)).toMatchObject({ code: 'unsupported', retryable: false, details })
+    }
+    expect(retryDeadLetter).not.toHaveBeenCalled()
+    vi.mocked(retryDeadLetter).mockResolvedValue(jobRow())
+    const other = await ask('POST', `${path}/x/retry`, { override: null, reason: 'mended' })
+    expect(other.status).toBe(200)
+  })
+
   test.each(['?limit=x', '?offset=-1', '?limit=1.5'])('nonsense is a 400: %s', async (query) => {
     expect((await ask('GET', `${path}${query}`)).status).toBe(400)
   })

@@ -118,6 +118,20 @@ describe('retry of a dead letter', () => {
     ])
   })
 
+  it('with other values is not offered: it stays where it is', async () => {
+    const id = await bury()
+    const path = `/ojs/v1/dead-letter/${id}/retry`
+    const answer = await gateway.request('POST', path, { override: { queue: freshQueue() } })
+    expect(answer.status).toBe(422)
+    expect(answer.body.error).toMatchObject({
+      code: 'unsupported',
+      details: { field: 'override' },
+    })
+    expect(await stateOf(gateway, id)).toBe('discarded')
+    expect(await deadIds(gateway, queue)).toEqual([id])
+    expect((await gateway.request('POST', path, { reason: 'mended' })).status).toBe(200)
+  })
+
   it('can fail again, and be listed again', async () => {
     const id = await bury()
     await retry(id)

@@ -1,3 +1,4 @@
+import { OjsError } from '../../errors.ts'
 import { jobDocument, timestamp } from '../../job/document.ts'
 import {
   deleteDeadLetter,
@@ -35,7 +36,7 @@ export function deadLetterRoutes({ deps, maxBodyBytes }: Door): Route[] {
       path: `${DEAD_LETTER}/:id/retry`,
       access: ['operator'],
       async handle(request, response) {
-        await readOptionalJson(request, response, maxBodyBytes)
+        refuseOverride(await readOptionalJson(request, response, maxBodyBytes))
         const job = await retryDeadLetter(deps, pathParameter(request, 'id'), request.context)
         const document = jobDocument(job).slice(0, -1)
         const at = timestamp(job.enqueuedAt)
@@ -53,4 +54,19 @@ export function deadLetterRoutes({ deps, maxBodyBytes }: Door): Route[] {
       },
     },
   ]
+}
+
+/**
+ * OJS's own texts know a retry with another queue, other args and so on (ojs-digest §4). Not offered:
+ * and whoever asks for a job with other values must not get one that runs again with the old ones.
+ */
+function refuseOverride({ override }: Record<string, unknown>): void {
+  if (override == null) return
+  throw new OjsError(
+    'unsupported',
+    "A dead letter is retried as it was: 'override' is not offered.",
+    {
+      details: { field: 'override' },
+    },
+  )
 }
