@@ -65,6 +65,11 @@ export interface UniqueRequest {
 /** Names that OJS's own texts use for the three strategies and their aliases (ojs-digest §3.1). */
 export const BACKOFF_STRATEGIES = ['exponential', 'linear', 'polynomial', 'none', 'constant']
 
+/** `unique.on_conflict`: seed 003's three, a fourth, and other words for `ignore` (ojs-digest §5.1). */
+export const CONFLICT_NAMES = [
+  ...['reject', 'replace', 'ignore', 'replace_except_schedule', 'use_existing', 'drop'],
+]
+
 /** FETCH (seed 001 §10.1). `wait_ms` is an addition: long poll, at most 30 s. */
 export interface FetchRequest {
   queues: string[]

@@ -133,6 +133,7 @@ function conflictOf({ on_conflict: named }: UniqueRequest, field: string): OnCon
       return 'reject'
     case 'ignore':
     case 'use_existing':
+    case 'drop':
       return 'ignore'
     case 'replace':
       return 'replace'

@@ -1,5 +1,5 @@
 import { MAX_DURATION_MS } from '../job/duration.ts'
-import { BACKOFF_STRATEGIES } from '../job/request.ts'
+import { BACKOFF_STRATEGIES, CONFLICT_NAMES } from '../job/request.ts'
 
 const text = { type: ['string', 'null'] }
 const integer = { type: ['integer', 'null'] }
@@ -43,7 +43,7 @@ const unique = {
     meta_keys: texts,
     period: duration,
     on_conflict: {
-      enum: ['reject', 'replace', 'ignore', 'replace_except_schedule', 'use_existing', null],
+      enum: [...CONFLICT_NAMES, null],
     },
     states: texts,
   },

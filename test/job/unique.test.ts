@@ -4,6 +4,7 @@ import { fingerprint } from '../../src/job/canonical-json.ts'
 import { JOB_STATES } from '../../src/job/job.ts'
 import type { UniqueRequest } from '../../src/job/request.ts'
 import { atTimeOf, storedTerms, uniqueEcho, uniqueOf } from '../../src/job/unique.ts'
+import { parsePush } from '../../src/schemas/validator.ts'
 import { jobRow } from '../http/job-rows.ts'
 import { newJob } from '../support/jobs.ts'
 
@@ -114,8 +115,11 @@ describe('the terms', () => {
     expect(termsOf({ period }).periodMs).toBe(ms)
   })
 
-  it('know use_existing as ignore', () => {
-    expect(termsOf({ on_conflict: 'use_existing' }).onConflict).toBe('ignore')
+  it.each(['use_existing', 'drop'])('know %s as ignore', (named) => {
+    expect(termsOf({ on_conflict: named }).onConflict).toBe('ignore')
+    expect(uniqueEcho({ on_conflict: named }).extra).toEqual({ on_conflict: named })
+    const unique = { on_conflict: named }
+    expect(() => parsePush({ type: 'a', args: [], unique, options: { unique } })).not.toThrow()
   })
 
   it.each<[UniqueRequest, string]>([

@@ -81,8 +81,8 @@ describe('a job that there is already', () => {
     expect((await push(TYPE_AND_ARGS, { args: [2] })).status).toBe(201)
   })
 
-  it('is the answer where the policy says ignore', async () => {
-    const unique = { ...TYPE_AND_ARGS, on_conflict: 'ignore' }
+  it.each(['ignore', 'drop'])('is the answer where the policy says %s', async (on_conflict) => {
+    const unique = { ...TYPE_AND_ARGS, on_conflict }
     const first = await push(unique)
     const again = await push(unique)
     expect(again.status).toBe(200)
