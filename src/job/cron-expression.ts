@@ -32,6 +32,8 @@ export function checkExpression(expression: string, field: string): void {
 function mistakeIn(expression: string): string | null {
   if (expression.length > MAX_LENGTH) return `it is longer than ${MAX_LENGTH} characters`
   const tokens = tokensOf(expression)
+  // OJS's own texts have it, so that whoever writes it has not mistaken the form (ojs-digest §7.2).
+  if (tokens[0]?.toLowerCase() === '@every') return "'@every' is not offered"
   if (tokens.length === 1 && tokens[0]?.startsWith('@')) {
     return ALIASES.has(tokens[0].toLowerCase()) ? null : `'${tokens[0]}' is not known`
   }

@@ -5,14 +5,16 @@ const DAY_MS = 86_400_000
 const MAX_NAME = 64
 
 /**
- * Areas and places of the IANA database. Its other names are abbreviations (`EST`, `CET`), which
- * Intl takes and which mean something else to somebody else: 400 (ojs-digest §7.3).
+ * Areas and places of the IANA database, and `GMT`, which is one thing to everybody. Its other names
+ * are abbreviations (`EST`, `CET`), which Intl takes and which mean something else to somebody else:
+ * 400 (ojs-digest §7.3).
  */
 const AREA =
   /^(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Brazil|Canada|Chile|Etc|Europe|Indian|Mexico|Pacific|US)\//i
 const PLACES = new Set([
-  ...['utc', 'cuba', 'egypt', 'eire', 'gb', 'gb-eire', 'hongkong', 'iceland', 'iran', 'israel'],
-  ...['jamaica', 'japan', 'kwajalein', 'libya', 'navajo', 'nz', 'nz-chat', 'poland', 'portugal'],
+  ...['utc', 'gmt', 'greenwich', 'cuba', 'egypt', 'eire', 'gb', 'gb-eire', 'hongkong', 'iceland'],
+  ...['iran', 'israel', 'jamaica', 'japan', 'kwajalein', 'libya', 'navajo', 'nz', 'nz-chat'],
+  ...['poland', 'portugal'],
   ...['prc', 'roc', 'rok', 'singapore', 'turkey', 'universal', 'w-su', 'zulu'],
 ])
 
