@@ -85,12 +85,15 @@ export async function giveBack(deps: Deps, jobs: readonly JobRow[]): Promise<voi
 export async function requeueLease(
   deps: Deps,
   job: JobRow,
-  { workerId }: Pick<FailFence, 'workerId'> = {},
+  { workerId, requestId }: Pick<FailFence, 'workerId'> & { requestId?: string } = {},
 ): Promise<JobRow | 'stale'> {
   const { generation, attempt } = job
   const fence = { generation, attempt, ...(workerId !== undefined && { workerId }) }
   const row = await deps.ledger.release(job.id, fence)
   if (row === 'stale') return row
+  // Before the token is there for others, whose `job.started` would come first.
+  const asked = requestId === undefined ? {} : { requestId }
+  deps.events.emit({ type: 'job.enqueued', job: row, promoted: true, ...asked })
   const delivery = takeLease(deps, job.id)
   if (delivery?.isLive()) deps.broker.putBack([delivery])
   else if (row.outbox !== null) void sendToken(deps, row)

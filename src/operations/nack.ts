@@ -24,7 +24,7 @@ export async function nack(
   const worker = fence.workerId === undefined ? {} : { workerId: fence.workerId }
   const { requestId } = context
   const job = request.requeue
-    ? await requeueLease(deps, row, worker)
+    ? await requeueLease(deps, row, { ...worker, requestId })
     : await failLease(deps, { row, failure: failureOf(request.error), ...worker, requestId })
   if (job === 'stale') throw explainStaleLease(deps, request.job_id, fence, 'nack')
   return { job }

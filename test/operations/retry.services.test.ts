@@ -248,8 +248,20 @@ describe('requeue', () => {
     expect(again).toMatchObject({ id: job.id, attempt: 1 })
     expect(again).not.toHaveProperty('errors')
     await gateway.ack(job.id)
-    const started = ['job.started', 'job.started', 'job.completed']
-    expect(await storyOf(gateway, queue, job.id)).toEqual(expect.arrayContaining(started))
+    expect(await storyOf(gateway, queue, job.id)).toEqual([
+      ...['job.enqueued', 'job.started', 'job.enqueued', 'job.started', 'job.completed'],
+    ])
+  })
+
+  it('is told before the start of whoever waits for it', async () => {
+    const job = await start({})
+    const next = fetchOne(gateway, queue, { worker_id: 'next' })
+    await nack(gateway, job.id, {}, { requeue: true })
+    expect(await next).toMatchObject({ id: job.id, attempt: 1 })
+    const events = await eventsOf(gateway, queue, job.id)
+    expect(events.map(({ type }) => type)).toEqual([
+      ...['job.enqueued', 'job.started', 'job.enqueued', 'job.started'],
+    ])
   })
 
   it('hands it back in its place', async () => {
