@@ -83,7 +83,7 @@ function failures({ steps }: WorkflowRow): object {
 
 function errorOf({ jobId, state, error, attempt }: WorkflowStep): object {
   const record: { code?: unknown; message?: unknown } = JSON.parse(error ?? '{}')
-  // One that was cancelled or has expired left no record of a failure.
+  // One that was cancelled left no record of a failure.
   const code = record.code ?? state
   return { job_id: jobId, code, message: record.message ?? `The job was ${state}.`, attempt }
 }

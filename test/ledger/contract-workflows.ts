@@ -259,6 +259,12 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       await ledger.expire({ now: NOW, wall: Date.parse('2100-01-01T00:00:01Z'), limit: 9 })
       expect(find(workflow)).toMatchObject({ state: 'failed', failed: 1, open: 0 })
       expect(stepOf(workflow, 'a').state).toBe('discarded')
+      // The job itself has no record: it is no failure of anybody's.
+      expect(jobOf(workflow, 'a').error).toBeNull()
+      expect(JSON.parse(stepOf(workflow, 'a').error ?? 'null')).toEqual({
+        code: 'expired',
+        message: "The job's time was over before it could run.",
+      })
     })
 
     it('an attempt too many on arrival', async () => {
@@ -313,15 +319,51 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const workflow = await create(newGraph({ a: [], b: ['a'], free: [] }))
       const dead = await claim(workflow, 'a')
       await discard(dead)
+      const { error } = stepOf(workflow, 'a')
+      expect(error).toBe(LATER.error)
       const revived = await ledger.revive(dead.id, 0, NOW)
       expect(revived).toMatchObject({ generation: 1 })
       const [again] = await ledger.claim([token(dead.id, { generation: 1 })], TERMS)
       expect(again?.verdict).toBe('claimed')
       await ledger.complete(dead.id, {}, { now: NOW, result: '1' })
       expect(progress(workflow)).toEqual({ a: 'failed', b: 'cancelled', free: 'started' })
-      expect(stepOf(workflow, 'a')).toMatchObject({ state: 'discarded', result: null })
+      expect(stepOf(workflow, 'a')).toMatchObject({ state: 'discarded', result: null, error })
       await complete(workflow, 'free')
       expect(find(workflow)).toMatchObject({ state: 'failed', failed: 1, completed: 1 })
+    })
+  })
+
+  describe('the error of a step', () => {
+    it('outlives the dead letter', async () => {
+      const workflow = await create(newGraph({ a: [], b: ['a'] }))
+      const dead = await claim(workflow, 'a')
+      await discard(dead)
+      expect(await ledger.deleteDeadLetter(dead.id, NOW)).toBe(true)
+      expect(stepOf(workflow, 'a')).toMatchObject({ jobId: dead.id, error: LATER.error })
+    })
+
+    it('is the last word on it, which may come late', async () => {
+      const workflow = await create(newGraph({ a: [] }))
+      const { id } = jobOf(workflow, 'a')
+      await ledger.claim([token(id, { attempt: 2 })], TERMS)
+      await ledger.cancel(id, NOW)
+      expect(JSON.parse(stepOf(workflow, 'a').error ?? '')).toMatchObject({ code: 'unreported' })
+      const failure = { code: 'boom', type: 'Boom', message: 'm', retryable: true }
+      const said = { event: 'failed', failure, outcome: null } as const
+      const late = { id, generation: 0, attempt: 1, workerId: 'n', said }
+      await ledger.applyReports([late], { now: NOW, defaultLeaseMs: 9, random: () => 0 })
+      expect(JSON.parse(stepOf(workflow, 'a').error ?? '')).toMatchObject({ code: 'boom' })
+    })
+
+    it('is none where it has succeeded after all', async () => {
+      const workflow = await create(newGraph({ a: [], b: ['a'] }))
+      const first = await claim(workflow, 'a')
+      const again = { ...LATER, to: 'available', token: true } as const
+      await ledger.fail(first.id, fenceOf(first), again)
+      const [second] = await ledger.claim([token(first.id, { attempt: 2 })], TERMS)
+      expect(second?.verdict).toBe('claimed')
+      await ledger.complete(first.id, {}, { now: NOW + 5, result: null })
+      expect(stepOf(workflow, 'a')).toMatchObject({ progress: 'completed', error: null })
     })
   })
 

@@ -148,6 +148,43 @@ describe('a workflow of steps', () => {
     expect(jobs.map(({ body }) => body.job.max_attempts)).toEqual([7, 8, 2])
   })
 
+  it('says why a step has failed, whatever becomes of its dead letter', async () => {
+    const { id } = await created({
+      name: 'why',
+      steps: [
+        { id: 'a', ...job('a') },
+        { id: 'b', ...job('b') },
+      ],
+    })
+    const failed = [await fail('a'), await fail('b')]
+    const why = async () => {
+      const { errors, steps } = await get(id)
+      const told = errors.map(({ code, message }: Json) => [code, message])
+      return [told, steps.map(({ error }: Json) => error)]
+    }
+    const before = await why()
+    expect(before[0]).toEqual([
+      ['handler_error', 'it broke'],
+      ['handler_error', 'it broke'],
+    ])
+    const [retried, removed] = failed.map((one) => `/ojs/v1/dead-letter/${one.id}`)
+    expect((await gateway.request('POST', `${retried}/retry`)).status).toBe(200)
+    expect((await gateway.request('DELETE', `${removed}`)).status).toBe(200)
+    expect(await why()).toEqual(before)
+  })
+
+  it('tells a step that has expired from one that has failed', async () => {
+    const { id } = await created({
+      name: 'late',
+      steps: [{ id: 'a', ...job('a', { options: { expires_at: '+PT0.02S' } }) }],
+    })
+    await eventually(async () => (await get(id)).state === 'failed')
+    const { errors, steps } = await get(id)
+    const message = "The job's time was over before it could run."
+    expect(errors).toMatchObject([{ code: 'expired', message }])
+    expect(steps).toMatchObject([{ state: 'discarded', error: { code: 'expired' } }])
+  })
+
   it('counts the delay of a step from where it begins', async () => {
     const { id } = await created({
       name: 'later',

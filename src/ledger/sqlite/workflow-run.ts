@@ -10,7 +10,7 @@ import {
   type Outcome,
 } from '../../job/workflow.ts'
 import { nodesIn, parentResults, type StepResult } from '../../job/workflow-results.ts'
-import type { EndedStep, WorkflowHead } from '../../job/workflow-row.ts'
+import { type EndedStep, stepError, type WorkflowHead } from '../../job/workflow-row.ts'
 import { stepJob, type WorkflowSettings } from '../../job/workflow-step.ts'
 import type { CheckedNode, NewWorkflow, WorkflowNews } from '../workflows.ts'
 import type { SqlValue } from './driver.ts'
@@ -82,7 +82,8 @@ export function endStep(store: Store, job: JobRow): void {
   const now = endedAt(job)
   const { statements } = store.workflows
   const outcome = job.state === 'completed' ? 'completed' : 'failed'
-  const row = statements.endStep.get(job.id, outcome, job.state, now)
+  const error = outcome === 'completed' ? null : stepError(job)
+  const row = statements.endStep.get(job.id, outcome, job.state, now, error)
   if (row === undefined) return
   const { workflow: seq, ...node } = row as NodeRow & { workflow: number }
   const { settings, id } = statements.bySeq.get(seq) as WorkflowHead & { settings: string }
