@@ -105,11 +105,12 @@ function argsArray(args: unknown): unknown[] {
 /** Throws `TypeError` for a member that is given twice, and for one that a job does not have. */
 export function wireJob(spec: JobSpec): WireJob {
   const { type, args, options = {} } = spec
-  for (const [name, value] of Object.entries(spec)) requireMember(name, value)
+  // No list of entries: this runs for every job.
+  for (const name in spec) requireMember(spec, name as keyof JobSpec)
   const id = either('id', spec, options)
   const meta = either('meta', spec, options)
   const schema = either('schema', spec, options)
-  // Without a spread: this runs for every job.
+  // Nor a spread.
   const job: WireJob =
     id === undefined ? { type, args: argsArray(args) } : { id, type, args: argsArray(args) }
   if (meta !== undefined) job.meta = meta
@@ -124,8 +125,8 @@ const BESIDE_OPTIONS: ReadonlySet<string> = new Set(['id', 'meta', 'schema'])
 const MEMBERS: ReadonlySet<string> = new Set(['type', 'args', 'options', ...BESIDE_OPTIONS])
 
 /** Else a `queue` beside `options` would be lost, and the job be in another queue. */
-function requireMember(name: string, value: unknown): void {
-  if (MEMBERS.has(name) || value === undefined) return
+function requireMember(spec: JobSpec, name: keyof JobSpec): void {
+  if (MEMBERS.has(name) || spec[name] === undefined) return
   throw new TypeError(`'${name}' belongs into options; a job has ${[...MEMBERS].join(', ')}.`)
 }
 
