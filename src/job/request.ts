@@ -73,7 +73,7 @@ export const CONFLICT_NAMES = [
 /** FETCH (seed 001 §10.1). `wait_ms` is an addition: long poll, at most 30 s. */
 export interface FetchRequest {
   queues: string[]
-  /** From 1 on; more than 100 are as good as 100. */
+  /** Clamped to 0…100. */
   count?: number | null
   worker_id?: string | null
   visibility_timeout_ms?: number | null

@@ -45,12 +45,14 @@ async function poll(
   signal: AbortSignal,
 ): Promise<JobRow[]> {
   const waitMs = clamp(request.wait_ms ?? 0, 0, MAX_WAIT_MS)
+  const count = clamp(request.count ?? 1, 0, MAX_COUNT)
+  if (count === 0) return []
   const startedAt = deps.clock.now()
   for (;;) {
     const elapsed = deps.clock.now() - startedAt
     const deliveries = await deps.broker.take({
       queues: request.queues,
-      count: Math.min(request.count ?? 1, MAX_COUNT),
+      count,
       waitMs: Math.max(0, waitMs - elapsed),
       hasClaimable: (queue) => deps.ledger.claimable(queue) > 0,
       signal,

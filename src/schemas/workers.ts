@@ -13,8 +13,7 @@ export const FETCH_SCHEMA = {
   required: ['queues'],
   properties: {
     queues: { type: 'array', minItems: 1, maxItems: 100, items: queueName },
-    // Too many are cut; none at all is a mistake (ojs-digest §9).
-    count: { type: ['integer', 'null'], minimum: 1 },
+    count: { type: ['integer', 'null'] },
     worker_id: optionalId,
     visibility_timeout_ms: leaseMs,
     wait_ms: { type: ['integer', 'null'] },
