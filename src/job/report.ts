@@ -32,6 +32,8 @@ export type Said =
   | { event: 'dropped' }
   /** No attempt was made: it came after the job's `expires_at`. */
   | { event: 'expired' }
+  /** The worker gives the delivery back: the attempt does not count. `tokenAttempt`: its header. */
+  | { event: 'released'; tokenAttempt: number }
   /** `elapsedMs`: by the worker's clock, where the same message tells of the start as well. */
   | { event: 'completed'; result: string | null; elapsedMs?: number }
   | { event: 'failed'; failure: Failure; outcome: Outcome | null }
@@ -41,6 +43,7 @@ type Outcome = NonNullable<Extract<ReportEvent, { event: 'failed' }>['outcome']>
 /**
  * - `ignore`: old news, or not of this life.
  * - `expire`: nobody runs it, and nobody will.
+ * - `release`: the attempt that runs is given back by the worker that has it.
  * - `amend`: too late to count, but the attempt may be recorded as unreported.
  * - else it applies. `begins`: what has to happen first, for an event that the row is behind of:
  *   null where the attempt runs already; `resumed` where only its lease had run out. `skipped`
@@ -48,7 +51,7 @@ type Outcome = NonNullable<Extract<ReportEvent, { event: 'failed' }>['outcome']>
  *   became available by its due time in the same step.
  */
 export type Decision =
-  | { do: 'ignore' | 'amend' | 'expire' }
+  | { do: 'ignore' | 'amend' | 'expire' | 'release' }
   | { do: 'start'; begins: Beginning }
   | { do: 'complete' | 'fail'; begins: Beginning | 'resumed' | null }
 
@@ -73,6 +76,7 @@ export function decideReport(event: ReportedEvent, row: Fate | null, now: number
   if (row === null || row.state === 'withdrawn' || row.state === 'pending') return IGNORE
   if (event.generation !== null && event.generation !== row.generation) return IGNORE
   if (said.event === 'expired') return mayExpire(event, row) ? { do: 'expire' } : IGNORE
+  if (said.event === 'released') return mayRelease(event, row) ? { do: 'release' } : IGNORE
   if (isTerminal(row.state) || event.attempt < row.attempt) return late(event, row)
   if (event.attempt > row.attempt) return { do: VERB[said.event], begins: beginning(event, row) }
   if (said.event === 'started') return IGNORE
@@ -96,6 +100,15 @@ function mayExpire({ attempt }: ReportedEvent, row: Fate): boolean {
   return attempt > row.attempt || (attempt === row.attempt && row.holder === 'native')
 }
 
+/**
+ * Whoever has the job since is another worker, or has it from us. Its token may have come to us
+ * before this word did: then the lease is the ledger's alone by now.
+ */
+function mayRelease({ attempt, workerId }: ReportedEvent, row: Fate): boolean {
+  if (row.state !== 'active' || attempt !== row.attempt || workerId !== row.workerId) return false
+  return row.holder === 'native' || row.holder === 'ledger'
+}
+
 /** The end of the attempt that the row has counted: it is news while that runs. */
 function decideCurrent(
   event: ReportedEvent,
@@ -104,6 +117,8 @@ function decideCurrent(
   now: number,
 ): Decision {
   if (row.state === 'available' && row.holder === 'native') return { do: verb, begins: 'resumed' }
+  // It ended unreported before the one that was given back.
+  if (row.state === 'available' && verb === 'fail') return { do: 'amend' }
   if (row.state !== 'active') return IGNORE
   if (verb === 'fail' && isLeasedElsewhere(event, row, now)) return IGNORE
   return { do: verb, begins: null }

@@ -176,7 +176,13 @@ export interface ReportRequest {
   queue?: string
 }
 
-export type ReportEvent = StartedEvent | CompletedEvent | FailedEvent | DroppedEvent | ExpiredEvent
+export type ReportEvent =
+  | StartedEvent
+  | CompletedEvent
+  | FailedEvent
+  | DroppedEvent
+  | ExpiredEvent
+  | ReleasedEvent
 
 interface ReportedAttempt {
   job_id: string
@@ -204,6 +210,13 @@ interface DroppedEvent extends ReportedAttempt {
 /** Its `expires_at` had passed when its delivery came, which was acknowledged without a run. */
 interface ExpiredEvent extends ReportedAttempt {
   event: 'expired'
+}
+
+/** It was begun, and its delivery is about to be requeued. */
+interface ReleasedEvent extends ReportedAttempt {
+  event: 'released'
+  /** `x-ojs-attempt` of the delivery: below `attempt` where a claim had answered a later one. */
+  token_attempt: number
 }
 
 interface CompletedEvent extends ReportedAttempt {

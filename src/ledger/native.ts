@@ -87,6 +87,8 @@ export type ReportResult =
   | { outcome: 'started'; job: JobRow; promoted: boolean }
   /** Discarded without an attempt. */
   | { outcome: 'expired'; job: JobRow }
+  /** Available again, the attempt not counted; a fresh outbox nonce where no token is out. */
+  | { outcome: 'released'; job: JobRow }
   | { outcome: 'completed' | 'failed'; job: JobRow; began: boolean; promoted: boolean }
 
 export interface NativeBeat {

@@ -125,6 +125,8 @@ function saidOf(event: ReportEvent, begun: ReadonlyMap<string, number>): Said {
     case 'dropped':
     case 'expired':
       return { event: event.event }
+    case 'released':
+      return { event: 'released', tokenAttempt: event.token_attempt }
     case 'completed': {
       const { result } = event
       const isNone = result === undefined || result === null
@@ -142,6 +144,10 @@ type Applied = Exclude<ReportResult, { outcome: 'ignored' }>
 function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: string): void {
   if (result.outcome === 'amended' || result.outcome === 'merged') return
   const { job } = result
+  if (result.outcome === 'released') {
+    followRelease(deps, job, requestId)
+    return
+  }
   // Whoever had a delivery of the job here has lost it to the native worker.
   if (settleLease(deps, job.id)) deps.ledger.tokenReturned(job.id, job.generation)
   if (result.outcome === 'started') {
@@ -158,6 +164,13 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
   if (result.began) emitBegun(deps, job, event, requestId)
   if (event.said.event === 'failed') emitFailed(deps, job, event, event.said.failure, requestId)
   else deps.events.emit({ type: 'job.completed', job, requestId })
+  if (job.outbox !== null) void sendToken(deps, job)
+}
+
+/** As a job that an HTTP worker hands back; its token is on its way to the queue, or owed. */
+function followRelease(deps: Deps, job: JobRow, requestId: string): void {
+  deps.events.emit({ type: 'job.enqueued', job, promoted: true, requestId })
+  deps.broker.unpark(job.id)
   if (job.outbox !== null) void sendToken(deps, job)
 }
 

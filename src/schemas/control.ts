@@ -96,18 +96,29 @@ const REPORT_EVENT_SCHEMA = {
     job_id: id,
     generation,
     attempt,
-    event: { enum: ['started', 'completed', 'failed', 'dropped', 'expired'] },
+    event: { enum: ['started', 'completed', 'failed', 'dropped', 'expired', 'released'] },
     at: { type: ['string', 'null'], maxLength: 64 },
     // Read only where the id is unknown, and then as strictly as any native message.
     job: { type: ['object', 'null'] },
     max_attempts: { type: ['integer', 'null'], minimum: 0, maximum: MAX_INT32 },
   },
-  if: { properties: { event: { const: 'failed' } } },
+  allOf: [
+    whereEvent('failed', {
+      required: ['error'],
+      properties: { error: nackError, outcome: { anyOf: [{ type: 'null' }, outcome] } },
+    }),
+    // Not guessed: whether that token can cause the same attempt again decides what becomes of it.
+    whereEvent('released', {
+      required: ['token_attempt'],
+      properties: { token_attempt: attempt },
+    }),
+  ],
+}
+
+function whereEvent(event: ReportEvent['event'], also: object) {
+  const isIt = { properties: { event: { const: event } } }
   // biome-ignore lint/suspicious/noThenProperty: JSON Schema's own word
-  then: {
-    required: ['error'],
-    properties: { error: nackError, outcome: { anyOf: [{ type: 'null' }, outcome] } },
-  },
+  return { if: isIt, then: also }
 }
 
 /** A request, and how many of its parts were left out because they are not valid. */

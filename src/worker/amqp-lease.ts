@@ -40,6 +40,8 @@ export class AmqpLease implements Lease {
   readonly #token: TokenJob
   /** A gateway was asked, or could not be: the attempt is on record before the handler runs. */
   readonly #isClaimed: boolean
+  /** Its start was told, or is about to be. */
+  #isTold = false
 
   constructor(
     deps: LeaseDeps,
@@ -66,6 +68,7 @@ export class AmqpLease implements Lease {
 
   begin(): boolean | Promise<boolean> {
     if (this.phase !== 'waiting') return false
+    this.#isTold = true
     if (this.#isClaimed) return this.#beginClaimed()
     this.#deps.started(this.#queue, this.#key, this.#event('started'))
     this.phase = 'running'
@@ -76,7 +79,7 @@ export class AmqpLease implements Lease {
   async #beginClaimed(): Promise<boolean> {
     const isReported = await this.#deps.report(this.#queue, this.#key, this.#event('started'))
     // Cancelled or given back meanwhile.
-    if (this.isOver) return false
+    if (this.phase !== 'waiting') return false
     if (isReported) this.phase = 'running'
     else this.#end('give-back')
     return isReported
@@ -106,8 +109,12 @@ export class AmqpLease implements Lease {
     return this.#finish('ack', () => this.#event('expired'))
   }
 
+  /** Reported, confirmed, then requeued: whoever gets it next may run it at once, as this attempt. */
   async release(): Promise<void> {
-    if (!this.isOver) this.#end('give-back')
+    if (this.isOver) return
+    if (!this.#isTold) return this.#end('give-back')
+    const token = `,"token_attempt":${this.delivery.attempt}`
+    await this.#finish('give-back', () => this.#event('released', token))
   }
 
   /** The job has ended without us: its token is dropped. */

@@ -20,7 +20,7 @@ const MAX_RESULT_BYTES = 1_000_000
 /** Beside the largest job that is shown with it. */
 const MAX_ERROR_BYTES = 100_000
 
-export type EventName = 'started' | 'completed' | 'failed' | 'dropped' | 'expired'
+export type EventName = 'started' | 'completed' | 'failed' | 'dropped' | 'expired' | 'released'
 
 /** `more`: members, each behind a comma. */
 export function eventText(

@@ -19,7 +19,8 @@ export function shownMembers(
   { raw: { content } }: LiveDelivery,
   { event, beside }: { event: EventName; beside: string },
 ): string {
-  if (isKnown) return ''
+  // Who gives it back tells of no more than that; who runs it next shows it.
+  if (isKnown || event === 'released') return ''
   const room = MAX_EVENT_BYTES - BARE_EVENT_BYTES - Buffer.byteLength(beside)
   const most = event === 'failed' ? MAX_KEPT_BYTES : Math.min(room, MAX_SAID_BYTES)
   if (content.length > most) return ''

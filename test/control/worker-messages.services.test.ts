@@ -38,6 +38,8 @@ async function inHand(queue = freshQueue(), options: object = {}) {
 
 const worker = () => `w-${v7()}`
 
+const GIVEN = { token_attempt: 1 }
+
 /** JSON of so many lists, one in the other. */
 const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`
 
@@ -180,6 +182,23 @@ describe('ojs.control.report', () => {
     await untilState(gateway, id, 'available')
     const [job] = await gateway.fetch([queue], { wait_ms: 10_000 })
     expect(job).toMatchObject({ id, attempt: 2, error: { message: 'no route' } })
+  })
+
+  it('of a job that is given back makes it available at once, for the same attempt', async () => {
+    const { id, queue, token, about } = await inHand(freshQueue(), { retry: { max_attempts: 1 } })
+    const said = (event: string) => ({ ...about, event, ...(event === 'released' && GIVEN) })
+    const workerId = worker()
+    const say = (...events: string[]) =>
+      client.say(queue, REPORT, { worker_id: workerId, events: events.map(said) })
+    await say('started')
+    await untilState(gateway, id, 'active')
+    await say('released')
+    client.channel.nack(token)
+    expect(await fetchOne(gateway, queue)).toMatchObject({ id, attempt: 1 })
+    // Said again, it is old news.
+    await say('released', 'started')
+    await client.ask(queue, 'ojs.control.info', { job_id: id })
+    expect((await gateway.ack(id, { attempt: 1 })).status).toBe(200)
   })
 
   it('in the order of its queue, two hundred jobs deep', async () => {

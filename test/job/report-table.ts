@@ -18,7 +18,7 @@ const TABLE = `
   cancelled  any                  -     | -         | -         | -             | -                 | -           | -           | -                 | -                     | amend    | -          | -              | -                 | -
   discarded  any                  -     | -         | -         | -             | -                 | -           | -           | -                 | -                     | amend    | -          | -              | -                 | -
 
-  available  none,gateway,ledger  -     | -         | -         | start         | start after 3,4   | -           | -           | begin+end         | begin+end after 3,4   | amend    | -          | -              | begin+end         | begin+end after 3,4
+  available  none,gateway,ledger  -     | -         | -         | start         | start after 3,4   | -           | -           | begin+end         | begin+end after 3,4   | amend    | amend      | amend          | begin+end         | begin+end after 3,4
   available  native               -     | -         | -         | start         | start after 3,4   | -           | resume+end  | begin+end         | begin+end after 3,4   | amend    | resume+end | resume+end     | begin+end         | begin+end after 3,4
 
   active     none,gateway,ledger  live  | -         | -         | start after 2 | start after 2,3,4 | -           | end         | begin+end after 2 | begin+end after 2,3,4 | amend    | end        | -              | begin+end after 2 | begin+end after 2,3,4

@@ -52,6 +52,21 @@ describe('the report table', () => {
     }
   })
 
+  it('lets a worker give back what it runs, and nothing of anybody else', () => {
+    for (const { row, event } of CELLS) {
+      const released = { ...event, said: { event: 'released', tokenAttempt: 1 } } as const
+      const isTheirs = row.state === 'active' && event.attempt === 2 && event.workerId === 'w'
+      const isWithoutUs = row.holder === 'native' || row.holder === 'ledger'
+      const expected = { do: isTheirs && isWithoutUs ? 'release' : 'ignore' }
+      expect(decideReport(released, row, NOW)).toEqual(expected)
+      expect(decideReport({ ...released, generation: null }, row, NOW)).toEqual(expected)
+      expect(decideReport({ ...released, generation: 0 }, row, NOW)).toEqual({ do: 'ignore' })
+      // It is available then: said twice, it says nothing.
+      const after = { ...row, state: 'available', attempt: 1, workerId: null } as const
+      expect(decideReport(released, after, NOW)).toEqual({ do: 'ignore' })
+    }
+  })
+
   it('ignores what it does not know', () => {
     for (const { event } of CELLS) {
       expect(decideReport(event, null, NOW)).toEqual({ do: 'ignore' })

@@ -30,6 +30,10 @@ const MOVES = [
   'takeUnreported',
   'die',
   'die',
+  'release',
+  'release',
+  'releaseThenDie',
+  'dieReleasing',
   'done',
   'retry',
   'retry',
@@ -136,6 +140,10 @@ class World {
         return await this.#take(move === 'take')
       case 'die':
         return this.#die()
+      case 'release':
+      case 'releaseThenDie':
+      case 'dieReleasing':
+        return this.#release(move)
       case 'beat':
         return await this.#beat()
       case 'hear':
@@ -213,6 +221,17 @@ class World {
     if (this.#native) this.#queue.unshift({ ...this.#native.token, redelivered: true })
     this.#native = null
     this.#worker++
+  }
+
+  /** Shut down; as a new process, or as one that keeps its name. `dieReleasing`: said, not done. */
+  #release(how: 'release' | 'releaseThenDie' | 'dieReleasing'): void {
+    if (this.#native === null) return
+    const { token: back, attempt } = this.#native
+    this.#tell(attempt, { event: 'released', tokenAttempt: back.attempt })
+    if (how === 'dieReleasing') return
+    this.#queue.unshift({ ...back, redelivered: true })
+    this.#native = null
+    if (how === 'releaseThenDie') this.#worker++
   }
 
   async #beat(): Promise<void> {

@@ -19,12 +19,15 @@ interface Script {
   last: (typeof LAST)[number]
   /** `started` is told as well. */
   tellsStarts: boolean
+  /** Attempts that another worker began before and gave back; only such as have an end. */
+  releases: readonly boolean[]
 }
 
 const script: fc.Arbitrary<Script> = fc.record({
   retries: fc.array(fc.constantFrom(...RETRIES), { maxLength: 3 }),
   last: fc.constantFrom(...LAST),
   tellsStarts: fc.boolean(),
+  releases: fc.array(fc.boolean(), { maxLength: 4 }),
 })
 
 const stream = fc.record({
@@ -90,7 +93,7 @@ class World {
     this.#ids = ids
   }
 
-  eventsOf(job: number, { retries, last, tellsStarts }: Script): ReportedEvent[] {
+  eventsOf(job: number, { retries, last, tellsStarts, releases }: Script): ReportedEvent[] {
     const ends = [...retries, last]
     return ends.flatMap((end, index) => {
       const event = { id: this.#ids[job] ?? '', generation: 0, workerId: `w${job % 7}` }
@@ -98,7 +101,13 @@ class World {
       const attempt = end === 'exhausted' ? 5 : index + 1
       const said = saidOf(end, attempt)
       const isTold = tellsStarts || end === 'started'
+      const other = { ...event, attempt, workerId: 'gone' }
+      const given: ReportedEvent[] = [
+        { ...other, said: STARTED },
+        { ...other, said: { event: 'released', tokenAttempt: attempt } },
+      ]
       return [
+        ...(releases[index] === true && said ? given : []),
         ...(isTold && end !== 'nothing' ? [{ ...event, attempt, said: STARTED }] : []),
         ...(said ? [{ ...event, attempt, said }] : []),
       ]
@@ -122,6 +131,11 @@ class World {
     const was = this.#seen.get(id)
     this.#seen.set(id, row)
     if (was === undefined) return
+    const isGivenBack = was.state === 'active' && was.workerId === 'gone'
+    if (isGivenBack && row.state === 'available') {
+      expect(row.attempt).toBeGreaterThanOrEqual(was.attempt - 1)
+      return
+    }
     expect(row.attempt).toBeGreaterThanOrEqual(was.attempt)
     if (isTerminal(was.state)) expect(row.state).toBe(was.state)
     if (row.attempt === was.attempt) expect(stageOf(row)).toBeGreaterThanOrEqual(stageOf(was))
@@ -157,14 +171,20 @@ class World {
     for (const id of this.#ids) {
       const events = byId.get(id) ?? []
       const row = rowOf(this.#ledger, id)
-      const last = Math.max(0, ...events.map(({ attempt }) => attempt))
-      expect(row.attempt).toBe(last)
-      const said = new Set(
-        events.filter(({ attempt }) => attempt === last).map((e) => e.said.event),
-      )
+      // To give back what nobody has heard of changes nothing.
+      const told = events.filter(({ said }) => said.event !== 'released')
+      const last = Math.max(0, ...told.map(({ attempt }) => attempt))
+      const ofLast = events.filter(({ attempt }) => attempt === last)
+      const said = new Set(ofLast.map((event) => event.said.event))
+      const isGivenBack = row.state === 'available' && said.delete('released')
+      expect(row.attempt).toBe(isGivenBack ? last - 1 : last)
       expect(row.state === 'completed').toBe(said.has('completed'))
-      if (row.state === 'active') expect([...said]).toEqual(['started'])
-      if (row.state === 'available') expect(events).toEqual([])
+      if (row.state === 'active') {
+        // Said before the start of the same worker, or of somebody else.
+        said.delete('released')
+        expect([...said]).toEqual(['started'])
+      }
+      if (row.state === 'available' && !isGivenBack) expect(last).toBe(0)
       if (row.state === 'retryable' || row.state === 'discarded') expect(said).toContain('failed')
     }
   }

@@ -14,6 +14,7 @@ import { nativeContract } from './contract-native.ts'
 import { nativeConservationContract } from './contract-native-conservation.ts'
 import { propertyContract } from './contract-properties.ts'
 import { queueContract } from './contract-queues.ts'
+import { releaseContract } from './contract-releases.ts'
 import { reportStreamContract } from './contract-report-stream.ts'
 import { reportContract } from './contract-reports.ts'
 import { retentionContract } from './contract-retention.ts'
@@ -61,6 +62,7 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
     copyContract(underTest)
     retentionContract(underTest)
     reportContract(underTest)
+    releaseContract(underTest)
     reportStreamContract(underTest)
     nativeContract(underTest)
     queueContract(underTest)

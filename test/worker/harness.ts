@@ -15,7 +15,7 @@ export interface ReportedEvent {
   job_id: string
   generation: number
   attempt: number
-  event: 'started' | 'completed' | 'failed'
+  event: 'started' | 'completed' | 'failed' | 'released'
   result?: Json
   error?: Json
   outcome?: Json

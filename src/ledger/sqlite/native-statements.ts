@@ -45,6 +45,19 @@ function prepareEnds(db: Database) {
          AND holder IS NULL AND attempt = ?3 - 1
        RETURNING ${JOB_COLUMNS}`,
     ),
+    /**
+     * As `release`, ?4 the worker, ?5 a nonce for the row that has no token, ?6 the attempt of the
+     * token that the worker puts back. One that is older than the attempt would be dropped as old
+     * news: the row stays its (native) holder's, whose token counts whatever its number.
+     */
+    nativeRelease: db.prepare(
+      `UPDATE jobs SET state = 'available', attempt = attempt - 1, worker_id = NULL,
+         started_at = NULL, outbox = iif(holder = 'ledger', ?5, NULL), token_out = 1,
+         holder = iif(holder = 'native' AND ?6 < attempt, 'native', NULL), ${END_LEASE}
+       WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND worker_id = ?4
+         AND state = 'active' AND holder IN ('native', 'ledger')
+       RETURNING ${JOB_COLUMNS}`,
+    ),
     /** ?2 generation and ?3 attempt as they were read; ?4 the error where it is the last one. */
     amendErrors: db.prepare(
       `UPDATE jobs SET errors = ?5, error = iif(error IS NULL, NULL, coalesce(?4, error))

@@ -68,6 +68,8 @@ function applyReport(store: Store, event: ReportedEvent, terms: ReportTerms): Re
       return noteDropped(store, event)
     case 'expired':
       return applyExpired(store, event, terms)
+    case 'released':
+      return applyRelease(store, event, said, terms)
     case 'completed':
     case 'failed':
       return applyEnd(store, event, said, terms)
@@ -110,7 +112,7 @@ function findOrAdopt(store: Store, event: ReportedEvent, { now }: ReportTerms): 
   return toJobRow(find.get(id))
 }
 
-type Ended = Exclude<Said, { event: 'started' | 'dropped' | 'expired' }>
+type Ended = Extract<Said, { event: 'completed' | 'failed' }>
 
 function applyEnd(
   store: Store,
@@ -133,6 +135,7 @@ function applyEnd(
     case 'ignore':
     case 'start':
     case 'expire':
+    case 'release':
       return IGNORED
   }
 }
@@ -145,6 +148,24 @@ function applyExpired(store: Store, event: ReportedEvent, terms: ReportTerms): R
   const job = expireRow(store, row, terms.now)
   store.statements.tokenReturned.run(job.id, job.generation)
   return { outcome: 'expired', job: { ...job, tokenOut: false } }
+}
+
+/** The worker puts its token back: the next execution is the same attempt again. */
+function applyRelease(
+  store: Store,
+  event: ReportedEvent,
+  { tokenAttempt }: Extract<Said, { event: 'released' }>,
+  terms: ReportTerms,
+): ReportResult {
+  const { statements, counter, nonces } = store
+  const row = toJobRow(statements.find.get(event.id))
+  if (row === null || decideReport(event, row, terms.now).do !== 'release') return IGNORED
+  const { id, generation, attempt } = row
+  const fence = [id, generation, attempt, event.workerId] as const
+  const job = changed(statements.nativeRelease.get(...fence, nonces.next(), tokenAttempt))
+  counter.moved(job.queue, 'active', 'available')
+  if (job.holder === 'native') counter.moved(job.queue, null, 'with_native')
+  return { outcome: 'released', job }
 }
 
 /** Of a job that is over: no token is out any more, so that the row may be pruned. */

@@ -1,0 +1,115 @@
+import { describe, expect, it } from 'vitest'
+import { decideArrival } from '../../src/job/arrival.ts'
+import { decideNativeClaim } from '../../src/job/native-claim.ts'
+import type { ReportedEvent, Said } from '../../src/job/report.ts'
+import { eventOf, REPORT } from './contract-reports.ts'
+import { NOW, pushed, settleLazily, TERMS, token, type UnderTest } from './harness.ts'
+
+const STARTED: Said = { event: 'started' }
+const released = (tokenAttempt: number): Said => ({ event: 'released', tokenAttempt })
+
+/** Who comes after a worker that has given a job back. */
+const NEXT = { workerId: 'native-2', now: NOW + 60, wall: NOW + 60 }
+
+/** A native worker that shuts down gives back what it runs. */
+export function releaseContract({ ledger, row, plant }: UnderTest): void {
+  const apply = async (...events: ReportedEvent[]) => {
+    const results = await ledger.applyReports(events, REPORT)
+    return results.map(({ outcome }) => outcome)
+  }
+  const running = async (given: Parameters<typeof pushed>[1] = {}): Promise<string> => {
+    const { id, outbox } = await pushed(ledger, given)
+    ledger.confirmed(id, outbox)
+    await settleLazily(ledger)
+    await apply(eventOf(id, STARTED))
+    return id
+  }
+  /** What the arrival table and a claim say of this token now. */
+  const fates = (id: string, attempt: number) => {
+    const context = { ...NEXT, isHeldDelivery: false, isTombstoned: false, isHeldHere: false }
+    const arrived = { generation: 0, attempt }
+    return [
+      decideArrival(arrived, row(id), context),
+      decideNativeClaim({ ...arrived, workerId: NEXT.workerId }, row(id), context),
+    ]
+  }
+  const RUNS_AS = (attempt: number) => [
+    { do: 'claim', attempt, skipped: [], promote: false },
+    { decision: 'run', attempt },
+  ]
+
+  describe('a report of a job that is given back', () => {
+    it.each([1, 3])('makes it available, its attempt not counted (of %i)', async (maxAttempts) => {
+      const { id, outbox } = await pushed(ledger, { queue: 'q', maxAttempts })
+      ledger.confirmed(id, outbox)
+      await settleLazily(ledger)
+      const before = row(id)
+      await apply(eventOf(id, STARTED))
+      const results = await ledger.applyReports([eventOf(id, released(1))], REPORT)
+      expect(row(id)).toEqual({ ...before, tokenOut: true })
+      expect(results).toEqual([{ outcome: 'released', job: row(id) }])
+      expect(ledger.counts('q')).toMatchObject({ available: 1, active: 0 })
+      expect(ledger.claimable('q')).toBe(1)
+      expect(fates(id, 1)).toEqual(RUNS_AS(1))
+      const [claimed] = await ledger.claim([token(id)], TERMS)
+      expect(claimed).toMatchObject({ verdict: 'claimed', job: { attempt: 1, errors: null } })
+    })
+
+    it('that was run as a later attempt than its token says can still be run', async () => {
+      const id = await running({ queue: 'q' })
+      await plant({ id, attempt: 2 })
+      expect(await apply(eventOf(id, released(1), { attempt: 2 }))).toEqual(['released'])
+      expect(row(id)).toMatchObject({ state: 'available', attempt: 1, outbox: null })
+      expect(fates(id, 1)).toEqual(RUNS_AS(2))
+      expect(ledger.claimable('q')).toBe(0)
+      const [claimed] = await ledger.claim([token(id)], TERMS)
+      expect(claimed).toMatchObject({ verdict: 'claimed', job: { attempt: 2 } })
+    })
+
+    it('whose token came to us before that word gets a new one', async () => {
+      const id = await running()
+      const [arrived] = await ledger.claim([token(id)], TERMS)
+      expect(arrived?.verdict).toBe('hand-over')
+      expect(await apply(eventOf(id, released(1)))).toEqual(['released'])
+      const { outbox, ...rest } = row(id)
+      expect(outbox).not.toBeNull()
+      expect(rest).toMatchObject({ state: 'available', attempt: 0, holder: null, tokenOut: true })
+    })
+
+    it('counts once, however often it is said', async () => {
+      const id = await running()
+      const word = eventOf(id, released(1))
+      expect(await apply(word, word)).toEqual(['released', 'ignored'])
+      await apply(eventOf(id, STARTED, { workerId: 'native-2' }))
+      const after = row(id)
+      expect(after).toMatchObject({ state: 'active', attempt: 1, workerId: 'native-2' })
+      expect(await apply(word)).toEqual(['ignored'])
+      expect(row(id)).toEqual(after)
+    })
+
+    it.each<[string, object]>([
+      ['another worker', { workerId: 'native-2' }],
+      ['another life', { generation: 1 }],
+      ['an earlier attempt', { attempt: 1 }],
+      ['a later attempt', { attempt: 3 }],
+    ])('is ignored of %s', async (_, over) => {
+      const id = await running()
+      await plant({ id, attempt: 2 })
+      const before = row(id)
+      expect(await apply(eventOf(id, released(1), { attempt: 2, ...over }))).toEqual(['ignored'])
+      expect(row(id)).toEqual(before)
+    })
+
+    it('is ignored where the job is leased over HTTP, over or unknown', async () => {
+      const { id } = await pushed(ledger)
+      await ledger.claim([token(id)], { ...TERMS, workerId: 'native-1' })
+      const done = await running()
+      await apply(eventOf(done, { event: 'completed', result: null }))
+      const before = [row(id), row(done)]
+      const events = [id, done, 'nobody'].map((of) => eventOf(of, released(1)))
+      expect(await apply(...events)).toEqual(['ignored', 'ignored', 'ignored'])
+      expect([row(id), row(done)]).toEqual(before)
+      expect(ledger.find('nobody')).toBeNull()
+    })
+  })
+}

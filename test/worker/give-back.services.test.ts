@@ -1,0 +1,152 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import type { Handler } from '../../src/sdk/index.ts'
+import { NativeWorker } from '../../src/worker/index.ts'
+import { fetchOne, freshQueue, gatewayForAll, storyOf, untilState } from '../operations/harness.ts'
+import { eventually } from '../support/in-process.ts'
+import { createVhost } from '../support/rabbit.ts'
+import { type Bench, bench, gate, publishJob } from './harness.ts'
+
+/** Runs until it is told to stop. */
+const endless: Handler = ({ signal }) =>
+  new Promise((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason))
+  })
+
+describe('over HTTP, a job whose native worker is shut down', () => {
+  const { vhost, gateway } = gatewayForAll()
+  const workers: NativeWorker[] = []
+  afterEach(async () => {
+    await Promise.all(workers.splice(0).map((worker) => worker.stop()))
+  })
+
+  async function start(queue: string, handler: Handler): Promise<NativeWorker> {
+    const worker = new NativeWorker({
+      url: vhost.url,
+      queues: [queue],
+      answerTimeoutMs: 10_000,
+      gracePeriod: 0,
+      handleSignals: false,
+      logger: false,
+    })
+    worker.register('test.job', handler)
+    workers.push(worker)
+    await worker.start()
+    return worker
+  }
+
+  /** No test waits for the end of a lease. */
+  async function begun(queue: string, maxAttempts = 1) {
+    const options = { visibility_timeout_ms: 600_000, retry: { max_attempts: maxAttempts } }
+    const id: string = (await gateway.push(queue, { options })).body.job.id
+    const worker = await start(queue, endless)
+    await untilState(gateway, id, 'active')
+    return { id, worker }
+  }
+
+  test.each([1, 3])('is run by the next one at once, as attempt 1 of %i', async (maxAttempts) => {
+    const queue = freshQueue()
+    const { id, worker } = await begun(queue, maxAttempts)
+    expect(await worker.stop()).toEqual({ abandoned: [id] })
+    await start(queue, ({ attempt }) => ({ attempt }))
+    const job = await untilState(gateway, id, 'completed')
+    expect(job).toMatchObject({ attempt: 1, result: { attempt: 1 } })
+    expect(job.errors).toBeUndefined()
+    const story = await storyOf(gateway, queue, id)
+    expect(story.filter((type) => type !== 'job.heartbeat')).toEqual([
+      'job.enqueued',
+      'job.started',
+      'job.enqueued',
+      'job.started',
+      'job.completed',
+    ])
+  })
+
+  test('may be given back twice, and goes on in between', async () => {
+    const queue = freshQueue()
+    const { id, worker } = await begun(queue)
+    await worker.stop()
+    const next = await start(queue, endless)
+    await eventually(async () => (await gateway.get(id)).body.job.worker_id === next.workerId)
+    expect((await gateway.get(id)).body.job).toMatchObject({ state: 'active', attempt: 1 })
+    await next.stop()
+    await start(queue, () => 'third')
+    expect(await untilState(gateway, id, 'completed')).toMatchObject({
+      attempt: 1,
+      result: 'third',
+    })
+  })
+
+  test('is fetched over HTTP by whoever asks', async () => {
+    const queue = freshQueue()
+    const { id, worker } = await begun(queue)
+    const fetched = fetchOne(gateway, queue)
+    await worker.stop()
+    expect(await fetched).toMatchObject({ id, attempt: 1 })
+    expect((await gateway.ack(id)).status).toBe(200)
+  })
+
+  test('is given back while no gateway is there, and run without one', async () => {
+    const queue = freshQueue()
+    const { id, worker } = await begun(queue)
+    await gateway.stop()
+    await worker.stop()
+    const ran = gate()
+    const attempts: number[] = []
+    await start(queue, ({ attempt }) => {
+      attempts.push(attempt)
+      ran.open()
+    })
+    await ran.opened
+    await gateway.restart()
+    expect(await untilState(gateway, id, 'completed')).toMatchObject({ attempt: 1 })
+    expect(attempts).toEqual([1])
+  })
+})
+
+describe('a worker that gives back', () => {
+  const vhost = createVhost()
+  let on: Bench
+  beforeAll(async () => {
+    on = await bench((await vhost).url)
+  })
+  afterEach(() => on.clear())
+  afterAll(async () => {
+    await on.close()
+    await (await vhost).drop()
+  })
+
+  test('says so before it requeues, with the attempt that the token has', async () => {
+    const queue = await on.queue()
+    const jobQueue = `ojs.queue.${queue}`
+    const id = await publishJob(on.admin, queue)
+    const delivered = await on.admin.channel.get(jobQueue)
+    if (delivered === false) throw new Error('the job is not there')
+    on.admin.channel.nack(delivered)
+    const desk = await on.desk(queue)
+    desk.claim = ({ attempt }) => ({ decision: 'run', attempt: attempt + 4 })
+    const worker = await on.start({ queues: [queue] }, { 'test.job': endless })
+    await eventually(() => desk.of(id).length === 1)
+    await worker.stop()
+    await eventually(() => desk.ends(id).length === 1)
+    expect(desk.of(id)).toMatchObject([
+      { event: 'started', attempt: 5 },
+      { event: 'released', generation: 0, attempt: 5, token_attempt: 1 },
+    ])
+    expect(await on.admin.takeAll(jobQueue)).toEqual([id])
+  })
+
+  test('says nothing of what it has not begun', async () => {
+    const { queue, desk, worker, jobQueue } = await on.setUp(
+      { 'test.job': endless },
+      { concurrency: 1 },
+    )
+    const first = await publishJob(on.admin, queue)
+    await eventually(() => desk.of(first).length === 1)
+    const second = await publishJob(on.admin, queue)
+    await worker.stop()
+    await eventually(() => desk.ends(first).length === 1)
+    expect(desk.ends(first)).toMatchObject([{ event: 'released', attempt: 1, token_attempt: 1 }])
+    expect(desk.of(second)).toEqual([])
+    expect(new Set(await on.admin.takeAll(jobQueue))).toEqual(new Set([first, second]))
+  })
+})
