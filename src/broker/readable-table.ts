@@ -27,7 +27,7 @@ export function readableTable(table: Buffer): Buffer {
   const kept: Buffer[] = []
   let at = 0
   while (at < copy.length) {
-    const value = at + 1 + byteAt(copy, at)
+    const value = at + 1 + (copy[at] ?? 0)
     const end = endOf(copy, value)
     if (end === UNREADABLE) break
     if (makeReadable(copy, value, 0)) kept.push(copy.subarray(at, end))
@@ -54,7 +54,7 @@ function makeReadable(bytes: Buffer, at: number, depth: number): boolean {
   const inside = bytes.subarray(0, endOf(bytes, at))
   let next = at + 1 + LENGTH_BYTES
   while (next < inside.length) {
-    const value = tag === 'F' ? next + 1 + byteAt(inside, next) : next
+    const value = tag === 'F' ? next + 1 + (inside[next] ?? 0) : next
     const end = endOf(inside, value)
     if (end === UNREADABLE || !makeReadable(inside, value, depth + 1)) return false
     next = end
@@ -69,8 +69,4 @@ function within(bytes: Buffer, end: number): number {
 /** Past the end is '', which is no tag. */
 function tagAt(bytes: Buffer, at: number): string {
   return bytes.toString('latin1', at, at + 1)
-}
-
-function byteAt(bytes: Buffer, at: number): number {
-  return bytes[at] ?? 0
 }

@@ -30,10 +30,11 @@ export function parseJsonList(bytes: Buffer, list: ListMember): Record<string, u
     return parseJsonObject(bytes, limits)
   } catch (error) {
     // Rare, so that what is well pays nothing for it.
-    const found = itemsIn(bytes, list)
-    if (found === null) throw error
-    const frame = [bytes.subarray(0, found.from), EMPTY, bytes.subarray(found.to)]
-    const items = found.items.map(([from, to]) => itemOf(bytes.subarray(from, to), list.item))
+    const edges = edgesIn(bytes, list)
+    if (edges === null) throw error
+    const [opening, ...ends] = edges
+    const frame = [bytes.subarray(0, opening), EMPTY, bytes.subarray((ends.at(-1) ?? opening) + 1)]
+    const items = ends.map((end, i) => itemOf(bytes.subarray((edges[i] ?? 0) + 1, end), list.item))
     return { ...parseJsonObject(Buffer.concat(frame), limits), [list.name]: items }
   }
 }
@@ -49,30 +50,25 @@ function itemOf(bytes: Buffer, limits: JsonLimits): Record<string, unknown> | nu
   }
 }
 
-/** Offsets, the end exclusive. */
-interface FoundList {
-  from: number
-  to: number
-  items: [from: number, to: number][]
-}
+/** Offsets: the opening bracket, the commas between items, the closing bracket. */
+type Edges = [opening: number, ...ends: number[]]
 
 /**
  * Where the items stand: told by strings and brackets alone, whatever else is in them. Null where
  * these do not tell. Of members with the same name the last counts, as for `JSON.parse`.
  */
-function itemsIn(bytes: Buffer, { name, maxItems }: ListMember): FoundList | null {
-  let found: FoundList | null = null
-  let open: FoundList | null = null
+function edgesIn(bytes: Buffer, { name, maxItems }: ListMember): Edges | null {
+  let found: Edges | null = null
+  let open: Edges | null = null
   for (const { at, byte, depth, key } of marks(bytes)) {
     if (open === null) {
-      const isList = depth === 2 && byte === OPEN_ARRAY && key === name
-      if (isList) open = { from: at, to: NOWHERE, items: [[at + 1, NOWHERE]] }
+      if (depth === 2 && byte === OPEN_ARRAY && key === name) open = [at]
     } else if (depth === 1) {
-      found = closed(open, at)
+      found = [...open, at]
       open = null
     } else if (depth === 2 && byte === COMMA) {
-      nextItem(open, at)
-      if (open.items.length > maxItems) return null
+      open.push(at)
+      if (open.length > maxItems) return null
     }
   }
   return open === null ? found : null
@@ -105,21 +101,4 @@ function* marks(bytes: Buffer): Generator<Mark> {
     if (change !== 0 || byte === COMMA) yield { at, byte, depth, key }
     at++
   }
-}
-
-const NOWHERE = -1
-
-function nextItem({ items }: FoundList, comma: number): void {
-  endItem(items, comma)
-  items.push([comma + 1, NOWHERE])
-}
-
-function closed(list: FoundList, bracket: number): FoundList {
-  endItem(list.items, bracket)
-  return { ...list, to: bracket + 1 }
-}
-
-function endItem(items: FoundList['items'], end: number): void {
-  const last = items.at(-1)
-  if (last !== undefined) last[1] = end
 }
