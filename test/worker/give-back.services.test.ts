@@ -1,10 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { Handler } from '../../src/sdk/index.ts'
-import { NativeWorker } from '../../src/worker/index.ts'
 import { fetchOne, freshQueue, gatewayForAll, storyOf, untilState } from '../operations/harness.ts'
 import { eventually } from '../support/in-process.ts'
 import { createVhost } from '../support/rabbit.ts'
-import { type Bench, bench, gate, publishJob } from './harness.ts'
+import { type Bench, bench, gate, publishJob, workersOfTest } from './harness.ts'
 
 /** Runs until it is told to stop. */
 const endless: Handler = ({ signal }) =>
@@ -14,25 +13,7 @@ const endless: Handler = ({ signal }) =>
 
 describe('over HTTP, a job whose native worker is shut down', () => {
   const { vhost, gateway } = gatewayForAll()
-  const workers: NativeWorker[] = []
-  afterEach(async () => {
-    await Promise.all(workers.splice(0).map((worker) => worker.stop()))
-  })
-
-  async function start(queue: string, handler: Handler): Promise<NativeWorker> {
-    const worker = new NativeWorker({
-      url: vhost.url,
-      queues: [queue],
-      answerTimeoutMs: 10_000,
-      gracePeriod: 0,
-      handleSignals: false,
-      logger: false,
-    })
-    worker.register('test.job', handler)
-    workers.push(worker)
-    await worker.start()
-    return worker
-  }
+  const start = workersOfTest(() => vhost.url)
 
   /** No test waits for the end of a lease. */
   async function begun(queue: string, maxAttempts = 1) {

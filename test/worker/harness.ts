@@ -1,5 +1,6 @@
 import type { ConsumeMessage } from 'amqplib'
 import { v7 } from 'uuid'
+import { afterEach } from 'vitest'
 import { createNames } from '../../src/broker/names.ts'
 import { tokenOf } from '../../src/broker/token.ts'
 import type { Handler } from '../../src/sdk/execution.ts'
@@ -275,5 +276,30 @@ export async function bench(url: string): Promise<Bench> {
       await Promise.all(desks.splice(0).map((desk) => desk.close()))
     },
     close: () => admin.close(),
+  }
+}
+
+/** Starts native workers that have no grace, and stops them after each test. */
+export function workersOfTest(
+  url: () => string,
+): (queue: string, handler: Handler, more?: Partial<NativeWorkerOptions>) => Promise<NativeWorker> {
+  const started: NativeWorker[] = []
+  afterEach(async () => {
+    await Promise.all(started.splice(0).map((worker) => worker.stop()))
+  })
+  return async (queue, handler, more) => {
+    const worker = new NativeWorker({
+      url: url(),
+      queues: [queue],
+      answerTimeoutMs: 10_000,
+      gracePeriod: 0,
+      handleSignals: false,
+      logger: false,
+      ...more,
+    })
+    worker.register('test.job', handler)
+    started.push(worker)
+    await worker.start()
+    return worker
   }
 }

@@ -1,15 +1,12 @@
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Handler } from '../../src/sdk/index.ts'
-import { NativeProducer, NativeWorker } from '../../src/worker/index.ts'
+import { NativeProducer } from '../../src/worker/index.ts'
 import { freshQueue, gatewayForAll, untilState } from '../operations/harness.ts'
 import { eventually } from '../support/in-process.ts'
-import { gate } from './harness.ts'
+import { gate, workersOfTest } from './harness.ts'
 
 const { vhost, gateway } = gatewayForAll()
-const workers: NativeWorker[] = []
-afterEach(async () => {
-  await Promise.all(workers.splice(0).map((worker) => worker.stop()))
-})
+const start = workersOfTest(() => vhost.url)
 
 const nested = (levels: number): unknown => (levels === 0 ? 1 : [nested(levels - 1)])
 const SHOWN = { code: 'E_ODD', odd: 2 ** 60 }
@@ -59,18 +56,7 @@ async function runTogether(
     await all.opened
     return odd(job.id)
   }
-  const worker = new NativeWorker({
-    url: vhost.url,
-    queues: [queue],
-    concurrency: 20,
-    answerTimeoutMs: 10_000,
-    gracePeriod: 0,
-    handleSignals: false,
-    logger: false,
-  })
-  worker.register('test.job', handler)
-  workers.push(worker)
-  await worker.start()
+  await start(queue, handler, { concurrency: 20 })
 }
 
 describe('the reports of its neighbours survive', () => {
