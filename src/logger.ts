@@ -1,5 +1,6 @@
 import { type DestinationStream, pino } from 'pino'
 import { timestamper } from './job/timestamp.ts'
+import { LogOutput } from './log-output.ts'
 
 /** Its own: the lines of a moment are later than the jobs that they are about. */
 const timestamp = timestamper()
@@ -20,11 +21,7 @@ export function redactUrls(text: string): string {
   return text.replace(/\b(\w+:\/\/)\S*@/g, '$1')
 }
 
-/**
- * pino writing to stdout. Asynchronous with no minimum buffer: a line costs no blocking write on
- * the hot path and is out as soon as the previous write returned, so that a `kill -9` loses at
- * most the lines of one write.
- */
+/** pino writing to stdout, or to `destination`. */
 export function createLogger(level: LogLevel, destination?: DestinationStream): Logger {
   return pino(
     {
@@ -34,8 +31,24 @@ export function createLogger(level: LogLevel, destination?: DestinationStream): 
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: errorFields },
     },
-    destination ?? pino.destination({ dest: 1, sync: false, minLength: 0 }),
+    destination ?? stdout(),
   )
+}
+
+let output: LogOutput | undefined
+
+/** One for all loggers of the process: their lines never get into one another. */
+function stdout(): LogOutput {
+  if (output !== undefined) return output
+  const made = new LogOutput({ fd: 1, lostLine })
+  process.once('exit', () => made.flushSync())
+  output = made
+  return made
+}
+
+function lostLine(lines: number): string {
+  const fields = { level: 'warn', time: timestamp(Date.now()), lines }
+  return `${JSON.stringify({ ...fields, msg: 'log lines were lost: stdout did not take them' })}\n`
 }
 
 function errorFields(error: unknown): object {

@@ -101,6 +101,7 @@ const ROOT_FILES = new Set([
   'gateway.ts',
   'config.ts',
   'dialect.ts',
+  'log-output.ts',
   ...AT_THE_TOP,
 ])
 

@@ -1,6 +1,7 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { once } from 'node:events'
+import { closeSync, mkdtempSync, openSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import amqp from 'amqplib'
@@ -118,6 +119,35 @@ describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
     rmSync(dir, { recursive: true, force: true })
     expect(taken.code).toBe(1)
     expect(taken.err).toContain('EADDRINUSE')
+  })
+
+  it('serve: a log that goes to a full disk costs nothing but lines', async () => {
+    const own = await createVhost()
+    const stopped = await Gateway.start({ amqpUrl: own.url })
+    const { port } = new URL(stopped.url)
+    await stopped.stop()
+    const env = {
+      PATH: process.env['PATH'],
+      OJS_AMQP_URL: own.url,
+      OJS_LEDGER: `sqlite:${stopped.ledgerPath}`,
+      OJS_PORT: port,
+    }
+    const full = openSync('/dev/full', 'w')
+    const child = spawn(process.execPath, [MAIN, 'serve'], { env, stdio: ['ignore', full, 'pipe'] })
+    closeSync(full)
+    const exited = once(child, 'exit')
+    try {
+      const isUp = () => stopped.client.health().then(({ status }) => status === 200)
+      await eventually(() => isUp().catch(() => false))
+      await stopped.client.push({ type: 'a', args: [], options: { queue: 'q' } })
+      child.kill('SIGTERM')
+      expect(await exited).toEqual([0, null])
+    } finally {
+      child.kill('SIGKILL')
+      await exited
+      await stopped.dispose()
+      await own.drop()
+    }
   })
 
   it('serve: SIGTERM drains and exits 0, and a job that waits is still there', async () => {

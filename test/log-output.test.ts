@@ -1,0 +1,119 @@
+import { execFileSync } from 'node:child_process'
+import { closeSync, constants, mkdtempSync, openSync, readSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, describe, expect, it } from 'vitest'
+import { LogOutput } from '../src/log-output.ts'
+import { createLogger } from '../src/logger.ts'
+
+const lostLine = (lines: number) => `lost ${lines}\n`
+const numbered = (count: number) => Array.from({ length: count }, (_, i) => `line ${i}\n`)
+
+describe('the output of log lines', () => {
+  const cleanups: (() => void)[] = []
+  afterEach(() => {
+    for (const cleanup of cleanups.splice(0).reverse()) cleanup()
+  })
+
+  function open(path: string, flags: number): number {
+    const fd = openSync(path, flags)
+    cleanups.push(() => closeSync(fd))
+    return fd
+  }
+
+  /** Both ends of a pipe. It takes 64 KiB, and then says EAGAIN until somebody reads. */
+  function pipe(): { fd: number; read(): string; hangUp(): void } {
+    const dir = mkdtempSync(join(tmpdir(), 'ojs-log-'))
+    cleanups.push(() => rmSync(dir, { recursive: true }))
+    const path = join(dir, 'pipe')
+    execFileSync('mkfifo', [path])
+    const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+    const fd = open(path, constants.O_WRONLY | constants.O_NONBLOCK)
+    let isOpen = true
+    const hangUp = () => {
+      if (isOpen) closeSync(reader)
+      isOpen = false
+    }
+    cleanups.push(hangUp)
+    return { fd, read: () => readAll(reader), hangUp }
+  }
+
+  async function readUntil(read: () => string, isEnough: (text: string) => boolean) {
+    let text = ''
+    while (!isEnough(text)) {
+      text += read()
+      await sleep(5)
+    }
+    return text
+  }
+
+  it('gets every line out in order, without being flushed', async () => {
+    const { fd, read } = pipe()
+    const lines = numbered(1_000)
+    const output = new LogOutput({ fd, lostLine })
+    for (const line of lines) output.write(line)
+    const wanted = lines.join('')
+    expect(await readUntil(read, (text) => text.length >= wanted.length)).toBe(wanted)
+  })
+
+  it('keeps a bounded number of lines for a reader that stalls, and says how many it lost', async () => {
+    const { fd, read } = pipe()
+    const output = new LogOutput({ fd, lostLine, maxWaiting: 100_000 })
+    const line = `${'x'.repeat(99)}\n`
+    // 64 KiB are in the pipe, as much again is on its way at most.
+    for (let i = 0; i < 200; i++) {
+      for (let j = 0; j < 50; j++) output.write(line)
+      await sleep(0)
+    }
+    const text = await readUntil(read, (so) => so.includes('lost '))
+    const [, kept = '', lost] = /^([x\n]*)lost (\d+)\n$/.exec(text) ?? []
+    expect(kept.length / line.length + Number(lost)).toBe(10_000)
+    output.write('and on it goes\n')
+    await readUntil(read, (so) => so.includes('and on it goes'))
+  })
+
+  it('survives a full disk, and does not hold up the end of the process', async () => {
+    const output = new LogOutput({ fd: open('/dev/full', constants.O_WRONLY), lostLine })
+    const logger = createLogger('info', output)
+    logger.info({}, 'one')
+    // The write has failed by then, or fails in the flush.
+    await sleep(50)
+    logger.info({}, 'two')
+    output.flushSync()
+  })
+
+  it('writes what is left at the end of the process', () => {
+    const { fd, read } = pipe()
+    const output = new LogOutput({ fd, lostLine })
+    output.write('one\n')
+    output.write('two\n')
+    output.flushSync()
+    expect(read()).toContain('two\n')
+  })
+
+  it('falls silent when its reader has gone', async () => {
+    const { fd, hangUp } = pipe()
+    hangUp()
+    const output = new LogOutput({ fd, lostLine })
+    output.write('one\n')
+    await sleep(50)
+    output.write('two\n')
+    output.flushSync()
+  })
+})
+
+/** What is in the pipe by now. */
+function readAll(fd: number): string {
+  const chunk = Buffer.alloc(65_536)
+  let text = ''
+  for (;;) {
+    try {
+      const bytes = readSync(fd, chunk)
+      if (bytes === 0) return text
+      text += chunk.toString('utf8', 0, bytes)
+    } catch {
+      return text
+    }
+  }
+}
