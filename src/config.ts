@@ -114,8 +114,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): {
   const warnings = checkNames(env, mistakes)
   const read = (name: Name) => env[name] || VARIABLES[name].fallback
   const int = (name: Name, min: number, max = 2 ** 31 - 1) => {
-    const value = Number(read(name))
-    if (Number.isInteger(value) && value >= min && value <= max) return value
+    // Not what `Number` makes of it: a blank would be 0, and '1e3' a port.
+    const value = /^-?\d+$/.test(read(name)) ? Number(read(name)) : Number.NaN
+    if (value >= min && value <= max) return value
     mistakes.push(`${name} must be an integer from ${min} to ${max}, not '${read(name)}'`)
     return min
   }
@@ -208,16 +209,28 @@ function queueNames(text: string, mistakes: string[]): string[] {
 
 function amqpUrls(text: string, mistakes: string[]): string[] {
   const urls = list(text)
+  if (urls.length === 0) mistakes.push('OJS_AMQP_URL names no broker')
   for (const [i, url] of urls.entries()) {
-    const protocol = URL.canParse(url) ? new URL(url).protocol : ''
-    if (protocol !== 'amqp:' && protocol !== 'amqps:') {
-      // Not shown: what does not parse cannot be redacted either.
-      mistakes.push(
-        `OJS_AMQP_URL, entry ${i + 1}, is no amqp:// or amqps:// URL (percent-encode / @ , in the password)`,
-      )
-    }
+    if (isAmqpUrl(url)) continue
+    // Not shown: what does not parse cannot be redacted either.
+    mistakes.push(
+      `OJS_AMQP_URL, entry ${i + 1}, is no amqp:// or amqps:// URL (percent-encode / @ , % in the password)`,
+    )
   }
   return urls
+}
+
+/** `URL` takes a lone % in user and password; whoever decodes them does not. */
+function isAmqpUrl(text: string): boolean {
+  if (!/^amqps?:\/\//i.test(text)) return false
+  try {
+    const { username, password } = new URL(text)
+    decodeURIComponent(username)
+    decodeURIComponent(password)
+    return true
+  } catch {
+    return false
+  }
 }
 
 function ledgerPath(text: string, mistakes: string[]): string {

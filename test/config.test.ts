@@ -46,6 +46,11 @@ describe('configuration', () => {
   it.each<[keyof typeof VARIABLES, string]>([
     ['OJS_PORT', '65536'],
     ['OJS_PORT', '-1'],
+    ['OJS_PORT', ' '],
+    ['OJS_PORT', '0x50'],
+    ['OJS_AMQP_URL', ','],
+    ['OJS_AMQP_URL', 'amqp:host'],
+    ['OJS_AMQP_URL', 'amqp://user:100%@host'],
     ['OJS_PUBLISH_TIMEOUT_MS', '1.5'],
     ['OJS_QUEUE_TYPE', 'stream'],
     ['OJS_PREFIX', 'Tenant'],
