@@ -38,7 +38,8 @@ async function main(): Promise<number> {
     console.log(help())
     return 0
   }
-  const command = COMMANDS[name]
+  // Not what every object has: `constructor` is no command.
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   if (command) return command.run(args, env)
   console.error(`ojs-rabbitmq: unknown command '${name}'\n\n${help()}`)
   return 2

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import { redactUrls } from '../logger.ts'
 import type { Command } from './command.ts'
 
 /**
@@ -23,9 +24,17 @@ export const recoverCommand: Command = {
     const path = `/ojs/v1/admin/queues/${encodeURIComponent(values.queue)}/recover`
     const key = env['OJS_API_KEY']
     const headers = key ? { authorization: `Bearer ${key}` } : {}
-    const response = await fetch(new URL(path, base), { method: 'POST', headers }).catch(() => null)
-    if (response === null) {
-      console.error(`No gateway answers at ${base}. Is it running? See --url and OJS_URL.`)
+    const shown = redactUrls(base)
+    if (!URL.canParse(base)) {
+      console.error(`'${shown}' is no URL such as http://127.0.0.1:8080. See --url and OJS_URL.`)
+      return 2
+    }
+    const asked = fetch(new URL(path, base), { method: 'POST', headers })
+    const response = await asked.catch((error: unknown) => whyNot(error))
+    if (typeof response === 'string') {
+      console.error(
+        `No gateway answers at ${shown} (${response}). Is it running? See --url and OJS_URL.`,
+      )
       return 1
     }
     const text = await response.text()
@@ -33,4 +42,11 @@ export const recoverCommand: Command = {
     else console.error(text)
     return response.ok ? 0 : 1
   },
+}
+
+/** `fetch` says why in the cause: refused, or a certificate that nobody here trusts. */
+function whyNot(error: unknown): string {
+  const cause = error instanceof Error ? (error.cause ?? error) : error
+  const text = cause instanceof Error ? cause.message || cause.name : String(cause)
+  return redactUrls(text)
 }

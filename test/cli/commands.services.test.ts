@@ -12,6 +12,8 @@ import { createVhost, type Vhost } from '../support/rabbit.ts'
 
 const MAIN = resolve(import.meta.dirname, '../../dist/main.js')
 
+const RECOVER = ['recover', '--queue', 'q', '--url']
+
 interface Ended {
   code: number
   out: string
@@ -55,6 +57,7 @@ describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
     expect((await cli(['sevre'])).code).toBe(2)
     expect((await cli(['topology'])).code).toBe(2)
     expect((await cli(['recover'])).code).toBe(2)
+    expect((await cli(['constructor'])).code).toBe(2)
     const misspelt = await cli(['serve'], { OJS_QUEUE_TIPE: 'quorum' })
     expect(misspelt).toMatchObject({ code: 1 })
     expect(misspelt.err).toContain('did you mean OJS_QUEUE_TYPE?')
@@ -97,6 +100,18 @@ describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
     expect(exists.code).toBe(1)
     expect(exists.err).toContain('nothing to recover')
     expect((await cli(args('unknown'))).err).toContain('not_found')
+  })
+
+  it('recover says why nobody answers, and never what is secret in the URL', async () => {
+    const { code, err } = await cli([...RECOVER, 'http://127.0.0.1:1'])
+    expect(code).toBe(1)
+    expect(err).toMatch(
+      /^No gateway answers at http:\/\/127\.0\.0\.1:1 \(.*\b(bad port|ECONNREFUSED)\b/,
+    )
+    const secret = await cli([...RECOVER, 'http://me:hunter2@127.0.0.1:1'])
+    expect(secret.code).toBe(1)
+    expect(secret.err + secret.out).not.toContain('hunter2')
+    expect(await cli([...RECOVER, 'nowhere'])).toMatchObject({ code: 2 })
   })
 
   it('serve: a second gateway on the same ledger ends with one clear line', async () => {
