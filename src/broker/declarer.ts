@@ -43,6 +43,8 @@ export class Declarer {
   readonly #deps: DeclarerDeps
   /** Queues that are ours to care about: configured, recorded, declared or found. */
   readonly #known: Set<string>
+  /** About to be declared for the first time; these count against the limit too. */
+  readonly #starting = new Set<string>()
   /** Checked or declared on the present connection. */
   readonly #ready = new Set<string>()
   readonly #flights = new Map<string, Promise<EnsureOutcome>>()
@@ -183,6 +185,7 @@ export class Declarer {
       this.#deps.logger.error({ err: error, queue }, 'queue cannot be ensured')
       return 'unavailable'
     } finally {
+      this.#starting.delete(queue)
       await scratch.close()
     }
   }
@@ -243,7 +246,9 @@ export class Declarer {
     if (strategy === 'never') return 'missing'
     if (this.#known.has(queue)) return null
     if (strategy === 'eager') return 'missing'
-    return this.#known.size >= maxQueues ? 'too-many-queues' : null
+    if (this.#known.size + this.#starting.size >= maxQueues) return 'too-many-queues'
+    this.#starting.add(queue)
+    return null
   }
 }
 

@@ -155,6 +155,14 @@ describe('a queue that is missing', () => {
     expect(await broker.publish(row({ queue: 'one' }))).toBe('returned')
     expect(await broker.ensureQueue('one')).toBe('ready')
   })
+
+  it('is not declared beyond the limit by asking for many at a time', async () => {
+    const { broker } = await start({ maxQueues: 3 })
+    const queues = Array.from({ length: 20 }, (_, i) => `at-once.${i}`)
+    const outcomes = await Promise.all(queues.map((queue) => broker.ensureQueue(queue)))
+    expect(outcomes.filter((outcome) => outcome === 'ready')).toHaveLength(3)
+    expect(outcomes.filter((outcome) => outcome === 'too-many-queues')).toHaveLength(17)
+  })
 })
 
 describe('an entity that exists with other arguments (406)', () => {
