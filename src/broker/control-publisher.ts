@@ -66,6 +66,11 @@ export class ControlPublisher {
     return this.#publisher.pending + this.#direct.pending
   }
 
+  /** Answers that wait for the connection of direct ones. */
+  get waiting(): number {
+    return this.#waitingForDirect.size
+  }
+
   broadcast({ queue, type, body }: Broadcast): Promise<PublishOutcome> {
     return this.#publisher.send({
       ...this.#message(type, body),
@@ -107,9 +112,15 @@ export class ControlPublisher {
   /** Open, unless the broker does not answer in time; then it refuses what it is given. */
   async #openDirect(): Promise<Publisher> {
     if (this.#direct.isOpen) return this.#direct
-    const isOpen = new Promise<void>((resolve) => this.#waitingForDirect.add(resolve))
+    let opened = () => {}
+    const isOpen = new Promise<void>((resolve) => {
+      opened = resolve
+      this.#waitingForDirect.add(opened)
+    })
     void this.#replyConnection.start()
     await Promise.race([isOpen, sleep(OPEN_WAIT_MS, undefined, { ref: false })])
+    // It may never open: a broker takes only so many connections of a user.
+    this.#waitingForDirect.delete(opened)
     return this.#direct
   }
 
