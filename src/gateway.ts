@@ -43,27 +43,46 @@ export interface Gateway {
   stop(deadline: AbortSignal): Promise<void>
 }
 
-/**
- * The composition root: builds everything in reading order and starts it. `overrides`: what an
- * embedder has its own of, and what only tests have reason to change.
- */
+/** What an embedder has its own of, and what only tests have reason to change. */
+type Overrides = { clock?: Clock } & Pick<
+  BrokerOptions,
+  'rungSettleMs' | 'idleMs' | 'prefetch' | 'maxBlocks'
+>
+
+/** Resolves when it listens. Rejects with nothing left behind: it can be tried again. */
 export async function startGateway(
   config: Config,
   logger: Logger,
-  overrides: { clock?: Clock } & Pick<
-    BrokerOptions,
-    'rungSettleMs' | 'idleMs' | 'prefetch' | 'maxBlocks'
-  > = {},
+  { clock = systemClock(), ...tuning }: Overrides = {},
 ): Promise<Gateway> {
   const tls = config.access.tls && (await readTls(config.access.tls))
-  const { clock = systemClock(), ...tuning } = overrides
+  const { ledgerPath: path, ledgerSync: sync } = config
+  const ledger = await openSqliteLedger({ path, sync, logger, wall: () => clock.wall() })
+  try {
+    return await compose(config, logger, { clock, ledger, tls, tuning })
+  } catch (error) {
+    await ledger.close()
+    throw error
+  }
+}
+
+interface Given {
+  clock: Clock
+  ledger: Ledger
+  tls: Awaited<ReturnType<typeof readTls>> | undefined
+  tuning: Omit<Overrides, 'clock'>
+}
+
+/** The composition root: builds everything in reading order and starts it. */
+async function compose(
+  config: Config,
+  logger: Logger,
+  { clock, ledger, tls, tuning }: Given,
+): Promise<Gateway> {
   const metrics = createMetrics()
   const ring = new EventRing(KEPT_EVENTS, clock, uuid7)
   const isDebug = config.logLevel === 'debug' || config.logLevel === 'trace'
   const events = createJobEvents([jobLog(logger, { isDebug }), metrics.onJobEvent, ring.onJobEvent])
-
-  const { ledgerPath: path, ledgerSync: sync } = config
-  const ledger = await openSqliteLedger({ path, sync, logger, wall: () => clock.wall() })
 
   const brokerOptions: BrokerOptions = { ...config, ...tuning }
   const broker: RabbitBroker = new RabbitBroker(brokerOptions, {
