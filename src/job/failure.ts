@@ -22,7 +22,8 @@ export function failureOf(error: NackError): Failure {
     code: cut(code, MAX_CODE),
     type: cut(type, MAX_CODE),
     message: cut(error.message, MAX_MESSAGE),
-    retryable: error.retryable ?? true,
+    // Where a worker does not say, the code does: seed 001, Appendix B.
+    retryable: error.retryable ?? code !== 'cancelled',
     ...(details && { details: boundDetails(details) }),
     ...(backtrace !== null && { backtrace }),
   }

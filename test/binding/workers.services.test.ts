@@ -137,19 +137,21 @@ describe('POST /ojs/v1/workers/heartbeat', () => {
 })
 
 describe('failed executions', () => {
+  /** What becomes of a job that has attempts left; the worker does not say whether to retry it. */
   async function reported(code: string): Promise<object> {
-    const job = await startJob(gateway, freshQueue(), { retry: { max_attempts: 1 } })
-    await nack(gateway, job.id, { ...asPrinted, code })
+    const job = await startJob(gateway, freshQueue())
+    const { retryable: _, ...error } = asPrinted
+    await nack(gateway, job.id, { ...error, code })
     return (await gateway.get(job.id)).body.job
   }
 
-  it('handler_error: as the worker reports it', async () => {
-    const error = { code: 'handler_error', message: asPrinted.message }
-    expect(await reported('handler_error')).toMatchObject({ state: 'discarded', error })
+  it('handler_error: as the worker reports it, and retried', async () => {
+    const error = { code: 'handler_error', message: asPrinted.message, retryable: true }
+    expect(await reported('handler_error')).toMatchObject({ state: 'retryable', error })
   })
 
-  it('cancelled: as the worker reports it', async () => {
-    const error = { code: 'cancelled' }
+  it('cancelled: as the worker reports it, and not retried', async () => {
+    const error = { code: 'cancelled', retryable: false }
     expect(await reported('cancelled')).toMatchObject({ state: 'discarded', error })
   })
 

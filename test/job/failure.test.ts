@@ -40,6 +40,18 @@ describe('a worker’s report as a failure', () => {
     expect(failureOf(error).retryable).toBe(expected)
   })
 
+  // Seed 001, Appendix B: of the codes for failed executions it is the only one not to be retried.
+  it.each([
+    ['cancelled', undefined, false],
+    ['cancelled', null, false],
+    ['cancelled', true, true],
+    ['handler_error', undefined, true],
+    ['timeout', undefined, true],
+  ])('%s with retryable %s means %s', (code, retryable, expected) => {
+    const error = { code, message: 'm', ...(retryable !== undefined && { retryable }) }
+    expect(failureOf(error).retryable).toBe(expected)
+  })
+
   it('leaves out what was not said', () => {
     expect(Object.keys(failureOf({ code: 'c', message: 'm', details: null }))).toEqual([
       'code',
