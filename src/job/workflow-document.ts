@@ -55,12 +55,17 @@ interface Times {
 }
 
 function times({ createdAt, startedAt, endedAt, state }: Omit<WorkflowRow, 'steps'>): Times {
-  const end = state === 'cancelled' ? 'cancelled_at' : 'completed_at'
   return {
     created_at: timestamp(createdAt),
     ...(startedAt !== null && { started_at: timestamp(startedAt) }),
-    ...(endedAt !== null && { [end]: timestamp(endedAt) }),
+    ...(endedAt !== null && end(state, endedAt)),
   }
+}
+
+/** What was cancelled was not completed. */
+function end(state: string, endedAt: number): Pick<Times, 'completed_at' | 'cancelled_at'> {
+  const at = timestamp(endedAt)
+  return state === 'cancelled' ? { cancelled_at: at } : { completed_at: at }
 }
 
 function counts({ total, completed, failed }: WorkflowHead): object {
@@ -100,7 +105,7 @@ function stepText(step: WorkflowStep, budget: ResultBudget): string {
     state,
     job_id: jobId,
     ...(startedAt !== null && { started_at: timestamp(startedAt) }),
-    ...(endedAt !== null && jobId !== null && { completed_at: timestamp(endedAt) }),
+    ...(endedAt !== null && jobId !== null && end(state, endedAt)),
     depends_on: dependsOn,
   })
   if (progress === 'completed' && jobId !== null && step.resultBytes > 0) {

@@ -343,7 +343,10 @@ describe('cancelling a workflow', () => {
     expect(workflow).toMatchObject({ state: 'cancelled', steps_completed: 1 })
     expect(states(workflow.steps)).toEqual(['completed', 'cancelled', 'cancelled'])
     expect(workflow.cancelled_at).toBe(answer.body.workflow.cancelled_at)
-    await untilState(gateway, steps[1].job_id, 'cancelled')
+    // As its job: it was never completed.
+    const cancelledAt = (await untilState(gateway, steps[1].job_id, 'cancelled')).cancelled_at
+    expect(workflow.steps[1]).toMatchObject({ id: 'b', cancelled_at: cancelledAt })
+    expect(workflow.steps[1]).not.toHaveProperty('completed_at')
     const again = await gateway.request('DELETE', `${PATH}/${id}`)
     expect(again.status).toBe(409)
     expect(again.body.error).toMatchObject({
