@@ -79,6 +79,14 @@ async function remove(...names: string[]): Promise<void> {
 }
 
 describe('registering', () => {
+  it('takes null for what may be absent, and does not show it', async () => {
+    const absent = { meta: null, options: null, priority: null, schema: null, description: null }
+    const { name, entry } = await register({ ...absent, timezone: null, enabled: null })
+    expect(Object.values(entry)).not.toContain(null)
+    expect(entry).toMatchObject({ timezone: 'UTC', enabled: true })
+    await remove(name)
+  })
+
   it('takes the spelling of the seed, and answers in both envelopes', async () => {
     const queue = freshQueue()
     const request = {

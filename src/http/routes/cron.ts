@@ -68,7 +68,9 @@ function cronBody(entry: CronEntry): string {
 function cronDocument(entry: CronEntry): string {
   const { name, expression, timezone, isEnabled, description } = entry
   const { type, args, schema, ...others } = entry.template
-  const options = Object.entries(others).filter(([member]) => isShown(member))
+  const options = Object.entries(others).filter(
+    ([member, value]) => isShown(member) && value !== null,
+  )
   return JSON.stringify({
     name,
     cron: expression,
