@@ -48,8 +48,9 @@ const NAMED_PRIORITY = { HIGH: 10, NORMAL: 0, LOW: -10 } as const
 const SYSTEM_MEMBERS = new Set([
   ...['state', 'attempt', 'max_attempts', 'created_at', 'enqueued_at', 'started_at', 'worker_id'],
   ...['completed_at', 'cancelled_at', 'discarded_at', 'activated_at', 'previous_state'],
-  ...['result', 'error', 'errors', 'next_attempt_at', 'retry_delay_ms', 'parent_results'],
-  ...['x_ojs_generation', 'retry_extra', 'unique_extra', 'workflow_id', 'workflow_step'],
+  ...['re_enqueued_at', 'next_attempt_at', 'retry_delay_ms', 'result', 'error', 'errors'],
+  ...['parent_results', 'workflow_id', 'workflow_step'],
+  ...['x_ojs_generation', 'retry_extra', 'unique_extra'],
 ])
 
 /** Members with a meaning of their own; everything else is unknown and kept. */

@@ -185,7 +185,8 @@ describe('what a client sends comes back', () => {
 
   it('ignores members that only the server writes', () => {
     const body = { type: 'a', args: [], state: 'completed', attempt: 9, next_attempt_at: 'x' }
-    const more = { x_ojs_generation: 7, retry_delay_ms: 5, activated_at: 'y' }
+    const times = { activated_at: 'y', re_enqueued_at: 'z' }
+    const more = { x_ojs_generation: 7, retry_delay_ms: 5, ...times }
     const { document } = job({ ...body, ...more, created_at: '1999-01-01T00:00:00Z', result: 1 })
     expect(Object.keys(document)).not.toContain('state')
     expect(document).not.toHaveProperty('attempt')
