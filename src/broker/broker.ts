@@ -8,6 +8,9 @@ export interface Broker {
   /** Cheap; called on every PUSH and FETCH. */
   status(): BrokerStatus
 
+  /** How long RabbitMQ took with the newest publish, or to open a channel for it; null: not known. */
+  latencyMs(): number | null
+
   /**
    * Publishes what `row` owes, mandatory and confirmed, to where its state points:
    *

@@ -45,6 +45,8 @@ export class Connection {
   /** Why there is no connection. Never holds credentials. */
   downReason = 'not connected yet'
   channelsActive = 0
+  /** How long RabbitMQ took for the newest answer that was timed; null before the first. */
+  latencyMs: number | null = null
 
   readonly #options: ConnectionOptions
   readonly #urls: readonly URL[]
@@ -100,11 +102,18 @@ export class Connection {
 
   /** Rejects when the connection is down. */
   async openChannel(): Promise<Channel> {
-    return this.#watch(await this.#live().createChannel())
+    return this.#watch(await this.#timed(this.#live().createChannel()))
   }
 
   async openConfirmChannel(): Promise<ConfirmChannel> {
-    return this.#watch(await this.#live().createConfirmChannel())
+    return this.#watch(await this.#timed(this.#live().createConfirmChannel()))
+  }
+
+  async #timed<T>(answer: Promise<T>): Promise<T> {
+    const since = performance.now()
+    const value = await answer
+    this.latencyMs = performance.now() - since
+    return value
   }
 
   #live(): ChannelModel {
@@ -230,6 +239,7 @@ export class Connection {
     this.#model = null
     this.blockedReason = null
     this.channelsActive = 0
+    this.latencyMs = null
     this.#endSocket()
     this.#noteDown(reason, url)
     for (const listener of this.#listeners) listener.down?.(reason)

@@ -162,9 +162,12 @@ export class Publisher {
   }
 
   #observe({ queue, since }: Pending, outcome: PublishOutcome): void {
-    const { observer } = this.#deps
-    if (outcome === 'confirmed') observer.confirmed(queue, (performance.now() - since) / 1000)
-    else if (outcome === 'nacked') observer.publishNacked(queue)
+    const { observer, connection } = this.#deps
+    if (outcome === 'confirmed') {
+      const latencyMs = performance.now() - since
+      connection.latencyMs = latencyMs
+      observer.confirmed(queue, latencyMs / 1000)
+    } else if (outcome === 'nacked') observer.publishNacked(queue)
     else if (outcome === 'unknown' || outcome === 'forbidden') observer.publishUnknown(queue)
   }
 

@@ -180,6 +180,10 @@ export class RabbitBroker implements Broker, Service {
     return this.#availability.status()
   }
 
+  latencyMs(): number | null {
+    return this.#connections.publish.latencyMs
+  }
+
   publish(row: JobRow): Promise<PublishOutcome> {
     if (!this.#availability.isUp) return Promise.resolve('refused')
     const message = this.#messageOf(row)

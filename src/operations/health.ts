@@ -7,7 +7,7 @@ export interface Health {
     status: 'ok' | 'degraded'
     version: '1.0'
     uptime_seconds: number
-    backend: { type: 'rabbitmq'; status: string; error?: string }
+    backend: { type: 'rabbitmq'; status: string; latency_ms?: number; error?: string }
     ledger: { type: 'sqlite'; status: 'writable' | 'failing'; error?: string }
     warnings: readonly BrokerWarning[]
   }
@@ -16,6 +16,7 @@ export interface Health {
 /** Healthy as long as a PUSH can be accepted (seed 001 §8.1, architecture §3). */
 export function health(deps: Deps, startedAt: number): Health {
   const broker = deps.broker.status()
+  const latency = broker.state === 'up' ? deps.broker.latencyMs() : null
   const fault = deps.ledger.fault()
   const healthy = broker.state === 'up' && fault === null
   return {
@@ -27,6 +28,8 @@ export function health(deps: Deps, startedAt: number): Health {
       backend: {
         type: 'rabbitmq',
         status: broker.state === 'up' ? 'connected' : BACKEND_STATUS[broker.state],
+        // Of what was asked anyway: nothing is asked for the sake of being timed.
+        ...(latency !== null && { latency_ms: Math.ceil(latency) }),
         ...(broker.state !== 'up' && { error: broker.reason }),
       },
       ledger: {

@@ -11,9 +11,6 @@ const TEXT = readFileSync(new URL('appendix-c.md', import.meta.url), 'utf8')
 const THEIR_HOST = 'https://jobs.example.com'
 const THEIR_ID = '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6'
 
-/** In one place of the text only, and said of nowhere. */
-const OPTIONAL = 'latency_ms'
-
 /** Two filters are all that the text uses; for a machine without jq. */
 const STAND_IN = `command -v jq > /dev/null || jq() { node -e '
   const value = JSON.parse(require("fs").readFileSync(0))
@@ -65,8 +62,7 @@ function isNothing(answer: unknown): boolean {
 function formOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(formOf)
   if (typeof value !== 'object' || value === null) return typeof value
-  const members = Object.entries(value).filter(([name]) => name !== OPTIONAL)
-  return Object.fromEntries(members.map(([name, item]) => [name, formOf(item)]))
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, formOf(item)]))
 }
 
 async function bash(command: string): Promise<string> {
