@@ -71,11 +71,11 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
   checkQueueName(queue, context.prefix, fieldName(request, 'queue'))
 
   const policy = options.retry ?? options.retry_policy
-  const retry = normaliseRetry(policy)
+  const retry = normaliseRetry(policy, retryField(request))
   const own = policy?.max_attempts == null ? context.native?.maxAttempts : null
   const maxAttempts = own ?? retry.maxAttempts
   const timeoutMs = options.timeout_ms ?? seconds(options.timeout) ?? context.timeoutMs
-  const visibilityMs = visibilityOf(options)
+  const visibilityMs = visibilityOf(options, fieldName(request, 'visibility_timeout'))
   const delay = options.delay_until == null ? 'scheduled_at' : 'delay_until'
   const inBody = instant(options[delay], fieldName(request, delay), context)
   const scheduledAt = nativeInstant(context) ?? inBody
@@ -181,6 +181,13 @@ function fieldName(request: PushRequest, name: keyof PushOptions): string {
   return request.options?.[name] == null && request[name] != null ? name : `options.${name}`
 }
 
+/** The same for the retry policy, which has two names; in the order in which they win. */
+function retryField({ options, retry }: PushRequest): string {
+  if (options?.retry != null) return 'options.retry'
+  if (options?.retry_policy != null) return 'options.retry_policy'
+  return retry != null ? 'retry' : 'retry_policy'
+}
+
 /**
  * Where a job begins (ojs-digest §1.2). A native token is deliverable already, whatever it says of
  * its time, unless it came by the delayed exchange; a time that has passed is no reason to wait.
@@ -200,13 +207,13 @@ function seconds(value: number | null | undefined): number | undefined {
   return value == null ? undefined : value * 1000
 }
 
-function visibilityOf(options: PushOptions): number | null {
+function visibilityOf(options: PushOptions, field: string): number | null {
   if (options.visibility_timeout_ms != null) return options.visibility_timeout_ms
   const named = options.visibility_timeout
   if (named == null) return null
   if (typeof named === 'number') return named * 1000
-  const ms = parseDuration(named, 'visibility_timeout')
-  if (ms < 1) throw invalidField('visibility_timeout', "'visibility_timeout' must be positive.")
+  const ms = parseDuration(named, field)
+  if (ms < 1) throw invalidField(field, `'${field}' must be positive.`)
   return ms
 }
 

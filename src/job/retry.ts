@@ -27,21 +27,25 @@ interface NormalisedRetry {
 
 /**
  * The producer's retry policy in seed 003's form. Both spellings are accepted, milliseconds win
- * (ojs-digest C-5). Throws 422 for a number out of range, with the field named (architecture §9).
+ * (ojs-digest C-5). Throws 422 for a number out of range, with the field named (architecture §9);
+ * `field` is what the client calls the policy.
  */
-export function normaliseRetry(retry: RetryRequest | null | undefined): NormalisedRetry {
+export function normaliseRetry(
+  retry: RetryRequest | null | undefined,
+  field: string,
+): NormalisedRetry {
   if (!retry) return { maxAttempts: DEFAULT_MAX_ATTEMPTS, echo: undefined, extra: undefined }
   const initial = interval(
     retry.initial_interval_ms ?? retry.initial_delay_ms,
     retry.initial_interval,
-    'retry.initial_interval',
+    `${field}.initial_interval`,
   )
   const max = interval(
     retry.max_interval_ms ?? retry.max_delay_ms,
     retry.max_interval,
-    'retry.max_interval',
+    `${field}.max_interval`,
   )
-  checkRange(retry, initial?.ms, max?.ms)
+  checkRange(retry, initial?.ms, max?.ms, field)
   const strategy = retry.backoff_strategy ?? retry.backoff_type ?? retry.strategy
   return {
     maxAttempts: retry.max_attempts ?? DEFAULT_MAX_ATTEMPTS,
@@ -75,26 +79,31 @@ function interval(
   return { ms: parsed, text: isIsoDuration(named) ? named : formatDuration(parsed) }
 }
 
-function checkRange(retry: RetryRequest, initial?: number, max?: number): void {
+function checkRange(
+  retry: RetryRequest,
+  initial: number | undefined,
+  max: number | undefined,
+  field: string,
+): void {
   const attempts = retry.max_attempts ?? 0
   if (attempts < 0 || attempts > MAX_ATTEMPTS) {
-    throw outOfRange('retry.max_attempts', `must be from 0 to ${MAX_ATTEMPTS}`)
+    throw outOfRange(`${field}.max_attempts`, `must be from 0 to ${MAX_ATTEMPTS}`)
   }
   if ((retry.backoff_coefficient ?? 1) < 1) {
-    throw outOfRange('retry.backoff_coefficient', 'must be at least 1.0')
+    throw outOfRange(`${field}.backoff_coefficient`, 'must be at least 1.0')
   }
   if (initial !== undefined && initial <= 0) {
-    throw outOfRange('retry.initial_interval', 'must be longer than 0')
+    throw outOfRange(`${field}.initial_interval`, 'must be longer than 0')
   }
   // Text is bounded by its parser; a number is a number (and an ISO duration of it would be 1e+18).
   if ((initial ?? 0) > MAX_DURATION_MS) {
-    throw outOfRange('retry.initial_interval', 'must not be longer than ten years')
+    throw outOfRange(`${field}.initial_interval`, 'must not be longer than ten years')
   }
   if ((max ?? 0) > MAX_DURATION_MS) {
-    throw outOfRange('retry.max_interval', 'must not be longer than ten years')
+    throw outOfRange(`${field}.max_interval`, 'must not be longer than ten years')
   }
   if (max !== undefined && max < (initial ?? 1)) {
-    throw outOfRange('retry.max_interval', 'must not be shorter than initial_interval')
+    throw outOfRange(`${field}.max_interval`, 'must not be shorter than initial_interval')
   }
 }
 

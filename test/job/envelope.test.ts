@@ -382,6 +382,30 @@ describe('refusals', () => {
       422,
       'retry.max_interval',
     ],
+    [
+      'max_attempts −1 in options',
+      { type: 'a', args: [], options: { retry: { max_attempts: -1 } } },
+      422,
+      'options.retry.max_attempts',
+    ],
+    [
+      'bad duration in options.retry_policy',
+      { type: 'a', args: [], options: { retry_policy: { max_interval: 'soon' } } },
+      400,
+      'options.retry_policy.max_interval',
+    ],
+    [
+      'interval 0 in retry_policy',
+      { type: 'a', args: [], retry_policy: { initial_interval_ms: 0 } },
+      422,
+      'retry_policy.initial_interval',
+    ],
+    [
+      'bad lease in options',
+      { type: 'a', args: [], options: { visibility_timeout: 'soon' } },
+      400,
+      'options.visibility_timeout',
+    ],
     ['pending text', { type: 'a', args: [], options: { pending: 'x' } }, 400, 'options.pending'],
     [
       'a schedule that is no time',

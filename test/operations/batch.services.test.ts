@@ -75,7 +75,7 @@ describe('a batch that is refused leaves nothing', () => {
     const jobs = [item(), item({}, { retry: { max_attempts: -1 } })]
     const { status, body } = await push(jobs)
     expect(status).toBe(422)
-    expect(body.error.details).toMatchObject({ index: 1, field: 'retry.max_attempts' })
+    expect(body.error.details).toMatchObject({ index: 1, field: 'options.retry.max_attempts' })
     await expectNothing(jobs)
   })
 

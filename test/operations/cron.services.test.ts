@@ -194,7 +194,7 @@ describe('registering', () => {
     ['a bad time', 'options.delay_until', 400, { ...valid, options: { delay_until: 'soon' } }],
     [
       'a bad retry',
-      'retry.max_attempts',
+      'options.retry.max_attempts',
       422,
       { ...valid, options: { retry: { max_attempts: -1 } } },
     ],
