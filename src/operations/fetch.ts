@@ -31,7 +31,9 @@ export async function fetch(
   signal: AbortSignal,
 ): Promise<JobRow[]> {
   const request = parseFetch(body)
-  for (const queue of request.queues) checkQueueName(queue, deps.settings.prefix, 'queues')
+  for (const [i, queue] of request.queues.entries()) {
+    checkQueueName(queue, deps.settings.prefix, `queues[${i}]`)
+  }
   requireConsuming(deps)
   if (!mayFetch(deps, request)) return []
   const { queues, worker_id: workerId } = request

@@ -41,6 +41,13 @@ describe('POST /ojs/v1/workers/fetch', () => {
     expect(await post('fetch', {})).toMatchObject(invalid)
   })
 
+  it('400 invalid_request: a name that no queue can have, and which of them it is', async () => {
+    const answer = await post('fetch', { queues: ['q', 'NO QUEUE'] })
+    expect(answer).toMatchObject(invalid)
+    expect(answer.body.error.message).toMatch(/^The 'queues\[1\]' field must be/)
+    expect(answer.body.error.details.field).toBe('queues[1]')
+  })
+
   it('200: no more jobs than the count, and none for 0 or less', async () => {
     const queue = freshQueue()
     const { id } = (await gateway.push(queue)).body.job
