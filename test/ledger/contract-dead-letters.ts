@@ -114,6 +114,19 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(row(id)).toMatchObject({ deadLetterCopied: isIts, tokenOut: !isIts })
     })
 
+    it.each([
+      ['is swept where the job is not listed', undefined, ['q']],
+      ['is kept where the job is listed', 'dead_letter', []],
+    ] as const)('the copy of a job that had expired %s', async (_, onExhaustion, stale) => {
+      const envelope = JSON.stringify({ retry: { on_exhaustion: onExhaustion } })
+      const { id } = await pushed(ledger, { queue: 'q', expiresAt: NOW, envelope })
+      await ledger.expire({ now: NOW, wall: NOW + 1, limit: 10 })
+      expect(row(id)).toMatchObject({ state: 'discarded', deadLetterCopied: true, tokenOut: true })
+      expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
+      expect(row(id).tokenOut).toBe(false)
+      expect(staleQueues(ledger)).toEqual(stale)
+    })
+
     it.each<RowState>(['completed', 'cancelled', 'withdrawn', 'pending'])(
       'ignores a job that is %s',
       async (state) => {

@@ -25,10 +25,14 @@ export function discardDead(store: Store, token: DeadToken, times: Times): DeadO
   return { outcome: 'discarded', adopted: false, job: bury(store, token, row, times.now) }
 }
 
-/** The copy of a job that had been discarded before: a native worker has nacked its delivery. */
+/**
+ * The copy of a job that had been discarded before: a native worker has nacked its delivery. One
+ * that expired was owed none, and has one now.
+ */
 function noteCopyOf(store: Store, { generation }: DeadToken, row: JobRow): void {
-  if (row.state !== 'discarded' || row.deadLetterCopied || generation !== row.generation) return
-  recordCopy(store, row.id, generation)
+  if (row.state !== 'discarded' || generation !== row.generation) return
+  if (!row.deadLetterCopied) recordCopy(store, row.id, generation)
+  else if (!row.isDeadLetter) store.stale.add(row.queue)
   store.statements.tokenReturned.run(row.id, generation)
 }
 
