@@ -1,14 +1,16 @@
 import type { ControlMessage } from '../broker/broker.ts'
 import type { Deps } from '../operations/deps.ts'
+import type { Complaint } from '../schemas/control.ts'
 import type { MalformedReason } from '../telemetry/control-metrics.ts'
 import { LineBudget } from '../telemetry/line-budget.ts'
 
 const MAX_TYPE = 100
 
-/** Log lines about malformed messages, ten in ten seconds; who sends a million gets no more. */
+/** Log lines about what is malformed: of each kind ten in ten seconds, even if a million came. */
 export class Complaints {
   readonly #deps: Pick<Deps, 'clock' | 'logger'>
-  readonly #budget = new LineBudget()
+  readonly #ofMessages = new LineBudget()
+  readonly #ofEvents = new LineBudget()
 
   constructor(deps: Pick<Deps, 'clock' | 'logger'>) {
     this.#deps = deps
@@ -20,10 +22,21 @@ export class Complaints {
     cause: unknown,
     requestId: string,
   ): void {
-    const suppressed = this.#budget.take(this.#deps.clock.now())
+    const suppressed = this.#ofMessages.take(this.#deps.clock.now())
     if (suppressed === undefined) return
     const fields = { queue, type: type.slice(0, MAX_TYPE), reason, requestId }
     const problem = cause instanceof Error ? { problem: cause.message } : {}
     this.#deps.logger.warn({ ...fields, ...problem, ...suppressed }, 'malformed control message')
+  }
+
+  /** Its worker acknowledges the jobs, and never hears that nothing was known of them. */
+  leftOut(
+    { queue, type }: ControlMessage,
+    fields: Complaint & { count: number },
+    requestId: string,
+  ) {
+    const suppressed = this.#ofEvents.take(this.#deps.clock.now())
+    if (suppressed === undefined) return
+    this.#deps.logger.warn({ queue, type, ...fields, requestId, ...suppressed }, 'events left out')
   }
 }

@@ -38,7 +38,10 @@ export function controlDoor({ deps, observer }: ControlDoorDeps) {
   return async (message: ControlMessage): Promise<ControlVerdict> => {
     const requestId = `req_${deps.newId()}`
     try {
-      const received = read(message, requestId, (count) => observer.skipped(message.type, count))
+      const received = read(message, requestId, (count, complaint) => {
+        observer.skipped(message.type, count)
+        if (complaint) complaints.leftOut(message, { ...complaint, count }, requestId)
+      })
       observer.received(message.type)
       await handle({ deps, observer }, received)
       return 'handled'
@@ -54,11 +57,7 @@ export function controlDoor({ deps, observer }: ControlDoorDeps) {
   }
 }
 
-function read(
-  message: ControlMessage,
-  requestId: string,
-  skipped: (count: number) => void,
-): Received {
+function read(message: ControlMessage, requestId: string, skipped: Received['skipped']): Received {
   const { type, content, replyTo } = message
   if (!isKnown(type)) throw new Malformed('unknown_type')
   if (QUESTIONS.has(type) && replyTo === null) throw new Malformed('no_reply_to')

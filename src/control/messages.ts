@@ -8,6 +8,7 @@ import { nativeHeartbeat } from '../operations/native-heartbeat.ts'
 import { report } from '../operations/report.ts'
 import { sync } from '../operations/sync.ts'
 import {
+  type Complaint,
   parseClaim,
   parseJobId,
   parseNativeHeartbeat,
@@ -22,8 +23,8 @@ export interface Received {
   message: ControlMessage
   body: Record<string, unknown>
   context: RequestContext
-  /** So many parts were left out because they are not valid. */
-  skipped(count: number): void
+  /** So many parts were left out because they are not valid; what to say of it, if anything. */
+  skipped(count: number, complaint?: Complaint): void
 }
 
 /** Resolves after the commit of all that the message holds. */
@@ -50,7 +51,7 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>([
     'ojs.control.report',
     (deps, { message: { queue }, body, context, skipped }) => {
       const parsed = parseReport(body)
-      skipped(parsed.skipped)
+      skipped(parsed.skipped, parsed.complaint)
       return report(deps, { ...parsed.request, queue }, context)
     },
   ],

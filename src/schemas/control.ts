@@ -1,3 +1,4 @@
+import { OjsError } from '../errors.ts'
 import { MAX_DURATION_MS } from '../job/duration.ts'
 import type {
   NamedJob,
@@ -125,6 +126,14 @@ function whereEvent(event: ReportEvent['event'], also: object) {
 export interface Parsed<T> {
   request: T
   skipped: number
+  /** Of the first of them, where a job may be lost with it. */
+  complaint?: Complaint
+}
+
+/** What is wrong, for whoever wrote the worker. */
+export interface Complaint {
+  jobId?: string
+  problem: string
 }
 
 export const parseJobId = parser<NamedJob>(JOB_SCHEMA)
@@ -141,6 +150,7 @@ const parseRawHeartbeat = parser<RawHeartbeat>(HEARTBEAT_SCHEMA)
 const parseRawReport = parser<{ worker_id: string; events: unknown[] }>(REPORT_SCHEMA)
 const isId = checker<string>(id)
 const isReportEvent = checker<ReportEvent>(REPORT_EVENT_SCHEMA)
+const parseReportEvent = parser<ReportEvent>(REPORT_EVENT_SCHEMA)
 
 const STATES = ['running', 'quiet', 'terminate'] as const
 
@@ -162,5 +172,28 @@ export function parseNativeHeartbeat(body: unknown): Parsed<NativeHeartbeat> {
 export function parseReport(body: unknown): Parsed<ReportRequest> {
   const { worker_id, events } = parseRawReport(body)
   const usable = events.filter(isReportEvent)
-  return { request: { worker_id, events: usable }, skipped: events.length - usable.length }
+  const parsed = { request: { worker_id, events: usable }, skipped: events.length - usable.length }
+  if (parsed.skipped === 0) return parsed
+  const at = events.findIndex((event) => !isReportEvent(event))
+  return { ...parsed, complaint: complaintOf(events[at], at) }
+}
+
+function complaintOf(event: unknown, at: number): Complaint {
+  const problem = `events[${at}]: ${problemOf(event)}`
+  const isObject = typeof event === 'object' && event !== null
+  const jobId = isObject && 'job_id' in event ? event.job_id : null
+  return isId(jobId) ? { jobId, problem } : { problem }
+}
+
+function problemOf(event: unknown): string {
+  // What `parseJsonList` could not read is null too.
+  if (event === null)
+    return 'It is no JSON object, nests too deep, or has a number that is not exact.'
+  try {
+    parseReportEvent(event)
+    return ''
+  } catch (error) {
+    if (error instanceof OjsError) return error.message
+    throw error
+  }
 }

@@ -161,6 +161,25 @@ test('what is no control message is dead-lettered and counted, and nothing else 
   expect(lines().length).toBeLessThanOrEqual(20)
 })
 
+test('the log says which event of a report was left out, and why: its worker hears nothing', async () => {
+  const id = v7()
+  const events = [
+    { job_id: id, attempt: 1, event: 'failed', error: { message: 'no code and no type' } },
+    ...Array(500).fill(null),
+  ]
+  const report = control('ojs.control.report', JSON.stringify({ worker_id: 'w', events }))
+  await pikaPublish(vhost.url, CONTROL, [report])
+  const lines = () => gateway.log.lines().filter(({ msg }) => msg === 'events left out')
+  await expect.poll(() => lines().length).toBe(1)
+  expect(lines()[0]).toMatchObject({
+    level: 'warn',
+    queue: 'default',
+    jobId: id,
+    count: 501,
+    problem: expect.stringContaining("events[0]: The 'error.code' field is required"),
+  })
+})
+
 test.each([
   'gone',
   'amq.rabbitmq.reply-to',

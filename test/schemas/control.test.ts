@@ -167,7 +167,28 @@ describe('ojs.control.report', () => {
     { ...failed, outcome: { decision: 'retry', delay_ms: 2 ** 32, rung_ms: 2 ** 32 } },
     { ...failed, outcome: { decision: 'retry', delay_ms: 5, rung_ms: '5' } },
   ])('leaves out the event %j', (event) => {
-    expect(parsed(event)).toEqual({ request: { worker_id: 'w', events: [] }, skipped: 1 })
+    const complaint = expect.objectContaining({ problem: expect.stringMatching(/^events\[0\]: ./) })
+    const request = { worker_id: 'w', events: [] }
+    expect(parsed(event)).toEqual({ request, skipped: 1, complaint })
+  })
+
+  it.each<[unknown, object]>([
+    [
+      { ...failed, error: { message: 'm', code: 7 } },
+      { jobId: 'j', problem: "events[1]: The 'error.code' field must be a string." },
+    ],
+    [
+      { ...failed, error: 'boom' },
+      { jobId: 'j', problem: "events[1]: The 'error' field must be a JSON object." },
+    ],
+    [
+      { job_id: 7, attempt: 1, event: 'started' },
+      { problem: "events[1]: The 'job_id' field must be a string." },
+    ],
+  ])('says what is wrong with the first event that it leaves out: %j', (event, complaint) => {
+    const good = { job_id: 'j', attempt: 1, event: 'started' }
+    const body = { worker_id: 'w', events: [good, event, null, good] }
+    expect(parseReport(body)).toMatchObject({ skipped: 2, complaint })
   })
 
   it.each<[object, string]>([
