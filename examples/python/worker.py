@@ -25,7 +25,7 @@ QUEUE = os.environ.get('OJS_QUEUE', 'email')
 WORKER_ID = os.environ.get('WORKER_ID', f'python-{uuid.uuid4().hex[:12]}')
 HEARTBEAT_S = float(os.environ.get('HEARTBEAT_S', '5'))
 CONCURRENCY = 5
-GRACE_S = 25
+GRACE_S = float(os.environ.get('GRACE_S', '25'))
 ANSWER_S = 1
 SILENCE_S = 30
 MAX_CANCELLED = 10_000
@@ -38,9 +38,9 @@ class Permanent(Exception):
 class Run:
     """One execution. `stop` is set when the work has become pointless; handlers look at it."""
 
-    def __init__(self, job, attempt, tag):
+    def __init__(self, job, token_attempt, tag):
         self.job = job
-        self.attempt = attempt
+        self.token_attempt = self.attempt = token_attempt  # a claim may answer a later one
         self.tag = tag  # of the delivery to settle; None while the connection is lost
         self.stop = threading.Event()
         self.is_cancelled = False
@@ -113,7 +113,7 @@ class Worker:
             finally:
                 self.disconnect()
         for run in self.runs.values():
-            run.stop.set()  # given back: they run again, here or elsewhere
+            run.stop.set()  # nobody to give them back to: they run again, as the next attempt
         self.threads.shutdown(wait=False, cancel_futures=True)
 
     def pause(self, seconds):
@@ -201,6 +201,7 @@ class Worker:
                 next_beat = time.monotonic() + HEARTBEAT_S
             if self.state == 'terminate' and give_up_at is None:
                 give_up_at = time.monotonic() + GRACE_S
+        self.give_back()
 
     # Messages to the gateway --------------------------------------------------------------------
 
@@ -283,18 +284,36 @@ class Worker:
         if mine and mine.generation == generation:
             mine.tag = tag  # its delivery was lost with the connection, and came again
             return None
+        run = Run(job, attempt_of(properties.headers or {}), tag)
         if (job_id, None) in self.cancelled or (job_id, generation) in self.cancelled:
+            return self.drop(run)
+        if is_past(job):
+            self.report(run.event('expired', job=job))
             return self.channel.basic_ack(tag)
-        if 'expires_at' in job and is_past(job['expires_at']):
-            return self.channel.basic_nack(tag, requeue=False)
-        attempt = (properties.headers or {}).get('x-ojs-attempt', 1)
         if method.redelivered or self.claims_all:
-            decision, attempt = self.claim(job, generation, attempt)
+            decision, run.attempt = self.claim(job, generation, run.attempt)
             if decision == 'drop':
                 return self.channel.basic_ack(tag)
             if decision == 'discard':
                 return self.channel.basic_nack(tag, requeue=False)
-        return self.begin(Run(job, attempt, tag))
+        return self.begin(run)
+
+    def drop(self, run):
+        """Of a cancelled job. Unreported the gateway would remember it for ever."""
+        if run.tag is not None:
+            self.channel.basic_ack(run.tag)
+            self.report({**run.event('dropped'), 'attempt': run.token_attempt})
+
+    def give_back(self):
+        """What did not end in time: who gets the delivery next runs the same attempt."""
+        for run in self.runs.values():
+            run.stop.set()
+            if run.is_cancelled:
+                self.drop(run)
+            elif run.tag is not None:
+                self.report(run.event('released', token_attempt=run.token_attempt))
+                self.channel.basic_nack(run.tag, requeue=True)
+        self.runs.clear()
 
     def claim(self, job, generation, attempt):
         question = {'job_id': job['id'], 'generation': generation, 'attempt': attempt,
@@ -340,27 +359,34 @@ class Worker:
             return  # it had been too slow
         if run.is_cancelled:
             print(f"cancelled {run.job['id']}", flush=True)
+            self.drop(run)
         else:
             self.report(event)
+            if run.tag is not None:
+                self.channel.basic_ack(run.tag)
         del self.runs[run.job['id']]
-        if run.tag is not None:
-            self.channel.basic_ack(run.tag)
 
 
 def read_job(body):
-    """None for what is no job."""
+    """None for what is no job; what says nothing (null) is left out."""
+    kinds = dict(id=str, type=str, args=list, expires_at=str, timeout_ms=int, x_ojs_generation=int)
     try:
-        job = json.loads(body)
-    except ValueError:
+        job = {name: value for name, value in json.loads(body).items() if value is not None}
+        fits = all(isinstance(value, kinds.get(name, object)) for name, value in job.items())
+        is_past(job)
+    except (AttributeError, TypeError, ValueError):
         return None
-    wanted = {'id': str, 'type': str, 'args': list}
-    if isinstance(job, dict) and all(isinstance(job.get(k), t) for k, t in wanted.items()):
-        return job
-    return None
+    return job if fits and {'id', 'type', 'args'} <= job.keys() else None
 
 
-def is_past(instant):
-    return datetime.fromisoformat(instant.replace('Z', '+00:00')) <= datetime.now(timezone.utc)
+def is_past(job):
+    expires_at = job.get('expires_at', '9999-12-31T00:00:00Z').replace('Z', '+00:00')
+    return datetime.fromisoformat(expires_at) <= datetime.now(timezone.utc)
+
+
+def attempt_of(headers):
+    attempt = headers.get('x-ojs-attempt')
+    return attempt if isinstance(attempt, int) and attempt > 0 else 1
 
 
 def main():

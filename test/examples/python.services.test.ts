@@ -1,7 +1,9 @@
 import { join } from 'node:path'
+import { v7 } from 'uuid'
 import { describe, expect, test } from 'vitest'
 import { DEBIAN_PYTHON } from '../../scripts/test-environment.mjs'
 import { ROOT } from '../sdk/bundle.ts'
+import { type ControlClient, connectControl } from '../support/control.ts'
 import { startTestGateway } from '../support/in-process.ts'
 import { createVhost } from '../support/rabbit.ts'
 import { Example, runJob, stageForAll, withExample } from './harness.ts'
@@ -19,6 +21,33 @@ function startPython(env: Readonly<Record<string, string>> = stage.env()): Examp
 async function listed(): Promise<Record<string, unknown>> {
   const { items } = await stage.client().workers.list()
   return { ...items.find(({ id }) => id === WORKER_ID) }
+}
+
+async function asClient<T>(work: (client: ControlClient) => Promise<T>): Promise<T> {
+  const client = await connectControl(stage.vhost().url)
+  try {
+    return await work(client)
+  } finally {
+    await client.close()
+  }
+}
+
+/** The cancelled jobs that a worker of the queue is told of when it comes. */
+function tombstones(): Promise<string[]> {
+  const question = { queues: ['email'] }
+  return asClient(
+    async (client) => (await client.ask('default', 'ojs.control.sync', question)).tombstones,
+  )
+}
+
+/** Publishes a job natively, as no gateway would. */
+function published(members: object): Promise<string> {
+  const job = { id: v7(), type: 'email.send', args: ['a@example.com'], ...members }
+  return asClient(async ({ channel }) => {
+    channel.publish('ojs.exchange.direct', 'email', Buffer.from(JSON.stringify(job)))
+    await channel.waitForConfirms()
+    return job.id
+  })
 }
 
 const endless = { type: 'report.build', args: [3600], state: 'active' }
@@ -52,7 +81,34 @@ describe('the Python worker, written from docs/control-protocol.md', { timeout: 
       expect(await stage.client().cancelJob(id)).toMatchObject({ state: 'cancelled' })
       await example.until(() => example.has(`cancelled ${id}`))
       expect(await stage.client().getJob(id)).toMatchObject({ state: 'cancelled', attempt: 1 })
+      // It says that the delivery is gone: else every worker would be told of the job for ever.
+      const { id: next } = await runJob(stage, example, endless)
+      await stage.client().cancelJob(next)
+      await example.until(async () => (await tombstones()).length === 0)
     })
+  })
+
+  test('discards what has expired, and rejects what it cannot read', async () => {
+    await withExample(startPython(), async (example) => {
+      const expired = await published({ expires_at: '2026-01-01T00:00:00Z' })
+      const unreadable = [{ expires_at: 'soon' }, { timeout_ms: '5' }, { x_ojs_generation: 'x' }]
+      for (const members of unreadable) await published(members)
+      const last = await published({ expires_at: null, timeout_ms: null })
+      await example.until(() => example.has(`started ${last} 1`))
+      expect(example.output.match(/^started /gm)).toHaveLength(1)
+      expect(await stage.client().getJob(expired)).toMatchObject({ state: 'discarded', attempt: 0 })
+      const { jobs } = await stage.client().deadLetters.list()
+      expect(jobs.map(({ id }) => id)).not.toContain(expired)
+    })
+  })
+
+  test('gives back what does not end in time when it is shut down', async () => {
+    const example = startPython({ ...stage.env(), GRACE_S: '0.1' })
+    const { id } = await runJob(stage, example, endless)
+    expect(await example.stop(), example.output).toBe(0)
+    await expect.poll(async () => (await stage.client().getJob(id)).state).toBe('available')
+    expect(await stage.client().getJob(id)).toMatchObject({ attempt: 0 })
+    await stage.client().cancelJob(id)
   })
 
   test('leaves its queue while that is paused, also over a broken connection', async () => {
