@@ -143,6 +143,21 @@ export function queueContract({ harness, ledger, row }: UnderTest): void {
       expect(hour('q')).toMatchObject({ completed: 0, failed: 3, waited: 5 })
     })
 
+    it.each([
+      ['a rejected job', false, 1],
+      ['an expired message', true, 0],
+    ])('of jobs that died in the broker: %s', async (_, isExpired, count) => {
+      const known = await pushed(ledger, { queue: 'q' })
+      const adopted = newJob({ queue: 'q' })
+      const describe = () => ({ error: null, errors: null, isDeadLetter: true })
+      const terms = { now: NOW, wall: NOW }
+      for (const job of [known, adopted]) {
+        const dead = { ...token(job.id), describe, isExpired, adopt: () => adopted }
+        expect(await ledger.discardDead(dead, terms)).toMatchObject({ outcome: 'discarded' })
+      }
+      expect(hour('q').failed).toBe(2 * count)
+    })
+
     it('forgets the hour that is over, minute by minute, and from the file too', async () => {
       await done('q', NOW, 0, 100)
       await done('q', NOW + 30 * MINUTE, 0, 100)

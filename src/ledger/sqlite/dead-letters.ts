@@ -4,7 +4,7 @@ import type { JobRow } from '../../job/job.ts'
 import type { DeadLetterQuery, Revived } from '../dead-letters.ts'
 import type { DeadOutcome, DeadToken } from '../native.ts'
 import { adoptJob } from './adoption.ts'
-import { ended } from './life.ts'
+import { ended, failed } from './life.ts'
 import { toJobRow, toJobRows } from './rows.ts'
 import { changed, type Store } from './store.ts'
 import { rivalOf } from './unique.ts'
@@ -63,6 +63,7 @@ function bury(store: Store, token: DeadToken, row: JobRow, now: number): JobRow 
       token.isExpired ? row.attempt : Math.max(token.attempt, row.attempt),
     ),
   )
+  if (!token.isExpired) failed(store, job, now)
   ended(store, job, row)
   if (!isDeadLetter) store.stale.add(job.queue)
   return job
