@@ -27,7 +27,7 @@ export function parseInstant(text: string, field: string, now: number): Instant 
   }
   const offset = text.length <= 64 ? RFC3339.exec(text)?.[1] : undefined
   const ms = offset === undefined ? Number.NaN : Date.parse(text.replace(' ', 'T').toUpperCase())
-  if (!(ms >= FIRST && ms <= LAST) || !isRealDate(text)) {
+  if (!hasRfc3339Year(ms) || !isRealDate(text)) {
     throw invalidField(
       field,
       `The '${field}' field must be an RFC 3339 timestamp with an offset, such as "2026-02-12T10:30:00Z".`,
@@ -35,6 +35,11 @@ export function parseInstant(text: string, field: string, now: number): Instant 
     )
   }
   return { ms, text: offset === 'Z' && text[10] === 'T' ? text : new Date(ms).toISOString() }
+}
+
+/** Can it be told in RFC 3339? Not `NaN`. */
+export function hasRfc3339Year(ms: number): boolean {
+  return ms >= FIRST && ms <= LAST
 }
 
 /** `Date.parse` turns 30 February into 2 March; a deadline must not move by two days silently. */

@@ -1,6 +1,6 @@
 import { invalidField } from '../errors.ts'
 import { type EnvelopeContext, toNewJob } from '../job/envelope.ts'
-import { parseInstant } from '../job/instant.ts'
+import { hasRfc3339Year, parseInstant } from '../job/instant.ts'
 import type { Carry, NewJob } from '../job/job.ts'
 import type { PushRequest } from '../job/request.ts'
 import { parseJsonObject } from './json-text.ts'
@@ -64,8 +64,6 @@ function withPriority(request: PushRequest, { message }: NativeMessage): PushReq
     : { ...request, priority: Math.min(priority, 9) }
 }
 
-const MAX_DATE_MS = 8.64e15
-
 /**
  * The body's own `created_at`, else `x-ojs-created-at` (seed 002 §6.2), else the message's timestamp
  * (the same, in seconds), else now.
@@ -79,9 +77,9 @@ function createdAt(
   if (typeof own === 'string') return parseInstant(own, 'created_at', wall).ms
   const told = instantIn(message.headers?.['x-ojs-created-at'], wall)
   if (told !== null) return told
-  // Some publishers write microseconds: beyond what a date can be, it is no date.
+  // Some publishers write milli- or microseconds, which would be a year that no client parses.
   const ms = (message.properties.timestamp ?? Number.NaN) * 1000
-  return Math.abs(ms) <= MAX_DATE_MS ? ms : now
+  return hasRfc3339Year(ms) ? ms : now
 }
 
 /** Null for what is no instant: a job is not refused for a header that decides nothing. */

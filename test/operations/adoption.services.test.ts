@@ -57,6 +57,21 @@ describe('native messages', () => {
     await eventually(async () => (await dead()) === 2)
   })
 
+  it('with a timestamp in other units than seconds was made when it came', async () => {
+    const before = Date.now()
+    const ids = [
+      await publish({}, { timestamp: Date.now() }),
+      await publish({}, { timestamp: Date.now() * 1_000 }),
+    ]
+    const jobs = await fetchMany(gateway, 'q', 2)
+    expect(jobs.map((job) => job.id)).toEqual(ids)
+    for (const { id, created_at } of jobs) {
+      expect(created_at).toMatch(/^\d{4}-/)
+      expect(Date.parse(created_at)).toBeGreaterThanOrEqual(before - 1_000)
+      await gateway.ack(id)
+    }
+  })
+
   it('what only the headers say is in FETCH and in the next attempt', async () => {
     const said = { 'x-ojs-tags': 'a, b', 'x-ojs-created-at': '2026-01-02T03:04:05.678Z' }
     const retry = { initial_interval_ms: 100, jitter: false }
