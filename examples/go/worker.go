@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math"
 	"os"
 	"os/signal"
 	"strings"
@@ -113,16 +114,33 @@ func (r *reporter) report(queue string, e event) error {
 	}
 }
 
+// attemptOf: the gateway sends an int32. Other producers may send anything, and a message that ended
+// this program would come again, for ever.
+func attemptOf(headers amqp.Table) int32 {
+	switch attempt := headers["x-ojs-attempt"].(type) {
+	case int32:
+		return validAttempt(int64(attempt))
+	case int64:
+		return validAttempt(attempt)
+	default:
+		return 1
+	}
+}
+
+func validAttempt(attempt int64) int32 {
+	if attempt < 1 || attempt > math.MaxInt32 {
+		return 1
+	}
+	return int32(attempt)
+}
+
 // handle runs one delivery and settles it. An error means: not settled, it will be delivered again.
 func handle(r *reporter, queue string, d amqp.Delivery) error {
 	var j job
 	if json.Unmarshal(d.Body, &j) != nil || j.ID == "" || j.Type == "" {
 		return d.Nack(false, false)
 	}
-	attempt := int32(1)
-	if header, isThere := d.Headers["x-ojs-attempt"]; isThere {
-		attempt = header.(int32) // any other integer type would end this program
-	}
+	attempt := attemptOf(d.Headers)
 	e := event{JobID: j.ID, Generation: j.Generation, Attempt: attempt, Event: "completed"}
 	result, err := run(j, attempt)
 	if err != nil {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { beforeAll, test } from 'vitest'
 import { DEBIAN_GO, DEBIAN_GOPATH } from '../../scripts/test-environment.mjs'
 import { ROOT, scratchDir } from '../sdk/bundle.ts'
-import { Example, expectUsualJobs, stageForAll, withExample } from './harness.ts'
+import { Example, expectUsualJobs, publishJob, stageForAll, withExample } from './harness.ts'
 
 const stage = stageForAll()
 const program = join(scratchDir(), 'worker')
@@ -21,4 +21,12 @@ test('the Go worker finds int32 attempts, and its jobs are completed over HTTP',
   await withExample(new Example(program, [], stage.env()), (example) =>
     expectUsualJobs(stage, example),
   )
+}, 120_000)
+
+test('attempts of other types do not end it', async () => {
+  const odd = [{ '!': 'int64', value: 1 }, 'two', null, true, -1]
+  await withExample(new Example(program, [], stage.env()), async (example) => {
+    for (const attempt of odd) await publishJob(stage, {}, { 'x-ojs-attempt': attempt })
+    await expectUsualJobs(stage, example)
+  })
 }, 120_000)

@@ -1,7 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
+import { v7 } from 'uuid'
 import { afterAll, beforeAll, expect } from 'vitest'
 import { OJSClient } from '../../src/sdk/index.ts'
+import { type ControlClient, connectControl } from '../support/control.ts'
 import { guard, unguard } from '../support/guard.mjs'
 import { startTestGateway, type TestGateway } from '../support/in-process.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
@@ -108,6 +110,30 @@ export async function runJob(
     return job.state === state
   })
   return job
+}
+
+/** As a client that has nothing of ours. */
+export async function asClient<T>(
+  stage: Stage,
+  work: (client: ControlClient) => Promise<T>,
+): Promise<T> {
+  const client = await connectControl(stage.vhost().url)
+  try {
+    return await work(client)
+  } finally {
+    await client.close()
+  }
+}
+
+/** Publishes a job as a native producer; its id. */
+export function publishJob(stage: Stage, members: object, headers: object = {}): Promise<string> {
+  const job = { id: v7(), type: 'email.send', args: ['a@example.com'], ...members }
+  return asClient(stage, async ({ channel }) => {
+    const content = Buffer.from(JSON.stringify(job))
+    channel.publish('ojs.exchange.direct', 'email', content, { headers })
+    await channel.waitForConfirms()
+    return job.id
+  })
 }
 
 /** With an example that runs, and that ends with exit code 0 when it is told to. */

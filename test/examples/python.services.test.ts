@@ -1,12 +1,10 @@
 import { join } from 'node:path'
-import { v7 } from 'uuid'
 import { describe, expect, test } from 'vitest'
 import { DEBIAN_PYTHON } from '../../scripts/test-environment.mjs'
 import { ROOT } from '../sdk/bundle.ts'
-import { type ControlClient, connectControl } from '../support/control.ts'
 import { startTestGateway } from '../support/in-process.ts'
 import { createVhost } from '../support/rabbit.ts'
-import { Example, runJob, stageForAll, withExample } from './harness.ts'
+import { asClient, Example, publishJob, runJob, stageForAll, withExample } from './harness.ts'
 
 const WORKER_ID = 'python-1'
 const stage = stageForAll()
@@ -23,31 +21,13 @@ async function listed(): Promise<Record<string, unknown>> {
   return { ...items.find(({ id }) => id === WORKER_ID) }
 }
 
-async function asClient<T>(work: (client: ControlClient) => Promise<T>): Promise<T> {
-  const client = await connectControl(stage.vhost().url)
-  try {
-    return await work(client)
-  } finally {
-    await client.close()
-  }
-}
-
 /** The cancelled jobs that a worker of the queue is told of when it comes. */
 function tombstones(): Promise<string[]> {
   const question = { queues: ['email'] }
   return asClient(
+    stage,
     async (client) => (await client.ask('default', 'ojs.control.sync', question)).tombstones,
   )
-}
-
-/** Publishes a job natively, as no gateway would. */
-function published(members: object): Promise<string> {
-  const job = { id: v7(), type: 'email.send', args: ['a@example.com'], ...members }
-  return asClient(async ({ channel }) => {
-    channel.publish('ojs.exchange.direct', 'email', Buffer.from(JSON.stringify(job)))
-    await channel.waitForConfirms()
-    return job.id
-  })
 }
 
 const endless = { type: 'report.build', args: [3600], state: 'active' }
@@ -90,10 +70,10 @@ describe('the Python worker, written from docs/control-protocol.md', { timeout: 
 
   test('discards what has expired, and rejects what it cannot read', async () => {
     await withExample(startPython(), async (example) => {
-      const expired = await published({ expires_at: '2026-01-01T00:00:00Z' })
+      const expired = await publishJob(stage, { expires_at: '2026-01-01T00:00:00Z' })
       const unreadable = [{ expires_at: 'soon' }, { timeout_ms: '5' }, { x_ojs_generation: 'x' }]
-      for (const members of unreadable) await published(members)
-      const last = await published({ expires_at: null, timeout_ms: null })
+      for (const members of unreadable) await publishJob(stage, members)
+      const last = await publishJob(stage, { expires_at: null, timeout_ms: null })
       await example.until(() => example.has(`started ${last} 1`))
       expect(example.output.match(/^started /gm)).toHaveLength(1)
       expect(await stage.client().getJob(expired)).toMatchObject({ state: 'discarded', attempt: 0 })
