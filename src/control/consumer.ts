@@ -8,7 +8,9 @@ import { Complaints } from './complaints.ts'
 import { COMMANDS, LISTS, QUESTIONS, type Received } from './messages.ts'
 import { errorAnswer, reply } from './rpc.ts'
 
-const MAX_BODY_BYTES = 1_048_576
+const MAX_BYTES = 1_048_576
+/** What text may grow by where a worker writes each character as `\u0000`: Python does. */
+const MAX_ESCAPED = 3
 
 /** Label of types that anybody may have thought of. */
 const UNKNOWN = 'unknown'
@@ -38,7 +40,7 @@ export function controlDoor({ deps, observer }: ControlDoorDeps) {
   return async (message: ControlMessage): Promise<ControlVerdict> => {
     const requestId = `req_${deps.newId()}`
     try {
-      const received = read(message, requestId, (count, complaint) => {
+      const received = read(message, maxBytes(deps, message), requestId, (count, complaint) => {
         observer.skipped(message.type, count)
         if (complaint) complaints.leftOut(message, { ...complaint, count }, requestId)
       })
@@ -57,11 +59,21 @@ export function controlDoor({ deps, observer }: ControlDoorDeps) {
   }
 }
 
-function read(message: ControlMessage, requestId: string, skipped: Received['skipped']): Received {
+/** A job that fails comes along whole: its worker has acknowledged it, and would never hear of this. */
+function maxBytes({ settings }: Deps, { type }: ControlMessage): number {
+  return LISTS.has(type) ? MAX_BYTES + MAX_ESCAPED * settings.maxBodyBytes : MAX_BYTES
+}
+
+function read(
+  message: ControlMessage,
+  limit: number,
+  requestId: string,
+  skipped: Received['skipped'],
+): Received {
   const { type, content, replyTo } = message
   if (!isKnown(type)) throw new Malformed('unknown_type')
   if (QUESTIONS.has(type) && replyTo === null) throw new Malformed('no_reply_to')
-  if (content.length > MAX_BODY_BYTES) throw new Malformed('too_large')
+  if (content.length > limit) throw new Malformed('too_large')
   const list = LISTS.get(type)
   const body = list ? parseJsonList(content, list) : parseJsonObject(content)
   return { message, body, context: { requestId }, skipped }

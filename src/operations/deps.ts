@@ -84,6 +84,8 @@ interface OperationSettings {
   prefix: string
   /** A job that names a schema which is not registered is refused. */
   schemaStrict: boolean
+  /** Of a request over HTTP: a job that came that way is no larger. */
+  maxBodyBytes: number
 }
 
 /** What a door knows about the request beside its body; goes into log lines and the token. */

@@ -86,6 +86,23 @@ describe('ojs.control.report', () => {
     })
   })
 
+  it('takes a failed job that is as large as HTTP takes one, however its text is written', async () => {
+    const queue = freshQueue()
+    const options = { retry: { initial_interval: 'PT1H', max_interval: 'PT1H' } }
+    const { body } = await gateway.push(queue, { args: ['é'.repeat(1_000_000)], options })
+    const id: string = body.job.id
+    await client.ask('default', 'ojs.control.sync', { worker_id: worker(), queues: [queue] })
+    const token = await client.channel.get(`ojs.queue.${queue}`)
+    if (token === false) throw new Error('no token')
+    const job = JSON.parse(token.content.toString())
+    const error = { code: 'e', message: 'm' }
+    const events = [{ job_id: id, attempt: 1, event: 'failed', error, job }]
+    const text = JSON.stringify({ worker_id: worker(), events }).replaceAll('é', '\\u00e9')
+    await client.say(queue, REPORT, Buffer.from(text))
+    client.channel.ack(token)
+    await untilState(gateway, id, 'retryable')
+  })
+
   it('keeps the good events of a message that has bad ones too', async () => {
     const jobs = [await inHand(), await inHand()]
     const events = jobs.flatMap(({ about }) => [
