@@ -90,10 +90,22 @@ function countIn(value: unknown): number | null {
 }
 
 /** Its worker acknowledges the token and leaves the rest to us, who do not have the job. */
-function warnOfLoss(deps: Deps, { id, said }: ReportedEvent, { requestId }: RequestContext): void {
+function warnOfLoss(deps: Deps, event: ReportedEvent, { requestId }: RequestContext): void {
+  const { id, said } = event
   if (said.event !== 'failed' || said.outcome?.decision === 'discard') return
   if (said.outcome?.rung_ms != null || deps.ledger.find(id) !== null) return
-  deps.logger.warn({ job_id: id, requestId }, 'a retry of a job that nobody knows was left to us')
+  const fields = { job_id: id, requestId, ...whyNotAdopted(event) }
+  deps.logger.warn(fields, 'a retry of a job that nobody knows was left to us')
+}
+
+/** What is wrong with the job that came along, if one did. */
+function whyNotAdopted({ adopt }: ReportedEvent): { problem?: string } {
+  try {
+    adopt?.()
+    return {}
+  } catch (error) {
+    return { problem: error instanceof Error ? error.message : String(error) }
+  }
 }
 
 /** When executions began by their worker's clock; a start without a time is not among them. */

@@ -180,6 +180,19 @@ test('the log says which event of a report was left out, and why: its worker hea
   })
 })
 
+test('the log says why a job that came along with its failure was not taken', async () => {
+  const job = { id: '3f0e9c1e-5b1d-4b0e-9d53-0c7f6b0f7a11', type: 'a.b', args: [] }
+  const error = { code: 'e', message: 'm' }
+  const events = [{ job_id: job.id, attempt: 1, event: 'failed', error, job }]
+  const report = control('ojs.control.report', JSON.stringify({ worker_id: 'w', events }))
+  await pikaPublish(vhost.url, CONTROL, [report])
+  const line = () => gateway.log.lines().find(({ job_id }) => job_id === job.id)
+  await expect.poll(line).toMatchObject({
+    msg: 'a retry of a job that nobody knows was left to us',
+    problem: expect.stringContaining("The 'id' field must match pattern"),
+  })
+})
+
 test.each([
   'gone',
   'amq.rabbitmq.reply-to',
