@@ -32,14 +32,15 @@ export function tokenJob(delivery: LiveDelivery, context: NativeContext): TokenJ
 }
 
 /**
- * The gateway writes both of them into every body, and everything else in the form that handlers
+ * The gateway writes both numbers into every body, and everything else in the form that handlers
  * and the retry policy read; other publishers' bodies take the long way of an adoption.
  */
 function isGatewayForm(body: Record<string, unknown>): boolean {
   return (
     typeof body['timeout_ms'] === 'number' &&
     typeof body['max_attempts'] === 'number' &&
-    body['options'] === undefined
+    body['options'] === undefined &&
+    body['retry_policy'] === undefined
   )
 }
 

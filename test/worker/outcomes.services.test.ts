@@ -162,6 +162,18 @@ describe('a failure', () => {
     await eventually(async () => (await ready(on.admin, `ojs.queue.dlx.${queue}`)) === 1)
   })
 
+  test('is judged by a foreign body that calls its policy `retry_policy`', async () => {
+    const { queue, desk } = await on.setUp({
+      'test.job': () => {
+        throw new Refused('no')
+      },
+    })
+    const policy = { ...SOON, non_retryable_errors: ['Refused'] }
+    const id = await publishJob(on.admin, queue, { envelope: { retry_policy: policy } })
+    await until(desk, id)
+    expect(desk.ends(id)).toMatchObject([{ attempt: 1, outcome: { decision: 'discard' } }])
+  })
+
   test('is left to the gateway where the retry queue is not as we declare it', async () => {
     const { queue, desk } = await on.setUp({
       'test.job': () => {
