@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
@@ -6,11 +7,34 @@ const SERVICES = 'test/**/*.services.test.{ts,mjs}'
 const CONFORMANCE = 'test/conformance/**/*.test.{ts,mjs}'
 const CRASH = 'test/crash/**/*.test.{ts,mjs}'
 
+/**
+ * These replace whole modules or register themselves for the whole process, so each gets a process of
+ * its own. The others share theirs: to load what they import took half of the time of all tests.
+ */
+const ISOLATED = testFiles().filter((file) =>
+  /\bvi\.mock\(|\/support\/spans\.ts'/.test(readFileSync(file, 'utf8')),
+)
+
+function testFiles(): string[] {
+  return readdirSync('test', { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.test\.(ts|mjs)$/.test(name))
+    .map((name) => `test/${name}`)
+}
+
 /** Vitest goes by size, but a few lines of `crash.test.ts` run every scenario: three minutes. */
 const LONGEST = ['/test/crash/crash.test.ts', '/test/crash/']
 
 /** As long as `eventually`: vitest would give up after 1 s, and a busy machine stops for 3 to 5 s. */
 const EXPECT = { poll: { timeout: 15_000 } }
+
+const UNIT = {
+  // A property takes a second; five times that on a machine that others use too.
+  testTimeout: 30_000,
+  expect: EXPECT,
+  // Two cores: vitest would leave one of them idle. Some of them wait.
+  maxWorkers: 3,
+  sequence: { groupOrder: 0 },
+}
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -32,15 +56,19 @@ export default defineConfig({
     projects: [
       {
         test: {
+          ...UNIT,
           name: 'unit',
           include: [EVERY_TEST],
+          exclude: [SERVICES, CONFORMANCE, CRASH, ...ISOLATED],
+          isolate: false,
+        },
+      },
+      {
+        test: {
+          ...UNIT,
+          name: 'unit-isolated',
+          include: ISOLATED,
           exclude: [SERVICES, CONFORMANCE, CRASH],
-          // A property takes a second; five times that on a machine that others use too.
-          testTimeout: 30_000,
-          expect: EXPECT,
-          // Two cores: vitest would leave one of them idle. Some of them wait.
-          maxWorkers: 3,
-          sequence: { groupOrder: 0 },
         },
       },
       {

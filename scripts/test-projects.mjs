@@ -1,6 +1,7 @@
 /** The projects of vitest.config.ts and what they need beside Node. */
 const needs = {
   unit: { rabbitmq: false, sharedNode: false },
+  'unit-isolated': { rabbitmq: false, sharedNode: false },
   services: { rabbitmq: true, sharedNode: true, go: true },
   conformance: { rabbitmq: true, sharedNode: true },
   // Starts private nodes itself: what it kills cannot be shared.
