@@ -1,19 +1,34 @@
 import type { Request, Response } from 'express'
-import { OjsError } from '../errors.ts'
+import { OjsError, unavailable } from '../errors.ts'
 import { JSON_LIMITS, parseJsonObject } from '../schemas/json-text.ts'
 import { requireJson } from './media-type.ts'
 
+/** What bodies that are still coming may take together: the limit of one does not bound them all. */
+export class BodyBudget {
+  readonly maxBytes: number
+  taken = 0
+
+  constructor(maxBytes: number) {
+    this.maxBytes = maxBytes
+  }
+}
+
+/** It is the memory of the process, so one for all listeners in it. */
+const PROCESS_BUDGET = new BodyBudget(256 * 1024 * 1024)
+
 /**
- * The JSON object in the body of a request (seed 001 §6.1). Throws 400, and 413 before a byte is
- * read where the length is declared, else as soon as too much has come.
+ * The JSON object in the body of a request (seed 001 §6.1). Throws 400, 503 while too many others
+ * are coming, and 413 before a byte is read where the length is declared, else as soon as too much
+ * has come.
  */
 export async function readJson(
   request: Request,
   response: Response,
   maxBytes: number,
+  budget: BodyBudget = PROCESS_BUDGET,
 ): Promise<Record<string, unknown>> {
   if (hasBody(request)) requireJson(request.headers)
-  return parseJsonObject(await readBody(request, response, maxBytes), JSON_LIMITS)
+  return parseJsonObject(await readBody(request, response, maxBytes, budget), JSON_LIMITS)
 }
 
 /** As `readJson`, for commands with nothing to say: no body is `{}` (conformance.md §3.5, 10). */
@@ -29,7 +44,12 @@ function hasBody({ headers }: Request): boolean {
   return headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0'
 }
 
-function readBody(request: Request, response: Response, maxBytes: number): Promise<Buffer> {
+function readBody(
+  request: Request,
+  response: Response,
+  maxBytes: number,
+  budget: BodyBudget,
+): Promise<Buffer> {
   const declared = Number(request.headers['content-length'] ?? 0)
   if (declared > maxBytes) throw tooLarge(declared, maxBytes)
   if (request.headers.expect !== undefined && request.httpVersion === '1.1') {
@@ -39,13 +59,37 @@ function readBody(request: Request, response: Response, maxBytes: number): Promi
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let size = 0
+    let isOver = false
+    const end = () => {
+      isOver = true
+      budget.taken -= size
+    }
+    const refuse = (error: OjsError) => {
+      if (isOver) return
+      end()
+      chunks.length = 0
+      reject(error)
+    }
     request.on('data', (chunk: Buffer) => {
+      if (isOver) return
+      // The request does not tell when its connection ended and was answered 400 for that. Most
+      // bodies are whole by now.
+      if (size === 0 && chunk.length !== declared) {
+        response.once('close', () => refuse(endedEarly()))
+      }
       size += chunk.length
-      if (size <= maxBytes) chunks.push(chunk)
-      else reject(tooLarge(size, maxBytes))
+      budget.taken += chunk.length
+      chunks.push(chunk)
+      if (size > maxBytes) refuse(tooLarge(size, maxBytes))
+      // Whatever one may have, it may have alone.
+      else if (budget.taken > Math.max(budget.maxBytes, maxBytes)) refuse(tooMany())
     })
-    request.on('end', () => resolve(joined(chunks, size)))
-    request.on('error', () => reject(endedEarly()))
+    request.on('end', () => {
+      if (isOver) return
+      end()
+      resolve(joined(chunks, size))
+    })
+    request.on('error', () => refuse(endedEarly()))
   })
 }
 
@@ -58,6 +102,10 @@ function joined(chunks: readonly Buffer[], size: number): Buffer {
 /** The client is gone; nobody will read this. */
 function endedEarly(): OjsError {
   return new OjsError('invalid_payload', 'The request ended before its body did.')
+}
+
+function tooMany(): OjsError {
+  return unavailable('Too much is being sent at once by all clients together.', 'busy')
 }
 
 function tooLarge(size: number, maxBytes: number): OjsError {

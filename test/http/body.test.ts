@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import { answer } from '../../src/http/answer.ts'
-import { readJson } from '../../src/http/body.ts'
+import { BodyBudget, readJson } from '../../src/http/body.ts'
 import type { Route } from '../../src/http/route.ts'
 import { deferred } from '../support/deferred.ts'
 import { EVENTUALLY, errorOf, serve } from './frame.ts'
@@ -133,6 +133,34 @@ describe('Expect: 100-continue', () => {
     expect(result.headers['connection']).toBe('close')
     expect(await client.closed()).toBe('')
   })
+})
+
+test('what all clients send at once is bounded: who goes beyond it is told to come again', async () => {
+  const budget = new BodyBudget(3 * MAX)
+  const frame = await serve([
+    {
+      method: 'POST',
+      path: '/echo',
+      async handle(req, res) {
+        answer(res, 200, JSON.stringify(await readJson(req, res, MAX, budget)))
+      },
+    },
+  ])
+  const clients = await Promise.all(Array.from({ length: 4 }, () => frame.client()))
+  for (const client of clients) {
+    client.send(request('POST', '/echo', { 'Content-Length': String(MAX) }))
+    client.send(bodyOf(MAX).slice(0, -1))
+  }
+  const refused = await Promise.race(clients.map((client) => client.answer()))
+  expect(refused.status).toBe(503)
+  expect(refused.headers).toMatchObject({ 'retry-after': '1' })
+  expect(errorOf(refused)).toMatchObject({ retryable: true, details: { reason: 'busy' } })
+
+  for (const client of clients) client.destroy()
+  await expect.poll(() => frame.done, EVENTUALLY).toHaveLength(4)
+  await expect.poll(() => budget.taken, EVENTUALLY).toBe(0)
+  expect((await frame.ask(request('POST', '/echo', {}, bodyOf(MAX)))).status).toBe(200)
+  expect(budget.taken).toBe(0)
 })
 
 describe('a client that leaves in the middle of its body', () => {
