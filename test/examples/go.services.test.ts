@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
-import { beforeAll, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { DEBIAN_GO, DEBIAN_GOPATH } from '../../scripts/test-environment.mjs'
 import { ROOT, scratchDir } from '../sdk/bundle.ts'
 import { Example, expectUsualJobs, publishJob, stageForAll, withExample } from './harness.ts'
@@ -18,9 +18,10 @@ beforeAll(() => {
 }, 180_000)
 
 test('the Go worker finds int32 attempts, and its jobs are completed over HTTP', async () => {
-  await withExample(new Example(program, [], stage.env()), (example) =>
-    expectUsualJobs(stage, example),
-  )
+  await withExample(new Example(program, [], stage.env()), async (example) => {
+    await expectUsualJobs(stage, example)
+    expect(example.output).not.toContain('x-ojs-attempt is')
+  })
 }, 120_000)
 
 test('attempts of other types do not end it', async () => {
