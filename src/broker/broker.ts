@@ -27,6 +27,12 @@ export interface Broker {
    */
   publish(row: JobRow): Promise<PublishOutcome>
 
+  /**
+   * Publishes what no job can be made of to `ojs.exchange.dlx`, mandatory and confirmed. Never
+   * rejects: what happened is the outcome.
+   */
+  bury(message: Unusable): Promise<PublishOutcome>
+
   /** Ids with a publish under way; the relay leaves those alone (law 3). */
   isPublishing(id: string): boolean
 
@@ -173,6 +179,14 @@ export interface PriorityOrder {
   levels: number
   /** False: those of a lower level get a share even so. */
   isStrict: boolean
+}
+
+/** What a worker showed us as a job, and is none. */
+export interface Unusable {
+  id: string
+  /** The queue it came from. */
+  queue: string
+  body: object
 }
 
 export interface Broadcast {

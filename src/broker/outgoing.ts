@@ -1,7 +1,8 @@
 import type { JobRow } from '../job/job.ts'
+import type { Unusable } from './broker.ts'
 import type { Names } from './names.ts'
 import type { Outgoing } from './publish-lane.ts'
-import { tokenOf } from './token.ts'
+import { CONTENT_TYPE, shortText, tokenOf } from './token.ts'
 
 /**
  * What the row owes, and where its state points: see `Broker.publish`. `wall`: of a schedule, how
@@ -35,6 +36,28 @@ function delayed(row: JobRow, exchange: string, wall: number): Outgoing {
   return {
     ...message,
     options: { ...message.options, mandatory: false, headers: { ...headers, ...delay } },
+  }
+}
+
+/** What no job can be made of, to where RabbitMQ puts the tokens that we reject. */
+export function toDeadLetters({ id, queue, body }: Unusable, { exchange }: Names): Outgoing {
+  // A return names the message by what was sent.
+  const messageId = shortText(id)
+  return {
+    id: messageId,
+    queue,
+    exchange: exchange.dlx,
+    routingKey: queue,
+    rungMs: null,
+    lanes: 'others',
+    content: Buffer.from(JSON.stringify(body)),
+    options: {
+      mandatory: true,
+      persistent: true,
+      contentType: CONTENT_TYPE,
+      contentEncoding: 'utf-8',
+      messageId,
+    },
   }
 }
 

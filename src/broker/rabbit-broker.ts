@@ -13,6 +13,7 @@ import type {
   Reply,
   SweptDeadLetters,
   TakeRequest,
+  Unusable,
 } from './broker.ts'
 import { Connection } from './connection.ts'
 import { Consumers } from './consumers.ts'
@@ -30,7 +31,7 @@ import {
   SILENT_OBSERVER,
 } from './observer.ts'
 import type { BrokerDeps, BrokerOptions } from './options.ts'
-import { outgoingOf } from './outgoing.ts'
+import { outgoingOf, toDeadLetters } from './outgoing.ts'
 import type { Outgoing } from './publish-lane.ts'
 import { Publisher } from './publisher.ts'
 import { QueueDeaths } from './queue-deaths.ts'
@@ -193,6 +194,11 @@ export class RabbitBroker implements Broker, Service {
       return Promise.resolve('refused')
     }
     return message === null ? Promise.resolve('refused') : this.#publisher.send(message)
+  }
+
+  bury(message: Unusable): Promise<PublishOutcome> {
+    if (!this.#availability.isUp) return Promise.resolve('refused')
+    return this.#publisher.send(toDeadLetters(message, this.#names))
   }
 
   isQueueGone(queue: string): Promise<boolean> {

@@ -123,7 +123,8 @@ function int32(value: number): { '!': 'int32'; value: number } {
   return { '!': 'int32', value: Math.min(Math.max(Math.trunc(value), 0), MAX_INT32) }
 }
 
-function shortText(text: string): string {
+/** As an AMQP short string holds it. */
+export function shortText(text: string): string {
   return cleanText(text, MAX_SHORT_BYTES)
 }
 

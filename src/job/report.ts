@@ -23,6 +23,8 @@ export interface ReportedEvent {
    * `OjsError` when it is not an OJS job.
    */
   adopt?: () => NewJob
+  /** The same job as it came, and the queue that its worker serves. */
+  shown?: { queue: string; body: object }
 }
 
 /** Bounded already: JSON text and `job/failure.ts`. */

@@ -43,15 +43,17 @@ export async function applyReports(
     random: deps.random,
   })
   let ignored = 0
+  const kept: Promise<void>[] = []
   for (const [i, result] of results.entries()) {
     const event = events[i]
     if (event === undefined) continue
     if (result.outcome !== 'ignored') follow(deps, event, result, context.requestId)
     else {
       ignored++
-      warnOfLoss(deps, event, context)
+      if (isLeftToUs(deps, event)) kept.push(keepUnknown(deps, event, context))
     }
   }
+  await Promise.all(kept)
   return { applied: events.length - ignored, ignored }
 }
 
@@ -65,8 +67,10 @@ function reportedEvent(
   const { worker_id: workerId } = request
   const said = saidOf(event, begun)
   if (job == null) return { id, generation, attempt, workerId, said }
-  const { queue } = request
-  return { id, generation, attempt, workerId, said, adopt: () => shownJob(deps, event, job, queue) }
+  const { queue = 'default' } = request
+  const shown = { queue, body: job }
+  const adopt = () => shownJob(deps, event, job, queue)
+  return { id, generation, attempt, workerId, said, adopt, shown }
 }
 
 /** The body that a report brought along, as a job of ours. Its headers stay with the worker. */
@@ -74,7 +78,7 @@ function shownJob(
   deps: Deps,
   event: ReportEvent,
   job: Record<string, unknown>,
-  fallback = 'default',
+  fallback: string,
 ): NewJob {
   return adoptedJob(deps, {
     id: event.job_id,
@@ -90,12 +94,28 @@ function countIn(value: unknown): number | null {
 }
 
 /** Its worker acknowledges the token and leaves the rest to us, who do not have the job. */
-function warnOfLoss(deps: Deps, event: ReportedEvent, { requestId }: RequestContext): void {
-  const { id, said } = event
-  if (said.event !== 'failed' || said.outcome?.decision === 'discard') return
-  if (said.outcome?.rung_ms != null || deps.ledger.find(id) !== null) return
-  const fields = { job_id: id, requestId, ...whyNotAdopted(event) }
-  deps.logger.warn(fields, 'a retry of a job that nobody knows was left to us')
+function isLeftToUs(deps: Deps, { id, said }: ReportedEvent): boolean {
+  if (said.event !== 'failed' || said.outcome?.decision === 'discard') return false
+  return said.outcome?.rung_ms == null && deps.ledger.find(id) === null
+}
+
+/**
+ * A job that came along and cannot be adopted goes where malformed tokens go. Not so without its
+ * dead letter queue, or while RabbitMQ is away: then only the log tells of it.
+ */
+async function keepUnknown(
+  deps: Deps,
+  event: ReportedEvent,
+  { requestId }: RequestContext,
+): Promise<void> {
+  const { id, shown } = event
+  const outcome = shown && (await deps.broker.bury({ id, ...shown }))
+  deps.logger.warn(
+    { job_id: id, requestId, ...whyNotAdopted(event), ...(outcome && { outcome }) },
+    outcome === 'confirmed'
+      ? 'a failed job that cannot be adopted is in the dead letter queue'
+      : 'a retry of a job that nobody knows was left to us',
+  )
 }
 
 /** What is wrong with the job that came along, if one did. */

@@ -180,15 +180,20 @@ test('the log says which event of a report was left out, and why: its worker hea
   })
 })
 
-test('the log says why a job that came along with its failure was not taken', async () => {
-  const job = { id: '3f0e9c1e-5b1d-4b0e-9d53-0c7f6b0f7a11', type: 'a.b', args: [] }
+test('a job that came along with its failure, and is none, is kept as a dead letter', async () => {
+  await makeQueue('shown')
+  const job = { id: '3f0e9c1e-5b1d-4b0e-9d53-0c7f6b0f7a11', type: 'a.b', args: [{ x: null }] }
   const error = { code: 'e', message: 'm' }
   const events = [{ job_id: job.id, attempt: 1, event: 'failed', error, job }]
   const report = control('ojs.control.report', JSON.stringify({ worker_id: 'w', events }))
-  await pikaPublish(vhost.url, CONTROL, [report])
+  await pikaPublish(vhost.url, 'ojs.queue.control.shown', [report])
+  const [dead] = await pikaConsume(vhost.url, 'ojs.queue.dlx.shown', 1)
+  expect(JSON.parse(dead?.body ?? '')).toEqual(job)
+  expect(dead?.properties).toMatchObject({ message_id: job.id, delivery_mode: 2 })
   const line = () => gateway.log.lines().find(({ job_id }) => job_id === job.id)
   await expect.poll(line).toMatchObject({
-    msg: 'a retry of a job that nobody knows was left to us',
+    level: 'warn',
+    msg: 'a failed job that cannot be adopted is in the dead letter queue',
     problem: expect.stringContaining("The 'id' field must match pattern"),
   })
 })
