@@ -53,6 +53,7 @@ export class Connection {
   readonly #listeners: ConnectionListener[] = []
   readonly #stopping = new AbortController()
   #model: ChannelModel | null = null
+  #stream: Writable | null = null
   /** Destroys the present socket, however stuck its peer is. */
   #socket = new AbortController()
   #running: Promise<void> | null = null
@@ -98,6 +99,11 @@ export class Connection {
     await Promise.race([this.#running, deadline.catch(() => {})])
     isOver.abort()
     clearTimeout(giveUp)
+  }
+
+  /** Ends this connection, which nothing can be done with any more; another one follows. */
+  abandon(reason: string): void {
+    this.#stream?.destroy(new Error(reason))
   }
 
   /** Rejects when the connection is down. */
@@ -206,6 +212,7 @@ export class Connection {
         throw new Error('closed by RabbitMQ as soon as it was open')
       }
       gatherWrites(stream)
+      this.#stream = stream
     }
     readStrangeHeaders(model.connection)
     const ended = new Promise<void>((resolve) => {
@@ -237,6 +244,7 @@ export class Connection {
 
   #lost(reason: string, url: URL): void {
     this.#model = null
+    this.#stream = null
     this.blockedReason = null
     this.channelsActive = 0
     this.latencyMs = null

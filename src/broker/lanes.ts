@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../logger.ts'
 import type { Connection } from './connection.ts'
 import type { Outgoing, Publication, PublishLane } from './publish-lane.ts'
@@ -11,6 +12,9 @@ const MAX_RETIRED = 16
 const MAX_SUSPECTS = 1_000
 const MAX_OWN_LANES = 32
 
+/** At least so long may a channel take to open, on a broker that is busy. */
+const MIN_OPEN_MS = 5_000
+
 type Group = Outgoing['lanes']
 type Destination = Pick<Outgoing, 'exchange' | 'routingKey'>
 
@@ -18,6 +22,8 @@ export interface LanesDeps {
   connection: Connection
   logger: Logger
   count?: typeof LANES
+  /** What a publish has until its confirm. */
+  timeoutMs: number
   /** `isProbe`: one publish at a time, until one is confirmed in time. */
   newLane(isProbe: boolean): PublishLane
 }
@@ -137,7 +143,10 @@ export class Lanes {
     this.#deps.logger.warn({}, 'RabbitMQ does not confirm: the other queues get a new channel')
     lane.hold()
     const fresh = this.#deps.newLane(false)
-    await fresh.open()
+    if (!(await this.#opens(fresh))) {
+      this.#deps.connection.abandon('RabbitMQ has stopped reading from this connection')
+      return
+    }
     const isUseful = fresh.isOpen && lane.isOpen && lane.isHeld
     if (isUseful) {
       lanes[lanes.indexOf(lane)] = fresh
@@ -145,6 +154,21 @@ export class Lanes {
     }
     lane.release()
     this.#retire(isUseful ? lane : fresh)
+  }
+
+  /**
+   * False: RabbitMQ does not even open a channel, and says nothing of an alarm. It does not read this
+   * connection any more, and need not ever do so again: when a quorum queue is deleted while a channel
+   * has more under way to it than RabbitMQ likes, 3.10.8 waits for the queue's word that it may go on.
+   */
+  async #opens(lane: PublishLane): Promise<boolean> {
+    const { connection, timeoutMs } = this.#deps
+    const waitMs = Math.max(timeoutMs, MIN_OPEN_MS)
+    const opened = lane.open().then(() => true)
+    for (;;) {
+      const isOver = await Promise.race([opened, sleep(waitMs, false, { ref: false })])
+      if (isOver || connection.blockedReason === null) return isOver
+    }
   }
 
   #retire(lane: PublishLane): void {

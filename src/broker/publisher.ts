@@ -51,9 +51,10 @@ export class Publisher {
 
   constructor(deps: PublisherDeps) {
     this.#deps = deps
-    const { connection, logger, lanes } = deps
+    const { connection, logger, timeoutMs, lanes } = deps
     const newLane = (isProbe: boolean) => this.#newLane(isProbe)
-    this.#lanes = new Lanes({ connection, logger, newLane, ...(lanes && { count: lanes }) })
+    const count = lanes && { count: lanes }
+    this.#lanes = new Lanes({ connection, logger, timeoutMs, newLane, ...count })
   }
 
   get isOpen(): boolean {

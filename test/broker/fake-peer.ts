@@ -98,6 +98,11 @@ export class FakePeer extends EventEmitter {
     this.#server.close()
   }
 
+  /** Reads no more of the connections that there are, as RabbitMQ under an alarm, or for ever. */
+  stopReading(): void {
+    for (const socket of this.#sockets) socket.pause()
+  }
+
   /** As when the machine dies: no `connection.close`. */
   cut(): void {
     for (const socket of this.#sockets) socket.resetAndDestroy()

@@ -274,6 +274,29 @@ describe('Publisher, against a scripted peer', () => {
     expect(last[0]?.channel).not.toBe(last[1]?.channel)
   })
 
+  it('takes a new connection when RabbitMQ has stopped reading this one', async () => {
+    const { peer, recorder, publisher } = await open(1_000)
+    peer.stopReading()
+    expect(await publisher.send(outgoing('a'))).toBe('unknown')
+    await recorder.until('onOpen', 2)
+    const again = publisher.send(outgoing('a'))
+    for (const published of await peer.until(1)) peer.ack(published)
+    expect(await again).toBe('confirmed')
+    expect(peer.connections).toBe(2)
+  })
+
+  it('waits for RabbitMQ where an alarm keeps it from reading', async () => {
+    const { peer, connection, publisher } = await open(100)
+    peer.stopReading()
+    peer.send(0, 'ConnectionBlocked', { reason: 'low on disk' })
+    expect(await publisher.send(outgoing('a'))).toBe('unknown')
+    // Longer than it waits for a channel.
+    await new Promise((resolve) => setTimeout(resolve, 6_000))
+    expect(connection.isUp).toBe(true)
+    peer.send(0, 'ConnectionUnblocked', {})
+    await expect.poll(() => peer.connections).toBe(2)
+  })
+
   it('has a queue that was new when the connection went prove itself on its own channel', async () => {
     const { peer, recorder, publisher } = await open(10_000)
     publisher.noteNew('fresh')
