@@ -8,7 +8,7 @@ import { existingQueueFaults } from './existing-queue.ts'
 import { hostileFloodFaults } from './hostile-flood.ts'
 import { ledgerFullFaults } from './ledger-full.ts'
 import { permissionFaults } from './permissions.ts'
-import { queueDeletedFaults } from './queue-deleted.ts'
+import { deletedInBurstFaults, queueDeletedFaults } from './queue-deleted.ts'
 import { queueFullFaults } from './queue-full.ts'
 import { scheduleFaults } from './schedules.ts'
 import { uniqueFaults } from './unique.ts'
@@ -25,6 +25,7 @@ alarmFaults(node)
 deliveryTimeoutFaults(node)
 existingQueueFaults(node)
 queueDeletedFaults(node)
+deletedInBurstFaults(node)
 permissionFaults(node)
 queueFullFaults(node)
 scheduleFaults(node)

@@ -1,7 +1,18 @@
 import { describe, expect, test } from 'vitest'
-import { eventually } from '../../support/in-process.ts'
+import type { Admin } from '../../broker/harness.ts'
+import { eventually, type TestGateway } from '../../support/in-process.ts'
 import type { PrivateNode } from '../../support/rabbit.ts'
-import { fetched, metric, nack, newQueue, PROFILES, pushed, restOf, useStage } from './stage.ts'
+import {
+  fetched,
+  metric,
+  nack,
+  newQueue,
+  openStage,
+  PROFILES,
+  pushed,
+  restOf,
+  useStage,
+} from './stage.ts'
 
 const CANCELS = 'ojs_amqp_consumer_cancels_total'
 
@@ -52,4 +63,43 @@ export function queueDeletedFaults(node: PrivateNode): void {
       expect(await metric(gateway, CANCELS, { queue })).toBe(1)
     })
   })
+}
+
+/**
+ * RabbitMQ 3.10.8 holds back a channel with more than 32 publishes under way to a quorum queue, and
+ * with it the reader of its connection, until the queue says that it may go on; a queue that is
+ * deleted meanwhile never does. Every second burst or so; else it ends the connection (541).
+ */
+export function deletedInBurstFaults(node: PrivateNode): void {
+  test('quorum queue deleted in a burst: RabbitMQ stops reading, other queues go on', async () => {
+    const env = { OJS_QUEUE_TYPE: 'quorum', OJS_PUBLISH_TIMEOUT_MS: '2000' }
+    const { gateway, admin } = await openStage(node, { env })
+    await pushed(gateway, 'other', 1)
+    let outageMs = 0
+    for (let i = 0; i < BURSTS && outageMs < STALL_MS; i++) {
+      const queue = newQueue()
+      await pushed(gateway, queue, 1)
+      const burst = Promise.all(Array.from({ length: 20 }, () => pushBatch(gateway, queue)))
+      await Promise.race([burst, eventually(async () => (await depth(admin, queue)) > 1)])
+      await admin.channel.deleteQueue(`ojs.queue.${queue}`)
+      await burst
+      const since = performance.now()
+      await eventually(async () => (await gateway.push('other')).status === 201, 60_000)
+      outageMs = performance.now() - since
+    }
+  })
+}
+
+const BURSTS = 6
+/** A connection that was ended is back before that; after a stall it takes longer. */
+const STALL_MS = 4_000
+
+async function pushBatch(gateway: TestGateway, queue: string): Promise<number> {
+  const job = { type: 'test.job', args: [1], options: { queue } }
+  const body = { jobs: Array.from({ length: 50 }, () => job) }
+  return (await gateway.request('POST', '/ojs/v1/jobs/batch', body)).status
+}
+
+async function depth({ channel }: Admin, queue: string): Promise<number> {
+  return (await channel.checkQueue(`ojs.queue.${queue}`)).messageCount
 }
