@@ -101,7 +101,10 @@ export class Connection {
     clearTimeout(giveUp)
   }
 
-  /** Ends this connection, which nothing can be done with any more; another one follows. */
+  /**
+   * Ends this connection, which nothing can be done with any more; another one follows. By its stream:
+   * the signal of the socket would tell no reason, and not reach TLS.
+   */
   abandon(reason: string): void {
     this.#stream?.destroy(new Error(reason))
   }
