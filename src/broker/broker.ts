@@ -42,6 +42,9 @@ export interface Broker {
   /** True when this queue was checked or declared on the present connection. */
   isDeclared(queue: string): boolean
 
+  /** How many tokens are under way to RabbitMQ, unconfirmed or waiting. */
+  readonly publishing: number
+
   /**
    * Checks, and where the strategy allows declares, the queue and what belongs to it; single
    * flight per queue. `missing`: not there and not to be declared by us.

@@ -2,7 +2,7 @@ import { Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Channel, type ChannelModel, type ConfirmChannel, connect, credentials } from 'amqplib'
 import { type Logger, redactUrls } from '../logger.ts'
-import { gatherWrites } from './gathered-writes.ts'
+import { gatherWrites, writePromptly } from './gathered-writes.ts'
 import type { BrokerObserver, ConnectionName } from './observer.ts'
 import { isAnyListening, reconnectDelayMs, waitToReconnect } from './reconnect.ts'
 import { readStrangeHeaders } from './strange-headers.ts'
@@ -19,6 +19,8 @@ export interface ConnectionOptions {
   logger: Logger
   random: () => number
   observer: BrokerObserver
+  /** Writes in the middle of a turn: for whom others wait while the turn goes on. */
+  isPrompt?: boolean
 }
 
 /** Told in order, synchronously. None may throw. */
@@ -215,6 +217,7 @@ export class Connection {
         throw new Error('closed by RabbitMQ as soon as it was open')
       }
       gatherWrites(stream)
+      if (this.#options.isPrompt) writePromptly(model.connection)
       this.#stream = stream
     }
     readStrangeHeaders(model.connection)

@@ -213,6 +213,10 @@ export class RabbitBroker implements Broker, Service {
     return this.#consumers.deliveries.isCrowded(queue)
   }
 
+  get publishing(): number {
+    return this.#publisher.pending
+  }
+
   isDeclared(queue: string): boolean {
     return this.#declarer.isReady(queue)
   }
@@ -331,6 +335,7 @@ export class RabbitBroker implements Broker, Service {
       logger: this.#deps.logger,
       random: this.#deps.random,
       observer: this.#observer,
+      isPrompt: name === 'publish',
     })
   }
 

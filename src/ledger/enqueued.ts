@@ -46,6 +46,8 @@ export interface EnqueueTerms {
   request?: KeyedRequest
   /** Asked inside the write about a job that is in the way: may it still be withdrawn? */
   isUnsettled?(id: string): boolean
+  /** Of one job: when so many writes wait, they are committed without waiting for the turn's end. */
+  enough?: number
 }
 
 /** Nothing was done: it is for the caller to wait until that job stays or goes. */

@@ -18,6 +18,13 @@ import { requireNotPaused } from './pause.ts'
 import { requirePublishing } from './refusals.ts'
 import { noteLostToken, type Sent, sendToken } from './send-token.ts'
 
+/**
+ * So many jobs are worth a commit of their own when RabbitMQ has no more than that to confirm: it
+ * works on them while the requests behind them are read. Else a turn of the event loop would store
+ * the jobs of all clients, and then all would wait for RabbitMQ (bench/README.md).
+ */
+const FEW = 24
+
 export interface Pushed {
   job: JobRow
   /** Nothing was stored: its `unique` policy is content with this job. */
@@ -63,7 +70,8 @@ async function store(
   context: RequestContext,
   terms: EnqueueTerms,
 ): Promise<Pushed | Unsettled> {
-  const stored = await deps.ledger.insert(job, deps.clock.now(), terms)
+  const enough = Math.max(FEW, deps.broker.publishing)
+  const stored = await deps.ledger.insert(job, deps.clock.now(), { ...terms, enough })
   switch (stored.outcome) {
     case 'inserted':
       return { job: await publish(deps, job, stored, context, terms.request?.key) }

@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { gatherWrites } from '../../src/broker/gathered-writes.ts'
+import { gatherWrites, writePromptly } from '../../src/broker/gathered-writes.ts'
 
 /** Takes everything at once, as a socket whose kernel buffer has room, and notes each call. */
 function openSink() {
@@ -56,4 +56,11 @@ test('what was written before the end still goes out', async () => {
   sink.end('b')
   await finished
   expect(calls.flat()).toEqual(['a', 'b'])
+})
+
+test('an amqplib without a multiplexer as we know it is left as it is', () => {
+  expect(writePromptly({})).toBe(false)
+  const muxer = { _readIncoming: () => {} }
+  expect(writePromptly({ muxer })).toBe(false)
+  expect(Object.keys(muxer)).toEqual(['_readIncoming'])
 })

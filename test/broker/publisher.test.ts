@@ -1,4 +1,6 @@
-import { afterEach, describe, expect, it } from 'vitest'
+import type { Socket } from 'node:net'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { Connection } from '../../src/broker/connection.ts'
 import { createNames } from '../../src/broker/names.ts'
 import { type Outgoing, PublishLane } from '../../src/broker/publish-lane.ts'
@@ -30,6 +32,7 @@ async function open(timeoutMs = 10_000) {
     name: 'publish',
     urls: [peer.url],
     connectionName: 'test',
+    isPrompt: true,
   })
   const publisher = new Publisher({
     ...shared,
@@ -47,6 +50,10 @@ async function open(timeoutMs = 10_000) {
   return { peer, recorder, connection, publisher }
 }
 
+async function ticks(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await new Promise<void>((resolve) => process.nextTick(resolve))
+}
+
 function outgoing(id: string, given: Partial<Outgoing> = {}): Outgoing {
   return {
     id,
@@ -62,6 +69,23 @@ function outgoing(id: string, given: Partial<Outgoing> = {}): Outgoing {
 }
 
 describe('Publisher, against a scripted peer', () => {
+  it('writes to the socket before the turn of the event loop is over', async () => {
+    const { connection, publisher, peer } = await open()
+    const { stream } = (await connection.openConfirmChannel()).connection as unknown as {
+      stream: Socket
+    }
+    await nextTurn()
+    const before = stream.bytesWritten
+    const isOver = vi.fn()
+    setImmediate(isOver)
+    const outcomes = ['a', 'b'].map((id) => publisher.send(outgoing(id)))
+    await ticks(3)
+    expect(stream.bytesWritten).toBeGreaterThan(before)
+    expect(isOver).not.toHaveBeenCalled()
+    for (const published of await peer.until(2)) peer.ack(published)
+    expect(await Promise.all(outcomes)).toEqual(['confirmed', 'confirmed'])
+  })
+
   it('sends each message with its own headers, also when it is sent once more', async () => {
     const { peer, publisher } = await open()
     const options = (id: string, headers: object) => ({ messageId: id, mandatory: true, headers })

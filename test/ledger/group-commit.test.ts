@@ -82,6 +82,54 @@ describe('a group commit', () => {
     })
   })
 
+  describe('that is large enough for one of its writes', () => {
+    const ENOUGH = 3
+    const write = (n: number) => group.write(() => insert(n), 1, ENOUGH)
+
+    it('does not wait for the end of the turn', async () => {
+      const isOver = vi.fn()
+      setImmediate(isOver)
+      await Promise.all([write(1), write(2), write(3)])
+      expect(isOver).not.toHaveBeenCalled()
+      expect(stored()).toEqual([1, 2, 3])
+    })
+
+    it('waits for it as long as it is not', async () => {
+      const isOver = vi.fn()
+      setImmediate(isOver)
+      await Promise.all([write(1), write(2)])
+      expect(isOver).toHaveBeenCalledOnce()
+    })
+
+    it('takes along what the same code writes after it, and what was there before', async () => {
+      const others = [group.write(() => insert(9)), write(1), write(2), write(3), write(4)]
+      await Promise.all(others)
+      expect(commits()).toBe(1)
+      expect(stored()).toEqual([1, 2, 3, 4, 9])
+    })
+
+    it('is followed by others', async () => {
+      await Promise.all([write(1), write(2), write(3)])
+      await write(4)
+      expect(commits()).toBe(2)
+      expect(stored()).toEqual([1, 2, 3, 4])
+    })
+
+    it('leaves what is beyond the weight limit to the next turn', async () => {
+      const heavy = (n: number) => group.write(() => insert(n), 600, ENOUGH)
+      await Promise.all([heavy(1), heavy(2), heavy(3)])
+      expect(commits()).toBe(3)
+    })
+
+    it('is committed once when the ledger is closed in the same turn', async () => {
+      const written = Promise.all([write(1), write(2), write(3)])
+      group.close()
+      await written
+      expect(commits()).toBe(1)
+      expect(stored()).toEqual([1, 2, 3])
+    })
+  })
+
   describe('with a write that fails on a constraint', () => {
     it('loses that write only', async () => {
       const results = await Promise.allSettled([1, 1, 2].map((n) => group.write(() => insert(n))))

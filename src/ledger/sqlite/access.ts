@@ -11,8 +11,8 @@ export class Access {
   }
 
   /** As `GroupCommit.write`. */
-  write<T>(run: (protect: Protect) => T, weight = 1): Promise<T> {
-    return this.#commits.write(run, weight)
+  write<T>(run: (protect: Protect) => T, weight?: number, enough?: number): Promise<T> {
+    return this.#commits.write(run, weight, enough)
   }
 
   /** As `GroupCommit.writeLazily`. */

@@ -4,6 +4,7 @@ import type { Admitted, EnqueueTerms, Inserted, InsertedAll } from '../enqueued.
 import type { KeyedRequest } from '../idempotency.ts'
 import type { Cancelled } from '../ledger.ts'
 import type { Access } from './access.ts'
+import type { Protect } from './group-commit.ts'
 import { rememberedKey, rememberKey } from './idempotency.ts'
 import type { Store } from './store.ts'
 import { admit } from './unique.ts'
@@ -27,23 +28,22 @@ export function insertOne(
   terms: EnqueueTerms,
 ): Promise<Inserted> {
   const { request } = terms
-  return refusable(
-    access.write((protectWrite): Inserted => {
-      let isProtected = false
-      const protect = () => {
-        isProtected = true
-        protectWrite()
-      }
-      if (request || mayTakeMore(store, job)) protect()
-      const remembered = request && rememberedKey(store.statements, request.key, now)
-      if (remembered) return { outcome: 'remembered', remembered }
-      const inserted = admit(store, job, now, { ...terms, protect })
-      if (request && isAdmitted(inserted)) remember(store, request, [job], [inserted], now)
-      // It may have replaced something before it found its id taken.
-      if (inserted.outcome === 'duplicate' && isProtected) throw new Refused(inserted)
-      return inserted
-    }),
-  )
+  const run = (protectWrite: Protect): Inserted => {
+    let isProtected = false
+    const protect = () => {
+      isProtected = true
+      protectWrite()
+    }
+    if (request || mayTakeMore(store, job)) protect()
+    const remembered = request && rememberedKey(store.statements, request.key, now)
+    if (remembered) return { outcome: 'remembered', remembered }
+    const inserted = admit(store, job, now, { ...terms, protect })
+    if (request && isAdmitted(inserted)) remember(store, request, [job], [inserted], now)
+    // It may have replaced something before it found its id taken.
+    if (inserted.outcome === 'duplicate' && isProtected) throw new Refused(inserted)
+    return inserted
+  }
+  return refusable(access.write(run, 1, terms.enough))
 }
 
 /** Does an insert of this job have to change more than its own row? */

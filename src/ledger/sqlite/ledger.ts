@@ -43,7 +43,7 @@ import { deadLetters, deleteDeadLetter, discardDead, recordCopy, revive } from '
 import type { Database } from './driver.ts'
 import { expireDue, isAnyExpired, nextDue, overdue, promoteDue, sendAhead } from './due.ts'
 import { activate, enqueue, enqueueNative, withdraw, withdrawAll } from './enqueue.ts'
-import { GroupCommit } from './group-commit.ts'
+import { GroupCommit, type Protect } from './group-commit.ts'
 import { SqliteIdempotency } from './idempotency.ts'
 import { openStore } from './kept.ts'
 import { extendLeases, failLease } from './leases.ts'
@@ -99,11 +99,12 @@ export class SqliteLedger implements Ledger {
     if (job.unique !== null || terms.request) {
       return insertOne(this.#access, this.#store, job, now, terms)
     }
-    return this.#access.write((protect): Inserted => {
+    const run = (protect: Protect): Inserted => {
       if (mayTakeMore(this.#store, job)) protect()
       const stored = enqueue(this.#store, job, now)
       return stored ? { outcome: 'inserted', ...stored } : { outcome: 'duplicate' }
-    })
+    }
+    return this.#access.write(run, 1, terms.enough)
   }
 
   insertAll(jobs: readonly NewJob[], now: number, terms: EnqueueTerms = {}): Promise<InsertedAll> {
