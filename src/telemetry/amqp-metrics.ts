@@ -138,6 +138,7 @@ function amqpQueueGauges(
     name: string,
     help: string,
     read: (queue: BrokerGauges['queues'][number]) => number,
+    join: (one: number, other: number) => number,
   ) =>
     new Gauge({
       name,
@@ -146,11 +147,27 @@ function amqpQueueGauges(
       registers: [registry],
       collect() {
         this.reset()
-        for (const queue of broker().queues)
-          this.set({ queue: queues.of(queue.queue) }, read(queue))
+        // Those beyond the limit have one label: the last of them must not stand for all.
+        const values = new Map<string, number>()
+        for (const queue of broker().queues) {
+          const label = queues.of(queue.queue)
+          const value = read(queue)
+          const before = values.get(label)
+          values.set(label, before === undefined ? value : join(before, value))
+        }
+        for (const [queue, value] of values) this.set({ queue }, value)
       },
     })
-  gauge('ojs_amqp_consumer_utilization', 'Deliveries in use / prefetch, 0-1', (q) => q.utilization)
-  gauge('ojs_amqp_buffered', 'Delivered here, not assigned to a worker', (q) => q.buffered)
-  gauge('ojs_fetch_waiters', 'FETCHes that wait for a job', (q) => q.waiters)
+  gauge(
+    'ojs_amqp_consumer_utilization',
+    'Deliveries in use / prefetch, 0-1',
+    (q) => q.utilization,
+    Math.max,
+  )
+  gauge('ojs_amqp_buffered', 'Delivered here, not assigned to a worker', (q) => q.buffered, sum)
+  gauge('ojs_fetch_waiters', 'FETCHes that wait for a job', (q) => q.waiters, sum)
+}
+
+function sum(one: number, other: number): number {
+  return one + other
 }

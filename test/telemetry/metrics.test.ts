@@ -373,6 +373,29 @@ describe('AMQP (seed 002 §12.1)', () => {
     expect(idle).not.toContain('consumer="c1"')
   })
 
+  test('queues that share a label are added up; their utilization is that of the busiest', async () => {
+    const row = (queue: string, utilization: number) => ({
+      queue,
+      buffered: 2,
+      waiters: 1,
+      utilization,
+    })
+    const known = Array.from({ length: 200 }, (_, i) => row(`q${i}`, 0.1))
+    const queues = [...known, row('x', 0.25), row('y', 0.75), row('z', 0.5)]
+    const { read } = open({ broker: { ...NO_BROKER, queues } })
+    for (const scrape of [1, 2]) {
+      expect(await read('ojs_amqp_buffered{queue="other"}'), `scrape ${scrape}`).toEqual({
+        'ojs_amqp_buffered{queue="other"}': 6,
+      })
+      expect(await read('ojs_fetch_waiters{queue="other"}')).toEqual({
+        'ojs_fetch_waiters{queue="other"}': 3,
+      })
+      expect(await read('ojs_amqp_consumer_utilization{queue="other"}')).toEqual({
+        'ojs_amqp_consumer_utilization{queue="other"}': 0.75,
+      })
+    }
+  })
+
   test('the eleven names of the seed', async () => {
     const text = await open().page.text()
     const types = [...text.matchAll(/^# TYPE (ojs_amqp_\S+) (\w+)$/gm)].map(
