@@ -1,3 +1,4 @@
+import { unescape as decode } from 'node:querystring'
 import { Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Channel, type ChannelModel, type ConfirmChannel, connect, credentials } from 'amqplib'
@@ -182,7 +183,7 @@ export class Connection {
         return { wasUp: true, reachedBroker: true }
       } catch (error) {
         reachedBroker ||= !isUnreachable(error)
-        this.#noteDown(describe(error), url)
+        this.#noteDown(whyNotOpen(error, url), url)
       }
       if (this.#stopping.signal.aborted) break
     }
@@ -319,6 +320,14 @@ function withHeartbeat(url: URL): string {
 
 function describe(error: unknown): string {
   return redactUrls(error instanceof Error ? error.message || error.name : String(error))
+}
+
+/** amqplib drops the words of a broker that refuses after the login: it means the virtual host. */
+function whyNotOpen(error: unknown, url: URL): string {
+  const text = describe(error)
+  if (!text.startsWith('Expected ConnectionOpenOk; got <ConnectionClose')) return text
+  const vhost = decode(url.pathname.slice(1)) || '/'
+  return `RabbitMQ refused virtual host '${vhost}': missing, not for this user, or at its limit`
 }
 
 /** No TCP connection came about (as opposed to a broker that answered and refused). */

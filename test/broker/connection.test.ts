@@ -139,6 +139,16 @@ describe('Connection', () => {
     expect(attempts).toBeLessThanOrEqual(4)
   })
 
+  it('says that it is the virtual host which RabbitMQ refuses', async () => {
+    const peer = await startPeer()
+    const fields = { replyCode: 530, replyText: 'NOT_ALLOWED', classId: 10, methodId: 40 }
+    peer.refusals.set('ConnectionOpen', ['ConnectionClose', fields])
+    const { connection, lines } = connectionTo([`${peer.url}/%2Ftypo`])
+    await connection.start()
+    expect(connection.downReason).toMatch(/^RabbitMQ refused virtual host '\/typo'/)
+    expect(lines.join()).toContain("virtual host '/typo'")
+  })
+
   it('passes on when publishers are blocked', async () => {
     const peer = await startPeer()
     const { connection, recorder } = connectionTo([peer.url])
