@@ -40,9 +40,28 @@ async function main(): Promise<number> {
   }
   // Not what every object has: `constructor` is no command.
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
-  if (command) return command.run(args, env)
+  if (command) return runCommand(command, args)
   console.error(`ojs-rabbitmq: unknown command '${name}'\n\n${help()}`)
   return 2
+}
+
+async function runCommand(command: Command, args: readonly string[]): Promise<number> {
+  if (args.length === 1 && (args[0] === '--help' || args[0] === '-h')) {
+    console.log(`usage: ${command.usage}\n\n${command.summary}`)
+    return 0
+  }
+  try {
+    return await command.run(args, env)
+  } catch (error) {
+    if (!isMistakenArgument(error)) throw error
+    console.error(`${error.message}\nusage: ${command.usage}`)
+    return 2
+  }
+}
+
+/** What `parseArgs` throws at an option that it was not told of, or one without its value. */
+function isMistakenArgument(error: unknown): error is Error {
+  return error instanceof Error && 'code' in error && `${error.code}`.startsWith('ERR_PARSE_ARGS_')
 }
 
 main().then(exit, (error: unknown) => {

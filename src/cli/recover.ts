@@ -20,7 +20,9 @@ export const recoverCommand: Command = {
       return 2
     }
     const scheme = env['OJS_TLS_CERT'] ? 'https' : 'http'
-    const base = values.url ?? env['OJS_URL'] ?? `${scheme}://127.0.0.1:${env['OJS_PORT'] ?? 8080}`
+    // Empty is not set, as in `config.ts`.
+    const base =
+      values.url ?? (env['OJS_URL'] || `${scheme}://127.0.0.1:${env['OJS_PORT'] || 8080}`)
     const path = `/ojs/v1/admin/queues/${encodeURIComponent(values.queue)}/recover`
     const key = env['OJS_API_KEY']
     const headers = key ? { authorization: `Bearer ${key}` } : {}

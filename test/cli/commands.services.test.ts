@@ -63,6 +63,27 @@ describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
     expect(misspelt.err).toContain('did you mean OJS_QUEUE_TYPE?')
   })
 
+  it('arguments that a command does not take: its usage on stderr, and 2', async () => {
+    const mistaken = [
+      ['recover', '--bogus'],
+      ['recover', '--queue'],
+      ['recover', 'q'],
+      ['key', 'new', '--bogus'],
+    ]
+    for (const ended of await Promise.all(mistaken.map((args) => cli(args)))) {
+      expect(ended).toMatchObject({ code: 2, out: '' })
+      expect(ended.err).toContain('usage: ojs-rabbitmq ')
+    }
+  })
+
+  it('COMMAND --help: its usage on stdout, and 0', async () => {
+    for (const command of ['serve', 'topology', 'recover', 'key']) {
+      const { code, out, err } = await cli([command, '--help'])
+      expect({ code, err }, command).toEqual({ code: 0, err: '' })
+      expect(out).toContain(`usage: ojs-rabbitmq ${command}`)
+    }
+  })
+
   it('serve: refuses to be open to the world, without starting anything', async () => {
     const open = await cli(['serve'], { OJS_HOST: '0.0.0.0', OJS_AMQP_URL: vhost.url })
     expect(open).toMatchObject({ code: 1, out: '' })
@@ -93,6 +114,13 @@ describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
     expect(missing.out).toContain('ojs.queue.nowhere')
   })
 
+  it('topology diff: 2, not 1, where nothing could be compared', async () => {
+    const away = await cli(['topology', 'diff'], { OJS_AMQP_URL: 'amqp://127.0.0.1:1' })
+    expect(away).toMatchObject({ code: 2, out: '' })
+    expect(away.err).toContain('RabbitMQ cannot be reached')
+    expect(await cli(['topology', 'diff'], { OJS_PORT: 'x' })).toMatchObject({ code: 2, out: '' })
+  })
+
   it('recover asks the running gateway', async () => {
     await gateway.client.push({ type: 'a', args: [], options: { queue: 'here' } })
     const args = (queue: string) => ['recover', '--queue', queue, '--url', gateway.url]
@@ -112,6 +140,13 @@ describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
     expect(secret.code).toBe(1)
     expect(secret.err + secret.out).not.toContain('hunter2')
     expect(await cli([...RECOVER, 'nowhere'])).toMatchObject({ code: 2 })
+  })
+
+  it('recover takes an empty variable for one that is not set, as serve does', async () => {
+    const { port } = new URL(gateway.url)
+    const args = ['recover', '--queue', 'unknown']
+    expect((await cli(args, { OJS_URL: '', OJS_PORT: port })).err).toContain('not_found')
+    expect((await cli(args, { OJS_PORT: '' })).err).not.toContain('http://127.0.0.1: ')
   })
 
   it('serve: a second gateway on the same ledger ends with one clear line', async () => {
