@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { constants } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { healthStatus } from './health-status.mjs'
 import { inRoot, ROOT } from './paths.mjs'
@@ -36,7 +37,7 @@ function reachable(host) {
   return host.includes(':') ? `[${host}]` : host
 }
 
-/** Runs `dist/main.js serve`. `exited` settles with its exit code; `stop` is idempotent. */
+/** Runs `dist/main.js serve`. `exited` settles with its exit code, as a shell has it; `stop` is idempotent. */
 export function startGateway(env) {
   const child = spawn(process.execPath, [inRoot('dist', 'main.js'), 'serve'], {
     cwd: ROOT,
@@ -49,7 +50,7 @@ export function startGateway(env) {
   const exited = new Promise((resolve) => {
     child.once('exit', (code, signal) => {
       unguard(child.pid)
-      resolve(code ?? (signal ? 1 : 0))
+      resolve(code ?? 128 + constants.signals[signal])
     })
   })
   const stop = (signal, hurry) => {
