@@ -90,8 +90,10 @@ describe('a group commit', () => {
       const isOver = vi.fn()
       setImmediate(isOver)
       await Promise.all([write(1), write(2), write(3)])
+      await Promise.all([write(4), write(5), write(6)])
       expect(isOver).not.toHaveBeenCalled()
-      expect(stored()).toEqual([1, 2, 3])
+      expect(commits()).toBe(2)
+      expect(stored()).toEqual([1, 2, 3, 4, 5, 6])
     })
 
     it('waits for it as long as it is not', async () => {
