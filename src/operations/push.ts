@@ -18,11 +18,7 @@ import { requireNotPaused } from './pause.ts'
 import { requirePublishing } from './refusals.ts'
 import { noteLostToken, type Sent, sendToken } from './send-token.ts'
 
-/**
- * So many jobs are worth a commit of their own when RabbitMQ has no more than that to confirm: it
- * works on them while the requests behind them are read. Else a turn of the event loop would store
- * the jobs of all clients, and then all would wait for RabbitMQ (bench/README.md).
- */
+/** So many jobs are worth a commit of their own. */
 const FEW = 24
 
 export interface Pushed {
@@ -70,8 +66,8 @@ async function store(
   context: RequestContext,
   terms: EnqueueTerms,
 ): Promise<Pushed | Unsettled> {
-  const enough = Math.max(FEW, deps.broker.publishing)
-  const stored = await deps.ledger.insert(job, deps.clock.now(), { ...terms, enough })
+  const early = { ...terms, enough: enoughFor(deps, job) }
+  const stored = await deps.ledger.insert(job, deps.clock.now(), early)
   switch (stored.outcome) {
     case 'inserted':
       return { job: await publish(deps, job, stored, context, terms.request?.key) }
@@ -86,6 +82,15 @@ async function store(
     case 'unsettled':
       return stored
   }
+}
+
+/**
+ * RabbitMQ works on the first jobs of a turn of the event loop while the requests behind them are
+ * read, as long as it has no more than those to confirm. Else a turn would store the jobs of all
+ * clients, and then all would wait for RabbitMQ (bench/README.md). Without a token there is no hurry.
+ */
+function enoughFor({ broker }: Deps, { start }: NewJob): number {
+  return start.state === 'available' ? Math.max(FEW, broker.publishing) : Number.POSITIVE_INFINITY
 }
 
 /** Its token is out when this resolves, if it needs one. `key`: of the request. */

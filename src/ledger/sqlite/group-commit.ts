@@ -129,9 +129,7 @@ export class GroupCommit {
    */
   #schedule(): void {
     this.#turn ??= setImmediate(() => {
-      this.#turn = setImmediate(() => {
-        this.#runNow()
-      })
+      this.#turn = setImmediate(() => this.#runNow())
     })
   }
 
