@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { argv, env, exit } from 'node:process'
-import type { Command } from './cli/command.ts'
+import { type Command, complain } from './cli/command.ts'
 import { keyCommand } from './cli/key.ts'
 import { recoverCommand } from './cli/recover.ts'
 import { serveCommand } from './cli/serve.ts'
@@ -65,6 +65,6 @@ function isMistakenArgument(error: unknown): error is Error {
 }
 
 main().then(exit, (error: unknown) => {
-  console.error(`ojs-rabbitmq: ${error instanceof Error ? error.message : String(error)}`)
+  complain(error)
   exit(1)
 })

@@ -4,3 +4,8 @@ export interface Command {
   usage: string
   run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number>
 }
+
+/** What went wrong, in a line on stderr. */
+export function complain(error: unknown): void {
+  console.error(`ojs-rabbitmq: ${error instanceof Error ? error.message : String(error)}`)
+}

@@ -1,7 +1,7 @@
 import { ConfigError, readConfig } from '../config.ts'
 import { startGateway } from '../gateway.ts'
 import { createLogger } from '../logger.ts'
-import type { Command } from './command.ts'
+import { type Command, complain } from './command.ts'
 
 const STOP_GRACE_MS = 30_000
 
@@ -31,7 +31,7 @@ export const serveCommand: Command = {
       return 0
     } catch (error) {
       logger.error({ err: error }, 'gateway failed')
-      console.error(`ojs-rabbitmq: ${error instanceof Error ? error.message : String(error)}`)
+      complain(error)
       return 1
     }
   },

@@ -1,6 +1,6 @@
 import { topologyDiff } from '../broker/rabbit-broker.ts'
 import { readConfig } from '../config.ts'
-import type { Command } from './command.ts'
+import { type Command, complain } from './command.ts'
 
 /** What the broker has, against what the gateway would declare. Declares nothing. */
 export const topologyCommand: Command = {
@@ -18,7 +18,7 @@ export const topologyCommand: Command = {
       return differences.length === 0 ? 0 : 1
     } catch (error) {
       // As `diff` does: whoever checks by the exit code must not take this for a difference.
-      console.error(`ojs-rabbitmq: ${error instanceof Error ? error.message : String(error)}`)
+      complain(error)
       return 2
     }
   },
