@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type Admin, connectAdmin } from '../broker/harness.ts'
 import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
-import { Wire } from '../support/wire.ts'
+import { type Method, Wire } from '../support/wire.ts'
 import { difference, type Samples, samplesOf, scrape } from './exposition-text.ts'
 
 /** Deliveries per consumer; what `ojs_amqp_consumer_utilization` is a part of. */
@@ -20,6 +20,8 @@ const QUEUES = [
   'unconfirmed',
   'lost',
 ]
+
+const AMQP_QUEUES = new Set(QUEUES.map((queue) => `ojs.queue.${queue}`))
 
 /** Of Debian's package prometheus; found in the PATH, or where the variable says. */
 const PROMTOOL = process.env['OJS_TEST_PROMTOOL'] ?? 'promtool'
@@ -54,13 +56,30 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
   // What a consumer of the last test still does must not move the figures of the next one.
   beforeEach(async () => {
     await Promise.all(QUEUES.map((queue) => resting(queue)))
-    // A channel counts until the broker has confirmed its end.
-    const sent = () => wire.all('ChannelClose', ({ from }) => from === 'us').length
-    await eventually(() => sent() === closed())
+    // Of a consumer or a declaration that ends, the channel ends later, and for the gateway later
+    // than for the wire.
+    await eventually(async () => {
+      const open = openChannels()
+      return open.every(isForGood) && (await value('ojs_amqp_channels_active')) === open.length
+    })
   })
 
+  /** Where the present connections begin in what the wire has seen. */
+  let epoch = 0
   /** Channels that we have closed so far, and that the broker knows are. */
   const closed = () => wire.all('ChannelCloseOk', ({ from }) => from === 'broker').length
+  const openChannels = () =>
+    wire
+      .all('ChannelOpen', {}, epoch)
+      .map((open) => wire.onChannelOf(open))
+      .filter((methods) => !methods.some(({ name }) => name === 'ChannelCloseOk'))
+  /** Publishes, or consumes what is no job: control messages and the owner queue. */
+  const isForGood = (methods: Method[]) =>
+    methods.some(
+      ({ name, fields }) =>
+        name === 'ConfirmSelect' ||
+        (name === 'BasicConsume' && !AMQP_QUEUES.has(`${fields['queue']}`)),
+    )
 
   const now = async () => samplesOf(await scrape(gateway), 'ojs_amqp_')
   const value = async (name: string) => (await now())[name] ?? 0
@@ -252,6 +271,7 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     expect(await value('ojs_amqp_channels_active')).toBe(0)
     expect(await value(unacked)).toBe(0)
     expect(await value(`ojs_amqp_deliveries_lost_total${queue}`)).toBe(2)
+    epoch = wire.methods.length
     wire.proxy.release('to-gateway')
     await expect.poll(() => value('ojs_amqp_connections_active'), { timeout: 15_000 }).toBe(3)
     for (const { id } of jobs) expect((await gateway.ack(id)).status).toBe(200)
