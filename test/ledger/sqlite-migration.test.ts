@@ -223,10 +223,10 @@ describe('a ledger of the first schema', () => {
     await ledger.close()
   })
 
-  it('stays as it was when the step fails', async () => {
+  it('stays as it was when one of the steps fails', async () => {
     await writeFirstSchema()
-    await withFile((db) => db.exec('CREATE TABLE rungs (taken)'))
-    await expect(open()).rejects.toThrow('rungs')
+    await withFile((db) => db.exec('CREATE TABLE idempotency_keys (taken)'))
+    await expect(open()).rejects.toThrow('idempotency_keys')
     await withFile((db) => {
       expect(db.prepare('PRAGMA user_version').get()).toEqual({ user_version: 1 })
       expect(db.prepare('SELECT count(*) AS count FROM jobs').get()).toEqual({ count: 6 })

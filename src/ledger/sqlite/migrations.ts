@@ -27,7 +27,7 @@ export const MIGRATIONS: readonly string[] = [
 /** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */
 const APPLICATION_ID = 0x4f4a534c
 
-/** Brings the schema up to date, each step in its own transaction. Throws when it cannot. */
+/** Brings the schema up to date, in one transaction. Throws when it cannot: all is as it was then. */
 export function migrate(db: Database, path: string): void {
   refuseForeignFile(db, path)
   const version = readPragma(db, 'user_version')
@@ -37,16 +37,15 @@ export function migrate(db: Database, path: string): void {
         `(schema ${version}, this one knows ${MIGRATIONS.length})`,
     )
   }
-  for (const [index, sql] of MIGRATIONS.entries()) {
-    if (index >= version) apply(db, sql, index + 1)
-  }
+  if (version < MIGRATIONS.length) apply(db, MIGRATIONS.slice(version))
 }
 
-function apply(db: Database, sql: string, version: number): void {
+/** One sync for all of them: a new ledger opens in half the time. */
+function apply(db: Database, missing: readonly string[]): void {
   db.exec('BEGIN IMMEDIATE')
   try {
-    db.exec(sql)
-    db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${version}`)
+    for (const sql of missing) db.exec(sql)
+    db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${MIGRATIONS.length}`)
     db.exec('COMMIT')
   } catch (error) {
     db.exec('ROLLBACK')
