@@ -9,11 +9,13 @@ const CRASH = 'test/crash/**/*.test.{ts,mjs}'
 
 /**
  * These replace whole modules or register themselves for the whole process, so each gets a process of
- * its own. The others share theirs: to load what they import took half of the time of all tests.
+ * its own. The others share theirs: to load what they import took half of the time of all unit tests,
+ * and a tenth of the others.
  */
 const ISOLATED = testFiles().filter((file) =>
   /\bvi\.mock\(|\/support\/spans\.ts'/.test(readFileSync(file, 'utf8')),
 )
+const ISOLATED_SERVICES = ISOLATED.filter((file) => file.includes('.services.test.'))
 
 function testFiles(): string[] {
   return readdirSync('test', { recursive: true, encoding: 'utf8' })
@@ -36,6 +38,16 @@ const UNIT = {
   sequence: { groupOrder: 0 },
 }
 
+const SHARING_A_BROKER = {
+  // Of several waits of 15 s; a gateway or a program in Python takes 5 s on a busy machine.
+  testTimeout: 60_000,
+  expect: EXPECT,
+  hookTimeout: 60_000,
+  // They mostly wait for the broker.
+  maxWorkers: 3,
+  sequence: { groupOrder: 1 },
+}
+
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files)
@@ -43,9 +55,11 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
-function rank({ moduleId }: TestSpecification): number {
+/** Those with a process of their own come before those that share one: it ends at the first of them. */
+function rank({ moduleId, project }: TestSpecification): number {
   const place = LONGEST.findIndex((part) => moduleId.includes(part))
-  return place === -1 ? LONGEST.length : place
+  if (place !== -1) return place
+  return LONGEST.length + (project.config.isolate ? 0 : 1)
 }
 
 // Run all of them with `npm test`: it starts the RabbitMQ node that everything but `unit` needs.
@@ -73,17 +87,15 @@ export default defineConfig({
       },
       {
         test: {
+          ...SHARING_A_BROKER,
           name: 'services',
           include: [SERVICES],
-          exclude: [CONFORMANCE, CRASH],
-          // Of several waits of 15 s; a gateway or a program in Python takes 5 s on a busy machine.
-          testTimeout: 60_000,
-          expect: EXPECT,
-          hookTimeout: 60_000,
-          // They mostly wait for the broker.
-          maxWorkers: 3,
-          sequence: { groupOrder: 1 },
+          exclude: [CONFORMANCE, CRASH, ...ISOLATED],
+          isolate: false,
         },
+      },
+      {
+        test: { ...SHARING_A_BROKER, name: 'services-isolated', include: ISOLATED_SERVICES },
       },
       {
         test: {

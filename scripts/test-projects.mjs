@@ -3,6 +3,7 @@ const needs = {
   unit: { rabbitmq: false, sharedNode: false },
   'unit-isolated': { rabbitmq: false, sharedNode: false },
   services: { rabbitmq: true, sharedNode: true, go: true },
+  'services-isolated': { rabbitmq: true, sharedNode: true },
   conformance: { rabbitmq: true, sharedNode: true },
   // Starts private nodes itself: what it kills cannot be shared.
   crash: { rabbitmq: true, sharedNode: false },
