@@ -23,29 +23,37 @@ function testFiles(): string[] {
     .map((name) => `test/${name}`)
 }
 
-/** Vitest goes by size, but a few lines of `crash.test.ts` run every scenario: three minutes. */
-const LONGEST = ['/test/crash/crash.test.ts', '/test/crash/']
+/**
+ * Vitest goes by size, but a few lines run every scenario of a crash or every rule of the ledger: a
+ * minute and more each. The former wait most of the time, the latter never does.
+ */
+const LONGEST = [
+  '/test/crash/crash.test.ts',
+  '/test/ledger/sqlite.test.ts',
+  '/test/crash/',
+  '/test/ledger/sqlite-properties.test.ts',
+]
 
 /** As long as `eventually`: vitest would give up after 1 s, and a busy machine stops for 3 to 5 s. */
 const EXPECT = { poll: { timeout: 15_000 } }
 
+/**
+ * Two cores: vitest would leave one of them idle, and most tests wait for something. All projects but
+ * one are one group, so that no worker waits for the last test of another project.
+ */
+const TOGETHER = { maxWorkers: 3, sequence: { groupOrder: 0 }, expect: EXPECT }
+
 const UNIT = {
+  ...TOGETHER,
   // A property takes 5 s at most; five times that on a machine that others use too.
   testTimeout: 60_000,
-  expect: EXPECT,
-  // Two cores: vitest would leave one of them idle. Some of them wait.
-  maxWorkers: 3,
-  sequence: { groupOrder: 0 },
 }
 
 const SHARING_A_BROKER = {
+  ...TOGETHER,
   // Of several waits of 15 s; a gateway or a program in Python takes 5 s on a busy machine.
   testTimeout: 60_000,
-  expect: EXPECT,
   hookTimeout: 60_000,
-  // They mostly wait for the broker.
-  maxWorkers: 3,
-  sequence: { groupOrder: 1 },
 }
 
 class LongestFirst extends BaseSequencer {
@@ -55,11 +63,12 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
-/** Those with a process of their own come before those that share one: it ends at the first of them. */
+/** Those that share a process come together: it ends where another project comes next. */
 function rank({ moduleId, project }: TestSpecification): number {
   const place = LONGEST.findIndex((part) => moduleId.includes(part))
   if (place !== -1) return place
-  return LONGEST.length + (project.config.isolate ? 0 : 1)
+  if (project.config.isolate) return LONGEST.length
+  return LONGEST.length + (project.name === 'services' ? 1 : 2)
 }
 
 // Run all of them with `npm test`: it starts the RabbitMQ node that everything but `unit` needs.
@@ -106,21 +115,18 @@ export default defineConfig({
           hookTimeout: 60_000,
           maxWorkers: 2,
           // `npm test` runs it beside all others, in a process of its own (scripts/run-tests.mjs).
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 1 },
         },
       },
       {
         test: {
+          ...TOGETHER,
           name: 'crash',
           include: [CRASH],
           // 20 to 40 s each; four times that where others use the machine too.
           testTimeout: 240_000,
-          expect: EXPECT,
+          // Each file has a broker of its own.
           hookTimeout: 120_000,
-          // Each file has a broker of its own; they wait for it most of the time. Beside the services:
-          // the longest file would run alone at the end.
-          maxWorkers: 3,
-          sequence: { groupOrder: 1 },
         },
       },
     ],

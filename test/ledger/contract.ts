@@ -26,8 +26,45 @@ import { workflowPropertyContract } from './contract-workflow-properties.ts'
 import { workflowContract } from './contract-workflows.ts'
 import { expectCounts, type LedgerHarness, rowOf, type UnderTest } from './harness.ts'
 
+type Part = (underTest: UnderTest) => void
+
+export const RULES: readonly Part[] = [
+  enqueueContract,
+  claimContract,
+  leaseContract,
+  endContract,
+  batchContract,
+  scheduleContract,
+  cronContract,
+  failContract,
+  rungContract,
+  schemaContract,
+  deadLetterContract,
+  copyContract,
+  retentionContract,
+  reportContract,
+  releaseContract,
+  nativeContract,
+  queueContract,
+  uniqueContract,
+  workflowContract,
+]
+
+/** Many random sequences each: as much time as all rules together. */
+export const PROPERTIES: readonly Part[] = [
+  reportStreamContract,
+  workflowPropertyContract,
+  propertyContract,
+  conservationContract,
+  nativeConservationContract,
+]
+
 /** The behaviour that `src/ledger/ledger.ts` promises, for every implementation of it. */
-export function ledgerContract(name: string, open: () => Promise<LedgerHarness>): void {
+export function ledgerContract(
+  name: string,
+  open: () => Promise<LedgerHarness>,
+  parts: readonly Part[],
+): void {
   describe(`${name} ledger`, () => {
     let current: LedgerHarness
     const harness = late(() => current)
@@ -48,29 +85,6 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
       await current.destroy()
     })
 
-    enqueueContract(underTest)
-    claimContract(underTest)
-    leaseContract(underTest)
-    endContract(underTest)
-    batchContract(underTest)
-    scheduleContract(underTest)
-    cronContract(underTest)
-    failContract(underTest)
-    rungContract(underTest)
-    schemaContract(underTest)
-    deadLetterContract(underTest)
-    copyContract(underTest)
-    retentionContract(underTest)
-    reportContract(underTest)
-    releaseContract(underTest)
-    reportStreamContract(underTest)
-    nativeContract(underTest)
-    queueContract(underTest)
-    uniqueContract(underTest)
-    workflowContract(underTest)
-    workflowPropertyContract(underTest)
-    propertyContract(underTest)
-    conservationContract(underTest)
-    nativeConservationContract(underTest)
+    for (const part of parts) part(underTest)
   })
 }

@@ -1,4 +1,4 @@
-import { ledgerContract } from './contract.ts'
+import { ledgerContract, RULES } from './contract.ts'
 import { openSqliteHarness } from './sqlite-harness.ts'
 
-ledgerContract('SQLite', () => openSqliteHarness())
+ledgerContract('SQLite', () => openSqliteHarness(), RULES)

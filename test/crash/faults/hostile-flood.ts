@@ -84,7 +84,7 @@ class Flood {
     return eventually(async () => {
       await this.#work()
       return this.finished.length >= jobs
-    }, 60_000)
+    }, 180_000)
   }
 
   /** What lies behind the last job is looked at only while somebody asks for more. */
