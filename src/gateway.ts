@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises'
 import type { BrokerHooks, BrokerOptions } from './broker/options.ts'
 import { priorityOrder } from './broker/priorities.ts'
 import { RabbitBroker } from './broker/rabbit-broker.ts'
@@ -18,6 +17,7 @@ import { followWorkflows } from './operations/follow-workflows.ts'
 import { onQueueMissing, onRungMissing } from './operations/queue-missing.ts'
 import { StartLimits } from './operations/start-limits.ts'
 import { WorkerRegistry } from './operations/worker-registry.ts'
+import { ownVersion } from './own-version.ts'
 import { ArgsSchemas } from './schemas/args-schemas.ts'
 import { cron } from './services/cron.ts'
 import { dlxSweep } from './services/dlx-sweep.ts'
@@ -115,7 +115,7 @@ async function compose(
     ...config,
     tls,
     priorityOrder: () => priorityOrder(config.queueType, broker.serverVersion),
-    version: await packageVersion(),
+    version: await ownVersion(),
     events: ring,
     metrics: metrics.exposition(() => ({
       broker: broker.gauges(),
@@ -197,10 +197,4 @@ function recordFoundQueue(deps: Deps, queue: string): void {
   deps.ledger.recordQueue(queue, deps.clock.now()).catch((error: unknown) => {
     deps.logger.warn({ err: error, queue }, 'queue could not be recorded')
   })
-}
-
-async function packageVersion(): Promise<string> {
-  const text = await readFile(new URL('../package.json', import.meta.url), 'utf8')
-  const parsed: { version?: unknown } = JSON.parse(text)
-  return String(parsed.version)
 }

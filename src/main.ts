@@ -6,6 +6,7 @@ import { recoverCommand } from './cli/recover.ts'
 import { serveCommand } from './cli/serve.ts'
 import { topologyCommand } from './cli/topology.ts'
 import { VARIABLES } from './config.ts'
+import { ownVersion } from './own-version.ts'
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   serve: serveCommand,
@@ -26,6 +27,8 @@ function help(): string {
     'ojs-rabbitmq: Open Job Spec on RabbitMQ',
     '',
     ...commands,
+    '  ojs-rabbitmq --version',
+    '  ojs-rabbitmq COMMAND --help',
     '',
     'Configuration and defaults:',
     ...variables,
@@ -38,6 +41,10 @@ async function main(): Promise<number> {
     console.log(help())
     return 0
   }
+  if (name === '--version' || name === '-v') {
+    console.log(await ownVersion())
+    return 0
+  }
   // Not what every object has: `constructor` is no command.
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   if (command) return runCommand(command, args)
@@ -46,7 +53,8 @@ async function main(): Promise<number> {
 }
 
 async function runCommand(command: Command, args: readonly string[]): Promise<number> {
-  if (args.length === 1 && (args[0] === '--help' || args[0] === '-h')) {
+  // Also after a word that belongs to the command, as in `key new --help`.
+  if (args.length <= 2 && (args.at(-1) === '--help' || args.at(-1) === '-h')) {
     console.log(`usage: ${command.usage}\n\n${command.summary}`)
     return 0
   }

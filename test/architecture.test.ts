@@ -102,6 +102,7 @@ const ROOT_FILES = new Set([
   'config.ts',
   'dialect.ts',
   'log-output.ts',
+  'own-version.ts',
   ...AT_THE_TOP,
 ])
 

@@ -7,6 +7,7 @@ export interface QueueCounts {
   queues(): readonly { readonly name: string }[]
   counts(queue: string): Readonly<Record<JobState, number>>
   deadLetterCount(queue: string): number
+  readonly pauses: { since(queue: string): number | null }
 }
 
 /** What the worker registry knows. */
@@ -54,6 +55,28 @@ export function deadLetterDepth(
       const source = ledger()
       for (const { name } of source.queues()) {
         this.inc({ queue: labels.of(name) }, source.deadLetterCount(name))
+      }
+    },
+  })
+}
+
+/** 1 for a queue that hands nothing out: somebody may have forgotten to resume it. */
+export function queuePaused(
+  registry: Registry,
+  labels: BoundedLabels,
+  ledger: () => QueueCounts,
+): void {
+  new Gauge({
+    name: 'ojs_queue_paused',
+    help: 'Whether the queue is paused',
+    labelNames: ['queue'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      const source = ledger()
+      for (const { name } of source.queues()) {
+        const isPaused = source.pauses.since(name) !== null
+        this.inc({ queue: labels.of(name) }, isPaused ? 1 : 0)
       }
     },
   })

@@ -9,6 +9,7 @@ import {
   deadLetterDepth,
   type QueueCounts,
   queueDepth,
+  queuePaused,
   type WorkerCounts,
   workerGauges,
 } from './job-gauges.ts'
@@ -63,6 +64,7 @@ export function createMetrics(): Metrics {
     exposition(sources) {
       queueDepth(registry, queues, () => sources().ledger)
       deadLetterDepth(registry, queues, () => sources().ledger)
+      queuePaused(registry, queues, () => sources().ledger)
       workerGauges(registry, () => sources().workers)
       amqpGauges(registry, queues, () => sources().broker)
       return {

@@ -1,7 +1,7 @@
 import { execFile, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { closeSync, mkdtempSync, openSync, rmSync } from 'node:fs'
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import amqp from 'amqplib'
@@ -77,11 +77,16 @@ describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
   })
 
   it('COMMAND --help: its usage on stdout, and 0', async () => {
-    for (const command of ['serve', 'topology', 'recover', 'key']) {
-      const { code, out, err } = await cli([command, '--help'])
+    for (const command of ['serve', 'topology', 'recover', 'key', 'topology diff', 'key new']) {
+      const { code, out, err } = await cli([...command.split(' '), '--help'])
       expect({ code, err }, command).toEqual({ code: 0, err: '' })
       expect(out).toContain(`usage: ojs-rabbitmq ${command}`)
     }
+  })
+
+  it('--version', async () => {
+    const { version } = JSON.parse(readFileSync(resolve(MAIN, '../../package.json'), 'utf8'))
+    expect(await cli(['--version'])).toEqual({ code: 0, out: `${version}\n`, err: '' })
   })
 
   it('serve: refuses to be open to the world, without starting anything', async () => {

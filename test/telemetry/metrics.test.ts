@@ -27,6 +27,7 @@ const EMPTY_LEDGER: MetricSources['ledger'] = {
   queues: () => [],
   counts: () => NO_JOBS,
   deadLetterCount: () => 0,
+  pauses: { since: () => null },
 }
 
 function open(sources: Partial<MetricSources> = {}) {
@@ -250,6 +251,24 @@ describe('gauges of the ledger and of the workers', () => {
     expect(await read('ojs_workers_')).toEqual({ ojs_workers_active: 3, ojs_workers_busy: 2 })
     depth = 0
     expect((await read('ojs_dead_letter'))['ojs_dead_letter_depth{queue="a"}']).toBe(0)
+  })
+
+  test('queues that are paused', async () => {
+    let since: number | null = 7
+    const { read } = open({
+      ledger: {
+        ...EMPTY_LEDGER,
+        queues: () => [{ name: 'a' }, { name: 'b' }],
+        pauses: { since: (queue) => (queue === 'a' ? since : null) },
+      },
+    })
+    const paused = () => read('ojs_queue_paused')
+    expect(await paused()).toEqual({
+      'ojs_queue_paused{queue="a"}': 1,
+      'ojs_queue_paused{queue="b"}': 0,
+    })
+    since = null
+    expect((await paused())['ojs_queue_paused{queue="a"}']).toBe(0)
   })
 
   test('queues beyond the limit are summed up', async () => {
