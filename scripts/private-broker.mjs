@@ -20,8 +20,11 @@ const START_TIMEOUT_MS = 600_000
 /** SIGTERM while a node boots makes it hang; so it may finish booting even when nobody wants it. */
 const FINISH_BOOT_MS = 15_000
 const STOP_TIMEOUT_MS = 20_000
-/** A node that answers and lives for so long has its port, should it ever say so in other words. */
-const UNSAID_MS = 15_000
+/**
+ * A node that answers and lives for so long has its port, should it ever say so in other words. One
+ * that cannot have it lived for 15 s on a very busy machine.
+ */
+const UNSAID_MS = 120_000
 /**
  * A RabbitMQ node of the installed package with everything of its own: data, cookie, ports, epmd.
  * It listens on 127.0.0.1 only and shares nothing with a system-wide RabbitMQ. The signatures for

@@ -92,7 +92,7 @@ class Flood {
     return eventually(async () => {
       await this.#work()
       return (await this.depth('ojs.queue.q')) === 0 && (await this.usage()).unacked === 0
-    }, 30_000)
+    }, 180_000)
   }
 
   depth(queue: string): Promise<number> {
