@@ -23,7 +23,9 @@ interface Ended {
 /** One run of the command line, with nothing of this process's own configuration. */
 function cli(args: string[], env: Record<string, string> = {}): Promise<Ended> {
   return new Promise((done) => {
-    const options = { env: { PATH: process.env['PATH'], ...env } }
+    // One that hangs must not outlive its test.
+    const end = { timeout: 30_000, killSignal: 'SIGKILL' } as const
+    const options = { env: { PATH: process.env['PATH'], ...env }, ...end }
     execFile(process.execPath, [MAIN, ...args], options, (error, out, err) => {
       done({ code: typeof error?.code === 'number' ? error.code : 0, out, err })
     })
@@ -162,6 +164,18 @@ describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
     })
     expect(second.code).toBe(1)
     expect(second.err).toContain('in use by another process')
+  })
+
+  it('serve: a ledger in a folder that cannot be made ends it with one clear line', async () => {
+    const nowhere = await cli(['serve'], {
+      OJS_AMQP_URL: vhost.url,
+      OJS_LEDGER: 'sqlite:/proc/ojs/ojs.db',
+      OJS_PORT: '0',
+    })
+    expect(nowhere.code).toBe(1)
+    expect(nowhere.err).toMatch(
+      /^ojs-rabbitmq: ledger \/proc\/ojs\/ojs\.db cannot be opened: .+\n$/,
+    )
   })
 
   it('serve: a port that is taken ends it', async () => {

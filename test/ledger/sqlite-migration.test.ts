@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { JOB_STATES } from '../../src/job/job.ts'
 import { type Database, openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { sql as firstSchema } from '../../src/ledger/sqlite/migrations/0001-jobs.ts'
@@ -221,6 +221,22 @@ describe('a ledger of the first schema', () => {
     const { outbox } = await pushed(ledger)
     expect(outbox).toBeGreaterThan(500)
     await ledger.close()
+  })
+
+  it('says in the log that it is being brought up to date, and when it is; once', async () => {
+    await writeFirstSchema()
+    const lines: object[] = []
+    const logger = { ...SILENT, info: (fields: object) => void lines.push(fields) }
+    const opened = () => openSqliteLedger({ path, sync: 'full', logger })
+    const opening = opened()
+    await vi.waitUntil(() => lines.length > 0, { interval: 1 })
+    // The line is out before: from then on nothing else runs.
+    const change = { ledger: path, from: 1, to: MIGRATIONS.length }
+    expect(lines).toEqual([change])
+    await (await opening).close()
+    expect(lines).toEqual([change, { ...change, durationMs: expect.any(Number) }])
+    await (await opened()).close()
+    expect(lines).toHaveLength(2)
   })
 
   it('stays as it was when one of the steps fails', async () => {

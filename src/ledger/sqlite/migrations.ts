@@ -1,3 +1,5 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Logger } from '../../logger.ts'
 import type { Database } from './driver.ts'
 import { sql as jobs } from './migrations/0001-jobs.ts'
 import { sql as lifecycle } from './migrations/0002-lifecycle.ts'
@@ -27,8 +29,15 @@ export const MIGRATIONS: readonly string[] = [
 /** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */
 const APPLICATION_ID = 0x4f4a534c
 
-/** Brings the schema up to date, in one transaction. Throws when it cannot: all is as it was then. */
-export function migrate(db: Database, path: string): void {
+/** Nothing else runs during a migration, the writing of log lines neither. */
+const ANNOUNCE_MS = 50
+
+/**
+ * Brings the schema up to date, in one transaction. Throws when it cannot: all is as it was then.
+ * A ledger of a million jobs may take half a minute, in which nobody could tell it from a gateway
+ * that hangs: the log says so before.
+ */
+export async function migrate(db: Database, path: string, logger: Logger): Promise<void> {
   refuseForeignFile(db, path)
   const version = readPragma(db, 'user_version')
   if (version > MIGRATIONS.length) {
@@ -37,7 +46,15 @@ export function migrate(db: Database, path: string): void {
         `(schema ${version}, this one knows ${MIGRATIONS.length})`,
     )
   }
-  if (version < MIGRATIONS.length) apply(db, MIGRATIONS.slice(version))
+  if (version === 0) return apply(db, MIGRATIONS)
+  if (version === MIGRATIONS.length) return
+  const change = { ledger: path, from: version, to: MIGRATIONS.length }
+  logger.info(change, 'ledger is being migrated; nothing is served before that is done')
+  await pause(ANNOUNCE_MS)
+  const startedAt = performance.now()
+  apply(db, MIGRATIONS.slice(version))
+  const durationMs = Math.round(performance.now() - startedAt)
+  logger.info({ ...change, durationMs }, 'ledger migrated')
 }
 
 /** One sync for all of them: a new ledger opens in half the time. */

@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Logger } from '../../logger.ts'
 import { type Database, openDatabase, SQLITE, sqliteCode } from './driver.ts'
@@ -31,7 +31,7 @@ export async function openLedgerFile(options: SqliteLedgerOptions): Promise<Data
   const db = await openFile(path)
   try {
     configure(db, options.sync)
-    migrate(db, path)
+    await migrate(db, path, options.logger)
     return db
   } catch (error) {
     db.close()
@@ -41,10 +41,24 @@ export async function openLedgerFile(options: SqliteLedgerOptions): Promise<Data
 
 async function openFile(path: string): Promise<Database> {
   try {
-    mkdirSync(dirname(path), { recursive: true })
+    makeFolder(dirname(path))
     return await openDatabase(path)
   } catch (error) {
     throw cannotOpen(path, error)
+  }
+}
+
+/**
+ * Not Node's `recursive`: below a folder that takes no other, such as `/proc`, it tries for ever.
+ * A folder that somebody else has made meanwhile is as good.
+ */
+function makeFolder(path: string): void {
+  if (existsSync(path)) return
+  makeFolder(dirname(path))
+  try {
+    mkdirSync(path)
+  } catch (error) {
+    if (!existsSync(path)) throw error
   }
 }
 
