@@ -1,6 +1,13 @@
+import { type IncomingMessage, request } from 'node:http'
+import { request as requestTls } from 'node:https'
+import { text } from 'node:stream/consumers'
 import { parseArgs } from 'node:util'
+import { readTls } from '../http/tls.ts'
 import { redactUrls } from '../logger.ts'
 import type { Command } from './command.ts'
+
+/** A queue of a million jobs is written anew row by row before the answer. */
+const SILENCE_MS = 300_000
 
 /**
  * Asks the running gateway to declare a lost queue again and to publish its jobs anew, where the
@@ -31,24 +38,47 @@ export const recoverCommand: Command = {
       console.error(`'${shown}' is no URL such as http://127.0.0.1:8080. See --url and OJS_URL.`)
       return 2
     }
-    const asked = fetch(new URL(path, base), { method: 'POST', headers })
-    const response = await asked.catch((error: unknown) => whyNot(error))
-    if (typeof response === 'string') {
+    const certificate = await ownCertificate(env)
+    const asked = post(new URL(path, base), { headers, ...certificate })
+    const answered = await asked.catch((error: unknown) => whyNot(error))
+    if (typeof answered === 'string') {
       console.error(
-        `No gateway answers at ${shown} (${response}). Is it running? See --url and OJS_URL.`,
+        `No gateway answers at ${shown} (${answered}). Is it running? See --url and OJS_URL.`,
       )
       return 1
     }
-    const text = await response.text()
-    if (response.ok) console.log(text)
-    else console.error(text)
-    return response.ok ? 0 : 1
+    if (answered.isDone) console.log(answered.body)
+    else console.error(answered.body)
+    return answered.isDone ? 0 : 1
   },
 }
 
-/** `fetch` says why in the cause: refused, or a certificate that nobody here trusts. */
+/**
+ * With `OJS_TLS_CA` the gateway asks who calls: its own certificate is shown, which works where that
+ * CA signed it.
+ */
+async function ownCertificate(env: NodeJS.ProcessEnv): Promise<object> {
+  const { OJS_TLS_CERT: cert, OJS_TLS_KEY: key, OJS_TLS_CA: ca } = env
+  if (!cert || !key || !ca) return {}
+  const own = await readTls({ cert, key })
+  return { cert: own.cert, key: own.key }
+}
+
+/** Not `fetch`: it shows no certificate. */
+async function post(url: URL, options: object): Promise<{ isDone: boolean; body: string }> {
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    const send = url.protocol === 'https:' ? requestTls : request
+    const sent = send(url, { ...options, method: 'POST', timeout: SILENCE_MS }, resolve)
+    sent.on('timeout', () => sent.destroy(new Error('no answer in time')))
+    sent.on('error', reject)
+    sent.end()
+  })
+  const { statusCode = 0 } = response
+  return { isDone: statusCode >= 200 && statusCode < 300, body: await text(response) }
+}
+
+/** A name with several addresses has an error for each, and none of its own. */
 function whyNot(error: unknown): string {
-  const cause = error instanceof Error ? (error.cause ?? error) : error
-  const text = cause instanceof Error ? cause.message || cause.name : String(cause)
-  return redactUrls(text)
+  const first: unknown = error instanceof AggregateError ? error.errors[0] : error
+  return redactUrls(first instanceof Error ? first.message || first.name : String(first))
 }

@@ -90,6 +90,26 @@ describe('a gateway with keys and TLS', { timeout: 60_000 }, () => {
     ])
   })
 
+  it('recover shows the certificate that a gateway with OJS_TLS_CA wants', async () => {
+    const files = { OJS_TLS_CERT: own.certPath, OJS_TLS_KEY: own.keyPath }
+    const tls = { ...files, OJS_TLS_CA: authority.ca.certPath }
+    const strict = await Gateway.start({
+      amqpUrl: vhost.url,
+      env: { ...tls, OJS_PREFIX: 'strict' },
+    })
+    const recover = (env: Record<string, string>) =>
+      child([MAIN, 'recover', '--queue', 'nowhere', '--url', strict.url], env).catch(
+        ({ stderr }: { stderr: string }) => stderr,
+      )
+    try {
+      await eventually(async () => (await healthStatus(strict.url, tls)) === 200)
+      expect(await recover(tls)).toContain('not_found')
+      expect(await recover(files)).toContain('No gateway answers')
+    } finally {
+      await strict.dispose()
+    }
+  })
+
   it('the log names keys, and holds none', () => {
     const log = readFileSync(join(gateway.dir, 'gateway.log'), 'utf8')
     expect(log).toContain('"key":"the-producer"')
