@@ -47,6 +47,13 @@ export interface LeaseLedger {
    * at the earliest. Returns how many were extended.
    */
   extendLeases(now: number): Promise<number>
+
+  /**
+   * For a start: the wall clock, at which `now` begins, may have been set back while the rows were
+   * written. No retry waits from `now` on longer than its own delay, and no lease that can be told to
+   * be of such a time lasts longer than its own length. Returns how many rows changed.
+   */
+  boundWaits(now: number): Promise<number>
 }
 
 export interface LeaseFence {

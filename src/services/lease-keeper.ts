@@ -12,6 +12,8 @@ export function leaseKeeper(deps: Deps): Service {
     name: 'lease keeper',
     async start() {
       isStarted = true
+      const jobs = await deps.ledger.boundWaits(deps.clock.now())
+      if (jobs > 0) deps.logger.warn({ jobs }, 'the clock was set back: retries and leases moved')
       await extendLeases(deps)
     },
     async stop() {

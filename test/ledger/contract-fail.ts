@@ -325,4 +325,38 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       expect(row(job.id)).toMatchObject({ leaseExpiresAt: NOW + 9400, timeoutAt: NOW + 1400 })
     })
   })
+  describe('boundWaits, after the clock was set back', () => {
+    const HOUR = 3_600_000
+
+    it('no retry waits longer than its own delay', async () => {
+      const [inRung, held] = [await fetched(ledger), await fetched(ledger)]
+      const terms = { dueAt: NOW + 800, delayMs: 800 }
+      await ledger.fail(inRung.id, fenceOf(inRung), { ...VIA_RUNG, ...terms })
+      await ledger.fail(held.id, fenceOf(held), { ...HELD, ...terms })
+      expect(await ledger.boundWaits(NOW)).toBe(0)
+      expect(await ledger.boundWaits(NOW - HOUR)).toBe(2)
+      expect([row(inRung.id).dueAt, row(held.id).dueAt]).toEqual(Array(2).fill(NOW - HOUR + 800))
+      expect(await ledger.boundWaits(NOW)).toBe(0)
+    })
+
+    it('no lease that starts in the future lasts longer than its length', async () => {
+      const given = { visibilityTimeoutMs: 1000 }
+      const [timed, free] = [
+        await fetched(ledger, { ...given, timeoutMs: 5000 }),
+        await fetched(ledger, { ...given, timeoutMs: 0 }),
+      ]
+      expect(await ledger.boundWaits(NOW)).toBe(0)
+      expect(await ledger.boundWaits(NOW - HOUR)).toBe(2)
+      const leaseExpiresAt = NOW - HOUR + 1000
+      expect(row(timed.id)).toMatchObject({ leaseExpiresAt, timeoutAt: NOW - HOUR + 5000 })
+      expect(row(free.id)).toMatchObject({ leaseExpiresAt, timeoutAt: null })
+    })
+
+    it('leaves a lease alone that a heartbeat has made longer', async () => {
+      const job = await fetched(ledger, { visibilityTimeoutMs: 1000 })
+      await ledger.extend([job.id], { now: NOW, workerId: 'worker-1', leaseMs: HOUR })
+      expect(await ledger.boundWaits(NOW)).toBe(0)
+      expect(row(job.id).leaseExpiresAt).toBe(NOW + HOUR)
+    })
+  })
 }

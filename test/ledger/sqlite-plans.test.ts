@@ -22,6 +22,8 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   expired: 'jobs_expires',
   overdue: 'jobs_lease',
   extendLeases: 'jobs_lease',
+  boundLeases: 'jobs_lease',
+  boundRetries: 'jobs_due',
   handOverAll: 'jobs_lease',
   deadLetters: 'jobs_dead',
   deadLettersOf: 'jobs_dead_queue',

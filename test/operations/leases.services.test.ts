@@ -156,3 +156,23 @@ describe('the execution timeout', () => {
     expect((await untilState(gateway, job.id, 'retryable')).error.code).toBe('timeout')
   })
 })
+
+describe('a restart after the clock was set back by an hour', () => {
+  const { gateway } = gatewayForAll({}, { clock })
+  const HOUR_MS = 60 * MINUTE_MS
+
+  it('does not hold up retries and leases for an hour', async () => {
+    clock.aheadMs += HOUR_MS
+    const retry = { initial_interval: 'PT10M', max_interval: 'PT10M', jitter: false }
+    const failed = await startJob(gateway, freshQueue(), { retry })
+    expect((await nack(gateway, failed.id)).body.retry_delay_ms).toBe(10 * MINUTE_MS)
+    const leased = await startJob(gateway, freshQueue(), MINUTE)
+    await gateway.stop()
+    clock.aheadMs -= HOUR_MS
+    await gateway.restart()
+    clock.aheadMs += MINUTE_MS
+    await untilState(gateway, leased.id, 'available')
+    clock.aheadMs += 9 * MINUTE_MS
+    await untilState(gateway, failed.id, 'available')
+  })
+})

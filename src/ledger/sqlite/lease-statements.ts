@@ -84,6 +84,19 @@ function prepareHolders(db: Database) {
        WHERE ${LEASED}
          AND (lease_expires_at < ?1 + lease_ms OR timeout_at < ?1 + lease_ms)`,
     ),
+    /** An attempt that starts in the future, or may run longer than anything allows it to. */
+    boundLeases: db.prepare(
+      `UPDATE jobs SET lease_expires_at = min(lease_expires_at, ?1 + lease_ms),
+         timeout_at = min(timeout_at, ?1 + max(timeout_ms, lease_ms))
+       WHERE ${LEASED}
+         AND (started_at > ?1 OR timeout_at > ?1 + max(timeout_ms, lease_ms))`,
+    ),
+    /** The condition of its index, word for word; each is due its delay after its start. */
+    boundRetries: db.prepare(
+      `UPDATE jobs SET due_at = ?1 + retry_delay_ms
+       WHERE state = 'retryable' AND due_at IS NOT NULL AND ended_at IS NULL AND due_at > ?1
+         AND due_at > ?1 + retry_delay_ms`,
+    ),
     /** ?2 now, ?3 the new length where one is named, ?4 worker, ?5 attempt where it is given. */
     extend: db.prepare(
       `UPDATE jobs SET lease_expires_at = ?2 + coalesce(?3, lease_ms)

@@ -301,6 +301,14 @@ export class SqliteLedger implements Ledger {
     return this.#access.write(() => Number(extendLeases.run(now).changes))
   }
 
+  boundWaits(now: number): Promise<number> {
+    const { boundLeases, boundRetries } = this.#store.statements
+    return this.#access.writeMany(
+      1,
+      () => Number(boundLeases.run(now).changes) + Number(boundRetries.run(now).changes),
+    )
+  }
+
   outboxPage(after: number, limit: number): OwedMessage[] {
     const page = this.#access.read(() => {
       return this.#store.statements.outboxPage.all(after, limit) as OwedMessage[]
