@@ -31,6 +31,12 @@ export interface CronLedger {
    */
   fire(tick: CronTick, change: TickChange): Promise<Fired>
 
+  /** Entries whose time is later than `wall`; by index. */
+  ahead(wall: number): CronEntry[]
+
+  /** Another time for what stands at this tick. Fence: it still does. */
+  reset(tick: CronTick, nextRunAt: number): Promise<void>
+
   /** Entries with queued ticks and no job that is not over, by name from `after` on; by index. */
   releasable(after: string, limit: number): CronEntry[]
 

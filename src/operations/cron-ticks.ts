@@ -15,6 +15,9 @@ const MAX_QUEUED = 100
 /** Jobs may come back to life while their like are cancelled, but not for ever. */
 const MAX_CANCEL_ROUNDS = 10
 
+/** As in Vixie's cron: what is less shows times again that have had their jobs. */
+const FAR_AHEAD_MS = 3 * 3_600_000
+
 type SkipReason = (CronEvent & { type: 'cron.skipped' })['reason']
 
 /**
@@ -29,6 +32,25 @@ export async function fireDue(deps: Deps): Promise<{ done: number; isMore: boole
   const fired = await Promise.all(entries.map((entry) => fireEntry(deps, entry, wall)))
   const done = fired.filter((isDone) => isDone).length
   return { done, isMore: done === PAGE }
+}
+
+/**
+ * For when the wall clock was set back, perhaps while no gateway ran. Where it had been hours ahead,
+ * entries are done with times that are as far away: they go on with the first one from now.
+ */
+export async function returnFromAhead(deps: Deps): Promise<void> {
+  const wall = deps.clock.wall()
+  const entries = deps.ledger.cron.ahead(wall + FAR_AHEAD_MS)
+  await Promise.all(entries.map((entry) => returnEntry(deps, entry, wall)))
+}
+
+async function returnEntry(deps: Deps, entry: CronEntry, wall: number): Promise<void> {
+  const { name, seq, nextRunAt } = entry
+  const first = nextOf(deps, entry, wall + FAR_AHEAD_MS)
+  if (nextRunAt === null || first === null || first.at >= nextRunAt) return
+  const next = nextOf(deps, entry, wall) ?? first
+  await deps.ledger.cron.reset({ name, seq, at: nextRunAt }, next.at)
+  deps.logger.warn({ cron: name }, 'the clock was set back: cron job goes on from now')
 }
 
 /** Ticks that waited and whose turn has come (overlap policy `enqueue`). */

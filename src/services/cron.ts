@@ -1,4 +1,4 @@
-import { fireDue, releaseQueued } from '../operations/cron-ticks.ts'
+import { fireDue, releaseQueued, returnFromAhead } from '../operations/cron-ticks.ts'
 import type { Deps } from '../operations/deps.ts'
 import { systemPass } from '../telemetry/tracing.ts'
 import { Loop } from './loop.ts'
@@ -11,12 +11,18 @@ const INTERVAL_MS = 100
 
 /** Makes the jobs of recurring jobs when their time comes (seed 001 §13). */
 export function cron(deps: Deps): Loop {
+  let seenWall = Number.POSITIVE_INFINITY
   return new Loop({
     name: 'cron',
     everyMs: INTERVAL_MS,
     isDueAtStart: true,
     logger: deps.logger,
-    runOnce: () => cronOnce(deps),
+    runOnce: async () => {
+      const wall = deps.clock.wall()
+      if (wall < seenWall) await returnFromAhead(deps)
+      seenWall = wall
+      return await cronOnce(deps)
+    },
   })
 }
 

@@ -104,6 +104,8 @@ describe('every statement', () => {
     ['cronFind', 'SEARCH cron_jobs USING INDEX sqlite_autoindex_cron_jobs_1'],
     ['cronRemove', 'SEARCH cron_jobs USING INDEX sqlite_autoindex_cron_jobs_1'],
     ['cronDue', 'SEARCH cron_jobs USING INDEX cron_jobs_due'],
+    ['cronAhead', 'SEARCH cron_jobs USING INDEX cron_jobs_due'],
+    ['cronReset', 'SEARCH cron_jobs USING INTEGER PRIMARY KEY'],
     ['cronReleasable', 'SEARCH entry USING INDEX cron_jobs_queued'],
     ['cronMove', 'SEARCH cron_jobs USING INTEGER PRIMARY KEY'],
     ['cronRan', 'SEARCH cron_jobs USING INTEGER PRIMARY KEY'],

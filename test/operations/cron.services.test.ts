@@ -350,6 +350,27 @@ describe('a tick', () => {
     await remove(name)
   })
 
+  it('goes on from now when a clock that was a day ahead is set back, whether it ran or not', async () => {
+    const { name, entry } = await register({ overlap_policy: 'allow' })
+    const dayMs = 1440 * MINUTE_MS
+    for (const isRunning of [true, false]) {
+      const { run_count } = await show(name)
+      clock.advance(dayMs)
+      await eventually(async () => (await show(name)).run_count > run_count)
+      if (!isRunning) await gateway.stop()
+      clock.advance(-dayMs)
+      if (!isRunning) await gateway.restart()
+      await eventually(async () => (await show(name)).next_run_at === entry.next_run_at)
+    }
+    const { next_run_at } = await tick(name)
+    clock.advance(-5 * MINUTE_MS)
+    await gateway.restart()
+    // What was minutes ahead is done with its times.
+    expect(await show(name)).toMatchObject({ run_count: 3, next_run_at })
+    clock.advance(5 * MINUTE_MS)
+    await remove(name)
+  })
+
   it('is left out while its queue is paused, and one that waits goes on waiting', async () => {
     const { name, queue } = await register()
     const waiting = await register({ overlap_policy: 'enqueue', options: { queue } })

@@ -25,6 +25,12 @@ export function prepareCron(db: Database) {
       `SELECT ${COLUMNS} FROM cron_jobs
        WHERE next_run_at IS NOT NULL AND next_run_at <= ? ORDER BY next_run_at LIMIT ?`,
     ),
+    cronAhead: db.prepare(
+      `SELECT ${COLUMNS} FROM cron_jobs WHERE next_run_at IS NOT NULL AND next_run_at > ?`,
+    ),
+    cronReset: db.prepare(
+      'UPDATE cron_jobs SET next_run_at = ?3 WHERE seq = ?1 AND next_run_at = ?2',
+    ),
     cronReleasable: db.prepare(
       `SELECT ${COLUMNS} FROM cron_jobs AS entry
        WHERE queued IS NOT NULL AND name > ?

@@ -71,6 +71,16 @@ export class SqliteCron implements CronLedger {
     return this.#access.writeMany(1, () => this.#fire(tick, change))
   }
 
+  ahead(wall: number): CronEntry[] {
+    const { cronAhead } = this.#store.statements
+    return this.#access.read(() => cronAhead.all(wall).map(toEntry))
+  }
+
+  async reset({ seq, at }: CronTick, nextRunAt: number): Promise<void> {
+    const { cronReset } = this.#store.statements
+    await this.#access.write(() => cronReset.run(seq, at, nextRunAt))
+  }
+
   releasable(after: string, limit: number): CronEntry[] {
     const { cronReleasable } = this.#store.statements
     return this.#access.read(() => cronReleasable.all(after, limit).map(toEntry))
