@@ -1,6 +1,13 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -65,6 +72,22 @@ describe('opening a ledger file', () => {
   it('refuses a file that is no database', async () => {
     writeFileSync(path, 'nothing that SQLite would know, and long enough to be looked at'.repeat(9))
     await expect(open()).rejects.toThrow('is not an SQLite file')
+  })
+
+  it('says which file is damaged, and lets go of it', async () => {
+    const ledger = await open()
+    await pushed(ledger)
+    await ledger.close()
+    const sound = readFileSync(path)
+    let page = 0
+    await withFile((db) => {
+      const root = db.prepare(`SELECT rootpage AS page FROM sqlite_schema WHERE name = 'settings'`)
+      page = (root.get() as { page: number }).page
+    })
+    writeFileSync(path, Buffer.from(sound).fill(0xa5, (page - 1) * 4096, page * 4096))
+    await expect(open()).rejects.toThrow(`ledger ${path} cannot be opened: database disk image`)
+    writeFileSync(path, sound)
+    await (await open()).close()
   })
 
   it('says so when the path cannot be a file', async () => {

@@ -4,7 +4,7 @@ import { JOB_STATES } from '../../src/job/job.ts'
 import { type Database, openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { sql as firstSchema } from '../../src/ledger/sqlite/migrations/0001-jobs.ts'
 import { sql as checks } from '../../src/ledger/sqlite/migrations/0010-checks.ts'
-import { MIGRATIONS } from '../../src/ledger/sqlite/migrations.ts'
+import { MIGRATIONS, migrate } from '../../src/ledger/sqlite/migrations.ts'
 import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
 import { pushed, rowOf } from './harness.ts'
 import { SILENT, temporaryDirectory } from './sqlite-harness.ts'
@@ -19,9 +19,9 @@ afterEach(() => directory.remove())
 
 const open = () => openSqliteLedger({ path, sync: 'full', logger: SILENT })
 
-async function withFile(change: (db: Database) => void): Promise<void> {
+async function withFile(change: (db: Database) => void | Promise<void>): Promise<void> {
   const db = await openDatabase(path)
-  change(db)
+  await change(db)
   db.close()
 }
 
@@ -237,6 +237,20 @@ describe('a ledger of the first schema', () => {
     expect(lines).toEqual([change, { ...change, durationMs: expect.any(Number) }])
     await (await opened()).close()
     expect(lines).toHaveLength(2)
+  })
+
+  it('says why it cannot be, also where SQLite has ended the transaction', async () => {
+    await writeFirstSchema()
+    await withFile(async (db) => {
+      const exec = (sql: string) => {
+        if (sql !== checks) return db.exec(sql)
+        // As SQLite does where the disk is full in the middle of a large step.
+        db.exec('ROLLBACK')
+        throw new Error('database or disk is full')
+      }
+      await expect(migrate({ ...db, exec }, path, SILENT)).rejects.toThrow('disk is full')
+    })
+    await (await open()).close()
   })
 
   it('stays as it was when one of the steps fails', async () => {

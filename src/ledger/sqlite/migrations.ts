@@ -65,8 +65,17 @@ function apply(db: Database, missing: readonly string[]): void {
     db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${MIGRATIONS.length}`)
     db.exec('COMMIT')
   } catch (error) {
-    db.exec('ROLLBACK')
+    rollBack(db)
     throw error
+  }
+}
+
+/** A full disk, for one, has ended the transaction: then this has nothing to do, and fails. */
+function rollBack(db: Database): void {
+  try {
+    db.exec('ROLLBACK')
+  } catch {
+    // What went wrong before says why.
   }
 }
 

@@ -21,8 +21,15 @@ export interface SqliteLedgerOptions {
 
 /** Throws a plain `Error` with one clear line when the file cannot be used. */
 export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<SqliteLedger> {
-  const { logger, wall = OWN_SOURCES.wall } = options
-  return new SqliteLedger(await openLedgerFile(options), logger, { ...OWN_SOURCES, wall })
+  const { path, logger, wall = OWN_SOURCES.wall } = options
+  const db = await openLedgerFile(options)
+  try {
+    return new SqliteLedger(db, logger, { ...OWN_SOURCES, wall })
+  } catch (error) {
+    // It reads what is kept in memory: the first to meet a page that is broken.
+    db.close()
+    throw explain(error, path)
+  }
 }
 
 /** The file, locked for this process, with the current schema. */
