@@ -3,23 +3,33 @@ import { allowedAttempts, type JobRow } from '../job/job.ts'
 import type { Deps } from '../operations/deps.ts'
 import { type FailedAttempt, failLease, returnLease } from '../operations/fail-lease.ts'
 import { systemPass } from '../telemetry/tracing.ts'
+import { extendLeases } from './lease-keeper.ts'
 import { Loop } from './loop.ts'
 
 /** The scan is one index read; timeouts of seconds stay honest (ojs-digest §1.4). */
 const INTERVAL_MS = 100
 const PAGE = 200
+/** So long without a look: the process stood still, and its timers come before what was sent to it. */
+const STANDSTILL_MS = 5_000
 
 /**
  * Ends leases that ran out (architecture §2): the execution timeout first, because both default to
  * 30 s and a silent job should fail by its policy instead of going round for ever. Not of native
- * workers before it is known what they have said meanwhile (architecture §2, "Restart").
+ * workers before it is known what they have said meanwhile (architecture §2, "Restart"). Nor after a
+ * process that stood still (a container that was paused) goes on: nobody could renew in that time.
  */
 export function reaper(deps: Deps): Loop {
+  let lookedAt = Number.POSITIVE_INFINITY
   return new Loop({
     name: 'reaper',
     everyMs: INTERVAL_MS,
     logger: deps.logger,
-    runOnce: async () => (await reapOnce(deps)) === PAGE,
+    runOnce: async () => {
+      if (performance.now() - lookedAt > STANDSTILL_MS) await extendLeases(deps)
+      const isMore = (await reapOnce(deps)) === PAGE
+      lookedAt = performance.now()
+      return isMore
+    },
   })
 }
 
