@@ -37,7 +37,8 @@ class Malformed extends Error {
  */
 export function controlDoor({ deps, observer }: ControlDoorDeps) {
   const complaints = new Complaints(deps)
-  return async (message: ControlMessage): Promise<ControlVerdict> => {
+  return async (sent: ControlMessage): Promise<ControlVerdict> => {
+    const message = named(sent)
     const requestId = `req_${deps.newId()}`
     try {
       const received = read(message, maxBytes(deps, message), requestId, (count, complaint) => {
@@ -57,6 +58,12 @@ export function controlDoor({ deps, observer }: ControlDoorDeps) {
       return 'handled'
     }
   }
+}
+
+/** INFO is the only question of seed 002, and §5.8 names no type for it: a reader may send none. */
+function named(message: ControlMessage): ControlMessage {
+  const isInfo = message.type === '' && message.replyTo !== null
+  return isInfo ? { ...message, type: 'ojs.control.info' } : message
 }
 
 /** A job that fails comes along whole: its worker has acknowledged it, and would never hear of this. */

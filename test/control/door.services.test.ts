@@ -1,3 +1,4 @@
+import type { ConsumeMessage } from 'amqplib'
 import { v7 } from 'uuid'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freshQueue, gatewayForAll, stateOf, untilState } from '../operations/harness.ts'
@@ -55,6 +56,21 @@ describe('INFO by RPC (AMQP-021)', () => {
     expect(await counted('ojs_control_malformed_total', { reason: 'invalid_request' })).toBe(
       before + 1,
     )
+  })
+
+  it('answers a question without a type: seed 002 §5.8 asks for none', async () => {
+    const { id, queue } = await pushed()
+    const { body } = await gateway.get(id)
+    const answer = new Promise<unknown>((resolve) => {
+      void client.channel.assertQueue('', { exclusive: true, autoDelete: true }).then((own) => {
+        const onMessage = (message: ConsumeMessage | null) =>
+          resolve(JSON.parse(String(message?.content)))
+        void client.channel.consume(own.queue, onMessage, { noAck: true })
+        const options = { replyTo: own.queue, correlationId: v7() }
+        void client.say(queue, '', { job_id: id }, options)
+      })
+    })
+    expect(await answer).toEqual(body)
   })
 
   it('drops and counts the answer to an asker that is gone', async () => {
