@@ -31,13 +31,14 @@ function names(member: 'code' | 'type') {
   return { required: [member], properties: { [member]: { type: 'string' } } }
 }
 
-// The texts have no upper bound here: a failure report that is refused for a long message leaves
-// the job waiting for its lease. `job/failure.ts` cuts what is kept; the body has its own limit.
+// The texts have no upper bound here, and the message may be empty, as that of `new Error()` is: a
+// failure report that is refused for its message leaves the job waiting for its lease.
+// `job/failure.ts` cuts what is kept; the body has its own limit.
 export const nackError = {
   type: 'object',
   required: ['message'],
   properties: {
-    message: { type: 'string', minLength: 1 },
+    message: { type: 'string' },
     code: { type: ['string', 'null'], minLength: 1 },
     type: { type: ['string', 'null'], minLength: 1 },
     retryable: { type: ['boolean', 'null'] },

@@ -324,12 +324,20 @@ describe('a NACK that comes too late or from somebody else', () => {
     }
   })
 
+  it('takes an error without words: `new Error()` is what a handler threw', async () => {
+    const job = await start({ initial_interval_ms: 100 })
+    const { status, body } = await nack(gateway, job.id, { code: 'handler_error', message: '' })
+    expect({ status, state: body.state }).toEqual({ status: 200, state: 'retryable' })
+    const again = await fetchOne(gateway, queue)
+    const error = { code: 'handler_error', message: '' }
+    expect(again).toMatchObject({ id: job.id, attempt: 2, error, errors: [error] })
+  })
+
   it('is a 404 for a job that does not exist, and a 400 without an error', async () => {
     expect((await nack(gateway, '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6')).status).toBe(404)
     const job = await start({})
     const body = { job_id: job.id }
     expect((await gateway.request('POST', '/ojs/v1/workers/nack', body)).status).toBe(400)
-    expect((await nack(gateway, job.id, { message: '' })).status).toBe(400)
     expect((await gateway.get(job.id)).body.job.state).toBe('active')
   })
 })

@@ -135,6 +135,7 @@ describe('ojs.control.report', () => {
     { ...failed, outcome: { decision: 'retry', delay_ms: 1000 } },
     { ...failed, outcome: { decision: 'retry', delay_ms: 9 * YEAR_MS, rung_ms: null } },
     { ...failed, error: { ...error, message: 'm'.repeat(100_000), details: { a: 1 } } },
+    { ...failed, error: { ...error, message: '' } },
   ])('takes the event %j', (event) => {
     expect(parsed(event)).toEqual({ request: { worker_id: 'w', events: [event] }, skipped: 0 })
   })

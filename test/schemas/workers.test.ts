@@ -36,6 +36,7 @@ describe('NACK', () => {
   it.each([
     { job_id: 'x', error },
     { job_id: 'x', error: { type: 'SmtpError', message: 'm' } },
+    { job_id: 'x', error: { code: 'handler_error', message: '' } },
     { job_id: 'x', error: { code: null, type: 'T', message: 'm' } },
     { job_id: 'x', error: { ...error, type: null, retryable: null, details: null } },
     { job_id: 'x', error: { ...error, retryable: false, details: { a: 1 }, backtrace: ['f'] } },
@@ -56,7 +57,6 @@ describe('NACK', () => {
     [{ job_id: 'x', error: null }, 'error'],
     [{ job_id: 'x', error: 'no route' }, 'error'],
     [{ job_id: 'x', error: { code: 'c' } }, 'error.message'],
-    [{ job_id: 'x', error: { code: 'c', message: '' } }, 'error.message'],
     [{ job_id: 'x', error: { code: 'c', message: null } }, 'error.message'],
     [{ job_id: 'x', error: { message: 'm' } }, 'error.code'],
     [{ job_id: 'x', error: { code: null, message: 'm' } }, 'error.code'],
