@@ -9,7 +9,7 @@ import { fetching } from '../telemetry/tracing.ts'
 import { adoptedJob } from './adopt.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { takeBackStart, withinLimits } from './fetch-limits.ts'
-import { deadLetterDelivery, takeLease } from './lease-end.ts'
+import { deadLetterDelivery, takeLease, toDeadLetters } from './lease-end.ts'
 import { acknowledgeEarly } from './long-leases.ts'
 import { requireConsuming } from './refusals.ts'
 import { reportedError } from './reported-error.ts'
@@ -208,7 +208,7 @@ function settle(
       return
     case 'malformed':
       deps.events.emit({ type: 'token.malformed', queue: delivery.queue, error: result.error })
-      delivery.deadLetter()
+      toDeadLetters(deps, delivery)
       return
   }
 }

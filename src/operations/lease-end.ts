@@ -38,9 +38,27 @@ export async function sendThenSettle(
   if (outcome !== 'confirmed') deps.wakeRelay()
 }
 
-/** `basic.nack requeue=false`: the copy in the DLX queue (seed 002 §5.5). */
+/** The copy in the DLX queue (seed 002 §5.5). */
 export function deadLetterDelivery(deps: Deps, delivery: Delivery, job: JobRow): void {
-  if (delivery.deadLetter() === 'lost') return
-  deps.ledger.deadLetterCopied(job.id, job.generation)
-  deps.ledger.tokenReturned(job.id, job.generation)
+  toDeadLetters(deps, delivery, () => {
+    deps.ledger.deadLetterCopied(job.id, job.generation)
+    deps.ledger.tokenReturned(job.id, job.generation)
+  })
+}
+
+/**
+ * `basic.nack requeue=false`. A job queue that somebody else has declared (seed 002 §15.1) is consumed
+ * before its dead letter queue is there, and RabbitMQ drops what it can route nowhere: that waits.
+ */
+export function toDeadLetters(deps: Deps, delivery: Delivery, onSettled = () => {}): void {
+  const settle = () => {
+    if (delivery.deadLetter() === 'settled') onSettled()
+  }
+  if (deps.broker.isDeclared(delivery.queue)) settle()
+  else {
+    void deps.broker.ensureQueue(delivery.queue).then((outcome) => {
+      if (outcome === 'unavailable') deps.broker.putBack([delivery])
+      else settle()
+    })
+  }
 }

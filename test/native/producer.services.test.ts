@@ -1,7 +1,8 @@
-import { v7 } from 'uuid'
+import { v4, v7 } from 'uuid'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type Job, jobOf, jobsOf } from '../support/client.ts'
 import { Gateway } from '../support/gateway.ts'
+import { eventually } from '../support/in-process.ts'
 import { pikaConsume, pikaPublish, runSeedExample } from '../support/pika.ts'
 import { queueTokens } from '../support/queue-tokens.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
@@ -44,6 +45,31 @@ describe('seed 002 §15.1, as printed', () => {
     expect(health.status).toBe(200)
     expect(health.text).toContain('ojs.queue.email')
   })
+
+  test('with an id that is none: it is kept, also where no dead letter queue was there yet', async () => {
+    const id = v4()
+    await runSeedExample(vhost.url, id)
+    const fetched = await gateway.client.fetch({ queues: ['email'], wait_ms: 1_000 })
+    expect(jobsOf(fetched)).toEqual([])
+    await pushTo('email')
+    await eventually(async () => (await deadTokens()).includes(id))
+  })
+
+  test('whose attempts are used up when it comes: the same', async () => {
+    await runSeedExample(vhost.url, v7())
+    await pikaConsume(vhost.url, 'ojs.queue.email', 1)
+    const id = v7()
+    const body = JSON.stringify({ id, type: 'a.b', args: [] })
+    const headers = { 'x-ojs-attempt': 6, 'x-ojs-max-attempts': 5 }
+    await pikaPublish(vhost.url, 'email', [{ body, properties: { message_id: id }, headers }])
+    const fetched = await gateway.client.fetch({ queues: ['email'], wait_ms: 1_000 })
+    expect(jobsOf(fetched)).toEqual([])
+    await pushTo('email')
+    await eventually(async () => (await deadTokens()).includes(id))
+    expect(jobOf(await gateway.client.get(id))).toMatchObject({ state: 'discarded' })
+  })
+
+  const deadTokens = () => queueTokens(vhost.url, 'ojs.queue.dlx.email')
 
   async function expectSeedJobRuns(id: string): Promise<void> {
     const job = await fetchFrom('email')
