@@ -87,18 +87,36 @@ function keyOf({ queue, args, meta }: Dimensions, subject: Subject): string {
 
 /** A missing field is one that both jobs lack; not an error (ojs-digest §5.1). */
 function argsNamed(names: readonly string[], args: readonly unknown[]): object {
-  const found = names.flatMap((name) => argNamed(name, args).map((value) => [name, value] as const))
+  const fields = fieldsNamed(names, args)
+  const found = names.flatMap((name) => {
+    if (isPlace(name, args)) return [[name, args[Number(name)]] as const]
+    return fields.has(name) ? [[name, fields.get(name)] as const] : []
+  })
   // fromEntries defines own members: a field called `__proto__` stays data.
   return Object.fromEntries(found)
 }
 
-/** By position where there is one, else of the first object that has such a field; `[]`: none. */
-function argNamed(name: string, args: readonly unknown[]): [unknown] | [] {
-  if (/^(0|[1-9]\d{0,8})$/.test(name) && Number(name) < args.length) return [args[Number(name)]]
+function isPlace(name: string, args: readonly unknown[]): boolean {
+  return /^(0|[1-9]\d{0,8})$/.test(name) && Number(name) < args.length
+}
+
+/**
+ * Each as the first object that has it. In one pass: a client sends as many names and arguments as
+ * a body holds, and to look for each in each would stop everything else here for half an hour.
+ */
+function fieldsNamed(
+  names: readonly string[],
+  args: readonly unknown[],
+): ReadonlyMap<string, unknown> {
+  const wanted = new Set(names)
+  const fields = new Map<string, unknown>()
   for (const arg of args) {
-    if (isObject(arg) && Object.hasOwn(arg, name)) return [arg[name]]
+    if (!isObject(arg)) continue
+    for (const name of Object.keys(arg)) {
+      if (wanted.has(name) && !fields.has(name)) fields.set(name, arg[name])
+    }
   }
-  return []
+  return fields
 }
 
 function membersNamed(names: readonly string[], source: Subject['meta']): object {

@@ -43,6 +43,24 @@ describe('the key', () => {
     expect(first).not.toBe(keyOf({ key: ['id'] }, { args: [{ id: 2 }] }))
   })
 
+  it('looks at each argument once, however many fields are named', () => {
+    let looks = 0
+    const seen = (arg: object) =>
+      new Proxy(arg, {
+        ownKeys: (target) => {
+          looks++
+          return Reflect.ownKeys(target)
+        },
+        getOwnPropertyDescriptor: (target, name) => {
+          looks++
+          return Reflect.getOwnPropertyDescriptor(target, name)
+        },
+      })
+    const key = Array.from({ length: 300 }, (_, i) => `k${i}`)
+    keyOf({ key }, { args: Array.from({ length: 300 }, () => seen({})) })
+    expect(looks).toBeLessThanOrEqual(600)
+  })
+
   it('tells a missing field from null, and takes it for missing in both', () => {
     const missing = keyOf({ key: ['id'] }, { args: [{ a: 1 }] })
     expect(missing).toBe(keyOf({ key: ['id'] }, { args: [] }))
