@@ -2,11 +2,13 @@ import type { GraphStep, Plan, PlannedJob, WorkflowRequest } from './workflow.ts
 import { ancestors, graphOf } from './workflow-graph.ts'
 import { kindOf } from './workflow-kinds.ts'
 import { stepRequest } from './workflow-options.ts'
+import { Repetition } from './workflow-size.ts'
 import { planTree } from './workflow-tree.ts'
 
 /**
  * Both dialects of a workflow as one plan (ojs-digest §8.1). Throws `OjsError`: 400 for what cannot
- * be run, 422 for a kind that is not offered. The jobs themselves are not checked here.
+ * be run, 413 for what repeats too much, 422 for a kind that is not offered. The jobs themselves
+ * are not checked here.
  *
  * `stepsOf`: the steps of the seed's form, checked for their own members.
  */
@@ -23,12 +25,16 @@ function planGraph({ options }: WorkflowRequest, steps: readonly GraphStep[]): P
   const vertices = steps.map(({ id, depends_on }) => ({ id, dependsOn: [...new Set(depends_on)] }))
   const graph = graphOf(vertices)
   const before = ancestors(graph)
+  const defaults = { ...options }
+  const repetition = new Repetition()
   const nodes = steps.map((step, place): PlannedJob => {
+    const path = `steps[${place}]`
+    repetition.take(defaults, path)
     return {
       kind: 'job',
       id: step.id,
-      request: stepRequest(step, { ...options }),
-      path: `steps[${place}]`,
+      request: stepRequest(step, defaults),
+      path,
       needs: graph.needs[place] ?? [],
       rule: 'completed',
       isCallback: false,

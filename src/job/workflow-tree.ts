@@ -2,6 +2,7 @@ import { invalidField } from '../errors.ts'
 import type { JobRule, JoinRule, Plan, PlanNode, ResultList, WorkflowRequest } from './workflow.ts'
 import { kindOf, MAX_STEPS, type TreeType, tooManySteps } from './workflow-kinds.ts'
 import { innerOptions, isMembers, stepRequest } from './workflow-options.ts'
+import { Repetition } from './workflow-size.ts'
 
 /** A chain in a group in a batch; deeper is refused (ojs-digest §8.1). */
 const MAX_DEPTH = 3
@@ -33,6 +34,7 @@ interface Place {
 interface Draft {
   nodes: PlanNode[]
   ids: Set<string>
+  repetition: Repetition
 }
 
 /** An element in the plan: the node that ends it, its result for others, the ids of its jobs. */
@@ -46,7 +48,7 @@ type BuiltTree = Built & { result: ResultList }
 
 /** The other dialect (conformance.md S28): jobs and workflows within each other. */
 export function planTree(type: TreeType, request: WorkflowRequest): Plan {
-  const draft: Draft = { nodes: [], ids: new Set() }
+  const draft: Draft = { nodes: [], ids: new Set(), repetition: new Repetition() }
   const options = { ...request.options }
   const start = { after: [], afterIds: [], seen: [] }
   addTree(draft, type, request, { path: '', prefix: '', depth: 1, options, ...start })
@@ -132,6 +134,7 @@ function addElement(draft: Draft, element: unknown, i: number, place: Place): Bu
       max_depth: MAX_DEPTH,
     })
   }
+  draft.repetition.take(place.options, path)
   const options = innerOptions(place.options, optionsIn(element, path))
   return addTree(draft, type, element, { ...place, depth, options, prefix: `${id}.` })
 }
@@ -151,6 +154,8 @@ function addJob(
     })
   }
   draft.ids.add(id)
+  draft.repetition.take(options, path)
+  draft.repetition.take(afterIds, path)
   const rule: JobRule = callback === undefined ? 'completed' : CALLBACKS[callback]
   const end = draft.nodes.length
   draft.nodes.push({

@@ -235,3 +235,46 @@ describe('what becomes of a node', () => {
     expect(decideNode(rule, { ...none, ...arrivals })).toBe(expected)
   })
 })
+
+describe('what steps repeat of the request', () => {
+  const tooMuch = expect.objectContaining({ status: 413, code: 'invalid_request' })
+  const jobs = (count: number) => Array.from({ length: count }, () => job())
+  const large = { note: 'n'.repeat(1_000_000) }
+  const inner = { type: 'group', jobs: jobs(1) }
+
+  it.each<[string, object]>([
+    ['options in each step of a graph', dagOf(50, large)],
+    ['options in each job', { type: 'group', options: large, jobs: jobs(50) }],
+    [
+      'options in each workflow within',
+      { type: 'group', options: large, jobs: Array.from({ length: 50 }, () => inner) },
+    ],
+    [
+      'members, which cost more than their text',
+      { type: 'group', options: many(), jobs: jobs(100) },
+    ],
+    ['ids of a group in each job of the next', { type: 'chain', steps: [named(500), named(500)] }],
+  ])('is bounded: %s', (_, request) => {
+    expect(() => plan(request)).toThrow(tooMuch)
+  })
+
+  it('is bounded far above what a workflow needs', () => {
+    const steps = [named(500, 20), named(500, 20)]
+    const options = { meta: { note: 'n'.repeat(5_000) } }
+    expect(jobsOf(plan({ type: 'chain', options, steps }))).toHaveLength(1_000)
+  })
+
+  function named(count: number, length = 255): object {
+    const ids = Array.from({ length: count }, (_, i) => `${i}-`.padEnd(length, 'x'))
+    return { type: 'group', jobs: ids.map((id) => job({ id })) }
+  }
+
+  function many(): object {
+    return Object.fromEntries(Array.from({ length: 10_000 }, (_, i) => [`m${i}`, 1]))
+  }
+
+  function dagOf(count: number, options: object): object {
+    const steps = Array.from({ length: count }, (_, i) => job({ id: `s${i}` }))
+    return { name: 'n', options, steps }
+  }
+})
