@@ -1,10 +1,12 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
+  chmodSync,
   existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -41,6 +43,20 @@ describe('opening a ledger file', () => {
     await pushed(ledger)
     await ledger.close()
     expect(existsSync(path)).toBe(true)
+  })
+
+  it('makes it, and what stands beside it, for its own user only', async () => {
+    const modes = () =>
+      readdirSync(directory.path).map((name) => statSync(join(directory.path, name)).mode & 0o777)
+    const ledger = await open()
+    await pushed(ledger)
+    expect(modes()).toEqual([0o600, 0o600])
+    await ledger.close()
+    chmodSync(path, 0o640)
+    const again = await open()
+    await pushed(again)
+    expect(modes()).toEqual([0o640, 0o640])
+    await again.close()
   })
 
   it('leaves one file behind after close, which opens again at once', async () => {

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync } from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Logger } from '../../logger.ts'
 import { type Database, openDatabase, SQLITE, sqliteCode } from './driver.ts'
@@ -49,6 +49,7 @@ export async function openLedgerFile(options: SqliteLedgerOptions): Promise<Data
 async function openFile(path: string): Promise<Database> {
   try {
     makeFolder(dirname(path))
+    createForOwner(path)
     return await openDatabase(path)
   } catch (error) {
     throw cannotOpen(path, error)
@@ -66,6 +67,18 @@ function makeFolder(path: string): void {
     mkdirSync(path)
   } catch (error) {
     if (!existsSync(path)) throw error
+  }
+}
+
+/**
+ * What jobs are given is not for the other users of this machine. SQLite gives its companions the
+ * mode of the file; one that is there keeps the mode that somebody gave it.
+ */
+function createForOwner(path: string): void {
+  try {
+    closeSync(openSync(path, 'wx', 0o600))
+  } catch {
+    // It is there, or SQLite says what is wrong.
   }
 }
 
