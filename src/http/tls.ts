@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'
 
@@ -28,6 +29,9 @@ export function parseTlsFiles(
   return { cert, key, ...(ca !== '' && { ca }) }
 }
 
+/** One that is cut off counts too. */
+const CERTIFICATE = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----(?:(?!-----BEGIN).)*/gs
+
 /** Throws with the name of the variable whose file cannot be read or does not fit. */
 export async function readTls(files: TlsFiles): Promise<TlsMaterial> {
   const material = {
@@ -37,12 +41,20 @@ export async function readTls(files: TlsFiles): Promise<TlsMaterial> {
   }
   try {
     createSecureContext(material)
+    if (material.ca !== undefined) requireCertificates(material.ca)
   } catch (cause) {
     throw new Error(`OJS_TLS_CERT, OJS_TLS_KEY or OJS_TLS_CA cannot be used: ${reasonOf(cause)}`, {
       cause,
     })
   }
   return material
+}
+
+/** OpenSSL takes what it can read of a `ca`, and be it nothing: then no client gets in. */
+function requireCertificates(pem: Buffer): void {
+  const found = pem.toString('latin1').match(CERTIFICATE) ?? []
+  if (found.length === 0) throw new Error('the last of them holds no PEM certificate')
+  for (const text of found) new X509Certificate(text)
 }
 
 async function read(name: string, path: string): Promise<Buffer> {

@@ -1,5 +1,7 @@
 import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
+import { dirname, join } from 'node:path'
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { answer } from '../../src/http/answer.ts'
@@ -190,6 +192,25 @@ describe('the files', () => {
     ['cannot be used', () => ({ cert: own.keyPath, key: own.keyPath })],
   ])('%s', async (message, files) => {
     await expect(readTls(files())).rejects.toThrow(message)
+  })
+
+  test.each([
+    ['nothing', () => ''],
+    ['a key', () => authority.ca.key],
+    ['a certificate that is cut off', () => authority.ca.cert.subarray(0, 200)],
+    ['a second one that is cut off', () => `${authority.ca.cert}${`${own.cert}`.slice(0, 200)}`],
+  ])('a CA that would let nobody in, or not everybody: %s', async (_, content) => {
+    const ca = join(dirname(authority.ca.certPath), 'unusable.pem')
+    writeFileSync(ca, content())
+    const files = { cert: own.certPath, key: own.keyPath, ca }
+    await expect(readTls(files)).rejects.toThrow(/OJS_TLS_CA cannot be used: /)
+  })
+
+  test('a CA of several certificates', async () => {
+    const ca = join(dirname(authority.ca.certPath), 'several.pem')
+    writeFileSync(ca, `of both\n${authority.ca.cert}\n${strangers.ca.cert}`)
+    const files = { cert: own.certPath, key: own.keyPath, ca }
+    expect((await readTls(files)).ca).toHaveLength(readFileSync(ca).length)
   })
 })
 
