@@ -1,6 +1,10 @@
 import type { Clock } from '../clock.ts'
 
 const MAX_WORKERS = 10_000
+/** Of what they say: 6 KiB each if there are as many, or 500 of those that say as much as they may. */
+const MAX_BYTES = 64 * 1024 * 1024
+/** Of a text beside its characters, which may take two bytes each. */
+const TEXT_BYTES = 32
 /** Six missed heartbeats (ojs-digest §9). */
 const STALE_AFTER_MS = 30_000
 const FORGOTTEN_AFTER_MS = 300_000
@@ -51,6 +55,11 @@ export interface Worker {
   lastSeenAt: number
 }
 
+interface KnownWorker extends Worker {
+  /** What all that it says takes of memory, roughly and at most. */
+  bytes: number
+}
+
 export interface ListedWorker extends Worker {
   /** What it reports, or else was told; `stale` when nothing was heard of it for 30 s. */
   state: Directive | 'stale'
@@ -63,17 +72,21 @@ export interface WorkerList {
 
 /**
  * Who fetches and beats, and what operators want of them. In memory: after a restart a worker is
- * back with its next request, and a directive has to be given again. Bounded, because the ids come
- * from clients: of more than 10,000 the one that was silent for longest is forgotten.
+ * back with its next request, and a directive has to be given again. Bounded, because clients say
+ * what they like: of more than 10,000 the one that was silent for longest is forgotten, and where
+ * all together say too much, those that say most.
  */
 export class WorkerRegistry {
   readonly #clock: Clock
   readonly #capacity: number
-  readonly #workers = new Map<string, Worker>()
+  readonly #maxBytes: number
+  readonly #workers = new Map<string, KnownWorker>()
+  #bytes = 0
 
-  constructor(clock: Clock, capacity: number = MAX_WORKERS) {
+  constructor(clock: Clock, capacity: number = MAX_WORKERS, maxBytes: number = MAX_BYTES) {
     this.#clock = clock
     this.#capacity = capacity
+    this.#maxBytes = maxBytes
   }
 
   /**
@@ -84,7 +97,10 @@ export class WorkerRegistry {
     const worker = this.#workers.get(workerId) ?? this.#add(workerId)
     worker.lastSeenAt = this.#clock.now()
     // A heartbeat names all its queues, a FETCH perhaps only some.
-    if (worker.lastHeartbeatAt === null) worker.queues = queues
+    if (worker.lastHeartbeatAt === null) {
+      worker.queues = queues
+      this.#measure(worker)
+    }
     return worker.directive === 'running'
   }
 
@@ -113,6 +129,7 @@ export class WorkerRegistry {
     worker.version = report.version ?? worker.version
     worker.activeJobs = report.activeJobs
     worker.activeJobIds = report.activeJobIds.slice(0, MAX_SHOWN_JOBS)
+    this.#measure(worker)
     return worker.directive
   }
 
@@ -153,19 +170,19 @@ export class WorkerRegistry {
   }
 
   /** Another process under the same id: what its predecessor was told does not concern it. */
-  #processOf({ workerId, pid, hostname }: WorkerReport): Worker {
+  #processOf({ workerId, pid, hostname }: WorkerReport): KnownWorker {
     const known = this.#workers.get(workerId)
     if (known === undefined) return this.#add(workerId)
     const isOther = differs(known.pid, pid) || differs(known.hostname, hostname)
     return isOther ? this.#add(workerId) : known
   }
 
-  #add(id: string): Worker {
-    this.#workers.delete(id)
+  #add(id: string): KnownWorker {
+    this.#forget(this.#workers.get(id))
     if (this.#workers.size >= this.#capacity) this.#forgetSilent()
     if (this.#workers.size >= this.#capacity) this.#forgetMostSilent()
     const now = this.#clock.now()
-    const worker: Worker = {
+    const worker: KnownWorker = {
       id,
       hostname: null,
       pid: null,
@@ -180,6 +197,7 @@ export class WorkerRegistry {
       startedAt: now,
       lastHeartbeatAt: null,
       lastSeenAt: now,
+      bytes: 0,
     }
     this.#workers.set(id, worker)
     return worker
@@ -187,16 +205,37 @@ export class WorkerRegistry {
 
   #forgetSilent(): void {
     for (const worker of this.#workers.values()) {
-      if (this.#silenceMs(worker) > FORGOTTEN_AFTER_MS) this.#workers.delete(worker.id)
+      if (this.#silenceMs(worker) > FORGOTTEN_AFTER_MS) this.#forget(worker)
     }
   }
 
   #forgetMostSilent(): void {
-    let oldest: Worker | undefined
+    let oldest: KnownWorker | undefined
     for (const worker of this.#workers.values()) {
       if (oldest === undefined || worker.lastSeenAt < oldest.lastSeenAt) oldest = worker
     }
-    if (oldest) this.#workers.delete(oldest.id)
+    this.#forget(oldest)
+  }
+
+  #measure(worker: KnownWorker): void {
+    const bytes = bytesOf(worker)
+    this.#bytes += bytes - worker.bytes
+    worker.bytes = bytes
+    if (this.#bytes > this.#maxBytes) this.#forgetLargest()
+  }
+
+  /** Whoever says little stays. A tenth more than has to go: it takes a sort each time. */
+  #forgetLargest(): void {
+    const largest = [...this.#workers.values()].sort((a, b) => b.bytes - a.bytes)
+    for (const worker of largest) {
+      if (this.#bytes <= 0.9 * this.#maxBytes) return
+      this.#forget(worker)
+    }
+  }
+
+  #forget(worker: KnownWorker | undefined): void {
+    if (worker === undefined || !this.#workers.delete(worker.id)) return
+    this.#bytes -= worker.bytes
   }
 
   #silenceMs(worker: Worker): number {
@@ -208,9 +247,24 @@ export class WorkerRegistry {
     return worker.reported ?? worker.directive
   }
 
-  #listed(worker: Worker): ListedWorker {
+  #listed({ bytes: _bytes, ...worker }: KnownWorker): ListedWorker {
     return { ...worker, state: this.#stateOf(worker) }
   }
+}
+
+function bytesOf({ id, hostname, version, queues, labels, activeJobIds }: Worker): number {
+  const own = textBytes(id) + textBytes(hostname) + textBytes(version)
+  return own + listBytes(queues) + listBytes(labels) + listBytes(activeJobIds)
+}
+
+function listBytes(texts: readonly string[]): number {
+  let bytes = 0
+  for (const text of texts) bytes += textBytes(text)
+  return bytes
+}
+
+function textBytes(text: string | null): number {
+  return text === null ? 0 : TEXT_BYTES + 2 * text.length
 }
 
 function tell(worker: Worker, directive: Directive): boolean {

@@ -100,6 +100,39 @@ describe('who is known', () => {
     expect(registry.list(ALL).summary.total).toBe(10_000)
   })
 
+  it('forgets those that say most when all together say too much', () => {
+    const registry = new WorkerRegistry(clock, 1_000, 100_000)
+    registry.fetched('fetcher', ['email'])
+    registry.beaten(report('beater', { queues: ['email'], activeJobIds: ['j1'] }))
+    registry.direct('beater', 'quiet')
+    for (let i = 0; i < 100; i++) {
+      const texts = Array.from({ length: 50 }, (_, k) => `${i}-${k}`.padEnd(100, 'x'))
+      const loud = { labels: texts, queues: texts, activeJobIds: texts }
+      registry.beaten(report(`loud${i}`, loud))
+      registry.fetched(`loud-fetcher${i}`, texts)
+      now += 1
+    }
+    const ids = idsOf(registry)
+    expect(ids.slice(0, 2)).toEqual(['fetcher', 'beater'])
+    expect(ids.length).toBeLessThan(15)
+    expect(registry.beaten(report('beater'))).toBe('quiet')
+  })
+
+  it('does not count what was said before, nor by who is forgotten', () => {
+    const registry = new WorkerRegistry(clock, 2, 20_000)
+    const texts = Array.from({ length: 50 }, (_, k) => `${k}`.padEnd(50, 'x'))
+    for (let i = 0; i < 50; i++) {
+      registry.beaten(report('w1', { labels: texts, pid: i }))
+      registry.fetched('w2', texts)
+      registry.fetched(`other${i % 2}`, [])
+      registry.fetched('w2', [])
+      now += i === 25 ? 300_001 : 1
+    }
+    registry.beaten(report('w1', { labels: texts }))
+    expect(idsOf(registry)).toContain('w1')
+    expect(registry.list(ALL).summary.total).toBe(2)
+  })
+
   it('counts them by state', () => {
     const registry = new WorkerRegistry(clock)
     registry.beaten(report('silent'))
