@@ -86,6 +86,8 @@ interface OperationSettings {
   schemaStrict: boolean
   /** Of a request over HTTP: a job that came that way is no larger. */
   maxBodyBytes: number
+  /** The same of `POST /jobs/batch`. */
+  maxBatchBytes: number
 }
 
 /** What a door knows about the request beside its body; goes into log lines and the token. */

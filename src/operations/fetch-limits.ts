@@ -1,5 +1,6 @@
 import type { Delivery } from '../broker/broker.ts'
 import { type JobRateLimit, rateLimitOf } from '../job/rate-limit.ts'
+import { isTooLarge } from './adopt.ts'
 import type { Deps } from './deps.ts'
 
 /** A job that waits for its turn is looked at again after so long, whatever has become of it. */
@@ -30,7 +31,7 @@ function mayBeLimited(delivery: Delivery): boolean {
 }
 
 function mayStart(deps: Deps, delivery: Delivery): boolean {
-  const limit = limits.get(delivery) ?? (delivery.mayBeLimited() ? limitOf(delivery) : null)
+  const limit = limits.get(delivery) ?? (delivery.mayBeLimited() ? limitOf(deps, delivery) : null)
   if (limit === null) return true
   if (deps.startLimits.start(limit, delivery.id)) {
     limits.set(delivery, limit)
@@ -40,8 +41,10 @@ function mayStart(deps: Deps, delivery: Delivery): boolean {
   return false
 }
 
-/** What is no JSON has no limit: the claim sees to it. */
-function limitOf({ message, queue }: Delivery): JobRateLimit | null {
+/** What is no job has no limit: the claim sees to it. */
+function limitOf(deps: Deps, delivery: Delivery): JobRateLimit | null {
+  if (isTooLarge(deps, delivery)) return null
+  const { message, queue } = delivery
   try {
     return rateLimitOf(JSON.parse(message.content.toString()), queue)
   } catch {

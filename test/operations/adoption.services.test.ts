@@ -7,7 +7,8 @@ import { fetchMany, gatewayForAll, nack } from './harness.ts'
 const HUGE = 9.223372e18
 
 describe('native messages', () => {
-  const { vhost, gateway } = gatewayForAll()
+  const limits = { OJS_MAX_BODY_BYTES: '1024', OJS_MAX_BATCH_BYTES: '4096' }
+  const { vhost, gateway } = gatewayForAll(limits)
   let connection: amqp.ChannelModel
   let channel: amqp.ConfirmChannel
 
@@ -26,6 +27,8 @@ describe('native messages', () => {
     await channel.waitForConfirms()
     return id
   }
+
+  const dead = async () => (await channel.checkQueue('ojs.queue.dlx.q')).messageCount
 
   it.each([
     ['timeout_ms', { timeout_ms: HUGE }],
@@ -53,8 +56,21 @@ describe('native messages', () => {
     })
     // Microseconds where AMQP wants seconds: no reason to refuse the job.
     expect(got).toEqual([first, odd, last])
-    const dead = async () => (await channel.checkQueue('ojs.queue.dlx.q')).messageCount
     await eventually(async () => (await dead()) === 2)
+  })
+
+  it('larger than any that HTTP takes go to the dead letters, and are not parsed', async () => {
+    const before = await dead()
+    const type = 'native.limited'
+    const rate_limit = { max_per_second: 1e-9 }
+    const fit = await publish({ type, rate_limit, args: ['x'.repeat(3_000)] })
+    await publish({ args: ['x'.repeat(5_000)] })
+    // Whoever looks for its limit keeps it back for an hour.
+    await publish({ type, rate_limit, args: ['x'.repeat(5_000)] })
+    expect(await fetchMany(gateway, 'q', 1)).toMatchObject([{ id: fit }])
+    await gateway.ack(fit)
+    expect(await gateway.fetch(['q'], { wait_ms: 300 })).toEqual([])
+    await eventually(async () => (await dead()) === before + 2)
   })
 
   it('with a timestamp in other units than seconds was made when it came', async () => {
