@@ -44,7 +44,7 @@ function hasBody({ headers }: Request): boolean {
   return headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0'
 }
 
-function readBody(
+async function readBody(
   request: Request,
   response: Response,
   maxBytes: number,
@@ -56,9 +56,9 @@ function readBody(
     // The server leaves this to us (`checkContinue`): a refusal spares the client its body.
     response.writeContinue()
   }
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = []
-    let size = 0
+  const chunks: Buffer[] = []
+  let size = 0
+  await new Promise<void>((resolve, reject) => {
     let isOver = false
     const end = () => {
       isOver = true
@@ -87,10 +87,14 @@ function readBody(
     request.on('end', () => {
       if (isOver) return
       end()
-      resolve(joined(chunks, size))
+      resolve()
     })
     request.on('error', () => refuse(endedEarly()))
   })
+  const body = joined(chunks, size)
+  // The request keeps its listeners, and what they hold, while it waits for its answer.
+  chunks.length = 0
+  return body
 }
 
 /** Nearly every body comes in one piece. */

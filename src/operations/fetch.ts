@@ -30,14 +30,26 @@ export async function fetch(
   context: RequestContext,
   signal: AbortSignal,
 ): Promise<JobRow[]> {
-  const request = parseFetch(body)
+  const request = askedFor(parseFetch(body))
   for (const [i, queue] of request.queues.entries()) {
     checkQueueName(queue, deps.settings.prefix, `queues[${i}]`)
   }
   requireConsuming(deps)
   if (!mayFetch(deps, request)) return []
   const { queues, worker_id: workerId } = request
-  return await fetching({ queues, workerId }, context, () => poll(deps, request, context, signal))
+  // Not awaited here: this frame holds the body.
+  return fetching({ queues, workerId }, context, () => poll(deps, request, context, signal))
+}
+
+/** The rest of the body is not kept while there is no job: it may be megabytes, for each who waits. */
+function askedFor(body: FetchRequest): FetchRequest {
+  return {
+    queues: body.queues,
+    count: body.count ?? null,
+    worker_id: body.worker_id ?? null,
+    visibility_timeout_ms: body.visibility_timeout_ms ?? null,
+    wait_ms: body.wait_ms ?? null,
+  }
 }
 
 async function poll(

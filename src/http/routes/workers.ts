@@ -47,12 +47,16 @@ export function workerRoutes(door: Door): Route[] {
 
 /** Jobs whose answer nobody got go back: nobody would work on them (architecture §4.4). */
 async function fetchJobs(door: Door, request: Request, response: Response): Promise<void> {
-  const body = await readJson(request, response, door.maxBodyBytes)
   const poll = door.polls.open(response)
   try {
-    const jobs = await fetch(door.deps, body, request.context, poll.signal)
+    const { deps, maxBodyBytes } = door
+    const { context } = request
+    // No variable for the body: it would be kept, whatever is in it, as long as there is no job.
+    const jobs = await readJson(request, response, maxBodyBytes).then((body) =>
+      fetch(deps, body, context, poll.signal),
+    )
     const isWritten = await poll.answer(`{"jobs":[${jobs.map(jobDocument).join(',')}]}`)
-    if (!isWritten && jobs.length > 0) await returnJobs(door.deps, jobs, request)
+    if (!isWritten && jobs.length > 0) await returnJobs(deps, jobs, request)
   } finally {
     poll.close()
   }
