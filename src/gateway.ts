@@ -82,7 +82,8 @@ async function compose(
   const metrics = createMetrics()
   const ring = new EventRing(KEPT_EVENTS, clock, uuid7)
   const isDebug = config.logLevel === 'debug' || config.logLevel === 'trace'
-  const events = createJobEvents([jobLog(logger, { isDebug }), metrics.onJobEvent, ring.onJobEvent])
+  const log = jobLog(logger, { isDebug, now: () => clock.now() })
+  const events = createJobEvents([log, metrics.onJobEvent, ring.onJobEvent])
 
   const brokerOptions: BrokerOptions = { ...config, ...tuning }
   const broker: RabbitBroker = new RabbitBroker(brokerOptions, {

@@ -5,6 +5,8 @@ import { isPaused } from './pause.ts'
 import type { Directive } from './worker-registry.ts'
 
 const MAX_TOMBSTONES = 10_000
+/** In a log line. */
+const MAX_NAMED = 10
 
 export interface Synchronised {
   /** Ids of these queues that must not run, the newest first. */
@@ -26,7 +28,7 @@ export async function sync(deps: Deps, request: SyncRequest): Promise<Synchronis
   const { worker_id: workerId, queues } = request
   for (const queue of queues) checkQueueName(queue, deps.settings.prefix, 'queues')
   const directive = workerId == null ? 'running' : deps.workers.joined(workerId, queues)
-  await Promise.all(queues.map((queue) => ensure(deps, queue)))
+  await ensureAll(deps, queues)
   const { cancelled, truncated } = deps.ledger.tombstones(queues, MAX_TOMBSTONES)
   const later = cancelled.filter(({ generation }) => generation > 0)
   return {
@@ -42,11 +44,22 @@ export async function sync(deps: Deps, request: SyncRequest): Promise<Synchronis
 
 /**
  * Looked for anew: a worker whose queue is gone asks before it declares it itself, and what was in
- * it is known to nobody else. Where it cannot be declared the worker finds out by itself; the
+ * it is known to nobody else. Where one cannot be declared the worker finds out by itself; the
  * answer is worth having even so.
  */
-async function ensure(deps: Deps, queue: string): Promise<void> {
+async function ensureAll(deps: Deps, queues: readonly string[]): Promise<void> {
+  const outcomes = await Promise.all(queues.map((queue) => ensure(deps, queue)))
+  const missing = queues.flatMap((queue, i) => {
+    const outcome = outcomes[i]
+    return outcome === 'ready' ? [] : [{ queue, outcome }]
+  })
+  if (missing.length === 0) return
+  const fields = { queues: missing.slice(0, MAX_NAMED), count: missing.length }
+  deps.logger.warn(fields, 'queues of a native worker are not ready')
+}
+
+async function ensure(deps: Deps, queue: string) {
   const outcome = await deps.broker.recheckQueue(queue)
   if (outcome === 'ready') await deps.ledger.recordQueue(queue, deps.clock.now())
-  else deps.logger.warn({ queue, outcome }, 'queue of a native worker is not ready')
+  return outcome
 }

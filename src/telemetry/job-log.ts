@@ -2,16 +2,19 @@ import type { JobRow } from '../job/job.ts'
 import { traceIdOf } from '../job/traceparent.ts'
 import type { Logger } from '../logger.ts'
 import type { CronEvent, JobEvent, LeaseFacts } from './events.ts'
+import { LineBudget } from './line-budget.ts'
 import type { WorkflowEvent } from './workflow-events.ts'
 
 /**
  * One line per thing that happened to a job: ids, never args, results, messages or credentials.
- * `isDebug`: whether anybody looks for debug lines.
+ * `isDebug`: whether anybody looks for debug lines. Messages that are no jobs come from strangers: of
+ * them ten lines in ten seconds, by `now` in ms.
  */
 export function jobLog(
   logger: Logger,
-  { isDebug }: { isDebug: boolean },
+  { isDebug, now }: { isDebug: boolean; now: () => number },
 ): (event: JobEvent) => void {
+  const malformed = new LineBudget()
   return (event) => {
     switch (event.type) {
       case 'workflow.started':
@@ -21,9 +24,13 @@ export function jobLog(
       case 'workflow.cancelled':
         logger.info(workflowFields(event), event.type)
         return
-      case 'token.malformed':
-        logger.warn({ queue: event.queue, reason: event.error.message }, 'malformed message')
+      case 'token.malformed': {
+        const { queue, error } = event
+        const suppressed = malformed.take(now())
+        if (suppressed)
+          logger.warn({ queue, reason: error.message, ...suppressed }, 'malformed message')
         return
+      }
       case 'queue.paused':
       case 'queue.resumed':
         logger.info({ queue: event.queue, requestId: event.requestId }, event.type)

@@ -7,7 +7,7 @@ import { jobRow } from '../http/job-rows.ts'
 const SECRET = 'attack at dawn'
 const failure = { code: 'boom', type: 'Boom', message: SECRET, retryable: false }
 
-function linesOf(event: JobEvent, isDebug: boolean) {
+function open(isDebug: boolean, now = () => 0) {
   const lines: Record<string, unknown>[] = []
   const at = (level: string) => (fields: object, msg: string) =>
     lines.push({ level, ...fields, msg })
@@ -17,7 +17,12 @@ function linesOf(event: JobEvent, isDebug: boolean) {
     warn: at('warn'),
     error: at('error'),
   }
-  jobLog(logger, { isDebug })(event)
+  return { lines, log: jobLog(logger, { isDebug, now }) }
+}
+
+function linesOf(event: JobEvent, isDebug: boolean) {
+  const { lines, log } = open(isDebug)
+  log(event)
   return lines
 }
 
@@ -81,6 +86,21 @@ it('warns of messages that are no jobs', () => {
     queue: 'q',
     reason: 'no args',
   })
+})
+
+it('warns of ten of them in ten seconds, and says how many more there were', () => {
+  let now = 0
+  const { lines, log } = open(false, () => now)
+  const flood = () => {
+    for (let i = 0; i < 100; i++)
+      log({ type: 'token.malformed', queue: 'q', error: new Error('no args') })
+  }
+  flood()
+  expect(lines).toHaveLength(10)
+  now = 10_001
+  flood()
+  expect(lines).toHaveLength(20)
+  expect(lines[10]).toMatchObject({ reason: 'no args', suppressed: 90 })
 })
 
 const CRON = { name: 'nightly', expression: '0 0 * * *', jobType: 't', queue: 'q' }
