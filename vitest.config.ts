@@ -31,18 +31,17 @@ const LONGEST = [
   '/test/crash/crash.test.ts',
   '/test/ledger/sqlite.test.ts',
   '/test/crash/',
-  '/test/ledger/sqlite-properties.test.ts',
+  '/test/properties/sqlite-ledger.test.ts',
 ]
 
 /** As long as `eventually`: vitest would give up after 1 s, and a busy machine stops for 3 to 5 s. */
 const EXPECT = { poll: { timeout: 15_000 } }
 
 /**
- * Two cores: vitest would leave one of them idle, and most tests wait for something (three workers
- * kept 1.4 cores busy). All projects but one are one group, so that no worker waits for the last test
- * of another project.
+ * Two cores: vitest would leave one of them idle, and most tests wait for something. A fourth worker
+ * gains nothing. All projects but one are one group, so that none waits for the last test of another.
  */
-const TOGETHER = { maxWorkers: 4, sequence: { groupOrder: 0 }, expect: EXPECT }
+const TOGETHER = { maxWorkers: 3, sequence: { groupOrder: 0 }, expect: EXPECT }
 
 const UNIT = {
   ...TOGETHER,

@@ -107,7 +107,10 @@ async function runEverything(vitest) {
   return count
 }
 
-/** The ledger is written to two SQLite drivers; Node 22 has the other one built in. */
+/**
+ * The ledger is written to two SQLite drivers; Node 22 has the other one built in. The random
+ * sequences (`test/properties`) are about the ledger's own rules, whatever the driver.
+ */
 async function runLedgerOnNode22(vitest, output) {
   const nothing = { passed: 0, failed: 0 }
   if (Number.parseInt(process.versions.node, 10) >= 22 || vitest.interrupted.aborted) return nothing
