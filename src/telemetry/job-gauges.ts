@@ -45,18 +45,10 @@ export function deadLetterDepth(
   labels: BoundedLabels,
   ledger: () => QueueCounts,
 ): void {
-  new Gauge({
+  byQueue(registry, labels, ledger, {
     name: 'ojs_dead_letter_depth',
     help: 'Dead letters in the ledger',
-    labelNames: ['queue'],
-    registers: [registry],
-    collect() {
-      this.reset()
-      const source = ledger()
-      for (const { name } of source.queues()) {
-        this.inc({ queue: labels.of(name) }, source.deadLetterCount(name))
-      }
-    },
+    read: (source, queue) => source.deadLetterCount(queue),
   })
 }
 
@@ -66,17 +58,30 @@ export function queuePaused(
   labels: BoundedLabels,
   ledger: () => QueueCounts,
 ): void {
-  new Gauge({
+  byQueue(registry, labels, ledger, {
     name: 'ojs_queue_paused',
     help: 'Whether the queue is paused',
+    read: ({ pauses }, queue) => (pauses.since(queue) === null ? 0 : 1),
+  })
+}
+
+/** Queues beyond the limit are summed up under one label. */
+function byQueue(
+  registry: Registry,
+  labels: BoundedLabels,
+  ledger: () => QueueCounts,
+  gauge: { name: string; help: string; read(source: QueueCounts, queue: string): number },
+): void {
+  new Gauge({
+    name: gauge.name,
+    help: gauge.help,
     labelNames: ['queue'],
     registers: [registry],
     collect() {
       this.reset()
       const source = ledger()
       for (const { name } of source.queues()) {
-        const isPaused = source.pauses.since(name) !== null
-        this.inc({ queue: labels.of(name) }, isPaused ? 1 : 0)
+        this.inc({ queue: labels.of(name) }, gauge.read(source, name))
       }
     },
   })
