@@ -22,10 +22,11 @@ function read(path: string): Source {
   const statements = text.matchAll(
     /^(?:import|export)\s+(type\s+)?(?:[^;='"]*?\sfrom\s+)?['"]([^'"]+)['"]/gm,
   )
+  const loaded = text.matchAll(/\b(typeof\s+)?import\('([^']+)'\)/g)
   return {
     file: relative(SRC, path),
     lines: text.split('\n').length - 1,
-    imports: [...statements].map(([, type, target = '']) => ({
+    imports: [...statements, ...loaded].map(([, type, target = '']) => ({
       target: target.startsWith('.') ? relative(SRC, resolve(dirname(path), target)) : target,
       isTypeOnly: type !== undefined,
       isPackage: !target.startsWith('.'),

@@ -1,5 +1,4 @@
 import { ConfigError, readConfig } from '../config.ts'
-import { startGateway } from '../gateway.ts'
 import { createLogger } from '../logger.ts'
 import { type Command, complain } from './command.ts'
 
@@ -23,6 +22,8 @@ export const serveCommand: Command = {
     // Before anything is started: a signal during the start must not leave half a gateway.
     const stopRequested = firstSignal()
     try {
+      // Half a second's loading that no other command should wait for.
+      const { startGateway } = await import('../gateway.ts')
       const gateway = await startGateway(read.config, logger)
       const signal = await stopRequested
       logger.info({ signal }, 'stopping')

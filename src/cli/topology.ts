@@ -1,4 +1,3 @@
-import { topologyDiff } from '../broker/rabbit-broker.ts'
 import { readConfig } from '../config.ts'
 import { type Command, complain } from './command.ts'
 
@@ -12,6 +11,7 @@ export const topologyCommand: Command = {
       return 2
     }
     try {
+      const { topologyDiff } = await import('../broker/rabbit-broker.ts')
       const differences = await topologyDiff(readConfig(env).config)
       for (const difference of differences) console.log(difference.message)
       if (differences.length === 0) console.log('no differences')
