@@ -64,7 +64,7 @@ export class Consumers {
       isReady: (queue) => declarer.isReady(queue),
       isPaused: (queue) => hooks.isPaused(queue),
       lookUp: (queue) => this.#lookUp(queue),
-      onQueueGone: (queue) => void declarer.recheck(queue),
+      onQueueGone: (queue) => void declarer.recheckDying(queue),
     })
     const onQueueGone = () => {
       if (options.declare !== 'never') void declarer.recheckAll()

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../logger.ts'
 import type { EnsureOutcome } from './broker.ts'
 import type { Connection } from './connection.ts'
@@ -10,6 +11,8 @@ import { ScratchChannel } from './scratch-channel.ts'
 import type { Entity, Topology } from './topology.ts'
 
 const RETRY_MS = 5_000
+/** RabbitMQ 4.3 forgot a queue 40 ms after the cancel, a busy 4.0 after 400. */
+const DYING_MS = 500
 
 export interface DeclarerDeps {
   connection: Connection
@@ -47,6 +50,8 @@ export class Declarer {
   readonly #starting = new Set<string>()
   /** Checked or declared on the present connection. */
   readonly #ready = new Set<string>()
+  /** Their consumers were cancelled, and they have not been declared or found alive since. */
+  readonly #dying = new Set<string>()
   readonly #flights = new Map<string, Promise<EnsureOutcome>>()
   #base: Promise<EnsureOutcome> | null = null
   #retry: NodeJS.Timeout | undefined
@@ -72,6 +77,8 @@ export class Declarer {
 
   /** Asks the broker; declares nothing. A queue that is there is known from then on. */
   async probe(queue: string): Promise<Presence> {
+    // It may be about to find that the queue is on its way out.
+    await this.#flights.get(queue)
     const scratch = new ScratchChannel(this.#deps.connection)
     try {
       const name = this.#deps.names.jobQueue(queue)
@@ -101,6 +108,12 @@ export class Declarer {
     const outcome = await this.ensure(queue)
     if (outcome === 'unavailable') this.#retryLater()
     return outcome
+  }
+
+  /** The queue's consumers were cancelled, or were told that there is none: it is gone, or will be. */
+  recheckDying(queue: string): Promise<EnsureOutcome> {
+    this.#dying.add(queue)
+    return this.recheck(queue)
   }
 
   /** An exchange may be gone: a publish was answered with 404. */
@@ -178,6 +191,7 @@ export class Declarer {
       if (outcome === 'ready' && generation === this.#deps.connection.generation) {
         this.#known.add(queue)
         this.#ready.add(queue)
+        this.#dying.delete(queue)
         this.#deps.onReady(queue)
       }
       return outcome
@@ -222,7 +236,7 @@ export class Declarer {
    */
   async #mayDeclare(scratch: ScratchChannel, queue: string): Promise<EnsureOutcome> {
     const jobQueue = { entity: 'queue' as const, name: this.#deps.names.jobQueue(queue) }
-    const { presence } = await lookFor(scratch, jobQueue)
+    const presence = await this.#presenceOf(scratch, queue)
     if (presence === 'unavailable') return 'unavailable'
     if (presence === 'exists') return 'ready'
     this.#deps.onMissing(queue)
@@ -239,6 +253,22 @@ export class Declarer {
     }
     this.#deps.checker.warn(missing(jobQueue))
     return 'lost'
+  }
+
+  /**
+   * RabbitMQ 4 cancels the consumers of a quorum queue first and forgets the queue later. A look in
+   * between finds it; the declare that follows would be the one that creates it, with nobody told of
+   * the tokens that went. The same if an administrator deletes a queue and creates it again: as empty
+   * as a new one, and consumed by nobody, it is one.
+   */
+  async #presenceOf(scratch: ScratchChannel, queue: string): Promise<Presence> {
+    const jobQueue = { entity: 'queue' as const, name: this.#deps.names.jobQueue(queue) }
+    const { presence } = await lookFor(scratch, jobQueue)
+    if (presence !== 'exists' || !this.#dying.has(queue)) return presence
+    await sleep(DYING_MS, undefined, { ref: false })
+    const later = await lookFor(scratch, jobQueue)
+    const isAsNew = later.presence === 'exists' && later.ready + later.consumers === 0
+    return isAsNew ? 'missing' : later.presence
   }
 
   #refusalToDeclare(queue: string): EnsureOutcome | null {

@@ -15,20 +15,27 @@ export type EntityState =
 
 export type Presence = 'exists' | 'missing' | 'unavailable'
 
-/** Passive declare: the way to ask without changing anything. `ready` messages come with it. */
+/** Of a queue: how many messages are ready, and how many consumers it has; 0 where nobody knows. */
+interface Look {
+  presence: Presence
+  ready: number
+  consumers: number
+}
+
+/** Passive declare: the way to ask without changing anything. */
 export async function lookFor(
   scratch: ScratchChannel,
   entity: Pick<Entity, 'entity' | 'name'>,
-): Promise<{ presence: Presence; ready: number }> {
+): Promise<Look> {
   try {
     if (entity.entity === 'exchange') {
       await scratch.run((channel) => channel.checkExchange(entity.name))
-      return { presence: 'exists', ready: 0 }
+      return { presence: 'exists', ready: 0, consumers: 0 }
     }
     const reply = await scratch.run((channel) => channel.checkQueue(entity.name))
-    return { presence: 'exists', ready: reply.messageCount }
+    return { presence: 'exists', ready: reply.messageCount, consumers: reply.consumerCount }
   } catch (error) {
-    return { presence: presenceIn(error), ready: 0 }
+    return { presence: presenceIn(error), ready: 0, consumers: 0 }
   }
 }
 

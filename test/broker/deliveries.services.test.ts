@@ -221,6 +221,21 @@ describe.each(['classic', 'quorum'] as const)('take, profile %s', (queueType) =>
   })
 })
 
+it('takes a queue that was deleted and created again for one that is gone', async () => {
+  const test = await start({ queueType: 'classic' })
+  const queue = await newQueue(test)
+  await publish(test, queue, 3)
+  await takeEach(test, queue, 1)
+  const name = `ojs.queue.${queue}`
+  // Both at once, so that the gateway, whose consumer has ended, finds the new one.
+  await Promise.all([admin.channel.deleteQueue(name), admin.channel.assertQueue(name)])
+  await test.recorder.until('onQueueMissing', 2, queue)
+  await expect.poll(() => test.broker.isDeclared(queue)).toBe(true)
+  const waiting = test.broker.take(request([queue]))
+  const [id] = await publish(test, queue, 1)
+  expect(idsOf(await waiting)).toEqual([id])
+})
+
 describe('order', () => {
   it('is by exact OJS priority, then by arrival', async () => {
     const test = await start()
