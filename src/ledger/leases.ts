@@ -15,7 +15,7 @@ export interface LeaseLedger {
    * A row whose holder is `ledger` has no token any more and gets a new outbox nonce.
    * Fence: `active`, this attempt and generation, and `workerId` where given.
    */
-  release(id: string, fence: FailFence): Promise<JobRow | 'stale'>
+  release(id: string, fence: AttemptFence): Promise<JobRow | 'stale'>
 
   /** ACK: `active → completed`. Fence: `active`, and `attempt` and `workerId` where given. */
   complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | 'stale'>
@@ -24,7 +24,7 @@ export interface LeaseLedger {
    * FAIL and the end of a lease: `active →` what `change` says. The error record of the attempt is
    * part of it. Fence: `active`, generation and attempt, and `workerId` and `overdueAt` where given.
    */
-  fail(id: string, fence: FailFence, change: Failure): Promise<JobRow | 'stale'>
+  fail(id: string, fence: FailFence, change: FailureChange): Promise<JobRow | 'stale'>
 
   /**
    * BEAT: each lease ends at `now` + `leaseMs`, or + its own length when that is null.
@@ -67,8 +67,11 @@ export interface SettleFence {
   workerId?: string
 }
 
-export interface FailFence extends Omit<LeaseFence, 'id'> {
+export interface AttemptFence extends Omit<LeaseFence, 'id'> {
   workerId?: string
+}
+
+export interface FailFence extends AttemptFence {
   /** The lease, or the execution time, must be over at this instant: nobody has extended it since. */
   overdueAt?: number
 }
@@ -118,7 +121,8 @@ export interface FailureRecord {
   errors: string | null
 }
 
-export type Failure = FailureRecord &
+/** What FAIL or the end of a lease makes of the attempt. */
+export type FailureChange = FailureRecord &
   (
     | {
         to: 'retryable'

@@ -3,7 +3,7 @@ import { invalidField } from '../errors.ts'
 import type { JobRow } from '../job/job.ts'
 import { checkQueueName } from '../job/queue-name.ts'
 import type { FetchRequest } from '../job/request.ts'
-import type { ClaimResult, ClaimTerms, FailFence } from '../ledger/leases.ts'
+import type { AttemptFence, ClaimResult, ClaimTerms } from '../ledger/leases.ts'
 import { parseFetch } from '../schemas/validator.ts'
 import { fetching } from '../telemetry/tracing.ts'
 import { adoptedJob } from './adopt.ts'
@@ -101,7 +101,7 @@ export async function giveBack(deps: Deps, jobs: readonly JobRow[]): Promise<voi
 export async function requeueLease(
   deps: Deps,
   job: JobRow,
-  { workerId, requestId }: Pick<FailFence, 'workerId'> & { requestId?: string } = {},
+  { workerId, requestId }: Pick<AttemptFence, 'workerId'> & { requestId?: string } = {},
 ): Promise<JobRow | 'stale'> {
   const { generation, attempt } = job
   const fence = { generation, attempt, ...(workerId !== undefined && { workerId }) }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JobRow } from '../../src/job/job.ts'
-import type { ClaimResult, Failure } from '../../src/ledger/leases.ts'
+import type { ClaimResult, FailureChange } from '../../src/ledger/leases.ts'
 import type { Ledger } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
 import {
@@ -207,7 +207,7 @@ class World {
     }
   }
 
-  #failure(move: Move, isTokenBack: boolean): Failure {
+  #failure(move: Move, isTokenBack: boolean): FailureChange {
     const record = { ...FAILED, now: this.#now }
     const retry = {
       to: 'retryable',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { JobRow, RowState } from '../../src/job/job.ts'
-import type { Failure } from '../../src/ledger/leases.ts'
+import type { FailureChange } from '../../src/ledger/leases.ts'
 import {
   FAILED,
   fenceOf,
@@ -27,7 +27,7 @@ const AGAIN = { ...FAILED, to: 'available', token: true } as const
 const NACKED = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
 const PUBLISHED = { ...NACKED, copy: 'publish' } as const
 
-const CHANGES: [string, Failure][] = [
+const CHANGES: [string, FailureChange][] = [
   ['retryable', VIA_RUNG],
   ['available', AGAIN],
   ['discarded', NACKED],

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isTerminal, type JobRow, type NewJob } from '../../src/job/job.ts'
 import type { Said } from '../../src/job/report.ts'
-import type { Failure, LeaseFence } from '../../src/ledger/leases.ts'
+import type { FailureChange, LeaseFence } from '../../src/ledger/leases.ts'
 import type { Ledger } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
 import { REPORT } from './contract-reports.ts'
@@ -89,7 +89,7 @@ const LISTED_WHEN_EXPIRED = '{"args":[],"retry":{"on_exhaustion":"dead_letter"}}
 const RETRY = { ...FAILED, to: 'retryable', dueAt: NOW, delayMs: 250, isTokenBack: false } as const
 const DISCARD = { ...FAILED, to: 'discarded' } as const
 
-const FAILURES: Partial<Record<Action['verb'], Failure>> = {
+const FAILURES: Partial<Record<Action['verb'], FailureChange>> = {
   failToRung: { ...RETRY, rungMs: 250 },
   failToLedger: { ...RETRY, rungMs: null },
   failToAvailable: { ...FAILED, to: 'available', token: true },
@@ -264,7 +264,7 @@ class Run {
     return true
   }
 
-  async #fail(lease: LeaseFence, change: Failure): Promise<Outcome> {
+  async #fail(lease: LeaseFence, change: FailureChange): Promise<Outcome> {
     const failed = await this.#ledger.fail(lease.id, lease, change)
     if (failed === 'stale') return { won: null, id: lease.id }
     return { won: change.to === 'discarded' ? 'end' : 'fail', id: lease.id }

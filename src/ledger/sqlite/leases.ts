@@ -1,15 +1,14 @@
 import type { JobRow } from '../../job/job.ts'
-import type { Beat, ExtendedLease, FailFence, Failure } from '../leases.ts'
+import type { Beat, ExtendedLease, FailFence, FailureChange } from '../leases.ts'
 import { ACTIVE, ended, failed } from './life.ts'
 import { toJobRow } from './rows.ts'
 import type { Store } from './store.ts'
 
-/** What to change, bound to the one statement that changes it. */
 export function failLease(
   store: Store,
   id: string,
   fence: FailFence,
-  change: Failure,
+  change: FailureChange,
 ): JobRow | 'stale' {
   const job = toJobRow(runFailure(store, id, fence, change))
   if (!job) return 'stale'
@@ -22,7 +21,8 @@ export function failLease(
   return job
 }
 
-function runFailure(store: Store, id: string, fence: FailFence, change: Failure): unknown {
+/** Runs the one statement that makes this change. */
+function runFailure(store: Store, id: string, fence: FailFence, change: FailureChange): unknown {
   const { statements, nonces } = store
   const { generation, attempt, workerId = null, overdueAt = null } = fence
   const { now, error, errors } = change
@@ -42,7 +42,7 @@ function runFailure(store: Store, id: string, fence: FailFence, change: Failure)
 }
 
 /** A token for the rung or the queue, or a copy for the dead letter exchange. */
-function owesMessage(change: Failure): boolean {
+function owesMessage(change: FailureChange): boolean {
   switch (change.to) {
     case 'retryable':
       return change.rungMs !== null

@@ -4,6 +4,7 @@ import type { Logger } from '../../logger.ts'
 import type { DeadLetterQuery, Revived } from '../dead-letters.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from '../enqueued.ts'
 import type {
+  AttemptFence,
   Beat,
   ClaimResult,
   ClaimTerms,
@@ -11,7 +12,7 @@ import type {
   Completion,
   ExtendedLease,
   FailFence,
-  Failure,
+  FailureChange,
   LeaseFence,
   SettleFence,
 } from '../leases.ts'
@@ -153,7 +154,7 @@ export class SqliteLedger implements Ledger {
     }, tokens.length)
   }
 
-  release(id: string, fence: FailFence): Promise<JobRow | 'stale'> {
+  release(id: string, fence: AttemptFence): Promise<JobRow | 'stale'> {
     const { statements, counter, nonces } = this.#store
     return this.#access.write(() => {
       const { generation, attempt, workerId = null } = fence
@@ -175,7 +176,7 @@ export class SqliteLedger implements Ledger {
     })
   }
 
-  fail(id: string, fence: FailFence, change: Failure): Promise<JobRow | 'stale'> {
+  fail(id: string, fence: FailFence, change: FailureChange): Promise<JobRow | 'stale'> {
     return this.#access.write((protect) => {
       if (change.to === 'discarded' && this.#store.workflows.owns(id)) protect()
       return failLease(this.#store, id, fence, change)
