@@ -38,9 +38,12 @@ export interface LeaseLedger {
 
   /**
    * The delivery behind a lease is (about to be) acknowledged early: holder := `ledger`.
-   * Fence: `active`, holder `gateway`. Returns how many rows changed. No list: all of them.
+   * Fence: `active`, holder `gateway`. Returns how many rows changed.
    */
-  handOver(leases?: readonly LeaseFence[]): Promise<number>
+  handOver(leases: readonly LeaseFence[]): Promise<number>
+
+  /** As `handOver`, for every active row whose holder is `gateway`. */
+  handOverAll(): Promise<number>
 
   /**
    * Time in which nobody could renew does not count: every lease ends at `now` + its own length

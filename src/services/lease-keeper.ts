@@ -32,7 +32,7 @@ export async function extendLeases(deps: Deps): Promise<void> {
 
 /** Commit first, then acknowledge: a crash in between gives a token that is only dropped. */
 async function handOverLeases(deps: Deps): Promise<void> {
-  const leases = await deps.ledger.handOver()
+  const leases = await deps.ledger.handOverAll()
   for (const delivery of deps.held.values()) delivery.ack()
   deps.held.clear()
   if (leases > 0) deps.logger.info({ leases }, 'leases handed over to the ledger')

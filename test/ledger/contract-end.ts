@@ -55,7 +55,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
         ledger.complete(id, {}, { now: NOW, result: '1' }),
         ledger.cancel(id, NOW),
         ledger.handOver([fence]),
-        ledger.handOver(),
+        ledger.handOverAll(),
         ledger.rearm('q'),
         ledger.extendLeases(NOW),
       ])

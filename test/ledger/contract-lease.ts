@@ -214,7 +214,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       const jobs = [await fetched(ledger), await fetched(ledger), await fetched(ledger)]
       expect(await ledger.handOver(jobs.slice(0, 2))).toBe(2)
       expect(jobs.map(({ id }) => row(id).holder)).toEqual(['ledger', 'ledger', 'gateway'])
-      expect(await ledger.handOver()).toBe(1)
+      expect(await ledger.handOverAll()).toBe(1)
       expect(row(jobs[2]?.id ?? '').holder).toBe('ledger')
     })
 
@@ -234,7 +234,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
     it('leaves native leases alone when it takes all', async () => {
       const [mine, native] = [await fetched(ledger), await fetched(ledger)]
       await plant({ id: native.id, holder: 'native' })
-      expect(await ledger.handOver()).toBe(1)
+      expect(await ledger.handOverAll()).toBe(1)
       expect([row(mine.id).holder, row(native.id).holder]).toEqual(['ledger', 'native'])
     })
 

@@ -340,7 +340,7 @@ class Run {
     }
     if (step.verb === 'release') await this.#ledger.release(id, lease)
     if (step.verb === 'handOver') await this.#ledger.handOver([lease])
-    if (step.verb === 'handOverAll') await this.#ledger.handOver()
+    if (step.verb === 'handOverAll') await this.#ledger.handOverAll()
     if (step.verb === 'rearm') await this.#ledger.rearm(QUEUES[step.job % 2] ?? '')
     if (step.verb === 'extendLeases') await this.#ledger.extendLeases(NOW + attempt)
     if (step.verb === 'tokenReturned') this.#ledger.tokenReturned(id, generation)

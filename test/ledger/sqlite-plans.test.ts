@@ -44,7 +44,7 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   nativeNextDone: 'sqlite_autoindex_jobs_1',
   amendErrors: 'sqlite_autoindex_jobs_1',
   extendNative: 'sqlite_autoindex_jobs_1',
-  handOverLease: 'sqlite_autoindex_jobs_1',
+  handOverAny: 'sqlite_autoindex_jobs_1',
   isKnown: 'sqlite_autoindex_jobs_1',
   cancelledTokens: 'jobs_cancelled',
   cronLive: 'jobs_cron',

@@ -57,7 +57,7 @@ function applyArrival(
     case 'expire':
       return expire(store, terms, row)
     case 'hand-over':
-      return { verdict: 'hand-over', job: changed(store.statements.handOverAny.get(row.id)) }
+      return { verdict: 'hand-over', job: changed(store.statements.handOverArrived.get(row.id)) }
     case 'rearm':
       return { verdict: 'rearmed', job: rearm(store, row) }
     case 'hold':

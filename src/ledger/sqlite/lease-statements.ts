@@ -69,7 +69,8 @@ function prepareHolders(db: Database) {
        WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND state = 'active'
          AND holder = 'gateway'`,
     ),
-    handOverAny: db.prepare(
+    /** The claim has read the row in the same transaction, so its state is fence enough. */
+    handOverArrived: db.prepare(
       `UPDATE jobs SET holder = 'ledger' WHERE id = ?1 AND state = 'active'
        RETURNING ${JOB_COLUMNS}`,
     ),

@@ -54,7 +54,7 @@ function owesMessage(change: FailureChange): boolean {
 }
 
 /** The leases that a BEAT extends, in the order of `ids`. */
-export function extendLeases(store: Store, ids: readonly string[], beat: Beat): ExtendedLease[] {
+export function beatLeases(store: Store, ids: readonly string[], beat: Beat): ExtendedLease[] {
   const { now, leaseMs, workerId, attempt = null } = beat
   const { extend } = store.statements
   return ids

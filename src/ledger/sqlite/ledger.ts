@@ -47,7 +47,7 @@ import { activate, enqueue, enqueueNative, withdraw, withdrawAll } from './enque
 import { GroupCommit, type Protect } from './group-commit.ts'
 import { SqliteIdempotency } from './idempotency.ts'
 import { openStore } from './kept.ts'
-import { extendLeases, failLease } from './leases.ts'
+import { beatLeases, failLease } from './leases.ts'
 import { ACTIVE, ended } from './life.ts'
 import { SqlitePauses } from './pauses.ts'
 import { inPages, rearmPage, rearmRungPage } from './rearm.ts'
@@ -184,7 +184,7 @@ export class SqliteLedger implements Ledger {
   }
 
   extend(ids: readonly string[], beat: Beat): Promise<ExtendedLease[]> {
-    return this.#access.writeMany(ids.length, () => extendLeases(this.#store, ids, beat))
+    return this.#access.writeMany(ids.length, () => beatLeases(this.#store, ids, beat))
   }
 
   overdue(now: number, limit: number, which: 'all' | 'not native' = 'all'): JobRow[] {
@@ -245,9 +245,8 @@ export class SqliteLedger implements Ledger {
     })
   }
 
-  handOver(leases?: readonly LeaseFence[]): Promise<number> {
-    const { handOver, handOverAll } = this.#store.statements
-    if (!leases) return this.#access.write(() => Number(handOverAll.run().changes))
+  handOver(leases: readonly LeaseFence[]): Promise<number> {
+    const { handOver } = this.#store.statements
     return this.#access.write((protect) => {
       protect()
       let changed = 0
@@ -256,6 +255,11 @@ export class SqliteLedger implements Ledger {
       }
       return changed
     }, leases.length)
+  }
+
+  handOverAll(): Promise<number> {
+    const { handOverAll } = this.#store.statements
+    return this.#access.write(() => Number(handOverAll.run().changes))
   }
 
   applyReports(events: readonly ReportedEvent[], terms: ReportTerms): Promise<ReportResult[]> {
@@ -267,10 +271,8 @@ export class SqliteLedger implements Ledger {
   }
 
   handOverAny({ id, generation, attempt }: LeaseFence): Promise<boolean> {
-    const { handOverLease } = this.#store.statements
-    return this.#access.write(
-      () => Number(handOverLease.run(id, generation, attempt).changes) === 1,
-    )
+    const { handOverAny } = this.#store.statements
+    return this.#access.write(() => Number(handOverAny.run(id, generation, attempt).changes) === 1)
   }
 
   tombstone(id: string, queue: string, now: number): Promise<boolean> {

@@ -4,7 +4,12 @@ import { JOB_COLUMNS } from './rows.ts'
 
 /** What native workers say of their jobs, and what they must not run. */
 export function prepareNative(db: Database) {
-  return { ...prepareStarts(db), ...prepareEnds(db), ...prepareBeats(db), ...prepareTombstones(db) }
+  return {
+    ...prepareStarts(db),
+    ...prepareReportedEnds(db),
+    ...prepareBeats(db),
+    ...prepareTombstones(db),
+  }
 }
 
 /** Parameters as of `claimNext` and `claim`; ?6 null where the worker names no generation. */
@@ -27,7 +32,7 @@ function prepareStarts(db: Database) {
 }
 
 /** ?2 generation or null, ?3 attempt, ?4 now, ?5 result. */
-function prepareEnds(db: Database) {
+function prepareReportedEnds(db: Database) {
   const done = `state = 'completed', result = ?5, error = NULL, completed_at = ?4, ended_at = ?4,
          outbox = NULL, holder = NULL`
   return {
@@ -77,7 +82,7 @@ function prepareBeats(db: Database) {
        RETURNING id, generation, attempt, queue, type, holder, started_at AS startedAt,
          lease_expires_at AS leaseExpiresAt`,
     ),
-    handOverLease: db.prepare(
+    handOverAny: db.prepare(
       `UPDATE jobs SET holder = 'ledger'
        WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND state = 'active'`,
     ),
