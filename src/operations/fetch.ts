@@ -3,17 +3,17 @@ import { invalidField } from '../errors.ts'
 import type { JobRow } from '../job/job.ts'
 import { checkQueueName } from '../job/queue-name.ts'
 import type { FetchRequest } from '../job/request.ts'
-import type { AttemptFence, ClaimResult, ClaimTerms } from '../ledger/leases.ts'
+import type { ClaimResult, ClaimTerms } from '../ledger/leases.ts'
 import { parseFetch } from '../schemas/validator.ts'
 import { fetching } from '../telemetry/tracing.ts'
 import { adoptedJob } from './adopt.ts'
 import type { Deps, RequestContext } from './deps.ts'
+import { emitPromoted } from './emit-promoted.ts'
 import { takeBackStart, withinLimits } from './fetch-limits.ts'
-import { deadLetterDelivery, takeLease, toDeadLetters } from './lease-end.ts'
+import { deadLetterDelivery, requeueLease, toDeadLetters } from './lease-end.ts'
 import { acknowledgeEarly } from './long-leases.ts'
 import { requireConsuming } from './refusals.ts'
 import { reportedError } from './reported-error.ts'
-import { sendToken } from './send-token.ts'
 
 const MAX_COUNT = 100
 const MAX_WAIT_MS = 30_000
@@ -95,25 +95,6 @@ function mayFetch(deps: Deps, { worker_id: workerId, queues }: FetchRequest): bo
  */
 export async function giveBack(deps: Deps, jobs: readonly JobRow[]): Promise<void> {
   await Promise.all(jobs.map((job) => requeueLease(deps, job)))
-}
-
-/** `active → available` with the attempt not counted; the token is the one that is held. */
-export async function requeueLease(
-  deps: Deps,
-  job: JobRow,
-  { workerId, requestId }: Pick<AttemptFence, 'workerId'> & { requestId?: string } = {},
-): Promise<JobRow | 'stale'> {
-  const { generation, attempt } = job
-  const fence = { generation, attempt, ...(workerId !== undefined && { workerId }) }
-  const row = await deps.ledger.release(job.id, fence)
-  if (row === 'stale') return row
-  // Before the token is there for others, whose `job.started` would come first.
-  const asked = requestId === undefined ? {} : { requestId }
-  deps.events.emit({ type: 'job.enqueued', job: row, promoted: true, ...asked })
-  const delivery = takeLease(deps, job.id)
-  if (delivery?.isLive()) deps.broker.putBack([delivery])
-  else if (row.outbox !== null) void sendToken(deps, row)
-  return row
 }
 
 /** Tokens of a batch that is not whole yet wait for the rest of it. */
@@ -223,13 +204,6 @@ function settle(
       toDeadLetters(deps, delivery)
       return
   }
-}
-
-/** A token that was faster than the promoter: the job became available and was claimed at once. */
-export function emitPromoted(deps: Deps, claimed: JobRow): void {
-  const attempt = claimed.attempt - 1
-  const job: JobRow = { ...claimed, state: 'available', attempt, workerId: null, startedAt: null }
-  deps.events.emit({ type: 'job.enqueued', job, promoted: true })
 }
 
 function drop(deps: Deps, delivery: Delivery): void {

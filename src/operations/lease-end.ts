@@ -1,5 +1,6 @@
 import type { Delivery } from '../broker/broker.ts'
 import type { JobRow } from '../job/job.ts'
+import type { AttemptFence } from '../ledger/leases.ts'
 import type { Deps } from './deps.ts'
 import { sendToken } from './send-token.ts'
 
@@ -36,6 +37,25 @@ export async function sendThenSettle(
   // The row may have become due while its publish was under way: the relay was woken then, and left
   // it alone. Its next round would be up to 30 s away.
   if (outcome !== 'confirmed') deps.wakeRelay()
+}
+
+/** `active → available` with the attempt not counted; the token is the one that is held. */
+export async function requeueLease(
+  deps: Deps,
+  job: JobRow,
+  { workerId, requestId }: Pick<AttemptFence, 'workerId'> & { requestId?: string } = {},
+): Promise<JobRow | 'stale'> {
+  const { generation, attempt } = job
+  const fence = { generation, attempt, ...(workerId !== undefined && { workerId }) }
+  const row = await deps.ledger.release(job.id, fence)
+  if (row === 'stale') return row
+  // Before the token is there for others, whose `job.started` would come first.
+  const asked = requestId === undefined ? {} : { requestId }
+  deps.events.emit({ type: 'job.enqueued', job: row, promoted: true, ...asked })
+  const delivery = takeLease(deps, job.id)
+  if (delivery?.isLive()) deps.broker.putBack([delivery])
+  else if (row.outbox !== null) void sendToken(deps, row)
+  return row
 }
 
 /** The copy in the DLX queue (seed 002 §5.5). */

@@ -5,7 +5,7 @@ import { parseNack } from '../schemas/validator.ts'
 import { explainStaleLease } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { failLease } from './fail-lease.ts'
-import { requeueLease } from './fetch.ts'
+import { requeueLease } from './lease-end.ts'
 import { settleFence } from './settle-fence.ts'
 
 /**

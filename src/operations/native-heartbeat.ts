@@ -3,7 +3,7 @@ import type { ExtendedLease } from '../ledger/leases.ts'
 import type { BeatResult } from '../ledger/native.ts'
 import { broadcastCancel, broadcastDirective } from './broadcasts.ts'
 import type { Deps, RequestContext } from './deps.ts'
-import { emitPromoted } from './fetch.ts'
+import { emitPromoted } from './emit-promoted.ts'
 import { acknowledgeEarly } from './long-leases.ts'
 import { isStronger } from './worker-registry.ts'
 

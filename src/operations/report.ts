@@ -6,7 +6,7 @@ import { traceOf } from '../job/trace-carry.ts'
 import type { ReportResult } from '../ledger/native.ts'
 import { adoptedJob } from './adopt.ts'
 import type { Deps, RequestContext } from './deps.ts'
-import { emitPromoted } from './fetch.ts'
+import { emitPromoted } from './emit-promoted.ts'
 import { settleLease } from './lease-end.ts'
 import { sendToken } from './send-token.ts'
 
