@@ -9,7 +9,7 @@ const SRC = join(ROOT, 'src')
 interface Source {
   file: string
   lines: number
-  imports: { target: string; isTypeOnly: boolean; isPackage: boolean }[]
+  imports: { target: string; isPackage: boolean }[]
 }
 
 const sources = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
@@ -20,15 +20,14 @@ function read(path: string): Source {
   const text = readFileSync(path, 'utf8')
   // No `;` or `=` between the keyword and `from`: prose that says "import" is not a statement.
   const statements = text.matchAll(
-    /^(?:import|export)\s+(type\s+)?(?:[^;='"]*?\sfrom\s+)?['"]([^'"]+)['"]/gm,
+    /^(?:import|export)\s+(?:type\s+)?(?:[^;='"]*?\sfrom\s+)?['"]([^'"]+)['"]/gm,
   )
-  const loaded = text.matchAll(/\b(typeof\s+)?import\('([^']+)'\)/g)
+  const loaded = text.matchAll(/\bimport\('([^']+)'\)/g)
   return {
     file: relative(SRC, path),
     lines: text.split('\n').length - 1,
-    imports: [...statements, ...loaded].map(([, type, target = '']) => ({
+    imports: [...statements, ...loaded].map(([, target = '']) => ({
       target: target.startsWith('.') ? relative(SRC, resolve(dirname(path), target)) : target,
-      isTypeOnly: type !== undefined,
       isPackage: !target.startsWith('.'),
     })),
   }
@@ -49,7 +48,6 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'job/',
     'broker/observer.ts',
     'ledger/ledger.ts',
-    'operations/deps.ts',
     'sdk/trace-context.ts',
     ...AT_THE_TOP,
   ],
