@@ -1,6 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { PublishOutcome } from '../broker/broker.ts'
 import type { Deps } from './deps.ts'
 import type { Directive } from './worker-registry.ts'
+
+/** A broker that does not confirm keeps nobody waiting for longer; the outbox owes it then. */
+const BROADCAST_WAIT_MS = 1_000
 
 /**
  * What the workers of a queue have to hear (architecture §5). Nobody may be listening, which is a
@@ -39,4 +43,9 @@ export function broadcastPause(
 ): Promise<PublishOutcome> {
   const type = isPaused ? 'ojs.control.pause' : 'ojs.control.resume'
   return deps.broker.broadcast({ queue, type, body: JSON.stringify({ queue }) })
+}
+
+/** Settles with the broadcast, or when it has taken long enough. */
+export async function briefly(sent: Promise<unknown>): Promise<void> {
+  await Promise.race([sent, sleep(BROADCAST_WAIT_MS, undefined, { ref: false })])
 }

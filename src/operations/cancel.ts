@@ -1,12 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cancelled } from '../ledger/ledger.ts'
+import { briefly } from './broadcasts.ts'
 import { explainTerminal } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { settleLease } from './lease-end.ts'
 import { sendToken } from './send-token.ts'
-
-/** A broker that does not confirm keeps nobody waiting for longer; the outbox owes it then. */
-const BROADCAST_WAIT_MS = 1_000
 
 /**
  * CANCEL (seed 001 §7.7): any non-terminal state becomes `cancelled` at once, an active one too
@@ -43,9 +40,4 @@ export async function followCancel(
   if (settleLease(deps, job.id)) deps.ledger.tokenReturned(job.id, job.generation)
   deps.events.emit({ type: 'job.cancelled', ...cancelled, requestId: context.requestId })
   if (job.outbox !== null) await sendToken(deps, job)
-}
-
-/** Settles with the broadcast, or when it has taken long enough. */
-export async function briefly(sent: Promise<unknown>): Promise<void> {
-  await Promise.race([sent, sleep(BROADCAST_WAIT_MS, undefined, { ref: false })])
 }

@@ -1,6 +1,6 @@
 import type { NamedJob } from '../job/request.ts'
-import { broadcastCancel } from './broadcasts.ts'
-import { briefly, cancelJob } from './cancel.ts'
+import { briefly, broadcastCancel } from './broadcasts.ts'
+import { cancelJob } from './cancel.ts'
 import type { Deps, RequestContext } from './deps.ts'
 
 /**

@@ -4,8 +4,7 @@ import { takesJobsWhilePaused } from '../dialect.ts'
 import { OjsError } from '../errors.ts'
 import { timestamp } from '../job/document.ts'
 import { checkQueueName } from '../job/queue-name.ts'
-import { broadcastPause } from './broadcasts.ts'
-import { briefly } from './cancel.ts'
+import { briefly, broadcastPause } from './broadcasts.ts'
 import type { Deps, RequestContext } from './deps.ts'
 
 export function isPaused(deps: Pick<Deps, 'ledger'>, queue: string): boolean {
