@@ -12,8 +12,8 @@ import { emitPromoted } from './emit-promoted.ts'
 import { takeBackStart, withinLimits } from './fetch-limits.ts'
 import { deadLetterDelivery, requeueLease, toDeadLetters } from './lease-end.ts'
 import { acknowledgeEarly } from './long-leases.ts'
-import { requireConsuming } from './refusals.ts'
 import { reportedError } from './reported-error.ts'
+import { requireConsuming } from './require-broker.ts'
 
 const MAX_COUNT = 100
 const MAX_WAIT_MS = 30_000

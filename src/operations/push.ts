@@ -16,7 +16,7 @@ import { idTaken, keyTaken } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { once, rememberedJobs } from './idempotency.ts'
 import { requireNotPaused } from './pause.ts'
-import { requirePublishing } from './refusals.ts'
+import { requirePublishing } from './require-broker.ts'
 import { noteLostToken, type Sent, sendToken } from './send-token.ts'
 
 /** So many jobs are worth a commit of their own. */

@@ -2,7 +2,7 @@ import { queueRefusal } from '../broker/refusals.ts'
 import { OjsError } from '../errors.ts'
 import { checkQueueName } from '../job/queue-name.ts'
 import type { Deps, RequestContext } from './deps.ts'
-import { requirePublishing } from './refusals.ts'
+import { requirePublishing } from './require-broker.ts'
 
 export interface Recovered {
   queue: string

@@ -12,7 +12,7 @@ import { followCancel } from './cancel.ts'
 import { checkArgs } from './check-args.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { newJob, requireQueue } from './push.ts'
-import { requirePublishing } from './refusals.ts'
+import { requirePublishing } from './require-broker.ts'
 
 /**
  * Creates and starts a workflow (seed 001 §14.1): all of it is checked before anything is stored,
