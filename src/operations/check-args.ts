@@ -9,17 +9,26 @@ interface Checkable {
   args: readonly unknown[]
 }
 
+interface Within {
+  /** Of the job in its batch. */
+  index?: number
+  /** Shared by all jobs of one request. */
+  fuel?: Fuel
+}
+
+/** No object for each PUSH. */
+const ALONE: Within = {}
+
 /**
  * Holds `args` to the schema that the job names, if it is registered (seed 001 §9.1, §15). A job
  * without one costs nothing. Throws `OjsError` 400 `schema_validation`, with `details.index` where
  * an index is given; 400 for a schema that is not registered where only those are allowed
- * (`OJS_SCHEMA_STRICT=1`). `fuel` is shared by what comes in one request.
+ * (`OJS_SCHEMA_STRICT=1`).
  */
 export function checkArgs(
   deps: Pick<Deps, 'ledger' | 'argsSchemas' | 'settings'>,
   job: Checkable,
-  index?: number,
-  fuel?: Fuel,
+  { index, fuel }: Within = ALONE,
 ): void {
   if (job.schema == null) return
   const at = index === undefined ? {} : { index }
@@ -28,17 +37,18 @@ export function checkArgs(
     if (!deps.settings.schemaStrict) return
     throw unknownSchema(job.schema, at)
   }
-  const violations = find(deps, { ...job, schema: job.schema }, registration, fuel, at)
+  const named = { schema: job.schema, args: job.args, registration }
+  const violations = find(deps, named, fuel ?? new Fuel(), at)
   if (violations !== null) throw mismatch(job.schema, violations, at)
 }
 
 function find(
   deps: Pick<Deps, 'ledger' | 'argsSchemas'>,
-  { schema, args }: { schema: string; args: readonly unknown[] },
-  registration: number,
-  fuel: Fuel = new Fuel(),
+  named: { schema: string; args: readonly unknown[]; registration: number },
+  fuel: Fuel,
   at: object,
 ): Violation[] | null {
+  const { schema, args, registration } = named
   const compiled = deps.argsSchemas.get(registration, () => contentOf(deps, schema))
   try {
     return compiled.violations(args, fuel)

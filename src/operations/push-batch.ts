@@ -152,18 +152,18 @@ function hold(deps: Deps, rows: readonly JobRow[], { requestId }: RequestContext
 /** Only the job that needs no other header: an idempotency key names the request as a whole. */
 function newBatchJob(
   deps: Deps,
-  { item, index, fuel }: { item: unknown; index: number; fuel: Fuel },
+  asked: { item: unknown; index: number; fuel: Fuel },
   context: RequestContext,
 ): NewJob {
   try {
-    const request = parsePush(item)
-    checkArgs(deps, request, index, fuel)
+    const request = parsePush(asked.item)
+    checkArgs(deps, request, asked)
     return newJob(deps, request, context)
   } catch (error) {
     if (!(error instanceof OjsError)) throw error
     // Seed 001 §9.2: which job of the batch it is about.
-    const message = `Batch validation failed: job at index ${index}: ${error.message}`
-    throw error.withDetails({ index }, message)
+    const message = `Batch validation failed: job at index ${asked.index}: ${error.message}`
+    throw error.withDetails({ index: asked.index }, message)
   }
 }
 
