@@ -2,6 +2,7 @@ import { jobNotFound, stateConflict } from '../errors.ts'
 import type { JobRow } from '../job/job.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { sendToken } from './send-token.ts'
+import { visibleJob } from './visible-job.ts'
 
 /**
  * ACTIVATE (seed 001 §7.8, §9.5): `pending → available`, or `scheduled` where the job also names a
@@ -20,8 +21,8 @@ export async function activate(deps: Deps, id: string, context: RequestContext):
 }
 
 function explainNotPending(deps: Deps, id: string): Error {
-  const row = deps.ledger.find(id)
-  if (row === null || row.state === 'withdrawn') return jobNotFound(id)
+  const row = visibleJob(deps, id)
+  if (row === null) return jobNotFound(id)
   return stateConflict(
     `Cannot activate job in state '${row.state}'. Only jobs in 'pending' state can be activated.`,
     { job_id: id, current_state: row.state, expected_state: 'pending' },

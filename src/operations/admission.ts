@@ -2,6 +2,7 @@ import type { NewJob } from '../job/job.ts'
 import type { EnqueueTerms, Unsettled } from '../ledger/enqueued.ts'
 import { idTaken } from './conflicts.ts'
 import type { Deps } from './deps.ts'
+import { visibleJob } from './visible-job.ts'
 
 interface Enqueueing {
   jobs: readonly NewJob[]
@@ -65,7 +66,7 @@ function isAboutOther(done: object): done is Unsettled {
 
 function requireFreeIds(deps: Deps, ids: readonly (string | null)[]): void {
   for (const [index, id] of ids.entries()) {
-    if (id === null || (deps.ledger.find(id)?.state ?? 'withdrawn') === 'withdrawn') continue
+    if (id === null || visibleJob(deps, id) === null) continue
     throw idTaken(id, ids.length > 1 ? index : undefined)
   }
 }

@@ -3,6 +3,7 @@ import { jobNotFound, OjsError, stateConflict } from '../errors.ts'
 import type { JobRow } from '../job/job.ts'
 import type { SettleFence } from '../ledger/leases.ts'
 import type { Deps } from './deps.ts'
+import { visibleJob } from './visible-job.ts'
 
 const VERB = { ack: 'acknowledge', nack: 'fail', beat: 'extend the lease of' } as const
 
@@ -16,8 +17,8 @@ export function explainStaleLease(
   fence: SettleFence,
   operation: keyof typeof VERB,
 ): OjsError {
-  const row = deps.ledger.find(id)
-  if (row === null || row.state === 'withdrawn') return jobNotFound(id)
+  const row = visibleJob(deps, id)
+  if (row === null) return jobNotFound(id)
   const details = { job_id: id, current_state: row.state, expected_state: 'active' }
   if (row.state !== 'active') {
     return stateConflict(
@@ -36,8 +37,8 @@ export function explainStaleLease(
 
 /** Why a CANCEL found nothing to cancel: 404, or 409 with the state it ended in (seed 001 §9.4). */
 export function explainTerminal(deps: Deps, id: string): OjsError {
-  const row = deps.ledger.find(id)
-  if (row === null || row.state === 'withdrawn') return jobNotFound(id)
+  const row = visibleJob(deps, id)
+  if (row === null) return jobNotFound(id)
   return stateConflict(`Cannot cancel job in terminal state '${row.state}'.`, {
     job_id: id,
     current_state: row.state,

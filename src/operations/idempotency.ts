@@ -3,6 +3,7 @@ import { fingerprint } from '../job/canonical-json.ts'
 import type { JobRow } from '../job/job.ts'
 import type { KeyedRequest, Remembered } from '../ledger/idempotency.ts'
 import type { Deps, RequestContext } from './deps.ts'
+import { visibleJob } from './visible-job.ts'
 
 const HEADER = 'Idempotency-Key'
 
@@ -65,8 +66,8 @@ export function rememberedJobs(
 ): JobRow[] {
   if (first !== request.fingerprint) throw otherBody(jobs)
   return jobs.map((id) => {
-    const row = deps.ledger.find(id)
-    if (row && row.state !== 'withdrawn') return row
+    const row = visibleJob(deps, id)
+    if (row !== null) return row
     throw new OjsError('duplicate', `The ${HEADER} was used; job '${id}' is gone by now.`, {
       details: { field: HEADER, reason: 'job_gone', existing_job_id: id },
     })
