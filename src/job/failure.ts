@@ -1,7 +1,4 @@
-import type { BackoffPolicy } from './backoff.ts'
-import { parseDuration } from './duration.ts'
 import { appendErrors, errorEntry, type Failure, fillInError } from './error-history.ts'
-import { allowedAttempts, type JobRow } from './job.ts'
 import type { NackError } from './request.ts'
 import { cut, MAX_CODE, MAX_MESSAGE, utf8Bytes } from './text-size.ts'
 
@@ -29,7 +26,8 @@ export function failureOf(error: NackError): Failure {
   }
 }
 
-function errorClass(details: Record<string, unknown> | undefined): string | undefined {
+/** The class of the error where the worker named it. */
+export function errorClass(details: Record<string, unknown> | undefined): string | undefined {
   const named = details?.['error_class']
   return typeof named === 'string' && named !== '' ? named : undefined
 }
@@ -60,108 +58,6 @@ function boundFrames(trace: unknown[]): unknown[] {
     frames.push(frame)
   }
   return frames
-}
-
-/** What a job's producer wants to happen after a failure, defaults filled in (seed 003). */
-export interface RetryPolicy {
-  /** Executions in all; 0 and 1 both mean "run once". */
-  maxAttempts: number
-  backoff: BackoffPolicy
-  nonRetryableErrors: readonly string[]
-  /** Null: the producer named none. */
-  onExhaustion: 'discard' | 'dead_letter' | null
-}
-
-const DEFAULT_INITIAL_MS = 1_000
-const DEFAULT_MAX_MS = 300_000
-const DEFAULT_COEFFICIENT = 2
-
-/** Reads the policy out of the stored envelope. Never throws: what is not usable is the default. */
-export function retryPolicyOf(row: Pick<JobRow, 'envelope' | 'maxAttempts'>): RetryPolicy {
-  const envelope = objectOf(parsed(row.envelope))
-  const retry = objectOf(envelope['retry'])
-  const { backoff_coefficient: coefficient, on_exhaustion: onExhaustion, jitter } = retry
-  const named = retry['non_retryable_errors']
-  return {
-    maxAttempts: row.maxAttempts,
-    backoff: {
-      strategy: strategyOf(objectOf(envelope['retry_extra'])['backoff_strategy']),
-      initialMs: durationOr(retry['initial_interval'], DEFAULT_INITIAL_MS),
-      coefficient: isCoefficient(coefficient) ? coefficient : DEFAULT_COEFFICIENT,
-      maxMs: durationOr(retry['max_interval'], DEFAULT_MAX_MS),
-      jitter: jitter !== false,
-    },
-    nonRetryableErrors: Array.isArray(named)
-      ? named.filter((name) => typeof name === 'string')
-      : [],
-    onExhaustion:
-      onExhaustion === 'discard' || onExhaustion === 'dead_letter' ? onExhaustion : null,
-  }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
-}
-
-function objectOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
-}
-
-function isCoefficient(value: unknown): value is number {
-  return typeof value === 'number' && value >= 1
-}
-
-function strategyOf(name: unknown): BackoffPolicy['strategy'] {
-  if (name === 'linear' || name === 'polynomial' || name === 'none') return name
-  return name === 'constant' ? 'none' : 'exponential'
-}
-
-function durationOr(text: unknown, fallback: number): number {
-  try {
-    return (typeof text === 'string' && parseDuration(text, 'retry')) || fallback
-  } catch {
-    return fallback
-  }
-}
-
-/** What becomes of a failed attempt. `isDeadLetter`: listed under `GET /dead-letter`. */
-export type Verdict = { do: 'retry' } | { do: 'discard'; isDeadLetter: boolean }
-
-/** FAIL decides in this order (ojs-digest §3.3); `attempt` is the one that failed. */
-export function judge(policy: RetryPolicy, attempt: number, failure: Failure): Verdict {
-  switch (failure.code) {
-    case 'DISCARD':
-    case 'FAIL':
-      return { do: 'discard', isDeadLetter: false }
-    case 'DEAD_LETTER':
-      return { do: 'discard', isDeadLetter: true }
-    default:
-      return isOver(policy, attempt, failure)
-        ? // No data loss where the producer said nothing (C-20).
-          { do: 'discard', isDeadLetter: policy.onExhaustion !== 'discard' }
-        : { do: 'retry' }
-  }
-}
-
-function isOver(policy: RetryPolicy, attempt: number, failure: Failure): boolean {
-  if (!failure.retryable || attempt >= allowedAttempts(policy)) return true
-  const names = [failure.type, failure.code, errorClass(failure.details)]
-  return policy.nonRetryableErrors.some((pattern) => names.some((name) => matches(pattern, name)))
-}
-
-/** `auth.*` is a prefix with its dot: `auth.expired`, but not `auth` (ojs-digest C-85). */
-function matches(pattern: string, name: string | undefined): boolean {
-  if (pattern.endsWith('.*')) return name?.startsWith(pattern.slice(0, -1)) ?? false
-  return name === pattern
-}
-
-/** A job that expired never failed: it is listed only by explicit wish (ojs-digest C-87). */
-export function isListedWhenExpired(policy: RetryPolicy): boolean {
-  return policy.onExhaustion === 'dead_letter'
 }
 
 /** The failure as the job's `error`, and appended to its `errors`; JSON texts. */

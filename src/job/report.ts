@@ -1,9 +1,9 @@
 import { between } from './arrival.ts'
 import { chooseDelay } from './backoff.ts'
 import type { Failure } from './error-history.ts'
-import { judge, retryPolicyOf } from './failure.ts'
 import { isTerminal, type JobRow, type NewJob } from './job.ts'
 import type { ReportEvent } from './request.ts'
+import { judge, retryPolicyOf } from './retry-policy.ts'
 
 /**
  * What a native worker's report does to its row, decided by nothing but the row (architecture §5).

@@ -4,14 +4,16 @@ import { toNewJob } from '../../src/job/envelope.ts'
 import type { Failure } from '../../src/job/error-history.ts'
 import {
   failureOf,
-  isListedWhenExpired,
-  judge,
-  type RetryPolicy,
   recordFailure,
-  retryPolicyOf,
   timeoutFailure,
   visibilityFailure,
 } from '../../src/job/failure.ts'
+import {
+  isListedWhenExpired,
+  judge,
+  type RetryPolicy,
+  retryPolicyOf,
+} from '../../src/job/retry-policy.ts'
 import { parsePush } from '../../src/schemas/validator.ts'
 
 const NOW = Date.parse('2026-02-12T10:30:00.000Z')

@@ -1,7 +1,7 @@
 import { OjsError } from '../../errors.ts'
 import { type Arrival, decideArrival, recordSkipped } from '../../job/arrival.ts'
-import { isListedWhenExpired, retryPolicyOf } from '../../job/failure.ts'
 import type { JobRow } from '../../job/job.ts'
+import { isListedWhenExpired, retryPolicyOf } from '../../job/retry-policy.ts'
 import type { ClaimResult, ClaimTerms, ClaimToken } from '../leases.ts'
 import { adoptJob } from './adoption.ts'
 import type { Protect } from './group-commit.ts'

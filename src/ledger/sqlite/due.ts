@@ -1,5 +1,5 @@
-import { isListedWhenExpired, retryPolicyOf } from '../../job/failure.ts'
 import type { JobRow } from '../../job/job.ts'
+import { isListedWhenExpired, retryPolicyOf } from '../../job/retry-policy.ts'
 import type { ExpireTerms } from '../ledger.ts'
 import type { Access } from './access.ts'
 import { ended } from './life.ts'
