@@ -1,3 +1,5 @@
+import { membersOf } from './json-value.ts'
+
 /** How often jobs of one kind may be started (conformance.md S31). */
 export interface JobRateLimit {
   /** Jobs with the same key share the limit: those of one type in one queue. */
@@ -26,8 +28,4 @@ export function rateLimitOf(body: unknown, queue: string): JobRateLimit | null {
   const starts = Math.max(1, Math.floor(rate))
   const windowMs = Math.min((starts / rate) * SECOND_MS, MAX_WINDOW_MS)
   return { key: `${queue} ${String(type)}`, starts, windowMs }
-}
-
-function membersOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 }

@@ -3,6 +3,7 @@ import { parseDuration } from './duration.ts'
 import type { Failure } from './error-history.ts'
 import { errorClass } from './failure.ts'
 import { allowedAttempts, type JobRow } from './job.ts'
+import { membersOf } from './json-value.ts'
 
 /** What a job's producer wants to happen after a failure, defaults filled in (seed 003). */
 export interface RetryPolicy {
@@ -20,14 +21,14 @@ const DEFAULT_COEFFICIENT = 2
 
 /** Reads the policy out of the stored envelope. Never throws: what is not usable is the default. */
 export function retryPolicyOf(row: Pick<JobRow, 'envelope' | 'maxAttempts'>): RetryPolicy {
-  const envelope = objectOf(parsed(row.envelope))
-  const retry = objectOf(envelope['retry'])
+  const envelope = membersOf(parsed(row.envelope))
+  const retry = membersOf(envelope['retry'])
   const { backoff_coefficient: coefficient, on_exhaustion: onExhaustion, jitter } = retry
   const named = retry['non_retryable_errors']
   return {
     maxAttempts: row.maxAttempts,
     backoff: {
-      strategy: strategyOf(objectOf(envelope['retry_extra'])['backoff_strategy']),
+      strategy: strategyOf(membersOf(envelope['retry_extra'])['backoff_strategy']),
       initialMs: durationOr(retry['initial_interval'], DEFAULT_INITIAL_MS),
       coefficient: isCoefficient(coefficient) ? coefficient : DEFAULT_COEFFICIENT,
       maxMs: durationOr(retry['max_interval'], DEFAULT_MAX_MS),
@@ -47,10 +48,6 @@ function parsed(text: string): unknown {
   } catch {
     return null
   }
-}
-
-function objectOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 }
 
 function isCoefficient(value: unknown): value is number {

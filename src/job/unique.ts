@@ -11,6 +11,7 @@ import {
   type OnConflict,
   type Unique,
 } from './job.ts'
+import { isJsonObject } from './json-value.ts'
 import type { UniqueRequest } from './request.ts'
 
 /** What the key is made of. */
@@ -111,7 +112,7 @@ function fieldsNamed(
   const wanted = new Set(names)
   const fields = new Map<string, unknown>()
   for (const arg of args) {
-    if (!isObject(arg)) continue
+    if (!isJsonObject(arg)) continue
     for (const name of Object.keys(arg)) {
       if (wanted.has(name) && !fields.has(name)) fields.set(name, arg[name])
     }
@@ -221,8 +222,4 @@ export function atTimeOf(replaced: JobRow, job: NewJob): NewJob {
     carry: { ...job.carry, scheduledAt },
     start: { state: job.start.state === 'pending' ? 'pending' : 'scheduled', dueAt },
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

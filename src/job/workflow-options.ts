@@ -1,3 +1,5 @@
+import { isJsonObject } from './json-value.ts'
+
 /** Spellings of one thing: whoever gives one of them has given it (ojs-digest §2.1). */
 const ALIASES = [
   ['timeout_ms', 'timeout'],
@@ -21,7 +23,7 @@ export function stepRequest(step: Members, defaults: Members): Record<string, un
   const own = Object.fromEntries(Object.entries(step).filter(([name]) => !STEP_MEMBERS.has(name)))
   const { options } = own
   // Anything but an object is for the check of the job to refuse.
-  if (options != null && !isMembers(options)) return own
+  if (options != null && !isJsonObject(options)) return own
   const inherited = withDefaults(defaults, { ...own, ...options })
   if (Object.keys(inherited).length === 0) return own
   return { ...own, options: { ...inherited, ...present(options ?? {}) } }
@@ -44,8 +46,4 @@ function withDefaults(defaults: Members, own: Members): Members {
 
 function present(members: Members): Members {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value != null))
-}
-
-export function isMembers(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,7 +1,8 @@
 import { invalidField } from '../errors.ts'
+import { isJsonObject } from './json-value.ts'
 import type { JobRule, JoinRule, Plan, PlanNode, ResultList, WorkflowRequest } from './workflow.ts'
 import { kindOf, MAX_STEPS, type TreeType, tooManySteps } from './workflow-kinds.ts'
-import { innerOptions, isMembers, stepRequest } from './workflow-options.ts'
+import { innerOptions, stepRequest } from './workflow-options.ts'
 import { Repetition } from './workflow-size.ts'
 
 /** A chain in a group in a batch; deeper is refused (ojs-digest §8.1). */
@@ -120,7 +121,7 @@ function endBatch(
 /** A job, or a workflow within the workflow. */
 function addElement(draft: Draft, element: unknown, i: number, place: Place): Built {
   const { path } = place
-  if (!isMembers(element)) throw notAnObject(path)
+  if (!isJsonObject(element)) throw notAnObject(path)
   const id = place.prefix + ownId(element, i, path)
   if (!isTree(element)) return addJob(draft, element, id, place)
   const type = kindOf(element['type'], `${path}.type`)
@@ -218,7 +219,7 @@ type NamedCallback = [name: Callback, element: Members, path: string]
 function callbacksOf(body: Members, path: string): NamedCallback[] {
   const field = inside(path, 'callbacks')
   const callbacks = body['callbacks'] ?? {}
-  if (!isMembers(callbacks)) throw notAnObject(field)
+  if (!isJsonObject(callbacks)) throw notAnObject(field)
   const unknown = Object.keys(callbacks).find((name) => !Object.hasOwn(CALLBACKS, name))
   if (unknown !== undefined) {
     const name = `${field}.${unknown.slice(0, 100)}`
@@ -227,7 +228,7 @@ function callbacksOf(body: Members, path: string): NamedCallback[] {
   const found = CALLBACK_NAMES.flatMap((name): NamedCallback[] => {
     const element = callbacks[name]
     if (element == null) return []
-    if (!isMembers(element)) throw notAnObject(`${field}.${name}`)
+    if (!isJsonObject(element)) throw notAnObject(`${field}.${name}`)
     return [[name, element, `${field}.${name}`]]
   })
   if (found.length > 0) return found
@@ -248,7 +249,7 @@ function ownId({ id }: Members, i: number, path: string): string {
 
 function optionsIn({ options }: Members, path: string): Members {
   if (options == null) return {}
-  if (isMembers(options)) return options
+  if (isJsonObject(options)) return options
   throw notAnObject(`${path}.options`)
 }
 

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { invalidField, OjsError } from '../errors.ts'
+import { isJsonObject, jsonTypeName } from '../job/json-value.ts'
 
 export interface JsonLimits {
   /** Arrays and objects inside one another, the outermost object included. */
@@ -27,10 +28,10 @@ export function parseJsonObject(
   if (doubts.tooDeepAt !== NOWHERE) throw tooDeep(bytes, doubts.tooDeepAt, limits)
   const value = parse(bytes, start)
   if (doubts.inexactAt !== NOWHERE) throw inexact(bytes, doubts.inexactAt)
-  if (isObject(value)) return value
+  if (isJsonObject(value)) return value
   throw invalidField('body', 'The body must be a JSON object.', {
     expected: 'object',
-    received: typeName(value),
+    received: jsonTypeName(value),
   })
 }
 
@@ -172,15 +173,6 @@ function parse(bytes: Buffer, start: number): unknown {
 
 function hasByteOrderMark(bytes: Buffer): boolean {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function typeName(value: unknown): string {
-  if (value === null) return 'null'
-  return Array.isArray(value) ? 'array' : typeof value
 }
 
 /** Seed 004 and the public suite: an unparsable or empty body is `invalid_payload`. */

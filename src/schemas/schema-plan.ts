@@ -1,3 +1,4 @@
+import { isJsonObject } from '../job/json-value.ts'
 import { FORMATS } from './formats.ts'
 import { SchemaFault } from './schema-fault.ts'
 
@@ -71,7 +72,7 @@ class Planner {
   subschema(schema: unknown, pointer: string): unknown {
     this.#grow(1)
     this.#pointers.add(pointer)
-    if (!isMembers(schema)) return schema
+    if (!isJsonObject(schema)) return schema
     if (pointer !== '' && schema['$id'] !== undefined) {
       throw new SchemaFault('a $id below the top is not supported')
     }
@@ -102,7 +103,7 @@ class Planner {
     if (MANY.has(keyword) && Array.isArray(value)) {
       return [[keyword, value.map((one, i) => this.subschema(one, `${at}/${i}`))]]
     }
-    if (NAMED.has(keyword) && isMembers(value)) return [[keyword, this.#named(value, at)]]
+    if (NAMED.has(keyword) && isJsonObject(value)) return [[keyword, this.#named(value, at)]]
     if (keyword === '$ref') return [[keyword, this.#reference(value)]]
     if (keyword === 'format') return isChecked(value) ? [[keyword, value]] : []
     if (!VALUES.has(keyword)) return []
@@ -124,7 +125,7 @@ class Planner {
     if (keyword === '$anchor' || keyword === '$dynamicAnchor') this.#anchors.add(String(value))
     if (keyword === '$dynamicRef') this.#references.push(String(value))
     // Compiled member by member, as subschemas are.
-    if (keyword === 'dependentRequired' && isMembers(value)) {
+    if (keyword === 'dependentRequired' && isJsonObject(value)) {
       this.#grow(Object.keys(value).length)
     }
   }
@@ -161,7 +162,7 @@ function keywordCost(keyword: string, value: unknown): number {
   if (DEFINITIONS.has(keyword)) return 0
   const each = TRIED.has(keyword) ? TRY : 1
   if (MANY.has(keyword) && Array.isArray(value)) return each * value.length
-  if (NAMED.has(keyword) && isMembers(value)) return Object.keys(value).length
+  if (NAMED.has(keyword) && isJsonObject(value)) return Object.keys(value).length
   if (ONE.has(keyword)) return each
   return VALUES.has(keyword) ? literalSize(value) : 0
 }
@@ -190,8 +191,4 @@ function decoded(fragment: string): string {
   } catch {
     return fragment
   }
-}
-
-function isMembers(value: unknown): value is Members {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

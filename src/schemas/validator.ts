@@ -1,5 +1,6 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import { invalidField, OjsError } from '../errors.ts'
+import { jsonTypeName } from '../job/json-value.ts'
 import type {
   AckRequest,
   BatchRequest,
@@ -68,7 +69,7 @@ function explain(error: ErrorObject | undefined, body: unknown): OjsError {
     const expected = expectedType(error)
     return invalidField(field, `The '${field}' field must be ${withArticle(expected)}.`, {
       expected,
-      received: typeName(received),
+      received: jsonTypeName(received),
     })
   }
   return invalidField(field, `The '${field}' field ${error.message ?? 'is not valid'}.`, {
@@ -98,9 +99,4 @@ function expectedType(error: ErrorObject): string {
 function withArticle(type: string): string {
   if (type === 'array' || type === 'object') return `a JSON ${type}`
   return /^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`
-}
-
-function typeName(value: unknown): string {
-  if (value === null) return 'null'
-  return Array.isArray(value) ? 'array' : typeof value
 }

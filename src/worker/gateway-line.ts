@@ -1,5 +1,6 @@
 import type { LiveDelivery } from '../broker/delivery.ts'
 import type { RpcReply } from '../broker/direct-rpc.ts'
+import { membersOf } from '../job/json-value.ts'
 import type { AmqpLink } from './link.ts'
 
 /** After no answer to a claim: how long the next ones are not asked. */
@@ -139,8 +140,4 @@ function generationOf(id: string, later: Record<string, unknown>): number {
 
 function textsIn(value: unknown): string[] {
   return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : []
-}
-
-export function membersOf(body: unknown): Record<string, unknown> {
-  return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : {}
 }
