@@ -26,7 +26,7 @@ export function uuid7(): string {
   return v7({ msecs: lastMs, seq: sequence, rng: randomBytes16 })
 }
 
-/** Half of the numbers are left to count on. */
+/** In the lower half of the numbers, so that there is room to count up within the millisecond. */
 function randomStart(): number {
   return randomBytes16().readUInt32BE() >>> 1
 }

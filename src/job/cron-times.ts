@@ -18,8 +18,9 @@ export interface Tick {
 const MAX_CHANGES = 100
 
 /**
- * The first time of the schedule after `instant`; null: there is none that anybody would wait for. A local time that the clocks
- * leap over does not come; one that they show twice comes once, the first time (ojs-digest §7.3).
+ * The first time of the schedule after `instant`; null: there is none within the years that are
+ * searched. A local time that the clocks leap over does not come; one that they show twice comes
+ * once, the first time (ojs-digest §7.3).
  *
  * croner itself only counts on a calendar without zones: where clocks change it makes exceptions by
  * the look of the expression, which the OJS rule does not know.

@@ -202,7 +202,7 @@ export function freshRow(
   }
 }
 
-/** What of a row says where the message goes that it owes; the row itself may have moved on. */
+/** A message that a row owes, and where it goes to. The row itself may have moved on since. */
 export interface OwedMessage extends Pick<JobRow, 'id' | 'queue' | 'state'> {
   outbox: number
 }

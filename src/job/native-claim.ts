@@ -42,8 +42,8 @@ type Fate = Pick<
 >
 
 /**
- * May it be run? The arrival table as seen from a native worker; it changes no attempt, that does
- * the worker's `started`.
+ * May a native worker run this token? The arrival table from its side. Nothing is changed yet: the
+ * attempt is counted by the worker's `started`.
  */
 export function decideNativeClaim(
   token: NativeToken,

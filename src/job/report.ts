@@ -47,10 +47,10 @@ type Outcome = NonNullable<Extract<ReportEvent, { event: 'failed' }>['outcome']>
  * - `expire`: nobody runs it, and nobody will.
  * - `release`: the attempt that runs is given back by the worker that has it.
  * - `amend`: too late to count, but the attempt may be recorded as unreported.
- * - else it applies. `begins`: what has to happen first, for an event that the row is behind of:
- *   null where the attempt runs already; `resumed` where only its lease had run out. `skipped`
- *   lists the attempts before it that ended without a report, and `promote` says that the job
- *   became available by its due time in the same step.
+ * - else it applies. `begins`: whether the attempt has to be started first. Null: it runs already;
+ *   `resumed`: it ran, and only its lease had run out; else the start that the row has not seen.
+ *   `skipped` lists the attempts before it that ended without a report, and `promote` says that the
+ *   job became available by its due time in the same step.
  */
 export type Decision =
   | { do: 'ignore' | 'amend' | 'expire' | 'release' }

@@ -2,7 +2,7 @@ import type { Inputs, ResultList } from './workflow.ts'
 
 /** A larger result goes by reference (ojs-digest §8.3). */
 export const MAX_INLINE_BYTES = 65_536
-/** Of one job or one answer: as much as a single result may have. Beyond it they go by reference. */
+/** All results shown in one job or one answer, in bytes: as much as one alone may have. */
 const MAX_TOTAL_BYTES = 1_048_576
 
 /** What a job of the workflow has returned. */

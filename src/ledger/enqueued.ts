@@ -46,7 +46,7 @@ export interface EnqueueTerms {
   request?: KeyedRequest
   /** Asked inside the write about a job that is in the way: may it still be withdrawn? */
   isUnsettled?(id: string): boolean
-  /** Of one job: when so many writes wait, they are committed without waiting for the turn's end. */
+  /** For one job: as soon as so many writes wait, commit them without waiting for the turn to end. */
   enough?: number
 }
 

@@ -52,9 +52,10 @@ export interface LeaseLedger {
   extendLeases(now: number): Promise<number>
 
   /**
-   * For a start: the wall clock, at which `now` begins, may have been set back while the rows were
-   * written. No retry waits from `now` on longer than its own delay, and no lease that can be told to
-   * be of such a time lasts longer than its own length. Returns how many rows changed.
+   * For a start. `now` begins at the wall clock, which may have been set back since the rows were
+   * written; their times would then lie far ahead. Afterwards no retry waits longer than its own
+   * delay from `now` on, and no lease that was visibly written before the change lasts longer than
+   * its own length. Returns how many rows changed.
    */
   boundWaits(now: number): Promise<number>
 }

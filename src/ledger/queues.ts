@@ -21,8 +21,10 @@ export interface QueuePauses {
    */
   owed(): ReadonlySet<string>
 
-  /** The workers of `queue` have heard that it is paused since `pausedAt`, or (null) that it is not.
-   * Fence: that still holds. Lazy. */
+  /**
+   * The workers of `queue` have heard that it is paused since `pausedAt`, or (null) that it is not.
+   * Fence: that still holds. Lazy.
+   */
   told(queue: string, pausedAt: number | null): void
 }
 

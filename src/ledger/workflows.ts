@@ -33,8 +33,9 @@ export interface WorkflowLedger {
   running(): number
 
   /**
-   * Called behind every commit that moved a workflow, once, with what it did in order. It must not
-   * throw. Whoever writes the end of a job does not know what begins with it.
+   * `listener` is called once after every commit that moved a workflow, with what happened, in
+   * order. A listener is needed because whoever ends a job does not learn which steps that starts.
+   * It must not throw.
    */
   onNews(listener: (news: readonly WorkflowNews[]) => void): void
 }

@@ -9,7 +9,10 @@ import { rememberedKey, rememberKey } from './idempotency.ts'
 import type { Store } from './store.ts'
 import { admit } from './unique.ts'
 
-/** Ends a write: everything it has done is taken back with it. Never leaves this file. */
+/**
+ * Thrown inside a write so that all it has done is rolled back, and caught by `refusable`: it never
+ * leaves this file. An `OjsError`, because the group commit passes on those as they are.
+ */
 class Refused<T> extends OjsError {
   readonly outcome: T
 

@@ -71,7 +71,7 @@ function applyArrival(
   }
 }
 
-/** It is treated like any other, once it is there. */
+/** Stores the unknown job first; then its token is decided as that of any other row. */
 function adopt(store: Store, token: ClaimToken, terms: ClaimTerms): ClaimResult {
   if (store.tombstones.has(token.id)) return { verdict: 'tombstoned' }
   const job = adoptJob(store, token, terms.now)

@@ -66,7 +66,8 @@ export class GroupCommit {
 
   /**
    * Runs with the others of this turn; settles after their commit. It may run more than once.
-   * `weight`: how many rows it touches, roughly. `enough`: when so many wait, they wait for no more.
+   * `weight`: how many rows it touches, roughly. `enough`: as soon as so many writes wait, they are
+   * committed without waiting for the turn to end.
    */
   write<T>(
     run: (protect: Protect) => T,

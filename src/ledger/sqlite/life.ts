@@ -1,4 +1,4 @@
-import type { JobRow, RowState } from '../../job/job.ts'
+import type { JobRow } from '../../job/job.ts'
 import { counted } from './state-counter.ts'
 import type { Store } from './store.ts'
 
@@ -6,23 +6,21 @@ import type { Store } from './store.ts'
 type Before = Pick<JobRow, 'state' | 'holder'>
 
 /** `isTimed`: `startedAt` says when the attempt began. */
-interface Told {
+interface Timing {
   isTimed: boolean
 }
 
-const TIMED: Told = { isTimed: true }
+const TIMED: Timing = { isTimed: true }
 
-const waiting = (state: RowState): Before => ({ state, holder: null })
-
-export const AVAILABLE = waiting('available')
-export const ACTIVE = waiting('active')
+export const AVAILABLE: Before = { state: 'available', holder: null }
+export const ACTIVE: Before = { state: 'active', holder: null }
 
 /** An attempt of `job` begins: what is kept beside the rows. Inside its write. */
 export function started(
   store: Store,
   job: JobRow,
   before: Before,
-  { isTimed }: Told = TIMED,
+  { isTimed }: Timing = TIMED,
 ): void {
   store.counter.moved(job.queue, counted(before.state), 'active')
   store.counter.left({ ...before, queue: job.queue })
@@ -41,7 +39,12 @@ export function failed(store: Store, { queue }: Pick<JobRow, 'queue'>, now: numb
  * The life of `job` is over, completed, discarded or cancelled: what is kept beside the rows.
  * Inside its write.
  */
-export function ended(store: Store, job: JobRow, before: Before, { isTimed }: Told = TIMED): void {
+export function ended(
+  store: Store,
+  job: JobRow,
+  before: Before,
+  { isTimed }: Timing = TIMED,
+): void {
   const from = counted(before.state)
   if (job.state === 'discarded') store.counter.discarded(job, from)
   else store.counter.moved(job.queue, from, counted(job.state))

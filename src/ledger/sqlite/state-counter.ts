@@ -61,7 +61,7 @@ export class StateCounter implements Companion {
     if (job.isDeadLetter) this.moved(job.queue, null, 'dead_letter')
   }
 
-  /** `row` was available until now, perhaps with a native worker. */
+  /** The row leaves the state that it is given in: one less is waiting with a native worker. */
   left({ queue, state, holder }: Pick<JobRow, 'queue' | 'state' | 'holder'>): void {
     if (state === 'available' && holder === 'native') this.moved(queue, 'with_native', null)
   }

@@ -36,9 +36,9 @@ interface FirstLife {
 }
 
 /**
- * Stores a job, in the state that it enters in, and its queue. The generation, or null when the id is taken. Two
- * statements instead of one upsert: RETURNING costs a third more, and an id is hardly ever used
- * again.
+ * Stores a job, in the state that it enters in, and its queue. The generation, or null when the id
+ * is taken. Two statements instead of one upsert: RETURNING costs a third more, and an id is hardly
+ * ever used again.
  */
 export function insertJob(store: Store, job: NewJob, life: FirstLife): number | null {
   // Workers drop tokens of an id that was cancelled before it was known: this is not that job.
