@@ -153,7 +153,7 @@ export class Consumers {
     this.#consumeSystem()
   }
 
-  /** After the first of the two that comes last: the broker is ours, the system queues are there. */
+  /** Needs both, whichever comes last: the broker is ours, and the system queues are declared. */
   #consumeSystem(): void {
     if (!this.#deps.isBaseReady() || !this.deliveries.mayConsume) return
     for (const consumer of this.#system) consumer.resume()

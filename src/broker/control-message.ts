@@ -15,7 +15,10 @@ interface ToControlQueue {
   body: string
 }
 
-/** `wall`: ms. To `ojs.queue.control.{queue}`, mandatory: an unroutable message would be confirmed and lost. */
+/**
+ * To `ojs.queue.control.{queue}`. Mandatory: an unroutable message would be confirmed and lost.
+ * `wall`: now, in ms.
+ */
 export function outgoingControl(names: Names, message: ToControlQueue, wall: number): Outgoing {
   return {
     id: message.id,

@@ -376,7 +376,10 @@ export class Deliveries {
     }
   }
 
-  /** Nobody fetches, or may: what nobody has goes back, and the channels when nothing is in use on them. */
+  /**
+   * Nobody fetches, or may: buffered deliveries go back to the broker, and channels are closed once
+   * no delivery on them is in use.
+   */
   async #rest(feed: Feed): Promise<void> {
     await feed.quieten()
     // A fetch that came meanwhile takes from the buffer; the next sweep sees to the rest.

@@ -6,7 +6,7 @@ import { UNWRITTEN_MS } from './unwritten.ts'
 
 /** Channels for job queues, and for retry and dead letter queues (always quorum). */
 const LANES: Readonly<Record<Group, number>> = { jobs: 4, others: 2 }
-/** Given up and not done yet. More are no answer to a broker that confirms nothing at all. */
+/** Replaced, with confirms still to come. More would not help where the broker confirms nothing. */
 const MAX_RETIRED = 16
 /** Destinations under suspicion, and how many of them have a channel at the same time. */
 const MAX_SUSPECTS = 1_000

@@ -5,8 +5,8 @@ import type { Outgoing } from './publish-lane.ts'
 import { CONTENT_TYPE, shortText, tokenOf } from './token.ts'
 
 /**
- * What the row owes, and where its state points: see `Broker.publish`. `wall`: of a schedule, how
- * long it still has to wait.
+ * The message that the row owes, addressed by its state: see `Broker.publish`. `wall`: the wall
+ * time in ms, from which the delay of a scheduled job is counted.
  */
 export function outgoingOf(row: JobRow, { exchange }: Names, wall = 0): Outgoing {
   const { state, queue, rungMs } = row

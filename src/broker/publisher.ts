@@ -194,7 +194,7 @@ export class Publisher {
   }
 }
 
-/** By the queue, or by the exchange for want of one. */
+/** The queue has answered, or the exchange did because no queue was there. */
 function isAnswer(outcome: PublishOutcome): boolean {
   return outcome === 'confirmed' || outcome === 'nacked' || outcome === 'returned'
 }

@@ -23,7 +23,7 @@ export class QueueLookup {
     return this.#running.has(queue)
   }
 
-  /** False: not worth it now, because it is being asked, was absent just now, or too many are. */
+  /** False: it is being asked about already, was absent a moment ago, or too many lookups run. */
   isPossible(queue: string): boolean {
     if (this.#running.has(queue) || this.#running.size >= MAX_RUNNING) return false
     return (this.#absentUntil.get(queue) ?? 0) <= this.#clock.now()

@@ -33,8 +33,8 @@ export type TokenSource = Pick<
 /**
  * The message that causes the attempt after `row.attempt` (seed 002 §6), or the copy of a discarded
  * job for its dead letter queue. Every property and header of the seed whose value exists; never
- * `expiration`, which would let the broker drop the job. No
- * `user_id`: RabbitMQ closes the channel when it is not our own.
+ * `expiration`, which would let the broker drop the job. No `user_id`: RabbitMQ closes the channel
+ * when it is not our own.
  *
  * `priority` is OJS 0–9 clamped, on every broker version. 4.3's quorum queues rank a message
  * without priority as 4, above our 0; we do not send p + 4 for that, because native workers and

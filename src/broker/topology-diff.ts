@@ -15,8 +15,8 @@ export type TopologyDiffOptions = Pick<
 
 /**
  * What the broker has, against what we would declare; of rungs, those of the ladder. Declares
- * nothing. Bindings cannot be seen
- * over AMQP 0-9-1 and are not compared. Rejects when no broker can be reached.
+ * nothing. Bindings cannot be seen over AMQP 0-9-1 and are not compared. Rejects when no broker can
+ * be reached.
  */
 export async function topologyDiff(options: TopologyDiffOptions): Promise<BrokerWarning[]> {
   const topology = loadTopology(options.prefix, options.queueType, options.topologyPath)

@@ -16,7 +16,7 @@ export interface Admission {
   readonly isUnknownKey?: boolean
   /** For every answer to it: name, value, name, value. */
   readonly headers: readonly string[]
-  /** 429; the answer in any case. */
+  /** 429: this is the answer, whatever the request asks for. */
   readonly refusal?: OjsError
 }
 

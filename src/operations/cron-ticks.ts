@@ -15,7 +15,10 @@ const MAX_QUEUED = 100
 /** Jobs may come back to life while their like are cancelled, but not for ever. */
 const MAX_CANCEL_ROUNDS = 10
 
-/** As in Vixie's cron: what is less shows times again that have had their jobs. */
+/**
+ * As in Vixie's cron. A clock that was set back by less shows times again whose jobs exist already,
+ * and the entry stays as it is.
+ */
 const FAR_AHEAD_MS = 3 * 3_600_000
 
 type SkipReason = (CronEvent & { type: 'cron.skipped' })['reason']
@@ -35,8 +38,9 @@ export async function fireDue(deps: Deps): Promise<{ done: number; isMore: boole
 }
 
 /**
- * For when the wall clock was set back, perhaps while no gateway ran. Where it had been hours ahead,
- * entries are done with times that are as far away: they go on with the first one from now.
+ * For when the wall clock was set back, perhaps while no gateway ran. If it had been hours ahead,
+ * entries have fired for times that are still to come and would stay silent until then: they go on
+ * with the first time after now.
  */
 export async function returnFromAhead(deps: Deps): Promise<void> {
   const wall = deps.clock.wall()

@@ -20,8 +20,8 @@ const MAX_CRON_JOBS = 10_000
 
 /**
  * Registers a recurring job (seed 001 §13.2). What its jobs would be refused for is refused now, by
- * the same code as a PUSH. Throws 400, also where the args do not match their schema; 404 and 422 for the queue, 409 where the name is taken, 422
- * when there are too many, 503.
+ * the same code as a PUSH. Throws 400, also where the args do not match their schema; 404 and 422
+ * for the queue, 409 where the name is taken, 422 when there are too many, 503.
  */
 export async function registerCron(
   deps: Deps,

@@ -18,7 +18,7 @@ export interface Deps {
   readonly settings: OperationSettings
   /** The deliveries behind the leases whose holder is `gateway`, by job id. */
   readonly held: Map<string, Delivery>
-  /** Ids whose token this process is about to publish or waits for; the relay leaves them alone. */
+  /** Ids whose token this process will publish or awaits the confirm of; the relay skips them. */
   readonly sending: Set<string>
   /** Queues that an operator has told us to recover (`recover.ts`). */
   readonly recovering: Set<string>

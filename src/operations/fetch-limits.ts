@@ -6,7 +6,10 @@ import type { Deps } from './deps.ts'
 /** A job that waits for its turn is looked at again after so long, whatever has become of it. */
 const MAX_HOLD_MS = 60_000
 
-/** Of deliveries whose start was counted; one that comes back has lost its content by then. */
+/**
+ * The limit under which a delivery's start was counted. It is kept because the content that names
+ * it is forgotten by the time the delivery comes back.
+ */
 const limits = new WeakMap<Delivery, JobRateLimit>()
 
 /**

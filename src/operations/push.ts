@@ -32,8 +32,9 @@ export interface Pushed {
 
 /**
  * PUSH (seed 001 §7.1, seed 002 §5.1): stored, published, confirmed; then, and only then, the
- * answer. Throws `OjsError`: 400 invalid, 400 against its schema, 409 for an id or a unique key that is taken, 413, 422
- * unsupported, 429 queue full, 503 when RabbitMQ or the ledger cannot take it (nothing is kept then).
+ * answer. Throws `OjsError`: 400 invalid, 400 against its schema, 409 for an id or a unique key that
+ * is taken, 413, 422 unsupported, 429 queue full, 503 when RabbitMQ or the ledger cannot take it
+ * (nothing is kept then).
  */
 export function push(deps: Deps, body: unknown, context: RequestContext): Promise<Pushed> {
   return once(

@@ -1,9 +1,9 @@
 import type { Clock } from '../clock.ts'
 
 const MAX_WORKERS = 10_000
-/** Of what they say: 6 KiB each if there are as many, or 500 of those that say as much as they may. */
+/** For all that workers report: 6 KiB each of 10,000 workers, or 500 that report the most allowed. */
 const MAX_BYTES = 64 * 1024 * 1024
-/** Of a text beside its characters, which may take two bytes each. */
+/** What a string takes in memory beside its characters, which take up to two bytes each. */
 const TEXT_BYTES = 32
 /** Six missed heartbeats (ojs-digest §9). */
 const STALE_AFTER_MS = 30_000
@@ -15,7 +15,7 @@ const DIRECTIVES = ['running', 'quiet', 'terminate'] as const
 
 export type Directive = (typeof DIRECTIVES)[number]
 
-/** Has a worker that reports `state` still something to be told? */
+/** Does a worker that reports `state` still have to be told `directive`? */
 export function isStronger(directive: Directive, state: Directive): boolean {
   return DIRECTIVES.indexOf(directive) > DIRECTIVES.indexOf(state)
 }

@@ -4,7 +4,7 @@ import { Loop } from './loop.ts'
 import { SweepPace } from './sweep-pace.ts'
 
 const INTERVAL_MS = 5_000
-/** What one consumer may hold. Never less than before: the order of a longer queue depends on it. */
+/** The most that one consumer may hold. A smaller limit than last time would break the order. */
 const MAX_COPIES = 65_535
 
 /**

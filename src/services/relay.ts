@@ -189,8 +189,9 @@ class Outbox {
 const OWED_NOW: ReadonlySet<string> = new Set(['available', 'scheduled', 'discarded', 'cancelled'])
 
 /**
- * To where the row points now: a job to its queue, a schedule to the plugin, a discarded one to the
- * dead letter exchange, the word of a cancelled one to the workers. A retry whose rung never confirmed is held by the ledger until it is due, and goes to the queue.
+ * Is a message owed now? It goes where the row points: a job to its queue, a schedule to the
+ * plugin, a discarded one to the dead letter exchange, the word of a cancelled one to the workers.
+ * A retry whose rung never confirmed is held by the ledger until it is due, and goes to the queue.
  */
 function isOwedNow({ state }: Pick<JobRow, 'state'>): boolean {
   return OWED_NOW.has(state)

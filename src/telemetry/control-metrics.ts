@@ -19,7 +19,7 @@ export interface ControlObserver {
   replyDropped(outcome: string): void
 }
 
-/** Counters of the control plane (architecture §5). The types are those that we know, or `unknown`. */
+/** Counters of the control plane (architecture §5). `type`: a control message's, or `unknown`. */
 export function controlMetrics(registry: Registry): ControlObserver {
   const counter = (name: string, help: string, ...labelNames: string[]) =>
     new Counter({ name, help, labelNames, registers: [registry] })

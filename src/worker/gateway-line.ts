@@ -46,7 +46,7 @@ export class GatewayLine {
     return this.#now() < this.#silentUntil
   }
 
-  /** Null: nobody has answered in time; the answer may be run without. */
+  /** Null: nobody has answered in time; a worker may run without the answer. */
   async sync(queues: readonly string[]): Promise<Synced | null> {
     const all: Synced = {
       tombstones: new Map(),
@@ -65,7 +65,7 @@ export class GatewayLine {
     return all
   }
 
-  /** May this token be run? Null: nobody answers, so it may. Asks no more than it is told. */
+  /** May this token be run? Null, and so it may: nobody answers, or nobody did a moment ago. */
   async claim(delivery: LiveDelivery): Promise<Claimed | null> {
     if (this.isSilent) return null
     const { id, queue, generation, attempt } = delivery
