@@ -4,7 +4,11 @@ import { parseDuration } from './job/duration.ts'
 import { checkQueueName } from './job/queue-name.ts'
 import { LOG_LEVELS, type LogLevel } from './logger.ts'
 
-/** One frozen value; everything the gateway can be told (architecture §8). */
+/**
+ * One frozen value; everything the gateway can be told (architecture §8). Members in milliseconds end
+ * in `Ms`, those in bytes in `Bytes`; what each means and its default stand with its variable, in
+ * `VARIABLES` below.
+ */
 export interface Config {
   host: string
   port: number

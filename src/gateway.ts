@@ -38,18 +38,28 @@ import { uuid7 } from './uuid.ts'
 /** For `GET /ojs/v1/events`; about 500 bytes each. */
 const KEPT_EVENTS = 10_000
 
+/** A gateway that runs in this process. */
 export interface Gateway {
+  /** Where it listens, e.g. `http://127.0.0.1:8080`. */
   url: string
+  /**
+   * Answers the requests under way and takes no more, hands the leases over to the ledger, and
+   * closes that last. What is not done when `deadline` aborts is cut off.
+   */
   stop(deadline: AbortSignal): Promise<void>
 }
 
-/** What an embedder has its own of, and what only tests have reason to change. */
+/** A clock of the embedder's own; the rest only tests have reason to change. */
 type Overrides = { clock?: Clock } & Pick<
   BrokerOptions,
   'rungSettleMs' | 'idleMs' | 'prefetch' | 'maxBlocks'
 >
 
-/** Resolves when it listens. Rejects with nothing left behind: it can be tried again. */
+/**
+ * Resolves when it listens, whether RabbitMQ can be reached yet or not. Rejects when the ledger or a
+ * TLS file cannot be read, when the port cannot be bound, and when RabbitMQ lacks the plugin that
+ * `delayMode` names; nothing is left behind then, and it can be tried again.
+ */
 export async function startGateway(
   config: Config,
   logger: Logger,

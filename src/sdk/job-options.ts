@@ -19,11 +19,15 @@ export interface RetryPolicy {
 
 /** Which jobs count as the same one, and what happens then (Level 4). */
 export interface UniquePolicy {
+  /** What makes a job the same beside its type: of `type`, `queue`, `args` and `meta`. */
   keys?: string[] | undefined
+  /** Only these fields of `args` count: names of members, or places (`0`). */
   argsKeys?: string[] | undefined
+  /** These members of `meta` count. */
   metaKeys?: string[] | undefined
-  /** ISO 8601. */
+  /** ISO 8601: jobs that were enqueued longer ago do not count. Default: all count. */
   period?: string | undefined
+  /** Jobs in another state do not count. Default: all but the terminal states. */
   states?: string[] | undefined
   onConflict?: 'reject' | 'replace' | 'replace_except_schedule' | 'ignore' | undefined
 }
@@ -46,10 +50,11 @@ export interface JobOptions extends WireJobOptions {
   delayUntil?: string | Date | undefined
   /** Discarded when it has not run by then. */
   expiresAt?: string | Date | undefined
-  /** How long one execution may take. */
+  /** How long one execution may take, in milliseconds. */
   timeoutMs?: number | undefined
-  /** How long a worker may be silent before the job is given to another. */
+  /** How long a worker may be silent before the job is given to another, in milliseconds. */
   visibilityTimeoutMs?: number | undefined
+  /** `{ max_per_second: number }`: starts of jobs of this type in this queue. */
   rateLimit?: Record<string, unknown> | undefined
 }
 

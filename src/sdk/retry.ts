@@ -5,11 +5,17 @@ import { given } from './given.ts'
 export interface RetryOptions {
   /** Tries in all, the first one included. Default 5. */
   maxAttempts?: number | undefined
-  /** Milliseconds before the second try; doubles with each, and is shortened by up to a half at random. Default 100. */
+  /**
+   * Milliseconds before the second try; doubles with each, and is shortened by up to a half at
+   * random. Default 100.
+   */
   initialDelay?: number | undefined
   /** Milliseconds; default 5,000. */
   maxDelay?: number | undefined
-  /** Milliseconds; a server that asks for a longer wait (`Retry-After`) gets no further try. Default 30,000. */
+  /**
+   * Milliseconds; a server that asks for a longer wait (`Retry-After`) gets no further try. Default
+   * 30,000.
+   */
   maxRetryAfter?: number | undefined
 }
 

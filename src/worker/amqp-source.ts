@@ -22,7 +22,7 @@ const SETTLE_MS = 250
 const MAX_IDS = 1_000
 
 export interface AmqpSourceOptions extends AmqpOptions {
-  /** Between two heartbeats; well below the jobs' visibility timeout. Default 5 s. */
+  /** Milliseconds between two heartbeats; well below the jobs' visibility timeout. Default 5,000. */
   heartbeatInterval?: number
   /** Told to the gateway, for its list of workers. */
   version?: string

@@ -19,11 +19,11 @@ export interface AmqpOptions {
   declare?: 'lazy' | 'never' | undefined
   /** Null or absent: the topology that the package ships. */
   topologyPath?: string | null | undefined
-  /** Execution timeout of jobs that name none, as `OJS_TIMEOUT_MS`; 0: none. */
+  /** Execution timeout of jobs that name none, as `OJS_TIMEOUT_MS`; 0: none. Default 30 s. */
   timeoutMs?: number | undefined
-  /** The longest wait for a confirm. */
+  /** The longest wait for a confirm. Default 10 s. */
   publishTimeoutMs?: number | undefined
-  /** Rungs that this process declares over all queues, as `OJS_MAX_RUNGS`. */
+  /** Retry delay queues that this process declares, as `OJS_MAX_RUNGS`. Default 1,000. */
   maxRungs?: number | undefined
   /** A new retry queue gets no token for so long; see `src/broker/rungs.ts`. Default 2 s. */
   rungSettleMs?: number | undefined
