@@ -95,7 +95,7 @@ export function isWithNative({ state, holder }: Pick<JobRow, 'state' | 'holder'>
 function decideCurrent(row: Fate, context: ArrivalContext): Arrival {
   if (row.state === 'active') return { do: context.isHeldDelivery ? 'keep' : 'hand-over' }
   if (row.state === 'available' && row.holder === 'native') {
-    return claimOrEnd(row, row.attempt + 1, [], false, context)
+    return claimOrEnd(row, row.attempt + 1, [], context)
   }
   return { do: 'drop' }
 }
@@ -103,37 +103,44 @@ function decideCurrent(row: Fate, context: ArrivalContext): Arrival {
 /** A token of an attempt that has not started yet. */
 function decideNext(token: ArrivingToken, row: Fate, context: ArrivalContext): Arrival {
   if (row.state === 'available') {
-    return claimOrEnd(row, token.attempt, between(row.attempt, token.attempt), false, context)
+    return claimOrEnd(row, token.attempt, between(row.attempt, token.attempt), context)
   }
   if (row.state === 'active') {
     // A native worker that got a later attempt has lost the earlier one without reporting it.
     return row.holder === 'native'
-      ? claimOrEnd(row, token.attempt, between(row.attempt - 1, token.attempt), false, context)
+      ? claimOrEnd(row, token.attempt, between(row.attempt - 1, token.attempt), context)
       : { do: 'hold', until: null }
   }
   const earlyMs = (row.dueAt ?? 0) - (row.state === 'scheduled' ? context.wall : context.now)
   if (earlyMs > MAX_HOLD_MS) return { do: 'rearm' }
   // A parked delivery waits on clock time; after a clock step that is not what `dueAt` counts.
   if (earlyMs > 0) return { do: 'hold', until: context.now + earlyMs }
-  return claimOrEnd(row, token.attempt, between(row.attempt, token.attempt), true, context)
+  return claimOrEnd(row, token.attempt, between(row.attempt, token.attempt), context)
 }
 
 function claimOrEnd(
   row: Fate,
   attempt: number,
   skipped: readonly number[],
-  promote: boolean,
   context: ArrivalContext,
 ): Arrival {
   if (isExpired(row, context.wall)) return { do: 'expire' }
   if (attempt > allowedAttempts(row)) return { do: 'exhaust', skipped }
-  return { do: 'claim', attempt, skipped, promote }
+  return { do: 'claim', attempt, skipped, promote: isPromotedByStart(row) }
 }
+
+/** Nothing has made it available yet: its start does, because its time has come. */
+export function isPromotedByStart({ state }: Pick<JobRow, 'state'>): boolean {
+  return state === 'retryable' || state === 'scheduled'
+}
+
+/** A stranger's header may name any attempt. More than `errors` of a job keeps, in any case. */
+const MAX_SKIPPED = 100
 
 /** The attempts strictly between two numbers: those that were skipped over. */
 export function between(after: number, before: number): number[] {
   const list: number[] = []
-  for (let n = after + 1; n < before && list.length < 100; n++) list.push(n)
+  for (let n = after + 1; n < before && list.length < MAX_SKIPPED; n++) list.push(n)
   return list
 }
 

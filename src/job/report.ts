@@ -1,4 +1,4 @@
-import { between } from './arrival.ts'
+import { between, isPromotedByStart } from './arrival.ts'
 import { chooseDelay } from './backoff.ts'
 import type { Failure } from './error-history.ts'
 import { isTerminal, type JobRow, type NewJob } from './job.ts'
@@ -141,8 +141,7 @@ export function isLeaseLive({ leaseExpiresAt }: Pick<JobRow, 'leaseExpiresAt'>, 
 /** As in the arrival table: an attempt that still ran, by our books, has ended without a report. */
 function beginning({ attempt }: ReportedEvent, row: Fate): Beginning {
   const after = row.state === 'active' ? row.attempt - 1 : row.attempt
-  const promote = row.state === 'retryable' || row.state === 'scheduled'
-  return { skipped: between(after, attempt), promote }
+  return { skipped: between(after, attempt), promote: isPromotedByStart(row) }
 }
 
 /** What becomes of a row whose attempt failed; `row` runs that attempt. */
