@@ -21,7 +21,7 @@ export interface NativeLedger {
   applyReports(events: readonly ReportedEvent[], terms: ReportTerms): Promise<ReportResult[]>
 
   /**
-   * The heartbeat of a native worker; results in the order of `ids`. Fence: `job/native-beat.ts`.
+   * The heartbeat of a native worker; results in the order of `ids`. Fence: `job/native-heartbeat.ts`.
    */
   beatNative(ids: readonly string[], beat: NativeBeat): Promise<BeatResult[]>
 

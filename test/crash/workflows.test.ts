@@ -27,7 +27,7 @@ const PATIENCE_MS = 60_000
 /**
  * Where a gateway is killed: right before a commit of its ledger, and right after. It is what a
  * group commit calls around its COMMIT: the last `store` of its companions, and the first `commit`
- * (src/ledger/sqlite/kept.ts has their order).
+ * (src/ledger/sqlite/open-store.ts has their order).
  */
 const COMMIT_POINTS = [
   'ledger/sqlite/workflow-book.js:WorkflowBook.store:before',

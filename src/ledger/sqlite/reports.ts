@@ -1,7 +1,7 @@
 import { recordSkipped } from '../../job/arrival.ts'
 import { recordFailure, recordLateFailure } from '../../job/failure.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
-import { decideBeat } from '../../job/native-beat.ts'
+import { decideBeat } from '../../job/native-heartbeat.ts'
 import {
   attemptKey,
   type Decision,

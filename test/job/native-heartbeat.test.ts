@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type Holder, JOB_STATES, type RowState } from '../../src/job/job.ts'
-import { type BeatDecision, decideBeat } from '../../src/job/native-beat.ts'
+import { type BeatDecision, decideBeat } from '../../src/job/native-heartbeat.ts'
 
 /** What a heartbeat of `w` does to a job, by its owner: `w`, somebody else, or nobody. */
 const TABLE = `
