@@ -38,8 +38,6 @@ import { QueueDeaths } from './queue-deaths.ts'
 import { Rungs } from './rungs.ts'
 import { loadTopology } from './topology.ts'
 
-export { topologyDiff } from './topology-diff.ts'
-
 const START_WAIT_MS = 10_000
 
 /**

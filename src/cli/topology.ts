@@ -11,7 +11,7 @@ export const topologyCommand: Command = {
       return 2
     }
     try {
-      const { topologyDiff } = await import('../broker/rabbit-broker.ts')
+      const { topologyDiff } = await import('../broker/topology-diff.ts')
       const differences = await topologyDiff(readConfig(env).config)
       for (const difference of differences) console.log(difference.message)
       if (differences.length === 0) console.log('no differences')
