@@ -21,7 +21,7 @@ export interface AppOptions {
   logger: Logger
   observer: HttpObserver
   access: Omit<AccessConfig, 'tls'>
-  tls?: unknown
+  isTls: boolean
   now(): number
 }
 
@@ -30,7 +30,7 @@ export interface AppOptions {
  * how many there were is known already (`gate.ts`), and bodies are read by the routes that want one
  * (`body.ts`). A step or route that throws goes to the last line.
  */
-export function createApp({ routes, logger, observer, access, tls, now }: AppOptions): Express {
+export function createApp({ routes, logger, observer, access, isTls, now }: AppOptions): Express {
   const { apiKeys, corsOrigins, rateLimit } = access
   const needsKeys = apiKeys.length > 0
   const app = bareApp()
@@ -39,7 +39,7 @@ export function createApp({ routes, logger, observer, access, tls, now }: AppOpt
   if (corsOrigins.length > 0) app.use(shareWith(corsOrigins))
   if (rateLimit !== undefined) app.use(inTurn([refuseTooMany]))
   if (corsOrigins.length > 0) app.use(answerPreflight(corsOrigins))
-  const foreign = refuseForeignOrigins(corsOrigins, { trustsNames: needsKeys || tls !== undefined })
+  const foreign = refuseForeignOrigins(corsOrigins, { trustsNames: needsKeys || isTls })
   app.use(inTurn([requireHost, foreign, negotiateVersion, readContext]))
   mount(app, routes, needsKeys)
   app.use(noSuchRoute)

@@ -53,12 +53,13 @@ export class HttpServer implements Service {
 
   constructor(options: HttpServerOptions) {
     this.#options = options
-    const { access = OPEN, now = Date.now } = options
-    this.#app = createApp({ ...options, access, now })
+    const { routes, logger, observer, access = OPEN, now = Date.now } = options
+    const isTls = options.tls !== undefined
+    this.#app = createApp({ routes, logger, observer, access, isTls, now })
     const limits = { ...CONNECTION_LIMITS, ...options.limits }
     this.#server = createListener(this.#app, limits, options.tls)
     this.#connections = new Connections(this.#server, {
-      isTls: options.tls !== undefined,
+      isTls,
       stallTimeoutMs: limits.stallTimeoutMs,
     })
     this.#gate = gateOf(access, now)

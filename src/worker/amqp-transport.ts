@@ -148,7 +148,7 @@ function partlyPublished(
   failed: readonly JobRow[],
 ): OjsError {
   const first = outcomes.find((outcome) => outcome !== 'confirmed') ?? 'unknown'
-  const { code, message, status, details } = publishRefusal(queue, first as 'unknown')
+  const { code, message, status, details } = publishRefusal(queue, first)
   return new OjsError(code, message, {
     status,
     details: { ...details, failed_job_ids: failed.map(({ id }) => id) },
