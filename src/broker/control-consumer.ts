@@ -11,7 +11,7 @@ import { isReplyAddress } from './control-publisher.ts'
 import type { Names } from './names.ts'
 import type { BrokerGauges, BrokerObserver } from './observer.ts'
 import { Pulse } from './pulse.ts'
-import { reconnectDelayMs } from './reconnect.ts'
+import { RestartDelay } from './reconnect.ts'
 import { ScratchChannel } from './scratch-channel.ts'
 
 /** For all control queues together. */
@@ -22,8 +22,6 @@ const PREFETCH = 32
 const PAUSE_MS = 1_000
 /** How often it is made sure that every consumer is still there. */
 const CHECK_MS = 30_000
-/** Consumers that lived this long have got over whatever ended those before. */
-const STABLE_MS = 10_000
 /** One line for all messages that could not be handled, no more often than this. */
 const COMPLAIN_MS = 10_000
 /** Label of counters and gauges, for all queues; OJS queue names never begin with `ojs.`. */
@@ -57,6 +55,7 @@ export class ControlConsumer {
   readonly #registered = new Map<string, ControlChannel>()
   /** Control queues that were deleted and declared anew: who consumed the old one hears nothing. */
   readonly #renewed = new Set<string>()
+  readonly #retryDelay: RestartDelay
   readonly #pulse = new Pulse(CHECK_MS / 2)
   /** Registrations that are to be made or made sure of, in this order. */
   readonly #due = new Set<string>()
@@ -66,7 +65,6 @@ export class ControlConsumer {
   #isActive = false
   #isRegistering = false
   #registrations = 0
-  #failures = 0
   #failedAt = 0
   #complainedAt = Number.NEGATIVE_INFINITY
   #check: NodeJS.Timeout | undefined
@@ -74,6 +72,7 @@ export class ControlConsumer {
 
   constructor(deps: ControlConsumerDeps) {
     this.#deps = deps
+    this.#retryDelay = new RestartDelay(deps.random)
     this.#backlog = new ControlBacklog(deps.clock)
     deps.connection.listen({ down: () => this.suspend() })
   }
@@ -104,7 +103,7 @@ export class ControlConsumer {
   resume(): void {
     if (this.#isActive || this.#stopping.signal.aborted) return
     this.#isActive = true
-    this.#failures = 0
+    this.#retryDelay.forgetFailures()
     this.#backlog.begin(this.#wanted)
     this.#ensure(this.#wanted)
     this.#check = setInterval(() => this.#ensure(this.#wanted), CHECK_MS)
@@ -289,20 +288,15 @@ export class ControlConsumer {
     this.#retryLater()
   }
 
-  /** Seed 002 §10.4: "attempting to re-register the consumer after a delay". */
   #retryLater(): void {
     if (this.#retry !== undefined) return
-    const { clock, random } = this.#deps
-    if (clock.now() - this.#failedAt > STABLE_MS) this.#failures = 0
-    this.#failures += 1
-    this.#failedAt = clock.now()
-    this.#retry = setTimeout(
-      () => {
-        this.#retry = undefined
-        this.#ensure([...this.#wanted].filter((queue) => !this.#registered.has(queue)))
-      },
-      reconnectDelayMs(this.#failures, random),
-    )
+    const now = this.#deps.clock.now()
+    const delayMs = this.#retryDelay.after(now - this.#failedAt)
+    this.#failedAt = now
+    this.#retry = setTimeout(() => {
+      this.#retry = undefined
+      this.#ensure([...this.#wanted].filter((queue) => !this.#registered.has(queue)))
+    }, delayMs)
     this.#retry.unref()
   }
 }

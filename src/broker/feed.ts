@@ -2,14 +2,12 @@ import type { Clock } from '../clock.ts'
 import type { Block, BlockEnd } from './block.ts'
 import { DeliveryBuffer } from './buffer.ts'
 import type { LiveDelivery } from './delivery.ts'
-import { reconnectDelayMs } from './reconnect.ts'
+import { RestartDelay } from './reconnect.ts'
 
 /** How long a first delivery may take after the consumer was accepted. */
 const FIRST_DELIVERY_MS = 250
 /** The rest, 128 deliveries of 2,048, is on its way to somebody. */
 const CROWDED = 15 / 16
-/** A block that lived this long has got over whatever ended the one before. */
-const STABLE_MS = 10_000
 /** A spare block goes only when it was spare for so long: consumers must not come and go. */
 const SURPLUS_MS = 5_000
 /** Channels per queue, consuming or not. RabbitMQ takes 2047 per connection by default. */
@@ -37,16 +35,17 @@ export class Feed {
   /** The queue was seen in the broker on the present connection. */
   exists = false
   readonly #options: FeedOptions
+  readonly #restartDelay: RestartDelay
   #lastFetchAt: number
   #startedAt = 0
   #hasDelivered = false
-  #failures = 0
   #restartAt = 0
   #surplusSince: number | null = null
 
   constructor(options: FeedOptions) {
     this.queue = options.queue
     this.#options = options
+    this.#restartDelay = new RestartDelay(options.random)
     this.#lastFetchAt = options.clock.now()
   }
 
@@ -160,15 +159,12 @@ export class Feed {
     this.blocks.delete(block)
     for (const delivery of lost) this.buffer.remove(delivery)
     if (end.why === 'closed') return
-    if (this.#now() - this.#startedAt > STABLE_MS) this.#failures = 0
-    this.#failures += 1
-    // Seed 002 §10.4: "attempting to re-register the consumer after a delay".
-    this.#restartAt = this.#now() + reconnectDelayMs(this.#failures, this.#options.random)
+    this.#restartAt = this.#now() + this.#restartDelay.after(this.#now() - this.#startedAt)
   }
 
   /** A new connection: what ended blocks on the old one does not count. */
   forgetFailures(): void {
-    this.#failures = 0
+    this.#restartDelay.forgetFailures()
     this.#restartAt = 0
   }
 

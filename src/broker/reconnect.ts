@@ -10,6 +10,34 @@ export function reconnectDelayMs(attempt: number, random: () => number): number 
   return Math.round(seconds * 1000 * jitter(random))
 }
 
+/** A consumer that lived this long has got over whatever ended the one before. */
+const STABLE_MS = 10_000
+
+/**
+ * Seed 002 §10.4: "attempting to re-register the consumer after a delay", which grows while the
+ * consumers keep ending.
+ */
+export class RestartDelay {
+  readonly #random: () => number
+  #failures = 0
+
+  constructor(random: () => number) {
+    this.#random = random
+  }
+
+  /** Milliseconds to wait after a consumer that lived for `livedMs`; 0: it was never accepted. */
+  after(livedMs: number): number {
+    if (livedMs > STABLE_MS) this.#failures = 0
+    this.#failures += 1
+    return reconnectDelayMs(this.#failures, this.#random)
+  }
+
+  /** A new connection: what ended consumers on the old one does not count. */
+  forgetFailures(): void {
+    this.#failures = 0
+  }
+}
+
 function jitter(random: () => number): number {
   return 0.75 + random() * 0.5
 }

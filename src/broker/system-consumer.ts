@@ -5,14 +5,12 @@ import { Block, type BlockEnd } from './block.ts'
 import type { Connection } from './connection.ts'
 import type { LiveDelivery } from './delivery.ts'
 import type { BrokerGauges, BrokerObserver } from './observer.ts'
-import { reconnectDelayMs } from './reconnect.ts'
+import { RestartDelay } from './reconnect.ts'
 
 /** Also how many are handled at the same time. */
 const PREFETCH = 64
 /** Before a message that could not be handled comes again: the ledger may be full. */
 const PAUSE_MS = 1_000
-/** A consumer that lived this long has got over whatever ended the one before. */
-const STABLE_MS = 10_000
 
 export interface SystemConsumerDeps {
   connection: Connection
@@ -39,17 +37,18 @@ export interface SystemConsumerDeps {
  */
 export class SystemConsumer {
   readonly #deps: SystemConsumerDeps
+  readonly #restartDelay: RestartDelay
   readonly #handling = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
   #block: Block | null = null
   #isWanted = false
-  #failures = 0
   #startedAt = 0
   #registrations = 0
   #restart: NodeJS.Timeout | undefined
 
   constructor(deps: SystemConsumerDeps) {
     this.#deps = deps
+    this.#restartDelay = new RestartDelay(deps.random)
     deps.connection.listen({ down: () => this.suspend() })
   }
 
@@ -57,7 +56,7 @@ export class SystemConsumer {
   resume(): void {
     if (this.#isWanted || this.#stopping.signal.aborted) return
     this.#isWanted = true
-    this.#failures = 0
+    this.#restartDelay.forgetFailures()
     this.#open()
   }
 
@@ -154,13 +153,10 @@ export class SystemConsumer {
     this.#openLater()
   }
 
-  /** Seed 002 §10.4: "attempting to re-register the consumer after a delay". */
   #openLater(): void {
-    const { clock, random } = this.#deps
-    if (clock.now() - this.#startedAt > STABLE_MS) this.#failures = 0
-    this.#failures += 1
+    const delayMs = this.#restartDelay.after(this.#deps.clock.now() - this.#startedAt)
     clearTimeout(this.#restart)
-    this.#restart = setTimeout(() => this.#open(), reconnectDelayMs(this.#failures, random))
+    this.#restart = setTimeout(() => this.#open(), delayMs)
     this.#restart.unref()
   }
 }

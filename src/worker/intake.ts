@@ -1,10 +1,7 @@
 import { Block, type BlockEnd } from '../broker/block.ts'
 import type { LiveDelivery } from '../broker/delivery.ts'
-import { reconnectDelayMs } from '../broker/reconnect.ts'
+import { RestartDelay } from '../broker/reconnect.ts'
 import type { AmqpLink, ConsumerGauges } from './link.ts'
-
-/** A consumer that lived this long has got over whatever ended the one before. */
-const STABLE_MS = 10_000
 
 export interface IntakeDeps {
   link: AmqpLink
@@ -30,7 +27,7 @@ interface Source {
   isPaused: boolean
   isOpening: boolean
   openedAt: number
-  failures: number
+  readonly restartDelay: RestartDelay
   timer: NodeJS.Timeout | undefined
 }
 
@@ -57,7 +54,7 @@ export class Intake {
   /** Everything that is not paused; after each (re)connect. Rejects for nothing. */
   async open(queues: readonly string[]): Promise<void> {
     this.#mayOpen = true
-    for (const queue of queues) this.#source(queue).failures = 0
+    for (const queue of queues) this.#source(queue).restartDelay.forgetFailures()
     await Promise.all(queues.map((queue) => this.#start(this.#source(queue))))
   }
 
@@ -122,7 +119,7 @@ export class Intake {
       isPaused: false,
       isOpening: false,
       openedAt: 0,
-      failures: 0,
+      restartDelay: new RestartDelay(Math.random),
       timer: undefined,
     }
     this.#sources.set(queue, source)
@@ -139,7 +136,7 @@ export class Intake {
     if (outcome === 'ready') await this.#consume(source)
     else {
       onError(new Error(`queue '${source.queue}' cannot be consumed: ${outcome}`))
-      this.#startLater(source)
+      this.#startLater(source, 0)
     }
   }
 
@@ -201,19 +198,13 @@ export class Intake {
     source.block = null
     if (end.why === 'closed' || !link.consume.isUp) return
     if (end.why === 'cancelled-by-broker') link.observer.consumerCancelled(source.queue)
-    if (link.clock.now() - source.openedAt > STABLE_MS) source.failures = 0
     link.logger.warn({ queue: source.queue, end }, 'consumer ended')
-    this.#startLater(source)
+    this.#startLater(source, link.clock.now() - source.openedAt)
   }
 
-  /** Seed 002 §10.4: "attempting to re-register the consumer after a delay". */
-  #startLater(source: Source): void {
-    source.failures += 1
+  #startLater(source: Source, livedMs: number): void {
     clearTimeout(source.timer)
-    source.timer = setTimeout(
-      () => void this.#restart(source),
-      reconnectDelayMs(source.failures, Math.random),
-    )
+    source.timer = setTimeout(() => void this.#restart(source), source.restartDelay.after(livedMs))
   }
 
   async #restart(source: Source): Promise<void> {
