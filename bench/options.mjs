@@ -8,7 +8,8 @@ const USAGE = `npm run bench -- [options]
                   push-classic, unique-classic, batch-classic, latency-classic, flow-classic,
                   drain-classic, workflows-classic, worker-classic, native-classic,
                   start-latency-classic, producer-classic, fleet-classic,
-                  native-alone-classic, backlog-classic and the same with quorum
+                  schedules-classic, native-alone-classic, ledger-classic,
+                  backlog-classic and the same with quorum
   --quick         2 rounds of 2 seconds, a backlog of 20,000: does it run, not how fast is it
   --patient       wait for a quiet machine before each round, and repeat a disturbed one
   --gateway FILE  measure this build instead of dist/main.js
