@@ -5,9 +5,9 @@ import { delimiter, join } from 'node:path'
 /**
  * Runs a command to its end and collects what it printed. Never rejects for an exit code; a
  * command that cannot be started answers code 127, as a shell would say. Asynchronous on purpose:
- * a synchronous spawn would silence the progress lines. `onSpawn` is given the child's pid.
+ * a synchronous spawn would silence the progress lines.
  */
-export function run(command, args, { onSpawn, input, ...options } = {}) {
+export function run(command, args, { input, ...options } = {}) {
   return new Promise((resolve) => {
     const child = spawn(command, args, {
       stdio: [input ? 'pipe' : 'ignore', 'pipe', 'pipe'],
@@ -29,7 +29,6 @@ export function run(command, args, { onSpawn, input, ...options } = {}) {
       (_code, signal) => signal && child.stdout?.destroy() && child.stderr?.destroy(),
     )
     child.on('close', (code, signal) => resolve({ code: code ?? 1, signal, output }))
-    if (child.pid) onSpawn?.(child.pid)
   })
 }
 
