@@ -1,6 +1,7 @@
 import { OJSError, OJSTransportError } from './errors.ts'
 import { type Exchange, exchangeOver } from './exchange.ts'
 import { Pause } from './pause.ts'
+import { retryAfterMs } from './retry.ts'
 import type { Transport, TransportRequest } from './transport.ts'
 
 /**
@@ -64,11 +65,6 @@ function aborted({ method, path }: TransportRequest): OJSTransportError {
 export function backoffMs(error: unknown, failures: number, base: number, max: number): number {
   const backoff = Math.min(max, base * 2 ** Math.min(failures, 30))
   return Math.max(retryAfterMs(error), backoff * (0.5 + Math.random() / 2))
-}
-
-function retryAfterMs(error: unknown): number {
-  const isOurs = error instanceof OJSError || error instanceof OJSTransportError
-  return isOurs ? (error.retryAfter ?? 0) * 1_000 : 0
 }
 
 /**

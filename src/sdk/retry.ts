@@ -72,7 +72,8 @@ function isTemporary(error: unknown): boolean {
   return error.kind === 'network' || error.kind === 'timeout'
 }
 
-function retryAfterMs(error: unknown): number {
+/** How long the server asks us to wait, in milliseconds; 0 where it says nothing. */
+export function retryAfterMs(error: unknown): number {
   if (error instanceof OJSError || error instanceof OJSTransportError) {
     return (error.retryAfter ?? 0) * 1_000
   }
