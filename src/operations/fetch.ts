@@ -84,7 +84,7 @@ async function poll(
   }
 }
 
-/** Seed 001 §10.4: a worker that was told to stop fetching gets nothing. */
+/** Notes the worker as seen. False: it was told to stop fetching (seed 001 §10.4), and gets nothing. */
 function mayFetch(deps: Deps, { worker_id: workerId, queues }: FetchRequest): boolean {
   return workerId == null || deps.workers.fetched(workerId, queues)
 }
