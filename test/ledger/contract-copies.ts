@@ -96,6 +96,15 @@ export function copyContract({ harness, ledger, row }: UnderTest): void {
       expect(staleQueues(ledger)).toEqual(['q'])
     })
 
+    it('and is told of when the dead letter is deleted is stale too', async () => {
+      const deleted = await discarded('nack', true)
+      await ledger.deleteDeadLetter(deleted.id, NOW)
+      expect(staleQueues(ledger)).toEqual([])
+      ledger.deadLetterCopied(deleted.id, 0)
+      await settleLazily(ledger)
+      expect(staleQueues(ledger)).toEqual(['q'])
+    })
+
     it('of a job that is unknown, ended otherwise or copied already changes nothing', async () => {
       const copied = await died(ledger, { queue: 'q' })
       const acked = await fetched(ledger, { queue: 'q' })

@@ -200,6 +200,24 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
     })
   })
 
+  describe('entries that are far ahead of a clock that was set back', () => {
+    it('are those beyond that time, and enabled', async () => {
+      await register({ name: 'there' }, WALL)
+      await register({ name: 'beyond' }, WALL + 1)
+      await register({ name: 'disabled', isEnabled: false }, null)
+      expect(ledger.cron.ahead(WALL)).toEqual([entry('beyond')])
+    })
+
+    it('go on from another time, unless they have moved since', async () => {
+      const registered = await register()
+      await fireNext()
+      await ledger.cron.reset(tickOf(registered), WALL - MINUTE_MS)
+      expect(entry().nextRunAt).toBe(WALL + MINUTE_MS)
+      await ledger.cron.reset(tickOf(registered, WALL + MINUTE_MS), WALL - MINUTE_MS)
+      expect(entry()).toMatchObject({ nextRunAt: WALL - MINUTE_MS, lastRunAt: WALL })
+    })
+  })
+
   describe('a tick while a job of an earlier one is not over', () => {
     it('skip: is left out, whatever state that job is in', async () => {
       await register()
@@ -323,6 +341,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       await complete(first)
       expect(await fireNext()).toEqual({ outcome: 'queued' })
       expect(entry().queued).toEqual([WALL + MINUTE_MS, WALL + 2 * MINUTE_MS])
+      expect(await fireNext()).toEqual({ outcome: 'queue-full', runningId: first })
       expect(ledger.cron.releasable('nightly', 10)).toEqual([])
       expect(ledger.cron.releasable('', 10)).toHaveLength(1)
     })

@@ -212,6 +212,14 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(row(elsewhere.id).outbox).toBe(newest)
     })
 
+    it('not for what comes while it pages: that has a publish of its own', async () => {
+      const jobs = Array.from({ length: 1001 }, () => newJob({ queue: 'q' }))
+      await ledger.insertAll(jobs, NOW)
+      const [rearmed, late] = await Promise.all([ledger.rearm('q'), pushed(ledger, { queue: 'q' })])
+      expect(rearmed).toBe(1001)
+      expect(row(late.id).outbox).toBe(late.outbox)
+    })
+
     it('also for one whose token was confirmed long ago', async () => {
       const { id, outbox } = await pushed(ledger)
       ledger.confirmed(id, outbox)

@@ -217,6 +217,17 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(ledger.tombstones(['nowhere'], 2)).toEqual({ cancelled: [], truncated: false })
     })
 
+    it.each(['jobs', 'unknown ids'])('says that there are more, all %s', async (kind) => {
+      for (const [i, id] of ['a', 'b', 'c'].entries()) {
+        if (kind === 'jobs') await pushed(ledger, { id, queue: 'q' })
+        if (kind === 'jobs') await ledger.cancel(id, NOW + i)
+        else await ledger.tombstone(id, 'q', NOW + i)
+      }
+      const [a, b, c] = ['a', 'b', 'c'].map((id) => ({ id, generation: 0 }))
+      expect(ledger.tombstones(['q'], 2)).toEqual({ cancelled: [c, b], truncated: true })
+      expect(ledger.tombstones(['q'], 3)).toEqual({ cancelled: [c, b, a], truncated: false })
+    })
+
     it('that come again are as new, and survive a restart', async () => {
       await ledger.tombstone('a', 'q', NOW)
       await ledger.tombstone('b', 'q', NOW + 1)

@@ -16,7 +16,7 @@ const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 
 /** Pauses, and what is kept of each queue's last hour. */
-export function queueContract({ harness, ledger, row }: UnderTest): void {
+export function queueContract({ harness, ledger, row, plant }: UnderTest): void {
   describe('pauses', () => {
     const state = (queue: string) => [
       ledger.pauses.since(queue),
@@ -162,6 +162,8 @@ export function queueContract({ harness, ledger, row }: UnderTest): void {
       await done('q', NOW, 0, 100)
       await done('q', NOW + 30 * MINUTE, 0, 100)
       expect(hour('q', NOW + 30 * MINUTE).completed).toBe(2)
+      // Nor is there anything yet for a clock that was set back.
+      expect(hour('q', NOW - MINUTE)).toEqual(nothing)
       expect(hour('q', NOW + 58 * MINUTE).completed).toBe(2)
       expect(hour('q', NOW + HOUR).completed).toBe(1)
       expect(hour('q', NOW + 90 * MINUTE)).toEqual(nothing)
@@ -216,6 +218,14 @@ export function queueContract({ harness, ledger, row }: UnderTest): void {
       await ledger.applyReports([eventOf(three.id, absurd)], later)
       expect(row(three.id).startedAt).toBe(NOW)
       expect(hour('q')).toMatchObject({ completed: 3, timed: 2, durationMs: 1_300 })
+    })
+
+    it('counts no time of waiting for what a native worker had', async () => {
+      const { id } = await pushed(ledger, { queue: 'q' })
+      await plant({ id, holder: 'native', attempt: 1 })
+      const [result] = await ledger.claim([token(id)], { ...TERMS, now: NOW + 9 })
+      expect(result).toMatchObject({ verdict: 'claimed', job: { attempt: 2 } })
+      expect(hour('q')).toEqual(nothing)
     })
 
     it('counts the failures that native workers report', async () => {

@@ -197,6 +197,15 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(await ledger.rearmRung({ queue: 'q', delayMs: 700 })).toBe(1)
     })
 
+    it('with a rung that is one too many to remember', async () => {
+      const known = Array.from({ length: 2_000 }, (_, i) => ({ queue: 'q', delayMs: 1_000 + i }))
+      await Promise.all(known.map((rung) => ledger.recordRung(rung)))
+      const job = await running({ queue: 'q' })
+      expect(await apply(eventOf(job.id, VIA_RUNG))).toEqual(['failed'])
+      expect(row(job.id)).toMatchObject({ ...back, rungMs: 700 })
+      expect(ledger.rungs()).toEqual(known)
+    })
+
     it('and no rung, or no decision at all: the ledger owes the token when it is due', async () => {
       const [a, b] = [await running(), await running()]
       await apply(eventOf(a.id, HELD), eventOf(b.id, failedWith()))
@@ -210,7 +219,8 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
 
     it('that the worker discards: it makes the copy, and its letter tells', async () => {
       const { id } = await running({ queue: 'q' })
-      await apply(eventOf(id, DISCARD))
+      const [result] = await ledger.applyReports([eventOf(id, DISCARD)], REPORT)
+      expect(result).toMatchObject({ outcome: 'failed', job: row(id) })
       const over = { state: 'discarded', isDeadLetter: true, deadLetterCopied: false }
       expect(row(id)).toMatchObject({ ...over, outbox: null, tokenOut: false })
       expect(ledger.counts('q')).toMatchObject({ active: 0, discarded: 1 })

@@ -193,6 +193,15 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(ledger.counts('default')).toMatchObject({ available: 101, cancelled: 100 })
     })
 
+    it('cancels none while one of them may still be withdrawn', async () => {
+      const [first, second] = [job(), job({ states: ['pending'] })]
+      for (const one of [first, second]) await ledger.insert(one, NOW)
+      const isUnsettled = (id: string) => id === second.id
+      const unsettled = { outcome: 'unsettled', id: second.id }
+      expect(await ledger.insert(replacing(), NOW, { isUnsettled })).toEqual(unsettled)
+      expect(ledger.counts('default')).toMatchObject({ available: 2, cancelled: 0 })
+    })
+
     it('keeps the time where the policy says so', async () => {
       const start = { state: 'scheduled', dueAt: NOW + 500 } as const
       const { id } = await pushed(ledger, job({}, { start, envelope: '{"scheduled_at":"then"}' }))

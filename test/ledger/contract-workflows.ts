@@ -185,6 +185,14 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(find(workflow).state).toBe('running')
     })
 
+    it('has started with whichever of its jobs was first', async () => {
+      const workflow = await create(newGraph({ a: [], b: [] }))
+      expect(find(workflow).startedAt).toBeNull()
+      await claim(workflow, 'b')
+      await ledger.claim([token(jobOf(workflow, 'a').id)], { ...TERMS, now: NOW + 7 })
+      expect(find(workflow).startedAt).toBe(NOW)
+    })
+
     it('holds back a step that has a time of its own, and does not ask for a token', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'] }, { delay_until: '+PT1H' }))
       const before = Date.now()
@@ -339,7 +347,8 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const dead = await claim(workflow, 'a')
       await discard(dead)
       expect(await ledger.deleteDeadLetter(dead.id, NOW)).toBe(true)
-      expect(stepOf(workflow, 'a')).toMatchObject({ jobId: dead.id, error: LATER.error })
+      const kept = { jobId: dead.id, error: LATER.error, state: 'discarded' }
+      expect(stepOf(workflow, 'a')).toMatchObject(kept)
     })
 
     it('is the last word on it, which may come late', async () => {
@@ -543,6 +552,17 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       })
       expect(await prune()).toBe(1)
       expect(ledger.find(id)).toBeNull()
+    })
+
+    it('takes them one by one, up to its limit', async () => {
+      for (const workflow of [newGraph({ a: [] }), newGraph({ a: [] })]) {
+        await complete(await create(workflow), 'a')
+      }
+      const left = () => ledger.workflows.list({ state: null, limit: 9, offset: 0 }).total
+      await ledger.prune(ALL, LONG_AFTER, 1)
+      expect(left()).toBe(1)
+      await ledger.prune(ALL, LONG_AFTER, 1)
+      expect(left()).toBe(0)
     })
   })
 }

@@ -308,6 +308,15 @@ describe('a group commit', () => {
       expect(stored()).toEqual([1, 2])
     })
 
+    it('has room for so many; what is beyond is not done, and says so', async () => {
+      const small = new GroupCommit(db, [], () => {}, SILENT, 2)
+      expect([1, 2, 3].map((n) => small.writeLazily(() => insert(n)))).toEqual([true, true, false])
+      await small.write(() => undefined)
+      expect(small.writeLazily(() => insert(4))).toBe(true)
+      small.close()
+      expect(stored()).toEqual([1, 2, 4])
+    })
+
     it('is made at close', () => {
       group.writeLazily(() => insert(1))
       group.close()

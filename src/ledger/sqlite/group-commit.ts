@@ -45,6 +45,7 @@ export class GroupCommit {
   readonly #companions: readonly Companion[]
   readonly #logger: Logger
   readonly #probe: () => void
+  readonly #maxLazy: number
   #waiting: Write[] = []
   #lazy: Write[] = []
   #turn: NodeJS.Immediate | undefined
@@ -55,13 +56,20 @@ export class GroupCommit {
   #isProtected = false
 
   /** `probe`: a harmless write that tells whether the ledger can be written again. */
-  constructor(db: Database, companions: readonly Companion[], probe: () => void, logger: Logger) {
+  constructor(
+    db: Database,
+    companions: readonly Companion[],
+    probe: () => void,
+    logger: Logger,
+    maxLazy: number = MAX_LAZY,
+  ) {
     this.#db = db
     this.#savepoint = db.prepare('SAVEPOINT one_write')
     this.#release = db.prepare('RELEASE one_write')
     this.#companions = companions
     this.#probe = probe
     this.#logger = logger
+    this.#maxLazy = maxLazy
   }
 
   /**
@@ -93,8 +101,8 @@ export class GroupCommit {
    */
   writeLazily(run: () => void): boolean {
     if (this.#isClosed) return false
-    if (this.#lazy.length >= MAX_LAZY) {
-      this.#logger.warn({ waiting: MAX_LAZY }, 'ledger: a lazy write is dropped')
+    if (this.#lazy.length >= this.#maxLazy) {
+      this.#logger.warn({ waiting: this.#maxLazy }, 'ledger: a lazy write is dropped')
       return false
     }
     this.#lazy.push({

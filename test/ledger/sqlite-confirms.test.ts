@@ -1,0 +1,35 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { Access } from '../../src/ledger/sqlite/access.ts'
+import { Confirms } from '../../src/ledger/sqlite/confirms.ts'
+import { GroupCommit } from '../../src/ledger/sqlite/group-commit.ts'
+import { openStore } from '../../src/ledger/sqlite/kept.ts'
+import { prepareStatements } from '../../src/ledger/sqlite/statements.ts'
+import { OWN_SOURCES, WorkflowBook } from '../../src/ledger/sqlite/workflow-book.ts'
+import { endStep } from '../../src/ledger/sqlite/workflow-run.ts'
+import { prepareWorkflows } from '../../src/ledger/sqlite/workflow-statements.ts'
+import { pushed, rowOf } from './harness.ts'
+import { openSqliteHarness, SILENT, type SqliteHarness } from './sqlite-harness.ts'
+
+let harness: SqliteHarness
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+})
+afterEach(() => harness.destroy())
+
+it('a confirm for which there is no room leaves its token owed, and no other', async () => {
+  const { db, ledger } = harness
+  const [dropped, kept] = [await pushed(ledger), await pushed(ledger)]
+  const workflows = new WorkflowBook(prepareWorkflows(db), OWN_SOURCES, endStep)
+  const { store, companions } = openStore(prepareStatements(db), workflows)
+  const access = new Access(new GroupCommit(db, companions, () => {}, SILENT, 1))
+  const confirms = new Confirms(store, access)
+  access.writeLazily(() => {})
+  confirms.add(dropped.id, dropped.outbox)
+  expect(confirms.has(dropped.outbox)).toBe(false)
+  await access.write(() => {})
+  confirms.add(kept.id, kept.outbox)
+  expect(confirms.has(kept.outbox)).toBe(true)
+  await access.write(() => {})
+  expect([dropped, kept].map(({ id }) => rowOf(ledger, id).outbox)).toEqual([dropped.outbox, null])
+  expect(confirms.has(kept.outbox)).toBe(false)
+})
