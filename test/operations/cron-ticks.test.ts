@@ -1,0 +1,54 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import type { CronDefinition } from '../../src/job/cron-entry.ts'
+import { fireDue, releaseQueued } from '../../src/operations/cron-ticks.ts'
+import { NOW } from '../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { onToldBroker, type ToldStage } from './told-broker.ts'
+
+let harness: SqliteHarness
+let stage: ToldStage
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  stage = onToldBroker(harness, {})
+})
+afterEach(() => harness.destroy())
+
+function register(name: string, given: Partial<CronDefinition> = {}, queue = 'q') {
+  const definition: CronDefinition = {
+    name,
+    expression: '* * * * *',
+    timezone: 'UTC',
+    overlap: 'skip',
+    isEnabled: true,
+    description: null,
+    template: { type: 'a', args: [], options: { queue } },
+    ...given,
+  }
+  const first = { nextRunAt: NOW - 1, createdAt: NOW, limit: 1_000 }
+  return harness.ledger.cron.register(definition, first)
+}
+
+it('an entry whose zone is not known any more comes a last time, and stops no other', async () => {
+  await Promise.all([register('lost', { timezone: 'Mars/Phobos' }), register('well')])
+  expect(await fireDue(stage.deps)).toEqual({ done: 2, isMore: false })
+  expect(harness.ledger.counts('q').available).toBe(2)
+  expect(harness.ledger.cron.find('lost')?.nextRunAt).toBeNull()
+  expect(harness.ledger.cron.find('well')?.nextRunAt).toBeGreaterThan(NOW)
+})
+
+it('ticks that wait have their turn behind any number that are paused', async () => {
+  const { cron, pauses } = harness.ledger
+  const names = Array.from({ length: 51 }, (_, i) => `e${i + 10}`)
+  await Promise.all(
+    names.map((name) =>
+      register(name, { overlap: 'enqueue' }, name === names.at(-1) ? 'goes' : 'stands'),
+    ),
+  )
+  harness.db.exec(`UPDATE cron_jobs SET queued = '[${NOW - 1}]'`)
+  await pauses.pause('stands', NOW)
+  expect(cron.releasable('', 60)).toHaveLength(51)
+  await releaseQueued(stage.deps)
+  expect(harness.ledger.counts('goes').available).toBe(1)
+  expect(harness.ledger.counts('stands').available).toBe(0)
+  expect(cron.releasable('', 60)).toHaveLength(50)
+})

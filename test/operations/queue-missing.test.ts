@@ -1,0 +1,72 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import type { EnsureOutcome } from '../../src/broker/broker.ts'
+import { onQueueMissing } from '../../src/operations/queue-missing.ts'
+import { recoverQueue } from '../../src/operations/recover.ts'
+import { NOW, pushed } from '../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { onToldBroker, type ToldStage } from './told-broker.ts'
+
+const CONTEXT = { requestId: 'req_1' }
+
+let harness: SqliteHarness
+let stage: ToldStage
+/** What the last look at the queue has told. */
+let silently: number
+let unavailable: boolean
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  silently = 0
+  unavailable = false
+  stage = onToldBroker(harness, {
+    silentlyAcknowledged: () => silently,
+    probeQueue: async () => 'missing',
+    recheckQueue: async (queue): Promise<EnsureOutcome> => {
+      if (unavailable) return 'unavailable'
+      return (await onQueueMissing(stage.deps, queue)) === 'declare' ? 'ready' : 'lost'
+    },
+  })
+  await pushed(harness.ledger, { queue: 'q' })
+})
+afterEach(() => harness.destroy())
+
+const missing = () => onQueueMissing(stage.deps, 'q')
+const recover = () => recoverQueue(stage.deps, 'q', CONTEXT)
+
+it('a queue that is gone is declared, with its jobs in it', async () => {
+  expect(await missing()).toBe('declare')
+  expect(stage.woken).toBe(1)
+})
+
+it('one whose jobs may have run is left to an operator, once its last look is old too', async () => {
+  silently = 101
+  expect(await missing()).toBe('leave')
+  silently = 0
+  expect(await missing()).toBe('leave')
+  expect(stage.woken).toBe(0)
+  expect(await recover()).toEqual({ queue: 'q', republished: 1 })
+  expect(stage.woken).toBe(1)
+})
+
+it('an operator speaks of one time only', async () => {
+  silently = 101
+  await missing()
+  await recover()
+  expect(await missing()).toBe('leave')
+  silently = 0
+  await recover()
+  expect(await missing()).toBe('declare')
+})
+
+it('what an operator could not have now is to be asked for again', async () => {
+  silently = 101
+  await missing()
+  unavailable = true
+  await expect(recover()).rejects.toMatchObject({ status: 503 })
+  expect(await missing()).toBe('leave')
+})
+
+it('a queue that nobody knows cannot be recovered', async () => {
+  await expect(recoverQueue(stage.deps, 'nobody', CONTEXT)).rejects.toMatchObject({ status: 404 })
+  await harness.ledger.recordQueue('nobody', NOW)
+  expect(await recoverQueue(stage.deps, 'nobody', CONTEXT)).toMatchObject({ republished: 0 })
+})

@@ -1,0 +1,68 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { PublishOutcome } from '../../src/broker/broker.ts'
+import { push } from '../../src/operations/push.ts'
+import { pushBatch } from '../../src/operations/push-batch.ts'
+import { NOW, settleLazily } from '../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { onToldBroker, type ToldStage } from './told-broker.ts'
+
+const CONTEXT = { requestId: 'req_1' }
+const JOB = { type: 'a', args: [] }
+/** Withdrawn rows of more than a moment ago. */
+const OLD = { completed: 0, cancelled: 0, discarded: 0, deadLetters: 0, withdrawn: NOW + 1 }
+
+let harness: SqliteHarness
+let stage: ToldStage
+let outcome: PublishOutcome
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  const broker = {
+    publish: async () => outcome,
+    isQueueGone: async () => false,
+    ensureQueue: async () => 'missing' as const,
+  }
+  stage = onToldBroker(harness, broker)
+})
+afterEach(() => harness.destroy())
+
+const prune = async () => {
+  await settleLazily(harness.ledger)
+  return await harness.ledger.prune(OLD, NOW, 10)
+}
+
+describe.each<[PublishOutcome, boolean]>([
+  ['nacked', true],
+  ['returned', true],
+  ['refused', true],
+  ['unknown', false],
+  ['forbidden', false],
+])('a job whose token was %s', (how, isLost) => {
+  beforeEach(() => {
+    outcome = how
+  })
+
+  it(`is withdrawn, ${isLost ? 'and need not' : 'but must'} stay for its token`, async () => {
+    await expect(push(stage.deps, JOB, CONTEXT)).rejects.toMatchObject({ retryable: true })
+    expect(harness.ledger.counts('default').available).toBe(0)
+    expect(await prune()).toBe(isLost ? 1 : 0)
+  })
+
+  it('takes the others of its batch with it', async () => {
+    const jobs = { jobs: [JOB, JOB] }
+    await expect(pushBatch(stage.deps, jobs, CONTEXT)).rejects.toMatchObject({ retryable: true })
+    expect(harness.ledger.counts('default').available).toBe(0)
+    expect(await prune()).toBe(isLost ? 2 : 0)
+    expect(stage.deps.staging).toEqual(new Set())
+  })
+
+  it('leaves no key behind, and nobody hears of it', async () => {
+    const once = { ...CONTEXT, idempotencyKey: 'k' }
+    await expect(push(stage.deps, JOB, once)).rejects.toThrow()
+    await expect(pushBatch(stage.deps, { jobs: [JOB] }, once)).rejects.toThrow()
+    expect(stage.events).toEqual([])
+    outcome = 'confirmed'
+    expect(await push(stage.deps, JOB, once)).not.toHaveProperty('isReplay')
+    expect(await pushBatch(stage.deps, { jobs: [JOB] }, once)).not.toHaveProperty('isReplay')
+    expect(stage.events.map(({ type }) => type)).toEqual(['job.enqueued', 'job.enqueued'])
+  })
+})

@@ -1,0 +1,54 @@
+import type { Broker } from '../../src/broker/broker.ts'
+import { type Deps, freshMemory } from '../../src/operations/deps.ts'
+import { createJobEvents, type JobEvent } from '../../src/telemetry/events.ts'
+import { NOW } from '../ledger/harness.ts'
+import { SILENT, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+
+export interface ToldStage {
+  deps: Deps
+  events: JobEvent[]
+  /** How often somebody has asked the relay to look. */
+  woken: number
+}
+
+/**
+ * Operations on a real ledger, with a broker that answers as it is told: for what RabbitMQ does too
+ * seldom, or too late, to wait for.
+ */
+export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>): ToldStage {
+  const events: JobEvent[] = []
+  const usual = {
+    status: () => ({ state: 'up' as const }),
+    isDeclared: () => true,
+    publishing: 0,
+    unpark() {},
+    isCrowded: () => false,
+  }
+  let count = 0
+  const stage = { events, woken: 0 } as ToldStage
+  const deps = {
+    ...freshMemory(),
+    ledger,
+    broker: { ...usual, ...broker },
+    clock: { now: () => NOW, wall: () => NOW },
+    logger: SILENT,
+    events: createJobEvents([(event) => events.push(event)]),
+    settings: {
+      visibilityTimeoutMs: 30_000,
+      timeoutMs: 30_000,
+      deliveryTimeoutMs: 1_800_000,
+      maxBodyBytes: 1_000,
+      maxBatchBytes: 2_000,
+      delayMode: 'ttl',
+      dialect: 'seed',
+      prefix: '',
+      schemaStrict: false,
+    },
+    random: () => 0.5,
+    wakeRelay: () => {
+      stage.woken++
+    },
+    newId: () => `019539a4-b68c-7def-8000-${(++count).toString().padStart(12, '0')}`,
+  } as unknown as Deps
+  return Object.assign(stage, { deps })
+}
