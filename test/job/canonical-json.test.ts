@@ -71,6 +71,9 @@ describe('canonical JSON', () => {
         },
       ),
     )
+    for (const text of ['\u00e9', '\u03ac', '\u1e69']) {
+      expect(canonicalJson([text.normalize('NFD')])).toBe(canonicalJson([text]))
+    }
     const both = { '\u00e9': 1, 'e\u0301': 2 }
     const turned = { 'e\u0301': 2, '\u00e9': 1 }
     expect(canonicalJson(turned)).toBe(canonicalJson(both))

@@ -30,6 +30,14 @@ describe('the job of a tick', () => {
     })
   })
 
+  it.each([
+    ['id', { id: 'x' }],
+    ['job_template.id', { job_template: { type: 'a', id: 'x' } }],
+  ])('has an id of its own: %s', (field, members) => {
+    const refused = expect.objectContaining({ status: 400, details: { field } })
+    expect(() => jobOf(members)).toThrow(refused)
+  })
+
   it('is retried by the policy of the entry, by either name', () => {
     expect(jobOf({ retry: { max_attempts: 7 } })).toMatchObject({ max_attempts: 7 })
     expect(jobOf({ retry_policy: { max_attempts: 7 } })).toMatchObject({ max_attempts: 7 })

@@ -186,7 +186,8 @@ describe('what a client sends comes back', () => {
   it('ignores members that only the server writes', () => {
     const body = { type: 'a', args: [], state: 'completed', attempt: 9, next_attempt_at: 'x' }
     const times = { activated_at: 'y', re_enqueued_at: 'z' }
-    const more = { x_ojs_generation: 7, retry_delay_ms: 5, ...times }
+    const ofWorkflow = { workflow_id: 'w', workflow_step: 's', parent_results: [1] }
+    const more = { x_ojs_generation: 7, retry_delay_ms: 5, ...times, ...ofWorkflow }
     const { document } = job({ ...body, ...more, created_at: '1999-01-01T00:00:00Z', result: 1 })
     expect(Object.keys(document)).not.toContain('state')
     expect(document).not.toHaveProperty('attempt')
@@ -335,6 +336,18 @@ describe('refusals', () => {
     ],
     ['meta array', { type: 'a', args: [], meta: [] }, 400, 'meta'],
     ['meta too large', { type: 'a', args: [], meta: { a: 'x'.repeat(70_000) } }, 413, 'meta'],
+    [
+      'meta too large in bytes',
+      { type: 'a', args: [], meta: { a: '€'.repeat(22_000) } },
+      413,
+      'meta',
+    ],
+    [
+      'lease of no time',
+      { type: 'a', args: [], options: { visibility_timeout: 'PT0S' } },
+      400,
+      'options.visibility_timeout',
+    ],
     ['empty tag', { type: 'a', args: [], options: { tags: [''] } }, 400, 'options.tags[0]'],
     ['no offset', { type: 'a', args: [], expires_at: '2099-01-01T00:00:00' }, 400, 'expires_at'],
     ['30 February', { type: 'a', args: [], expires_at: '2099-02-30T00:00:00Z' }, 400, 'expires_at'],

@@ -251,6 +251,14 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(row(waiting.id).tokenOut).toBe(true)
     })
 
+    it('also for more of them than one page has', async () => {
+      const jobs = Array.from({ length: 1001 }, () => newJob({ queue: 'q' }))
+      await ledger.insertAll(jobs, NOW)
+      await Promise.all(jobs.map(({ id }) => ledger.cancel(id, NOW)))
+      await ledger.rearm('q')
+      expect(jobs.filter(({ id }) => row(id).tokenOut)).toEqual([])
+    })
+
     it('twice at once: the later nonce counts', async () => {
       const { id, outbox } = await pushed(ledger)
       expect(await Promise.all([ledger.rearm('default'), ledger.rearm('default')])).toEqual([1, 1])

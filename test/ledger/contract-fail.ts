@@ -352,6 +352,14 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       expect(row(free.id)).toMatchObject({ leaseExpiresAt, timeoutAt: null })
     })
 
+    it('no execution lasts longer than it may that was given more time by a clock ahead', async () => {
+      const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 5000 })
+      await ledger.extendLeases(NOW + HOUR)
+      expect(await ledger.boundWaits(NOW + 10)).toBe(1)
+      const [leaseExpiresAt, timeoutAt] = [NOW + 1010, NOW + 5010]
+      expect(row(job.id)).toMatchObject({ leaseExpiresAt, timeoutAt })
+    })
+
     it('leaves a lease alone that a heartbeat has made longer', async () => {
       const job = await fetched(ledger, { visibilityTimeoutMs: 1000 })
       await ledger.extend([job.id], { now: NOW, workerId: 'worker-1', leaseMs: HOUR })

@@ -87,6 +87,15 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id)).toMatchObject({ state: 'active', holder: 'native', ...begun })
     })
 
+    it('of the next attempt, where the lease of the one before had run out', async () => {
+      const { id } = await running({ queue: 'q' })
+      await plant({ id, state: 'available', leaseExpiresAt: null })
+      expect(ledger.claimable('q')).toBe(0)
+      expect(await apply(eventOf(id, STARTED, { attempt: 2 }))).toEqual(['started'])
+      await pushed(ledger, { queue: 'q' })
+      expect(ledger.claimable('q')).toBe(1)
+    })
+
     it('records attempts that nobody told of', async () => {
       const { id } = await running({ maxAttempts: 9 })
       expect(await apply(eventOf(id, STARTED, { attempt: 4 }))).toEqual(['started'])
@@ -241,6 +250,13 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(job.id)).toMatchObject({ outbox: null, deadLetterCopied: true })
     })
 
+    it('leaves a delivery of the gateway for the gateway to settle', async () => {
+      const { id } = await fetched(ledger)
+      await plant({ id, leaseExpiresAt: NOW })
+      expect(await apply(eventOf(id, DISCARD))).toEqual(['failed'])
+      expect(row(id)).toMatchObject({ state: 'discarded', tokenOut: true })
+    })
+
     it('that comes late gives the attempt its own error, whatever has happened since', async () => {
       const [a, b] = [await running({ maxAttempts: 9 }), await running({ maxAttempts: 9 })]
       for (const { id } of [a, b]) await apply(eventOf(id, STARTED, { attempt: 2 }))
@@ -300,6 +316,14 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       await ledger.cancel(id, NOW)
       await apply(eventOf(id, said))
       expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut })
+    })
+
+    it('of an earlier attempt says nothing of the token of a cancelled job', async () => {
+      const { id } = await running()
+      await plant({ id, attempt: 2 })
+      await ledger.cancel(id, NOW)
+      await apply(eventOf(id, DISCARD))
+      expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: true })
     })
 
     it('of a token that was dropped says nothing of a job that goes on', async () => {

@@ -445,9 +445,27 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(progress(workflow)).toMatchObject({ on_success: 'cancelled', on_failure: 'started' })
       expect(JSON.parse(jobOf(workflow, 'on_failure').envelope).parent_results).toEqual([null, 7])
     })
+
+    it('see nothing of the next life of a dead letter', async () => {
+      const workflow = await batch()
+      const dead = await claim(workflow, '0')
+      await discard(dead)
+      await ledger.revive(dead.id, 0, NOW)
+      await ledger.claim([token(dead.id, { generation: 1 })], TERMS)
+      await ledger.complete(dead.id, {}, { now: NOW, result: '"late"' })
+      await complete(workflow, '1', '7')
+      expect(JSON.parse(jobOf(workflow, 'on_failure').envelope).parent_results).toEqual([null, 7])
+    })
   })
 
   describe('cancel', () => {
+    it('counts no callback that never began', async () => {
+      const callbacks = { on_complete: job(), on_failure: job() }
+      const batch = await create(newWorkflow({ type: 'batch', jobs: [job(), job()], callbacks }))
+      await complete(batch, '0')
+      expect(await ledger.workflows.cancel(batch.id, NOW)).toMatchObject({ stepsCancelled: 1 })
+    })
+
     it('ends all that is not over, and nothing begins any more', async () => {
       const workflow = await create(newGraph({ ...DIAMOND, e: [] }))
       await complete(workflow, 'a')

@@ -1,0 +1,26 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { Access } from '../../src/ledger/sqlite/access.ts'
+import { GroupCommit } from '../../src/ledger/sqlite/group-commit.ts'
+import { SqliteIdempotency } from '../../src/ledger/sqlite/idempotency.ts'
+import { prepareStatements } from '../../src/ledger/sqlite/statements.ts'
+import { newJob } from '../support/jobs.ts'
+import { NOW } from './harness.ts'
+import { openSqliteHarness, SILENT, type SqliteHarness } from './sqlite-harness.ts'
+
+let harness: SqliteHarness
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+})
+afterEach(() => harness.destroy())
+
+it('keeps the newest keys of requests, as many as there is room for', async () => {
+  const { db, ledger } = harness
+  for (const key of ['a', 'b', 'c', 'd']) {
+    await ledger.insert(newJob(), NOW, { request: { key, fingerprint: 'f' } })
+  }
+  const access = new Access(new GroupCommit(db, [], () => {}, SILENT))
+  const keys = new SqliteIdempotency(access, prepareStatements(db), 2)
+  expect(await keys.prune(NOW, 1)).toBe(1)
+  expect(await keys.prune(NOW, 9)).toBe(1)
+  expect(['a', 'b', 'c', 'd'].filter((key) => keys.find(key, NOW))).toEqual(['c', 'd'])
+})
