@@ -1,5 +1,4 @@
 import type { Delivery } from '../broker/broker.ts'
-import { invalidField } from '../errors.ts'
 import type { JobRow } from '../job/job.ts'
 import { checkQueueName } from '../job/queue-name.ts'
 import type { FetchRequest } from '../job/request.ts'
@@ -143,15 +142,11 @@ async function claim(
 }
 
 function termsOf(deps: Deps, request: FetchRequest): ClaimTerms {
-  const leaseMs = request.visibility_timeout_ms ?? null
-  if (leaseMs !== null && leaseMs > Number.MAX_SAFE_INTEGER / 2) {
-    throw invalidField('visibility_timeout_ms', "'visibility_timeout_ms' is too large.")
-  }
   return {
     now: deps.clock.now(),
     wall: deps.clock.wall(),
     workerId: request.worker_id ?? null,
-    leaseMs,
+    leaseMs: request.visibility_timeout_ms ?? null,
     defaultLeaseMs: deps.settings.visibilityTimeoutMs,
   }
 }

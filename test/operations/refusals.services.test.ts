@@ -132,6 +132,13 @@ describe('another ledger on the same broker', () => {
       })
       expect(refused.status).toBe(503)
       expect(await refused.text()).toContain('"foreign_ledger"')
+      const fetched = await fetch(`${second.url}/ojs/v1/workers/fetch`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: '{"queues":["default"]}',
+      })
+      expect(fetched.status).toBe(503)
+      expect(await fetched.text()).toContain('"foreign_ledger"')
       await first.destroy()
       await eventually(async () => (await health()).status === 'ok')
     } finally {

@@ -197,6 +197,25 @@ it('does not let a costly check hold up everything else', async () => {
   expect((await gateway.push(freshQueue(), { schema, args: [] })).status).toBe(201)
 })
 
+it('does not let many checks of one request hold it up either', async () => {
+  const pair = (i: number) => ({ allOf: [{ $ref: `#/$defs/d${i}` }, { $ref: `#/$defs/d${i}` }] })
+  const $defs = Object.fromEntries(
+    Array.from({ length: 19 }, (_, i) => [`d${i}`, i === 0 ? true : pair(i - 1)]),
+  )
+  // One of them takes more than half of what a request may.
+  const schema = await register({ schema: { items: pair(18), $defs } })
+  const job = { type: 'test.job', args: [1], schema, options: { queue: freshQueue() } }
+  expect((await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs: [job] })).status).toBe(201)
+  for (const [path, body] of [
+    ['jobs/batch', { jobs: [job, job] }],
+    ['workflows', { type: 'group', jobs: [job, job] }],
+  ] as const) {
+    const refused = await gateway.request('POST', `/ojs/v1/${path}`, body)
+    expect([path, refused.status]).toEqual([path, 400])
+    expect(refused.body.error.details).toMatchObject({ schema, reason: 'too_costly' })
+  }
+})
+
 it.each(['%', '%zz', '%00', 'urn:a%2', '..%2F..', '__proto__'])(
   'has an answer to the path %s',
   async (path) => {
