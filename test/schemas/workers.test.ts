@@ -25,6 +25,17 @@ describe('FETCH', () => {
     expect(parseFetch(body)).toBe(body)
   })
 
+  it('takes a hundred queues and no more', () => {
+    const body = (length: number) => ({ queues: Array(length).fill('q') })
+    expect(parseFetch(body(100))).toEqual(body(100))
+    expectField(refused(parseFetch, body(101)), 'queues')
+  })
+
+  it('takes no lease beyond ten years', () => {
+    const body = { queues: ['q'], visibility_timeout_ms: 315_360_000_001 }
+    expectField(refused(parseFetch, body), 'visibility_timeout_ms')
+  })
+
   it.each([1.5, '1'])('refuses count %j', (count) => {
     expectField(refused(parseFetch, { queues: ['default'], count }), 'count')
   })
