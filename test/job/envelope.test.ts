@@ -208,6 +208,8 @@ describe('what a client sends comes back', () => {
   it('echoes a UTC timestamp verbatim and turns another offset into UTC', () => {
     const verbatim = job({ type: 'a', args: [], options: { expires_at: '2099-12-31T23:59:59Z' } })
     expect(verbatim.document['expires_at']).toBe('2099-12-31T23:59:59Z')
+    const spaced = job({ type: 'a', args: [], expires_at: '2099-01-01 00:00:00Z' })
+    expect(spaced.document['expires_at']).toBe('2099-01-01T00:00:00.000Z')
     const body = { type: 'a', args: [], options: { expires_at: '2099-01-01T02:00:00+02:00' } }
     expect(job(body).document['expires_at']).toBe('2099-01-01T00:00:00.000Z')
     expect(job(body).expiresAt).toBe(Date.parse('2099-01-01T00:00:00Z'))

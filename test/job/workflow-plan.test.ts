@@ -40,6 +40,15 @@ describe('a graph', () => {
     expect(cyclic).toThrow('The steps depend on each other in a circle: x → y → z → x.')
   })
 
+  it('names twenty steps of a cycle, and says that there are more', () => {
+    const ids = Array.from({ length: 30 }, (_, i) => `s${i}`)
+    const around = ids.map((id, i) => job({ id, depends_on: [ids.at(i - 1)] }))
+    const cycle = expect.objectContaining({ length: 21, 20: '…' })
+    expect(() => graph(...around)).toThrow(
+      expect.objectContaining({ details: expect.objectContaining({ cycle }) }),
+    )
+  })
+
   it.each<[string, object[], object]>([
     ['two of one id', [job({ id: 'a' }), job({ id: 'a' })], { field: 'steps[1].id', step: 'a' }],
     [
