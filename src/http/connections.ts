@@ -29,6 +29,11 @@ export class Connections {
     })
   }
 
+  /** Those too whose handshake is not through. */
+  get size(): number {
+    return this.#latest.size + this.#handshakes.size
+  }
+
   begin(response: OjsResponse): void {
     this.#latest.set(response.req.socket, response)
   }

@@ -100,7 +100,7 @@ function rateLimitHeaders({ limit }: RateLimit, { remaining, resetAt }: Standing
 
 /** Seed 001 §18.2. */
 function tooMany({ limit, windowMs }: RateLimit, { resetAt }: Standing, now: number): OjsError {
-  const seconds = Math.max(1, Math.ceil((resetAt - now) / 1_000))
+  const seconds = Math.ceil((resetAt - now) / 1_000)
   const message = `Rate limit exceeded. Try again in ${seconds} second${seconds === 1 ? '' : 's'}.`
   return new OjsError('rate_limited', message, {
     details: { limit, window_seconds: windowMs / 1_000, retry_after_seconds: seconds },

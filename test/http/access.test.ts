@@ -277,6 +277,19 @@ describe('the log', () => {
     expect(lines(frame, 'request refused')).toHaveLength(11)
     expect(lines(frame, 'request refused')[10]?.fields).toMatchObject({ suppressed: 20 })
   })
+
+  test('is not filled by a program that runs wild', async () => {
+    const rateLimit = { limit: 1, windowMs: 60_000 }
+    const frame = await serve(ROUTES, { access: { ...access, rateLimit }, now: () => 0 })
+    const client = await frame.client()
+    for (let i = 0; i < 30; i++) {
+      client.send(request('POST', '/ojs/v1/jobs', bearer('producer')))
+      await client.answer()
+    }
+    expect(lines(frame, 'request')).toHaveLength(1)
+    expect(lines(frame, 'request refused')).toHaveLength(10)
+    expect(lines(frame, 'request refused')[0]?.fields).toMatchObject({ status: 429 })
+  })
 })
 
 test('the manifest names the schemes', async () => {

@@ -133,6 +133,14 @@ describe('Expect: 100-continue', () => {
     expect(result.headers['connection']).toBe('close')
     expect(await client.closed()).toBe('')
   })
+
+  test('HTTP/1.0 does not know it: the first answer is the only one', async () => {
+    const frame = await serve(ROUTES)
+    const client = await frame.client()
+    client.send(String(expecting(7)).replace('HTTP/1.1', 'HTTP/1.0'))
+    client.send('{"a":1}')
+    expect(await client.answer()).toMatchObject({ status: 200, body: '{"a":1}' })
+  })
 })
 
 test('what all clients send at once is bounded: who goes beyond it is told to come again', async () => {
@@ -161,6 +169,20 @@ test('what all clients send at once is bounded: who goes beyond it is told to co
   await expect.poll(() => budget.taken, EVENTUALLY).toBe(0)
   expect((await frame.ask(request('POST', '/echo', {}, bodyOf(MAX)))).status).toBe(200)
   expect(budget.taken).toBe(0)
+})
+
+test('what one may send, it may send alone, whatever all of them may', async () => {
+  const budget = new BodyBudget(MAX / 2)
+  const frame = await serve([
+    {
+      method: 'POST',
+      path: '/echo',
+      async handle(req, res) {
+        answer(res, 200, JSON.stringify(await readJson(req, res, MAX, budget)))
+      },
+    },
+  ])
+  expect((await frame.ask(request('POST', '/echo', {}, bodyOf(MAX)))).status).toBe(200)
 })
 
 describe('a client that leaves in the middle of its body', () => {

@@ -1,8 +1,10 @@
 import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import express from 'express'
 import { expect, test } from 'vitest'
 import { answer } from '../../src/http/answer.ts'
-import { CONNECTION_LIMITS } from '../../src/http/listener.ts'
+import { Connections } from '../../src/http/connections.ts'
+import { CONNECTION_LIMITS, createListener } from '../../src/http/listener.ts'
 import type { Route } from '../../src/http/route.ts'
 import { EVENTUALLY, serve } from './frame.ts'
 import { request } from './raw-client.ts'
@@ -74,4 +76,17 @@ test('a client that reads at last gets all of it, and no timer is left on its co
   await expect.poll(() => received, EVENTUALLY).toBeGreaterThan(large.length)
   await expect.poll(() => socket?.timeout, EVENTUALLY).toBeGreaterThan(stallTimeoutMs)
   client.destroy()
+})
+
+test.each([false, true])('nothing is kept of a connection that is over; TLS: %s', async (isTls) => {
+  // Speaks no TLS either way: with it, this is a connection whose handshake never ends.
+  const server = createListener(express(), CONNECTION_LIMITS, undefined)
+  const connections = new Connections(server, { isTls, stallTimeoutMs: 60_000 })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const socket = connect({ port, host: '127.0.0.1' })
+  await expect.poll(() => connections.size, EVENTUALLY).toBe(1)
+  socket.destroy()
+  await expect.poll(() => connections.size, EVENTUALLY).toBe(0)
+  server.close()
 })

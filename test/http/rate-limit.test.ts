@@ -184,6 +184,16 @@ test('each key name has a window of its own, strangers that of their address', a
   expect(await ask(with_(b.key))).toEqual([200, '0'])
 })
 
+test('a key that is named like an address shares no window with it', async () => {
+  const named = newApiKey('127.0.0.1', 'admin')
+  const access = { ...limited(1), apiKeys: parseApiKeys(named.entry, []) }
+  const frame = await serve(ROUTES, { access, now: () => NOW })
+  expect((await frame.ask(THING)).status).toBe(401)
+  expect((await frame.ask(THING)).status).toBe(429)
+  const own = request('GET', '/thing', { Authorization: `Bearer ${named.key}` })
+  expect((await frame.ask(own)).status).toBe(200)
+})
+
 test('health is not counted and never refused', async () => {
   const frame = await serveLimited(2)
   const probe = (path: string) => frame.ask(request('GET', path))

@@ -84,6 +84,33 @@ describe('stop', () => {
     expect(await client.closed()).toBe('')
   })
 
+  test('what comes behind an answer that is on its way is answered, and ends the connection', async () => {
+    const { routes, open, entered } = held()
+    let asked = 0
+    const counted: Route = {
+      method: 'GET',
+      path: '/counted',
+      handle(_request, response) {
+        asked += 1
+        answer(response, 200, '{}')
+      },
+    }
+    const frame = await serve([...routes, counted])
+    const client = await frame.client()
+    client.send(Buffer.concat([request('GET', '/slow'), request('GET', '/counted')]))
+    await entered
+    await expect.poll(() => asked, EVENTUALLY).toBe(1)
+    const stopped = frame.server.stop(NEVER)
+    client.send(request('GET', '/counted'))
+    await expect.poll(() => asked, EVENTUALLY).toBe(2)
+    open()
+    expect((await client.answer()).status).toBe(200)
+    expect((await client.answer()).status).toBe(200)
+    const last = await client.answer()
+    expect(last).toMatchObject({ status: 200, headers: { connection: 'close' } })
+    await stopped
+  })
+
   test('cuts off at the deadline', async () => {
     const { routes, entered } = held()
     const frame = await serve(routes)
