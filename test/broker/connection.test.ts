@@ -67,6 +67,12 @@ describe('Connection', () => {
     expect(peer.received.get('ConnectionTuneOk')).toMatchObject({ heartbeat: 60 })
   })
 
+  it('has the heartbeat of its URL where that names one', async () => {
+    const peer = await startPeer()
+    await connectionTo([`${peer.url}?heartbeat=7`]).connection.start()
+    expect(peer.received.get('ConnectionTuneOk')).toMatchObject({ heartbeat: 7 })
+  })
+
   it('takes the next host when one does not answer', async () => {
     const peer = await startPeer()
     const { connection } = connectionTo(['amqp://127.0.0.1:1', peer.url])
@@ -112,6 +118,29 @@ describe('Connection', () => {
     expect(connection.generation).toBe(2)
     expect(recorder.count('reconnected', 'consume')).toBe(1)
     expect(recorder.all('reconnecting').map(({ args }) => args[1])).toEqual([1, 2, 3])
+  })
+
+  it('begins its backoff anew after each connection that came about', async () => {
+    const peer = await startPeer()
+    // No wait at all: ±25 % of a second, taken further.
+    const { connection, recorder } = connectionTo([peer.url], { random: () => -1.5 })
+    await connection.start()
+    for (let losses = 1; losses <= 3; losses++) {
+      peer.cut()
+      await recorder.until('up', losses + 1)
+    }
+    expect(recorder.all('reconnecting').map(({ args }) => args[1])).toEqual([1, 1, 1])
+  })
+
+  it('knows nothing of the time that a broker took which is gone', async () => {
+    const peer = await startPeer()
+    const { connection, recorder } = connectionTo([peer.url])
+    await connection.start()
+    await connection.openChannel()
+    expect(connection.latencyMs).toBeGreaterThan(0)
+    peer.cut()
+    await recorder.until('down')
+    expect(connection.latencyMs).toBeNull()
   })
 
   it('does not hammer a broker that accepts and refuses', async () => {

@@ -131,10 +131,16 @@ describe('control messages', () => {
 
   it('come again when they could not be handled, and die when they are malformed', async () => {
     let calls = 0
-    const onControl = async ({ type }: ControlMessage) => {
+    let failedAt = 0
+    let againAfterMs = 0
+    const onControl = async ({ type, redelivered }: ControlMessage) => {
       calls += 1
       if (type === 'bad') return 'malformed'
-      if (calls === 1) throw new Error('disk full')
+      if (calls === 1) {
+        failedAt = performance.now()
+        throw new Error('disk full')
+      }
+      if (redelivered) againAfterMs = performance.now() - failedAt
       return 'handled'
     }
     const test = await start({}, { onControl })
@@ -148,6 +154,8 @@ describe('control messages', () => {
     })
     await expect.poll(() => calls).toBe(3)
     await expect.poll(() => test.recorder.count('acked', 'ojs.queue.control')).toBe(1)
+    // Not at once: what kept it from being handled may last, and this is not to be a busy loop.
+    expect(againAfterMs).toBeGreaterThan(900)
     expect(test.recorder.count('givenBack', 'ojs.queue.control')).toBe(1)
     await test.stop()
     expect(await depth(DEFAULT)).toMatchObject({ messageCount: 0 })
