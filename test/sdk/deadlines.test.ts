@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { Deadlines } from '../../src/sdk/deadlines.ts'
+import { Pause } from '../../src/sdk/pause.ts'
 
 beforeEach(() => {
   vi.useFakeTimers()
@@ -35,12 +36,15 @@ it('that are all taken back leave no timer', () => {
   expect(vi.getTimerCount()).toBe(0)
 })
 
-it('beyond what a timer can hold do not come at once', async () => {
+it('beyond what a timer can hold do not come at once, and nothing looks for them', async () => {
   const due: string[] = []
   const deadlines = new Deadlines<string>((name) => due.push(name))
   deadlines.set('in a century', inMs(3_155_760_000_000))
+  const furtherTimers = vi.spyOn(globalThis, 'setTimeout')
   await vi.advanceTimersByTimeAsync(1_000)
   expect(due).toEqual([])
+  expect(furtherTimers).not.toHaveBeenCalled()
+  furtherTimers.mockRestore()
 })
 
 it('may be set and taken back while they come', async () => {
@@ -56,4 +60,13 @@ it('may be set and taken back while they come', async () => {
   deadlines.set('second', inMs(100))
   await vi.advanceTimersByTimeAsync(1_000)
   expect(due).toEqual(['first', 'third'])
+})
+
+it('a pause beyond what a timer can hold is not over at once', async () => {
+  let isOver = false
+  void new Pause().sleep(2 ** 31).then(() => {
+    isOver = true
+  })
+  await vi.advanceTimersByTimeAsync(1_000)
+  expect(isOver).toBe(false)
 })

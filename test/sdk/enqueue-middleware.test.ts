@@ -96,6 +96,9 @@ describe('enqueue middleware of a batch', () => {
       .use(slowest)
       .enqueueBatch([0, 1, 2].map((place) => ({ type: 't', args: place })))
     expect(transport.only.path).toBe('/jobs/batch')
+    expect(transport.only.body).toMatchObject({
+      jobs: [{ args: [0] }, { args: [1] }, { args: [2] }],
+    })
     expect(jobs.map(({ meta }) => meta?.['place'])).toEqual([0, 1, 2])
   })
 

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { inspect } from 'node:util'
@@ -101,6 +102,10 @@ describe('over a real socket', () => {
     await new HttpTransport({ url: withUser }).request({ method: 'GET', path: '/health' })
     const expected = Buffer.from('jürgen:p@ss').toString('base64')
     expect(received.headers.authorization).toBe(`Basic ${expected}`)
+    // What is said in so many words wins.
+    const both = new HttpTransport({ url: withUser, auth: 'token' })
+    await both.request({ method: 'GET', path: '/health' })
+    expect(received.headers.authorization).toBe('Bearer token')
   })
 
   test('headers: of the request over those of the transport over its own', async () => {
@@ -161,6 +166,17 @@ describe('over a real socket', () => {
     expect(answer).toMatchObject({ status: 204, body: {} })
   })
 
+  test('an answer may tell of an error of a job, and is none', async () => {
+    const body = {
+      job_id: '1',
+      state: 'retryable',
+      error: { code: 'boom', message: 'it went off' },
+    }
+    respond = (response) => response.end(JSON.stringify(body))
+    const request = { method: 'POST', path: '/workers/nack', body: {} }
+    expect(await new HttpTransport({ url }).request(request)).toMatchObject({ status: 200, body })
+  })
+
   test('an accepted status is an answer, unless its body is an error', async () => {
     const transport = new HttpTransport({ url, retry: false })
     respond = (response) => response.writeHead(503).end('{"status":"degraded"}')
@@ -214,6 +230,24 @@ describe('over a real socket', () => {
       }),
     )
     expect(error).toMatchObject({ kind: 'aborted', attempts: 1, cause: { message: 'enough' } })
+  })
+
+  test('a signal that has fired already: nothing is sent', async () => {
+    let requests = 0
+    respond = (response) => {
+      requests += 1
+      response.end('{}')
+    }
+    const request = { method: 'GET', path: '/jobs/1', signal: AbortSignal.abort() }
+    const error = await rejection(new HttpTransport({ url }).request(request))
+    expect(error).toMatchObject({ kind: 'aborted', attempts: 0 })
+    expect(requests).toBe(0)
+  })
+
+  test('nothing is left on a signal that outlives the request', async () => {
+    const { signal } = new AbortController()
+    await new HttpTransport({ url }).request({ method: 'GET', path: '/jobs/1', signal })
+    expect(getEventListeners(signal, 'abort')).toEqual([])
   })
 })
 

@@ -53,6 +53,13 @@ describe('client', () => {
       name: 'OJSValidationError',
       details: { index: 1 },
     })
+    const { id } = await new OJSClient({ transport: new InMemoryTransport() }).enqueue('c')
+    const twice = memory.request({
+      method: 'POST',
+      path: '/jobs/batch',
+      body: { jobs: [id, id].map((same) => ({ id: same, type: 'c', args: [] })) },
+    })
+    await expect(twice).rejects.toBeInstanceOf(OJSDuplicateError)
     expect(memory.jobs).toHaveLength(2)
   })
 
@@ -123,7 +130,18 @@ describe('worker endpoints', () => {
     expect(await failed(second)).toMatchObject({ state: 'discarded', attempt: 2 })
     const { jobs } = await client.deadLetters.list()
     expect(jobs).toMatchObject([{ id, errors: [{ attempt: 1 }, { attempt: 2 }] }])
-    expect(await client.deadLetters.retry(id)).toMatchObject({ state: 'available', attempt: 0 })
+    const retried = await client.deadLetters.retry(id)
+    expect(retried).toMatchObject({ state: 'available', attempt: 0 })
+    expect(retried).not.toHaveProperty('discarded_at')
+  })
+
+  test('a job that is given back has not been tried', async () => {
+    const { id } = await client.enqueue('a', [], { retry: { maxAttempts: 1 } })
+    await fetched()
+    const error = { code: 'shutdown', message: 'The worker gave the job back.' }
+    await worker('nack', { job_id: id, error, requeue: true })
+    expect(await client.getJob(id)).toMatchObject({ state: 'available', attempt: 0 })
+    expect(await fetched()).toMatchObject([{ id, attempt: 1 }])
   })
 
   test.each([

@@ -294,6 +294,20 @@ describe('ACK and NACK', () => {
     expect(logger.error).not.toHaveBeenCalled()
   })
 
+  it('are repeated where the server says that this may help, whatever the status', async () => {
+    const { transport } = newServer([{}])
+    let tries = 0
+    transport.scripts['/workers/ack'] = () => {
+      tries += 1
+      if (tries === 1) throw new OJSError({ code: 'queue_paused', message: 'not now', status: 422 })
+      return {}
+    }
+    await startWorker(transport, () => 'result')
+    await elapse(1_000)
+    expect(tries).toBe(2)
+    expect(transport.nacks).toEqual([])
+  })
+
   it('are repeated only as long as the lease lasts', async () => {
     const { transport } = newServer([{}])
     transport.scripts['/workers/ack'] = () => {
