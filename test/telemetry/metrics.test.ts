@@ -301,7 +301,12 @@ describe('AMQP (seed 002 §12.1)', () => {
           .filter(([name, by]) => by !== 0 && !name.includes('_bucket')),
       )
     }
-    expect(idle).toMatchObject({ ojs_amqp_messages_returned_total: 0 })
+    // From the start: the first one would be no increase.
+    expect(idle).toMatchObject({
+      ojs_amqp_messages_returned_total: 0,
+      'ojs_amqp_reconnections_total{connection="publish"}': 0,
+      'ojs_amqp_reconnections_total{connection="consume"}': 0,
+    })
     const q = '{queue="q"}'
     expect(await moved(() => observer.published('q'))).toEqual({
       [`ojs_amqp_messages_published_total${q}`]: 1,
