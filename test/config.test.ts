@@ -22,6 +22,9 @@ describe('configuration', () => {
     expect(readConfig({ AMQP_URL: 'amqp://a' }).config.amqpUrls).toEqual(['amqp://a'])
     const both = { AMQP_URL: 'amqp://a', OJS_AMQP_URL: 'amqp://b, amqps://c' }
     expect(readConfig(both).config.amqpUrls).toEqual(['amqp://b', 'amqps://c'])
+    // Empty is not set: that is how Docker Compose hands on what nobody has said.
+    const empty = { AMQP_URL: 'amqp://a', OJS_AMQP_URL: '' }
+    expect(readConfig(empty).config.amqpUrls).toEqual(['amqp://a'])
   })
 
   it('refuses a misspelt name and says which one was meant', () => {
@@ -55,6 +58,8 @@ describe('configuration', () => {
     ['OJS_QUEUE_TYPE', 'stream'],
     ['OJS_PREFIX', 'Tenant'],
     ['OJS_LEDGER', 'postgres://x'],
+    ['OJS_QUEUES', 'email,dlx.email'],
+    ['OJS_PUBLISH_TIMEOUT_MS', '99'],
     ['OJS_ALLOW_OPEN', 'yes'],
     ['OJS_RATE_LIMIT', '1000'],
     ['OJS_CORS_ORIGINS', '*'],

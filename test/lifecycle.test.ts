@@ -1,6 +1,7 @@
 import { getEventListeners } from 'node:events'
 import { describe, expect, it } from 'vitest'
-import { untilDeadline } from '../src/lifecycle.ts'
+import { type Service, startAll, stopAll, untilDeadline } from '../src/lifecycle.ts'
+import { createLogger } from '../src/logger.ts'
 
 const listeners = (deadline: AbortSignal) => getEventListeners(deadline, 'abort').length
 
@@ -29,5 +30,34 @@ describe('work with a deadline', () => {
     const { signal } = new AbortController()
     await expect(untilDeadline(Promise.reject(new Error('no')), signal)).rejects.toThrow('no')
     expect(listeners(signal)).toBe(0)
+  })
+})
+
+describe('services', () => {
+  const logger = createLogger('silent')
+  const { signal: never } = new AbortController()
+
+  function three(broken: { start?: string; stop?: string } = {}) {
+    const said: string[] = []
+    const services = ['ledger', 'broker', 'http'].map((name): Service => {
+      const say = async (verb: 'start' | 'stop') => {
+        said.push(`${verb} ${name}`)
+        if (broken[verb] === name) throw new Error(`${name} cannot ${verb}`)
+      }
+      return { name, start: () => say('start'), stop: () => say('stop') }
+    })
+    return { services, said }
+  }
+
+  it('stop in reverse, and those behind one that cannot are stopped all the same', async () => {
+    const { services, said } = three({ stop: 'broker' })
+    await stopAll(services, never, logger)
+    expect(said).toEqual(['stop http', 'stop broker', 'stop ledger'])
+  })
+
+  it('that have started are stopped where a later one cannot start', async () => {
+    const { services, said } = three({ start: 'http' })
+    await expect(startAll(services, logger)).rejects.toThrow('http cannot start')
+    expect(said.slice(3)).toEqual(['stop broker', 'stop ledger'])
   })
 })

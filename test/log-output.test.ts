@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process'
-import { closeSync, constants, mkdtempSync, openSync, readSync, rmSync } from 'node:fs'
+import { closeSync, constants, mkdtempSync, openSync, readSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, it } from 'vitest'
 import { LogOutput } from '../src/log-output.ts'
-import { createLogger } from '../src/logger.ts'
+import { createLogger, redactUrls } from '../src/logger.ts'
 
 const lostLine = (lines: number) => `lost ${lines}\n`
 const numbered = (count: number) => Array.from({ length: count }, (_, i) => `line ${i}\n`)
@@ -92,6 +92,19 @@ describe('the output of log lines', () => {
     expect(read()).toContain('two\n')
   })
 
+  it('holds up the end of the process for a second at most where nobody reads', () => {
+    const { fd } = pipe()
+    expect(() => {
+      for (;;) writeSync(fd, 'x'.repeat(4_096))
+    }).toThrow('EAGAIN')
+    const output = new LogOutput({ fd, lostLine })
+    output.write('first\n')
+    output.write('last\n')
+    const begun = performance.now()
+    output.flushSync()
+    expect(performance.now() - begun).toBeGreaterThan(900)
+  })
+
   it('falls silent when its reader has gone', async () => {
     const { fd, hangUp } = pipe()
     hangUp()
@@ -117,3 +130,13 @@ function readAll(fd: number): string {
     }
   }
 }
+
+it('shows the credentials of none of several URLs', () => {
+  const text = 'amqp://u:one@a refused, and so did amqps://u:two@b:5671/x'
+  expect(redactUrls(text)).toBe('amqp://a refused, and so did amqps://b:5671/x')
+  const lines: string[] = []
+  const logger = createLogger('info', { write: (line) => void lines.push(line) })
+  logger.warn({ err: new Error(text, { cause: new Error(text) }) }, 'no broker')
+  expect(lines.join('')).toContain('amqp://a refused')
+  expect(lines.join('')).not.toMatch(/one@|two@/)
+})
