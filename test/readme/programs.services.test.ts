@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { expect, it, vi } from 'vitest'
 import { DEBIAN_PYTHON, testVariables } from '../../scripts/test-environment.mjs'
@@ -56,5 +57,23 @@ it('the native worker and producer', async () => {
   } finally {
     await program.worker.stop()
     await program.producer.close()
+  }
+}, 60_000)
+
+it('the native program ends with SIGTERM', async () => {
+  const { code } = blockWith('ts', 'new NativeProducer(')
+  const file = join(dir, 'ending.mjs')
+  const program = code
+    .replace(`'${README_AMQP_URL}'`, JSON.stringify(vhost.url))
+    .replace("'ojs-rabbitmq/worker'", JSON.stringify(join(ROOT, 'dist/worker/index.js')))
+  writeFileSync(file, `${program}\nconsole.log('running')`)
+  const child = spawn(process.execPath, [file], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const gone = once(child, 'exit')
+  try {
+    await once(createInterface(child.stdout), 'line')
+    child.kill()
+    expect(await Promise.race([gone, sleep(20_000, 'still there')])).not.toBe('still there')
+  } finally {
+    child.kill('SIGKILL')
   }
 }, 60_000)
