@@ -67,12 +67,20 @@ async function compile(file: string, compilerOptions: object): Promise<void> {
 describe('the package that npm packs', { timeout: 120_000 }, () => {
   test('holds what it needs and nothing else', async () => {
     const files = (await output('tar', ['-tzf', tarball])).trim().split('\n')
-    const others = files.filter((name) => !/^package\/(dist|topology)\//.test(name))
+    const others = files.filter((name) => !/^package\/(dist|docs|topology)\//.test(name))
     expect(others.sort()).toEqual(['package/LICENSE', 'package/README.md', 'package/package.json'])
     const kinds = /\.(js|d\.ts|js\.map)$/
     const built = files.filter((name) => name.startsWith('package/dist/'))
     expect(built.filter((name) => !kinds.test(name))).toEqual([])
     expect(files).toContain('package/topology/topology.json')
+  })
+
+  test('holds the pages that its README leads to', async () => {
+    const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
+    const named = new Set(readme.match(/docs\/[\w-]+\.md/g))
+    const files = (await output('tar', ['-tzf', tarball])).trim().split('\n')
+    expect(named.size).toBeGreaterThan(3)
+    for (const page of named) expect(files).toContain(`package/${page}`)
   })
 
   test('has source maps that need no source files', () => {
