@@ -102,7 +102,7 @@ function httpSource(options: OJSWorkerOptions): JobSource {
 function httpTransport(options: OJSWorkerOptions): Transport {
   const { url, auth, headers, fetch = nodeFetch() } = options
   if (url === undefined) throw new TypeError('A worker needs a url, a transport or a source.')
-  refuseAmqp(url, 'OJSWorker with a url', 'amqpSource')
+  refuseAmqp(url, 'OJSWorker with a url', 'NativeWorker')
   return new HttpTransport({
     url,
     retry: false,

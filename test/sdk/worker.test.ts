@@ -537,7 +537,7 @@ describe('options', () => {
     [
       'an AMQP URL',
       { url: 'amqp://guest:secret@host' },
-      "import { amqpSource } from 'ojs-rabbitmq",
+      "import { NativeWorker } from 'ojs-rabbitmq",
     ],
     ['no URL', { url: 'localhost' }, 'http://'],
     ['no queue', { url: 'http://h', queues: [] }, 'queues'],
