@@ -118,13 +118,14 @@ async function declare(connection: Connection, options: DelayPluginOptions): Pro
 
 function verdictOn(error: unknown, lost: string | null): DelayPlugin {
   const failure = classify(error)
+  // RabbitMQ 4 ends the channel for it, as for an exchange that differs; 3 ended the connection.
+  const text = lost ?? ('text' in failure ? failure.text : failure.kind)
+  if (/COMMAND[_-]INVALID|unknown exchange type/i.test(text)) {
+    return { state: 'unusable', reason: `RabbitMQ has no exchange type ${TYPE}` }
+  }
   if (failure.kind === 'differs') {
     return { state: 'unusable', reason: `it exists and is no ${TYPE}: ${failure.text}` }
   }
   if (failure.kind === 'not-found') return { state: 'unusable', reason: 'it does not exist' }
-  const reason = lost ?? ('text' in failure ? failure.text : failure.kind)
-  const isUnknownType = /COMMAND[_-]INVALID|unknown exchange type/i.test(reason)
-  return isUnknownType
-    ? { state: 'unusable', reason: `RabbitMQ has no exchange type ${TYPE}` }
-    : { state: 'unavailable', reason }
+  return { state: 'unavailable', reason: text }
 }

@@ -53,6 +53,14 @@ describe('the delayed message exchange', () => {
     expect(await declareOn(peer.url)).toEqual({ state: 'unusable', reason })
   })
 
+  it('is unusable where RabbitMQ 4 does not know the type, and closes the channel', async () => {
+    const peer = await startPeer()
+    const replyText = "PRECONDITION_FAILED - unknown exchange type 'x-delayed-message'"
+    peer.refusals.set('ExchangeDeclare', ['ChannelClose', { replyCode: 406, replyText, ...ERROR }])
+    const reason = 'RabbitMQ has no exchange type x-delayed-message'
+    expect(await declareOn(peer.url)).toEqual({ state: 'unusable', reason })
+  })
+
   it('is unusable where another exchange has its name', async () => {
     const peer = await startPeer()
     const replyText = `PRECONDITION_FAILED - inequivalent arg 'type' for exchange '${EXCHANGE}'`

@@ -86,8 +86,8 @@ describe('a message with headers that amqplib cannot decode', () => {
     await gateway.push(queue)
     await fetchOne(gateway, queue)
     await publish(queue, [NESTED, LONG], { type: 'no type' })
-    expect(await gateway.fetch([queue])).toEqual([])
     await eventually(async () => {
+      expect(await gateway.fetch([queue])).toEqual([])
       const { messageCount } = await client.channel.checkQueue(`ojs.queue.dlx.${queue}`)
       return messageCount === 1
     })
