@@ -135,7 +135,9 @@ describe('a reply', () => {
     await expect.poll(() => heard.length).toBe(1)
     expect(heard[0]?.properties).toMatchObject({ correlationId: 'c-1' })
     expect(broker.gauges().connectionsActive).toBe(4)
-    expect(await broker.reply({ ...answer, replyTo: `${DIRECT}.a.b` })).toBe('unknown')
+    // RabbitMQ 3 and 4.0 close the connection for it, 4.3 throws the answer away.
+    const unreadable = await broker.reply({ ...answer, replyTo: `${DIRECT}.a.b` })
+    expect(['unknown', 'confirmed']).toContain(unreadable)
     await expect.poll(() => broker.reply({ ...answer, replyTo })).toBe('confirmed')
     await expect.poll(() => heard.length).toBe(2)
   })

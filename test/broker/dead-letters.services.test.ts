@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { DeadLetter } from '../../src/broker/broker.ts'
 import { vhostOfTest } from './fixtures.ts'
-import { newIds, request, row, type TestBroker } from './harness.ts'
+import { newIds, request, row, scratch, type TestBroker } from './harness.ts'
 
 const DEAD_LETTERS = 'ojs.system.dead-letters'
 
@@ -133,9 +133,10 @@ it('knows a message over the delivery limit', async () => {
   const job = row()
   await test.broker.publish(job)
   for (let i = 0; i < 2; i++) {
-    const message = await admin.channel.get('ojs.queue.email')
-    if (message === false) throw new Error('it died too early')
-    admin.channel.nack(message, false, true)
+    // Consumers that go without a word: RabbitMQ 4.3 does not count what is given back.
+    const channel = await scratch(admin)
+    if (!(await channel.get('ojs.queue.email'))) throw new Error('it died too early')
+    await channel.close()
   }
   expect(await letterFor(test, job.id)).toMatchObject({ queue: 'email', reason: 'delivery_limit' })
 })
