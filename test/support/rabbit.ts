@@ -6,6 +6,13 @@ import { PrivateBroker, type PrivateBrokerOptions } from '../../scripts/private-
 import { findRabbitmqSbin } from '../../scripts/rabbitmq-package.mjs'
 import { testVariables } from '../../scripts/test-environment.mjs'
 
+/** Is the installed RabbitMQ this version or a later one? */
+export function isRabbitmqFrom(major: number, minor: number): boolean {
+  const [, ...found] = /rabbitmq_server-(\d+)\.(\d+)/.exec(findRabbitmqSbin() ?? '') ?? []
+  const [itsMajor = 0, itsMinor = 0] = found.map(Number)
+  return itsMajor > major || (itsMajor === major && itsMinor >= minor)
+}
+
 /** A vhost of its own on a node: what isolates one test file from all others. */
 export interface Vhost {
   readonly name: string

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { withChannel } from '../../operations/harness.ts'
 import { eventually, startTestGateway, type TestGateway } from '../../support/in-process.ts'
-import { startPrivateNode } from '../../support/rabbit.ts'
+import { isRabbitmqFrom, startPrivateNode } from '../../support/rabbit.ts'
 import { Stopwatch } from '../../support/stopwatch.ts'
 import { isRemembered, untilRemembered } from '../new-queues.ts'
 import { BACK_LIMIT_MS, BACK_PATIENCE_MS } from '../service-back.ts'
@@ -15,6 +15,8 @@ import { fetched, metric, nack, pushed } from './stage.ts'
 const node = await startPrivateNode({})
 afterAll(() => node.stop())
 
+/** RabbitMQ 4.3 brings such a queue back whole. */
+const before43 = test.skipIf(isRabbitmqFrom(4, 3))
 const TRIES = 6
 /** Jobs that are failed after the broker has come back are still leased then, on any machine. */
 const LASTING = { OJS_VISIBILITY_TIMEOUT_MS: '600000', OJS_TIMEOUT_MS: '600000' }
@@ -74,7 +76,7 @@ async function expectOthersServed(gateway: TestGateway): Promise<void> {
 }
 
 describe('broker killed right after a new quorum queue', () => {
-  test('a retry queue: what is published to it keeps no job queue waiting', async () => {
+  before43('a retry queue: what is published to it keeps no job queue waiting', async () => {
     // Without its time to settle the gateway uses the rung.
     const { gateway, nameOf } = await start({}, { rungSettleMs: 0 })
     const delayMs = (i: number) => 60_000 + 10_000 * i
@@ -127,7 +129,7 @@ describe('broker killed right after a new quorum queue', () => {
     expect(await metric(gateway, 'ojs_amqp_confirms_pending')).toBe(0)
   })
 
-  test('a job queue: the others are served, whatever is pushed to it', async () => {
+  before43('a job queue: the others are served, whatever is pushed to it', async () => {
     // The pushes to the others must not run into it, on any machine.
     const env = { OJS_QUEUE_TYPE: 'quorum', OJS_PUBLISH_TIMEOUT_MS: '5000' }
     const { gateway, nameOf } = await start(env)
