@@ -236,11 +236,11 @@ export class Declarer {
    */
   async #mayDeclare(scratch: ScratchChannel, queue: string): Promise<EnsureOutcome> {
     const jobQueue = { entity: 'queue' as const, name: this.#deps.names.jobQueue(queue) }
-    const presence = await this.#presenceOf(scratch, queue)
-    if (presence === 'unavailable') return 'unavailable'
-    if (presence === 'exists') return 'ready'
+    const found = await this.#find(scratch, queue, jobQueue)
+    if (found === 'unavailable') return 'unavailable'
+    if (found === 'exists') return 'ready'
     this.#deps.onMissing(queue)
-    const refusal = this.#refusalToDeclare(queue)
+    const refusal = found === 'renewed' ? null : this.#refusalToDeclare(queue)
     if (refusal) {
       // A client's mistake in the name of a queue is no concern of the operator.
       if (this.#known.has(queue)) this.#deps.checker.warn(missing(jobQueue))
@@ -259,16 +259,19 @@ export class Declarer {
    * RabbitMQ 4 cancels the consumers of a quorum queue first and forgets the queue later. A look in
    * between finds it; the declare that follows would be the one that creates it, with nobody told of
    * the tokens that went. The same if an administrator deletes a queue and creates it again: as empty
-   * as a new one, and consumed by nobody, it is one.
+   * as a new one, and consumed by nobody, it is one (`renewed`), and there, whoever may declare.
    */
-  async #presenceOf(scratch: ScratchChannel, queue: string): Promise<Presence> {
-    const jobQueue = { entity: 'queue' as const, name: this.#deps.names.jobQueue(queue) }
+  async #find(
+    scratch: ScratchChannel,
+    queue: string,
+    jobQueue: Pick<Entity, 'entity' | 'name'>,
+  ): Promise<Presence | 'renewed'> {
     const { presence } = await lookFor(scratch, jobQueue)
     if (presence !== 'exists' || !this.#dying.has(queue)) return presence
     await sleep(DYING_MS, undefined, { ref: false })
     const later = await lookFor(scratch, jobQueue)
     const isAsNew = later.presence === 'exists' && later.ready + later.consumers === 0
-    return isAsNew ? 'missing' : later.presence
+    return isAsNew ? 'renewed' : later.presence
   }
 
   #refusalToDeclare(queue: string): EnsureOutcome | null {

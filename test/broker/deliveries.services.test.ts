@@ -236,6 +236,23 @@ it('takes a queue that was deleted and created again for one that is gone', asyn
   expect(idsOf(await waiting)).toEqual([id])
 })
 
+it('serves a queue that an administrator has created again, where only he may', async () => {
+  const before = await start({ queueType: 'classic' })
+  const queue = await newQueue(before)
+  await before.stop()
+  const test = await start({ queueType: 'classic', declare: 'never', queues: [queue] })
+  await publish(test, queue, 3)
+  await takeEach(test, queue, 1)
+  const name = `ojs.queue.${queue}`
+  await admin.channel.deleteQueue(name)
+  await test.recorder.until('consumerCancelled', 1, queue)
+  await expect.poll(() => test.broker.ensureQueue(queue)).toBe('missing')
+  await admin.channel.assertQueue(name)
+  await admin.channel.bindQueue(name, 'ojs.exchange.direct', queue)
+  expect(await test.broker.ensureQueue(queue)).toBe('ready')
+  await test.recorder.until('onQueueMissing', 1, queue)
+})
+
 describe('order', () => {
   it('is by exact OJS priority, then by arrival', async () => {
     const test = await start()
