@@ -83,7 +83,10 @@ export class Declarer {
     try {
       const name = this.#deps.names.jobQueue(queue)
       const { presence } = await lookFor(scratch, { entity: 'queue', name })
-      if (presence === 'exists') this.#known.add(queue)
+      if (presence !== 'exists') return presence
+      this.#known.add(queue)
+      // Before anybody consumes from it, and it looks as if it had been there all the time.
+      if (this.#dying.has(queue)) await this.ensure(queue)
       return presence
     } finally {
       await scratch.close()

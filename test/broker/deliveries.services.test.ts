@@ -247,10 +247,14 @@ it('serves a queue that an administrator has created again, where only he may', 
   await admin.channel.deleteQueue(name)
   await test.recorder.until('consumerCancelled', 1, queue)
   await expect.poll(() => test.broker.ensureQueue(queue)).toBe('missing')
+  // A FETCH that waits looks for the queue, too, and must not be the first to use it.
+  const waiting = test.broker.take(request([queue]))
   await admin.channel.assertQueue(name)
   await admin.channel.bindQueue(name, 'ojs.exchange.direct', queue)
-  expect(await test.broker.ensureQueue(queue)).toBe('ready')
   await test.recorder.until('onQueueMissing', 1, queue)
+  await expect.poll(() => test.broker.ensureQueue(queue)).toBe('ready')
+  const [id] = await publish(test, queue, 1)
+  expect(idsOf(await waiting)).toEqual([id])
 })
 
 describe('order', () => {
