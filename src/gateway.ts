@@ -14,6 +14,7 @@ import { adoptSchedule } from './operations/adopt-schedule.ts'
 import { type Deps, freshMemory } from './operations/deps.ts'
 import { diedInBroker } from './operations/died-in-broker.ts'
 import { followWorkflows } from './operations/follow-workflows.ts'
+import { isHealthy } from './operations/health.ts'
 import { onQueueMissing, onRungMissing } from './operations/queue-missing.ts'
 import { StartLimits } from './operations/start-limits.ts'
 import { WorkerRegistry } from './operations/worker-registry.ts'
@@ -122,14 +123,16 @@ async function compose(
 
   const outboxRelay = relay(deps)
   ledger.workflows.onNews((news) => followWorkflows(deps, news))
+  const version = await ownVersion()
   const http = createHttpService(deps, {
     ...config,
     tls,
     priorityOrder: () => priorityOrder(config.queueType, broker.serverVersion),
-    version: await ownVersion(),
+    version,
     events: ring,
     metrics: metrics.exposition(() => ({
       broker: broker.gauges(),
+      gateway: { version, isHealthy: () => isHealthy(deps) },
       ledger,
       workers: deps.workers.gauges(),
     })),

@@ -13,12 +13,17 @@ export interface Health {
   }
 }
 
-/** Healthy as long as a PUSH can be accepted (seed 001 §8.1, architecture §3). */
+/** As long as a PUSH can be accepted (seed 001 §8.1, architecture §3). */
+export function isHealthy({ broker, ledger }: Deps): boolean {
+  return broker.status().state === 'up' && ledger.fault() === null
+}
+
+/** What `GET /ojs/v1/health` says. */
 export function health(deps: Deps, startedAt: number): Health {
   const broker = deps.broker.status()
   const latency = broker.state === 'up' ? deps.broker.latencyMs() : null
   const fault = deps.ledger.fault()
-  const healthy = broker.state === 'up' && fault === null
+  const healthy = isHealthy(deps)
   return {
     healthy,
     body: {

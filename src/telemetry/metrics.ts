@@ -5,6 +5,7 @@ import { BoundedLabels, SeriesByPair } from './bounded-labels.ts'
 import { type ControlObserver, controlMetrics } from './control-metrics.ts'
 import type { JobEvent } from './events.ts'
 import type { Exposition, HttpObserver } from './exposition.ts'
+import { type GatewayState, gatewayGauges, type LedgerState } from './gateway-gauges.ts'
 import {
   deadLetterDepth,
   type QueueCounts,
@@ -29,7 +30,8 @@ export interface Metrics {
 
 export interface MetricSources {
   broker: BrokerGauges
-  ledger: QueueCounts
+  gateway: GatewayState
+  ledger: QueueCounts & LedgerState
   workers: WorkerCounts
 }
 
@@ -62,6 +64,11 @@ export function createMetrics(): Metrics {
     observer: amqpMetrics(registry, queues),
     control: controlMetrics(registry),
     exposition(sources) {
+      gatewayGauges(
+        registry,
+        () => sources().gateway,
+        () => sources().ledger,
+      )
       queueDepth(registry, queues, () => sources().ledger)
       deadLetterDepth(registry, queues, () => sources().ledger)
       queuePaused(registry, queues, () => sources().ledger)

@@ -3,6 +3,7 @@ import { v7 } from 'uuid'
 import { describe, expect, it } from 'vitest'
 import { eventually, startTestGateway } from '../support/in-process.ts'
 import { createVhost } from '../support/rabbit.ts'
+import { samplesOf, scrape } from '../telemetry/exposition-text.ts'
 import { fetchOne, gatewayForAll } from './harness.ts'
 
 const { vhost, gateway } = gatewayForAll({ OJS_MAX_QUEUES: '5' })
@@ -179,6 +180,11 @@ describe('no broker', () => {
     const health = await lonely.request('GET', '/ojs/v1/health')
     expect(health.status).toBe(503)
     expect(JSON.stringify(health.body)).not.toContain(':test@')
+    expect(samplesOf(await scrape(lonely), 'ojs_')).toMatchObject({
+      ojs_healthy: 0,
+      ojs_ledger_writable: 1,
+      ojs_ledger_tokens_owed: 1,
+    })
     await lonely.destroy()
   })
 })

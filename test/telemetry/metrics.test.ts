@@ -28,6 +28,8 @@ const EMPTY_LEDGER: MetricSources['ledger'] = {
   counts: () => NO_JOBS,
   deadLetterCount: () => 0,
   pauses: { since: () => null },
+  fault: () => null,
+  owedTokens: () => 0,
 }
 
 function open(sources: Partial<MetricSources> = {}) {
@@ -36,6 +38,7 @@ function open(sources: Partial<MetricSources> = {}) {
     broker: NO_BROKER,
     ledger: EMPTY_LEDGER,
     workers: { active: 0, busy: 0 },
+    gateway: { version: '1.2.3', isHealthy: () => true },
     ...sources,
   }))
   /** All samples whose name starts so, as `name{labels}` → value. */
@@ -374,6 +377,7 @@ describe('AMQP (seed 002 §12.1)', () => {
     const metrics = createMetrics()
     const page = metrics.exposition(() => ({
       broker,
+      gateway: { version: '1.2.3', isHealthy: () => true },
       ledger: EMPTY_LEDGER,
       workers: { active: 0, busy: 0 },
     }))
@@ -470,4 +474,41 @@ test('process metrics are there, and two gateways in one process do not meet', a
   expect(await one.page.text()).toMatch(/^process_cpu_seconds_total /m)
   expect(await one.page.text()).toMatch(/^nodejs_eventloop_lag_seconds /m)
   expect(one.page.contentType).toBe('text/plain; version=0.0.4; charset=utf-8')
+})
+
+describe('the gateway itself', () => {
+  const gauges = ['ojs_healthy', 'ojs_ledger_writable', 'ojs_ledger_tokens_owed']
+  const readAll = async (sources: Partial<MetricSources> = {}) => {
+    const { read } = open(sources)
+    const all = await Promise.all(gauges.map(read))
+    return Object.assign({}, ...all)
+  }
+
+  test('is well', async () => {
+    expect(await readAll()).toEqual({
+      ojs_healthy: 1,
+      ojs_ledger_writable: 1,
+      ojs_ledger_tokens_owed: 0,
+    })
+  })
+
+  test('is not: each gauge asks its own source', async () => {
+    const gateway = { version: '1.2.3', isHealthy: () => false }
+    expect(await readAll({ gateway })).toMatchObject({ ojs_healthy: 0, ojs_ledger_writable: 1 })
+    const ledger = { ...EMPTY_LEDGER, fault: () => 'disk full', owedTokens: () => 7 }
+    expect(await readAll({ ledger })).toEqual({
+      ojs_healthy: 1,
+      ojs_ledger_writable: 0,
+      ojs_ledger_tokens_owed: 7,
+    })
+  })
+
+  test('counts no more than 10,000 owed tokens', async () => {
+    const ledger = { ...EMPTY_LEDGER, owedTokens: (atMost: number) => Math.min(atMost, 1_000_000) }
+    expect(await readAll({ ledger })).toMatchObject({ ojs_ledger_tokens_owed: 10_000 })
+  })
+
+  test('says its version', async () => {
+    expect(await open().read('ojs_build_info')).toEqual({ 'ojs_build_info{version="1.2.3"}': 1 })
+  })
 })

@@ -6,6 +6,7 @@ import { v7 } from 'uuid'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { eventually, type TestGateway } from '../../support/in-process.ts'
 import type { PrivateNode } from '../../support/rabbit.ts'
+import { samplesOf, scrape } from '../../telemetry/exposition-text.ts'
 import { depthOf, fetched, nack, openStage, pushBatch, pushed, restOf } from './stage.ts'
 
 /** A place for a ledger in which there may be no room for a single page more. */
@@ -51,6 +52,7 @@ export function ledgerFullFaults(node: PrivateNode): void {
       const health = await gateway.request('GET', '/ojs/v1/health')
       expect(health.status).toBe(503)
       expect(health.body.ledger).toMatchObject({ status: 'failing', error: expect.any(String) })
+      expect(await stateOf(gateway)).toEqual({ ojs_healthy: 0, ojs_ledger_writable: 0 })
       await expectUntouched(gateway, ids, refused)
       const { events } = (await gateway.request('GET', `/ojs/v1/events?after=${cursor}`)).body
       expect(events).toEqual([])
@@ -58,6 +60,7 @@ export function ledgerFullFaults(node: PrivateNode): void {
       disk.free()
       await eventually(async () => (await gateway.push('q', { id: refused[0] })).status === 201)
       expect((await gateway.request('GET', '/ojs/v1/health')).status).toBe(200)
+      expect(await stateOf(gateway)).toEqual({ ojs_healthy: 1, ojs_ledger_writable: 1 })
       expect((await gateway.ack(toAck, { worker_id: 'w', attempt: 1 })).status).toBe(200)
       expect((await nack(gateway, toNack, { requeue: true })).status).toBe(200)
       expect((await gateway.cancel(toCancel)).status).toBe(200)
@@ -69,6 +72,11 @@ export function ledgerFullFaults(node: PrivateNode): void {
       await eventually(async () => (await depthOf(admin, 'ojs.queue.q')) === 0)
     })
   })
+}
+
+async function stateOf(gateway: TestGateway) {
+  const page = await scrape(gateway)
+  return { ...samplesOf(page, 'ojs_healthy'), ...samplesOf(page, 'ojs_ledger_writable') }
 }
 
 async function expectUntouched(gateway: TestGateway, ids: string[], refused: string[]) {

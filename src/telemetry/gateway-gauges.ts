@@ -1,0 +1,54 @@
+import { Gauge, type Registry } from 'prom-client'
+
+/** What the gateway knows of itself. */
+export interface GatewayState {
+  readonly version: string
+  /** As `GET /ojs/v1/health` says. */
+  isHealthy(): boolean
+}
+
+/** The part of the ledger that these gauges read. */
+export interface LedgerState {
+  fault(): string | null
+  owedTokens(atMost: number): number
+}
+
+/** Counting goes no further: who owes as many has a backlog, and a scrape must stay cheap. */
+const MANY_TOKENS = 10_000
+
+/** Whether it works, and which one it is; read when somebody scrapes. */
+export function gatewayGauges(
+  registry: Registry,
+  gateway: () => GatewayState,
+  ledger: () => LedgerState,
+): void {
+  const gauge = (name: string, help: string, read: () => number) =>
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(read())
+      },
+    })
+  gauge('ojs_healthy', '1 while a PUSH can be accepted, as /ojs/v1/health says', () =>
+    Number(gateway().isHealthy()),
+  )
+  gauge('ojs_ledger_writable', '0 while the last write to the ledger failed', () =>
+    Number(ledger().fault() === null),
+  )
+  gauge(
+    'ojs_ledger_tokens_owed',
+    'Stored jobs whose token RabbitMQ has not confirmed; 10000: or more',
+    () => ledger().owedTokens(MANY_TOKENS),
+  )
+  new Gauge({
+    name: 'ojs_build_info',
+    help: 'Always 1',
+    labelNames: ['version'],
+    registers: [registry],
+    collect() {
+      this.set({ version: gateway().version }, 1)
+    },
+  })
+}

@@ -1,0 +1,51 @@
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { expect, test, vi } from 'vitest'
+import { createMetrics, type MetricSources } from '../../src/telemetry/metrics.ts'
+
+const page = readFileSync(resolve(import.meta.dirname, '../../docs/metrics.md'), 'utf8')
+
+/** As prom-client keeps it; its types do not say so. */
+interface Registered {
+  name: string
+  labelNames: string[]
+}
+
+/** name → type and labels, of all that is ours. */
+function registered(): Record<string, string> {
+  const register = vi.spyOn(Registry.prototype, 'registerMetric')
+  createMetrics().exposition(() => ({}) as MetricSources)
+  const metrics = register.mock.calls.map(([metric]) => metric)
+  register.mockRestore()
+  const ours = metrics.filter((metric) => (metric as unknown as Registered).name.startsWith('ojs_'))
+  return Object.fromEntries(
+    ours.map((metric) => {
+      const { name, labelNames } = metric as unknown as Registered
+      return [name, `${typeOf(metric)} ${labelNames.join(', ')}`]
+    }),
+  )
+}
+
+function typeOf(metric: object): string {
+  if (metric instanceof Counter) return 'counter'
+  if (metric instanceof Gauge) return 'gauge'
+  return metric instanceof Histogram ? 'histogram' : 'another'
+}
+
+const ROW = /^\| `(ojs_\w+)` \| (\w+) \| (.*?) ?\| .+ \|$/gm
+
+test('docs/metrics.md lists each metric with its type and labels, and no other', () => {
+  const rows = [...page.matchAll(ROW)].map(([, name = '', type = '', labels = '']) => [
+    name,
+    `${type} ${labels.replaceAll('`', '')}`,
+  ])
+  expect(new Set(rows.map(([name]) => name)).size).toBe(rows.length)
+  expect(Object.fromEntries(rows)).toEqual(registered())
+})
+
+test('its rules and sentences name no metric that there is not', () => {
+  const known = Object.keys(registered())
+  const named = new Set(page.match(/\bojs_\w+/g))
+  expect([...named].filter((name) => !known.includes(name))).toEqual([])
+})
