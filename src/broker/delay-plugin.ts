@@ -106,6 +106,15 @@ export async function declareDelayedExchange(options: DelayPluginOptions): Promi
   }
 }
 
+/** As above, but nothing is declared: only to an exchange that is there its type is told again. */
+export async function lookForDelayedExchange(
+  options: Omit<DelayPluginOptions, 'mayDeclare'>,
+): Promise<DelayPlugin> {
+  const found = await declareDelayedExchange({ ...options, mayDeclare: false })
+  if (found.state !== 'ready') return found
+  return declareDelayedExchange({ ...options, mayDeclare: true })
+}
+
 async function declare(connection: Connection, options: DelayPluginOptions): Promise<DelayPlugin> {
   const { exchange, mayDeclare } = options
   const channel = await connection.openChannel()

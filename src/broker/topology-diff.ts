@@ -2,7 +2,9 @@ import { LADDER_MS } from '../job/backoff.ts'
 import { createLogger } from '../logger.ts'
 import type { BrokerWarning } from './broker.ts'
 import { Connection } from './connection.ts'
+import { lookForDelayedExchange } from './delay-plugin.ts'
 import { compareOrCreate, lookFor, missing } from './entity.ts'
+import { createNames } from './names.ts'
 import { SILENT_OBSERVER } from './observer.ts'
 import type { BrokerOptions } from './options.ts'
 import { ScratchChannel } from './scratch-channel.ts'
@@ -10,8 +12,10 @@ import { type Entity, loadTopology } from './topology.ts'
 
 export type TopologyDiffOptions = Pick<
   BrokerOptions,
-  'amqpUrls' | 'prefix' | 'queueType' | 'queues' | 'topologyPath'
+  'amqpUrls' | 'prefix' | 'queueType' | 'queues' | 'topologyPath' | 'delayMode'
 >
+
+const CONNECTION_NAME = 'ojs-rabbitmq topology diff'
 
 /**
  * What the broker has, against what we would declare; of rungs, those of the ladder. Declares
@@ -19,11 +23,12 @@ export type TopologyDiffOptions = Pick<
  * be reached.
  */
 export async function topologyDiff(options: TopologyDiffOptions): Promise<BrokerWarning[]> {
-  const topology = loadTopology(options.prefix, options.queueType, options.topologyPath)
+  const { prefix, queueType, topologyPath, delayMode } = options
+  const topology = loadTopology(prefix, queueType, topologyPath, delayMode)
   const connection = new Connection({
     name: 'declare',
     urls: options.amqpUrls,
-    connectionName: 'ojs-rabbitmq topology diff',
+    connectionName: CONNECTION_NAME,
     logger: createLogger('silent'),
     random: Math.random,
     observer: SILENT_OBSERVER,
@@ -39,10 +44,33 @@ export async function topologyDiff(options: TopologyDiffOptions): Promise<Broker
       LADDER_MS.map((delayMs) => topology.rung(queue, delayMs, version)),
     )
     const all = [...entities.values(), ...rungs]
-    return await compareAll(new ScratchChannel(connection), all)
+    const differences = await compareAll(new ScratchChannel(connection), all)
+    return delayMode === 'plugin'
+      ? [...differences, ...(await compareDelayed(options))]
+      : differences
   } finally {
     await connection.close()
   }
+}
+
+/** The exchange that the plugin delays in: whether it is there, and the plugin's. */
+async function compareDelayed({ amqpUrls, prefix }: TopologyDiffOptions): Promise<BrokerWarning[]> {
+  const exchange = createNames(prefix).exchange.delayed
+  const found = await lookForDelayedExchange({
+    amqpUrls,
+    connectionName: CONNECTION_NAME,
+    exchange,
+    logger: createLogger('silent'),
+  })
+  if (found.state === 'ready') return []
+  if (found.state === 'unavailable') throw new Error(`'${exchange}' cannot be looked at now`)
+  return [
+    {
+      code: 'exchange_unusable',
+      message: `exchange '${exchange}' cannot be used for OJS_DELAY_MODE=plugin: ${found.reason}.`,
+      details: { entity: exchange },
+    },
+  ]
 }
 
 async function compareAll(

@@ -1,6 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { topologyDiff } from '../../src/broker/topology-diff.ts'
+import { readConfig } from '../../src/config.ts'
 import { startTestGateway } from '../support/in-process.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
+
+const EXCHANGE = 'ojs.exchange.delayed'
 
 let vhost: Vhost
 beforeAll(async () => {
@@ -20,4 +24,25 @@ test('nor where the exchange is the one of mode ttl', async () => {
   await gateway.destroy()
   const start = startTestGateway(vhost.url, { OJS_DELAY_MODE: 'plugin' })
   await expect(start).rejects.toThrow(/cannot be used: /)
+})
+
+test('`topology diff` says so too, and declares nothing', async () => {
+  const own = await createVhost()
+  try {
+    const { config } = readConfig({ OJS_AMQP_URL: own.url, OJS_DELAY_MODE: 'plugin' })
+    const delayed = async () => {
+      const differences = await topologyDiff(config)
+      const ours = differences.filter(({ details }) => details?.['entity'] === EXCHANGE)
+      return ours.map(({ message }) => message)
+    }
+    const start = `exchange '${EXCHANGE}' cannot be used for OJS_DELAY_MODE=plugin: `
+    for (let twice = 0; twice < 2; twice++) {
+      expect(await delayed()).toEqual([`${start}it does not exist.`])
+    }
+    const gateway = await startTestGateway(own.url)
+    await gateway.destroy()
+    expect(await delayed()).toEqual([expect.stringMatching(/: (RabbitMQ has no|it exists and is)/)])
+  } finally {
+    await own.drop()
+  }
 })
