@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { ConfigError, readConfig, type VARIABLES } from '../src/config.ts'
 
@@ -25,6 +26,22 @@ describe('configuration', () => {
     // Empty is not set: that is how Docker Compose hands on what nobody has said.
     const empty = { AMQP_URL: 'amqp://a', OJS_AMQP_URL: '' }
     expect(readConfig(empty).config.amqpUrls).toEqual(['amqp://a'])
+  })
+
+  it('knows what docker-compose.yml sets, also where that is empty', () => {
+    const file = readFileSync(new URL('../docker-compose.yml', import.meta.url), 'utf8')
+    const lines = file.matchAll(/^ {6}(OJS_\w+): "?(.*?)"?$/gm)
+    // As Docker Compose does: `${NAME:-default}` with no NAME anywhere.
+    const env = [...lines].map(([, name = '', value = '']) => [
+      name,
+      value.replace(/\$\{(\w+):-(.*)\}/, '$2'),
+    ])
+    expect(env.length).toBeGreaterThan(8)
+    const { config, warnings } = readConfig(Object.fromEntries(env))
+    const { amqpUrls } = config
+    expect(amqpUrls).toEqual(['amqp://guest:guest@rabbitmq:5672/%2Fojs'])
+    expect(config).toEqual({ ...readConfig({ OJS_ALLOW_OPEN: '1' }).config, amqpUrls })
+    expect(warnings).toEqual([])
   })
 
   it('refuses a misspelt name and says which one was meant', () => {
