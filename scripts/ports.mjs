@@ -35,6 +35,20 @@ export function isPortFree(port, host = '127.0.0.1') {
   })
 }
 
+/** Never binds, unlike `isPortFree`: that could take the port from who is about to listen. */
+export function takesConnections(port, { host = '127.0.0.1', timeoutMs = 2000 } = {}) {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host })
+    const answer = (isOpen) => {
+      socket.destroy()
+      resolve(isOpen)
+    }
+    socket.setTimeout(timeoutMs, () => answer(false))
+    socket.once('connect', () => answer(true))
+    socket.once('error', () => answer(false))
+  })
+}
+
 /** True when a server on that port opens an AMQP 0-9-1 connection, i.e. is done with booting. */
 export function speaksAmqp(port, { host = '127.0.0.1', timeoutMs = 2000 } = {}) {
   return new Promise((resolve) => {

@@ -10,7 +10,7 @@ import {
   refuseSharedData,
   writeNodeFiles,
 } from './node-settings.mjs'
-import { speaksAmqp } from './ports.mjs'
+import { speaksAmqp, takesConnections } from './ports.mjs'
 import { endProcess, guard, signalProcess, unguard } from './processes.mjs'
 import { findEpmd } from './rabbitmq-package.mjs'
 import { run, tail } from './run.mjs'
@@ -20,6 +20,8 @@ const START_TIMEOUT_MS = 600_000
 /** SIGTERM while a node boots makes it hang; so it may finish booting even when nobody wants it. */
 const FINISH_BOOT_MS = 15_000
 const STOP_TIMEOUT_MS = 20_000
+/** It takes some milliseconds; without it the node says best what is wrong. */
+const EPMD_TIMEOUT_MS = 10_000
 /**
  * A node that answers and lives for so long has its port, should it ever say so in other words. One
  * that cannot have it lived for 15 s on a very busy machine.
@@ -120,11 +122,24 @@ export class PrivateBroker {
   }
 
   async #startBeam(signal) {
-    // In the foreground and before the node, which would otherwise leave a daemon behind.
-    const epmdArgs = ['-address', '127.0.0.1', '-port', String(this.#ports.epmd)]
-    this.#epmd ??= this.#spawn(findEpmd(), epmdArgs, 'epmd')
+    await this.#startEpmd()
+    signal?.throwIfAborted()
     this.#beam = this.#spawn(join(this.#options.sbin, 'rabbitmq-server'), [], 'console')
     await this.#untilReady(this.#beam, signal)
+  }
+
+  /**
+   * In the foreground and before the node: a node that finds none starts a daemon, which nobody
+   * would end.
+   */
+  async #startEpmd() {
+    const { epmd: port } = this.#ports
+    this.#epmd ??= this.#spawn(findEpmd(), ['-address', '127.0.0.1', '-port', String(port)], 'epmd')
+    const deadline = Date.now() + EPMD_TIMEOUT_MS
+    while (this.#epmd !== undefined && Date.now() < deadline) {
+      if (await takesConnections(port)) return
+      await sleep(20)
+    }
   }
 
   async #stopBeam() {

@@ -1,6 +1,12 @@
 import { createServer } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { freePort, isPortFree, nextFreePort, speaksAmqp } from '../../scripts/ports.mjs'
+import {
+  freePort,
+  isPortFree,
+  nextFreePort,
+  speaksAmqp,
+  takesConnections,
+} from '../../scripts/ports.mjs'
 
 let port
 /** Listens, takes connections and answers as another protocol would. */
@@ -30,4 +36,9 @@ test('the same free port is never handed out twice', async () => {
 test('what answers in another protocol is no broker, nor is a closed port', async () => {
   expect(await speaksAmqp(port)).toBe(false)
   expect(await speaksAmqp(await freePort())).toBe(false)
+})
+
+test('whatever listens takes connections, a closed port does not', async () => {
+  expect(await takesConnections(port)).toBe(true)
+  expect(await takesConnections(await freePort())).toBe(false)
 })

@@ -1,5 +1,9 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { connect } from 'amqplib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { findEpmd } from '../../scripts/rabbitmq-package.mjs'
 import { createVhost, type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
 
 describe('a vhost of the shared node', () => {
@@ -50,6 +54,27 @@ describe('a private node', () => {
     await node.stop()
     expect([isAlive(last), isAlive(epmd)]).toEqual([false, false])
     // A start takes 6 s on an idle machine; how long it takes is not the subject.
+  }, 60_000)
+})
+
+describe('an epmd that takes its time', () => {
+  const late = mkdtempSync(join(tmpdir(), 'ojs-late-epmd-'))
+  const path = process.env['PATH']
+  afterAll(() => {
+    process.env['PATH'] = path
+    rmSync(late, { recursive: true })
+  })
+
+  test('is waited for: a node that finds none starts a daemon that nobody would end', async () => {
+    const script = `#!/bin/sh\nsleep 3\nexec '${findEpmd()}' "$@"\n`
+    writeFileSync(join(late, 'epmd'), script, { mode: 0o755 })
+    process.env['PATH'] = `${late}:${path}`
+    const node = await startPrivateNode()
+    process.env['PATH'] = path
+    const epmd = node.epmdPid
+    expect(isAlive(epmd)).toBe(true)
+    await node.stop()
+    expect(isAlive(epmd)).toBe(false)
   }, 60_000)
 })
 
