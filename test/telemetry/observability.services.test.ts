@@ -87,6 +87,7 @@ describe('what an operator sees', () => {
     const post = async (path: string, body: object = {}) => {
       const answer = await gateway.client.send('POST', path, body)
       expect(answer.status, answer.text).toBeLessThan(300)
+      return answer
     }
     const options = {
       queue: 'failing',
@@ -117,13 +118,16 @@ describe('what an operator sees', () => {
 
     await post(`/ojs/v1/dead-letter/${id}/retry`)
     expect(await depth()).toBe(0)
-    await post('/ojs/v1/jobs', {
+    const staged = await post('/ojs/v1/jobs', {
       type: 'fail.me',
       args: [],
       options: { ...options, pending: true },
     })
     const delay_until = new Date(Date.now() + 3_600_000).toISOString()
     await post('/ojs/v1/jobs', { type: 'fail.me', args: [], options: { ...options, delay_until } })
+    expect(await metric(`ojs_job_enqueued_total${series}`)).toBe(3)
+    // It was counted when it was stored.
+    await post(`/ojs/v1/jobs/${jobOf(staged).id}/activate`)
     expect(await metric(`ojs_job_enqueued_total${series}`)).toBe(3)
     expect(log()).not.toContain(SECRET)
   })
@@ -147,7 +151,8 @@ describe('what an operator sees', () => {
     expect(events[2]?.data).toMatchObject({ attempt: 1, error: { code: 'boom', retryable: true } })
     expect(events[3]?.data).toMatchObject({ attempt: 1, max_attempts: 2, retry_delay_ms: 130 })
     expect(events[7]?.data).toMatchObject({ total_attempts: 2, last_error: { code: 'boom' } })
-    expect(events.at(-1)).toMatchObject({ type: 'job.scheduled' })
+    // The one with a time, and the staged one when it was activated.
+    expect(events.slice(11).map(({ type }) => type)).toEqual(['job.scheduled', 'job.enqueued'])
   })
 
   it('counts connections that come back', async () => {
