@@ -36,32 +36,32 @@ export function isPortFree(port, host = '127.0.0.1') {
 }
 
 /** Never binds, unlike `isPortFree`: that could take the port from who is about to listen. */
-export function takesConnections(port, { host = '127.0.0.1', timeoutMs = 2000 } = {}) {
-  return new Promise((resolve) => {
-    const socket = connect({ port, host })
-    const answer = (isOpen) => {
-      socket.destroy()
-      resolve(isOpen)
-    }
-    socket.setTimeout(timeoutMs, () => answer(false))
+export function takesConnections(port, options) {
+  return dial(port, options, (socket, answer) => {
     socket.once('connect', () => answer(true))
-    socket.once('error', () => answer(false))
   })
 }
 
 /** True when a server on that port opens an AMQP 0-9-1 connection, i.e. is done with booting. */
-export function speaksAmqp(port, { host = '127.0.0.1', timeoutMs = 2000 } = {}) {
-  return new Promise((resolve) => {
-    const socket = connect({ port, host })
-    const answer = (isAmqp) => {
-      socket.destroy()
-      resolve(isAmqp)
-    }
-    socket.setTimeout(timeoutMs, () => answer(false))
+export function speaksAmqp(port, options) {
+  return dial(port, options, (socket, answer) => {
     socket.once('connect', () => socket.write(Buffer.from([65, 77, 81, 80, 0, 0, 9, 1])))
     // Connection.Start is a method frame (type 1); a version mismatch answers "AMQP…" instead.
     socket.once('data', (data) => answer(data[0] === 1))
+  })
+}
+
+/** What `watch` answers; false when the connection ends, or nothing is known in time. */
+function dial(port, { host = '127.0.0.1', timeoutMs = 2000 } = {}, watch) {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host })
+    const answer = (is) => {
+      socket.destroy()
+      resolve(is)
+    }
+    socket.setTimeout(timeoutMs, () => answer(false))
     socket.once('error', () => answer(false))
     socket.once('close', () => answer(false))
+    watch(socket, answer)
   })
 }
