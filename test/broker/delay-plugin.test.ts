@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { Connection } from '../../src/broker/connection.ts'
-import { declareDelayedExchange } from '../../src/broker/delay-plugin.ts'
+import { declareDelayedExchange, lookForDelayedExchange } from '../../src/broker/delay-plugin.ts'
 import { createNames } from '../../src/broker/names.ts'
 import { outgoingOf } from '../../src/broker/outgoing.ts'
 import { Publisher } from '../../src/broker/publisher.ts'
@@ -25,6 +25,11 @@ async function startPeer(): Promise<FakePeer> {
 function declareOn(url: string) {
   const options = { amqpUrls: [url], connectionName: 'test', logger, mayDeclare: true }
   return declareDelayedExchange({ ...options, exchange: EXCHANGE })
+}
+
+function lookOn(url: string) {
+  const options = { amqpUrls: [url], connectionName: 'test', logger }
+  return lookForDelayedExchange({ ...options, exchange: EXCHANGE })
 }
 
 const ERROR = { classId: 40, methodId: 10 }
@@ -69,6 +74,22 @@ describe('the delayed message exchange', () => {
     const answer = await declareOn(peer.url)
     expect(answer).toMatchObject({ state: 'unusable' })
     expect(answer).toHaveProperty('reason', expect.stringContaining("inequivalent arg 'type'"))
+  })
+
+  it('is looked for without being declared', async () => {
+    const peer = await startPeer()
+    const closed = { replyCode: 404, replyText: 'NOT_FOUND - no exchange', ...ERROR }
+    peer.refusals.set('ExchangeDeclare', ['ChannelClose', closed])
+    expect(await lookOn(peer.url)).toEqual({ state: 'unusable', reason: 'it does not exist' })
+    expect(peer.received.get('ExchangeDeclare')).toMatchObject({ passive: true })
+  })
+
+  it('is compared where it is there', async () => {
+    const peer = await startPeer()
+    expect(await lookOn(peer.url)).toEqual({ state: 'ready' })
+    const compared = { passive: false, type: 'x-delayed-message', durable: true }
+    expect(peer.received.get('ExchangeDeclare')).toMatchObject(compared)
+    expect(peer.connections).toBe(2)
   })
 
   it('is no reason to refuse anything while no broker answers', async () => {

@@ -16,14 +16,11 @@ interface Registered {
 function registered(): Record<string, string> {
   const register = vi.spyOn(Registry.prototype, 'registerMetric')
   createMetrics().exposition(() => ({}) as MetricSources)
-  const metrics = register.mock.calls.map(([metric]) => metric)
+  const metrics = register.mock.calls.map(([metric]) => metric as unknown as Registered)
   register.mockRestore()
-  const ours = metrics.filter((metric) => (metric as unknown as Registered).name.startsWith('ojs_'))
+  const ours = metrics.filter(({ name }) => name.startsWith('ojs_'))
   return Object.fromEntries(
-    ours.map((metric) => {
-      const { name, labelNames } = metric as unknown as Registered
-      return [name, `${typeOf(metric)} ${labelNames.join(', ')}`]
-    }),
+    ours.map((metric) => [metric.name, `${typeOf(metric)} ${metric.labelNames.join(', ')}`]),
   )
 }
 
