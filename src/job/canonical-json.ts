@@ -20,7 +20,7 @@ export function fingerprint(value: unknown): string {
 }
 
 function write(value: unknown, depth: number): string {
-  if (typeof value === 'string') return JSON.stringify(normal(value))
+  if (typeof value === 'string') return quoted(value)
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
   if (depth === MAX_DEPTH) {
     throw invalidField('body', `The body nests deeper than ${MAX_DEPTH} levels.`)
@@ -40,7 +40,7 @@ function writeObject(source: Readonly<Record<string, unknown>>, depth: number): 
   let text = ''
   for (const name of namesOf(source)) {
     const comma = text === '' ? '' : ','
-    text += `${comma}${JSON.stringify(normal(name))}:${write(source[name], depth)}`
+    text += `${comma}${quoted(name)}:${write(source[name], depth)}`
   }
   return `{${text}}`
 }
@@ -48,7 +48,7 @@ function writeObject(source: Readonly<Record<string, unknown>>, depth: number): 
 /** Own names only, `__proto__` among them. Two that are one in NFC keep an order of their own. */
 function namesOf(source: object): string[] {
   const names = Object.keys(source).sort(compare)
-  if (names.every((name) => normal(name) === name)) return names
+  if (names.every(isPlain)) return names
   return names.sort((a, b) => compare(normal(a), normal(b)))
 }
 
@@ -56,6 +56,17 @@ function namesOf(source: object): string[] {
 function compare(a: string, b: string): number {
   if (a === b) return 0
   return a < b ? -1 : 1
+}
+
+/** Neither to be escaped nor perhaps to be normalised: most texts. */
+const PLAIN = /^[ !#-[\]-\u02ff]*$/
+
+function isPlain(text: string): boolean {
+  return PLAIN.test(text)
+}
+
+function quoted(text: string): string {
+  return isPlain(text) ? `"${text}"` : JSON.stringify(normal(text))
 }
 
 const PERHAPS_NOT_NORMAL = /[^\0-\u02ff]/

@@ -253,10 +253,8 @@ function claimOf(
   meta: Record<string, unknown>,
 ) {
   const subject = { type: request.type, queue, args: request.args, meta }
-  return {
-    unique: uniqueOf(policy, subject, fieldName(request, 'unique')),
-    ...uniqueEcho(policy),
-  }
+  const unique = uniqueOf(policy, subject, fieldName(request, 'unique'))
+  return { unique, ...uniqueEcho(policy, unique) }
 }
 
 function checkMetaSize(meta: Record<string, unknown>): void {

@@ -53,7 +53,7 @@ export function storedTerms(envelope: string): Omit<Unique, 'key'> {
 function termsOf(policy: UniqueRequest, field: string): Omit<Unique, 'key'> {
   return {
     states: statesOf(policy, field),
-    periodMs: periodOf(policy, field)?.ms ?? null,
+    periodMs: periodOf(policy, field),
     onConflict: conflictOf(policy, field),
   }
 }
@@ -133,8 +133,7 @@ function statesOf({ states }: UniqueRequest, field: string): readonly JobState[]
   return JOB_STATES.filter((state) => named.has(state))
 }
 
-function periodOf(policy: UniqueRequest, field: string): { ms: number; text: string } | null {
-  const { period } = policy
+function periodOf({ period }: UniqueRequest, field: string): number | null {
   if (period == null) return null
   const name = `${field}.period`
   const ms = typeof period === 'number' ? period * 1000 : parseDuration(period, name)
@@ -142,8 +141,7 @@ function periodOf(policy: UniqueRequest, field: string): { ms: number; text: str
   if (ms > MAX_DURATION_MS) {
     throw invalidField(name, `The '${name}' field must not be longer than ten years.`)
   }
-  const isKept = typeof period === 'string' && isIsoDuration(period)
-  return { ms, text: isKept ? period : formatDuration(ms) }
+  return ms
 }
 
 function conflictOf({ on_conflict: named }: UniqueRequest, field: string): OnConflict {
@@ -177,9 +175,13 @@ function cutName(name: string | null | undefined): string {
 
 /**
  * The policy as the job's document shows it: `unique` in seed 003's closed form and, beside it,
- * what has no place in there (ojs-digest C-49). The policy must have passed `uniqueOf`.
+ * what has no place in there (ojs-digest C-49). The policy must have passed `uniqueOf`, which says
+ * how long its period is.
  */
-export function uniqueEcho(policy: UniqueRequest): { echo: object; extra: object | undefined } {
+export function uniqueEcho(
+  policy: UniqueRequest,
+  { periodMs }: Pick<Unique, 'periodMs'>,
+): { echo: object; extra: object | undefined } {
   const { key, keys, args_keys, meta_keys, states, on_conflict } = policy
   const isSeedStates = states?.every((state) => LIVE_STATES.some((live) => live === state))
   const isSeedConflict = on_conflict != null && SEED_CONFLICTS.includes(on_conflict)
@@ -192,15 +194,22 @@ export function uniqueEcho(policy: UniqueRequest): { echo: object; extra: object
   })
   const echo = withoutNull({
     key,
-    period: periodOf(policy, 'unique')?.text,
+    period: periodMs === null ? null : periodText(policy.period, periodMs),
     on_conflict: isSeedConflict ? on_conflict : null,
     states: isSeedStates ? states : null,
   })
   return { echo, extra: Object.keys(extra).length > 0 ? extra : undefined }
 }
 
-function withoutNull(source: object): object {
-  return Object.fromEntries(Object.entries(source).filter(([, value]) => value != null))
+/** In the producer's own words, where they are seed 003's. */
+function periodText(named: UniqueRequest['period'], ms: number): string {
+  return typeof named === 'string' && isIsoDuration(named) ? named : formatDuration(ms)
+}
+
+function withoutNull(source: Record<string, unknown>): object {
+  const rest: Record<string, unknown> = {}
+  for (const name of Object.keys(source)) if (source[name] != null) rest[name] = source[name]
+  return rest
 }
 
 /** The states that a job can be taken out of, so that another may have its place. */

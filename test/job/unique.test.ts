@@ -135,7 +135,9 @@ describe('the terms', () => {
 
   it.each(['use_existing', 'drop'])('know %s as ignore', (named) => {
     expect(termsOf({ on_conflict: named }).onConflict).toBe('ignore')
-    expect(uniqueEcho({ on_conflict: named }).extra).toEqual({ on_conflict: named })
+    expect(uniqueEcho({ on_conflict: named }, { periodMs: null }).extra).toEqual({
+      on_conflict: named,
+    })
     const unique = { on_conflict: named }
     expect(() => parsePush({ type: 'a', args: [], unique, options: { unique } })).not.toThrow()
   })
@@ -170,13 +172,14 @@ describe('the echo', () => {
       undefined,
     ],
     [{ period: 90 }, { period: 'PT90S' }, undefined],
+    [{ period: '90s' }, { period: 'PT90S' }, undefined],
     [
       { keys: ['type'], states: ['active', 'completed'], on_conflict: 'use_existing' },
       {},
       { keys: ['type'], states: ['active', 'completed'], on_conflict: 'use_existing' },
     ],
   ])("of %o is in seed 003's form, the rest beside it", (policy, echo, extra) => {
-    expect(uniqueEcho(policy)).toEqual({ echo, extra })
+    expect(uniqueEcho(policy, termsOf(policy))).toEqual({ echo, extra })
   })
 
   it('says all that a later life of the job has to know', () => {
@@ -191,9 +194,9 @@ describe('the echo', () => {
     )
     fc.assert(
       fc.property(policy, (unique) => {
-        const { echo, extra } = uniqueEcho(unique)
-        const envelope = JSON.stringify({ unique: echo, unique_extra: extra })
         const { key: _, ...terms } = termsOf(unique)
+        const { echo, extra } = uniqueEcho(unique, terms)
+        const envelope = JSON.stringify({ unique: echo, unique_extra: extra })
         expect(storedTerms(envelope)).toEqual(terms)
       }),
     )

@@ -48,6 +48,17 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       })
     })
 
+    it('is told from one whose key only begins like its own', async () => {
+      const key = '0123456789abcdef'.repeat(4)
+      const first = await pushed(ledger, job({ key }))
+      const alike = { key: `${key.slice(0, -1)}0`, states: JOB_STATES }
+      expect(await ledger.insert(job(alike), NOW)).toMatchObject({ outcome: 'inserted' })
+      expect(await ledger.insert(job({ ...alike, onConflict: 'replace' }), NOW)).toMatchObject({
+        replacing: { cancelled: [{}] },
+      })
+      expect(row(first.id)).toMatchObject({ state: 'available' })
+    })
+
     it.each(JOB_STATES)(
       "is in the way as %s where the other's policy names that",
       async (state) => {

@@ -134,4 +134,10 @@ describe('every statement', () => {
       reads.join('; '),
     ).toBe(true)
   })
+
+  it('finds the holders of a key by all that its index knows', () => {
+    expect(plans.get('holdersOfKey')?.join('; ')).toContain(
+      'jobs_unique (<expr>=? AND <expr>=? AND created_at>?)',
+    )
+  })
 })

@@ -4,16 +4,20 @@ import { JOB_COLUMNS } from './rows.ts'
 /** How many states a policy may name: all of them. The rest of the parameters are NULL. */
 export const STATE_PARAMETERS = 8
 
+/** As `jobs_unique` has them: by their beginnings. */
+const OF_KEY = 'substr(unique_key, 1, 10) = substr(?1, 1, 10) AND unique_key = ?1'
+
 /** Unique keys, and the keys of requests. */
 export function prepareUnique(db: Database) {
-  const states = Array.from({ length: STATE_PARAMETERS }, (_, i) => `?${i + 5}`).join(', ')
+  const states = Array.from({ length: STATE_PARAMETERS }, (_, i) => `substr(?${i + 5}, 1, 2)`)
   return {
     /** The usual answer is no, at a seventieth of the price of the next statement. */
-    isKeyKnown: db.prepare('SELECT 1 FROM jobs WHERE unique_key = ?1 LIMIT 1'),
+    isKeyKnown: db.prepare(`SELECT 1 FROM jobs WHERE ${OF_KEY} LIMIT 1`),
     /** ?1 key, ?2 created after, ?3 another id, ?4 at most so many, ?5 to ?12 in one of these. */
     holdersOfKey: db.prepare(
       `SELECT ${JOB_COLUMNS} FROM jobs
-       WHERE unique_key = ?1 AND state IN (${states}) AND created_at > ?2 AND id <> ?3
+       WHERE ${OF_KEY} AND substr(state, 1, 2) IN (${states.join(', ')}) AND created_at > ?2
+         AND id <> ?3
        LIMIT ?4`,
     ),
     uniqueKey: db.prepare('SELECT unique_key AS key FROM jobs WHERE id = ?'),
