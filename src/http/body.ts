@@ -31,13 +31,20 @@ export async function readJson(
   return parseJsonObject(await readBody(request, response, maxBytes, budget), JSON_LIMITS)
 }
 
-/** As `readJson`, for commands with nothing to say: no body is `{}` (conformance.md §3.5, 10). */
+/**
+ * As `readJson`, for commands with nothing to say: no body is `{}` (conformance.md §3.5, 10). So are
+ * chunks without a byte, which proxies make of a request in HTTP/2 that tells no length.
+ */
 export async function readOptionalJson(
   request: Request,
   response: Response,
   maxBytes: number,
 ): Promise<Record<string, unknown>> {
-  return hasBody(request) ? readJson(request, response, maxBytes) : {}
+  if (!hasBody(request)) return {}
+  const body = await readBody(request, response, maxBytes, PROCESS_BUDGET)
+  if (body.length === 0) return {}
+  requireJson(request.headers)
+  return parseJsonObject(body, JSON_LIMITS)
 }
 
 function hasBody({ headers }: Request): boolean {

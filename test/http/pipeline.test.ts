@@ -48,6 +48,11 @@ const ECHO: Route[] = [
 
 const post = (body: string | Buffer, headers: Record<string, string | undefined> = {}) =>
   request('POST', '/echo', { 'Content-Type': OJS, ...headers }, body)
+const chunked = (type: string, chunks: string) =>
+  Buffer.concat([
+    request('POST', '/command', { 'Content-Type': type, 'Transfer-Encoding': 'chunked' }),
+    Buffer.from(chunks),
+  ])
 const nested = (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
 
 describe('refused before an operation sees it', () => {
@@ -147,6 +152,13 @@ describe('refused before an operation sees it', () => {
       'invalid_payload',
     ],
     [
+      'a command with chunks of text',
+      chunked('text/plain', '2\r\n{}\r\n0\r\n\r\n'),
+      400,
+      bad,
+      { field: 'Content-Type' },
+    ],
+    [
       'a command with an array',
       request('POST', '/command', { 'Content-Type': OJS }, '[]'),
       400,
@@ -241,6 +253,8 @@ describe('accepted', () => {
     ['no body for a command', request('POST', '/command'), {}],
     ['Content-Length: 0 for a command', request('POST', '/command', { 'Content-Length': '0' }), {}],
     ['an object for a command', request('POST', '/command', {}, '{"b":2}'), { b: 2 }],
+    ['chunks without a byte for a command', chunked('text/plain', '0\r\n\r\n'), {}],
+    ['an object in chunks for a command', chunked(OJS, '7\r\n{"b":2}\r\n0\r\n\r\n'), { b: 2 }],
     [
       'a body on GET, ignored',
       request('GET', '/things/1', { 'Content-Type': 'text/plain' }, 'x'),
