@@ -83,14 +83,10 @@ function shownJob(
   return adoptedJob(deps, {
     id: event.job_id,
     queue: typeof job['queue'] === 'string' ? job['queue'] : fallback,
-    maxAttempts: event.max_attempts ?? countIn(job['max_attempts']),
+    maxAttempts: event.max_attempts ?? null,
     message: { content: Buffer.from(JSON.stringify(job)), properties: {} },
     carry: (request) => traceOf(request, {}),
   })
-}
-
-function countIn(value: unknown): number | null {
-  return typeof value === 'number' && Number.isInteger(value) && value >= 0 ? value : null
 }
 
 /** Its worker acknowledges the token and leaves the rest to us, who do not have the job. */

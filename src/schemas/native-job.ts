@@ -6,11 +6,13 @@ import type { PushRequest } from '../job/request.ts'
 import { parseJsonObject } from './json-text.ts'
 import { parsePush } from './validator.ts'
 
+const MAX_INT32 = 2 ** 31 - 1
+
 /** What a natively published message brings along, as a delivery or as a dead letter. */
 export interface NativeMessage {
   readonly id: string
   readonly queue: string
-  /** `x-ojs-max-attempts`; null when missing or unusable. */
+  /** `x-ojs-max-attempts`; null when missing or unusable: then the body's `max_attempts` counts. */
   readonly maxAttempts: number | null
   readonly message: {
     content: Buffer
@@ -49,10 +51,15 @@ export function nativeJob(
     native: {
       queue: message.queue,
       createdAt: createdAt(context, body, message),
-      maxAttempts: message.maxAttempts,
+      maxAttempts: message.maxAttempts ?? countIn(body['max_attempts']),
       ...(schedule && { schedule }),
     },
   })
+}
+
+function countIn(value: unknown): number | null {
+  const isCount = typeof value === 'number' && Number.isInteger(value) && value >= 0
+  return isCount && value <= MAX_INT32 ? value : null
 }
 
 /** Seed 002 §6.1: the property is the job's priority (0–9); what the body says is more exact. */

@@ -101,7 +101,8 @@ export class AmqpLease implements Lease {
     const outcome = await this.#deps.decide({ delivery, token: this.#token, attempt, failure })
     const ending = outcome.decision === 'discard' ? 'dead-letter' : 'ack'
     const members = `${errorMember(failure)},"outcome":${JSON.stringify(outcome)}`
-    return this.#finish(ending, () => this.#event('failed', members))
+    const isLeft = outcome.decision === 'retry' && outcome.rung_ms == null
+    return this.#finish(ending, () => this.#event('failed', members, isLeft))
   }
 
   /** Its `expires_at` has passed: it is not run, and the gateway discards it. */
@@ -149,8 +150,8 @@ export class AmqpLease implements Lease {
     return `${this.delivery.generation}.${this.attempt}.${this.job.id}`
   }
 
-  #event(event: EventName, more = ''): string {
-    const shown = shownMembers(this.#token, this.delivery, { event, beside: more })
+  #event(event: EventName, more = '', isLeft = false): string {
+    const shown = shownMembers(this.#token, this.delivery, { event, beside: more, isLeft })
     return eventText(this.#deps.now(), this.delivery, this.attempt, event, more + shown)
   }
 }

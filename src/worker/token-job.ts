@@ -16,18 +16,23 @@ export interface TokenJob {
   maxAttempts: number
   /** Wall time, ms; null: never. */
   expiresAt: number | null
-  /** A gateway published it, so a gateway has it. Else it is known to nobody until it is shown. */
+  /** By all signs a gateway published it, so it has it. Else nobody knows it until it is shown. */
   isKnown: boolean
   /** JSON text with the retry policy in it, in the gateway's form. */
   envelope(): string
 }
 
+/** What every body of the gateway begins with. */
+const GATEWAY_BODY = '{"specversion":"1.0","id":"'
+
 /** Throws `OjsError` for what the gateway would not adopt either. */
 export function tokenJob(delivery: LiveDelivery, context: NativeContext): TokenJob {
   const { content } = delivery.message
   const body = parseJsonObject(content)
-  return isGatewayForm(body)
-    ? known(delivery, body, content)
+  const headers = delivery.raw.properties.headers ?? {}
+  const isOfProducer = headers[OJS_HEADERS.native] !== undefined
+  return isGatewayForm(body) && (isOfProducer || isOfGateway(headers, content))
+    ? known(delivery, body, content, !isOfProducer)
     : adopted(delivery, nativeJob(delivery, context))
 }
 
@@ -44,7 +49,20 @@ function isGatewayForm(body: Record<string, unknown>): boolean {
   )
 }
 
-function known(delivery: LiveDelivery, body: Record<string, unknown>, content: Buffer): TokenJob {
+/** The form alone does not tell: other publishers may name both numbers, too. */
+function isOfGateway(headers: Readonly<Record<string, unknown>>, content: Buffer): boolean {
+  return (
+    typeof headers[OJS_HEADERS.enqueuedAt] === 'string' &&
+    content.toString('latin1', 0, GATEWAY_BODY.length) === GATEWAY_BODY
+  )
+}
+
+function known(
+  delivery: LiveDelivery,
+  body: Record<string, unknown>,
+  content: Buffer,
+  isKnown: boolean,
+): TokenJob {
   const { id, type, args, expires_at: expiresAt, x_ojs_generation: _, ...rest } = body
   if (id !== delivery.id) throw invalidField('id', 'message_id and the id in the body differ.')
   if (typeof type !== 'string') throw invalidField('type', "The 'type' field must be a string.")
@@ -66,7 +84,7 @@ function known(delivery: LiveDelivery, body: Record<string, unknown>, content: B
   return {
     job,
     maxAttempts,
-    isKnown: delivery.raw.properties.headers?.[OJS_HEADERS.native] === undefined,
+    isKnown,
     expiresAt: Number.isNaN(expires) ? null : expires,
     envelope: () => content.toString(),
   }

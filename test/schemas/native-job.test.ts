@@ -11,10 +11,11 @@ function read(
   body: object,
   properties: { timestamp?: number; priority?: number } = {},
   headers: Record<string, unknown> = {},
+  maxAttempts: number | null = null,
 ): NewJob {
   const content = Buffer.from(JSON.stringify({ id: ID, type: 'a', args: [], ...body }))
   const context = { newId: () => ID, now: NOW, wall: NOW, timeoutMs: 30_000, prefix: '' }
-  const from = { id: ID, queue: 'q', maxAttempts: null, carry: () => ({}) }
+  const from = { id: ID, queue: 'q', maxAttempts, carry: () => ({}) }
   return nativeJob({ ...from, message: { content, headers, properties } }, context)
 }
 
@@ -27,6 +28,18 @@ describe('a native message', () => {
     [{ options: { priority: 50 } }, 7, 50],
   ])('has the priority of its body %j, else that of its property %s: %s', (body, sent, is) => {
     expect(read(body, sent === undefined ? {} : { priority: sent }).priority).toBe(is)
+  })
+
+  it.each<[object, number | null, number]>([
+    [{}, null, 3],
+    [{ max_attempts: 7 }, null, 7],
+    [{ max_attempts: 7 }, 5, 5],
+    [{ max_attempts: 7, retry: { max_attempts: 4 } }, 5, 4],
+    [{ max_attempts: '7' }, null, 3],
+    [{ max_attempts: -1 }, null, 3],
+    [{ max_attempts: 2 ** 31 }, null, 3],
+  ])('may be tried as often as %j and the header %s say: %s', (body, header, times) => {
+    expect(read(body, {}, {}, header).maxAttempts).toBe(times)
   })
 
   it.each<[string, object, Record<string, unknown>, number | undefined, number]>([

@@ -1,3 +1,4 @@
+import { v7 } from 'uuid'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { Handler } from '../../src/sdk/index.ts'
 import { NativeProducer, NativeWorker, type NativeWorkerOptions } from '../../src/worker/index.ts'
@@ -117,6 +118,23 @@ describe.each(['classic', 'quorum'] as const)(
       await untilState(id, 'completed')
       expect(await jobOf(id)).toMatchObject({ args: [7], tags: ['t'], attempt: 2, result: 2 })
       expect((await jobOf(id)).errors).toMatchObject([{ attempt: 1, message: 'not yet' }])
+    })
+
+    test.each<[string, object]>([
+      ['by its body', {}],
+      ['by all signs', { 'x-ojs-enqueued-at': '2026-02-12T10:30:00.000Z' }],
+    ])('that looks like one of the gateway %s is not lost when it fails', async (_how, headers) => {
+      const options = { rungSettleMs: 60_000 }
+      await start({ 'test.job': ({ attempt }) => failingOnce(attempt) }, options)
+      const id = v7()
+      const numbers = { timeout_ms: 30_000, max_attempts: 3, retry: SOON }
+      const body = { specversion: '1.0', id, type: 'test.job', queue, args: [7], ...numbers }
+      const content = Buffer.from(JSON.stringify(body))
+      admin.channel.publish('ojs.exchange.direct', queue, content, { messageId: id, headers })
+      await admin.channel.waitForConfirms()
+      await eventually(async () => (await gateway.get(id)).status === 200)
+      await untilState(id, 'completed')
+      expect(await jobOf(id)).toMatchObject({ args: [7], attempt: 2, result: 2 })
     })
 
     test('that comes too late is discarded without a run, whoever had enqueued it', async () => {
