@@ -20,6 +20,8 @@ const HEARTBEAT_MS = 5_000
 const SETTLE_MS = 250
 /** Ids of one heartbeat message (architecture §5). */
 const MAX_IDS = 1_000
+/** `basic.qos` counts in 16 bits. */
+const MAX_PREFETCH = 65_535
 
 export interface AmqpSourceOptions extends AmqpOptions {
   /** Milliseconds between two heartbeats; well below the jobs' visibility timeout. Default 5,000. */
@@ -82,7 +84,7 @@ class AmqpSource implements JobSource {
     const dispatcher = this.#newDispatcher(sink, reporter)
     const intake = new Intake({
       link: this.#link,
-      prefetch: options.concurrency,
+      prefetch: Math.min(options.concurrency, MAX_PREFETCH),
       lingerMs: 4 * SETTLE_MS,
       instance: `ojs-worker-${uuid7().slice(-12)}`,
       onDelivery: (delivery) => dispatcher.arrive(delivery),

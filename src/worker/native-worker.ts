@@ -1,3 +1,4 @@
+import { checkQueueName } from '../job/queue-name.ts'
 import { OJSWorker } from '../sdk/worker.ts'
 import type { OJSWorkerOptions } from '../sdk/worker-options.ts'
 import { type AmqpSourceOptions, amqpSource } from './amqp-source.ts'
@@ -20,5 +21,19 @@ export class NativeWorker extends OJSWorker {
       ...(handleSignals !== undefined && { handleSignals }),
       ...(amqp.logger !== undefined && { logger: amqp.logger }),
     })
+    for (const queue of queues ?? []) requireQueueName(queue, amqp.prefix ?? '')
+  }
+}
+
+/**
+ * A worker would declare the queue all the same and wait at it for ever, and a gateway cannot read
+ * what else such a worker asks and tells. `dlx.email` would have the dead letters of `email` run.
+ */
+function requireQueueName(name: string, prefix: string): void {
+  try {
+    checkQueueName(name, prefix, 'queues')
+  } catch (error) {
+    if (!(error instanceof Error)) throw error
+    throw new TypeError(`${JSON.stringify(name)} is no queue: ${error.message}`)
   }
 }

@@ -73,6 +73,12 @@ describe('success', () => {
 })
 
 describe('prefetch', () => {
+  test('of more than AMQP can count is as much as it can', async () => {
+    const { queue, desk } = await on.setUp({ 'test.job': () => 1 }, { concurrency: 100_000 })
+    const id = await publishJob(on.admin, queue)
+    await until(desk, id)
+  })
+
   test('is the number of slots: the rest stays for other workers', async () => {
     const end = gate()
     const { queue, jobQueue, desk } = await on.setUp(

@@ -37,3 +37,12 @@ test.each([{}, { url: undefined }, { url: [] }])('%j: the url is missing', (opti
     expect(make).toThrow(/^url is missing/)
   }
 })
+
+test.each(['Email', 'a b', '', 'dlx.email', 'ojs.queue.email', 'x'.repeat(129)])(
+  'a worker of the queue %j is refused, as over HTTP',
+  (name) => {
+    const make = () => new NativeWorker({ url, queues: ['email', name] })
+    expect(make).toThrow(TypeError)
+    expect(make).toThrow(`${JSON.stringify(name)} is no queue`)
+  },
+)
