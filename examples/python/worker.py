@@ -38,8 +38,9 @@ class Permanent(Exception):
 class Run:
     """One execution. `stop` is set when the work has become pointless; handlers look at it."""
 
-    def __init__(self, job, token_attempt, tag):
+    def __init__(self, job, token_attempt, tag, properties):
         self.job = job
+        self.properties = properties
         self.token_attempt = self.attempt = token_attempt  # a claim may answer a later one
         self.tag = tag  # of the delivery to settle; None while the connection is lost
         self.stop = threading.Event()
@@ -55,6 +56,13 @@ class Run:
         at = datetime.now(timezone.utc).isoformat()
         return {'job_id': self.job['id'], 'generation': self.generation, 'attempt': self.attempt,
                 'event': kind, 'at': at, **more}
+
+    def shown(self):
+        """What a gateway that has never heard of the job needs, to publish the next attempt."""
+        named = ('priority', 'timestamp', 'correlation_id', 'reply_to', 'app_id')
+        told = {name: getattr(self.properties, name) for name in named}
+        headers = plain(self.properties.headers or {})
+        return {'job': self.job, 'headers': headers, 'properties': plain(told)}
 
 
 def send_email(run):
@@ -284,11 +292,11 @@ class Worker:
         if mine and mine.generation == generation:
             mine.tag = tag  # its delivery was lost with the connection, and came again
             return None
-        run = Run(job, attempt_of(properties.headers or {}), tag)
+        run = Run(job, attempt_of(properties.headers or {}), tag, properties)
         if (job_id, None) in self.cancelled or (job_id, generation) in self.cancelled:
             return self.drop(run)
         if is_past(job):
-            self.report(run.event('expired', job=job))
+            self.report(run.event('expired', **run.shown()))
             return self.channel.basic_ack(tag)
         if method.redelivered or self.claims_all:
             decision, run.attempt = self.claim(job, generation, run.attempt)
@@ -339,7 +347,7 @@ class Worker:
                 raise Permanent(f"no handler for {run.job['type']}")
             event = run.event('completed', result=handler(run))
         except Exception as error:  # whatever a handler raises is the job's failure
-            event = run.event('failed', job=run.job, error={
+            event = run.event('failed', **run.shown(), error={
                 'code': 'handler_error', 'type': type(error).__name__,
                 'message': str(error) or 'failed', 'retryable': not isinstance(error, Permanent)})
         self.ended.append((run, event))
@@ -351,7 +359,8 @@ class Worker:
         for run in [run for run in self.runs.values() if now > run.deadline]:
             run.stop.set()
             message = f"ran for longer than {run.job['timeout_ms']} ms"
-            self.end(run, run.event('failed', job=run.job, error={'code': 'timeout', 'message': message}))
+            error = {'code': 'timeout', 'message': message}
+            self.end(run, run.event('failed', **run.shown(), error=error))
 
     def end(self, run, event):
         """Report, confirm, then acknowledge. A lost delivery comes again, and `claim` drops it."""
@@ -387,6 +396,12 @@ def is_past(job):
 def attempt_of(headers):
     attempt = headers.get('x-ojs-attempt')
     return attempt if isinstance(attempt, int) and attempt > 0 else 1
+
+
+def plain(table):
+    """What JSON keeps as it is: with anything else the whole event would be left out."""
+    return {name: value for name, value in table.items()
+            if isinstance(value, str) or isinstance(value, int) and abs(value) < 2 ** 53}
 
 
 def main():

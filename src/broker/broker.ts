@@ -1,4 +1,5 @@
 import type { Carry, JobRow } from '../job/job.ts'
+import type { ShownProperties } from '../job/request.ts'
 
 /**
  * What operations and services see of RabbitMQ. Everything behind it lives in this folder, the
@@ -32,6 +33,9 @@ export interface Broker {
    * rejects: what happened is the outcome.
    */
   bury(message: Unusable): Promise<PublishOutcome>
+
+  /** A delivery that a worker tells of, as if it had come here. */
+  shown(delivery: ShownDelivery): ShownMessage
 
   /** Ids with a publish under way; the relay leaves those alone (law 3). */
   isPublishing(id: string): boolean
@@ -313,6 +317,19 @@ export interface ScheduledMessage extends DeadLetterCopy {
   readonly maxAttempts: number | null
   readonly message: ForeignMessage
   carry(): Carry
+}
+
+/** A delivery that a worker tells of; nobody has looked at what is in it. */
+export interface ShownDelivery {
+  readonly content: Buffer
+  readonly headers: Readonly<Record<string, unknown>>
+  readonly properties: ShownProperties
+}
+
+export interface ShownMessage {
+  readonly message: ForeignMessage
+  readonly maxAttempts: number | null
+  readonly carry: Carry
 }
 
 /** The parts of an AMQP message that matter to the job model. */

@@ -139,6 +139,8 @@ function cleanObject(value: object, depth: number): unknown {
  */
 function cleanTyped(value: { '!'?: unknown; value?: unknown }): unknown {
   const inner = value.value
+  // Of ours: what a native worker tells of has been cleaned before.
+  if (value['!'] === 'bytes' && typeof inner === 'string') return { '!': 'bytes', value: inner }
   if (value['!'] === 'timestamp' && Number.isSafeInteger(inner) && Number(inner) >= 0) {
     return { '!': 'timestamp', value: inner }
   }

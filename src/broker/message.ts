@@ -1,6 +1,6 @@
 import type { Message } from 'amqplib'
 import type { Carry } from '../job/job.ts'
-import type { ForeignMessage } from './broker.ts'
+import type { ForeignMessage, ShownDelivery, ShownMessage } from './broker.ts'
 import { cleanHeaders, cleanText, OJS_HEADERS } from './headers.ts'
 
 const MAX_INT32 = 2 ** 31 - 1
@@ -23,6 +23,13 @@ export interface TokenFacts {
   priority: number
 }
 
+interface ForeignParts {
+  content: Buffer
+  properties: { [Name in keyof ForeignMessage['properties']]?: unknown } & {
+    headers?: Record<string, unknown> | undefined
+  }
+}
+
 /**
  * Never throws: what is missing or of a wrong type has its default (seed 002 §6.2); `id` is empty
  * where neither the properties nor the body name one.
@@ -34,17 +41,16 @@ export function factsOf(message: Message): TokenFacts {
     id: textIn(message.properties.messageId) ?? idInBody(content),
     generation: generationIn(content),
     attempt: countIn(headers[OJS_HEADERS.attempt], 1) ?? 1,
-    maxAttempts: countIn(headers[OJS_HEADERS.maxAttempts], 0),
+    maxAttempts: maxAttemptsIn(headers),
     priority: priorityOf(message.properties.priority, content),
   }
 }
 
 /** The view that the job model gets; properties that are missing or of a wrong type are left out. */
-export function foreignMessage(message: Message): ForeignMessage {
-  const { properties } = message
+export function foreignMessage({ content, properties }: ForeignParts): ForeignMessage {
   return {
-    content: message.content,
-    headers: headersIn(message),
+    content,
+    headers: properties.headers ?? {},
     properties: {
       ...textMember('messageId', properties.messageId),
       ...textMember('type', properties.type),
@@ -56,6 +62,20 @@ export function foreignMessage(message: Message): ForeignMessage {
       ...textMember('replyTo', properties.replyTo),
     },
   }
+}
+
+/** The same of a delivery that a worker tells of, whose properties have AMQP's names. */
+export function shownMessage({ content, headers, properties }: ShownDelivery): ShownMessage {
+  const { timestamp, correlation_id: correlationId, reply_to: replyTo, app_id: appId } = properties
+  const priority = countIn(properties.priority, 0) ?? undefined
+  const known = { priority, timestamp, correlationId, replyTo, appId }
+  const message = foreignMessage({ content, properties: { ...known, headers } })
+  return { message, maxAttempts: maxAttemptsIn(headers), carry: carryOf(message) }
+}
+
+/** `x-ojs-max-attempts`; null when missing or unusable. */
+function maxAttemptsIn(headers: Readonly<Record<string, unknown>>): number | null {
+  return countIn(headers[OJS_HEADERS.maxAttempts], 0)
 }
 
 /**

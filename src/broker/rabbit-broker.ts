@@ -11,6 +11,8 @@ import type {
   EnsureOutcome,
   PublishOutcome,
   Reply,
+  ShownDelivery,
+  ShownMessage,
   SweptDeadLetters,
   TakeRequest,
   Unusable,
@@ -23,6 +25,7 @@ import { Declarer } from './declarer.ts'
 import { Delays } from './delay-plugin.ts'
 import { DepthSampler } from './depth-sampler.ts'
 import { EntityChecker } from './entity-checker.ts'
+import { shownMessage } from './message.ts'
 import { createNames, type Names } from './names.ts'
 import {
   type BrokerGauges,
@@ -197,6 +200,10 @@ export class RabbitBroker implements Broker, Service {
   bury(message: Unusable): Promise<PublishOutcome> {
     if (!this.#availability.isUp) return Promise.resolve('refused')
     return this.#publisher.send(toDeadLetters(message, this.#names))
+  }
+
+  shown(delivery: ShownDelivery): ShownMessage {
+    return shownMessage(delivery)
   }
 
   isQueueGone(queue: string): Promise<boolean> {

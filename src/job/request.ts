@@ -196,6 +196,18 @@ interface ReportedAttempt {
   job?: Record<string, unknown> | null
   /** `x-ojs-max-attempts` of the token, where it came with one. */
   max_attempts?: number | null
+  /** What came beside the body; the next token of an adopted job has it again. */
+  headers?: Record<string, unknown> | null
+  properties?: ShownProperties | null
+}
+
+/** Under the names of AMQP. What has another type than it should is left out. */
+export interface ShownProperties {
+  priority?: unknown
+  timestamp?: unknown
+  correlation_id?: unknown
+  reply_to?: unknown
+  app_id?: unknown
 }
 
 interface StartedEvent extends ReportedAttempt {

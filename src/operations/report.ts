@@ -73,19 +73,23 @@ function reportedEvent(
   return { id, generation, attempt, workerId, said, adopt, shown }
 }
 
-/** The body that a report brought along, as a job of ours. Its headers stay with the worker. */
+/** The delivery that a report brought along, as a job of ours. */
 function shownJob(
   deps: Deps,
   event: ReportEvent,
   job: Record<string, unknown>,
   fallback: string,
 ): NewJob {
+  const content = Buffer.from(JSON.stringify(job))
+  const { headers, properties } = event
+  const shown = { content, headers: headers ?? {}, properties: properties ?? {} }
+  const { message, maxAttempts, carry } = deps.broker.shown(shown)
   return adoptedJob(deps, {
     id: event.job_id,
     queue: typeof job['queue'] === 'string' ? job['queue'] : fallback,
-    maxAttempts: event.max_attempts ?? null,
-    message: { content: Buffer.from(JSON.stringify(job)), properties: {} },
-    carry: (request) => traceOf(request, {}),
+    maxAttempts: event.max_attempts ?? maxAttempts,
+    message,
+    carry: (request) => (carry.traceparent ? carry : { ...traceOf(request, {}), ...carry }),
   })
 }
 

@@ -102,6 +102,8 @@ const REPORT_EVENT_SCHEMA = {
     // Read only where the id is unknown, and then as strictly as any native message.
     job: { type: ['object', 'null'] },
     max_attempts: { type: ['integer', 'null'], minimum: 0, maximum: MAX_INT32 },
+    headers: { type: ['object', 'null'] },
+    properties: { type: ['object', 'null'] },
   },
   allOf: [
     whereEvent('failed', {

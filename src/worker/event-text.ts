@@ -58,8 +58,13 @@ function lean({ code, type, message, retryable }: Failure): Failure {
   return { code, type, message, retryable, details: { truncated: true } }
 }
 
+/** An event with what a gateway refuses is left out of its report, and the job is lost with it. */
+export function isTellable(value: unknown): boolean {
+  return value !== undefined && problemOf('value', JSON.stringify(value)) === null
+}
+
 /** What a gateway would refuse over HTTP, where it is a member of the request; null: nothing. */
-function problemOf(member: 'result' | 'error', text: string): string | null {
+function problemOf(member: 'result' | 'error' | 'value', text: string): string | null {
   try {
     refuseUnkeepable(Buffer.from(`{"${member}":${text}}`))
     return null

@@ -1,5 +1,7 @@
 import type { LiveDelivery } from '../broker/delivery.ts'
-import { BARE_EVENT_BYTES, type EventName, MAX_EVENT_BYTES } from './event-text.ts'
+import { cleanHeaders, cleanText, OJS_HEADERS } from '../broker/headers.ts'
+import { foreignMessage } from '../broker/message.ts'
+import { BARE_EVENT_BYTES, type EventName, isTellable, MAX_EVENT_BYTES } from './event-text.ts'
 import type { TokenJob } from './token-job.ts'
 
 /** Of a body that goes along with what is only said. */
@@ -8,6 +10,12 @@ const MAX_SAID_BYTES = 64 * 1024 - 4_096
 const MAX_KEPT_BYTES = 900_000
 
 const BYTE_ORDER_MARK = /^\ufeff/
+
+/** Those of OJS that a gateway cannot know better than the publisher. */
+const PUBLISHERS_OWN = [
+  ...[OJS_HEADERS.createdAt, OJS_HEADERS.scheduledAt, OJS_HEADERS.tags],
+  ...[OJS_HEADERS.traceId, OJS_HEADERS.traceState, OJS_HEADERS.idempotencyKey],
+]
 
 /**
  * The members of a reported event that show the job itself, for a gateway that has never heard of
@@ -19,17 +27,37 @@ const BYTE_ORDER_MARK = /^\ufeff/
  */
 export function shownMembers(
   { isKnown, maxAttempts }: TokenJob,
-  { raw: { content } }: LiveDelivery,
+  { raw }: LiveDelivery,
   { event, beside, isLeft = false }: { event: EventName; beside: string; isLeft?: boolean },
 ): string {
   // Who gives it back tells of no more than that; who runs it next shows it.
   if (event === 'released') return ''
   if (isKnown && !isLeft) return ''
-  const room = MAX_EVENT_BYTES - BARE_EVENT_BYTES - Buffer.byteLength(beside)
+  const { content } = raw
+  const message = besideBody(raw)
+  const room = MAX_EVENT_BYTES - BARE_EVENT_BYTES - Buffer.byteLength(beside + message)
   const most = event === 'failed' ? MAX_KEPT_BYTES : Math.min(room, MAX_SAID_BYTES)
   if (content.length > most) return ''
   const body = content.toString().replace(BYTE_ORDER_MARK, '')
-  return `,"job":${body},"max_attempts":${maxAttempts}`
+  return `,"job":${body},"max_attempts":${maxAttempts}${message}`
+}
+
+/** Headers and properties, at most 40 KiB (seed 002 §8.3: a retry preserves them). */
+function besideBody(raw: LiveDelivery['raw']): string {
+  const { headers, properties } = foreignMessage(raw)
+  const own = PUBLISHERS_OWN.map((name): [string, unknown] => {
+    const text = headers[name]
+    return [name, typeof text === 'string' ? cleanText(text) : undefined]
+  })
+  const { priority, timestamp, correlationId, replyTo, appId } = properties
+  const named = { correlation_id: correlationId, reply_to: replyTo, app_id: appId }
+  const told = objectOf([...Object.entries(cleanHeaders(headers)), ...own])
+  return `,"headers":${told},"properties":${objectOf(Object.entries({ priority, timestamp, ...named }))}`
+}
+
+/** Without what is undefined, and what a gateway would not take. */
+function objectOf(members: readonly (readonly [string, unknown])[]): string {
+  return JSON.stringify(Object.fromEntries(members.filter(([, value]) => isTellable(value))))
 }
 
 /** May the gateway be asked to hold the job until its next attempt? */

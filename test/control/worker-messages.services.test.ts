@@ -86,6 +86,66 @@ describe('ojs.control.report', () => {
     })
   })
 
+  const TRACE = `00-${'4b'.repeat(16)}-${'a1'.repeat(8)}-01`
+
+  it('gives the retry of such a job what its message had beside the body', async () => {
+    const queue = freshQueue()
+    const retry = { initial_interval: 'PT0.1S', jitter: false }
+    const job = { id: v7(), type: 'test.job', args: [1], retry }
+    const headers = {
+      'x-ojs-attempt': 1,
+      'x-ojs-max-attempts': 7,
+      'x-ojs-created-at': '2026-02-12T10:30:00.000Z',
+      'x-ojs-trace-id': TRACE,
+      'x-ojs-tags': 'a,b',
+      'x-tenant': 'acme',
+      'x-death': [{ queue: 'elsewhere' }],
+    }
+    const properties = { priority: 4, correlation_id: 'c-1', reply_to: 'replies', app_id: 'shop' }
+    const about = { job_id: job.id, attempt: 1, event: 'failed' }
+    const error = { code: 'e', message: 'm' }
+    await client.ask('default', 'ojs.control.sync', { worker_id: worker(), queues: [queue] })
+    const events = [{ ...about, error, job, headers, properties }]
+    await client.say(queue, REPORT, { worker_id: worker(), events })
+    let token: Awaited<ReturnType<typeof client.channel.get>> = false
+    await eventually(async () => {
+      token = await client.channel.get(`ojs.queue.${queue}`, { noAck: true })
+      return token !== false
+    })
+    expect(token).toMatchObject({
+      properties: {
+        priority: 4,
+        correlationId: 'c-1',
+        replyTo: 'replies',
+        appId: 'shop',
+        headers: {
+          'x-ojs-attempt': 2,
+          'x-ojs-max-attempts': 7,
+          'x-ojs-created-at': '2026-02-12T10:30:00.000Z',
+          'x-ojs-trace-id': TRACE,
+          'x-ojs-tags': 'a,b',
+          'x-tenant': 'acme',
+        },
+      },
+    })
+    expect(token).not.toHaveProperty('properties.headers.x-death')
+    const { body } = await gateway.get(job.id)
+    expect(body.job).toMatchObject({ priority: 4, tags: ['a', 'b'], meta: { traceparent: TRACE } })
+  })
+
+  it('takes such a job whatever it is told of its message', async () => {
+    const queue = freshQueue()
+    const job = { id: v7(), type: 'test.job', args: [1] }
+    const headers = { 'x-ojs-max-attempts': 'many', 'x-ojs-tags': 5, '!': 1, a: { '!': 'b' } }
+    const properties = { priority: 'high', timestamp: {}, reply_to: 7, app_id: [] }
+    const about = { job_id: job.id, attempt: 1, event: 'completed' }
+    await client.ask('default', 'ojs.control.sync', { worker_id: worker(), queues: [queue] })
+    const events = [{ ...about, job, headers, properties }]
+    await client.say(queue, REPORT, { worker_id: worker(), events })
+    await eventually(async () => (await gateway.get(job.id)).status === 200)
+    expect((await gateway.get(job.id)).body.job).toMatchObject({ priority: 0, tags: [] })
+  })
+
   it('takes a failed job that is as large as HTTP takes one, however its text is written', async () => {
     const queue = freshQueue()
     const options = { retry: { initial_interval: 'PT1H', max_interval: 'PT1H' } }

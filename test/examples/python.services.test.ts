@@ -82,6 +82,17 @@ describe('the Python worker, written from docs/control-protocol.md', { timeout: 
     })
   })
 
+  test('shows what came beside the body of a job that fails', async () => {
+    await withExample(startPython(), async (example) => {
+      const odd = { 'x-large': 2 ** 60, 'x-blob': Buffer.of(255), 'x-list': [1] }
+      const headers = { 'x-ojs-tags': 'a,b', 'x-ojs-max-attempts': 7, ...odd }
+      const id = await publishJob(stage, { args: ['a@flaky.example'] }, headers)
+      const found = () => stage.client().getJob(id)
+      await example.until(async () => (await found().catch(() => null))?.state === 'completed')
+      expect(await found()).toMatchObject({ attempt: 2, tags: ['a', 'b'], max_attempts: 7 })
+    })
+  })
+
   test('gives back what does not end in time when it is shut down', async () => {
     const example = startPython({ ...stage.env(), GRACE_S: '0.1' })
     const { id } = await runJob(stage, example, endless)

@@ -16,8 +16,8 @@ import type { TokenJob } from '../../src/worker/token-job.ts'
 const nested = (levels: number): unknown => (levels === 0 ? 1 : [nested(levels - 1)])
 
 /** One event as a gateway reads it, of a job that it does not know. */
-function told(event: EventName, more: string, content: Buffer) {
-  const delivery = { id: 'j', generation: 0, raw: { content } } as LiveDelivery
+function told(event: EventName, more: string, content: Buffer, properties: object = {}) {
+  const delivery = { id: 'j', generation: 0, raw: { content, properties } } as LiveDelivery
   const token = { isKnown: false, maxAttempts: 3 } as TokenJob
   const shown = shownMembers(token, delivery, { event, beside: more })
   const text = eventText(0, delivery, 1, event, more + shown)
@@ -100,4 +100,25 @@ test('a job with a byte order mark is shown without it', () => {
 test('a job as deep as it may be is shown', () => {
   const job = { id: 'j', args: nested(31) }
   expect(told('started', '', Buffer.from(JSON.stringify(job)))).toMatchObject({ job })
+})
+
+test('what came beside the body of a job is shown, but for what would be refused', () => {
+  const headers = {
+    'x-tenant': 'acme',
+    'x-blob': Buffer.from('abc'),
+    'x-large': 2 ** 60,
+    'x-deep': [{ large: 2 ** 60 }],
+    'x-death': [{ queue: 'q' }],
+    'x-ojs-attempt': 2,
+    'x-ojs-tags': 'a,b',
+    'x-ojs-trace-id': 5,
+  }
+  const properties = { headers, timestamp: 2 ** 62, priority: 4, replyTo: 'r', userId: 'guest' }
+  const event = told('completed', '', BODY, properties)
+  expect(event?.headers).toEqual({
+    'x-tenant': 'acme',
+    'x-blob': { '!': 'bytes', value: 'YWJj' },
+    'x-ojs-tags': 'a,b',
+  })
+  expect(event?.properties).toEqual({ priority: 4, reply_to: 'r' })
 })

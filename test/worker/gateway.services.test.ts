@@ -120,6 +120,26 @@ describe.each(['classic', 'quorum'] as const)(
       expect((await jobOf(id)).errors).toMatchObject([{ attempt: 1, message: 'not yet' }])
     })
 
+    test('keeps what came beside its body when its retry is left to the gateway', async () => {
+      const options = { rungSettleMs: 60_000 }
+      await start({ 'test.job': ({ attempt }) => failingOnce(attempt) }, options)
+      const { queue: tap } = await admin.channel.assertQueue('', { exclusive: true })
+      await admin.channel.bindQueue(tap, 'ojs.exchange.direct', queue)
+      const id = v7()
+      const headers = { 'x-ojs-tags': 'a', 'x-tenant': 'acme', 'x-blob': Buffer.of(1) }
+      const properties = { messageId: id, priority: 4, correlationId: 'c-1', replyTo: 'replies' }
+      const content = Buffer.from(JSON.stringify({ id, type: 'test.job', args: [7], retry: SOON }))
+      admin.channel.publish('ojs.exchange.direct', queue, content, { ...properties, headers })
+      await admin.channel.waitForConfirms()
+      await eventually(async () => (await gateway.get(id)).status === 200)
+      await untilState(id, 'completed')
+      expect(await jobOf(id)).toMatchObject({ attempt: 2, tags: ['a'], priority: 4 })
+      await admin.channel.get(tap, { noAck: true })
+      expect(await admin.channel.get(tap, { noAck: true })).toMatchObject({
+        properties: { ...properties, headers: { ...headers, 'x-ojs-attempt': 2 } },
+      })
+    })
+
     test.each<[string, object]>([
       ['by its body', {}],
       ['by all signs', { 'x-ojs-enqueued-at': '2026-02-12T10:30:00.000Z' }],
