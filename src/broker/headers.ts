@@ -64,7 +64,7 @@ function cut(text: string, maxBytes: number): string {
 /**
  * The headers of a native message that every republish restores: JSON-able, at most 8 KiB, without
  * the broker's and without those we write ourselves. Byte arrays are kept as `{ '!': 'bytes' }`
- * with base64; `restoreHeaders` undoes that. A number keeps its value, not its AMQP width.
+ * with base64; `restoreHeaders` undoes that. A number keeps its value; its AMQP width is not known.
  */
 export function cleanHeaders(headers: Readonly<HeaderTable>): HeaderTable {
   const kept: [string, unknown][] = []
@@ -81,7 +81,11 @@ export function cleanHeaders(headers: Readonly<HeaderTable>): HeaderTable {
   return Object.fromEntries(kept)
 }
 
-/** What `cleanHeaders` kept, as amqplib takes it: byte arrays are buffers again. */
+/**
+ * What `cleanHeaders` kept, as amqplib takes it: byte arrays are buffers again, and whole numbers
+ * int32 where they fit. amqplib reads every width alike and would write the narrowest, so that
+ * `.(int32)` of a Go worker, or a cast to Integer in Java, held for the first attempt alone.
+ */
 export function restoreHeaders(headers: Readonly<HeaderTable>): HeaderTable {
   return Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [name, restoreValue(value)]),
@@ -157,6 +161,10 @@ function isUint(value: unknown, bits: number): boolean {
   return Number.isInteger(value) && Number(value) >= 0 && Number(value) < 2 ** bits
 }
 
+function isInt32(value: number): boolean {
+  return Number.isInteger(value) && value >= -(2 ** 31) && value < 2 ** 31
+}
+
 /** amqplib encodes whole numbers as int64 when they fit and throws on what fits neither way. */
 function isEncodable(value: number): boolean {
   if (!Number.isFinite(value)) return false
@@ -164,6 +172,7 @@ function isEncodable(value: number): boolean {
 }
 
 function restoreValue(value: unknown): unknown {
+  if (typeof value === 'number') return isInt32(value) ? { '!': 'int32', value } : value
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return value.map(restoreValue)
   if ('!' in value) {

@@ -102,6 +102,20 @@ describe('tokenOf (seed 002 §6)', () => {
     expect(buffer.readInt32BE(at + 1)).toBe(1)
   })
 
+  it.each<[number, string]>([
+    [0, 'I'],
+    [42, 'I'],
+    [-(2 ** 31), 'I'],
+    [2 ** 31, 'l'],
+    [0.5, 'd'],
+  ])('sends a whole number of the publisher as int32 where it fits: %s as %s', (value, tag) => {
+    const buffer = Buffer.alloc(1000)
+    const { options } = tokenOf(row({ carry: { headers: { 'x-shard': [value] } } }))
+    codec.encodeTable(buffer, options.headers, 0)
+    const at = buffer.indexOf('x-shard') + 'x-shard'.length + 1 + 4
+    expect(buffer.toString('latin1', at, at + 1)).toBe(tag)
+  })
+
   it('names the last attempt in the copy of a discarded job, and at least the first (§5.5)', () => {
     const attemptOf = (attempt: number) =>
       tokenOf(row({}, { state: 'discarded', attempt })).options.headers['x-ojs-attempt']
