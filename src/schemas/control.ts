@@ -74,20 +74,20 @@ export const REPORT_EVENTS: ListMember = {
   item: { maxDepth: JSON_LIMITS.maxDepth + 1 },
 }
 
+const isRetry = { required: ['decision'], properties: { decision: { const: 'retry' } } }
 const outcome = {
-  type: 'object',
+  type: ['object', 'null'],
   required: ['decision'],
-  oneOf: [
-    {
-      required: ['delay_ms'],
-      properties: {
-        decision: { const: 'retry' },
-        delay_ms: delayMs,
-        rung_ms: { ...delayMs, type: ['integer', 'null'], maximum: MAX_INT32 },
-      },
+  properties: { decision: { enum: ['retry', 'discard'] } },
+  if: { type: 'object', ...isRetry },
+  // biome-ignore lint/suspicious/noThenProperty: JSON Schema's own word
+  then: {
+    required: ['delay_ms'],
+    properties: {
+      delay_ms: delayMs,
+      rung_ms: { ...delayMs, type: ['integer', 'null'], maximum: MAX_INT32 },
     },
-    { properties: { decision: { const: 'discard' } } },
-  ],
+  },
 }
 
 const REPORT_EVENT_SCHEMA = {
@@ -108,7 +108,7 @@ const REPORT_EVENT_SCHEMA = {
   allOf: [
     whereEvent('failed', {
       required: ['error'],
-      properties: { error: nackError, outcome: { anyOf: [{ type: 'null' }, outcome] } },
+      properties: { error: nackError, outcome },
     }),
     // Not guessed: whether that token can cause the same attempt again decides what becomes of it.
     whereEvent('released', {
@@ -119,7 +119,7 @@ const REPORT_EVENT_SCHEMA = {
 }
 
 function whereEvent(event: ReportEvent['event'], also: object) {
-  const isIt = { properties: { event: { const: event } } }
+  const isIt = { required: ['event'], properties: { event: { const: event } } }
   // biome-ignore lint/suspicious/noThenProperty: JSON Schema's own word
   return { if: isIt, then: also }
 }

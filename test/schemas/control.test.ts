@@ -186,6 +186,22 @@ describe('ojs.control.report', () => {
       { job_id: 7, attempt: 1, event: 'started' },
       { problem: "events[1]: The 'job_id' field must be a string." },
     ],
+    [
+      { job_id: 'j', attempt: 1 },
+      { jobId: 'j', problem: "events[1]: The 'event' field is required." },
+    ],
+    [
+      { ...failed, outcome: 'retry' },
+      { jobId: 'j', problem: "events[1]: The 'outcome' field must be a JSON object." },
+    ],
+    [
+      { ...failed, outcome: { decision: 'retry' } },
+      { jobId: 'j', problem: "events[1]: The 'outcome.delay_ms' field is required." },
+    ],
+    [
+      { ...failed, outcome: { decision: 'retry', delay_ms: 0 } },
+      { jobId: 'j', problem: "events[1]: The 'outcome.delay_ms' field must be >= 1." },
+    ],
   ])('says what is wrong with the first event that it leaves out: %j', (event, complaint) => {
     const good = { job_id: 'j', attempt: 1, event: 'started' }
     const body = { worker_id: 'w', events: [good, event, null, good] }
