@@ -48,7 +48,9 @@ type event struct {
 	Result     any       `json:"result,omitempty"`
 	Error      *jobError `json:"error,omitempty"`
 	// For a gateway that has never heard of the job: it was published natively.
-	Job json.RawMessage `json:"job,omitempty"`
+	Job        json.RawMessage `json:"job,omitempty"`
+	Headers    map[string]any  `json:"headers,omitempty"`
+	Properties map[string]any  `json:"properties,omitempty"`
 }
 
 var errPermanent = errors.New("permanent")
@@ -127,6 +129,25 @@ func attemptOf(headers amqp.Table) int32 {
 	return attempt
 }
 
+// show adds what the next attempt must have again.
+func (e *event) show(d amqp.Delivery) {
+	e.Job = d.Body
+	e.Headers = map[string]any{}
+	for name, value := range d.Headers {
+		switch value.(type) {
+		case string, bool, int32: // JSON has no form for some of the others, and would cost the event
+			e.Headers[name] = value
+		}
+	}
+	e.Properties = map[string]any{
+		"priority": d.Priority, "correlation_id": d.CorrelationId,
+		"reply_to": d.ReplyTo, "app_id": d.AppId,
+	}
+	if year := d.Timestamp.Year(); year >= 1970 && year < 10_000 {
+		e.Properties["timestamp"] = d.Timestamp.Unix()
+	}
+}
+
 // handle runs one delivery and settles it. An error means: not settled, it will be delivered again.
 func handle(r *reporter, queue string, d amqp.Delivery) error {
 	var j job
@@ -138,7 +159,7 @@ func handle(r *reporter, queue string, d amqp.Delivery) error {
 	result, err := run(j, attempt)
 	if err != nil {
 		e.Event = "failed"
-		e.Job = d.Body
+		e.show(d)
 		e.Error = &jobError{
 			Code: "handler_error", Type: "error", Message: err.Error(),
 			Retryable: !errors.Is(err, errPermanent),

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { v7 } from 'uuid'
 import { afterEach, expect, it } from 'vitest'
 import {
   deadLetters,
@@ -9,6 +10,8 @@ import {
   untilState,
 } from '../operations/harness.ts'
 import { AheadClock } from '../support/ahead-clock.ts'
+import { connectControl } from '../support/control.ts'
+import { eventually } from '../support/in-process.ts'
 import { type PythonProgram, startPython } from '../support/pika.ts'
 
 const clock = new AheadClock()
@@ -46,6 +49,30 @@ it('the example of docs/control-protocol.md, as it is printed, shows what it did
     'job.started',
     'job.completed',
   ])
+})
+
+it('the retry of a native job has what came beside its body', async () => {
+  const queue = freshQueue()
+  await gateway.push(queue, { args: [1] })
+  startWorker(queue)
+  const id = v7()
+  const retry = { initial_interval_ms: 100, jitter: false }
+  const headers = {
+    'x-ojs-max-attempts': 2,
+    'x-ojs-tags': 'a',
+    'x-snowflake': 2 ** 60,
+    'x-blob': Buffer.of(1),
+  }
+  const content = Buffer.from(
+    JSON.stringify({ id, type: 'test.job', queue, args: ['break'], retry }),
+  )
+  const client = await connectControl(vhost.url)
+  client.channel.publish('ojs.exchange.direct', queue, content, { headers, priority: 4 })
+  await client.channel.waitForConfirms()
+  await client.close()
+  await eventually(async () => (await gateway.get(id)).status === 200)
+  const job = await untilState(gateway, id, 'discarded')
+  expect(job).toMatchObject({ attempt: 2, max_attempts: 2, tags: ['a'], priority: 4 })
 })
 
 it('its failures are retried by the gateway, and end as dead letters', async () => {

@@ -24,6 +24,17 @@ test('the Go worker finds int32 attempts, and its jobs are completed over HTTP',
   })
 }, 120_000)
 
+test('the retry of a native job has what came beside its body', async () => {
+  await withExample(new Example(program, [], stage.env()), async (example) => {
+    const odd = { 'x-large': 2 ** 60, 'x-blob': Buffer.of(255), 'x-half': 0.5 }
+    const headers = { 'x-ojs-tags': 'a,b', 'x-ojs-max-attempts': 7, ...odd }
+    const id = await publishJob(stage, { args: ['a@flaky.example'] }, headers)
+    const found = () => stage.client().getJob(id)
+    await example.until(async () => (await found().catch(() => null))?.state === 'completed')
+    expect(await found()).toMatchObject({ attempt: 2, tags: ['a', 'b'] })
+  })
+}, 120_000)
+
 test('attempts of other types do not end it', async () => {
   const odd = [{ '!': 'int64', value: 1 }, 'two', null, true, -1]
   await withExample(new Example(program, [], stage.env()), async (example) => {
