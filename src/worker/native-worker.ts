@@ -26,8 +26,8 @@ export class NativeWorker extends OJSWorker {
 }
 
 /**
- * A worker would declare the queue all the same and wait at it for ever, and a gateway cannot read
- * what else such a worker asks and tells. `dlx.email` would have the dead letters of `email` run.
+ * A worker would declare the queue all the same and wait at it for ever, and a gateway would refuse
+ * its `sync` for all of them. `dlx.email` would have the dead letters of `email` run.
  */
 function requireQueueName(name: string, prefix: string): void {
   try {
