@@ -2,6 +2,7 @@ import type { Request, Response } from 'express'
 import { OjsError, unavailable } from '../errors.ts'
 import { JSON_LIMITS, parseJsonObject } from '../schemas/json-text.ts'
 import { requireJson } from './media-type.ts'
+import { Pieces } from './pieces.ts'
 
 /** What bodies that are still coming may take together: the limit of one does not bound them all. */
 export class BodyBudget {
@@ -63,7 +64,7 @@ async function readBody(
     // The server leaves this to us (`checkContinue`): a refusal spares the client its body.
     response.writeContinue()
   }
-  const chunks: Buffer[] = []
+  const pieces = new Pieces()
   let size = 0
   await new Promise<void>((resolve, reject) => {
     let isOver = false
@@ -74,7 +75,7 @@ async function readBody(
     const refuse = (error: OjsError) => {
       if (isOver) return
       end()
-      chunks.length = 0
+      pieces.clear()
       reject(error)
     }
     request.on('data', (chunk: Buffer) => {
@@ -86,7 +87,7 @@ async function readBody(
       }
       size += chunk.length
       budget.taken += chunk.length
-      chunks.push(chunk)
+      pieces.add(chunk)
       if (size > maxBytes) refuse(tooLarge(size, maxBytes))
       // Whatever one may have, it may have alone.
       else if (budget.taken > Math.max(budget.maxBytes, maxBytes)) refuse(tooMany())
@@ -98,16 +99,8 @@ async function readBody(
     })
     request.on('error', () => refuse(endedEarly()))
   })
-  const body = joined(chunks, size)
   // The request keeps its listeners, and what they hold, while it waits for its answer.
-  chunks.length = 0
-  return body
-}
-
-/** Nearly every body comes in one piece. */
-function joined(chunks: readonly Buffer[], size: number): Buffer {
-  const [only] = chunks
-  return only !== undefined && chunks.length === 1 ? only : Buffer.concat(chunks, size)
+  return pieces.take()
 }
 
 /** The client is gone; nobody will read this. */
