@@ -1,4 +1,4 @@
-import { invalidField, OjsError } from '../errors.ts'
+import { invalidField, OjsError, unavailable } from '../errors.ts'
 import type { Violation } from '../schemas/args-schema.ts'
 import { Fuel, OutOfFuel } from '../schemas/fuel.ts'
 import type { Deps } from './deps.ts'
@@ -23,7 +23,7 @@ const ALONE: Within = {}
  * Holds `args` to the schema that the job names, if it is registered (seed 001 §9.1, §15). A job
  * without one costs nothing. Throws `OjsError` 400 `schema_validation`, with `details.index` where
  * an index is given; 400 for a schema that is not registered where only those are allowed
- * (`OJS_SCHEMA_STRICT=1`).
+ * (`OJS_SCHEMA_STRICT=1`); 503 where too many would have to be compiled first.
  */
 export function checkArgs(
   deps: Pick<Deps, 'ledger' | 'argsSchemas' | 'settings'>,
@@ -49,7 +49,13 @@ function find(
   at: object,
 ): Violation[] | null {
   const { schema, args, registration } = named
-  const compiled = deps.argsSchemas.get(registration, () => contentOf(deps, schema))
+  let isNew = false
+  const compiled = deps.argsSchemas.get(registration, () => {
+    if (!fuel.mayCompile) throw stillCompiling()
+    isNew = true
+    return contentOf(deps, schema)
+  })
+  if (isNew) fuel.compiled(compiled.size)
   try {
     return compiled.violations(args, fuel)
   } catch (error) {
@@ -67,6 +73,14 @@ function contentOf({ ledger }: Pick<Deps, 'ledger'>, uri: string): string {
   // Both reads are of one turn of the event loop, and commits are of another.
   if (record === null) throw new Error(`the schema ${uri} went away between two reads`)
   return record.content
+}
+
+/**
+ * What was compiled stays so, and the next time there is less to do. Without an end to it a batch whose
+ * schemas have no room beside each other would have each compiled for each job, for minutes.
+ */
+function stillCompiling(): OjsError {
+  return unavailable('The request names more schemas than are compiled at a time.', 'busy')
 }
 
 function mismatch(schema: string, violations: readonly Violation[], at: object): OjsError {

@@ -37,9 +37,13 @@ const MAX_VIOLATIONS = 10
 
 /**
  * A JSON Schema of draft 2020-12 for the whole `args` array (seed 001 §15.2), compiled. Throws
- * `SchemaFault` for what is not one, or is more than a client may ask of this process.
+ * `SchemaFault` for what is not one, or is more than a client may ask of this process. `isTried`: it
+ * was compiled before, and came to an end.
  */
-export function compileArgsSchema(document: Record<string, unknown>): ArgsSchema {
+export function compileArgsSchema(
+  document: Record<string, unknown>,
+  { isTried = false } = {},
+): ArgsSchema {
   const { $schema, ...rest } = document
   requireDraft($schema)
   measure(rest, { nodes: 0 }, 0)
@@ -51,7 +55,7 @@ export function compileArgsSchema(document: Record<string, unknown>): ArgsSchema
     size: plan.size,
     violations: (args, fuel) => violations(validate, args, meter, fuel),
   }
-  requireEnd(schema)
+  if (!isTried) requireEnd(schema)
   return schema
 }
 

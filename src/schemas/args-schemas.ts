@@ -15,7 +15,7 @@ export class ArgsSchemas {
 
   /** Compiled now, where it is not any more; `content`: its JSON text. */
   get(registration: number, content: () => string): ArgsSchema {
-    const schema = this.#compiled.get(registration) ?? compileArgsSchema(JSON.parse(content()))
+    const schema = this.#compiled.get(registration) ?? compiled(content())
     if (!this.#compiled.delete(registration)) this.#size += schema.size
     this.#compiled.set(registration, schema)
     this.#shrink(registration)
@@ -29,4 +29,9 @@ export class ArgsSchemas {
       this.#size -= size
     }
   }
+}
+
+/** It was tried when it was registered. */
+function compiled(content: string): ArgsSchema {
+  return compileArgsSchema(JSON.parse(content), { isTried: true })
 }

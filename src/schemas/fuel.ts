@@ -5,6 +5,7 @@
  */
 export class Fuel {
   #left: number
+  #toCompile = MAX_COMPILED
 
   constructor(steps: number = FULL_TANK) {
     this.#left = steps
@@ -15,7 +16,20 @@ export class Fuel {
     this.#left -= steps
     if (this.#left < 0) throw new OutOfFuel()
   }
+
+  /** False: as much has been compiled for this request as it may have. */
+  get mayCompile(): boolean {
+    return this.#toCompile > 0
+  }
+
+  /** `size`: its subschemas. */
+  compiled(size: number): void {
+    this.#toCompile -= size + 1
+  }
 }
+
+/** Subschemas that one request may have compiled, each some 0.3 ms; the last schema may go beyond. */
+const MAX_COMPILED = 1_000
 
 /** Some 50 ms in which nothing else happens here; an array of a million numbers needs half of it. */
 const FULL_TANK = 4_000_000
