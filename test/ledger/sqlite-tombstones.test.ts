@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import type { SqlValue } from '../../src/ledger/sqlite/driver.ts'
 import { prepareStatements } from '../../src/ledger/sqlite/statements.ts'
-import { Tombstones } from '../../src/ledger/sqlite/tombstones.ts'
+import type { Store } from '../../src/ledger/sqlite/store.ts'
+import { cancelledTokens, Tombstones } from '../../src/ledger/sqlite/tombstones.ts'
 import { openSqliteHarness, type SqliteHarness } from './sqlite-harness.ts'
 
 let harness: SqliteHarness
@@ -27,4 +29,40 @@ it('forgets what a group that failed has counted', () => {
   expect(tombstones.count).toBe(1)
   tombstones.discard()
   expect(tombstones.count).toBe(0)
+})
+
+it('reads no more of a hundred queues than of a few to tell the newest', () => {
+  const statements = prepareStatements(harness.db)
+  let rows = 0
+  const counted = <T extends keyof typeof statements>(name: T) => ({
+    all: (...parameters: SqlValue[]) => {
+      const found = statements[name].all(...parameters)
+      rows += found.length
+      return found
+    },
+  })
+  const store = {
+    statements: {
+      cancelledTokens: counted('cancelledTokens'),
+      tombstonesOf: counted('tombstonesOf'),
+    },
+  } as unknown as Store
+  const queues = Array.from({ length: 20 }, (_, i) => `q${i}`)
+  const newest: string[] = []
+  const record = (id: string, queue: string, at: number) => {
+    statements.recordTombstone.run(id, queue, at)
+    newest.unshift(id)
+  }
+  harness.db.exec('BEGIN')
+  for (let i = 0; i < 2_000; i++) record(`a${i}`, `q${i % 20}`, i)
+  // One queue has all of the newest, but for one of another.
+  for (let i = 0; i < 100; i++) record(`b${i}`, i === 50 ? 'q3' : 'q7', 2_000 + i)
+  harness.db.exec('COMMIT')
+  for (const limit of [1, 7, 99, 100, 101, 500, 2_099, 2_100, 3_000]) {
+    rows = 0
+    const { cancelled, truncated } = cancelledTokens(store, queues, limit)
+    expect(cancelled.map(({ id }) => id)).toEqual(newest.slice(0, limit))
+    expect(truncated).toBe(limit < newest.length)
+    expect(rows).toBeLessThanOrEqual(4 * (limit + queues.length))
+  }
 })

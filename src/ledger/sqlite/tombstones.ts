@@ -88,19 +88,55 @@ interface Cancelled extends CancelledToken {
   at: number
 }
 
-/** The newest of both kinds. */
+/** One queue's share of a list: the newest, as many as were asked for. */
+interface Share {
+  queue: string
+  statement: Statements['cancelledTokens']
+  /** As many as to ask for. */
+  wanted: number
+  found: Cancelled[]
+}
+
+const GROWTH = 4
+
+/**
+ * The newest of both kinds. A worker may name a hundred queues with ten thousand each, so each is asked
+ * for its fair share first, and for more only where all of that is among the newest.
+ */
 export function cancelledTokens(
   store: Store,
   queues: readonly string[],
   limit: number,
 ): { cancelled: CancelledToken[]; truncated: boolean } {
   const { cancelledTokens: ofRows, tombstonesOf } = store.statements
-  const found: Cancelled[] = []
-  for (const queue of new Set(queues)) {
-    for (const row of ofRows.all(queue, limit + 1)) found.push(row as Cancelled)
-    for (const row of tombstonesOf.all(queue, limit + 1)) found.push(row as Cancelled)
+  const names = [...new Set(queues)]
+  const wanted = Math.ceil((2 * (limit + 1)) / Math.max(names.length, 1))
+  const shares = names.flatMap((queue) =>
+    [ofRows, tombstonesOf].map((statement): Share => ({ queue, statement, wanted, found: [] })),
+  )
+  for (let short = shares; short.length > 0; ) {
+    for (const share of short) ask(share, limit)
+    const oldest = newestOf(shares, limit + 1)[limit]?.at ?? Number.NEGATIVE_INFINITY
+    short = shares.filter((share) => mayHaveMore(share, oldest, limit))
+    for (const share of short) share.wanted *= GROWTH
   }
-  found.sort((a, b) => b.at - a.at)
-  const cancelled = found.slice(0, limit).map(({ id, generation }) => ({ id, generation }))
-  return { cancelled, truncated: found.length > limit }
+  const newest = newestOf(shares, limit + 1)
+  const cancelled = newest.slice(0, limit).map(({ id, generation }) => ({ id, generation }))
+  return { cancelled, truncated: newest.length > limit }
+}
+
+function ask(share: Share, limit: number): void {
+  const { statement, queue, wanted } = share
+  share.found = statement.all(queue, Math.min(wanted, limit + 1)) as unknown as Cancelled[]
+}
+
+/** Among those that were not asked for there may be one that is newer than `oldest`. */
+function mayHaveMore({ found, wanted }: Share, oldest: number, limit: number): boolean {
+  const last = found.at(-1)
+  return wanted <= limit && found.length === wanted && last !== undefined && last.at > oldest
+}
+
+function newestOf(shares: readonly Share[], count: number): Cancelled[] {
+  const all = shares.flatMap(({ found }) => found)
+  return all.sort((a, b) => b.at - a.at).slice(0, count)
 }
