@@ -71,7 +71,7 @@ function show(level: 'warn' | 'error'): WorkerLogger['warn'] {
 /** Throws `TypeError` for options that cannot work. */
 export function settingsOf(options: OJSWorkerOptions): WorkerSettings {
   const { logger, queues = ['default'], workerId = randomId() } = options
-  if (queues.length === 0) throw new TypeError('queues must name at least one queue.')
+  requireNames(queues)
   if (workerId === '' || workerId.length > 255) {
     throw new TypeError('workerId must have 1 to 255 characters.')
   }
@@ -84,6 +84,13 @@ export function settingsOf(options: OJSWorkerOptions): WorkerSettings {
     logger: logger === false ? silent : (logger ?? toConsole),
     handleSignals: options.handleSignals ?? true,
   }
+}
+
+/** A text is iterable too: each of its letters would be a queue, which the server declares for good. */
+function requireNames(queues: unknown): void {
+  const isList = Array.isArray(queues) && queues.length > 0
+  if (isList && queues.every((name) => typeof name === 'string' && name !== '')) return
+  throw new TypeError("queues must be a list with at least one name, such as ['email'].")
 }
 
 function httpSource(options: OJSWorkerOptions): JobSource {
