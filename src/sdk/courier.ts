@@ -73,6 +73,8 @@ export function backoffMs(error: unknown, failures: number, base: number, max: n
  * is away, its credentials are being renewed.
  */
 export function verdictOn(error: unknown): 'stale' | 'refused' | 'again' {
+  // Of a proxy that takes less than the server: the same body is too large for it every time.
+  if (error instanceof OJSTransportError && error.status === 413) return 'refused'
   if (!(error instanceof OJSError)) return 'again'
   if (error.status === 409 || error.status === 404) return 'stale'
   return [400, 413, 422].includes(error.status ?? 0) && !error.retryable ? 'refused' : 'again'

@@ -138,13 +138,16 @@ export class HttpSource implements JobSource {
     try {
       const jobs = await this.#fetch(count, worker)
       this.#failures = 0
+      let taken = 0
       for (const answered of jobs) {
         const job = jobOf(answered, worker.queues)
-        if (job) this.#take(new HttpLease(job, askedAt, deps), sink)
-        else sink.onError(new TypeError('The server answered a job without an id or a type.'))
+        if (job) {
+          taken += 1
+          this.#take(new HttpLease(job, askedAt, deps), sink)
+        } else sink.onError(new TypeError('The server answered a job without an id or a type.'))
       }
       // A server that does not keep polls waiting, or not this worker's, must not be asked in a loop.
-      const rest = jobs.length > 0 ? 0 : pollInterval - (performance.now() - askedAt)
+      const rest = taken > 0 ? 0 : pollInterval - (performance.now() - askedAt)
       if (rest > 0 && !this.#isQuiet) await this.#pollCourier.sleep(rest, this.#rest)
     } catch (error) {
       if (this.#pollCourier.hasEnded) return

@@ -212,6 +212,17 @@ describe('poll loop', () => {
     expect(logger.error).toHaveBeenCalledTimes(2)
   })
 
+  it('pauses where all that it is given is no job', async () => {
+    const { transport } = newServer()
+    // An end, or the loop that is looked for would be one without end.
+    transport.scripts['/workers/fetch'] = () => ({ jobs: transport.fetches.length < 9 ? [{}] : [] })
+    await startWorker(transport, () => 1, { pollInterval: 500 })
+    await elapse(499)
+    expect(transport.fetches).toHaveLength(1)
+    await elapse(2)
+    expect(transport.fetches).toHaveLength(2)
+  })
+
   it('takes an answer that is not OJS as an error', async () => {
     const { transport } = newServer()
     transport.scripts['/workers/fetch'] = () => ({ hello: 'world' })
@@ -379,10 +390,13 @@ describe('ACK and NACK', () => {
     expect(logger.warn).not.toHaveBeenCalled()
   })
 
-  it('a result that the server refuses fails the job for good', async () => {
+  it.each([
+    ['the server', new OJSError({ code: 'invalid_request', message: 'too large', status: 413 })],
+    ['a proxy', new OJSTransportError('too large', { kind: 'protocol', status: 413 })],
+  ])('a result that %s refuses fails the job for good', async (_who, refusal) => {
     const { transport } = newServer([{}])
     transport.scripts['/workers/ack'] = () => {
-      throw new OJSError({ code: 'invalid_request', message: 'too large', status: 413 })
+      throw refusal
     }
     const { worker } = await startWorker(transport, () => 'x')
     await elapse()
