@@ -49,11 +49,15 @@ function missing(member: string): OJSTransportError {
   return new OJSTransportError(`The answer has no "${member}".`, { kind: 'protocol' })
 }
 
-/** A name or id as one segment of a path. Throws `TypeError`: an empty one names the collection. */
+/**
+ * A name or id as one segment of a path. Throws `TypeError`: an empty one names the collection, and
+ * dots, which no URL escapes, name what is above it.
+ */
 export function segment(value: string, what: string): string {
   if (typeof value !== 'string' || value === '') {
     throw new TypeError(`${what} must be a string that is not empty.`)
   }
+  if (value === '.' || value === '..') throw new TypeError(`${what} cannot be '${value}'.`)
   return encodeURIComponent(value)
 }
 

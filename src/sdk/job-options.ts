@@ -174,9 +174,14 @@ function snakeCased(given: object, leftOut = NOTHING): Record<string, unknown> {
     if (value === undefined || leftOut.has(name)) continue
     const wireName = snakeCase(name)
     if (Object.hasOwn(wire, wireName)) throw twice(wireName)
-    wire[wireName] = value instanceof Date ? value.toISOString() : value
+    wire[wireName] = value instanceof Date ? rfc3339(wireName, value) : value
   }
   return wire
+}
+
+function rfc3339(name: string, date: Date): string {
+  if (Number.isNaN(date.getTime())) throw new TypeError(`${name} is no valid date.`)
+  return date.toISOString()
 }
 
 const NOTHING: ReadonlySet<string> = new Set()

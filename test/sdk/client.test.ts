@@ -209,6 +209,13 @@ describe('enqueue', () => {
     )
   })
 
+  test('a date that is none is never sent', async () => {
+    const transport = accepting()
+    const enqueued = new OJSClient({ transport }).enqueue('t', [], { delayUntil: new Date('no') })
+    await expect(enqueued).rejects.toThrow(new TypeError('delay_until is no valid date.'))
+    expect(transport.requests).toEqual([])
+  })
+
   test.each(['id', 'meta', 'schema'] as const)(
     '%s stands beside options or in them',
     async (name) => {

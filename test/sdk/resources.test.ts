@@ -221,11 +221,14 @@ test('a delete whose answer got lost finds nothing at the second try, which is s
 })
 
 test.each<[string, (client: OJSClient) => Promise<unknown>]>([
-  ['queues.stats', ({ queues }) => queues.stats('')],
-  ['cron.delete', ({ cron }) => cron.delete('')],
-  ['deadLetters.delete', ({ deadLetters }) => deadLetters.delete('')],
-  ['workers.quiet', ({ workers }) => workers.quiet('')],
-])('%s of an empty name is never sent', async (_what, call) => {
+  ['queues.stats without a name', ({ queues }) => queues.stats('')],
+  ['cron.delete without a name', ({ cron }) => cron.delete('')],
+  ['deadLetters.delete without a name', ({ deadLetters }) => deadLetters.delete('')],
+  ['workers.quiet without a name', ({ workers }) => workers.quiet('')],
+  ['queues.pause with a dot', ({ queues }) => queues.pause('.')],
+  ['cron.delete with two dots', ({ cron }) => cron.delete('..')],
+  ['getJob with two dots', (client) => client.getJob('..')],
+])('%s is never sent: it would name something else', async (_what, call) => {
   const transport = mockTransport([])
   await expect(call(new OJSClient({ transport }))).rejects.toThrow(TypeError)
   expect(transport.requests).toEqual([])
