@@ -69,7 +69,7 @@ export function loadTopology(
   delayMode: DelayMode = 'ttl',
 ): Topology {
   const file = path ?? new URL('topology.json', FOLDER)
-  const content: unknown = JSON.parse(readFileSync(file, 'utf8'))
+  const content = contentOf(file)
   const schema: object = JSON.parse(readFileSync(new URL('topology.schema.json', FOLDER), 'utf8'))
   const ajv = new Ajv2020({ allErrors: true, strict: true, strictRequired: false })
   const validate = ajv.compile<TopologyFile>(schema)
@@ -77,6 +77,16 @@ export function loadTopology(
     throw new Error(`${file} is no topology: ${ajv.errorsText(validate.errors)}`)
   }
   return createTopology(delayMode === 'plugin' ? delaying(content) : content, prefix, profile)
+}
+
+/** What `JSON.parse` says names no file, and what the system says not what the file was to be. */
+function contentOf(file: string | URL): unknown {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'))
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    throw new Error(`The topology file '${file}' cannot be read: ${reason}`, { cause })
+  }
 }
 
 const DELAYED = 'ojs.exchange.delayed'

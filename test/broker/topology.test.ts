@@ -147,6 +147,14 @@ describe('a file that is no topology', () => {
     const file = write(content)
     expect(() => loadTopology('', 'classic', file)).toThrow(file)
   })
+
+  it('what is no JSON, or not there, is refused with its name and what it was to be', () => {
+    const file = write({})
+    writeFileSync(file, 'exchanges: []')
+    const isTold = `The topology file '${file}' cannot be read: `
+    expect(() => loadTopology('', 'classic', file)).toThrow(isTold)
+    expect(() => loadTopology('', 'classic', `${file}.none`)).toThrow(/topology file .*ENOENT/)
+  })
 })
 
 describe('the shipped policies', () => {
