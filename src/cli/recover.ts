@@ -39,7 +39,7 @@ export const recoverCommand: Command = {
       return 2
     }
     const certificate = await ownCertificate(env)
-    const asked = post(new URL(path, base), { headers, ...certificate })
+    const asked = post(below(base, path), { headers, ...certificate })
     const answered = await asked.catch((error: unknown) => whyNot(error))
     if (typeof answered === 'string') {
       console.error(
@@ -51,6 +51,16 @@ export const recoverCommand: Command = {
     else console.error(answered.body)
     return answered.isDone ? 0 : 1
   },
+}
+
+/** Also where a proxy has the gateway below a path; `/ojs/v1` may be there, as in the SDK's `url`. */
+function below(base: string, path: string): URL {
+  const url = new URL(base)
+  const root = url.pathname.replace(/\/+$/, '').replace(/\/ojs\/v1$/, '')
+  url.pathname = root + path
+  url.search = ''
+  url.hash = ''
+  return url
 }
 
 /**

@@ -2,6 +2,8 @@ import { execFile, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import amqp from 'amqplib'
@@ -135,6 +137,20 @@ describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
     expect(exists.code).toBe(1)
     expect(exists.err).toContain('nothing to recover')
     expect((await cli(args('unknown'))).err).toContain('not_found')
+  })
+
+  it('recover keeps the path of a gateway that a proxy has below one', async () => {
+    const asked: (string | undefined)[] = []
+    const proxy = createServer(({ url }, response) => {
+      asked.push(url)
+      response.end('{}')
+    }).listen(0, '127.0.0.1')
+    await once(proxy, 'listening')
+    const root = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+    for (const path of ['', '/jobs', '/jobs/', '/jobs/ojs/v1']) await cli([...RECOVER, root + path])
+    proxy.close()
+    const own = '/ojs/v1/admin/queues/q/recover'
+    expect(asked).toEqual([own, `/jobs${own}`, `/jobs${own}`, `/jobs${own}`])
   })
 
   it('recover says why nobody answers, and never what is secret in the URL', async () => {
