@@ -88,9 +88,13 @@ export function settingsOf(options: OJSWorkerOptions): WorkerSettings {
 
 /** A text is iterable too: each of its letters would be a queue, which the server declares for good. */
 function requireNames(queues: unknown): void {
-  const isList = Array.isArray(queues) && queues.length > 0
-  if (isList && queues.every((name) => typeof name === 'string' && name !== '')) return
-  throw new TypeError("queues must be a list with at least one name, such as ['email'].")
+  if (!Array.isArray(queues) || queues.length === 0) {
+    throw new TypeError("queues must be a list with at least one name, such as ['email'].")
+  }
+  for (const name of queues) {
+    if (typeof name === 'string' && name !== '') continue
+    throw new TypeError(`${JSON.stringify(name)} is no queue: queues must be names.`)
+  }
 }
 
 function httpSource(options: OJSWorkerOptions): JobSource {

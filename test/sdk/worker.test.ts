@@ -541,7 +541,7 @@ describe('options', () => {
     ],
     ['no URL', { url: 'localhost' }, 'http://'],
     ['no queue', { url: 'http://h', queues: [] }, 'queues'],
-    ['a queue without a name', { url: 'http://h', queues: ['email', ''] }, 'queues'],
+    ['a queue without a name', { url: 'http://h', queues: ['email', ''] }, '"" is no queue'],
     ['queues that are no list', { url: 'http://h', queues: 'email' as never }, 'queues'],
     ['no slot', { url: 'http://h', concurrency: 0 }, 'concurrency'],
     ['half a slot', { url: 'http://h', concurrency: 1.5 }, 'concurrency'],
