@@ -37,8 +37,11 @@ const WAIT_MS = 300
 /** Of workers that fetch only once and must get a job, however busy the gateway is. */
 const ONE_WAIT_MS = 10_000
 const MAX_WORK_MS = 10
-/** A refused client tries again after this. */
-const PAUSE_MS = 100
+/**
+ * A refused client tries again after this. They are 64: ten times a second each, they took the CPU
+ * that a RabbitMQ needs to come back.
+ */
+const PAUSE_MS = 300
 /** Later attempts succeed: no job uses up its attempts by its workers' doing alone. */
 const MAX_FAILS = 2
 
