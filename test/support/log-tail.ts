@@ -11,7 +11,8 @@ export interface LogLine {
 }
 
 const KEPT = 2_000
-const CHUNK_BYTES = 1 << 20
+/** For all of them: a new one every 10 ms is work for the garbage collector. */
+const CHUNK = Buffer.allocUnsafeSlow(1 << 20)
 const LOOK_AGAIN_MS = 10
 
 /**
@@ -70,13 +71,12 @@ export class LogTail {
 
   #read(): void {
     const file = openSync(this.#path, 'r')
-    const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
     try {
       for (;;) {
-        const bytes = readSync(file, chunk, 0, CHUNK_BYTES, this.#position)
+        const bytes = readSync(file, CHUNK, 0, CHUNK.length, this.#position)
         if (bytes === 0) break
         this.#position += bytes
-        this.#take(this.#decoder.decode(chunk.subarray(0, bytes), { stream: true }))
+        this.#take(this.#decoder.decode(CHUNK.subarray(0, bytes), { stream: true }))
       }
     } finally {
       closeSync(file)
