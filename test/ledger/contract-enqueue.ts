@@ -200,6 +200,18 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(ledger.outboxPage(0, 10).map((owed) => owed.id)).toEqual([id])
     })
 
+    it('also those of native workers: nobody gives their tokens back', async () => {
+      const [running, silent] = [await pushed(ledger), await pushed(ledger)]
+      await plant({ id: running.id, state: 'active', attempt: 1, holder: 'native' })
+      await plant({ id: silent.id, attempt: 1, holder: 'native' })
+      expect(ledger.claimable('default')).toBe(0)
+      expect(await ledger.rearm('default')).toBe(1)
+      expect(row(running.id)).toMatchObject({ state: 'active', holder: 'ledger' })
+      expect(row(silent.id)).toMatchObject({ state: 'available', attempt: 1, holder: null })
+      expect(row(silent.id).outbox).toBeGreaterThan(silent.outbox)
+      expect(ledger.claimable('default')).toBe(1)
+    })
+
     it('owes a new token for each available job of the queue, in their order', async () => {
       const jobs = await Promise.all(
         Array.from({ length: 2500 }, () => pushed(ledger, { queue: 'q' })),
@@ -232,7 +244,6 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       ['retryable', { state: 'retryable' }],
       ['scheduled', { state: 'scheduled' }],
       ['pending', { state: 'pending' }],
-      ['with a native worker', { holder: 'native' }],
     ])('leaves a job alone that is %s', async (_, change) => {
       const { id } = await pushed(ledger)
       await plant({ id, ...change })

@@ -54,6 +54,9 @@ const MOVES = [
   'wait',
   'promote',
   'crash',
+  'deleteQueue',
+  'deleteQueue',
+  'missQueue',
 ] as const
 
 type Move = (typeof MOVES)[number]
@@ -85,6 +88,8 @@ interface Token {
   generation: number
   attempt: number
   redelivered: boolean
+  /** Its queue was deleted while somebody had it: it comes back to nobody. */
+  isVoid?: boolean
 }
 
 interface Running {
@@ -160,6 +165,9 @@ class World {
         this.#now += RUNG_MS
         this.#queue.push(...this.#rung.splice(0))
         return
+      case 'deleteQueue':
+      case 'missQueue':
+        return await this.#missQueue(move === 'deleteQueue')
       case 'promote':
         await this.#ledger.promote(this.#now, this.#now, 10)
         return
@@ -217,8 +225,26 @@ class World {
     this.#reports.push({ id: this.#id, generation, attempt, workerId: this.#name, said })
   }
 
+  /**
+   * The gateway declares a queue again that an operator has deleted with all that is in it, or that
+   * is there after all, and publishes.
+   */
+  async #missQueue(isGone: boolean): Promise<void> {
+    if (isGone) {
+      this.#queue = []
+      if (this.#native) this.#native.token.isVoid = true
+      if (this.#held) this.#held.isVoid = true
+    }
+    await this.#ledger.rearm(this.#row.queue)
+    await this.#relay(true)
+  }
+
+  #giveBack(token: Token): void {
+    if (!token.isVoid) this.#queue.unshift({ ...token, redelivered: true })
+  }
+
   #die(): void {
-    if (this.#native) this.#queue.unshift({ ...this.#native.token, redelivered: true })
+    if (this.#native) this.#giveBack(this.#native.token)
     this.#native = null
     this.#worker++
   }
@@ -229,7 +255,7 @@ class World {
     const { token: back, attempt } = this.#native
     this.#tell(attempt, { event: 'released', tokenAttempt: back.attempt })
     if (how === 'dieReleasing') return
-    this.#queue.unshift({ ...back, redelivered: true })
+    this.#giveBack(back)
     this.#native = null
     if (how === 'releaseThenDie') this.#worker++
   }
@@ -271,7 +297,7 @@ class World {
     if (move === 'discard' || move === 'reportDiscardThenDie') failed({ decision: 'discard' })
     if (move.endsWith('ThenDie')) return this.#die()
     this.#native = null
-    if (move === 'discard') await this.#dies(running.token)
+    if (move === 'discard' && !running.token.isVoid) await this.#dies(running.token)
   }
 
   async #httpTake(): Promise<void> {
@@ -299,7 +325,7 @@ class World {
 
   /** Its channels are gone, and with them its deliveries. */
   #httpCrash(): void {
-    if (this.#held) this.#queue.unshift({ ...this.#held, redelivered: true })
+    if (this.#held) this.#giveBack(this.#held)
     this.#held = null
   }
 

@@ -1,3 +1,4 @@
+import type { JobRow } from '../../job/job.ts'
 import type { Rung } from '../ledger.ts'
 import type { Access } from './access.ts'
 import type { Store } from './store.ts'
@@ -16,9 +17,8 @@ interface RearmedPage {
   next: RearmCursor | null
 }
 
-interface Waiting {
+interface Waiting extends Pick<JobRow, 'queue' | 'state' | 'holder'> {
   seq: number
-  state: string
 }
 
 /** In pages of one group each, so that a long queue does not stop everything else. */
@@ -47,8 +47,9 @@ export function rearmPage(store: Store, queue: string, cursor: RearmCursor | nul
   const { after, upTo } = cursor ?? beginning(store)
   const rows = rearmable.all(queue, after, upTo, REARM_PAGE) as Waiting[]
   const owed = rows.filter((row) => row.state === 'available')
-  for (const { seq, state } of rows) rearmRow(store, seq, state === 'available')
-  // The deliveries behind these leases went with the queue: released, the job needs a new token.
+  for (const row of rows) rearmRow(store, row, row.state === 'available')
+  // The deliveries behind these leases went with the queue, those of native workers too: when the
+  // lease ends, or is released, the job needs a new token.
   if (cursor === null) handOverQueue.run(queue, upTo)
   const last = rows.at(-1)
   if (last) return { rearmed: owed.length, next: { after: last.seq, upTo } }
@@ -61,7 +62,7 @@ export function rearmRungPage(store: Store, rung: Rung, cursor: RearmCursor | nu
   const { after, upTo } = cursor ?? beginning(store)
   const { rearmableOfRung } = store.statements
   const rows = rearmableOfRung.all(rung.queue, after, upTo, REARM_PAGE, rung.delayMs) as Waiting[]
-  for (const { seq } of rows) rearmRow(store, seq, true)
+  for (const row of rows) rearmRow(store, row, true)
   const last = rows.at(-1)
   return { rearmed: rows.length, next: last ? { after: last.seq, upTo } : null }
 }
@@ -71,6 +72,7 @@ function beginning(store: Store): RearmCursor {
   return { after: 0, upTo: (store.statements.lastSeq.get() as { seq: number }).seq }
 }
 
-function rearmRow(store: Store, seq: number, isOwed: boolean): void {
-  store.statements.rearm.run(seq, isOwed ? store.nonces.next() : null)
+function rearmRow(store: Store, row: Waiting, isOwed: boolean): void {
+  store.statements.rearm.run(row.seq, isOwed ? store.nonces.next() : null)
+  store.counter.left(row)
 }

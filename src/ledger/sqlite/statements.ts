@@ -173,16 +173,17 @@ function prepareDue(db: Database) {
 
 /** A queue or a rung is gone from the broker. */
 function prepareLost(db: Database) {
-  const live = `SELECT seq, state FROM jobs INDEXED BY jobs_live
+  const live = `SELECT seq, queue, state, holder FROM jobs INDEXED BY jobs_live
        WHERE queue = ?1 AND ended_at IS NULL AND seq > ?2 AND seq <= ?3`
   return {
     /**
      * The rows of a queue whose token was in it, from the oldest. ?2 after and ?3 up to a seq. The
-     * token of a due retry may have come out of its rung already.
+     * token of a due retry may have come out of its rung already. What a native worker still has
+     * after its lease comes back no more either.
      */
     rearmable: db.prepare(
       `${live}
-         AND (state = 'available' AND holder IS NOT 'native'
+         AND (state = 'available'
            OR state IN ('retryable', 'scheduled') AND rung_ms IS NOT NULL AND outbox IS NULL)
        ORDER BY seq LIMIT ?4`,
     ),
@@ -192,7 +193,8 @@ function prepareLost(db: Database) {
          AND rung_ms = ?5 AND (state = 'retryable' OR state = 'available' AND outbox IS NULL)
        ORDER BY seq LIMIT ?4`,
     ),
-    rearm: db.prepare('UPDATE jobs SET outbox = ?2, rung_ms = NULL WHERE seq = ?1'),
+    /** Only a lease has a holder still: `handOverQueue`. */
+    rearm: db.prepare(`UPDATE jobs SET outbox = ?2, rung_ms = NULL, holder = NULL WHERE seq = ?1`),
     rearmArrived: db.prepare(
       `UPDATE jobs SET outbox = ?2, rung_ms = NULL WHERE id = ?1 RETURNING ${JOB_COLUMNS}`,
     ),
@@ -200,7 +202,7 @@ function prepareLost(db: Database) {
       `UPDATE jobs SET holder = 'ledger' WHERE seq IN (
          SELECT seq FROM jobs INDEXED BY jobs_live
          WHERE queue = ?1 AND ended_at IS NULL AND seq <= ?2
-           AND state = 'active' AND holder = 'gateway')`,
+           AND state = 'active' AND holder IN ('gateway', 'native'))`,
     ),
     /** The tokens of ended rows were in the lost queue too, unless they waited elsewhere. */
     forgetStrays: db.prepare(

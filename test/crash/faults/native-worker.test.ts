@@ -8,7 +8,16 @@ import { inOrder } from '../../support/order.ts'
 import { type PrivateNode, startPrivateNode } from '../../support/rabbit.ts'
 import { gate } from '../../worker/harness.ts'
 import { untilRemembered } from '../new-queues.ts'
-import { newQueue, openStage, PROFILES, pushed, type Stage, stateOf, untilState } from './stage.ts'
+import {
+  fetched,
+  newQueue,
+  openStage,
+  PROFILES,
+  pushed,
+  type Stage,
+  stateOf,
+  untilState,
+} from './stage.ts'
 
 /** Longer than any of these takes, on any machine. */
 const PATIENCE_MS = 60_000
@@ -70,6 +79,21 @@ describe.each(PROFILES)('a native worker (%s)', (profile) => {
     await heir.stop()
     expect(new Map(runs)).toEqual(new Map(ids.map((id) => [id, 2])))
     expect(runs).toHaveLength(ids.length)
+  })
+
+  test('that is killed, and its queue deleted before its jobs are back: each runs once more', async () => {
+    const stage = await openStage(node, { env })
+    const queue = newQueue()
+    const options = { visibility_timeout_ms: 3_000, retry: { max_attempts: 3 } }
+    const ids = await pushed(stage.gateway, queue, 3, { options })
+    const victim = new WorkerProcess(stage.vhost.url, queue, 'hang')
+    await eventually(() => victim.runs.length === 3, PATIENCE_MS)
+    for (const id of ids) await untilState(stage.gateway, id, 'active')
+    await victim.kill9()
+    await stage.admin.channel.deleteQueue(`ojs.queue.${queue}`)
+    const again = await fetched(stage.gateway, queue, ids.length)
+    expect(inOrder(again.map(({ id }) => id))).toEqual(inOrder(ids))
+    expect(again.map(({ attempt }) => attempt)).toEqual([2, 2, 2])
   })
 
   test('that its job kills: the job ends discarded', async () => {
