@@ -7,7 +7,7 @@ import type { ReportResult } from '../ledger/native.ts'
 import { adoptedJob } from './adopt.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { emitPromoted } from './emit-promoted.ts'
-import { settleLease } from './lease-end.ts'
+import { takeLease } from './lease-end.ts'
 import { sendToken } from './send-token.ts'
 
 /** How many events said something new, and how many did not. */
@@ -180,8 +180,7 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
     followRelease(deps, job, requestId)
     return
   }
-  // Whoever had a delivery of the job here has lost it to the native worker.
-  if (settleLease(deps, job.id)) deps.ledger.tokenReturned(job.id, job.generation)
+  if (isTokenBack(deps, job)) deps.ledger.tokenReturned(job.id, job.generation)
   if (result.outcome === 'started') {
     if (result.promoted) emitPromoted(deps, job)
     deps.events.emit({ type: 'job.started', job, requestId })
@@ -197,6 +196,15 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
   if (event.said.event === 'failed') emitFailed(deps, job, event, event.said.failure, requestId)
   else deps.events.emit({ type: 'job.completed', job, requestId })
   if (job.outbox !== null) void sendToken(deps, job)
+}
+
+/**
+ * Whoever had a delivery of the job here has lost it to the native worker. Where nobody had, because
+ * the gateway that had is gone, the worker has run the job by its token, and acknowledges that.
+ */
+function isTokenBack(deps: Deps, job: JobRow): boolean {
+  const delivery = takeLease(deps, job.id)
+  return delivery ? delivery.ack() === 'settled' : job.state === 'completed' && job.tokenOut
 }
 
 /** As a job that an HTTP worker hands back; its token is on its way to the queue, or owed. */

@@ -133,6 +133,15 @@ describe('a report', () => {
     await eventually(() => !stage.row(id).tokenOut)
   })
 
+  it('of a job that a gateway before this one had leased: its token went to the worker', async () => {
+    const queue = freshQueue()
+    const id = await stage.pushed(queue)
+    await stage.fetched(queue)
+    stage.deps.held.delete(id)
+    expect(await tell(id, { event: 'completed' })).toEqual({ applied: 1, ignored: 0 })
+    await eventually(() => !stage.row(id).tokenOut)
+  })
+
   it('of an earlier life says nothing about the next one', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue, { retry: { max_attempts: 1 } })
