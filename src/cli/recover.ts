@@ -4,6 +4,7 @@ import { text } from 'node:stream/consumers'
 import { parseArgs } from 'node:util'
 import { readTls } from '../http/tls.ts'
 import { redactUrls } from '../logger.ts'
+import { pathAbove } from '../sdk/server-url.ts'
 import type { Command } from './command.ts'
 
 /** A queue of a million jobs is written anew row by row before the answer. */
@@ -53,11 +54,10 @@ export const recoverCommand: Command = {
   },
 }
 
-/** Also where a proxy has the gateway below a path; `/ojs/v1` may be there, as in the SDK's `url`. */
+/** Also where a proxy has the gateway below a path, as with the SDK's `url`. */
 function below(base: string, path: string): URL {
   const url = new URL(base)
-  const root = url.pathname.replace(/\/+$/, '').replace(/\/ojs\/v1$/, '')
-  url.pathname = root + path
+  url.pathname = pathAbove(url) + path
   url.search = ''
   url.hash = ''
   return url

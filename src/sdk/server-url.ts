@@ -26,10 +26,14 @@ export function refuseAmqp(url: string, what: string, instead: string): void {
 export function endpointOf(url: string, auth?: string): Endpoint {
   const parsed = parse(url)
   const { origin, username, password } = parsed
-  const path = parsed.pathname.replace(/\/+$/, '').replace(/\/ojs\/v1$/, '')
   const own =
     username === '' && password === '' ? undefined : basic(decoded(username), decoded(password))
-  return { origin, base: origin + path, authorization: auth ? schemed(auth) : own }
+  return { origin, base: origin + pathAbove(parsed), authorization: auth ? schemed(auth) : own }
+}
+
+/** Where a proxy has the server; `/ojs/v1` may be named or not. Without a slash at the end. */
+export function pathAbove({ pathname }: URL): string {
+  return pathname.replace(/\/+$/, '').replace(/\/ojs\/v1$/, '')
 }
 
 function parse(url: string): URL {
