@@ -1,9 +1,9 @@
 import type { Message } from 'amqplib'
+import { MAX_INT32 } from '../job/int32.ts'
 import type { Carry } from '../job/job.ts'
 import type { ForeignMessage, ShownDelivery, ShownMessage } from './broker.ts'
 import { cleanHeaders, cleanText, OJS_HEADERS } from './headers.ts'
 
-const MAX_INT32 = 2 ** 31 - 1
 /** Larger bodies are not looked into for ordering; validation will refuse them anyway. */
 const MAX_LOOK_BYTES = 4 * 1024 * 1024
 const MAX_MEMBERS_SEEN = 16

@@ -1,12 +1,11 @@
 import { invalidField } from '../errors.ts'
 import { type EnvelopeContext, toNewJob } from '../job/envelope.ts'
 import { hasRfc3339Year, parseInstant } from '../job/instant.ts'
+import { MAX_INT32 } from '../job/int32.ts'
 import type { Carry, NewJob } from '../job/job.ts'
 import type { PushRequest } from '../job/request.ts'
 import { parseJsonObject } from './json-text.ts'
 import { parsePush } from './validator.ts'
-
-const MAX_INT32 = 2 ** 31 - 1
 
 /** What a natively published message brings along, as a delivery or as a dead letter. */
 export interface NativeMessage {
