@@ -1,5 +1,6 @@
 import { OjsError } from '../errors.ts'
 import { MAX_DURATION_MS } from '../job/duration.ts'
+import { MAX_INT32 } from '../job/int32.ts'
 import type {
   NamedJob,
   NativeClaim,
@@ -15,7 +16,6 @@ import { count, id, label, leaseMs, MAX_IDS, nackError, queueName } from './work
 
 /** The messages of the control plane (architecture §5); `docs/control-protocol.md` tells them. */
 
-const MAX_INT32 = 2 ** 31 - 1
 const MAX_QUEUES = 100
 
 const attempt = { type: 'integer', minimum: 1, maximum: MAX_INT32 }
@@ -74,20 +74,17 @@ export const REPORT_EVENTS: ListMember = {
   item: { maxDepth: JSON_LIMITS.maxDepth + 1 },
 }
 
-const isRetry = { required: ['decision'], properties: { decision: { const: 'retry' } } }
 const outcome = {
   type: ['object', 'null'],
   required: ['decision'],
   properties: { decision: { enum: ['retry', 'discard'] } },
-  if: { type: 'object', ...isRetry },
-  // biome-ignore lint/suspicious/noThenProperty: JSON Schema's own word
-  then: {
+  ...where('decision', 'retry', {
     required: ['delay_ms'],
     properties: {
       delay_ms: delayMs,
       rung_ms: { ...delayMs, type: ['integer', 'null'], maximum: MAX_INT32 },
     },
-  },
+  }),
 }
 
 const REPORT_EVENT_SCHEMA = {
@@ -106,20 +103,21 @@ const REPORT_EVENT_SCHEMA = {
     properties: { type: ['object', 'null'] },
   },
   allOf: [
-    whereEvent('failed', {
+    where('event', 'failed', {
       required: ['error'],
       properties: { error: nackError, outcome },
     }),
     // Not guessed: whether that token can cause the same attempt again decides what becomes of it.
-    whereEvent('released', {
+    where('event', 'released', {
       required: ['token_attempt'],
       properties: { token_attempt: attempt },
     }),
   ],
 }
 
-function whereEvent(event: ReportEvent['event'], also: object) {
-  const isIt = { required: ['event'], properties: { event: { const: event } } }
+/** Of an object whose member has this value, `also` holds. */
+function where(member: string, value: string, also: object) {
+  const isIt = { type: 'object', required: [member], properties: { [member]: { const: value } } }
   // biome-ignore lint/suspicious/noThenProperty: JSON Schema's own word
   return { if: isIt, then: also }
 }
