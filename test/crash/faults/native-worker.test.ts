@@ -51,6 +51,22 @@ async function startWorker(
   return worker
 }
 
+/** So many jobs of a worker that has died of SIGKILL with all of them in hand. */
+async function leftByVictim(
+  stage: Stage,
+  queue: string,
+  count: number,
+  visibilityTimeoutMs: number,
+): Promise<string[]> {
+  const options = { visibility_timeout_ms: visibilityTimeoutMs, retry: { max_attempts: 3 } }
+  const ids = await pushed(stage.gateway, queue, count, { options })
+  const victim = new WorkerProcess(stage.vhost.url, queue, 'hang')
+  await eventually(() => victim.runs.length === count, PATIENCE_MS)
+  for (const id of ids) await untilState(stage.gateway, id, 'active')
+  await victim.kill9()
+  return ids
+}
+
 async function consumers({ admin }: Pick<Stage, 'admin'>, queue: string): Promise<number> {
   return (await admin.channel.checkQueue(`ojs.queue.${queue}`)).consumerCount
 }
@@ -62,12 +78,7 @@ describe.each(PROFILES)('a native worker (%s)', (profile) => {
     const stage = await openStage(node, { env })
     const queue = newQueue()
     // Long enough to be renewed in time, on any machine.
-    const options = { visibility_timeout_ms: 7_000, retry: { max_attempts: 3 } }
-    const ids = await pushed(stage.gateway, queue, 5, { options })
-    const victim = new WorkerProcess(stage.vhost.url, queue, 'hang')
-    await eventually(() => victim.runs.length === 5, PATIENCE_MS)
-    for (const id of ids) await untilState(stage.gateway, id, 'active')
-    await victim.kill9()
+    const ids = await leftByVictim(stage, queue, 5, 7_000)
     const runs: [string, number][] = []
     const heir = await startWorker(stage.vhost.url, queue, ({ job, attempt }) => {
       runs.push([job.id, attempt])
@@ -84,12 +95,7 @@ describe.each(PROFILES)('a native worker (%s)', (profile) => {
   test('that is killed, and its queue deleted before its jobs are back: each runs once more', async () => {
     const stage = await openStage(node, { env })
     const queue = newQueue()
-    const options = { visibility_timeout_ms: 3_000, retry: { max_attempts: 3 } }
-    const ids = await pushed(stage.gateway, queue, 3, { options })
-    const victim = new WorkerProcess(stage.vhost.url, queue, 'hang')
-    await eventually(() => victim.runs.length === 3, PATIENCE_MS)
-    for (const id of ids) await untilState(stage.gateway, id, 'active')
-    await victim.kill9()
+    const ids = await leftByVictim(stage, queue, 3, 3_000)
     await stage.admin.channel.deleteQueue(`ojs.queue.${queue}`)
     const again = await fetched(stage.gateway, queue, ids.length)
     expect(inOrder(again.map(({ id }) => id))).toEqual(inOrder(ids))
