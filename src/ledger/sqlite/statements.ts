@@ -194,7 +194,7 @@ function prepareLost(db: Database) {
        ORDER BY seq LIMIT ?4`,
     ),
     /** Only a lease has a holder still: `handOverQueue`. */
-    rearm: db.prepare(`UPDATE jobs SET outbox = ?2, rung_ms = NULL, holder = NULL WHERE seq = ?1`),
+    rearm: db.prepare('UPDATE jobs SET outbox = ?2, rung_ms = NULL, holder = NULL WHERE seq = ?1'),
     rearmArrived: db.prepare(
       `UPDATE jobs SET outbox = ?2, rung_ms = NULL WHERE id = ?1 RETURNING ${JOB_COLUMNS}`,
     ),

@@ -127,7 +127,7 @@ export function cancelledTokens(
 
 function ask(share: Share, limit: number): void {
   const { statement, queue, wanted } = share
-  share.found = statement.all(queue, Math.min(wanted, limit + 1)) as unknown as Cancelled[]
+  share.found = statement.all(queue, Math.min(wanted, limit + 1)) as Cancelled[]
 }
 
 /** Among those that were not asked for there may be one that is newer than `oldest`. */
