@@ -53,7 +53,7 @@ export interface Gateway {
 /** A clock of the embedder's own; the rest only tests have reason to change. */
 type Overrides = { clock?: Clock } & Pick<
   BrokerOptions,
-  'rungSettleMs' | 'idleMs' | 'prefetch' | 'maxBlocks'
+  'rungSettleMs' | 'watchMs' | 'idleMs' | 'prefetch' | 'maxBlocks'
 >
 
 /**
@@ -173,6 +173,9 @@ function brokerHooks(ledger: Ledger, deps: () => Deps, observer: ControlObserver
     recordedRungs: () => ledger.rungs(),
     onQueueMissing: (queue) => onQueueMissing(deps(), queue),
     onQueueFound: (queue) => recordFoundQueue(deps(), queue),
+    markerOf: (queue) => ledger.queueMarker(queue),
+    onMarked: (queue, marker) => ledger.recordMarker(queue, marker),
+    hasTokens: (queue) => ledger.counts(queue).available + ledger.counts(queue).active > 0,
     onRungDeclared: (queue, delayMs) => ledger.recordRung({ queue, delayMs }),
     onRungMissing: (queue, delayMs) => onRungMissing(deps(), { queue, delayMs }),
     onScheduled: (message) => adoptSchedule(deps(), message),

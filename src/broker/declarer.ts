@@ -22,6 +22,8 @@ export interface DeclarerDeps {
   hooks: Pick<BrokerHooks, 'onQueueMissing' | 'recordedQueues'>
   checker: EntityChecker
   logger: Logger
+  /** Is the queue that is there the one that had our tokens? (`queue-markers.ts`) */
+  isSame?(scratch: ScratchChannel, queue: string): Promise<boolean>
   /** Before the exchanges and system queues: false, it must be tried again later. */
   prepareBase?(): Promise<boolean>
   onReady(queue: string): void
@@ -73,6 +75,11 @@ export class Declarer {
 
   knownQueues(): Iterable<string> {
     return this.#known
+  }
+
+  /** Checked or declared on the present connection. */
+  readyQueues(): Iterable<string> {
+    return this.#ready
   }
 
   /** Asks the broker; declares nothing. A queue that is there is known from then on. */
@@ -259,10 +266,12 @@ export class Declarer {
   }
 
   /**
+   * `renewed`: another queue of this name is there, whoever declared it. Its marker tells; where it
+   * has none yet, one that is as empty as a new one and consumed by nobody is one.
+   *
    * RabbitMQ 4 cancels the consumers of a quorum queue first and forgets the queue later. A look in
    * between finds it; the declare that follows would be the one that creates it, with nobody told of
-   * the tokens that went. The same if an administrator deletes a queue and creates it again: as empty
-   * as a new one, and consumed by nobody, it is one (`renewed`), and there, whoever may declare.
+   * the tokens that went.
    */
   async #find(
     scratch: ScratchChannel,
@@ -270,11 +279,15 @@ export class Declarer {
     jobQueue: Pick<Entity, 'entity' | 'name'>,
   ): Promise<Presence | 'renewed'> {
     const { presence } = await lookFor(scratch, jobQueue)
-    if (presence !== 'exists' || !this.#dying.has(queue)) return presence
+    if (presence !== 'exists') return presence
+    if ((await this.#deps.isSame?.(scratch, queue)) === false) return 'renewed'
+    if (!this.#dying.has(queue)) return presence
     await sleep(DYING_MS, undefined, { ref: false })
     const later = await lookFor(scratch, jobQueue)
-    const isAsNew = later.presence === 'exists' && later.ready + later.consumers === 0
-    return isAsNew ? 'renewed' : later.presence
+    if (later.presence !== 'exists') return later.presence
+    const isAsNew = later.ready + later.consumers === 0
+    const isSame = await this.#deps.isSame?.(scratch, queue)
+    return isAsNew || isSame === false ? 'renewed' : 'exists'
   }
 
   #refusalToDeclare(queue: string): EnsureOutcome | null {

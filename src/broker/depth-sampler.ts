@@ -5,7 +5,6 @@ import { lookFor } from './entity.ts'
 import type { Names } from './names.ts'
 import { ScratchChannel } from './scratch-channel.ts'
 
-const INTERVAL_MS = 10_000
 const MAX_AGE_MS = 15_000
 /** Fewer missing tokens are publishes under way and deliveries to native workers. */
 const MIN_MISSING = 100
@@ -21,6 +20,8 @@ export interface DepthSamplerDeps {
   available(queue: string): number
   /** Deliveries of this queue that are here. */
   held(queue: string): number
+  /** Is the queue the one that had its tokens? Asked only when many are missing. */
+  isSame(scratch: ScratchChannel, queue: string): Promise<boolean>
 }
 
 /**
@@ -38,8 +39,8 @@ export class DepthSampler {
     this.#deps = deps
   }
 
-  start(): void {
-    this.#timer ??= setInterval(() => void this.runOnce(), INTERVAL_MS)
+  start(everyMs: number): void {
+    this.#timer ??= setInterval(() => void this.runOnce(), everyMs)
     this.#timer.unref()
   }
 
@@ -84,7 +85,7 @@ export class DepthSampler {
   }
 
   async #sample(scratch: ScratchChannel, queue: string): Promise<void> {
-    const { available, held, names, now } = this.#deps
+    const { available, held, isSame, names, now } = this.#deps
     const before = available(queue)
     if (before <= MIN_MISSING) {
       this.#missing.delete(queue)
@@ -98,7 +99,7 @@ export class DepthSampler {
     const rows = Math.min(before, available(queue))
     const count = rows - ready - held(queue)
     const isMany = count > Math.max(MIN_MISSING, rows * MISSING_SHARE)
-    if (isMany) this.#missing.set(queue, { count, at: now() })
-    else this.#missing.delete(queue)
+    if (!isMany) this.#missing.delete(queue)
+    else if (await isSame(scratch, queue)) this.#missing.set(queue, { count, at: now() })
   }
 }

@@ -15,6 +15,8 @@ export interface Names {
   readonly dueDeadLetters: string
   readonly deadLetters: string
   readonly owner: string
+  /** An exchange of ours that leads nowhere: see `queue-markers.ts`. */
+  marker(id: string): string
   jobQueue(queue: string): string
   dlxQueue(queue: string): string
   controlQueue(queue: string): string
@@ -43,6 +45,7 @@ export function createNames(prefix: string): Names {
     dueDeadLetters: named('ojs.system.due.dlx'),
     deadLetters: named('ojs.system.dead-letters'),
     owner: named('ojs.system.owner'),
+    marker: (id) => named(`ojs.system.marker.${id}`),
     jobQueue: (queue) => jobQueueStart + queue,
     dlxQueue: (queue) => named(`ojs.queue.dlx.${queue}`),
     controlQueue: (queue) => named(`ojs.queue.control.${queue}`),

@@ -29,6 +29,8 @@ export interface BrokerOptions {
   maxRungs: number
   /** How long a new rung gets no token; default 2000. Tests that are not about it want 0. */
   rungSettleMs?: number
+  /** How often the queues are looked at: their depths and markers; default 10,000. */
+  watchMs?: number
   publishTimeoutMs: number
   /** What `ojs.exchange.delayed` is: ours, or the plugin's. Default `ttl`. */
   delayMode?: DelayMode
@@ -56,6 +58,12 @@ export interface BrokerHooks {
    * missing"). `leave`: somebody acknowledges silently; an operator has to decide.
    */
   onQueueMissing(queue: string): Promise<'declare' | 'leave'>
+  /** What the queue was marked with in this run or an earlier one, and not lost since; or null. */
+  markerOf(queue: string): string | null
+  /** Remembered until the queue is missing. May reject: then it is tried again. */
+  onMarked(queue: string, marker: string): Promise<void>
+  /** Some job's token may be in the queue, or with a native worker of it. */
+  hasTokens(queue: string): boolean
   /** Rungs that were declared in earlier runs, or in this one. Asked after every (re)connect. */
   recordedRungs(): readonly { queue: string; delayMs: number }[]
   /** Awaited before a rung takes its first token: the ledger remembers it. */

@@ -23,7 +23,6 @@ import { ControlPublisher } from './control-publisher.ts'
 import { sweepQueue } from './dead-letter-sweep.ts'
 import { Declarer } from './declarer.ts'
 import { Delays } from './delay-plugin.ts'
-import { DepthSampler } from './depth-sampler.ts'
 import { EntityChecker } from './entity-checker.ts'
 import { shownMessage } from './message.ts'
 import { createNames, type Names } from './names.ts'
@@ -38,6 +37,7 @@ import { outgoingOf, toDeadLetters } from './outgoing.ts'
 import type { Outgoing } from './publish-lane.ts'
 import { Publisher } from './publisher.ts'
 import { QueueDeaths } from './queue-deaths.ts'
+import { QueueWatch } from './queue-watch.ts'
 import { Rungs } from './rungs.ts'
 import { loadTopology } from './topology.ts'
 
@@ -67,7 +67,7 @@ export class RabbitBroker implements Broker, Service {
   readonly #publisher: Publisher
   readonly #controlPublisher: ControlPublisher
   readonly #consumers: Consumers
-  readonly #sampler: DepthSampler
+  readonly #watch: QueueWatch
   readonly #availability: Availability
   #declaring: Promise<void> = Promise.resolve()
   #isStopped = false
@@ -76,13 +76,9 @@ export class RabbitBroker implements Broker, Service {
   constructor(options: BrokerOptions, deps: BrokerDeps) {
     this.#deps = deps
     this.#observer = deps.observer ?? SILENT_OBSERVER
-    this.#names = createNames(options.prefix)
-    const topology = loadTopology(
-      options.prefix,
-      options.queueType,
-      options.topologyPath,
-      options.delayMode,
-    )
+    const { prefix, queueType, topologyPath, delayMode } = options
+    this.#names = createNames(prefix)
+    const topology = loadTopology(prefix, queueType, topologyPath, delayMode)
     const publish = this.#newConnection('publish', options)
     const consume = this.#newConnection('consume', options)
     const declare = this.#newConnection('declare', options)
@@ -99,6 +95,7 @@ export class RabbitBroker implements Broker, Service {
       ...shared,
       ...declaring,
       prepareBase: () => this.#delays.prepare(),
+      isSame: (scratch, queue) => this.#watch.isSame(scratch, queue),
       onReady: (queue) => this.#consumers.queueReady(queue),
       onDeclare: (queue) => this.#publisher.noteNew(queue),
       onMissing: (queue) => this.#onMissing(queue),
@@ -138,7 +135,7 @@ export class RabbitBroker implements Broker, Service {
       owner: () => this.#consumers.owner,
       onUp: () => hooks.onUp(),
     })
-    this.#sampler = this.#newSampler()
+    this.#watch = this.#newWatch(options)
     this.#listen()
   }
 
@@ -150,7 +147,7 @@ export class RabbitBroker implements Broker, Service {
     if (this.#isStopped) return
     await this.#delays.require()
     this.#consumers.deliveries.start()
-    this.#sampler.start()
+    this.#watch.start()
     this.#rungs.start()
     await Promise.all(this.#all.map((connection) => connection.start()))
     if (!this.#all.every((connection) => connection.isUp)) return
@@ -164,7 +161,7 @@ export class RabbitBroker implements Broker, Service {
     if (this.#isStopped) return
     this.#isStopped = true
     this.#availability.stop()
-    this.#sampler.stop()
+    this.#watch.stop()
     this.#declarer.stop()
     this.#rungs.stop()
     await untilDeadline(this.#consumers.stop(), deadline)
@@ -259,7 +256,7 @@ export class RabbitBroker implements Broker, Service {
   }
 
   silentlyAcknowledged(queue: string, available: number): number {
-    return Math.min(this.#sampler.missing(queue), available)
+    return Math.min(this.#watch.missing(queue), available)
   }
 
   take(request: TakeRequest): Promise<Delivery[]> {
@@ -296,7 +293,7 @@ export class RabbitBroker implements Broker, Service {
   }
 
   warnings(): readonly BrokerWarning[] {
-    return [...this.#checker.warnings(), ...this.#sampler.warnings()]
+    return [...this.#checker.warnings(), ...this.#watch.warnings()]
   }
 
   /** '' while there is no connection. */
@@ -319,16 +316,20 @@ export class RabbitBroker implements Broker, Service {
     return Object.values(this.#connections)
   }
 
-  #newSampler(): DepthSampler {
+  #newWatch(options: BrokerOptions): QueueWatch {
     const { clock, hooks, logger } = this.#deps
-    return new DepthSampler({
+    return new QueueWatch({
+      hooks,
       logger,
+      options,
       connection: this.#connections.declare,
       names: this.#names,
       now: () => clock.now(),
       queues: () => this.#declarer.knownQueues(),
+      readyQueues: () => this.#declarer.readyQueues(),
       available: (queue) => hooks.availableJobs(queue),
       held: (queue) => this.#consumers.deliveries.heldOf(queue) + this.#publisher.pending,
+      onGone: (queue) => void this.#declarer.recheck(queue),
     })
   }
 

@@ -121,10 +121,11 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
 
   /**
    * The queue is gone from the broker with every token in it: a new outbox nonce for each
-   * `available` row of the queue whose holder is not native, in order of arrival. Returns how
-   * many. A long queue takes several commits; when one fails, the call rejects and may be repeated.
-   * `retryable` rows lose their `rungMs` (their token may have come out of its rung just before):
-   * the ledger holds them. Rows that are over stop waiting for a token that was in the queue (`tokenOut`).
+   * `available` row of the queue, in order of arrival. Returns how many. A long queue takes several
+   * commits; when one fails, the call rejects and may be repeated. `retryable` rows lose their
+   * `rungMs` (their token may have come out of its rung just before): the ledger holds them. Rows
+   * that are over stop waiting for a token that was in the queue (`tokenOut`). Its marker is
+   * forgotten.
    */
   rearm(queue: string): Promise<number>
 
@@ -161,6 +162,12 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
 
   /** Remembers the queue; no effect when it is known. */
   recordQueue(name: string, now: number): Promise<void>
+
+  /** Names what is bound to the queue that has our tokens now; null: nothing is known of it. */
+  queueMarker(name: string): string | null
+
+  /** No effect for a queue that is not recorded. */
+  recordMarker(name: string, marker: string): Promise<void>
 
   /** Null while writes succeed; else why the last group failed. */
   fault(): string | null

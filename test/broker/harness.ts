@@ -112,6 +112,9 @@ export async function startBroker(
         recorder.note('onQueueMissing', queue)
         return 'declare'
       },
+      markerOf: () => null,
+      onMarked: async (queue, marker) => recorder.note('onMarked', queue, marker),
+      hasTokens: () => false,
       recordedRungs: () => [],
       onRungDeclared: async (queue, delayMs) => recorder.note('onRungDeclared', queue, delayMs),
       onRungMissing: async (queue, delayMs) => recorder.note('onRungMissing', queue, delayMs),

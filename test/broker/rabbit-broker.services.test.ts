@@ -150,6 +150,7 @@ describe('silent acknowledgements', () => {
     const connection = await startConnection(vhost.url, { name: 'declare' })
     let available = 0
     let held = 0
+    let isSame = true
     let now = 1_000
     const sampler = new DepthSampler({
       logger,
@@ -159,6 +160,7 @@ describe('silent acknowledgements', () => {
       queues: () => ['email', 'gone'],
       available: () => available,
       held: () => held,
+      isSame: async () => isSame,
     })
     const missing = async () => {
       await sampler.runOnce()
@@ -171,6 +173,10 @@ describe('silent acknowledgements', () => {
     expect(sampler.suspects()).toEqual([{ queue: 'email', missing: 101 }])
     held = 2
     expect(await missing()).toBe(0)
+    held = 0
+    isSame = false
+    expect(await missing()).toBe(0)
+    isSame = true
     available = 2_000
     held = 1_760
     expect(await missing()).toBe(0)

@@ -270,6 +270,19 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(jobs.filter(({ id }) => row(id).tokenOut)).toEqual([])
     })
 
+    it('forgets the marker of the queue, with the last of its pages, and no other', async () => {
+      const jobs = Array.from({ length: 1001 }, () => newJob({ queue: 'q' }))
+      await ledger.insertAll([...jobs, newJob({ queue: 'other' })], NOW)
+      for (const queue of ['q', 'other', 'unheard-of'])
+        await ledger.recordMarker(queue, `m-${queue}`)
+      const paged = ledger.rearm('q')
+      expect(ledger.queueMarker('q')).toBe('m-q')
+      await paged
+      expect(ledger.queueMarker('q')).toBe(null)
+      expect(ledger.queueMarker('other')).toBe('m-other')
+      expect(ledger.queueMarker('unheard-of')).toBe(null)
+    })
+
     it('twice at once: the later nonce counts', async () => {
       const { id, outbox } = await pushed(ledger)
       expect(await Promise.all([ledger.rearm('default'), ledger.rearm('default')])).toEqual([1, 1])

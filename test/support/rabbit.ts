@@ -21,6 +21,8 @@ export interface Vhost {
   /** The queue as the management API shows it, or undefined. Its message counts lag by seconds. */
   queue(name: string): Promise<Record<string, unknown> | undefined>
   deleteQueue(name: string): Promise<void>
+  /** The names of its exchanges, RabbitMQ's own too. */
+  exchanges(): Promise<string[]>
   /** Closes every connection into this vhost, as an operator would. */
   closeConnections(): Promise<void>
   /** Deletes the vhost with all its queues; connections into it are closed by the broker. */
@@ -122,6 +124,10 @@ async function createVhostOn(port: number, managementPort: number | undefined): 
     queue: async (queue) => {
       const text = await call('GET', `/queues/${name}/${encodeURIComponent(queue)}`)
       return text === undefined ? undefined : JSON.parse(text)
+    },
+    exchanges: async () => {
+      const found = JSON.parse((await call('GET', `/exchanges/${name}`)) ?? '[]')
+      return found.map((exchange: { name: string }) => exchange.name)
     },
     deleteQueue: async (queue) => {
       await call('DELETE', `/queues/${name}/${encodeURIComponent(queue)}`)

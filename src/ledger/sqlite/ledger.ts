@@ -362,6 +362,16 @@ export class SqliteLedger implements Ledger {
     await this.#access.write(() => this.#store.queues.record({ name, createdAt: now }))
   }
 
+  queueMarker(name: string): string | null {
+    const { marker } = this.#store.statements
+    const row = this.#access.read(() => marker.get(name)) as { marker: string | null } | undefined
+    return row?.marker ?? null
+  }
+
+  async recordMarker(name: string, marker: string): Promise<void> {
+    await this.#access.write(() => this.#store.statements.recordMarker.run(name, marker))
+  }
+
   fault(): string | null {
     return this.#access.fault()
   }

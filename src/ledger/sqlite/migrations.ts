@@ -12,6 +12,7 @@ import { sql as unique } from './migrations/0008-unique.ts'
 import { sql as ahead } from './migrations/0009-ahead.ts'
 import { sql as checks } from './migrations/0010-checks.ts'
 import { sql as shortKeys } from './migrations/0011-short-keys.ts'
+import { sql as markers } from './migrations/0012-markers.ts'
 
 /** In order; the number of a migration is its place, starting at 1. Never edit a released one. */
 export const MIGRATIONS: readonly string[] = [
@@ -26,6 +27,7 @@ export const MIGRATIONS: readonly string[] = [
   ahead,
   checks,
   shortKeys,
+  markers,
 ]
 
 /** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */

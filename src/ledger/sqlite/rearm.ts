@@ -40,10 +40,11 @@ export async function inPages(
  * One page of a lost queue: a new outbox nonce for each row whose token was in it, in order of
  * arrival, so that the relay publishes them in that order. A retry that is not available yet is
  * held by the ledger from now on: its token may have come out of its rung just before. After the
- * last page, the rows that are over stop waiting for a token that cannot come back.
+ * last page, the rows that are over stop waiting for a token that cannot come back, and the marker
+ * that the queue had is forgotten with it.
  */
 export function rearmPage(store: Store, queue: string, cursor: RearmCursor | null): RearmedPage {
-  const { rearmable, handOverQueue, forgetStrays } = store.statements
+  const { rearmable, handOverQueue, forgetStrays, recordMarker } = store.statements
   const { after, upTo } = cursor ?? beginning(store)
   const rows = rearmable.all(queue, after, upTo, REARM_PAGE) as Waiting[]
   const owed = rows.filter((row) => row.state === 'available')
@@ -54,7 +55,9 @@ export function rearmPage(store: Store, queue: string, cursor: RearmCursor | nul
   const last = rows.at(-1)
   if (last) return { rearmed: owed.length, next: { after: last.seq, upTo } }
   const { changes } = forgetStrays.run(queue, REARM_PAGE)
-  return { rearmed: 0, next: changes === REARM_PAGE ? { after, upTo } : null }
+  if (changes === REARM_PAGE) return { rearmed: 0, next: { after, upTo } }
+  recordMarker.run(queue, null)
+  return { rearmed: 0, next: null }
 }
 
 /** One page of a lost rung. Rows that owe it a token, or whose token was in it. */

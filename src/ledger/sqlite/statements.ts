@@ -222,6 +222,8 @@ function prepareBookkeeping(db: Database) {
     recordRung: db.prepare(
       'INSERT INTO rungs (queue, delay_ms) VALUES (?, ?) ON CONFLICT DO NOTHING',
     ),
+    marker: db.prepare('SELECT marker FROM queues WHERE name = ?'),
+    recordMarker: db.prepare('UPDATE queues SET marker = ?2 WHERE name = ?1'),
     keepStaleCopies: db.prepare('UPDATE queues SET stale_copies = ?2 WHERE name = ?1'),
     keepCount: db.prepare(
       `INSERT INTO state_counts (queue, state, count) VALUES (?, ?, ?)

@@ -1,0 +1,115 @@
+import type { Logger } from '../logger.ts'
+import { uuid7 } from '../uuid.ts'
+import { classify } from './amqp-error.ts'
+import type { Connection } from './connection.ts'
+import { lookFor } from './entity.ts'
+import type { Names } from './names.ts'
+import type { BrokerHooks, BrokerOptions } from './options.ts'
+import { ScratchChannel } from './scratch-channel.ts'
+
+export interface QueueMarkersDeps {
+  connection: Connection
+  names: Names
+  logger: Logger
+  hooks: Pick<BrokerHooks, 'markerOf' | 'onMarked' | 'hasTokens'>
+  /** Those that were checked on the present connection. */
+  readyQueues(): Iterable<string>
+  options: Pick<BrokerOptions, 'declare'>
+  /** The queue is gone, or another one of its name has taken its place. */
+  onGone(queue: string): void
+}
+
+/**
+ * Whether a job queue is still the one that took our tokens. One that was deleted, or lost with the
+ * broker's data, and that a native worker has declared before us looks as if it had been there all
+ * the time. So each queue gets a marker: a durable exchange that nobody publishes to, bound to
+ * the queue, and deleted by RabbitMQ with its last binding, which goes with the queue.
+ */
+export class QueueMarkers {
+  readonly #deps: QueueMarkersDeps
+  /** Set, and not recorded yet; by queue. */
+  readonly #fresh = new Map<string, string>()
+  /** The connection on which RabbitMQ refused a marker: its other queues are not tried. */
+  #refusedOn = 0
+  #timer: NodeJS.Timeout | undefined
+  #isRunning = false
+
+  constructor(deps: QueueMarkersDeps) {
+    this.#deps = deps
+  }
+
+  /** `everyMs` is also the age of a marker that is recorded: longer than `UNWRITTEN_MS`. */
+  start(everyMs: number): void {
+    this.#timer ??= setInterval(() => void this.runOnce(), everyMs)
+    this.#timer.unref()
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+  }
+
+  /** False: the queue had a marker, and has it no more. Throws where the ledger cannot be read. */
+  async isSame(scratch: ScratchChannel, queue: string): Promise<boolean> {
+    const marker = this.#deps.hooks.markerOf(queue)
+    return marker === null || this.#mayExist(scratch, marker)
+  }
+
+  /** Marks the queues that have no marker, and looks for the others'. Never rejects. */
+  async runOnce(): Promise<void> {
+    const { connection, logger, readyQueues } = this.#deps
+    if (this.#isRunning || !connection.isUp) return
+    this.#isRunning = true
+    const scratch = new ScratchChannel(connection)
+    try {
+      for (const queue of readyQueues()) await this.#look(scratch, queue)
+    } catch (error) {
+      // The ledger may be unreadable for a moment.
+      logger.warn({ err: error }, 'the markers of queues cannot be checked')
+    } finally {
+      await scratch.close()
+      this.#isRunning = false
+    }
+  }
+
+  async #look(scratch: ScratchChannel, queue: string): Promise<void> {
+    const { hooks, onGone } = this.#deps
+    if (hooks.markerOf(queue) === null) await this.#mark(scratch, queue)
+    else if (hooks.hasTokens(queue) && !(await this.isSame(scratch, queue))) onGone(queue)
+  }
+
+  async #mark(scratch: ScratchChannel, queue: string): Promise<void> {
+    const { connection, hooks, options } = this.#deps
+    const fresh = this.#fresh.get(queue)
+    if (fresh === undefined) {
+      const isRefused = this.#refusedOn === connection.generation
+      if (options.declare !== 'never' && !isRefused) await this.#set(scratch, queue)
+      return
+    }
+    this.#fresh.delete(queue)
+    if (await this.#mayExist(scratch, fresh)) await hooks.onMarked(queue, fresh)
+  }
+
+  async #set(scratch: ScratchChannel, queue: string): Promise<void> {
+    const { connection, logger, names } = this.#deps
+    const marker = uuid7()
+    const exchange = names.marker(marker)
+    try {
+      await scratch.run((channel) =>
+        channel.assertExchange(exchange, 'fanout', { durable: true, autoDelete: true }),
+      )
+      await scratch.run((channel) => channel.bindQueue(names.jobQueue(queue), exchange, ''))
+      this.#fresh.set(queue, marker)
+    } catch (error) {
+      const { kind } = classify(error)
+      logger.debug({ queue, reason: kind }, 'queue was not marked')
+      if (kind === 'access-refused') this.#refusedOn = connection.generation
+      // Without a binding it would never delete itself.
+      await scratch.run((channel) => channel.deleteExchange(exchange)).catch(() => {})
+    }
+  }
+
+  async #mayExist(scratch: ScratchChannel, marker: string): Promise<boolean> {
+    const exchange = { entity: 'exchange' as const, name: this.#deps.names.marker(marker) }
+    return (await lookFor(scratch, exchange)).presence !== 'missing'
+  }
+}
