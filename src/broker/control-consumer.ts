@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ConsumeMessage } from 'amqplib'
 import type { Clock } from '../clock.ts'
+import { untilDeadline } from '../lifecycle.ts'
 import type { Logger } from '../logger.ts'
 import { classify } from './amqp-error.ts'
 import type { ControlMessage, ControlVerdict } from './broker.ts'
@@ -8,6 +9,7 @@ import type { Connection } from './connection.ts'
 import { ControlBacklog } from './control-backlog.ts'
 import { ControlChannel } from './control-channel.ts'
 import { isReplyAddress } from './control-publisher.ts'
+import { lookFor } from './entity.ts'
 import type { Names } from './names.ts'
 import type { BrokerGauges, BrokerObserver } from './observer.ts'
 import { Pulse } from './pulse.ts'
@@ -22,6 +24,9 @@ const PREFETCH = 32
 const PAUSE_MS = 1_000
 /** How often it is made sure that every consumer is still there. */
 const CHECK_MS = 30_000
+/** What a queue that is missing waits for the reports about it. */
+const CATCH_UP_MS = 5_000
+const LOOK_AGAIN_MS = 50
 /** One line for all messages that could not be handled, no more often than this. */
 const COMPLAIN_MS = 10_000
 /** Label of counters and gauges, for all queues; OJS queue names never begin with `ojs.`. */
@@ -92,6 +97,23 @@ export class ControlConsumer {
   /** The control queue is not there; `queueReady` follows when it was declared anew. */
   queueMissing(queue: string): void {
     if (this.#registered.has(queue)) this.#renewed.add(queue)
+  }
+
+  /**
+   * Resolves when what waits in the control queue is settled, or after `CATCH_UP_MS`. The queue's
+   * jobs get new messages then, and a report that was heard only afterwards would say that a job's
+   * retry waits in RabbitMQ, when it was lost with the queue.
+   */
+  async catchUp(queue: string, scratch: ScratchChannel): Promise<void> {
+    const { clock, names } = this.#deps
+    const entity = { entity: 'queue' as const, name: names.controlQueue(queue) }
+    const until = clock.now() + CATCH_UP_MS
+    while ((await lookFor(scratch, entity)).ready > 0 && clock.now() < until) {
+      this.#ensure([queue])
+      await sleep(LOOK_AGAIN_MS, undefined, { ref: false })
+    }
+    const left = AbortSignal.timeout(Math.max(0, until - clock.now()))
+    await untilDeadline(Promise.all(this.#handling), left)
   }
 
   /** Every queue that was known before has been looked at. */

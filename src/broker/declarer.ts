@@ -29,6 +29,8 @@ export interface DeclarerDeps {
   onReady(queue: string): void
   /** The queue is missing and will be declared now. */
   onDeclare(queue: string): void
+  /** Before `onQueueMissing`: what was said about its jobs is heard first. */
+  catchUp?(queue: string, scratch: ScratchChannel): Promise<void>
   /** The job queue was looked for and is not there. */
   onMissing(queue: string): void
   /** The control queue was looked for and is not there; it may be declared next. */
@@ -256,6 +258,7 @@ export class Declarer {
       if (this.#known.has(queue)) this.#deps.checker.warn(missing(jobQueue))
       return refusal
     }
+    await this.#deps.catchUp?.(queue, scratch)
     const decision = await this.#deps.hooks.onQueueMissing(queue)
     if (decision === 'declare') {
       this.#deps.onDeclare(queue)

@@ -96,6 +96,7 @@ export class RabbitBroker implements Broker, Service {
       ...declaring,
       prepareBase: () => this.#delays.prepare(),
       isSame: (scratch, queue) => this.#watch.isSame(scratch, queue),
+      catchUp: (queue, scratch) => this.#consumers.control.catchUp(queue, scratch),
       onReady: (queue) => this.#consumers.queueReady(queue),
       onDeclare: (queue) => this.#publisher.noteNew(queue),
       onMissing: (queue) => this.#onMissing(queue),

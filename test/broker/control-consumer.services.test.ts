@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import type { ControlMessage } from '../../src/broker/broker.ts'
+import type { BrokerHooks } from '../../src/broker/options.ts'
 import { vhostOfTest } from './fixtures.ts'
 import { connectAdmin, scratch, type TestBroker } from './harness.ts'
 
@@ -280,4 +282,40 @@ describe('the backlog of the control queues', () => {
     )
     await expect.poll(() => test.broker.controlBacklogConsumed()).toBe(true)
   })
+
+  it('is settled before the jobs of a queue that is missing get new messages', async () => {
+    const order: string[] = []
+    await startWithoutJobQueue({
+      onControl: async ({ type }) => {
+        await sleep(200)
+        order.push(type)
+        return 'handled'
+      },
+      onQueueMissing: async () => {
+        order.push('missing')
+        return 'declare'
+      },
+    })
+    expect(order).toEqual(['a', 'b', 'missing'])
+  })
+
+  it('keeps such a queue waiting for some seconds only', async () => {
+    const { onControl, types, waiting } = open()
+    const test = await startWithoutJobQueue({ onControl })
+    expect(types()).toEqual(['a', 'b'])
+    expect(test.recorder.count('onQueueMissing', 'email')).toBe(1)
+    for (const { settle } of waiting) settle()
+  })
+
+  /** Two reports lie in the control queue of `email`, and the queue is gone; resolves when it is back. */
+  async function startWithoutJobQueue(hooks: Partial<BrokerHooks>): Promise<TestBroker> {
+    const first = await start()
+    await first.broker.ensureQueue('email')
+    await first.stop()
+    for (const type of ['a', 'b']) await say(EMAIL, type)
+    await admin.channel.deleteQueue('ojs.queue.email')
+    const test = await start({}, { recordedQueues: () => ['email'], ...hooks })
+    expect(await test.broker.ensureQueue('email')).toBe('ready')
+    return test
+  }
 })

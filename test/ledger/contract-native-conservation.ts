@@ -227,7 +227,7 @@ class World {
 
   /**
    * The gateway declares a queue again that an operator has deleted with all that is in it, or that
-   * is there after all, and publishes.
+   * is there after all, and publishes; not before it has heard what there is to hear.
    */
   async #missQueue(isGone: boolean): Promise<void> {
     if (isGone) {
@@ -235,6 +235,7 @@ class World {
       if (this.#native) this.#native.token.isVoid = true
       if (this.#held) this.#held.isVoid = true
     }
+    await this.#hear()
     await this.#ledger.rearm(this.#row.queue)
     await this.#relay(true)
   }
