@@ -24,6 +24,8 @@ const PREFETCH = 32
 const PAUSE_MS = 1_000
 /** How often it is made sure that every consumer is still there. */
 const CHECK_MS = 30_000
+/** What tells of jobs that ran elsewhere. */
+const REPORT = 'ojs.control.report'
 /** What a queue that is missing waits for the reports about it. */
 const CATCH_UP_MS = 5_000
 const LOOK_AGAIN_MS = 50
@@ -65,7 +67,8 @@ export class ControlConsumer {
   /** Registrations that are to be made or made sure of, in this order. */
   readonly #due = new Set<string>()
   readonly #channels: (ControlChannel | undefined)[] = []
-  readonly #handling = new Set<Promise<void>>()
+  /** With what is said, and of which queue. */
+  readonly #handling = new Map<Promise<void>, { queue: string; type: unknown }>()
   readonly #stopping = new AbortController()
   #isActive = false
   #isRegistering = false
@@ -113,7 +116,7 @@ export class ControlConsumer {
       await sleep(LOOK_AGAIN_MS, undefined, { ref: false })
     }
     const left = AbortSignal.timeout(Math.max(0, until - clock.now()))
-    await untilDeadline(Promise.all(this.#handling), left)
+    await untilDeadline(Promise.all(this.#reportsOf(queue)), left)
   }
 
   /** Every queue that was known before has been looked at. */
@@ -150,7 +153,7 @@ export class ControlConsumer {
     const channels = [...this.#channels]
     this.suspend()
     await Promise.all(channels.map((channel) => channel?.drain()))
-    while (this.#handling.size > 0) await Promise.all(this.#handling)
+    while (this.#handling.size > 0) await Promise.all(this.#handling.keys())
     await Promise.all(channels.map((channel) => channel?.close()))
   }
 
@@ -235,7 +238,14 @@ export class ControlConsumer {
     const handling = this.#handle(channel, queue, message).finally(() =>
       this.#handling.delete(handling),
     )
-    this.#handling.add(handling)
+    this.#handling.set(handling, { queue, type: message.properties.type })
+  }
+
+  /** Being handled. Nothing else is waited for: a `sync` waits for the queue itself. */
+  #reportsOf(queue: string): Promise<void>[] {
+    return [...this.#handling]
+      .filter(([, said]) => said.queue === queue && said.type === REPORT)
+      .map(([handling]) => handling)
   }
 
   /** Begins in the turn in which the message came: that is what keeps the order. */

@@ -9,6 +9,7 @@ const { vhost, admin, start, reconnectAdmin } = vhostOfTest()
 
 const DEFAULT = 'ojs.queue.control.default'
 const EMAIL = 'ojs.queue.control.email'
+const REPORT = 'ojs.control.report'
 
 /** Publishes as a worker does. */
 async function say(queue: string, type: string, options: object = {}, prefix = ''): Promise<void> {
@@ -296,13 +297,13 @@ describe('the backlog of the control queues', () => {
         return 'declare'
       },
     })
-    expect(order).toEqual(['a', 'b', 'missing'])
+    expect(order).toEqual([REPORT, REPORT, 'missing'])
   })
 
   it('keeps such a queue waiting for some seconds only', async () => {
     const { onControl, types, waiting } = open()
     const test = await startWithoutJobQueue({ onControl })
-    expect(types()).toEqual(['a', 'b'])
+    expect(types()).toEqual([REPORT, REPORT])
     expect(test.recorder.count('onQueueMissing', 'email')).toBe(1)
     for (const { settle } of waiting) settle()
   })
@@ -312,7 +313,7 @@ describe('the backlog of the control queues', () => {
     const first = await start()
     await first.broker.ensureQueue('email')
     await first.stop()
-    for (const type of ['a', 'b']) await say(EMAIL, type)
+    for (const type of [REPORT, REPORT]) await say(EMAIL, type)
     await admin.channel.deleteQueue('ojs.queue.email')
     const test = await start({}, { recordedQueues: () => ['email'], ...hooks })
     expect(await test.broker.ensureQueue('email')).toBe('ready')
