@@ -55,8 +55,10 @@ async function pushNew(
 ): Promise<PushedBatch> {
   const items = parseBatch(body).jobs
   const step = { name: 'enqueue_batch', queue: undefined, parent: context } as const
+  // It names the request as a whole: in the headers of its jobs it would say that they are one.
+  const { idempotencyKey: _, ...ofEach } = context
   return await producing(step, async (sent) => {
-    const inner = sentWith(context, sent)
+    const inner = sentWith(ofEach, sent)
     const fuel = new Fuel(stepsFor(items.length))
     const jobs = items.map((item, index) => newBatchJob(deps, { item, index, fuel }, inner))
     requirePublishing(deps)
@@ -149,7 +151,6 @@ function hold(deps: Deps, rows: readonly JobRow[], { requestId }: RequestContext
   }
 }
 
-/** Only the job that needs no other header: an idempotency key names the request as a whole. */
 function newBatchJob(
   deps: Deps,
   asked: { item: unknown; index: number; fuel: Fuel },

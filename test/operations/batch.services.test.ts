@@ -18,7 +18,9 @@ const item = (over: object = {}, options: object = {}) => ({
   ...over,
 })
 const items = (count: number) => Array.from({ length: count }, (_, i) => item({ args: [i] }))
-const push = (jobs: readonly object[]) => gateway.request('POST', '/ojs/v1/jobs/batch', { jobs })
+const push = (jobs: readonly object[], headers: object = {}) =>
+  gateway.request('POST', '/ojs/v1/jobs/batch', { jobs }, headers)
+const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 
 /** Nothing of the batch is there: no row, no token. */
 async function expectNothing(jobs: readonly { id: string }[]): Promise<void> {
@@ -54,6 +56,20 @@ describe('a batch', () => {
     expect((await fetchOne(gateway, queue)).id).toBe(body.jobs[0].id)
     expect((await fetchOne(gateway, other)).id).toBe(body.jobs[1].id)
     expect((await gateway.get(body.jobs[3].id)).body.state).toBe('scheduled')
+  })
+
+  it('gives no job the idempotency key that the request has: it would make them one', async () => {
+    const headers = { 'Idempotency-Key': 'batch-1', traceparent: TRACEPARENT }
+    const { status } = await push(items(2), headers)
+    expect(status).toBe(201)
+    await withChannel(vhost.url, async (channel) => {
+      for (const _ of items(2)) {
+        const token = await channel.get(`ojs.queue.${queue}`, { noAck: true })
+        const sent = token === false ? {} : token.properties.headers
+        expect(sent).toMatchObject({ 'x-ojs-trace-id': TRACEPARENT })
+        expect(sent).not.toHaveProperty('x-ojs-idempotency-key')
+      }
+    })
   })
 })
 
