@@ -5,6 +5,7 @@ import { sentWith } from '../job/trace-carry.ts'
 import type { Admitted, EnqueueTerms, Unsettled } from '../ledger/enqueued.ts'
 import type { KeyedRequest, Remembered } from '../ledger/idempotency.ts'
 import type { Cancelled } from '../ledger/ledger.ts'
+import { atIndex } from '../schemas/batch-item.ts'
 import { Fuel, stepsFor } from '../schemas/fuel.ts'
 import { parseBatch, parsePush } from '../schemas/validator.ts'
 import { producing } from '../telemetry/tracing.ts'
@@ -62,10 +63,19 @@ async function pushNew(
     const fuel = new Fuel(stepsFor(items.length))
     const jobs = items.map((item, index) => newBatchJob(deps, { item, index, fuel }, inner))
     requirePublishing(deps)
-    for (const queue of new Set(jobs.map((job) => job.queue))) await requireQueue(deps, queue)
+    await requireQueues(deps, jobs)
     const enqueued = { jobs, chosenIds: jobs.map((job) => job.id) }
     return await admitted(deps, enqueued, terms, (all) => storeAll(deps, jobs, context, all))
   })
+}
+
+async function requireQueues(deps: Deps, jobs: readonly NewJob[]): Promise<void> {
+  for (const queue of new Set(jobs.map((job) => job.queue))) {
+    await requireQueue(deps, queue).catch((error: unknown) => {
+      const index = jobs.findIndex((job) => job.queue === queue)
+      throw error instanceof OjsError ? error.withDetails({ index }) : error
+    })
+  }
 }
 
 async function storeAll(
@@ -161,10 +171,7 @@ function newBatchJob(
     checkArgs(deps, request, asked)
     return newJob(deps, request, context)
   } catch (error) {
-    if (!(error instanceof OjsError)) throw error
-    // Seed 001 §9.2: which job of the batch it is about.
-    const message = `Batch validation failed: job at index ${asked.index}: ${error.message}`
-    throw error.withDetails({ index: asked.index }, message)
+    throw error instanceof OjsError ? atIndex(error, asked.index) : error
   }
 }
 

@@ -95,6 +95,49 @@ describe('a batch that is refused leaves nothing', () => {
     await expectNothing(jobs)
   })
 
+  it('a number that cannot be kept, or lists too deep: the index, and the field of that job', async () => {
+    const jobs = items(1)
+    // 2^53 + 1, which is no number of JavaScript's.
+    const [good] = jobs.map((job) => JSON.stringify(job))
+    const nested = `${'['.repeat(40)}${']'.repeat(40)}`
+    for (const [args, field] of [
+      ['[9007199254740993]', 'args[0]'],
+      [`[1,${nested}]`, expect.stringMatching(/^args\[1\]\[0\]/)],
+    ]) {
+      const answer = await fetch(`${gateway.url}/ojs/v1/jobs/batch`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: `{"jobs":[${good},{"type":"a","args":${args}}]}`,
+      })
+      expect(answer.status).toBe(400)
+      const { error } = (await answer.json()) as { error: { message: string } }
+      expect(error).toMatchObject({ code: 'invalid_request', details: { index: 1, field } })
+      expect(error.message).toMatch(/^Batch validation failed: job at index 1: /)
+    }
+    await expectNothing(jobs)
+  })
+
+  it('a number that cannot be kept outside of its jobs is about no job', async () => {
+    const answer = await fetch(`${gateway.url}/ojs/v1/jobs/batch`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: '{"jobs":[],"jobs_total":9007199254740993}',
+    })
+    const { error } = (await answer.json()) as { error: { details: object } }
+    expect(error.details).toMatchObject({ field: 'jobs_total' })
+    expect(error.details).not.toHaveProperty('index')
+  })
+
+  it('a queue that is paused: the index of the first job for it', async () => {
+    const paused = freshQueue()
+    await gateway.request('POST', `/ojs/v1/queues/${paused}/pause`)
+    const jobs = items(3)
+    const { status, body } = await push([...jobs, item({}, { queue: paused })])
+    expect(status).toBe(422)
+    expect(body.error).toMatchObject({ code: 'queue_paused', details: { queue: paused, index: 3 } })
+    await expectNothing(jobs)
+  })
+
   it('an id that exists', async () => {
     const existing = (await gateway.push(queue)).body.job.id
     expect((await fetchOne(gateway, queue)).id).toBe(existing)

@@ -5,6 +5,7 @@ import { cancel } from '../../operations/cancel.ts'
 import { info } from '../../operations/info.ts'
 import { type Pushed, push } from '../../operations/push.ts'
 import { type PushedBatch, pushBatch } from '../../operations/push-batch.ts'
+import { explainItem } from '../../schemas/batch-item.ts'
 import { traced } from '../../telemetry/tracing.ts'
 import { answer } from '../answer.ts'
 import { readJson, readOptionalJson } from '../body.ts'
@@ -31,7 +32,9 @@ export function jobRoutes({ deps, maxBodyBytes, maxBatchBytes }: Door): Route[] 
       path: `${JOBS}/batch`,
       access: ['producer'],
       async handle(request, response) {
-        const body = await readJson(request, response, maxBatchBytes)
+        const body = await readJson(request, response, maxBatchBytes).catch((error: unknown) => {
+          throw explainItem(error)
+        })
         answerBatch(response, await pushBatch(deps, body, request.context))
       },
     },

@@ -1,0 +1,23 @@
+import { OjsError } from '../errors.ts'
+
+const ITEM = /^jobs\[(\d+)\]\.?/
+
+/** Seed 001 §9.2: which job of a batch it is about. */
+export function atIndex(error: OjsError, index: number): OjsError {
+  const message = `Batch validation failed: job at index ${index}: ${error.message}`
+  return error.withDetails({ index }, message)
+}
+
+/**
+ * What was found in the text of the whole body, before anybody knew of jobs in it, as an error of the
+ * job that it stands in; anything else as it is.
+ */
+export function explainItem(error: unknown): unknown {
+  const field = error instanceof OjsError ? error.details?.['field'] : undefined
+  if (!(error instanceof OjsError) || typeof field !== 'string') return error
+  const [start = '', index] = ITEM.exec(field) ?? []
+  if (index === undefined) return error
+  const own = field.slice(start.length) || 'body'
+  const message = error.message.replace(`'${field}'`, () => `'${own}'`)
+  return atIndex(error.withDetails({ field: own }, message), Number(index))
+}
