@@ -142,7 +142,9 @@ export class Declarer {
     if (base === 'unavailable') return
     for (const queue of this.#deps.hooks.recordedQueues()) this.#known.add(queue)
     await checkEach(this.#known, async (queue) => {
-      if ((await this.ensure(queue)) === 'unavailable') this.#retryLater()
+      const outcome = await this.ensure(queue)
+      if (outcome === 'unavailable') this.#retryLater()
+      else if (outcome === 'missing') await this.#lookAtAll(queue)
     })
     this.#deps.onKnown?.()
   }
@@ -160,6 +162,20 @@ export class Declarer {
 
   stop(): void {
     clearTimeout(this.#retry)
+  }
+
+  /** With `never`: an administrator is told of all that a queue needs, and not of the first alone. */
+  async #lookAtAll(queue: string): Promise<void> {
+    const { checker, connection, options, topology } = this.#deps
+    if (options.declare !== 'never') return
+    const scratch = new ScratchChannel(connection)
+    try {
+      for (const entity of topology.ofQueue(queue, this.#version())) {
+        await checker.ensure(scratch, entity)
+      }
+    } finally {
+      await scratch.close()
+    }
   }
 
   #forget(): void {

@@ -240,7 +240,8 @@ describe('strategies', () => {
     expect(await broker.ensureQueue('other')).toBe('missing')
     expect(recorder.count('onQueueMissing')).toBe(0)
     const missing = broker.warnings().map((warning) => warning.details?.['entity'])
-    for (const name of ['ojs.exchange.direct', 'ojs.exchange.dlx', 'ojs.system.due']) {
+    const ofQueue = ['ojs.queue.absent', 'ojs.queue.dlx.absent', 'ojs.queue.control.absent']
+    for (const name of ['ojs.exchange.direct', 'ojs.exchange.dlx', 'ojs.system.due', ...ofQueue]) {
       expect(missing).toContain(name)
       expect(await exists(name)).toBe(false)
     }
@@ -251,10 +252,13 @@ describe('strategies', () => {
     await lazy.stop()
     const again = await start({ ...given, queues: ['absent', 'present'] })
     expect(again.broker.isDeclared('present')).toBe(true)
-    expect(again.broker.warnings().map(({ message }) => message)).toEqual([
-      "queue 'ojs.queue.absent' does not exist.",
-    ])
+    expect(new Set(again.broker.warnings().map(({ message }) => message))).toEqual(
+      new Set(ofQueue.map((name) => `queue '${name}' does not exist.`)),
+    )
     expect(await again.broker.publish(row({ queue: 'present' }))).toBe('confirmed')
+    // Of a queue that a client names, and that is not configured, nothing is told.
+    expect(await again.broker.ensureQueue('typo')).toBe('missing')
+    expect(again.broker.warnings()).toHaveLength(ofQueue.length)
   })
 
   it('eager: configured queues at start, others only when somebody else declared them', async () => {
