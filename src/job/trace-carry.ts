@@ -25,6 +25,16 @@ export function traceOf(request: PushRequest, context: PushContext): Carry {
   return carry
 }
 
+/**
+ * What came beside the body of a native message, and what its body alone says of the trace: the
+ * messages of its next attempts are ours, and their headers say what is known (seed 002 §6.2, §12.2).
+ */
+export function withBodyTrace(carry: Carry, request: PushRequest): Carry {
+  if (carry.traceparent === undefined) return { ...traceOf(request, {}), ...carry }
+  const correlationId = carry.correlationId ?? text(metaOf(request)['correlation_id'])
+  return correlationId === undefined ? carry : { ...carry, correlationId }
+}
+
 /** What the span of a PUSH is named after, and whose child it is. */
 export function enqueueing(request: PushRequest, context: Trace) {
   const queue = request.options?.queue ?? request.queue ?? 'default'

@@ -2,7 +2,6 @@ import { failureOf } from '../job/failure.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
 import { attemptKey, type ReportedEvent, type Said } from '../job/report.ts'
 import type { ReportEvent, ReportRequest } from '../job/request.ts'
-import { traceOf } from '../job/trace-carry.ts'
 import type { ReportResult } from '../ledger/native.ts'
 import { adoptedJob } from './adopt.ts'
 import type { Deps, RequestContext } from './deps.ts'
@@ -89,7 +88,7 @@ function shownJob(
     queue: typeof job['queue'] === 'string' ? job['queue'] : fallback,
     maxAttempts: event.max_attempts ?? maxAttempts,
     message,
-    carry: (request) => (carry.traceparent ? carry : { ...traceOf(request, {}), ...carry }),
+    carry: () => carry,
   })
 }
 

@@ -4,6 +4,7 @@ import { hasRfc3339Year, parseInstant } from '../job/instant.ts'
 import { MAX_INT32 } from '../job/int32.ts'
 import type { Carry, NewJob } from '../job/job.ts'
 import type { PushRequest } from '../job/request.ts'
+import { withBodyTrace } from '../job/trace-carry.ts'
 import { parseJsonObject } from './json-text.ts'
 import { parsePush } from './validator.ts'
 
@@ -18,8 +19,8 @@ export interface NativeMessage {
     headers?: Readonly<Record<string, unknown>>
     properties: { timestamp?: number; priority?: number }
   }
-  /** What travels beside the body; given the body as it was parsed. */
-  carry(request: PushRequest): Carry
+  /** What travels beside the body. */
+  carry(): Carry
 }
 
 export type NativeContext = Omit<EnvelopeContext, 'carry' | 'native'>
@@ -46,7 +47,7 @@ export function nativeJob(
   }
   return toNewJob(withPriority(request, message), {
     ...context,
-    carry: message.carry(request),
+    carry: withBodyTrace(message.carry(), request),
     native: {
       queue: message.queue,
       createdAt: createdAt(context, body, message),

@@ -4,7 +4,7 @@ import type { TokenSource } from '../broker/token.ts'
 import { invalidField } from '../errors.ts'
 import { jobDocument } from '../job/document.ts'
 import type { Failure } from '../job/error-history.ts'
-import { freshRow } from '../job/job.ts'
+import { type Carry, freshRow } from '../job/job.ts'
 import { parseJsonObject } from '../schemas/json-text.ts'
 import { type NativeContext, nativeJob } from '../schemas/native-job.ts'
 import type { Job } from '../sdk/job.ts'
@@ -20,6 +20,8 @@ export interface TokenJob {
   isKnown: boolean
   /** JSON text with the retry policy in it, in the gateway's form. */
   envelope(): string
+  /** What travels beside the body. */
+  carry(): Carry | null
 }
 
 /** What every body of the gateway begins with. */
@@ -87,6 +89,7 @@ function known(
     isKnown,
     expiresAt: Number.isNaN(expires) ? null : expires,
     envelope: () => content.toString(),
+    carry: () => delivery.carry(),
   }
 }
 
@@ -99,6 +102,7 @@ function adopted(delivery: LiveDelivery, job: ReturnType<typeof nativeJob>): Tok
     isKnown: false,
     expiresAt: job.expiresAt,
     envelope: () => job.envelope,
+    carry: () => job.carry,
   }
 }
 
@@ -132,7 +136,7 @@ export function retrySource(
     priority: delivery.priority,
     createdAt: instantOr(job.created_at, timestamp === undefined ? failed.now : timestamp * 1000),
     enqueuedAt: instantOr(job.enqueued_at, failed.now),
-    carry: delivery.carry(),
+    carry: token.carry(),
     error: JSON.stringify(failed.failure),
   }
 }

@@ -88,6 +88,28 @@ describe('native messages', () => {
     }
   })
 
+  it('what only the body says of its trace is in the headers of the next attempt', async () => {
+    const traceparent = `00-${'4b'.repeat(16)}-${'a1'.repeat(8)}-01`
+    const meta = { traceparent, tracestate: 'a=1', correlation_id: 'order-1' }
+    const id = await publish({ meta, retry: { initial_interval_ms: 100, jitter: false } })
+    expect(await fetchMany(gateway, 'q', 1)).toMatchObject([{ id, meta }])
+    const next: (amqp.ConsumeMessage | null)[] = []
+    const options = { priority: 10, noAck: true }
+    const { consumerTag } = await channel.consume(
+      'ojs.queue.q',
+      (message) => next.push(message),
+      options,
+    )
+    await nack(gateway, id)
+    await eventually(async () => next.length > 0)
+    await channel.cancel(consumerTag)
+    expect(next[0]?.properties).toMatchObject({
+      messageId: id,
+      correlationId: 'order-1',
+      headers: { 'x-ojs-trace-id': traceparent, 'x-ojs-trace-state': 'a=1' },
+    })
+  })
+
   it('what only the headers say is in FETCH and in the next attempt', async () => {
     const said = { 'x-ojs-tags': 'a, b', 'x-ojs-created-at': '2026-01-02T03:04:05.678Z' }
     const retry = { initial_interval_ms: 100, jitter: false }

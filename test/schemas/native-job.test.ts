@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { NewJob } from '../../src/job/job.ts'
+import type { Carry, NewJob } from '../../src/job/job.ts'
 import { nativeJob } from '../../src/schemas/native-job.ts'
 
 const ID = '019539a4-b68c-7def-8000-1a2b3c4d5e6f'
@@ -12,10 +12,11 @@ function read(
   properties: { timestamp?: number; priority?: number } = {},
   headers: Record<string, unknown> = {},
   maxAttempts: number | null = null,
+  carry: Carry = {},
 ): NewJob {
   const content = Buffer.from(JSON.stringify({ id: ID, type: 'a', args: [], ...body }))
   const context = { newId: () => ID, now: NOW, wall: NOW, timeoutMs: 30_000, prefix: '' }
-  const from = { id: ID, queue: 'q', maxAttempts, carry: () => ({}) }
+  const from = { id: ID, queue: 'q', maxAttempts, carry: () => carry }
   return nativeJob({ ...from, message: { content, headers, properties } }, context)
 }
 
@@ -51,5 +52,27 @@ describe('a native message', () => {
   ])('was created when it says so: %s', (_, body, headers, timestamp, at) => {
     const properties = timestamp === undefined ? {} : { timestamp }
     expect(read(body, properties, headers).createdAt).toBe(at)
+  })
+
+  const TRACE = `00-${'4b'.repeat(16)}-${'a1'.repeat(8)}-01`
+  const OTHER = `00-${'5c'.repeat(16)}-${'b2'.repeat(8)}-01`
+  const TRACED = { meta: { traceparent: TRACE, tracestate: 'a=1', correlation_id: 'order-1' } }
+  const IN_BODY = { traceparent: TRACE, tracestate: 'a=1', correlationId: 'order-1' }
+
+  // Seed 002 §12.2: the headers of the next attempt are ours to write, and say what is known.
+  it.each<[string, object, Carry, Carry | null]>([
+    ['of its body, where its headers name none', TRACED, {}, IN_BODY],
+    ['of its options', { options: TRACED }, {}, IN_BODY],
+    [
+      'of its headers',
+      TRACED,
+      { traceparent: OTHER },
+      { traceparent: OTHER, correlationId: 'order-1' },
+    ],
+    ['of its property', TRACED, { correlationId: 'c' }, { ...IN_BODY, correlationId: 'c' }],
+    ['of neither', { meta: { traceparent: 'mine' } }, {}, null],
+    ['of a trace with a name of its own', { meta: { trace_id: 't' } }, {}, { correlationId: 't' }],
+  ])('is part of the trace %s', (_, body, carry, is) => {
+    expect(read(body, {}, {}, null, carry).carry).toEqual(is)
   })
 })

@@ -70,6 +70,31 @@ describe('a failure', () => {
     expect(await ready(on.admin, `ojs.queue.${queue}`)).toBe(0)
   })
 
+  test('sends a token on with the trace that only its body names', async () => {
+    const { queue, desk, worker } = await on.setUp({
+      'test.job': () => {
+        throw new Refused('no')
+      },
+    })
+    const traceparent = `00-${'4b'.repeat(16)}-${'a1'.repeat(8)}-01`
+    const meta = { traceparent, correlation_id: 'order-1' }
+    const retry = { ...SOON, initial_interval: 'PT60S' }
+    await untilInRung(desk, async () => {
+      const id = v7()
+      const body = { id, type: 'test.job', args: [], meta, retry, tags: ['a', 'b'] }
+      const content = Buffer.from(JSON.stringify(body))
+      on.admin.channel.publish('ojs.exchange.direct', queue, content, { messageId: id })
+      return id
+    })
+    await worker.stop()
+    const [message] = await pikaConsume(vhost.url, `ojs.queue.retry.${queue}.60000`, 1)
+    expect(message?.properties).toMatchObject({ correlation_id: 'order-1' })
+    expect(message?.headers).toMatchObject({
+      'x-ojs-trace-id': ['S', traceparent],
+      'x-ojs-tags': ['S', 'a,b'],
+    })
+  })
+
   test('sends a token on that any other worker understands', async () => {
     const { queue, desk, worker } = await on.setUp({
       'test.job': () => {
