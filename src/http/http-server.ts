@@ -66,12 +66,19 @@ export class HttpServer implements Service {
     this.#listen()
   }
 
-  /** Where the server listens; the configured address until it does. */
-  url(): string {
+  /**
+   * Where the server listens; the configured address until it does. All addresses are none that a
+   * client could go to: `reachedAs`, the `Host` that it asked for, is one.
+   */
+  url(reachedAs?: string): string {
     const { host, port } = this.#options
     const address = this.#server.address() as AddressInfo | null
     const name = host.includes(':') ? `[${host}]` : host
     const scheme = this.#options.tls === undefined ? 'http' : 'https'
+    const asked = `${scheme}://${reachedAs}`
+    if (reachedAs !== undefined && ALL_ADDRESSES.has(host) && URL.canParse(asked)) {
+      return new URL(asked).origin
+    }
     return `${scheme}://${name}:${address?.port ?? port}`
   }
 
@@ -151,6 +158,8 @@ export class HttpServer implements Service {
     if (this.#server.listening) this.#options.logger.error({ err }, 'http server')
   }
 }
+
+const ALL_ADDRESSES: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
 
 const OPEN: Access = { apiKeys: [], corsOrigins: [], rateLimit: undefined }
 

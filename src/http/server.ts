@@ -42,7 +42,8 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
     metrics: options.metrics,
     events: options.events,
     health: () => health(deps, startedAt),
-    manifest: () => manifest({ ...options, access: accessFacts(options), baseUrl: server.url() }),
+    manifest: (reachedAs) =>
+      manifest({ ...options, access: accessFacts(options), baseUrl: server.url(reachedAs) }),
   }
   const server = new HttpServer({
     ...options,

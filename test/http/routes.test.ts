@@ -125,6 +125,20 @@ describe('what the routes answer', () => {
     })
   })
 
+  test.each([
+    ['0.0.0.0', 'jobs.example.com', 'http://jobs.example.com/ojs/v1'],
+    ['0.0.0.0', '10.1.2.3:9000', 'http://10.1.2.3:9000/ojs/v1'],
+    ['0.0.0.0', 'no host at all', 'http://0.0.0.0:%/ojs/v1'],
+    ['127.0.0.1', 'jobs.example.com', 'http://127.0.0.1:%/ojs/v1'],
+  ])('the manifest of %s, asked as %s, names an address to go to', async (host, name, url) => {
+    const door = await openDoor(10_000, { host })
+    const result = await door.ask(
+      `GET /ojs/manifest HTTP/1.1\r\nHost: ${name}\r\nConnection: close\r\n\r\n`,
+    )
+    const { base_url } = JSON.parse(result.body).endpoints
+    expect(base_url).toBe(url.replace('%', String(door.port)))
+  })
+
   test('metrics: text, with the headers of every answer', async () => {
     const door = await openDoor()
     const result = await door.ask(send('GET', '/metrics'))

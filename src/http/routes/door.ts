@@ -17,7 +17,8 @@ export interface Door {
   /** Of `POST /jobs/batch`. */
   maxBatchBytes: number
   health(): { healthy: boolean; body: object }
-  manifest(): object
+  /** `reachedAs`: the `Host` of who asks. */
+  manifest(reachedAs: string | undefined): object
   metrics: Exposition
   events: EventSource
 }

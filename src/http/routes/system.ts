@@ -9,8 +9,8 @@ export function systemRoutes({ health, manifest, metrics }: Door): Route[] {
       method: 'GET',
       path: '/ojs/manifest',
       access: 'anybody',
-      handle(_request, response) {
-        answer(response, 200, JSON.stringify(manifest()))
+      handle({ headers }, response) {
+        answer(response, 200, JSON.stringify(manifest(headers.host)))
       },
     },
     {
