@@ -48,6 +48,11 @@ export function sentWith<T extends PushContext>(context: T, { traceparent, trace
   return { ...rest, ...(traceparent && { traceparent }), ...(tracestate && { tracestate }) } as T
 }
 
+/** For log lines. */
+export function traceIdIn({ traceparent }: Trace): string | undefined {
+  return traceparent === undefined ? undefined : traceIdOf(traceparent)
+}
+
 /** What the producer wrote into `meta` itself: it is passed on unmodified. */
 function ownTrace(request: PushRequest): Trace | undefined {
   const meta = metaOf(request)

@@ -9,6 +9,7 @@ import {
 } from '../job/cron-entry.ts'
 import { nextTick, type Tick } from '../job/cron-times.ts'
 import type { NewJob } from '../job/job.ts'
+import { traceIdIn } from '../job/trace-carry.ts'
 import { parseCron, parsePush } from '../schemas/validator.ts'
 import type { CronFacts } from '../telemetry/events.ts'
 import { checkArgs } from './check-args.ts'
@@ -40,7 +41,8 @@ export async function registerCron(
   if (registered.outcome !== 'registered') throw refusal(definition.name, registered.outcome)
   tellGap(deps, registered.entry, first)
   const { name, expression, timezone } = definition
-  deps.logger.info({ cron: name, expression, timezone, ...context }, 'cron job registered')
+  const asked = { requestId: context.requestId, traceId: traceIdIn(context) }
+  deps.logger.info({ cron: name, expression, timezone, ...asked }, 'cron job registered')
   return registered.entry
 }
 

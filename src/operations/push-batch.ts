@@ -1,7 +1,7 @@
 import { publishRefusal } from '../broker/refusals.ts'
 import { OjsError } from '../errors.ts'
 import { freshRow, type JobRow, type NewJob } from '../job/job.ts'
-import { sentWith } from '../job/trace-carry.ts'
+import { sentWith, traceIdIn } from '../job/trace-carry.ts'
 import type { Admitted, EnqueueTerms, Unsettled } from '../ledger/enqueued.ts'
 import type { KeyedRequest, Remembered } from '../ledger/idempotency.ts'
 import type { Cancelled } from '../ledger/ledger.ts'
@@ -138,7 +138,8 @@ async function publishStored(
   }
   const firstJobId = own[0]?.id
   const { requestId } = context
-  deps.logger.info({ jobs: own.length, firstJobId, requestId }, 'batch enqueued')
+  const traceId = traceIdIn(context)
+  deps.logger.info({ jobs: own.length, firstJobId, requestId, traceId }, 'batch enqueued')
   return { jobs: answered, existing }
 }
 
