@@ -16,6 +16,8 @@ export type TopologyDiffOptions = Pick<
 >
 
 const CONNECTION_NAME = 'ojs-rabbitmq topology diff'
+/** The code of what is there and may differ. */
+export const NOT_COMPARED = 'not_compared'
 
 /**
  * What the broker has, against what we would declare; of rungs, those of the ladder. Declares
@@ -88,7 +90,17 @@ async function compareAll(
       continue
     }
     const state = await compareOrCreate(scratch, entity)
-    if ('warning' in state) differences.push(state.warning)
+    if (state.state === 'access-refused') differences.push(notCompared(entity, state.warning))
+    else if (state.state === 'kept') differences.push(state.warning)
   }
   return differences
+}
+
+/** Comparing is an active declare, which a user without the right to configure may not do. */
+function notCompared({ entity, name }: Entity, { details = {} }: BrokerWarning): BrokerWarning {
+  return {
+    code: NOT_COMPARED,
+    message: `${entity} '${name}' is there, but cannot be compared: ${details['reason']}`,
+    details: { entity: name },
+  }
 }

@@ -1,10 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import { managementRequest } from '../../scripts/management-api.mjs'
-import { testVariables } from '../../scripts/test-environment.mjs'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { BrokerWarning } from '../../src/broker/broker.ts'
 import type { BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
 import { topologyDiff } from '../../src/broker/topology-diff.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { createVhost, limitedUser, type Vhost } from '../support/rabbit.ts'
 import { brokersOfTest } from './fixtures.ts'
 import { type Admin, connectAdmin, options, request, row, scratch } from './harness.ts'
 
@@ -43,20 +41,6 @@ async function exists(queue: string): Promise<boolean> {
     () => channel.close().then(() => true),
     () => false,
   )
-}
-
-/** The URL of a user with these rights and no others, who is gone when the test ends. */
-async function limitedUser(rights: Record<'configure' | 'write' | 'read', string>) {
-  const port = Number(process.env[testVariables.managementPort])
-  const url = new URL(vhost.url)
-  url.username = `limited-${vhost.name}`
-  url.password = 'pw'
-  await managementRequest(port, 'PUT', `/users/${url.username}`, { password: 'pw', tags: '' })
-  await managementRequest(port, 'PUT', `/permissions/${vhost.name}/${url.username}`, rights)
-  onTestFinished(
-    async () => void (await managementRequest(port, 'DELETE', `/users/${url.username}`)),
-  )
-  return url.href
 }
 
 function find(warnings: readonly BrokerWarning[], entity: string): BrokerWarning | undefined {
@@ -301,7 +285,7 @@ describe('a user without rights', () => {
     const admins = await start()
     await admins.broker.ensureQueue('granted')
     await admins.stop()
-    const url = await limitedUser({ configure: OWNER_ONLY, write: '.*', read: '.*' })
+    const url = await limitedUser(vhost, { configure: OWNER_ONLY, write: '.*', read: '.*' })
     const { broker } = await start({ amqpUrls: [url] })
     expect(await broker.ensureQueue('granted')).toBe('ready')
     expect(await broker.publish(row({ queue: 'granted' }))).toBe('confirmed')
@@ -311,7 +295,7 @@ describe('a user without rights', () => {
 
   it('needs no more than topology/README.md says where all is declared beforehand', async () => {
     const write = '^(ojs\\.|amq\\.default$)'
-    const url = await limitedUser({ configure: OWNER_ONLY, write, read: '^ojs\\.' })
+    const url = await limitedUser(vhost, { configure: OWNER_ONLY, write, read: '^ojs\\.' })
     const { broker } = await start({ amqpUrls: [url], declare: 'never' })
     expect(broker.status()).toEqual({ state: 'up' })
     expect(await broker.ensureQueue('granted')).toBe('ready')
@@ -321,7 +305,7 @@ describe('a user without rights', () => {
   })
 
   it('cannot do anything where it cannot tell whose the broker is, and says so', async () => {
-    const url = await limitedUser({ configure: '^$', write: '.*', read: '.*' })
+    const url = await limitedUser(vhost, { configure: '^$', write: '.*', read: '.*' })
     const { broker } = await start({ amqpUrls: [url], declare: 'never' })
     const reason = 'ojs.system.owner: access refused'
     expect(broker.status()).toEqual({ state: 'down', reason })
@@ -343,6 +327,20 @@ describe('topologyDiff', () => {
       const diff = await topologyDiff(given)
       expect(diff.map((warning) => warning.details?.['entity'])).toEqual(expected)
     }
+  })
+
+  it('takes what it may not compare for no difference, and says which', async () => {
+    const admins = await start()
+    await admins.broker.ensureQueue('theirs')
+    await admins.stop()
+    const url = await limitedUser(vhost, { configure: OWNER_ONLY, write: '.*', read: '.*' })
+    const diff = await topologyDiff({ ...options(url), queues: ['theirs', 'none'] })
+    const codeOf = (entity: string) => find(diff, entity)?.code
+    expect(codeOf('ojs.queue.theirs')).toBe('not_compared')
+    expect(codeOf('ojs.exchange.direct')).toBe('not_compared')
+    expect(codeOf('ojs.queue.none')).toBe('queue_missing')
+    const { message } = find(diff, 'ojs.queue.theirs') ?? {}
+    expect(message).toMatch(/^queue 'ojs.queue.theirs' is there, but cannot be compared: .*REFUSED/)
   })
 
   it('rejects without a broker, and without its password', async () => {

@@ -10,7 +10,7 @@ import amqp from 'amqplib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Gateway } from '../support/gateway.ts'
 import { eventually } from '../support/in-process.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { createVhost, limitedUser, type Vhost } from '../support/rabbit.ts'
 
 const MAIN = resolve(import.meta.dirname, '../../dist/main.js')
 
@@ -128,6 +128,16 @@ describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
     expect(away).toMatchObject({ code: 2, out: '' })
     expect(away.err).toContain('RabbitMQ cannot be reached')
     expect(await cli(['topology', 'diff'], { OJS_PORT: 'x' })).toMatchObject({ code: 2, out: '' })
+  })
+
+  it('topology diff: 2 and why, where the user may compare nothing of what is there', async () => {
+    const own = { configure: '^ojs\\.system\\.owner$', write: '.*', read: '.*' }
+    const env = { OJS_AMQP_URL: await limitedUser(vhost, own), OJS_DECLARE: 'never' }
+    const same = await cli(['topology', 'diff'], env)
+    expect(same.code).toBe(2)
+    expect(same.out).toContain("queue 'ojs.queue.default' is there, but cannot be compared")
+    const missing = await cli(['topology', 'diff'], { ...env, OJS_QUEUES: 'nowhere' })
+    expect(missing.code).toBe(1)
   })
 
   it('recover asks the running gateway', async () => {

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
 import { managementRequest } from '../../scripts/management-api.mjs'
 import { PrivateBroker, type PrivateBrokerOptions } from '../../scripts/private-broker.mjs'
 import { findRabbitmqSbin } from '../../scripts/rabbitmq-package.mjs'
@@ -155,4 +156,21 @@ async function management(
   if (status === 404) return undefined
   if (status >= 300) throw new Error(`management API: ${method} ${path}: ${status} ${text}`)
   return text
+}
+
+/** The URL of a user with these rights in the vhost and no others, who is gone when the test ends. */
+export async function limitedUser(
+  vhost: Vhost,
+  rights: Record<'configure' | 'write' | 'read', string>,
+): Promise<string> {
+  const port = Number(process.env[testVariables.managementPort])
+  const url = new URL(vhost.url)
+  url.username = `limited-${vhost.name}`
+  url.password = 'pw'
+  await managementRequest(port, 'PUT', `/users/${url.username}`, { password: 'pw', tags: '' })
+  await managementRequest(port, 'PUT', `/permissions/${vhost.name}/${url.username}`, rights)
+  onTestFinished(
+    async () => void (await managementRequest(port, 'DELETE', `/users/${url.username}`)),
+  )
+  return url.href
 }
