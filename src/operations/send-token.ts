@@ -12,21 +12,29 @@ export interface Sent {
 /**
  * Publishes the token that `row.outbox` owes, or of a cancelled job the broadcast, and clears the
  * nonce on confirm (law 3). The only caller of `broker.publish` for job tokens; one publish per job
- * at a time.
+ * at a time. Never rejects, as most callers have nobody to tell: where the ledger cannot be read
+ * behind a lost token, that is `unknown`, and the outbox goes on owing it.
  */
 export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
   deps.sending.add(row.id)
   try {
-    const outcome = await publishOwed(deps, row)
-    const isLost = outcome === 'returned' || (await diedWithQueue(deps, row, outcome))
-    const sent = isLost ? await sendAgain(deps, row) : { outcome, row }
+    const sent = await sendOwed(deps, row)
     if (sent.outcome === 'confirmed' && sent.row.outbox !== null) {
       deps.ledger.confirmed(row.id, sent.row.outbox)
     }
     return sent
+  } catch (err) {
+    deps.logger.warn({ err, job_id: row.id }, 'token stays owed')
+    return { outcome: 'unknown', row }
   } finally {
     deps.sending.delete(row.id)
   }
+}
+
+async function sendOwed(deps: Deps, row: JobRow): Promise<Sent> {
+  const outcome = await publishOwed(deps, row)
+  const isLost = outcome === 'returned' || (await diedWithQueue(deps, row, outcome))
+  return isLost ? await sendAgain(deps, row) : { outcome, row }
 }
 
 /** RabbitMQ nacks what was on its way into a queue that is deleted: it is not full, it is gone. */
