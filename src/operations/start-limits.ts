@@ -65,20 +65,23 @@ export class StartLimits {
     const known = this.#byKey.get(limit.key)
     if (known) {
       known.limit = limit
+      // Behind all others: the map's order is that of their last use.
+      this.#byKey.delete(limit.key)
+      this.#byKey.set(limit.key, known)
       return known
     }
-    if (this.#byKey.size >= MAX_KEYS) this.#forgetOldest()
+    if (this.#byKey.size >= MAX_KEYS) this.#forgetLeastRecent()
     const starts: Starts = { limit, times: [], waiting: new Set(), ...ASLEEP }
     this.#byKey.set(limit.key, starts)
     return starts
   }
 
-  #forgetOldest(): void {
-    const [oldest] = this.#byKey.values()
-    if (!oldest) return
-    clearTimeout(oldest.timer)
-    this.#byKey.delete(oldest.limit.key)
-    for (const id of oldest.waiting) this.#release(id)
+  #forgetLeastRecent(): void {
+    const [first] = this.#byKey.values()
+    if (!first) return
+    clearTimeout(first.timer)
+    this.#byKey.delete(first.limit.key)
+    for (const id of first.waiting) this.#release(id)
   }
 
   /** When the next one may start; with nobody waiting, when there is nothing left to remember. */

@@ -112,11 +112,21 @@ describe('what is remembered', () => {
     expect([limits.size, vi.getTimerCount()]).toEqual([0, 0])
   })
 
-  it('is bounded: the oldest key is forgotten, and its jobs are released', () => {
+  it('is bounded: the key that is unused for longest is forgotten, and its jobs are released', () => {
     started(limit(1, 1_000, 'first'), 'a', 'waiting')
     for (let i = 0; i < 10_000; i++) started(limit(1, 1_000, `k${i}`), `j${i}`)
     expect(limits.size).toBe(10_000)
     expect(released).toEqual(['waiting'])
     expect(started(limit(1, 1_000, 'first'), 'b')).toEqual(['b'])
+  })
+
+  it('is not forgotten as long as it is used, however many keys there are', () => {
+    started(limit(1, 1_000, 'busy'), 'a')
+    for (let i = 0; i < 10_000; i++) {
+      started(limit(1, 1_000, `k${i}`), `j${i}`)
+      if (i % 5_000 === 0) expect(started(limit(1, 1_000, 'busy'), 'waiting')).toEqual([])
+    }
+    expect(started(limit(1, 1_000, 'busy'), 'b')).toEqual([])
+    expect(released).toEqual([])
   })
 })
