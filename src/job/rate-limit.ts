@@ -15,6 +15,8 @@ const SECOND_MS = 1_000
 const MAX_WINDOW_MS = 3_600_000
 /** More than that cannot be started in a second: no limit. */
 const MAX_STARTS = 1_000_000
+/** A longer type is none, and the job is refused when it is claimed: no limit is kept by it. */
+const MAX_TYPE = 255
 
 /**
  * The limit that a job's body asks for, of our own form or a native producer's; null: none. A
@@ -22,10 +24,11 @@ const MAX_STARTS = 1_000_000
  */
 export function rateLimitOf(body: unknown, queue: string): JobRateLimit | null {
   const { type, rate_limit: outer, options } = membersOf(body)
+  if (typeof type !== 'string' || type.length > MAX_TYPE) return null
   const inner = membersOf(options)['rate_limit']
   const { max_per_second: rate } = membersOf(inner ?? outer)
   if (typeof rate !== 'number' || !(rate > 0) || rate > MAX_STARTS) return null
   const starts = Math.max(1, Math.floor(rate))
   const windowMs = Math.min((starts / rate) * SECOND_MS, MAX_WINDOW_MS)
-  return { key: `${queue} ${String(type)}`, starts, windowMs }
+  return { key: `${queue} ${type}`, starts, windowMs }
 }

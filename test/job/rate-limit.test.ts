@@ -33,6 +33,10 @@ describe('the rate limit of a job', () => {
     },
   )
 
+  it.each([undefined, 7, {}, 'x'.repeat(256)])('nor has a job whose type is none one', (type) => {
+    expect(rateLimitOf({ ...body(1), type }, 'q')).toBeNull()
+  })
+
   it('is found in the options too, which win', () => {
     const native = { ...body(1), options: { rate_limit: { max_per_second: 3 } } }
     expect(rateLimitOf(native, 'q')?.starts).toBe(3)
