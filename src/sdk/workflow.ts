@@ -83,12 +83,13 @@ export function group(...jobs: WorkflowStep[]): GroupDefinition {
 
 /** Runs the jobs side by side, then the callbacks. Builds the definition only. */
 export function batch(jobs: readonly WorkflowStep[], callbacks: BatchCallbacks): BatchDefinition {
-  const { onComplete, onSuccess, onFailure } = callbacks
-  const { on_complete = onComplete, on_success = onSuccess, on_failure = onFailure } = callbacks
+  const complete = eitherSpelling('on_complete', callbacks.on_complete, callbacks.onComplete)
+  const success = eitherSpelling('on_success', callbacks.on_success, callbacks.onSuccess)
+  const failure = eitherSpelling('on_failure', callbacks.on_failure, callbacks.onFailure)
   const wire = {
-    ...(on_complete && { on_complete: wireJob(on_complete) }),
-    ...(on_success && { on_success: wireJob(on_success) }),
-    ...(on_failure && { on_failure: wireJob(on_failure) }),
+    ...(complete && { on_complete: wireJob(complete) }),
+    ...(success && { on_success: wireJob(success) }),
+    ...(failure && { on_failure: wireJob(failure) }),
   }
   if (Object.keys(wire).length === 0) throw new TypeError('batch() needs at least one callback.')
   return { type: 'batch', jobs: elements('batch', jobs), callbacks: wire }

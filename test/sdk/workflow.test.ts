@@ -81,6 +81,11 @@ describe('chain, group and batch', () => {
     expect(() => batch([], { on_complete: { type: 'a' } })).toThrow(TypeError)
     expect(() => batch([{ type: 'a' }], {})).toThrow(/callback/)
   })
+
+  test('a callback in both spellings is refused: one of the two would not run', () => {
+    const callbacks = { on_success: { type: 'a' }, onSuccess: { type: 'b' } }
+    expect(() => batch([{ type: 'x' }], callbacks)).toThrow(/on_success is given in two spellings/)
+  })
 })
 
 describe('client.workflow', () => {
