@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { PublishOutcome } from '../broker/broker.ts'
 import { Connection } from '../broker/connection.ts'
 import { outgoingControl } from '../broker/control-message.ts'
@@ -47,7 +46,7 @@ export class AmqpLink {
   readonly rungs: Rungs
   readonly publisher: Publisher
   readonly rpc: DirectRpc
-  readonly #waiting: ((isOpen: boolean) => void)[] = []
+  readonly #waiting = new Set<(isOpen: boolean) => void>()
 
   /** Connects to nothing. Throws when the topology file is unusable. */
   constructor(options: LinkOptions, hooks: LinkHooks) {
@@ -97,7 +96,7 @@ export class AmqpLink {
       onReturned: (queue, rungMs) => this.#onReturned(queue, rungMs),
       onUnanswered: (queue, rungMs) => this.rungs.doubt(queue, rungMs),
       onOpen: () => {
-        for (const resolve of this.#waiting.splice(0)) resolve(true)
+        for (const settle of this.#waiting) settle(true)
       },
       onChannelError: (code) => {
         if (code === 404) void this.declarer.recheckAll().then(() => this.rungs.recheckAll())
@@ -112,15 +111,23 @@ export class AmqpLink {
     await Promise.all([this.publish.start(), this.consume.start()])
   }
 
+  /** Callers that wait until something can be published. */
+  get waiting(): number {
+    return this.#waiting.size
+  }
+
   /** False: it is still not possible after so long. */
   async untilPublishing(waitMs: number): Promise<boolean> {
     if (this.publisher.isOpen) return true
-    const isOver = new AbortController()
-    const opened = new Promise<boolean>((resolve) => this.#waiting.push(resolve))
-    const timer = sleep(waitMs, false, { signal: isOver.signal }).catch(() => false)
-    const isOpen = await Promise.race([opened, timer])
-    isOver.abort()
-    return isOpen
+    return await new Promise((resolve) => {
+      const settle = (isOpen: boolean) => {
+        clearTimeout(timer)
+        this.#waiting.delete(settle)
+        resolve(isOpen)
+      }
+      const timer = setTimeout(settle, waitMs, false)
+      this.#waiting.add(settle)
+    })
   }
 
   /** A control message: persistent, mandatory, confirmed. Never rejects. */
