@@ -11,10 +11,11 @@ const INTERVAL_MS = 50
 export function inFlightLog(deps: Deps): Service {
   let timer: NodeJS.Timeout | undefined
   const line = () => {
-    let leases = 0
-    for (const queue of deps.ledger.queues()) leases += deps.ledger.counts(queue.name).active
-    const retries = retryPublishes(deps)
-    deps.logger.debug({ publishes: deps.sending.size - retries, retries, leases }, 'in flight')
+    try {
+      deps.logger.debug(inFlight(deps), 'in flight')
+    } catch (err) {
+      deps.logger.debug({ err }, 'in flight: unknown')
+    }
   }
   return {
     name: 'in-flight log',
@@ -26,6 +27,13 @@ export function inFlightLog(deps: Deps): Service {
       timer = undefined
     },
   }
+}
+
+function inFlight(deps: Deps) {
+  let leases = 0
+  for (const queue of deps.ledger.queues()) leases += deps.ledger.counts(queue.name).active
+  const retries = retryPublishes(deps)
+  return { publishes: deps.sending.size - retries, retries, leases }
 }
 
 /** By attempt: a slow retry publish may see its row become `available` meanwhile. */

@@ -1,0 +1,28 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { inFlightLog } from '../../src/services/in-flight-log.ts'
+import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { onToldBroker } from '../operations/told-broker.ts'
+
+let harness: SqliteHarness
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  vi.useFakeTimers()
+})
+afterEach(async () => {
+  vi.useRealTimers()
+  await harness.destroy()
+})
+
+it('goes on where the ledger cannot tell', async () => {
+  const debug = vi.fn()
+  const { deps } = onToldBroker(harness, {})
+  const service = inFlightLog({ ...deps, logger: { ...deps.logger, debug } })
+  deps.sending.add('job')
+  await service.start()
+  vi.advanceTimersByTime(50)
+  expect(debug.mock.calls).toEqual([[{ publishes: 1, retries: 0, leases: 0 }, 'in flight']])
+  await harness.ledger.close()
+  vi.advanceTimersByTime(50)
+  expect(debug.mock.lastCall?.[1]).toBe('in flight: unknown')
+  await service.stop(new AbortController().signal)
+})
