@@ -1,11 +1,10 @@
 import { OjsError } from '../errors.ts'
 import { formatDuration, isIsoDuration, MAX_DURATION_MS, parseDuration } from './duration.ts'
+import { MAX_INT32 } from './int32.ts'
 import type { RetryRequest } from './request.ts'
 
 /** Defaults of seed 003; `max_attempts` counts every execution, the first included. */
 const DEFAULT_MAX_ATTEMPTS = 3
-/** `x-ojs-max-attempts` is an int32 (seed 002 §6.2). */
-const MAX_ATTEMPTS = 2 ** 31 - 1
 
 /** The `retry` member of the envelope: seed 003's closed form, only what the producer named. */
 interface RetryEcho {
@@ -86,8 +85,8 @@ function checkRange(
   field: string,
 ): void {
   const attempts = retry.max_attempts ?? 0
-  if (attempts < 0 || attempts > MAX_ATTEMPTS) {
-    throw outOfRange(`${field}.max_attempts`, `must be from 0 to ${MAX_ATTEMPTS}`)
+  if (attempts < 0 || attempts > MAX_INT32) {
+    throw outOfRange(`${field}.max_attempts`, `must be from 0 to ${MAX_INT32}`)
   }
   if ((retry.backoff_coefficient ?? 1) < 1) {
     throw outOfRange(`${field}.backoff_coefficient`, 'must be at least 1.0')
