@@ -3,6 +3,13 @@ import type { Names } from './names.ts'
 import type { Outgoing } from './publish-lane.ts'
 import { CONTENT_TYPE } from './token.ts'
 
+/**
+ * RabbitMQ's direct reply-to, as a pseudo-queue and as `reply_to` of a question: an address that
+ * lives as long as its asker's channel. Who publishes the bare name without consuming it has their
+ * channel closed.
+ */
+export const DIRECT_REPLY = 'amq.rabbitmq.reply-to'
+
 /** A JSON message of the control plane (architecture §5). */
 interface ToControlQueue {
   /** `message_id`; unique, because a return names nothing else. */

@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../clock.ts'
 import type { Broadcast, PublishOutcome, Reply } from './broker.ts'
 import type { Connection } from './connection.ts'
-import { controlOptions, workersKey } from './control-message.ts'
+import { controlOptions, DIRECT_REPLY, workersKey } from './control-message.ts'
+import { MAX_SHORT_BYTES } from './headers.ts'
 import type { Names } from './names.ts'
 import type { Outgoing } from './publish-lane.ts'
 import { Publisher, type PublisherDeps } from './publisher.ts'
@@ -10,12 +11,11 @@ import { Publisher, type PublisherDeps } from './publisher.ts'
 /** Labels of the counters; OJS queue names never begin with `ojs.`. */
 const BROADCASTS = 'ojs.control.workers'
 const REPLIES = 'ojs.control.replies'
-const DIRECT_REPLY = 'amq.rabbitmq.reply-to.'
+/** What RabbitMQ makes of the bare name when somebody publishes with it. */
+const DIRECT_ADDRESS = `${DIRECT_REPLY}.`
 /** Ours under any prefix: a reply must never land in a queue of jobs, whoever's it is. */
 const OWN_NAME = /(?:^|\.)ojs\./
 const CONTROL_CHARACTER = /\p{Cc}/u
-/** AMQP short strings. */
-const MAX_SHORT_BYTES = 255
 /** An asker waits no longer than about that (architecture §6). */
 const OPEN_WAIT_MS = 1_000
 
@@ -82,7 +82,7 @@ export class ControlPublisher {
 
   async reply({ replyTo, correlationId, type, body }: Reply): Promise<PublishOutcome> {
     if (!isReplyAddress(replyTo)) return 'refused'
-    const isDirect = replyTo.startsWith(DIRECT_REPLY)
+    const isDirect = replyTo.startsWith(DIRECT_ADDRESS)
     const publisher = isDirect ? await this.#openDirect() : this.#publisher
     const message = this.#message(type, body)
     return publisher.send({

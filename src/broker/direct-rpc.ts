@@ -1,9 +1,8 @@
 import type { Channel, ConsumeMessage, Message } from 'amqplib'
 import type { Logger } from '../logger.ts'
 import { type Connection, closeChannel } from './connection.ts'
+import { DIRECT_REPLY } from './control-message.ts'
 import type { Outgoing } from './publish-lane.ts'
-
-const REPLY_TO = 'amq.rabbitmq.reply-to'
 
 export type RpcReply =
   | { outcome: 'answered'; type: string; body: unknown }
@@ -59,7 +58,7 @@ export class DirectRpc {
       const channel = await this.#open()
       if (!this.#questions.has(message.id)) return
       const { exchange, routingKey, content, options } = message
-      const asking = { ...options, replyTo: REPLY_TO, correlationId: message.id }
+      const asking = { ...options, replyTo: DIRECT_REPLY, correlationId: message.id }
       channel.publish(exchange, routingKey, content, asking)
     } catch (error) {
       this.#logger.debug({ err: error, type: message.options.type }, 'question not sent')
@@ -87,7 +86,7 @@ export class DirectRpc {
       const body = parsed(message.content)
       this.#answer(correlationId, { outcome: 'answered', type: String(type), body })
     }
-    await channel.consume(REPLY_TO, onReply, { noAck: true })
+    await channel.consume(DIRECT_REPLY, onReply, { noAck: true })
     return channel
   }
 

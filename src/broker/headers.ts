@@ -5,6 +5,8 @@
  * an adopted native message, which are kept unless they belong to the broker.
  */
 
+/** Of AMQP's short strings: most properties, names, routing keys. */
+export const MAX_SHORT_BYTES = 255
 const MAX_TEXT_BYTES = 1_024
 const MAX_FOREIGN_BYTES = 8_192
 const MAX_NAME_BYTES = 128

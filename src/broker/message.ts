@@ -2,6 +2,7 @@ import type { Message } from 'amqplib'
 import { MAX_INT32 } from '../job/int32.ts'
 import type { Carry } from '../job/job.ts'
 import type { ForeignMessage, ShownDelivery, ShownMessage } from './broker.ts'
+import { DIRECT_REPLY } from './control-message.ts'
 import { cleanHeaders, cleanText, OJS_HEADERS } from './headers.ts'
 
 /** Larger bodies are not looked into for ordering; validation will refuse them anyway. */
@@ -9,9 +10,6 @@ const MAX_LOOK_BYTES = 4 * 1024 * 1024
 const MAX_MEMBERS_SEEN = 16
 const GENERATION_MEMBER = '"x_ojs_generation"'
 const PRIORITY_MEMBER = '"priority"'
-/** A direct reply-to address lives as long as its asker's channel, and RabbitMQ closes a channel
- * that publishes the bare name without consuming it. */
-const DIRECT_REPLY = 'amq.rabbitmq.reply-to'
 
 /** What a delivery must know before anyone has looked at the job. */
 export interface TokenFacts {

@@ -2,11 +2,15 @@ import type { Options } from 'amqplib'
 import { timestamp } from '../job/document.ts'
 import { MAX_INT32 } from '../job/int32.ts'
 import type { Carry, JobRow } from '../job/job.ts'
-import { cleanText, type HeaderTable, OJS_HEADERS, restoreHeaders } from './headers.ts'
+import {
+  cleanText,
+  type HeaderTable,
+  MAX_SHORT_BYTES,
+  OJS_HEADERS,
+  restoreHeaders,
+} from './headers.ts'
 
 export const CONTENT_TYPE = 'application/openjobspec+json'
-/** AMQP short strings. */
-const MAX_SHORT_BYTES = 255
 const MAX_DATE_MS = 8.64e15
 
 export interface Token {
