@@ -1,10 +1,9 @@
 import type { Logger } from '../logger.ts'
 import { LineBudget } from '../telemetry/line-budget.ts'
 import { templateOf } from './observe.ts'
-import type { Step } from './pipeline.ts'
+import { READING, type Step } from './pipeline.ts'
 
 const REFUSED: ReadonlySet<number> = new Set([401, 403, 429])
-const READING: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 /**
  * Who did what, where keys are configured: a line for each request that may have changed something

@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import cors from 'cors'
 import { OjsError } from '../errors.ts'
 import { answerEmpty } from './answer.ts'
-import type { Check, Step } from './pipeline.ts'
+import { type Check, READING, type Step } from './pipeline.ts'
 
 /** `OJS_CORS_ORIGINS`: exact origins, as browsers send them. Adds a line for each mistake. */
 export function parseOrigins(text: string, mistakes: string[]): string[] {
@@ -47,8 +47,6 @@ export function answerPreflight(origins: readonly string[]): Step {
     else next()
   }
 }
-
-const READING: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 /**
  * What a web page may not read, it could still write: a POST with a plain content type, or none,

@@ -6,6 +6,7 @@ import { errorHeaders } from './error-headers.ts'
 import type { OjsResponse } from './exchange.ts'
 import type { Admission } from './gate.ts'
 import { closeLingering } from './lingering-close.ts'
+import { EVERY_METHOD } from './pipeline.ts'
 import { sendLastError } from './render-error.ts'
 import { mintRequestId } from './request-context.ts'
 
@@ -80,7 +81,7 @@ function rawAnswer(error: OjsError, headers: readonly string[]): string {
     `Date: ${new Date().toUTCString()}`,
     'Connection: close',
     ...headerLines([...headers, ...errorHeaders(error)]),
-    ...(error.status === 405 ? ['Allow: GET, HEAD, POST, DELETE, OPTIONS'] : []),
+    ...(error.status === 405 ? [`Allow: ${EVERY_METHOD}`] : []),
   ]
   return `${lines.join('\r\n')}\r\n\r\n${text}`
 }

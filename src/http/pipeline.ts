@@ -30,6 +30,9 @@ export const requireHost: Check = (request) => {
   }
 }
 
+/** Methods of requests that change nothing. */
+export const READING: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
+
 const SPOKEN_VERSIONS: ReadonlySet<string> = new Set(['1.0', '1', '1.0.0', '1.0.0-rc.1'])
 
 /** Seed 001 §3.2: a version that is not spoken here is 422 `unsupported`. */
@@ -59,7 +62,8 @@ export function otherMethod(allow: string): Step {
   }
 }
 
-const EVERY_METHOD = 'GET, HEAD, POST, DELETE, OPTIONS'
+/** An `Allow` header for what has no path. */
+export const EVERY_METHOD = 'GET, HEAD, POST, DELETE, OPTIONS'
 
 export const noSuchRoute: Step = (request, response) => {
   if (request.method === 'OPTIONS' && request.url === '*') {
