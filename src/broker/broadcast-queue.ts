@@ -1,4 +1,5 @@
 import type { ConsumeMessage } from 'amqplib'
+import { jsonOrNull } from '../job/json-value.ts'
 import { type Connection, closeChannel } from './connection.ts'
 
 export interface BroadcastMessage {
@@ -27,7 +28,10 @@ export async function listenToBroadcasts(
   const onMessage = (message: ConsumeMessage | null) => {
     // Null: somebody deleted it.
     if (message === null) void closeChannel(channel)
-    else listener.onMessage({ type: String(message.properties.type), body: bodyOf(message) })
+    else {
+      const { content, properties } = message
+      listener.onMessage({ type: String(properties.type), body: jsonOrNull(content) })
+    }
   }
   await channel.consume(queue, onMessage, { noAck: true, exclusive: true })
   isListening = true
@@ -36,13 +40,5 @@ export async function listenToBroadcasts(
       isListening = false
       return closeChannel(channel)
     },
-  }
-}
-
-function bodyOf(message: ConsumeMessage): unknown {
-  try {
-    return JSON.parse(message.content.toString('utf8'))
-  } catch {
-    return null
   }
 }

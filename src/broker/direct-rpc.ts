@@ -1,4 +1,5 @@
 import type { Channel, ConsumeMessage, Message } from 'amqplib'
+import { jsonOrNull } from '../job/json-value.ts'
 import type { Logger } from '../logger.ts'
 import { type Connection, closeChannel } from './connection.ts'
 import { DIRECT_REPLY } from './control-message.ts'
@@ -83,7 +84,7 @@ export class DirectRpc {
     const onReply = (message: ConsumeMessage | null) => {
       if (message === null) return
       const { correlationId, type } = message.properties
-      const body = parsed(message.content)
+      const body = jsonOrNull(message.content)
       this.#answer(correlationId, { outcome: 'answered', type: String(type), body })
     }
     await channel.consume(DIRECT_REPLY, onReply, { noAck: true })
@@ -98,13 +99,5 @@ export class DirectRpc {
   #forget(): void {
     this.#channel = null
     for (const question of [...this.#questions.values()]) question.answer({ outcome: 'silent' })
-  }
-}
-
-function parsed(content: Buffer): unknown {
-  try {
-    return JSON.parse(content.toString('utf8'))
-  } catch {
-    return null
   }
 }

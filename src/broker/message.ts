@@ -1,6 +1,7 @@
 import type { Message } from 'amqplib'
 import { MAX_INT32 } from '../job/int32.ts'
 import type { Carry } from '../job/job.ts'
+import { jsonOrNull, membersOf } from '../job/json-value.ts'
 import type { ForeignMessage, ShownDelivery, ShownMessage } from './broker.ts'
 import { DIRECT_REPLY } from './control-message.ts'
 import { cleanHeaders, cleanText, OJS_HEADERS } from './headers.ts'
@@ -142,7 +143,7 @@ function countIn(value: unknown, min: number): number | null {
 }
 
 function idInBody(content: Buffer): string {
-  return textIn(membersIn(content)?.['id']) ?? ''
+  return textIn(membersIn(content)['id']) ?? ''
 }
 
 /** Our own splice ends the body, so that almost every token is read without a parse. */
@@ -152,7 +153,7 @@ function generationIn(content: Buffer): number {
   const tail = content.toString('latin1', at - 1, Math.min(content.length, at + 40))
   const spliced = /^,"x_ojs_generation":(\d{1,10})\}$/.exec(tail)
   const isWholeTail = at - 1 + tail.length === content.length
-  const value = spliced && isWholeTail ? spliced[1] : membersIn(content)?.['x_ojs_generation']
+  const value = spliced && isWholeTail ? spliced[1] : membersIn(content)['x_ojs_generation']
   return countIn(value, 0) ?? 0
 }
 
@@ -164,7 +165,7 @@ function priorityOf(property: unknown, content: Buffer): number {
   const clamped = typeof property === 'number' ? property : 0
   if (clamped > 0 && clamped < 9) return clamped
   if (!mayHavePriorityBeyond(clamped, property !== undefined, content)) return clamped
-  const exact = membersIn(content)?.['priority']
+  const exact = membersIn(content)['priority']
   return typeof exact === 'number' && Number.isFinite(exact) ? exact : clamped
 }
 
@@ -187,12 +188,6 @@ function isBeyond(clamped: number, isGiven: boolean, value: number): boolean {
   return clamped === 0 ? value < 0 : value > 9
 }
 
-function membersIn(content: Buffer): Record<string, unknown> | null {
-  if (content.length > MAX_LOOK_BYTES) return null
-  try {
-    const body: unknown = JSON.parse(content.toString('utf8'))
-    return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : null
-  } catch {
-    return null
-  }
+function membersIn(content: Buffer): Record<string, unknown> {
+  return content.length > MAX_LOOK_BYTES ? {} : membersOf(jsonOrNull(content))
 }

@@ -8,6 +8,15 @@ export function membersOf(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 }
 
+/** Null: it is no JSON, or is `null`. */
+export function jsonOrNull(content: Buffer | string): unknown {
+  try {
+    return JSON.parse(content.toString())
+  } catch {
+    return null
+  }
+}
+
 /** As the standard calls it, for messages. */
 export function jsonTypeName(value: unknown): string {
   if (value === null) return 'null'

@@ -3,7 +3,7 @@ import { parseDuration } from './duration.ts'
 import type { Failure } from './error-history.ts'
 import { errorClass } from './failure.ts'
 import { allowedAttempts, type JobRow } from './job.ts'
-import { membersOf } from './json-value.ts'
+import { jsonOrNull, membersOf } from './json-value.ts'
 
 /** What a job's producer wants to happen after a failure, defaults filled in (seed 003). */
 export interface RetryPolicy {
@@ -21,7 +21,7 @@ const DEFAULT_COEFFICIENT = 2
 
 /** Reads the policy out of the stored envelope. Never throws: what is not usable is the default. */
 export function retryPolicyOf(row: Pick<JobRow, 'envelope' | 'maxAttempts'>): RetryPolicy {
-  const envelope = membersOf(parsed(row.envelope))
+  const envelope = membersOf(jsonOrNull(row.envelope))
   const retry = membersOf(envelope['retry'])
   const { backoff_coefficient: coefficient, on_exhaustion: onExhaustion, jitter } = retry
   const named = retry['non_retryable_errors']
@@ -39,14 +39,6 @@ export function retryPolicyOf(row: Pick<JobRow, 'envelope' | 'maxAttempts'>): Re
       : [],
     onExhaustion:
       onExhaustion === 'discard' || onExhaustion === 'dead_letter' ? onExhaustion : null,
-  }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Delivery } from '../broker/broker.ts'
+import { jsonOrNull } from '../job/json-value.ts'
 import { type JobRateLimit, rateLimitOf } from '../job/rate-limit.ts'
 import { isTooLarge } from './adopt.ts'
 import type { Deps } from './deps.ts'
@@ -48,9 +49,5 @@ function mayStart(deps: Deps, delivery: Delivery): boolean {
 function limitOf(deps: Deps, delivery: Delivery): JobRateLimit | null {
   if (isTooLarge(deps, delivery)) return null
   const { message, queue } = delivery
-  try {
-    return rateLimitOf(JSON.parse(message.content.toString()), queue)
-  } catch {
-    return null
-  }
+  return rateLimitOf(jsonOrNull(message.content), queue)
 }
