@@ -12,10 +12,6 @@ export type RpcReply =
   /** There is no control queue to ask. */
   | { outcome: 'returned' }
 
-interface Question {
-  answer(reply: RpcReply): void
-}
-
 /**
  * Questions over the control queues (seed 002 §5.8) by RabbitMQ's direct reply-to: no reply queue
  * has to be declared, and an answer that comes too late is dropped by the broker. It needs a
@@ -24,8 +20,8 @@ interface Question {
 export class DirectRpc {
   readonly #connection: Connection
   readonly #logger: Logger
-  /** By correlation id. */
-  readonly #questions = new Map<string, Question>()
+  /** What takes the answer, by correlation id. */
+  readonly #questions = new Map<string, (reply: RpcReply) => void>()
   #channel: Promise<Channel> | null = null
 
   constructor(connection: Connection, logger: Logger) {
@@ -43,7 +39,7 @@ export class DirectRpc {
         this.#questions.delete(message.id)
         resolve(reply)
       }
-      this.#questions.set(message.id, { answer })
+      this.#questions.set(message.id, answer)
       void this.#send(message)
     })
   }
@@ -63,7 +59,7 @@ export class DirectRpc {
       channel.publish(exchange, routingKey, content, asking)
     } catch (error) {
       this.#logger.debug({ err: error, type: message.options.type }, 'question not sent')
-      this.#questions.get(message.id)?.answer({ outcome: 'silent' })
+      this.#answer(message.id, { outcome: 'silent' })
     }
   }
 
@@ -92,12 +88,12 @@ export class DirectRpc {
   }
 
   #answer(id: unknown, reply: RpcReply): void {
-    this.#questions.get(String(id))?.answer(reply)
+    this.#questions.get(String(id))?.(reply)
   }
 
   /** An answer to what was asked on that channel can never come. */
   #forget(): void {
     this.#channel = null
-    for (const question of [...this.#questions.values()]) question.answer({ outcome: 'silent' })
+    for (const answer of [...this.#questions.values()]) answer({ outcome: 'silent' })
   }
 }
