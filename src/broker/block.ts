@@ -16,6 +16,12 @@ export type BlockEnd =
   | { why: 'closed' | 'connection-lost' | 'cancelled-by-broker' | 'queue-missing' }
   | { why: 'channel-error'; failure: ChannelFailure }
 
+/** RabbitMQ has told of it with this end. An orphan (`queue-missing`) is told of it by who knows. */
+export function isQueueGone(end: BlockEnd): boolean {
+  if (end.why === 'cancelled-by-broker') return true
+  return end.why === 'channel-error' && end.failure.kind === 'not-found'
+}
+
 export interface BlockOptions {
   connection: Connection
   queue: string

@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
-import { Block, type BlockEnd } from './block.ts'
+import { Block, type BlockEnd, isQueueGone } from './block.ts'
 import type { Delivery, TakeRequest } from './broker.ts'
 import type { Connection } from './connection.ts'
 import { LiveDelivery, type Place } from './delivery.ts'
@@ -254,7 +254,7 @@ export class Deliveries {
     if (end.why === 'connection-lost' && !connection.isUp) return
     logger.warn({ queue, end, lost: lost.length }, 'a consumer has ended')
     if (end.why === 'cancelled-by-broker') observer.consumerCancelled(queue)
-    if (end.why === 'cancelled-by-broker' || isQueueMissing(end)) {
+    if (isQueueGone(end)) {
       feed.exists = false
       this.#deps.onQueueGone(queue)
     }
@@ -388,8 +388,4 @@ export class Deliveries {
     const count = feed.giveBack()
     if (count > 0) this.#deps.observer.givenBack(feed.queue, count)
   }
-}
-
-function isQueueMissing(end: BlockEnd): boolean {
-  return end.why === 'channel-error' && end.failure.kind === 'not-found'
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
-import { Block, type BlockEnd } from './block.ts'
+import { Block, type BlockEnd, isQueueGone } from './block.ts'
 import type { Connection } from './connection.ts'
 import type { LiveDelivery } from './delivery.ts'
 import type { BrokerGauges, BrokerObserver } from './observer.ts'
@@ -159,9 +159,4 @@ export class SystemConsumer {
     this.#restart = setTimeout(() => this.#open(), delayMs)
     this.#restart.unref()
   }
-}
-
-function isQueueGone(end: BlockEnd): boolean {
-  if (end.why === 'cancelled-by-broker') return true
-  return end.why === 'channel-error' && end.failure.kind === 'not-found'
 }
