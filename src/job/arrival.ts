@@ -87,14 +87,19 @@ export function isCurrent(token: ArrivingToken, row: NativeFate): boolean {
 type NativeFate = Pick<JobRow, 'state' | 'attempt' | 'holder'>
 
 /** A native worker has the only token: its attempt runs, or its lease ran out. */
-export function isWithNative({ state, holder }: Pick<JobRow, 'state' | 'holder'>): boolean {
-  return holder === 'native' && (state === 'active' || state === 'available')
+export function isWithNative(row: Pick<JobRow, 'state' | 'holder'>): boolean {
+  return isWaitingWithNative(row) || (row.holder === 'native' && row.state === 'active')
+}
+
+/** Available, and yet nobody else can get it: its only token is still with that worker. */
+export function isWaitingWithNative({ state, holder }: Pick<JobRow, 'state' | 'holder'>): boolean {
+  return state === 'available' && holder === 'native'
 }
 
 /** The token of the attempt that the row already counted. */
 function decideCurrent(row: Fate, context: ArrivalContext): Arrival {
   if (row.state === 'active') return { do: context.isHeldDelivery ? 'keep' : 'hand-over' }
-  if (row.state === 'available' && row.holder === 'native') {
+  if (isWaitingWithNative(row)) {
     return claimOrEnd(row, row.attempt + 1, [], context)
   }
   return { do: 'drop' }

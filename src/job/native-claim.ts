@@ -1,4 +1,4 @@
-import { type ArrivingToken, isCurrent } from './arrival.ts'
+import { type ArrivingToken, isCurrent, isWaitingWithNative } from './arrival.ts'
 import { allowedAttempts, isExpired, isTerminal, type JobRow } from './job.ts'
 import { isLeaseLive } from './report.ts'
 
@@ -76,7 +76,7 @@ function decideCurrent(
     }
     return runOrDiscard(row, row.attempt + 1, context)
   }
-  if (row.state === 'available' && row.holder === 'native') {
+  if (isWaitingWithNative(row)) {
     return runOrDiscard(row, row.attempt + 1, context)
   }
   return DROP

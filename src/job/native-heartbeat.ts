@@ -1,3 +1,4 @@
+import { isWaitingWithNative } from './arrival.ts'
 import { isClaimable } from './dead-letter.ts'
 import { isTerminal, type JobRow } from './job.ts'
 
@@ -26,6 +27,6 @@ export function decideBeat(
     const isUnowned = row.workerId === null && row.holder === 'native'
     return row.workerId === workerId || isUnowned ? 'extend' : 'ignore'
   }
-  if (row.state === 'available' && row.holder === 'native') return 'resume'
+  if (isWaitingWithNative(row)) return 'resume'
   return isClaimable(row, context) ? 'start' : 'ignore'
 }

@@ -1,4 +1,4 @@
-import { between, isPromotedByStart } from './arrival.ts'
+import { between, isPromotedByStart, isWaitingWithNative } from './arrival.ts'
 import { chooseDelay } from './backoff.ts'
 import type { Failure } from './error-history.ts'
 import { isTerminal, type JobRow, type NewJob } from './job.ts'
@@ -118,7 +118,7 @@ function decideCurrent(
   row: Fate,
   now: number,
 ): Decision {
-  if (row.state === 'available' && row.holder === 'native') return { do: verb, begins: 'resumed' }
+  if (isWaitingWithNative(row)) return { do: verb, begins: 'resumed' }
   // It ended unreported before the one that was given back.
   if (row.state === 'available' && verb === 'fail') return { do: 'amend' }
   if (row.state !== 'active') return IGNORE

@@ -1,3 +1,4 @@
+import { isWaitingWithNative } from '../../job/arrival.ts'
 import type { JobRow } from '../../job/job.ts'
 import type { Beat, ExtendedLease, FailFence, FailureChange } from '../leases.ts'
 import { ACTIVE, ended, failed } from './life.ts'
@@ -15,7 +16,7 @@ export function failLease(
   failed(store, job, change.now)
   if (change.to === 'discarded') ended(store, job, ACTIVE)
   else store.counter.moved(job.queue, 'active', change.to)
-  if (job.state === 'available' && job.holder === 'native') {
+  if (isWaitingWithNative(job)) {
     store.counter.moved(job.queue, null, 'with_native')
   }
   return job

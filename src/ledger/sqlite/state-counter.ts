@@ -1,3 +1,4 @@
+import { isWaitingWithNative } from '../../job/arrival.ts'
 import { JOB_STATES, type JobRow, type JobState, type RowState } from '../../job/job.ts'
 import type { StateCounts } from '../ledger.ts'
 import type { Companion } from './companion.ts'
@@ -62,8 +63,8 @@ export class StateCounter implements Companion {
   }
 
   /** The row leaves the state that it is given in: one less is waiting with a native worker. */
-  left({ queue, state, holder }: Pick<JobRow, 'queue' | 'state' | 'holder'>): void {
-    if (state === 'available' && holder === 'native') this.moved(queue, 'with_native', null)
+  left(row: Pick<JobRow, 'queue' | 'state' | 'holder'>): void {
+    if (isWaitingWithNative(row)) this.moved(row.queue, 'with_native', null)
   }
 
   /** Available, and with a token that somebody may get. */
