@@ -59,7 +59,7 @@ export class SqliteCron implements CronLedger {
 
   remove(name: string): Promise<boolean> {
     const { cronRemove } = this.#store.statements
-    return this.#access.write(() => Number(cronRemove.run(name).changes) === 1)
+    return this.#access.write(() => cronRemove.run(name).changes === 1)
   }
 
   due(wall: number, limit: number): CronEntry[] {

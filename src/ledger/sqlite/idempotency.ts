@@ -34,8 +34,8 @@ export class SqliteIdempotency implements IdempotencyMemory {
 
   prune(now: number, limit: number): Promise<number> {
     const { pruneKeys } = this.#statements
-    return this.#access.write(() =>
-      Number(pruneKeys.run(now - IDEMPOTENCY_MS, this.#capacity, limit).changes),
+    return this.#access.write(
+      () => pruneKeys.run(now - IDEMPOTENCY_MS, this.#capacity, limit).changes,
     )
   }
 }

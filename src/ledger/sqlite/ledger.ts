@@ -251,7 +251,7 @@ export class SqliteLedger implements Ledger {
       protect()
       let changed = 0
       for (const { id, generation, attempt } of leases) {
-        changed += Number(handOver.run(id, generation, attempt).changes)
+        changed += handOver.run(id, generation, attempt).changes
       }
       return changed
     }, leases.length)
@@ -259,7 +259,7 @@ export class SqliteLedger implements Ledger {
 
   handOverAll(): Promise<number> {
     const { handOverAll } = this.#store.statements
-    return this.#access.write(() => Number(handOverAll.run().changes))
+    return this.#access.write(() => handOverAll.run().changes)
   }
 
   applyReports(events: readonly ReportedEvent[], terms: ReportTerms): Promise<ReportResult[]> {
@@ -272,7 +272,7 @@ export class SqliteLedger implements Ledger {
 
   handOverAny({ id, generation, attempt }: LeaseFence): Promise<boolean> {
     const { handOverAny } = this.#store.statements
-    return this.#access.write(() => Number(handOverAny.run(id, generation, attempt).changes) === 1)
+    return this.#access.write(() => handOverAny.run(id, generation, attempt).changes === 1)
   }
 
   tombstone(id: string, queue: string, now: number): Promise<boolean> {
@@ -301,14 +301,14 @@ export class SqliteLedger implements Ledger {
 
   extendLeases(now: number): Promise<number> {
     const { extendLeases } = this.#store.statements
-    return this.#access.write(() => Number(extendLeases.run(now).changes))
+    return this.#access.write(() => extendLeases.run(now).changes)
   }
 
   boundWaits(now: number): Promise<number> {
     const { boundLeases, boundRetries } = this.#store.statements
     return this.#access.writeMany(
       1,
-      () => Number(boundLeases.run(now).changes) + Number(boundRetries.run(now).changes),
+      () => boundLeases.run(now).changes + boundRetries.run(now).changes,
     )
   }
 

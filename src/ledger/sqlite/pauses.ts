@@ -83,7 +83,7 @@ export class SqlitePauses implements QueuePauses {
     const { statements, queues, pauses } = this.#store
     return this.#access.writeMany(2, () => {
       queues.record({ name: queue, createdAt: now })
-      const isNew = Number(statements.pauseQueue.run(queue, now).changes) === 1
+      const isNew = statements.pauseQueue.run(queue, now).changes === 1
       if (isNew) pauses.note({ queue, pausedAt: now, isOwed: true })
       const { pausedAt } = statements.pausedAt.get(queue) as { pausedAt: number }
       return { pausedAt, isNew }
@@ -94,7 +94,7 @@ export class SqlitePauses implements QueuePauses {
     const { statements, queues, pauses } = this.#store
     return this.#access.writeMany(2, () => {
       queues.record({ name: queue, createdAt: now })
-      const isNew = Number(statements.resumeQueue.run(queue).changes) === 1
+      const isNew = statements.resumeQueue.run(queue).changes === 1
       if (isNew) pauses.note({ queue, pausedAt: null, isOwed: true })
       return { isNew }
     })
@@ -107,7 +107,7 @@ export class SqlitePauses implements QueuePauses {
   told(queue: string, pausedAt: number | null): void {
     const { statements, pauses } = this.#store
     this.#access.writeLazily(() => {
-      const isStill = Number(statements.pauseTold.run(queue, pausedAt).changes) === 1
+      const isStill = statements.pauseTold.run(queue, pausedAt).changes === 1
       if (isStill) pauses.note({ queue, pausedAt, isOwed: false })
     })
   }

@@ -7,7 +7,7 @@ interface Table<T> {
   records: readonly T[]
   keyOf(record: T): string
   /** Changes no row where the record is there already. */
-  insert(record: T): { changes: number | bigint }
+  insert(record: T): { changes: number }
 }
 
 /** A table that only ever grows, in memory as it is committed. */
@@ -35,7 +35,7 @@ export class Register<T> implements Companion {
   /** Inside a write: stores the record unless it is known. */
   record(record: T): void {
     if (this.#keys.has(this.#table.keyOf(record))) return
-    if (Number(this.#table.insert(record).changes) === 1) this.#added.add(record)
+    if (this.#table.insert(record).changes === 1) this.#added.add(record)
   }
 
   keep(): void {

@@ -173,7 +173,7 @@ function noteDropped(store: Store, { id, generation }: ReportedEvent): ReportRes
   const row = toJobRow(store.statements.find.get(id))
   if (!row || (generation ?? row.generation) !== row.generation) return IGNORED
   const { changes } = store.statements.tokenReturned.run(id, row.generation)
-  return Number(changes) === 1 ? { outcome: 'amended' } : IGNORED
+  return changes === 1 ? { outcome: 'amended' } : IGNORED
 }
 
 /** Whatever it says of a job that is over: the worker settles its delivery now. */

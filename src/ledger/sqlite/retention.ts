@@ -44,7 +44,7 @@ function pruneWorkflows(store: Store, cutoff: number, limit: number): number {
   while (changed < limit) {
     const row = oldestEnded.get(cutoff) as { seq: number; state: WorkflowState } | undefined
     if (row === undefined) break
-    changed += Number(forgetSteps.run(row.seq).changes) + Number(forget.run(row.seq).changes)
+    changed += forgetSteps.run(row.seq).changes + forget.run(row.seq).changes
     store.workflows.moved(row.state, null)
   }
   return changed

@@ -25,7 +25,7 @@ export class SqliteSchemas implements SchemaLedger {
   }
 
   delete(uri: string): Promise<boolean> {
-    return this.#access.write(() => Number(this.#statements.delete.run(uri).changes) === 1)
+    return this.#access.write(() => this.#statements.delete.run(uri).changes === 1)
   }
 
   find(uri: string): SchemaRecord | null {

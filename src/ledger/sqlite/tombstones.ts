@@ -51,9 +51,9 @@ export class Tombstones implements Companion {
     return this.#dropped(this.#statements.pruneTombstones.run(before, limit))
   }
 
-  #dropped({ changes }: { changes: number | bigint }): number {
-    this.#change -= Number(changes)
-    return Number(changes)
+  #dropped({ changes }: { changes: number }): number {
+    this.#change -= changes
+    return changes
   }
 
   keep(): void {
