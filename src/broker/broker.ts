@@ -343,7 +343,6 @@ export interface ForeignMessage {
     correlationId?: string
     timestamp?: number
     appId?: string
-    userId?: string
     replyTo?: string
   }>
 }

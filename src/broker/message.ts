@@ -57,7 +57,6 @@ export function foreignMessage({ content, properties }: ForeignParts): ForeignMe
       ...textMember('correlationId', properties.correlationId),
       ...numberMember('timestamp', properties.timestamp),
       ...textMember('appId', properties.appId),
-      ...textMember('userId', properties.userId),
       ...textMember('replyTo', properties.replyTo),
     },
   }

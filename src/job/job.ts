@@ -93,7 +93,7 @@ export interface Carry {
   /** Headers of a natively published token that are neither the broker's nor OJS's own. */
   headers?: Record<string, unknown>
   /** Properties of a natively published token that OJS does not define itself. */
-  properties?: { appId?: string; userId?: string; replyTo?: string }
+  properties?: { appId?: string; replyTo?: string }
 }
 
 /** One row of the ledger. */

@@ -89,7 +89,7 @@ describe('tokenOf (seed 002 §6)', () => {
     for (const name of ['expiration', 'replyTo', 'userId', 'correlationId']) {
       expect(options).not.toHaveProperty(name)
     }
-    const foreign: Carry = { properties: { userId: 'mallory' } }
+    const foreign: Carry = JSON.parse('{"properties":{"userId":"mallory"}}')
     expect(tokenOf(row({ carry: foreign })).options).not.toHaveProperty('userId')
   })
 
