@@ -60,11 +60,6 @@ export class Dispatcher {
     this.#deps = deps
   }
 
-  /** Delivered and not handed over. */
-  get held(): number {
-    return this.#held.size
-  }
-
   /** Ids of jobs whose handler runs, by queue: those that heartbeats name. */
   running(): Map<string, string[]> {
     const byQueue = new Map<string, string[]>()
@@ -113,15 +108,12 @@ export class Dispatcher {
     for (const delivery of lost) this.#held.remove(delivery)
   }
 
-  /** What is held, in the order in which it came; of one queue, or all. */
-  giveBack(queue: string | null = null): number {
-    const all = this.#held.drain()
-    const back = queue === null ? all : all.filter((delivery) => delivery.queue === queue)
-    for (const delivery of all) {
-      if (back.includes(delivery)) delivery.block.giveBack(delivery)
+  /** What was delivered and not handed over, in the order in which it came; of one queue, or all. */
+  giveBack(queue: string | null = null): void {
+    for (const delivery of this.#held.drain()) {
+      if (queue === null || delivery.queue === queue) delivery.block.giveBack(delivery)
       else this.#held.insert(delivery)
     }
-    return back.length
   }
 
   /** True when it needs no further thought: settled, a known one, or waiting for one. */
