@@ -21,7 +21,7 @@ export interface CronLedger {
   /** Its jobs stay; what is queued goes with it. False: there was none of this name. */
   remove(name: string): Promise<boolean>
 
-  /** Enabled entries whose time has come, the latest first; by index. */
+  /** Enabled entries whose time has come, the most overdue first; by index. */
   due(wall: number, limit: number): CronEntry[]
 
   /**

@@ -24,8 +24,8 @@ const FAR_AHEAD_MS = 3 * 3_600_000
 type SkipReason = (CronEvent & { type: 'cron.skipped' })['reason']
 
 /**
- * Fires what is due, the latest first: the tick that an entry stands at, once, and then the next
- * one that is still ahead; so after a downtime each entry catches up with one job (ojs-digest
+ * Fires what is due, the most overdue first: the tick that an entry stands at, once, and then the
+ * next one that is still ahead; so after a downtime each entry catches up with one job (ojs-digest
  * §7.4). Returns how many ticks are done with; a whole page of them means that there may be more.
  */
 export async function fireDue(deps: Deps): Promise<{ done: number; isMore: boolean }> {

@@ -13,8 +13,8 @@ interface Due {
 }
 
 /**
- * Due rows become available, the latest first: the two kinds run on different clocks, and how late
- * they are is what can be compared.
+ * Due rows become available, the most overdue first: the two kinds run on different clocks, and
+ * how late they are is what can be compared.
  */
 export function promoteDue(store: Store, now: number, wall: number, limit: number): JobRow[] {
   const { due } = store.statements

@@ -87,7 +87,8 @@ function replace(
   return { outcome: 'inserted', ...stored, replacing: { cancelled, job: placed } }
 }
 
-interface Claim {
+/** Which holders of a key are in the way. */
+interface KeyQuery {
   key: string
   states: readonly JobState[]
   periodMs: number | null
@@ -98,8 +99,8 @@ interface Claim {
 }
 
 /** Jobs with this key that are in the way. Withdrawn rows are in no state that a policy can name. */
-function holders(store: Store, claim: Claim): JobRow[] {
-  const { key, states, periodMs, besides = '', limit, now } = claim
+function holders(store: Store, query: KeyQuery): JobRow[] {
+  const { key, states, periodMs, besides = '', limit, now } = query
   const { isKeyKnown, holdersOfKey } = store.statements
   if (isKeyKnown.get(key) === undefined) return []
   const createdAfter = periodMs === null ? Number.MIN_SAFE_INTEGER : now - periodMs
