@@ -25,7 +25,6 @@ export interface WorkflowRow extends WorkflowHead {
 }
 
 export interface WorkflowStep {
-  node: number
   id: string
   type: string
   isCallback: boolean

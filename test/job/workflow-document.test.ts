@@ -6,7 +6,6 @@ const AT = Date.parse('2026-02-12T10:30:00.000Z')
 
 function step(node: number, given: Partial<WorkflowStep>): WorkflowStep {
   return {
-    node,
     id: `s${node}`,
     type: 't',
     isCallback: false,

@@ -7,7 +7,7 @@ export type WorkflowStatements = ReturnType<typeof prepareWorkflows>
 const HEAD = `id, name, type, state, created_at AS createdAt, ended_at AS endedAt, total, completed,
   failed, open`
 const NODE =
-  'node, progress, rule, pending, completed, failed, cancelled, is_callback AS isCallback, type, id, feeds'
+  'node, rule, pending, completed, failed, cancelled, is_callback AS isCallback, type, id, feeds'
 const RESULT = `iif(length(j.result) <= ${MAX_INLINE_BYTES}, j.result, NULL)`
 const RESULT_BYTES = 'ifnull(length(CAST(j.result AS BLOB)), 0)'
 
@@ -31,7 +31,7 @@ function prepareReads(db: Database) {
      * (the late word of a native worker).
      */
     steps: db.prepare(
-      `SELECT s.node, s.id, s.type, s.is_callback AS isCallback, s.depends_on AS dependsOn,
+      `SELECT s.id, s.type, s.is_callback AS isCallback, s.depends_on AS dependsOn,
          s.progress, coalesce(s.job_state, j.state) AS state, s.job_id AS jobId,
          j.started_at AS startedAt, s.ended_at AS endedAt, ifnull(j.attempt, 0) AS attempt,
          ${RESULT} AS result, ${RESULT_BYTES} AS resultBytes, coalesce(j.error, s.error) AS error
@@ -40,7 +40,7 @@ function prepareReads(db: Database) {
     ),
     /** What a step needs to begin. */
     source: db.prepare(
-      'SELECT id, type, request, inputs FROM workflow_steps WHERE workflow = ? AND node = ?',
+      'SELECT request, inputs FROM workflow_steps WHERE workflow = ? AND node = ?',
     ),
     /** ?2 a JSON list of nodes. CROSS: from the list to the nodes, and never the other way. */
     results: db.prepare(
