@@ -25,6 +25,7 @@ export interface BrokerObserver {
   consumerCancelled(queue: string): void
   /** One attempt to connect again; `attempt` counts from 1. */
   reconnecting(connection: ConnectionName, attempt: number): void
+  /** The event that seed 002 §11.3 wants; no metric counts it. */
   reconnected(connection: ConnectionName): void
   /** Closed by the broker; `code` is AMQP's, e.g. 404. */
   channelError(connection: ConnectionName, code: number): void
