@@ -1,4 +1,5 @@
 import { membersOf } from './json-value.ts'
+import { MAX_TYPE } from './text-size.ts'
 
 /** How often jobs of one kind may be started (conformance.md S31). */
 export interface JobRateLimit {
@@ -15,8 +16,6 @@ const SECOND_MS = 1_000
 const MAX_WINDOW_MS = 3_600_000
 /** More than that cannot be started in a second: no limit. */
 const MAX_STARTS = 1_000_000
-/** A longer type is none, and the job is refused when it is claimed: no limit is kept by it. */
-const MAX_TYPE = 255
 
 /**
  * The limit that a job's body asks for, of our own form or a native producer's; null: none. A
@@ -24,6 +23,7 @@ const MAX_TYPE = 255
  */
 export function rateLimitOf(body: unknown, queue: string): JobRateLimit | null {
   const { type, rate_limit: outer, options } = membersOf(body)
+  // No type, and the claim refuses the job: not a key to keep.
   if (typeof type !== 'string' || type.length > MAX_TYPE) return null
   const inner = membersOf(options)['rate_limit']
   const { max_per_second: rate } = membersOf(inner ?? outer)

@@ -1,5 +1,8 @@
 /** Bounds on what strangers wrote and the ledger keeps. */
 
+/** Of a job's type, in characters; all of them are ASCII. */
+export const MAX_TYPE = 255
+
 /** Of an error's `code` and `type`, in characters. */
 export const MAX_CODE = 255
 

@@ -1,5 +1,6 @@
 import { MAX_DURATION_MS } from '../job/duration.ts'
 import { BACKOFF_STRATEGIES, CONFLICT_NAMES } from '../job/request.ts'
+import { MAX_TYPE } from '../job/text-size.ts'
 
 const text = { type: ['string', 'null'] }
 const integer = { type: ['integer', 'null'] }
@@ -85,18 +86,18 @@ const options = {
 }
 
 /** Seed 003's pattern, and hyphens inside a segment (architecture §9, conformance.md S1). */
-export const TYPE_PATTERN = '^[a-zA-Z][a-zA-Z0-9_-]*(\\.[a-zA-Z][a-zA-Z0-9_-]*)*$'
+export const jobType = {
+  type: 'string',
+  minLength: 1,
+  maxLength: MAX_TYPE,
+  pattern: '^[a-zA-Z][a-zA-Z0-9_-]*(\\.[a-zA-Z][a-zA-Z0-9_-]*)*$',
+} as const
 
 export const PUSH_SCHEMA = {
   type: 'object',
   required: ['type', 'args'],
   properties: {
-    type: {
-      type: 'string',
-      minLength: 1,
-      maxLength: 255,
-      pattern: TYPE_PATTERN,
-    },
+    type: jobType,
     args: { type: 'array' },
     id: {
       type: ['string', 'null'],

@@ -1,4 +1,4 @@
-import { TYPE_PATTERN } from './push.ts'
+import { jobType } from './push.ts'
 import { parser } from './validator.ts'
 
 /** POST /schemas (seed 001 §15.2). */
@@ -20,7 +20,7 @@ export const parseRegister = parser<RegisterRequest>({
       maxLength: 2048,
       pattern: '^[a-zA-Z][a-zA-Z0-9+.-]*:[^\\s\\u0000-\\u0020<>"{}|\\\\^`]+$',
     },
-    type: { type: 'string', minLength: 1, maxLength: 255, pattern: TYPE_PATTERN },
+    type: jobType,
     version: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER },
     schema: { type: 'object' },
   },
