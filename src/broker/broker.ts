@@ -193,7 +193,7 @@ export interface Unusable {
   id: string
   /** The queue it came from. */
   queue: string
-  body: object
+  content: Buffer
 }
 
 export interface Broadcast {

@@ -40,7 +40,7 @@ function delayed(row: JobRow, exchange: string, wall: number): Outgoing {
 }
 
 /** What no job can be made of, to where RabbitMQ puts the tokens that we reject. */
-export function toDeadLetters({ id, queue, body }: Unusable, { exchange }: Names): Outgoing {
+export function toDeadLetters({ id, queue, content }: Unusable, { exchange }: Names): Outgoing {
   // A return names the message by what was sent.
   const messageId = shortText(id)
   return {
@@ -50,7 +50,7 @@ export function toDeadLetters({ id, queue, body }: Unusable, { exchange }: Names
     routingKey: queue,
     rungMs: null,
     lanes: 'others',
-    content: Buffer.from(JSON.stringify(body)),
+    content,
     options: {
       mandatory: true,
       persistent: true,

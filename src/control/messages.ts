@@ -5,7 +5,7 @@ import type { Deps, RequestContext } from '../operations/deps.ts'
 import { info } from '../operations/info.ts'
 import { nativeClaim } from '../operations/native-claim.ts'
 import { nativeHeartbeat } from '../operations/native-heartbeat.ts'
-import { report } from '../operations/report.ts'
+import { keepOrphans, report } from '../operations/report.ts'
 import { sync } from '../operations/sync.ts'
 import {
   type Complaint,
@@ -49,10 +49,11 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>([
   ],
   [
     'ojs.control.report',
-    (deps, { message: { queue }, body, context, skipped }) => {
-      const parsed = parseReport(body)
-      skipped(parsed.skipped, parsed.complaint)
-      return report(deps, { ...parsed.request, queue }, context)
+    async (deps, { message: { queue }, body, context, skipped }) => {
+      const { request, orphans = [], ...left } = parseReport(body)
+      skipped(left.skipped, left.complaint)
+      await report(deps, { ...request, queue }, context)
+      await keepOrphans(deps, { queue, orphans }, context)
     },
   ],
 ])

@@ -1,8 +1,10 @@
+import type { Unusable } from '../broker/broker.ts'
 import { failureOf } from '../job/failure.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
 import { attemptKey, type ReportedEvent, type Said } from '../job/report.ts'
 import type { ReportEvent, ReportRequest } from '../job/request.ts'
 import type { ReportResult } from '../ledger/native.ts'
+import type { Orphan } from '../schemas/left-out.ts'
 import { adoptedJob } from './adopt.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { emitPromoted } from './emit-promoted.ts'
@@ -105,12 +107,39 @@ function isLeftToUs(deps: Deps, { id, said }: ReportedEvent): boolean {
 async function keepUnknown(
   deps: Deps,
   event: ReportedEvent,
-  { requestId }: RequestContext,
+  context: RequestContext,
 ): Promise<void> {
   const { id, shown } = event
-  const outcome = shown && (await deps.broker.bury({ id, ...shown }))
+  const unusable = shown && {
+    id,
+    queue: shown.queue,
+    content: Buffer.from(JSON.stringify(shown.body)),
+  }
+  await keep(deps, { id, ...whyNotAdopted(event) }, unusable, context)
+}
+
+/** The jobs of failures that a report had to do without, where nobody else has them. */
+export async function keepOrphans(
+  deps: Deps,
+  { queue, orphans }: { queue: string; orphans: readonly Orphan[] },
+  context: RequestContext,
+): Promise<void> {
+  const lost = orphans.filter(({ id }) => deps.ledger.find(id) === null)
+  const kept = lost.map(({ id, content, problem }) =>
+    keep(deps, { id, problem }, { id, queue, content }, context),
+  )
+  await Promise.all(kept)
+}
+
+async function keep(
+  deps: Deps,
+  { id, ...why }: { id: string; problem?: string },
+  unusable: Unusable | undefined,
+  { requestId }: RequestContext,
+): Promise<void> {
+  const outcome = unusable && (await deps.broker.bury(unusable))
   deps.logger.warn(
-    { job_id: id, requestId, ...whyNotAdopted(event), ...(outcome && { outcome }) },
+    { job_id: id, requestId, ...why, ...(outcome && { outcome }) },
     outcome === 'confirmed'
       ? 'a failed job that cannot be adopted is in the dead letter queue'
       : 'a retry of a job that nobody knows was left to us',

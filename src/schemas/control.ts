@@ -9,8 +9,9 @@ import type {
   ReportRequest,
   SyncRequest,
 } from '../job/request.ts'
-import type { ListMember } from './json-list.ts'
+import { type ListMember, Unreadable } from './json-list.ts'
 import { JSON_LIMITS } from './json-text.ts'
+import { jobIdIn, type Orphan, orphanIn } from './left-out.ts'
 import { checker, parser } from './validator.ts'
 import { count, id, label, leaseMs, MAX_IDS, nackError, queueName } from './workers.ts'
 
@@ -130,6 +131,11 @@ export interface Parsed<T> {
   complaint?: Complaint
 }
 
+export interface ParsedReport extends Parsed<ReportRequest> {
+  /** The jobs that would be lost with what was left out. */
+  orphans?: Orphan[]
+}
+
 /** What is wrong, for whoever wrote the worker. */
 export interface Complaint {
   jobId?: string
@@ -169,26 +175,28 @@ export function parseNativeHeartbeat(body: unknown): Parsed<NativeHeartbeat> {
 }
 
 /** Throws `OjsError` 400 where it is no report; events that are none are left out. */
-export function parseReport(body: unknown): Parsed<ReportRequest> {
+export function parseReport(body: unknown): ParsedReport {
   const { worker_id, events } = parseRawReport(body)
   const usable = events.filter(isReportEvent)
   const parsed = { request: { worker_id, events: usable }, skipped: events.length - usable.length }
   if (parsed.skipped === 0) return parsed
-  const at = events.findIndex((event) => !isReportEvent(event))
-  return { ...parsed, complaint: complaintOf(events[at], at) }
+  const leftOut = events.filter((event) => !isReportEvent(event))
+  const orphans = leftOut.flatMap((event) => orphanIn(event, problemOf(event)) ?? [])
+  return {
+    ...parsed,
+    complaint: complaintOf(leftOut[0], events.indexOf(leftOut[0])),
+    ...(orphans.length > 0 && { orphans }),
+  }
 }
 
 function complaintOf(event: unknown, at: number): Complaint {
   const problem = `events[${at}]: ${problemOf(event)}`
-  const isObject = typeof event === 'object' && event !== null
-  const jobId = isObject && 'job_id' in event ? event.job_id : null
-  return isId(jobId) ? { jobId, problem } : { problem }
+  const jobId = jobIdIn(event)
+  return jobId === undefined ? { problem } : { jobId, problem }
 }
 
 function problemOf(event: unknown): string {
-  // What `parseJsonList` could not read is null too.
-  if (event === null)
-    return 'It is no JSON object, nests too deep, or has a number that is not exact.'
+  if (event instanceof Unreadable) return event.problem
   try {
     parseReportEvent(event)
     return ''

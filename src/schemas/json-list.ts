@@ -2,6 +2,7 @@ import { OjsError } from '../errors.ts'
 import {
   afterString,
   byteAt,
+  COLON,
   COMMA,
   depthChange,
   type JsonLimits,
@@ -19,10 +20,21 @@ export interface ListMember {
   item: JsonLimits
 }
 
+/** Stands for an item that could not be read. */
+export class Unreadable {
+  readonly text: Buffer
+  readonly problem: string
+
+  constructor(text: Buffer, problem: string) {
+    this.text = text
+    this.problem = problem
+  }
+}
+
 /**
  * As `parseJsonObject`, for a document that tells of many things in one list: an item that is too
  * deep, no JSON (Python writes `NaN`) or not UTF-8, or that has a number which JavaScript would
- * change, becomes null and takes no other with it. Throws for what is wrong with all the rest.
+ * change, is `Unreadable` and takes no other with it. Throws for what is wrong with all the rest.
  */
 export function parseJsonList(bytes: Buffer, list: ListMember): Record<string, unknown> {
   const limits = { maxDepth: list.item.maxDepth + 2 }
@@ -41,13 +53,36 @@ export function parseJsonList(bytes: Buffer, list: ListMember): Record<string, u
 
 const EMPTY = Buffer.from('[]')
 
-function itemOf(bytes: Buffer, limits: JsonLimits): Record<string, unknown> | null {
+function itemOf(bytes: Buffer, limits: JsonLimits): Record<string, unknown> | Unreadable {
   try {
     return parseJsonObject(bytes, limits)
   } catch (error) {
-    if (error instanceof OjsError) return null
+    if (error instanceof OjsError) return new Unreadable(bytes, error.message)
     throw error
   }
+}
+
+/**
+ * The text of each outermost member of an object, one byte a character: told by strings and
+ * brackets alone, whatever else is in it. Of members with the same name the last counts.
+ */
+export function memberTexts(bytes: Buffer): Map<string, string> {
+  const texts = new Map<string, string>()
+  let from = 0
+  for (const { at, byte, depth } of marks(bytes)) {
+    const isEdge = depth === 0 || (depth === 1 && (byte === COMMA || from === 0))
+    if (!isEdge) continue
+    const name = bytes.indexOf(QUOTE, from)
+    const after = afterString(bytes, name)
+    const value = bytes.indexOf(COLON, after)
+    if (from !== 0 && name !== -1 && value !== -1 && value < at)
+      texts.set(
+        bytes.toString('latin1', name + 1, after - 1),
+        bytes.toString('latin1', value + 1, at).trim(),
+      )
+    from = at + 1
+  }
+  return texts
 }
 
 /** Offsets: the opening bracket, the commas between items, the closing bracket. */

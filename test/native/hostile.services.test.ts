@@ -198,6 +198,54 @@ test('a job that came along with its failure, and is none, is kept as a dead let
   })
 })
 
+const ERROR = '{"code":"e","message":"m"}'
+
+/** Members of a failed event that is left out; the job that it shows has been acknowledged. */
+test.each<[string, string, { job?: string; problem?: string }]>([
+  ['a number that is not exact', `"attempt":1,"error":${ERROR}`, { job: '9007199254740993' }],
+  ['a number that is none', `"attempt":1,"error":${ERROR}`, { job: 'NaN' }],
+  ['too deep a job', `"attempt":1,"error":${ERROR}`, { job: '['.repeat(40) + ']'.repeat(40) }],
+  ['details that are not exact', `"attempt":1,"error":{"code":"e","message":"m","n":1e999}`, {}],
+  ['an attempt that is a text', `"attempt":"1","error":${ERROR}`, { problem: "'attempt' field" }],
+  ['no error', '"attempt":1', { problem: "'error' field" }],
+  ['its retry left to us', `"error":${ERROR},"outcome":{"decision":"retry","rung_ms":null}`, {}],
+])('a failed job in an event with %s is kept as a dead letter', async (_name, members, said) => {
+  await makeQueue('left')
+  const id = v7()
+  const job = `{"id":"${id}","type":"a.b","args":[${said.job ?? '1'}]}`
+  const event = `{"job_id":"${id}","event":"failed",${members},"job":${job}}`
+  const report = control('ojs.control.report', `{"worker_id":"w","events":[${event}]}`)
+  await pikaPublish(vhost.url, 'ojs.queue.control.left', [report])
+  const [dead] = await pikaConsume(vhost.url, 'ojs.queue.dlx.left', 1)
+  expect(dead).toMatchObject({ body: job, properties: { message_id: id } })
+  const line = () => gateway.log.lines().find(({ job_id }) => job_id === id)
+  await expect.poll(line).toMatchObject({
+    level: 'warn',
+    msg: 'a failed job that cannot be adopted is in the dead letter queue',
+    problem: expect.stringContaining(said.problem ?? ''),
+  })
+})
+
+test('an event that is left out is no dead letter where nobody left its job to us', async () => {
+  await makeQueue('kept')
+  const known = jobOf(await push('kept')).id
+  const events = [
+    `{"job_id":"${v7()}","event":"completed","attempt":1,"job":{"a":NaN}}`,
+    `{"job_id":"${v7()}","event":"failed","attempt":1,"n":NaN,"outcome":{"decision":"discard"},"job":{}}`,
+    `{"job_id":"${v7()}","event":"failed","attempt":1,"n":NaN,"outcome":{"decision":"retry","rung_ms":5},"job":{}}`,
+    `{"job_id":"${v7()}","event":"failed","attempt":1,"n":NaN}`,
+    `{"job_id":"${v7()}","event":"failed","attempt":1,"n":NaN,"job":null}`,
+    `{"job_id":"","event":"failed","attempt":1,"n":NaN,"job":{}}`,
+    `{"job_id":"${known}","event":"failed","attempt":1,"n":NaN,"job":{}}`,
+    `{"job_id":"last","event":"failed","attempt":1,"n":NaN,"job":{"last":1}}`,
+  ]
+  const report = control('ojs.control.report', `{"worker_id":"w","events":[${events}]}`)
+  await pikaPublish(vhost.url, 'ojs.queue.control.kept', [report])
+  const [dead] = await pikaConsume(vhost.url, 'ojs.queue.dlx.kept', 1)
+  expect(dead?.body).toBe('{"last":1}')
+  expect(jobOf(await gateway.client.get(known))).toMatchObject({ state: 'available' })
+})
+
 test.each([
   'gone',
   'amq.rabbitmq.reply-to',

@@ -6,7 +6,9 @@ import {
   parseNativeHeartbeat,
   parseReport,
   parseSync,
+  REPORT_EVENTS,
 } from '../../src/schemas/control.ts'
+import { parseJsonList } from '../../src/schemas/json-list.ts'
 
 const error = { code: 'handler_error', message: 'no route' }
 const YEAR_MS = 365 * 86_400_000
@@ -206,6 +208,18 @@ describe('ojs.control.report', () => {
     const good = { job_id: 'j', attempt: 1, event: 'started' }
     const body = { worker_id: 'w', events: [good, event, null, good] }
     expect(parseReport(body)).toMatchObject({ skipped: 2, complaint })
+  })
+
+  it.each([
+    ['{"job_id":"j","attempt":1,"result":[9007199254740993]}', "The number in 'result[0]'"],
+    ['{"job_id":"j","attempt":NaN}', 'not valid JSON'],
+    [`{"job_id":"j","a":${'['.repeat(40)}${']'.repeat(40)}}`, 'nests deeper than 33 levels'],
+  ])('names the job of an event that cannot be read: %s', (event, problem) => {
+    const text = `{"worker_id":"w","events":[{"job_id":"g","attempt":1,"event":"started"},${event}]}`
+    expect(parseReport(parseJsonList(Buffer.from(text), REPORT_EVENTS))).toMatchObject({
+      skipped: 1,
+      complaint: { jobId: 'j', problem: expect.stringContaining(problem) },
+    })
   })
 
   it.each<[object, string]>([

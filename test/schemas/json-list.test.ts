@@ -1,11 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { OjsError } from '../../src/errors.ts'
-import { parseJsonList } from '../../src/schemas/json-list.ts'
+import { memberTexts, parseJsonList, Unreadable } from '../../src/schemas/json-list.ts'
 import { parseJsonObject } from '../../src/schemas/json-text.ts'
 
 const LIST = { name: 'events', maxItems: 5, item: { maxDepth: 4 } }
 const read = (text: string | Buffer) => parseJsonList(Buffer.from(text as string), LIST)
+const BAD: unknown = expect.any(Unreadable)
 const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`
 
 describe('a list of which one item is bad', () => {
@@ -23,7 +24,7 @@ describe('a list of which one item is bad', () => {
     const text = `{"w":"events","events":[${[good[0], bad, good[1]].join(',')}] , "b":[{"c":1}]}`
     expect(read(text)).toEqual({
       w: 'events',
-      events: [{ n: 1 }, null, { n: [2, { deep: [','] }] }],
+      events: [{ n: 1 }, BAD, { n: [2, { deep: [','] }] }],
       b: [{ c: 1 }],
     })
   })
@@ -31,12 +32,12 @@ describe('a list of which one item is bad', () => {
   test('keeps the others: bytes that are no UTF-8', () => {
     const text = Buffer.from('{"events":[{"n":"?"},{"n":"ü"}]}')
     text[text.indexOf('?')] = 0xff
-    expect(read(text)).toEqual({ events: [null, { n: 'ü' }] })
+    expect(read(text)).toEqual({ events: [BAD, { n: 'ü' }] })
   })
 
   test('takes the last list of that name, as JSON does', () => {
     expect(read('{"events":[{"n":1}],"events":[{"n":2},{"n":NaN}]}')).toEqual({
-      events: [{ n: 2 }, null],
+      events: [{ n: 2 }, BAD],
     })
   })
 })
@@ -81,8 +82,41 @@ test('with one bad item more is the same but for that', () => {
       const place = Math.min(at, texts.length)
       texts.splice(place, 0, '{"n":NaN}')
       const expected: unknown[] = JSON.parse(JSON.stringify(events))
-      expected.splice(place, 0, null)
+      expected.splice(place, 0, BAD)
       expect(read(`{"events":[${texts}]}`)).toEqual({ events: expected })
     }),
   )
+})
+
+describe('the texts of the members', () => {
+  test.each<[string, Record<string, string>]>([
+    [
+      ' { "a" : "x,}" ,"b":[1,{"c":2},NaN], "d": {"a":3}}',
+      { a: '"x,}"', b: '[1,{"c":2},NaN]', d: '{"a":3}' },
+    ],
+    ['{"a":1,"a":2}', { a: '2' }],
+    ['{"a":"b","c":-Infinity}', { a: '"b"', c: '-Infinity' }],
+    ['{}', {}],
+    ['', {}],
+    ['{"a":1,', { a: '1' }],
+    ['{"a"}', {}],
+    ['{,:"a"}', {}],
+    ['{1:2,"a":[}', {}],
+  ])('%j', (text, expected) => {
+    expect(Object.fromEntries(memberTexts(Buffer.from(text)))).toEqual(expected)
+  })
+
+  test('are found in whatever JSON writes', () => {
+    const name = fc.string({ maxLength: 5 }).filter((key) => JSON.stringify(key) === `"${key}"`)
+    fc.assert(
+      fc.property(fc.dictionary(name, fc.jsonValue()), fc.nat(2), (object, spaces) => {
+        const texts = memberTexts(Buffer.from(JSON.stringify(object, null, spaces)))
+        const found = [...texts].map(([key, text]) => [
+          Buffer.from(key, 'latin1').toString(),
+          JSON.parse(Buffer.from(text, 'latin1').toString()),
+        ])
+        expect(Object.fromEntries(found)).toEqual(JSON.parse(JSON.stringify(object)))
+      }),
+    )
+  })
 })
