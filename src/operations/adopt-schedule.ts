@@ -26,9 +26,9 @@ export async function adoptSchedule(
   message: ScheduledMessage,
 ): Promise<ControlVerdict> {
   const schedule = readSchedule(deps, message)
-  if (schedule instanceof OjsError) return refuse(deps, schedule)
+  if (schedule instanceof OjsError) return refuse(deps, message, schedule)
   const refusal = await queueRefused(deps, schedule.job.queue)
-  if (refusal !== null) return refuse(deps, refusal)
+  if (refusal !== null) return refuse(deps, message, refusal)
   if (message.attempt > 1) await storeRetry(deps, message, schedule)
   else await store(deps, schedule.job)
   return 'handled'
@@ -55,8 +55,8 @@ function readSchedule(deps: Deps, message: ScheduledMessage): Schedule | OjsErro
   }
 }
 
-function refuse(deps: Deps, error: OjsError): ControlVerdict {
-  deps.events.emit({ type: 'token.malformed', queue: SOURCE, error })
+function refuse(deps: Deps, { id }: ScheduledMessage, error: OjsError): ControlVerdict {
+  deps.events.emit({ type: 'token.malformed', queue: SOURCE, id, error })
   return 'malformed'
 }
 

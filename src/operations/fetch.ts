@@ -194,10 +194,12 @@ function settle(
       return
     case 'keep':
       return
-    case 'malformed':
-      deps.events.emit({ type: 'token.malformed', queue: delivery.queue, error: result.error })
+    case 'malformed': {
+      const { queue, id } = delivery
+      deps.events.emit({ type: 'token.malformed', queue, id, error: result.error })
       toDeadLetters(deps, delivery)
       return
+    }
   }
 }
 

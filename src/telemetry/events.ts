@@ -30,7 +30,7 @@ export type JobEvent =
   | { type: 'dead_letter.deleted'; job: JobRow; requestId?: string }
   | QueueEvent
   /** A native message that is no OJS job; it goes to the dead letter queue. */
-  | { type: 'token.malformed'; queue: string; error: Error }
+  | { type: 'token.malformed'; queue: string; id: string; error: Error }
   | CronEvent
 
 export interface QueueEvent {

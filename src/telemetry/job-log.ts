@@ -5,6 +5,9 @@ import type { CronEvent, JobEvent, LeaseFacts } from './events.ts'
 import { LineBudget } from './line-budget.ts'
 import type { WorkflowEvent } from './workflow-events.ts'
 
+/** Of an AMQP `message_id`; the id in a body may be of any length. */
+const MAX_ID = 255
+
 /**
  * One line per thing that happened to a job: ids, never args, results, messages or credentials.
  * `isDebug`: whether anybody looks for debug lines. Messages that are no jobs come from strangers: of
@@ -25,10 +28,10 @@ export function jobLog(
         logger.info(workflowFields(event), event.type)
         return
       case 'token.malformed': {
-        const { queue, error } = event
+        const { queue, id, error } = event
         const suppressed = malformed.take(now())
-        if (suppressed)
-          logger.warn({ queue, reason: error.message, ...suppressed }, 'malformed message')
+        const facts = { jobId: id.slice(0, MAX_ID) || undefined, queue, reason: error.message }
+        if (suppressed) logger.warn({ ...facts, ...suppressed }, 'malformed message')
         return
       }
       case 'queue.paused':

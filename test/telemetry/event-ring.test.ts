@@ -175,7 +175,9 @@ describe('what an event says', () => {
 
   it('is silent about what is staged, and about what is no job', () => {
     expect(dataOf({ type: 'job.staged', job: jobRow() })).toBeUndefined()
-    expect(dataOf({ type: 'token.malformed', queue: 'q', error: new Error() })).toBeUndefined()
+    expect(
+      dataOf({ type: 'token.malformed', queue: 'q', id: '', error: new Error() }),
+    ).toBeUndefined()
   })
 
   it('keeps the beginning of a long message only', () => {

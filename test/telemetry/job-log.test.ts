@@ -80,12 +80,12 @@ it('does not look at a heartbeat whose line nobody would see', () => {
 })
 
 it('warns of messages that are no jobs', () => {
-  expect(lineOf({ type: 'token.malformed', queue: 'q', error: new Error('no args') })).toEqual({
-    level: 'warn',
-    msg: 'malformed message',
-    queue: 'q',
-    reason: 'no args',
-  })
+  const event = { type: 'token.malformed', queue: 'q', error: new Error('no args') } as const
+  const line = { level: 'warn', msg: 'malformed message', queue: 'q', reason: 'no args' }
+  expect(lineOf({ ...event, id: 'x' })).toEqual({ ...line, jobId: 'x' })
+  expect(lineOf({ ...event, id: '' })).toEqual(line)
+  // Of a body, which may be of any length.
+  expect(lineOf({ ...event, id: 'x'.repeat(300) })).toEqual({ ...line, jobId: 'x'.repeat(255) })
 })
 
 it('warns of ten of them in ten seconds, and says how many more there were', () => {
@@ -93,7 +93,7 @@ it('warns of ten of them in ten seconds, and says how many more there were', () 
   const { lines, log } = open(false, () => now)
   const flood = () => {
     for (let i = 0; i < 100; i++)
-      log({ type: 'token.malformed', queue: 'q', error: new Error('no args') })
+      log({ type: 'token.malformed', queue: 'q', id: 'x', error: new Error('no args') })
   }
   flood()
   expect(lines).toHaveLength(10)

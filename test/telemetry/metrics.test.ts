@@ -165,7 +165,7 @@ describe('jobs', () => {
 
   test('malformed native messages', async () => {
     const { onJobEvent, read } = open()
-    onJobEvent({ type: 'token.malformed', queue: 'email', error: new Error() })
+    onJobEvent({ type: 'token.malformed', queue: 'email', id: '', error: new Error() })
     expect(await read('ojs_token')).toEqual({ 'ojs_token_malformed_total{queue="email"}': 1 })
   })
 })
