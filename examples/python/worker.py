@@ -29,10 +29,16 @@ GRACE_S = float(os.environ.get('GRACE_S', '25'))
 ANSWER_S = 1
 SILENCE_S = 30
 MAX_CANCELLED = 10_000
+MAX_RESULT = 1_000_000
+MAX_DEPTH = 31
 
 
 class Permanent(Exception):
     """Raised by a handler: trying again would not help."""
+
+
+class ResultError(Permanent):
+    """The handler has done its work, but what it returns cannot be told."""
 
 
 class Run:
@@ -345,7 +351,7 @@ class Worker:
             handler = HANDLERS.get(run.job['type'])
             if handler is None:
                 raise Permanent(f"no handler for {run.job['type']}")
-            event = run.event('completed', result=handler(run))
+            event = run.event('completed', result=tellable(handler(run)))
         except Exception as error:  # whatever a handler raises is the job's failure
             event = run.event('failed', **run.shown(), error={
                 'code': 'handler_error', 'type': type(error).__name__,
@@ -402,6 +408,28 @@ def plain(table):
     """What JSON keeps as it is: with anything else the whole event would be left out."""
     return {name: value for name, value in table.items()
             if isinstance(value, str) or isinstance(value, int) and abs(value) < 2 ** 53}
+
+
+def tellable(result):
+    """With anything else the whole event would be left out, or this program would end."""
+    try:
+        text = json.dumps(result, allow_nan=False)
+        json.loads(text, parse_int=exact)
+        if len(text) > MAX_RESULT or depth(result) > MAX_DEPTH:
+            raise ValueError('too large')
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ResultError(f'the result cannot be reported: {error}') from error
+    return result
+
+
+def exact(digits):
+    if abs(int(digits)) >= 2 ** 53:
+        raise ValueError(f'{digits[:40]} is beyond 2**53')
+
+
+def depth(value):
+    inner = value.values() if isinstance(value, dict) else value
+    return 1 + max(map(depth, inner), default=0) if isinstance(value, (dict, list, tuple)) else 0
 
 
 def main():

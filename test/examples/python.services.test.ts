@@ -9,11 +9,24 @@ import { asClient, Example, publishJob, runJob, stageForAll, withExample } from 
 const WORKER_ID = 'python-1'
 const stage = stageForAll()
 
-function startPython(env: Readonly<Record<string, string>> = stage.env()): Example {
-  const script = join(ROOT, 'examples', 'python', 'worker.py')
+const FOLDER = join(ROOT, 'examples', 'python')
+
+function startPython(
+  env: Readonly<Record<string, string>> = stage.env(),
+  args: readonly string[] = [join(FOLDER, 'worker.py')],
+): Example {
   const settings = { WORKER_ID, HEARTBEAT_S: '0.2', PYTHONDONTWRITEBYTECODE: '1' }
-  return new Example(DEBIAN_PYTHON, [script], { ...env, ...settings })
+  return new Example(DEBIAN_PYTHON, args, { ...env, ...settings })
 }
+
+/** With a handler more, as its user would write one: its result is what `args[0]` says in Python. */
+const WITH_ANY_RESULT = `
+import sys
+sys.path.insert(0, ${JSON.stringify(FOLDER)})
+import worker
+worker.HANDLERS['any.result'] = lambda run: eval(run.job['args'][0])
+worker.main()
+`
 
 /** What the gateway lists of the worker. */
 async function listed(): Promise<Record<string, unknown>> {
@@ -46,6 +59,20 @@ describe('the Python worker, written from docs/control-protocol.md', { timeout: 
         attempt: 1,
         error: { type: 'Permanent', message: "'nobody' is no address" },
       })
+    })
+  })
+
+  test('fails a job whose result the gateway would leave out, or JSON has no form for', async () => {
+    await withExample(startPython(stage.env(), ['-c', WITH_ANY_RESULT]), async (example) => {
+      const run = (result: string, state: string) =>
+        runJob(stage, example, { type: 'any.result', args: [result], state })
+      for (const bad of ["float('nan')", '[2**53]', '{1}', 'b"x"', "eval('['*40 + ']'*40)"])
+        expect(await run(bad, 'discarded')).toMatchObject({
+          attempt: 1,
+          error: { type: 'ResultError', retryable: false },
+        })
+      for (const good of ['2**53 - 1', '[None, True, {"a": 1.5}]', "eval('['*31 + ']'*31)"])
+        await run(good, 'completed')
     })
   })
 
