@@ -235,7 +235,7 @@ export class PublishLane {
       return true
     } catch (error) {
       // The channel is closing, or amqplib cannot encode this message.
-      this.#deps.logger.warn({ err: error, job_id: publication.id }, 'publish refused')
+      this.#deps.logger.warn({ err: error, jobId: publication.id }, 'publish refused')
       return false
     } finally {
       // Whose message it is may send it once more.

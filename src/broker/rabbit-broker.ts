@@ -385,7 +385,7 @@ export class RabbitBroker implements Broker, Service {
     try {
       return outgoingOf(row, this.#names, this.#deps.clock.wall())
     } catch (error) {
-      this.#deps.logger.error({ err: error, job_id: row.id }, 'bug: no token for this row')
+      this.#deps.logger.error({ err: error, jobId: row.id }, 'bug: no token for this row')
       return null
     }
   }

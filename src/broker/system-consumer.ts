@@ -129,7 +129,7 @@ export class SystemConsumer {
       else if (isDone) observer.deadLettered(label)
     } catch (error) {
       const message = 'system message not settled; it comes again'
-      logger.warn({ err: error, queue: label, job_id: delivery.id }, message)
+      logger.warn({ err: error, queue: label, jobId: delivery.id }, message)
       await sleep(PAUSE_MS, undefined, { signal: this.#stopping.signal, ref: false }).catch(
         () => {},
       )

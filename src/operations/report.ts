@@ -139,7 +139,7 @@ async function keep(
 ): Promise<void> {
   const outcome = unusable && (await deps.broker.bury(unusable))
   deps.logger.warn(
-    { job_id: id, requestId, ...why, ...(outcome && { outcome }) },
+    { jobId: id, requestId, ...why, ...(outcome && { outcome }) },
     outcome === 'confirmed'
       ? 'a failed job that cannot be adopted is in the dead letter queue'
       : 'a retry of a job that nobody knows was left to us',

@@ -152,7 +152,7 @@ class Outbox {
   async #send(owed: OwedMessage): Promise<SendOutcome> {
     this.#inFlight += 1
     const outcome = await this.#publish(owed).catch((err: unknown): SendOutcome => {
-      this.#deps.logger.error({ err, job_id: owed.id }, 'token cannot be relayed')
+      this.#deps.logger.error({ err, jobId: owed.id }, 'token cannot be relayed')
       return 'failed'
     })
     this.#inFlight -= 1
