@@ -5,13 +5,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -69,10 +72,40 @@ func sendEmail(j job, attempt int32) (any, error) {
 func run(j job, attempt int32) (any, error) {
 	switch j.Type {
 	case "email.send":
-		return sendEmail(j, attempt)
+		return tellable(sendEmail(j, attempt))
 	default:
 		return nil, fmt.Errorf("%w: no handler for %s", errPermanent, j.Type)
 	}
+}
+
+// tellable fails the job for a result with which the whole event would be left out, or that JSON has
+// no form for: its delivery would come again, for ever.
+func tellable(result any, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(result)
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	for err == nil {
+		var token json.Token
+		token, err = decoder.Token()
+		if number, isNumber := token.(json.Number); isNumber && !isExact(number.String()) {
+			err = fmt.Errorf("%s is beyond 2^53", number)
+		}
+	}
+	if err != io.EOF {
+		return nil, fmt.Errorf("%w: the result cannot be reported: %v", errPermanent, err)
+	}
+	return result, nil
+}
+
+func isExact(number string) bool {
+	if strings.ContainsAny(number, ".e") {
+		return true
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	return err == nil && -1<<53 < n && n < 1<<53
 }
 
 // reporter publishes one message at a time, so that a return and a confirm belong to the publish in

@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { copyFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import { DEBIAN_GO, DEBIAN_GOPATH } from '../../scripts/test-environment.mjs'
@@ -6,15 +7,49 @@ import { ROOT, scratchDir } from '../sdk/bundle.ts'
 import { Example, expectUsualJobs, publishJob, stageForAll, withExample } from './harness.ts'
 
 const stage = stageForAll()
-const program = join(scratchDir(), 'worker')
+const folder = scratchDir()
+const program = join(folder, 'worker')
+const source = join(ROOT, 'examples', 'go', 'worker.go')
 
-beforeAll(() => {
+function go(...args: readonly string[]): void {
   // Debian packages Go sources for a GOPATH; without cgo no C compiler is needed.
   const go = { GO111MODULE: 'off', GOPATH: DEBIAN_GOPATH, CGO_ENABLED: '0', GOFLAGS: '' }
-  const source = join(ROOT, 'examples', 'go', 'worker.go')
-  const env = { ...process.env, ...go }
-  execFileSync(DEBIAN_GO, ['vet', source], { env, stdio: 'inherit' })
-  execFileSync(DEBIAN_GO, ['build', '-o', program, source], { env, stdio: 'inherit' })
+  execFileSync(DEBIAN_GO, args, { env: { ...process.env, ...go }, cwd: folder, stdio: 'inherit' })
+}
+
+beforeAll(() => {
+  go('vet', source)
+  go('build', '-o', program, source)
+}, 180_000)
+
+const RESULTS = `package main
+
+import (
+	"errors"
+	"math"
+	"testing"
+)
+
+func TestResults(t *testing.T) {
+	bad := []any{math.NaN(), make(chan int), map[string]any{"id": int64(1) << 53}, []uint64{1 << 63}}
+	for _, result := range bad {
+		if _, err := tellable(result, nil); !errors.Is(err, errPermanent) {
+			t.Errorf("%v: %v", result, err)
+		}
+	}
+	good := []any{nil, 1<<53 - 1, -1.5e300, "9007199254740993", []any{map[string]any{"1e9": 0.1}}}
+	for _, result := range good {
+		if told, err := tellable(result, nil); err != nil || told == nil && result != nil {
+			t.Errorf("%v: %v", result, err)
+		}
+	}
+}
+`
+
+test('a result that the gateway would leave out, or JSON has no form for, fails the job', () => {
+  copyFileSync(source, join(folder, 'results.go'))
+  writeFileSync(join(folder, 'results_test.go'), RESULTS)
+  go('test', 'results.go', 'results_test.go')
 }, 180_000)
 
 test('the Go worker finds int32 attempts, and its jobs are completed over HTTP', async () => {
