@@ -5,7 +5,7 @@ import type { Deps, RequestContext } from '../operations/deps.ts'
 import { info } from '../operations/info.ts'
 import { nativeClaim } from '../operations/native-claim.ts'
 import { nativeHeartbeat } from '../operations/native-heartbeat.ts'
-import { keepOrphans, report } from '../operations/report.ts'
+import { report, settleLeftOut } from '../operations/report.ts'
 import { sync } from '../operations/sync.ts'
 import {
   type Complaint,
@@ -50,10 +50,10 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>([
   [
     'ojs.control.report',
     async (deps, { message: { queue }, body, context, skipped }) => {
-      const { request, orphans = [], ...left } = parseReport(body)
+      const { request, leftOut = [], ...left } = parseReport(body)
       skipped(left.skipped, left.complaint)
       await report(deps, { ...request, queue }, context)
-      await keepOrphans(deps, { queue, orphans }, context)
+      await settleLeftOut(deps, { ...request, queue, leftOut }, context)
     },
   ],
 ])

@@ -4,7 +4,7 @@ import type { JobRow, NewJob } from '../job/job.ts'
 import { attemptKey, type ReportedEvent, type Said } from '../job/report.ts'
 import type { ReportEvent, ReportRequest } from '../job/request.ts'
 import type { ReportResult } from '../ledger/native.ts'
-import type { Orphan } from '../schemas/left-out.ts'
+import type { UnusableEvent } from '../schemas/control.ts'
 import { adoptedJob } from './adopt.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { emitPromoted } from './emit-promoted.ts'
@@ -118,17 +118,29 @@ async function keepUnknown(
   await keep(deps, { id, ...whyNotAdopted(event) }, unusable, context)
 }
 
-/** The jobs of failures that a report had to do without, where nobody else has them. */
-export async function keepOrphans(
+/**
+ * What a report's events would have said that are left out: the job ends as well as it can, or, where
+ * nobody else has it, is kept as a dead letter.
+ */
+export async function settleLeftOut(
   deps: Deps,
-  { queue, orphans }: { queue: string; orphans: readonly Orphan[] },
+  { worker_id, queue, leftOut }: LeftOutOfReport,
   context: RequestContext,
 ): Promise<void> {
-  const lost = orphans.filter(({ id }) => deps.ledger.find(id) === null)
-  const kept = lost.map(({ id, content, problem }) =>
-    keep(deps, { id, problem }, { id, queue, content }, context),
-  )
+  const isKnown = ({ id }: UnusableEvent) => deps.ledger.find(id) !== null
+  const events = leftOut.filter(isKnown).flatMap(({ standIn }) => standIn ?? [])
+  if (events.length > 0) await report(deps, { worker_id, queue, events }, context)
+  const kept = leftOut.map(({ id, content, problem }) => {
+    const isLost = content !== null && deps.ledger.find(id) === null
+    return isLost ? keep(deps, { id, problem }, { id, queue, content }, context) : undefined
+  })
   await Promise.all(kept)
+}
+
+interface LeftOutOfReport {
+  worker_id: string
+  queue: string
+  leftOut: readonly UnusableEvent[]
 }
 
 async function keep(

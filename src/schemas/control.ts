@@ -11,7 +11,7 @@ import type {
 } from '../job/request.ts'
 import { type ListMember, Unreadable } from './json-list.ts'
 import { JSON_LIMITS } from './json-text.ts'
-import { jobIdIn, type Orphan, orphanIn } from './left-out.ts'
+import { jobIdIn, type LeftOut, leftOutIn } from './left-out.ts'
 import { checker, parser } from './validator.ts'
 import { count, id, label, leaseMs, MAX_IDS, nackError, queueName } from './workers.ts'
 
@@ -131,9 +131,13 @@ export interface Parsed<T> {
   complaint?: Complaint
 }
 
+export interface UnusableEvent extends LeftOut {
+  standIn: ReportEvent | null
+}
+
 export interface ParsedReport extends Parsed<ReportRequest> {
-  /** The jobs that would be lost with what was left out. */
-  orphans?: Orphan[]
+  /** What became of their jobs would be lost with them. */
+  leftOut?: UnusableEvent[]
 }
 
 /** What is wrong, for whoever wrote the worker. */
@@ -180,13 +184,18 @@ export function parseReport(body: unknown): ParsedReport {
   const usable = events.filter(isReportEvent)
   const parsed = { request: { worker_id, events: usable }, skipped: events.length - usable.length }
   if (parsed.skipped === 0) return parsed
-  const leftOut = events.filter((event) => !isReportEvent(event))
-  const orphans = leftOut.flatMap((event) => orphanIn(event, problemOf(event)) ?? [])
+  const unusable = events.filter((event) => !isReportEvent(event))
+  const leftOut = unusable.flatMap((event) => unusableEvent(event) ?? [])
   return {
     ...parsed,
-    complaint: complaintOf(leftOut[0], events.indexOf(leftOut[0])),
-    ...(orphans.length > 0 && { orphans }),
+    complaint: complaintOf(unusable[0], events.indexOf(unusable[0])),
+    ...(leftOut.length > 0 && { leftOut }),
   }
+}
+
+function unusableEvent(event: unknown): UnusableEvent | null {
+  const left = leftOutIn(event, problemOf(event))
+  return left && { ...left, standIn: isReportEvent(left.standIn) ? left.standIn : null }
 }
 
 function complaintOf(event: unknown, at: number): Complaint {

@@ -3,13 +3,18 @@ import { memberTexts, Unreadable } from './json-list.ts'
 import { checker } from './validator.ts'
 import { id as ID } from './workers.ts'
 
-/** A failed job that its worker has acknowledged, and shown in an event that is left out. */
-export interface Orphan {
+/** What is left of an event that is left out: its worker acknowledges the job, whatever we make of it. */
+export interface LeftOut {
   id: string
-  /** As it was shown. */
-  content: Buffer
   problem: string
+  /** For a job that the ledger has: a failure in its place, where enough can be told. */
+  standIn: object | null
+  /** For one that nobody has: the failed job, as it was shown. */
+  content: Buffer | null
 }
+
+/** Of the failure that stands in for what cannot be read. */
+const CODE = 'invalid_report'
 
 const isId = checker<string>(ID)
 
@@ -18,11 +23,24 @@ export function jobIdIn(event: unknown): string | undefined {
   return isId(id) ? id : undefined
 }
 
-/** Null where the event leaves no job to us, or shows none. */
-export function orphanIn(event: unknown, problem: string): Orphan | null {
-  const { id, name, outcome, job } = membersOf(event)
-  if (!isId(id) || name !== 'failed' || job === null || !isLeftToUs(outcome)) return null
-  return { id, content: job, problem }
+/** Null where it names no job. */
+export function leftOutIn(event: unknown, problem: string): LeftOut | null {
+  const members = membersOf(event)
+  const { id, name, outcome, job } = members
+  if (!isId(id)) return null
+  const content = name === 'failed' && isLeftToUs(outcome) ? job : null
+  return { id, problem, standIn: standInFor(members, problem), content }
+}
+
+/**
+ * The work of a `completed` is done, but what came of it is not known: such a job fails for good. A
+ * failure stays one, with another error.
+ */
+function standInFor({ id, attempt, generation, name, outcome }: Members, problem: string) {
+  const error = { code: CODE, message: `The report of this attempt is not valid: ${problem}` }
+  const about = { job_id: id, attempt, generation, event: 'failed' }
+  if (name === 'failed') return { ...about, error, outcome }
+  return name === 'completed' ? { ...about, error: { ...error, retryable: false } } : null
 }
 
 function isLeftToUs(outcome: unknown): boolean {
@@ -33,6 +51,8 @@ function isLeftToUs(outcome: unknown): boolean {
 /** What can still be told of it. */
 interface Members {
   id: unknown
+  attempt: unknown
+  generation: unknown
   name: unknown
   outcome: unknown
   job: Buffer | null
@@ -40,8 +60,10 @@ interface Members {
 
 function membersOf(event: unknown): Members {
   if (event instanceof Unreadable) return membersIn(event.text)
-  const { job_id: id, event: name, outcome, job } = isJsonObject(event) ? event : {}
-  return { id, name, outcome, job: isJsonObject(job) ? Buffer.from(JSON.stringify(job)) : null }
+  const { job_id: id, event: name, job, ...said } = isJsonObject(event) ? event : {}
+  const { attempt, generation, outcome } = said
+  const content = isJsonObject(job) ? Buffer.from(JSON.stringify(job)) : null
+  return { id, attempt, generation, name, outcome, job: content }
 }
 
 function membersIn(text: Buffer): Members {
@@ -50,16 +72,19 @@ function membersIn(text: Buffer): Members {
   const job = texts.get('job')
   return {
     id: said('job_id'),
+    attempt: said('attempt'),
+    generation: said('generation'),
     name: said('event'),
     outcome: said('outcome'),
     job: job?.startsWith('{') ? Buffer.from(job, 'latin1') : null,
   }
 }
 
+/** False, which no member may be, for what cannot be read either. */
 function readable(text: string): unknown {
   try {
     return JSON.parse(Buffer.from(text, 'latin1').toString())
   } catch {
-    return null
+    return false
   }
 }

@@ -201,14 +201,37 @@ describe('ojs.control.report', () => {
       await untilState(gateway, id, 'completed')
       client.channel.ack(token)
     }
-    // It is skipped, not half applied: its worker may still say it better.
-    expect(await stateOf(gateway, bad.id)).toBe('available')
-    await client.say('default', REPORT, {
-      worker_id: 'w',
-      events: [{ ...bad.about, event: 'completed' }],
-    })
-    await untilState(gateway, bad.id, 'completed')
+    // Its worker has acknowledged it, or will: nobody else has it any more.
     client.channel.ack(bad.token)
+    const job = await untilState(gateway, bad.id, 'discarded')
+    expect(job).toMatchObject({ error: { code: 'invalid_report' } })
+    expect(job).not.toHaveProperty('result')
+  })
+
+  it.each([
+    ['is none', {}],
+    ['has no message', { error: { code: 'e' } }],
+    ['has a number that would be changed', { error: { message: 'm', details: ['?'] } }],
+  ])('takes a failure whose error %s for one with another error', async (_name, members) => {
+    const { id, queue, token, about } = await inHand()
+    const outcome = { decision: 'retry', delay_ms: 3_600_000, rung_ms: null }
+    const events = [{ ...about, event: 'failed', outcome, ...members }]
+    const text = JSON.stringify({ worker_id: 'w', events }).replace('"?"', '9007199254740993')
+    await client.say(queue, REPORT, Buffer.from(text))
+    client.channel.ack(token)
+    const job = await untilState(gateway, id, 'retryable')
+    expect(job).toMatchObject({ attempt: 1, error: { code: 'invalid_report' } })
+    expect(Date.parse(job.next_attempt_at)).toBeGreaterThan(Date.now() + 3_000_000)
+  })
+
+  it('lets a failure alone whose outcome cannot be told: a retry may be on its way', async () => {
+    const { id, queue, token, about } = await inHand()
+    const error = { code: 'e', message: 'm' }
+    const events = [{ ...about, event: 'failed', error, outcome: { decision: 'perhaps' } }]
+    await client.say(queue, REPORT, { worker_id: 'w', events })
+    await client.say(queue, REPORT, { worker_id: 'w', events: [{ ...about, event: 'started' }] })
+    await untilState(gateway, id, 'active')
+    client.channel.nack(token)
   })
 
   it('takes results and jobs as deep as HTTP does', async () => {

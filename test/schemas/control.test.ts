@@ -172,7 +172,30 @@ describe('ojs.control.report', () => {
   ])('leaves out the event %j', (event) => {
     const complaint = expect.objectContaining({ problem: expect.stringMatching(/^events\[0\]: ./) })
     const request = { worker_id: 'w', events: [] }
-    expect(parsed(event)).toEqual({ request, skipped: 1, complaint })
+    expect(parsed(event)).toMatchObject({ request, skipped: 1, complaint })
+  })
+
+  const standIn = (event: unknown) => parsed(event).leftOut?.map((left) => left.standIn)
+
+  it.each<[string, object, object]>([
+    ['a completed job by one that failed for good', { event: 'completed', at: 7 }, {}],
+    [
+      'a failure by one with another error, and its outcome',
+      { event: 'failed', error: {}, outcome: { decision: 'discard' } },
+      { outcome: { decision: 'discard' } },
+    ],
+  ])('replaces %s', (_name, said, more) => {
+    const about = { job_id: 'j', attempt: 2, generation: 1 }
+    const error = expect.objectContaining({ code: 'invalid_report' })
+    expect(standIn({ ...about, ...said })).toEqual([{ ...about, event: 'failed', error, ...more }])
+  })
+
+  it.each<[object]>([
+    [{ job_id: 'j', event: 'completed' }],
+    [{ job_id: 'j', attempt: 1, event: 'started', at: 5 }],
+    [{ ...failed, outcome: 'retry' }],
+  ])('replaces nothing where that would be guessed: %j', (event) => {
+    expect(standIn(event)).toEqual([null])
   })
 
   it.each<[unknown, object]>([
