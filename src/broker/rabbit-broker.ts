@@ -41,6 +41,7 @@ import { QueueWatch } from './queue-watch.ts'
 import { Rungs } from './rungs.ts'
 import { loadTopology } from './topology.ts'
 
+/** Nothing is served before, and each host of a list that does not answer would take so long. */
 const START_WAIT_MS = 10_000
 
 /**
@@ -150,12 +151,14 @@ export class RabbitBroker implements Broker, Service {
     this.#consumers.deliveries.start()
     this.#watch.start()
     this.#rungs.start()
+    const giveUp = sleep(START_WAIT_MS, undefined, { ref: false })
+    await Promise.race([this.#firstAttempt(), giveUp])
+  }
+
+  async #firstAttempt(): Promise<void> {
     await Promise.all(this.#all.map((connection) => connection.start()))
     if (!this.#all.every((connection) => connection.isUp)) return
-    await Promise.race([
-      Promise.all([this.#availability.settled(), this.#declaring]),
-      sleep(START_WAIT_MS, undefined, { ref: false }),
-    ])
+    await Promise.all([this.#availability.settled(), this.#declaring])
   }
 
   async stop(deadline: AbortSignal): Promise<void> {

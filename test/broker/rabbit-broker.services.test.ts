@@ -1,4 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { DepthSampler } from '../../src/broker/depth-sampler.ts'
 import { createNames } from '../../src/broker/names.ts'
 import { type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
@@ -65,6 +67,18 @@ describe('start', () => {
     expect(await broker.probeQueue('email')).toBe(null)
     expect(await broker.take(request(['email'], { waitMs: 0 }))).toEqual([])
     expect(broker.isDeclared('email')).toBe(false)
+  })
+
+  it('takes ten seconds at most, however many hosts do not answer', async () => {
+    const silent = createServer()
+    silent.listen(0, '127.0.0.1')
+    await once(silent, 'listening')
+    onTestFinished(() => void silent.close())
+    const { port } = silent.address() as AddressInfo
+    const watch = new Stopwatch()
+    const { broker } = await start({ amqpUrls: Array(3).fill(`amqp://127.0.0.1:${port}`) })
+    expect(watch.elapsedMs).toBeLessThan(15_000)
+    expect(broker.status()).toMatchObject({ state: 'down' })
   })
 
   it('throws for a topology that cannot be used, before anything is connected', async () => {
