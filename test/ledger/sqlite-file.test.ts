@@ -85,6 +85,21 @@ describe('opening a ledger file', () => {
     await expect(open()).rejects.toThrow('is an SQLite file, but not a ledger')
   })
 
+  it.each(['wal', 'delete'])('writes nothing to one that it refuses, in mode %s', async (mode) => {
+    const expectUntouched = async (change: string) => {
+      const db = await openDatabase(path)
+      db.exec(`PRAGMA journal_mode = ${mode}; ${change}`)
+      db.closeAsItIs()
+      const before = readFileSync(path)
+      await expect(open()).rejects.toThrow(/but not a ledger|a newer ojs-rabbitmq/)
+      expect(readFileSync(path).equals(before)).toBe(true)
+    }
+    await (await open()).close()
+    await expectUntouched('PRAGMA user_version = 99')
+    path = join(directory.path, 'bookmarks.db')
+    await expectUntouched('CREATE TABLE bookmarks (url)')
+  })
+
   it('refuses a file that is no database', async () => {
     writeFileSync(path, 'nothing that SQLite would know, and long enough to be looked at'.repeat(9))
     await expect(open()).rejects.toThrow('is not an SQLite file')

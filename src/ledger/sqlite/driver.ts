@@ -16,7 +16,10 @@ export interface Statement {
 export interface Database {
   exec(sql: string): void
   prepare(sql: string): Statement
+  /** Leaves one file behind, which anybody can open. */
   close(): void
+  /** Without a write: for a file that is not ours. */
+  closeAsItIs(): void
   /** Null: it cannot be known. */
   isTransaction(): boolean | null
 }
@@ -35,6 +38,10 @@ export async function openDatabase(path: string): Promise<Database> {
     // Counts are numbers as long as nobody calls `setReadBigInts`, which types cannot tell.
     prepare: (sql) => db.prepare(planOnce(sql)) as Statement,
     close() {
+      letGo(db, ['PRAGMA journal_mode = DELETE'])
+      db.close()
+    },
+    closeAsItIs() {
       letGo(db)
       db.close()
     },
@@ -54,12 +61,13 @@ function planOnce(sql: string): string {
 /**
  * The package does not finalize statements at `close` and offers no way to do it, so that SQLite
  * would keep the file locked until they are collected. Leaving WAL needs no finalizing, unlocks
- * the file, and leaves one file without companions behind.
+ * the file, and leaves one file without companions behind. Who may not write stays in WAL, and with
+ * the package keeps the lock on a file that is in it.
  */
-function letGo(db: Pick<Database, 'exec'>): void {
+function letGo(db: Pick<Database, 'exec'>, leaveWal: readonly string[] = []): void {
   try {
     db.exec('PRAGMA busy_timeout = 0')
-    db.exec('PRAGMA journal_mode = DELETE')
+    for (const sql of leaveWal) db.exec(sql)
     db.exec('PRAGMA locking_mode = NORMAL')
     // The lock goes with the next transaction.
     db.exec('SELECT count(*) FROM sqlite_master')

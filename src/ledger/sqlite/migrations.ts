@@ -42,14 +42,7 @@ const ANNOUNCE_MS = 50
  * that hangs: the log says so before.
  */
 export async function migrate(db: Database, path: string, logger: Logger): Promise<void> {
-  refuseForeignFile(db, path)
   const version = readPragma(db, 'user_version')
-  if (version > MIGRATIONS.length) {
-    throw new Error(
-      `ledger ${path} was written by a newer ojs-rabbitmq ` +
-        `(schema ${version}, this one knows ${MIGRATIONS.length})`,
-    )
-  }
   if (version === 0) return apply(db, MIGRATIONS)
   if (version === MIGRATIONS.length) return
   const change = { ledger: path, from: version, to: MIGRATIONS.length }
@@ -83,10 +76,18 @@ function rollBack(db: Database): void {
   }
 }
 
-function refuseForeignFile(db: Database, path: string): void {
+/** Throws for what is no ledger of ours, or one of a version to come. Reads, and no more. */
+export function refuseOthers(db: Database, path: string): void {
   const isLedger = readPragma(db, 'application_id') === APPLICATION_ID
   const isEmpty = db.prepare('SELECT 1 FROM sqlite_master').get() === undefined
   if (!isLedger && !isEmpty) throw new Error(`${path} is an SQLite file, but not a ledger`)
+  const version = readPragma(db, 'user_version')
+  if (version > MIGRATIONS.length) {
+    throw new Error(
+      `ledger ${path} was written by a newer ojs-rabbitmq ` +
+        `(schema ${version}, this one knows ${MIGRATIONS.length})`,
+    )
+  }
 }
 
 function readPragma(db: Database, name: 'user_version' | 'application_id'): number {

@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import type { Logger } from '../../logger.ts'
 import { type Database, openDatabase, SQLITE, sqliteCode } from './driver.ts'
 import { SqliteLedger } from './ledger.ts'
-import { migrate } from './migrations.ts'
+import { migrate, refuseOthers } from './migrations.ts'
 import { OWN_SOURCES } from './workflow-book.ts'
 
 export interface SqliteLedgerOptions {
@@ -36,6 +36,13 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
 export async function openLedgerFile(options: SqliteLedgerOptions): Promise<Database> {
   const { path } = options
   const db = await openFile(path)
+  try {
+    lock(db)
+    refuseOthers(db, path)
+  } catch (error) {
+    db.closeAsItIs()
+    throw explain(error, path)
+  }
   try {
     configure(db, options.sync)
     await migrate(db, path, options.logger)
@@ -87,9 +94,12 @@ function createForOwner(path: string): void {
  * first transaction locks the file until `close` (or the end of the process, however it ends).
  * One second of patience, for a gateway that is just being replaced.
  */
-function configure(db: Database, sync: 'full' | 'normal'): void {
+function lock(db: Database): void {
   db.exec('PRAGMA busy_timeout = 1000')
   db.exec('PRAGMA locking_mode = EXCLUSIVE')
+}
+
+function configure(db: Database, sync: 'full' | 'normal'): void {
   db.exec('PRAGMA journal_mode = WAL')
   db.exec(`PRAGMA synchronous = ${sync === 'full' ? 'FULL' : 'NORMAL'}`)
   // 8 MB of WAL per checkpoint: a page that many groups have touched is copied back once.
