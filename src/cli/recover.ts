@@ -43,9 +43,10 @@ export const recoverCommand: Command = {
     const asked = post(below(base, path), { headers, ...certificate })
     const answered = await asked.catch((error: unknown) => whyNot(error))
     if (typeof answered === 'string') {
-      console.error(
-        `No gateway answers at ${shown} (${answered}). Is it running? See --url and OJS_URL.`,
-      )
+      const names = /^https:/i.test(base)
+        ? '--url, OJS_URL and NODE_EXTRA_CA_CERTS'
+        : '--url and OJS_URL'
+      console.error(`No gateway answers at ${shown} (${answered}). Is it running? See ${names}.`)
       return 1
     }
     if (answered.isDone) console.log(answered.body)

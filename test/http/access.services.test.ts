@@ -105,6 +105,10 @@ describe('a gateway with keys and TLS', { timeout: 60_000 }, () => {
       await eventually(async () => (await healthStatus(strict.url, tls)) === 200)
       expect(await recover(tls)).toContain('not_found')
       expect(await recover(files)).toContain('No gateway answers')
+      // Of its own CA it must be told.
+      expect(await recover({ ...tls, NODE_EXTRA_CA_CERTS: '' })).toMatch(
+        /certificate.*NODE_EXTRA_CA_CERTS/,
+      )
     } finally {
       await strict.dispose()
     }
