@@ -1,4 +1,4 @@
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { JOB_STATES } from '../../src/job/job.ts'
 import { type Database, openDatabase } from '../../src/ledger/sqlite/driver.ts'
@@ -237,6 +237,17 @@ describe('a ledger of the first schema', () => {
     expect(lines).toEqual([change, { ...change, durationMs: expect.any(Number) }])
     await (await opened()).close()
     expect(lines).toHaveLength(2)
+  })
+
+  it('is told of in the log where it is new, by its whole path: others may be elsewhere', async () => {
+    const lines: unknown[] = []
+    const logger = { ...SILENT, info: (...line: unknown[]) => void lines.push(line) }
+    const opened = () =>
+      openSqliteLedger({ path: relative(process.cwd(), path), sync: 'full', logger })
+    await (await opened()).close()
+    expect(lines).toEqual([[{ ledger: path }, 'new ledger']])
+    await (await opened()).close()
+    expect(lines).toHaveLength(1)
   })
 
   it('says why it cannot be, also where SQLite has ended the transaction', async () => {

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Logger } from '../../logger.ts'
 import type { Database } from './driver.ts'
@@ -43,7 +44,12 @@ const ANNOUNCE_MS = 50
  */
 export async function migrate(db: Database, path: string, logger: Logger): Promise<void> {
   const version = readPragma(db, 'user_version')
-  if (version === 0) return apply(db, MIGRATIONS)
+  if (version === 0) {
+    apply(db, MIGRATIONS)
+    // Whoever has started it in another folder by mistake learns where his jobs are not.
+    logger.info({ ledger: resolve(path) }, 'new ledger')
+    return
+  }
   if (version === MIGRATIONS.length) return
   const change = { ledger: path, from: version, to: MIGRATIONS.length }
   logger.info(change, 'ledger is being migrated; nothing is served before that is done')
