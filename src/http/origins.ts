@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import cors from 'cors'
 import { OjsError } from '../errors.ts'
+import { redactUrls } from '../logger.ts'
 import { answerEmpty } from './answer.ts'
 import { type Check, READING, type Step } from './pipeline.ts'
 
@@ -12,7 +13,8 @@ export function parseOrigins(text: string, mistakes: string[]): string[] {
     mistakes.push(
       origin === '*'
         ? 'OJS_CORS_ORIGINS must name each origin; * would let in every web page (seed 001 §20.3)'
-        : `OJS_CORS_ORIGINS: '${origin}' is no origin such as https://dash.example.com (no path)`,
+        : `OJS_CORS_ORIGINS: '${redactUrls(origin)}' is no origin such as https://dash.example.com ` +
+            '(no path, no user)',
     )
   }
   return origins

@@ -25,7 +25,8 @@ export async function recoverQueue(
   if (!deps.ledger.hasQueue(queue)) throw queueRefusal(queue, 'missing')
   const before = deps.ledger.counts(queue).available
   if ((await deps.broker.probeQueue(queue)) === 'exists') {
-    throw new OjsError('invalid_request', `Queue '${queue}' exists; there is nothing to recover.`, {
+    const message = `Queue '${queue}' exists, and only a queue that is gone can be recovered.`
+    throw new OjsError('invalid_request', message, {
       status: 409,
       details: { queue, reason: 'queue_exists' },
     })

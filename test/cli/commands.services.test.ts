@@ -145,7 +145,7 @@ describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
     const args = (queue: string) => ['recover', '--queue', queue, '--url', gateway.url]
     const exists = await cli(args('here'))
     expect(exists.code).toBe(1)
-    expect(exists.err).toContain('nothing to recover')
+    expect(exists.err).toContain('only a queue that is gone')
     expect((await cli(args('unknown'))).err).toContain('not_found')
   })
 

@@ -259,4 +259,9 @@ describe('OJS_CORS_ORIGINS', () => {
   ])('%s is none', (text) => {
     expect(parse(text).mistakes).toHaveLength(1)
   })
+
+  test('what is refused is told without a password', () => {
+    const { mistakes } = parse('https://user:secret@dash.example.com')
+    expect(mistakes).toEqual([expect.not.stringContaining('secret')])
+  })
 })
