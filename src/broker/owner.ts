@@ -109,10 +109,12 @@ export class Owner {
   #become(state: OwnerState): void {
     this.problem = null
     if (this.state === state) return
-    this.state = state
     if (state === 'foreign') {
       this.#logger.error({}, 'another ledger serves this broker and prefix')
+    } else if (this.state === 'foreign' && state === 'owner') {
+      this.#logger.warn({}, 'the other gateway is gone: this one serves from now on')
     }
+    this.state = state
     this.#onChange(state)
   }
 }

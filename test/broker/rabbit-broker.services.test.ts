@@ -6,7 +6,7 @@ import { createNames } from '../../src/broker/names.ts'
 import { type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
 import { leastOfThree, Stopwatch } from '../support/stopwatch.ts'
 import { vhostOfTest } from './fixtures.ts'
-import { idsOf, logger, newIds, request, row, startConnection } from './harness.ts'
+import { idsOf, logger, newIds, ofLogger, request, row, startConnection } from './harness.ts'
 
 const { vhost, admin, start } = vhostOfTest()
 
@@ -100,8 +100,12 @@ describe('ownership', () => {
   it('is of one gateway at a time; the next one has it as soon as the first ends', async () => {
     const first = await start()
     await first.broker.ensureQueue('email')
-    const second = await start()
+    const lines: string[] = []
+    const second = await start({}, {}, { logger: ofLogger(lines) })
     expect(second.broker.status()).toMatchObject({ state: 'foreign' })
+    const isOfOwner = (message: string) => /another ledger|other gateway/.test(message)
+    const told = () => lines.map((line) => JSON.parse(line).message).filter(isOfOwner)
+    expect(told()).toEqual(['another ledger serves this broker and prefix'])
     expect(second.recorder.count('onUp')).toBe(0)
     expect(await second.broker.publish(row())).toBe('refused')
     const waiting = second.broker.take(request(['email'], { waitMs: 20_000 }))
@@ -110,6 +114,7 @@ describe('ownership', () => {
     await first.stop()
     await second.recorder.until('onUp')
     expect(second.broker.status()).toEqual({ state: 'up' })
+    expect(told().slice(1)).toEqual(['the other gateway is gone: this one serves from now on'])
     expect(idsOf(await waiting)).toEqual([job.id])
     const order = second.recorder.seen.map(({ event }) => event)
     expect(order.indexOf('onConsumeUp')).toBeLessThan(order.indexOf('consumed'))
