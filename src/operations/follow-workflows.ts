@@ -12,7 +12,11 @@ import { sendToken } from './send-token.ts'
 export function followWorkflows(deps: Deps, news: readonly WorkflowNews[]): void {
   // At once, before anybody else can see that the outbox owes them: nobody sends them twice.
   for (const one of news) {
-    if (one.what === 'born' && one.job.outbox !== null) void sendToken(deps, one.job)
+    if (one.what === 'born') {
+      // A worker may have begun it before it is told of below.
+      deps.events.hold({ type: storedEvent(one.job), job: one.job })
+      if (one.job.outbox !== null) void sendToken(deps, one.job)
+    }
     if (one.what === 'replaced') void followCancel(deps, one.cancelled, { requestId: deps.newId() })
   }
   // Behind the events of the jobs whose end this is: whoever ended them tells of it first.
@@ -25,7 +29,7 @@ function tell({ events }: Deps, news: WorkflowNews): void {
   const { workflow } = news
   switch (news.what) {
     case 'born':
-      events.emit({ type: storedEvent(news.job), job: news.job })
+      events.release(news.job.id)
       return
     case 'replaced':
       return
