@@ -75,8 +75,8 @@ export interface ReportTerms {
 }
 
 /**
- * `began`: the worker had not said that the attempt had started. `promoted`: it was due and ran
- * before anybody had made it available.
+ * `begun`: as it ran, where the worker had not said that the attempt had started. `promoted`: it was
+ * due and ran before anybody had made it available.
  */
 export type ReportResult =
   | { outcome: 'ignored' }
@@ -89,7 +89,7 @@ export type ReportResult =
   | { outcome: 'expired'; job: JobRow }
   /** Available again, the attempt not counted; a fresh outbox nonce where no token is out. */
   | { outcome: 'released'; job: JobRow }
-  | { outcome: 'completed' | 'failed'; job: JobRow; began: boolean; promoted: boolean }
+  | { outcome: 'completed' | 'failed'; job: JobRow; begun: JobRow | null; promoted: boolean }
 
 export interface NativeBeat {
   now: number

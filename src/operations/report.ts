@@ -232,7 +232,7 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
     return
   }
   if (result.promoted) emitPromoted(deps, job)
-  if (result.began) emitBegun(deps, job, event, requestId)
+  if (result.begun) deps.events.emit({ type: 'job.started', job: result.begun, requestId })
   if (event.said.event === 'failed') emitFailed(deps, job, event, event.said.failure, requestId)
   else deps.events.emit({ type: 'job.completed', job, requestId })
   if (job.outbox !== null) void sendToken(deps, job)
@@ -252,12 +252,6 @@ function followRelease(deps: Deps, job: JobRow, requestId: string): void {
   deps.events.emit({ type: 'job.enqueued', job, promoted: true, requestId })
   deps.broker.unpark(job.id)
   if (job.outbox !== null) void sendToken(deps, job)
-}
-
-/** An end that implied its start: the row as it was in between. */
-function emitBegun(deps: Deps, job: JobRow, { workerId }: ReportedEvent, requestId: string): void {
-  const begun: JobRow = { ...job, state: 'active', workerId }
-  deps.events.emit({ type: 'job.started', job: begun, requestId })
 }
 
 function emitFailed(

@@ -155,7 +155,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(result).toEqual({
         outcome: 'completed',
         job: row(job.id),
-        began: false,
+        begun: null,
         promoted: false,
       })
       expect(ledger.counts('q')).toMatchObject({ active: 0, completed: 1 })
@@ -187,7 +187,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       const expired = { now: NOW + 40_000, error: '1', errors: '[]' }
       await ledger.fail(job.id, fenceOf(job), { ...expired, to: 'available', token: false })
       const results = await ledger.applyReports([eventOf(job.id, COMPLETED)], REPORT)
-      expect(results).toMatchObject([{ outcome: 'completed', began: false }])
+      expect(results).toMatchObject([{ outcome: 'completed', begun: null }])
       expect(row(job.id)).toMatchObject({ ...over, attempt: 1, tokenOut: false })
     })
   })

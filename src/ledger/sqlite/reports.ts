@@ -38,7 +38,7 @@ export function applyReports(
     if (isMerged) merged.set(keyOf(event), i)
     const result = isMerged ? IGNORED : applyReport(store, event, terms)
     results.push(result)
-    if (merged.size === 0 || !('began' in result && result.began)) continue
+    if (merged.size === 0 || !('begun' in result && result.begun)) continue
     const start = merged.get(keyOf(event))
     if (start !== undefined) results[start] = { outcome: 'merged' }
   }
@@ -197,7 +197,7 @@ function completeAtOnce(
   const running = toJobRow(nativeDone.get(id, generation, attempt, now, result))
   if (running) {
     ended(store, running, ACTIVE)
-    return { outcome: 'completed', job: running, began: false, promoted: false }
+    return { outcome: 'completed', job: running, begun: null, promoted: false }
   }
   const last = [result, workerId, elapsedMs ?? 0] as const
   const next = toJobRow(nativeNextDone.get(id, generation, attempt, now, ...last))
@@ -206,7 +206,8 @@ function completeAtOnce(
   const isTimed = elapsedMs !== undefined
   started(store, next, AVAILABLE, { isTimed })
   ended(store, next, ACTIVE, { isTimed })
-  return { outcome: 'completed', job: next, began: true, promoted: false }
+  const begun: JobRow = { ...next, state: 'active', workerId }
+  return { outcome: 'completed', job: next, begun, promoted: false }
 }
 
 function endAttempt(
@@ -227,7 +228,7 @@ function endAttempt(
   return {
     outcome: said.event,
     job,
-    began: isNew,
+    begun: isNew ? running : null,
     promoted: isNew && begins.promote,
   }
 }
