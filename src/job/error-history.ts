@@ -28,6 +28,9 @@ export function errorEntry(attempt: number, failure: Failure, now: number): Erro
 /** The code of an attempt that ended without a word of its worker. */
 export const UNREPORTED = 'unreported'
 
+/** Nor does RabbitMQ say why a native worker has rejected a job (`job/dead-letter.ts`). */
+const WORDLESS: ReadonlySet<string> = new Set([UNREPORTED, 'rejected'])
+
 /** The newest entries that `errors` keeps (ojs-digest §2.3: at least 10). */
 const MAX_ERRORS = 50
 
@@ -46,16 +49,17 @@ export function appendErrors(errors: string | null, entries: readonly ErrorEntry
 }
 
 /**
- * `errors` with the late word on an attempt that was recorded as unreported; `isLast`: that is
- * the newest entry. JSON texts. Null where the attempt has an error of its own, or none is recorded.
+ * `errors` with the late word on an attempt that was recorded without one; `isLast`: that is the
+ * newest entry. JSON texts. Null where the attempt has an error of its own, or none is recorded.
  */
 export function fillInError(
   errors: string | null,
   entry: ErrorEntry,
 ): { errors: string; isLast: boolean } | null {
   const known = entriesOf(errors)
-  const place = known.findIndex(
-    ({ attempt, code }) => attempt === entry.attempt && code === UNREPORTED,
+  // The last: an earlier life of the job has had such an attempt, too.
+  const place = known.findLastIndex(
+    ({ attempt, code }) => attempt === entry.attempt && WORDLESS.has(code),
   )
   if (place < 0) return null
   known[place] = entry

@@ -72,7 +72,7 @@ export function recordFailure(
 }
 
 /**
- * The same for an attempt that was recorded as unreported before its worker's word came. `error`
+ * The same for an attempt that was recorded without its worker's word before that came. `error`
  * only where that attempt is the last one that failed. Null: nothing to fill in.
  */
 export function recordLateFailure(

@@ -46,7 +46,7 @@ type Outcome = NonNullable<Extract<ReportEvent, { event: 'failed' }>['outcome']>
  * - `ignore`: old news, or not of this life.
  * - `expire`: nobody runs it, and nobody will.
  * - `release`: the attempt that runs is given back by the worker that has it.
- * - `amend`: too late to count, but the attempt may be recorded as unreported.
+ * - `amend`: too late to count, but the attempt may be recorded without a word of its worker.
  * - else it applies. `begins`: whether the attempt has to be started first. Null: it runs already;
  *   `resumed`: it ran, and only its lease had run out; else the start that the row has not seen.
  *   `skipped` lists the attempts before it that ended without a report, and `promote` says that the
@@ -88,9 +88,13 @@ export function decideReport(event: ReportedEvent, row: Fate | null, now: number
 const IGNORE: Decision = { do: 'ignore' }
 const VERB = { started: 'start', completed: 'complete', failed: 'fail' } as const
 
-/** An attempt that is over for us may still have a word to say on why. */
+/**
+ * An attempt that is over for us may still have a word to say on why. Of the last one RabbitMQ may
+ * have told first: the worker rejects its delivery right behind the report, on another way to us.
+ */
 function late({ attempt, said }: ReportedEvent, row: Fate): Decision {
-  return said.event === 'failed' && attempt < row.attempt ? { do: 'amend' } : IGNORE
+  const isOver = attempt < row.attempt || (attempt === row.attempt && row.state === 'discarded')
+  return said.event === 'failed' && isOver ? { do: 'amend' } : IGNORE
 }
 
 /**

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { recordSkipped } from '../../src/job/arrival.ts'
+import { brokerFailure } from '../../src/job/dead-letter.ts'
 import { recordFailure, recordLateFailure } from '../../src/job/failure.ts'
 
 const NOW = 1_700_000_000_000
@@ -26,6 +27,18 @@ describe('the late word on an attempt', () => {
       [1, 'smtp_down'],
       [2, 'smtp_down'],
     ])
+  })
+
+  it('takes the place of what RabbitMQ knows of a rejection, in the last life that had one', () => {
+    const rejected = brokerFailure('rejected', null)
+    const { errors: once } = recordFailure(null, 1, rejected, NOW)
+    const { errors: twice } = recordFailure(once, 1, rejected, NOW)
+    const late = recordLateFailure(twice, 1, failure, NOW + 1)
+    expect(codesOf(late?.errors)).toEqual([
+      [1, 'rejected'],
+      [1, 'smtp_down'],
+    ])
+    expect(JSON.parse(late?.error ?? '')).toEqual(failure)
   })
 
   it('says the same as a report in time', () => {

@@ -16,7 +16,7 @@ const TABLE = `
   withdrawn  any                  -     | -         | -         | -             | -                 | -           | -           | -                 | -                     | -        | -          | -              | -                 | -
   completed  any                  -     | -         | -         | -             | -                 | -           | -           | -                 | -                     | amend    | -          | -              | -                 | -
   cancelled  any                  -     | -         | -         | -             | -                 | -           | -           | -                 | -                     | amend    | -          | -              | -                 | -
-  discarded  any                  -     | -         | -         | -             | -                 | -           | -           | -                 | -                     | amend    | -          | -              | -                 | -
+  discarded  any                  -     | -         | -         | -             | -                 | -           | -           | -                 | -                     | amend    | amend      | amend          | -                 | -
 
   available  none,gateway,ledger  -     | -         | -         | start         | start after 3,4   | -           | -           | begin+end         | begin+end after 3,4   | amend    | amend      | amend          | begin+end         | begin+end after 3,4
   available  native               -     | -         | -         | start         | start after 3,4   | -           | resume+end  | begin+end         | begin+end after 3,4   | amend    | resume+end | resume+end     | begin+end         | begin+end after 3,4

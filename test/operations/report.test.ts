@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import type { DeadLetter } from '../../src/broker/broker.ts'
 import type { ReportEvent } from '../../src/job/request.ts'
+import { diedInBroker } from '../../src/operations/died-in-broker.ts'
 import { report } from '../../src/operations/report.ts'
 import { NOW, pushed } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
@@ -33,4 +35,19 @@ it.each<[string, Partial<ReportEvent>, string]>([
     job: { id, state: 'active', attempt: 1, workerId: 'w', enqueuedAt: NOW, startedAt: NOW },
   })
   expect(stage.events.map(({ type }) => type)).toContain(last)
+})
+
+it('of a failure whose rejected delivery was faster says what the failure was', async () => {
+  const { id } = await pushed(harness.ledger)
+  const letter = { id, generation: 0, attempt: 1, reason: 'rejected', isControl: false }
+  await diedInBroker(stage.deps, { ...letter, message: { headers: {} } } as DeadLetter)
+  const row = () => harness.ledger.find(id)
+  expect(JSON.parse(row()?.error ?? '')).toMatchObject({ code: 'rejected' })
+
+  const discarded = { ...FAILED, job_id: id, outcome: { decision: 'discard' as const } }
+  await report(stage.deps, { worker_id: 'w', events: [discarded] }, { requestId: 'req_1' })
+  expect(row()).toMatchObject({ state: 'discarded', attempt: 1 })
+  const own = { code: 'boom', message: 'it went off' }
+  expect(JSON.parse(row()?.error ?? '')).toMatchObject(own)
+  expect(JSON.parse(row()?.errors ?? '')).toMatchObject([own])
 })

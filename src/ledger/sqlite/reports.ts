@@ -315,7 +315,7 @@ function recordRung(store: Store, queue: string, delayMs: number): void {
   store.rungs.record(rung)
 }
 
-/** A late word on an attempt that was recorded as unreported: in the record alone. */
+/** A late word on an attempt that was recorded without one: in the record alone. */
 function amend(
   store: Store,
   { attempt }: ReportedEvent,
