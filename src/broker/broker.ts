@@ -1,5 +1,6 @@
 import type { Carry, JobRow } from '../job/job.ts'
 import type { ShownProperties } from '../job/request.ts'
+import type { Turn } from '../job/turn.ts'
 
 /**
  * What operations and services see of RabbitMQ. Everything behind it lives in this folder, the
@@ -227,7 +228,7 @@ export interface TakeRequest {
  * when that channel is gone (the broker then delivers the message again); it never touches
  * another channel, so it can never settle another job (law 6).
  */
-export interface Delivery {
+export interface Delivery extends Turn {
   readonly queue: string
   /** `message_id`, or the id in the body when the property is missing; '' when neither is there. */
   readonly id: string

@@ -1,3 +1,4 @@
+import { goesBefore } from '../job/turn.ts'
 import type { LiveDelivery } from './delivery.ts'
 
 /**
@@ -42,8 +43,4 @@ export class DeliveryBuffer {
     }
     return low
   }
-}
-
-function goesBefore(a: LiveDelivery, b: LiveDelivery): boolean {
-  return a.priority !== b.priority ? a.priority > b.priority : a.order < b.order
 }

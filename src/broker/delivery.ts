@@ -22,7 +22,6 @@ export class LiveDelivery implements Delivery {
   readonly maxAttempts: number | null
   readonly redelivered: boolean
   readonly priority: number
-  /** Arrival in this process; the order within a priority. */
   readonly order: number
   readonly block: Block
   raw: ConsumeMessage

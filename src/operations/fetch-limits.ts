@@ -37,7 +37,7 @@ function mayBeLimited(delivery: Delivery): boolean {
 function mayStart(deps: Deps, delivery: Delivery): boolean {
   const limit = limits.get(delivery) ?? (delivery.mayBeLimited() ? limitOf(deps, delivery) : null)
   if (limit === null) return true
-  if (deps.startLimits.start(limit, delivery.id)) {
+  if (deps.startLimits.start(limit, delivery)) {
     limits.set(delivery, limit)
     return true
   }

@@ -1,15 +1,20 @@
 import type { Clock } from '../clock.ts'
 import type { JobRateLimit } from '../job/rate-limit.ts'
+import { goesBefore, type Turn } from '../job/turn.ts'
 
 /** The least recently used is forgotten: its jobs run as if they had no limit for once. */
 const MAX_KEYS = 10_000
+
+interface Candidate extends Turn {
+  readonly id: string
+}
 
 interface Starts {
   limit: JobRateLimit
   /** When, oldest first; those that have left the window may still be there. */
   times: number[]
-  /** Ids of jobs that wait for their turn, the first one first. */
-  readonly waiting: Set<string>
+  /** Jobs that wait for their turn, by id. */
+  readonly waiting: Map<string, Turn>
   timer: NodeJS.Timeout | undefined
   /** When it goes off. */
   wakeAt: number
@@ -31,16 +36,16 @@ export class StartLimits {
   }
 
   /** False: not now; it is released when it is its turn. True counts as a start. */
-  start(limit: JobRateLimit, jobId: string): boolean {
+  start(limit: JobRateLimit, { id, priority, order }: Candidate): boolean {
     const starts = this.#of(limit)
     const now = this.#clock.now()
     forgetOlder(starts, now)
     if (starts.times.length >= limit.starts) {
-      starts.waiting.add(jobId)
+      starts.waiting.set(id, { priority, order })
       this.#wake(starts, now)
       return false
     }
-    starts.waiting.delete(jobId)
+    starts.waiting.delete(id)
     starts.times.push(now)
     this.#wake(starts, now)
     return true
@@ -51,10 +56,7 @@ export class StartLimits {
     const starts = this.#byKey.get(key)
     if (!starts) return
     starts.times.pop()
-    const [next] = starts.waiting
-    if (next === undefined) return
-    starts.waiting.delete(next)
-    this.#release(next)
+    for (const id of takeFirst(starts.waiting, 1)) this.#release(id)
   }
 
   get size(): number {
@@ -71,7 +73,7 @@ export class StartLimits {
       return known
     }
     if (this.#byKey.size >= MAX_KEYS) this.#forgetLeastRecent()
-    const starts: Starts = { limit, times: [], waiting: new Set(), ...ASLEEP }
+    const starts: Starts = { limit, times: [], waiting: new Map(), ...ASLEEP }
     this.#byKey.set(limit.key, starts)
     return starts
   }
@@ -81,7 +83,7 @@ export class StartLimits {
     if (!first) return
     clearTimeout(first.timer)
     this.#byKey.delete(first.limit.key)
-    for (const id of first.waiting) this.#release(id)
+    for (const id of first.waiting.keys()) this.#release(id)
   }
 
   /** When the next one may start; with nobody waiting, when there is nothing left to remember. */
@@ -106,8 +108,7 @@ export class StartLimits {
       return
     }
     const free = limit.starts - times.length
-    const next = [...waiting].slice(0, Math.max(0, free))
-    for (const id of next) waiting.delete(id)
+    const next = takeFirst(waiting, Math.max(0, free))
     this.#wake(starts, now)
     for (const id of next) this.#release(id)
   }
@@ -118,4 +119,22 @@ const ASLEEP = { timer: undefined, wakeAt: Number.POSITIVE_INFINITY } as const
 function forgetOlder({ times, limit }: Starts, now: number): void {
   const first = times.findIndex((at) => at + limit.windowMs > now)
   if (first !== 0) times.splice(0, first === -1 ? times.length : first)
+}
+
+/** A job of a higher priority overtakes all that have waited longer. */
+function takeFirst(waiting: Map<string, Turn>, count: number): string[] {
+  const taken: string[] = []
+  while (taken.length < count) {
+    const id = firstOf(waiting)
+    if (id === undefined) break
+    waiting.delete(id)
+    taken.push(id)
+  }
+  return taken
+}
+
+function firstOf(waiting: ReadonlyMap<string, Turn>): string | undefined {
+  let first: [string, Turn] | undefined
+  for (const one of waiting) if (!first || goesBefore(one[1], first[1])) first = one
+  return first?.[0]
 }

@@ -42,6 +42,15 @@ describe('options.rate_limit', () => {
     expect(await leastOfThree(betweenFirstTwo, 900)).toBeLessThan(900)
   })
 
+  it('lets a job of a higher priority overtake those that have waited for their turn', async () => {
+    const options = { rate_limit: { max_per_second: 1 } }
+    for (let i = 0; i < 4; i++) await pushed(options)
+    expect(await fetched()).toHaveLength(1)
+    expect(await fetched({ wait_ms: 0 })).toEqual([])
+    const { id } = await pushed({ ...options, priority: 50 })
+    expect(await fetched({ wait_ms: 15_000 })).toEqual([id])
+  })
+
   it('is shown with the job', async () => {
     const { id, rate_limit: shown } = await pushed(LONG)
     expect(shown).toEqual(LONG.rate_limit)

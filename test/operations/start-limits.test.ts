@@ -22,7 +22,7 @@ const limit = (starts: number, windowMs = 1_000, key = 'k'): JobRateLimit => ({
   windowMs,
 })
 const started = (given: JobRateLimit, ...ids: string[]) =>
-  ids.filter((id) => limits.start(given, id))
+  ids.filter((id) => limits.start(given, { id, priority: 0, order: id.charCodeAt(0) }))
 
 describe('jobs with a limit', () => {
   it('are started as often as it says within any window', () => {
@@ -64,6 +64,30 @@ describe('jobs with a limit', () => {
     started(limit(1), 'a', 'b', 'c', 'b')
     vi.advanceTimersByTime(1_000)
     expect(released).toEqual(['b'])
+  })
+
+  it('of a higher priority go first, however long others have waited', () => {
+    started(limit(1), 'a', 'b', 'c')
+    limits.start(limit(1), { id: 'urgent', priority: 9, order: 100 })
+    limits.start(limit(1), { id: 'low', priority: -100, order: 1 })
+    vi.advanceTimersByTime(4_000)
+    expect(released).toEqual(['urgent', 'b', 'c', 'low'])
+  })
+
+  it('keep their place when another one was faster', () => {
+    started(limit(1), 'a', 'b', 'c')
+    vi.advanceTimersByTime(1_000)
+    limits.start(limit(1), { id: 'urgent', priority: 9, order: 100 })
+    started(limit(1), 'b')
+    vi.advanceTimersByTime(1_000)
+    expect(released).toEqual(['b', 'b'])
+  })
+
+  it('leave their turn to the first of those that wait', () => {
+    started(limit(1), 'a', 'b')
+    limits.start(limit(1), { id: 'urgent', priority: 9, order: 100 })
+    limits.takeBack(limit(1))
+    expect(released).toEqual(['urgent'])
   })
 
   it('do not count when they are taken back', () => {
