@@ -19,6 +19,7 @@ import {
   type WireJob,
   wireJob,
 } from './job-options.ts'
+import { isRecord } from './json.ts'
 import { type Middleware, MiddlewareChain } from './middleware.ts'
 import {
   type Cron,
@@ -47,8 +48,8 @@ export type OJSClientOptions =
 /** A layer around enqueueing; `next()` gives the job (seed 004, "Enqueue middleware"). */
 export type EnqueueMiddleware = Middleware<EnqueueRequest, Job>
 
-/** Reads back at most so many jobs of a batch at a time. */
-const READS_AT_A_TIME = 8
+/** About the jobs of a batch whose answer got lost. */
+const REQUESTS_AT_A_TIME = 8
 
 /**
  * The producer's side of an OJS server (seed 004, "Client API"). Every method rejects with
@@ -178,13 +179,26 @@ export class OJSClient {
       const isOwn =
         error instanceof OJSDuplicateError && requests.some(({ id }) => id === error.existingJobId)
       if (!isOwn) throw error
-      const jobs: Job[] = []
-      for (let i = 0; i < requests.length; i += READS_AT_A_TIME) {
-        const some = requests.slice(i, i + READS_AT_A_TIME)
-        jobs.push(...(await Promise.all(some.map((one) => this.#readBack(one, error, call)))))
-      }
-      return jobs
+      return await this.#readBackAll(requests, error, call)
     }
+  }
+
+  /**
+   * What an earlier try stored. A job that is missing then was content with another one, which the
+   * lost answer named: its own PUSH names it again.
+   */
+  async #readBackAll(
+    requests: readonly EnqueueRequest[],
+    conflict: OJSDuplicateError,
+    call: CallOptions,
+  ): Promise<Job[]> {
+    const found = await inParts(requests, (request) =>
+      this.#readBack(request, conflict, call).catch((error: unknown) => {
+        if (error === conflict && isContentWithAnother(request)) return null
+        throw error
+      }),
+    )
+    return await inParts(requests, async (request, i) => found[i] ?? this.#push(request, call))
   }
 
   /** The job that an earlier try stored; rejects with `conflict` where it is somebody else's. */
@@ -217,6 +231,25 @@ function bodyOf(request: EnqueueRequest): WireJob {
   if (Object.keys(request.options).length > 0) return request
   const { options: _, ...job } = request
   return job
+}
+
+/** Not all at once: a batch may have a thousand jobs. */
+async function inParts<T, Made>(
+  all: readonly T[],
+  make: (one: T, index: number) => Promise<Made>,
+): Promise<Made[]> {
+  const made: Made[] = []
+  for (let i = 0; i < all.length; i += REQUESTS_AT_A_TIME) {
+    const some = all.slice(i, i + REQUESTS_AT_A_TIME)
+    made.push(...(await Promise.all(some.map((one, j) => make(one, i + j)))))
+  }
+  return made
+}
+
+/** Its `unique` policy takes an existing job for its own, and stores nothing then. */
+function isContentWithAnother({ options: { unique } }: EnqueueRequest): boolean {
+  const named = isRecord(unique) ? unique['on_conflict'] : undefined
+  return named === 'ignore' || named === 'use_existing' || named === 'drop'
 }
 
 /** A middleware that ends the chain has to answer for the server. */

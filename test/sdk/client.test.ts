@@ -448,6 +448,60 @@ describe('enqueueBatch', () => {
     expect(thrown).toMatchObject({ name: 'OJSValidationError', details: { index: 1 } })
   })
 
+  describe('whose answer got lost, with a job that was content with another one', () => {
+    const ignoring = { unique: { onConflict: 'ignore' } } as const
+    const server = (isThere: (id: string) => boolean) => {
+      const transport = mockTransport(({ method, path, body }) => {
+        const sent = transport.requests[0]?.body as { jobs: { id: string }[] }
+        const stored = sent.jobs.find(({ id }) => isThere(id))?.id
+        const id = path.slice('/jobs/'.length)
+        const details = { existing_job_id: stored ?? sent.jobs[0]?.id }
+        if (path === '/jobs/batch')
+          return answered({ code: 'duplicate', message: 'exists', details }, 409)
+        if (method === 'POST')
+          return { status: 200, body: { job: { id: 'other', type: 't', of: idOf({ body }) } } }
+        return isThere(id)
+          ? { status: 200, body: { job: { id, type: 't' } } }
+          : answered({ code: 'not_found', message: 'no' }, 404)
+      })
+      return transport
+    }
+    const idAt = (transport: ReturnType<typeof server>, place: number) => {
+      const sent = transport.requests[0]?.body as { jobs: { id: string }[] }
+      return idOf({ body: sent.jobs[place] })
+    }
+
+    test('is success: that job is found by its own PUSH', async () => {
+      const transport = server((id) => id !== idAt(transport, 1))
+      const jobs = await new OJSClient({ transport }).enqueueBatch([
+        { type: 't' },
+        { type: 't', options: ignoring },
+        { type: 't' },
+      ])
+      expect(jobs).toMatchObject([
+        { id: idAt(transport, 0) },
+        { id: 'other', of: idAt(transport, 1) },
+        { id: idAt(transport, 2) },
+      ])
+      const pushed = transport.requests.filter(({ path }) => path === '/jobs')
+      expect(pushed).toMatchObject([
+        { body: { id: idAt(transport, 1), options: expect.anything() } },
+      ])
+    })
+
+    test('is none where another job of it is missing, and nothing is enqueued', async () => {
+      const transport = server((id) => id === idAt(transport, 0))
+      await expect(
+        new OJSClient({ transport }).enqueueBatch([
+          { type: 't' },
+          { type: 't', options: ignoring },
+          { type: 't' },
+        ]),
+      ).rejects.toBeInstanceOf(OJSDuplicateError)
+      expect(transport.requests.filter(({ path }) => path === '/jobs')).toEqual([])
+    })
+  })
+
   test('an answer with fewer jobs is no success', async () => {
     const transport = mockTransport([{ status: 201, body: { jobs: [] } }])
     await expect(new OJSClient({ transport }).enqueueBatch([{ type: 'a' }])).rejects.toThrow(
