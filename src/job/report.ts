@@ -36,7 +36,7 @@ export type Said =
   | { event: 'expired' }
   /** The worker gives the delivery back: the attempt does not count. `tokenAttempt`: its header. */
   | { event: 'released'; tokenAttempt: number }
-  /** `elapsedMs`: by the worker's clock, where the same message tells of the start as well. */
+  /** `elapsedMs`: by the worker's clock, where it tells of the start as well. */
   | { event: 'completed'; result: string | null; elapsedMs?: number }
   | { event: 'failed'; failure: Failure; outcome: Outcome | null }
 

@@ -190,7 +190,7 @@ interface ReportedAttempt {
   generation?: number | null
   /** The execution that this is about: `x-ojs-attempt` of its token, or what a claim answered. */
   attempt: number
-  /** RFC 3339; tells a reader of the message, decides nothing. */
+  /** RFC 3339; of a start and its end the difference is how long it took, else it decides nothing. */
   at?: string | null
   /** The body of the token: a job that the gateway has never heard of is adopted by it. */
   job?: Record<string, unknown> | null
@@ -234,6 +234,8 @@ interface ReleasedEvent extends ReportedAttempt {
 interface CompletedEvent extends ReportedAttempt {
   event: 'completed'
   result?: unknown
+  /** RFC 3339: with `at` it says how long the execution took, by the worker's clock. */
+  started_at?: unknown
 }
 
 interface FailedEvent extends ReportedAttempt {

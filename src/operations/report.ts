@@ -184,10 +184,15 @@ function keyOf({ generation, attempt, job_id: id }: ReportEvent): string {
 }
 
 /** Both times are the worker's: how far its clock is from ours does not matter. */
-function elapsed(event: ReportEvent, begun: ReadonlyMap<string, number>): { elapsedMs?: number } {
-  const start = begun.size === 0 ? undefined : begun.get(keyOf(event))
-  if (start === undefined || event.at == null) return {}
-  const elapsedMs = Math.round(Date.parse(event.at) - start)
+function elapsed(
+  event: ReportEvent & { event: 'completed' },
+  begun: ReadonlyMap<string, number>,
+): { elapsedMs?: number } {
+  const { started_at: startedAt, at } = event
+  const told = typeof startedAt === 'string' ? Date.parse(startedAt) : undefined
+  const start = told ?? (begun.size === 0 ? undefined : begun.get(keyOf(event)))
+  if (start === undefined || at == null) return {}
+  const elapsedMs = Math.round(Date.parse(at) - start)
   return elapsedMs >= 0 ? { elapsedMs } : {}
 }
 

@@ -4,7 +4,7 @@ import { failureOf } from '../job/failure.ts'
 import type { ReportedOutcome } from '../job/request.ts'
 import type { Job } from '../sdk/job.ts'
 import type { JobError, Lease, Settlement } from '../sdk/source.ts'
-import { type EventName, errorMember, eventText, resultMember } from './event-text.ts'
+import { type EventName, errorMember, eventText, resultMember, startMember } from './event-text.ts'
 import type { FailedRun } from './retry-token.ts'
 import { shownMembers } from './shown-job.ts'
 import type { TokenJob } from './token-job.ts'
@@ -42,6 +42,8 @@ export class AmqpLease implements Lease {
   readonly #isClaimed: boolean
   /** Its start was told, or is about to be. */
   #isTold = false
+  /** Wall time. */
+  #startedAt = 0
 
   constructor(
     deps: LeaseDeps,
@@ -71,7 +73,7 @@ export class AmqpLease implements Lease {
     this.#isTold = true
     if (this.#isClaimed) return this.#beginClaimed()
     this.#deps.started(this.#queue, this.#key, this.#event('started'))
-    this.phase = 'running'
+    this.#run()
     return true
   }
 
@@ -80,16 +82,23 @@ export class AmqpLease implements Lease {
     const isReported = await this.#deps.report(this.#queue, this.#key, this.#event('started'))
     // Cancelled or given back meanwhile.
     if (this.phase !== 'waiting') return false
-    if (isReported) this.phase = 'running'
+    if (isReported) this.#run()
     else this.#end('give-back')
     return isReported
+  }
+
+  #run(): void {
+    this.phase = 'running'
+    this.#startedAt = this.#deps.now()
   }
 
   /** Reported, confirmed, then acknowledged (law 2). */
   async complete(result: unknown): Promise<Settlement> {
     const told = resultMember(result)
     if (typeof told !== 'string') return this.fail(told)
-    return this.#finish('ack', () => this.#event('completed', told))
+    return this.#finish('ack', () =>
+      this.#event('completed', `${startMember(this.#startedAt)}${told}`),
+    )
   }
 
   /** The next token or its promise, reported, then settled. */

@@ -33,6 +33,11 @@ export function eventText(
   return `{"job_id":${JSON.stringify(id)},"generation":${generation},"attempt":${attempt},"event":"${event}","at":"${timestamp(now)}"${more}}`
 }
 
+/** The start itself is told up to 50 ms later than it was, or not at all: see `Reporter`. */
+export function startMember(startedAt: number): string {
+  return `,"started_at":"${timestamp(startedAt)}"`
+}
+
 /** The member of the event; `''` where there is no result; an error where it cannot be told. */
 export function resultMember(result: unknown): string | JobError {
   try {

@@ -220,6 +220,35 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(hour('q')).toMatchObject({ completed: 3, timed: 2, durationMs: 1_300 })
     })
 
+    it('takes it too where the word of the start came late, or that of the end', async () => {
+      const [soon, late] = [
+        await pushed(ledger, { queue: 'q' }),
+        await pushed(ledger, { queue: 'q' }),
+      ]
+      const started = { event: 'started' } as const
+      const told = { event: 'completed', result: null, elapsedMs: 300 } as const
+      for (const { id } of [soon, late])
+        await ledger.applyReports([eventOf(id, started)], { ...REPORT, now: NOW + 950 })
+      await ledger.applyReports([eventOf(soon.id, told)], { ...REPORT, now: NOW + 1_000 })
+      await ledger.applyReports([eventOf(late.id, told)], { ...REPORT, now: NOW + MINUTE })
+      expect(row(soon.id)).toMatchObject({ startedAt: NOW + 700, completedAt: NOW + 1_000 })
+      expect(row(late.id)).toMatchObject({ startedAt: NOW + 950, completedAt: NOW + MINUTE })
+      expect(hour('q', NOW + MINUTE)).toMatchObject({ completed: 2, timed: 2, durationMs: 600 })
+    })
+
+    it('takes no time for known where a start was only inferred', async () => {
+      const retried = await pushed(ledger, { queue: 'q' })
+      await plant({ id: retried.id, state: 'retryable', attempt: 1, dueAt: NOW })
+      const resumed = await pushed(ledger, { queue: 'q' })
+      await plant({ id: resumed.id, holder: 'native', attempt: 1 })
+      const untold = { event: 'completed', result: null } as const
+      const second = eventOf(retried.id, { ...untold, elapsedMs: 30 }, { attempt: 2 })
+      const later = { ...REPORT, now: NOW + 1_000 }
+      const results = await ledger.applyReports([second, eventOf(resumed.id, untold)], later)
+      expect(results).toMatchObject([{ outcome: 'completed' }, { outcome: 'completed' }])
+      expect(hour('q')).toMatchObject({ completed: 2, timed: 0, durationMs: 0 })
+    })
+
     it('counts no time of waiting for what a native worker had', async () => {
       const { id } = await pushed(ledger, { queue: 'q' })
       await plant({ id, holder: 'native', attempt: 1 })

@@ -132,4 +132,21 @@ describe('of native workers', () => {
     // The one that failed began, for us, when its report came.
     expect([lastHour.waited, Math.round(waited / (10 * SECOND))]).toEqual([2, 85])
   })
+
+  it('go by the end alone where that tells when the job began', async () => {
+    const queue = freshQueue()
+    const ids = await Promise.all(Array.from({ length: 4 }, () => stage.pushed(queue)))
+    stage.advance(1_000 * SECOND)
+    const at = (second: number) => new Date(second * SECOND).toISOString()
+    const told = [at(5), null, 'soon', 5]
+    const events = ids.map((id, i) => ({
+      ...{ job_id: id, attempt: 1, event: 'completed' as const, at: at(305) },
+      started_at: told[i],
+    }))
+    expect(await report(stage.deps, { worker_id: 'w', events }, CONTEXT)).toMatchObject({
+      applied: 4,
+    })
+    const { lastHour } = queueStats(stage.deps, queue)
+    expect(lastHour).toMatchObject({ completed: 4, timed: 1, durationMs: 300 * SECOND })
+  })
 })

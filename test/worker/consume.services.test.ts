@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { v7 } from 'uuid'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { eventually } from '../support/in-process.ts'
@@ -34,6 +35,25 @@ describe('success', () => {
     await worker.stop()
     // Given back, it would be here again.
     expect(await ready(on.admin, jobQueue)).toBe(0)
+  })
+
+  test('tells when it began, which the word of its start may not', async () => {
+    let begun = 0
+    const { queue, desk } = await on.setUp({
+      'test.job': async () => {
+        begun = Date.now()
+        await sleep(5)
+        return Date.now()
+      },
+    })
+    const before = Date.now()
+    const id = await publishJob(on.admin, queue)
+    await until(desk, id)
+    const [end] = desk.ends(id)
+    const startedAt = Date.parse(end?.started_at ?? '')
+    expect(startedAt).toBeGreaterThanOrEqual(before)
+    expect(startedAt).toBeLessThanOrEqual(begun)
+    expect(Date.parse(end?.at ?? '')).toBeGreaterThanOrEqual(Number(end?.result))
   })
 
   test('is not acknowledged before RabbitMQ has the report', async () => {

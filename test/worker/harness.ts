@@ -17,6 +17,8 @@ export interface ReportedEvent {
   generation: number
   attempt: number
   event: 'started' | 'completed' | 'failed' | 'released'
+  at: string
+  started_at?: string
   result?: Json
   error?: Json
   outcome?: Json

@@ -5,9 +5,10 @@ import type { Store } from './store.ts'
 /** What a row was when the write found it. */
 type Before = Pick<JobRow, 'state' | 'holder'>
 
-/** `isTimed`: `startedAt` says when the attempt began. */
+/** `isTimed`: `startedAt` says when the attempt began. `elapsedMs`: what its worker says it took. */
 interface Timing {
   isTimed: boolean
+  elapsedMs?: number | undefined
 }
 
 const TIMED: Timing = { isTimed: true }
@@ -43,7 +44,7 @@ export function ended(
   store: Store,
   job: JobRow,
   before: Before,
-  { isTimed }: Timing = TIMED,
+  { isTimed, elapsedMs = Number.POSITIVE_INFINITY }: Timing = TIMED,
 ): void {
   const from = counted(before.state)
   if (job.state === 'discarded') store.counter.discarded(job, from)
@@ -52,6 +53,7 @@ export function ended(
   store.workflows.ended(store, job)
   if (job.completedAt === null || job.state !== 'completed') return
   const isKnown = isTimed && job.startedAt !== null
-  const durationMs = isKnown ? job.completedAt - (job.startedAt ?? 0) : null
+  // Its word may have waited for us for minutes.
+  const durationMs = isKnown ? Math.min(elapsedMs, job.completedAt - (job.startedAt ?? 0)) : null
   store.traffic.completed(job.queue, job.completedAt, durationMs)
 }

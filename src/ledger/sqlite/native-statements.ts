@@ -31,14 +31,18 @@ function prepareStarts(db: Database) {
   }
 }
 
-/** ?2 generation or null, ?3 attempt, ?4 now, ?5 result. */
+/** ?2 generation or null, ?3 attempt, ?4 now, ?5 result; how long it took: by its worker, or null. */
 function prepareReportedEnds(db: Database) {
   const done = `state = 'completed', result = ?5, error = NULL, completed_at = ?4, ended_at = ?4,
          outbox = NULL, holder = NULL`
   return {
-    /** The delivery of a lease that is the gateway's is the gateway's to settle. */
+    /**
+     * The delivery of a lease that is the gateway's is the gateway's to settle. ?6 how long it took:
+     * the word of its start was on its way for longer than that of its end.
+     */
     nativeDone: db.prepare(
-      `UPDATE jobs SET ${done}, token_out = iif(holder = 'gateway', token_out, 0), ${END_LEASE}
+      `UPDATE jobs SET ${done}, token_out = iif(holder = 'gateway', token_out, 0), ${END_LEASE},
+         started_at = min(started_at, max(enqueued_at, ?4 - coalesce(?6, 0)))
        WHERE id = ?1 AND generation = coalesce(?2, generation) AND state = 'active' AND attempt = ?3
        RETURNING ${JOB_COLUMNS}`,
     ),

@@ -113,6 +113,8 @@ function findOrAdopt(store: Store, event: ReportedEvent, { now }: ReportTerms): 
 }
 
 type Ended = Extract<Said, { event: 'completed' | 'failed' }>
+type Completed = Extract<Said, { event: 'completed' }>
+type Begins = Extract<Decision, { do: 'complete' | 'fail' }>['begins']
 
 function applyEnd(
   store: Store,
@@ -190,17 +192,17 @@ function noteSettled(store: Store, event: ReportedEvent, said: Ended, row: JobRo
 function completeAtOnce(
   store: Store,
   { id, generation, attempt, workerId }: ReportedEvent,
-  { result, elapsedMs }: Extract<Said, { event: 'completed' }>,
+  { result, elapsedMs }: Completed,
   { now }: ReportTerms,
 ): ReportResult | null {
   const { nativeDone, nativeNextDone } = store.statements
-  const running = toJobRow(nativeDone.get(id, generation, attempt, now, result))
+  const done = [id, generation, attempt, now, result] as const
+  const running = toJobRow(nativeDone.get(...done, elapsedMs ?? null))
   if (running) {
-    ended(store, running, ACTIVE)
+    ended(store, running, ACTIVE, { isTimed: true, elapsedMs })
     return { outcome: 'completed', job: running, begun: null, promoted: false }
   }
-  const last = [result, workerId, elapsedMs ?? 0] as const
-  const next = toJobRow(nativeNextDone.get(id, generation, attempt, now, ...last))
+  const next = toJobRow(nativeNextDone.get(...done, workerId, elapsedMs ?? 0))
   if (!next) return null
   // Its start is known by what the worker says of it, or not at all.
   const isTimed = elapsedMs !== undefined
@@ -222,7 +224,7 @@ function endAttempt(
   const running = begins === null ? row : begin(store, event, terms, row, decision)
   const job =
     said.event === 'completed'
-      ? complete(store, running, said.result, terms)
+      ? complete(store, running, said, terms, begins)
       : fail(store, running, said, terms)
   const isNew = begins !== null && begins !== 'resumed'
   return {
@@ -264,10 +266,19 @@ function begin(
   return job
 }
 
-function complete(store: Store, row: JobRow, result: string | null, { now }: ReportTerms): JobRow {
-  const { id, generation, attempt } = row
-  const job = changed(store.statements.nativeDone.get(id, generation, attempt, now, result))
-  ended(store, job, ACTIVE)
+function complete(
+  store: Store,
+  { id, generation, attempt }: JobRow,
+  { result, elapsedMs }: Completed,
+  { now }: ReportTerms,
+  begins: Begins,
+): JobRow {
+  const done = [id, generation, attempt, now, result, elapsedMs ?? null] as const
+  const job = changed(store.statements.nativeDone.get(...done))
+  // A start that nobody has told of was written just now.
+  const isPromoted = begins !== null && begins !== 'resumed' && begins.promote
+  const isTimed = begins === null || (elapsedMs !== undefined && !isPromoted)
+  ended(store, job, ACTIVE, { isTimed, elapsedMs })
   return job
 }
 
