@@ -92,6 +92,23 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(await next(NOW + 1_001)).toMatchObject({ outcome: 'conflict' })
     })
 
+    it("is in nobody's way when it has expired, although nobody has discarded it yet", async () => {
+      const past = await pushed(ledger, job({}, { expiresAt: Date.now() - 1 }))
+      const discarded = { states: [...LIVE, 'discarded' as const] }
+      expect(await ledger.insert(job(discarded), NOW)).toMatchObject({ outcome: 'conflict' })
+      const next = job({ onConflict: 'ignore' }, { expiresAt: Date.now() + 60_000 })
+      expect(await ledger.insert(next, NOW)).toMatchObject({ outcome: 'inserted' })
+      expect(row(past.id)).toMatchObject({ state: 'available' })
+      expect(await ledger.insert(job(), NOW)).toMatchObject({ existing: { id: next.id } })
+    })
+
+    it('is in the way for as long as it runs, whatever has expired meanwhile', async () => {
+      const running = await pushed(ledger, job({}, { expiresAt: NOW + 1 }))
+      await ledger.claim([token(running.id)], { ...TERMS, wall: NOW })
+      expect(row(running.id)).toMatchObject({ state: 'active' })
+      expect(await ledger.insert(job(), NOW)).toMatchObject({ outcome: 'conflict' })
+    })
+
     it('is one, however many come in one commit', async () => {
       const outcomes = await Promise.all(
         Array.from({ length: 64 }, (_, i) =>

@@ -13,11 +13,15 @@ export function prepareUnique(db: Database) {
   return {
     /** The usual answer is no, at a seventieth of the price of the next statement. */
     isKeyKnown: db.prepare(`SELECT 1 FROM jobs WHERE ${OF_KEY} LIMIT 1`),
-    /** ?1 key, ?2 created after, ?3 another id, ?4 at most so many, ?5 to ?12 in one of these. */
+    /**
+     * ?1 key, ?2 created after, ?3 another id, ?4 at most so many, ?5 to ?12 in one of these. ?13 wall:
+     * what has expired by then is as good as discarded, as `expired` has it; null: that counts too.
+     */
     holdersOfKey: db.prepare(
       `SELECT ${JOB_COLUMNS} FROM jobs
        WHERE ${OF_KEY} AND substr(state, 1, 2) IN (${states.join(', ')}) AND created_at > ?2
          AND id <> ?3
+         AND NOT coalesce(expires_at <= ?13 AND ended_at IS NULL AND state <> 'active', 0)
        LIMIT ?4`,
     ),
     uniqueKey: db.prepare('SELECT unique_key AS key FROM jobs WHERE id = ?'),

@@ -105,5 +105,6 @@ function holders(store: Store, query: KeyQuery): JobRow[] {
   if (isKeyKnown.get(key) === undefined) return []
   const createdAfter = periodMs === null ? Number.MIN_SAFE_INTEGER : now - periodMs
   const named = Array.from({ length: STATE_PARAMETERS }, (_, i) => states[i] ?? null)
-  return toJobRows(holdersOfKey.all(key, createdAfter, besides, limit, ...named))
+  const wall = states.includes('discarded') ? null : store.workflows.sources.wall()
+  return toJobRows(holdersOfKey.all(key, createdAfter, besides, limit, ...named, wall))
 }
