@@ -47,8 +47,9 @@ export class Consumers {
   readonly control: ControlConsumer
   readonly owner: Owner
   readonly #deps: ConsumersDeps
-  /** Dead letters, and schedules that were published natively. */
-  readonly #system: readonly SystemConsumer[]
+  readonly #deadLetters: SystemConsumer
+  /** Schedules that were published natively. */
+  readonly #due: SystemConsumer
   #isStopped = false
 
   constructor(deps: ConsumersDeps) {
@@ -69,34 +70,33 @@ export class Consumers {
     const onQueueGone = () => {
       if (options.declare !== 'never') void declarer.recheckAll()
     }
-    this.#system = [
-      new SystemConsumer({
-        ...consuming,
-        // Not one of the clients' queues: it is in none of their counters.
-        observer: SILENT_OBSERVER,
-        source: deps.names.deadLetters,
-        label: 'ojs.system.dead-letters',
-        handle: async (delivery) => {
-          await hooks.onDeadLetter(deadLetterOf(delivery, deps.names))
-          return 'ack'
-        },
-        onQueueGone,
-      }),
-      new SystemConsumer({
-        ...consuming,
-        source: deps.names.due,
-        label: 'ojs.system.due',
-        handle: async (delivery) => {
-          const verdict = await hooks.onScheduled(scheduledMessageOf(delivery))
-          return verdict === 'handled' ? 'ack' : 'dead-letter'
-        },
-        onQueueGone,
-      }),
-    ]
+    this.#deadLetters = new SystemConsumer({
+      ...consuming,
+      // Not one of the clients' queues: it is in none of their counters.
+      observer: SILENT_OBSERVER,
+      source: deps.names.deadLetters,
+      label: 'ojs.system.dead-letters',
+      handle: async (delivery) => {
+        await hooks.onDeadLetter(deadLetterOf(delivery, deps.names))
+        return 'ack'
+      },
+      onQueueGone,
+    })
+    this.#due = new SystemConsumer({
+      ...consuming,
+      source: deps.names.due,
+      label: 'ojs.system.due',
+      handle: async (delivery) => {
+        const verdict = await hooks.onScheduled(scheduledMessageOf(delivery))
+        return verdict === 'handled' ? 'ack' : 'dead-letter'
+      },
+      onQueueGone,
+    })
     this.control = new ControlConsumer({
       ...consuming,
       onControl: (message) => hooks.onControl(message),
       onQueueGone: (queue) => this.#onControlQueueGone(queue),
+      onBacklogConsumed: () => this.#consumeSystem(),
     })
     this.owner = new Owner(deps.connection, deps.topology, deps.logger, (state) =>
       this.#onOwner(state),
@@ -118,21 +118,22 @@ export class Consumers {
   /** Resolves when everything is finished or given back. */
   async stop(): Promise<void> {
     this.#isStopped = true
-    const consumers = [this.deliveries, ...this.#system, this.control]
+    const consumers = [this.deliveries, this.#deadLetters, this.#due, this.control]
     await Promise.all(consumers.map((consumer) => consumer.stop()))
   }
 
   gauges(): Pick<BrokerGauges, 'consumers' | 'queues'> {
     const { consumers, queues } = this.deliveries.gauges()
-    const system = [...this.#system, this.control].flatMap((one) => one.consumers())
-    return { consumers: [...consumers, ...system], queues }
+    const others = [this.#deadLetters, this.#due, this.control].flatMap((one) => one.consumers())
+    return { consumers: [...consumers, ...others], queues }
   }
 
   #onOwner(state: OwnerState): void {
     if (state === 'owner') void this.#consume()
     else if (state === 'foreign') {
       void this.deliveries.yield()
-      for (const consumer of this.#system) consumer.suspend()
+      this.#deadLetters.suspend()
+      this.#due.suspend()
       this.control.suspend()
     }
     this.#deps.onOwnerChange()
@@ -153,10 +154,14 @@ export class Consumers {
     this.#consumeSystem()
   }
 
-  /** Needs both, whichever comes last: the broker is ours, and the system queues are declared. */
+  /**
+   * Needs both, whichever comes last: the broker is ours, and the system queues are declared. A dead
+   * letter does not say why it died; its worker has said so before, and may not have been heard yet.
+   */
   #consumeSystem(): void {
-    if (!this.#deps.isBaseReady() || !this.deliveries.mayConsume) return
-    for (const consumer of this.#system) consumer.resume()
+    if (this.#isStopped || !this.#deps.isBaseReady() || !this.deliveries.mayConsume) return
+    this.#due.resume()
+    if (this.control.isBacklogConsumed) this.#deadLetters.resume()
   }
 
   #onControlQueueGone(queue: string): void {

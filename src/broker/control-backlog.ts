@@ -2,6 +2,8 @@ import type { Clock } from '../clock.ts'
 
 /** A backlog that takes longer must not keep dead workers' jobs for ever (architecture §2). */
 const MAX_MS = 60_000
+/** Timers and the clock need not agree. */
+const SLACK_MS = 100
 
 /**
  * Has what lay in the control queues when we began to consume been settled? Reports in there may
@@ -9,14 +11,19 @@ const MAX_MS = 60_000
  */
 export class ControlBacklog {
   readonly #clock: Clock
+  readonly #onConsumed: () => void
   /** By queue: messages still to settle; null until the queue was asked for its depth. */
   readonly #left = new Map<string, number | null>()
   /** Null: nothing is consumed at the moment. */
   #since: number | null = null
   #isListComplete = false
+  #isTold = false
+  #timer: NodeJS.Timeout | undefined
 
-  constructor(clock: Clock) {
+  /** `onConsumed`: once for each `begin`, at the latest when it has taken too long. */
+  constructor(clock: Clock, onConsumed: () => void) {
     this.#clock = clock
+    this.#onConsumed = onConsumed
   }
 
   get isConsumed(): boolean {
@@ -30,15 +37,22 @@ export class ControlBacklog {
     this.#since = this.#clock.now()
     this.#left.clear()
     for (const queue of queues) this.#left.set(queue, null)
+    this.#isTold = false
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#look(), MAX_MS + SLACK_MS)
+    this.#timer.unref()
+    this.#look()
   }
 
   end(): void {
     this.#since = null
+    clearTimeout(this.#timer)
   }
 
   /** Every queue that was known from earlier runs has been looked at. */
   listComplete(): void {
     this.#isListComplete = true
+    this.#look()
   }
 
   /** A queue that becomes known while the list is being made may have a backlog too. */
@@ -49,19 +63,26 @@ export class ControlBacklog {
   /** `messages`: how many were ready in it before it was consumed. */
   depth(queue: string, messages: number): void {
     if (this.#left.get(queue) !== null) return
-    if (messages === 0) this.#left.delete(queue)
+    if (messages === 0) this.gone(queue)
     else this.#left.set(queue, messages)
   }
 
   /** With whatever was in it. */
   gone(queue: string): void {
-    this.#left.delete(queue)
+    if (this.#left.delete(queue)) this.#look()
   }
 
   settled(queue: string): void {
     const left = this.#left.get(queue)
     if (left == null) return
-    if (left === 1) this.#left.delete(queue)
+    if (left === 1) this.gone(queue)
     else this.#left.set(queue, left - 1)
+  }
+
+  #look(): void {
+    if (this.#isTold || !this.isConsumed) return
+    this.#isTold = true
+    clearTimeout(this.#timer)
+    this.#onConsumed()
   }
 }

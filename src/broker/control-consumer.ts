@@ -46,6 +46,8 @@ export interface ControlConsumerDeps {
   onControl(message: ControlMessage): Promise<ControlVerdict>
   /** The control queue was looked for and is not there, or was deleted. */
   onQueueGone(queue: string): void
+  /** After each `resume`, once `isBacklogConsumed`. */
+  onBacklogConsumed(): void
 }
 
 /**
@@ -81,7 +83,7 @@ export class ControlConsumer {
   constructor(deps: ControlConsumerDeps) {
     this.#deps = deps
     this.#retryDelay = new RestartDelay(deps.random)
-    this.#backlog = new ControlBacklog(deps.clock)
+    this.#backlog = new ControlBacklog(deps.clock, () => deps.onBacklogConsumed())
     deps.connection.listen({ down: () => this.suspend() })
   }
 

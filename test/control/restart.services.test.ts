@@ -39,3 +39,36 @@ it('a restarted gateway does what was said meanwhile, in every control queue, wi
   await expect.poll(() => heard.map(({ body }) => body)).toEqual([{ state: 'quiet' }])
   await client.close()
 })
+
+it('a restarted gateway knows why a native job failed that has died meanwhile', async () => {
+  const queue = freshQueue()
+  const options = { retry: { max_attempts: 2, jitter: false } }
+  const ids = await Promise.all(
+    Array.from({ length: 8 }, async () => (await gateway.push(queue, { options })).body.job.id),
+  )
+  const client = await connectControl(vhost.url, PREFIX)
+  await gateway.stop()
+  const failed = (job_id: string, attempt: number, outcome: object) => ({
+    ...{ job_id, generation: 0, attempt, event: 'failed', outcome },
+    error: { code: 'handler_error', message: `no ${attempt}` },
+  })
+  for (const id of ids) {
+    const token = await client.channel.get(`${PREFIX}.ojs.queue.${queue}`)
+    if (token === false) throw new Error('a job has no token')
+    const retry = { decision: 'retry', delay_ms: 1, rung_ms: 1 }
+    const events = [failed(id, 1, retry), failed(id, 2, { decision: 'discard' })]
+    for (const event of events)
+      await client.say(queue, 'ojs.control.report', { worker_id: 'w', events: [event] })
+    client.channel.nack(token, false, false)
+  }
+  const dead = () => client.channel.checkQueue(`${PREFIX}.ojs.system.dead-letters`)
+  await expect.poll(async () => (await dead()).messageCount).toBe(ids.length)
+  await gateway.restart()
+  for (const id of ids) {
+    const job = await untilState(gateway, id, 'discarded')
+    expect(job).toMatchObject({ attempt: 2, error: { message: 'no 2' } })
+    expect(job.errors).toMatchObject([{ message: 'no 1' }, { message: 'no 2' }])
+  }
+  await expect.poll(async () => (await dead()).messageCount).toBe(0)
+  await client.close()
+})
