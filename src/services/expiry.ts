@@ -14,13 +14,17 @@ export function expiry(deps: Deps): Loop {
   })
 }
 
-/** Returns how many jobs were discarded. */
+/**
+ * Returns how many jobs were discarded. None as long as native workers may have run, while we did not
+ * hear of it, what seems to be waiting still (architecture §2, "Restart").
+ */
 async function expireOnce(deps: Deps): Promise<number> {
-  const { clock, ledger } = deps
+  const { broker, clock, ledger } = deps
+  if (!broker.controlBacklogConsumed()) return 0
   const jobs = await ledger.expire({ now: clock.now(), wall: clock.wall(), limit: PAGE })
   for (const job of jobs) {
     deps.events.emit({ type: 'job.expired', job })
-    deps.broker.unpark(job.id)
+    broker.unpark(job.id)
   }
   return jobs.length
 }
