@@ -206,6 +206,8 @@ export interface Rung {
 export interface Cancelled {
   job: JobRow
   previousState: JobState
+  /** Its token was to be published by this process, and no confirm has been heard of. */
+  isTokenOwed: boolean
 }
 
 export type StateCounts = Readonly<Record<JobState, number>>

@@ -37,7 +37,15 @@ export async function followCancel(
   context: RequestContext,
 ): Promise<void> {
   const { job } = cancelled
-  if (settleLease(deps, job.id)) deps.ledger.tokenReturned(job.id, job.generation)
+  if (settleLease(deps, job.id) || isUnsent(deps, cancelled)) {
+    deps.ledger.tokenReturned(job.id, job.generation)
+  }
   deps.events.emit({ type: 'job.cancelled', ...cancelled, requestId: context.requestId })
   if (job.outbox !== null) await sendToken(deps, job)
+}
+
+/** Nobody waits for a token that was never published, and now never will be. */
+function isUnsent({ sending, staging, unsure }: Deps, { job, isTokenOwed }: Cancelled): boolean {
+  const { id } = job
+  return isTokenOwed && !sending.has(id) && !staging.has(id) && !unsure.has(id)
 }

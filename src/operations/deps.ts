@@ -6,6 +6,7 @@ import type { Logger } from '../logger.ts'
 import type { ArgsSchemas } from '../schemas/args-schemas.ts'
 import type { JobEvents } from '../telemetry/events.ts'
 import type { StartLimits } from './start-limits.ts'
+import { UnsureTokens } from './unsure-tokens.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
 /** What every operation is given. Contracts only; the composition root fills it in. */
@@ -20,6 +21,8 @@ export interface Deps {
   readonly held: Map<string, Delivery>
   /** Ids whose token this process will publish or awaits the confirm of; the relay skips them. */
   readonly sending: Set<string>
+  /** Ids whose token may be in RabbitMQ although it was never confirmed. */
+  readonly unsure: UnsureTokens
   /** Queues that an operator has told us to recover (`recover.ts`). */
   readonly recovering: Set<string>
   /**
@@ -58,6 +61,7 @@ export function freshMemory() {
   return {
     held: new Map<string, Delivery>(),
     sending: new Set<string>(),
+    unsure: new UnsureTokens(),
     recovering: new Set<string>(),
     lost: new Set<string>(),
     staging: new Set<string>(),

@@ -1,5 +1,5 @@
 import type { PublishOutcome } from '../broker/broker.ts'
-import type { JobRow } from '../job/job.ts'
+import { isTerminal, type JobRow } from '../job/job.ts'
 import { broadcastCancel } from './broadcasts.ts'
 import type { Deps } from './deps.ts'
 
@@ -22,13 +22,22 @@ export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
     if (sent.outcome === 'confirmed' && sent.row.outbox !== null) {
       deps.ledger.confirmed(row.id, sent.row.outbox)
     }
+    noteCertainty(deps, sent)
     return sent
   } catch (err) {
-    deps.logger.warn({ err, job_id: row.id }, 'token stays owed')
+    deps.logger.warn({ err, jobId: row.id }, 'token stays owed')
+    deps.unsure.add(row.id)
     return { outcome: 'unknown', row }
   } finally {
     deps.sending.delete(row.id)
   }
+}
+
+function noteCertainty({ unsure }: Deps, { outcome, row }: Sent): void {
+  // Broadcasts and copies are no tokens.
+  if (isTerminal(row.state)) return
+  if (outcome === 'unknown') unsure.add(row.id)
+  else if (outcome === 'confirmed') unsure.confirmed(row.id)
 }
 
 async function sendOwed(deps: Deps, row: JobRow): Promise<Sent> {

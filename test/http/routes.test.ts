@@ -57,6 +57,7 @@ describe('what the routes answer', () => {
     vi.mocked(cancel).mockResolvedValue({
       job: jobRow({ state: 'cancelled', cancelledAt: 3_000 }),
       previousState: 'available',
+      isTokenOwed: false,
     })
     const door = await openDoor()
     const result = await door.ask(send('DELETE', '/ojs/v1/jobs/any%20id'))

@@ -383,7 +383,9 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       const other = await rival()
       const job = unique({ onConflict: 'replace' })
       const fired = await fireNext('nightly', { job })
-      const cancelled = [{ job: row(other), previousState: 'available' }]
+      const cancelled = [
+        { job: row(other), previousState: 'available', isTokenOwed: expect.any(Boolean) },
+      ]
       expect(fired).toEqual({ outcome: 'fired', job: row(job.id), cancelled })
       expect(row(other).state).toBe('cancelled')
       expect(entry()).toMatchObject({ runCount: 1, lastJobId: job.id })

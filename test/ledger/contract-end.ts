@@ -64,6 +64,37 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
     })
   })
 
+  describe('cancel', () => {
+    const isTokenOwed = async (id: string) => {
+      const cancelled = await ledger.cancel(id, NOW)
+      return cancelled !== 'stale' && cancelled.isTokenOwed
+    }
+
+    it('says whether the token was still to be published', async () => {
+      const waiting = await pushed(ledger)
+      await plant({ id: waiting.id, state: 'scheduled', outbox: null, tokenOut: false })
+      const [owing, confirmed] = [await pushed(ledger), await pushed(ledger)]
+      ledger.confirmed(confirmed.id, confirmed.outbox)
+      await settleLazily(ledger)
+      const ids = [owing.id, confirmed.id, waiting.id]
+      expect(await Promise.all(ids.map(isTokenOwed))).toEqual([true, false, false])
+    })
+
+    it('takes the word of a confirm that is not in the row yet', async () => {
+      const { id, outbox } = await pushed(ledger)
+      // More than one group takes.
+      for (let i = 0; i < 5_000; i++) ledger.tokenReturned('nobody', 0)
+      ledger.confirmed(id, outbox)
+      expect(await isTokenOwed(id)).toBe(false)
+    })
+
+    it('does not know what an earlier process has published', async () => {
+      const { id } = await pushed(ledger)
+      await harness.reopen()
+      expect(await isTokenOwed(id)).toBe(false)
+    })
+  })
+
   describe('reads', () => {
     it('see committed rows only', async () => {
       const job = newJob()

@@ -162,7 +162,11 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
         const job = await fetched(ledger)
         await plant({ id: job.id, state, dueAt: 7, outbox: 5 })
         const cancelled = await ledger.cancel(job.id, NOW + 3)
-        expect(cancelled).toEqual({ job: row(job.id), previousState: state })
+        expect(cancelled).toEqual({
+          job: row(job.id),
+          previousState: state,
+          isTokenOwed: expect.any(Boolean),
+        })
         expect(row(job.id)).toMatchObject({
           state: 'cancelled',
           cancelledAt: NOW + 3,

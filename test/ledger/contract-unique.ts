@@ -172,7 +172,9 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       await plant({ id, state })
       const next = replacing()
       const inserted = insertedOf(await ledger.insert(next, NOW + 5))
-      expect(inserted.replacing?.cancelled).toEqual([{ job: row(id), previousState: state }])
+      expect(inserted.replacing?.cancelled).toEqual([
+        { job: row(id), previousState: state, isTokenOwed: expect.any(Boolean) },
+      ])
       // Its token is out, so that workers have to hear of it.
       expect(row(id)).toMatchObject({
         state: 'cancelled',
@@ -281,7 +283,9 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       const [first, second] = stored(await ledger.insertAll(batch, NOW)).map(insertedOf)
       const [id = '', last = ''] = batch.map((one) => one.id)
       expect(first?.replacing?.cancelled.map((one) => one.job.id)).toEqual([outside.id])
-      expect(second?.replacing?.cancelled).toEqual([{ job: row(id), previousState: 'available' }])
+      expect(second?.replacing?.cancelled).toEqual([
+        { job: row(id), previousState: 'available', isTokenOwed: expect.any(Boolean) },
+      ])
       expect(row(outside.id)).toMatchObject({ state: 'cancelled', tokenOut: true })
       // Retention may have it.
       expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: false })

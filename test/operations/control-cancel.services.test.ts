@@ -1,9 +1,11 @@
+import { v7 } from 'uuid'
 import { describe, expect, it } from 'vitest'
 import { cancel } from '../../src/operations/cancel.ts'
 import { controlCancel } from '../../src/operations/control-cancel.ts'
 import { fetch } from '../../src/operations/fetch.ts'
 import { push } from '../../src/operations/push.ts'
 import { eventually } from '../support/in-process.ts'
+import { newJob } from '../support/jobs.ts'
 import { CONTEXT, stageForAll } from './control-stage.ts'
 import { freshQueue } from './harness.ts'
 import { publishToken } from './tokens.ts'
@@ -39,6 +41,31 @@ describe('a cancellation', () => {
     await eventually(() => heard.length > 0)
     expect(heard).toEqual([told(id)])
     await settled(id)
+  })
+
+  /** Stored, and not published yet: as a schedule that has just come due. */
+  async function owing(queue: string): Promise<string> {
+    const job = newJob({ id: v7(), queue })
+    await stage.deps.ledger.insert(job, stage.deps.clock.now())
+    return job.id
+  }
+
+  it('waits for no token that was never published, and now never will be', async () => {
+    const id = await owing(freshQueue())
+    await cancel(stage.deps, id, CONTEXT)
+    await eventually(() => !stage.row(id).tokenOut)
+  })
+
+  it.each<[string, (id: string) => void]>([
+    ['is being published', (id) => stage.deps.sending.add(id)],
+    ['waits for the rest of its batch', (id) => stage.deps.staging.add(id)],
+    ['was published without an answer', (id) => stage.deps.unsure.add(id)],
+  ])('waits for one that %s', async (_name, note) => {
+    const id = await owing(freshQueue())
+    note(id)
+    await cancel(stage.deps, id, CONTEXT)
+    await stage.pushed(freshQueue())
+    expect(stage.row(id).tokenOut).toBe(true)
   })
 
   it('owes nothing where no token is out', async () => {

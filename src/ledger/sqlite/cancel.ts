@@ -6,11 +6,12 @@ import type { Store } from './store.ts'
 
 /** CANCEL, of a job whoever asks: a client, a workflow, a unique job that replaces it. */
 export function cancelJob(store: Store, id: string, now: number): Cancelled | 'stale' {
-  const { statements, nonces } = store
+  const { statements, nonces, confirming } = store
   const row = toJobRow(statements.find.get(id))
   if (!row || row.state === 'withdrawn' || !canBecome(row.state, 'cancelled')) return 'stale'
   const job = toJobRow(statements.cancel.get(id, row.state, now, nonces.next()))
   if (!job) return 'stale'
   ended(store, job, row)
-  return { job, previousState: row.state }
+  const isOwed = row.outbox !== null && nonces.isOurs(row.outbox) && !confirming.has(row.outbox)
+  return { job, previousState: row.state, isTokenOwed: isOwed }
 }

@@ -12,8 +12,6 @@ const MAX_TOGETHER = 1_000
 export class Confirms {
   readonly #store: Store
   readonly #access: Access
-  /** Nobody owes those tokens any more, whatever their rows say. */
-  readonly #pending = new Set<number>()
   /** Those that ride on the next group together. */
   #gathering: number[] | null = null
 
@@ -23,11 +21,11 @@ export class Confirms {
   }
 
   has(outbox: number): boolean {
-    return this.#pending.has(outbox)
+    return this.#store.confirming.has(outbox)
   }
 
   add(id: string, outbox: number): void {
-    this.#pending.add(outbox)
+    this.#store.confirming.add(outbox)
     if (this.#store.copies.has(outbox)) {
       this.#writeLater([outbox], () => confirmCopy(this.#store, id, outbox))
     } else if (this.#gathering !== null && this.#gathering.length < MAX_TOGETHER) {
@@ -46,7 +44,7 @@ export class Confirms {
 
   #writeLater(nonces: readonly number[], write: () => void): boolean {
     const forget = () => {
-      for (const outbox of nonces) this.#pending.delete(outbox)
+      for (const outbox of nonces) this.#store.confirming.delete(outbox)
     }
     const isTaken = this.#access.writeLazily(() => {
       write()

@@ -28,5 +28,9 @@ export function openStore(
   }
   const owed = statements.owedCopies.all() as { outbox: number }[]
   const copies = new Set(owed.map(({ outbox }) => outbox))
-  return { store: { statements, ...kept, copies }, companions: Object.values(kept) }
+  const confirming = new Set<number>()
+  return {
+    store: { statements, ...kept, copies, confirming },
+    companions: Object.values(kept),
+  }
 }

@@ -11,6 +11,7 @@ const RESERVED = 1_000_000
  */
 export class OutboxNonces implements Companion {
   readonly #statements: Statements
+  readonly #first: number
   #last: number
   /** As committed. */
   #ceiling: number
@@ -19,6 +20,7 @@ export class OutboxNonces implements Companion {
   constructor(statements: Statements) {
     this.#statements = statements
     const { value } = statements.outboxCeiling.get() as { value: number }
+    this.#first = value
     this.#last = value
     this.#ceiling = value
     this.#stored = value
@@ -27,6 +29,11 @@ export class OutboxNonces implements Companion {
   /** Only inside a write: the group stores a higher ceiling where one is needed. */
   next(): number {
     return ++this.#last
+  }
+
+  /** What an earlier process gave out it may have published, and died before it said so. */
+  isOurs(nonce: number): boolean {
+    return nonce > this.#first
   }
 
   keep(): void {}

@@ -26,6 +26,8 @@ export interface Store {
   readonly workflows: WorkflowBook
   /** Nonces that are owed a copy for the dead letter exchange, and no token. */
   readonly copies: Set<number>
+  /** Nonces that RabbitMQ has confirmed, and whose rows do not say so yet. */
+  readonly confirming: Set<number>
 }
 
 interface FirstLife {
