@@ -29,6 +29,8 @@ export class QueueMarkers {
   readonly #deps: QueueMarkersDeps
   /** Set, and not recorded yet; by queue. */
   readonly #fresh = new Map<string, string>()
+  /** Gone before anybody noticed: not to be tried again before somebody does. */
+  readonly #unmarkable = new Set<string>()
   /** The connection on which RabbitMQ refused a marker: its other queues are not tried. */
   #refusedOn = 0
   #timer: NodeJS.Timeout | undefined
@@ -52,6 +54,12 @@ export class QueueMarkers {
   async isSame(scratch: ScratchChannel, queue: string): Promise<boolean> {
     const marker = this.#deps.hooks.markerOf(queue)
     return marker === null || this.#mayExist(scratch, marker)
+  }
+
+  /** The queue was looked for and is not there: what was set for it is gone too. */
+  forget(queue: string): void {
+    this.#fresh.delete(queue)
+    this.#unmarkable.delete(queue)
   }
 
   /** Marks the queues that have no marker, and looks for the others'. Never rejects. */
@@ -81,7 +89,7 @@ export class QueueMarkers {
     const { connection, hooks, options } = this.#deps
     const fresh = this.#fresh.get(queue)
     if (fresh === undefined) {
-      const isRefused = this.#refusedOn === connection.generation
+      const isRefused = this.#refusedOn === connection.generation || this.#unmarkable.has(queue)
       if (options.declare !== 'never' && !isRefused) await this.#set(scratch, queue)
       return
     }
@@ -103,6 +111,7 @@ export class QueueMarkers {
       const { kind } = classify(error)
       logger.debug({ queue, reason: kind }, 'queue was not marked')
       if (kind === 'access-refused') this.#refusedOn = connection.generation
+      if (kind === 'not-found') this.#unmarkable.add(queue)
       // Without a binding it would never delete itself.
       await scratch.run((channel) => channel.deleteExchange(exchange)).catch(() => {})
     }

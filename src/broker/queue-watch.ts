@@ -40,6 +40,11 @@ export class QueueWatch {
     return this.#markers.isSame(scratch, queue)
   }
 
+  /** The queue was looked for and is not there. */
+  forget(queue: string): void {
+    this.#markers.forget(queue)
+  }
+
   /** Jobs without a token according to a sample that is recent enough; else 0. */
   missing(queue: string): number {
     return this.#sampler.missing(queue)

@@ -377,6 +377,7 @@ export class RabbitBroker implements Broker, Service {
     // One that is declared for the first time has not died.
     if (this.#declarer.isKnown(queue)) this.#deaths.missed(queue)
     this.#consumers.deliveries.queueMissing(queue)
+    this.#watch.forget(queue)
   }
 
   #onReturned(queue: string, rungMs: number | null): void {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import type { BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
 import { eventually } from '../support/in-process.ts'
@@ -77,7 +78,7 @@ describe('a queue that somebody deleted and somebody else declared', () => {
     remembered.hasTokens = false
     const before = recorder.count('onQueueMissing', 'email')
     await renew()
-    await new Promise((resolve) => setTimeout(resolve, 300))
+    await sleep(300)
     expect(recorder.count('onQueueMissing', 'email')).toBe(before)
   })
 })
@@ -89,7 +90,7 @@ describe('the marker of a queue', () => {
     await first.stop()
     const { broker, recorder } = await start(first.hooks)
     expect(await broker.ensureQueue('email')).toBe('ready')
-    await new Promise((resolve) => setTimeout(resolve, 300))
+    await sleep(300)
     expect(first.memory.markers.get('email')).toBe(marker)
     expect(recorder.count('onQueueMissing', 'email')).toBe(0)
     expect(await markerExchanges()).toEqual([`ojs.system.marker.${marker}`])
@@ -103,13 +104,38 @@ describe('the marker of a queue', () => {
     expect(await markerExchanges()).toEqual([])
   })
 
+  it('is not looked for where the queue was found missing', async () => {
+    const { memory: remembered, hooks } = memory()
+    const { broker, recorder } = await start(hooks, { watchMs: 1_000 })
+    await broker.ensureQueue('email')
+    await eventually(async () => (await markerExchanges()).length === 1)
+    await admin.channel.deleteQueue(NAME)
+    await broker.recheckQueue('email')
+    const before = recorder.count('channelError')
+    await eventually(() => remembered.markers.has('email'))
+    expect(recorder.count('channelError')).toBe(before)
+  })
+
+  it('is tried once for a queue that is gone, and again when it is back', async () => {
+    const { broker, recorder, memory: remembered } = await marked()
+    await admin.channel.deleteQueue(NAME)
+    const before = recorder.count('channelError')
+    remembered.markers.delete('email')
+    await sleep(500)
+    // One question by the marker that was set, if there was time for it, and one bind.
+    expect(recorder.count('channelError') - before).toBeLessThanOrEqual(2)
+    expect(await markerExchanges()).toEqual([])
+    await broker.recheckQueue('email')
+    await eventually(() => remembered.markers.has('email'))
+  })
+
   it('is not set by whoever may declare nothing', async () => {
     const first = await marked()
     await first.stop()
     const { memory: remembered, hooks } = memory()
     const { broker } = await start(hooks, { declare: 'never' })
     expect(await broker.ensureQueue('email')).toBe('ready')
-    await new Promise((resolve) => setTimeout(resolve, 300))
+    await sleep(300)
     expect(remembered.markers.size).toBe(0)
     expect(await markerExchanges()).toHaveLength(1)
   })

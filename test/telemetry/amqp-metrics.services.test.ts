@@ -45,7 +45,9 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
 
   beforeAll(async () => {
     wire = await Wire.start(vhost.url)
-    gateway = await startTestGateway(wire.url, { OJS_PUBLISH_TIMEOUT_MS: '5000' })
+    // What is asked every ten seconds would move them, too.
+    const patient = { watchMs: 3_600_000 }
+    gateway = await startTestGateway(wire.url, { OJS_PUBLISH_TIMEOUT_MS: '5000' }, patient)
     await Promise.all(QUEUES.map((queue) => declare(queue)))
   })
   afterAll(async () => {
