@@ -2,7 +2,7 @@ import type { Logger } from '../logger.ts'
 import { uuid7 } from '../uuid.ts'
 import { classify } from './amqp-error.ts'
 import type { Connection } from './connection.ts'
-import { lookFor } from './entity.ts'
+import { lookFor, type Presence } from './entity.ts'
 import type { Names } from './names.ts'
 import type { BrokerHooks, BrokerOptions } from './options.ts'
 import { ScratchChannel } from './scratch-channel.ts'
@@ -53,7 +53,7 @@ export class QueueMarkers {
   /** False: the queue had a marker, and has it no more. Throws where the ledger cannot be read. */
   async isSame(scratch: ScratchChannel, queue: string): Promise<boolean> {
     const marker = this.#deps.hooks.markerOf(queue)
-    return marker === null || this.#mayExist(scratch, marker)
+    return marker === null || (await this.#look(scratch, marker)) !== 'missing'
   }
 
   /** The queue was looked for and is not there: what was set for it is gone too. */
@@ -69,7 +69,7 @@ export class QueueMarkers {
     this.#isRunning = true
     const scratch = new ScratchChannel(connection)
     try {
-      for (const queue of readyQueues()) await this.#look(scratch, queue)
+      for (const queue of readyQueues()) await this.#seeTo(scratch, queue)
     } catch (error) {
       // The ledger may be unreadable for a moment.
       logger.warn({ err: error }, 'the markers of queues cannot be checked')
@@ -79,7 +79,7 @@ export class QueueMarkers {
     }
   }
 
-  async #look(scratch: ScratchChannel, queue: string): Promise<void> {
+  async #seeTo(scratch: ScratchChannel, queue: string): Promise<void> {
     const { hooks, onGone } = this.#deps
     if (hooks.markerOf(queue) === null) await this.#mark(scratch, queue)
     else if (hooks.hasTokens(queue) && !(await this.isSame(scratch, queue))) onGone(queue)
@@ -89,12 +89,12 @@ export class QueueMarkers {
     const { connection, hooks, options } = this.#deps
     const fresh = this.#fresh.get(queue)
     if (fresh === undefined) {
-      const isRefused = this.#refusedOn === connection.generation || this.#unmarkable.has(queue)
-      if (options.declare !== 'never' && !isRefused) await this.#set(scratch, queue)
+      const isVain = this.#refusedOn === connection.generation || this.#unmarkable.has(queue)
+      if (options.declare !== 'never' && !isVain) await this.#set(scratch, queue)
       return
     }
     this.#fresh.delete(queue)
-    if (await this.#mayExist(scratch, fresh)) await hooks.onMarked(queue, fresh)
+    if ((await this.#look(scratch, fresh)) === 'exists') await hooks.onMarked(queue, fresh)
   }
 
   async #set(scratch: ScratchChannel, queue: string): Promise<void> {
@@ -117,8 +117,8 @@ export class QueueMarkers {
     }
   }
 
-  async #mayExist(scratch: ScratchChannel, marker: string): Promise<boolean> {
+  async #look(scratch: ScratchChannel, marker: string): Promise<Presence> {
     const exchange = { entity: 'exchange' as const, name: this.#deps.names.marker(marker) }
-    return (await lookFor(scratch, exchange)).presence !== 'missing'
+    return (await lookFor(scratch, exchange)).presence
   }
 }
