@@ -90,6 +90,11 @@ export class Load {
     this.#wanted = this.journal.accepted + jobs
   }
 
+  /** At least so many jobs more, if the others are all there by now. */
+  wantStill(jobs: number): void {
+    this.#wanted = Math.max(this.#wanted, this.journal.accepted + jobs)
+  }
+
   startWorking(workers: Workers): void {
     for (let i = 0; i < workers.connections; i++) this.#workers.push(this.#workLoop(workers))
   }
