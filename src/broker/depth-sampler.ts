@@ -1,9 +1,7 @@
-import type { Logger } from '../logger.ts'
 import type { BrokerWarning } from './broker.ts'
-import type { Connection } from './connection.ts'
 import { lookFor } from './entity.ts'
 import type { Names } from './names.ts'
-import { ScratchChannel } from './scratch-channel.ts'
+import type { ScratchChannel } from './scratch-channel.ts'
 
 const MAX_AGE_MS = 15_000
 /** Fewer missing tokens are publishes under way and deliveries to native workers. */
@@ -11,9 +9,7 @@ const MIN_MISSING = 100
 const MISSING_SHARE = 0.1
 
 export interface DepthSamplerDeps {
-  connection: Connection
   names: Names
-  logger: Logger
   now(): number
   queues(): Iterable<string>
   /** Jobs that are `available` in the ledger. */
@@ -25,27 +21,15 @@ export interface DepthSamplerDeps {
 }
 
 /**
- * Looks now and then whether the tokens of a queue are where its rows say (architecture §2, "Queue
- * missing"): far fewer tokens than available jobs means that somebody acknowledges natively
+ * Whether the tokens of a queue are where its rows say (architecture §2, "Queue missing"): far fewer tokens than available jobs means that somebody acknowledges natively
  * without reporting, and then a lost queue must not simply be published again.
  */
 export class DepthSampler {
   readonly #deps: DepthSamplerDeps
   readonly #missing = new Map<string, { count: number; at: number }>()
-  #timer: NodeJS.Timeout | undefined
-  #isRunning = false
 
   constructor(deps: DepthSamplerDeps) {
     this.#deps = deps
-  }
-
-  start(everyMs: number): void {
-    this.#timer ??= setInterval(() => void this.runOnce(), everyMs)
-    this.#timer.unref()
-  }
-
-  stop(): void {
-    clearInterval(this.#timer)
   }
 
   /** Jobs without a token according to a sample that is recent enough; else 0. */
@@ -69,19 +53,9 @@ export class DepthSampler {
     }))
   }
 
-  async runOnce(): Promise<void> {
-    if (this.#isRunning || !this.#deps.connection.isUp) return
-    this.#isRunning = true
-    const scratch = new ScratchChannel(this.#deps.connection)
-    try {
-      for (const queue of this.#deps.queues()) await this.#sample(scratch, queue)
-    } catch (error) {
-      // The ledger may be unreadable for a moment.
-      this.#deps.logger.warn({ err: error }, 'depths cannot be sampled')
-    } finally {
-      await scratch.close()
-      this.#isRunning = false
-    }
+  /** Throws where the ledger cannot be read. */
+  async look(scratch: ScratchChannel): Promise<void> {
+    for (const queue of this.#deps.queues()) await this.#sample(scratch, queue)
   }
 
   async #sample(scratch: ScratchChannel, queue: string): Promise<void> {

@@ -5,7 +5,7 @@ import type { Connection } from './connection.ts'
 import { lookFor, type Presence } from './entity.ts'
 import type { Names } from './names.ts'
 import type { BrokerHooks, BrokerOptions } from './options.ts'
-import { ScratchChannel } from './scratch-channel.ts'
+import type { ScratchChannel } from './scratch-channel.ts'
 
 export interface QueueMarkersDeps {
   connection: Connection
@@ -33,27 +33,15 @@ export class QueueMarkers {
   readonly #unmarkable = new Set<string>()
   /** The connection on which RabbitMQ refused a marker: its other queues are not tried. */
   #refusedOn = 0
-  #timer: NodeJS.Timeout | undefined
-  #isRunning = false
 
   constructor(deps: QueueMarkersDeps) {
     this.#deps = deps
   }
 
-  /** `everyMs` is also the age of a marker that is recorded: longer than `UNWRITTEN_MS`. */
-  start(everyMs: number): void {
-    this.#timer ??= setInterval(() => void this.runOnce(), everyMs)
-    this.#timer.unref()
-  }
-
-  stop(): void {
-    clearInterval(this.#timer)
-  }
-
   /** False: the queue had a marker, and has it no more. Throws where the ledger cannot be read. */
   async isSame(scratch: ScratchChannel, queue: string): Promise<boolean> {
     const marker = this.#deps.hooks.markerOf(queue)
-    return marker === null || (await this.#look(scratch, marker)) !== 'missing'
+    return marker === null || (await this.#find(scratch, marker)) !== 'missing'
   }
 
   /** The queue was looked for and is not there: what was set for it is gone too. */
@@ -62,21 +50,12 @@ export class QueueMarkers {
     this.#unmarkable.delete(queue)
   }
 
-  /** Marks the queues that have no marker, and looks for the others'. Never rejects. */
-  async runOnce(): Promise<void> {
-    const { connection, logger, readyQueues } = this.#deps
-    if (this.#isRunning || !connection.isUp) return
-    this.#isRunning = true
-    const scratch = new ScratchChannel(connection)
-    try {
-      for (const queue of readyQueues()) await this.#seeTo(scratch, queue)
-    } catch (error) {
-      // The ledger may be unreadable for a moment.
-      logger.warn({ err: error }, 'the markers of queues cannot be checked')
-    } finally {
-      await scratch.close()
-      this.#isRunning = false
-    }
+  /**
+   * Marks the queues that have no marker, and looks for the others'. A marker is recorded by the look
+   * after the one that set it. Throws where the ledger cannot be read.
+   */
+  async look(scratch: ScratchChannel): Promise<void> {
+    for (const queue of this.#deps.readyQueues()) await this.#seeTo(scratch, queue)
   }
 
   async #seeTo(scratch: ScratchChannel, queue: string): Promise<void> {
@@ -94,7 +73,7 @@ export class QueueMarkers {
       return
     }
     this.#fresh.delete(queue)
-    if ((await this.#look(scratch, fresh)) === 'exists') await hooks.onMarked(queue, fresh)
+    if ((await this.#find(scratch, fresh)) === 'exists') await hooks.onMarked(queue, fresh)
   }
 
   async #set(scratch: ScratchChannel, queue: string): Promise<void> {
@@ -117,7 +96,7 @@ export class QueueMarkers {
     }
   }
 
-  async #look(scratch: ScratchChannel, marker: string): Promise<Presence> {
+  async #find(scratch: ScratchChannel, marker: string): Promise<Presence> {
     const exchange = { entity: 'exchange' as const, name: this.#deps.names.marker(marker) }
     return (await lookFor(scratch, exchange)).presence
   }

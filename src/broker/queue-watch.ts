@@ -2,9 +2,12 @@ import type { BrokerWarning } from './broker.ts'
 import { DepthSampler, type DepthSamplerDeps } from './depth-sampler.ts'
 import type { BrokerOptions } from './options.ts'
 import { QueueMarkers, type QueueMarkersDeps } from './queue-markers.ts'
-import type { ScratchChannel } from './scratch-channel.ts'
+import { ScratchChannel } from './scratch-channel.ts'
 
-/** A broker that is killed has written by the next look what it had confirmed at this one. */
+/**
+ * Longer than `UNWRITTEN_MS`: a broker that is killed has written by the next look what it had
+ * confirmed at this one.
+ */
 const EVERY_MS = 10_000
 
 export interface QueueWatchDeps extends Omit<DepthSamplerDeps, 'isSame'>, QueueMarkersDeps {
@@ -13,12 +16,14 @@ export interface QueueWatchDeps extends Omit<DepthSamplerDeps, 'isSame'>, QueueM
 
 /** What becomes of the queues while nobody tells: looks now and then. */
 export class QueueWatch {
-  readonly #everyMs: number
+  readonly #deps: QueueWatchDeps
   readonly #markers: QueueMarkers
   readonly #sampler: DepthSampler
+  #timer: NodeJS.Timeout | undefined
+  #isLooking = false
 
   constructor(deps: QueueWatchDeps) {
-    this.#everyMs = deps.options.watchMs ?? EVERY_MS
+    this.#deps = deps
     this.#markers = new QueueMarkers(deps)
     this.#sampler = new DepthSampler({
       ...deps,
@@ -27,13 +32,13 @@ export class QueueWatch {
   }
 
   start(): void {
-    this.#markers.start(this.#everyMs)
-    this.#sampler.start(this.#everyMs)
+    const everyMs = this.#deps.options.watchMs ?? EVERY_MS
+    this.#timer ??= setInterval(() => void this.#look(), everyMs)
+    this.#timer.unref()
   }
 
   stop(): void {
-    this.#markers.stop()
-    this.#sampler.stop()
+    clearInterval(this.#timer)
   }
 
   isSame(scratch: ScratchChannel, queue: string): Promise<boolean> {
@@ -52,5 +57,22 @@ export class QueueWatch {
 
   warnings(): BrokerWarning[] {
     return this.#sampler.warnings()
+  }
+
+  async #look(): Promise<void> {
+    const { connection, logger } = this.#deps
+    if (this.#isLooking || !connection.isUp) return
+    this.#isLooking = true
+    const scratch = new ScratchChannel(connection)
+    try {
+      await this.#markers.look(scratch)
+      await this.#sampler.look(scratch)
+    } catch (error) {
+      // The ledger may be unreadable for a moment.
+      logger.warn({ err: error }, 'the queues cannot be looked at')
+    } finally {
+      await scratch.close()
+      this.#isLooking = false
+    }
   }
 }

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import type { BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
 import { eventually } from '../support/in-process.ts'
@@ -9,20 +8,42 @@ const { admin, vhost, start: startAt } = vhostOfTest()
 
 const NAME = 'ojs.queue.email'
 
-/** What a ledger would remember. */
-function memory() {
-  const markers = new Map<string, string>()
-  const memory = { markers, hasTokens: true }
-  const hooks: Partial<BrokerHooks> = {
-    markerOf: (queue) => markers.get(queue) ?? null,
-    onMarked: async (queue, marker) => void markers.set(queue, marker),
-    hasTokens: () => memory.hasTokens,
+/** What a ledger would remember of one queue. */
+class Memory {
+  marker: string | null = null
+  hasTokens = true
+  missed = 0
+  /** How often it was asked for the marker: once in each look at the queues, or more. */
+  asked = 0
+  readonly hooks: Partial<BrokerHooks> = {
+    markerOf: () => {
+      this.asked += 1
+      return this.marker
+    },
+    onMarked: async (_queue, marker) => {
+      this.marker = marker
+    },
+    onQueueMissing: async () => {
+      this.missed += 1
+      this.marker = null
+      return 'declare'
+    },
+    hasTokens: () => this.hasTokens,
   }
-  return { memory, hooks }
+
+  untilMarked(): Promise<void> {
+    return eventually(() => this.marker !== null)
+  }
+
+  /** For what must not come. */
+  async someLooks(): Promise<void> {
+    const before = this.asked
+    await eventually(() => this.asked > before + 5)
+  }
 }
 
-function start(hooks: Partial<BrokerHooks>, given: Partial<BrokerOptions> = {}) {
-  return startAt({ watchMs: 50, ...given }, hooks)
+function start(memory: Memory, given: Partial<BrokerOptions> = {}): Promise<TestBroker> {
+  return startAt({ watchMs: 50, ...given }, memory.hooks)
 }
 
 /** What a native worker does that is there before the gateway: it declares, and consumes at once. */
@@ -37,62 +58,57 @@ async function markerExchanges(): Promise<string[]> {
   return names.filter((name) => name.startsWith('ojs.system.marker.'))
 }
 
-async function marked(): Promise<ReturnType<typeof memory> & TestBroker> {
-  const { memory: remembered, hooks } = memory()
-  const started = await start(hooks)
+/** A broker whose queue is marked. `missed` counts from here. */
+async function marked(): Promise<{ memory: Memory } & TestBroker> {
+  const memory = new Memory()
+  const started = await start(memory)
   await started.broker.ensureQueue('email')
-  await eventually(() => remembered.markers.has('email'))
-  return { memory: remembered, hooks, ...started }
+  await memory.untilMarked()
+  memory.missed = 0
+  return { memory, ...started }
 }
 
 describe('a queue that somebody deleted and somebody else declared', () => {
   it('is noticed, once, although it looks as it did', async () => {
-    const { memory: remembered, recorder } = await marked()
-    remembered.markers.set('other', 'of a queue that is not ready')
-    const before = recorder.count('onQueueMissing', 'email')
+    const { memory } = await marked()
     await renew()
-    await recorder.until('onQueueMissing', before + 1, 'email')
-    expect(remembered.markers.has('email')).toBe(true)
+    await eventually(() => memory.missed === 1)
+    await memory.untilMarked()
+    await memory.someLooks()
+    expect(memory.missed).toBe(1)
+    expect(await markerExchanges()).toEqual([`ojs.system.marker.${memory.marker}`])
   })
 
-  it('is noticed after a reconnect before anything else is done with it', async () => {
-    const first = await marked()
-    await first.stop()
-    await renew()
-    const { broker, recorder } = await start(first.hooks, { watchMs: 60_000 })
-    await broker.ensureQueue('email')
-    expect(recorder.count('onQueueMissing', 'email')).toBe(1)
-  })
-
-  it('is noticed by whoever may declare nothing', async () => {
-    const first = await marked()
-    await first.stop()
-    await renew()
-    const { broker, recorder } = await start(first.hooks, { watchMs: 60_000, declare: 'never' })
-    await broker.ensureQueue('email')
-    expect(recorder.count('onQueueMissing', 'email')).toBe(1)
-  })
+  it.each(['lazy', 'never'] as const)(
+    'is noticed after a reconnect before anything else is done with it (declare: %s)',
+    async (declare) => {
+      const { memory, stop } = await marked()
+      await stop()
+      await renew()
+      const { broker } = await start(memory, { watchMs: 60_000, declare })
+      expect(await broker.ensureQueue('email')).toBe('ready')
+      expect(memory.missed).toBe(1)
+    },
+  )
 
   it('is left alone while no job can have a token in it', async () => {
-    const { memory: remembered, recorder } = await marked()
-    remembered.hasTokens = false
-    const before = recorder.count('onQueueMissing', 'email')
+    const { memory } = await marked()
+    memory.hasTokens = false
     await renew()
-    await sleep(300)
-    expect(recorder.count('onQueueMissing', 'email')).toBe(before)
+    await memory.someLooks()
+    expect(memory.missed).toBe(0)
   })
 })
 
 describe('the marker of a queue', () => {
-  it('is the same over reconnects, and takes no message', async () => {
-    const first = await marked()
-    const marker = first.memory.markers.get('email')
-    await first.stop()
-    const { broker, recorder } = await start(first.hooks)
+  it('is the same over reconnects', async () => {
+    const { memory, stop } = await marked()
+    const { marker } = memory
+    await stop()
+    const { broker } = await start(memory)
     expect(await broker.ensureQueue('email')).toBe('ready')
-    await sleep(300)
-    expect(first.memory.markers.get('email')).toBe(marker)
-    expect(recorder.count('onQueueMissing', 'email')).toBe(0)
+    await memory.someLooks()
+    expect(memory).toMatchObject({ marker, missed: 0 })
     expect(await markerExchanges()).toEqual([`ojs.system.marker.${marker}`])
   })
 
@@ -105,38 +121,38 @@ describe('the marker of a queue', () => {
   })
 
   it('is not looked for where the queue was found missing', async () => {
-    const { memory: remembered, hooks } = memory()
-    const { broker, recorder } = await start(hooks, { watchMs: 1_000 })
+    const memory = new Memory()
+    const { broker, recorder } = await start(memory, { watchMs: 1_000 })
     await broker.ensureQueue('email')
     await eventually(async () => (await markerExchanges()).length === 1)
     await admin.channel.deleteQueue(NAME)
     await broker.recheckQueue('email')
     const before = recorder.count('channelError')
-    await eventually(() => remembered.markers.has('email'))
+    await memory.untilMarked()
     expect(recorder.count('channelError')).toBe(before)
   })
 
   it('is tried once for a queue that is gone, and again when it is back', async () => {
-    const { broker, recorder, memory: remembered } = await marked()
+    const { memory, broker, recorder } = await marked()
     await admin.channel.deleteQueue(NAME)
     const before = recorder.count('channelError')
-    remembered.markers.delete('email')
-    await sleep(500)
+    memory.marker = null
+    await memory.someLooks()
     // One question by the marker that was set, if there was time for it, and one bind.
     expect(recorder.count('channelError') - before).toBeLessThanOrEqual(2)
     expect(await markerExchanges()).toEqual([])
     await broker.recheckQueue('email')
-    await eventually(() => remembered.markers.has('email'))
+    await memory.untilMarked()
   })
 
   it('is not set by whoever may declare nothing', async () => {
-    const first = await marked()
-    await first.stop()
-    const { memory: remembered, hooks } = memory()
-    const { broker } = await start(hooks, { declare: 'never' })
+    const { stop } = await marked()
+    await stop()
+    const memory = new Memory()
+    const { broker } = await start(memory, { declare: 'never' })
     expect(await broker.ensureQueue('email')).toBe('ready')
-    await sleep(300)
-    expect(remembered.markers.size).toBe(0)
+    await memory.someLooks()
+    expect(memory.marker).toBe(null)
     expect(await markerExchanges()).toHaveLength(1)
   })
 })

@@ -3,10 +3,11 @@ import { type AddressInfo, createServer } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { DepthSampler } from '../../src/broker/depth-sampler.ts'
 import { createNames } from '../../src/broker/names.ts'
+import { ScratchChannel } from '../../src/broker/scratch-channel.ts'
 import { type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
 import { leastOfThree, Stopwatch } from '../support/stopwatch.ts'
 import { vhostOfTest } from './fixtures.ts'
-import { idsOf, logger, newIds, ofLogger, request, row, startConnection } from './harness.ts'
+import { idsOf, newIds, ofLogger, request, row, startConnection } from './harness.ts'
 
 const { vhost, admin, start } = vhostOfTest()
 
@@ -167,13 +168,12 @@ describe('silent acknowledgements', () => {
     await admin.channel.assertQueue('ojs.queue.email')
     await admin.publish('ojs.queue.email', newIds(50))
     const connection = await startConnection(vhost.url, { name: 'declare' })
+    const looking = new ScratchChannel(connection)
     let available = 0
     let held = 0
     let isSame = true
     let now = 1_000
     const sampler = new DepthSampler({
-      logger,
-      connection,
       names: createNames(''),
       now: () => now,
       queues: () => ['email', 'gone'],
@@ -182,7 +182,7 @@ describe('silent acknowledgements', () => {
       isSame: async () => isSame,
     })
     const missing = async () => {
-      await sampler.runOnce()
+      await sampler.look(looking)
       return sampler.missing('email')
     }
     available = 100

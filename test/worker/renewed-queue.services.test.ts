@@ -17,7 +17,7 @@ async function isMarked(ledgerPath: string): Promise<boolean> {
   }
 }
 
-/** Nobody can read a ledger that is in use. */
+/** Nobody can read a ledger that is in use, and nothing else tells what it has recorded. */
 async function stopMarked(gateway: TestGateway): Promise<void> {
   await sleep(500)
   await gateway.stop()
