@@ -127,13 +127,15 @@ export async function settleLeftOut(
   { worker_id, queue, leftOut }: LeftOutOfReport,
   context: RequestContext,
 ): Promise<void> {
-  const isKnown = ({ id }: UnusableEvent) => deps.ledger.find(id) !== null
-  const events = leftOut.filter(isKnown).flatMap(({ standIn }) => standIn ?? [])
+  const events: ReportEvent[] = []
+  const lost: (Unusable & { problem: string })[] = []
+  for (const { id, content, problem, standIn } of leftOut) {
+    const isKnown = deps.ledger.find(id) !== null
+    if (isKnown && standIn !== null) events.push(standIn)
+    if (!isKnown && content !== null) lost.push({ id, queue, content, problem })
+  }
   if (events.length > 0) await report(deps, { worker_id, queue, events }, context)
-  const kept = leftOut.map(({ id, content, problem }) => {
-    const isLost = content !== null && deps.ledger.find(id) === null
-    return isLost ? keep(deps, { id, problem }, { id, queue, content }, context) : undefined
-  })
+  const kept = lost.map(({ problem, ...job }) => keep(deps, { id: job.id, problem }, job, context))
   await Promise.all(kept)
 }
 
