@@ -24,24 +24,29 @@ function testFiles(): string[] {
 }
 
 /**
- * Vitest goes by size, but a few lines run every scenario of a crash or every rule of the ledger: a
- * minute and more each. The former wait most of the time, the latter never does.
+ * What comes first, by project and file. The tests with a broker mostly wait, the crashes keep both
+ * cores busy: so two of those run beside them, the longest ones. What only computes comes after
+ * them, the files that take 20 s and more before the many that take none: the run would wait for
+ * them at its end.
  */
-const LONGEST = [
-  '/test/crash/crash.test.ts',
-  '/test/ledger/sqlite.test.ts',
-  '/test/crash/',
-  '/test/properties/sqlite-ledger.test.ts',
+const ORDER = [
+  /^crash .*\/crash\.test\.ts$/,
+  /^crash .*\/faults\/faults\.test\.ts$/,
+  /^services-isolated /,
+  /^services /,
+  /^crash /,
+  /^unit .*\/(ledger\/sqlite|properties\/sqlite-ledger|broker\/publisher)\.test\.ts$/,
+  /^unit /,
 ]
 
 /** As long as `eventually`: vitest would give up after 1 s, and a busy machine stops for 3 to 5 s. */
 const EXPECT = { poll: { timeout: 15_000 } }
 
 /**
- * Two cores: vitest would leave one of them idle, and most tests wait for something. A fourth worker
- * gains nothing. All projects but one are one group, so that none waits for the last test of another.
+ * Two cores: vitest would leave one of them idle, and most tests wait for something. All projects but
+ * one are one group, so that none waits for the last test of another.
  */
-const TOGETHER = { maxWorkers: 3, sequence: { groupOrder: 0 }, expect: EXPECT }
+const TOGETHER = { maxWorkers: 4, sequence: { groupOrder: 0 }, expect: EXPECT }
 
 const UNIT = {
   ...TOGETHER,
@@ -56,7 +61,7 @@ const SHARING_A_BROKER = {
   hookTimeout: 60_000,
 }
 
-class LongestFirst extends BaseSequencer {
+class InOrder extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files)
     return sorted.toSorted((a, b) => rank(a) - rank(b))
@@ -65,17 +70,15 @@ class LongestFirst extends BaseSequencer {
 
 /** Those that share a process come together: it ends where another project comes next. */
 function rank({ moduleId, project }: TestSpecification): number {
-  const place = LONGEST.findIndex((part) => moduleId.includes(part))
-  if (place !== -1) return place
-  if (project.config.isolate) return LONGEST.length
-  return LONGEST.length + (project.name === 'services' ? 1 : 2)
+  const place = ORDER.findIndex((which) => which.test(`${project.name} ${moduleId}`))
+  return place === -1 ? ORDER.length : place
 }
 
 // Run all of them with `npm test`: it starts the RabbitMQ node that everything but `unit` needs.
 // A machine with two cores is the measure: a real broker and a gateway are busy beside the tests.
 export default defineConfig({
   test: {
-    sequence: { sequencer: LongestFirst },
+    sequence: { sequencer: InOrder },
     projects: [
       {
         test: {
