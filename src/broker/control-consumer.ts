@@ -64,6 +64,8 @@ export class ControlConsumer {
   readonly #registered = new Map<string, ControlChannel>()
   /** Control queues that were deleted and declared anew: who consumed the old one hears nothing. */
   readonly #renewed = new Set<string>()
+  /** Looked for in vain, which says nothing of who consumes them. */
+  readonly #unsure = new Set<string>()
   readonly #retryDelay: RestartDelay
   readonly #pulse = new Pulse(CHECK_MS / 2)
   /** Registrations that are to be made or made sure of, in this order. */
@@ -145,6 +147,7 @@ export class ControlConsumer {
     clearTimeout(this.#retry)
     this.#retry = undefined
     this.#due.clear()
+    this.#unsure.clear()
     this.#registered.clear()
     for (const channel of this.#channels.splice(0)) void channel?.drain()
   }
@@ -188,6 +191,7 @@ export class ControlConsumer {
     const { instance, names } = this.#deps
     const source = names.controlQueue(queue)
     const { messageCount, consumerCount } = await scratch.run((asked) => asked.checkQueue(source))
+    this.#unsure.delete(queue)
     if (!this.#isActive) return
     this.#backlog.depth(queue, messageCount)
     const present = this.#registered.get(queue)
@@ -300,15 +304,19 @@ export class ControlConsumer {
     this.#retryLater()
   }
 
-  /** It could not be asked or consumed. */
+  /**
+   * It could not be asked or consumed. Who consumed it until now goes on: its channel tells when it
+   * is gone, and beside a second one the queue's messages would come in no order.
+   */
   #onFailure(queue: string, error: unknown): void {
-    this.#registered.delete(queue)
     if (!this.#isActive || !this.#deps.connection.isUp) return
     const failure = classify(error)
     if (failure.kind === 'not-found') {
+      this.#registered.delete(queue)
       this.#onGone(queue)
       return
     }
+    this.#unsure.add(queue)
     this.#deps.logger.warn({ queue, failure }, 'a control queue cannot be consumed')
     this.#retryLater()
   }
@@ -329,7 +337,8 @@ export class ControlConsumer {
     this.#failedAt = now
     this.#retry = setTimeout(() => {
       this.#retry = undefined
-      this.#ensure([...this.#wanted].filter((queue) => !this.#registered.has(queue)))
+      const isWell = (queue: string) => this.#registered.has(queue) && !this.#unsure.has(queue)
+      this.#ensure([...this.#wanted].filter((queue) => !isWell(queue)))
     }, delayMs)
     this.#retry.unref()
   }

@@ -1,9 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { ControlMessage } from '../../src/broker/broker.ts'
+import { ControlConsumer } from '../../src/broker/control-consumer.ts'
+import { createNames } from '../../src/broker/names.ts'
 import type { BrokerHooks } from '../../src/broker/options.ts'
+import { systemClock } from '../../src/clock.ts'
 import { vhostOfTest } from './fixtures.ts'
-import { connectAdmin, scratch, type TestBroker } from './harness.ts'
+import {
+  connectAdmin,
+  logger,
+  Recorder,
+  scratch,
+  startConnection,
+  type TestBroker,
+} from './harness.ts'
 
 const { vhost, admin, start, reconnectAdmin } = vhostOfTest()
 
@@ -234,6 +244,42 @@ describe('control messages', () => {
     await say(DEFAULT, 'a')
     await test.recorder.until('onControl', 1, 'a')
     await other.close()
+  })
+})
+
+describe('a control queue that cannot be asked for a moment', () => {
+  it('keeps the consumer it has, and gets no second one', async () => {
+    await admin.channel.assertQueue(EMAIL)
+    const connection = await startConnection(vhost.url, { name: 'consume' })
+    const recorder = new Recorder()
+    const consumer = new ControlConsumer({
+      connection,
+      names: createNames(''),
+      clock: systemClock(),
+      logger,
+      observer: recorder.observer,
+      random: () => 0,
+      instance: 'test',
+      onControl: async ({ type }) => {
+        recorder.note('onControl', type)
+        return 'handled'
+      },
+      onQueueGone() {},
+      onBacklogConsumed() {},
+    })
+    consumer.queueReady('email')
+    consumer.resume()
+    await expect.poll(() => depth(EMAIL)).toMatchObject({ consumerCount: 1 })
+    const asked = vi.spyOn(connection, 'openChannel')
+    asked.mockRejectedValueOnce(new Error('No channels left to allocate'))
+    consumer.queueReady('email')
+    // Once in vain, and once more a little later.
+    await expect.poll(() => asked.mock.settledResults.length).toBeGreaterThan(1)
+    admin.channel.sendToQueue(EMAIL, Buffer.from('{}'), { type: 'after' })
+    await recorder.until('onControl', 1, 'after')
+    expect(await depth(EMAIL)).toMatchObject({ consumerCount: 1 })
+    await consumer.stop()
+    await connection.close()
   })
 })
 
