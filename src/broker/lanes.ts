@@ -55,6 +55,8 @@ export class Lanes {
     deps.connection.listen({
       up: () => {
         for (const lane of this.#shared) void lane.open()
+        // Something was for these while there was no connection to open them on.
+        for (const lane of this.#suspects.values()) void lane?.open()
       },
       down: () => this.#closeAll(),
     })

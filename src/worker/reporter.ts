@@ -8,6 +8,8 @@ const MAX_EVENTS = 100
 const MAX_WAIT_MS = 50
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 1_000
+/** Some seconds of failures: until then RabbitMQ may be restarting. */
+const TRIES_UNTIL_WARNED = 8
 
 export interface ReporterDeps {
   workerId: string
@@ -79,9 +81,12 @@ export class Reporter {
     const { tell, ensure, logger, workerId } = this.#deps
     const body = `{"worker_id":${JSON.stringify(workerId)},"events":[${events}]}`
     let pauseMs = FIRST_PAUSE_MS
-    while (!this.#givingUp.signal.aborted) {
+    for (let tries = 1; !this.#givingUp.signal.aborted; tries++) {
       const outcome = await tell(queue, body)
       if (outcome === 'confirmed') return true
+      if (tries === TRIES_UNTIL_WARNED) {
+        logger.warn({ queue, outcome }, 'what ran here cannot be reported; its slots stay taken')
+      }
       logger.debug({ queue, outcome }, 'report not confirmed, again')
       if (outcome === 'returned') await ensure(queue)
       await pause(pauseMs, this.#givingUp.signal)

@@ -337,6 +337,19 @@ describe('Publisher, against a scripted peer', () => {
     expect((await peer.until(42)).at(-1)?.messageId).toBe('fresh-2')
   })
 
+  it('serves such a queue again, also when something was for it while no connection was there', async () => {
+    const { connection, peer, recorder, publisher } = await open(10_000)
+    publisher.noteNew('fresh')
+    peer.cut()
+    await vi.waitUntil(() => !connection.isUp)
+    expect(await publisher.send(outgoing('early', { queue: 'fresh' }))).toBe('refused')
+    await recorder.until('onOpen', 2)
+    const sent = publisher.send(outgoing('late', { queue: 'fresh' }))
+    const [late] = await Promise.race([peer.until(1), sent.then(() => [])])
+    if (late) peer.ack(late)
+    expect(await sent).toBe('confirmed')
+  })
+
   it('refuses a second publish of an id that is under way, and more than it can hold', async () => {
     const { publisher } = await open(100)
     const first = publisher.send(outgoing('a'))

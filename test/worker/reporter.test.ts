@@ -1,6 +1,6 @@
-import { describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
-import { Reporter } from '../../src/worker/reporter.ts'
+import { Reporter, type ReporterDeps } from '../../src/worker/reporter.ts'
 import { logger } from '../broker/harness.ts'
 
 interface Sent {
@@ -11,7 +11,7 @@ interface Sent {
 }
 
 /** A reporter, and what it publishes: confirmed when the test says so. */
-function setUp() {
+function setUp(given: Partial<ReporterDeps> = {}) {
   const sent: Sent[] = []
   let ensured = 0
   let onSent: () => void = () => undefined
@@ -27,6 +27,7 @@ function setUp() {
     ensure: async () => {
       ensured += 1
     },
+    ...given,
   })
   /** Resolves when so many messages were published. */
   const until = (count: number) =>
@@ -41,6 +42,10 @@ function setUp() {
 }
 
 const numbers = ({ events }: Sent) => events.map(({ n }) => n)
+
+afterEach(() => {
+  vi.useRealTimers()
+})
 
 describe('a reporter', () => {
   test('sends what ends in one turn as one message, and by queue', async () => {
@@ -108,6 +113,19 @@ describe('a reporter', () => {
       expect(await done).toBe(true)
     },
   )
+
+  test('warns once where that goes on for seconds', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    const warn = vi.fn()
+    const { reporter } = setUp({ logger: { ...logger, warn }, tell: async () => 'refused' })
+    const done = reporter.report('q', 'k1', '{}')
+    await vi.advanceTimersByTimeAsync(2_000)
+    expect(warn).not.toHaveBeenCalled()
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect(warn.mock.calls).toEqual([[{ queue: 'q', outcome: 'refused' }, expect.any(String)]])
+    await reporter.stop(AbortSignal.abort())
+    expect(await done).toBe(false)
+  })
 
   test('gives up at the deadline, and says so', async () => {
     const { reporter, sent, report, until } = setUp()
