@@ -13,6 +13,11 @@ export class DeliveryBuffer {
     return this.#items.length
   }
 
+  /** Of what goes next; lower than any when there is nothing. */
+  get nextPriority(): number {
+    return this.#items.at(-1)?.priority ?? Number.NEGATIVE_INFINITY
+  }
+
   insert(delivery: LiveDelivery): void {
     this.#items.splice(this.#indexOf(delivery), 0, delivery)
   }

@@ -1,7 +1,8 @@
 import type { Clock } from '../clock.ts'
+import type { JobRow } from '../job/job.ts'
 import type { Logger } from '../logger.ts'
 import { Block, type BlockEnd, isQueueGone } from './block.ts'
-import type { Delivery, TakeRequest } from './broker.ts'
+import type { Delivery, PublishOutcome, TakeRequest } from './broker.ts'
 import type { Connection } from './connection.ts'
 import { LiveDelivery, type Place } from './delivery.ts'
 import type { Presence } from './entity.ts'
@@ -136,11 +137,15 @@ export class Deliveries {
   async take(request: TakeRequest): Promise<Delivery[]> {
     if (this.#isStopped || request.signal.aborted) return []
     const taken: LiveDelivery[] = []
-    for (const queue of request.queues) {
+    const { queues, count } = request
+    const hasClaimable = (queue: string) => request.hasClaimable(queue)
+    const since = this.#deps.clock.now()
+    const wanted = { queues, count, isLongPoll: request.waitMs > 0, since, hasClaimable }
+    for (const queue of queues) {
       if (this.#deps.isPaused(queue)) continue
       const feed = this.#feedOf(queue)
       feed.touch()
-      if (!this.#isPreceded(request, queue)) feed.takeInto(taken, request.count)
+      if (!this.#isPreceded(wanted, queue)) feed.takeInto(taken, request.count)
       else if (feed.buffer.size > 0) this.#dispatchSoon(feed)
       this.#nourish(feed)
       if (taken.length >= request.count) break
@@ -148,12 +153,14 @@ export class Deliveries {
     if (taken.length > 0) return taken
     const waitMs = this.#waitMs(request)
     if (waitMs === 0) return []
-    const { queues, count } = request
-    const hasClaimable = (queue: string) => request.hasClaimable(queue)
-    const waiter = { queues, count, isLongPoll: request.waitMs > 0, hasClaimable }
-    const deliveries = await this.#waiters.wait(waiter, waitMs, request.signal)
+    const deliveries = await this.#waiters.wait(wanted, waitMs, request.signal)
     for (const queue of queues) this.#feeds.get(queue)?.touch()
     return deliveries
+  }
+
+  /** A message of ours is on its way to a job queue. */
+  expect({ queue, id, priority }: JobRow, published: Promise<PublishOutcome>): void {
+    this.#feeds.get(queue)?.expect(id, priority, published)
   }
 
   putBack(deliveries: readonly Delivery[]): void {
@@ -341,15 +348,16 @@ export class Deliveries {
   }
 
   /**
-   * Queues are served from left to right: while the consumer of an earlier one is just starting and
-   * the ledger knows of work there, a delivery of a later one waits. Bounded by `isStarting`.
+   * Queues are served from left to right, and each by priority: a delivery waits while the ledger
+   * knows of work that goes before it and may be on its way to us. Bounded by `Feed`.
    */
-  #isPreceded(wanted: Pick<Waiter, 'queues' | 'hasClaimable'>, queue: string): boolean {
+  #isPreceded(wanted: Pick<Waiter, 'queues' | 'since' | 'hasClaimable'>, queue: string): boolean {
     for (const earlier of wanted.queues) {
-      if (earlier === queue) return false
       const feed = this.#deps.isPaused(earlier) ? undefined : this.#feeds.get(earlier)
-      if (feed?.exists && feed.isStarting && feed.buffer.size === 0 && wanted.hasClaimable(earlier))
-        return true
+      const isLast = earlier === queue
+      const isAwaited = isLast ? feed?.expectsBetter(wanted.since) : feed?.isAwaited(wanted.since)
+      if (isAwaited && feed?.exists && wanted.hasClaimable(earlier)) return true
+      if (isLast) return false
     }
     return false
   }

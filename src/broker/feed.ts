@@ -1,8 +1,10 @@
 import type { Clock } from '../clock.ts'
 import type { Block, BlockEnd } from './block.ts'
+import type { PublishOutcome } from './broker.ts'
 import { DeliveryBuffer } from './buffer.ts'
 import type { LiveDelivery } from './delivery.ts'
 import { RestartDelay } from './reconnect.ts'
+import { Underway } from './underway.ts'
 
 /** How long a first delivery may take after the consumer was accepted. */
 const FIRST_DELIVERY_MS = 250
@@ -36,6 +38,7 @@ export class Feed {
   exists = false
   readonly #options: FeedOptions
   readonly #restartDelay: RestartDelay
+  readonly #underway = new Underway()
   #lastFetchAt: number
   #startedAt = 0
   #hasDelivered = false
@@ -111,8 +114,30 @@ export class Feed {
     })
   }
 
+  /** A message of ours is on its way to the queue, and from there perhaps to us. */
+  expect(id: string, priority: number, published: Promise<PublishOutcome>): void {
+    if (this.blocks.size === 0) return
+    this.#underway.sent(id, priority, this.#now())
+    void published.then((outcome) => {
+      if (outcome === 'confirmed') this.#underway.confirmed(id, this.#now())
+      else this.#underway.forget(id)
+    })
+  }
+
+  /** What was confirmed by then, and goes before all that is here, may be about to come. */
+  expectsBetter(by: number): boolean {
+    if (!this.#underway.hasAbove(this.buffer.nextPriority, by, this.#now())) return false
+    return this.#in('running').some((block) => !block.isFull)
+  }
+
+  /** Nothing is here yet, but something may be about to come. */
+  isAwaited(by: number): boolean {
+    return this.buffer.size === 0 && (this.isStarting || this.expectsBetter(by))
+  }
+
   add(delivery: LiveDelivery): void {
     this.#hasDelivered = true
+    this.#underway.forget(delivery.id)
     delivery.place = 'buffered'
     this.buffer.insert(delivery)
   }

@@ -195,7 +195,10 @@ export class RabbitBroker implements Broker, Service {
       void this.#rungs.ensure(row.queue, message.rungMs)
       return Promise.resolve('refused')
     }
-    return message === null ? Promise.resolve('refused') : this.#publisher.send(message)
+    if (message === null) return Promise.resolve('refused')
+    const published = this.#publisher.send(message)
+    if (message.lanes === 'jobs') this.#consumers.deliveries.expect(row, published)
+    return published
   }
 
   bury(message: Unusable): Promise<PublishOutcome> {

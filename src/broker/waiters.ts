@@ -8,6 +8,8 @@ interface Wanted {
   readonly count: number
   /** Asked for by the client (`wait_ms`), not just bridging the way of a message to us. */
   readonly isLongPoll: boolean
+  /** When it came. */
+  readonly since: number
   /** True while the ledger knows of claimable jobs in this queue. */
   hasClaimable(queue: string): boolean
 }

@@ -2,7 +2,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Delivery, TakeRequest } from '../../src/broker/broker.ts'
 import type { BrokerDeps, BrokerOptions } from '../../src/broker/options.ts'
+import { systemClock } from '../../src/clock.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
 import { brokersOfTest } from './fixtures.ts'
 import {
   type Admin,
@@ -13,6 +15,9 @@ import {
   row,
   type TestBroker,
 } from './harness.ts'
+
+/** Class and method, as AMQP frames begin. */
+const BASIC_DELIVER = Buffer.from([0, 60, 0, 60])
 
 let vhost: Vhost
 let admin: Admin
@@ -47,6 +52,34 @@ async function publish({ broker }: TestBroker, queue: string, count: number): Pr
   const outcomes = await Promise.all(rows.map((job) => broker.publish(job)))
   expect(new Set(outcomes)).toEqual(new Set(['confirmed']))
   return rows.map(({ id }) => id)
+}
+
+/** A broker whose deliveries can be held up, and for whom no time passes meanwhile. */
+async function startBehindProxy() {
+  const url = new URL(vhost.url)
+  let consuming = 0
+  const proxy = await TcpProxy.start(Number(url.port), (connection, direction, chunk) => {
+    if (direction === 'to-gateway' && chunk.includes(BASIC_DELIVER)) consuming = connection
+  })
+  url.port = String(proxy.port)
+  const options = { idleMs: 600_000 }
+  const test = await startAt(url.href, options, {}, { clock: { ...systemClock(), now: () => 0 } })
+  return {
+    test,
+    lagDeliveries: () => proxy.lag(consuming, 20),
+    stopProxy: async () => {
+      await test.stop()
+      await proxy.stop()
+    },
+  }
+}
+
+/** Every queue has a consumer that has delivered. */
+async function warmUp(test: TestBroker, queues: string[]): Promise<void> {
+  for (const queue of queues) {
+    await publish(test, queue, 1)
+    for (const delivery of await test.broker.take(request([queue]))) delivery.ack()
+  }
 }
 
 /** One by one, until there are `count`. */
@@ -284,6 +317,27 @@ describe('order', () => {
     }
     const taken = await test.broker.take(request([high, low], { count: 2 }))
     expect(idsOf(taken)).toEqual([b, a])
+  })
+
+  it('counts what was confirmed and has not come yet, of this queue and of earlier ones', async () => {
+    const { test, lagDeliveries, stopProxy } = await startBehindProxy()
+    const [first, second] = [await newQueue(test), await newQueue(test)]
+    await warmUp(test, [first, second])
+    await warmUp(test, [second])
+    lagDeliveries()
+    const low = row({ queue: second, priority: -1 })
+    await test.broker.publish(low)
+    await test.recorder.until('consumed', 3, second)
+    const high = row({ queue: second, priority: 1 })
+    const earlier = row({ queue: first, priority: -9 })
+    const known = { hasClaimable: () => true }
+
+    expect(await test.broker.publish(high)).toBe('confirmed')
+    expect(idsOf(await test.broker.take(request([second], known)))).toEqual([high.id])
+    expect(await test.broker.publish(earlier)).toBe('confirmed')
+    expect(idsOf(await test.broker.take(request([first, second], known)))).toEqual([earlier.id])
+    expect(idsOf(await test.broker.take(request([first, second], known)))).toEqual([low.id])
+    await stopProxy()
   })
 
   it('puts a delivery that comes back before what came after it', async () => {

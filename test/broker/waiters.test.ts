@@ -4,7 +4,13 @@ import { Waiters } from '../../src/broker/waiters.ts'
 /** Of a request of its own. */
 const never = () => new AbortController().signal
 const hasClaimable = () => false
-const wanted = (...queues: string[]) => ({ queues, count: 1, isLongPoll: true, hasClaimable })
+const wanted = (...queues: string[]) => ({
+  queues,
+  count: 1,
+  isLongPoll: true,
+  since: 0,
+  hasClaimable,
+})
 
 describe('Waiters', () => {
   it('are first come, first served, in every queue of theirs', async () => {

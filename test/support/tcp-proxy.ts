@@ -19,6 +19,7 @@ export class TcpProxy {
   readonly #server: Server
   readonly #pairs = new Set<Pair>()
   readonly #held = new Set<Direction>()
+  readonly #lags = new Map<number, number>()
   readonly #tap: Tap
   #connections = 0
   #isRefusing = false
@@ -52,6 +53,11 @@ export class TcpProxy {
   release(direction: Direction): void {
     this.#held.delete(direction)
     for (const pair of this.#pairs) source(pair, direction).resume()
+  }
+
+  /** From now on what comes to the gateway over this connection comes so much later. */
+  lag(connection: number, ms: number): void {
+    this.#lags.set(connection, ms)
   }
 
   /** Ends every connection at once; what was held is lost. New ones are accepted. */
@@ -100,7 +106,9 @@ export class TcpProxy {
     ] as const) {
       from.on('data', (chunk) => {
         this.#tap(connection, direction, chunk)
-        to.write(chunk)
+        const lagMs = direction === 'to-gateway' ? this.#lags.get(connection) : undefined
+        if (lagMs === undefined) to.write(chunk)
+        else setTimeout(() => to.write(chunk), lagMs)
       })
       from.on('end', () => to.end())
       from.on('error', leave)
