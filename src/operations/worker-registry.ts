@@ -104,8 +104,12 @@ export class WorkerRegistry {
     return worker.directive === 'running'
   }
 
-  /** A native worker begins to consume these queues; answers what it shall do. */
+  /**
+   * A native worker begins to consume these queues; answers what it shall do. One that is about to
+   * end does not begin any more: who had said so is its successor.
+   */
   joined(workerId: string, queues: readonly string[]): Directive {
+    if (this.#workers.get(workerId)?.reported === 'terminate') this.#add(workerId)
     this.fetched(workerId, queues)
     return this.#workers.get(workerId)?.directive ?? 'running'
   }
@@ -170,11 +174,9 @@ export class WorkerRegistry {
   }
 
   /** Another process under the same id: what its predecessor was told does not concern it. */
-  #processOf({ workerId, pid, hostname }: WorkerReport): KnownWorker {
-    const known = this.#workers.get(workerId)
-    if (known === undefined) return this.#add(workerId)
-    const isOther = differs(known.pid, pid) || differs(known.hostname, hostname)
-    return isOther ? this.#add(workerId) : known
+  #processOf(report: WorkerReport): KnownWorker {
+    const known = this.#workers.get(report.workerId)
+    return known === undefined || isOther(known, report) ? this.#add(report.workerId) : known
   }
 
   #add(id: string): KnownWorker {
@@ -271,6 +273,12 @@ function tell(worker: Worker, directive: Directive): boolean {
   if (isStronger(worker.directive, directive)) return false
   worker.directive = directive
   return true
+}
+
+/** In a container every process is number 1: who had ended and runs again is another one, too. */
+function isOther(known: Worker, { pid, hostname, state }: WorkerReport): boolean {
+  const isBack = known.reported === 'terminate' && (state === 'running' || state === 'quiet')
+  return isBack || differs(known.pid, pid) || differs(known.hostname, hostname)
 }
 
 function differs<T>(known: T | null, told: T | null | undefined): boolean {

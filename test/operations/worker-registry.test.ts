@@ -192,4 +192,32 @@ describe('directives', () => {
     expect(registry.beaten(report('w1', { pid: 8 }))).toBe('running')
     expect(registry.list(ALL).workers).toMatchObject([{ pid: 8, startedAt: START + 10 }])
   })
+
+  it('nor, in a container, the next one with the same number', () => {
+    const registry = new WorkerRegistry(clock)
+    registry.beaten(report('w1', { pid: 1, state: 'running' }))
+    registry.direct('w1', 'terminate')
+    expect(registry.beaten(report('w1', { pid: 1, state: 'running' }))).toBe('terminate')
+    expect(registry.beaten(report('w1', { pid: 1, state: 'terminate' }))).toBe('terminate')
+    expect(registry.fetched('w1', [])).toBe(false)
+    expect(registry.beaten(report('w1', { pid: 1, state: 'running' }))).toBe('running')
+    expect(registry.fetched('w1', [])).toBe(true)
+  })
+
+  it('nor the next native one, which asks before its first heartbeat', () => {
+    const registry = new WorkerRegistry(clock)
+    registry.joined('w1', ['a'])
+    registry.direct('w1', 'terminate')
+    expect(registry.joined('w1', ['a'])).toBe('terminate')
+    registry.beaten(report('w1', { pid: 1, state: 'terminate' }))
+    expect(registry.joined('w1', ['a'])).toBe('running')
+    expect(registry.beaten(report('w1', { pid: 1, state: 'running' }))).toBe('running')
+  })
+
+  it('and hold for a worker that had paused by itself and goes on', () => {
+    const registry = new WorkerRegistry(clock)
+    registry.beaten(report('w1', { pid: 1, state: 'quiet' }))
+    registry.direct('w1', 'quiet')
+    expect(registry.beaten(report('w1', { pid: 1, state: 'running' }))).toBe('quiet')
+  })
 })
