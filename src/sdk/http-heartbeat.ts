@@ -28,7 +28,11 @@ export interface HeartbeatDeps {
 export class Heartbeat {
   readonly #deps: HeartbeatDeps
   readonly #pause = new Pause()
+  readonly #told = new Pause()
   #isDue = false
+  /** The state in the newest heartbeat, whatever came of it. */
+  #saying: string | undefined
+  #hasTold = true
   #isFailing = false
   /** Some servers answer `jobs_extended: []` always; only one that fills it can miss a job. */
   #tellsExtended = false
@@ -42,16 +46,28 @@ export class Heartbeat {
     const { courier } = this.#deps
     while (!courier.hasEnded) {
       this.#isDue = false
+      this.#saying = this.#deps.sink.state()
       const beganAt = performance.now()
       await this.#beat()
+      if (!this.#isDue) {
+        this.#hasTold = true
+        this.#told.wake()
+      }
       await this.#untilDue(beganAt)
     }
   }
 
   /** The state has changed: the server is to know at once. */
   beatNow(): void {
+    if (this.#deps.sink.state() === this.#saying) return
     this.#isDue = true
+    this.#hasTold = false
     this.#pause.wake()
+  }
+
+  /** Until the server was told what `beatNow` was called for, or could not be; no longer than `ms`. */
+  async told(ms: number): Promise<void> {
+    if (!this.#hasTold) await this.#deps.courier.sleep(ms, this.#told)
   }
 
   /** A new job, whose lease may be shorter than all before. */

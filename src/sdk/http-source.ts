@@ -17,6 +17,8 @@ const MAX_REST_MS = 60_000
 const POLL_SLACK_MS = 10_000
 /** How long an end waits for a poll that is under way; cut off, it may lose what it was given. */
 const POLL_PATIENCE_MS = 2_000
+/** And how long for the heartbeat that says so: by it the server tells a successor of the same id. */
+const LAST_BEAT_MS = 1_000
 
 /** Times are milliseconds. */
 export interface HttpSourceOptions {
@@ -114,6 +116,7 @@ export class HttpSource implements JobSource {
     while (this.#leases.size > 0 && !this.#courier.hasEnded) {
       await this.#courier.sleep(Number.POSITIVE_INFINITY, this.#settled)
     }
+    await this.#heartbeat?.told(LAST_BEAT_MS)
     deadline.removeEventListener('abort', end)
     end()
     await this.#beating

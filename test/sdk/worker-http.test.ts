@@ -628,6 +628,37 @@ describe('directives', () => {
 })
 
 describe('shutdown', () => {
+  it('is told to the server, also by a quiet worker with nothing left to do', async () => {
+    const { transport } = newServer()
+    const { worker } = await startWorker(transport, () => 1)
+    worker.quiet()
+    await elapse(3_000)
+    // On its way for a moment, in which it can still be cut off.
+    const heard: unknown[] = []
+    transport.scripts['/workers/heartbeat'] = async ({ state }, { signal }) => {
+      await new Promise((resolve) => setTimeout(resolve, 10))
+      if (!signal?.aborted) heard.push(state)
+    }
+    const stopping = worker.stop()
+    await elapse(50)
+    await stopping
+    expect(heard).toEqual(['terminate'])
+  })
+
+  it('is told for a second at most', async () => {
+    const { transport } = newServer()
+    const { worker } = await startWorker(transport, () => 1)
+    worker.quiet()
+    await elapse(3_000)
+    transport.scripts['/workers/heartbeat'] = () => deferred().promise
+    const ended = vi.fn()
+    void worker.stop().then(ended)
+    await elapse(900)
+    expect(ended).not.toHaveBeenCalled()
+    await elapse(101)
+    expect(ended).toHaveBeenCalled()
+  })
+
   it('lets a poll end by itself, so that nothing that it brings is lost', async () => {
     const { transport, queue } = newServer()
     const { worker } = await startWorker(transport, () => 1)
