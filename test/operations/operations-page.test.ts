@@ -1,0 +1,64 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { expect, test } from 'vitest'
+
+// docs/operations.md tells operators what each `reason` and each warning means.
+
+const ROOT = resolve(import.meta.dirname, '../..')
+const page = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
+
+/** Every source file below these folders of `src`. */
+function sources(...folders: string[]): string {
+  return folders
+    .flatMap((folder) =>
+      readdirSync(join(ROOT, 'src', folder), { recursive: true })
+        .map(String)
+        .filter((name) => name.endsWith('.ts'))
+        .map((name) => readFileSync(join(ROOT, 'src', folder, name), 'utf8')),
+    )
+    .join('\n')
+}
+
+const found = (text: string, ...patterns: RegExp[]) =>
+  patterns
+    .flatMap((pattern) => [...text.matchAll(pattern)].flatMap((match) => match.slice(1)))
+    .filter((name) => name !== undefined)
+
+/** The names in one column of the table under this heading. */
+function listed(heading: string, column: number): string[] {
+  const [, section = ''] = page.split(`## ${heading}\n`)
+  const [table = ''] = section.split(/^(?:## |`error\.code`)/m)
+  return table
+    .split('\n')
+    .filter((line) => line.startsWith('| '))
+    .slice(1)
+    .flatMap((line) => found(line.split('|')[column] ?? '', /`(\w+)`/g))
+}
+
+test('every reason of an error is explained, and no other', () => {
+  const refusals = readFileSync(join(ROOT, 'src/broker/refusals.ts'), 'utf8')
+  const rendered = `${sources('operations', 'http', 'schemas')}\n${refusals}`
+  const said = [
+    'invalid_state_transition',
+    ...found(rendered, /\breason: (?:\w+ \? )?'(\w+)'(?: : '(\w+)')?/g),
+    ...found(refusals, /^ {2}(?:down|blocked|foreign): \['(\w+)'/gm),
+    ...found(
+      `${rendered}\n${sources('ledger', 'worker')}`,
+      /unavailable\(\s*(?:`[^`]*`|'[^']*'),\s*'(\w+)'/g,
+    ),
+    // Of a time of a cron entry, no error: docs/metrics.md.
+  ].filter((reason) => reason !== 'dst_skip')
+  expect(said.length).toBeGreaterThan(25)
+  expect(new Set(listed('What a `reason` means', 2))).toEqual(new Set(said))
+})
+
+test('every warning of health is explained, and no other', () => {
+  const files = ['entity.ts', 'depth-sampler.ts', 'rungs.ts', 'entity-checker.ts']
+  const text = files.map((name) => readFileSync(join(ROOT, 'src/broker', name), 'utf8')).join('\n')
+  const kinds = found(text, /code: `\$\{entity\.entity\}_(\w+)`/g)
+  const said = [
+    ...found(text, /code: '(\w+)'/g),
+    ...kinds.flatMap((kind) => [`queue_${kind}`, `exchange_${kind}`]),
+  ]
+  expect(new Set(listed('What health says', 1))).toEqual(new Set(said))
+})
