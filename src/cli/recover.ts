@@ -16,7 +16,8 @@ const SILENCE_MS = 300_000
  * an operator, where the gateway wants one.
  */
 export const recoverCommand: Command = {
-  summary: 'declare a lost queue again and publish its available jobs anew',
+  summary:
+    'declare a lost queue again and publish its available jobs anew; asks OJS_URL, with OJS_API_KEY',
   usage: 'ojs-rabbitmq recover --queue NAME [--url http://127.0.0.1:8080]',
   async run(args, env) {
     const { values } = parseArgs({

@@ -52,7 +52,8 @@ describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
   it('--help names every command and variable', async () => {
     const { code, out } = await cli(['--help'])
     expect(code).toBe(0)
-    for (const word of ['serve', 'topology diff', 'recover', 'key new', 'OJS_QUEUE_TYPE']) {
+    const variables = ['OJS_QUEUE_TYPE', 'OJS_URL', 'with OJS_API_KEY']
+    for (const word of ['serve', 'topology diff', 'recover', 'key new', ...variables]) {
       expect(out).toContain(word)
     }
   })
