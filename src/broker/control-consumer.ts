@@ -29,6 +29,10 @@ const REPORT = 'ojs.control.report'
 /** What a queue that is missing waits for the reports about it. */
 const CATCH_UP_MS = 5_000
 const LOOK_AGAIN_MS = 50
+/** A quorum queue without a leader answers no consume; after 65 s RabbitMQ ends the connection. */
+const ANSWER_MS = 5_000
+/** So long it is left alone then (docs/faults.md). */
+const DOUBT_MS = 600_000
 /** One line for all messages that could not be handled, no more often than this. */
 const COMPLAIN_MS = 10_000
 /** Label of counters and gauges, for all queues; OJS queue names never begin with `ojs.`. */
@@ -62,6 +66,10 @@ export class ControlConsumer {
   readonly #wanted = new Set<string>()
   readonly #missing = new Set<string>()
   readonly #registered = new Map<string, ControlChannel>()
+  /** Until when those are left alone whose consume was not answered. */
+  readonly #doubtful = new Map<string, number>()
+  /** Channels that wait for such an answer: nothing else gets through. */
+  readonly #blocked = new Set<ControlChannel>()
   /** Control queues that were deleted and declared anew: who consumed the old one hears nothing. */
   readonly #renewed = new Set<string>()
   /** Looked for in vain, which says nothing of who consumes them. */
@@ -103,6 +111,7 @@ export class ControlConsumer {
 
   /** The control queue is not there; `queueReady` follows when it was declared anew. */
   queueMissing(queue: string): void {
+    this.#doubtful.delete(queue)
     if (this.#registered.has(queue)) this.#renewed.add(queue)
   }
 
@@ -149,6 +158,7 @@ export class ControlConsumer {
     this.#due.clear()
     this.#unsure.clear()
     this.#registered.clear()
+    this.#blocked.clear()
     for (const channel of this.#channels.splice(0)) void channel?.drain()
   }
 
@@ -188,7 +198,8 @@ export class ControlConsumer {
   }
 
   async #register(queue: string, scratch: ScratchChannel): Promise<void> {
-    const { instance, names } = this.#deps
+    const { clock, instance, names } = this.#deps
+    if ((this.#doubtful.get(queue) ?? 0) > clock.now()) return
     const source = names.controlQueue(queue)
     const { messageCount, consumerCount } = await scratch.run((asked) => asked.checkQueue(source))
     this.#unsure.delete(queue)
@@ -199,16 +210,29 @@ export class ControlConsumer {
       const isDeaf =
         this.#renewed.has(queue) ||
         consumerCount === 0 ||
-        this.#pulse.isMissed(queue, messageCount, this.#deps.clock.now())
+        this.#pulse.isMissed(queue, messageCount, clock.now())
       if (isDeaf) this.#replace(present)
       return
     }
     this.#renewed.delete(queue)
-    const channel = this.#nextChannel()
+    const channel = this.#channelFor(queue)
     this.#registered.set(queue, channel)
     this.#registrations += 1
-    await channel.consume(queue, source, `ojs.${instance}.control.${queue}.${this.#registrations}`)
+    const tag = `ojs.${instance}.control.${queue}.${this.#registrations}`
+    const consumed = channel.consume(queue, source, tag)
+    if (await isInTime(consumed, ANSWER_MS)) this.#doubtful.delete(queue)
+    else this.#leaveAlone(queue, channel, consumed)
     this.#missing.delete(queue)
+  }
+
+  /** The others must not wait for it: their reports would not be heard. */
+  #leaveAlone(queue: string, channel: ControlChannel, consumed: Promise<void>): void {
+    const { clock, logger } = this.#deps
+    logger.warn({ queue }, 'a control queue does not answer: it is left alone for ten minutes')
+    this.#doubtful.set(queue, clock.now() + DOUBT_MS)
+    this.#blocked.add(channel)
+    const unblock = () => this.#blocked.delete(channel)
+    consumed.then(() => this.#doubtful.delete(queue) && unblock(), unblock)
   }
 
   /**
@@ -223,8 +247,9 @@ export class ControlConsumer {
     this.#ensure(queues)
   }
 
-  #nextChannel(): ControlChannel {
-    const index = this.#registrations % CHANNELS
+  /** Doubtful queues have one of their own: it may be blocked by them. */
+  #channelFor(queue: string): ControlChannel {
+    const index = this.#doubtful.has(queue) ? CHANNELS : this.#freeIndex()
     const present = this.#channels[index]
     if (present !== undefined) return present
     const channel = new ControlChannel({
@@ -236,6 +261,15 @@ export class ControlConsumer {
     })
     this.#channels[index] = channel
     return channel
+  }
+
+  #freeIndex(): number {
+    const next = Array.from({ length: CHANNELS }, (_, i) => (this.#registrations + i) % CHANNELS)
+    const isFree = (index: number) => {
+      const present = this.#channels[index]
+      return present === undefined || !this.#blocked.has(present)
+    }
+    return next.find(isFree) ?? this.#registrations % CHANNELS
   }
 
   #onMessage(channel: ControlChannel, queue: string, message: ConsumeMessage): void {
@@ -342,6 +376,13 @@ export class ControlConsumer {
     }, delayMs)
     this.#retry.unref()
   }
+}
+
+function isInTime(work: Promise<unknown>, ms: number): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => resolve(false), ms).unref()
+    work.then(() => resolve(true), reject).finally(() => clearTimeout(timer))
+  })
 }
 
 function controlMessageOf(
