@@ -10,6 +10,7 @@ import { ControlBacklog } from './control-backlog.ts'
 import { ControlChannel } from './control-channel.ts'
 import { isReplyAddress } from './control-publisher.ts'
 import { lookFor } from './entity.ts'
+import { isInTime } from './in-time.ts'
 import type { Names } from './names.ts'
 import type { BrokerGauges, BrokerObserver } from './observer.ts'
 import { Pulse } from './pulse.ts'
@@ -376,13 +377,6 @@ export class ControlConsumer {
     }, delayMs)
     this.#retry.unref()
   }
-}
-
-function isInTime(work: Promise<unknown>, ms: number): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => resolve(false), ms).unref()
-    work.then(() => resolve(true), reject).finally(() => clearTimeout(timer))
-  })
 }
 
 function controlMessageOf(
