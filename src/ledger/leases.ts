@@ -33,7 +33,7 @@ export interface LeaseLedger {
    */
   extend(ids: readonly string[], beat: Beat): Promise<ExtendedLease[]>
 
-  /** Active rows whose lease or (holder not native) execution timeout has passed; oldest first. */
+  /** Active rows whose lease or (holder not native) execution timeout is over; a page, oldest first. */
   overdue(now: number, limit: number, which?: 'all' | 'not native'): JobRow[]
 
   /**

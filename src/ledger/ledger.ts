@@ -74,7 +74,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
 
   /**
    * Due `retryable` (by `now`) and `scheduled` (by `wall`) rows → `available`, oldest due first,
-   * at most `limit`: `enqueuedAt` = now, `dueAt` cleared. A row whose token waits in a rung keeps
+   * a page of at most `limit`: `enqueuedAt` = now, `dueAt` cleared. A row whose token waits in a rung keeps
    * no outbox; any other gets a fresh nonce (one that owed a token to a rung keeps the debt, now
    * to the queue itself).
    */
@@ -88,8 +88,8 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
 
   /**
    * `expires_at` has passed: `available`, `scheduled`, `pending` and `retryable` rows → `discarded`
-   * (`deadLetterCopied`; listed as a dead letter only where the job's own policy wants it), at most
-   * `limit`.
+   * (`deadLetterCopied`; listed as a dead letter only where the job's own policy wants it), a page
+   * of at most `limit`.
    */
   expire(terms: ExpireTerms): Promise<JobRow[]>
 

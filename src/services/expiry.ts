@@ -1,3 +1,4 @@
+import { mayHaveMore } from '../ledger/page.ts'
 import type { Deps } from '../operations/deps.ts'
 import { Loop } from './loop.ts'
 
@@ -10,21 +11,21 @@ export function expiry(deps: Deps): Loop {
     name: 'expiry',
     everyMs: INTERVAL_MS,
     logger: deps.logger,
-    runOnce: async () => (await expireOnce(deps)) === PAGE,
+    runOnce: () => expireOnce(deps),
   })
 }
 
 /**
- * Returns how many jobs were discarded. None as long as native workers may have run, while we did not
+ * True: there may be more. None are discarded as long as native workers may have run, while we did not
  * hear of it, what seems to be waiting still (architecture §2, "Restart").
  */
-async function expireOnce(deps: Deps): Promise<number> {
+async function expireOnce(deps: Deps): Promise<boolean> {
   const { broker, clock, ledger } = deps
-  if (!broker.controlBacklogConsumed()) return 0
+  if (!broker.controlBacklogConsumed()) return false
   const jobs = await ledger.expire({ now: clock.now(), wall: clock.wall(), limit: PAGE })
   for (const job of jobs) {
     deps.events.emit({ type: 'job.expired', job })
     broker.unpark(job.id)
   }
-  return jobs.length
+  return mayHaveMore(jobs, PAGE)
 }

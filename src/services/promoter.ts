@@ -1,3 +1,5 @@
+import type { JobRow } from '../job/job.ts'
+import { mayHaveMore } from '../ledger/page.ts'
 import type { Deps } from '../operations/deps.ts'
 import { systemPass } from '../telemetry/tracing.ts'
 import { Loop } from './loop.ts'
@@ -16,19 +18,26 @@ export function promoter(deps: Deps): Loop {
     everyMs: INTERVAL_MS,
     logger: deps.logger,
     runOnce: async () => {
-      const isMore = (await promoteOnce(deps)) === PAGE
+      const isMore = await promoteOnce(deps)
       return (await sendAheadOnce(deps)) === PAGE || isMore
     },
   })
 }
 
-/** Returns how many jobs became available. */
-async function promoteOnce(deps: Deps): Promise<number> {
+/** True: there may be more. */
+async function promoteOnce(deps: Deps): Promise<boolean> {
   const now = deps.clock.now()
   const wall = deps.clock.wall()
   const { retryable, scheduled } = deps.ledger.nextDue()
   const isDue = (retryable ?? Infinity) <= now || (scheduled ?? Infinity) <= wall
-  return isDue ? await systemPass('ojs.scheduler.poll', () => promoteDue(deps, now, wall)) : 0
+  if (!isDue) return false
+  let isMore = false
+  await systemPass('ojs.scheduler.poll', async () => {
+    const jobs = await promoteDue(deps, now, wall)
+    isMore = mayHaveMore(jobs, PAGE)
+    return jobs.length
+  })
+  return isMore
 }
 
 /** In mode `plugin`, RabbitMQ has the token before the job is due. Returns how many are owed now. */
@@ -40,7 +49,7 @@ async function sendAheadOnce(deps: Deps): Promise<number> {
   return count
 }
 
-async function promoteDue(deps: Deps, now: number, wall: number): Promise<number> {
+async function promoteDue(deps: Deps, now: number, wall: number): Promise<JobRow[]> {
   const jobs = await deps.ledger.promote(now, wall, PAGE)
   for (const job of jobs) {
     deps.events.emit({ type: 'job.enqueued', job, promoted: true })
@@ -48,5 +57,5 @@ async function promoteDue(deps: Deps, now: number, wall: number): Promise<number
     deps.broker.unpark(job.id)
   }
   if (jobs.some((job) => job.outbox !== null)) deps.wakeRelay()
-  return jobs.length
+  return jobs
 }

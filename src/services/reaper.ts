@@ -1,5 +1,6 @@
 import { timeoutFailure, visibilityFailure } from '../job/failure.ts'
 import { allowedAttempts, type JobRow } from '../job/job.ts'
+import { mayHaveMore } from '../ledger/page.ts'
 import type { Deps } from '../operations/deps.ts'
 import { type FailedAttempt, failLease, returnLease } from '../operations/fail-lease.ts'
 import { systemPass } from '../telemetry/tracing.ts'
@@ -26,26 +27,27 @@ export function reaper(deps: Deps): Loop {
     logger: deps.logger,
     runOnce: async () => {
       if (performance.now() - lookedAt > STANDSTILL_MS) await extendLeases(deps)
-      const isMore = (await reapOnce(deps)) === PAGE
+      const isMore = await reapOnce(deps)
       lookedAt = performance.now()
       return isMore
     },
   })
 }
 
-/** Returns how many leases were over. */
-async function reapOnce(deps: Deps): Promise<number> {
+/** True: there may be more. */
+async function reapOnce(deps: Deps): Promise<boolean> {
   const now = deps.clock.now()
   const rows = deps.ledger.overdue(
     now,
     PAGE,
     deps.broker.controlBacklogConsumed() ? 'all' : 'not native',
   )
-  if (rows.length === 0) return 0
-  return await systemPass('ojs.reaper.check', async () => {
+  if (rows.length === 0) return false
+  await systemPass('ojs.reaper.check', async () => {
     await Promise.all(rows.map((row) => endLease(deps, row, now)))
     return rows.length
   })
+  return mayHaveMore(rows, PAGE)
 }
 
 async function endLease(deps: Deps, row: JobRow, now: number): Promise<void> {

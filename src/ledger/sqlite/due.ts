@@ -1,15 +1,19 @@
 import type { JobRow } from '../../job/job.ts'
 import { isListedWhenExpired, retryPolicyOf } from '../../job/retry-policy.ts'
 import type { ExpireTerms } from '../ledger.ts'
+import { pageOf } from '../page.ts'
 import type { Access } from './access.ts'
 import { ended } from './life.ts'
-import { toJobRows } from './rows.ts'
 import { changed, type Store } from './store.ts'
 
 interface Due {
   seq: number
   lateMs: number
   state: 'retryable' | 'scheduled'
+}
+
+interface Found {
+  id: string
 }
 
 /**
@@ -20,7 +24,7 @@ export function promoteDue(store: Store, now: number, wall: number, limit: numbe
   const { due } = store.statements
   const rows = [...due.all('retryable', now, limit), ...due.all('scheduled', wall, limit)] as Due[]
   const first = rows.sort((a, b) => b.lateMs - a.lateMs).slice(0, limit)
-  return first.map(({ seq, state }) => {
+  return pageOf(first, ({ seq, state }) => {
     const job = changed(store.statements.promote.get(seq, now, store.nonces.next()))
     store.counter.moved(job.queue, state, 'available')
     return job
@@ -49,8 +53,9 @@ export async function sendAhead(
 
 /** Rows that nobody may start any more are discarded; tokens of theirs are dropped on arrival. */
 export function expireDue(store: Store, terms: ExpireTerms): JobRow[] {
-  const rows = store.statements.expired.all(terms.wall, terms.limit).map(changed)
-  return rows.map((row) => expireRow(store, row, terms.now))
+  const { expired, find } = store.statements
+  const found = expired.all(terms.wall, terms.limit) as Found[]
+  return pageOf(found, ({ id }) => expireRow(store, changed(find.get(id)), terms.now))
 }
 
 /** One that waits; inside its write, which has read it. */
@@ -79,5 +84,7 @@ export function overdue(
   limit: number,
   which: 'all' | 'not native',
 ): JobRow[] {
-  return toJobRows(store.statements.overdue.all(now, limit, which === 'all' ? 1 : 0))
+  const { overdue: ended, find } = store.statements
+  const found = ended.all(now, limit, which === 'all' ? 1 : 0) as Found[]
+  return pageOf(found, ({ id }) => changed(find.get(id)))
 }

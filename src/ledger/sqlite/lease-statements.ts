@@ -111,7 +111,7 @@ function prepareHolders(db: Database) {
      * them.
      */
     overdue: db.prepare(
-      `SELECT ${JOB_COLUMNS} FROM jobs
+      `SELECT id FROM jobs
        WHERE lease_expires_at IS NOT NULL AND ${LEASE_END} <= ?1 AND state = 'active'
          AND (holder IS NOT 'native' OR ?3 AND lease_expires_at <= ?1)
        ORDER BY ${LEASE_END} LIMIT ?2`,

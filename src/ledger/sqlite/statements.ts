@@ -82,7 +82,7 @@ function prepareDueReads(db: Database) {
     ),
     /** An active job ends by itself, whatever has passed meanwhile. */
     expired: db.prepare(
-      `SELECT ${JOB_COLUMNS} FROM jobs
+      `SELECT id FROM jobs
        WHERE expires_at IS NOT NULL AND ended_at IS NULL AND expires_at <= ?1
          AND state <> 'active'
        ORDER BY expires_at LIMIT ?2`,

@@ -1,0 +1,52 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import type { JobRow } from '../../src/job/job.ts'
+import { mayHaveMore } from '../../src/ledger/page.ts'
+import { NOW, pushed } from './harness.ts'
+import { openSqliteHarness, type SqliteHarness } from './sqlite-harness.ts'
+
+const PAGE = 200
+/** Two of them are more than a page may have, all of them are a quarter of a small heap. */
+const ENVELOPE = JSON.stringify({ args: ['x'.repeat(12 * 1024 * 1024)] })
+const COUNT = 5
+
+let harness: SqliteHarness
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+})
+afterEach(() => harness.destroy())
+
+async function plantLarge(change: Partial<JobRow>): Promise<void> {
+  const { ledger } = harness
+  const ids = await Promise.all(Array.from({ length: COUNT }, () => pushed(ledger)))
+  const { carry: _, ...columns } = change
+  await harness.plant(ids.map(({ id }) => ({ id, ...columns, envelope: ENVELOPE })))
+}
+
+/** Whoever asks goes on at once as long as there may be more. */
+async function pagesOf(look: () => JobRow[] | Promise<JobRow[]>): Promise<number[]> {
+  const sizes: number[] = []
+  for (;;) {
+    const rows = await look()
+    sizes.push(rows.length)
+    if (!mayHaveMore(rows, PAGE)) return sizes
+  }
+}
+
+it('promotes jobs that are large a few at a time', async () => {
+  await plantLarge({ state: 'scheduled', dueAt: NOW - 1, outbox: null, tokenOut: false })
+  expect(await pagesOf(() => harness.ledger.promote(NOW, NOW, PAGE))).toEqual([2, 2, 1])
+})
+
+it('expires jobs that are large a few at a time', async () => {
+  await plantLarge({ expiresAt: NOW - 1 })
+  const terms = { now: NOW, wall: NOW, limit: PAGE }
+  expect(await pagesOf(() => harness.ledger.expire(terms))).toEqual([2, 2, 1])
+})
+
+it('shows a few of the large jobs whose leases are over', async () => {
+  const lease = { attempt: 1, outbox: null, leaseMs: 1, leaseExpiresAt: NOW - 1 }
+  await plantLarge({ state: 'active', holder: 'ledger', ...lease })
+  const rows = harness.ledger.overdue(NOW, PAGE)
+  expect(rows).toHaveLength(2)
+  expect(mayHaveMore(rows, PAGE)).toBe(true)
+})
