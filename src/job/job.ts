@@ -205,4 +205,6 @@ export function freshRow(
 /** A message that a row owes, and where it goes to. The row itself may have moved on since. */
 export interface OwedMessage extends Pick<JobRow, 'id' | 'queue' | 'state'> {
   outbox: number
+  /** Of the envelope, which whoever sends it has in memory. */
+  bytes: number
 }

@@ -2,6 +2,8 @@ import type { OwedMessage } from '../job/job.ts'
 
 /** Unconfirmed at a time: a classic queue confirms a third more a second than with 64. */
 const PARALLEL = 256
+/** And no more together: each is in memory, and may be as large as a batch. */
+const PARALLEL_BYTES = 16 * 1024 * 1024
 /** Waiting here; what is owed beyond stays in the outbox until there is room. */
 const CAPACITY = 4_096
 const MIN_ASIDE_MS = 1_000
@@ -29,6 +31,7 @@ export class RelayLine {
   /** Nonces of what waits or is in flight. */
   readonly #taken = new Set<number>()
   #inFlight = 0
+  #bytesInFlight = 0
   #failures = 0
   #aside: NodeJS.Timeout | undefined
   #leftFrom: number | null = null
@@ -97,9 +100,10 @@ export class RelayLine {
     const parallel = this.#failures > 0 ? 1 : PARALLEL
     while (this.#inFlight < parallel && !this.#isStopped) {
       const owed = this.#waiting[this.#gone]
-      if (owed === undefined) break
+      if (owed === undefined || this.#bytesInFlight >= PARALLEL_BYTES) break
       this.#gone += 1
       this.#inFlight += 1
+      this.#bytesInFlight += owed.bytes
       void this.#deps.send(owed).then((outcome) => this.#onOutcome(owed, outcome))
     }
     if (this.#gone < CAPACITY && !this.#isEmpty) return
@@ -109,6 +113,7 @@ export class RelayLine {
 
   #onOutcome(owed: OwedMessage, outcome: SendOutcome): void {
     this.#inFlight -= 1
+    this.#bytesInFlight -= owed.bytes
     this.#taken.delete(owed.outbox)
     if (outcome === 'failed') this.#onFailure(owed)
     else if (outcome === 'sent') this.#failures = 0

@@ -9,6 +9,8 @@ import { RelayLine, type SendOutcome } from './relay-line.ts'
 
 const INTERVAL_MS = 30_000
 const PAGE = 500
+/** Of what is offered in one turn. What RabbitMQ's publisher refuses is in memory until its end. */
+const TURN_BYTES = 16 * 1024 * 1024
 
 export interface Relay extends Service {
   /** Looks for what is owed since the last look; `all`: for everything, whatever failed before. */
@@ -128,10 +130,15 @@ class Outbox {
       // whose token it was would be refused, withdrawn and answered 503 while the job runs.
       await nextTurn()
       const page = ledger.outboxPage(last, PAGE)
+      let bytes = 0
       for (const owed of page) {
         last = owed.outbox
         // Those in flight while the page was read: their confirm may come before their turn does.
         if (isOwedNow(owed) && !this.#isInHand(owed.id)) lineOf(owed)?.offer(owed)
+        bytes += owed.bytes
+        if (bytes < TURN_BYTES) continue
+        await nextTurn()
+        bytes = 0
       }
       if (page.length === 0) break
     }

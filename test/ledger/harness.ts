@@ -125,9 +125,9 @@ export function asked({ start: _, unique: __, ...job }: NewJob): Omit<NewJob, 's
 }
 
 /** What the outbox says of a row that owes a message. */
-export function owedBy({ id, queue, state, outbox }: JobRow): OwedMessage {
+export function owedBy({ id, queue, state, outbox, envelope }: JobRow): OwedMessage {
   if (outbox === null) throw new Error(`${id} owes nothing`)
-  return { id, queue, state, outbox }
+  return { id, queue, state, outbox, bytes: Buffer.byteLength(envelope) }
 }
 
 /** The fence of a row as it is. */

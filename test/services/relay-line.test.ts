@@ -34,8 +34,8 @@ class Sends {
   }
 }
 
-function owed(outbox: number): OwedMessage {
-  return { id: `job-${outbox}`, queue: 'q', state: 'available', outbox }
+function owed(outbox: number, bytes = 100): OwedMessage {
+  return { id: `job-${outbox}`, queue: 'q', state: 'available', outbox, bytes }
 }
 
 function range(from: number, to: number): number[] {
@@ -50,6 +50,21 @@ beforeEach(() => {
 afterEach(() => vi.useRealTimers())
 
 describe('a line of the relay', () => {
+  it('sends large ones a few at a time, however large they are', async () => {
+    const sizes = [9, 9, 30, 9, 9]
+    for (const [i, size] of sizes.entries()) sends.line.offer(owed(i + 1, size * 1024 * 1024))
+    expect(sends.nonces).toEqual([1, 2])
+    await sends.end('sent', 1)
+    expect(sends.nonces).toEqual([1, 2, 3])
+    await sends.end('sent', 2)
+    expect(sends.nonces).toEqual([1, 2, 3])
+    await sends.end('sent', 3)
+    expect(sends.nonces).toEqual([1, 2, 3, 4, 5])
+    expect(sends.line.isIdle).toBe(false)
+    await sends.end('sent', 4, 5)
+    expect(sends.line.isIdle).toBe(true)
+  })
+
   it('sends in the order of the outbox, 256 at a time, each once', async () => {
     sends.offer(...range(1, 301), ...range(1, 301))
     expect(sends.nonces).toEqual(range(1, 257))

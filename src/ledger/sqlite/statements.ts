@@ -32,7 +32,8 @@ function prepareReads(db: Database) {
   return {
     find: db.prepare(`SELECT ${JOB_COLUMNS} FROM jobs WHERE id = ?`),
     outboxPage: db.prepare(
-      'SELECT id, queue, state, outbox FROM jobs WHERE outbox > ? ORDER BY outbox LIMIT ?',
+      `SELECT id, queue, state, outbox, octet_length(envelope) AS bytes FROM jobs
+       WHERE outbox > ? ORDER BY outbox LIMIT ?`,
     ),
     owedTokens: db.prepare(
       'SELECT count(*) AS count FROM (SELECT 1 FROM jobs WHERE outbox IS NOT NULL LIMIT ?)',
