@@ -51,6 +51,11 @@ export interface CronEntry extends CronDefinition {
   createdAt: number
 }
 
+/** Where an entry stands: what its times need, and nothing of its jobs. */
+export type CronStanding = Pick<CronEntry, 'seq' | 'name' | 'expression' | 'timezone'> & {
+  nextRunAt: number
+}
+
 /** What a POST says about one tick of an entry, in `meta` of its job. */
 export function withTick(
   { name, template }: Pick<CronEntry, 'name' | 'template'>,

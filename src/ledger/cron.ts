@@ -1,4 +1,4 @@
-import type { CronDefinition, CronEntry } from '../job/cron-entry.ts'
+import type { CronDefinition, CronEntry, CronStanding } from '../job/cron-entry.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
 import type { Cancelled } from './ledger.ts'
 
@@ -31,8 +31,8 @@ export interface CronLedger {
    */
   fire(tick: CronTick, change: TickChange): Promise<Fired>
 
-  /** Entries whose time is later than `wall`; by index. */
-  ahead(wall: number): CronEntry[]
+  /** Entries whose time is later than `wall`: those behind the entry `after` (0: all), in order. */
+  ahead(wall: number, after: number, limit: number): CronStanding[]
 
   /** Another time for what stands at this tick. Fence: it still does. */
   reset(tick: CronTick, nextRunAt: number): Promise<void>

@@ -1,4 +1,5 @@
-import type { CronEntry } from '../job/cron-entry.ts'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { CronEntry, CronStanding } from '../job/cron-entry.ts'
 import { nextTick, type Tick } from '../job/cron-times.ts'
 import type { NewJob } from '../job/job.ts'
 import type { CronTick, Fired, Making, TickChange } from '../ledger/cron.ts'
@@ -44,14 +45,20 @@ export async function fireDue(deps: Deps): Promise<{ done: number; isMore: boole
  */
 export async function returnFromAhead(deps: Deps): Promise<void> {
   const wall = deps.clock.wall()
-  const entries = deps.ledger.cron.ahead(wall + FAR_AHEAD_MS)
-  await Promise.all(entries.map((entry) => returnEntry(deps, entry, wall)))
+  let after: number | undefined = 0
+  while (after !== undefined) {
+    const entries = deps.ledger.cron.ahead(wall + FAR_AHEAD_MS, after, PAGE)
+    await Promise.all(entries.map((entry) => returnEntry(deps, entry, wall)))
+    after = entries.length < PAGE ? undefined : entries.at(-1)?.seq
+    // At every start these are all that do not come within hours, and each is a calculation.
+    await nextTurn()
+  }
 }
 
-async function returnEntry(deps: Deps, entry: CronEntry, wall: number): Promise<void> {
+async function returnEntry(deps: Deps, entry: CronStanding, wall: number): Promise<void> {
   const { name, seq, nextRunAt } = entry
   const first = nextOf(deps, entry, wall + FAR_AHEAD_MS)
-  if (nextRunAt === null || first === null || first.at >= nextRunAt) return
+  if (first === null || first.at >= nextRunAt) return
   const next = nextOf(deps, entry, wall) ?? first
   await deps.ledger.cron.reset({ name, seq, at: nextRunAt }, next.at)
   deps.logger.warn({ cron: name }, 'the clock was set back: cron job goes on from now')
@@ -95,7 +102,7 @@ function makingNow(deps: Deps): Omit<Making, 'job'> {
 }
 
 /** Null also where this machine does not know the zone any more: one entry must not stop the rest. */
-function nextOf(deps: Deps, entry: CronEntry, instant: number): Tick | null {
+function nextOf(deps: Deps, entry: Omit<CronStanding, 'nextRunAt'>, instant: number): Tick | null {
   try {
     return nextTick(entry, instant)
   } catch (error) {

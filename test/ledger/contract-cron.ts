@@ -205,7 +205,17 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       await register({ name: 'there' }, WALL)
       await register({ name: 'beyond' }, WALL + 1)
       await register({ name: 'disabled', isEnabled: false }, null)
-      expect(ledger.cron.ahead(WALL)).toEqual([entry('beyond')])
+      const ahead = ledger.cron.ahead(WALL, 0, 10)
+      expect(ahead.map(({ name }) => name)).toEqual(['beyond'])
+      expect(entry('beyond')).toMatchObject(ahead[0] ?? {})
+    })
+
+    it('come in pages', async () => {
+      for (const name of ['a', 'b', 'c']) await register({ name }, WALL + 1)
+      const first = ledger.cron.ahead(WALL, 0, 2)
+      const rest = ledger.cron.ahead(WALL, first.at(-1)?.seq ?? 0, 2)
+      expect([...first, ...rest].map(({ name }) => name)).toEqual(['a', 'b', 'c'])
+      expect(rest).toHaveLength(1)
     })
 
     it('go on from another time, unless they have moved since', async () => {

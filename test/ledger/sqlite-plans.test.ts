@@ -104,7 +104,7 @@ describe('every statement', () => {
     ['cronFind', 'SEARCH cron_jobs USING INDEX sqlite_autoindex_cron_jobs_1'],
     ['cronRemove', 'SEARCH cron_jobs USING INDEX sqlite_autoindex_cron_jobs_1'],
     ['cronDue', 'SEARCH cron_jobs USING INDEX cron_jobs_due'],
-    ['cronAhead', 'SEARCH cron_jobs USING INDEX cron_jobs_due'],
+    ['cronAhead', 'SEARCH cron_jobs USING INTEGER PRIMARY KEY'],
     ['cronReset', 'SEARCH cron_jobs USING INTEGER PRIMARY KEY'],
     ['cronReleasable', 'SEARCH entry USING INDEX cron_jobs_queued'],
     ['cronMove', 'SEARCH cron_jobs USING INTEGER PRIMARY KEY'],

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { CronDefinition } from '../../src/job/cron-entry.ts'
-import { fireDue, releaseQueued } from '../../src/operations/cron-ticks.ts'
+import { fireDue, releaseQueued, returnFromAhead } from '../../src/operations/cron-ticks.ts'
 import { NOW } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
@@ -51,4 +51,30 @@ it('ticks that wait have their turn behind any number that are paused', async ()
   expect(harness.ledger.counts('goes').available).toBe(1)
   expect(harness.ledger.counts('stands').available).toBe(0)
   expect(cron.releasable('', 60)).toHaveLength(50)
+})
+
+it('all entries that were far ahead go on, however many', async () => {
+  const { cron } = harness.ledger
+  const names = Array.from({ length: 120 }, (_, i) => `e${i}`)
+  await Promise.all(names.map((name) => register(name)))
+  const wall = stage.deps.clock.wall()
+  harness.db.exec(`UPDATE cron_jobs SET next_run_at = ${wall + 48 * 3_600_000}`)
+  await returnFromAhead(stage.deps)
+  const times = names.map((name) => cron.find(name)?.nextRunAt ?? 0)
+  expect(Math.max(...times)).toBeLessThan(wall + 3 * 3_600_000)
+})
+
+it('a look at entries that are right to be far ahead leaves others their turn', async () => {
+  const expression = '0 9 1 1 *'
+  await Promise.all(Array.from({ length: 120 }, (_, i) => register(`e${i}`, { expression })))
+  harness.db.exec(`UPDATE cron_jobs SET next_run_at = ${Date.UTC(2024, 0, 1, 9)}`)
+  let turns = 0
+  const count = () => {
+    turns += 1
+    others = setImmediate(count)
+  }
+  let others = setImmediate(count)
+  await returnFromAhead(stage.deps)
+  clearImmediate(others)
+  expect(turns).toBeGreaterThanOrEqual(2)
 })

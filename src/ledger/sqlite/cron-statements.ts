@@ -25,8 +25,10 @@ export function prepareCron(db: Database) {
       `SELECT ${COLUMNS} FROM cron_jobs
        WHERE next_run_at IS NOT NULL AND next_run_at <= ? ORDER BY next_run_at LIMIT ?`,
     ),
+    /** ?1 behind this entry, ?2 later than this. Not by time, which changes on the way. */
     cronAhead: db.prepare(
-      `SELECT ${COLUMNS} FROM cron_jobs WHERE next_run_at IS NOT NULL AND next_run_at > ?`,
+      `SELECT seq, name, expression, timezone, next_run_at AS nextRunAt FROM cron_jobs
+       WHERE seq > ?1 AND next_run_at > ?2 ORDER BY seq LIMIT ?3`,
     ),
     cronReset: db.prepare(
       'UPDATE cron_jobs SET next_run_at = ?3 WHERE seq = ?1 AND next_run_at = ?2',

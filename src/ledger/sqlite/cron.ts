@@ -1,4 +1,4 @@
-import type { CronDefinition, CronEntry } from '../../job/cron-entry.ts'
+import type { CronDefinition, CronEntry, CronStanding } from '../../job/cron-entry.ts'
 import { freshRow } from '../../job/job.ts'
 import type { CronLedger, CronTick, Fired, Made, Making, TickChange } from '../cron.ts'
 import type { Access } from './access.ts'
@@ -71,9 +71,9 @@ export class SqliteCron implements CronLedger {
     return this.#access.writeMany(1, () => this.#fire(tick, change))
   }
 
-  ahead(wall: number): CronEntry[] {
+  ahead(wall: number, after: number, limit: number): CronStanding[] {
     const { cronAhead } = this.#store.statements
-    return this.#access.read(() => cronAhead.all(wall).map(toEntry))
+    return this.#access.read(() => cronAhead.all(after, wall, limit) as CronStanding[])
   }
 
   async reset({ seq, at }: CronTick, nextRunAt: number): Promise<void> {
