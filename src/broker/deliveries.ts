@@ -26,6 +26,8 @@ const LINGER_MS = 1
 /** How often a delivery looks whether a queue that goes before its own has begun to deliver. */
 const PRECEDENCE_MS = 5
 const SWEEP_MS = 500
+/** Beyond these a queue is held that is known to be there, and no other: FETCH may name anything. */
+const MAX_FEEDS = 10_000
 
 export interface DeliveriesDeps {
   connection: Connection
@@ -107,7 +109,7 @@ export class Deliveries {
   /** The queue was declared or checked: fetches that wait for it can be served. */
   queueReady(queue: string): void {
     this.#lookup.forget(queue)
-    const feed = this.#feeds.get(queue)
+    const feed = this.#waiters.has(queue) ? this.#feedOf(queue) : this.#feeds.get(queue)
     if (feed) this.#nourishIfWanted(feed)
   }
 
@@ -142,7 +144,7 @@ export class Deliveries {
     const since = this.#deps.clock.now()
     const wanted = { queues, count, isLongPoll: request.waitMs > 0, since, hasClaimable }
     for (const queue of queues) {
-      if (this.#deps.isPaused(queue)) continue
+      if (this.#deps.isPaused(queue) || !this.#mayHold(queue)) continue
       const feed = this.#feedOf(queue)
       feed.touch()
       if (!this.#isPreceded(wanted, queue)) feed.takeInto(taken, request.count)
@@ -212,6 +214,11 @@ export class Deliveries {
         utilization,
       })),
     }
+  }
+
+  #mayHold(queue: string): boolean {
+    const { size } = this.#feeds
+    return size < MAX_FEEDS || this.#feeds.has(queue) || this.#deps.isReady(queue)
   }
 
   #feedOf(queue: string): Feed {
