@@ -73,7 +73,7 @@ export interface WorkerList {
 /**
  * Who fetches and beats, and what operators want of them. In memory: after a restart a worker is
  * back with its next request, and a directive has to be given again. Bounded, because clients say
- * what they like: of more than 10,000 the one that was silent for longest is forgotten, and where
+ * what they like: of more than 10,000 those that were silent for longest are forgotten, and where
  * all together say too much, those that say most.
  */
 export class WorkerRegistry {
@@ -181,7 +181,6 @@ export class WorkerRegistry {
 
   #add(id: string): KnownWorker {
     this.#forget(this.#workers.get(id))
-    if (this.#workers.size >= this.#capacity) this.#forgetSilent()
     if (this.#workers.size >= this.#capacity) this.#forgetMostSilent()
     const now = this.#clock.now()
     const worker: KnownWorker = {
@@ -211,12 +210,11 @@ export class WorkerRegistry {
     }
   }
 
+  /** A hundredth at a time, because it takes a sort: each FETCH may come under a new name. */
   #forgetMostSilent(): void {
-    let oldest: KnownWorker | undefined
-    for (const worker of this.#workers.values()) {
-      if (oldest === undefined || worker.lastSeenAt < oldest.lastSeenAt) oldest = worker
-    }
-    this.#forget(oldest)
+    const bySilence = [...this.#workers.values()].sort((a, b) => a.lastSeenAt - b.lastSeenAt)
+    const count = Math.ceil(this.#capacity / 100)
+    for (const worker of bySilence.slice(0, count)) this.#forget(worker)
   }
 
   #measure(worker: KnownWorker): void {
