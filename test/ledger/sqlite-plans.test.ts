@@ -29,6 +29,7 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   deadLettersOf: 'jobs_dead_queue',
   prune: 'jobs_prunable',
   pruneCopied: 'jobs_prunable',
+  prunableAfter: 'jobs_prunable',
   rearmable: 'jobs_live',
   rearmableOfRung: 'jobs_live',
   handOverQueue: 'jobs_live',

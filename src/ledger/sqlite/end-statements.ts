@@ -96,25 +96,30 @@ function prepareDeadLetters(db: Database) {
 }
 
 /**
- * ?1 state, ?2 dead letter, ?3 ended before, ?4 at most so many. The job of a step stays as long as
- * its workflow: others need its result, and readers too.
+ * ?1 state, ?2 dead letter, ?3 ended before, ?4 and not before, ?5 at most so many. The job of a step
+ * stays as long as its workflow: others need its result, and readers too.
  */
 function preparePruning(db: Database) {
-  const prunable = (where: string) =>
-    `SELECT seq FROM jobs INDEXED BY jobs_prunable
+  const ended = `FROM jobs INDEXED BY jobs_prunable
          WHERE ended_at IS NOT NULL AND token_out = 0 AND state = ?1 AND dead_letter = ?2
-           AND ended_at < ?3 ${where}
+           AND ended_at < ?3 AND ended_at >= ?4`
+  const prunable = (where: string) =>
+    `SELECT seq ${ended} ${where}
            AND NOT EXISTS (SELECT 1 FROM workflow_steps WHERE job_id = jobs.id)
-         ORDER BY ended_at LIMIT ?4`
+         ORDER BY ended_at LIMIT ?5`
   return {
+    /** When the one behind the first so many ended. From the index alone. */
+    prunableAfter: db.prepare(
+      `SELECT ended_at AS endedAt ${ended} ORDER BY ended_at LIMIT 1 OFFSET ?5`,
+    ),
     prune: db.prepare(
       `DELETE FROM jobs WHERE seq IN (
          ${prunable(`AND (state <> 'discarded' OR dead_letter_copied = 0)`)})
        RETURNING queue`,
     ),
-    /** ?5 now. The copy in the DLX queue needs a row that says what it is. */
+    /** ?6 now. The copy in the DLX queue needs a row that says what it is. */
     pruneCopied: db.prepare(
-      `UPDATE jobs SET ${EMPTY}, ended_at = ?5 WHERE seq IN (
+      `UPDATE jobs SET ${EMPTY}, ended_at = ?6 WHERE seq IN (
          ${prunable('AND dead_letter_copied = 1')})
        RETURNING queue`,
     ),

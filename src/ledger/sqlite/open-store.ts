@@ -30,7 +30,7 @@ export function openStore(
   const copies = new Set(owed.map(({ outbox }) => outbox))
   const confirming = new Set<number>()
   return {
-    store: { statements, ...kept, copies, confirming },
+    store: { statements, ...kept, copies, confirming, pruned: new Map<object, number>() },
     companions: Object.values(kept),
   }
 }

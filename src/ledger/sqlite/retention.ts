@@ -16,6 +16,20 @@ const KINDS: readonly Kind[] = [
   { state: 'withdrawn', isDeadLetter: false, cutoff: 'withdrawn' },
 ]
 
+/**
+ * So many rows of a kind are looked at in one batch: those of workflows that are not over stay, and
+ * may be any number.
+ */
+const MAX_LOOKED_AT = 2_000
+
+/** What a batch may look at: ended from `from` on and before `to`. */
+interface Span {
+  from: number
+  to: number
+  /** Where the next batch goes on, once this one has found no more. */
+  next: number
+}
+
 /** One batch of what is over for long enough. Returns how many rows it changed. */
 export function pruneBatch(
   store: Store,
@@ -25,13 +39,31 @@ export function pruneBatch(
 ): number {
   let left = limit
   for (const kind of KINDS) {
-    const cutoff = cutoffs[kind.cutoff]
-    if (left > 0 && kind.state === 'discarded') left -= empty(store, kind, cutoff, left, now)
-    if (left > 0) left -= remove(store, kind, cutoff, left)
+    if (left === 0) break
+    const span = spanOf(store, kind, cutoffs[kind.cutoff])
+    if (kind.state === 'discarded') left -= empty(store, kind, span, left, now)
+    if (left > 0) left -= remove(store, kind, span, left)
+    if (left > 0) store.pruned.set(kind, span.next)
   }
   if (left > 0) left -= store.tombstones.prune(cutoffs.withdrawn, left)
   if (left > 0) left -= pruneWorkflows(store, cutoffs.completed, left)
   return limit - left
+}
+
+/** From where the last batch ended; behind the newest one, from the oldest again. */
+function spanOf(store: Store, kind: Kind, cutoff: number): Span {
+  const from = store.pruned.get(kind) ?? Number.MIN_SAFE_INTEGER
+  const { state, isDeadLetter } = kind
+  const found = store.statements.prunableAfter.get(
+    state,
+    isDeadLetter ? 1 : 0,
+    cutoff,
+    from,
+    MAX_LOOKED_AT,
+  )
+  if (found === undefined) return { from, to: cutoff, next: Number.MIN_SAFE_INTEGER }
+  const next = (found as { endedAt: number }).endedAt + 1
+  return { from, to: next, next }
 }
 
 /**
@@ -50,17 +82,17 @@ function pruneWorkflows(store: Store, cutoff: number, limit: number): number {
   return changed
 }
 
-function remove(store: Store, kind: Kind, cutoff: number, limit: number): number {
+function remove(store: Store, kind: Kind, { from, to }: Span, limit: number): number {
   const { state, isDeadLetter } = kind
-  const rows = store.statements.prune.all(state, isDeadLetter ? 1 : 0, cutoff, limit)
+  const rows = store.statements.prune.all(state, isDeadLetter ? 1 : 0, to, from, limit)
   return count(store, kind, rows as Pruned[])
 }
 
 /** A copy in the DLX queue outlives its row: for as long as it takes to sweep it, the id stays. */
-function empty(store: Store, kind: Kind, cutoff: number, limit: number, now: number): number {
+function empty(store: Store, kind: Kind, { from, to }: Span, limit: number, now: number): number {
   const { state, isDeadLetter } = kind
   const { pruneCopied } = store.statements
-  const rows = pruneCopied.all(state, isDeadLetter ? 1 : 0, cutoff, limit, now) as Pruned[]
+  const rows = pruneCopied.all(state, isDeadLetter ? 1 : 0, to, from, limit, now) as Pruned[]
   for (const { queue } of rows) store.stale.add(queue)
   return count(store, kind, rows)
 }

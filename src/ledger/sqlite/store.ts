@@ -28,6 +28,8 @@ export interface Store {
   readonly copies: Set<number>
   /** Nonces that RabbitMQ has confirmed, and whose rows do not say so yet. */
   readonly confirming: Set<number>
+  /** Where retention goes on with each kind of ended rows: when the next of them ended. */
+  readonly pruned: Map<object, number>
 }
 
 interface FirstLife {
