@@ -202,7 +202,8 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
 
     it('also those of native workers: nobody gives their tokens back', async () => {
       const [running, silent] = [await pushed(ledger), await pushed(ledger)]
-      await plant({ id: running.id, state: 'active', attempt: 1, holder: 'native' })
+      const lease = { leaseMs: 30_000, leaseExpiresAt: NOW + 30_000 }
+      await plant({ id: running.id, state: 'active', attempt: 1, holder: 'native', ...lease })
       await plant({ id: silent.id, attempt: 1, holder: 'native' })
       expect(ledger.claimable('default')).toBe(0)
       expect(await ledger.rearm('default')).toBe(1)

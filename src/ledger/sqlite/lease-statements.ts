@@ -23,7 +23,7 @@ const START = startAs('gateway')
 const LEASE_END = 'min(lease_expires_at, coalesce(timeout_at, lease_expires_at))'
 
 /** Every lease, by `jobs_lease`: an expression is indexed, so that only a range on it is a search. */
-const LEASED = `lease_expires_at IS NOT NULL AND ${LEASE_END} > 0`
+export const LEASED = `lease_expires_at IS NOT NULL AND ${LEASE_END} > 0`
 
 /** How an attempt starts, what becomes of its lease, and how it ends without success. */
 export function prepareLeases(db: Database) {

@@ -4,6 +4,8 @@ import type { Access } from './access.ts'
 import type { Store } from './store.ts'
 
 const REARM_PAGE = 1000
+/** Rows that a page looks at: those whose token was elsewhere may be any number. */
+const MAX_LOOKED_AT = 10_000
 
 /** Which rows are left: those after `after` that were there when it began. */
 interface RearmCursor {
@@ -45,15 +47,16 @@ export async function inPages(
  */
 export function rearmPage(store: Store, queue: string, cursor: RearmCursor | null): RearmedPage {
   const { rearmable, handOverQueue, forgetStrays, recordMarker } = store.statements
-  const { after, upTo } = cursor ?? beginning(store)
-  const rows = rearmable.all(queue, after, upTo, REARM_PAGE) as Waiting[]
+  const { after, to, upTo } = spanOf(store, queue, cursor)
+  const rows = rearmable.all(queue, after, to, REARM_PAGE) as Waiting[]
   const owed = rows.filter((row) => row.state === 'available')
   for (const row of rows) rearmRow(store, row, row.state === 'available')
   // The deliveries behind these leases went with the queue, those of native workers too: when the
   // lease ends, or is released, the job needs a new token.
   if (cursor === null) handOverQueue.run(queue, upTo)
-  const last = rows.at(-1)
-  if (last) return { rearmed: owed.length, next: { after: last.seq, upTo } }
+  if (rows.length > 0 || to < upTo) {
+    return { rearmed: owed.length, next: { after: endOf(rows, to), upTo } }
+  }
   const { changes } = forgetStrays.run(queue, REARM_PAGE)
   if (changes === REARM_PAGE) return { rearmed: 0, next: { after, upTo } }
   recordMarker.run(queue, null)
@@ -62,12 +65,28 @@ export function rearmPage(store: Store, queue: string, cursor: RearmCursor | nul
 
 /** One page of a lost rung. Rows that owe it a token, or whose token was in it. */
 export function rearmRungPage(store: Store, rung: Rung, cursor: RearmCursor | null): RearmedPage {
-  const { after, upTo } = cursor ?? beginning(store)
+  const { after, to, upTo } = spanOf(store, rung.queue, cursor)
   const { rearmableOfRung } = store.statements
-  const rows = rearmableOfRung.all(rung.queue, after, upTo, REARM_PAGE, rung.delayMs) as Waiting[]
+  const rows = rearmableOfRung.all(rung.queue, after, to, REARM_PAGE, rung.delayMs) as Waiting[]
   for (const row of rows) rearmRow(store, row, true)
-  const last = rows.at(-1)
-  return { rearmed: rows.length, next: last ? { after: last.seq, upTo } : null }
+  const isMore = rows.length > 0 || to < upTo
+  return { rearmed: rows.length, next: isMore ? { after: endOf(rows, to), upTo } : null }
+}
+
+/** What one page looks at: up to `to`. */
+function spanOf(
+  store: Store,
+  queue: string,
+  cursor: RearmCursor | null,
+): RearmCursor & { to: number } {
+  const { after, upTo } = cursor ?? beginning(store)
+  const found = store.statements.liveAfter.get(queue, after, upTo, MAX_LOOKED_AT)
+  return { after, upTo, to: found === undefined ? upTo : (found as { seq: number }).seq }
+}
+
+/** Where the next page begins: behind what was looked at, or where this one was full. */
+function endOf(rows: readonly Waiting[], to: number): number {
+  return rows.length < REARM_PAGE ? to : (rows.at(-1)?.seq ?? to)
 }
 
 /** Rows that arrive meanwhile have a publish of their own; without an end, a busy queue has none. */

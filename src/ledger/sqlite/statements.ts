@@ -1,7 +1,7 @@
 import { prepareCron } from './cron-statements.ts'
 import type { Database } from './driver.ts'
 import { prepareEnds } from './end-statements.ts'
-import { prepareLeases } from './lease-statements.ts'
+import { LEASED, prepareLeases } from './lease-statements.ts'
 import { prepareNative } from './native-statements.ts'
 import { prepareQueues } from './queue-statements.ts'
 import { JOB_COLUMNS } from './rows.ts'
@@ -177,6 +177,12 @@ function prepareLost(db: Database) {
   const live = `SELECT seq, queue, state, holder FROM jobs INDEXED BY jobs_live
        WHERE queue = ?1 AND ended_at IS NULL AND seq > ?2 AND seq <= ?3`
   return {
+    /** What is behind the first ?4 rows of the queue. From the index alone. */
+    liveAfter: db.prepare(
+      `SELECT seq FROM jobs INDEXED BY jobs_live
+       WHERE queue = ?1 AND ended_at IS NULL AND seq > ?2 AND seq <= ?3
+       ORDER BY seq LIMIT 1 OFFSET ?4`,
+    ),
     /**
      * The rows of a queue whose token was in it, from the oldest. ?2 after and ?3 up to a seq. The
      * token of a due retry may have come out of its rung already. What a native worker still has
@@ -201,8 +207,8 @@ function prepareLost(db: Database) {
     ),
     handOverQueue: db.prepare(
       `UPDATE jobs SET holder = 'ledger' WHERE seq IN (
-         SELECT seq FROM jobs INDEXED BY jobs_live
-         WHERE queue = ?1 AND ended_at IS NULL AND seq <= ?2
+         SELECT seq FROM jobs INDEXED BY jobs_lease
+         WHERE ${LEASED} AND queue = ?1 AND seq <= ?2
            AND state = 'active' AND holder IN ('gateway', 'native'))`,
     ),
     /** The tokens of ended rows were in the lost queue too, unless they waited elsewhere. */

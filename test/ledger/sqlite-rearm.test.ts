@@ -1,0 +1,60 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { NOW, pushed } from './harness.ts'
+import { openSqliteHarness, type SqliteHarness } from './sqlite-harness.ts'
+
+const LOOKED_AT = 10_000
+
+let harness: SqliteHarness
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+})
+afterEach(() => harness.destroy())
+
+/** Schedules that the ledger holds: their token was in no queue. */
+function plantHeld(count: number): void {
+  harness.db.exec(`
+    WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ${count})
+    INSERT INTO jobs (id, generation, state, attempt, queue, type, priority, max_attempts, timeout_ms,
+      token_out, created_at, enqueued_at, due_at, dead_letter_copied, envelope)
+    SELECT 'held-' || hex(randomblob(8)), 0, 'scheduled', 0, 'q', 't', 0, 3, 0, 0, 1, 1,
+      ${NOW * 2}, 0, '{}' FROM n`)
+}
+
+/** How often others have had their turn meanwhile. */
+async function turnsOf(work: () => Promise<unknown>): Promise<number> {
+  let turns = 0
+  const count = () => {
+    turns += 1
+    others = setImmediate(count)
+  }
+  let others = setImmediate(count)
+  await work()
+  clearImmediate(others)
+  return turns
+}
+
+async function plantBetween(): Promise<string> {
+  plantHeld(2 * LOOKED_AT + 5)
+  const { id, outbox } = await pushed(harness.ledger, { queue: 'q' })
+  harness.ledger.confirmed(id, outbox)
+  plantHeld(LOOKED_AT + 5)
+  return id
+}
+
+it('finds what a lost queue had among any number of others, a page at a time', async () => {
+  const id = await plantBetween()
+  const turns = await turnsOf(async () => expect(await harness.ledger.rearm('q')).toBe(1))
+  expect(harness.ledger.find(id)?.outbox).not.toBeNull()
+  expect(turns).toBeGreaterThanOrEqual(6)
+})
+
+it('finds what a lost rung had among any number of others, a page at a time', async () => {
+  const id = await plantBetween()
+  harness.db.exec(`UPDATE jobs SET state = 'active', attempt = 1 WHERE id = '${id}'`)
+  const waiting = `state = 'retryable', due_at = ${NOW}, rung_ms = 250, outbox = NULL`
+  harness.db.exec(`UPDATE jobs SET ${waiting} WHERE id = '${id}'`)
+  const rung = { queue: 'q', delayMs: 250 }
+  const turns = await turnsOf(async () => expect(await harness.ledger.rearmRung(rung)).toBe(1))
+  expect(harness.ledger.find(id)?.rungMs).toBeNull()
+  expect(turns).toBeGreaterThanOrEqual(6)
+})
