@@ -96,7 +96,8 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   /**
    * Retention: deletes ended rows whose token has come back and whose time is over, at most
    * `limit`. A discarded row whose DLX copy was made becomes `withdrawn` first, so that the sweep
-   * knows what to do with the copy. Returns how many rows it changed.
+   * knows what to do with the copy. Fewer where rows are large, or kept by workflows. Returns how many
+   * rows it changed; 0: there may be others the next time.
    */
   prune(cutoffs: PruneCutoffs, now: number, limit: number): Promise<number>
 

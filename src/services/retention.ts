@@ -37,7 +37,8 @@ async function inPages(isStopped: () => boolean, prune: () => Promise<number>): 
   for (let page = 0; page < MAX_PAGES && !isStopped(); page++) {
     const count = await prune()
     pruned += count
-    if (count < PAGE) break
+    // Fewer than a page may be what one turn has time for.
+    if (count === 0) break
   }
   return pruned
 }

@@ -50,3 +50,12 @@ it('shows a few of the large jobs whose leases are over', async () => {
   expect(rows).toHaveLength(2)
   expect(mayHaveMore(rows, PAGE)).toBe(true)
 })
+
+it('prunes jobs that are large a few at a time', async () => {
+  const over = { attempt: 1, completedAt: NOW, outbox: null, tokenOut: false }
+  await plantLarge({ state: 'completed', ...over })
+  const cutoffs = { completed: NOW, cancelled: 0, discarded: 0, deadLetters: 0, withdrawn: 0 }
+  const pruned: number[] = []
+  while (pruned.at(-1) !== 0) pruned.push(await harness.ledger.prune(cutoffs, NOW, PAGE))
+  expect(pruned).toEqual([1, 1, 1, 1, 1, 0])
+})

@@ -57,6 +57,6 @@ it('every statement of workflows finds its rows by an index, and no page is sort
   expect(new Set(Object.keys(found))).toEqual(new Set(Object.keys(PLANS)))
   for (const [name, plan] of Object.entries(PLANS)) expect(found[name], name).toMatch(plan)
   explained(...noted(prepareStatements))
-  expect(found['prune']).toMatch(/SEARCH workflow_steps USING COVERING INDEX workflow_steps_job/)
+  expect(found['prunable']).toMatch(/SEARCH workflow_steps USING COVERING INDEX workflow_steps_job/)
   await harness.destroy()
 })

@@ -103,25 +103,19 @@ function preparePruning(db: Database) {
   const ended = `FROM jobs INDEXED BY jobs_prunable
          WHERE ended_at IS NOT NULL AND token_out = 0 AND state = ?1 AND dead_letter = ?2
            AND ended_at < ?3 AND ended_at >= ?4`
-  const prunable = (where: string) =>
-    `SELECT seq ${ended} ${where}
-           AND NOT EXISTS (SELECT 1 FROM workflow_steps WHERE job_id = jobs.id)
-         ORDER BY ended_at LIMIT ?5`
   return {
     /** When the one behind the first so many ended. From the index alone. */
     prunableAfter: db.prepare(
       `SELECT ended_at AS endedAt ${ended} ORDER BY ended_at LIMIT 1 OFFSET ?5`,
     ),
-    prune: db.prepare(
-      `DELETE FROM jobs WHERE seq IN (
-         ${prunable(`AND (state <> 'discarded' OR dead_letter_copied = 0)`)})
-       RETURNING queue`,
+    prunable: db.prepare(
+      `SELECT seq, queue, dead_letter_copied AS isCopied,
+         octet_length(envelope) + ifnull(octet_length(result), 0) AS bytes ${ended}
+         AND NOT EXISTS (SELECT 1 FROM workflow_steps WHERE job_id = jobs.id)
+       ORDER BY ended_at LIMIT ?5`,
     ),
-    /** ?6 now. The copy in the DLX queue needs a row that says what it is. */
-    pruneCopied: db.prepare(
-      `UPDATE jobs SET ${EMPTY}, ended_at = ?6 WHERE seq IN (
-         ${prunable('AND dead_letter_copied = 1')})
-       RETURNING queue`,
-    ),
+    prune: db.prepare('DELETE FROM jobs WHERE seq = ?'),
+    /** ?2 now. The copy in the DLX queue needs a row that says what it is. */
+    pruneCopied: db.prepare(`UPDATE jobs SET ${EMPTY}, ended_at = ?2 WHERE seq = ?1`),
   }
 }

@@ -21,6 +21,8 @@ const KINDS: readonly Kind[] = [
  * may be any number.
  */
 const MAX_LOOKED_AT = 2_000
+/** SQLite walks through every page of a row to free it. */
+const MAX_BYTES = 16 * 1024 * 1024
 
 /** What a batch may look at: ended from `from` on and before `to`. */
 interface Span {
@@ -41,8 +43,11 @@ export function pruneBatch(
   for (const kind of KINDS) {
     if (left === 0) break
     const span = spanOf(store, kind, cutoffs[kind.cutoff])
-    if (kind.state === 'discarded') left -= empty(store, kind, span, left, now)
-    if (left > 0) left -= remove(store, kind, span, left)
+    const { rows, isAll } = choose(store, kind, span, left)
+    for (const row of rows) remove(store, kind, row, now)
+    left -= rows.length
+    // What is left beyond the bound comes first the next time.
+    if (!isAll) return limit - left
     if (left > 0) store.pruned.set(kind, span.next)
   }
   if (left > 0) left -= store.tombstones.prune(cutoffs.withdrawn, left)
@@ -82,29 +87,37 @@ function pruneWorkflows(store: Store, cutoff: number, limit: number): number {
   return changed
 }
 
-function remove(store: Store, kind: Kind, { from, to }: Span, limit: number): number {
-  const { state, isDeadLetter } = kind
-  const rows = store.statements.prune.all(state, isDeadLetter ? 1 : 0, to, from, limit)
-  return count(store, kind, rows as Pruned[])
+interface Prunable {
+  seq: number
+  queue: string
+  isCopied: 0 | 1
+  bytes: number
+}
+
+/** `isAll`: as many as were found. At least one. */
+function choose(
+  store: Store,
+  { state, isDeadLetter }: Kind,
+  { from, to }: Span,
+  limit: number,
+): { rows: Prunable[]; isAll: boolean } {
+  const { prunable } = store.statements
+  const found = prunable.all(state, isDeadLetter ? 1 : 0, to, from, limit) as Prunable[]
+  let bytes = 0
+  const rows = found.filter((row, i) => {
+    bytes += row.bytes
+    return i === 0 || bytes <= MAX_BYTES
+  })
+  return { rows, isAll: rows.length === found.length }
 }
 
 /** A copy in the DLX queue outlives its row: for as long as it takes to sweep it, the id stays. */
-function empty(store: Store, kind: Kind, { from, to }: Span, limit: number, now: number): number {
+function remove(store: Store, kind: Kind, { seq, queue, isCopied }: Prunable, now: number): void {
   const { state, isDeadLetter } = kind
-  const { pruneCopied } = store.statements
-  const rows = pruneCopied.all(state, isDeadLetter ? 1 : 0, to, from, limit, now) as Pruned[]
-  for (const { queue } of rows) store.stale.add(queue)
-  return count(store, kind, rows)
-}
-
-interface Pruned {
-  queue: string
-}
-
-function count(store: Store, { state, isDeadLetter }: Kind, rows: readonly Pruned[]): number {
-  for (const { queue } of rows) {
-    if (state !== 'withdrawn') store.counter.moved(queue, state, null)
-    if (isDeadLetter) store.counter.moved(queue, 'dead_letter', null)
-  }
-  return rows.length
+  if (state === 'discarded' && isCopied === 1) {
+    store.statements.pruneCopied.run(seq, now)
+    store.stale.add(queue)
+  } else store.statements.prune.run(seq)
+  if (state !== 'withdrawn') store.counter.moved(queue, state, null)
+  if (isDeadLetter) store.counter.moved(queue, 'dead_letter', null)
 }
