@@ -19,6 +19,12 @@ export function pageOf(request: Request): Page {
   }
 }
 
+/** The page that a list has become where the things in it were too large for all: `shown` of them. */
+export function shortened(page: Page, shown: number, total: number): Page {
+  const isCut = shown > 0 && shown < page.limit && page.offset + shown < total
+  return isCut ? { ...page, limit: shown } : page
+}
+
 /** What a list says of itself (seed 001 §17.2). */
 export function pagination({ limit, offset }: Page, total: number): object {
   return { total, limit, offset, has_more: offset + limit < total }

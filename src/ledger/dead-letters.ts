@@ -2,7 +2,7 @@ import type { JobRow } from '../job/job.ts'
 
 /** The part of the ledger's contract that is about dead letters and their copies in DLX queues. */
 export interface DeadLetterLedger {
-  /** Dead letters, newest first; by index. `total` is kept, not counted. */
+  /** Dead letters, newest first; by index. Fewer than `limit` where they are large. `total` is kept. */
   deadLetters(query: DeadLetterQuery): { jobs: JobRow[]; total: number }
 
   /**

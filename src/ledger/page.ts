@@ -7,11 +7,15 @@ import type { JobRow } from '../job/job.ts'
 const MAX_TEXT = 16 * 1024 * 1024
 
 /** The rows of what was found, until they are a page. At least one. */
-export function pageOf<T>(found: readonly T[], rowOf: (one: T) => JobRow): JobRow[] {
+export function pageOf<T>(
+  found: readonly T[],
+  rowOf: (one: T) => JobRow,
+  maxText: number = MAX_TEXT,
+): JobRow[] {
   const rows: JobRow[] = []
   let text = 0
   for (const one of found) {
-    if (text >= MAX_TEXT) break
+    if (text >= maxText) break
     const row = rowOf(one)
     text += textOf(row)
     rows.push(row)

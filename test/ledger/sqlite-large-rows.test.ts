@@ -15,9 +15,9 @@ beforeEach(async () => {
 })
 afterEach(() => harness.destroy())
 
-async function plantLarge(change: Partial<JobRow>): Promise<void> {
+async function plantLarge(change: Partial<JobRow>, count = COUNT): Promise<void> {
   const { ledger } = harness
-  const ids = await Promise.all(Array.from({ length: COUNT }, () => pushed(ledger)))
+  const ids = await Promise.all(Array.from({ length: count }, () => pushed(ledger)))
   const { carry: _, ...columns } = change
   await harness.plant(ids.map(({ id }) => ({ id, ...columns, envelope: ENVELOPE })))
 }
@@ -58,4 +58,12 @@ it('prunes jobs that are large a few at a time', async () => {
   const pruned: number[] = []
   while (pruned.at(-1) !== 0) pruned.push(await harness.ledger.prune(cutoffs, NOW, PAGE))
   expect(pruned).toEqual([1, 1, 1, 1, 1, 0])
+})
+
+it('lists a few of the large dead letters', async () => {
+  const dead = { attempt: 1, discardedAt: NOW, isDeadLetter: true, outbox: null, tokenOut: false }
+  await plantLarge({ state: 'discarded', ...dead }, 7)
+  const page = (offset: number) =>
+    harness.ledger.deadLetters({ queue: null, limit: 100, offset }).jobs.length
+  expect([page(0), page(6)]).toEqual([6, 1])
 })

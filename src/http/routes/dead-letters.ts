@@ -7,7 +7,7 @@ import {
 } from '../../operations/dead-letters.ts'
 import { answer } from '../answer.ts'
 import { readOptionalJson } from '../body.ts'
-import { pageOf, pagination, parameter } from '../query.ts'
+import { pageOf, pagination, parameter, shortened } from '../query.ts'
 import { pathParameter, type Route } from '../route.ts'
 import type { Door } from './door.ts'
 
@@ -27,7 +27,7 @@ export function deadLetterRoutes({ deps, maxBodyBytes }: Door): Route[] {
           ...page,
         })
         const list = jobs.map(jobDocument).join(',')
-        const end = JSON.stringify(pagination(page, total))
+        const end = JSON.stringify(pagination(shortened(page, jobs.length, total), total))
         answer(response, 200, `{"jobs":[${list}],"pagination":${end}}`)
       },
     },

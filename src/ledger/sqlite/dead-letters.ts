@@ -3,9 +3,10 @@ import { mayDie } from '../../job/dead-letter.ts'
 import type { JobRow } from '../../job/job.ts'
 import type { DeadLetterQuery, Revived } from '../dead-letters.ts'
 import type { DeadOutcome, DeadToken } from '../native.ts'
+import { pageOf } from '../page.ts'
 import { adoptJob } from './adoption.ts'
 import { ended, failed } from './life.ts'
-import { toJobRow, toJobRows } from './rows.ts'
+import { toJobRow } from './rows.ts'
 import { changed, type Store } from './store.ts'
 import { rivalOf } from './unique.ts'
 
@@ -69,15 +70,20 @@ function bury(store: Store, token: DeadToken, row: JobRow, now: number): JobRow 
   return job
 }
 
+/** The answer has it all once more, and again in bytes. */
+const MAX_LISTED_TEXT = 64 * 1024 * 1024
+
 /** One page, newest first. */
 export function deadLetters(
   store: Store,
   query: DeadLetterQuery,
 ): { jobs: JobRow[]; total: number } {
   const { queue, limit, offset } = query
-  const { deadLetters: ofAll, deadLettersOf } = store.statements
+  const { deadLetters: ofAll, deadLettersOf, find } = store.statements
   const page = queue === null ? ofAll.all(limit, offset) : deadLettersOf.all(limit, offset, queue)
-  return { jobs: toJobRows(page), total: store.counter.deadLetters(queue) }
+  const found = page as { id: string }[]
+  const jobs = pageOf(found, ({ id }) => changed(find.get(id)), MAX_LISTED_TEXT)
+  return { jobs, total: store.counter.deadLetters(queue) }
 }
 
 /** The next life of a dead letter: it takes its `unique` key again, unless another has it now. */

@@ -63,7 +63,7 @@ function prepareTerminal(db: Database) {
 
 function prepareDeadLetters(db: Database) {
   const newest = (where: string) =>
-    `SELECT ${JOB_COLUMNS} FROM jobs WHERE dead_letter = 1 AND discarded_at IS NOT NULL ${where}
+    `SELECT id FROM jobs WHERE dead_letter = 1 AND discarded_at IS NOT NULL ${where}
      ORDER BY discarded_at DESC, seq DESC`
   return {
     deadLetters: db.prepare(`${newest('')} LIMIT ?1 OFFSET ?2`),
