@@ -12,6 +12,8 @@ const FIRST_DELIVERY_MS = 250
 const CROWDED = 15 / 16
 /** A spare block goes only when it was spare for so long: consumers must not come and go. */
 const SURPLUS_MS = 5_000
+/** One answer: it is written in one piece, of which V8 makes none above 512 MiB. */
+const MAX_TAKEN_BYTES = 32 * 1024 * 1024
 /** Channels per queue, consuming or not. RabbitMQ takes 2047 per connection by default. */
 const MAX_CHANNELS = 512
 
@@ -143,10 +145,12 @@ export class Feed {
   }
 
   takeInto(taken: LiveDelivery[], count: number): void {
-    while (taken.length < count) {
+    let bytes = taken.reduce((sum, { size }) => sum + size, 0)
+    while (taken.length < count && bytes < MAX_TAKEN_BYTES) {
       const delivery = this.buffer.next()
       if (!delivery) return
       delivery.place = 'out'
+      bytes += delivery.size
       taken.push(delivery)
     }
   }
