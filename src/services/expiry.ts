@@ -1,4 +1,4 @@
-import { mayHaveMore } from '../ledger/page.ts'
+import { mayHaveMore } from '../job/page.ts'
 import type { Deps } from '../operations/deps.ts'
 import { Loop } from './loop.ts'
 

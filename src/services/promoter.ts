@@ -1,5 +1,5 @@
 import type { JobRow } from '../job/job.ts'
-import { mayHaveMore } from '../ledger/page.ts'
+import { mayHaveMore } from '../job/page.ts'
 import type { Deps } from '../operations/deps.ts'
 import { systemPass } from '../telemetry/tracing.ts'
 import { Loop } from './loop.ts'

@@ -1,6 +1,6 @@
 import { timeoutFailure, visibilityFailure } from '../job/failure.ts'
 import { allowedAttempts, type JobRow } from '../job/job.ts'
-import { mayHaveMore } from '../ledger/page.ts'
+import { mayHaveMore } from '../job/page.ts'
 import type { Deps } from '../operations/deps.ts'
 import { type FailedAttempt, failLease, returnLease } from '../operations/fail-lease.ts'
 import { systemPass } from '../telemetry/tracing.ts'

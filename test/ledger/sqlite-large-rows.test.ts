@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { JobRow } from '../../src/job/job.ts'
-import { mayHaveMore } from '../../src/ledger/page.ts'
+import { mayHaveMore } from '../../src/job/page.ts'
 import { NOW, pushed } from './harness.ts'
 import { openSqliteHarness, type SqliteHarness } from './sqlite-harness.ts'
 

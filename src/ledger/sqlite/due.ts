@@ -1,7 +1,7 @@
 import type { JobRow } from '../../job/job.ts'
+import { pageOf } from '../../job/page.ts'
 import { isListedWhenExpired, retryPolicyOf } from '../../job/retry-policy.ts'
 import type { ExpireTerms } from '../ledger.ts'
-import { pageOf } from '../page.ts'
 import type { Access } from './access.ts'
 import { ended } from './life.ts'
 import { changed, type Store } from './store.ts'

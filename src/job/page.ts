@@ -1,4 +1,4 @@
-import type { JobRow } from '../job/job.ts'
+import type { JobRow } from './job.ts'
 
 /**
  * What the texts of one page have together, in characters: a page is in memory as a whole, and a
