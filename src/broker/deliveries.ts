@@ -10,8 +10,9 @@ import { Feed } from './feed.ts'
 import type { Names } from './names.ts'
 import type { BrokerGauges, BrokerObserver } from './observer.ts'
 import { Parking } from './parking.ts'
+import { isPreceded } from './precedence.ts'
 import { QueueLookup } from './queue-lookup.ts'
-import { type Waiter, Waiters } from './waiters.ts'
+import { type Waiter, Waiters, type Wanted } from './waiters.ts'
 
 const MAX_WAIT_MS = 30_000
 /** How long a fetch waits for a message that is probably on its way (architecture §4.4). */
@@ -354,26 +355,17 @@ export class Deliveries {
     if (this.#waiters.has(feed.queue)) this.#nourish(feed)
   }
 
-  /**
-   * Queues are served from left to right, and each by priority: a delivery waits while the ledger
-   * knows of work that goes before it and may be on its way to us. Bounded by `Feed`.
-   */
-  #isPreceded(wanted: Pick<Waiter, 'queues' | 'since' | 'hasClaimable'>, queue: string): boolean {
-    for (const earlier of wanted.queues) {
-      const feed = this.#deps.isPaused(earlier) ? undefined : this.#feeds.get(earlier)
-      const isLast = earlier === queue
-      const isAwaited = isLast ? feed?.expectsBetter(wanted.since) : feed?.isAwaited(wanted.since)
-      if (isAwaited && feed?.exists && wanted.hasClaimable(earlier)) return true
-      if (isLast) return false
-    }
-    return false
+  #isPreceded(wanted: Wanted, queue: string): boolean {
+    return isPreceded(wanted, queue, (earlier) => this.#servedFeed(earlier))
+  }
+
+  #servedFeed(queue: string): Feed | undefined {
+    return this.#deps.isPaused(queue) ? undefined : this.#feeds.get(queue)
   }
 
   #takeFor(waiter: Waiter): LiveDelivery[] {
     const taken: LiveDelivery[] = []
-    for (const queue of waiter.queues) {
-      if (!this.#deps.isPaused(queue)) this.#feeds.get(queue)?.takeInto(taken, waiter.count)
-    }
+    for (const queue of waiter.queues) this.#servedFeed(queue)?.takeInto(taken, waiter.count)
     return taken
   }
 

@@ -3,7 +3,7 @@ import type { LiveDelivery } from './delivery.ts'
 const MAX_WAITERS = 4096
 
 /** What a fetch waits for. */
-interface Wanted {
+export interface Wanted {
   readonly queues: readonly string[]
   readonly count: number
   /** Asked for by the client (`wait_ms`), not just bridging the way of a message to us. */
