@@ -392,9 +392,12 @@ function isAnew(was: JobRow, won: readonly (Won | null)[]): boolean {
   return won.includes('insert') || (isTerminal(was.state) && won.some((each) => each !== null))
 }
 
-/** What an earlier attempt failed of may be heard after the last one has ended. */
-function mayBeHeardOf({ errors }: JobRow, verbs: ReadonlySet<Action['verb']>): boolean {
-  return verbs.has('reportFail') && errors?.includes(UNREPORTED) === true
+/** Nothing changes but what became of its token, and what is heard of an earlier attempt. */
+function checkFinal(was: JobRow, is: JobRow, verbs: ReadonlySet<Action['verb']>): void {
+  const mayBeHeardOf = verbs.has('reportFail') && was.errors?.includes(UNREPORTED) === true
+  const errors = mayBeHeardOf ? is.errors : was.errors
+  expect(is).toEqual({ ...was, errors, tokenOut: is.tokenOut, outbox: is.outbox })
+  expect([was.outbox, null]).toContain(is.outbox)
 }
 
 /** What may become of a row in one turn. */
@@ -420,11 +423,7 @@ function checkStep(
   if (wins('insert') + wins('revive') > 0) return
   if (isTerminal(was.state) && is.state !== 'withdrawn') expect(is.state).toBe(was.state)
   if (is.state === 'withdrawn') return
-  if (was.state === 'completed' || was.state === 'cancelled') {
-    const errors = mayBeHeardOf(was, verbs) ? is.errors : was.errors
-    expect(is).toEqual({ ...was, errors, tokenOut: is.tokenOut, outbox: is.outbox })
-    expect([was.outbox, null]).toContain(is.outbox)
-  }
+  if (was.state === 'completed' || was.state === 'cancelled') checkFinal(was, is, verbs)
   const isReleased = verbs.has('release')
   if (!isReleased) expect(is.attempt).toBeGreaterThanOrEqual(was.attempt)
   if (wins('claim') + wins('end') === 0 && !isReleased) expect(is.attempt).toBe(was.attempt)
