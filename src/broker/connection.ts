@@ -10,7 +10,13 @@ import { readStrangeHeaders } from './strange-headers.ts'
 
 const CONNECT_TIMEOUT_MS = 10_000
 const CLOSE_TIMEOUT_MS = 2_000
+/** Seed 002 §11.1; the handlers of a native worker may keep its event loop that long. */
 const HEARTBEAT_S = 60
+/**
+ * ✱ Where a network loses a connection without a word, RabbitMQ keeps it for three heartbeats, and
+ * with it `ojs.system.owner` and every unacknowledged message: 180 s of 503 with the recommended 60 s.
+ */
+export const GATEWAY_HEARTBEAT_S = 10
 
 export interface ConnectionOptions {
   name: ConnectionName
@@ -20,6 +26,8 @@ export interface ConnectionOptions {
   logger: Logger
   random: () => number
   observer: BrokerObserver
+  /** Seconds, where the URL names none. Each side gives up a silent peer after two or three of them. */
+  heartbeatS?: number
   /** Writes in the middle of a turn: for whom others wait while the turn goes on. */
   isPrompt?: boolean
 }
@@ -201,7 +209,7 @@ export class Connection {
       clientProperties: { connection_name: this.#options.connectionName },
       ...credentialsOf(url),
     }
-    return connect(withHeartbeat(url), socket)
+    return connect(withHeartbeat(url, this.#options.heartbeatS ?? HEARTBEAT_S), socket)
   }
 
   /**
@@ -312,9 +320,9 @@ function credentialsOf(url: URL): { credentials?: ReturnType<typeof credentials.
   return { credentials: plain }
 }
 
-function withHeartbeat(url: URL): string {
+function withHeartbeat(url: URL, seconds: number): string {
   const copy = new URL(url)
-  if (!copy.searchParams.has('heartbeat')) copy.searchParams.set('heartbeat', `${HEARTBEAT_S}`)
+  if (!copy.searchParams.has('heartbeat')) copy.searchParams.set('heartbeat', `${seconds}`)
   return copy.href
 }
 

@@ -17,7 +17,7 @@ import type {
   TakeRequest,
   Unusable,
 } from './broker.ts'
-import { Connection } from './connection.ts'
+import { Connection, GATEWAY_HEARTBEAT_S } from './connection.ts'
 import { Consumers } from './consumers.ts'
 import { ControlPublisher } from './control-publisher.ts'
 import { sweepQueue } from './dead-letter-sweep.ts'
@@ -348,6 +348,7 @@ export class RabbitBroker implements Broker, Service {
       logger: this.#deps.logger,
       random: this.#deps.random,
       observer: this.#observer,
+      heartbeatS: GATEWAY_HEARTBEAT_S,
       isPrompt: name === 'publish',
     })
   }

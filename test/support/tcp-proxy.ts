@@ -69,6 +69,15 @@ export class TcpProxy {
     this.#held.clear()
   }
 
+  /** Ends every connection for the gateway alone: the broker hears nothing of it, nor anything else. */
+  strand(): void {
+    for (const { client, server } of this.#pairs) {
+      client.removeAllListeners('close')
+      client.resetAndDestroy()
+      server.pause()
+    }
+  }
+
   /** From now on new connections are reset when they have said something; or no longer are. */
   refuse(isRefusing: boolean): void {
     this.#isRefusing = isRefusing
