@@ -99,7 +99,10 @@ export class GatewayLine {
   }
 
   async #ask(queue: string, type: string, body: object): Promise<RpcReply> {
-    const { answerTimeoutMs } = this.#link.options
+    const { answerTimeoutMs, publishTimeoutMs } = this.#link.options
+    // After a cut the connection that asks may be back later than the one that consumes. Nobody has
+    // kept silent to what was not asked: the next question need not wait either.
+    if (!(await this.#link.untilPublishing(publishTimeoutMs))) return { outcome: 'silent' }
     const reply = await this.#link.ask(queue, type, body, answerTimeoutMs)
     this.#isAlone = reply.outcome !== 'answered'
     this.#silentUntil = this.#isAlone ? this.#now() + SILENCE_MS : 0

@@ -145,6 +145,7 @@ export class AmqpLink {
   /** Ends both connections when what is under way is confirmed, or at the deadline. */
   async stop(deadline: AbortSignal): Promise<void> {
     await this.publisher.drain(deadline)
+    for (const settle of this.#waiting) settle(false)
     this.publisher.stop()
     this.declarer.stop()
     this.rungs.stop()
