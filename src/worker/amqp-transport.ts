@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { PublishOutcome } from '../broker/broker.ts'
 import { type HeaderTable, OJS_HEADERS } from '../broker/headers.ts'
 import { outgoingOf, toGateway } from '../broker/outgoing.ts'
@@ -96,10 +97,12 @@ export class AmqpTransport implements Transport {
   }
 
   async #requireQueue(queue: string): Promise<void> {
-    const { declarer } = this.#link
+    const { declarer, options } = this.#link
     await this.#requirePublishing()
     if (declarer.isReady(queue)) return
-    const outcome = await declarer.ensure(queue)
+    // RabbitMQ may be silent for minutes before its connection counts as lost.
+    const inTime = sleep(2 * options.publishTimeoutMs, 'unavailable' as const, { ref: false })
+    const outcome = await Promise.race([declarer.ensure(queue), inTime])
     if (outcome !== 'ready') throw queueRefusal(queue, outcome)
   }
 

@@ -5,6 +5,7 @@ import { type Admin, connectAdmin } from '../broker/harness.ts'
 import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
 import { pikaConsume } from '../support/pika.ts'
 import { createVhost } from '../support/rabbit.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
 
 const TRACEPARENT = `00-${'4b'.repeat(16)}-${'a1'.repeat(8)}-01`
 
@@ -200,6 +201,21 @@ describe('without a gateway', () => {
       retryable: true,
     })
     await lost.close()
+  })
+
+  test('a broker that falls silent is a backend error, for a new queue too', async () => {
+    const proxy = await TcpProxy.start(Number(new URL(vhost.url).port))
+    const url = new URL(vhost.url)
+    url.port = String(proxy.port)
+    const cutOff = new NativeProducer({ url: url.href, logger: false, publishTimeoutMs: 1_000 })
+    await cutOff.enqueue('ok', [], { queue: 'known' })
+    proxy.hold('to-gateway')
+    await expect(cutOff.enqueue('ok', [], { queue: 'new' })).rejects.toMatchObject({
+      name: 'OJSBackendError',
+      retryable: true,
+    })
+    await proxy.stop()
+    await cutOff.close()
   })
 
   test('another URL is refused without being shown', () => {
