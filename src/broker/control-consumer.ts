@@ -9,6 +9,7 @@ import type { Connection } from './connection.ts'
 import { ControlBacklog } from './control-backlog.ts'
 import { ControlChannel } from './control-channel.ts'
 import { isReplyAddress } from './control-publisher.ts'
+import { Doubts } from './doubts.ts'
 import { lookFor } from './entity.ts'
 import { isInTime } from './in-time.ts'
 import type { Names } from './names.ts'
@@ -32,8 +33,6 @@ const CATCH_UP_MS = 5_000
 const LOOK_AGAIN_MS = 50
 /** A quorum queue without a leader answers no consume; after 65 s RabbitMQ ends the connection. */
 const ANSWER_MS = 5_000
-/** So long it is left alone then (docs/faults.md). */
-const DOUBT_MS = 600_000
 /** One line for all messages that could not be handled, no more often than this. */
 const COMPLAIN_MS = 10_000
 /** Label of counters and gauges, for all queues; OJS queue names never begin with `ojs.`. */
@@ -67,8 +66,8 @@ export class ControlConsumer {
   readonly #wanted = new Set<string>()
   readonly #missing = new Set<string>()
   readonly #registered = new Map<string, ControlChannel>()
-  /** Until when those are left alone whose consume was not answered. */
-  readonly #doubtful = new Map<string, number>()
+  /** Those whose consume was not answered. */
+  readonly #doubts: Doubts
   /** Channels that wait for such an answer: nothing else gets through. */
   readonly #blocked = new Set<ControlChannel>()
   /** Control queues that were deleted and declared anew: who consumed the old one hears nothing. */
@@ -94,6 +93,7 @@ export class ControlConsumer {
   constructor(deps: ControlConsumerDeps) {
     this.#deps = deps
     this.#retryDelay = new RestartDelay(deps.random)
+    this.#doubts = new Doubts(deps.clock)
     this.#backlog = new ControlBacklog(deps.clock, () => deps.onBacklogConsumed())
     deps.connection.listen({ down: () => this.suspend() })
   }
@@ -112,7 +112,7 @@ export class ControlConsumer {
 
   /** The control queue is not there; `queueReady` follows when it was declared anew. */
   queueMissing(queue: string): void {
-    this.#doubtful.delete(queue)
+    this.#doubts.clear(queue)
     if (this.#registered.has(queue)) this.#renewed.add(queue)
   }
 
@@ -200,7 +200,7 @@ export class ControlConsumer {
 
   async #register(queue: string, scratch: ScratchChannel): Promise<void> {
     const { clock, instance, names } = this.#deps
-    if ((this.#doubtful.get(queue) ?? 0) > clock.now()) return
+    if (this.#doubts.isLeftAlone(queue)) return
     const source = names.controlQueue(queue)
     const { messageCount, consumerCount } = await scratch.run((asked) => asked.checkQueue(source))
     this.#unsure.delete(queue)
@@ -221,19 +221,22 @@ export class ControlConsumer {
     this.#registrations += 1
     const tag = `ojs.${instance}.control.${queue}.${this.#registrations}`
     const consumed = channel.consume(queue, source, tag)
-    if (await isInTime(consumed, ANSWER_MS)) this.#doubtful.delete(queue)
+    if (await isInTime(consumed, ANSWER_MS)) this.#doubts.clear(queue)
     else this.#leaveAlone(queue, channel, consumed)
     this.#missing.delete(queue)
   }
 
   /** The others must not wait for it: their reports would not be heard. */
   #leaveAlone(queue: string, channel: ControlChannel, consumed: Promise<void>): void {
-    const { clock, logger } = this.#deps
-    logger.warn({ queue }, 'a control queue does not answer: it is left alone for ten minutes')
-    this.#doubtful.set(queue, clock.now() + DOUBT_MS)
+    const forMs = this.#doubts.add(queue)
+    this.#deps.logger.warn({ queue, forMs }, 'a control queue does not answer: it is left alone')
     this.#blocked.add(channel)
     const unblock = () => this.#blocked.delete(channel)
-    consumed.then(() => this.#doubtful.delete(queue) && unblock(), unblock)
+    const onAnswer = () => {
+      unblock()
+      this.#doubts.clear(queue)
+    }
+    consumed.then(onAnswer, unblock)
   }
 
   /**
@@ -250,7 +253,7 @@ export class ControlConsumer {
 
   /** Doubtful queues have one of their own: it may be blocked by them. */
   #channelFor(queue: string): ControlChannel {
-    const index = this.#doubtful.has(queue) ? CHANNELS : this.#freeIndex()
+    const index = this.#doubts.has(queue) ? CHANNELS : this.#freeIndex()
     const present = this.#channels[index]
     if (present !== undefined) return present
     const channel = new ControlChannel({
