@@ -1,5 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
+import { GatewayLine } from '../../src/worker/gateway-line.ts'
+import { AmqpLink } from '../../src/worker/link.ts'
+import { withDefaults } from '../../src/worker/options.ts'
 import { type Admin, connectAdmin } from '../broker/harness.ts'
 import { SILENT } from '../ledger/sqlite-harness.ts'
 import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
@@ -165,4 +168,24 @@ describe('without a gateway', () => {
       vi.restoreAllMocks()
     }
   })
+})
+
+test('a worker asks as soon as it can publish, although it could consume before', async () => {
+  const options = withDefaults({ url: vhost.url, logger: false, answerTimeoutMs: 10_000 }, 'test')
+  const link = new AmqpLink(options, {
+    askForQueue: async () => {},
+    gauges: () => ({ consumers: [], queues: [] }),
+  })
+  const line = new GatewayLine(link, () => 'w-1')
+  try {
+    await pushed()
+    await direct('pause')
+    await link.consume.start()
+    const synced = line.sync([queue])
+    await link.publish.start()
+    expect(await synced).toMatchObject({ paused: [queue] })
+    expect(line.isSilent).toBe(false)
+  } finally {
+    await link.stop(AbortSignal.timeout(5_000))
+  }
 })
