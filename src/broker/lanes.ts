@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../logger.ts'
 import type { Connection } from './connection.ts'
+import { isInTime } from './in-time.ts'
 import type { Outgoing, Publication, PublishLane } from './publish-lane.ts'
 import { UNWRITTEN_MS } from './unwritten.ts'
 
@@ -166,9 +166,9 @@ export class Lanes {
   async #opens(lane: PublishLane): Promise<boolean> {
     const { connection, timeoutMs } = this.#deps
     const waitMs = Math.max(timeoutMs, MIN_OPEN_MS)
-    const opened = lane.open().then(() => true)
+    const opened = lane.open()
     for (;;) {
-      const isOver = await Promise.race([opened, sleep(waitMs, false, { ref: false })])
+      const isOver = await isInTime(opened, waitMs)
       if (isOver || connection.blockedReason === null) return isOver
     }
   }

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { PublishOutcome } from '../broker/broker.ts'
 import { type HeaderTable, OJS_HEADERS } from '../broker/headers.ts'
+import { isInTime } from '../broker/in-time.ts'
 import { outgoingOf, toGateway } from '../broker/outgoing.ts'
 import { brokerRefusal, publishRefusal, queueRefusal } from '../broker/refusals.ts'
 import { OjsError, unavailable } from '../errors.ts'
@@ -101,8 +101,9 @@ export class AmqpTransport implements Transport {
     await this.#requirePublishing()
     if (declarer.isReady(queue)) return
     // RabbitMQ may be silent for minutes before its connection counts as lost.
-    const inTime = sleep(2 * options.publishTimeoutMs, 'unavailable' as const, { ref: false })
-    const outcome = await Promise.race([declarer.ensure(queue), inTime])
+    const ensured = declarer.ensure(queue)
+    const isAnswered = await isInTime(ensured, 2 * options.publishTimeoutMs)
+    const outcome = isAnswered ? await ensured : 'unavailable'
     if (outcome !== 'ready') throw queueRefusal(queue, outcome)
   }
 
