@@ -21,8 +21,9 @@ export interface DepthSamplerDeps {
 }
 
 /**
- * Whether the tokens of a queue are where its rows say (architecture §2, "Queue missing"): far fewer tokens than available jobs means that somebody acknowledges natively
- * without reporting, and then a lost queue must not simply be published again.
+ * Whether the tokens of a queue are where its rows say (architecture §2, "Queue missing"): far fewer
+ * tokens than available jobs means that somebody acknowledges natively without reporting, and then a
+ * lost queue must not simply be published again.
  */
 export class DepthSampler {
   readonly #deps: DepthSamplerDeps
