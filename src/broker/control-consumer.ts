@@ -8,7 +8,7 @@ import type { ControlMessage, ControlVerdict } from './broker.ts'
 import type { Connection } from './connection.ts'
 import { ControlBacklog } from './control-backlog.ts'
 import { ControlChannel } from './control-channel.ts'
-import { isReplyAddress } from './control-publisher.ts'
+import { CONTROL_LABEL, ControlHandler } from './control-handler.ts'
 import { Doubts } from './doubts.ts'
 import { lookFor } from './entity.ts'
 import { isInTime } from './in-time.ts'
@@ -22,21 +22,13 @@ import { ScratchChannel } from './scratch-channel.ts'
 const CHANNELS = 4
 /** Per queue; also how many of its messages are handled at the same time. */
 const PREFETCH = 32
-/** Before a message that could not be handled comes again: the ledger may be full. */
-const PAUSE_MS = 1_000
 /** How often it is made sure that every consumer is still there. */
 const CHECK_MS = 30_000
-/** What tells of jobs that ran elsewhere. */
-const REPORT = 'ojs.control.report'
 /** What a queue that is missing waits for the reports about it. */
 const CATCH_UP_MS = 5_000
 const LOOK_AGAIN_MS = 50
 /** A quorum queue without a leader answers no consume; after 65 s RabbitMQ ends the connection. */
 const ANSWER_MS = 5_000
-/** One line for all messages that could not be handled, no more often than this. */
-const COMPLAIN_MS = 10_000
-/** Label of counters and gauges, for all queues; OJS queue names never begin with `ojs.`. */
-const LABEL = 'ojs.queue.control'
 
 export interface ControlConsumerDeps {
   connection: Connection
@@ -56,12 +48,12 @@ export interface ControlConsumerDeps {
 
 /**
  * Consumes `ojs.queue.control.{queue}` of every queue that is known, while this gateway owns the
- * broker. Handling begins in the order of each queue and waits for nothing: a message is settled
- * when its own hook is.
+ * broker. What comes is for `ControlHandler`.
  */
 export class ControlConsumer {
   readonly #deps: ControlConsumerDeps
   readonly #backlog: ControlBacklog
+  readonly #handler: ControlHandler
   /** Queues whose control queue was seen to. */
   readonly #wanted = new Set<string>()
   readonly #missing = new Set<string>()
@@ -79,14 +71,11 @@ export class ControlConsumer {
   /** Registrations that are to be made or made sure of, in this order. */
   readonly #due = new Set<string>()
   readonly #channels: (ControlChannel | undefined)[] = []
-  /** With what is said, and of which queue. */
-  readonly #handling = new Map<Promise<void>, { queue: string; type: unknown }>()
   readonly #stopping = new AbortController()
   #isActive = false
   #isRegistering = false
   #registrations = 0
   #failedAt = 0
-  #complainedAt = Number.NEGATIVE_INFINITY
   #check: NodeJS.Timeout | undefined
   #retry: NodeJS.Timeout | undefined
 
@@ -95,6 +84,11 @@ export class ControlConsumer {
     this.#retryDelay = new RestartDelay(deps.random)
     this.#doubts = new Doubts(deps.clock)
     this.#backlog = new ControlBacklog(deps.clock, () => deps.onBacklogConsumed())
+    this.#handler = new ControlHandler({
+      ...deps,
+      onSettled: (queue) => this.#backlog.settled(queue),
+      stopping: this.#stopping.signal,
+    })
     deps.connection.listen({ down: () => this.suspend() })
   }
 
@@ -130,7 +124,7 @@ export class ControlConsumer {
       await sleep(LOOK_AGAIN_MS, undefined, { ref: false })
     }
     const left = AbortSignal.timeout(Math.max(0, until - clock.now()))
-    await untilDeadline(Promise.all(this.#reportsOf(queue)), left)
+    await untilDeadline(this.#handler.reportsOf(queue), left)
   }
 
   /** Every queue that was known before has been looked at. */
@@ -169,14 +163,14 @@ export class ControlConsumer {
     const channels = [...this.#channels]
     this.suspend()
     await Promise.all(channels.map((channel) => channel?.drain()))
-    while (this.#handling.size > 0) await Promise.all(this.#handling.keys())
+    await this.#handler.finished()
     await Promise.all(channels.map((channel) => channel?.close()))
   }
 
   /** All control queues as one; there may be a thousand, most of them silent. */
   consumers(): BrokerGauges['consumers'] {
     const unacked = this.#channels.reduce((sum, channel) => sum + (channel?.unsettled ?? 0), 0)
-    return this.#isActive ? [{ queue: LABEL, consumer: LABEL, unacked }] : []
+    return this.#isActive ? [{ queue: CONTROL_LABEL, consumer: CONTROL_LABEL, unacked }] : []
   }
 
   #ensure(queues: Iterable<string>): void {
@@ -277,56 +271,21 @@ export class ControlConsumer {
   }
 
   #onMessage(channel: ControlChannel, queue: string, message: ConsumeMessage): void {
-    this.#deps.observer.consumed(LABEL, message.fields.redelivered)
+    this.#deps.observer.consumed(CONTROL_LABEL, message.fields.redelivered)
     this.#pulse.beat(queue)
-    const handling = this.#handle(channel, queue, message).finally(() =>
-      this.#handling.delete(handling),
-    )
-    this.#handling.set(handling, { queue, type: message.properties.type })
-  }
-
-  /** Being handled. Nothing else is waited for: a `sync` waits for the queue itself. */
-  #reportsOf(queue: string): Promise<void>[] {
-    return [...this.#handling]
-      .filter(([, said]) => said.queue === queue && said.type === REPORT)
-      .map(([handling]) => handling)
-  }
-
-  /** Begins in the turn in which the message came: that is what keeps the order. */
-  async #handle(channel: ControlChannel, queue: string, message: ConsumeMessage): Promise<void> {
-    const { observer } = this.#deps
-    try {
-      const verdict = await this.#deps.onControl(controlMessageOf(queue, message))
-      const isSettled = channel.settle(message, verdict === 'handled' ? 'ack' : 'dead-letter')
-      if (!isSettled) return
-      this.#backlog.settled(queue)
-      if (verdict === 'handled') observer.acked(LABEL)
-      else observer.deadLettered(LABEL)
-    } catch (error) {
-      this.#complain(queue, error)
-      const { signal } = this.#stopping
-      await sleep(PAUSE_MS, undefined, { signal, ref: false }).catch(() => {})
-      if (channel.settle(message, 'requeue')) observer.givenBack(LABEL, 1)
-    }
-  }
-
-  #complain(queue: string, error: unknown): void {
-    const { clock, logger } = this.#deps
-    if (clock.now() - this.#complainedAt < COMPLAIN_MS) return
-    this.#complainedAt = clock.now()
-    logger.warn({ err: error, queue }, 'control messages not settled; they come again')
+    this.#handler.take(channel, queue, message)
   }
 
   #onCancelled(channel: ControlChannel, queue: string): void {
     if (this.#registered.get(queue) !== channel) return
     this.#registered.delete(queue)
-    this.#deps.observer.consumerCancelled(LABEL)
+    this.#deps.observer.consumerCancelled(CONTROL_LABEL)
     this.#onGone(queue)
   }
 
   #onClosed(closed: ControlChannel, unsettled: number, error: unknown): void {
     const { connection, logger, observer } = this.#deps
-    if (unsettled > 0) observer.lost(LABEL, unsettled)
+    if (unsettled > 0) observer.lost(CONTROL_LABEL, unsettled)
     const index = this.#channels.indexOf(closed)
     // Drained, or replaced already.
     if (index === -1) return
@@ -379,20 +338,5 @@ export class ControlConsumer {
       this.#ensure([...this.#wanted].filter((queue) => !isWell(queue)))
     }, delayMs)
     this.#retry.unref()
-  }
-}
-
-function controlMessageOf(
-  queue: string,
-  { content, fields, properties }: ConsumeMessage,
-): ControlMessage {
-  const { type, replyTo, correlationId } = properties
-  return {
-    queue,
-    type: typeof type === 'string' ? type : '',
-    content,
-    redelivered: fields.redelivered,
-    replyTo: typeof replyTo === 'string' && isReplyAddress(replyTo) ? replyTo : null,
-    correlationId: typeof correlationId === 'string' ? correlationId : null,
   }
 }

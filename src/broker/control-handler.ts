@@ -1,0 +1,104 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ConsumeMessage } from 'amqplib'
+import type { Clock } from '../clock.ts'
+import type { Logger } from '../logger.ts'
+import type { ControlMessage, ControlVerdict } from './broker.ts'
+import type { ControlChannel } from './control-channel.ts'
+import { isReplyAddress } from './control-publisher.ts'
+import type { BrokerObserver } from './observer.ts'
+
+/** Of counters and gauges, for all control queues; OJS queue names never begin with `ojs.`. */
+export const CONTROL_LABEL = 'ojs.queue.control'
+
+/** Before a message that could not be handled comes again: the ledger may be full. */
+const PAUSE_MS = 1_000
+/** What tells of jobs that ran elsewhere. */
+const REPORT = 'ojs.control.report'
+/** One line for all messages that could not be handled, no more often than this. */
+const COMPLAIN_MS = 10_000
+
+export interface ControlHandlerDeps {
+  clock: Clock
+  logger: Logger
+  observer: BrokerObserver
+  onControl(message: ControlMessage): Promise<ControlVerdict>
+  /** A message of this queue is no more. */
+  onSettled(queue: string): void
+  /** Aborted: what could not be handled is given back without a pause. */
+  stopping: AbortSignal
+}
+
+/**
+ * Messages of control queues that have come and are not settled. Handling begins in the order of each
+ * queue and waits for nothing: a message is settled when its own hook is.
+ */
+export class ControlHandler {
+  readonly #deps: ControlHandlerDeps
+  /** With what is said, and of which queue. */
+  readonly #handling = new Map<Promise<void>, { queue: string; type: unknown }>()
+  #complainedAt = Number.NEGATIVE_INFINITY
+
+  constructor(deps: ControlHandlerDeps) {
+    this.#deps = deps
+  }
+
+  take(channel: ControlChannel, queue: string, message: ConsumeMessage): void {
+    const handling = this.#handle(channel, queue, message).finally(() =>
+      this.#handling.delete(handling),
+    )
+    this.#handling.set(handling, { queue, type: message.properties.type })
+  }
+
+  /** Resolves when the reports of this queue are settled that are here. */
+  async reportsOf(queue: string): Promise<void> {
+    // Of nothing else: a `sync` waits for the queue itself.
+    const reports = [...this.#handling].filter(
+      ([, said]) => said.queue === queue && said.type === REPORT,
+    )
+    await Promise.all(reports.map(([handling]) => handling))
+  }
+
+  /** Resolves when nothing is here any more. */
+  async finished(): Promise<void> {
+    while (this.#handling.size > 0) await Promise.all(this.#handling.keys())
+  }
+
+  /** Begins in the turn in which the message came: that is what keeps the order. */
+  async #handle(channel: ControlChannel, queue: string, message: ConsumeMessage): Promise<void> {
+    const { observer, onControl, onSettled, stopping } = this.#deps
+    try {
+      const verdict = await onControl(controlMessageOf(queue, message))
+      const isSettled = channel.settle(message, verdict === 'handled' ? 'ack' : 'dead-letter')
+      if (!isSettled) return
+      onSettled(queue)
+      if (verdict === 'handled') observer.acked(CONTROL_LABEL)
+      else observer.deadLettered(CONTROL_LABEL)
+    } catch (error) {
+      this.#complain(queue, error)
+      await sleep(PAUSE_MS, undefined, { signal: stopping, ref: false }).catch(() => {})
+      if (channel.settle(message, 'requeue')) observer.givenBack(CONTROL_LABEL, 1)
+    }
+  }
+
+  #complain(queue: string, error: unknown): void {
+    const { clock, logger } = this.#deps
+    if (clock.now() - this.#complainedAt < COMPLAIN_MS) return
+    this.#complainedAt = clock.now()
+    logger.warn({ err: error, queue }, 'control messages not settled; they come again')
+  }
+}
+
+function controlMessageOf(
+  queue: string,
+  { content, fields, properties }: ConsumeMessage,
+): ControlMessage {
+  const { type, replyTo, correlationId } = properties
+  return {
+    queue,
+    type: typeof type === 'string' ? type : '',
+    content,
+    redelivered: fields.redelivered,
+    replyTo: typeof replyTo === 'string' && isReplyAddress(replyTo) ? replyTo : null,
+    correlationId: typeof correlationId === 'string' ? correlationId : null,
+  }
+}
