@@ -24,6 +24,30 @@ export function jobDocument(row: JobRow): string {
   return `${text}}`
 }
 
+/** A row that nothing has happened to yet, and the members that its envelope is the text of. */
+export interface FreshJob {
+  job: JobRow
+  members: Readonly<Record<string, unknown>>
+}
+
+const OWN = { enumerable: true, writable: true, configurable: true }
+
+/** What `JSON.parse` would make of its `jobDocument`, without the text being read again. */
+export function freshJobObject({ job: row, members }: FreshJob): Record<string, unknown> {
+  const job: Record<string, unknown> = {}
+  for (const name of Object.keys(members)) {
+    const value = members[name]
+    if (value === undefined) continue
+    // An assignment to that name would change the prototype instead.
+    if (name === '__proto__') Object.defineProperty(job, name, { ...OWN, value })
+    else job[name] = value
+  }
+  job['state'] = row.state
+  job['attempt'] = row.attempt
+  job['enqueued_at'] = timestamp(row.enqueuedAt)
+  return job
+}
+
 /** The answer to INFO (seed 001 §9.3); `state` at the top is an addition (architecture §9). */
 export function infoDocument(row: JobRow): string {
   return `{"job":${jobDocument(row)},"state":"${row.state}"}`

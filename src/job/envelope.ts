@@ -66,6 +66,17 @@ const ENVELOPE_MEMBERS = new Set(['specversion', 'id', 'type', 'args', 'schema',
  * member kept. Throws `OjsError` for what a JSON Schema cannot say.
  */
 export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob {
+  return describeJob(request, context).job
+}
+
+/** A job, and what its envelope is the text of; a member that is undefined is not in it. */
+interface DescribedJob {
+  job: NewJob
+  members: Readonly<Record<string, unknown>>
+}
+
+/** The same with the envelope as an object, too, which shares what is in `request`. */
+export function describeJob(request: PushRequest, context: EnvelopeContext): DescribedJob {
   const options = mergeOptions(request)
   const queue = options.queue ?? context.native?.queue ?? 'default'
   checkQueueName(queue, context.prefix, fieldName(request, 'queue'))
@@ -76,9 +87,7 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
   const maxAttempts = own ?? retry.maxAttempts
   const timeoutMs = options.timeout_ms ?? seconds(options.timeout) ?? context.timeoutMs
   const visibilityMs = visibilityOf(options, fieldName(request, 'visibility_timeout'))
-  const delay = options.delay_until == null ? 'scheduled_at' : 'delay_until'
-  const inBody = instant(options[delay], fieldName(request, delay), context)
-  const scheduledAt = nativeInstant(context) ?? inBody
+  const scheduledAt = scheduleOf(options, request, context)
   const expiresAt = instant(options.expires_at, fieldName(request, 'expires_at'), context)
   const priority = priorityOf(options.priority)
   const id = request.id ?? context.newId()
@@ -86,7 +95,6 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
   // A native producer may have them in the header only (seed 002 §6.2).
   const tags = options.tags ?? context.carry?.tags ?? []
   const ownMeta = metaOf(request)
-  const meta = withTrace(ownMeta, context.carry)
   const claim = options.unique ? claimOf(options.unique, request, queue, ownMeta) : null
 
   // Without a spread, and stringified as it is: this runs for every job.
@@ -96,7 +104,7 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
     type: request.type,
     queue,
     args: request.args,
-    meta,
+    meta: withTrace(ownMeta, context.carry),
     priority,
     // Seed 003 counts in seconds and knows no "no limit", which is 0 here.
     timeout: timeoutMs > 0 ? Math.ceil(timeoutMs / 1000) : undefined,
@@ -115,24 +123,27 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
     rate_limit: options.rate_limit ?? undefined,
     created_at: timestamp(createdAt),
   }
-  const unknown = unknownMembers(request)
-  const envelope = JSON.stringify(unknown === null ? known : { ...known, ...unknown })
+  const members = withUnknown(known, request)
+  const envelope = JSON.stringify(members)
   // Only a body that is large as a whole can hold a large meta: one more serialisation is rare.
   if (envelope.length * MAX_UTF8_BYTES > MAX_META_BYTES) checkMetaSize(ownMeta)
   return {
-    id,
-    type: request.type,
-    queue,
-    priority,
-    maxAttempts,
-    visibilityTimeoutMs: visibilityMs,
-    timeoutMs,
-    expiresAt: expiresAt?.ms ?? null,
-    createdAt,
-    envelope,
-    carry: carryOf(context.carry, tags, scheduledAt),
-    start: startOf(options, scheduledAt, context),
-    unique: claim?.unique ?? null,
+    job: {
+      id,
+      type: request.type,
+      queue,
+      priority,
+      maxAttempts,
+      visibilityTimeoutMs: visibilityMs,
+      timeoutMs,
+      expiresAt: expiresAt?.ms ?? null,
+      createdAt,
+      envelope,
+      carry: carryOf(context.carry, tags, scheduledAt),
+      start: startOf(options, scheduledAt, context),
+      unique: claim?.unique ?? null,
+    },
+    members,
   }
 }
 
@@ -225,6 +236,17 @@ function instant(
   return text == null ? null : parseInstant(text, field, context.wall)
 }
 
+/** What a native message says beside its body wins; its body is checked all the same. */
+function scheduleOf(
+  options: PushOptions,
+  request: PushRequest,
+  context: EnvelopeContext,
+): Instant | null {
+  const name = options.delay_until == null ? 'scheduled_at' : 'delay_until'
+  const inBody = instant(options[name], fieldName(request, name), context)
+  return nativeInstant(context) ?? inBody
+}
+
 function nativeInstant({ native }: EnvelopeContext): Instant | null {
   const ms = native?.schedule?.dueAt ?? null
   return ms === null ? null : { ms, text: timestamp(ms) }
@@ -270,16 +292,18 @@ function checkMetaSize(meta: Record<string, unknown>): void {
   )
 }
 
-/** Seed 003: "Unknown fields are preserved during round-tripping." Null: there are none. */
-function unknownMembers(request: PushRequest): object | null {
+type Members = Record<string, unknown>
+
+/** Seed 003: "Unknown fields are preserved during round-tripping." */
+function withUnknown(known: Members, request: PushRequest): Members {
   const outer = Object.keys(request).filter((name) => !isKnown(name))
   const options: Record<string, unknown> = { ...request.options }
   const inner = Object.keys(options).filter((name) => !OPTION_MEMBERS.has(name))
-  if (outer.length + inner.length === 0) return null
+  if (outer.length + inner.length === 0) return known
   const kept: [string, unknown][] = outer.map((name) => [name, request[name]])
   if (inner.length > 0) kept.push(['options', pick(options, inner)])
-  // fromEntries defines own members: a member called `__proto__` stays data.
-  return Object.fromEntries(kept)
+  // fromEntries and a spread define own members: one called `__proto__` stays data.
+  return { ...known, ...Object.fromEntries(kept) }
 }
 
 function pick(source: Record<string, unknown>, names: readonly string[]): object {

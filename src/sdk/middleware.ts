@@ -77,6 +77,8 @@ export class MiddlewareChain<Context, Result> {
    * anything and `next()` was not called.
    */
   run(context: Context, inner: (context: Context) => Result | Promise<Result>): Promise<Result> {
+    // Mostly there is no layer at all, and this is on the way of every job.
+    if (this.#entries.length === 0) return alone(context, inner)
     return runFrom(this.#entries, 0, context, inner)
   }
 
@@ -106,6 +108,18 @@ interface Below<Result> {
   readonly done: Promise<Result>
   isSettled: boolean
   result?: Result
+}
+
+/** As an async function would do it, without a frame of its own. */
+function alone<Context, Result>(
+  context: Context,
+  inner: (context: Context) => Result | Promise<Result>,
+): Promise<Result> {
+  try {
+    return Promise.resolve(inner(context))
+  } catch (error) {
+    return Promise.reject(error)
+  }
 }
 
 async function runFrom<Context, Result>(

@@ -2,14 +2,16 @@ import type { PublishOutcome } from '../broker/broker.ts'
 import { type HeaderTable, OJS_HEADERS } from '../broker/headers.ts'
 import { isInTime } from '../broker/in-time.ts'
 import { outgoingOf, toGateway } from '../broker/outgoing.ts'
+import type { Outgoing } from '../broker/publish-lane.ts'
 import { brokerRefusal, publishRefusal, queueRefusal } from '../broker/refusals.ts'
 import { OjsError, unavailable } from '../errors.ts'
-import { jobDocument } from '../job/document.ts'
-import { toNewJob } from '../job/envelope.ts'
+import { type FreshJob, freshJobObject } from '../job/document.ts'
+import { describeJob } from '../job/envelope.ts'
 import { freshRow, type JobRow } from '../job/job.ts'
 import type { PushRequest } from '../job/request.ts'
 import { enqueueing, traceOf } from '../job/trace-carry.ts'
-import { parseJsonObject } from '../schemas/json-text.ts'
+import { JSON_LIMITS, parseJsonObject } from '../schemas/json-text.ts'
+import { plainCopy } from '../schemas/plain-json.ts'
 import { parsePush } from '../schemas/validator.ts'
 import { MAX_DELAY_MS } from '../sdk/pause.ts'
 import { timeLimit } from '../sdk/time-limit.ts'
@@ -35,8 +37,12 @@ export class AmqpTransport implements Transport {
   async request(request: TransportRequest): Promise<TransportResponse> {
     const { method, path, body, timeout, headers = {} } = request
     try {
-      if (method === 'POST' && path === '/jobs') return await this.#push(body, headers)
-      if (method === 'POST' && path === '/jobs/batch') return await this.#pushAll(body, headers)
+      if (method === 'POST' && path === '/jobs') {
+        return created({ job: freshJobObject(await this.#push(body, headers)) })
+      }
+      if (method === 'POST' && path === '/jobs/batch') {
+        return created({ jobs: (await this.#pushAll(body, headers)).map(freshJobObject) })
+      }
       if (method === 'GET' && path.startsWith('/jobs/')) return await this.#info(path, timeout)
       throw new OjsError('unsupported', `${method} ${path} needs the HTTP binding.`)
     } catch (error) {
@@ -45,40 +51,43 @@ export class AmqpTransport implements Transport {
     }
   }
 
-  async #push(body: unknown, from: TraceContext): Promise<TransportResponse> {
+  /** May throw, too. Each async function costs a frame for every job that is on its way. */
+  #push(body: unknown, from: TraceContext): Promise<FreshJob> {
     const request = requestOf(body)
-    const row = await producing(enqueueing(request, from), async (sent) => {
-      const job = this.#rowOf(request, sent)
-      await this.#requireQueue(job.queue)
-      const outcome = await this.#publish(job)
-      if (outcome !== 'confirmed') throw publishRefusal(job.queue, outcome)
-      return job
+    return producing(enqueueing(request, from), async (sent) => {
+      const made = this.#make(request, sent)
+      const { queue } = made.job
+      await this.#requireQueue(queue)
+      const outcome = await this.#publish(made.job)
+      if (outcome !== 'confirmed') throw publishRefusal(queue, outcome)
+      return made
     })
-    return { status: 201, body: { job: JSON.parse(jobDocument(row)) } }
   }
 
   /** Every job is checked before the first is published; then each stands for itself. */
-  async #pushAll(body: unknown, from: TraceContext): Promise<TransportResponse> {
+  async #pushAll(body: unknown, from: TraceContext): Promise<FreshJob[]> {
     const batch = { name: 'enqueue_batch', queue: undefined, parent: from } as const
-    const rows = await producing(batch, (sent) =>
-      this.#publishAll(jobsIn(body).map((job) => this.#rowOf(requestOf(job), sent))),
-    )
-    return { status: 201, body: { jobs: rows.map((row) => JSON.parse(jobDocument(row))) } }
+    const { all } = await producing(batch, async (sent) => {
+      const all = jobsIn(body).map((job) => this.#make(requestOf(job), sent))
+      const jobs = all.map(({ job }) => job)
+      await this.#publishAll(jobs)
+      return { jobs, all }
+    })
+    return all
   }
 
-  async #publishAll(rows: JobRow[]): Promise<JobRow[]> {
+  async #publishAll(rows: JobRow[]): Promise<void> {
     for (const queue of new Set(rows.map((row) => row.queue))) await this.#requireQueue(queue)
     const outcomes = await Promise.all(rows.map((row) => this.#publish(row)))
     const failed = rows.filter((_row, index) => outcomes[index] !== 'confirmed')
     const [first] = failed
     if (first) throw partlyPublished(first.queue, outcomes, failed)
-    return rows
   }
 
-  #rowOf(request: PushRequest, trace: TraceContext): JobRow {
+  #make(request: PushRequest, trace: TraceContext): FreshJob {
     const { clock, options } = this.#link
     const now = clock.now()
-    const job = toNewJob(request, {
+    const { job, members } = describeJob(request, {
       newId: uuid7,
       now,
       wall: clock.wall(),
@@ -93,7 +102,7 @@ export class AmqpTransport implements Transport {
     if (job.unique !== null) {
       throw new OjsError('unsupported', 'A unique job needs the HTTP binding.')
     }
-    return freshRow(job, { generation: 0, outbox: null, enqueuedAt: now })
+    return { job: freshRow(job, { generation: 0, outbox: null, enqueuedAt: now }), members }
   }
 
   async #requireQueue(queue: string): Promise<void> {
@@ -114,15 +123,21 @@ export class AmqpTransport implements Transport {
     if (publish.blockedReason !== null) throw brokerRefusal('blocked')
   }
 
-  async #publish(row: JobRow): Promise<PublishOutcome> {
-    const { publisher, names, declarer } = this.#link
+  #publish(row: JobRow): Promise<PublishOutcome> {
+    const { publisher, names } = this.#link
     const message = row.state === 'scheduled' ? toGateway(row, names) : outgoingOf(row, names)
     const headers: HeaderTable = message.options.headers
     headers[OJS_HEADERS.native] = true
-    const outcome = await publisher.send(message)
-    // Somebody deleted it meanwhile.
-    const isThere = outcome === 'returned' && (await declarer.recheck(row.queue)) === 'ready'
-    return isThere ? await publisher.send(message) : outcome
+    return publisher
+      .send(message)
+      .then((outcome) => (outcome === 'returned' ? this.#publishAgain(message) : outcome))
+  }
+
+  /** No queue took it: somebody has deleted it meanwhile. */
+  async #publishAgain(message: Outgoing): Promise<PublishOutcome> {
+    const { publisher, declarer } = this.#link
+    const isThere = (await declarer.recheck(message.queue)) === 'ready'
+    return isThere ? await publisher.send(message) : 'returned'
   }
 
   async #info(path: string, timeout: number | undefined): Promise<TransportResponse> {
@@ -137,7 +152,12 @@ export class AmqpTransport implements Transport {
 
 /** As strictly checked as an HTTP body: what the gateway would not adopt is not published. */
 function requestOf(body: unknown): PushRequest {
-  return parsePush(parseJsonObject(Buffer.from(JSON.stringify(body))))
+  const copy = plainCopy(body, JSON_LIMITS.maxDepth)
+  return parsePush(copy ?? parseJsonObject(Buffer.from(JSON.stringify(body))))
+}
+
+function created(body: object): TransportResponse {
+  return { status: 201, body }
 }
 
 function jobsIn(body: unknown): unknown[] {

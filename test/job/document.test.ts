@@ -1,6 +1,8 @@
 import { expect, it } from 'vitest'
-import { jobDocument } from '../../src/job/document.ts'
+import { freshJobObject, jobDocument } from '../../src/job/document.ts'
+import { describeJob } from '../../src/job/envelope.ts'
 import { freshRow, type JobRow } from '../../src/job/job.ts'
+import { parsePush } from '../../src/schemas/validator.ts'
 
 const NOW = Date.parse('2026-02-12T10:30:00.000Z')
 
@@ -101,4 +103,42 @@ it.each<[string, Partial<JobRow>, string[]]>([
   const document = JSON.parse(jobDocument(row(over))) as Record<string, unknown>
   const ends = ['completed_at', 'cancelled_at', 'discarded_at']
   expect(ends.filter((name) => name in document)).toEqual(expected)
+})
+
+it.each([
+  ['next to nothing', {}],
+  [
+    'a schedule',
+    { options: { delay_until: '2099-01-01T00:00:00Z', expires_at: '2099-01-02T00:00:00Z' } },
+  ],
+  [
+    'a policy',
+    {
+      options: {
+        retry: { max_attempts: 5, non_retryable_errors: ['a.*'], backoff_strategy: 'linear' },
+      },
+    },
+  ],
+  [
+    'every option',
+    {
+      queue: 'x',
+      priority: 'HIGH',
+      timeout: 5,
+      visibility_timeout: 'PT1M',
+      tags: ['a'],
+      meta: { b: [1] },
+      schema: 'urn:a',
+    },
+  ],
+  ['unknown members', { vendor: { a: null }, options: { own: true }, state: 'active' }],
+  ['a member __proto__', JSON.parse('{"__proto__":{"a":1},"b":2}')],
+])('a new job is the same as an object: %s', (_what, body) => {
+  const request = parsePush({ type: 'a', args: [{ n: 1 }], ...body })
+  const now = { newId: () => 'x', now: NOW, wall: NOW, timeoutMs: 30_000, prefix: '' }
+  const { job, members } = describeJob(request, now)
+  const fresh = freshRow(job, { generation: 0, outbox: null, enqueuedAt: NOW + 1 })
+  const object = freshJobObject({ job: fresh, members })
+  expect(object).toStrictEqual(JSON.parse(jobDocument(fresh)))
+  expect(Object.keys(object)).toStrictEqual(Object.keys(JSON.parse(jobDocument(fresh))))
 })

@@ -114,6 +114,13 @@ describe('result', () => {
 })
 
 describe('errors', () => {
+  it('reject, also where there is no layer and they are thrown at once', async () => {
+    const running = newChain().run([], () => {
+      throw new Error('boom')
+    })
+    await expect(running).rejects.toThrow('boom')
+  })
+
   it('pass through the layers, which may catch them', async () => {
     const order: string[] = []
     const failing = () => {
