@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { Access } from '../../src/ledger/sqlite/access.ts'
 import { Confirms } from '../../src/ledger/sqlite/confirms.ts'
 import { GroupCommit } from '../../src/ledger/sqlite/group-commit.ts'
@@ -32,4 +32,21 @@ it('a confirm for which there is no room leaves its token owed, and no other', a
   await access.write(() => {})
   expect([dropped, kept].map(({ id }) => rowOf(ledger, id).outbox)).toEqual([dropped.outbox, null])
   expect(confirms.has(kept.outbox)).toBe(false)
+})
+
+it('a confirm whose commit fails is not published again, and is written once there is room', async () => {
+  const { db, ledger } = harness
+  const { id, outbox } = await pushed(ledger)
+  const exec = db.exec.bind(db)
+  const full = vi.spyOn(db, 'exec').mockImplementation((sql) => {
+    if (sql === 'COMMIT') throw Object.assign(new Error('disk full'), { errcode: 13 })
+    exec(sql)
+  })
+  ledger.confirmed(id, outbox)
+  await expect(pushed(ledger)).rejects.toThrow('cannot be written')
+  expect(rowOf(ledger, id).outbox).toBe(outbox)
+  expect(ledger.outboxPage(0, 9)).toEqual([])
+  full.mockRestore()
+  await pushed(ledger)
+  expect(rowOf(ledger, id).outbox).toBeNull()
 })

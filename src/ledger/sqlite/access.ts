@@ -16,8 +16,8 @@ export class Access {
   }
 
   /** As `GroupCommit.writeLazily`. */
-  writeLazily(run: () => void): boolean {
-    return this.#commits.writeLazily(run)
+  writeLazily(run: () => void, settled?: () => void): boolean {
+    return this.#commits.writeLazily(run, settled)
   }
 
   /** A write of several statements. `weight` as of `GroupCommit.write`. */

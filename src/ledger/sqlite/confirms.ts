@@ -42,14 +42,15 @@ export class Confirms {
     this.#gathering = isTaken ? nonces : null
   }
 
+  /**
+   * Kept until the commit: on a full disk the rows go on to owe what RabbitMQ has, and the relay would
+   * publish it twice a minute.
+   */
   #writeLater(nonces: readonly number[], write: () => void): boolean {
     const forget = () => {
       for (const outbox of nonces) this.#store.confirming.delete(outbox)
     }
-    const isTaken = this.#access.writeLazily(() => {
-      write()
-      forget()
-    })
+    const isTaken = this.#access.writeLazily(write, forget)
     if (!isTaken) forget()
     return isTaken
   }

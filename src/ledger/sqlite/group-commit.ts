@@ -96,10 +96,11 @@ export class GroupCommit {
   }
 
   /**
-   * Rides on the next group, or goes alone a few milliseconds later. No statement of it may fail
-   * for a reason of its own. False: too many wait, it is not done.
+   * Rides on the next group, or goes alone a few milliseconds later; again, until a group with it is
+   * committed. No statement of it may fail for a reason of its own. `settled`: it is committed, or
+   * has failed all the same. False: too many wait, it is not done.
    */
-  writeLazily(run: () => void): boolean {
+  writeLazily(run: () => void, settled: () => void = () => {}): boolean {
     if (this.#isClosed) return false
     if (this.#lazy.length >= this.#maxLazy) {
       this.#logger.warn({ waiting: this.#maxLazy }, 'ledger: a lazy write is dropped')
@@ -108,8 +109,11 @@ export class GroupCommit {
     this.#lazy.push({
       run,
       weight: 1,
-      succeed: () => {},
-      fail: (error) => this.#logger.error({ err: error }, 'ledger: a lazy write failed'),
+      succeed: settled,
+      fail: (error) => {
+        this.#logger.error({ err: error }, 'ledger: a lazy write failed')
+        settled()
+      },
     })
     this.#scheduleLater(LAZY_DELAY_MS)
     return true
