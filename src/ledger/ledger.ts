@@ -91,7 +91,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * (`deadLetterCopied`; listed as a dead letter only where the job's own policy wants it), a page
    * of at most `limit`.
    */
-  expire(terms: ExpireTerms): Promise<JobRow[]>
+  expire(terms: ExpireTerms): Promise<Expired[]>
 
   /**
    * Retention: deletes ended rows whose token has come back and whose time is over, at most
@@ -204,11 +204,14 @@ export interface Rung {
   delayMs: number
 }
 
-export interface Cancelled {
+export interface Expired {
   job: JobRow
-  previousState: JobState
   /** Its token was to be published by this process, and no confirm has been heard of. */
   isTokenOwed: boolean
+}
+
+export interface Cancelled extends Expired {
+  previousState: JobState
 }
 
 export type StateCounts = Readonly<Record<JobState, number>>

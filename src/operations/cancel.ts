@@ -3,7 +3,7 @@ import { briefly } from './broadcasts.ts'
 import { explainTerminal } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { settleLease } from './lease-end.ts'
-import { sendToken } from './send-token.ts'
+import { isUnsent, sendToken } from './send-token.ts'
 
 /**
  * CANCEL (seed 001 §7.7): any non-terminal state becomes `cancelled` at once, an active one too
@@ -42,10 +42,4 @@ export async function followCancel(
   }
   deps.events.emit({ type: 'job.cancelled', ...cancelled, requestId: context.requestId })
   if (job.outbox !== null) await sendToken(deps, job)
-}
-
-/** Nobody waits for a token that was never published, and now never will be. */
-function isUnsent({ sending, staging, unsure }: Deps, { job, isTokenOwed }: Cancelled): boolean {
-  const { id } = job
-  return isTokenOwed && !sending.has(id) && !staging.has(id) && !unsure.has(id)
 }

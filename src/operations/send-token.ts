@@ -1,5 +1,6 @@
 import type { PublishOutcome } from '../broker/broker.ts'
 import { isTerminal, type JobRow } from '../job/job.ts'
+import type { Expired } from '../ledger/ledger.ts'
 import { broadcastCancel } from './broadcasts.ts'
 import type { Deps } from './deps.ts'
 
@@ -82,4 +83,16 @@ async function afterLostRung(deps: Deps, row: JobRow): Promise<Sent> {
 export function noteLostToken(deps: Deps, { outcome, row }: Sent): void {
   const isLost = outcome === 'returned' || outcome === 'nacked' || outcome === 'refused'
   if (isLost) deps.ledger.tokenReturned(row.id, row.generation)
+}
+
+/**
+ * Of a job that has just ended: its token was never published, and now never will be, so that nobody
+ * needs to wait for it.
+ */
+export function isUnsent(
+  { sending, staging, unsure }: Deps,
+  { job, isTokenOwed }: Expired,
+): boolean {
+  const { id } = job
+  return isTokenOwed && !sending.has(id) && !staging.has(id) && !unsure.has(id)
 }

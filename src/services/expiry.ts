@@ -1,5 +1,6 @@
 import { mayHaveMore } from '../job/page.ts'
 import type { Deps } from '../operations/deps.ts'
+import { isUnsent } from '../operations/send-token.ts'
 import { Loop } from './loop.ts'
 
 const INTERVAL_MS = 200
@@ -22,10 +23,13 @@ export function expiry(deps: Deps): Loop {
 async function expireOnce(deps: Deps): Promise<boolean> {
   const { broker, clock, ledger } = deps
   if (!broker.controlBacklogConsumed()) return false
-  const jobs = await ledger.expire({ now: clock.now(), wall: clock.wall(), limit: PAGE })
-  for (const job of jobs) {
+  const expired = await ledger.expire({ now: clock.now(), wall: clock.wall(), limit: PAGE })
+  for (const one of expired) {
+    const { job } = one
+    if (isUnsent(deps, one)) ledger.tokenReturned(job.id, job.generation)
     deps.events.emit({ type: 'job.expired', job })
     broker.unpark(job.id)
   }
+  const jobs = expired.map(({ job }) => job)
   return mayHaveMore(jobs, PAGE)
 }

@@ -257,10 +257,10 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       ]
       const left = await expiring({ state: 'available' }, WALL + 1)
       const expired = await ledger.expire(terms)
-      expect(expired.map(({ id }) => id)).toEqual(jobs.map(({ id }) => id))
+      expect(expired.map(({ job }) => job.id)).toEqual(jobs.map(({ id }) => id))
       for (const [i, before] of jobs.entries()) {
-        expect(expired[i]).toEqual(row(before.id))
-        expect(expired[i]).toEqual({
+        expect(expired[i]?.job).toEqual(row(before.id))
+        expect(expired[i]?.job).toEqual({
           ...before,
           state: 'discarded',
           outbox: null,
@@ -283,8 +283,19 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
         { id: held.id, expiresAt: WALL },
       )
       const expired = await ledger.expire(terms)
-      const out = new Map(expired.map(({ id, tokenOut }) => [id, tokenOut]))
+      const out = new Map(expired.map(({ job }) => [job.id, job.tokenOut]))
       expect([out.get(inRung.id), out.get(held.id)]).toEqual([true, false])
+    })
+
+    it('says whether their token was still to be published', async () => {
+      const waiting = await expiring({ state: 'scheduled', dueAt: WALL + 9 })
+      const owing = await expiring({ state: 'available' })
+      const confirmed = await pushed(ledger, { expiresAt: WALL })
+      ledger.confirmed(confirmed.id, confirmed.outbox)
+      const expired = await ledger.expire(terms)
+      const owed = new Map(expired.map(({ job, isTokenOwed }) => [job.id, isTokenOwed]))
+      const ids = [waiting.id, owing.id, confirmed.id]
+      expect(ids.map((id) => owed.get(id))).toEqual([false, true, false])
     })
 
     it.each([
@@ -299,7 +310,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
         await expiring({ state: 'available' }),
       ]
       const expired = await ledger.expire(terms)
-      expect(expired.map(({ isDeadLetter }) => isDeadLetter)).toEqual([isListed, false])
+      expect(expired.map(({ job }) => job.isDeadLetter)).toEqual([isListed, false])
       expect(ledger.deadLetters({ queue: 'q', limit: 5, offset: 0 })).toEqual({
         jobs: isListed ? [row(one.id)] : [],
         total: isListed ? 1 : 0,
@@ -313,7 +324,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       await ledger.cancel(ended.id, NOW)
       for (const at of [3, 1, 2]) await expiring({ state: 'available' }, WALL - at)
       const first = await ledger.expire({ ...terms, limit: 2 })
-      expect(first.map(({ expiresAt }) => WALL - (expiresAt ?? 0))).toEqual([3, 2])
+      expect(first.map(({ job }) => WALL - (job.expiresAt ?? 0))).toEqual([3, 2])
       expect(await ledger.expire(terms)).toHaveLength(1)
       expect(row(active.id)).toEqual(active)
       expect(row(ended.id).state).toBe('cancelled')

@@ -23,8 +23,8 @@ beforeAll(async () => {
 afterAll(() => vhost.drop())
 
 /** A job queue that an operator has declared before us, with arguments of his own. */
-async function declare(queue: string, more: object): Promise<void> {
-  await withChannel(vhost.url, async (channel) => {
+async function declare({ url }: Vhost, queue: string, more: object): Promise<void> {
+  await withChannel(url, async (channel) => {
     await channel.assertExchange('ojs.exchange.dlx', 'direct', { durable: true })
     await channel.assertQueue(`ojs.queue.${queue}`, {
       durable: true,
@@ -46,7 +46,7 @@ describe('what a job queue does to its jobs', () => {
 
   it('x-message-ttl: the job is discarded, and expired is what happened', async () => {
     const queue = freshQueue()
-    await declare(queue, { 'x-message-ttl': 300 })
+    await declare(vhost, queue, { 'x-message-ttl': 300 })
     const { id } = (await gateway.push(queue)).body.job
     const dead = await untilState(gateway, id, 'discarded')
     expect(dead).not.toHaveProperty('completed_at')
@@ -62,7 +62,7 @@ describe('what a job queue does to its jobs', () => {
 
   it('x-max-length with drop-head: the oldest job is discarded with that error', async () => {
     const queue = freshQueue()
-    await declare(queue, { 'x-max-length': 1 })
+    await declare(vhost, queue, { 'x-max-length': 1 })
     const first = (await gateway.push(queue)).body.job.id
     const second = (await gateway.push(queue)).body.job.id
     const dead = await untilState(gateway, first, 'discarded')
@@ -118,6 +118,25 @@ describe('retention', () => {
       await own.drop()
     }
   }, 40_000)
+
+  it('prunes what expired before its token found room in a full queue', async () => {
+    const own = await createVhost()
+    const gateway = await startTestGateway(own.url, env)
+    const queue = freshQueue()
+    try {
+      await declare(own, queue, { 'x-max-length': 1, 'x-overflow': 'reject-publish' })
+      // The limit is soft: RabbitMQ takes one or two more.
+      await eventually(async () => (await gateway.push(queue)).status === 429)
+      const inMs = (ms: number) => new Date(Date.now() + ms).toISOString()
+      const options = { scheduled_at: inMs(200), expires_at: inMs(1_500) }
+      const { id } = (await gateway.push(queue, { options })).body.job
+      await untilState(gateway, id, 'discarded')
+      await eventually(async () => (await gateway.get(id)).status === 404)
+    } finally {
+      await gateway.destroy()
+      await own.drop()
+    }
+  })
 })
 
 /** The states of this queue that have jobs, as `ojs_queue_depth` says. */

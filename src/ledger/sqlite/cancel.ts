@@ -2,16 +2,15 @@ import { canBecome } from '../../job/states.ts'
 import type { Cancelled } from '../ledger.ts'
 import { ended } from './life.ts'
 import { toJobRow } from './rows.ts'
-import type { Store } from './store.ts'
+import { isTokenOwed, type Store } from './store.ts'
 
 /** CANCEL, of a job whoever asks: a client, a workflow, a unique job that replaces it. */
 export function cancelJob(store: Store, id: string, now: number): Cancelled | 'stale' {
-  const { statements, nonces, confirming } = store
+  const { statements, nonces } = store
   const row = toJobRow(statements.find.get(id))
   if (!row || row.state === 'withdrawn' || !canBecome(row.state, 'cancelled')) return 'stale'
   const job = toJobRow(statements.cancel.get(id, row.state, now, nonces.next()))
   if (!job) return 'stale'
   ended(store, job, row)
-  const isOwed = row.outbox !== null && nonces.isOurs(row.outbox) && !confirming.has(row.outbox)
-  return { job, previousState: row.state, isTokenOwed: isOwed }
+  return { job, previousState: row.state, isTokenOwed: isTokenOwed(store, row) }
 }

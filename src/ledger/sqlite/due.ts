@@ -1,10 +1,10 @@
 import type { JobRow } from '../../job/job.ts'
 import { pageOf } from '../../job/page.ts'
 import { isListedWhenExpired, retryPolicyOf } from '../../job/retry-policy.ts'
-import type { ExpireTerms } from '../ledger.ts'
+import type { Expired, ExpireTerms } from '../ledger.ts'
 import type { Access } from './access.ts'
 import { ended } from './life.ts'
-import { changed, type Store } from './store.ts'
+import { changed, isTokenOwed, type Store } from './store.ts'
 
 interface Due {
   seq: number
@@ -52,10 +52,16 @@ export async function sendAhead(
 }
 
 /** Rows that nobody may start any more are discarded; tokens of theirs are dropped on arrival. */
-export function expireDue(store: Store, terms: ExpireTerms): JobRow[] {
+export function expireDue(store: Store, terms: ExpireTerms): Expired[] {
   const { expired, find } = store.statements
   const found = expired.all(terms.wall, terms.limit) as Found[]
-  return pageOf(found, ({ id }) => expireRow(store, changed(find.get(id)), terms.now))
+  const owed = new Set<string>()
+  const jobs = pageOf(found, ({ id }) => {
+    const row = changed(find.get(id))
+    if (isTokenOwed(store, row)) owed.add(id)
+    return expireRow(store, row, terms.now)
+  })
+  return jobs.map((job) => ({ job, isTokenOwed: owed.has(job.id) }))
 }
 
 /** One that waits; inside its write, which has read it. */

@@ -18,6 +18,7 @@ import type {
 } from '../leases.ts'
 import type {
   Cancelled,
+  Expired,
   ExpireTerms,
   Ledger,
   PruneCutoffs,
@@ -191,7 +192,7 @@ export class SqliteLedger implements Ledger {
     return this.#access.read(() => overdue(this.#store, now, limit, which))
   }
 
-  async expire(terms: ExpireTerms): Promise<JobRow[]> {
+  async expire(terms: ExpireTerms): Promise<Expired[]> {
     // Asked several times a second: a write that changes nothing would still cost a transaction.
     if (!this.#access.read(() => isAnyExpired(this.#store, terms.wall))) return []
     return await this.#access.writeMany(terms.limit, () => expireDue(this.#store, terms))

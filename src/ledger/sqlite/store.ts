@@ -80,6 +80,14 @@ function generationAgain(store: Store, values: readonly SqlValue[]): number | nu
   return row?.generation ?? null
 }
 
+/** Was its token to be published by this process, which has heard of no confirm? */
+export function isTokenOwed(
+  { nonces, confirming }: Store,
+  { outbox }: Pick<JobRow, 'outbox'>,
+): boolean {
+  return outbox !== null && nonces.isOurs(outbox) && !confirming.has(outbox)
+}
+
 /** The row that a statement must have changed: it was read in the same transaction. */
 export function changed(raw: unknown): JobRow {
   const row = toJobRow(raw)
