@@ -143,6 +143,9 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    */
   outboxPage(after: number, limit: number): OwedMessage[]
 
+  /** `confirmed` was told of this nonce, and its row does not say so yet. */
+  isConfirming(outbox: number): boolean
+
   /** How many rows owe a token, counted up to `atMost`. By index. */
   owedTokens(atMost: number): number
 

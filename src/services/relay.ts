@@ -65,8 +65,10 @@ class Outbox {
   readonly #deps: Deps
   readonly #onRoom: () => void
   readonly #lines = new Map<string, RelayLine>()
-  /** Everything up to this nonce was offered; nonces grow with the commits. */
+  /** Everything up to this nonce was offered, or passed; nonces grow with the commits. */
   #seen = 0
+  /** What somebody else had in hand, by nonce: he may let go of it unsent. */
+  readonly #passed = new Map<number, OwedMessage>()
   #lookedAtAll = Number.NEGATIVE_INFINITY
   #inFlight = 0
   #counts = { published: 0, failed: 0 }
@@ -84,6 +86,7 @@ class Outbox {
       this.#lookedAtAll = now
       this.#seen = 0
     }
+    this.#offerPassed()
     this.#seen = await this.#walk(this.#seen, (owed) => this.#lineOf(owed), isStopped)
     await this.#offerAgain(isStopped)
     for (const [key, line] of this.#lines) if (line.isIdle) this.#lines.delete(key)
@@ -102,6 +105,19 @@ class Outbox {
       this.#onSettled = resolve
     })
     await untilDeadline(settled, deadline)
+  }
+
+  /** One by one: behind the first of them may be all that the lines have at work. */
+  #offerPassed(): void {
+    if (this.#deps.broker.status().state !== 'up') return
+    const passed = [...this.#passed.values()]
+    this.#passed.clear()
+    for (const owed of passed) this.#offer(owed, this.#lineOf(owed))
+  }
+
+  #offer(owed: OwedMessage, line: RelayLine | null): void {
+    if (this.#isInHand(owed.id)) this.#passed.set(owed.outbox, owed)
+    else line?.offer(owed)
   }
 
   /** To lines that have done what they took, what they left before that. */
@@ -134,7 +150,7 @@ class Outbox {
       for (const owed of page) {
         last = owed.outbox
         // Those in flight while the page was read: their confirm may come before their turn does.
-        if (isOwedNow(owed) && !this.#isInHand(owed.id)) lineOf(owed)?.offer(owed)
+        if (isOwedNow(owed)) this.#offer(owed, lineOf(owed))
         bytes += owed.bytes
         if (bytes < TURN_BYTES) continue
         await nextTurn()
@@ -171,8 +187,9 @@ class Outbox {
 
   async #publish({ id, outbox }: OwedMessage): Promise<SendOutcome> {
     const row = this.#deps.ledger.find(id)
-    // It has moved on since the page was read, or somebody is sending it.
+    // It has moved on since the page was read, or somebody is sending it, or has.
     if (row === null || row.outbox !== outbox || !isOwedNow(row)) return 'moot'
+    if (this.#deps.ledger.isConfirming(outbox)) return 'moot'
     // One whose token came far too early (a foreign one): the ledger holds it until it is due.
     if (row.state === 'scheduled' && row.rungMs === null) return 'moot'
     if (this.#isInHand(id)) return 'moot'

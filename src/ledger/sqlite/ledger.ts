@@ -322,6 +322,10 @@ export class SqliteLedger implements Ledger {
     return last && owed.length === 0 ? this.outboxPage(last.outbox, limit) : owed
   }
 
+  isConfirming(outbox: number): boolean {
+    return this.#confirms.has(outbox)
+  }
+
   owedTokens(atMost: number): number {
     return this.#access.read(() => {
       const row = this.#store.statements.owedTokens.get(atMost) as { count: number }
