@@ -18,7 +18,7 @@ import type { Deps, RequestContext } from './deps.ts'
 import { once, rememberedJobs } from './idempotency.ts'
 import { newJob, requireQueue, storedEvent } from './push.ts'
 import { requirePublishing } from './require-broker.ts'
-import { noteLostToken, type Sent, sendToken } from './send-token.ts'
+import { noteWithdrawal, type Sent, sendToken } from './send-token.ts'
 
 export interface PushedBatch {
   /** In the order of the request. */
@@ -224,6 +224,6 @@ async function withdrawAll(
 ): Promise<string[]> {
   const started = await deps.ledger.withdrawAll(rows, key)
   for (const { id } of rows) if (!started.includes(id)) deps.events.drop(id)
-  for (const one of sent) if (!started.includes(one.row.id)) noteLostToken(deps, one)
+  for (const one of sent) if (!started.includes(one.row.id)) noteWithdrawal(deps, one)
   return started
 }

@@ -17,7 +17,7 @@ import type { Deps, RequestContext } from './deps.ts'
 import { once, rememberedJobs } from './idempotency.ts'
 import { requireNotPaused } from './pause.ts'
 import { requirePublishing } from './require-broker.ts'
-import { noteLostToken, type Sent, sendToken } from './send-token.ts'
+import { noteWithdrawal, type Sent, sendToken } from './send-token.ts'
 
 /** So many jobs are worth a commit of their own. */
 const FEW = 24
@@ -171,6 +171,6 @@ async function refuseUnlessStarted(deps: Deps, sent: Sent, key: string | undefin
     .finally(() => deps.sending.delete(row.id))
   if (!isWithdrawn) return
   deps.events.drop(row.id)
-  noteLostToken(deps, sent)
+  noteWithdrawal(deps, sent)
   throw publishRefusal(row.queue, outcome)
 }

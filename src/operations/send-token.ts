@@ -38,7 +38,7 @@ function noteCertainty({ unsure }: Deps, { outcome, row }: Sent): void {
   // Broadcasts and copies are no tokens.
   if (isTerminal(row.state)) return
   if (outcome === 'unknown') unsure.add(row.id)
-  else if (outcome === 'confirmed') unsure.confirmed(row.id)
+  else if (outcome === 'confirmed') unsure.forget(row.id)
 }
 
 async function sendOwed(deps: Deps, row: JobRow): Promise<Sent> {
@@ -80,7 +80,9 @@ async function afterLostRung(deps: Deps, row: JobRow): Promise<Sent> {
  * After a withdrawal: a token that surely never reached a queue cannot come back, so that its row
  * may be pruned. After a timeout, or a channel that the broker closed, nobody knows.
  */
-export function noteLostToken(deps: Deps, { outcome, row }: Sent): void {
+export function noteWithdrawal(deps: Deps, { outcome, row }: Sent): void {
+  // Else a stall of RabbitMQ under load would fill what is remembered of others.
+  deps.unsure.forget(row.id)
   const isLost = outcome === 'returned' || outcome === 'nacked' || outcome === 'refused'
   if (isLost) deps.ledger.tokenReturned(row.id, row.generation)
 }

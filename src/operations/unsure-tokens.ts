@@ -1,4 +1,5 @@
-const MAX_IDS = 10_000
+/** Well beyond what may be under way (`publisher.ts`), all of which may time out together. */
+const MAX_IDS = 50_000
 
 /** Whose publish was not answered. Beyond `MAX_IDS` everybody is unsure. */
 export class UnsureTokens {
@@ -10,8 +11,8 @@ export class UnsureTokens {
     else this.#isFull = true
   }
 
-  /** Its row says so by now, or will. */
-  confirmed(id: string): void {
+  /** Its publish was confirmed, which its row says by now or will; or it is withdrawn. */
+  forget(id: string): void {
     this.#ids.delete(id)
   }
 

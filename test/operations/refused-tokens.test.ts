@@ -47,6 +47,14 @@ describe.each<[PublishOutcome, boolean]>([
     expect(await prune()).toBe(isLost ? 1 : 0)
   })
 
+  it('is forgotten with its id: there is nothing left that could be cancelled', async () => {
+    const [one, other] = [stage.deps.newId(), stage.deps.newId()]
+    await expect(push(stage.deps, { ...JOB, id: one }, CONTEXT)).rejects.toThrow()
+    const jobs = { jobs: [{ ...JOB, id: other }] }
+    await expect(pushBatch(stage.deps, jobs, CONTEXT)).rejects.toThrow()
+    expect([one, other].filter((id) => stage.deps.unsure.has(id))).toEqual([])
+  })
+
   it('takes the others of its batch with it', async () => {
     const jobs = { jobs: [JOB, JOB] }
     await expect(pushBatch(stage.deps, jobs, CONTEXT)).rejects.toMatchObject({ retryable: true })
