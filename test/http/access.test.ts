@@ -1,3 +1,4 @@
+import type { Request, Response } from 'express'
 import { describe, expect, test } from 'vitest'
 import type { Access } from '../../src/http/access.ts'
 import { answer } from '../../src/http/answer.ts'
@@ -7,7 +8,7 @@ import type { Route } from '../../src/http/route.ts'
 import type { Door } from '../../src/http/routes/door.ts'
 import { routesOf } from '../../src/http/server.ts'
 import { openDoor } from './door.ts'
-import { errorOf, type Frame, serve } from './frame.ts'
+import { EVENTUALLY, errorOf, type Frame, serve } from './frame.ts'
 import { type RawAnswer, request } from './raw-client.ts'
 
 /** Whom each endpoint serves beside `admin`. A new one needs a row here, and `access` there. */
@@ -247,6 +248,42 @@ describe('the log', () => {
     for (const secret of [...[...made.values()].map(({ key }) => key), ...hashes, 'ojs_stranger']) {
       expect(text).not.toContain(secret)
     }
+  })
+
+  test('knows of requests whose client was gone before their answer', async () => {
+    const began: string[] = []
+    const answers: (() => void)[] = []
+    const slow = ROUTES.map((route) => ({
+      ...route,
+      async handle(request: Request, response: Response) {
+        began.push(request.path)
+        await new Promise<void>((resolve) => answers.push(resolve))
+        answer(response, 200, '{}')
+      },
+    }))
+    const frame = await serve(slow, { access })
+    const client = await frame.client()
+    const poll = request('POST', '/ojs/v1/workers/fetch', bearer('worker'), '{}')
+    const pause = request('POST', '/ojs/v1/queues/q/pause', bearer('operator'), '{}')
+    const resume = request('POST', '/ojs/v1/queues/q/resume', bearer('operator'), '{}')
+    client.send(Buffer.concat([poll, pause, resume]))
+    await expect.poll(() => began, EVENTUALLY).toHaveLength(3)
+    // Answered, but its turn to be written does not come.
+    answers[1]?.()
+    await frame.ask(request('GET', '/nowhere'))
+    client.socket.resetAndDestroy()
+    await expect.poll(() => lines(frame, 'request'), EVENTUALLY).toHaveLength(4)
+    for (const done of answers) done()
+    await frame.ask(request('GET', '/nowhere'))
+    const told = frame.log.map(({ level, fields }) => [level, fields['route'], fields['status']])
+    expect(frame.log.map(({ fields }) => fields['address'])).toEqual(Array(5).fill('127.0.0.1'))
+    expect(told).toEqual([
+      ['debug', 'unmatched', 404],
+      ['debug', '/ojs/v1/workers/fetch', 0],
+      ['info', '/ojs/v1/queues/:name/pause', 200],
+      ['info', '/ojs/v1/queues/:name/resume', 0],
+      ['debug', 'unmatched', 404],
+    ])
   })
 
   test('of a failure names the key', async () => {
