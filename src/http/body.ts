@@ -1,18 +1,9 @@
 import type { Request, Response } from 'express'
-import { OjsError, unavailable } from '../errors.ts'
+import { OjsError } from '../errors.ts'
 import { JSON_LIMITS, parseJsonObject } from '../schemas/json-text.ts'
+import { BodyBudget, type Incoming } from './body-budget.ts'
 import { requireJson } from './media-type.ts'
 import { Pieces } from './pieces.ts'
-
-/** What bodies that are still coming may take together: the limit of one does not bound them all. */
-export class BodyBudget {
-  readonly maxBytes: number
-  taken = 0
-
-  constructor(maxBytes: number) {
-    this.maxBytes = maxBytes
-  }
-}
 
 /** It is the memory of the process, so one for all listeners in it. */
 const PROCESS_BUDGET = new BodyBudget(256 * 1024 * 1024)
@@ -65,36 +56,32 @@ async function readBody(
     response.writeContinue()
   }
   const pieces = new Pieces()
-  let size = 0
   await new Promise<void>((resolve, reject) => {
     let isOver = false
-    const end = () => {
-      isOver = true
-      budget.taken -= size
-    }
     const refuse = (error: OjsError) => {
       if (isOver) return
-      end()
+      isOver = true
+      budget.end(body)
       pieces.clear()
       reject(error)
     }
+    const body: Incoming = { maxBytes, size: 0, refuse }
     request.on('data', (chunk: Buffer) => {
       if (isOver) return
       // The request does not tell when its connection ended and was answered 400 for that. Most
       // bodies are whole by now.
-      if (size === 0 && chunk.length !== declared) {
+      if (body.size === 0 && chunk.length !== declared) {
         response.once('close', () => refuse(endedEarly()))
       }
-      size += chunk.length
-      budget.taken += chunk.length
       pieces.add(chunk)
+      const size = body.size + chunk.length
       if (size > maxBytes) refuse(tooLarge(size, maxBytes))
-      // Whatever one may have, it may have alone.
-      else if (budget.taken > Math.max(budget.maxBytes, maxBytes)) refuse(tooMany())
+      else budget.take(body, chunk.length)
     })
     request.on('end', () => {
       if (isOver) return
-      end()
+      isOver = true
+      budget.end(body)
       resolve()
     })
     request.on('error', () => refuse(endedEarly()))
@@ -106,10 +93,6 @@ async function readBody(
 /** The client is gone; nobody will read this. */
 function endedEarly(): OjsError {
   return new OjsError('invalid_payload', 'The request ended before its body did.')
-}
-
-function tooMany(): OjsError {
-  return unavailable('Too much is being sent at once by all clients together.', 'busy')
 }
 
 function tooLarge(size: number, maxBytes: number): OjsError {

@@ -1,7 +1,8 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import { answer } from '../../src/http/answer.ts'
-import { BodyBudget, readJson } from '../../src/http/body.ts'
+import { readJson } from '../../src/http/body.ts'
+import { BodyBudget } from '../../src/http/body-budget.ts'
 import type { Route } from '../../src/http/route.ts'
 import { deferred } from '../support/deferred.ts'
 import { EVENTUALLY, errorOf, serve } from './frame.ts'
@@ -143,32 +144,52 @@ describe('Expect: 100-continue', () => {
   })
 })
 
-test('what all clients send at once is bounded: who goes beyond it is told to come again', async () => {
-  const budget = new BodyBudget(3 * MAX)
-  const frame = await serve([
-    {
-      method: 'POST',
-      path: '/echo',
-      async handle(req, res) {
-        answer(res, 200, JSON.stringify(await readJson(req, res, MAX, budget)))
+describe('what all clients send at once', () => {
+  const serving = async (budget: BodyBudget) =>
+    await serve([
+      {
+        method: 'POST',
+        path: '/echo',
+        async handle(req, res) {
+          answer(res, 200, JSON.stringify(await readJson(req, res, MAX, budget)))
+        },
       },
-    },
-  ])
-  const clients = await Promise.all(Array.from({ length: 4 }, () => frame.client()))
-  for (const client of clients) {
-    client.send(request('POST', '/echo', { 'Content-Length': String(MAX) }))
-    client.send(bodyOf(MAX).slice(0, -1))
-  }
-  const refused = await Promise.race(clients.map((client) => client.answer()))
-  expect(refused.status).toBe(503)
-  expect(refused.headers).toMatchObject({ 'retry-after': '1' })
-  expect(errorOf(refused)).toMatchObject({ retryable: true, details: { reason: 'busy' } })
+    ])
+  const halfOf = (bytes: number) =>
+    Buffer.concat([
+      request('POST', '/echo', { 'Content-Length': String(MAX) }),
+      Buffer.from(bodyOf(MAX).slice(0, bytes)),
+    ])
 
-  for (const client of clients) client.destroy()
-  await expect.poll(() => frame.done, EVENTUALLY).toHaveLength(4)
-  await expect.poll(() => budget.taken, EVENTUALLY).toBe(0)
-  expect((await frame.ask(request('POST', '/echo', {}, bodyOf(MAX)))).status).toBe(200)
-  expect(budget.taken).toBe(0)
+  test('is bounded: whose is the largest is told to come again', async () => {
+    const budget = new BodyBudget(3 * MAX)
+    const frame = await serving(budget)
+    const clients = await Promise.all(Array.from({ length: 4 }, () => frame.client()))
+    for (const client of clients) client.send(halfOf(MAX - 1))
+    const refused = await Promise.race(clients.map((client) => client.answer()))
+    expect(refused.status).toBe(503)
+    expect(refused.headers).toMatchObject({ 'retry-after': '1' })
+    expect(errorOf(refused)).toMatchObject({ retryable: true, details: { reason: 'busy' } })
+
+    for (const client of clients) client.destroy()
+    await expect.poll(() => frame.done, EVENTUALLY).toHaveLength(4)
+    await expect.poll(() => budget.taken, EVENTUALLY).toBe(0)
+    expect((await frame.ask(request('POST', '/echo', {}, bodyOf(MAX)))).status).toBe(200)
+    expect(budget.taken).toBe(0)
+  })
+
+  test('keeps nobody with little to say from saying it', async () => {
+    const budget = new BodyBudget(3 * MAX)
+    const frame = await serving(budget)
+    const hogs = await Promise.all(Array.from({ length: 4 }, () => frame.client()))
+    for (const [i, hog] of hogs.entries()) hog.send(halfOf([MAX - 1, MAX - 2, MAX - 3, 5][i] ?? 0))
+    await expect.poll(() => budget.taken, EVENTUALLY).toBe(3 * MAX - 1)
+    expect((await frame.ask(request('POST', '/echo', {}, '{"a":1}'))).status).toBe(200)
+    expect((await hogs[0]?.answer())?.status).toBe(503)
+    expect(budget.taken).toBe(2 * MAX)
+    for (const hog of hogs) hog.destroy()
+    await expect.poll(() => budget.taken, EVENTUALLY).toBe(0)
+  })
 })
 
 test('what one may send, it may send alone, whatever all of them may', async () => {
