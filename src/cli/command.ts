@@ -7,5 +7,17 @@ export interface Command {
 
 /** What went wrong, in a line on stderr. */
 export function complain(error: unknown): void {
-  console.error(`ojs-rabbitmq: ${error instanceof Error ? error.message : String(error)}`)
+  const text = error instanceof Error ? error.message : String(error)
+  console.error(`ojs-rabbitmq: ${text.split('\n').map(printable).join('\n')}`)
+}
+
+/**
+ * One line for a terminal. Whoever may declare a queue gives it arguments, which RabbitMQ repeats as
+ * they are: escape sequences in them would move the cursor and rewrite what stands there.
+ */
+export function printable(line: string): string {
+  return line.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {
+    const code = character.codePointAt(0) ?? 0
+    return `\\u{${code.toString(16)}}`
+  })
 }

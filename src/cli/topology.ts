@@ -1,5 +1,5 @@
 import { readConfig } from '../config.ts'
-import { type Command, complain } from './command.ts'
+import { type Command, complain, printable } from './command.ts'
 
 /** What the broker has, against what the gateway would declare. Declares nothing. */
 export const topologyCommand: Command = {
@@ -13,7 +13,7 @@ export const topologyCommand: Command = {
     try {
       const { NOT_COMPARED, topologyDiff } = await import('../broker/topology-diff.ts')
       const found = await topologyDiff(readConfig(env).config)
-      for (const { message } of found) console.log(message)
+      for (const { message } of found) console.log(printable(message))
       if (found.length === 0) console.log('no differences')
       if (found.some(({ code }) => code !== NOT_COMPARED)) return 1
       return found.length === 0 ? 0 : 2

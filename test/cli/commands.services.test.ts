@@ -124,6 +124,21 @@ describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
     expect(missing.out).toContain('ojs.queue.nowhere')
   })
 
+  it('topology diff: says nothing to the terminal that a queue of somebody else wants it to', async () => {
+    const connection = await amqp.connect(vhost.url)
+    const channel = await connection.createChannel()
+    const hidden = 'x\u001b[2K\rno differences\nno differences\u009b8m\u202e'
+    await channel.assertQueue('ojs.queue.hidden', { deadLetterExchange: hidden, maxPriority: 10 })
+    const env = { OJS_AMQP_URL: vhost.url, OJS_QUEUES: 'hidden' }
+    const { code, out } = await cli(['topology', 'diff'], env)
+    expect(code).toBe(1)
+    expect(out).toContain("'x-dead-letter-exchange' is x\\u{1b}[2K\\u{d}no differences\\u{a}no")
+    expect(out.split('\n')).not.toContain('no differences')
+    expect(out).not.toMatch(/[^\P{C}\n]/u)
+    await channel.deleteQueue('ojs.queue.hidden')
+    await connection.close()
+  })
+
   it('topology diff: 2, not 1, where nothing could be compared', async () => {
     const away = await cli(['topology', 'diff'], { OJS_AMQP_URL: 'amqp://127.0.0.1:1' })
     expect(away).toMatchObject({ code: 2, out: '' })
