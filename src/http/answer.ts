@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Admission } from './gate.ts'
+import { LARGE_BYTES, UnsentAnswers } from './unsent.ts'
 
 export const OJS_VERSION = '1.0'
 /** Exact, without parameters: that is how clients compare it (seed 001 §4.1, §6.5). */
@@ -9,6 +10,9 @@ export const OJS_MEDIA_TYPE = 'application/openjobspec+json'
 export type Answerable = ServerResponse & {
   readonly req: IncomingMessage & { readonly requestId: string; readonly admission: Admission }
 }
+
+/** It is the memory of the process, so one for all listeners in it. */
+const UNSENT = new UnsentAnswers(512 * 1024 * 1024)
 
 /**
  * Writes a whole answer: JSON text with the three headers of seed 001 §6.5. One `writeHead` with a
@@ -21,6 +25,7 @@ export function answer(
   ...extra: readonly string[]
 ): void {
   const bytes = Buffer.byteLength(text)
+  if (bytes > LARGE_BYTES && !UNSENT.hold(response, bytes)) return
   response.writeHead(status, answerHeaders(response, bytes, extra))
   // Pure ASCII, as most answers are, is the same in both, and faster to write in one of them.
   response.end(text, bytes === text.length ? 'latin1' : 'utf8')
