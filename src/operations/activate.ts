@@ -1,7 +1,7 @@
 import { jobNotFound, stateConflict } from '../errors.ts'
 import type { JobRow } from '../job/job.ts'
 import type { Deps, RequestContext } from './deps.ts'
-import { sendToken } from './send-token.ts'
+import { sendOrLeave } from './send-token.ts'
 import { visibleJob } from './visible-job.ts'
 
 /**
@@ -15,7 +15,7 @@ export async function activate(deps: Deps, id: string, context: RequestContext):
   if (job.outbox === null) deps.events.emit({ type: 'job.scheduled', job, requestId })
   else {
     deps.events.emit({ type: 'job.enqueued', job, requestId, promoted: true })
-    void sendToken(deps, job)
+    void sendOrLeave(deps, job)
   }
   return job
 }

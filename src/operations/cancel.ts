@@ -3,7 +3,7 @@ import { briefly } from './broadcasts.ts'
 import { explainTerminal } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { settleLease } from './lease-end.ts'
-import { isUnsent, sendToken } from './send-token.ts'
+import { isUnsent, sendOrLeave } from './send-token.ts'
 
 /**
  * CANCEL (seed 001 §7.7): any non-terminal state becomes `cancelled` at once, an active one too
@@ -41,5 +41,5 @@ export async function followCancel(
     deps.ledger.tokenReturned(job.id, job.generation)
   }
   deps.events.emit({ type: 'job.cancelled', ...cancelled, requestId: context.requestId })
-  if (job.outbox !== null) await sendToken(deps, job)
+  if (job.outbox !== null) await sendOrLeave(deps, job)
 }

@@ -3,7 +3,7 @@ import { isExpired, type JobRow } from '../job/job.ts'
 import type { DeadLetterQuery } from '../ledger/dead-letters.ts'
 import { keyTaken } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
-import { sendToken } from './send-token.ts'
+import { sendOrLeave } from './send-token.ts'
 
 /** The dead letters, newest first (seed 001 §12.1). A pure read. */
 export function listDeadLetters(
@@ -37,7 +37,7 @@ export async function retryDeadLetter(
   const { requestId } = context
   deps.events.emit({ type: 'dead_letter.retried', job, requestId })
   deps.events.emit({ type: 'job.enqueued', job, requestId, promoted: true })
-  void sendToken(deps, job)
+  void sendOrLeave(deps, job)
   return job
 }
 

@@ -8,7 +8,7 @@ import type { FailFence } from '../ledger/leases.ts'
 import { evaluatingRetry } from '../telemetry/tracing.ts'
 import type { Deps } from './deps.ts'
 import { deadLetterDelivery, sendThenSettle, settleLease, takeLease } from './lease-end.ts'
-import { sendToken } from './send-token.ts'
+import { sendOrLeave } from './send-token.ts'
 
 /** A broker that does not answer must not keep a NACK waiting: the ledger can hold the job. */
 const RUNG_WAIT_MS = 1_000
@@ -99,7 +99,7 @@ async function discard(
   deps.events.emit({ type: 'job.discarded', job, ...requestOf(attempt) })
   const delivery = takeLease(deps, job.id)
   if (delivery) deadLetterDelivery(deps, delivery, job)
-  else if (job.outbox !== null) void sendToken(deps, job)
+  else if (job.outbox !== null) void sendOrLeave(deps, job)
   return job
 }
 

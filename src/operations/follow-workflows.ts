@@ -2,7 +2,7 @@ import type { WorkflowNews } from '../ledger/workflows.ts'
 import { followCancel } from './cancel.ts'
 import type { Deps } from './deps.ts'
 import { storedEvent } from './push.ts'
-import { sendToken } from './send-token.ts'
+import { sendOrLeave } from './send-token.ts'
 
 /**
  * Behind a commit that moved workflows: the tokens of jobs that began in it, and the events. For
@@ -15,7 +15,7 @@ export function followWorkflows(deps: Deps, news: readonly WorkflowNews[]): void
     if (one.what === 'born') {
       // A worker may have begun it before it is told of below.
       deps.events.hold({ type: storedEvent(one.job), job: one.job })
-      if (one.job.outbox !== null) void sendToken(deps, one.job)
+      if (one.job.outbox !== null) void sendOrLeave(deps, one.job)
     }
     if (one.what === 'replaced') void followCancel(deps, one.cancelled, { requestId: deps.newId() })
   }

@@ -2,7 +2,7 @@ import type { Delivery } from '../broker/broker.ts'
 import type { JobRow } from '../job/job.ts'
 import type { AttemptFence } from '../ledger/leases.ts'
 import type { Deps } from './deps.ts'
-import { sendToken } from './send-token.ts'
+import { sendOrLeave } from './send-token.ts'
 
 /**
  * The lease is over: its delivery goes, and whatever waited for the row to move is looked at.
@@ -32,11 +32,8 @@ export async function sendThenSettle(
   row: JobRow,
   delivery: Delivery | undefined,
 ): Promise<void> {
-  const { outcome } = await sendToken(deps, row)
+  await sendOrLeave(deps, row)
   delivery?.ack()
-  // The row may have become due while its publish was under way: the relay was woken then, and left
-  // it alone. Its next round would be up to 30 s away.
-  if (outcome !== 'confirmed') deps.wakeRelay()
 }
 
 /** `active → available` with the attempt not counted; the token is the one that is held. */
@@ -54,7 +51,7 @@ export async function requeueLease(
   deps.events.emit({ type: 'job.enqueued', job: row, promoted: true, ...asked })
   const delivery = takeLease(deps, job.id)
   if (delivery?.isLive()) deps.broker.putBack([delivery])
-  else if (row.outbox !== null) void sendToken(deps, row)
+  else if (row.outbox !== null) void sendOrLeave(deps, row)
   return row
 }
 

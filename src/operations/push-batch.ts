@@ -18,7 +18,7 @@ import type { Deps, RequestContext } from './deps.ts'
 import { once, rememberedJobs } from './idempotency.ts'
 import { newJob, requireQueue, storedEvent } from './push.ts'
 import { requirePublishing } from './require-broker.ts'
-import { noteWithdrawal, type Sent, sendToken } from './send-token.ts'
+import { leaveToRelay, noteWithdrawal, type Sent, sendToken } from './send-token.ts'
 
 export interface PushedBatch {
   /** In the order of the request. */
@@ -131,8 +131,10 @@ async function publishStored(
   const placeOf = (id: string) => jobs.findIndex((job) => job.id === id)
   hold(deps, own, context)
   try {
-    await publishAll(deps, own, { isFinal: replaced.length > 0, key, placeOf })
+    const left = await publishAll(deps, own, { isFinal: replaced.length > 0, key, placeOf })
     if (told.length > 0) await briefly(Promise.all(told))
+    // In a later turn the batch is no longer in hand here.
+    for (const sent of left) setImmediate(leaveToRelay, deps, sent)
   } finally {
     for (const { id } of own) deps.events.release(id)
   }
@@ -199,16 +201,17 @@ interface Terms {
   placeOf(id: string): number
 }
 
-/** Every confirm, or nothing: one refusal withdraws the whole batch. */
+/** Every confirm, or nothing: one refusal withdraws the whole batch. Resolves with what stays owed. */
 async function publishAll(
   deps: Deps,
   rows: readonly JobRow[],
   { isFinal, key, placeOf }: Terms,
-): Promise<void> {
+): Promise<readonly Sent[]> {
   const owed = rows.filter((row) => row.state === 'available' && row.outbox !== null)
   const sent = await Promise.all(owed.map((row) => sendToken(deps, row)))
   const refused = sent.find(({ outcome }) => outcome !== 'confirmed')
-  if (isFinal || refused === undefined || refused.outcome === 'confirmed') return
+  if (isFinal) return sent
+  if (refused === undefined || refused.outcome === 'confirmed') return []
   const started = await withdrawAll(deps, rows, sent, key)
   const refusal = publishRefusal(refused.row.queue, refused.outcome)
   const index = placeOf(refused.row.id)

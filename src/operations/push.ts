@@ -17,7 +17,7 @@ import type { Deps, RequestContext } from './deps.ts'
 import { once, rememberedJobs } from './idempotency.ts'
 import { requireNotPaused } from './pause.ts'
 import { requirePublishing } from './require-broker.ts'
-import { noteWithdrawal, type Sent, sendToken } from './send-token.ts'
+import { leaveToRelay, noteWithdrawal, type Sent, sendToken } from './send-token.ts'
 
 /** So many jobs are worth a commit of their own. */
 const FEW = 24
@@ -111,8 +111,8 @@ async function publish(
     if (row.outbox !== null) {
       const sent = await sendToken(deps, row)
       // What was replaced cannot be had back: then the token stays owed, and the relay sees to it.
-      const isKept = sent.outcome === 'confirmed' || replacing !== undefined
-      if (!isKept) await refuseUnlessStarted(deps, sent, key)
+      if (replacing !== undefined) leaveToRelay(deps, sent)
+      else if (sent.outcome !== 'confirmed') await refuseUnlessStarted(deps, sent, key)
     }
     if (told.length > 0) await briefly(Promise.all(told))
   } finally {

@@ -9,7 +9,7 @@ import { adoptedJob } from './adopt.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { emitPromoted } from './emit-promoted.ts'
 import { takeLease } from './lease-end.ts'
-import { sendToken } from './send-token.ts'
+import { sendOrLeave } from './send-token.ts'
 
 /** How many events said something new, and how many did not. */
 export interface Reported {
@@ -242,7 +242,7 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
   if (result.begun) deps.events.emit({ type: 'job.started', job: result.begun, requestId })
   if (event.said.event === 'failed') emitFailed(deps, job, event, event.said.failure, requestId)
   else deps.events.emit({ type: 'job.completed', job, requestId })
-  if (job.outbox !== null) void sendToken(deps, job)
+  if (job.outbox !== null) void sendOrLeave(deps, job)
 }
 
 /**
@@ -258,7 +258,7 @@ function isTokenBack(deps: Deps, job: JobRow): boolean {
 function followRelease(deps: Deps, job: JobRow, requestId: string): void {
   deps.events.emit({ type: 'job.enqueued', job, promoted: true, requestId })
   deps.broker.unpark(job.id)
-  if (job.outbox !== null) void sendToken(deps, job)
+  if (job.outbox !== null) void sendOrLeave(deps, job)
 }
 
 function emitFailed(

@@ -34,6 +34,16 @@ export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
   }
 }
 
+/** The same for whoever is content that the job is stored: what cannot be sent now is the relay's. */
+export async function sendOrLeave(deps: Deps, row: JobRow): Promise<void> {
+  leaveToRelay(deps, await sendToken(deps, row))
+}
+
+/** Its next look by itself is up to 30 s away, and a full queue may have room a moment later. */
+export function leaveToRelay(deps: Deps, { outcome }: Sent): void {
+  if (outcome !== 'confirmed') deps.wakeRelay()
+}
+
 function noteCertainty({ unsure }: Deps, { outcome, row }: Sent): void {
   // Broadcasts and copies are no tokens.
   if (isTerminal(row.state)) return

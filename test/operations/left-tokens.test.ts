@@ -1,0 +1,82 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { activate } from '../../src/operations/activate.ts'
+import { retryDeadLetter } from '../../src/operations/dead-letters.ts'
+import { followWorkflows } from '../../src/operations/follow-workflows.ts'
+import { push } from '../../src/operations/push.ts'
+import { pushBatch } from '../../src/operations/push-batch.ts'
+import { createWorkflow } from '../../src/operations/workflows.ts'
+import { type Relay, relay } from '../../src/services/relay.ts'
+import { died, rowOf } from '../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { onToldBroker, type ToldStage } from './told-broker.ts'
+
+const CONTEXT = { requestId: 'req_1' }
+const JOB = { type: 'a', args: [] }
+const REPLACING = { ...JOB, options: { unique: { key: [], on_conflict: 'replace' } } }
+
+let harness: SqliteHarness
+let stage: ToldStage
+let outbox: Relay
+/** RabbitMQ refuses the next token, and has room again when the relay has come by. */
+let isFull: boolean
+let refused: string | undefined
+
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  isFull = false
+  refused = undefined
+  stage = onToldBroker(harness, {
+    ensureQueue: async () => 'ready',
+    isQueueGone: async () => false,
+    broadcast: async () => 'confirmed',
+    async publish({ id }) {
+      if (!isFull) return 'confirmed'
+      isFull = false
+      refused = id
+      const looks = vi.spyOn(harness.ledger, 'outboxPage')
+      outbox.wake()
+      await vi.waitFor(() => expect(looks.mock.results.at(-1)?.value).toEqual([]))
+      return 'nacked'
+    },
+  })
+  outbox = relay(stage.deps)
+  stage.deps.wakeRelay = (what) => outbox.wake(what)
+  harness.ledger.workflows.onNews((news) => followWorkflows(stage.deps, news))
+  await outbox.start()
+})
+afterEach(async () => {
+  await outbox.stop(AbortSignal.timeout(1_000))
+  await harness.destroy()
+})
+
+/** What begins with a job that is stored in any case. */
+const WAYS: Record<string, () => Promise<() => Promise<unknown>>> = {
+  async ACTIVATE() {
+    const { job } = await push(stage.deps, { ...JOB, options: { pending: true } }, CONTEXT)
+    return () => activate(stage.deps, job.id, CONTEXT)
+  },
+  async 'the retry of a dead letter'() {
+    const { id } = await died(harness.ledger)
+    return () => retryDeadLetter(stage.deps, id, CONTEXT)
+  },
+  async 'the first step of a workflow'() {
+    const workflow = { type: 'chain', name: 'w', steps: [JOB] }
+    return () => createWorkflow(stage.deps, workflow, CONTEXT)
+  },
+  async 'a PUSH that has replaced another job'() {
+    await push(stage.deps, REPLACING, CONTEXT)
+    return () => push(stage.deps, REPLACING, CONTEXT)
+  },
+  async 'a batch that has replaced another job'() {
+    await push(stage.deps, REPLACING, CONTEXT)
+    return () => pushBatch(stage.deps, { jobs: [REPLACING] }, CONTEXT)
+  },
+}
+
+it.each(Object.entries(WAYS))('the relay soon sends what %s could not', async (_, prepare) => {
+  const act = await prepare()
+  isFull = true
+  await act()
+  await vi.waitFor(() => expect(refused).toBeDefined())
+  await vi.waitFor(() => expect(rowOf(harness.ledger, refused ?? '').outbox).toBeNull())
+})
