@@ -26,7 +26,7 @@ export function parseInstant(text: string, field: string, now: number): Instant 
     return { ms, text: new Date(ms).toISOString() }
   }
   const offset = text.length <= 64 ? RFC3339.exec(text)?.[1] : undefined
-  const ms = offset === undefined ? Number.NaN : Date.parse(text.replace(' ', 'T').toUpperCase())
+  const ms = offset === undefined ? Number.NaN : instantOf(text.replace(' ', 'T').toUpperCase())
   if (!hasRfc3339Year(ms) || !isRealDate(text)) {
     throw invalidField(
       field,
@@ -34,7 +34,25 @@ export function parseInstant(text: string, field: string, now: number): Instant 
       { expected: 'timestamp', received: text.slice(0, 100) },
     )
   }
-  return { ms, text: offset === 'Z' && text[10] === 'T' ? text : new Date(ms).toISOString() }
+  const isPlain = offset === 'Z' && text[10] === 'T' && !isLeapSecond(text)
+  return { ms, text: isPlain ? text : new Date(ms).toISOString() }
+}
+
+function isLeapSecond(text: string): boolean {
+  return text.startsWith(':60', 16)
+}
+
+const DAY_MS = 86_400_000
+
+/**
+ * A leap second (RFC 3339 §5.7) ends a day of UTC. Unix time has none: it is the second behind it,
+ * and is answered as that, because hardly any client reads `:60`.
+ */
+function instantOf(text: string): number {
+  if (!isLeapSecond(text)) return Date.parse(text)
+  const ms = Date.parse(text.replace(':60', ':59')) + 1_000
+  // The first was in 1972.
+  return ms > 0 && ms % DAY_MS < 1_000 ? ms : Number.NaN
 }
 
 /** Can it be told in RFC 3339? Not `NaN`. */

@@ -44,6 +44,9 @@ describe('instants', () => {
     ['2026-02-12 10:30:00z', '2026-02-12T10:30:00.000Z'],
     ['2024-02-29T00:00:00Z', '2024-02-29T00:00:00Z'],
     ['9999-12-31T23:59:59Z', '9999-12-31T23:59:59Z'],
+    // A leap second is the one behind it.
+    ['2016-12-31T23:59:60Z', '2017-01-01T00:00:00.000Z'],
+    ['1998-12-31t15:59:60.25-08:00', '1999-01-01T00:00:00.250Z'],
   ])('%s is kept as %s', (input, text) => {
     const instant = parseInstant(input, 'x', 0)
     expect(instant.text).toBe(text)
@@ -59,6 +62,11 @@ describe('instants', () => {
     '2026-02-12T24:00:00Z',
     '9999-12-31T23:59:59-12:00',
     '0000-01-01T00:00:00+14:00',
+    // No day of UTC ends there.
+    '2016-12-31T22:59:60Z',
+    '2016-12-31T23:59:60+01:00',
+    '1960-12-31T12:00:60Z',
+    '9999-12-31T23:59:60Z',
     'now',
   ])('refuses %s', (input) => {
     expect(() => parseInstant(input, 'expires_at', 0)).toThrow('expires_at')
