@@ -1,6 +1,8 @@
+import { Heard } from './heard.ts'
+
 /**
- * Runs what is inside: the next middleware, in the end the thing itself. May be called once; a
- * context given to it replaces the one that the inner layers see.
+ * Runs what is inside: the next middleware, in the end the thing itself. May be called once, and
+ * before the layer ends; a context given to it replaces the one that the inner layers see.
  */
 export type Next<Context, Result> = (context?: Context) => Promise<Result>
 
@@ -72,8 +74,8 @@ export class MiddlewareChain<Context, Result> {
   }
 
   /**
-   * Runs `inner` inside all layers. Rejects with what a layer or `inner` threw, and with an
-   * `Error` when a layer called `next()` twice. The result is `undefined` where no layer returned
+   * Runs `inner` inside all layers. Rejects with what a layer or `inner` threw, unless a layer caught
+   * it, and with an `Error` when a layer called `next()` twice. The result is `undefined` where no layer returned
    * anything and `next()` was not called.
    */
   run(context: Context, inner: (context: Context) => Result | Promise<Result>): Promise<Result> {
@@ -106,6 +108,8 @@ function entryOf<Context, Result>(args: Arguments<Context, Result>): Entry<Conte
 /** What a layer called with `next()`. */
 interface Below<Result> {
   readonly done: Promise<Result>
+  /** The same for the layer. */
+  readonly heard: Heard<Result>
   isSettled: boolean
   result?: Result
 }
@@ -130,23 +134,33 @@ async function runFrom<Context, Result>(
 ): Promise<Result> {
   const entry = entries[index]
   if (!entry) return await inner(context)
+  const name = entry.name ?? '(no name)'
   let below: Below<Result> | undefined
   let misuse: Error | undefined
-  const outcome = await entry.middleware(context, (replacement = context) => {
+  let hasEnded = false
+  const next: Next<Context, Result> = (replacement = context) => {
+    // Whoever ran the chain went by its end; nobody else is left to tell.
+    if (hasEnded) return Promise.reject(new Error(`Middleware '${name}' ${LATE}`))
     if (below) {
-      misuse = new Error(`Middleware '${entry.name ?? '(no name)'}' called next() twice.`)
-      return Promise.reject(misuse)
+      misuse = new Error(`Middleware '${name}' called next() twice.`)
+      return new Heard(Promise.reject(misuse))
     }
     below = observed(runFrom(entries, index + 1, replacement, inner))
-    return below.done
-  })
-  if (misuse) throw misuse
-  return resultOf(outcome, below)
+    return below.heard
+  }
+  try {
+    const outcome = await entry.middleware(context, next)
+    if (misuse) throw misuse
+    return await resultOf(outcome, below)
+  } finally {
+    hasEnded = true
+  }
 }
 
-/** Also keeps a layer that throws without awaiting it from leaving an unhandled rejection. */
+const LATE = 'called next() when it had ended: it has to await that, or return its promise.'
+
 function observed<Result>(done: Promise<Result>): Below<Result> {
-  const below: Below<Result> = { done, isSettled: false }
+  const below: Below<Result> = { done, heard: new Heard(done), isSettled: false }
   done.then(
     (result) => {
       below.isSettled = true
@@ -161,13 +175,14 @@ function observed<Result>(done: Promise<Result>): Below<Result> {
 
 /**
  * A layer is not done before what it called is done: else a forgotten `await` would let a job be
- * acknowledged while its handler runs. An error that the layer caught stays caught.
+ * acknowledged while its handler runs. An error that the layer caught stays caught; one that it
+ * never asked for, because it had something else to do, is not.
  */
 async function resultOf<Result>(
   outcome: Outcome<Result>,
   below: Below<Result> | undefined,
 ): Promise<Result> {
-  if (below && !below.isSettled) await below.done
+  if (below && !(below.isSettled && below.heard.isHeard)) await below.done
   // Without a result anywhere, `undefined` is the result; `Result` has to allow for it.
   return (outcome === undefined ? below?.result : outcome) as Result
 }

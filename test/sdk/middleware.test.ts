@@ -14,6 +14,28 @@ function noting(name: string) {
   }
 }
 
+async function failing(): Promise<string> {
+  throw new Error('boom')
+}
+
+/** Than what is inside. */
+async function longer(): Promise<void> {
+  for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve))
+}
+
+async function awaitedLater<T>(inner: Promise<T>): Promise<T> {
+  await longer()
+  return await inner
+}
+
+async function caught(run: () => Promise<unknown>): Promise<unknown> {
+  try {
+    return await run()
+  } catch {
+    return 'caught'
+  }
+}
+
 async function orderOf(chain: Chain): Promise<string[]> {
   const order: string[] = []
   await chain.run(order, () => 'done')
@@ -150,6 +172,71 @@ describe('errors', () => {
         throw new Error('boom')
       }),
     ).rejects.toThrow('boom')
+  })
+
+  it.each<[string, (next: () => Promise<string>) => unknown]>([
+    ['forgotten', (next) => void next()],
+    ['kept for later', (next) => [next()]],
+  ])('are kept although the layer went on to something longer: %s', async (_name, call) => {
+    const chain = newChain().use(async (_order, next) => {
+      call(next)
+      await longer()
+      return 'as if all were well'
+    })
+    await expect(chain.run([], failing)).rejects.toThrow('boom')
+  })
+
+  it.each<[string, (next: () => Promise<string>) => Promise<unknown>]>([
+    ['try', (next) => caught(async () => await next())],
+    ['try, later', (next) => caught(() => awaitedLater(next()))],
+    ['catch()', (next) => next().catch(() => 'caught')],
+    ['then()', (next) => next().then(undefined, () => 'caught')],
+    ['a race', (next) => caught(() => Promise.race([next(), longer()]))],
+    ['allSettled', (next) => Promise.allSettled([next(), longer()])],
+    ['an async function of its own', (next) => caught(async () => next())],
+    ['a promise around it', (next) => caught(() => Promise.resolve(next()))],
+  ])('stay caught, however that was done: %s', async (_name, layer) => {
+    const chain = newChain().use(async (_order, next) => {
+      await layer(next)
+      await longer()
+      return 'instead'
+    })
+    expect(await chain.run([], failing)).toBe('instead')
+  })
+
+  it.each<[string, (next: () => Promise<string>) => unknown, string]>([
+    ['thrown inside', (next) => void next(), 'boom'],
+    ['of a second call', (next) => void [next(), next()], 'called next() twice'],
+  ])('leave no unhandled rejection where nobody heard them: %s', async (_name, call, message) => {
+    const unhandled: unknown[] = []
+    const note = (reason: unknown) => unhandled.push(reason)
+    process.on('unhandledRejection', note)
+    const chain = newChain().use(async (_order, next) => {
+      call(next)
+      await longer()
+    })
+    await expect(chain.run([], failing)).rejects.toThrow(message)
+    await longer()
+    process.off('unhandledRejection', note)
+    expect(unhandled).toEqual([])
+  })
+
+  it('say when next() is called by a layer that has ended, and run nothing then', async () => {
+    let isReached = false
+    let late: Promise<string> = Promise.resolve('not called')
+    const chain = newChain().use('express', (_order, next) => {
+      setImmediate(() => {
+        late = next()
+        late.catch(() => undefined)
+      })
+    })
+    await chain.run([], () => {
+      isReached = true
+      return 'result'
+    })
+    await longer()
+    await expect(late).rejects.toThrow("'express' called next() when it had ended")
+    expect(isReached).toBe(false)
   })
 
   it.each<[string, (next: () => Promise<string>) => Promise<unknown>]>([
