@@ -1,3 +1,4 @@
+import { PREFIX, PREFIX_RULE } from './broker/names.ts'
 import { DIALECTS, type Dialect } from './dialect.ts'
 import { type AccessConfig, readAccess } from './http/access-config.ts'
 import { parseDuration } from './job/duration.ts'
@@ -245,9 +246,7 @@ function ledgerPath(text: string, mistakes: string[]): string {
 }
 
 function prefix(text: string, mistakes: string[]): string {
-  if (text !== '' && !/^[a-z0-9][a-z0-9-]{0,31}$/.test(text)) {
-    mistakes.push('OJS_PREFIX must be up to 32 characters of a-z, 0-9 and -')
-  }
+  if (text !== '' && !PREFIX.test(text)) mistakes.push(`OJS_PREFIX ${PREFIX_RULE}`)
   return text
 }
 

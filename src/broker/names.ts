@@ -23,6 +23,10 @@ export interface Names {
   retryQueue(queue: string, delayMs: number): string
 }
 
+/** What a prefix may be, and how that is said. */
+export const PREFIX = /^[a-z0-9][a-z0-9-]{0,31}$/
+export const PREFIX_RULE = 'must be up to 32 characters of a-z, 0-9 and -'
+
 /** `ojs.…` → `tenant1.ojs.…`; the dot is ours. Anything else is no entity name and stays. */
 export function withPrefix(prefix: string, name: string): string {
   return prefix !== '' && name.startsWith('ojs.') ? `${prefix}.${name}` : name

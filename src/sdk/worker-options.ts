@@ -72,8 +72,8 @@ function show(level: 'warn' | 'error'): WorkerLogger['warn'] {
 export function settingsOf(options: OJSWorkerOptions): WorkerSettings {
   const { logger, queues = ['default'], workerId = randomId() } = options
   requireNames(queues)
-  if (workerId === '' || workerId.length > 255) {
-    throw new TypeError('workerId must have 1 to 255 characters.')
+  if (typeof workerId !== 'string' || workerId === '' || workerId.length > 255) {
+    throw new TypeError('workerId must be a text of 1 to 255 characters.')
   }
   return {
     source: options.source ?? httpSource(options),
@@ -123,7 +123,8 @@ function httpTransport(options: OJSWorkerOptions): Transport {
   })
 }
 
-function whole(name: string, value: number, least: number): number {
+/** Throws `TypeError` for anything else: programs without types give texts and NaN, too. */
+export function whole(name: string, value: number, least: number): number {
   if (Number.isSafeInteger(value) && value >= least) return value
   throw new TypeError(`${name} must be a whole number from ${least}.`)
 }

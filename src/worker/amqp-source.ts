@@ -11,7 +11,7 @@ import { Dispatcher } from './dispatcher.ts'
 import { GatewayLine, type Synced } from './gateway-line.ts'
 import { Intake } from './intake.ts'
 import { AmqpLink } from './link.ts'
-import { type AmqpOptions, withDefaults } from './options.ts'
+import { type AmqpOptions, delayMs, withDefaults } from './options.ts'
 import { Reporter } from './reporter.ts'
 import { decideFailure } from './retry-token.ts'
 
@@ -25,14 +25,14 @@ const MAX_PREFETCH = 65_535
 
 export interface AmqpSourceOptions extends AmqpOptions {
   /** Milliseconds between two heartbeats; well below the jobs' visibility timeout. Default 5,000. */
-  heartbeatInterval?: number
+  heartbeatInterval?: number | undefined
   /** Told to the gateway, for its list of workers. */
-  version?: string
+  version?: string | undefined
 }
 
 /**
  * Jobs straight from RabbitMQ (architecture §6), for `OJSWorker`. Throws `TypeError` for a URL that
- * is none of AMQP's.
+ * is none of AMQP's, and for other options that cannot work.
  */
 export function amqpSource(options: AmqpSourceOptions): JobSource {
   return new AmqpSource(options)
@@ -49,7 +49,8 @@ interface Running {
 
 class AmqpSource implements JobSource {
   readonly name = 'amqp'
-  readonly #options: AmqpSourceOptions
+  readonly #version: string | undefined
+  readonly #heartbeatMs: number
   readonly #link: AmqpLink
   readonly #gateway: GatewayLine
   #running: Running | null = null
@@ -66,8 +67,10 @@ class AmqpSource implements JobSource {
   #stopping: Promise<void> | null = null
 
   constructor(options: AmqpSourceOptions) {
-    this.#options = options
-    this.#link = new AmqpLink(withDefaults(options, 'ojs-worker'), {
+    const { heartbeatInterval = HEARTBEAT_MS, version, ...others } = options
+    this.#version = version
+    this.#heartbeatMs = delayMs('heartbeatInterval', heartbeatInterval)
+    this.#link = new AmqpLink(withDefaults(others, 'ojs-worker'), {
       askForQueue: (queue) => this.#gateway.announce(queue),
       gauges: () => this.#running?.intake.gauges() ?? { consumers: [], queues: [] },
     })
@@ -101,8 +104,7 @@ class AmqpSource implements JobSource {
         if (!this.#stopping) sink.onError(new Error(`no connection to RabbitMQ: ${reason}`))
       },
     })
-    const everyMs = this.#options.heartbeatInterval ?? HEARTBEAT_MS
-    this.#heartbeat = setInterval(() => this.#beat(), everyMs)
+    this.#heartbeat = setInterval(() => this.#beat(), this.#heartbeatMs)
     await this.#link.start()
     if (!this.#link.consume.isUp) {
       sink.onError(new Error(`no connection to RabbitMQ: ${this.#link.consume.downReason}`))
@@ -279,7 +281,7 @@ class AmqpSource implements JobSource {
   }
 
   #beatFor({ options, sink }: Running, queue: string, ids: readonly string[]): void {
-    const { version } = this.#options
+    const version = this.#version
     for (let from = 0; from === 0 || from < ids.length; from += MAX_IDS) {
       const body = {
         worker_id: options.workerId,

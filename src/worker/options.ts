@@ -1,7 +1,9 @@
 import type { QueueProfile } from '../broker/arguments.ts'
+import { PREFIX, PREFIX_RULE } from '../broker/names.ts'
 import type { Logger } from '../logger.ts'
 import { type Given, given } from '../sdk/given.ts'
-import { silent, toConsole, type WorkerLogger } from '../sdk/worker-options.ts'
+import { MAX_DELAY_MS } from '../sdk/pause.ts'
+import { silent, toConsole, type WorkerLogger, whole } from '../sdk/worker-options.ts'
 import type { MetricRegistry } from '../telemetry/amqp-metrics.ts'
 
 /**
@@ -54,12 +56,39 @@ const LIMITS = {
   answerTimeoutMs: 1_000,
 }
 
-/** Throws `TypeError` for a URL that is missing or none of AMQP's. */
+/** Throws `TypeError` for a URL that is missing or none of AMQP's, and for what cannot work. */
 export function withDefaults(options: AmqpOptions, connectionName: string): LinkOptions {
   const { url, registry = null, logger, ...others } = options
   const urls = urlsOf(url)
   const defaults = { ...QUEUE_DEFAULTS, ...LIMITS, topologyPath: null, connectionName }
-  return { ...defaults, ...given(others), urls, registry, logger: loggerOf(logger) }
+  const settings = { ...defaults, ...given(others) }
+  requireUsable(settings)
+  return { ...settings, urls, registry, logger: loggerOf(logger) }
+}
+
+type Settings = Omit<LinkOptions, 'urls' | 'registry' | 'logger'>
+
+/** A job with a `timeout_ms` that is no number would be confirmed, and then dead as malformed. */
+function requireUsable({ queueType, declare, prefix, ...numbers }: Settings): void {
+  whole('timeoutMs', numbers.timeoutMs, 0)
+  whole('maxRungs', numbers.maxRungs, 0)
+  whole('rungSettleMs', numbers.rungSettleMs ?? 0, 0)
+  delayMs('publishTimeoutMs', numbers.publishTimeoutMs)
+  delayMs('answerTimeoutMs', numbers.answerTimeoutMs)
+  oneOf('queueType', queueType, ['classic', 'quorum'])
+  oneOf('declare', declare, ['lazy', 'never'])
+  // As the gateway says it: with another one they would never meet.
+  if (prefix !== '' && !PREFIX.test(prefix)) throw new TypeError(`prefix ${PREFIX_RULE}.`)
+}
+
+/** Beyond what a timer takes it would fire at once. */
+export function delayMs(name: string, value: number): number {
+  if (whole(name, value, 1) <= MAX_DELAY_MS) return value
+  throw new TypeError(`${name} must be milliseconds, at most ${MAX_DELAY_MS}.`)
+}
+
+function oneOf(name: string, value: string, allowed: readonly string[]): void {
+  if (!allowed.includes(value)) throw new TypeError(`${name} must be ${allowed.join(' or ')}.`)
 }
 
 function urlsOf(url: AmqpOptions['url'] | undefined): string[] {
@@ -72,12 +101,14 @@ function urlsOf(url: AmqpOptions['url'] | undefined): string[] {
 /** The broker layer's form: the fields first. */
 function loggerOf(given: AmqpOptions['logger']): Logger {
   const logger = given === false ? silent : (given ?? toConsole)
-  return {
-    debug() {},
-    info: (fields, message) => logger.info(message, { ...fields }),
-    warn: (fields, message) => logger.warn(message, { ...fields }),
-    error: (fields, message) => logger.error(message, { ...fields }),
+  const tell = (level: keyof WorkerLogger) => (fields: object, message: string) => {
+    try {
+      logger[level](message, { ...fields })
+    } catch {
+      // A logger that throws ends no connection.
+    }
   }
+  return { debug() {}, info: tell('info'), warn: tell('warn'), error: tell('error') }
 }
 
 /** Without the URL in the text: it may hold a password. */

@@ -1,5 +1,11 @@
 import { expect, test } from 'vitest'
-import { type AmqpOptions, NativeProducer, NativeWorker } from '../../src/worker/index.ts'
+import type { WorkerLogger } from '../../src/sdk/index.ts'
+import {
+  type AmqpOptions,
+  NativeProducer,
+  NativeWorker,
+  type NativeWorkerOptions,
+} from '../../src/worker/index.ts'
 import { withDefaults } from '../../src/worker/options.ts'
 
 const url = 'amqp://localhost'
@@ -36,6 +42,40 @@ test.each([{}, { url: undefined }, { url: [] }])('%j: the url is missing', (opti
     expect(make).toThrow(TypeError)
     expect(make).toThrow(/^url is missing/)
   }
+})
+
+test.each<[string, readonly unknown[]]>([
+  ['timeoutMs', ['5000', Number.NaN, -1, 1.5]],
+  ['publishTimeoutMs', ['10000', Number.NaN, 0, Number.POSITIVE_INFINITY, 2 ** 31]],
+  ['answerTimeoutMs', ['1000', Number.NaN, 2 ** 31]],
+  ['maxRungs', [Number.NaN, -1]],
+  ['rungSettleMs', ['0', Number.NaN]],
+  ['queueType', ['stream']],
+  ['declare', ['eager']],
+  ['prefix', ['Tenant', 'a.b']],
+])('%s that cannot work is refused: %j', (name, values) => {
+  for (const value of values) {
+    const given = { url, [name]: value } as unknown as AmqpOptions
+    for (const make of [() => new NativeWorker(given), () => new NativeProducer(given)]) {
+      expect(make).toThrow(TypeError)
+      expect(make).toThrow(`${name} must be`)
+    }
+  }
+})
+
+test.each(['5000', Number.NaN, 0, 2 ** 31])('a heartbeat every %j ms is refused', (value) => {
+  const given = { url, heartbeatInterval: value } as NativeWorkerOptions
+  expect(() => new NativeWorker(given)).toThrow('heartbeatInterval must be')
+})
+
+test('a worker, too, takes options that are undefined', () => {
+  const nothing: NativeWorkerOptions = { url, heartbeatInterval: undefined, version: undefined }
+  expect(() => new NativeWorker(nothing)).not.toThrow()
+})
+
+test('a logger that throws does not get in the way', () => {
+  const { logger } = withDefaults({ url, logger: {} as WorkerLogger }, 'ojs-test')
+  expect(() => logger.warn({ connection: 'publish' }, 'no connection')).not.toThrow()
 })
 
 test.each(['Email', 'a b', '', 'dlx.email', 'ojs.queue.email', 'x'.repeat(129)])(
