@@ -12,12 +12,9 @@ import { Rungs } from '../broker/rungs.ts'
 import { loadTopology } from '../broker/topology.ts'
 import { type Clock, systemClock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
-import { amqpGauges, amqpMetrics } from '../telemetry/amqp-metrics.ts'
-import { BoundedLabels } from '../telemetry/bounded-labels.ts'
 import { uuid7 } from '../uuid.ts'
 import type { LinkOptions } from './options.ts'
-
-const LABELS = 200
+import { joinMetrics } from './shared-metrics.ts'
 
 /** Gauges that only the owner of the consumers knows. */
 export type ConsumerGauges = Pick<BrokerGauges, 'consumers' | 'queues'>
@@ -47,6 +44,7 @@ export class AmqpLink {
   readonly publisher: Publisher
   readonly rpc: DirectRpc
   readonly #waiting = new Set<(isOpen: boolean) => void>()
+  #leaveMetrics: () => void = () => undefined
 
   /** Connects to nothing. Throws when the topology file is unusable. */
   constructor(options: LinkOptions, hooks: LinkHooks) {
@@ -54,8 +52,8 @@ export class AmqpLink {
     const { logger } = options
     this.logger = logger
     this.names = createNames(options.prefix)
-    this.observer = this.#observe(hooks)
     const topology = loadTopology(options.prefix, options.queueType, options.topologyPath)
+    this.observer = this.#observe(hooks)
     this.publish = this.#newConnection('publish')
     this.consume = this.#newConnection('consume')
     const checker = new EntityChecker({ options, observer: this.observer, logger })
@@ -151,6 +149,7 @@ export class AmqpLink {
     this.rungs.stop()
     await this.rpc.close()
     await Promise.all([this.publish.close(), this.consume.close()])
+    this.#leaveMetrics()
   }
 
   #newConnection(name: ConnectionName): Connection {
@@ -168,9 +167,10 @@ export class AmqpLink {
   #observe(hooks: LinkHooks): BrokerObserver {
     const { registry } = this.options
     if (registry === null) return SILENT_OBSERVER
-    const labels = new BoundedLabels(LABELS)
-    amqpGauges(registry, labels, () => ({ ...this.#gauges(), ...hooks.gauges() }))
-    return amqpMetrics(registry, labels)
+    const read = () => ({ ...this.#gauges(), ...hooks.gauges() })
+    const { observer, leave } = joinMetrics(registry, read)
+    this.#leaveMetrics = leave
+    return observer
   }
 
   #gauges(): Omit<BrokerGauges, 'consumers' | 'queues'> {

@@ -1,0 +1,46 @@
+import { Registry } from 'prom-client'
+import { expect, test } from 'vitest'
+import type { BrokerGauges } from '../../src/broker/observer.ts'
+import { NativeProducer, NativeWorker } from '../../src/worker/index.ts'
+import { joinMetrics } from '../../src/worker/shared-metrics.ts'
+
+function gauges(over: Partial<BrokerGauges> = {}): BrokerGauges {
+  const nothing = { connectionsActive: 2, channelsActive: 3, blocked: false, confirmsPending: 1 }
+  return { ...nothing, consumers: [], queues: [], ...over }
+}
+
+async function readingOf(registry: Registry, name: string): Promise<number | undefined> {
+  const { values } = (await registry.getSingleMetric(name)?.get()) ?? { values: [] }
+  return values[0]?.value
+}
+
+test('a worker, a producer and the next worker may have one registry', () => {
+  const options = { url: 'amqp://localhost', registry: new Registry() }
+  new NativeWorker(options)
+  expect(() => new NativeProducer(options)).not.toThrow()
+  expect(() => new NativeWorker(options)).not.toThrow()
+})
+
+test('those who share a registry count together', async () => {
+  const registry = new Registry()
+  const one = joinMetrics(registry, () => gauges())
+  const other = joinMetrics(registry, () => gauges({ blocked: true, confirmsPending: 4 }))
+  one.observer.published('email')
+  other.observer.published('email')
+  expect(await readingOf(registry, 'ojs_amqp_messages_published_total')).toBe(2)
+  expect(await readingOf(registry, 'ojs_amqp_connections_active')).toBe(4)
+  expect(await readingOf(registry, 'ojs_amqp_confirms_pending')).toBe(5)
+  expect(await readingOf(registry, 'ojs_amqp_blocked')).toBe(1)
+  other.leave()
+  expect(await readingOf(registry, 'ojs_amqp_connections_active')).toBe(2)
+  expect(await readingOf(registry, 'ojs_amqp_blocked')).toBe(0)
+  expect(await readingOf(registry, 'ojs_amqp_messages_published_total')).toBe(2)
+})
+
+test('a registry that was cleared gets its metrics again', async () => {
+  const registry = new Registry()
+  joinMetrics(registry, () => gauges()).leave()
+  registry.clear()
+  joinMetrics(registry, () => gauges())
+  expect(await readingOf(registry, 'ojs_amqp_connections_active')).toBe(2)
+})
