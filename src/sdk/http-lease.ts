@@ -1,7 +1,7 @@
 import { backoffMs, type Courier, verdictOn } from './courier.ts'
 import { OJSError } from './errors.ts'
 import type { Job } from './job.ts'
-import { jobError } from './job-error.ts'
+import { jobError, jobErrorOf } from './job-error.ts'
 import type { JobError, Lease, Settlement } from './source.ts'
 import { withActiveTrace } from './tracing.ts'
 
@@ -18,6 +18,11 @@ export interface HttpLeaseDeps {
   readonly visibilityTimeout: number | undefined
   onSettled(lease: HttpLease): void
   onError(error: unknown): void
+}
+
+/** What the report says is not acceptable to the server. */
+interface Refused {
+  readonly refusal: unknown
 }
 
 /** A job that FETCH answered, and its ACK or FAIL (seed 001 §10.2, §10.3). */
@@ -55,22 +60,22 @@ export class HttpLease implements Lease {
 
   async complete(result: unknown): Promise<Settlement> {
     const settled = await this.#report('/workers/ack', result === undefined ? {} : { result })
-    if (settled !== 'refused') return this.#ended(settled)
+    if (typeof settled === 'string') return this.#ended(settled)
     // E.g. too large. Done again it would be refused again, so it is not to be retried.
-    const message = 'The server refused the result of the job.'
+    const message = `The server refused the result of the job: ${jobErrorOf(settled.refusal).message}`
     return this.fail(jobError('handler_error', message, { type: 'ResultError', retryable: false }))
   }
 
   async fail(error: JobError): Promise<Settlement> {
     const settled = await this.#report('/workers/nack', { error })
-    return this.#ended(settled === 'refused' ? 'failed' : settled)
+    return this.#ended(typeof settled === 'string' ? settled : 'failed')
   }
 
   /** `requeue` counts no attempt; a server that does not know it retries the job. */
   async release(): Promise<void> {
     const error = jobError('shutdown', 'The worker gave the job back.', { type: 'ShutdownError' })
     const settled = await this.#report('/workers/nack', { error, requeue: true })
-    this.#ended(settled === 'refused' ? 'failed' : settled)
+    this.#ended(typeof settled === 'string' ? settled : 'failed')
   }
 
   #ended(settlement: Settlement): Settlement {
@@ -79,7 +84,7 @@ export class HttpLease implements Lease {
   }
 
   /** Repeated while the lease lasts: a finished job is worth more than a quick answer. */
-  async #report(path: string, said: object): Promise<Settlement | 'refused'> {
+  async #report(path: string, said: object): Promise<Settlement | Refused> {
     const { courier, workerId } = this.#deps
     const body = { job_id: this.job.id, worker_id: workerId, attempt: this.attempt, ...said }
     const traced = withActiveTrace({})
@@ -92,7 +97,7 @@ export class HttpLease implements Lease {
         if (verdict === 'stale') return failures > 0 && isOwnEcho(error, path) ? 'settled' : 'stale'
         if (verdict === 'refused' || !(await this.#mayRepeat(error, failures))) {
           this.#deps.onError(error)
-          return verdict === 'refused' ? 'refused' : 'failed'
+          return verdict === 'refused' ? { refusal: error } : 'failed'
         }
       }
     }

@@ -43,18 +43,26 @@ function errorOfObject(thrown: Record<string, unknown>): JobError {
   })
 }
 
-function detailsOf({ details, code, cause, stack }: Record<string, unknown>) {
+function detailsOf(thrown: Record<string, unknown>) {
+  const { details, code, cause, stack } = thrown
+
   const own = isObject(details) && !Array.isArray(details) ? plainData(details) : {}
   return {
     ...(isObject(own) && own),
     ...((typeof code === 'string' || typeof code === 'number') && { code: plainData(code) }),
     ...(cause !== undefined && { cause: plainData(cause) }),
+    // It says next to nothing itself.
+    ...(thrown instanceof AggregateError && { errors: plainData(thrown.errors) }),
     ...(typeof stack === 'string' && { stack: cut(stack, MAX_STACK) }),
   }
 }
 
 /** What an object without a message says of itself. */
-function withoutMessage(thrown: object, type: string): string {
+function withoutMessage(thrown: Record<string, unknown>, type: string): string {
+  // Node.js: nobody listens at any of the addresses that a host has.
+  const first: unknown = thrown instanceof AggregateError ? thrown.errors[0] : undefined
+  const inner = isObject(first) ? text(first['message']) : undefined
+  if (inner !== undefined) return inner
   if (thrown instanceof Error) return `${type} without a message.`
   return `${JSON.stringify(plainData(thrown)) ?? 'An object'} was thrown.`
 }

@@ -27,6 +27,25 @@ describe('anything that is thrown', () => {
     })
   })
 
+  it('keeps what an AggregateError is of, and speaks for one without a message', () => {
+    const refused = ['::1', '127.0.0.1'].map((host) => new Error(`connect ECONNREFUSED ${host}:1`))
+    // As Node.js has it of a port of `localhost` that nobody listens at.
+    const error = jobErrorOf(Object.assign(new AggregateError(refused), { code: 'ECONNREFUSED' }))
+    expect(error).toMatchObject({
+      type: 'AggregateError',
+      message: 'connect ECONNREFUSED ::1:1',
+      details: {
+        code: 'ECONNREFUSED',
+        errors: [
+          { type: 'Error', message: 'connect ECONNREFUSED ::1:1' },
+          { type: 'Error', message: 'connect ECONNREFUSED 127.0.0.1:1' },
+        ],
+      },
+    })
+    expect(jobErrorOf(new AggregateError(refused, 'all')).message).toBe('all')
+    expect(jobErrorOf(new AggregateError([])).message).toBe('AggregateError without a message.')
+  })
+
   const unnamed = new Error('x')
   unnamed.name = ''
   const revoked = Proxy.revocable({}, {})

@@ -404,6 +404,9 @@ describe('ACK and NACK', () => {
     expect(transport.nacks).toMatchObject([
       { attempt: 1, error: { code: 'handler_error', type: 'ResultError', retryable: false } },
     ])
+    expect(transport.nacks).toMatchObject([
+      { error: { message: 'The server refused the result of the job: too large' } },
+    ])
     expect(worker.activeJobs).toBe(0)
   })
 
