@@ -44,6 +44,7 @@ export class AmqpLink {
   readonly publisher: Publisher
   readonly rpc: DirectRpc
   readonly #waiting = new Set<(isOpen: boolean) => void>()
+  #hasStopped = false
   #leaveMetrics: () => void = () => undefined
 
   /** Connects to nothing. Throws when the topology file is unusable. */
@@ -117,6 +118,7 @@ export class AmqpLink {
   /** False: it is still not possible after so long. */
   async untilPublishing(waitMs: number): Promise<boolean> {
     if (this.publisher.isOpen) return true
+    if (this.#hasStopped) return false
     return await new Promise((resolve) => {
       const settle = (isOpen: boolean) => {
         clearTimeout(timer)
@@ -143,6 +145,7 @@ export class AmqpLink {
   /** Ends both connections when what is under way is confirmed, or at the deadline. */
   async stop(deadline: AbortSignal): Promise<void> {
     await this.publisher.drain(deadline)
+    this.#hasStopped = true
     for (const settle of this.#waiting) settle(false)
     this.publisher.stop()
     this.declarer.stop()

@@ -4,13 +4,14 @@ import { OJSBackendError } from '../sdk/errors.ts'
 import { type CallOptions, segment } from '../sdk/exchange.ts'
 import type { Job } from '../sdk/job.ts'
 import type { JobOptions, JobSpec } from '../sdk/job-options.ts'
+import { Pause } from '../sdk/pause.ts'
 import { uuid7 } from '../uuid.ts'
 import { AmqpTransport } from './amqp-transport.ts'
 import { GatewayLine } from './gateway-line.ts'
 import { AmqpLink } from './link.ts'
 import { type AmqpOptions, withDefaults } from './options.ts'
 
-/** How long `close` waits for confirms. */
+/** How long `close` waits for what is under way, confirms included. */
 const CLOSE_MS = 10_000
 
 /**
@@ -24,6 +25,9 @@ export class NativeProducer {
   readonly #client: OJSClient
   #starting: Promise<void> | null = null
   #closing: Promise<void> | null = null
+  /** Calls that have not come to their end. */
+  #underWay = 0
+  readonly #idle = new Pause()
 
   /** Connects at the first use. Throws `TypeError` for a URL that is none of AMQP's. */
   constructor(options: AmqpOptions) {
@@ -50,26 +54,23 @@ export class NativeProducer {
    * `OJSError`: a queue that is full, RabbitMQ that is away, a job that the gateway would refuse.
    * After an error that is retryable the same id may be enqueued again.
    */
-  async enqueue(type: string, args?: unknown, options: JobOptions = {}): Promise<Job> {
-    await this.#start()
-    return await this.#client.enqueue(type, args, withId(options))
+  enqueue(type: string, args?: unknown, options: JobOptions = {}): Promise<Job> {
+    return this.#call(() => this.#client.enqueue(type, args, withId(options)))
   }
 
   /**
    * All are checked before the first is published, and published side by side. Unlike over HTTP,
    * some of them may be in when it rejects: all but `details.failed_job_ids`.
    */
-  async enqueueBatch(jobs: readonly JobSpec[]): Promise<Job[]> {
-    await this.#start()
-    return await this.#client.enqueueBatch(
-      jobs.map((job) => (job.id === undefined ? { ...job, options: withId(job.options) } : job)),
-    )
+  enqueueBatch(jobs: readonly JobSpec[]): Promise<Job[]> {
+    const withIds = (job: JobSpec) =>
+      job.id === undefined ? { ...job, options: withId(job.options) } : job
+    return this.#call(() => this.#client.enqueueBatch(jobs.map(withIds)))
   }
 
   /** Asks a gateway (seed 002 §5.8). `OJSBackendError` where none answers. */
-  async getJob(id: string, call: CallOptions = {}): Promise<Job> {
-    await this.#start()
-    return await this.#client.getJob(id, call)
+  getJob(id: string, call: CallOptions = {}): Promise<Job> {
+    return this.#call(() => this.#client.getJob(id, call))
   }
 
   /**
@@ -81,7 +82,41 @@ export class NativeProducer {
     { queue = 'default' }: { queue?: string | undefined } = {},
   ): Promise<void> {
     segment(id, 'The id of a job')
-    await this.#start()
+    await this.#call(() => this.#cancel(id, queue))
+  }
+
+  /** Waits for what is under way, then ends the connections. Idempotent; nothing works after it. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    const deadline = AbortSignal.timeout(CLOSE_MS)
+    if (this.#underWay > 0) await this.#drained()
+    await this.#link.stop(deadline)
+  }
+
+  /** What waits for RabbitMQ to come back is not waited for. */
+  async #drained(): Promise<void> {
+    const isOver = this.#idle.sleep(CLOSE_MS)
+    await Promise.race([this.#starting, isOver])
+    if (this.#link.publish.isUp) await isOver
+    else this.#idle.wake()
+  }
+
+  async #call<T>(run: () => Promise<T>): Promise<T> {
+    this.#underWay += 1
+    try {
+      await this.#start()
+      return await run()
+    } finally {
+      this.#underWay -= 1
+      if (this.#underWay === 0) this.#idle.wake()
+    }
+  }
+
+  async #cancel(id: string, queue: string): Promise<void> {
     const { options, declarer } = this.#link
     await this.#link.untilPublishing(options.publishTimeoutMs)
     const tell = () => this.#link.tell(queue, 'ojs.control.cancel', JSON.stringify({ job_id: id }))
@@ -96,12 +131,6 @@ export class NativeProducer {
       retryable: true,
       ...(details && { details }),
     })
-  }
-
-  /** Waits for what is under way, then ends the connections. Idempotent; nothing works after it. */
-  close(): Promise<void> {
-    this.#closing ??= this.#link.stop(AbortSignal.timeout(CLOSE_MS))
-    return this.#closing
   }
 
   #start(): Promise<void> {

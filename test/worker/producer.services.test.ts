@@ -117,6 +117,33 @@ describe('without a gateway', () => {
     await expect(closed.cancelJob('0197a2b4-0000-7000-8000-000000000042')).rejects.toThrow(error)
   })
 
+  test.each([
+    ['that is not connected yet', false],
+    ['that has a queue to declare', true],
+  ])('the end of a producer %s waits for what is under way', async (_what, isConnected) => {
+    const ending = new NativeProducer({ url: vhost.url, logger: false })
+    if (isConnected) await ending.enqueue('ok', [], { queue: 'ending' })
+    const queue = `ending.${isConnected}`
+    const calls = [
+      ending.enqueue('ok', [], { queue }),
+      ending.enqueueBatch([{ type: 'ok', options: { queue } }]),
+    ]
+    await ending.close()
+    const notYet = new Promise((resolve) => setImmediate(resolve, 'not yet'))
+    const over = await Promise.race([Promise.allSettled(calls), notYet])
+    expect(over).toMatchObject([{ status: 'fulfilled' }, { status: 'fulfilled' }])
+    expect(await admin.takeAll(`ojs.queue.${queue}`)).toHaveLength(2)
+  })
+
+  test('the end of a producer without RabbitMQ does not wait, nor do its calls', async () => {
+    const lost = new NativeProducer({ url: 'amqp://127.0.0.1:1/x', logger: false })
+    const call = expect(lost.enqueue('ok', [])).rejects.toBeInstanceOf(OJSBackendError)
+    const since = performance.now()
+    await lost.close()
+    await call
+    expect(performance.now() - since).toBeLessThan(5_000)
+  })
+
   test('no id, no cancellation', async () => {
     const none = producer.cancelJob(undefined as unknown as string)
     await expect(none).rejects.toBeInstanceOf(TypeError)
