@@ -5,15 +5,15 @@ export interface OJSErrorInit {
   code: string
   message: string
   /** Absent: what the code's family says. Ignored for a code that nobody knows: not retryable. */
-  retryable?: boolean
-  details?: Record<string, unknown>
+  retryable?: boolean | undefined
+  details?: Record<string, unknown> | undefined
   /** Of the HTTP answer. */
-  status?: number
-  requestId?: string
+  status?: number | undefined
+  requestId?: string | undefined
   /** Seconds. */
-  retryAfter?: number
+  retryAfter?: number | undefined
   /** How many times the request was sent. */
-  attempts?: number
+  attempts?: number | undefined
   cause?: unknown
 }
 
@@ -198,10 +198,10 @@ export type TransportFailure = 'network' | 'timeout' | 'aborted' | 'protocol'
 export interface OJSTransportErrorInit {
   kind: TransportFailure
   /** Of the answer that is not OJS. */
-  status?: number
-  requestId?: string
-  retryAfter?: number
-  attempts?: number
+  status?: number | undefined
+  requestId?: string | undefined
+  retryAfter?: number | undefined
+  attempts?: number | undefined
   cause?: unknown
 }
 

@@ -90,8 +90,8 @@ export interface WireJob {
   id?: string
   type: string
   args: unknown[]
-  meta?: Record<string, unknown>
-  schema?: string
+  meta?: Record<string, unknown> | undefined
+  schema?: string | undefined
   options?: WireJobOptions
 }
 

@@ -27,7 +27,7 @@ export interface TransportResponse {
   status: number
   body: unknown
   /** Lower-case names. */
-  headers?: Readonly<Record<string, string>>
+  headers?: Readonly<Record<string, string>> | undefined
 }
 
 /**

@@ -10,6 +10,26 @@ function accepting() {
 }
 
 describe('enqueue middleware', () => {
+  test('may set what is undefined, which counts as absent', async () => {
+    const transport = accepting()
+    const client = new OJSClient({ transport })
+    const settings: { meta?: Record<string, unknown>; schema?: string; queue?: string } = {}
+    client.use((request, next) => {
+      request.meta = settings.meta
+      request.schema = settings.schema
+      request.options.queue = settings.queue
+      return next()
+    })
+    await client.enqueue('test.job', [], { id: 'a' })
+    const [sent] = transport.requests
+    expect(JSON.parse(JSON.stringify(sent?.body))).toEqual({
+      id: 'a',
+      type: 'test.job',
+      args: [],
+      options: {},
+    })
+  })
+
   test('runs around the request in the order of its registration', async () => {
     const transport = accepting()
     const order: string[] = []

@@ -65,6 +65,19 @@ describe('the class of an error', () => {
 })
 
 describe('what an error carries', () => {
+  test('is absent where it is undefined', () => {
+    const answer: { status?: number; requestId?: string; retryAfter?: number } = {}
+    const { status, requestId, retryAfter } = answer
+    const told = { status, requestId, retryAfter, attempts: undefined, cause: undefined }
+    expect(new OJSError({ code: 'backend_error', message: 'x', ...told })).toMatchObject({
+      status: undefined,
+      attempts: 1,
+    })
+    const error = new OJSTransportError('x', { kind: 'network', ...told })
+    expect(error).toMatchObject({ status: undefined, attempts: 1 })
+    expect(Object.hasOwn(error, 'cause')).toBe(false)
+  })
+
   test('the existing job of a duplicate', () => {
     const error = errorOfAnswer({
       status: 409,
