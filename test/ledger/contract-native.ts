@@ -65,6 +65,23 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(row(due.id)).toMatchObject({ rungMs: null, dueAt: null, enqueuedAt: NOW + 500 })
     })
 
+    it('leaves the lease to the ledger where the token that it runs is not the one that counts', async () => {
+      // E.g. its queue was deleted, and its lease had run out: the new token is not published yet.
+      const owed = await native()
+      await ledger.handOverAny(owed)
+      const expired = { now: NOW, error: '{"code":"visibility_timeout"}', errors: '[]' }
+      await ledger.fail(owed.id, fenceOf(owed), { ...expired, to: 'available', token: true })
+      // A retry that the ledger holds.
+      const held = await pushed(ledger)
+      const due = { attempt: 2, dueAt: NOW, outbox: null, tokenOut: false }
+      await plant({ id: held.id, state: 'retryable', ...due })
+      for (const { id } of [owed, held]) {
+        const [result] = await ledger.beatNative([id], BEAT)
+        expect(row(id)).toMatchObject({ state: 'active', holder: 'ledger', workerId: 'native-1' })
+        expect(result).toMatchObject({ outcome: 'started', job: row(id) })
+      }
+    })
+
     it('takes up the attempt whose lease had run out', async () => {
       const job = await native()
       const expired = { now: NOW, error: '{"code":"visibility_timeout"}', errors: '[]' }

@@ -342,6 +342,17 @@ function amend(
   return { outcome: 'amended' }
 }
 
+/**
+ * Does a worker that runs this waiting job have the token that counts, so that it comes back when the
+ * worker dies? Not where that is owed, or is still to be made: it runs an earlier attempt then, whose
+ * lease had run out. Of a first attempt there is no earlier one, only a confirm that is not here yet.
+ */
+function isTokenItsOwn({ confirming }: Store, row: JobRow): boolean {
+  const { tokenOut, outbox, attempt, generation } = row
+  const isOut = outbox === null || confirming.has(outbox)
+  return tokenOut && (isOut || (attempt === 0 && generation === 0))
+}
+
 /** One job that a heartbeat names. */
 export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult {
   const { now, workerId, leaseMs } = beat
@@ -356,6 +367,10 @@ export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult 
       const event = { attempt: row.attempt + 1, workerId }
       const begins = { skipped: [], promote }
       const job = begin(store, event, beat, row, { begins }, leaseMs)
+      if (!isTokenItsOwn(store, row)) {
+        store.statements.handOverAny.run(id, job.generation, job.attempt)
+        job.holder = 'ledger'
+      }
       return { outcome: 'started', job, promoted: promote }
     }
     case 'resume': {
