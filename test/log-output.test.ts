@@ -66,7 +66,7 @@ describe('the output of log lines', () => {
       for (let j = 0; j < 50; j++) output.write(line)
       await sleep(0)
     }
-    const text = await readUntil(read, (so) => so.includes('lost '))
+    const text = await readUntil(read, (so) => /lost \d+\n/.test(so))
     const [, kept = '', lost] = /^([x\n]*)lost (\d+)\n$/.exec(text) ?? []
     expect(kept.length / line.length + Number(lost)).toBe(10_000)
     output.write('and on it goes\n')

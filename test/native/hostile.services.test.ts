@@ -300,20 +300,22 @@ async function unsettled(): Promise<unknown> {
   return (await vhost.queue(CONTROL))?.['messages']
 }
 
-/** The gateway declares a queue when it is first pushed to. */
 /** What became of it, not that an event of it was left out. */
 function loggedOf(id: string) {
   return gateway.log.lines().find(({ jobId, msg }) => jobId === id && msg !== 'events left out')
 }
 
+/** The gateway declares a queue when it is first pushed to. */
 async function makeQueue(queue: string): Promise<void> {
   const { id } = jobOf(await push(queue))
   await gateway.client.fetch({ queues: [queue], wait_ms: 15_000 })
   expect((await gateway.client.ack({ job_id: id })).status).toBe(200)
 }
 
+/** A retry of it does not come while a test looks at it, however long that takes. */
 function push(queue: string) {
-  return gateway.client.push({ type: 'a.b', args: [], options: { queue } })
+  const retry = { initial_interval: 'PT1H', max_interval: 'PT1H' }
+  return gateway.client.push({ type: 'a.b', args: [], options: { queue, retry } })
 }
 
 function message(members: object, properties: Record<string, unknown> = {}): PikaPublish {
