@@ -75,8 +75,8 @@ export class MiddlewareChain<Context, Result> {
 
   /**
    * Runs `inner` inside all layers. Rejects with what a layer or `inner` threw, unless a layer caught
-   * it, and with an `Error` when a layer called `next()` twice. The result is `undefined` where no layer returned
-   * anything and `next()` was not called.
+   * it, and with an `Error` when a layer called `next()` twice. The result is `undefined` where no
+   * layer returned anything and `next()` was not called.
    */
   run(context: Context, inner: (context: Context) => Result | Promise<Result>): Promise<Result> {
     // Mostly there is no layer at all, and this is on the way of every job.
