@@ -18,7 +18,7 @@ import type { Deps, RequestContext } from './deps.ts'
 import { once, rememberedJobs } from './idempotency.ts'
 import { newJob, requireQueue, storedEvent } from './push.ts'
 import { requirePublishing } from './require-broker.ts'
-import { leaveToRelay, noteWithdrawal, type Sent, sendToken } from './send-token.ts'
+import { noteWithdrawal, type Sent, sendToken } from './send-token.ts'
 
 export interface PushedBatch {
   /** In the order of the request. */
@@ -131,10 +131,10 @@ async function publishStored(
   const placeOf = (id: string) => jobs.findIndex((job) => job.id === id)
   hold(deps, own, context)
   try {
-    const left = await publishAll(deps, own, { isFinal: replaced.length > 0, key, placeOf })
+    const isOut = await publishAll(deps, own, { isFinal: replaced.length > 0, key, placeOf })
     if (told.length > 0) await briefly(Promise.all(told))
-    // In a later turn the batch is no longer in hand here.
-    for (const sent of left) setImmediate(leaveToRelay, deps, sent)
+    // In a later turn: until then the batch is in hand here.
+    if (!isOut) setImmediate(() => deps.wakeRelay())
   } finally {
     for (const { id } of own) deps.events.release(id)
   }
@@ -201,17 +201,17 @@ interface Terms {
   placeOf(id: string): number
 }
 
-/** Every confirm, or nothing: one refusal withdraws the whole batch. Resolves with what stays owed. */
+/** Every confirm, or nothing: one refusal withdraws the whole batch. False: some of it stays owed. */
 async function publishAll(
   deps: Deps,
   rows: readonly JobRow[],
   { isFinal, key, placeOf }: Terms,
-): Promise<readonly Sent[]> {
+): Promise<boolean> {
   const owed = rows.filter((row) => row.state === 'available' && row.outbox !== null)
   const sent = await Promise.all(owed.map((row) => sendToken(deps, row)))
   const refused = sent.find(({ outcome }) => outcome !== 'confirmed')
-  if (isFinal) return sent
-  if (refused === undefined || refused.outcome === 'confirmed') return []
+  if (refused === undefined || refused.outcome === 'confirmed') return true
+  if (isFinal) return false
   const started = await withdrawAll(deps, rows, sent, key)
   const refusal = publishRefusal(refused.row.queue, refused.outcome)
   const index = placeOf(refused.row.id)

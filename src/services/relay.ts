@@ -67,7 +67,7 @@ class Outbox {
   readonly #lines = new Map<string, RelayLine>()
   /** Everything up to this nonce was offered, or passed; nonces grow with the commits. */
   #seen = 0
-  /** What somebody else had in hand, by nonce: he may let go of it unsent. */
+  /** What somebody else had in hand, by nonce: he may let go of it unsent. Offered by the next look. */
   readonly #passed = new Map<number, OwedMessage>()
   #lookedAtAll = Number.NEGATIVE_INFINITY
   #inFlight = 0
