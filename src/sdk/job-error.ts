@@ -45,7 +45,6 @@ function errorOfObject(thrown: Record<string, unknown>): JobError {
 
 function detailsOf(thrown: Record<string, unknown>) {
   const { details, code, cause, stack } = thrown
-
   const own = isObject(details) && !Array.isArray(details) ? plainData(details) : {}
   return {
     ...(isObject(own) && own),
