@@ -23,11 +23,27 @@ export const refuseTooMany: Check = ({ admission }) => {
   if (admission.refusal !== undefined) throw admission.refusal
 }
 
-/** RFC 9112 §3.2. Node would do this check itself, with an answer that is not OJS. */
-export const requireHost: Check = (request) => {
-  if (request.headers.host === undefined && request.httpVersion === '1.1') {
+/**
+ * RFC 9112 §3.2. Node would look for a missing one itself, with an answer that is not OJS; of two it
+ * takes the first, and a proxy in front perhaps the other.
+ */
+export const requireHost: Check = ({ headers, rawHeaders, httpVersion }) => {
+  if (headers.host === undefined && httpVersion === '1.1') {
     throw invalidField('Host', 'An HTTP/1.1 request needs a Host header.')
   }
+  if (namedTwice('host', rawHeaders)) {
+    throw invalidField('Host', 'A request has one Host header.')
+  }
+}
+
+/** `rawHeaders`: names and values in turns. */
+function namedTwice(name: string, rawHeaders: readonly string[]): boolean {
+  let count = 0
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const each = rawHeaders[i]
+    if (each?.length === name.length && each.toLowerCase() === name) count++
+  }
+  return count > 1
 }
 
 /** Methods of requests that change nothing. */

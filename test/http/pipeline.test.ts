@@ -195,6 +195,20 @@ describe('refused before an operation sees it', () => {
     ['GET on a command', request('GET', '/command'), 405, bad],
     ['no Host', request('GET', '/context', { Host: undefined }), 400, bad, { field: 'Host' }],
     [
+      'two Hosts',
+      request('GET', '/context', { Host: 'a', HOST: 'b' }),
+      400,
+      bad,
+      { field: 'Host' },
+    ],
+    [
+      'the same Host twice',
+      request('GET', '/context', { host: 'test' }),
+      400,
+      bad,
+      { field: 'Host' },
+    ],
+    [
       'long Idempotency-Key',
       request('GET', '/context', { 'Idempotency-Key': 'k'.repeat(257) }),
       400,
