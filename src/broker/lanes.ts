@@ -41,6 +41,8 @@ export class Lanes {
   readonly #deps: LanesDeps
   readonly #lanes: Record<Group, PublishLane[]>
   readonly #retired = new Set<PublishLane>()
+  /** When those that have taken the place of others were made, `performance.now()`. */
+  readonly #renewedAt = new WeakMap<PublishLane, number>()
   /** By destination; null until it has something to publish. */
   readonly #suspects = new Map<string, PublishLane | null>()
   #ownLanes = 0
@@ -95,9 +97,23 @@ export class Lanes {
     lane?.giveUp(publication)
     if (!lane || !isSent) return
     this.#suspect(keyOf(publication))
-    for (const lanes of [this.#lanes.jobs, this.#lanes.others]) {
-      if (lanes.includes(lane)) void this.#replace(lane, lanes)
-    }
+    const lanes = this.#groupOf(lane)
+    if (!lanes || !this.#mayReplace(lane)) return
+    this.#deps.logger.warn({}, 'RabbitMQ does not confirm: the other queues get a new channel')
+    void this.#replace(lane, lanes)
+  }
+
+  /**
+   * The queue is full, or was: RabbitMQ tells a channel when a quorum queue is full and when it has
+   * room again, but not that its limit is gone. Where a policy was deleted, what such a channel
+   * publishes to the queue is refused for ever, even when it is empty (3.10.8). A new channel of a
+   * queue that is full is told so at once.
+   */
+  onRefused({ lane }: Publication): void {
+    const lanes = lane && this.#groupOf(lane)
+    if (!lanes || !this.#mayReplace(lane)) return
+    const ageMs = performance.now() - (this.#renewedAt.get(lane) ?? Number.NEGATIVE_INFINITY)
+    if (ageMs >= this.#deps.timeoutMs) void this.#replace(lane, lanes)
   }
 
   /** What is published there next goes through a channel of its own. */
@@ -139,12 +155,19 @@ export class Lanes {
     return lane
   }
 
+  #groupOf(lane: PublishLane): PublishLane[] | undefined {
+    return [this.#lanes.jobs, this.#lanes.others].find((lanes) => lanes.includes(lane))
+  }
+
+  #mayReplace(lane: PublishLane): boolean {
+    return !lane.isHeld && this.#retired.size < MAX_RETIRED
+  }
+
   /** What waits in it goes on in a new one; what it has sent may still be answered. */
   async #replace(lane: PublishLane, lanes: PublishLane[]): Promise<void> {
-    if (lane.isHeld || this.#retired.size >= MAX_RETIRED) return
-    this.#deps.logger.warn({}, 'RabbitMQ does not confirm: the other queues get a new channel')
     lane.hold()
     const fresh = this.#deps.newLane(false)
+    this.#renewedAt.set(fresh, performance.now())
     if (!(await this.#opens(fresh))) {
       this.#deps.connection.abandon('RabbitMQ has stopped reading from this connection')
       return

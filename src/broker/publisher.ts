@@ -128,6 +128,7 @@ export class Publisher {
       onSent: ({ queue }) => observer.published(queue),
       onOutcome: (publication, outcome) => {
         if (isAnswer(outcome)) this.#lanes.onAnswered(publication)
+        if (outcome === 'nacked') this.#lanes.onRefused(publication)
         this.#settle(publication, outcome)
       },
       onReturned: (id) => this.#onReturned(id),

@@ -83,6 +83,18 @@ describe.each(['classic', 'quorum'] as const)('publish, profile %s', (queueType)
   })
 })
 
+it('goes on when the limit of a full quorum queue is taken away', async () => {
+  const { broker } = await start({ queueType: 'quorum', publishTimeoutMs: 1_000 })
+  await broker.ensureQueue('unlimited')
+  const limit = ['limit', '^ojs\\.queue\\.unlimited$', '{"max-length":1}', '--apply-to', 'queues']
+  await node.ctl(['set_policy', '-p', '/ojs', ...limit])
+  await expect.poll(() => broker.publish(row({ queue: 'unlimited' }))).toBe('nacked')
+  await node.ctl(['clear_policy', '-p', '/ojs', 'limit'])
+  const publishing = () => broker.publish(row({ queue: 'unlimited' }))
+  await expect.poll(publishing, { timeout: 5_000, interval: 200 }).toBe('confirmed')
+  // rabbitmqctl takes two seconds of a core, twice.
+}, 60_000)
+
 it('streams: thousands at once, each with its own confirm', async () => {
   const { broker } = await start()
   await broker.ensureQueue('many')
