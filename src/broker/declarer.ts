@@ -149,6 +149,16 @@ export class Declarer {
     this.#deps.onKnown?.()
   }
 
+  /** One of ours that is not there; null while all are, or nobody knows. */
+  async missingExchange(scratch: ScratchChannel): Promise<string | null> {
+    for (const entity of this.#deps.topology.base(this.#version())) {
+      if (entity.entity !== 'exchange') continue
+      const { presence } = await lookFor(scratch, entity)
+      if (presence === 'missing') return entity.name
+    }
+    return null
+  }
+
   /** Exchanges and system queues. Single flight; once per connection. Never rejects. */
   ensureBase(): Promise<EnsureOutcome> {
     this.#base ??= this.#ensureBase().then((outcome) => {

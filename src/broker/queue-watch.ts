@@ -12,15 +12,20 @@ const EVERY_MS = 10_000
 
 export interface QueueWatchDeps extends Omit<DepthSamplerDeps, 'isSame'>, QueueMarkersDeps {
   options: Pick<BrokerOptions, 'declare' | 'watchMs'>
+  missingExchange(scratch: ScratchChannel): Promise<string | null>
+  /** And with it every binding to it. */
+  onExchangeGone(): void
 }
 
-/** What becomes of the queues while nobody tells: looks now and then. */
+/** What becomes of the queues and exchanges while nobody tells: looks now and then. */
 export class QueueWatch {
   readonly #deps: QueueWatchDeps
   readonly #markers: QueueMarkers
   readonly #sampler: DepthSampler
   #timer: NodeJS.Timeout | undefined
   #isLooking = false
+  /** That was told, for as long as it is not there. */
+  #missingExchange: string | null = null
 
   constructor(deps: QueueWatchDeps) {
     this.#deps = deps
@@ -65,6 +70,7 @@ export class QueueWatch {
     this.#isLooking = true
     const scratch = new ScratchChannel(connection)
     try {
+      await this.#lookAtExchanges(scratch)
       await this.#markers.look(scratch)
       await this.#sampler.look(scratch)
     } catch (error) {
@@ -74,5 +80,19 @@ export class QueueWatch {
       await scratch.close()
       this.#isLooking = false
     }
+  }
+
+  /**
+   * Only who publishes is told that an exchange is gone. RabbitMQ drops what it would dead-letter
+   * there, or holds it back where it may not be lost, and tells nobody.
+   */
+  async #lookAtExchanges(scratch: ScratchChannel): Promise<void> {
+    const { logger, missingExchange, onExchangeGone } = this.#deps
+    const exchange = await missingExchange(scratch)
+    if (exchange !== null) {
+      if (exchange !== this.#missingExchange) logger.warn({ exchange }, 'an exchange is gone')
+      onExchangeGone()
+    }
+    this.#missingExchange = exchange
   }
 }

@@ -112,7 +112,7 @@ export class RabbitBroker implements Broker, Service {
       connection: publish,
       timeoutMs: options.publishTimeoutMs,
       onOpen: () => this.#availability.notice(),
-      onChannelError: (code: unknown) => this.#onPublishError(code),
+      onChannelError: (code: unknown) => code === 404 && this.#onExchangeGone(),
     }
     this.#publisher = new Publisher({
       ...publishing,
@@ -188,14 +188,13 @@ export class RabbitBroker implements Broker, Service {
   }
 
   publish(row: JobRow): Promise<PublishOutcome> {
-    if (!this.#availability.isUp) return Promise.resolve('refused')
-    const message = this.#messageOf(row)
+    const message = this.#availability.isUp ? this.#messageOf(row) : null
+    if (message === null) return Promise.resolve('refused')
     // A rung that is not known to be ours loses jobs (architecture §3).
-    if (message && message.rungMs !== null && !this.#rungs.isReady(row.queue, message.rungMs)) {
+    if (message.rungMs !== null && !this.#rungs.isReady(row.queue, message.rungMs)) {
       void this.#rungs.ensure(row.queue, message.rungMs)
       return Promise.resolve('refused')
     }
-    if (message === null) return Promise.resolve('refused')
     const published = this.#publisher.send(message)
     if (message.lanes === 'jobs') this.#consumers.deliveries.expect(row, published)
     return published
@@ -324,10 +323,9 @@ export class RabbitBroker implements Broker, Service {
   }
 
   #newWatch(options: BrokerOptions): QueueWatch {
-    const { clock, hooks, logger } = this.#deps
+    const { clock, hooks } = this.#deps
     return new QueueWatch({
-      hooks,
-      logger,
+      ...this.#deps,
       options,
       connection: this.#connections.declare,
       names: this.#names,
@@ -337,6 +335,8 @@ export class RabbitBroker implements Broker, Service {
       available: (queue) => hooks.availableJobs(queue),
       held: (queue) => this.#consumers.deliveries.heldOf(queue) + this.#publisher.pending,
       onGone: (queue) => void this.#declarer.recheck(queue),
+      missingExchange: (scratch) => this.#declarer.missingExchange(scratch),
+      onExchangeGone: () => this.#onExchangeGone(),
     })
   }
 
@@ -373,8 +373,8 @@ export class RabbitBroker implements Broker, Service {
     this.#consumers.baseChecked(isReady)
   }
 
-  #onPublishError(code: unknown): void {
-    if (code === 404) void this.#declarer.recheckAll().then(() => this.#rungs.recheckAll())
+  #onExchangeGone(): void {
+    void this.#declarer.recheckAll().then(() => this.#rungs.recheckAll())
   }
 
   #onMissing(queue: string): void {

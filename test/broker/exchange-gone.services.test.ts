@@ -1,0 +1,54 @@
+import { describe, expect, it } from 'vitest'
+import { eventually } from '../support/in-process.ts'
+import { vhostOfTest } from './fixtures.ts'
+import { row } from './harness.ts'
+
+const { admin, vhost, start } = vhostOfTest()
+
+async function isThere(exchange: string): Promise<boolean> {
+  return (await vhost.exchanges()).includes(exchange)
+}
+
+describe('an exchange that somebody deleted, and that nobody publishes to', () => {
+  it('is declared again, and what a worker rejects reaches its dead letter queue', async () => {
+    const { broker, recorder } = await start({ watchMs: 50 })
+    await broker.ensureQueue('email')
+    await admin.channel.deleteExchange('ojs.exchange.dlx')
+    await eventually(() => isThere('ojs.exchange.dlx'))
+    await eventually(() => broker.isDeclared('email'))
+    const job = row()
+    expect(await broker.publish(job)).toBe('confirmed')
+    const message = await admin.channel.get('ojs.queue.email')
+    if (message === false) throw new Error('the queue is empty')
+    admin.channel.nack(message, false, false)
+    await recorder.until('onDeadLetter', 1, job.id)
+    expect(await admin.takeAll('ojs.queue.dlx.email')).toEqual([job.id])
+  })
+
+  it('does not keep retries from the queue of their jobs', async () => {
+    const { broker } = await start({ watchMs: 50 })
+    const rungMs = 4_000
+    expect(await broker.ensureRung('email', rungMs)).toBe('ready')
+    const job = row({}, { state: 'retryable', rungMs, attempt: 1, dueAt: Date.now() + rungMs })
+    expect(await broker.publish(job)).toBe('confirmed')
+    await admin.channel.deleteExchange('ojs.exchange.direct')
+    await eventually(async () => (await admin.takeAll('ojs.queue.email')).includes(job.id))
+  })
+
+  it('does not keep a new queue from being declared', async () => {
+    const { broker } = await start({ watchMs: 50 })
+    await admin.channel.deleteExchange('ojs.exchange.dlx')
+    await eventually(async () => (await broker.ensureQueue('later')) === 'ready')
+  })
+
+  it('is only told of where nothing may be declared', async () => {
+    const before = await start()
+    await before.broker.ensureQueue('email')
+    await before.stop()
+    const { broker } = await start({ watchMs: 50, declare: 'never', queues: ['email'] })
+    await admin.channel.deleteExchange('ojs.exchange.dlx')
+    await eventually(() => broker.warnings().some(({ code }) => code === 'exchange_missing'))
+    expect(await isThere('ojs.exchange.dlx')).toBe(false)
+    await admin.channel.assertExchange('ojs.exchange.dlx', 'direct')
+  })
+})
