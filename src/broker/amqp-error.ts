@@ -4,6 +4,8 @@ export type ChannelFailure =
   /** The queue exists, its node is away: to declare it now would not help. */
   | { kind: 'home-node-down' }
   | { kind: 'access-refused'; text: string }
+  /** 406: the virtual host, or the broker, has as many of these as it may have. */
+  | { kind: 'limit-reached'; text: string }
   /** 405: somebody else's exclusive queue. */
   | { kind: 'locked'; text: string }
   /** 406: exists with other arguments, or an argument that this broker refuses. */
@@ -24,8 +26,12 @@ export function classify(error: unknown): ChannelFailure {
       return { kind: 'access-refused', text: reasonIn(text) }
     case 405:
       return { kind: 'locked', text: reasonIn(text) }
-    case 406:
-      return { kind: 'differs', text: reasonIn(text) }
+    case 406: {
+      // `cannot declare queue 'q': queue limit in vhost '/' (10) is reached`.
+      const reason = reasonIn(text)
+      const isLimit = /: \w+ limit in .* is reached$/s.test(reason)
+      return { kind: isLimit ? 'limit-reached' : 'differs', text: reason }
+    }
     default:
       return { kind: 'unavailable', text }
   }

@@ -46,6 +46,7 @@ function presenceIn(error: unknown): Presence {
     // Nobody may look into an exclusive or forbidden queue, but it is there.
     case 'locked':
     case 'access-refused':
+    case 'limit-reached':
     case 'differs':
       return 'exists'
     case 'home-node-down':
@@ -106,6 +107,7 @@ function afterFailure(entity: Entity, error: unknown, action: string): EntitySta
     case 'differs':
       return { state: 'kept', warning: differs(entity, failure.text) }
     case 'access-refused':
+    case 'limit-reached':
     case 'locked':
       return { state: 'access-refused', warning: refused(entity, action, failure.text) }
     case 'not-found':

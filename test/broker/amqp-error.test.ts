@@ -26,6 +26,15 @@ describe('classify', () => {
     expect(classify(closed(406, 'PRECONDITION_FAILED - x')).kind).toBe('differs')
   })
 
+  it('tells a limit of the virtual host from a difference', () => {
+    const text =
+      "PRECONDITION_FAILED - cannot declare queue 'q': queue limit in vhost '/' (10) is reached"
+    expect(classify(closed(406, text))).toEqual({ kind: 'limit-reached', text })
+    const named =
+      "PRECONDITION_FAILED - inequivalent arg 'durable' for queue ': q limit in q is reached' in …"
+    expect(classify(closed(406, named)).kind).toBe('differs')
+  })
+
   it('knows nothing after a lost connection', () => {
     expect(classify(new Error('Channel closed')).kind).toBe('unavailable')
     expect(classify('?').kind).toBe('unavailable')

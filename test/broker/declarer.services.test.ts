@@ -140,6 +140,19 @@ describe('a queue that is missing', () => {
     expect(await broker.ensureQueue('one')).toBe('ready')
   })
 
+  it('is refused beyond the limit of the virtual host, whose words are told', async () => {
+    const { broker } = await start()
+    expect(await broker.ensureQueue('before')).toBe('ready')
+    await vhost.limitQueues(1)
+    expect(await broker.ensureQueue('beyond')).toBe('access-refused')
+    const warning = find(broker.warnings(), 'ojs.queue.beyond')
+    expect(warning).toMatchObject({ code: 'access_refused' })
+    expect(warning?.message).toContain('(1) is reached')
+    await vhost.limitQueues(null)
+    expect(await broker.ensureQueue('beyond')).toBe('ready')
+    expect(find(broker.warnings(), 'ojs.queue.beyond')).toBeUndefined()
+  })
+
   it('is not declared beyond the limit by asking for many at a time', async () => {
     const { broker } = await start({ maxQueues: 3 })
     const queues = Array.from({ length: 20 }, (_, i) => `at-once.${i}`)

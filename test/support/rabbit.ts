@@ -24,6 +24,8 @@ export interface Vhost {
   deleteQueue(name: string): Promise<void>
   /** The names of its exchanges, RabbitMQ's own too. */
   exchanges(): Promise<string[]>
+  /** How many queues there may be; null: any number. Those that are there stay. */
+  limitQueues(count: number | null): Promise<void>
   /** Closes every connection into this vhost, as an operator would. */
   closeConnections(): Promise<void>
   /** Deletes the vhost with all its queues; connections into it are closed by the broker. */
@@ -132,6 +134,11 @@ async function createVhostOn(port: number, managementPort: number | undefined): 
     },
     deleteQueue: async (queue) => {
       await call('DELETE', `/queues/${name}/${encodeURIComponent(queue)}`)
+    },
+    limitQueues: async (count) => {
+      const limit = `/vhost-limits/${name}/max-queues`
+      if (count === null) await call('DELETE', limit)
+      else await call('PUT', limit, { value: count })
     },
     closeConnections: async () => {
       await call('DELETE', `/connections/username/${name}`)
