@@ -80,10 +80,11 @@ export class QueueMarkers {
     const { connection, logger, names } = this.#deps
     const marker = uuid7()
     const exchange = names.marker(marker)
+    // `rabbitmqctl export_definitions` leaves internal exchanges out: a queue that is imported elsewhere
+    // is another one, and empty.
+    const options = { durable: true, autoDelete: true, internal: true }
     try {
-      await scratch.run((channel) =>
-        channel.assertExchange(exchange, 'fanout', { durable: true, autoDelete: true }),
-      )
+      await scratch.run((channel) => channel.assertExchange(exchange, 'fanout', options))
       await scratch.run((channel) => channel.bindQueue(names.jobQueue(queue), exchange, ''))
       this.#fresh.set(queue, marker)
     } catch (error) {

@@ -1,6 +1,7 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import type { BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
 import { eventually } from '../support/in-process.ts'
+import { startPrivateNode } from '../support/rabbit.ts'
 import { vhostOfTest } from './fixtures.ts'
 import type { TestBroker } from './harness.ts'
 
@@ -119,6 +120,19 @@ describe('the marker of a queue', () => {
     await admin.channel.deleteQueue(NAME)
     expect(await markerExchanges()).toEqual([])
   })
+
+  it('is not in the definitions that rabbitmqctl exports: a queue made from them has none', async () => {
+    const node = await startPrivateNode()
+    onTestFinished(() => node.stop())
+    const memory = new Memory()
+    const { broker } = await start(memory, { amqpUrls: [node.url()] })
+    await broker.ensureQueue('email')
+    await memory.untilMarked()
+    const exported = await node.ctl(['--quiet', 'export_definitions', '-'])
+    const names = JSON.parse(exported).exchanges.map((exchange: { name: string }) => exchange.name)
+    expect(names).toContain('ojs.exchange.direct')
+    expect(names.filter((name: string) => name.startsWith('ojs.system.'))).toEqual([])
+  }, 60_000)
 
   it('is not looked for where the queue was found missing', async () => {
     const memory = new Memory()
