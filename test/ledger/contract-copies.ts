@@ -11,6 +11,8 @@ import {
   settleLazily,
   staleQueues,
   sweep,
+  TERMS,
+  token,
   type UnderTest,
 } from './harness.ts'
 
@@ -64,6 +66,20 @@ export function copyContract({ harness, ledger, row }: UnderTest): void {
       await settleLazily(ledger)
       expect(staleQueues(ledger)).toEqual(['q'])
       expect(row(other.id)).toEqual(other)
+    })
+
+    it('is owed still when that of an earlier life is confirmed', async () => {
+      const first = await discarded('publish', true)
+      await ledger.revive(first.id, 0, NOW)
+      const [claimed] = await ledger.claim([token(first.id, { generation: 1 })], TERMS)
+      expect(claimed?.verdict).toBe('claimed')
+      const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'publish' } as const
+      await ledger.fail(first.id, { generation: 1, attempt: 1 }, change)
+      const second = row(first.id)
+      ledger.confirmed(first.id, first.outbox ?? 0)
+      await settleLazily(ledger)
+      expect(row(first.id)).toEqual(second)
+      expect(second).toMatchObject({ outbox: expect.any(Number), deadLetterCopied: false })
     })
 
     it('leaves a token of a live job to its own confirm', async () => {

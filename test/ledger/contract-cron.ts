@@ -143,6 +143,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
   describe('a tick', () => {
     it('stores its job with a token to be published, and the time of the next', async () => {
       const registered = await register()
+      const other = await register({ name: 'other' })
       const job = newJob({ queue: 'q' })
       const fired = await ledger.cron.fire(tickOf(registered), change({ job }))
       expect(fired).toEqual({ outcome: 'fired', job: row(job.id), cancelled: [] })
@@ -157,6 +158,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
         lastJobId: job.id,
         runCount: 1,
       })
+      expect(entry('other')).toEqual(other)
     })
 
     it('has its effect once, however often it is repeated', async () => {

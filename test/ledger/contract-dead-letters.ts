@@ -219,6 +219,14 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(row(id)).toMatchObject({ state: 'discarded', isDeadLetter: isListed, tokenOut: true })
       expect(ledger.deadLetterCount()).toBe(isListed ? 1 : 0)
     })
+
+    it('knows of its token, though nobody had sent one', async () => {
+      const job = await fetched(ledger, { maxAttempts: 1 })
+      await plant({ id: job.id, state: 'retryable', holder: null, dueAt: NOW, tokenOut: false })
+      const [result] = await ledger.claim([token(job.id, { attempt: 2 })], TERMS)
+      expect(result?.verdict).toBe('exhausted')
+      expect(row(job.id)).toMatchObject({ deadLetterCopied: false, tokenOut: true })
+    })
   })
 
   describe('deadLetters', () => {
@@ -294,6 +302,15 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(staleQueues(ledger)).toEqual([])
     })
 
+    it('expects the token of its new life, whatever comes back of the last', async () => {
+      const { id } = await died(ledger)
+      await ledger.revive(id, 0, NOW)
+      await ledger.cancel(id, NOW)
+      ledger.tokenReturned(id, 0)
+      await settleLazily(ledger)
+      expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: true })
+    })
+
     it('lets one of two win, and one of it and a delete', async () => {
       const [a, b] = [await died(ledger), await died(ledger)]
       const twice = await Promise.all([1, 2].map(() => ledger.revive(a.id, 0, NOW)))
@@ -318,6 +335,16 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect([ledger.deadLetterCount('q'), staleQueues(ledger)]).toEqual([0, ['q']])
       const [late] = await ledger.claim([token(job.id, { attempt: 2 })], TERMS)
       expect(late?.verdict).toBe('drop')
+    })
+
+    it('keeps the id for its time, whenever the job had died', async () => {
+      const { id } = await died(ledger)
+      const deletedAt = NOW + 86_400_000
+      await ledger.deleteDeadLetter(id, deletedAt)
+      const cutoffs = { completed: 0, cancelled: 0, discarded: 0, deadLetters: 0 }
+      const prune = (withdrawn: number) => ledger.prune({ ...cutoffs, withdrawn }, deletedAt, 10)
+      expect([await prune(deletedAt), await prune(deletedAt + 1)]).toEqual([0, 1])
+      expect(ledger.find(id)).toBeNull()
     })
 
     it('lets the id start over, with nothing of its last life', async () => {

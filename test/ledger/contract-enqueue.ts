@@ -4,6 +4,7 @@ import { newJob } from '../support/jobs.ts'
 import {
   asked,
   fenceOf,
+  fetched,
   insertedOf,
   NOW,
   owedBy,
@@ -88,7 +89,9 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
     it('starts the id of a withdrawn job over, one generation later', async () => {
       const { id, outbox } = await pushed(ledger, { queue: 'first', expiresAt: 1, priority: 3 })
       await ledger.withdraw(id, outbox)
-      const again = newJob({ id, queue: 'second', carry: { tags: ['t'] } })
+      await plant({ id, rungMs: 250, retryDelayMs: 250, holder: 'native', createdAt: 1 })
+      const leases = { visibilityTimeoutMs: 7_000, timeoutMs: 8_000 }
+      const again = newJob({ id, queue: 'second', carry: { tags: ['t'] }, ...leases })
       const inserted = insertedOf(await ledger.insert(again, NOW + 5))
       expect(inserted).toMatchObject({ generation: 1, enqueuedAt: NOW + 5 })
       expect(inserted.outbox).toBeGreaterThan(outbox)
@@ -99,6 +102,9 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
         attempt: 0,
         outbox: inserted.outbox,
         tokenOut: true,
+        holder: null,
+        rungMs: null,
+        retryDelayMs: null,
         enqueuedAt: NOW + 5,
       })
       expect(ledger.counts('first').available).toBe(0)
@@ -121,6 +127,14 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       ledger.confirmed(id, outbox)
       await settleLazily(ledger)
       expect(row(id)).toMatchObject({ outbox: null, tokenOut: true, state: 'available' })
+    })
+
+    it('clears one that was owed before a restart', async () => {
+      const { id, outbox } = await pushed(ledger)
+      await harness.reopen()
+      ledger.confirmed(id, outbox)
+      await settleLazily(ledger)
+      expect(row(id)).toMatchObject({ outbox: null, state: 'available' })
     })
 
     it('leaves a newer nonce alone', async () => {
@@ -198,6 +212,13 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       const released = await ledger.release(id, fenceOf(row(id)))
       expect(released).toMatchObject({ state: 'available', attempt: 0 })
       expect(ledger.outboxPage(0, 10).map((owed) => owed.id)).toEqual([id])
+    })
+
+    it('and leaves the leases of other queues their deliveries', async () => {
+      const other = await fetched(ledger, { queue: 'other' })
+      await fetched(ledger, { queue: 'lost' })
+      await ledger.rearm('lost')
+      expect(row(other.id)).toEqual(other)
     })
 
     it('also those of native workers: nobody gives their tokens back', async () => {

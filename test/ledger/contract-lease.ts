@@ -261,5 +261,12 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       ])
       expect(row(short.id)).toMatchObject({ leaseExpiresAt: NOW + 6000, timeoutAt: NOW + 30_000 })
     })
+
+    it('to an execution as well, which no clock has been set back for', async () => {
+      const job = await fetched(ledger, { visibilityTimeoutMs: 90_000, timeoutMs: 30_000 })
+      await ledger.extendLeases(NOW + 5000)
+      expect(row(job.id)).toMatchObject({ timeoutAt: NOW + 95_000, leaseExpiresAt: NOW + 95_000 })
+      expect(await ledger.boundWaits(NOW + 5000)).toBe(0)
+    })
   })
 }

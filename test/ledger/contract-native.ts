@@ -40,6 +40,10 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       ])
       expect(row(own.id)).toEqual({ ...own, leaseExpiresAt: NOW + 30_500 })
       expect(row(http.id)).toEqual(http)
+      await plant({ id: http.id, workerId: null })
+      const nobodys = row(http.id)
+      expect(await outcomes([http.id])).toEqual(['ignored'])
+      expect(row(http.id)).toEqual(nobodys)
       await plant({ id: http.id, ...mine })
       expect(await outcomes([http.id])).toEqual(['extended'])
     })
@@ -235,14 +239,17 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
     })
 
     it.each(['jobs', 'unknown ids'])('says that there are more, all %s', async (kind) => {
-      for (const [i, id] of ['a', 'b', 'c'].entries()) {
+      // More than are asked of one queue at first, and not in the order of their time.
+      const earlier = Array.from({ length: 10 }, (_, i) => `earlier-${i}`)
+      for (const [i, id] of ['c', 'b', 'a', ...earlier].entries()) {
         if (kind === 'jobs') await pushed(ledger, { id, queue: 'q' })
-        if (kind === 'jobs') await ledger.cancel(id, NOW + i)
-        else await ledger.tombstone(id, 'q', NOW + i)
+        if (kind === 'jobs') await ledger.cancel(id, NOW - i)
+        else await ledger.tombstone(id, 'q', NOW - i)
       }
       const [a, b, c] = ['a', 'b', 'c'].map((id) => ({ id, generation: 0 }))
       expect(ledger.tombstones(['q'], 2)).toEqual({ cancelled: [c, b], truncated: true })
-      expect(ledger.tombstones(['q'], 3)).toEqual({ cancelled: [c, b, a], truncated: false })
+      expect(ledger.tombstones(['q'], 3)).toEqual({ cancelled: [c, b, a], truncated: true })
+      expect(ledger.tombstones(['q'], 13)).toMatchObject({ truncated: false })
     })
 
     it('that come again are as new, and survive a restart', async () => {

@@ -126,6 +126,17 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(hour('q')).toEqual(q)
     })
 
+    it('keeps all of a minute that many groups have added to', async () => {
+      for (const [i, waitMs] of [10, 20, 30].entries()) {
+        const job = await begun('q', NOW + i, waitMs)
+        await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...RETRY })
+      }
+      const q = { ...nothing, failed: 3, waited: 3, waitMs: 60 }
+      expect(hour('q')).toEqual(q)
+      await harness.reopen()
+      expect(hour('q')).toEqual(q)
+    })
+
     it('counts every failed attempt, and no cancelled or expired job as one', async () => {
       const retried = await begun('q', NOW, 0)
       const dead = await begun('q', NOW, 0)

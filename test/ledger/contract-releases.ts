@@ -76,6 +76,14 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       expect(rest).toMatchObject({ state: 'available', attempt: 0, holder: null, tokenOut: true })
     })
 
+    it('and gets one whatever number the old one had', async () => {
+      const id = await running({ queue: 'q' })
+      await plant({ id, attempt: 2, holder: 'ledger' })
+      expect(await apply(eventOf(id, released(1), { attempt: 2 }))).toEqual(['released'])
+      expect(row(id)).toMatchObject({ attempt: 1, holder: null, outbox: expect.any(Number) })
+      expect(ledger.claimable('q')).toBe(1)
+    })
+
     it('counts once, however often it is said', async () => {
       const id = await running()
       const word = eventOf(id, released(1))

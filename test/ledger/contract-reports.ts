@@ -175,6 +175,15 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.counts('q')).toMatchObject({ available: 0, active: 0, completed: 2 })
     })
 
+    it.each([
+      ['that runs', () => running()],
+      ['that waits', async () => row((await pushed(ledger)).id)],
+    ])('began no earlier than a job %s was there, however long it took', async (_, begin) => {
+      const { id } = await begin()
+      await apply(eventOf(id, { event: 'completed', result: null, elapsedMs: 99_000 }))
+      expect(row(id)).toMatchObject({ startedAt: NOW, completedAt: NOW + 50 })
+    })
+
     it('leaves a delivery of the gateway for the gateway to settle', async () => {
       const [held, handedOver] = [await fetched(ledger), await fetched(ledger)]
       await ledger.handOver([handedOver])
@@ -277,12 +286,13 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
     const all = [STARTED, COMPLETED, VIA_RUNG, HELD, DISCARD, failedWith()]
 
     it.each(all)('of another life or an unknown job is ignored: %o', async (said) => {
-      const job = await running()
-      const stale = [{ generation: 1 }, { generation: 7 }].map((over) =>
-        eventOf(job.id, said, over),
-      )
-      expect(await apply(...stale, eventOf('nobody', said))).toEqual(Array(3).fill('ignored'))
-      expect(row(job.id)).toEqual(job)
+      const [job, waiting] = [await running(), row((await pushed(ledger)).id)]
+      const stale = [1, 7].flatMap((generation) => [
+        eventOf(job.id, said, { generation }),
+        eventOf(waiting.id, said, { generation }),
+      ])
+      expect(await apply(...stale, eventOf('nobody', said))).toEqual(Array(5).fill('ignored'))
+      expect([row(job.id), row(waiting.id)]).toEqual([job, waiting])
     })
 
     it('without a generation is about the life that there is', async () => {

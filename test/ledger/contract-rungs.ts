@@ -119,6 +119,15 @@ export function rungContract({ harness, ledger, row }: UnderTest): void {
       expect(promoted.map(({ id }) => id)).toEqual([waiting.id, owing.id, late.id])
     })
 
+    it('leaves alone those whose token is not in its rung yet', async () => {
+      const job = await fetched(ledger, { queue: 'q' })
+      const to = { dueAt: LATER, delayMs: 250, rungMs: 250, isTokenBack: true } as const
+      await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'retryable', ...to })
+      const owing = row(job.id)
+      expect(await ledger.rearm('q')).toBe(0)
+      expect(row(job.id)).toEqual(owing)
+    })
+
     it('publishes those that are due, wherever their token is', async () => {
       const { id } = await retrying()
       await promoteAll()

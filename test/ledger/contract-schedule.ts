@@ -117,7 +117,9 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(twice.map((result) => result === 'stale')).toEqual([false, true])
       const ended = await stored({ state: 'pending', dueAt: null })
       await ledger.cancel(ended.id, NOW)
-      for (const other of [id, ended.id, (await fetched(ledger)).id, 'nobody']) {
+      const waiting = [await scheduled(WALL - 1), await retrying(NOW, null)]
+      const others = [ended, ...waiting, await fetched(ledger)].map((job) => job.id)
+      for (const other of [id, ...others, 'nobody']) {
         const before = ledger.find(other)
         expect(await ledger.activate(other, NOW, WALL)).toBe('stale')
         expect(ledger.find(other)).toEqual(before)
@@ -169,8 +171,8 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
   describe('promote', () => {
     it('makes a scheduled job available by the wall clock, a retry by the other', async () => {
       const [due, ahead] = [await scheduled(WALL), await scheduled(WALL + 1)]
-      const [retry, later] = [await retrying(NOW, null), await retrying(NOW + 1, null)]
-      const promoted = await ledger.promote(NOW, WALL, 10)
+      const [retry, later] = [await retrying(NOW + 7, null), await retrying(NOW + 8, null)]
+      const promoted = await ledger.promote(NOW + 7, WALL, 10)
       expect(new Set(promoted.map(({ id }) => id))).toEqual(new Set([due.id, retry.id]))
       for (const { id } of promoted) {
         const before = id === due.id ? due : retry
@@ -180,13 +182,13 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
           outbox: row(id).outbox,
           tokenOut: true,
           dueAt: null,
-          enqueuedAt: NOW,
+          enqueuedAt: NOW + 7,
         })
         expect(promoted).toContainEqual(row(id))
       }
       expect([ahead, later]).toEqual([row(ahead.id), row(later.id)])
       expect(ledger.outboxPage(0, 10)).toHaveLength(2)
-      expect(await ledger.promote(NOW, WALL, 10)).toEqual([])
+      expect(await ledger.promote(NOW + 7, WALL, 10)).toEqual([])
     })
 
     it('takes what is latest first, however many there are', async () => {
@@ -285,6 +287,27 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       const expired = await ledger.expire(terms)
       const out = new Map(expired.map(({ job }) => [job.id, job.tokenOut]))
       expect([out.get(inRung.id), out.get(held.id)]).toEqual([true, false])
+    })
+
+    it('expects none of what the ledger held, whatever became of the one before', async () => {
+      const [held, owing] = [await retrying(NOW + 9, null), await retrying(NOW + 9, null)]
+      const queued = await pushed(ledger, { expiresAt: WALL })
+      const before = { expiresAt: WALL, tokenOut: true }
+      await plant(
+        { id: held.id, ...before },
+        { id: owing.id, ...before, outbox: 7 },
+        { id: queued.id, outbox: null },
+      )
+      await ledger.expire(terms)
+      const ids = [held.id, owing.id, queued.id]
+      expect(ids.map((id) => row(id).tokenOut)).toEqual([false, true, true])
+    })
+
+    it('leaves nothing with the native worker that had it', async () => {
+      const { id } = await expiring({ state: 'available' })
+      await plant({ id, holder: 'native' })
+      await ledger.expire(terms)
+      expect(row(id)).toMatchObject({ state: 'discarded', holder: null })
     })
 
     it('says whether their token was still to be published', async () => {

@@ -109,6 +109,17 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(await ledger.insert(job(), NOW)).toMatchObject({ outcome: 'conflict' })
     })
 
+    it('is in the way as completed, whenever it would have expired', async () => {
+      const { id } = await pushed(ledger, job({}, { expiresAt: NOW + 1 }))
+      await ledger.claim([token(id)], { ...TERMS, wall: NOW })
+      await ledger.complete(id, {}, { now: NOW, result: null })
+      const next = job({ states: [...LIVE, 'completed'] })
+      expect(await ledger.insert(next, NOW)).toMatchObject({
+        outcome: 'conflict',
+        existing: { id, state: 'completed' },
+      })
+    })
+
     it('is one, however many come in one commit', async () => {
       const outcomes = await Promise.all(
         Array.from({ length: 64 }, (_, i) =>

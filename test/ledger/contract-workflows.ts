@@ -132,9 +132,30 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         startedAt: NOW,
         ...{ completed: 4, open: 0 },
       })
+      expect(stepOf(workflow, 'd')).toMatchObject({ state: 'completed', endedAt: NOW + 5 })
       expect(told().slice(-2)).toEqual(['step d', 'ended d'])
       expect(news.at(-1)?.workflow).toMatchObject({ id: workflow.id, state: 'completed', open: 0 })
       expect(ledger.workflows.running()).toBe(0)
+    })
+
+    it('begins its own steps, with its own results, whatever others there are', async () => {
+      const workflows = [await create(newGraph(DIAMOND)), await create(newGraph(DIAMOND))]
+      for (const step of ['a', 'b', 'c']) {
+        for (const [i, workflow] of workflows.entries()) await complete(workflow, step, `${i}`)
+      }
+      for (const [i, workflow] of workflows.entries()) {
+        expect(JSON.parse(jobOf(workflow, 'd').envelope)).toMatchObject({
+          workflow_id: workflow.id,
+          parent_results: { a: i, b: i, c: i },
+        })
+        expect(find(workflow).steps.map(({ id }) => id)).toEqual(['a', 'b', 'c', 'd'])
+      }
+    })
+
+    it('counts the size of a result in bytes', async () => {
+      const workflow = await create(newGraph({ a: [] }))
+      await complete(workflow, 'a', '"ü😀"')
+      expect(stepOf(workflow, 'a')).toMatchObject({ result: '"ü😀"', resultBytes: 8 })
     })
 
     it('starts a step once when two that it waits for end together', async () => {
@@ -256,7 +277,8 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       await end(workflow)
       expect(stepOf(workflow, 'a')).toMatchObject({ progress: outcome, state })
       const next = outcome === 'completed' ? 'started' : 'cancelled'
-      expect(stepOf(workflow, 'b').progress).toBe(next)
+      const endedAt = outcome === 'completed' ? null : stepOf(workflow, 'a').endedAt
+      expect(stepOf(workflow, 'b')).toMatchObject({ progress: next, endedAt })
       expect(find(workflow).state).toBe(outcome === 'completed' ? 'running' : 'failed')
     })
 
@@ -484,6 +506,8 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       for (const { job: one } of jobs)
         expect(one).toMatchObject({ state: 'cancelled', cancelledAt: NOW + 7 })
       expect(jobs[0]?.job.outbox).not.toBeNull()
+      const never = { state: 'cancelled', endedAt: NOW + 7, jobId: null }
+      expect(stepOf(workflow, 'd')).toMatchObject(never)
       expect(await ledger.complete(active.id, {}, { now: NOW, result: null })).toBe('stale')
       expect(ledger.counts('default')).toMatchObject({ available: 0, active: 0, cancelled: 3 })
       expect(await ledger.workflows.cancel(workflow.id, NOW)).toBe('stale')
@@ -573,12 +597,12 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     })
 
     it('takes them one by one, up to its limit', async () => {
-      for (const workflow of [newGraph({ a: [] }), newGraph({ a: [] })]) {
-        await complete(await create(workflow), 'a')
-      }
+      const [older, newer] = [newGraph({ a: [] }), newGraph({ a: [] })]
+      for (const workflow of [older, newer]) await complete(await create(workflow), 'a')
       const left = () => ledger.workflows.list({ state: null, limit: 9, offset: 0 }).total
       await ledger.prune(ALL, LONG_AFTER, 1)
       expect(left()).toBe(1)
+      expect(stepOf(newer, 'a')).toMatchObject({ progress: 'completed' })
       await ledger.prune(ALL, LONG_AFTER, 1)
       expect(left()).toBe(0)
     })
