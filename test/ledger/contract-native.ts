@@ -3,7 +3,7 @@ import type { RowState } from '../../src/job/job.ts'
 import type { NativeBeat } from '../../src/ledger/native.ts'
 import { newJob } from '../support/jobs.ts'
 import { eventOf, REPORT } from './contract-reports.ts'
-import { fenceOf, fetched, NOW, pushed, TERMS, token, type UnderTest } from './harness.ts'
+import { died, fenceOf, fetched, NOW, pushed, TERMS, token, type UnderTest } from './harness.ts'
 
 const BEAT: NativeBeat = {
   now: NOW + 500,
@@ -79,7 +79,10 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       const held = await pushed(ledger)
       const due = { attempt: 2, dueAt: NOW, outbox: null, tokenOut: false }
       await plant({ id: held.id, state: 'retryable', ...due })
-      for (const { id } of [owed, held]) {
+      // A dead letter that has come back to life, while its last life is still run somewhere.
+      const revived = await died(ledger)
+      await ledger.revive(revived.id, 0, NOW)
+      for (const { id } of [owed, held, revived]) {
         const [result] = await ledger.beatNative([id], BEAT)
         expect(row(id)).toMatchObject({ state: 'active', holder: 'ledger', workerId: 'native-1' })
         expect(result).toMatchObject({ outcome: 'started', job: row(id) })

@@ -336,6 +336,14 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: true })
     })
 
+    it('of an earlier life says nothing of the token of a cancelled job', async () => {
+      const { id } = await running()
+      await plant({ id, generation: 1 })
+      await ledger.cancel(id, NOW)
+      await apply(eventOf(id, DISCARD), eventOf(id, COMPLETED, { attempt: 2 }))
+      expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: true })
+    })
+
     it('of a token that was dropped says nothing of a job that goes on', async () => {
       const dropped: Said = { event: 'dropped' }
       const [queued, active, over] = [await pushed(ledger), await running(), await pushed(ledger)]

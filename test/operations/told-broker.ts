@@ -1,4 +1,4 @@
-import type { Broker } from '../../src/broker/broker.ts'
+import type { Broker, Delivery, Settled } from '../../src/broker/broker.ts'
 import { type Deps, freshMemory } from '../../src/operations/deps.ts'
 import { createJobEvents, type JobEvent } from '../../src/telemetry/events.ts'
 import { NOW } from '../ledger/harness.ts'
@@ -51,4 +51,17 @@ export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>)
     newId: () => `019539a4-b68c-7def-8000-${(++count).toString().padStart(12, '0')}`,
   } as unknown as Deps
   return Object.assign(stage, { deps })
+}
+
+/** A delivery that notes in `told` what becomes of it. */
+export function toldDelivery(
+  told: string[],
+  { isLive = true, settles = 'settled' }: { isLive?: boolean; settles?: Settled } = {},
+): Delivery {
+  const settle = (how: string) => () => {
+    told.push(how)
+    return settles
+  }
+  const delivery = { isLive: () => isLive, ack: settle('ack'), deadLetter: settle('dead letter') }
+  return delivery as unknown as Delivery
 }

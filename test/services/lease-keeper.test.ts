@@ -1,0 +1,52 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import type { Delivery } from '../../src/broker/broker.ts'
+import { leaseKeeper } from '../../src/services/lease-keeper.ts'
+import { fetched, rowOf } from '../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
+
+let harness: SqliteHarness
+let stage: ToldStage
+/** Who had the lease when its delivery was acknowledged. */
+let holders: (string | null)[]
+let id: string
+
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  stage = onToldBroker(harness, {})
+  holders = []
+  ;({ id } = await fetched(harness.ledger))
+  const ack = () => {
+    holders.push(rowOf(harness.ledger, id).holder)
+    return 'settled' as const
+  }
+  stage.deps.held.set(id, { ack } as unknown as Delivery)
+})
+afterEach(() => harness.destroy())
+
+const stop = (keeper: ReturnType<typeof leaseKeeper>) => keeper.stop(AbortSignal.timeout(1_000))
+
+it('acknowledges what is leased when it stops, behind the commit that hands it over', async () => {
+  const keeper = leaseKeeper(stage.deps)
+  await keeper.start()
+  expect(holders).toEqual([])
+  await stop(keeper)
+  expect(holders).toEqual(['ledger'])
+  expect(stage.deps.held.size).toBe(0)
+  await stop(keeper)
+  expect(holders).toEqual(['ledger'])
+})
+
+it('keeps the deliveries where that cannot be written: RabbitMQ gives them out again', async () => {
+  const keeper = leaseKeeper(stage.deps)
+  await keeper.start()
+  await harness.ledger.close()
+  await expect(stop(keeper)).rejects.toMatchObject({ status: 503 })
+  expect([holders, stage.deps.held.size]).toEqual([[], 1])
+  await harness.reopen()
+})
+
+it('leaves the leases alone where it never began', async () => {
+  await stop(leaseKeeper(stage.deps))
+  expect([holders, rowOf(harness.ledger, id).holder]).toEqual([[], 'gateway'])
+})
