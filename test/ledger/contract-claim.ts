@@ -4,7 +4,17 @@ import type { JobRow } from '../../src/job/job.ts'
 import type { ClaimResult } from '../../src/ledger/leases.ts'
 import { arrivalCells, type Cell, NOW as CLOCK, WALL } from '../job/arrival-table.ts'
 import { newJob } from '../support/jobs.ts'
-import { asked, fetched, NOW, pushed, TERMS, token, type UnderTest } from './harness.ts'
+import {
+  asked,
+  FAILED,
+  fenceOf,
+  fetched,
+  NOW,
+  pushed,
+  TERMS,
+  token,
+  type UnderTest,
+} from './harness.ts'
 
 /** FETCH: the arrival table, committed. */
 export function claimContract({ harness, ledger, row, plant }: UnderTest): void {
@@ -77,6 +87,17 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       const [[first], [second]] = await Promise.all([claim('a'), claim('b')])
       expect([first?.verdict, second?.verdict]).toEqual(['claimed', 'hand-over'])
       expect(row(id).workerId).toBe('a')
+    })
+
+    it('starts a retry that is due before its time was noticed, its error still there', async () => {
+      const job = await fetched(ledger)
+      const to = { to: 'retryable', dueAt: NOW + 200, delayMs: 100, rungMs: null } as const
+      await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to, isTokenBack: true })
+      const terms = { ...TERMS, now: NOW + 200 }
+      const [result] = await ledger.claim([token(job.id, { attempt: 2 })], terms)
+      expect(result).toMatchObject({ verdict: 'claimed', promoted: true, job: row(job.id) })
+      const { error, errors } = FAILED
+      expect(row(job.id)).toMatchObject({ attempt: 2, enqueuedAt: NOW + 200, error, errors })
     })
 
     it('notes what the token reported of the attempt before', async () => {

@@ -83,6 +83,13 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(ledger.counts('default')).toMatchObject({ active: 0, discarded: 1 })
     })
 
+    it('keeps the number of an attempt that was made with the token of an earlier one', async () => {
+      const job = await fetched(ledger)
+      await plant({ id: job.id, holder: 'native', attempt: 2 })
+      const result = await ledger.discardDead(dead(job.id, { attempt: 1 }), TIMES)
+      expect(result).toMatchObject({ outcome: 'discarded', job: { attempt: 2 } })
+    })
+
     it.each<[string, RowState, Holder | null, number | null, number, boolean]>([
       ['a due retry', 'retryable', null, TIMES.now, 2, true],
       ['a retry that is not due', 'retryable', null, TIMES.now + 60_000, 2, false],

@@ -121,6 +121,12 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.queues().map(({ name }) => name)).toContain('q')
     })
 
+    it('adopts it in the life that its worker has run', async () => {
+      const { id } = newJob()
+      expect(await apply(eventOf(id, HELD, { generation: 3, ...shown(id) }))).toEqual(['failed'])
+      expect(row(id)).toMatchObject({ state: 'retryable', generation: 3, attempt: 1 })
+    })
+
     it('adopts it once', async () => {
       const { id } = newJob()
       const events = [STARTED, COMPLETED].map((said) => eventOf(id, said, shown(id)))

@@ -199,6 +199,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       const ids = [2, 0, 3, 1].map((i) => jobs[i]?.id)
       const first = await ledger.promote(NOW, WALL, 3)
       const rest = await ledger.promote(NOW, WALL, 3)
+      expect([first.length, rest.length]).toEqual([3, 1])
       expect([...first, ...rest].map(({ id }) => id)).toEqual(ids)
     })
 

@@ -256,6 +256,15 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       })
       expect(freshRow(inserted.replacing?.job ?? next, inserted)).toEqual(row(next.id))
     })
+
+    it('has a time of its own where the policy says no more than that', async () => {
+      const start = { state: 'scheduled', dueAt: NOW + 500 } as const
+      const { id } = await pushed(ledger, job({}, { start }))
+      const next = job({ onConflict: 'replace' })
+      await ledger.insert(next, NOW)
+      expect(row(id).state).toBe('cancelled')
+      expect(row(next.id)).toMatchObject({ state: 'available', dueAt: null })
+    })
   })
 
   describe('a batch of unique jobs', () => {

@@ -1,0 +1,129 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Delivery } from '../../src/broker/broker.ts'
+import type { JobRow } from '../../src/job/job.ts'
+import { fetch } from '../../src/operations/fetch.ts'
+import { fenceOf, fetched, NOW, pushed, rowOf, settleLazily } from '../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { onToldBroker, type ToldStage, toldDelivery } from './told-broker.ts'
+
+let harness: SqliteHarness
+let stage: ToldStage
+/** What became of deliveries, in its order. */
+let told: string[]
+/** What the next FETCH takes from the buffers; then there is nothing. */
+let buffered: Delivery[]
+
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  told = []
+  buffered = []
+  stage = onToldBroker(harness, {
+    take: async () => buffered.splice(0),
+    putBack: (deliveries) => void told.push(`put back ${deliveries.length}`),
+    park: (_, until) => void told.push(`park ${until}`),
+  })
+})
+afterEach(() => harness.destroy())
+
+/** The token of an attempt, as it comes from the queue. */
+function arriving(id: string, attempt = 1, settles: 'settled' | 'lost' = 'settled'): Delivery {
+  const token = { id, attempt, generation: 0, queue: 'default', message: { headers: {} } }
+  const content = { mayBeLimited: () => false, forgetContent() {} }
+  const delivery = Object.assign(toldDelivery(told, { settles }), token, content)
+  buffered.push(delivery)
+  return delivery
+}
+const fetchNow = () => {
+  const body = { queues: ['default'], count: 10 }
+  return fetch(stage.deps, body, { requestId: 'req_1' }, new AbortController().signal)
+}
+const now = async (id: string): Promise<JobRow> => {
+  await settleLazily(harness.ledger)
+  return rowOf(harness.ledger, id)
+}
+
+it('holds the delivery of what it has started', async () => {
+  const { id } = await pushed(harness.ledger)
+  const delivery = arriving(id)
+  expect(await fetchNow()).toMatchObject([{ id, state: 'active' }])
+  expect(stage.deps.held.get(id)).toBe(delivery)
+  expect(told).toEqual([])
+})
+
+describe('a second delivery of a job that runs', () => {
+  it.each([
+    ['is still there', true],
+    ['came over a channel that is gone', false],
+  ])('is acknowledged, and the first one is kept where it %s', async (_, isLive) => {
+    const { id } = await fetched(harness.ledger)
+    const first = toldDelivery(told, { isLive })
+    stage.deps.held.set(id, first)
+    arriving(id)
+    expect(await fetchNow()).toEqual([])
+    expect(told).toEqual(['ack'])
+    expect(stage.deps.held.get(id)).toBe(isLive ? first : undefined)
+    expect(await now(id)).toMatchObject({ state: 'active', holder: 'ledger' })
+  })
+
+  it('is none where it is the one that is held', async () => {
+    const { id } = await fetched(harness.ledger)
+    stage.deps.held.set(id, arriving(id))
+    await fetchNow()
+    expect(told).toEqual([])
+    expect(await now(id)).toMatchObject({ state: 'active', holder: 'gateway' })
+  })
+})
+
+describe('the token of a job that is over', () => {
+  it.each(['settled', 'lost'] as const)(
+    'is dropped, and back where that is %s',
+    async (settles) => {
+      const { id } = await pushed(harness.ledger)
+      await harness.ledger.cancel(id, NOW)
+      arriving(id, 1, settles)
+      expect(await fetchNow()).toEqual([])
+      expect(told).toEqual(['ack'])
+      expect(await now(id)).toMatchObject({ tokenOut: settles === 'lost' })
+    },
+  )
+})
+
+it('leaves a token that comes far too early to the ledger, and to the relay', async () => {
+  const job = await fetched(harness.ledger)
+  const to = { to: 'retryable', dueAt: NOW + 90_000, delayMs: 90_000, rungMs: null } as const
+  const record = { now: NOW, error: null, errors: null, isTokenBack: true }
+  await harness.ledger.fail(job.id, fenceOf(job), { ...record, ...to })
+  arriving(job.id, 2)
+  expect(await fetchNow()).toEqual([])
+  expect([told, stage.woken]).toEqual([['ack'], 1])
+  expect((await now(job.id)).outbox).not.toBeNull()
+})
+
+it('keeps a token aside that comes a little early, until it is due', async () => {
+  const job = await fetched(harness.ledger)
+  const to = { to: 'retryable', dueAt: NOW + 50, delayMs: 50, rungMs: null } as const
+  const record = { now: NOW, error: null, errors: null, isTokenBack: true }
+  await harness.ledger.fail(job.id, fenceOf(job), { ...record, ...to })
+  arriving(job.id, 2)
+  expect(await fetchNow()).toEqual([])
+  expect(told).toEqual([`park ${NOW + 50}`])
+})
+
+it('keeps the tokens of a batch aside that is not whole yet', async () => {
+  const { id } = await pushed(harness.ledger)
+  stage.deps.staging.add(id)
+  arriving(id)
+  expect(await fetchNow()).toEqual([])
+  expect(told).toEqual(['park null'])
+  expect(await now(id)).toMatchObject({ state: 'available', attempt: 0 })
+})
+
+it('puts back what it has taken where the ledger cannot be written', async () => {
+  const { id } = await pushed(harness.ledger)
+  arriving(id)
+  arriving(id)
+  await harness.ledger.close()
+  await expect(fetchNow()).rejects.toMatchObject({ status: 503 })
+  expect(told).toEqual(['put back 2'])
+  await harness.reopen()
+})
