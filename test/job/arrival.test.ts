@@ -113,6 +113,12 @@ describe('the record of skipped attempts', () => {
     expect(JSON.parse(last ?? '')).toEqual(newest)
   })
 
+  it('keeps of a code as much as of any other', () => {
+    const { last } = recordSkipped(null, [1], { code: 'c'.repeat(5_000), message: '' }, NOW)
+    const { code, type } = JSON.parse(last ?? '')
+    expect([code.length, type]).toEqual([255, code])
+  })
+
   it('keeps the newest 50', () => {
     const hundred = Array.from({ length: 100 }, (_, index) => index + 1)
     const { errors } = recordSkipped(null, hundred, null, NOW)

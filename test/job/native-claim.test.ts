@@ -102,6 +102,23 @@ describe('the claim of a native worker', () => {
     }
   })
 
+  it('is the same for a token of a generation that the ledger does not know yet', () => {
+    for (const { row, token, expected } of CELLS) {
+      expect(decideNativeClaim({ ...token, generation: 2 }, row, CONTEXT)).toEqual(expected)
+    }
+  })
+
+  it('runs a job once that may have no attempts at all', () => {
+    const isFirst = ({ row }: (typeof CELLS)[number]) => row.state === 'available' && !row.holder
+    const [first] = CELLS.filter(isFirst)
+    if (!first) throw new Error('no such cell')
+    const row = { ...first.row, attempt: 0, maxAttempts: 0 }
+    const claims = [1, 2].map((attempt) =>
+      decideNativeClaim({ ...first.token, attempt }, row, CONTEXT),
+    )
+    expect(claims).toEqual([{ decision: 'run', attempt: 1 }, { decision: 'discard' }])
+  })
+
   it('leaves a lease alone whose delivery this gateway holds: there are two of this token', () => {
     for (const { row, token, expected } of CELLS) {
       const decision = decideNativeClaim(token, row, { ...CONTEXT, isHeldHere: true })

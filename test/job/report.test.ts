@@ -31,6 +31,13 @@ describe('the report table', () => {
     }
   })
 
+  it('takes a success from whoever tells of it: the job is done', () => {
+    for (const { row, event, expected } of CELLS) {
+      if (event.said.event !== 'completed') continue
+      expect(decideReport({ ...event, workerId: 'other' }, row, NOW)).toEqual(expected)
+    }
+  })
+
   it('ignores that a token was dropped', () => {
     for (const { row, event } of CELLS) {
       const dropped = { ...event, said: { event: 'dropped' } } as const
