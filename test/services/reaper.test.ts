@@ -1,8 +1,11 @@
-import { afterEach, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
 import type { Deps } from '../../src/operations/deps.ts'
 import { reaper } from '../../src/services/reaper.ts'
-import { SILENT } from '../ledger/sqlite-harness.ts'
+import { eventOf, REPORT } from '../ledger/contract-reports.ts'
+import { fetched, NOW, pushed, rowOf } from '../ledger/harness.ts'
+import { openSqliteHarness, SILENT, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
 
 afterEach(() => vi.restoreAllMocks())
 
@@ -29,4 +32,63 @@ it('gives leases their time again before it ends any, when the process has stood
   await vi.waitUntil(() => done.length >= 3)
   await service.stop(AbortSignal.timeout(1_000))
   expect(done).toEqual(['looked', 'extended', 'looked'])
+})
+
+describe('a lease that is over', () => {
+  let harness: SqliteHarness
+  let stage: ToldStage
+  /** All that native workers had said when we came, we have heard. */
+  let isHeard: boolean
+  beforeEach(async () => {
+    harness = await openSqliteHarness()
+    isHeard = true
+    stage = onToldBroker(harness, {
+      controlBacklogConsumed: () => isHeard,
+      isRungReady: () => false,
+      ensureRung: async () => 'unusable',
+      publish: async () => 'confirmed',
+    })
+  })
+  afterEach(() => harness.destroy())
+
+  /** The reaper at this time, for as long as `until` wants it to. */
+  async function reaping(now: number, until: () => unknown): Promise<void> {
+    const service = reaper({ ...stage.deps, clock: { now: () => now, wall: () => now } } as Deps)
+    await service.start()
+    try {
+      await vi.waitFor(until)
+    } finally {
+      await service.stop(AbortSignal.timeout(1_000))
+    }
+  }
+  const codeOf = (id: string): string => JSON.parse(rowOf(harness.ledger, id).error ?? '{}').code
+  const stateOf = (id: string) => rowOf(harness.ledger, id).state
+
+  it('goes on at once while an attempt is left, and ends the job with the last', async () => {
+    const given = { visibilityTimeoutMs: 1_000 }
+    const early = await fetched(harness.ledger, { ...given, maxAttempts: 2 })
+    const last = await fetched(harness.ledger, { ...given, maxAttempts: 1 })
+    await reaping(NOW + 1_000, () => expect(stateOf(last.id)).toBe('discarded'))
+    expect(stateOf(early.id)).toBe('available')
+    expect([codeOf(early.id), codeOf(last.id)]).toEqual(Array(2).fill('visibility_timeout'))
+  })
+
+  it('fails by the policy of the job where the execution took too long, to the millisecond', async () => {
+    const { id } = await fetched(harness.ledger, { timeoutMs: 30_000 })
+    await reaping(NOW + 30_000, () => expect(stateOf(id)).toBe('retryable'))
+    expect(codeOf(id)).toBe('timeout')
+  })
+
+  it('of a native worker leaves the job with him, the last attempt too, once he is heard', async () => {
+    const given = { maxAttempts: 1, visibilityTimeoutMs: 1_000 }
+    const { id } = await pushed(harness.ledger, given)
+    await harness.ledger.applyReports([eventOf(id, { event: 'started' })], REPORT)
+    const other = await fetched(harness.ledger, given)
+    isHeard = false
+    await reaping(NOW + 2_000, () => expect(stateOf(other.id)).toBe('discarded'))
+    expect(stateOf(id)).toBe('active')
+    isHeard = true
+    await reaping(NOW + 2_000, () => expect(stateOf(id)).toBe('available'))
+    expect(rowOf(harness.ledger, id)).toMatchObject({ attempt: 1, holder: 'native' })
+  })
 })

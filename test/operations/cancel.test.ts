@@ -1,0 +1,61 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { PublishOutcome } from '../../src/broker/broker.ts'
+import { cancel } from '../../src/operations/cancel.ts'
+import { fetched, pushed, rowOf, settleLazily } from '../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { onToldBroker, type ToldStage, toldDelivery } from './told-broker.ts'
+
+let harness: SqliteHarness
+let stage: ToldStage
+/** What RabbitMQ was told, in its order. */
+let told: string[]
+let outcome: PublishOutcome
+
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  told = []
+  outcome = 'confirmed'
+  stage = onToldBroker(harness, {
+    broadcast: async ({ type }) => {
+      told.push(type)
+      return outcome
+    },
+  })
+})
+afterEach(() => harness.destroy())
+
+const cancelNow = async (id: string) => {
+  await cancel(stage.deps, id, { requestId: 'req_1' })
+  await settleLazily(harness.ledger)
+  return rowOf(harness.ledger, id)
+}
+
+describe('a job that is cancelled while it runs', () => {
+  it.each(['settled', 'lost'] as const)('gives its delivery back, which is %s', async (settles) => {
+    const { id } = await fetched(harness.ledger)
+    stage.deps.held.set(id, toldDelivery(told, { settles }))
+    expect(await cancelNow(id)).toMatchObject({ outbox: null, tokenOut: settles === 'lost' })
+    expect(told).toEqual(['ack', 'ojs.control.cancel'])
+  })
+
+  it('has its workers told later where that is not confirmed', async () => {
+    outcome = 'unknown'
+    const { id } = await fetched(harness.ledger)
+    const { outbox } = await cancelNow(id)
+    expect([outbox === null, stage.woken]).toEqual([false, 1])
+  })
+})
+
+describe('a job that is cancelled while it waits', () => {
+  it.each<[string, (id: string) => unknown, boolean]>([
+    ['nobody has sent', () => {}, false],
+    ['is being sent', (id) => stage.deps.sending.add(id), true],
+    ['is that of a batch under way', (id) => stage.deps.staging.add(id), true],
+    ['was sent and not confirmed', (id) => stage.deps.unsure.add(id), true],
+  ])('knows whether to wait for a token that %s', async (_, before, tokenOut) => {
+    const { id } = await pushed(harness.ledger)
+    before(id)
+    expect(await cancelNow(id)).toMatchObject({ state: 'cancelled', tokenOut })
+    expect(told).toEqual(['ojs.control.cancel'])
+  })
+})

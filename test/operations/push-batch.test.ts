@@ -1,0 +1,67 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import type { PublishOutcome } from '../../src/broker/broker.ts'
+import { pushBatch } from '../../src/operations/push-batch.ts'
+import { eventOf, REPORT } from '../ledger/contract-reports.ts'
+import { rowOf, settleLazily } from '../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { onToldBroker, type ToldStage } from './told-broker.ts'
+
+const JOB = { type: 'a', args: [] }
+
+let harness: SqliteHarness
+let stage: ToldStage
+let publish: (id: string) => Promise<PublishOutcome>
+let unparked: string[]
+
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  publish = async () => 'confirmed'
+  unparked = []
+  stage = onToldBroker(harness, {
+    publish: ({ id }) => publish(id),
+    isQueueGone: async () => false,
+    unpark: (id) => void unparked.push(id),
+  })
+})
+afterEach(() => harness.destroy())
+
+const push = (ids: readonly string[]) =>
+  pushBatch(stage.deps, { jobs: ids.map((id) => ({ ...JOB, id })) }, { requestId: 'req_1' })
+const newIds = () => [stage.deps.newId(), stage.deps.newId()] as const
+
+it('keeps the tokens of a batch from FETCH until the last of them is confirmed', async () => {
+  const ids = newIds()
+  const staged: string[][] = []
+  publish = async () => {
+    staged.push([...stage.deps.staging])
+    return 'confirmed'
+  }
+  await push(ids)
+  expect(staged).toEqual([ids, ids])
+  expect([[...stage.deps.staging], unparked]).toEqual([[], ids])
+})
+
+it('leaves what somebody else has staged to him, and is refused', async () => {
+  const [mine, his] = newIds()
+  await push([his])
+  stage.deps.staging.add(his)
+  unparked = []
+  await expect(push([mine, his])).rejects.toMatchObject({ code: 'duplicate' })
+  expect([[...stage.deps.staging], unparked]).toEqual([[his], [mine]])
+})
+
+it('is refused but for what a native worker has started meanwhile', async () => {
+  const [started, other] = newIds()
+  publish = async (id) => {
+    if (id === other) return 'nacked'
+    await harness.ledger.applyReports([eventOf(id, { event: 'started' })], REPORT)
+    return 'unknown'
+  }
+  const details = { started: [started] }
+  await expect(push([started, other])).rejects.toMatchObject({ details })
+  await settleLazily(harness.ledger)
+  expect(rowOf(harness.ledger, started)).toMatchObject({ state: 'active', tokenOut: true })
+  expect(rowOf(harness.ledger, other)).toMatchObject({ state: 'withdrawn', tokenOut: false })
+  const enqueued = stage.events.filter(({ type }) => type === 'job.enqueued')
+  expect(enqueued).toMatchObject([{ job: { id: started } }])
+})
