@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import { cancel } from '../../src/operations/cancel.ts'
+import { sendToken } from '../../src/operations/send-token.ts'
 import { fetched, pushed, rowOf, settleLazily } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage, toldDelivery } from './told-broker.ts'
@@ -10,12 +11,14 @@ let stage: ToldStage
 /** What RabbitMQ was told, in its order. */
 let told: string[]
 let outcome: PublishOutcome
+let publish: () => Promise<PublishOutcome>
 
 beforeEach(async () => {
   harness = await openSqliteHarness()
   told = []
   outcome = 'confirmed'
   stage = onToldBroker(harness, {
+    publish: () => publish(),
     broadcast: async ({ type }) => {
       told.push(type)
       return outcome
@@ -57,5 +60,17 @@ describe('a job that is cancelled while it waits', () => {
     before(id)
     expect(await cancelNow(id)).toMatchObject({ state: 'cancelled', tokenOut })
     expect(told).toEqual(['ojs.control.cancel'])
+  })
+
+  it.each<[string, () => Promise<PublishOutcome>]>([
+    ['was not confirmed in time', async () => 'unknown'],
+    ['may have gone out before the ledger failed', () => Promise.reject(new Error('closed'))],
+  ])('waits for a token that %s, whatever else is refused', async (_, send) => {
+    const { id } = await pushed(harness.ledger)
+    publish = send
+    await sendToken(stage.deps, rowOf(harness.ledger, id))
+    publish = async () => 'refused'
+    await sendToken(stage.deps, rowOf(harness.ledger, id))
+    expect(await cancelNow(id)).toMatchObject({ state: 'cancelled', tokenOut: true })
   })
 })
