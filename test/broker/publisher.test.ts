@@ -208,6 +208,20 @@ describe('Publisher, against a scripted peer', () => {
     expect(await again).toBe('confirmed')
   })
 
+  it('tells what it may not publish from what is lost with its connection', async () => {
+    const { peer, recorder, publisher } = await open()
+    const forbidden = publisher.send(outgoing('a'))
+    const [a] = await peer.until(1)
+    if (a) peer.closeChannel(a.channel, 403)
+    expect(await forbidden).toBe('forbidden')
+    await recorder.until('onOpen', 2)
+    const lost = publisher.send(outgoing('b'))
+    await peer.until(2)
+    peer.cut()
+    expect(await lost).toBe('unknown')
+    expect(recorder.count('publishUnknown', 'email')).toBe(2)
+  })
+
   it('keeps a queue on one channel, in order', async () => {
     const { peer, publisher } = await open()
     const ids = Array.from({ length: 50 }, (_, i) => `id-${i}`)
@@ -321,21 +335,27 @@ describe('Publisher, against a scripted peer', () => {
     await expect.poll(() => peer.connections).toBe(2)
   })
 
-  it('has a queue that was new when the connection went prove itself on its own channel', async () => {
-    const { peer, recorder, publisher } = await open(10_000)
-    publisher.noteNew('fresh')
-    peer.cut()
-    await recorder.until('onOpen', 2)
-    for (const i of [1, 2]) void publisher.send(outgoing(`fresh-${i}`, { queue: 'fresh' }))
-    const others = Array.from({ length: 40 }, (_, i) => `queue-${i}`)
-    for (const queue of others) void publisher.send(outgoing(queue, { queue }))
-    const published = await peer.until(41)
-    const own = published.filter(({ routingKey }) => routingKey === 'fresh')
-    expect(own.map(({ messageId }) => messageId)).toEqual(['fresh-1'])
-    expect(published.filter(({ channel }) => channel === own[0]?.channel)).toEqual(own)
-    if (own[0]) peer.ack(own[0])
-    expect((await peer.until(42)).at(-1)?.messageId).toBe('fresh-2')
-  })
+  it.each<Pick<Outgoing, 'exchange' | 'lanes'>>([
+    { exchange: 'ojs.exchange.direct', lanes: 'jobs' },
+    { exchange: 'ojs.exchange.dlx', lanes: 'others' },
+  ])(
+    'has a queue that was new when the connection went prove itself on its own channel: $exchange',
+    async (to) => {
+      const { peer, recorder, publisher } = await open(10_000)
+      publisher.noteNew('fresh')
+      peer.cut()
+      await recorder.until('onOpen', 2)
+      for (const i of [1, 2]) void publisher.send(outgoing(`fresh-${i}`, { queue: 'fresh', ...to }))
+      const others = Array.from({ length: 40 }, (_, i) => `queue-${i}`)
+      for (const queue of others) void publisher.send(outgoing(queue, { queue }))
+      const published = await peer.until(41)
+      const own = published.filter(({ routingKey }) => routingKey === 'fresh')
+      expect(own.map(({ messageId }) => messageId)).toEqual(['fresh-1'])
+      expect(published.filter(({ channel }) => channel === own[0]?.channel)).toEqual(own)
+      if (own[0]) peer.ack(own[0])
+      expect((await peer.until(42)).at(-1)?.messageId).toBe('fresh-2')
+    },
+  )
 
   it('serves such a queue again, also when something was for it while no connection was there', async () => {
     const { connection, peer, recorder, publisher } = await open(10_000)
@@ -361,6 +381,20 @@ describe('Publisher, against a scripted peer', () => {
     await Promise.all(many)
   })
 
+  it('holds 256 MiB at most, and has room again when it has given them up', async () => {
+    const { peer, publisher } = await open(SHORT_MS)
+    const full = Array.from({ length: 384 }, (_, i) => publisher.send(outgoing(`id-${i}`)))
+    // These wait behind a full window. Nobody has to write them to know how long they are.
+    const large = { length: 128 * 1024 * 1024 - 1_024 } as Buffer
+    const waiting = [1, 2].map((i) => publisher.send(outgoing(`large-${i}`, { content: large })))
+    const content = Buffer.alloc(2_048)
+    expect(await publisher.send(outgoing('too-much', { content }))).toBe('refused')
+    await Promise.all([...full, ...waiting])
+
+    peer.on('publish', (published: Published) => peer.ack(published))
+    expect(await publisher.send(outgoing('later', { queue: 'sms', content }))).toBe('confirmed')
+  })
+
   it('refuses what amqplib cannot encode, without harm to the channel', async () => {
     const { peer, publisher } = await open()
     const headers = { bad: { '!': 'nonsense', value: 1 } }
@@ -373,7 +407,7 @@ describe('Publisher, against a scripted peer', () => {
 
   it('drains: waits for the confirms that are out, until the deadline', async () => {
     const { peer, publisher } = await open()
-    await publisher.drain(AbortSignal.timeout(5_000))
+    await publisher.drain(new AbortController().signal)
     const sent = publisher.send(outgoing('a'))
     const [one] = await peer.until(1)
     await publisher.drain(AbortSignal.timeout(30))

@@ -46,6 +46,7 @@ describe('OJS_API_KEYS', () => {
     ['an empty entry at the end', `a:worker:${HASH},`, 'entry 2: must be name:role:sha256hex'],
     ['too much', `a:worker:${HASH}:x`, 'entry 1: must be name:role:sha256hex'],
     ['no name', `:worker:${HASH}`, 'entry 1: the name'],
+    ['a name that is too long', `${'a'.repeat(41)}:worker:${HASH}`, 'entry 1: the name'],
     ['the hash in front', `${HASH}:worker:a`, 'entry 1: the name'],
     ['a strange role', `a:${HASH}:${HASH}`, 'entry 1: the role must be one of producer, worker'],
     ['a short hash', `a:worker:${HASH.slice(1)}`, 'entry 1: the third part'],
@@ -94,7 +95,15 @@ describe('whose key it is', () => {
     ['a key that was cut', `Bearer ${old?.key.slice(0, -1)}`, 'unknown'],
     ['a key with more', `Bearer ${old?.key}x`, 'unknown'],
     ['the hash of a key', `Bearer ${old?.entry.split(':')[2]}`, 'unknown'],
+    ['a scheme that only ends so', `XBearer ${old?.key}`, 'missing'],
   ])('%s', (_name, header, outcome) => {
     expect(identify(keys, header)).toBe(outcome)
+  })
+
+  test('every bit of the hash counts', () => {
+    const hash = Buffer.from(sha256('secret'), 'hex')
+    hash[31] = (hash[31] ?? 0) ^ 1
+    const { keys: near } = parse(`a:admin:${hash.toString('hex')}`)
+    expect(identify(near, 'Bearer secret')).toBe('unknown')
   })
 })

@@ -188,6 +188,7 @@ describe('what the routes make of errors', () => {
 
   test.each([
     ['503', unavailable('RabbitMQ is away.', 'broker_down'), 503, '1'],
+    ['503 without a time', new OjsError('backend_error', 'Away.', { status: 503 }), 503, '1'],
     ['429 without a time', new OjsError('rate_limited', 'Full.'), 429, '1'],
     ['429 with one', new OjsError('rate_limited', 'Full.', { retryAfterSeconds: 60 }), 429, '60'],
     ['409', stateConflict('No.', { job_id: 'x', current_state: 'completed' }), 409, undefined],
