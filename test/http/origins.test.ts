@@ -110,6 +110,17 @@ describe('preflight', () => {
     },
   )
 
+  test.each([
+    ['of a page that is not listed', preflight('https://evil.example'), 204, true],
+    ['of such a page, of nothing', preflight('https://evil.example', '/nowhere'), 404, false],
+    ['that names no method', request('OPTIONS', '/thing', { Origin: DASH }), 204, true],
+  ])('one %s is an OPTIONS as any other', async (_name, bytes, status, isAllowed) => {
+    const frame = await serve(world().routes, { access: GUARDED })
+    const result = await frame.ask(bytes)
+    expect(result.status).toBe(status)
+    expect('allow' in result.headers).toBe(isAllowed)
+  })
+
   test('without an allowlist there is no CORS at all', async () => {
     const frame = await serve(world().routes, { access: { ...OPEN, apiKeys } })
     const result = await frame.ask(preflight(DASH))
@@ -219,12 +230,15 @@ describe('writing from a web page', () => {
     },
   )
 
-  test('reading is not refused: the page does not get to see it', async () => {
-    const frame = await serve(world().routes)
-    const result = await frame.ask(request('GET', '/thing', { Origin: 'https://evil.example' }))
-    expect(result.status).toBe(200)
-    expect(result.headers).not.toHaveProperty('access-control-allow-origin')
-  })
+  test.each(['GET', 'HEAD', 'OPTIONS'])(
+    'reading is not refused: the page does not get to see it, %s',
+    async (method) => {
+      const frame = await serve(world().routes)
+      const result = await frame.ask(request(method, '/thing', { Origin: 'https://evil.example' }))
+      expect(result.status).toBeLessThan(300)
+      expect(result.headers).not.toHaveProperty('access-control-allow-origin')
+    },
+  )
 
   function refusedAsForeign(result: RawAnswer): void {
     expect(result.status).toBe(403)

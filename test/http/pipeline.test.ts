@@ -314,6 +314,12 @@ describe('accepted', () => {
   })
 })
 
+test('HTTP/1.0 knows no Host', async () => {
+  const frame = await serve(ECHO)
+  const result = await frame.ask('GET /things/1 HTTP/1.0\r\n\r\n')
+  expect(JSON.parse(result.body)).toEqual({ id: '1', query: {} })
+})
+
 test('__proto__ in a body is data and changes nothing', async () => {
   const frame = await serve(ECHO)
   const text =

@@ -83,6 +83,16 @@ describe('HTTPS', () => {
     expect(errorOf(await client.answer()).code).toBe('not_found')
   })
 
+  test('a certificate is proof of the name that a page came from', async () => {
+    const frame = await serveTls()
+    const client = await frame.client({ ca: authority.ca.cert })
+    const own = { Origin: 'https://jobs.example', Host: 'jobs.example' }
+    client.send(request('POST', '/echo', own, '{"a":1}'))
+    expect((await client.answer()).status).toBe(200)
+    client.send(request('POST', '/echo', { ...own, Origin: 'https://evil.example' }, '{"a":1}'))
+    expect(errorOf(await client.answer()).code).toBe('x_forbidden')
+  })
+
   test('requests and responses are born as what Express wants', async () => {
     const frame = await serveTls()
     const client = await frame.client({ ca: authority.ca.cert })
