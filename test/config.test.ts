@@ -44,14 +44,18 @@ describe('configuration', () => {
     expect(warnings).toEqual([])
   })
 
-  it('refuses a misspelt name and says which one was meant', () => {
-    expect(() => readConfig({ OJS_QUEUE_TIPE: 'quorum' })).toThrow('did you mean OJS_QUEUE_TYPE?')
-  })
+  it.each(['OJS_QUEUE_TIPE', 'OJS_QUEU_TIPE', 'OJS_QUEUE_TYPES', 'OJS_QUEUETYPE'])(
+    'refuses a misspelt name and says which one was meant: %s',
+    (name) => {
+      expect(() => readConfig({ [name]: 'quorum' })).toThrow('did you mean OJS_QUEUE_TYPE?')
+    },
+  )
 
   it('only warns of a name that is like none of ours', () => {
     expect(readConfig({ OJS_SOMETHING_ELSE: '1' }).warnings).toEqual([
       'OJS_SOMETHING_ELSE is not known and ignored',
     ])
+    expect(readConfig({ OJS_QUEUE_XYZ: '1' }).warnings).toHaveLength(1)
   })
 
   it('reports every mistake at once, without the password of a URL', () => {
@@ -63,9 +67,51 @@ describe('configuration', () => {
     expect(message).not.toContain('secret')
   })
 
+  it('takes each setting from its own variable', () => {
+    const { config } = readConfig({
+      ...{ OJS_HOST: '::1', OJS_PORT: '1', OJS_LEDGER: 'sqlite:/l', OJS_LEDGER_SYNC: 'normal' },
+      ...{ OJS_QUEUE_TYPE: 'quorum', OJS_QUEUES: 'a, b', OJS_DECLARE: 'never' },
+      ...{ OJS_TOPOLOGY: '/t', OJS_PREFIX: 'p', OJS_VISIBILITY_TIMEOUT_MS: '2' },
+      ...{ OJS_TIMEOUT_MS: '3', OJS_DELIVERY_TIMEOUT_MS: '60004', OJS_PUBLISH_TIMEOUT_MS: '105' },
+      ...{ OJS_CONSUMER_PRIORITY: '-6', OJS_MAX_QUEUES: '7', OJS_MAX_RUNGS: '8' },
+      ...{ OJS_DELAY_MODE: 'plugin', OJS_HORIZON_MS: '9', OJS_MAX_BODY_BYTES: '1030' },
+      ...{ OJS_MAX_BATCH_BYTES: '1031', OJS_RETENTION_COMPLETED: 'PT1S' },
+      ...{ OJS_RETENTION_CANCELLED: 'PT2S', OJS_RETENTION_DISCARDED: 'PT3S' },
+      ...{ OJS_RETENTION_DEAD_LETTERS: 'PT4S', OJS_DIALECT: 'conformance' },
+      ...{ OJS_SCHEMA_STRICT: '1', OJS_LOG_LEVEL: 'debug' },
+    })
+    expect(config).toMatchObject({
+      ...{ host: '::1', port: 1, ledgerPath: '/l', ledgerSync: 'normal' },
+      ...{ queueType: 'quorum', queues: ['a', 'b'], declare: 'never', topologyPath: '/t' },
+      ...{ prefix: 'p', visibilityTimeoutMs: 2, timeoutMs: 3, deliveryTimeoutMs: 60_004 },
+      ...{ publishTimeoutMs: 105, consumerPriority: -6, maxQueues: 7, maxRungs: 8 },
+      ...{ delayMode: 'plugin', horizonMs: 9, maxBodyBytes: 1_030, maxBatchBytes: 1_031 },
+      retention: {
+        ...{ completedMs: 1_000, cancelledMs: 2_000, discardedMs: 3_000, deadLettersMs: 4_000 },
+      },
+      ...{ dialect: 'conformance', schemaStrict: true, logLevel: 'debug' },
+    })
+  })
+
+  it.each<[keyof typeof VARIABLES, least: number, most: number]>([
+    ['OJS_PORT', 0, 65_535],
+    ['OJS_VISIBILITY_TIMEOUT_MS', 1, 2 ** 31 - 1],
+    ['OJS_TIMEOUT_MS', 0, 2 ** 31 - 1],
+    ['OJS_DELIVERY_TIMEOUT_MS', 60_000, 2 ** 31 - 1],
+    ['OJS_PUBLISH_TIMEOUT_MS', 100, 2 ** 31 - 1],
+    ['OJS_CONSUMER_PRIORITY', -(2 ** 31), 2 ** 31 - 1],
+    ['OJS_MAX_QUEUES', 1, 2 ** 31 - 1],
+    ['OJS_MAX_RUNGS', 0, 2 ** 31 - 1],
+    ['OJS_HORIZON_MS', 0, 604_800_000],
+    ['OJS_MAX_BODY_BYTES', 1_024, 2 ** 30],
+    ['OJS_MAX_BATCH_BYTES', 1_024, 2 ** 30],
+  ])('%s is an integer from %d to %d', (name, least, most) => {
+    const read = (value: number) => readConfig({ [name]: String(value) })
+    for (const value of [least, most]) expect(() => read(value)).not.toThrow()
+    for (const value of [least - 1, most + 1]) expect(() => read(value)).toThrow(name)
+  })
+
   it.each<[keyof typeof VARIABLES, string]>([
-    ['OJS_PORT', '65536'],
-    ['OJS_PORT', '-1'],
     ['OJS_PORT', ' '],
     ['OJS_PORT', '0x50'],
     ['OJS_AMQP_URL', ','],
@@ -75,8 +121,8 @@ describe('configuration', () => {
     ['OJS_QUEUE_TYPE', 'stream'],
     ['OJS_PREFIX', 'Tenant'],
     ['OJS_LEDGER', 'postgres://x'],
+    ['OJS_LEDGER', 'sqlite:'],
     ['OJS_QUEUES', 'email,dlx.email'],
-    ['OJS_PUBLISH_TIMEOUT_MS', '99'],
     ['OJS_ALLOW_OPEN', 'yes'],
     ['OJS_RATE_LIMIT', '1000'],
     ['OJS_CORS_ORIGINS', '*'],

@@ -74,9 +74,18 @@ describe('a reporter', () => {
     expect((await Promise.all(others)).every(Boolean)).toBe(true)
   })
 
-  test('no message is larger than a mebibyte', async () => {
+  test('no message has more than a hundred, starts and ends together', async () => {
+    const { reporter, sent, report, until } = setUp()
+    for (let n = 0; n < 60; n++) reporter.started('q', `s${n}`, '{"n":-1}')
+    for (let n = 0; n < 60; n++) void report(n)
+    await until(2)
+    expect(sent.map((one) => one.events.length)).toEqual([100, 20])
+  })
+
+  test.each(['x', 'ü'])('no message is larger than a mebibyte, of %s', async (character) => {
     const { reporter, sent, until } = setUp()
-    const big = JSON.stringify({ n: 1, text: 'x'.repeat(400_000) })
+    const text = character.repeat(400_000 / Buffer.byteLength(character))
+    const big = JSON.stringify({ n: 1, text })
     for (let n = 0; n < 5; n++) void reporter.report('q', `k${n}`, big)
     await until(3)
     expect(sent.map((one) => one.events.length)).toEqual([2, 2, 1])
@@ -148,5 +157,22 @@ describe('a reporter', () => {
     sent[0]?.answer('confirmed')
     await stopped
     expect(await done).toBe(true)
+  })
+
+  test('waits at its end for what ends meanwhile', async () => {
+    const { reporter, report } = setUp({ tell: async () => 'confirmed' })
+    const done = [report(1)]
+    const stopped = reporter.stop(new AbortController().signal)
+    done.push(report(2))
+    await stopped
+    expect(await Promise.all(done)).toEqual([true, true])
+  })
+
+  test('waits at its end for each of several messages', async () => {
+    const outcomes: PublishOutcome[] = ['confirmed', 'refused']
+    const { reporter, report } = setUp({ tell: async () => outcomes.shift() ?? 'confirmed' })
+    const done = Array.from({ length: 150 }, (_, n) => report(n))
+    await reporter.stop(new AbortController().signal)
+    expect((await Promise.all(done)).every(Boolean)).toBe(true)
   })
 })
