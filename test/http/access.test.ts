@@ -310,9 +310,9 @@ describe('the log', () => {
     for (let i = 0; i < 30; i++) await knock()
     expect(lines(frame, 'request refused')).toHaveLength(10)
     now = 10_001
-    await knock()
-    expect(lines(frame, 'request refused')).toHaveLength(11)
-    expect(lines(frame, 'request refused')[10]?.fields).toMatchObject({ suppressed: 20 })
+    for (let i = 0; i < 2; i++) await knock()
+    const later = lines(frame, 'request refused').slice(10)
+    expect(later.map(({ fields }) => fields['suppressed'])).toEqual([20, undefined])
   })
 
   test('is not filled by a program that runs wild', async () => {

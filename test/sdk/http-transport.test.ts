@@ -299,10 +299,13 @@ describe('repeating', () => {
     }
   })
 
-  test('the waits are not in step with those of other clients', async () => {
+  test.each([
+    ['of the own choice', temporary],
+    ['that the server asks for', { ...temporary, headers: { 'retry-after': '2' } }],
+  ])('the waits, %s, are not in step with those of other clients', async (_what, refusal) => {
     const spans = new Set<number>()
     for (let i = 0; i < 10; i += 1) {
-      const { transport, sentAt } = scripted(Array(9).fill(temporary))
+      const { transport, sentAt } = scripted(Array(9).fill(refusal))
       await settled(rejection(transport.request({ method: 'GET', path: '/jobs/1' })))
       spans.add((sentAt.at(-1) ?? 0) - (sentAt[0] ?? 0))
     }
@@ -348,15 +351,21 @@ describe('repeating', () => {
   })
 
   test('a wait longer than the limit is left to the caller', async () => {
-    const { transport, sentAt } = scripted([{ ...temporary, headers: { 'retry-after': '3600' } }])
+    const askFor = (seconds: number) =>
+      scripted([{ ...temporary, headers: { 'retry-after': String(seconds) } }, ok])
+    const { transport, sentAt } = askFor(31)
     const error = await settled(rejection(transport.request({ method: 'GET', path: '/jobs/1' })))
-    expect(error).toMatchObject({ retryAfter: 3600 })
+    expect(error).toMatchObject({ retryAfter: 31 })
     expect(sentAt).toHaveLength(1)
+    const atLimit = askFor(30)
+    await settled(atLimit.transport.request({ method: 'GET', path: '/jobs/1' }))
+    expect(atLimit.sentAt).toHaveLength(2)
   })
 
   test.each([
     ['unknown code', { code: 'x_busy', message: '…', retryable: true }, 503],
     ['not retryable', { ...BACKEND_ERROR, retryable: false }, 503],
+    ['a limit that no wait helps', { code: 'rate_limited', message: '…', retryable: false }, 429],
     ['paused queue', { code: 'queue_paused', message: '…', retryable: true }, 422],
     ['validation', { code: 'invalid_request', message: '…', retryable: false }, 400],
     ['conflict', { code: 'invalid_request', message: '…', retryable: false }, 409],

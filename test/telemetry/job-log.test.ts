@@ -54,6 +54,13 @@ it('says how long a retry waits', () => {
   expect(JSON.stringify(line)).not.toContain(SECRET)
 })
 
+it('says nothing of each job of a batch, which has a line of its own', () => {
+  for (const type of ['job.enqueued', 'job.scheduled', 'job.staged'] as const) {
+    expect(linesOf({ type, job: jobRow(), inBatch: true }, true)).toEqual([])
+    expect(linesOf({ type, job: jobRow() }, true)).toHaveLength(1)
+  }
+})
+
 it('whispers heartbeats', () => {
   const job = { id: 'x', queue: 'q', type: 't', attempt: 1, leaseExpiresAt: 1 }
   expect(lineOf({ type: 'job.heartbeat', job, workerId: 'w1' })).toEqual({

@@ -45,6 +45,7 @@ describe('a result', () => {
   test.each([
     ['deeper than over HTTP', nested(32), '32 levels'],
     ['too large', 'x'.repeat(1_000_000), 'larger than 1000000 bytes'],
+    ['of too many bytes', 'ü'.repeat(500_000), 'larger than 1000000 bytes'],
     ['with an integer beyond 2^53', { n: [2 ** 60] }, "'result.n[0]'"],
     ['that throws', { toJSON: () => BigInt(1) }, 'BigInt'],
   ])('%s fails the job as over HTTP', (_name, result, message) => {
@@ -81,6 +82,15 @@ describe('an error', () => {
     const failed = failureOf({ ...failure, details })
     expect(told('failed', errorMember(failed), sized(890_000))).toMatchObject({
       error: { ...failure, details: { truncated: true } },
+      job: { id: 'j' },
+    })
+  })
+
+  test('of texts and details that are too long together is told without the details', () => {
+    const message = '\u0001'.repeat(10_000)
+    const failed = failureOf({ ...failure, message, details: { n: 'x'.repeat(65_000) } })
+    expect(told('failed', errorMember(failed), sized(899_000))).toMatchObject({
+      error: { message, details: { truncated: true } },
       job: { id: 'j' },
     })
   })

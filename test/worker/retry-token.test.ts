@@ -1,0 +1,68 @@
+import { expect, test } from 'vitest'
+import type { PublishOutcome } from '../../src/broker/broker.ts'
+import type { LiveDelivery } from '../../src/broker/delivery.ts'
+import type { AmqpLink } from '../../src/worker/link.ts'
+import { decideFailure } from '../../src/worker/retry-token.ts'
+import type { TokenJob } from '../../src/worker/token-job.ts'
+
+const FAILURE = { code: 'boom', type: 'Boom', message: 'm', retryable: true }
+
+/** What becomes of a failed first attempt of three. */
+function decide(
+  outcome: PublishOutcome,
+  { isKnown = true, bytes = 2, isRungReady = true, attempt = 1 } = {},
+) {
+  const sent: string[] = []
+  const link = {
+    names: { exchange: { retry: 'ojs.exchange.retry' } },
+    clock: { now: () => 0 },
+    publish: { isUp: true },
+    rungs: { isReady: () => isRungReady, ensure: async () => 'unusable' },
+    publisher: {
+      send: async ({ exchange }: { exchange: string }) => {
+        sent.push(exchange)
+        return outcome
+      },
+    },
+  } as unknown as AmqpLink
+  const delivery = {
+    ...{ id: 'j', queue: 'q', generation: 0, attempt, priority: 0, message: { properties: {} } },
+    raw: { content: Buffer.alloc(bytes), properties: {} },
+  } as unknown as LiveDelivery
+  const token = {
+    ...{ job: { id: 'j', type: 't', queue: 'q' }, maxAttempts: 3, isKnown },
+    ...{ envelope: () => '{}', carry: () => null },
+  } as unknown as TokenJob
+  const decided = decideFailure(link, { delivery, token, attempt, failure: FAILURE }, true)
+  return decided.then((said) => ({ said, sent }))
+}
+
+const IN_RUNG = { decision: 'retry', rung_ms: expect.any(Number) }
+const LEFT = { decision: 'retry', rung_ms: null }
+
+test('the next token is in its retry queue when RabbitMQ has confirmed it', async () => {
+  expect(await decide('confirmed')).toMatchObject({ said: IN_RUNG, sent: ['ojs.exchange.retry'] })
+})
+
+test.each<PublishOutcome>(['nacked', 'returned', 'unknown', 'refused', 'forbidden'])(
+  'one that was %s may be nowhere: the retry is left to the gateway',
+  async (outcome) => {
+    expect((await decide(outcome)).said).toMatchObject(LEFT)
+  },
+)
+
+test('so is the retry whose queue cannot be used', async () => {
+  expect(await decide('confirmed', { isRungReady: false })).toMatchObject({ said: LEFT, sent: [] })
+})
+
+test('a job that no gateway knows, and that is too large to be shown to one, becomes a dead letter', async () => {
+  const huge = { isKnown: false, bytes: 900_001 }
+  expect((await decide('nacked', huge)).said).toEqual({ decision: 'discard' })
+  expect((await decide('confirmed', huge)).said).toMatchObject(IN_RUNG)
+  expect((await decide('nacked', { ...huge, bytes: 900_000 })).said).toMatchObject(LEFT)
+})
+
+test('the last attempt has no next one', async () => {
+  const { said, sent } = await decide('confirmed', { attempt: 3 })
+  expect([said, sent]).toEqual([{ decision: 'discard' }, []])
+})
