@@ -391,6 +391,20 @@ describe('ACK and NACK', () => {
   })
 
   it.each([
+    ['the first try', 'completed', 1],
+    ['a repeated one that meets another state', 'available', 2],
+  ])('take no refusal of %s for such an echo', async (_which, state, tries) => {
+    const { transport } = newServer([{}])
+    transport.scripts['/workers/ack'] = () => {
+      throw transport.acks.length < tries ? networkError() : conflict(state)
+    }
+    const { logger } = await startWorker(transport, () => 1)
+    await elapse(1_000)
+    expect(transport.acks).toHaveLength(tries)
+    expect(logger.warn).toHaveBeenCalledTimes(1)
+  })
+
+  it.each([
     ['the server', new OJSError({ code: 'invalid_request', message: 'too large', status: 413 })],
     ['a proxy', new OJSTransportError('too large', { kind: 'protocol', status: 413 })],
   ])('a result that %s refuses fails the job for good', async (_who, refusal) => {
@@ -531,6 +545,32 @@ describe('heartbeats', () => {
     expect(transport.heartbeats.at(-1)).toMatchObject({ active_job_ids: [] })
   })
 
+  it('say nothing of a job that has come again since they were sent', async () => {
+    const { transport, queue } = newServer([{ id: 'a' }])
+    const handlers = [deferred(), deferred()]
+    const signals: AbortSignal[] = []
+    await startWorker(transport, ({ attempt, signal }) => {
+      signals.push(signal)
+      return handlers[attempt - 1]?.promise
+    })
+    const answer = deferred()
+    transport.scripts['/workers/heartbeat'] = async () => {
+      await answer.promise
+      return { state: 'running', jobs_extended: [], cancelled_jobs: ['a'] }
+    }
+    await elapse(5_001)
+    queue.push(newJob({ id: 'a', attempt: 2 }))
+    handlers[0]?.resolve()
+    await elapse(2_000)
+    expect(signals).toHaveLength(2)
+    answer.resolve()
+    await elapse()
+    expect(signals[1]?.aborted).toBe(false)
+    handlers[1]?.resolve()
+    await elapse()
+    expect(transport.acks).toMatchObject([{ attempt: 1 }, { attempt: 2 }])
+  })
+
   it('of a server that never says what it extended lose no job', async () => {
     const { transport } = newServer([{ id: 'a' }])
     let signal: AbortSignal | undefined
@@ -610,6 +650,31 @@ describe('directives', () => {
       expect.objectContaining({ job_id: 'late', attempt: 2, requeue: true }),
     ])
     expect(transport.fetches).toHaveLength(1)
+  })
+
+  it('terminate: extends nothing, and no job counts as lost for that', async () => {
+    const { transport } = newServer([{ id: 'a' }])
+    const handler = deferred()
+    let signal: AbortSignal | undefined
+    await startWorker(
+      transport,
+      (ctx) => {
+        signal = ctx.signal
+        return handler.promise
+      },
+      { gracePeriod: 20_000 },
+    )
+    transport.scripts['/workers/heartbeat'] = ({ active_job_ids }) => ({
+      state: 'running',
+      jobs_extended: active_job_ids,
+    })
+    await elapse(5_001)
+    transport.scripts['/workers/heartbeat'] = () => ({ state: 'terminate', jobs_extended: [] })
+    await elapse(10_001)
+    expect(signal?.aborted).toBe(false)
+    handler.resolve()
+    await elapse()
+    expect(transport.acks).toHaveLength(1)
   })
 
   it('terminate: ends the worker within its grace period', async () => {
