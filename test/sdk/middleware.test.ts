@@ -127,6 +127,19 @@ describe('result', () => {
     expect(order).toEqual(['handled'])
   })
 
+  it('is awaited although a layer only listens for its end', async () => {
+    const order: string[] = []
+    const chain = newChain().use((_order, next) => {
+      void next().then(() => order.push('heard'))
+    })
+    await chain.run(order, async () => {
+      await longer()
+      order.push('done')
+      return 'result'
+    })
+    expect(order).toContain('done')
+  })
+
   it('sees the context that next was given', async () => {
     const seen = await newChain()
       .use((_order, next) => next(['replaced']))

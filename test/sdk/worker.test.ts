@@ -317,16 +317,19 @@ describe('cancellation', () => {
   })
 
   it('while middleware takes its time keeps the handler from beginning', async () => {
+    const entered = deferred()
     const middle = deferred()
     const run = vi.fn()
     const { source, deliver, worker } = await startWorker((it) => {
       it.register('test.job', run)
       it.use(async (_ctx, next) => {
+        entered.resolve()
         await middle.promise
         await next()
       })
     })
     const lease = deliver()
+    await entered.promise
     source.sink.abort(lease.job.id, 'cancelled')
     middle.resolve()
     await expect.poll(() => worker.activeJobs).toBe(0)
