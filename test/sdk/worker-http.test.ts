@@ -289,6 +289,20 @@ describe('ACK and NACK', () => {
     expect(logger.error).not.toHaveBeenCalled()
   })
 
+  it.each([
+    ['does not know the job any more', 404, 'not_found', []],
+    ['cannot take the result', 422, 'unsupported', [{ error: { type: 'ResultError' } }]],
+  ])('are not repeated where the server %s', async (_what, status, code, nacks) => {
+    const { transport } = newServer([{}])
+    transport.scripts['/workers/ack'] = () => {
+      throw new OJSError({ code, message: 'No.', status })
+    }
+    await startWorker(transport, () => 1)
+    await elapse(20_000)
+    expect(transport.acks).toHaveLength(1)
+    expect(transport.nacks).toMatchObject(nacks)
+  })
+
   it('are repeated while the server is away', async () => {
     const { transport } = newServer([{}])
     let tries = 0
@@ -543,6 +557,20 @@ describe('heartbeats', () => {
     expect(signal?.reason).toMatchObject({ reason: 'lost' })
     await elapse(5_001)
     expect(transport.heartbeats.at(-1)).toMatchObject({ active_job_ids: [] })
+  })
+
+  it('go on naming a job that has come again when its older execution ends', async () => {
+    const { transport, queue } = newServer([{ id: 'a' }])
+    const handlers = [deferred(), deferred()]
+    await startWorker(transport, ({ attempt }) => handlers[attempt - 1]?.promise)
+    await elapse()
+    queue.push(newJob({ id: 'a', attempt: 2 }))
+    await elapse(1_001)
+    handlers[0]?.resolve()
+    await elapse(10_000)
+    expect(transport.heartbeats.at(-1)).toMatchObject({ active_job_ids: ['a'] })
+    handlers[1]?.resolve()
+    await elapse()
   })
 
   it('say nothing of a job that has come again since they were sent', async () => {
