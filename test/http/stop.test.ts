@@ -111,13 +111,16 @@ describe('stop', () => {
     await stopped
   })
 
-  test('cuts off at the deadline', async () => {
+  test.each([
+    ['at the deadline', 50],
+    ['at once where that is over', 0],
+  ])('cuts off %s', async (_when, ms) => {
     const { routes, entered } = held()
     const frame = await serve(routes)
     const client = await frame.client()
     client.send(request('GET', '/slow'))
     await entered
-    await frame.server.stop(AbortSignal.timeout(50))
+    await frame.server.stop(ms === 0 ? AbortSignal.abort() : AbortSignal.timeout(ms))
     expect(await client.closed()).toBe('')
   })
 
