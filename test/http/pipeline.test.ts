@@ -450,6 +450,22 @@ test('404 carries a hint and a link', async () => {
   expect(error.docs_url).toMatch(/^https:/)
 })
 
+test('what a handler throws behind its answer takes nothing of it, nor the connection', async () => {
+  const late: Route = {
+    method: 'GET',
+    path: '/late',
+    handle(_request, response) {
+      answer(response, 200, '{}')
+      throw new Error('late')
+    },
+  }
+  const client = await (await serve([late])).client()
+  for (let i = 0; i < 2; i++) {
+    client.send(request('GET', '/late'))
+    expect(await client.answer()).toMatchObject({ status: 200, body: '{}' })
+  }
+})
+
 test('requests in one packet are answered in order', async () => {
   const frame = await serve(ECHO)
   const client = await frame.client()
