@@ -1,0 +1,68 @@
+import type { ConsumeMessage } from 'amqplib'
+import { expect, test, vi } from 'vitest'
+import type { Block } from '../../src/broker/block.ts'
+import { LiveDelivery } from '../../src/broker/delivery.ts'
+import type { Lease, SourceSink } from '../../src/sdk/source.ts'
+import { Dispatcher } from '../../src/worker/dispatcher.ts'
+import { logger } from '../broker/harness.ts'
+
+const BODY = '{"specversion":"1.0","id":"j","type":"t","args":[],"timeout_ms":0,"max_attempts":3}'
+
+/** What is done with the tokens of a worker that nobody answers. */
+function open() {
+  const settled: string[] = []
+  const delivered: Lease[] = []
+  const claim = vi.fn(async () => null)
+  const block = {
+    queue: 'q',
+    settle(delivery: LiveDelivery, how: string) {
+      delivery.place = 'gone'
+      settled.push(how)
+      return 'settled'
+    },
+  } as unknown as Block
+  const dispatcher = new Dispatcher({
+    sink: {
+      capacity: () => 10,
+      deliver: (lease: Lease) => delivered.push(lease),
+    } as unknown as SourceSink,
+    logger,
+    lease: {
+      now: () => 0,
+      started: () => {},
+      report: async () => true,
+      decide: async () => ({ decision: 'discard' }),
+    },
+    context: () => ({ newId: () => 'x', now: 0, wall: 0, timeoutMs: 0, prefix: '' }),
+    claim,
+    claimsAll: () => false,
+  })
+  const arrive = (redelivered = false) => {
+    const headers = { 'x-ojs-enqueued-at': '2026-01-01T00:00:00.000Z', 'x-ojs-attempt': 1 }
+    const raw = {
+      content: Buffer.from(BODY),
+      fields: { redelivered },
+      properties: { messageId: 'j', headers },
+    }
+    dispatcher.arrive(new LiveDelivery(block, raw as unknown as ConsumeMessage, 1))
+  }
+  return { arrive, claim, delivered, settled }
+}
+
+test.each([
+  ['completed', 'ack'],
+  ['failed', 'dead-letter'],
+] as const)(
+  'the token of an attempt that has %s here is settled when it comes again, not run',
+  async (end, how) => {
+    const { arrive, claim, delivered, settled } = open()
+    arrive()
+    const [lease] = delivered
+    await lease?.begin()
+    if (end === 'completed') await lease?.complete(1)
+    else await lease?.fail({ code: 'boom', type: 'Boom', message: 'm', retryable: false })
+    expect(settled).toEqual([how])
+    arrive(true)
+    expect([settled, delivered.length, claim.mock.calls]).toEqual([[how, how], 1, []])
+  },
+)
