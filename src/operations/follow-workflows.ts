@@ -1,3 +1,4 @@
+import { nextTick } from 'node:process'
 import type { WorkflowNews } from '../ledger/workflows.ts'
 import { followCancel } from './cancel.ts'
 import type { Deps } from './deps.ts'
@@ -17,12 +18,21 @@ export function followWorkflows(deps: Deps, news: readonly WorkflowNews[]): void
       deps.events.hold({ type: storedEvent(one.job), job: one.job })
       if (one.job.outbox !== null) void sendOrLeave(deps, one.job)
     }
-    if (one.what === 'replaced') void followCancel(deps, one.cancelled, { requestId: deps.newId() })
   }
+  // The same commit may have stored, started or failed what is replaced: when that write has been
+  // followed there is a delivery to settle, and a token known to be on its way. Behind the promises
+  // of all writes, and before RabbitMQ can say anything.
+  queueMicrotask(() => nextTick(() => followReplaced(deps, news)))
   // Behind the events of the jobs whose end this is: whoever ended them tells of it first.
   setImmediate(() => {
     for (const one of news) tell(deps, one)
   })
+}
+
+function followReplaced(deps: Deps, news: readonly WorkflowNews[]): void {
+  for (const one of news) {
+    if (one.what === 'replaced') void followCancel(deps, one.cancelled, { requestId: deps.newId() })
+  }
 }
 
 function tell({ events }: Deps, news: WorkflowNews): void {

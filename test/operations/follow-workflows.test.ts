@@ -1,8 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { Delivery } from '../../src/broker/broker.ts'
 import type { JobRow } from '../../src/job/job.ts'
+import { fetch } from '../../src/operations/fetch.ts'
 import { followWorkflows } from '../../src/operations/follow-workflows.ts'
+import { push } from '../../src/operations/push.ts'
 import { createWorkflow } from '../../src/operations/workflows.ts'
+import { settleLazily } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
 
@@ -24,14 +28,23 @@ beforeEach(async () => {
 })
 afterEach(() => harness.destroy())
 
+const CONTEXT = { requestId: 'req_1' }
+const ONLY_ONE = { type: 'a', args: [], options: { unique: { on_conflict: 'replace' } } }
+
 const told = async () => {
-  await createWorkflow(
-    stage.deps,
-    { type: 'group', jobs: [{ type: 'a', args: [] }] },
-    { requestId: 'req_1' },
-  )
-  for (let i = 0; i < 3; i++) await nextTurn()
+  await createWorkflow(stage.deps, { type: 'group', jobs: [{ type: 'a', args: [] }] }, CONTEXT)
+  await settled()
   return stage.events.map(({ type }) => type).filter((type) => type.startsWith('job.'))
+}
+
+async function settled(): Promise<void> {
+  for (let i = 0; i < 3; i++) await nextTurn()
+}
+
+/** What was told of this job. */
+function storyOf(id: string): string[] {
+  const own = stage.events.filter((event) => 'job' in event && event.job.id === id)
+  return own.map(({ type }) => type)
 }
 
 it('tells of a job that begins, once', async () => {
@@ -44,3 +57,46 @@ it('tells of it before what a worker makes of it, however fast', async () => {
   }
   expect(await told()).toEqual(['job.enqueued', 'job.started'])
 })
+
+describe('a step that replaces what another write of the same commit has moved', () => {
+  const replace = () => createWorkflow(stage.deps, { type: 'group', jobs: [ONLY_ONE] }, CONTEXT)
+
+  it('tells of a job that is pushed before its end, and waits for its token', async () => {
+    stage.deps.broker.publish = async () => {
+      await nextTurn()
+      return 'confirmed'
+    }
+    const [{ job }] = await Promise.all([push(stage.deps, ONLY_ONE, CONTEXT), replace()])
+    await settled()
+    await settleLazily(harness.ledger)
+    expect(storyOf(job.id)).toEqual(['job.enqueued', 'job.cancelled'])
+    expect(harness.ledger.find(job.id)).toMatchObject({ state: 'cancelled', tokenOut: true })
+  })
+
+  it('settles the delivery of a job that is fetched, and tells of its start before', async () => {
+    const { job } = await push(stage.deps, ONLY_ONE, CONTEXT)
+    const delivery = deliveryOf(job)
+    stage.deps.broker.take = async () => [delivery]
+    const signal = new AbortController().signal
+    await Promise.all([fetch(stage.deps, { queues: ['default'] }, CONTEXT, signal), replace()])
+    await settled()
+    expect(storyOf(job.id)).toEqual(['job.enqueued', 'job.started', 'job.cancelled'])
+    expect(delivery.ack).toHaveBeenCalledOnce()
+    expect(stage.deps.held.size).toBe(0)
+  })
+})
+
+function deliveryOf({ id, queue, generation, attempt }: JobRow): Delivery {
+  const delivery = {
+    id,
+    queue,
+    generation,
+    attempt: attempt + 1,
+    message: { headers: {} },
+    mayBeLimited: () => false,
+    forgetContent() {},
+    isLive: () => true,
+    ack: vi.fn(() => 'settled'),
+  }
+  return delivery as unknown as Delivery
+}
