@@ -34,8 +34,8 @@ export interface NativeLedger {
   /**
    * A job that died in the broker without us: nacked natively, expired or pushed out of its queue,
    * or over the delivery limit. → `discarded`, attempt := the token's, its copy in the DLX queue is
-   * there. An unknown id is adopted (`adopt`) and discarded at once. Of a row that was discarded
-   * before, the copy is recorded as made.
+   * there. An unknown id is adopted (`adopt`) and discarded at once. Of a row that was over before,
+   * the token is back; and the copy recorded as made where one was owed, else as stale.
    * Fence: generation and (claimable at attempt n − 1, or `active` n with holder native).
    */
   discardDead(token: DeadToken, terms: { now: number; wall: number }): Promise<DeadOutcome>

@@ -1,4 +1,5 @@
 import type { DeadLetterCopy, SweptDeadLetters } from '../broker/broker.ts'
+import { isTerminal } from '../job/job.ts'
 import type { Deps } from '../operations/deps.ts'
 import { Loop } from './loop.ts'
 import { SweepPace } from './sweep-pace.ts'
@@ -52,12 +53,12 @@ async function sweepQueue(
 }
 
 /**
- * A row that is still at this attempt stays: its copy may have come before the news of it. The id
- * of a deleted or pruned job is remembered as `withdrawn`.
+ * Of an earlier life, or of a job that is over and not listed: a native worker may reject the token
+ * of one that was cancelled meanwhile. The id of a deleted or pruned job is remembered as
+ * `withdrawn`. A row that is under way stays: its copy may have come before the news of it.
  */
 function isStale(deps: Deps, { id, generation }: DeadLetterCopy): boolean {
   const row = deps.ledger.find(id)
   if (row === null) return false
-  if (row.generation > generation || row.state === 'withdrawn') return true
-  return row.state === 'discarded' && !row.isDeadLetter
+  return row.generation > generation || (isTerminal(row.state) && !row.isDeadLetter)
 }

@@ -134,16 +134,25 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(staleQueues(ledger)).toEqual(stale)
     })
 
-    it.each<RowState>(['completed', 'cancelled', 'withdrawn', 'pending'])(
-      'ignores a job that is %s',
+    it.each<RowState>(['completed', 'cancelled', 'withdrawn'])(
+      'takes note that the token of a job that is %s is back, and of a copy that nobody needs',
       async (state) => {
-        const { id } = await pushed(ledger)
+        const { id } = await pushed(ledger, { queue: 'q' })
         await plant({ id, state })
         const before = row(id)
         expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
-        expect(row(id)).toEqual(before)
+        expect(row(id)).toEqual({ ...before, tokenOut: false })
+        expect(staleQueues(ledger)).toEqual(['q'])
       },
     )
+
+    it('ignores a job that is pending', async () => {
+      const { id } = await pushed(ledger)
+      await plant({ id, state: 'pending' })
+      const before = row(id)
+      expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
+      expect([row(id), staleQueues(ledger)]).toEqual([before, []])
+    })
 
     it('ignores another generation', async () => {
       const { id } = await pushed(ledger)

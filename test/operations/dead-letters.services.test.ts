@@ -18,6 +18,7 @@ import { publishToken } from './tokens.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
 /** No lease ends before a test moves the clock by an hour. */
 const PATIENT = { timeout_ms: 0, visibility_timeout_ms: HOUR_MS }
 
@@ -230,5 +231,24 @@ describe('the sweep of ojs.queue.dlx.{q}', () => {
     expect(await stateOf(gateway, plain.id)).toBe('discarded')
     expect(await stateOf(gateway, String(second))).toBe('active')
     expect(await deadIds(gateway, queue)).toEqual([third, fifth, first])
+  }, 40_000)
+
+  it('takes what a worker rejects whose job was cancelled, and retention the job', async () => {
+    // As above.
+    await remove(await bury(PATIENT))
+    await eventually(async () => (await depth()) === 0)
+    const { id } = (await gateway.push(queue, { options: PATIENT })).body.job
+    await withChannel(vhost.url, async (channel) => {
+      const message = await channel.get(`ojs.queue.${queue}`)
+      if (message === false) throw new Error('no token')
+      expect((await gateway.cancel(id)).status).toBe(200)
+      channel.nack(message, false, false)
+      await eventually(async () => (await depth()) === 1)
+    })
+    clock.aheadMs += MINUTE_MS
+    await eventually(async () => (await depth()) === 0)
+    expect(await stateOf(gateway, id)).toBe('cancelled')
+    clock.aheadMs += 8 * DAY_MS
+    await eventually(async () => (await gateway.get(id)).status === 404)
   }, 40_000)
 })

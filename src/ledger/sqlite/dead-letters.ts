@@ -1,6 +1,6 @@
 import { OjsError } from '../../errors.ts'
 import { mayDie } from '../../job/dead-letter.ts'
-import type { JobRow } from '../../job/job.ts'
+import { isTerminal, type JobRow } from '../../job/job.ts'
 import { pageOf } from '../../job/page.ts'
 import type { DeadLetterQuery, Revived } from '../dead-letters.ts'
 import type { DeadOutcome, DeadToken } from '../native.ts'
@@ -27,12 +27,13 @@ export function discardDead(store: Store, token: DeadToken, times: Times): DeadO
 }
 
 /**
- * The copy of a job that had been discarded before: a native worker has nacked its delivery. One
- * that expired was owed none, and has one now.
+ * The copy of a job that was over before: a native worker has nacked its delivery. Of one that was
+ * discarded it may be the copy that is owed; one that expired was owed none, and has one now. Nobody
+ * needs that of any other. In either case the token is back.
  */
 function noteCopyOf(store: Store, { generation }: DeadToken, row: JobRow): void {
-  if (row.state !== 'discarded' || generation !== row.generation) return
-  if (!row.deadLetterCopied) recordCopy(store, row.id, generation)
+  if (!isTerminal(row.state) || generation !== row.generation) return
+  if (row.state === 'discarded' && !row.deadLetterCopied) recordCopy(store, row.id, generation)
   else if (!row.isDeadLetter) store.stale.add(row.queue)
   store.statements.tokenReturned.run(row.id, generation)
 }
