@@ -22,6 +22,10 @@ interface Source {
   readonly queue: string
   /** The one that consumes; null: none does. */
   block: Block | null
+  /** Resolves when that one consumes, or cannot. */
+  opened: Promise<void>
+  /** Resolves when nothing comes any more from those before that one. */
+  ended: Promise<void>
   /** Those that only wait for their deliveries to be settled too. */
   readonly blocks: Set<Block>
   isPaused: boolean
@@ -115,6 +119,8 @@ export class Intake {
     const source: Source = {
       queue,
       block: null,
+      opened: Promise.resolve(),
+      ended: Promise.resolve(),
       blocks: new Set(),
       isPaused: false,
       isOpening: false,
@@ -175,16 +181,17 @@ export class Intake {
     source.blocks.add(block)
     this.#open.add(block)
     source.openedAt = link.clock.now()
-    await block.open()
-    // Paused or quiet meanwhile: an opening consumer cannot be cancelled.
-    if (source.block !== block) await block.cancel()
+    source.opened = block.open()
+    await source.opened
   }
 
   /** Resolves when no further delivery can come; it stays open for settlements. */
-  async #end(source: Source): Promise<void> {
-    const { block } = source
+  #end(source: Source): Promise<void> {
+    const { block, opened, ended } = source
     source.block = null
-    await block?.cancel()
+    // Whoever ends it a second time waits as long.
+    if (block) source.ended = Promise.all([ended, cancel(block, opened)]).then(() => {})
+    return source.ended
   }
 
   #onEnd(source: Source, block: Block, end: BlockEnd, lost: readonly LiveDelivery[]): void {
@@ -212,4 +219,10 @@ export class Intake {
     await this.#deps.link.declarer.recheck(source.queue)
     await this.#start(source)
   }
+}
+
+async function cancel(block: Block, opened: Promise<void>): Promise<void> {
+  // An opening consumer cannot be cancelled.
+  if (block.isIn('opening')) await opened
+  await block.cancel()
 }
