@@ -132,7 +132,8 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
 
   /**
    * A token of a terminal row has come back and was settled, or never reached a queue (a withdrawn
-   * row whose publish was nacked or returned): the row may be pruned. Lazy.
+   * row whose publish was nacked or returned): the row may be pruned. So may that of a retry that
+   * the ledger holds, when it is cancelled. Lazy.
    */
   tokenReturned(id: string, generation: number): void
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { RowState } from '../../src/job/job.ts'
 import { newJob } from '../support/jobs.ts'
-import { NOW, pushed, settleLazily, TERMS, token, type UnderTest } from './harness.ts'
+import { fetched, NOW, pushed, settleLazily, TERMS, token, type UnderTest } from './harness.ts'
 
 /** What is over, and what can be seen. */
 export function endContract({ harness, ledger, row, plant }: UnderTest): void {
@@ -18,6 +18,23 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       ledger.tokenReturned(older.id, 1)
       await settleLazily(ledger)
       expect([ended, live, older].map(({ id }) => row(id).tokenOut)).toEqual([false, true, true])
+    })
+
+    it('counts for a retry that the ledger holds: its next token is not out', async () => {
+      const [held, owed, inRung] = [
+        await fetched(ledger),
+        await fetched(ledger),
+        await fetched(ledger),
+      ]
+      const waiting = { state: 'retryable', holder: null, outbox: null, rungMs: null } as const
+      await plant(
+        { id: held.id, ...waiting },
+        { id: owed.id, ...waiting, outbox: 1_000_000 },
+        { id: inRung.id, ...waiting, rungMs: 1_000 },
+      )
+      for (const { id } of [held, owed, inRung]) ledger.tokenReturned(id, 0)
+      await settleLazily(ledger)
+      expect([held, owed, inRung].map(({ id }) => row(id).tokenOut)).toEqual([false, true, true])
     })
   })
 

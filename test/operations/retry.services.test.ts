@@ -398,3 +398,21 @@ interface Ending {
 }
 
 const anInstant: unknown = expect.stringMatching(/^\d{4}-.*Z$/)
+
+it('of which the ledger holds the retry and has lost the delivery goes in its time', async () => {
+  const interval = 10 * MINUTE_MS
+  const { id } = await start({ initial_interval_ms: interval, max_interval_ms: interval })
+  await vhost.closeConnections()
+  await eventually(async () => (await nack(gateway, id)).body.retry_delay_ms === interval)
+  const fetching = { queues: [queue], wait_ms: 1_000 }
+  await eventually(async () => {
+    const answer = await gateway.request('POST', '/ojs/v1/workers/fetch', fetching)
+    return answer.status === 200
+  })
+  // Its delivery came back, of an attempt that is over.
+  expect(await gateway.fetch([queue], { wait_ms: 1_000 })).toEqual([])
+  expect(await queueTokens(vhost.url, `ojs.queue.${queue}`)).toEqual([])
+  await gateway.cancel(id)
+  clock.aheadMs += 8 * 24 * 60 * MINUTE_MS
+  await eventually(async () => (await gateway.get(id)).status === 404)
+}, 40_000)

@@ -54,9 +54,11 @@ function prepareTerminal(db: Database) {
        WHERE id = ?1 AND generation = ?2 AND state = ?3 AND attempt = ?4
        RETURNING ${JOB_COLUMNS}`,
     ),
+    /** Of a retry that the ledger holds it was that of the attempt before: the next is not out. */
     tokenReturned: db.prepare(
       `UPDATE jobs SET token_out = 0
-       WHERE id = ? AND generation = ? AND ended_at IS NOT NULL AND token_out = 1`,
+       WHERE id = ? AND generation = ? AND token_out = 1 AND (ended_at IS NOT NULL
+         OR (state = 'retryable' AND rung_ms IS NULL AND outbox IS NULL))`,
     ),
   }
 }
