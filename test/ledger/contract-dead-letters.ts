@@ -160,6 +160,14 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(result).toEqual({ outcome: 'ignored' })
     })
 
+    it('takes note of a copy that an earlier life has left', async () => {
+      const { id } = await pushed(ledger, { queue: 'q' })
+      await plant({ id, generation: 1 })
+      const before = row(id)
+      expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
+      expect([row(id), staleQueues(ledger)]).toEqual([before, ['q']])
+    })
+
     it('adopts a job that nobody here knew, as what it is', async () => {
       const job = newJob({ queue: 'native' })
       const described: JobRow[] = []

@@ -29,9 +29,10 @@ export function discardDead(store: Store, token: DeadToken, times: Times): DeadO
 /**
  * The copy of a job that was over before: a native worker has nacked its delivery. Of one that was
  * discarded it may be the copy that is owed; one that expired was owed none, and has one now. Nobody
- * needs that of any other. In either case the token is back.
+ * needs that of any other, nor that of an earlier life. In either case the token is back.
  */
 function noteCopyOf(store: Store, { generation }: DeadToken, row: JobRow): void {
+  if (generation < row.generation) store.stale.add(row.queue)
   if (!isTerminal(row.state) || generation !== row.generation) return
   if (row.state === 'discarded' && !row.deadLetterCopied) recordCopy(store, row.id, generation)
   else if (!row.isDeadLetter) store.stale.add(row.queue)
