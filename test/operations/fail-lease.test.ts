@@ -1,3 +1,4 @@
+import { setImmediate as settled } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import type { Failure } from '../../src/job/error-history.ts'
@@ -58,8 +59,6 @@ const now = async (row: JobRow): Promise<JobRow> => {
   await settleLazily(harness.ledger)
   return rowOf(harness.ledger, row.id)
 }
-/** Whatever goes on behind an answer. */
-const settled = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('an attempt that failed', () => {
   it('keeps its delivery until RabbitMQ has the token of the next one', async () => {

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Delivery } from '../../src/broker/broker.ts'
+import type { Delivery, Settled } from '../../src/broker/broker.ts'
 import type { JobRow } from '../../src/job/job.ts'
 import { fetch } from '../../src/operations/fetch.ts'
 import { fenceOf, fetched, NOW, pushed, rowOf, settleLazily } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
-import { onToldBroker, type ToldStage, toldDelivery } from './told-broker.ts'
+import { onToldBroker, type ToldStage, toldArrival, toldDelivery } from './told-broker.ts'
 
 let harness: SqliteHarness
 let stage: ToldStage
@@ -26,10 +26,8 @@ beforeEach(async () => {
 afterEach(() => harness.destroy())
 
 /** The token of an attempt, as it comes from the queue. */
-function arriving(id: string, attempt = 1, settles: 'settled' | 'lost' = 'settled'): Delivery {
-  const token = { id, attempt, generation: 0, queue: 'default', message: { headers: {} } }
-  const content = { mayBeLimited: () => false, forgetContent() {} }
-  const delivery = Object.assign(toldDelivery(told, { settles }), token, content)
+function arriving(id: string, attempt = 1, settles: Settled = 'settled'): Delivery {
+  const delivery = toldArrival(told, { id, attempt, settles })
   buffered.push(delivery)
   return delivery
 }
@@ -88,23 +86,25 @@ describe('the token of a job that is over', () => {
   )
 })
 
-it('leaves a token that comes far too early to the ledger, and to the relay', async () => {
+/** The token of a retry comes so much before its time. */
+async function arrivingEarly(delayMs: number): Promise<string> {
   const job = await fetched(harness.ledger)
-  const to = { to: 'retryable', dueAt: NOW + 90_000, delayMs: 90_000, rungMs: null } as const
+  const to = { to: 'retryable', dueAt: NOW + delayMs, delayMs, rungMs: null } as const
   const record = { now: NOW, error: null, errors: null, isTokenBack: true }
   await harness.ledger.fail(job.id, fenceOf(job), { ...record, ...to })
   arriving(job.id, 2)
+  return job.id
+}
+
+it('leaves a token that comes far too early to the ledger, and to the relay', async () => {
+  const id = await arrivingEarly(90_000)
   expect(await fetchNow()).toEqual([])
   expect([told, stage.woken]).toEqual([['ack'], 1])
-  expect((await now(job.id)).outbox).not.toBeNull()
+  expect((await now(id)).outbox).not.toBeNull()
 })
 
 it('keeps a token aside that comes a little early, until it is due', async () => {
-  const job = await fetched(harness.ledger)
-  const to = { to: 'retryable', dueAt: NOW + 50, delayMs: 50, rungMs: null } as const
-  const record = { now: NOW, error: null, errors: null, isTokenBack: true }
-  await harness.ledger.fail(job.id, fenceOf(job), { ...record, ...to })
-  arriving(job.id, 2)
+  await arrivingEarly(50)
   expect(await fetchNow()).toEqual([])
   expect(told).toEqual([`park ${NOW + 50}`])
 })

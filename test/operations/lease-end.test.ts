@@ -1,3 +1,4 @@
+import { setImmediate as settled } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { EnsureOutcome } from '../../src/broker/broker.ts'
 import type { JobRow } from '../../src/job/job.ts'
@@ -35,7 +36,6 @@ async function leased(given: Parameters<typeof toldDelivery>[1] = {}): Promise<J
   stage.deps.held.set(row.id, toldDelivery(told, given))
   return row
 }
-const settled = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('a lease that is over', () => {
   it.each([

@@ -21,6 +21,7 @@ import {
 } from './harness.ts'
 
 const MINUTE_MS = 60_000
+const DAY_MS = 24 * 60 * MINUTE_MS
 
 const clock = new AheadClock()
 
@@ -391,15 +392,7 @@ describe('a rung that an operator deletes', () => {
   })
 })
 
-interface Ending {
-  names?: string[]
-  error: object
-  listed: boolean
-}
-
-const anInstant: unknown = expect.stringMatching(/^\d{4}-.*Z$/)
-
-it('of which the ledger holds the retry and has lost the delivery goes in its time', async () => {
+it('a retry that the ledger holds leaves nothing when it is cancelled, its delivery lost before', async () => {
   const interval = 10 * MINUTE_MS
   const { id } = await start({ initial_interval_ms: interval, max_interval_ms: interval })
   await vhost.closeConnections()
@@ -413,6 +406,14 @@ it('of which the ledger holds the retry and has lost the delivery goes in its ti
   expect(await gateway.fetch([queue], { wait_ms: 1_000 })).toEqual([])
   expect(await queueTokens(vhost.url, `ojs.queue.${queue}`)).toEqual([])
   await gateway.cancel(id)
-  clock.aheadMs += 8 * 24 * 60 * MINUTE_MS
+  clock.aheadMs += 8 * DAY_MS
   await eventually(async () => (await gateway.get(id)).status === 404)
 }, 40_000)
+
+interface Ending {
+  names?: string[]
+  error: object
+  listed: boolean
+}
+
+const anInstant: unknown = expect.stringMatching(/^\d{4}-.*Z$/)

@@ -65,3 +65,13 @@ export function toldDelivery(
   const delivery = { isLive: () => isLive, ack: settle('ack'), deadLetter: settle('dead letter') }
   return delivery as unknown as Delivery
 }
+
+/** The same as FETCH takes it from the buffers: the token of an attempt. */
+export function toldArrival(
+  told: string[],
+  { id, attempt = 1, settles = 'settled' }: { id: string; attempt?: number; settles?: Settled },
+): Delivery {
+  const token = { id, attempt, generation: 0, queue: 'default', message: { headers: {} } }
+  const content = { mayBeLimited: () => false, forgetContent() {} }
+  return Object.assign(toldDelivery(told, { settles }), token, content)
+}

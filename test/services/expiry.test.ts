@@ -3,6 +3,7 @@ import { expiry } from '../../src/services/expiry.ts'
 import { NOW, pushed, rowOf, settleLazily } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
+import { runningUntil } from './running.ts'
 
 let harness: SqliteHarness
 let stage: ToldStage
@@ -21,16 +22,7 @@ beforeEach(async () => {
 })
 afterEach(() => harness.destroy())
 
-/** The timer runs for as long as `until` wants it to. */
-async function running(until: () => Promise<unknown> | unknown): Promise<void> {
-  const service = expiry(stage.deps)
-  await service.start()
-  try {
-    await until()
-  } finally {
-    await service.stop(AbortSignal.timeout(1_000))
-  }
-}
+const expiring = (until: () => unknown) => runningUntil(expiry(stage.deps), until)
 const stateOf = (id: string) => rowOf(harness.ledger, id).state
 
 it('discards no job that a native worker may have run before we heard of it', async () => {
@@ -38,19 +30,17 @@ it('discards no job that a native worker may have run before we heard of it', as
   isHeard = false
   const expire = vi.spyOn(harness.ledger, 'expire')
   const looks = vi.spyOn(stage.deps.broker, 'controlBacklogConsumed')
-  await running(async () => {
-    await vi.waitFor(() => expect(looks.mock.calls.length).toBeGreaterThan(1))
-    expect([stateOf(id), expire.mock.calls.length]).toEqual(['available', 0])
-    isHeard = true
-    await vi.waitFor(() => expect(stateOf(id)).toBe('discarded'))
-  })
+  await expiring(() => expect(looks.mock.calls.length).toBeGreaterThan(1))
+  expect([stateOf(id), expire.mock.calls.length]).toEqual(['available', 0])
+  isHeard = true
+  await expiring(() => expect(stateOf(id)).toBe('discarded'))
 })
 
 it('expects a token only where one may have been sent', async () => {
   const given = { expiresAt: NOW }
   const [lone, busy] = [await pushed(harness.ledger, given), await pushed(harness.ledger, given)]
   stage.deps.sending.add(busy.id)
-  await running(() => vi.waitFor(() => expect(stateOf(busy.id)).toBe('discarded')))
+  await expiring(() => expect(stateOf(busy.id)).toBe('discarded'))
   await settleLazily(harness.ledger)
   const out = [lone, busy].map(({ id }) => rowOf(harness.ledger, id).tokenOut)
   expect(out).toEqual([false, true])
@@ -58,7 +48,7 @@ it('expects a token only where one may have been sent', async () => {
 
 it('lets go of a delivery that waits for the job to move, and tells of its end', async () => {
   const { id } = await pushed(harness.ledger, { expiresAt: NOW })
-  await running(() => vi.waitFor(() => expect(stateOf(id)).toBe('discarded')))
+  await expiring(() => expect(stateOf(id)).toBe('discarded'))
   expect(unparked).toEqual([id])
   expect(stage.events.map(({ type }) => type)).toEqual(['job.expired'])
 })

@@ -6,6 +6,7 @@ import { eventOf, REPORT } from '../ledger/contract-reports.ts'
 import { fetched, NOW, pushed, rowOf } from '../ledger/harness.ts'
 import { openSqliteHarness, SILENT, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
+import { runningUntil } from './running.ts'
 
 afterEach(() => vi.restoreAllMocks())
 
@@ -51,15 +52,10 @@ describe('a lease that is over', () => {
   })
   afterEach(() => harness.destroy())
 
-  /** The reaper at this time, for as long as `until` wants it to. */
-  async function reaping(now: number, until: () => unknown): Promise<void> {
-    const service = reaper({ ...stage.deps, clock: { now: () => now, wall: () => now } } as Deps)
-    await service.start()
-    try {
-      await vi.waitFor(until)
-    } finally {
-      await service.stop(AbortSignal.timeout(1_000))
-    }
+  /** The reaper at this time. */
+  function reaping(now: number, until: () => unknown): Promise<void> {
+    const clock = { now: () => now, wall: () => now }
+    return runningUntil(reaper({ ...stage.deps, clock } as Deps), until)
   }
   const codeOf = (id: string): string => JSON.parse(rowOf(harness.ledger, id).error ?? '{}').code
   const stateOf = (id: string) => rowOf(harness.ledger, id).state

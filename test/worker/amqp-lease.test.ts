@@ -3,6 +3,7 @@ import type { LiveDelivery } from '../../src/broker/delivery.ts'
 import type { ReportedOutcome } from '../../src/job/request.ts'
 import { AmqpLease, type LeaseDeps } from '../../src/worker/amqp-lease.ts'
 import type { TokenJob } from '../../src/worker/token-job.ts'
+import { deferred } from '../support/deferred.ts'
 
 const FAILURE = { code: 'boom', type: 'Boom', message: 'm', retryable: true }
 
@@ -32,11 +33,8 @@ function open(given: Partial<LeaseDeps> = {}, isClaimed = false) {
 
 /** A report that is answered when the test says so. */
 function slowReport() {
-  let answer: (isReported: boolean) => void = () => undefined
-  const reported = new Promise<boolean>((resolve) => {
-    answer = resolve
-  })
-  return { report: () => reported, answer }
+  const { promise, resolve } = deferred<boolean>()
+  return { report: () => promise, answer: resolve }
 }
 
 test('what could not be reported is not settled: the broker gives it to the next one', async () => {
