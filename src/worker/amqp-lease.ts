@@ -38,8 +38,8 @@ export class AmqpLease implements Lease {
   phase: Phase = 'waiting'
   readonly #deps: LeaseDeps
   readonly #token: TokenJob
-  /** A gateway was asked, or could not be: the attempt is on record before the handler runs. */
-  readonly #isClaimed: boolean
+  /** Its start is on record before the handler runs, which may kill the process. */
+  readonly #isRecorded: boolean
   /** Its start was told, or is about to be. */
   #isTold = false
   /** Wall time. */
@@ -49,14 +49,14 @@ export class AmqpLease implements Lease {
     deps: LeaseDeps,
     delivery: LiveDelivery,
     token: TokenJob,
-    claim: { attempt: number; isClaimed: boolean },
+    run: { attempt: number; isRecorded: boolean },
   ) {
     this.#deps = deps
     this.#token = token
     this.delivery = delivery
-    this.attempt = claim.attempt
-    this.#isClaimed = claim.isClaimed
-    this.job = { ...token.job, attempt: claim.attempt }
+    this.attempt = run.attempt
+    this.#isRecorded = run.isRecorded
+    this.job = { ...token.job, attempt: run.attempt }
     const headers = delivery.raw.properties.headers ?? {}
     const traceparent: unknown = headers[OJS_HEADERS.traceId]
     const tracestate: unknown = headers[OJS_HEADERS.traceState]
@@ -71,14 +71,14 @@ export class AmqpLease implements Lease {
   begin(): boolean | Promise<boolean> {
     if (this.phase !== 'waiting') return false
     this.#isTold = true
-    if (this.#isClaimed) return this.#beginClaimed()
+    if (this.#isRecorded) return this.#beginRecorded()
     this.#deps.started(this.#queue, this.#key, this.#event('started'))
     this.#run()
     return true
   }
 
   /** Else a job that kills its worker would be tried for ever. */
-  async #beginClaimed(): Promise<boolean> {
+  async #beginRecorded(): Promise<boolean> {
     const isReported = await this.#deps.report(this.#queue, this.#key, this.#event('started'))
     // Cancelled or given back meanwhile.
     if (this.phase !== 'waiting') return false

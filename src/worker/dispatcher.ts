@@ -160,7 +160,8 @@ export class Dispatcher {
     const inHand: InHand = { delivery, lease: null, next: [] }
     this.#inHand.set(delivery.id, inHand)
     if (!delivery.redelivered && !this.#deps.claimsAll(delivery.queue)) {
-      this.#run(inHand, { attempt: delivery.attempt, isClaimed: false })
+      // Of a later attempt: the handler may be what ended the one before, and the worker with it.
+      this.#run(inHand, { attempt: delivery.attempt, isRecorded: delivery.attempt > 1 })
       return
     }
     this.#claiming += 1
@@ -184,11 +185,11 @@ export class Dispatcher {
       delivery.deadLetter()
       this.#drop(inHand)
     } else {
-      this.#run(inHand, { attempt: claimed?.attempt ?? delivery.attempt, isClaimed: true })
+      this.#run(inHand, { attempt: claimed?.attempt ?? delivery.attempt, isRecorded: true })
     }
   }
 
-  #run(inHand: InHand, claim: { attempt: number; isClaimed: boolean }): void {
+  #run(inHand: InHand, run: { attempt: number; isRecorded: boolean }): void {
     const { delivery } = inHand
     const token = this.#read(delivery)
     if (!token) {
@@ -196,7 +197,7 @@ export class Dispatcher {
       return
     }
     const deps = { ...this.#deps.lease, onOver: this.#onOver }
-    const lease = new AmqpLease(deps, delivery, token, claim)
+    const lease = new AmqpLease(deps, delivery, token, run)
     inHand.lease = lease
     if (isExpired(token, this.#deps.context().wall)) {
       void lease.expire()

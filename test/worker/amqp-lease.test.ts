@@ -8,7 +8,7 @@ import { deferred } from '../support/deferred.ts'
 const FAILURE = { code: 'boom', type: 'Boom', message: 'm', retryable: true }
 
 /** A lease, what is done with its delivery, and the events that it reports. */
-function open(given: Partial<LeaseDeps> = {}, isClaimed = false) {
+function open(given: Partial<LeaseDeps> = {}, isRecorded = false) {
   const done: string[] = []
   const events: string[] = []
   const content = Buffer.from('{}')
@@ -28,7 +28,7 @@ function open(given: Partial<LeaseDeps> = {}, isClaimed = false) {
     onOver: vi.fn(),
     ...given,
   }
-  return { lease: new AmqpLease(deps, delivery, token, { attempt: 2, isClaimed }), done, events }
+  return { lease: new AmqpLease(deps, delivery, token, { attempt: 2, isRecorded }), done, events }
 }
 
 /** A report that is answered when the test says so. */
@@ -64,7 +64,7 @@ test('an end is settled once, whatever else comes while it is reported', async (
   ])
 })
 
-test('a claimed job that is cancelled while its start is reported does not begin', async () => {
+test('a job that is cancelled while its start is put on record does not begin', async () => {
   const { report, answer } = slowReport()
   const { lease, done } = open({ report }, true)
   const begun = lease.begin()
@@ -73,7 +73,7 @@ test('a claimed job that is cancelled while its start is reported does not begin
   expect([await begun, lease.isOver, done]).toEqual([false, true, ['ack']])
 })
 
-test('a claimed job whose start cannot be reported is given back', async () => {
+test('a job whose start cannot be put on record is given back', async () => {
   const { lease, done } = open({ report: async () => false }, true)
   expect([await lease.begin(), done]).toEqual([false, ['give-back']])
 })

@@ -13,6 +13,7 @@ function open() {
   const settled: string[] = []
   const delivered: Lease[] = []
   const claim = vi.fn(async () => null)
+  const reported: string[] = []
   const block = {
     queue: 'q',
     settle(delivery: LiveDelivery, how: string) {
@@ -30,15 +31,15 @@ function open() {
     lease: {
       now: () => 0,
       started: () => {},
-      report: async () => true,
+      report: async (_queue, _key, event) => reported.push(JSON.parse(event).event) > 0,
       decide: async () => ({ decision: 'discard' }),
     },
     context: () => ({ newId: () => 'x', now: 0, wall: 0, timeoutMs: 0, prefix: '' }),
     claim,
     claimsAll: () => false,
   })
-  const arrive = (redelivered = false) => {
-    const headers = { 'x-ojs-enqueued-at': '2026-01-01T00:00:00.000Z', 'x-ojs-attempt': 1 }
+  const arrive = (redelivered = false, attempt = 1) => {
+    const headers = { 'x-ojs-enqueued-at': '2026-01-01T00:00:00.000Z', 'x-ojs-attempt': attempt }
     const raw = {
       content: Buffer.from(BODY),
       fields: { redelivered },
@@ -46,7 +47,7 @@ function open() {
     }
     dispatcher.arrive(new LiveDelivery(block, raw as unknown as ConsumeMessage, 1))
   }
-  return { arrive, claim, delivered, settled }
+  return { arrive, claim, delivered, reported, settled }
 }
 
 test.each([
@@ -66,3 +67,13 @@ test.each([
     expect([settled, delivered.length, claim.mock.calls]).toEqual([[how, how], 1, []])
   },
 )
+
+test.each([
+  [1, []],
+  [2, ['started']],
+])('attempt %i: reported before its handler runs are %j', async (attempt, before) => {
+  const { arrive, claim, delivered, reported } = open()
+  arrive(false, attempt)
+  await delivered[0]?.begin()
+  expect([reported, claim.mock.calls]).toEqual([before, []])
+})
