@@ -35,7 +35,7 @@ const ORDER = [
   /^services-isolated /,
   /^services /,
   /^crash /,
-  /^unit .*\/(ledger\/sqlite|properties\/sqlite-ledger|broker\/publisher)\.test\.ts$/,
+  /^unit .*\/(ledger\/sqlite|properties\/sqlite-ledger)\.test\.ts$/,
   /^unit /,
 ]
 

@@ -1,71 +1,16 @@
 import type { Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { Connection } from '../../src/broker/connection.ts'
-import { createNames } from '../../src/broker/names.ts'
 import { type Outgoing, PublishLane } from '../../src/broker/publish-lane.ts'
-import { Publisher } from '../../src/broker/publisher.ts'
-import { FakePeer, type Published } from './fake-peer.ts'
-import { logger, Recorder } from './harness.ts'
+import { logger } from './harness.ts'
+import { closeAll, open, outgoing } from './publish-stage.ts'
 
 /** Only what a real broker does not do on demand; the rest is in publisher.services.test.ts. */
 
-/** For what is to run into its timeout, where something else is to be answered before it. */
-const SHORT_MS = 4_000
-
-const opened: { connection: Connection; publisher: Publisher; peer: FakePeer }[] = []
-
-afterEach(async () => {
-  for (const { connection, publisher, peer } of opened.splice(0)) {
-    publisher.stop()
-    await connection.close()
-    await peer.stop()
-  }
-})
-
-async function open(timeoutMs = 10_000) {
-  const peer = await FakePeer.start()
-  const recorder = new Recorder()
-  const shared = { logger, random: () => 0.5, observer: recorder.observer }
-  const connection = new Connection({
-    ...shared,
-    name: 'publish',
-    urls: [peer.url],
-    connectionName: 'test',
-    isPrompt: true,
-  })
-  const publisher = new Publisher({
-    ...shared,
-    connection,
-    names: createNames(''),
-    timeoutMs,
-    onReturned: (queue, rungMs) => recorder.note('onReturned', queue, rungMs),
-    onUnanswered: (queue, rungMs) => recorder.note('onUnanswered', queue, rungMs),
-    onOpen: () => recorder.note('onOpen'),
-    onChannelError: (code) => recorder.note('onChannelError', code),
-  })
-  opened.push({ connection, publisher, peer })
-  await connection.start()
-  await recorder.until('onOpen')
-  return { peer, recorder, connection, publisher }
-}
+afterEach(closeAll)
 
 async function ticks(count: number): Promise<void> {
   for (let i = 0; i < count; i++) await new Promise<void>((resolve) => process.nextTick(resolve))
-}
-
-function outgoing(id: string, given: Partial<Outgoing> = {}): Outgoing {
-  return {
-    id,
-    queue: 'email',
-    exchange: 'ojs.exchange.direct',
-    routingKey: given.queue ?? 'email',
-    rungMs: null,
-    lanes: 'jobs',
-    content: Buffer.from('{}'),
-    options: { messageId: id, mandatory: true },
-    ...given,
-  }
 }
 
 describe('Publisher, against a scripted peer', () => {
@@ -106,36 +51,6 @@ describe('Publisher, against a scripted peer', () => {
       { 'x-ojs-queue': 'b' },
       { 'x-ojs-queue': 'a', 'x-ojs-tags': 't' },
     ])
-  })
-
-  it('answers unknown when the confirm does not come, and late confirms harm nobody', async () => {
-    const { peer, recorder, publisher } = await open(SHORT_MS)
-    const first = publisher.send(outgoing('a'))
-    expect(publisher.isPublishing('a')).toBe(true)
-    expect(await first).toBe('unknown')
-    expect(publisher.isPublishing('a')).toBe(false)
-    expect(recorder.count('publishUnknown')).toBe(1)
-
-    const again = publisher.send(outgoing('a'))
-    const [one, two] = await peer.until(2)
-    if (!one || !two) throw new Error('nothing was published')
-    // The confirm of the first: it must not count for the second.
-    peer.ack(one)
-    peer.nack(two)
-    expect(await again).toBe('nacked')
-    expect(publisher.pending).toBe(0)
-  })
-
-  it('takes a return that may belong to an earlier publish for its own', async () => {
-    const { peer, recorder, publisher } = await open(SHORT_MS)
-    expect(await publisher.send(outgoing('a'))).toBe('unknown')
-    const again = publisher.send(outgoing('a'))
-    const [one, two] = await peer.until(2)
-    if (!one || !two) throw new Error('nothing was published')
-    peer.returnToSender(one)
-    peer.ack(two, true)
-    expect(await again).toBe('returned')
-    expect(recorder.count('onReturned', 'email')).toBe(1)
   })
 
   it('matches a return to its own publish, whatever lies between return and confirm', async () => {
@@ -252,89 +167,6 @@ describe('Publisher, against a scripted peer', () => {
     expect(new Set([...channelsOf('jobs'), ...channelsOf('others')]).size).toBe(6)
   })
 
-  it('sends no more than its window without a confirm; the rest waits, and is refused in time', async () => {
-    const { peer, publisher } = await open(SHORT_MS)
-    const sent = Array.from({ length: 1_100 }, (_, i) => publisher.send(outgoing(`id-${i}`)))
-    await peer.until(384)
-    const [first] = peer.published
-    if (!first) throw new Error('nothing was published')
-    peer.ack(first)
-    await peer.until(385)
-    expect(peer.published).toHaveLength(385)
-    // Some of those that waited may go out on the next channel in their last milliseconds.
-    const { confirmed, unknown = 0, refused = 0 } = count(await Promise.all(sent))
-    expect({ confirmed, others: unknown + refused }).toEqual({ confirmed: 1, others: 1_099 })
-    const channels = count(peer.published.map(({ channel }) => String(channel)))
-    expect(Math.max(...Object.values(channels))).toBe(385)
-  })
-
-  it('publishes to others when a queue keeps its channel waiting, and to it when it answers', async () => {
-    const { peer, recorder, publisher } = await open(SHORT_MS)
-    const stuck = new Set<number>()
-    let isLeaderless = true
-    // As RabbitMQ 3.10.8: a channel that has something for a queue without a leader does no more.
-    peer.on('publish', (published: Published) => {
-      if (isLeaderless && published.routingKey === 'bad') stuck.add(published.channel)
-      if (!stuck.has(published.channel)) peer.ack(published)
-    })
-    // Enough for every channel.
-    const others = Array.from({ length: 40 }, (_, i) => `queue-${i}`)
-    let round = 0
-    const sendToOthers = async () => {
-      round += 1
-      const send = (queue: string) => publisher.send(outgoing(`${round}-${queue}`, { queue }))
-      return count(await Promise.all(others.map(send)))
-    }
-    const first = publisher.send(outgoing('bad-1', { queue: 'bad' }))
-    const { unknown = 0, confirmed } = await sendToOthers()
-    expect(unknown).toBeGreaterThan(0)
-    expect(confirmed).toBe(others.length - unknown)
-    expect(await first).toBe('unknown')
-    expect(recorder.count('onUnanswered', 'bad', null)).toBe(1)
-
-    const second = publisher.send(outgoing('bad-2', { queue: 'bad' }))
-    const behind = publisher.send(outgoing('bad-3', { queue: 'bad' }))
-    expect(await sendToOthers()).toEqual({ confirmed: others.length })
-    expect(await Promise.all([second, behind])).toEqual(['unknown', 'refused'])
-    // It has one message that it does not answer: it gets no second one.
-    expect(await publisher.send(outgoing('bad-4', { queue: 'bad' }))).toBe('refused')
-    expect(await sendToOthers()).toEqual({ confirmed: others.length })
-
-    isLeaderless = false
-    stuck.clear()
-    for (const late of peer.published.filter(({ routingKey }) => routingKey === 'bad')) {
-      peer.nack(late)
-    }
-    await expect.poll(() => publisher.send(outgoing('bad-5', { queue: 'bad' }))).toBe('confirmed')
-    expect(await publisher.send(outgoing('bad-6', { queue: 'bad' }))).toBe('confirmed')
-    expect(peer.published.map(({ messageId }) => messageId)).not.toContain('bad-4')
-    const last = peer.published.slice(-2)
-    expect(last[0]?.channel).not.toBe(last[1]?.channel)
-  })
-
-  it('takes a new connection when RabbitMQ has stopped reading this one', async () => {
-    const { peer, recorder, publisher } = await open(1_000)
-    peer.stopReading()
-    expect(await publisher.send(outgoing('a'))).toBe('unknown')
-    await recorder.until('onOpen', 2)
-    const again = publisher.send(outgoing('a'))
-    for (const published of await peer.until(1)) peer.ack(published)
-    expect(await again).toBe('confirmed')
-    expect(peer.connections).toBe(2)
-  })
-
-  it('waits for RabbitMQ where an alarm keeps it from reading', async () => {
-    const { peer, connection, publisher } = await open(100)
-    peer.stopReading()
-    peer.send(0, 'ConnectionBlocked', { reason: 'low on disk' })
-    expect(await publisher.send(outgoing('a'))).toBe('unknown')
-    // Longer than it waits for a channel.
-    await new Promise((resolve) => setTimeout(resolve, 6_000))
-    expect(connection.isUp).toBe(true)
-    peer.send(0, 'ConnectionUnblocked', {})
-    await expect.poll(() => peer.connections).toBe(2)
-  })
-
   it.each<Pick<Outgoing, 'exchange' | 'lanes'>>([
     { exchange: 'ojs.exchange.direct', lanes: 'jobs' },
     { exchange: 'ojs.exchange.dlx', lanes: 'others' },
@@ -379,20 +211,6 @@ describe('Publisher, against a scripted peer', () => {
     expect(publisher.pending).toBe(16_384)
     expect(await many.at(-1)).toBe('refused')
     await Promise.all(many)
-  })
-
-  it('holds 256 MiB at most, and has room again when it has given them up', async () => {
-    const { peer, publisher } = await open(SHORT_MS)
-    const full = Array.from({ length: 384 }, (_, i) => publisher.send(outgoing(`id-${i}`)))
-    // These wait behind a full window. Nobody has to write them to know how long they are.
-    const large = { length: 128 * 1024 * 1024 - 1_024 } as Buffer
-    const waiting = [1, 2].map((i) => publisher.send(outgoing(`large-${i}`, { content: large })))
-    const content = Buffer.alloc(2_048)
-    expect(await publisher.send(outgoing('too-much', { content }))).toBe('refused')
-    await Promise.all([...full, ...waiting])
-
-    peer.on('publish', (published: Published) => peer.ack(published))
-    expect(await publisher.send(outgoing('later', { queue: 'sms', content }))).toBe('confirmed')
   })
 
   it('refuses what amqplib cannot encode, without harm to the channel', async () => {
@@ -441,9 +259,3 @@ it('a lane opens one channel, when a reopen and the next connection meet', async
   expect(opens).toBe(1)
   expect(connection.channelsActive).toBe(before + 1)
 })
-
-function count(outcomes: readonly string[]): Record<string, number> {
-  const counts: Record<string, number> = {}
-  for (const outcome of outcomes) counts[outcome] = (counts[outcome] ?? 0) + 1
-  return counts
-}
