@@ -126,6 +126,14 @@ describe('opening a ledger file', () => {
     await expect(open()).rejects.toThrow(`ledger ${path} cannot be opened`)
   })
 
+  it('says why it cannot be made', async () => {
+    // Not even by root.
+    path = '/sys/ojs.db'
+    await expect(open()).rejects.toThrow(
+      /^ledger \/sys\/ojs\.db cannot be opened: E(ACCES|PERM|ROFS): /,
+    )
+  })
+
   it('starts nothing over: an applied migration is not applied again', async () => {
     const first = await open()
     const { id } = await pushed(first)
@@ -225,18 +233,25 @@ describe('another process', () => {
   afterAll(() => build.remove())
   afterEach(() => child.kill('SIGKILL'))
 
-  /** Its lines so far, and a promise of the nth line. */
-  function startWriter(): { lines: string[]; until(count: number): Promise<void> } {
+  /** Its lines so far, a promise of the nth line, and what it complains of. */
+  function startWriter(): {
+    lines: string[]
+    until(count: number): Promise<void>
+    complaints: string[]
+  } {
     const module = join(build.path, 'ledger/sqlite/open.js')
     const script = fileURLToPath(new URL('./writer.mjs', import.meta.url))
     child = spawn(process.execPath, [script, module, path], {
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['ignore', 'pipe', 'pipe'],
     })
     const lines: string[] = []
+    const complaints: string[] = []
+    child.stderr?.on('data', (chunk) => complaints.push(String(chunk)))
     const reader = createInterface({ input: child.stdout ?? process.stdin })
     reader.on('line', (line) => lines.push(line))
     return {
       lines,
+      complaints,
       async until(count) {
         while (lines.length < count) await once(reader, 'line')
       },
@@ -246,6 +261,12 @@ describe('another process', () => {
   it('on the same file is refused with one clear error', async () => {
     await startWriter().until(1)
     await expect(open()).rejects.toThrow(`ledger ${path} is in use by another process`)
+  })
+
+  it('reads no warning of Node among its log lines', async () => {
+    const { until, complaints } = startWriter()
+    await until(100)
+    expect(complaints).toEqual([])
   })
 
   it('that is killed while it writes loses nothing that was acknowledged', async () => {

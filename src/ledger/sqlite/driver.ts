@@ -78,8 +78,19 @@ function letGo(db: Pick<Database, 'exec'>, leaveWal: readonly string[] = []): vo
 
 async function loadModule(): Promise<Module> {
   // Not a dynamic import: bundlers and Node 20 would try to resolve the name and fail.
-  const builtIn: unknown = process.getBuiltinModule?.('node:sqlite')
+  const builtIn: unknown = unwarned(() => process.getBuiltinModule?.('node:sqlite'))
   return builtIn ? (builtIn as Module) : await import('@photostructure/sqlite')
+}
+
+/** Node 22 and 24 call theirs experimental, once a process, in two lines that are no log lines. */
+function unwarned<T>(load: () => T): T {
+  const { emitWarning } = process
+  process.emitWarning = () => {}
+  try {
+    return load()
+  } finally {
+    process.emitWarning = emitWarning
+  }
 }
 
 const PRIMARY_CODE_MASK = 0xff

@@ -84,8 +84,9 @@ function makeFolder(path: string): void {
 function createForOwner(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o600))
-  } catch {
-    // It is there, or SQLite says what is wrong.
+  } catch (error) {
+    // Else it is there. SQLite would not say why it cannot be made.
+    if (!existsSync(path)) throw error
   }
 }
 
