@@ -8,6 +8,11 @@ import { LogOutput } from '../src/log-output.ts'
 import { createLogger, redactUrls } from '../src/logger.ts'
 
 const lostLine = (lines: number) => `lost ${lines}\n`
+const keptIn = (text: string) => text.match(/^x+$/gm)?.length ?? 0
+const lostIn = (text: string) => {
+  const told = [...text.matchAll(/^lost (\d+)$/gm)]
+  return told.reduce((sum, [, lines]) => sum + Number(lines), 0)
+}
 const numbered = (count: number) => Array.from({ length: count }, (_, i) => `line ${i}\n`)
 
 describe('the output of log lines', () => {
@@ -61,14 +66,16 @@ describe('the output of log lines', () => {
     const { fd, read } = pipe()
     const output = new LogOutput({ fd, lostLine, maxWaiting: 100_000 })
     const line = `${'x'.repeat(99)}\n`
-    // 64 KiB are in the pipe, as much again is on its way at most.
+    // The pipe takes 64 KiB.
     for (let i = 0; i < 200; i++) {
       for (let j = 0; j < 50; j++) output.write(line)
       await sleep(0)
     }
-    const text = await readUntil(read, (so) => /lost \d+\n/.test(so))
-    const [, kept = '', lost] = /^([x\n]*)lost (\d+)\n$/.exec(text) ?? []
-    expect(kept.length / line.length + Number(lost)).toBe(10_000)
+    const text = await readUntil(read, (so) => keptIn(so) + lostIn(so) >= 10_000)
+    expect(keptIn(text) + lostIn(text)).toBe(10_000)
+    // On a busy machine some are lost before the pipe is full.
+    expect(lostIn(text)).toBeGreaterThan(5_000)
+    expect(text).toMatch(/lost \d+\n$/)
     output.write('and on it goes\n')
     await readUntil(read, (so) => so.includes('and on it goes'))
   })
