@@ -42,6 +42,16 @@ function reasonIn(text: string): string {
   return /with message "(.*)"$/s.exec(text)?.[1] ?? text
 }
 
+/**
+ * `message size 70012 is larger than configured max size 65536` (406; RabbitMQ 4: `… than max size …`):
+ * the largest body that RabbitMQ takes. Null for any other error.
+ */
+export function maxMessageBytesIn(error: Error): number | null {
+  const [, bytes] =
+    /message size \d+ is larger than (?:configured )?max size (\d+)/.exec(error.message) ?? []
+  return bytes === undefined ? null : Number(bytes)
+}
+
 export interface Difference {
   argument: string
   /** What we would declare. */

@@ -166,6 +166,8 @@ export type PublishOutcome =
   | 'unknown'
   /** As `unknown`, and the channel went because the user may not publish (403). */
   | 'forbidden'
+  /** Larger than RabbitMQ's `max_message_size`: refused, or not even sent. */
+  | 'too-large'
   /** Not sent: no connection, blocked, a rung that is not ready, too many publishes in flight. */
   | 'refused'
 

@@ -1,5 +1,6 @@
 import type { ConfirmChannel, Options } from 'amqplib'
 import type { Logger } from '../logger.ts'
+import { maxMessageBytesIn } from './amqp-error.ts'
 import type { PublishOutcome } from './broker.ts'
 import { type Connection, closeChannel } from './connection.ts'
 import { lent } from './lent-headers.ts'
@@ -60,6 +61,8 @@ export interface LaneDeps {
   onOpen(): void
   /** Closed by the broker with this code. */
   onChannelError(code: unknown): void
+  /** Closed by the broker because a message was larger than this. */
+  onTooLarge?(maxBytes: number): void
 }
 
 /** One confirm channel and the publishes that go through it, in order. */
@@ -72,6 +75,8 @@ export class PublishLane {
   #isFull = false
   #isHeld = false
   #isForbidden = false
+  /** What is larger was the reason for the end of the channel. */
+  #maxBytes = Number.POSITIVE_INFINITY
   #onRetired: (() => void) | null = null
   #failures = 0
   #isTransmittingSoon = false
@@ -195,11 +200,9 @@ export class PublishLane {
       this.#transmitWaiting()
     })
     this.#isForbidden = false
-    channel.on('error', (error: Error & { code?: unknown }) => {
-      // amqplib tells this first, and then rejects what was unconfirmed.
-      this.#isForbidden = error.code === ACCESS_REFUSED
-      this.#deps.onChannelError(error.code)
-    })
+    this.#maxBytes = Number.POSITIVE_INFINITY
+    // amqplib tells this first, and then rejects what was unconfirmed.
+    channel.on('error', (error: Error & { code?: unknown }) => this.#onError(error))
     channel.on('close', () => {
       if (this.#channel !== channel) return
       this.close()
@@ -207,6 +210,16 @@ export class PublishLane {
     })
     this.#deps.onOpen()
     this.#transmitWaiting()
+  }
+
+  #onError(error: Error & { code?: unknown }): void {
+    this.#isForbidden = error.code === ACCESS_REFUSED
+    const maxBytes = maxMessageBytesIn(error)
+    if (maxBytes !== null) {
+      this.#maxBytes = maxBytes
+      this.#deps.onTooLarge?.(maxBytes)
+    }
+    this.#deps.onChannelError(error.code)
   }
 
   #transmit(publication: Publication): void {
@@ -249,11 +262,17 @@ export class PublishLane {
       this.#inFlight -= 1
       this.#failures = 0
       const outcome = outcomeOf(publication, error)
-      const isForbidden = outcome === 'unknown' && this.#isForbidden
-      this.#deps.onOutcome(publication, isForbidden ? 'forbidden' : outcome)
+      const isLost = outcome === 'unknown'
+      this.#deps.onOutcome(publication, isLost ? this.#lossOf(publication) : outcome)
     }
     if (this.#waiting.length > 0) this.#transmitSoon()
     else this.#closeIfDone()
+  }
+
+  /** Why the channel went before it was answered. */
+  #lossOf({ bytes }: Publication): PublishOutcome {
+    if (bytes > this.#maxBytes) return 'too-large'
+    return this.#isForbidden ? 'forbidden' : 'unknown'
   }
 
   /** One frame of RabbitMQ's confirms many: once for all of them. */

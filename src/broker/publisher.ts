@@ -46,6 +46,11 @@ export class Publisher {
   /** By message id, oldest first. */
   readonly #pending = new Map<string, Pending>()
   #bytes = 0
+  /**
+   * The largest body that this RabbitMQ takes, as far as is known. It closes the channel of a larger
+   * one, and all that is under way there is lost: once is enough. It may be another after a reconnect.
+   */
+  #maxBytes = Number.POSITIVE_INFINITY
   #sweeper: NodeJS.Timeout | undefined
   #onEmpty: (() => void) | null = null
 
@@ -55,6 +60,11 @@ export class Publisher {
     const newLane = (isProbe: boolean) => this.#newLane(isProbe)
     const count = lanes && { count: lanes }
     this.#lanes = new Lanes({ connection, logger, timeoutMs, newLane, ...count })
+    connection.listen({
+      down: () => {
+        this.#maxBytes = Number.POSITIVE_INFINITY
+      },
+    })
   }
 
   get isOpen(): boolean {
@@ -77,6 +87,7 @@ export class Publisher {
 
   /** Never rejects. `refused`: not sent, for one of the reasons of `PublishOutcome`. */
   send(message: Outgoing): Promise<PublishOutcome> {
+    if (message.content.length > this.#maxBytes) return Promise.resolve('too-large')
     const isTooMuch =
       this.#pending.size >= MAX_PENDING || this.#bytes + message.content.length > MAX_PENDING_BYTES
     // A second publish of the same id would make a return ambiguous (law 3).
@@ -136,7 +147,15 @@ export class Publisher {
         if (this.isOpen) this.#deps.onOpen()
       },
       onChannelError: (code) => this.#deps.onChannelError(code),
+      onTooLarge: (maxBytes) => this.#onTooLarge(maxBytes),
     })
+  }
+
+  #onTooLarge(maxBytes: number): void {
+    if (this.#maxBytes === maxBytes) return
+    this.#maxBytes = maxBytes
+    const text = 'RabbitMQ has refused a message that is larger than its max_message_size'
+    this.#deps.logger.warn({ maxBytes }, text)
   }
 
   /**

@@ -53,6 +53,15 @@ export function publishRefusal(
       return unavailable('RabbitMQ did not confirm the job in time.', 'unconfirmed')
     case 'forbidden':
       return unavailable(`RabbitMQ refuses to publish to queue '${queue}'.`, 'access_refused')
+    case 'too-large':
+      return new OjsError(
+        'invalid_request',
+        "The job is larger than RabbitMQ's max_message_size.",
+        {
+          status: 413,
+          details: { reason: 'message_too_large', queue },
+        },
+      )
     case 'refused':
       return unavailable('RabbitMQ takes no publishes now.', 'broker_busy')
   }

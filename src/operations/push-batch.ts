@@ -209,7 +209,9 @@ async function publishAll(
 ): Promise<boolean> {
   const owed = rows.filter((row) => row.state === 'available' && row.outbox !== null)
   const sent = await Promise.all(owed.map((row) => sendToken(deps, row)))
-  const refused = sent.find(({ outcome }) => outcome !== 'confirmed')
+  // It takes others with it, of which nobody knows; to try those again would not help.
+  const tooLarge = sent.find(({ outcome }) => outcome === 'too-large')
+  const refused = tooLarge ?? sent.find(({ outcome }) => outcome !== 'confirmed')
   if (refused === undefined || refused.outcome === 'confirmed') return true
   if (isFinal) return false
   const started = await withdrawAll(deps, rows, sent, key)

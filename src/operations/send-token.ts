@@ -4,6 +4,14 @@ import type { Expired } from '../ledger/ledger.ts'
 import { broadcastCancel } from './broadcasts.ts'
 import type { Deps } from './deps.ts'
 
+/** No queue has what ended so. */
+const SURELY_LOST: ReadonlySet<PublishOutcome> = new Set([
+  'returned',
+  'nacked',
+  'too-large',
+  'refused',
+])
+
 export interface Sent {
   outcome: PublishOutcome
   /** The row whose nonce was published: a queue that had to be declared anew changes it. */
@@ -93,8 +101,7 @@ async function afterLostRung(deps: Deps, row: JobRow): Promise<Sent> {
 export function noteWithdrawal(deps: Deps, { outcome, row }: Sent): void {
   // Else a stall of RabbitMQ under load would fill what is remembered of others.
   deps.unsure.forget(row.id)
-  const isLost = outcome === 'returned' || outcome === 'nacked' || outcome === 'refused'
-  if (isLost) deps.ledger.tokenReturned(row.id, row.generation)
+  if (SURELY_LOST.has(outcome)) deps.ledger.tokenReturned(row.id, row.generation)
 }
 
 /**

@@ -11,6 +11,7 @@ const INTERVAL_MS = 30_000
 const PAGE = 500
 /** Of what is offered in one turn. What RabbitMQ's publisher refuses is in memory until its end. */
 const TURN_BYTES = 16 * 1024 * 1024
+const MAX_TOO_LARGE = 1_000
 
 export interface Relay extends Service {
   /** Looks for what is owed since the last look; `all`: for everything, whatever failed before. */
@@ -70,6 +71,8 @@ class Outbox {
   /** What somebody else had in hand, by nonce: he may let go of it unsent. Offered by the next look. */
   readonly #passed = new Map<number, OwedMessage>()
   #lookedAtAll = Number.NEGATIVE_INFINITY
+  /** Of whom the log has told. */
+  readonly #tooLarge = new Set<string>()
   #inFlight = 0
   #counts = { published: 0, failed: 0 }
   #onSettled: (() => void) | null = null
@@ -194,7 +197,19 @@ class Outbox {
     if (row.state === 'scheduled' && row.rungMs === null) return 'moot'
     if (this.#isInHand(id)) return 'moot'
     const { outcome } = await sendToken(this.#deps, row)
+    if (outcome === 'too-large') return this.#leaveTooLarge(row)
     return outcome === 'confirmed' ? 'sent' : 'failed'
+  }
+
+  /** Not for its queue to wait for: it will not go before RabbitMQ takes larger ones. */
+  #leaveTooLarge({ id, queue }: JobRow): SendOutcome {
+    if (this.#tooLarge.size >= MAX_TOO_LARGE) this.#tooLarge.clear()
+    if (!this.#tooLarge.has(id)) {
+      this.#tooLarge.add(id)
+      const text = "a job waits that is larger than RabbitMQ's max_message_size"
+      this.#deps.logger.warn({ jobId: id, queue }, text)
+    }
+    return 'moot'
   }
 
   /** Somebody sends it, or its batch, of which one job may still be refused and all withdrawn. */

@@ -11,6 +11,7 @@ import { permissionFaults } from './permissions.ts'
 import { deletedInBurstFaults, queueDeletedFaults } from './queue-deleted.ts'
 import { queueFullFaults } from './queue-full.ts'
 import { scheduleFaults } from './schedules.ts'
+import { tooLargeFaults } from './too-large.ts'
 import { uniqueFaults } from './unique.ts'
 import { zombieFaults } from './zombies.ts'
 
@@ -29,6 +30,7 @@ deletedInBurstFaults(node)
 permissionFaults(node)
 queueFullFaults(node)
 scheduleFaults(node)
+tooLargeFaults(node)
 clientGoneFaults(node)
 zombieFaults(node)
 ledgerFullFaults(node)
