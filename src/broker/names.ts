@@ -15,7 +15,8 @@ export interface Names {
   readonly dueDeadLetters: string
   readonly deadLetters: string
   readonly owner: string
-  /** An exchange of ours that leads nowhere: see `queue-markers.ts`. */
+  /** Exchanges of ours that lead nowhere: see `queue-markers.ts`. */
+  readonly origin: string
   marker(id: string): string
   jobQueue(queue: string): string
   dlxQueue(queue: string): string
@@ -49,6 +50,7 @@ export function createNames(prefix: string): Names {
     dueDeadLetters: named('ojs.system.due.dlx'),
     deadLetters: named('ojs.system.dead-letters'),
     owner: named('ojs.system.owner'),
+    origin: named('ojs.system.origin'),
     marker: (id) => named(`ojs.system.marker.${id}`),
     jobQueue: (queue) => jobQueueStart + queue,
     dlxQueue: (queue) => named(`ojs.queue.dlx.${queue}`),

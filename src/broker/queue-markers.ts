@@ -7,6 +7,9 @@ import type { Names } from './names.ts'
 import type { BrokerHooks, BrokerOptions } from './options.ts'
 import type { ScratchChannel } from './scratch-channel.ts'
 
+/** Markers that definitions have in them. Those of an earlier build were internal, and had another form. */
+const EXPORTED = 'q-'
+
 export interface QueueMarkersDeps {
   connection: Connection
   names: Names
@@ -24,6 +27,11 @@ export interface QueueMarkersDeps {
  * broker's data, and that a native worker has declared before us looks as if it had been there all
  * the time. So each queue gets a marker: a durable exchange that nobody publishes to, bound to
  * the queue, and deleted by RabbitMQ with its last binding, which goes with the queue.
+ *
+ * A queue that is made from exported definitions is another one too, and empty, but has its marker.
+ * What has none is the origin, an internal exchange, which RabbitMQ leaves out of an export. It leaves
+ * out no binding, and from 4.3 on refuses to import one of an exchange that is not there: so a marker
+ * may not be internal itself.
  */
 export class QueueMarkers {
   readonly #deps: QueueMarkersDeps
@@ -33,6 +41,10 @@ export class QueueMarkers {
   readonly #unmarkable = new Set<string>()
   /** The connection on which RabbitMQ refused a marker: its other queues are not tried. */
   #refusedOn = 0
+  /** The connection on which the origin was looked for, and whether it was missing. */
+  #origin = { on: 0, isMissing: false }
+  /** Markers that were set since. */
+  readonly #own = new Set<string>()
 
   constructor(deps: QueueMarkersDeps) {
     this.#deps = deps
@@ -41,7 +53,10 @@ export class QueueMarkers {
   /** False: the queue had a marker, and has it no more. Throws where the ledger cannot be read. */
   async isSame(scratch: ScratchChannel, queue: string): Promise<boolean> {
     const marker = this.#deps.hooks.markerOf(queue)
-    return marker === null || (await this.#find(scratch, marker)) !== 'missing'
+    if (marker === null) return true
+    if ((await this.#find(scratch, marker)) === 'missing') return false
+    if (!isExported(marker)) return true
+    return !(await this.#areImported(scratch)) || this.#own.has(marker)
   }
 
   /** The queue was looked for and is not there: what was set for it is gone too. */
@@ -60,11 +75,14 @@ export class QueueMarkers {
 
   async #seeTo(scratch: ScratchChannel, queue: string): Promise<void> {
     const { hooks, onGone } = this.#deps
-    if (hooks.markerOf(queue) === null) await this.#mark(scratch, queue)
-    else if (hooks.hasTokens(queue) && !(await this.isSame(scratch, queue))) onGone(queue)
+    const marker = hooks.markerOf(queue)
+    if (marker !== null && hooks.hasTokens(queue) && !(await this.isSame(scratch, queue))) {
+      onGone(queue)
+    } else if (marker === null || !isExported(marker)) await this.#mark(scratch, queue, marker)
   }
 
-  async #mark(scratch: ScratchChannel, queue: string): Promise<void> {
+  /** `old`: of an earlier build, which the new one replaces. */
+  async #mark(scratch: ScratchChannel, queue: string, old: string | null): Promise<void> {
     const { connection, hooks, options } = this.#deps
     const fresh = this.#fresh.get(queue)
     if (fresh === undefined) {
@@ -73,32 +91,62 @@ export class QueueMarkers {
       return
     }
     this.#fresh.delete(queue)
-    if ((await this.#find(scratch, fresh)) === 'exists') await hooks.onMarked(queue, fresh)
+    if ((await this.#find(scratch, fresh)) !== 'exists') return
+    await hooks.onMarked(queue, fresh)
+    if (old !== null) await this.#delete(scratch, old)
   }
 
   async #set(scratch: ScratchChannel, queue: string): Promise<void> {
     const { connection, logger, names } = this.#deps
-    const marker = uuid7()
+    const marker = EXPORTED + uuid7()
     const exchange = names.marker(marker)
-    // `rabbitmqctl export_definitions` leaves internal exchanges out: a queue that is imported elsewhere
-    // is another one, and empty.
-    const options = { durable: true, autoDelete: true, internal: true }
+    // Before it is there: whether the markers of others are imported shall not depend on who comes first.
+    await this.#areImported(scratch)
+    const declare = (name: string, options: object) =>
+      scratch.run((channel) => channel.assertExchange(name, 'fanout', options))
     try {
-      await scratch.run((channel) => channel.assertExchange(exchange, 'fanout', options))
+      await declare(names.origin, { durable: true, internal: true })
+      await declare(exchange, { durable: true, autoDelete: true })
       await scratch.run((channel) => channel.bindQueue(names.jobQueue(queue), exchange, ''))
       this.#fresh.set(queue, marker)
+      this.#own.add(marker)
     } catch (error) {
       const { kind } = classify(error)
       logger.debug({ queue, reason: kind }, 'queue was not marked')
       if (kind === 'access-refused') this.#refusedOn = connection.generation
       if (kind === 'not-found') this.#unmarkable.add(queue)
       // Without a binding it would never delete itself.
-      await scratch.run((channel) => channel.deleteExchange(exchange)).catch(() => {})
+      await this.#delete(scratch, marker)
     }
+  }
+
+  /** Were the markers that there are made from definitions? As it was when this connection was new. */
+  async #areImported(scratch: ScratchChannel): Promise<boolean> {
+    const { connection, names } = this.#deps
+    const { generation } = connection
+    if (this.#origin.on !== generation) {
+      const { presence } = await lookFor(scratch, { entity: 'exchange', name: names.origin })
+      if (presence === 'unavailable' || generation !== connection.generation) return false
+      // Somebody else may have looked meanwhile, and have declared it since.
+      if (this.#origin.on !== generation) {
+        this.#origin = { on: generation, isMissing: presence === 'missing' }
+        this.#own.clear()
+      }
+    }
+    return this.#origin.isMissing
+  }
+
+  async #delete(scratch: ScratchChannel, marker: string): Promise<void> {
+    const exchange = this.#deps.names.marker(marker)
+    await scratch.run((channel) => channel.deleteExchange(exchange)).catch(() => {})
   }
 
   async #find(scratch: ScratchChannel, marker: string): Promise<Presence> {
     const exchange = { entity: 'exchange' as const, name: this.#deps.names.marker(marker) }
     return (await lookFor(scratch, exchange)).presence
   }
+}
+
+function isExported(marker: string): boolean {
+  return marker.startsWith(EXPORTED)
 }
