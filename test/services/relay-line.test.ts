@@ -91,23 +91,66 @@ describe('a line of the relay', () => {
     expect(sends.line.isIdle).toBe(true)
   })
 
+  it('takes nothing ahead of what it has left', async () => {
+    sends.offer(...range(1, 4_500))
+    await sends.end('sent', ...range(1, 257))
+    sends.offer(4_500)
+    while (sends.inFlight > 0) await sends.end('sent', ...sends.nonces.slice(-256))
+    expect(sends.nonces).not.toContain(4_500)
+    expect(sends.line.startAgain()).toBe(4_353)
+  })
+
+  it('begins again with the first that it owes, whatever it had left before', async () => {
+    sends.offer(...range(1, 4_500))
+    await sends.end('failed', 1)
+    expect(sends.line.startAgain()).toBe(1)
+  })
+
+  it('leaves what waits behind a failure, also where that is older', async () => {
+    sends.offer(...range(1_000, 1_256), 3)
+    await sends.end('failed', 1_000)
+    expect(sends.line.startAgain()).toBe(3)
+  })
+
   it('is set aside by a failure, longer each time, and then sends one ahead', async () => {
     sends.offer(...range(1, 401))
     await sends.end('failed', ...range(1, 257))
     expect(sends.inFlight).toBe(0)
     expect([sends.line.hasRoom, sends.line.isIdle]).toEqual([false, false])
+    let rooms = 0
     for (const seconds of [1, 2, 4, 8, 16, 30, 30]) {
       const before = sends.nonces.length
       sends.offer(7)
       await vi.advanceTimersByTimeAsync(1_000 * seconds - 1)
-      expect(sends.line.hasRoom).toBe(false)
+      expect([sends.line.hasRoom, sends.rooms]).toEqual([false, rooms])
       await vi.advanceTimersByTimeAsync(1)
-      expect(sends.line.hasRoom).toBe(true)
+      rooms += 1
+      expect([sends.line.hasRoom, sends.rooms]).toEqual([true, rooms])
       expect(sends.line.startAgain()).toBe(1)
       sends.offer(...range(1, 401))
       expect(sends.nonces.slice(before)).toEqual([1])
       await sends.end('failed', 1)
     }
+  })
+
+  it('sends those that had waited behind a failure, when the one has arrived', async () => {
+    sends.offer(...range(1, 401))
+    await sends.end('failed', ...range(1, 257))
+    await vi.advanceTimersByTimeAsync(1_000)
+    sends.line.startAgain()
+    sends.offer(...range(1, 401))
+    await sends.end('sent', 1)
+    expect(sends.nonces.slice(256)).toEqual(range(1, 258))
+  })
+
+  it('does not take for arrived what nobody owes any more', async () => {
+    sends.offer(1)
+    await sends.end('failed', 1)
+    await vi.advanceTimersByTimeAsync(1_000)
+    sends.line.startAgain()
+    sends.offer(1, 2, 3)
+    await sends.end('moot', 1)
+    expect(sends.nonces).toEqual([1, 1, 2])
   })
 
   it('goes on with all when the one has arrived', async () => {
@@ -137,7 +180,8 @@ describe('a line of the relay', () => {
   it('begins nothing once it is stopped', async () => {
     sends.offer(...range(1, 400))
     sends.line.stop()
-    await sends.end('sent', ...range(1, 257))
+    await sends.end('sent', ...range(1, 256))
+    await sends.end('failed', 256)
     sends.offer(500)
     await vi.advanceTimersByTimeAsync(60_000)
     expect(sends.nonces).toHaveLength(256)

@@ -1,26 +1,43 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
+import type { JobRow } from '../../src/job/job.ts'
 import type { Deps } from '../../src/operations/deps.ts'
 import { sendThenSettle } from '../../src/operations/lease-end.ts'
 import { push } from '../../src/operations/push.ts'
 import { type Relay, relay } from '../../src/services/relay.ts'
-import { fetched, NOW } from '../ledger/harness.ts'
+import { FAILED, fetched, NOW, pushed, settleLazily } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker } from '../operations/told-broker.ts'
 import { eventually } from '../support/in-process.ts'
 
 const DELAY_MS = 125
+const PERIOD_MS = 30_000
 
 let harness: SqliteHarness
 let deps: Deps
 let outbox: Relay
 let publishes: ((outcome: PublishOutcome) => void)[]
+/** The ids of what was published, in order. */
+let ids: string[]
+let broadcasts: ((outcome: PublishOutcome) => void)[]
+let isUp: boolean
+let now: number
 beforeEach(async () => {
   harness = await openSqliteHarness()
   publishes = []
-  const publish = () => new Promise<PublishOutcome>((resolve) => publishes.push(resolve))
-  const stage = onToldBroker(harness, { publish })
-  deps = { ...stage.deps, wakeRelay: (what) => outbox.wake(what) }
+  ids = []
+  broadcasts = []
+  isUp = true
+  now = NOW
+  const publish = ({ id }: JobRow) => {
+    ids.push(id)
+    return new Promise<PublishOutcome>((resolve) => publishes.push(resolve))
+  }
+  const broadcast = () => new Promise<PublishOutcome>((resolve) => broadcasts.push(resolve))
+  const status = () => ({ state: isUp ? ('up' as const) : ('blocked' as const), reason: 'memory' })
+  const stage = onToldBroker(harness, { publish, broadcast, status })
+  const clock = { now: () => now, wall: () => now }
+  deps = { ...stage.deps, clock, wakeRelay: (what) => outbox.wake(what) }
   outbox = relay(deps)
   await outbox.start()
 })
@@ -73,4 +90,157 @@ it('leaves alone what was in hand when it looked, and is confirmed since', async
   expect(harness.ledger.find(job.id)?.outbox).toBe(job.outbox)
   await looked()
   expect(publishes).toHaveLength(1)
+})
+
+describe('the relay', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }))
+  afterEach(() => void vi.useRealTimers())
+
+  /** What can go on without time has gone on. */
+  async function settled(): Promise<void> {
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+  }
+
+  async function woken(what?: 'all'): Promise<void> {
+    outbox.wake(what)
+    await settled()
+  }
+
+  /** The newest publish ends so. */
+  async function answered(outcome: PublishOutcome): Promise<void> {
+    publishes.at(-1)?.(outcome)
+    await settled()
+  }
+
+  it('repeats what was refused a second later, and behind it what was owed since', async () => {
+    const first = await pushed(harness.ledger)
+    await woken()
+    await answered('nacked')
+    const second = await pushed(harness.ledger)
+    await woken()
+    expect(ids).toEqual([first.id])
+    await vi.advanceTimersByTimeAsync(1_000)
+    await settled()
+    expect(ids).toEqual([first.id, first.id])
+    await answered('confirmed')
+    expect(ids).toEqual([first.id, first.id, second.id])
+    await answered('confirmed')
+  })
+
+  it('repeats it at once where RabbitMQ is back', async () => {
+    const { id } = await pushed(harness.ledger)
+    await woken()
+    await answered('unknown')
+    await woken('all')
+    expect(ids).toEqual([id, id])
+    await answered('confirmed')
+  })
+
+  it('lets no queue of dead letters keep the tokens of its queue waiting', async () => {
+    const { id: dead } = await fetched(harness.ledger)
+    const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'publish' } as const
+    await harness.ledger.fail(dead, { generation: 0, attempt: 1 }, change)
+    await woken()
+    await answered('unknown')
+    const { id } = await pushed(harness.ledger)
+    await woken()
+    expect(ids).toEqual([dead, id])
+    await answered('confirmed')
+  })
+
+  it('looks at everything twice a minute: of what was confirmed, the commit may fail', async () => {
+    const { id } = await pushed(harness.ledger)
+    vi.spyOn(harness.ledger, 'isConfirming').mockReturnValueOnce(true)
+    await woken()
+    now += PERIOD_MS - 1
+    await woken()
+    expect(ids).toEqual([])
+    now += 1
+    await woken()
+    expect(ids).toEqual([id])
+    await answered('confirmed')
+  })
+
+  it('and at once where RabbitMQ is back', async () => {
+    const { id } = await pushed(harness.ledger)
+    vi.spyOn(harness.ledger, 'isConfirming').mockReturnValueOnce(true)
+    await woken()
+    await woken('all')
+    expect(ids).toEqual([id])
+    await answered('confirmed')
+  })
+
+  it('leaves everything where it is as long as RabbitMQ takes no publishes', async () => {
+    const { id } = await pushed(harness.ledger)
+    isUp = false
+    await woken('all')
+    expect(ids).toEqual([])
+    isUp = true
+    await woken()
+    expect(ids).toEqual([id])
+    await answered('confirmed')
+  })
+
+  it('publishes what was owed when it started', async () => {
+    const { id } = await pushed(harness.ledger)
+    const another = relay(deps)
+    await another.start()
+    await settled()
+    expect(ids).toEqual([id])
+    await answered('confirmed')
+    await another.stop(AbortSignal.abort())
+  })
+
+  it('forgets what somebody else had in hand, and has sent', async () => {
+    const { id, outbox: nonce } = await pushed(harness.ledger)
+    deps.sending.add(id)
+    await woken()
+    harness.ledger.confirmed(id, nonce)
+    await settleLazily(harness.ledger)
+    deps.sending.delete(id)
+    const find = vi.spyOn(harness.ledger, 'find')
+    for (let i = 0; i < 3; i++) await woken()
+    expect(find).toHaveBeenCalledTimes(1)
+    expect(ids).toEqual([])
+  })
+
+  it('publishes nothing that is confirmed before its turn comes', async () => {
+    const jobs = await Promise.all(Array.from({ length: 257 }, () => pushed(harness.ledger)))
+    await woken()
+    const last = jobs.find(({ id }) => !ids.includes(id))
+    harness.ledger.confirmed(last?.id ?? '', last?.outbox ?? 0)
+    await settleLazily(harness.ledger)
+    for (const end of publishes) end('confirmed')
+    await settled()
+    expect(ids).toHaveLength(256)
+  })
+
+  it('tells workers of a pause again, one at a time, until they have been told', async () => {
+    await harness.ledger.pauses.pause('default', NOW)
+    for (const outcome of ['unknown', 'confirmed'] as const) {
+      for (let i = 0; i < 3; i++) await woken()
+      expect(broadcasts).toHaveLength(1)
+      broadcasts.pop()?.(outcome)
+      await settled()
+      await settleLazily(harness.ledger)
+    }
+    await woken()
+    expect(broadcasts).toEqual([])
+  })
+
+  it('begins nothing when it is stopped, and waits for what is under way', async () => {
+    await Promise.all(Array.from({ length: 300 }, () => pushed(harness.ledger)))
+    await woken()
+    expect(ids).toHaveLength(256)
+    let isStopped = false
+    const stopping = outbox.stop(new AbortController().signal).then(() => {
+      isStopped = true
+    })
+    for (const end of publishes.slice(1)) end('confirmed')
+    await settled()
+    expect([isStopped, ids.length]).toEqual([false, 256])
+    publishes[0]?.('confirmed')
+    await stopping
+    expect(ids).toHaveLength(256)
+  })
 })

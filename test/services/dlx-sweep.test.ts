@@ -1,0 +1,132 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import type { DeadLetterCopy, SweptDeadLetters } from '../../src/broker/broker.ts'
+import type { Deps } from '../../src/operations/deps.ts'
+import { dlxSweep } from '../../src/services/dlx-sweep.ts'
+import {
+  died,
+  FAILED,
+  fenceOf,
+  fetched,
+  NOW,
+  pushed,
+  rowOf,
+  settleLazily,
+  staleQueues,
+  TERMS,
+  token,
+} from '../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { onToldBroker } from '../operations/told-broker.ts'
+
+const ALL: SweptDeadLetters = { removed: 1, kept: 0, isComplete: true }
+
+let harness: SqliteHarness
+let now: number
+let isUp: boolean
+let service: ReturnType<typeof dlxSweep>
+/** What a sweep of this queue comes to. */
+let outcomes: Record<string, SweptDeadLetters | null>
+/** The queues that were swept, in order. */
+let swept: string[]
+let isStale: (copy: DeadLetterCopy) => boolean
+let warnings: string[]
+
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  now = NOW
+  isUp = true
+  outcomes = {}
+  swept = []
+  warnings = []
+  const { deps } = onToldBroker(harness, {
+    status: () => (isUp ? { state: 'up' } : { state: 'down', reason: 'away' }),
+    async sweepDeadLetters(queue, _max, stale) {
+      swept.push(queue)
+      isStale = (copy) => stale(copy)
+      return outcomes[queue] === undefined ? ALL : outcomes[queue]
+    },
+  })
+  const logger = { ...deps.logger, warn: (_: object, text: string) => void warnings.push(text) }
+  service = dlxSweep({ ...deps, logger, clock: { now: () => now, wall: () => 0 } } as Deps)
+  await service.start()
+})
+afterEach(async () => {
+  await service.stop(AbortSignal.abort())
+  await harness.destroy()
+})
+
+/** One pass. */
+async function pass(): Promise<void> {
+  const begun = vi.spyOn(harness.ledger, 'staleCopies')
+  service.wake()
+  await vi.waitFor(() => expect(begun).toHaveBeenCalled())
+  begun.mockRestore()
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+}
+
+/** A queue with a copy that nobody needs. */
+const plainDiscard = (queue: string) => died(harness.ledger, { queue, isDeadLetter: false })
+
+it('takes out what is over and not listed, or of an earlier life, and nothing else', async () => {
+  const { ledger } = harness
+  const discarded = await plainDiscard('q')
+  const listed = await died(ledger, { queue: 'q' })
+  const cancelled = await pushed(ledger, { queue: 'q' })
+  await ledger.cancel(cancelled.id, NOW)
+  const active = await fetched(ledger, { queue: 'q' })
+  const again = await died(ledger, { queue: 'q' })
+  await ledger.revive(again.id, 0, NOW)
+  await pass()
+  const copy = (id: string, generation = 0) => isStale({ id, generation, attempt: 1 })
+  expect([discarded, cancelled, again].map(({ id }) => copy(id))).toEqual([true, true, true])
+  expect([listed, active].map(({ id }) => copy(id))).toEqual([false, false])
+  expect([copy(again.id, 1), copy('unknown')]).toEqual([false, false])
+})
+
+it('of a job that has died in its second life, too, takes out the copy of the first', async () => {
+  const { ledger } = harness
+  const { id } = await died(ledger, { queue: 'q' })
+  await ledger.revive(id, 0, NOW)
+  await ledger.claim([token(id, { generation: 1 })], TERMS)
+  const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
+  await ledger.fail(id, fenceOf(rowOf(ledger, id)), change)
+  await settleLazily(ledger)
+  await pass()
+  expect([0, 1].map((generation) => isStale({ id, generation, attempt: 1 }))).toEqual([true, false])
+})
+
+it('clears the mark of a queue that it has read to the end, and of no other', async () => {
+  await plainDiscard('whole')
+  await plainDiscard('part')
+  await plainDiscard('gone')
+  outcomes = { part: { ...ALL, isComplete: false }, gone: null }
+  await pass()
+  expect(swept.toSorted()).toEqual(['gone', 'part', 'whole'])
+  expect(staleQueues(harness.ledger)).toEqual(['gone', 'part'])
+})
+
+it('reads a queue once a minute, seldomer where that is in vain, and says so once', async () => {
+  await plainDiscard('q')
+  outcomes = { q: { removed: 0, kept: 65_535, isComplete: false } }
+  await pass()
+  for (const minutes of [2, 4, 8]) {
+    const before = swept.length
+    now += minutes * 60_000 - 1
+    await pass()
+    expect(swept).toHaveLength(before)
+    now += 1
+    await pass()
+    expect(swept).toHaveLength(before + 1)
+  }
+  expect(warnings).toEqual(['more dead letter copies than a sweep can read'])
+})
+
+it('waits for RabbitMQ to be there, and then reads at once', async () => {
+  await plainDiscard('q')
+  isUp = false
+  await pass()
+  expect(swept).toEqual([])
+  isUp = true
+  await pass()
+  expect(swept).toEqual(['q'])
+})

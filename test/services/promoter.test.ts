@@ -1,0 +1,95 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import type { NewJob } from '../../src/job/job.ts'
+import type { Deps } from '../../src/operations/deps.ts'
+import { promoter } from '../../src/services/promoter.ts'
+import { FAILED, fenceOf, fetched, NOW, pushed, rowOf } from '../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
+import { runningUntil } from './running.ts'
+
+const HOURS_MS = 7_200_000
+/** Clock and wall differ, so that nothing passes by reading the wrong one. */
+const WALL = NOW + HOURS_MS
+
+let harness: SqliteHarness
+let stage: ToldStage
+let unparked: string[]
+
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  unparked = []
+  stage = onToldBroker(harness, { unpark: (id) => void unparked.push(id) })
+})
+afterEach(() => harness.destroy())
+
+function promoting(
+  until: () => unknown,
+  { wall = WALL, ...settings }: Partial<Deps['settings']> & { wall?: number } = {},
+): Promise<void> {
+  const { deps } = stage
+  const clock = { now: () => NOW, wall: () => wall }
+  return runningUntil(
+    promoter({ ...deps, clock, settings: { ...deps.settings, ...settings } }),
+    until,
+  )
+}
+
+/** A job that is scheduled for then, by the wall clock. */
+const scheduled = (dueAt: number, given: Partial<NewJob> = {}) =>
+  pushed(harness.ledger, { ...given, start: { state: 'scheduled', dueAt } })
+
+/** A job whose retry is due then; its token is in a rung, or with `rungMs` null held by the ledger. */
+async function retrying(dueAt: number, rungMs: number | null): Promise<string> {
+  const job = await fetched(harness.ledger)
+  const to = { to: 'retryable', dueAt, delayMs: 250, rungMs, isTokenBack: true } as const
+  const row = await harness.ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
+  if (row === 'stale') throw new Error('the job is leased')
+  if (row.outbox !== null) harness.ledger.confirmed(job.id, row.outbox)
+  return job.id
+}
+
+const stateOf = (id: string) => rowOf(harness.ledger, id).state
+const isAvailable = (id: string) => () => expect(stateOf(id)).toBe('available')
+
+it.each([HOURS_MS, -HOURS_MS])(
+  'goes by the clock for retries and by the wall for schedules, to the millisecond (%i ahead)',
+  async (aheadMs) => {
+    const wall = NOW + aheadMs
+    const late = [await retrying(NOW + 1, null), (await scheduled(wall + 1)).id]
+    const due = [await retrying(NOW, null)]
+    await promoting(isAvailable(due[0] ?? ''), { wall })
+    due.push((await scheduled(wall)).id)
+    await promoting(() => expect(due.map(stateOf)).toEqual(['available', 'available']), { wall })
+    expect(late.map(stateOf)).toEqual(['retryable', 'scheduled'])
+  },
+)
+
+it('has the tokens sent that the ledger held, also beside one that is in RabbitMQ already', async () => {
+  const [sent, held] = [await retrying(NOW, 250), await retrying(NOW, null)]
+  await promoting(isAvailable(held))
+  expect([sent, held].map((id) => rowOf(harness.ledger, id).outbox !== null)).toEqual([false, true])
+  expect(stage.woken).toBe(1)
+})
+
+it('wakes nobody for tokens that are in RabbitMQ already', async () => {
+  await promoting(isAvailable(await retrying(NOW, 250)))
+  expect(stage.woken).toBe(0)
+})
+
+it('lets go of a token that came early, and tells that the job was there before', async () => {
+  const id = await retrying(NOW, 250)
+  await promoting(isAvailable(id))
+  expect(unparked).toEqual([id])
+  expect(stage.events).toMatchObject([{ type: 'job.enqueued', promoted: true, job: { id } }])
+})
+
+it('hands schedules over to the plugin within the horizon, and in no other mode', async () => {
+  const [soon, later] = [await scheduled(WALL + 60_000), await scheduled(WALL + 60_001)]
+  const due = await scheduled(WALL)
+  const rungs = () => [soon, later].map(({ id }) => rowOf(harness.ledger, id).rungMs)
+  await promoting(isAvailable(due.id), { delayMode: 'ttl', horizonMs: 60_000 })
+  expect(rungs()).toEqual([null, null])
+  stage.woken = 0
+  await promoting(() => expect(stage.woken).toBe(1), { delayMode: 'plugin', horizonMs: 60_000 })
+  expect(rungs()).toEqual([0, null])
+})

@@ -1,0 +1,64 @@
+import { expect, it, vi } from 'vitest'
+import type { Deps } from '../../src/operations/deps.ts'
+import { retention } from '../../src/services/retention.ts'
+import { NOW } from '../ledger/harness.ts'
+import { SILENT } from '../ledger/sqlite-harness.ts'
+
+const KEPT = { completedMs: 1, cancelledMs: 20, discardedMs: 300, deadLettersMs: 4_000 }
+const WEEK_MS = 7 * 86_400_000
+
+/** A ledger that has so much to prune with each call, rows and keys; then nothing more. */
+function ledgerWith(rows: number[], keys: number[]) {
+  const prune = vi.fn(async (_cutoffs: object, _now: number, _limit: number) => rows.shift() ?? 0)
+  const pruneKeys = vi.fn(async (_now: number, _limit: number) => keys.shift() ?? 0)
+  const ledger = { prune, idempotency: { prune: pruneKeys } }
+  const clock = { now: () => NOW, wall: () => 0 }
+  const service = retention({ ledger, clock, logger: SILENT } as unknown as Deps, KEPT)
+  return { service, prune, pruneKeys }
+}
+
+/** One pass; nothing in it takes time. */
+async function pass(service: ReturnType<typeof retention>): Promise<void> {
+  await service.start()
+  service.wake()
+  await new Promise((resolve) => setImmediate(resolve))
+  await service.stop(AbortSignal.abort())
+}
+
+it('keeps each kind of ended job for its own time, and what was withdrawn for a week', async () => {
+  const { service, prune } = ledgerWith([], [])
+  await pass(service)
+  const cutoffs = {
+    completed: NOW - 1,
+    cancelled: NOW - 20,
+    discarded: NOW - 300,
+    deadLetters: NOW - 4_000,
+    withdrawn: NOW - WEEK_MS,
+  }
+  expect(prune.mock.calls).toEqual([[cutoffs, NOW, 500]])
+})
+
+it('goes on until nothing is left: fewer than a page may be what a turn had time for', async () => {
+  const { service, prune, pruneKeys } = ledgerWith([500, 3, 500], [500, 3, 500])
+  await pass(service)
+  expect([prune.mock.calls.length, pruneKeys.mock.calls.length]).toEqual([4, 4])
+  expect(pruneKeys.mock.lastCall).toEqual([NOW, 500])
+})
+
+it('leaves what is more than 100 pages to the next pass, and the keys have their turn', async () => {
+  const { service, prune, pruneKeys } = ledgerWith(Array(150).fill(500), [])
+  await pass(service)
+  expect([prune.mock.calls.length, pruneKeys.mock.calls.length]).toEqual([100, 1])
+  await pass(service)
+  expect(prune.mock.calls.length).toBe(151)
+})
+
+it('ends with the page that it is at when it is stopped', async () => {
+  const { service, prune, pruneKeys } = ledgerWith([500, 500], [500])
+  prune.mockImplementationOnce(async () => {
+    void service.stop(AbortSignal.abort())
+    return 500
+  })
+  await pass(service)
+  expect([prune.mock.calls.length, pruneKeys.mock.calls.length]).toEqual([1, 0])
+})
