@@ -1,0 +1,212 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { Connection, ConnectionListener } from '../../src/broker/connection.ts'
+import { Lanes } from '../../src/broker/lanes.ts'
+import type { Outgoing, Publication, PublishLane } from '../../src/broker/publish-lane.ts'
+import { UNWRITTEN_MS } from '../../src/broker/unwritten.ts'
+import { logger } from './harness.ts'
+
+const TIMEOUT_MS = 10_000
+const MAX_OWN_LANES = 32
+const MAX_RETIRED = 16
+
+/** A lane that tells what becomes of it. */
+class ToldLane {
+  readonly isProbe: boolean
+  isOpen = true
+  isHeld = false
+  isClosed = false
+  isRetired = false
+  givenUp: Publication[] = []
+  passedOnTo: ToldLane | null = null
+  /** All that was sent through it is answered. */
+  end = () => {}
+
+  constructor(isProbe: boolean) {
+    this.isProbe = isProbe
+  }
+
+  async open(): Promise<void> {}
+  close(): void {
+    this.isClosed = true
+    this.isHeld = false
+  }
+  hold(): void {
+    this.isHeld = true
+  }
+  release(): void {
+    this.isHeld = false
+  }
+  passOn(to: ToldLane): void {
+    this.passedOnTo = to
+  }
+  retire(onRetired: () => void): void {
+    this.isRetired = true
+    this.end = onRetired
+  }
+  giveUp(publication: Publication): void {
+    this.givenUp.push(publication)
+  }
+}
+
+let lanes: Lanes
+let made: ToldLane[]
+let listener: ConnectionListener
+/** What `performance.now` says. */
+let now: number
+
+beforeEach(() => {
+  now = 1_000_000
+  vi.spyOn(performance, 'now').mockImplementation(() => now)
+  made = []
+  const connection = {
+    blockedReason: null,
+    listen: (given: ConnectionListener) => {
+      listener = given
+    },
+  } as unknown as Connection
+  lanes = new Lanes({
+    connection,
+    logger,
+    count: { jobs: 1, others: 1 },
+    timeoutMs: TIMEOUT_MS,
+    newLane: (isProbe) => {
+      const lane = new ToldLane(isProbe)
+      made.push(lane)
+      return lane as unknown as PublishLane
+    },
+  })
+})
+afterEach(() => void vi.restoreAllMocks())
+
+const message = (routingKey: string) =>
+  ({ exchange: 'ojs.exchange.direct', routingKey, lanes: 'jobs' }) as Outgoing
+
+const laneFor = (routingKey: string) => lanes.laneFor(message(routingKey)) as unknown as ToldLane
+
+/** A publish to there on the lane that it takes. */
+function publication(routingKey: string, given: Partial<Publication> = {}): Publication {
+  const { exchange } = message(routingKey)
+  const lane = laneFor(routingKey) as unknown as PublishLane
+  return { exchange, routingKey, isSent: true, lane, ...given } as Publication
+}
+
+/** Opening and replacing is over. */
+const settled = () => new Promise((resolve) => setImmediate(resolve))
+
+describe('what was not answered in time', () => {
+  it('has its destination go through a channel of its own, until it answers', async () => {
+    const shared = laneFor('bad')
+    const late = publication('bad')
+    lanes.onOverdue(late)
+    await settled()
+    expect(shared.givenUp).toEqual([late])
+    const own = laneFor('bad')
+    expect([own.isProbe, laneFor('bad')]).toEqual([true, own])
+    expect(laneFor('good')).not.toBe(own)
+    lanes.onAnswered(publication('good'))
+    expect(laneFor('bad')).toBe(own)
+    lanes.onAnswered(publication('bad'))
+    expect(own.isRetired).toBe(true)
+    expect(laneFor('bad').isProbe).toBe(false)
+  })
+
+  it('but was never sent says nothing of its destination', async () => {
+    const shared = laneFor('bad')
+    lanes.onOverdue(publication('bad', { isSent: false }))
+    await settled()
+    expect(laneFor('bad')).toBe(shared)
+  })
+
+  it(`gives so many destinations a channel: ${MAX_OWN_LANES}; each that answers makes room`, () => {
+    const all = Array.from({ length: MAX_OWN_LANES + 1 }, (_, i) => `bad-${i}`)
+    for (const queue of all) lanes.onOverdue(publication(queue, { lane: laneFor('good') as never }))
+    expect(all.map((queue) => laneFor(queue).isProbe)).toEqual([
+      ...Array(MAX_OWN_LANES).fill(true),
+      false,
+    ])
+    lanes.onAnswered(publication('bad-0'))
+    expect(laneFor(all.at(-1) ?? '').isProbe).toBe(true)
+  })
+})
+
+describe('a channel that is replaced', () => {
+  it('gives what waits in it to the new one, and is closed when its last answer has come', async () => {
+    const old = laneFor('q')
+    lanes.onRefused(publication('q'))
+    expect(old.isHeld).toBe(true)
+    await settled()
+    const fresh = laneFor('q')
+    expect(fresh).not.toBe(old)
+    expect([old.passedOnTo, old.isHeld, old.isRetired]).toEqual([fresh, false, true])
+  })
+
+  it('keeps its place when the connection has gone meanwhile', async () => {
+    const old = laneFor('q')
+    lanes.onRefused(publication('q'))
+    old.close()
+    await settled()
+    expect(laneFor('q')).toBe(old)
+    expect([old.passedOnTo, old.isRetired]).toEqual([null, false])
+    expect(made.at(-1)?.isRetired).toBe(true)
+  })
+
+  it('for a full queue is replaced once in the time of a publish, and once at a time', async () => {
+    const count = made.length + 1
+    lanes.onRefused(publication('q'))
+    lanes.onRefused(publication('q'))
+    await settled()
+    expect(made).toHaveLength(count)
+    now += TIMEOUT_MS - 1
+    lanes.onRefused(publication('q'))
+    expect(made).toHaveLength(count)
+    now += 1
+    lanes.onRefused(publication('q'))
+    expect(made).toHaveLength(count + 1)
+    await settled()
+  })
+
+  it(`is not, while ${MAX_RETIRED} that were wait for their answers`, async () => {
+    const replace = async (queue = 'q') => {
+      const before = laneFor(queue)
+      now += TIMEOUT_MS
+      lanes.onRefused(publication(queue))
+      await settled()
+      return before
+    }
+    const retired: ToldLane[] = []
+    for (let i = 0; i < MAX_RETIRED; i++) retired.push(await replace())
+    const kept = await replace()
+    lanes.onOverdue(publication('q'))
+    await settled()
+    expect(laneFor('other')).toBe(kept)
+    retired[3]?.end()
+    await replace('other')
+    expect(laneFor('other')).not.toBe(kept)
+  })
+})
+
+describe('a connection that is gone', () => {
+  it('takes every channel along; what was suspected still is, and gets another one', async () => {
+    const all = Array.from({ length: MAX_OWN_LANES }, (_, i) => `bad-${i}`)
+    for (const queue of all) lanes.onOverdue(publication(queue))
+    await settled()
+    const own = all.map(laneFor)
+    listener.down?.('cut')
+    expect(made.filter((lane) => !lane.isClosed)).toEqual([])
+    const next = all.map(laneFor)
+    expect(next.every((lane, i) => lane.isProbe && lane !== own[i])).toBe(true)
+  })
+
+  it('brings what was declared of late under suspicion, and nothing older', () => {
+    const { exchange } = message('')
+    lanes.noteNew({ exchange, routingKey: 'written' })
+    now += 1
+    lanes.noteNew({ exchange, routingKey: 'fresh' })
+    now += UNWRITTEN_MS
+    listener.down?.('cut')
+    expect([laneFor('written').isProbe, laneFor('fresh').isProbe]).toEqual([false, true])
+    lanes.onAnswered(publication('fresh'))
+    listener.down?.('cut')
+    expect(laneFor('fresh').isProbe).toBe(false)
+  })
+})
