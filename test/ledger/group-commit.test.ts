@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Companion } from '../../src/ledger/sqlite/companion.ts'
 import { type Database, openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { GroupCommit } from '../../src/ledger/sqlite/group-commit.ts'
+import { inOrder } from '../support/order.ts'
 import { SILENT, temporaryDirectory } from './sqlite-harness.ts'
 
 const UNAVAILABLE = { code: 'backend_error', status: 503, details: { reason: 'ledger' } }
@@ -58,6 +59,17 @@ describe('a group commit', () => {
   }
   const freeSpace = () => void db.prepare('PRAGMA max_page_count = 1000000').get()
   const BIG = 'x'.repeat(100_000)
+  /** So many commits fail from now on; how many have. */
+  const failCommits = (times: number) => {
+    let failed = 0
+    const push = executed.push.bind(executed)
+    executed.push = (sql) => {
+      if (sql !== 'COMMIT' || failed === times) return push(sql)
+      failed += 1
+      throw Object.assign(new Error('disk I/O error'), { errcode: 10 })
+    }
+    return () => failed
+  }
 
   describe('of one turn', () => {
     it('is one transaction', async () => {
@@ -79,6 +91,11 @@ describe('a group commit', () => {
       await Promise.all([1, 2].map((n) => group.write(() => insert(5000 + n), 600)))
       expect(commits()).toBe(5)
       expect(stored()).toHaveLength(2502)
+    })
+
+    it('takes a write that is heavier than the limit alone', async () => {
+      await Promise.all([group.write(() => insert(1), 5_000), group.write(() => insert(2))])
+      expect([stored(), commits()]).toEqual([[1, 2], 2])
     })
   })
 
@@ -157,6 +174,17 @@ describe('a group commit', () => {
       ])
       expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
       expect(stored()).toEqual([1, 3, 4])
+    })
+
+    it('undoes all of them, however often it was protected', async () => {
+      const twice = group.write((protect) => {
+        protect()
+        insert(2)
+        protect()
+        insert(2)
+      })
+      await expect(twice).rejects.toMatchObject(REFUSED)
+      expect(stored()).toEqual([])
     })
   })
 
@@ -258,10 +286,7 @@ describe('a group commit', () => {
 
   it('that cannot commit fails as a whole', async () => {
     const results = group.write(() => insert(1))
-    executed.push = (sql) => {
-      if (sql === 'COMMIT') throw Object.assign(new Error('disk I/O error'), { errcode: 10 })
-      return 0
-    }
+    failCommits(1)
     await expect(results).rejects.toMatchObject(UNAVAILABLE)
     expect(stored()).toEqual([])
     expect(diary.entries).not.toContain('commit')
@@ -300,12 +325,50 @@ describe('a group commit', () => {
       expect(commits()).toBe(1)
     })
 
-    it('loses one that fails and keeps the others', async () => {
+    it('is made a moment later each time, and to the last one where they are many', () => {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
       group.writeLazily(() => insert(1))
-      group.writeLazily(() => insert(1))
-      group.writeLazily(() => insert(2))
+      vi.advanceTimersByTime(10)
+      for (let n = 2; n <= 2_500; n++) group.writeLazily(() => insert(n))
+      vi.advanceTimersByTime(30)
+      expect([stored().length, commits()]).toEqual([2_500, 4])
+    })
+
+    it('loses one that fails and keeps the others; each is told when it is over', async () => {
+      const over: string[] = []
+      group.writeLazily(
+        () => insert(1),
+        () => over.push('first'),
+      )
+      group.writeLazily(
+        () => insert(1),
+        () => over.push('failed'),
+      )
+      group.writeLazily(
+        () => insert(2),
+        () => over.push('last'),
+      )
       await group.write(() => undefined)
       expect(stored()).toEqual([1, 2])
+      expect(inOrder(over)).toEqual(['failed', 'first', 'last'])
+    })
+
+    it('keeps their order behind a group that could not be committed', async () => {
+      for (let n = 1; n <= 1_001; n++) group.writeLazily(() => insert(n))
+      failCommits(1)
+      await expect(group.write(() => undefined)).rejects.toMatchObject(UNAVAILABLE)
+      await group.write(() => undefined)
+      await group.write(() => undefined)
+      const inserted = db.prepare('SELECT n FROM t ORDER BY rowid').all() as { n: number }[]
+      expect(inserted.map(({ n }) => n)).toEqual(Array.from({ length: 1_001 }, (_, i) => i + 1))
+    })
+
+    it('is tried once at close where it fails, and not again', () => {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+      for (let n = 1; n <= 3; n++) group.writeLazily(() => insert(n))
+      const failed = failCommits(10)
+      group.close()
+      expect([failed(), stored(), vi.getTimerCount()]).toEqual([1, [], 0])
     })
 
     it('has room for so many; what is beyond is not done, and says so', async () => {
@@ -325,6 +388,15 @@ describe('a group commit', () => {
       group.close()
       expect(stored()).toEqual([1])
     })
+  })
+
+  it('that fails at close is not tried again', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    const waiting = group.write(() => insert(1))
+    failCommits(1)
+    group.close()
+    await expect(waiting).rejects.toMatchObject(UNAVAILABLE)
+    expect(vi.getTimerCount()).toBe(0)
   })
 
   it('is refused after close, and what waited is committed', async () => {
