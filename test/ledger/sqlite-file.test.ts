@@ -15,7 +15,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type Database, openDatabase } from '../../src/ledger/sqlite/driver.ts'
-import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
+import { openLedgerFile, openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
 import { newJob } from '../support/jobs.ts'
 import { NOW, pushed, rowOf } from './harness.ts'
 import { openSqliteHarness, SILENT, temporaryDirectory } from './sqlite-harness.ts'
@@ -43,6 +43,16 @@ describe('opening a ledger file', () => {
     await pushed(ledger)
     await ledger.close()
     expect(existsSync(path)).toBe(true)
+  })
+
+  it.each([
+    ['full', 2],
+    ['normal', 1],
+  ] as const)('has each commit survive what %s promises', async (sync, synchronous) => {
+    const db = await openLedgerFile({ path, sync, logger: SILENT })
+    expect(db.prepare('PRAGMA synchronous').get()).toEqual({ synchronous })
+    expect(db.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' })
+    db.close()
   })
 
   it('makes it, and what stands beside it, for its own user only', async () => {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import type { CronDefinition } from '../../src/job/cron-entry.ts'
 import { fireDue, releaseQueued, returnFromAhead } from '../../src/operations/cron-ticks.ts'
 import { NOW } from '../ledger/harness.ts'
@@ -62,6 +62,62 @@ it('all entries that were far ahead go on, however many', async () => {
   await returnFromAhead(stage.deps)
   const times = names.map((name) => cron.find(name)?.nextRunAt ?? 0)
   expect(Math.max(...times)).toBeLessThan(wall + 3 * 3_600_000)
+})
+
+it('entries that a PUSH without its confirm is in the way of are no reason to look again at once', async () => {
+  const template = { type: 'a', args: [], options: { queue: 'q', unique: { key: [] } } }
+  const given = { template, overlap: 'allow' } as const
+  await register('first', given)
+  expect(await fireDue(stage.deps)).toEqual({ done: 1, isMore: false })
+  const { id } = harness.db.prepare('SELECT id FROM jobs').get() as { id: string }
+  stage.deps.unconfirmed.set(id, Promise.resolve())
+  await Promise.all(Array.from({ length: 50 }, (_, i) => register(`e${i}`, given)))
+  expect(await fireDue(stage.deps)).toEqual({ done: 0, isMore: false })
+  stage.deps.unconfirmed.clear()
+  expect(await fireDue(stage.deps)).toEqual({ done: 50, isMore: true })
+})
+
+it('a tick that waits is left out for good where its job cannot be made any more', async () => {
+  await register('strange', { overlap: 'enqueue' }, 'ojs.reserved')
+  harness.db.exec(`UPDATE cron_jobs SET queued = '[${NOW - 1}]'`)
+  await releaseQueued(stage.deps)
+  expect(harness.ledger.cron.find('strange')?.queued).toEqual([])
+  expect(stage.events).toMatchObject([{ type: 'cron.skipped', reason: 'invalid_job' }])
+})
+
+it('the job that an entry replaces by its unique policy is told of as cancelled', async () => {
+  const unique = { key: [], on_conflict: 'replace' }
+  const template = { type: 'a', args: [], options: { queue: 'q', unique } }
+  await register('first', { template, overlap: 'allow' })
+  await fireDue(stage.deps)
+  await register('second', { template, overlap: 'allow' })
+  await fireDue(stage.deps)
+  expect(harness.ledger.counts('q')).toMatchObject({ available: 1, cancelled: 1 })
+  expect(stage.events.map(({ type }) => type)).toContain('job.cancelled')
+})
+
+it('an entry stays as it is where its next time is the first after three hours', async () => {
+  const warn = vi.spyOn(stage.deps.logger, 'warn')
+  await Promise.all([
+    register('hourly', { expression: '0 * * * *' }),
+    register('yearly', { expression: '0 9 1 1 *' }),
+  ])
+  const { cron } = harness.ledger
+  const HOUR_MS = 3_600_000
+  const hourly = Math.ceil((NOW + 3 * HOUR_MS) / HOUR_MS) * HOUR_MS
+  const yearly = Date.UTC(2024, 0, 1, 9)
+  const plant = (name: string, at: number) =>
+    harness.db.exec(`UPDATE cron_jobs SET next_run_at = ${at} WHERE name = '${name}'`)
+  plant('hourly', hourly)
+  plant('yearly', yearly)
+  await returnFromAhead(stage.deps)
+  expect(cron.find('hourly')?.nextRunAt).toBe(hourly)
+  expect(cron.find('yearly')?.nextRunAt).toBe(yearly)
+  expect(warn).not.toHaveBeenCalled()
+  plant('hourly', hourly + HOUR_MS)
+  await returnFromAhead(stage.deps)
+  expect(cron.find('hourly')?.nextRunAt).toBe(hourly - 3 * HOUR_MS)
+  expect(warn).toHaveBeenCalledOnce()
 })
 
 it('a look at entries that are right to be far ahead leaves others their turn', async () => {

@@ -1,0 +1,38 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import type { Deps } from '../../src/operations/deps.ts'
+import { cron } from '../../src/services/cron.ts'
+import { NOW } from '../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { onToldBroker } from '../operations/told-broker.ts'
+
+let harness: SqliteHarness
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+})
+afterEach(() => harness.destroy())
+
+it('looks for entries that are far ahead at start and when the clock was set back, else never', async () => {
+  let wall = NOW
+  const { deps } = onToldBroker(harness, {})
+  const service = cron({ ...deps, clock: { now: () => NOW, wall: () => wall } } as Deps)
+  const ahead = vi.spyOn(harness.ledger.cron, 'ahead')
+  const due = vi.spyOn(harness.ledger.cron, 'due')
+  /** One more pass, to its end. */
+  const pass = async () => {
+    const before = due.mock.calls.length
+    await vi.waitFor(() => expect(due.mock.calls.length).toBeGreaterThan(before), { interval: 5 })
+    return ahead.mock.calls.length
+  }
+  await service.start()
+  try {
+    expect(await pass()).toBe(1)
+    expect(await pass()).toBe(1)
+    wall += 1
+    expect(await pass()).toBe(1)
+    wall -= 1
+    expect(await pass()).toBe(2)
+    expect(await pass()).toBe(2)
+  } finally {
+    await service.stop(AbortSignal.timeout(1_000))
+  }
+})
