@@ -8,11 +8,24 @@ import type { LiveDelivery } from '../../src/broker/delivery.ts'
 /** A channel that only writes down what is said on it. */
 class SilentChannel extends EventEmitter {
   readonly said: unknown[][] = []
-  deliver: (message: ConsumeMessage) => void = () => undefined
+  deliver: (message: ConsumeMessage | null) => void = () => undefined
 
-  async prefetch(): Promise<void> {}
-  async consume(_source: string, onMessage: (message: ConsumeMessage) => void): Promise<void> {
+  async prefetch(count: number): Promise<void> {
+    this.said.push(['prefetch', count])
+  }
+  async consume(
+    _source: string,
+    onMessage: (message: ConsumeMessage | null) => void,
+  ): Promise<void> {
+    this.said.push(['consume'])
     this.deliver = onMessage
+  }
+  async cancel(): Promise<void> {
+    this.said.push(['cancel'])
+  }
+  async close(): Promise<void> {
+    this.said.push(['close'])
+    this.emit('close')
   }
   ack(message: ConsumeMessage, isAllUpTo = false): void {
     this.said.push(['ack', message.fields.deliveryTag, { isAllUpTo }])
@@ -22,9 +35,9 @@ class SilentChannel extends EventEmitter {
   }
 }
 
-async function open(count: number) {
-  const channel = new SilentChannel()
+function blockOn(channel: SilentChannel) {
   const deliveries: LiveDelivery[] = []
+  const settled: unknown[][] = []
   const ends: { end: BlockEnd; lost: readonly LiveDelivery[] }[] = []
   const openChannel = async () => channel as unknown as Channel
   const block = new Block({
@@ -32,16 +45,23 @@ async function open(count: number) {
     ...{ queue: 'q', source: 'ojs.queue.q', tag: 't', prefetch: 32, consumerPriority: 0 },
     nextOrder: () => deliveries.length,
     onDelivery: (delivery) => deliveries.push(delivery),
-    onSettled: () => {},
+    onSettled: ({ order }, from, how) => settled.push([order, from, how]),
     onEnd: (_block, end, lost) => ends.push({ end, lost }),
   })
-  await block.open()
+  return { block, deliveries, ends, settled }
+}
+
+async function open(count: number) {
+  const channel = new SilentChannel()
+  const opened = blockOn(channel)
+  await opened.block.open()
+  const opening = channel.said.splice(0)
   for (let deliveryTag = 1; deliveryTag <= count; deliveryTag++) {
     const fields = { deliveryTag, redelivered: false }
     const content = Buffer.from('{}')
     channel.deliver({ fields, properties: { headers: {} }, content } as unknown as ConsumeMessage)
   }
-  return { block, channel, deliveries, ends }
+  return { ...opened, channel, opening }
 }
 
 it('settles the one delivery that it is told to, and none before it', async () => {
@@ -76,4 +96,87 @@ it('says nothing more of what was lost with its channel', async () => {
   ])
   for (const delivery of deliveries) block.giveBack(delivery)
   expect([channel.said, block.unacked]).toEqual([[], 0])
+})
+
+it('says how much it may hold before it consumes (AMQP-007)', async () => {
+  const { opening } = await open(0)
+  expect(opening).toEqual([['prefetch', 32], ['consume']])
+})
+
+it('cancelled, is closed when the last of its deliveries is settled, and not before', async () => {
+  const { block, channel, deliveries, ends } = await open(2)
+  await block.cancel()
+  expect([block.state, channel.said]).toEqual(['draining', [['cancel']]])
+  deliveries[0]?.ack()
+  expect(block.state).toBe('draining')
+  deliveries[1]?.ack()
+  expect(channel.said.at(-1)).toEqual(['close'])
+  expect(ends).toEqual([{ end: { why: 'closed' }, lost: [] }])
+  await Promise.all([block.close(), block.close()])
+  expect(channel.said.filter(([what]) => what === 'close')).toHaveLength(1)
+})
+
+it('cancelled with nothing in hand, is closed at once', async () => {
+  const { block, channel } = await open(0)
+  await block.cancel()
+  expect([block.state, channel.said]).toEqual(['closed', [['cancel'], ['close']]])
+})
+
+it('stays closed where its channel goes while it is cancelled', async () => {
+  const { block, channel, ends } = await open(1)
+  const cancelled = block.cancel()
+  channel.emit('close')
+  await cancelled
+  expect([block.state, ends.length]).toEqual(['closed', 1])
+})
+
+it.each(['cancelled by the broker', 'told that its queue is gone'])(
+  '%s, gives up its channel, and with it what it had, once',
+  async (how) => {
+    const { block, channel, deliveries, ends } = await open(1)
+    if (how === 'cancelled by the broker') channel.deliver(null)
+    else block.orphan()
+    const why = how === 'cancelled by the broker' ? 'cancelled-by-broker' : 'queue-missing'
+    expect(ends).toEqual([{ end: { why }, lost: deliveries }])
+    expect(channel.said).toEqual([['close']])
+    block.orphan()
+    channel.deliver(null)
+    expect([ends.length, channel.said.length]).toEqual([1, 1])
+  },
+)
+
+it('takes nothing that comes behind its end', async () => {
+  const { block, channel, deliveries } = await open(1)
+  await block.close()
+  channel.deliver(deliveries[0]?.raw ?? null)
+  expect([deliveries.length, block.unacked]).toEqual([1, 0])
+})
+
+it('that opens finds out by itself that its queue is gone', async () => {
+  const { block, ends } = blockOn(new SilentChannel())
+  block.orphan()
+  expect(ends).toEqual([])
+  await block.open()
+  expect(block.state).toBe('running')
+})
+
+it('that cannot be opened has ended', async () => {
+  const channel = new SilentChannel()
+  channel.consume = async () => {
+    throw new Error('refused')
+  }
+  const { block, ends } = blockOn(channel)
+  await block.open()
+  expect(block.state).toBe('closed')
+  expect(ends).toHaveLength(1)
+})
+
+it('tells what was settled, and nothing of what the channel did not take', async () => {
+  const { channel, deliveries, settled } = await open(2)
+  deliveries[0]?.deadLetter()
+  channel.ack = () => {
+    throw new Error('Channel closed')
+  }
+  expect(deliveries[1]?.ack()).toBe('lost')
+  expect(settled).toEqual([[0, 'buffered', 'dead-letter']])
 })

@@ -1,4 +1,5 @@
-import { expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { Block, BlockState } from '../../src/broker/block.ts'
 import type { LiveDelivery } from '../../src/broker/delivery.ts'
 import { Feed, type FeedOptions } from '../../src/broker/feed.ts'
 import { systemClock } from '../../src/clock.ts'
@@ -28,4 +29,198 @@ it('gives as many as were asked for, and fewer of what is large', () => {
   large.takeInto(next, 1)
   large.takeInto(next, 100)
   expect(next.map(({ order }) => order)).toEqual([2, 3])
+})
+
+describe('the consumers of a queue', () => {
+  const PREFETCH = 4
+  const IDLE_MS = 2_000
+
+  /** A block that is what the test says. */
+  class ToldBlock {
+    state: BlockState = 'opening'
+    unacked = 0
+    returned: number[] = []
+    looks = 0
+    #onOpen = () => {}
+
+    get isFull(): boolean {
+      return this.unacked >= PREFETCH
+    }
+    open(): Promise<void> {
+      return new Promise((resolve) => {
+        this.#onOpen = resolve
+      })
+    }
+    async run(): Promise<void> {
+      this.state = 'running'
+      this.#onOpen()
+      await Promise.resolve()
+    }
+    isIn(...states: BlockState[]): boolean {
+      return states.includes(this.state)
+    }
+    async cancel(): Promise<void> {
+      this.state = 'draining'
+    }
+    giveBack({ order }: LiveDelivery): void {
+      this.returned.push(order)
+    }
+    closeIfDrained(): void {
+      this.looks += 1
+    }
+  }
+
+  let blocks: ToldBlock[]
+  let now: number
+  let feed: Feed
+  beforeEach(() => {
+    blocks = []
+    now = 1_000_000
+    feed = new Feed({
+      ...{ queue: 'q', maxBlocks: 3, prefetch: PREFETCH, idleMs: IDLE_MS },
+      ...{ clock: { now: () => now, wall: () => now }, random: () => 0.5 },
+      newBlock: () => {
+        const block = new ToldBlock()
+        blocks.push(block)
+        return block as unknown as Block
+      },
+    })
+    feed.exists = true
+  })
+
+  async function running(count: number, unacked = PREFETCH): Promise<void> {
+    while (blocks.length < count) {
+      feed.nourish()
+      const block = blocks.at(-1)
+      await block?.run()
+      if (block) block.unacked = unacked
+    }
+  }
+  const end = (
+    block: ToldBlock | undefined,
+    why: 'closed' | 'connection-lost' = 'connection-lost',
+  ) => feed.onBlockEnd(block as unknown as Block, { why }, [])
+  const delivery = (order: number, block?: ToldBlock) =>
+    ({ id: `id-${order}`, priority: 0, order, size: 1, block }) as unknown as LiveDelivery
+
+  it('are opened one at a time, when the others are full and nothing is left here, up to the limit', async () => {
+    feed.nourish()
+    feed.nourish()
+    expect(blocks).toHaveLength(1)
+    await blocks[0]?.run()
+    feed.nourish()
+    expect(blocks).toHaveLength(1)
+    if (blocks[0]) blocks[0].unacked = PREFETCH
+    feed.add(delivery(1))
+    feed.nourish()
+    expect(blocks).toHaveLength(1)
+    feed.takeInto([], 1)
+    await running(3)
+    feed.nourish()
+    expect(blocks).toHaveLength(3)
+  })
+
+  it('leave RabbitMQ channels for other queues, however many only wait for their leases', async () => {
+    for (let i = 0; i < 512; i++) {
+      await running(i + 1)
+      await blocks[i]?.cancel()
+    }
+    feed.nourish()
+    expect(blocks).toHaveLength(512)
+  })
+
+  it('that end are opened again later and later, at once where that was our own doing', async () => {
+    await running(1)
+    end(blocks[0], 'closed')
+    expect(feed.restartDelayMs).toBe(0)
+    feed.nourish()
+    for (const delayMs of [1_000, 2_000, 4_000]) {
+      end(blocks.at(-1))
+      const count = blocks.length
+      now += delayMs - 1
+      feed.nourish()
+      expect(blocks).toHaveLength(count)
+      now += 1
+      feed.nourish()
+      expect(blocks).toHaveLength(count + 1)
+    }
+    end(blocks.at(-1))
+    feed.forgetFailures()
+    expect(feed.restartDelayMs).toBe(0)
+  })
+
+  it('take what they had with them out of what can be fetched', async () => {
+    await running(1)
+    const [kept, lost] = [delivery(1), delivery(2)]
+    feed.add(kept)
+    feed.add(lost)
+    feed.onBlockEnd(blocks[0] as unknown as Block, { why: 'connection-lost' }, [lost])
+    const taken: LiveDelivery[] = []
+    feed.takeInto(taken, 2)
+    expect(taken).toEqual([kept])
+  })
+
+  it('may bring something as long as one of them opens, runs or is being cancelled', async () => {
+    expect(feed.isQuiet).toBe(true)
+    feed.nourish()
+    const states = ['opening', 'running', 'cancelling', 'draining', 'closed'] as const
+    const quiet = states.map((state) => {
+      if (blocks[0]) blocks[0].state = state
+      return feed.isQuiet
+    })
+    expect(quiet).toEqual([false, false, false, true, true])
+  })
+
+  it('are waited for while they open, and for a moment until their first delivery', async () => {
+    feed.nourish()
+    now += 60_000
+    expect(feed.isStarting).toBe(true)
+    await blocks[0]?.run()
+    now += 249
+    expect(feed.isStarting).toBe(true)
+    now += 1
+    expect(feed.isStarting).toBe(false)
+    now -= 1
+    feed.add(delivery(1))
+    expect(feed.isStarting).toBe(false)
+  })
+
+  it('get back what nobody has, in the order in which it came, and may then be closed', async () => {
+    await running(1)
+    for (const order of [2, 1, 3]) feed.add(delivery(order, blocks[0]))
+    expect(feed.giveBack()).toBe(3)
+    expect([blocks[0]?.returned, blocks[0]?.looks]).toEqual([[1, 2, 3], 1])
+  })
+
+  it('are one less when the others would have a whole one to spare too, for five seconds', async () => {
+    await running(3)
+    const use = (unacked: number[]) => {
+      for (const [i, count] of unacked.entries()) {
+        const block = blocks[i]
+        if (block) block.unacked = count
+      }
+      feed.retireSurplus()
+      return blocks.map(({ state }) => state)
+    }
+    const all = ['running', 'running', 'running']
+    expect(use([4, 1, 0])).toEqual(all)
+    now += 60_000
+    expect(use([4, 0, 0])).toEqual(all)
+    now += 4_999
+    expect(use([4, 1, 0])).toEqual(all)
+    expect(use([4, 0, 0])).toEqual(all)
+    now += 5_000
+    expect(use([2, 0, 1])).toEqual(['running', 'draining', 'running'])
+    if (blocks[1]) blocks[1].state = 'running'
+    now += 4_999
+    expect(use([0, 0, 0])).toEqual(all)
+  })
+
+  it('rest when nobody has fetched for so long', () => {
+    feed.touch()
+    now += IDLE_MS - 1
+    expect(feed.isIdle).toBe(false)
+    now += 1
+    expect(feed.isIdle).toBe(true)
+  })
 })

@@ -1,7 +1,9 @@
-import { afterEach, expect, it, vi } from 'vitest'
-import { Connection } from '../../src/broker/connection.ts'
+import { EventEmitter } from 'node:events'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { Connection, type ConnectionListener } from '../../src/broker/connection.ts'
 import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
-import { Owner } from '../../src/broker/owner.ts'
+import { Owner, type OwnerState } from '../../src/broker/owner.ts'
 import { loadTopology } from '../../src/broker/topology.ts'
 import { FakePeer } from './fake-peer.ts'
 import { logger } from './harness.ts'
@@ -33,4 +35,168 @@ it('asks again every two seconds at least for what another gateway owns', async 
   await owner.stop()
   await connection.close()
   await peer.stop()
+})
+
+describe('whose the broker is', () => {
+  /** The channel of one claim: what is declared is ours when the test says so. */
+  class ClaimChannel extends EventEmitter {
+    isClosed = false
+    deleted: string[] = []
+    declared = { answer: () => {}, refuse: (_: Error) => {} }
+    #onMessage: (message: unknown) => void = () => {}
+
+    assertQueue(): Promise<void> {
+      return new Promise((answer, refuse) => {
+        this.declared = { answer, refuse }
+      })
+    }
+    async consume(_queue: string, onMessage: (message: unknown) => void): Promise<void> {
+      this.#onMessage = onMessage
+    }
+    async deleteQueue(name: string): Promise<void> {
+      this.deleted.push(name)
+      this.#onMessage(null)
+    }
+    /** An operator deletes the queue. */
+    lose(): void {
+      this.#onMessage(null)
+    }
+    async close(): Promise<void> {
+      this.isClosed = true
+      this.emit('close')
+    }
+  }
+
+  let channels: ClaimChannel[]
+  let states: OwnerState[]
+  let owner: Owner
+  let connection: { isUp: boolean; generation: number; connect(): void; cut(): void }
+
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    channels = []
+    states = []
+    let listener: ConnectionListener = {}
+    connection = {
+      isUp: false,
+      generation: 0,
+      connect() {
+        this.isUp = true
+        this.generation += 1
+        listener.up?.()
+      },
+      cut() {
+        this.isUp = false
+        listener.down?.('cut')
+      },
+    }
+    const stub = Object.assign(connection, {
+      serverVersion: '3.10.8',
+      listen: (given: ConnectionListener) => {
+        listener = given
+      },
+      async openChannel() {
+        const channel = new ClaimChannel()
+        channels.push(channel)
+        return channel
+      },
+    })
+    const topology = loadTopology('', 'classic', null)
+    const note = (state: OwnerState) => states.push(state)
+    owner = new Owner(stub as unknown as Connection, topology, logger, note)
+  })
+  afterEach(() => void vi.useRealTimers())
+
+  const locked = () =>
+    Object.assign(new Error('RESOURCE_LOCKED'), { code: 405, classId: 50, methodId: 10 })
+
+  /** The newest claim has got so far that RabbitMQ is asked. */
+  async function asked(): Promise<ClaimChannel> {
+    await nextTurn()
+    const channel = channels.at(-1)
+    if (!channel) throw new Error('nothing was asked')
+    return channel
+  }
+  async function owned(): Promise<ClaimChannel> {
+    const channel = await asked()
+    channel.declared.answer()
+    await nextTurn()
+    return channel
+  }
+
+  it('is unknown from the moment that the connection goes, until the next one has been asked', async () => {
+    connection.connect()
+    await owned()
+    connection.cut()
+    expect(owner.state).toBe('asking')
+    connection.connect()
+    await owned()
+    expect(states).toEqual(['owner', 'asking', 'owner'])
+  })
+
+  it('is not told by what was asked on a connection that is gone', async () => {
+    connection.connect()
+    const first = await asked()
+    connection.cut()
+    first.declared.answer()
+    await nextTurn()
+    expect(owner.state).toBe('asking')
+    connection.connect()
+    const second = await asked()
+    connection.cut()
+    connection.connect()
+    second.declared.refuse(locked())
+    await nextTurn()
+    expect(owner.state).toBe('asking')
+    await owned()
+    expect(owner.state).toBe('owner')
+    vi.advanceTimersByTime(60_000)
+    await nextTurn()
+    expect(channels).toHaveLength(3)
+  })
+
+  it('is asked anew where an operator deletes the queue', async () => {
+    connection.connect()
+    const first = await owned()
+    first.lose()
+    expect([owner.state, first.isClosed]).toEqual(['asking', true])
+    await owned()
+    expect(states).toEqual(['owner', 'asking', 'owner'])
+  })
+
+  it('is given up by a stop, for good', async () => {
+    connection.connect()
+    const channel = await owned()
+    await owner.stop()
+    await nextTurn()
+    expect(channel.deleted).toEqual(['ojs.system.owner'])
+    expect([channels.length, vi.getTimerCount()]).toEqual([1, 0])
+  })
+
+  it('is asked no more once it is stopped', async () => {
+    connection.connect()
+    const channel = await asked()
+    await owner.stop()
+    channel.declared.refuse(locked())
+    await nextTurn()
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  it('is soon asked on a new connection, however long somebody else has had it', async () => {
+    connection.connect()
+    for (let i = 0; i < 8; i++) {
+      ;(await asked()).declared.refuse(locked())
+      await nextTurn()
+      vi.advanceTimersByTime(2_000)
+    }
+    expect(owner.state).toBe('foreign')
+    connection.cut()
+    connection.connect()
+    ;(await asked()).declared.refuse(locked())
+    await nextTurn()
+    const before = channels.length
+    vi.advanceTimersByTime(100)
+    await nextTurn()
+    expect(channels).toHaveLength(before + 1)
+  })
 })

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { Delivery } from '../../src/broker/broker.ts'
 import { leaseKeeper } from '../../src/services/lease-keeper.ts'
-import { fetched, rowOf } from '../ledger/harness.ts'
+import { fetched, NOW, rowOf } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
 
@@ -25,6 +25,13 @@ beforeEach(async () => {
 afterEach(() => harness.destroy())
 
 const stop = (keeper: ReturnType<typeof leaseKeeper>) => keeper.stop(AbortSignal.timeout(1_000))
+
+it('gives leases their time again at start, before RabbitMQ is there to say so', async () => {
+  const { leaseExpiresAt } = rowOf(harness.ledger, id)
+  const clock = { now: () => NOW + 60_000, wall: () => NOW }
+  await leaseKeeper({ ...stage.deps, clock }).start()
+  expect(rowOf(harness.ledger, id).leaseExpiresAt).toBe((leaseExpiresAt ?? 0) + 60_000)
+})
 
 it('acknowledges what is leased when it stops, behind the commit that hands it over', async () => {
   const keeper = leaseKeeper(stage.deps)

@@ -191,6 +191,14 @@ describe('the relay', () => {
     await another.stop(AbortSignal.abort())
   })
 
+  it('publishes no schedule that the ledger holds: it would come back too early, for ever', async () => {
+    await pushed(harness.ledger, { start: { state: 'scheduled', dueAt: NOW + 3_600_000 } })
+    // As FETCH leaves it whom a token came to an hour before its time.
+    harness.db.exec('UPDATE jobs SET outbox = 1')
+    await woken()
+    expect(ids).toEqual([])
+  })
+
   it('forgets what somebody else had in hand, and has sent', async () => {
     const { id, outbox: nonce } = await pushed(harness.ledger)
     deps.sending.add(id)

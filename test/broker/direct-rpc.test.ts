@@ -1,0 +1,126 @@
+import { EventEmitter } from 'node:events'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { beforeEach, expect, it } from 'vitest'
+import type { Connection, ConnectionListener } from '../../src/broker/connection.ts'
+import { DirectRpc, type RpcReply } from '../../src/broker/direct-rpc.ts'
+import type { Outgoing } from '../../src/broker/publish-lane.ts'
+import { logger } from './harness.ts'
+
+/** Nothing in this file waits so long. */
+const NEVER_MS = 3_600_000
+const SILENT: RpcReply = { outcome: 'silent' }
+
+/** A channel that writes down what is asked, and answers when it is told to. */
+class ToldChannel extends EventEmitter {
+  readonly asked: string[] = []
+  isClosed = false
+  #reply: (message: object | null) => void = () => {}
+
+  async consume(_queue: string, onReply: (message: object | null) => void): Promise<void> {
+    this.#reply = onReply
+  }
+  publish(_exchange: string, _key: string, _content: Buffer, options: object): void {
+    this.asked.push('correlationId' in options ? String(options.correlationId) : '')
+  }
+  answer(correlationId: string): void {
+    const properties = { correlationId, type: 'ojs.control.info' }
+    this.#reply({ properties, content: Buffer.from('{"is":1}') })
+  }
+  async close(): Promise<void> {
+    this.isClosed = true
+    this.emit('close')
+  }
+}
+
+const ANSWERED = { outcome: 'answered', type: 'ojs.control.info', body: { is: 1 } }
+
+let rpc: DirectRpc
+let channels: ToldChannel[]
+let listener: ConnectionListener
+/** What keeps a channel from being opened. */
+let refusal: Error | null
+
+beforeEach(() => {
+  channels = []
+  refusal = null
+  const connection = {
+    listen: (given: ConnectionListener) => {
+      listener = given
+    },
+    async openChannel() {
+      if (refusal) throw refusal
+      const channel = new ToldChannel()
+      channels.push(channel)
+      return channel
+    },
+  }
+  rpc = new DirectRpc(connection as unknown as Connection, logger)
+})
+
+const ask = (id: string, timeoutMs = NEVER_MS) =>
+  rpc.ask(
+    { id, exchange: 'e', routingKey: 'q', content: Buffer.alloc(0), options: {} } as Outgoing,
+    timeoutMs,
+  )
+
+function channel(index = 0): ToldChannel {
+  const found = channels[index]
+  if (!found) throw new Error('no channel was opened')
+  return found
+}
+
+it('gives each question its own answer, on one channel', async () => {
+  const answers = [ask('a'), ask('b')]
+  await nextTurn()
+  expect(channel().asked).toEqual(['a', 'b'])
+  channel().answer('b')
+  channel().emit('return', { properties: { correlationId: 'a' } })
+  expect(await Promise.all(answers)).toEqual([{ outcome: 'returned' }, ANSWERED])
+  expect(channels).toHaveLength(1)
+})
+
+it('is silent where nobody answers in time, and an answer to that harms nobody', async () => {
+  expect(await ask('a', 1)).toEqual(SILENT)
+  channel().answer('a')
+  const again = ask('a')
+  await nextTurn()
+  channel().answer('a')
+  expect(await again).toEqual(ANSWERED)
+})
+
+it.each(['connection', 'channel'])('does not wait for answers whose %s is gone', async (what) => {
+  const lost = ask('a')
+  await nextTurn()
+  if (what === 'channel') channel().emit('close')
+  else listener.down?.('cut')
+  expect(await lost).toEqual(SILENT)
+  const next = ask('b')
+  await nextTurn()
+  channel(1).answer('b')
+  expect(await next).toEqual(ANSWERED)
+})
+
+it('is silent at once where no channel can be opened, and tries again with the next question', async () => {
+  refusal = new Error('no connection')
+  expect(await ask('a')).toEqual(SILENT)
+  refusal = null
+  const next = ask('b')
+  await nextTurn()
+  channel().answer('b')
+  expect(await next).toEqual(ANSWERED)
+})
+
+it('asks nothing that nobody waits for any more', async () => {
+  const asked = ask('a')
+  listener.down?.('cut')
+  expect(await asked).toEqual(SILENT)
+  await nextTurn()
+  expect(channels.map((one) => one.asked)).toEqual([[]])
+})
+
+it('closes its channel, and answers what was asked', async () => {
+  const asked = ask('a')
+  await nextTurn()
+  await rpc.close()
+  expect([channel().isClosed, await asked]).toEqual([true, SILENT])
+})

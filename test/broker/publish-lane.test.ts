@@ -1,0 +1,264 @@
+import { EventEmitter } from 'node:events'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { PublishOutcome } from '../../src/broker/broker.ts'
+import type { Connection } from '../../src/broker/connection.ts'
+import { type Outgoing, type Publication, PublishLane } from '../../src/broker/publish-lane.ts'
+import { logger } from './harness.ts'
+
+const WINDOW = 384
+
+/** A channel that writes down what is published on it, and confirms when it is told to. */
+class ToldChannel extends EventEmitter {
+  readonly ids: string[] = []
+  readonly confirms: ((error: unknown) => void)[] = []
+  hasRoom = true
+  isClosed = false
+
+  publish(
+    _exchange: string,
+    _routingKey: string,
+    _content: Buffer,
+    { messageId = '' }: { messageId?: string },
+    onConfirm: (error: unknown) => void,
+  ): boolean {
+    this.ids.push(messageId)
+    this.confirms.push(onConfirm)
+    return this.hasRoom
+  }
+  async close(): Promise<void> {
+    this.isClosed = true
+    this.emit('close')
+  }
+}
+
+let connection: { isUp: boolean; generation: number; openConfirmChannel(): Promise<unknown> }
+let channels: ToldChannel[]
+let outcomes: Record<string, PublishOutcome[]>
+let lane: PublishLane
+
+beforeEach(async () => {
+  channels = []
+  outcomes = {}
+  connection = {
+    isUp: true,
+    generation: 1,
+    async openConfirmChannel() {
+      const channel = new ToldChannel()
+      channels.push(channel)
+      return channel
+    },
+  }
+  lane = newLane()
+  await lane.open()
+})
+
+function newLane(isProbe = false): PublishLane {
+  return new PublishLane({
+    connection: connection as unknown as Connection,
+    logger,
+    random: () => 0.5,
+    isProbe,
+    onSent: () => {},
+    onOutcome: (publication, outcome) => {
+      publication.isSettled = true
+      outcomes[publication.id] = [...(outcomes[publication.id] ?? []), outcome]
+    },
+    onReturned: () => {},
+    onOpen: () => {},
+    onChannelError: () => {},
+  })
+}
+
+function send(id: string, to = lane): Publication {
+  const message = { exchange: 'e', routingKey: 'q', content: Buffer.of(1) }
+  const publication = {
+    ...{ id, message: { ...message, options: { messageId: id } } as unknown as Outgoing },
+    ...{ isSent: false, isReturned: false, isSettled: false, lane: null },
+  } as unknown as Publication
+  to.send(publication)
+  return publication
+}
+
+/** What has run out of its time. */
+function overdue(publication: Publication, of = lane): void {
+  of.giveUp(publication)
+  publication.isSettled = true
+}
+
+const idsFrom = (from: number, to: number) =>
+  Array.from({ length: to - from }, (_, i) => `id-${from + i}`)
+const sendAll = (from: number, to: number) => idsFrom(from, to).map((id) => send(id))
+
+function channel(index = 0): ToldChannel {
+  const found = channels[index]
+  if (!found) throw new Error('no channel was opened')
+  return found
+}
+
+describe('a publish channel', () => {
+  it('sends in order what waits for its window, and nothing ahead of it', async () => {
+    sendAll(0, WINDOW + 2)
+    expect(channel().ids).toHaveLength(WINDOW)
+    channel().confirms[0]?.(null)
+    // There is room before the turn of what waits has come.
+    send('late')
+    expect(channel().ids).toHaveLength(WINDOW)
+    for (const confirm of channel().confirms.slice(1)) confirm(null)
+    await nextTurn()
+    expect(channel().ids).toEqual([...idsFrom(0, WINDOW + 2), 'late'])
+    for (const confirm of channel().confirms.slice(-3)) confirm(null)
+    sendAll(1_000, 1_000 + WINDOW + 1)
+    channel().confirms.at(-1)?.(null)
+    await nextTurn()
+    expect(channel().ids.at(-1)).toBe(`id-${1_000 + WINDOW}`)
+  })
+
+  it('never sends what was given up while it waited', async () => {
+    const sent = sendAll(0, WINDOW + 2)
+    const waiting = sent[WINDOW]
+    if (waiting) overdue(waiting)
+    for (const confirm of [...channel().confirms]) confirm(null)
+    await nextTurn()
+    expect(channel().ids).not.toContain(`id-${WINDOW}`)
+    expect(channel().ids.at(-1)).toBe(`id-${WINDOW + 1}`)
+  })
+
+  it('has what is overdue in its window, until that is answered after all', async () => {
+    for (const publication of sendAll(0, WINDOW)) overdue(publication)
+    send('next')
+    expect(channel().ids).toHaveLength(WINDOW)
+    channel().confirms[0]?.(null)
+    await nextTurn()
+    expect(channel().ids.at(-1)).toBe('next')
+    expect(outcomes).toEqual({})
+  })
+
+  it('writes nothing as long as its socket is full', () => {
+    channel().hasRoom = false
+    send('a')
+    send('b')
+    expect(channel().ids).toEqual(['a'])
+    channel().hasRoom = true
+    channel().emit('drain')
+    expect(channel().ids).toEqual(['a', 'b'])
+  })
+
+  it('keeps no body of what it has sent', () => {
+    expect(send('a').message).toBeNull()
+  })
+
+  it('refuses at once what waited when its connection goes, and serves the next one', async () => {
+    channel().hasRoom = false
+    send('a')
+    send('b')
+    lane.hold()
+    connection.isUp = false
+    lane.close()
+    expect(outcomes).toEqual({ b: ['refused'] })
+    send('c')
+    expect(outcomes['c']).toEqual(['refused'])
+    connection.isUp = true
+    connection.generation = 2
+    await lane.open()
+    send('d')
+    expect(channel(1).ids).toEqual(['d'])
+  })
+
+  it('is opened again when RabbitMQ has closed it, and takes what comes meanwhile', async () => {
+    channel().emit('close')
+    expect(lane.isOpen).toBe(false)
+    await expect.poll(() => channels.length, { interval: 1 }).toBe(2)
+    await nextTurn()
+    expect(lane.isOpen).toBe(true)
+    send('a')
+    expect(channel(1).ids).toEqual(['a'])
+    // What the old one says now is nobody's business.
+    channel().emit('close')
+    expect(lane.isOpen).toBe(true)
+  })
+
+  it('is opened again at once, each time that something was confirmed since', async () => {
+    for (let closed = 0; closed < 3; closed++) {
+      send(`id-${closed}`)
+      channel(closed).confirms[0]?.(null)
+      channel(closed).emit('close')
+      await expect.poll(() => lane.isOpen, { interval: 1, timeout: 500 }).toBe(true)
+    }
+  })
+
+  it('has what comes while it opens wait, and sends it then', async () => {
+    const another = newLane()
+    const opening = another.open()
+    send('a', another)
+    expect(outcomes).toEqual({})
+    await opening
+    expect(channel(1).ids).toEqual(['a'])
+  })
+})
+
+describe('a publish channel that is replaced', () => {
+  it('sends nothing while it is held, and goes on with it when it is not replaced', () => {
+    lane.hold()
+    send('a')
+    expect(channel().ids).toEqual([])
+    lane.release()
+    expect(channel().ids).toEqual(['a'])
+  })
+
+  it('gives all that waits to the other, in order', async () => {
+    const other = newLane()
+    await other.open()
+    lane.hold()
+    send('a')
+    send('b')
+    lane.passOn(other)
+    lane.release()
+    expect([channel(0).ids, channel(1).ids]).toEqual([[], ['a', 'b']])
+  })
+
+  it('is closed with the last answer, however late, and is not opened again', async () => {
+    const [first, second] = [send('a'), send('b')]
+    if (first && second) overdue(first)
+    let isRetired = false
+    lane.retire(() => {
+      isRetired = true
+    })
+    channel().confirms[1]?.(null)
+    await nextTurn()
+    expect([channel().isClosed, isRetired]).toEqual([false, false])
+    channel().confirms[0]?.(null)
+    await nextTurn()
+    expect([channel().isClosed, isRetired]).toEqual([true, true])
+    await lane.open()
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    expect(channels).toHaveLength(1)
+  })
+})
+
+describe('a channel on probation', () => {
+  let probe: PublishLane
+  beforeEach(async () => {
+    probe = newLane(true)
+    await probe.open()
+  })
+
+  it('has one publish under way, and none behind one that is overdue', () => {
+    const first = send('a', probe)
+    send('b', probe)
+    expect(channel(1).ids).toEqual(['a'])
+    overdue(first, probe)
+    expect(outcomes).toEqual({ b: ['refused'] })
+    send('c', probe)
+    expect(outcomes['c']).toEqual(['refused'])
+  })
+
+  it('sends all that waits when it has passed, and is closed behind that', async () => {
+    for (const id of ['a', 'b', 'c']) send(id, probe)
+    probe.retire(() => {})
+    expect(channel(1).ids).toEqual(['a', 'b', 'c'])
+    for (const confirm of channel(1).confirms) confirm(null)
+    await nextTurn()
+    expect(channel(1).isClosed).toBe(true)
+  })
+})

@@ -1,0 +1,165 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { ControlMessage, Reply } from '../../src/broker/broker.ts'
+import { controlDoor } from '../../src/control/consumer.ts'
+import { OjsError, unavailable } from '../../src/errors.ts'
+import { fetched, rowOf } from '../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
+
+const UNKNOWN_ID = '019539a4-b68c-7def-8000-00000000ffff'
+const MAX_BYTES = 1_048_576
+
+let harness: SqliteHarness
+let stage: ToldStage
+let replies: Reply[]
+/** What telemetry has heard. */
+let heard: unknown[][]
+let take: ReturnType<typeof controlDoor>
+
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  replies = []
+  heard = []
+  stage = onToldBroker(harness, {
+    broadcast: async () => 'confirmed',
+    reply: async (reply) => {
+      replies.push(reply)
+      return 'confirmed'
+    },
+  })
+  const observer = Object.fromEntries(
+    ['received', 'malformed', 'skipped', 'replyDropped'].map((name) => [
+      name,
+      (...args: unknown[]) => heard.push([name, ...args]),
+    ]),
+  ) as unknown as Parameters<typeof controlDoor>[0]['observer']
+  take = controlDoor({ deps: stage.deps, observer })
+})
+afterEach(() => harness.destroy())
+
+function message(type: string, body: unknown, given: Partial<ControlMessage> = {}): ControlMessage {
+  const content = Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
+  const asker = { replyTo: null, correlationId: null }
+  return { queue: 'default', type, content, redelivered: false, ...asker, ...given }
+}
+
+const ASKER = { replyTo: 'amq.rabbitmq.reply-to.x', correlationId: 'c' }
+const info = (id: string, given: Partial<ControlMessage> = ASKER) =>
+  message('ojs.control.info', { job_id: id }, given)
+const cancel = (id: string, given: Partial<ControlMessage> = {}) =>
+  message('ojs.control.cancel', { job_id: id }, given)
+const bodies = () => replies.map(({ body }) => JSON.parse(body))
+
+describe('a control message', () => {
+  it('is handled when all that it holds is committed', async () => {
+    const { id } = await fetched(harness.ledger)
+    expect(await take(cancel(id))).toBe('handled')
+    expect(rowOf(harness.ledger, id).state).toBe('cancelled')
+    expect(heard).toEqual([['received', 'ojs.control.cancel']])
+  })
+
+  it('of what is over or unknown is handled: nobody waits for an answer', async () => {
+    const { id } = await fetched(harness.ledger)
+    await take(cancel(id))
+    expect([await take(cancel(id)), await take(cancel(UNKNOWN_ID))]).toEqual(['handled', 'handled'])
+    expect(replies).toEqual([])
+  })
+
+  it('that an operation refuses is handled: it would be refused again, for ever', async () => {
+    const { id } = await fetched(harness.ledger)
+    harness.ledger.cancel = () => Promise.reject(new OjsError('not_found', 'No such job.'))
+    expect(await take(cancel(id))).toBe('handled')
+  })
+
+  it('comes again where the ledger cannot be written, however often that happens', async () => {
+    const { id } = await fetched(harness.ledger)
+    harness.ledger.cancel = () => Promise.reject(unavailable('The disk is full.', 'ledger'))
+    for (const redelivered of [false, true]) {
+      await expect(take(cancel(id, { redelivered }))).rejects.toMatchObject({ status: 503 })
+    }
+  })
+
+  it('that brings a bug to light comes again once', async () => {
+    const { id } = await fetched(harness.ledger)
+    harness.ledger.cancel = () => Promise.reject(new TypeError('bug'))
+    await expect(take(cancel(id))).rejects.toThrow('bug')
+    expect(await take(cancel(id, { redelivered: true }))).toBe('malformed')
+    expect(heard.at(-1)).toEqual(['malformed', 'ojs.control.cancel', 'failed'])
+    harness.ledger.cancel = () => Promise.reject(new Error('something else'))
+    await expect(take(cancel(id, { redelivered: true }))).rejects.toThrow('something else')
+  })
+
+  it.each<[what: string, sent: ControlMessage, type: string, reason: string]>([
+    ['a type of nobody', message('my.type', {}), 'unknown', 'unknown_type'],
+    ['no JSON', message('ojs.control.cancel', '{'), 'ojs.control.cancel', 'invalid_json'],
+    ['no id', message('ojs.control.cancel', {}), 'ojs.control.cancel', 'invalid_request'],
+    [
+      'a question of nobody',
+      info(UNKNOWN_ID, { replyTo: null }),
+      'ojs.control.info',
+      'no_reply_to',
+    ],
+    [
+      'more than a MiB',
+      message('ojs.control.cancel', `{"job_id":"${UNKNOWN_ID}"}`.padEnd(MAX_BYTES + 1)),
+      'ojs.control.cancel',
+      'too_large',
+    ],
+  ])('dies where it is none: %s', async (_, sent, type, reason) => {
+    expect(await take(sent)).toBe('malformed')
+    expect(heard.at(-1)).toEqual(['malformed', type, reason])
+    expect(replies).toEqual([])
+  })
+
+  it('may have a whole MiB, and a report what its jobs may have beside that', async () => {
+    const whole = `{"job_id":"${UNKNOWN_ID}"}`.padEnd(MAX_BYTES)
+    expect(await take(message('ojs.control.cancel', whole))).toBe('handled')
+    const limit = MAX_BYTES + 3 * stage.deps.settings.maxBodyBytes
+    const report = (length: number) =>
+      take(message('ojs.control.report', '{"worker_id":"w","events":[]}'.padEnd(length)))
+    await report(limit)
+    expect(heard.at(-1)).not.toContain('too_large')
+    expect(await report(limit + 1)).toBe('malformed')
+    expect(heard.at(-1)).toEqual(['malformed', 'ojs.control.report', 'too_large'])
+  })
+})
+
+describe('a question', () => {
+  it('is answered to who asks, with what HTTP says', async () => {
+    const { id } = await fetched(harness.ledger)
+    expect(await take(info(id))).toBe('handled')
+    expect(replies).toMatchObject([{ ...ASKER, type: 'ojs.control.info' }])
+    expect(bodies()).toMatchObject([{ job: { id, state: 'active' } }])
+  })
+
+  it('without a type is one for a job, where it names an asker', async () => {
+    const { id } = await fetched(harness.ledger)
+    expect(await take(info(id, { ...ASKER, type: '' }))).toBe('handled')
+    expect(bodies()).toMatchObject([{ job: { id } }])
+    expect(await take(info(id, { type: '' }))).toBe('malformed')
+  })
+
+  it.each([
+    ['an unknown id', info(UNKNOWN_ID), 'not_found'],
+    ['no id', message('ojs.control.info', {}, ASKER), 'invalid_request'],
+    ['no JSON', message('ojs.control.info', '{', ASKER), 'invalid_payload'],
+  ])('that has no answer gets the error for one: %s', async (_, sent, code) => {
+    expect(await take(sent)).toBe('handled')
+    expect(bodies()).toMatchObject([{ error: { code } }])
+  })
+
+  it('that fails gets an error that tells nothing of why', async () => {
+    harness.ledger.find = () => {
+      throw new TypeError('secret')
+    }
+    expect(await take(info(UNKNOWN_ID))).toBe('handled')
+    expect(bodies()).toMatchObject([{ error: { code: 'backend_error' } }])
+    expect(JSON.stringify(replies)).not.toContain('secret')
+  })
+
+  it('whose asker is gone is handled, and counted', async () => {
+    stage.deps.broker.reply = async () => 'returned'
+    expect(await take(info(UNKNOWN_ID))).toBe('handled')
+    expect(heard.at(-1)).toEqual(['replyDropped', 'returned'])
+  })
+})
