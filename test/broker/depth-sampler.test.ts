@@ -1,0 +1,107 @@
+import type { Channel } from 'amqplib'
+import { beforeEach, expect, it } from 'vitest'
+import { DepthSampler } from '../../src/broker/depth-sampler.ts'
+import { createNames } from '../../src/broker/names.ts'
+import type { ScratchChannel } from '../../src/broker/scratch-channel.ts'
+
+/** What the ledger says, one answer after the other; the last one stays. */
+let available: number[]
+let held: number
+/** Messages in the queue; null: it is not there. */
+let ready: number | null
+let isSame: boolean
+let now: number
+let asked: number
+let sampler: DepthSampler
+beforeEach(() => {
+  available = [0]
+  held = 0
+  ready = 0
+  isSame = true
+  now = 1_000
+  asked = 0
+  sampler = new DepthSampler({
+    names: createNames(''),
+    now: () => now,
+    queues: () => ['q'],
+    available: () => (available.length > 1 ? available.shift() : available[0]) ?? 0,
+    held: () => held,
+    isSame: async () => isSame,
+  })
+})
+
+const channel = {
+  async checkQueue() {
+    asked += 1
+    if (ready === null) throw Object.assign(new Error('NOT_FOUND'), { code: 404 })
+    return { messageCount: ready, consumerCount: 0 }
+  },
+} as unknown as Channel
+const scratch = {
+  run: <T>(call: (asked: Channel) => Promise<T>) => call(channel),
+} as unknown as ScratchChannel
+
+async function missing(): Promise<number> {
+  await sampler.look(scratch)
+  return sampler.missing('q')
+}
+
+it('misses tokens from more than a hundred, and more than a tenth of the jobs', async () => {
+  available = [200]
+  ready = 100
+  expect(await missing()).toBe(0)
+  ready = 99
+  expect(await missing()).toBe(101)
+  available = [2_000]
+  ready = 1_800
+  expect(await missing()).toBe(0)
+  ready = 1_799
+  expect(await missing()).toBe(201)
+  expect(sampler.warnings()).toMatchObject([{ code: 'silent_acks', details: { missing: 201 } }])
+})
+
+it('misses none that are here, or that came or went while it asked', async () => {
+  available = [300]
+  held = 200
+  expect(await missing()).toBe(0)
+  held = 0
+  available = [300, 50]
+  expect(await missing()).toBe(0)
+  available = [150, 300]
+  ready = 50
+  expect(await missing()).toBe(0)
+})
+
+it('does not ask RabbitMQ where there are few jobs', async () => {
+  available = [100]
+  await missing()
+  expect(asked).toBe(0)
+})
+
+it('believes a sample for 15 s, also when the queue is gone: that is when it is asked for', async () => {
+  available = [300]
+  expect(await missing()).toBe(300)
+  ready = null
+  now += 15_000
+  expect(await missing()).toBe(300)
+  now += 1
+  expect(sampler.missing('q')).toBe(0)
+  expect(sampler.warnings()).toEqual([])
+})
+
+it('forgets it when the tokens are there, or the jobs are not', async () => {
+  available = [300]
+  expect(await missing()).toBe(300)
+  ready = 300
+  expect(await missing()).toBe(0)
+  ready = 0
+  expect(await missing()).toBe(300)
+  available = [10]
+  expect(await missing()).toBe(0)
+})
+
+it('has nothing to say of a queue that has taken the place of another', async () => {
+  available = [300]
+  isSame = false
+  expect(await missing()).toBe(0)
+})
