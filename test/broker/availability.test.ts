@@ -1,0 +1,109 @@
+import { beforeEach, expect, it } from 'vitest'
+import { Availability } from '../../src/broker/availability.ts'
+import type { Connection, ConnectionListener } from '../../src/broker/connection.ts'
+import { createNames } from '../../src/broker/names.ts'
+import type { OwnerState } from '../../src/broker/owner.ts'
+
+class ToldConnection {
+  isUp = true
+  downReason = ''
+  blockedReason: string | null = null
+  #listener: ConnectionListener = {}
+
+  listen(listener: ConnectionListener): void {
+    this.#listener = listener
+  }
+  cut(): void {
+    this.isUp = false
+    this.downReason = 'cut'
+    this.#listener.down?.('cut')
+  }
+  block(reason: string | null): void {
+    this.blockedReason = reason
+    if (reason === null) this.#listener.unblocked?.()
+    else this.#listener.blocked?.(reason)
+  }
+}
+
+let connections: Record<'publish' | 'consume' | 'declare', ToldConnection>
+let stage: { isPublisherOpen: boolean; owner: { state: OwnerState; problem: string | null } }
+let ups: number
+let availability: Availability
+
+beforeEach(() => {
+  const [publish, consume, declare] = [
+    new ToldConnection(),
+    new ToldConnection(),
+    new ToldConnection(),
+  ]
+  connections = { publish, consume, declare }
+  stage = { isPublisherOpen: true, owner: { state: 'owner', problem: null } }
+  ups = 0
+  availability = new Availability({
+    connections: connections as unknown as Record<keyof typeof connections, Connection>,
+    names: createNames(''),
+    isPublisherOpen: () => stage.isPublisherOpen,
+    owner: () => stage.owner,
+    onUp: () => {
+      ups += 1
+    },
+  })
+  availability.baseChanged(true)
+})
+
+const stateNow = () => {
+  availability.notice()
+  return availability.status().state
+}
+
+it('is up when everything is, and says so once', () => {
+  availability.notice()
+  expect([availability.status(), availability.isUp, ups]).toEqual([{ state: 'up' }, true, 1])
+})
+
+it.each<[what: string, lose: () => unknown, state: string]>([
+  ['a publish channel', () => Object.assign(stage, { isPublisherOpen: false }), 'down'],
+  ['the exchanges', () => availability.baseChanged(false), 'down'],
+  ['a word on whose the broker is', () => Object.assign(stage.owner, { state: 'asking' }), 'down'],
+  ['the broker to itself', () => Object.assign(stage.owner, { state: 'foreign' }), 'foreign'],
+  ['the declare connection', () => connections.declare.cut(), 'down'],
+])('is not without %s', (_, lose, state) => {
+  lose()
+  expect(stateNow()).toBe(state)
+})
+
+it('hears by itself of connections that go, and of alarms', () => {
+  connections.publish.block('low on memory')
+  expect(availability.status()).toEqual({ state: 'blocked', reason: 'low on memory' })
+  connections.publish.block(null)
+  expect([availability.status().state, ups]).toEqual(['up', 2])
+  connections.consume.cut()
+  expect(availability.status()).toEqual({ state: 'down', reason: 'cut' })
+  connections.consume.isUp = true
+  expect([stateNow(), ups]).toEqual(['up', 3])
+  connections.publish.cut()
+  expect(availability.isUp).toBe(false)
+})
+
+it('is down for good once it is stopped', () => {
+  availability.stop()
+  expect(availability.status()).toEqual({ state: 'down', reason: 'stopped' })
+  expect(stateNow()).toBe('down')
+})
+
+it('has settled when it is up, or when only time or an operator can change it', async () => {
+  stage.owner = { state: 'asking', problem: null }
+  availability.notice()
+  let hasSettled = false
+  const settled = availability.settled().then(() => {
+    hasSettled = true
+  })
+  availability.notice()
+  await Promise.resolve()
+  expect(hasSettled).toBe(false)
+  stage.owner = { state: 'asking', problem: 'ojs.system.owner: access refused' }
+  availability.notice()
+  await settled
+  expect(availability.status()).toEqual({ state: 'down', reason: stage.owner.problem })
+  await availability.settled()
+})
