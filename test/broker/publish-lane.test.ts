@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import type { Connection } from '../../src/broker/connection.ts'
 import { type Outgoing, type Publication, PublishLane } from '../../src/broker/publish-lane.ts'
@@ -179,11 +179,15 @@ describe('a publish channel', () => {
   })
 
   it('is opened again at once, each time that something was confirmed since', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
     for (let closed = 0; closed < 3; closed++) {
       send(`id-${closed}`)
       channel(closed).confirms[0]?.(null)
       channel(closed).emit('close')
-      await expect.poll(() => lane.isOpen, { interval: 1, timeout: 500 }).toBe(true)
+      vi.advanceTimersByTime(1)
+      await nextTurn()
+      expect(lane.isOpen).toBe(true)
     }
   })
 
