@@ -95,7 +95,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       ['a retry that is not due', 'retryable', null, TIMES.now + 60_000, 2, false],
       ['a due schedule', 'scheduled', null, TIMES.wall, 2, true],
       ['a schedule that is not due', 'scheduled', null, TIMES.wall + 60_000, 2, false],
-      ['the attempt that the gateway has', 'active', 'gateway', null, 1, false],
+      ['an earlier attempt of one that runs', 'active', 'gateway', null, 0, false],
       ['a later attempt', 'available', null, null, 3, true],
       ['an earlier attempt', 'available', null, null, 1, false],
     ])('%s', async (_, state, holder, dueAt, attempt, dies) => {
@@ -106,6 +106,27 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(outcome).toBe(dies ? 'discarded' : 'ignored')
       if (dies) expect(row(job.id)).toMatchObject({ state: 'discarded', attempt })
       else expect(row(job.id)).toEqual(before)
+    })
+
+    it.each([
+      ['completed', (id: string) => ledger.complete(id, {}, { now: NOW, result: null })],
+      ['cancelled', (id: string) => ledger.cancel(id, NOW)],
+    ])('leaves a lease to the ledger whose delivery was lost: %s later', async (_, end) => {
+      const { id } = await fetched(ledger)
+      const before = row(id)
+      expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
+      expect(row(id)).toEqual({ ...before, holder: 'ledger' })
+      await end(id)
+      expect(row(id).tokenOut).toBe(false)
+    })
+
+    it('takes note of the old token of a retry that the ledger holds', async () => {
+      const { id } = await fetched(ledger)
+      const lease = { holder: null, leaseExpiresAt: null, timeoutAt: null }
+      await plant({ id, state: 'retryable', dueAt: TIMES.now + 600_000, ...lease })
+      expect(row(id).tokenOut).toBe(true)
+      expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
+      expect(row(id)).toMatchObject({ state: 'retryable', tokenOut: false })
     })
 
     it.each([

@@ -370,11 +370,11 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       const late = await pushed(ledger, { expiresAt: NOW - 1, queue: 'late' })
       const lasting = await pushed(ledger)
       const active = await fetched(ledger, { expiresAt: NOW + 7_200_000 + 60_000 })
-      const before = [row(lasting.id), row(active.id)]
+      const before = row(lasting.id)
       const events = [late, lasting, active].map(({ id }) => eventOf(id, expired))
       expect(await apply(...events)).toEqual(['expired', 'ignored', 'ignored'])
       expect(await apply(...events)).toEqual(['ignored', 'ignored', 'ignored'])
-      expect([row(lasting.id), row(active.id)]).toEqual(before)
+      expect([row(lasting.id), row(active.id)]).toEqual([before, { ...active, holder: 'ledger' }])
       expect(row(late.id)).toMatchObject({
         state: 'discarded',
         attempt: 0,
@@ -402,6 +402,29 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(http.id)).toEqual(http)
       expect(await apply(eventOf(native.id, VIA_RUNG, other))).toEqual(['failed'])
       expect(await apply(eventOf(http.id, COMPLETED, other))).toEqual(['completed'])
+    })
+
+    it.each<[string, Said]>([
+      ['had failed there, and was left to us', failedWith()],
+      ['had failed there, with a long delay', HELD],
+      ['came there too late', { event: 'expired' }],
+      ['was dropped there', { event: 'dropped' }],
+    ])('of the token of a job that runs elsewhere, which is gone: it %s', async (_, said) => {
+      const { id } = await fetched(ledger)
+      await apply(eventOf(id, said, { workerId: 'native-2' }))
+      expect(row(id)).toMatchObject({ state: 'active', holder: 'ledger' })
+      await ledger.complete(id, {}, { now: NOW, result: null })
+      expect(row(id).tokenOut).toBe(false)
+    })
+
+    it.each<[string, Said, Partial<ReportedEvent>]>([
+      ['an earlier one', { event: 'dropped' }, { attempt: 0 }],
+      ['one of another life', { event: 'dropped' }, { generation: 1 }],
+      ['one that has a successor', VIA_RUNG, {}],
+    ])('of a token that was not behind the lease, %s, leaves that alone', async (_, said, over) => {
+      const job = await fetched(ledger)
+      await apply(eventOf(job.id, said, { workerId: 'native-2', ...over }))
+      expect(row(job.id)).toEqual(job)
     })
 
     it.each(all)('counts once when two come in the same turn: %o', async (said) => {

@@ -31,12 +31,20 @@ export function discardDead(store: Store, token: DeadToken, times: Times): DeadO
  * discarded it may be the copy that is owed; one that expired was owed none, and has one now. Nobody
  * needs that of any other, nor that of an earlier life. In either case the token is back.
  */
-function noteCopyOf(store: Store, { generation }: DeadToken, row: JobRow): void {
+function noteCopyOf(store: Store, { generation, attempt }: DeadToken, row: JobRow): void {
   if (generation < row.generation) store.stale.add(row.queue)
-  if (!isTerminal(row.state) || generation !== row.generation) return
-  if (row.state === 'discarded' && !row.deadLetterCopied) recordCopy(store, row.id, generation)
-  else if (!row.isDeadLetter) store.stale.add(row.queue)
+  if (generation !== row.generation) return
+  if (isTerminal(row.state)) noteCopyOfEnded(store, row)
+  else if (attempt !== row.attempt) return
+  // RabbitMQ had lost the connection of whoever held it, and the queue's limits took it then.
+  else store.statements.handOver.run(row.id, generation, attempt)
   store.statements.tokenReturned.run(row.id, generation)
+}
+
+function noteCopyOfEnded(store: Store, row: JobRow): void {
+  const isOwed = row.state === 'discarded' && !row.deadLetterCopied
+  if (isOwed) recordCopy(store, row.id, row.generation)
+  else if (!row.isDeadLetter) store.stale.add(row.queue)
 }
 
 function adoptDead(store: Store, token: DeadToken, { now }: Times): DeadOutcome {

@@ -127,19 +127,11 @@ function applyEnd(
   const row = findOrAdopt(store, event, terms)
   const decision = decideReport(event, row, terms.now)
   if (row === null) return IGNORED
-  noteSettled(store, event, said, row)
-  switch (decision.do) {
-    case 'complete':
-    case 'fail':
-      return endAttempt(store, event, said, terms, row, decision)
-    case 'amend':
-      return amend(store, event, said, terms, row)
-    case 'ignore':
-    case 'start':
-    case 'expire':
-    case 'release':
-      return IGNORED
+  if (decision.do === 'complete' || decision.do === 'fail') {
+    return endAttempt(store, event, said, terms, row, decision)
   }
+  noteSettled(store, event, said, row)
+  return decision.do === 'amend' ? amend(store, event, said, terms, row) : IGNORED
 }
 
 /** As the expiry of a waiting job, but that its token is back. */
@@ -171,21 +163,29 @@ function applyRelease(
 }
 
 /** Of a job that is over: no token is out any more, so that the row may be pruned. */
-function noteDropped(store: Store, { id, generation }: ReportedEvent): ReportResult {
+function noteDropped(store: Store, event: ReportedEvent): ReportResult {
+  const { id, generation } = event
   const row = toJobRow(store.statements.find.get(id))
   if (!row || (generation ?? row.generation) !== row.generation) return IGNORED
+  leaveToLedger(store, event, row)
   const { changes } = store.statements.tokenReturned.run(id, row.generation)
   return changes === 1 ? { outcome: 'amended' } : IGNORED
 }
 
-/** Whatever it says of a job that is over: the worker settles its delivery now. */
+/** Whatever it says of a job that is over, or runs elsewhere: the worker settles its delivery now. */
 function noteSettled(store: Store, event: ReportedEvent, said: Ended, row: JobRow): void {
   const { generation, attempt } = event
   const isOfRow = (generation ?? row.generation) === row.generation && attempt >= row.attempt
-  if (!row.tokenOut || !isTerminal(row.state) || !isOfRow) return
   const outcome = said.event === 'failed' ? said.outcome : null
   const isInRung = outcome?.decision === 'retry' && outcome.rung_ms != null
-  if (!isInRung) store.statements.tokenReturned.run(row.id, row.generation)
+  if (!row.tokenOut || !isOfRow || isInRung) return
+  if (isTerminal(row.state)) store.statements.tokenReturned.run(row.id, row.generation)
+  else leaveToLedger(store, event, row)
+}
+
+/** The lease goes on, and the token that was behind it is gone with this worker's word. */
+function leaveToLedger(store: Store, { attempt }: ReportedEvent, row: JobRow): void {
+  if (attempt === row.attempt) store.statements.handOver.run(row.id, row.generation, attempt)
 }
 
 /** The usual cases in one statement: the attempt that runs, or the next one of an available job. */
