@@ -49,6 +49,7 @@ class Run:
         self.properties = properties
         self.token_attempt = self.attempt = token_attempt  # a claim may answer a later one
         self.tag = tag  # of the delivery to settle; None while the connection is lost
+        self.later = []  # deliveries of other attempts that came while this one runs
         self.stop = threading.Event()
         self.is_cancelled = False
         timeout_ms = job.get('timeout_ms')  # 0: none
@@ -57,6 +58,9 @@ class Run:
     @property
     def generation(self):
         return self.job.get('x_ojs_generation', 0)
+
+    def is_of(self, generation, token_attempt):
+        return (self.generation, self.token_attempt) == (generation, token_attempt)
 
     def event(self, kind, **more):
         at = datetime.now(timezone.utc).isoformat()
@@ -148,6 +152,7 @@ class Worker:
         self.is_cancelled_by_broker = False
         for run in self.runs.values():
             run.tag = None
+            run.later.clear()
         self.connection = pika.BlockingConnection(self.parameters)
         self.channel = channel = self.connection.channel()
         channel.confirm_delivery()
@@ -184,6 +189,8 @@ class Worker:
         if self.consumer is not None:
             self.channel.basic_cancel(self.consumer)
             self.consumer = None
+            for run in self.runs.values():
+                self.look_again(run)
             while self.arrived:
                 self.channel.basic_nack(self.arrived.popleft()[0].delivery_tag, requeue=True)
 
@@ -294,11 +301,16 @@ class Worker:
         if job is None:
             return self.channel.basic_nack(tag, requeue=False)
         job_id, generation = job['id'], job.get('x_ojs_generation', 0)
+        attempt = attempt_of(properties.headers or {})
         mine = self.runs.get(job_id)
-        if mine and mine.generation == generation:
+        if mine and mine.tag is None and mine.is_of(generation, attempt):
             mine.tag = tag  # its delivery was lost with the connection, and came again
             return None
-        run = Run(job, attempt_of(properties.headers or {}), tag, properties)
+        if mine:
+            # The next attempt, because we were taken for dead: nobody else has its delivery.
+            mine.later.append((method, properties, body))
+            return None
+        run = Run(job, attempt, tag, properties)
         if (job_id, None) in self.cancelled or (job_id, generation) in self.cancelled:
             return self.drop(run)
         if is_past(job):
@@ -380,6 +392,14 @@ class Worker:
             if run.tag is not None:
                 self.channel.basic_ack(run.tag)
         del self.runs[run.job['id']]
+        self.look_again(run)
+
+    def look_again(self, run):
+        """At what had to wait for it, which may be over now: `claim` says so."""
+        for method, properties, body in run.later:
+            method.redelivered = True
+            self.arrived.append((method, properties, body))
+        run.later.clear()
 
 
 def read_job(body):

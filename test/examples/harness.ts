@@ -77,6 +77,15 @@ export class Example {
     }
   }
 
+  /** SIGSTOP: it neither reads nor beats, and its connection is there. `thaw` goes on with it. */
+  freeze(): void {
+    this.#child.kill('SIGSTOP')
+  }
+
+  thaw(): void {
+    this.#child.kill('SIGCONT')
+  }
+
   /** SIGKILL; resolves when the process is gone. */
   async kill(): Promise<void> {
     this.#child.kill('SIGKILL')

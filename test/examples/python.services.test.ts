@@ -43,6 +43,20 @@ function tombstones(): Promise<string[]> {
   )
 }
 
+/** Another worker gets the delivery, is told that the job runs elsewhere, and acknowledges it. */
+async function handOver(id: string): Promise<void> {
+  await asClient(stage, async (client) => {
+    const isBack = async () => (await client.channel.checkQueue('ojs.queue.email')).messageCount
+    await expect.poll(isBack, { timeout: 10_000 }).toBe(1)
+    const message = await client.channel.get('ojs.queue.email')
+    if (!message) throw new Error('somebody else has it')
+    const token = { job_id: id, generation: 0, attempt: 1, worker_id: 'other-1' }
+    const { decision } = await client.ask('email', 'ojs.control.claim', token)
+    expect(decision).toBe('drop')
+    client.channel.ack(message)
+  })
+}
+
 const endless = { type: 'report.build', args: [3600], state: 'active' }
 
 describe('the Python worker, written from docs/control-protocol.md', { timeout: 120_000 }, () => {
@@ -164,6 +178,25 @@ describe('the Python worker, written from docs/control-protocol.md', { timeout: 
       await example.until(() => example.output.includes('connecting again'))
       expect(await client.getJob(id)).toMatchObject({ attempt: 1, result: { pages: 4 } })
       expect(example.output.match(/^started /gm)).toHaveLength(1)
+    })
+  })
+
+  test('keeps the next attempt of what it runs for later, when it was taken for dead', async () => {
+    await withExample(startPython(), async (example) => {
+      const client = stage.client()
+      const options = { queue: 'email', visibilityTimeoutMs: 3_000 }
+      const { id } = await client.enqueue('report.build', [6], options)
+      await example.until(() => example.has(`started ${id} 1`))
+      example.freeze()
+      await stage.vhost().closeConnections()
+      await handOver(id)
+      await example.until(async () => (await client.getJob(id)).state === 'available')
+      example.thaw()
+      await example.until(async () => (await client.getJob(id)).state === 'completed', 60_000)
+      expect(await client.getJob(id)).toMatchObject({ result: { pages: 6 } })
+      expect(example.output.match(/^started /gm)).toHaveLength(2)
+      const unsettled = async () => (await stage.vhost().queue('ojs.queue.email'))?.['messages']
+      await example.until(async () => (await unsettled()) === 0)
     })
   })
 
