@@ -26,8 +26,8 @@ export function dlxSweep(deps: Deps): Loop {
         if (!pace.isDue(queue, now)) continue
         pace.began(queue, now)
         const swept = await sweepQueue(deps, queue, mark)
-        const isInVain = swept !== null && !swept.isComplete && swept.removed === 0
-        if (pace.ended(queue, { isInVain })) {
+        const isInVain = swept !== null && !swept.isDecided && swept.removed === 0
+        if (pace.ended(queue, { isInVain }) && swept?.isComplete === false) {
           deps.logger.warn({ queue, ...swept }, 'more dead letter copies than a sweep can read')
         }
       }
@@ -36,29 +36,37 @@ export function dlxSweep(deps: Deps): Loop {
   })
 }
 
+/** `isDecided`: there is nothing in the queue that may become stale without being marked again. */
+type Swept = SweptDeadLetters & { isDecided: boolean }
+
 /**
  * `mark` is from before the look: what becomes stale during it counts for the next one. A crash in
  * between only makes the next process look again.
  */
-async function sweepQueue(
-  deps: Deps,
-  queue: string,
-  mark: number,
-): Promise<SweptDeadLetters | null> {
-  const swept = await deps.broker.sweepDeadLetters(queue, MAX_COPIES, (copy) => isStale(deps, copy))
+async function sweepQueue(deps: Deps, queue: string, mark: number): Promise<Swept | null> {
+  let isAnyOpen = false
+  const swept = await deps.broker.sweepDeadLetters(queue, MAX_COPIES, (copy) => {
+    const fate = fateOf(deps, copy)
+    if (fate === 'open') isAnyOpen = true
+    return fate === 'stale'
+  })
   if (swept === null) return null
-  if (swept.isComplete) await deps.ledger.swept(queue, mark)
+  const isDecided = swept.isComplete && !isAnyOpen
+  if (isDecided) await deps.ledger.swept(queue, mark)
   deps.logger.info({ queue, ...swept }, 'dead letter copies swept')
-  return swept
+  return { ...swept, isDecided }
 }
 
 /**
- * Of an earlier life, or of a job that is over and not listed: a native worker may reject the token
- * of one that was cancelled meanwhile. The id of a deleted or pruned job is remembered as
- * `withdrawn`. A row that is under way stays: its copy may have come before the news of it.
+ * Stale: of an earlier life, or of a job that is over and not listed: a native worker may reject the
+ * token of one that was cancelled meanwhile. The id of a deleted or pruned job is remembered as
+ * `withdrawn`. Open: of a job that is under way. Its copy may have come before the news of it, or it
+ * runs without that token (`noteCopyOf`): it is looked at again.
  */
-function isStale(deps: Deps, { id, generation }: DeadLetterCopy): boolean {
+function fateOf(deps: Deps, { id, generation }: DeadLetterCopy): 'stale' | 'open' | 'kept' {
   const row = deps.ledger.find(id)
-  if (row === null) return false
-  return row.generation > generation || (isTerminal(row.state) && !row.isDeadLetter)
+  if (row === null) return 'kept'
+  if (row.generation > generation) return 'stale'
+  if (!isTerminal(row.state)) return 'open'
+  return row.isDeadLetter ? 'kept' : 'stale'
 }

@@ -8,8 +8,8 @@ interface Last {
 
 /**
  * When a queue of dead letter copies is read again: a minute after the last time, which reads all of
- * it; twice as long after each time that could not reach its end and found nothing to remove, up to
- * a day, because the next time would find the same.
+ * it; twice as long after each time that could not reach its end, or met a copy of a job that is under
+ * way, and found nothing to remove, up to a day, because the next time would find the same.
  */
 export class SweepPace {
   readonly #last = new Map<string, Last>()

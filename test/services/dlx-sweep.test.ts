@@ -30,6 +30,8 @@ let outcomes: Record<string, SweptDeadLetters | null>
 /** The queues that were swept, in order. */
 let swept: string[]
 let isStale: (copy: DeadLetterCopy) => boolean
+/** What every sweep meets. */
+let copies: DeadLetterCopy[]
 let warnings: string[]
 
 beforeEach(async () => {
@@ -38,12 +40,14 @@ beforeEach(async () => {
   isUp = true
   outcomes = {}
   swept = []
+  copies = []
   warnings = []
   const { deps } = onToldBroker(harness, {
     status: () => (isUp ? { state: 'up' } : { state: 'down', reason: 'away' }),
     async sweepDeadLetters(queue, _max, stale) {
       swept.push(queue)
       isStale = (copy) => stale(copy)
+      for (const copy of copies) stale(copy)
       return outcomes[queue] === undefined ? ALL : outcomes[queue]
     },
   })
@@ -130,4 +134,20 @@ it('waits for RabbitMQ to be there, and then reads at once', async () => {
   isUp = true
   await pass()
   expect(swept).toEqual(['q'])
+})
+
+it('looks again at the copy of a job that is under way, seldomer, until that is over', async () => {
+  const { ledger } = harness
+  await plainDiscard('q')
+  const { id } = await fetched(ledger, { queue: 'q' })
+  copies = [{ id, generation: 0, attempt: 1 }]
+  outcomes = { q: { removed: 0, kept: 1, isComplete: true } }
+  await pass()
+  now += 60_000
+  await pass()
+  expect([swept, staleQueues(ledger), warnings]).toEqual([['q'], ['q'], []])
+  await ledger.complete(id, {}, { now: NOW, result: null })
+  now += 60_000
+  await pass()
+  expect([swept, staleQueues(ledger)]).toEqual([['q', 'q'], []])
 })

@@ -26,25 +26,35 @@ export function discardDead(store: Store, token: DeadToken, times: Times): DeadO
   return { outcome: 'discarded', adopted: false, job: bury(store, token, row, times.now) }
 }
 
-/**
- * The copy of a job that was over before: a native worker has nacked its delivery. Of one that was
- * discarded it may be the copy that is owed; one that expired was owed none, and has one now. Nobody
- * needs that of any other, nor that of an earlier life. In either case the token is back.
- */
 function noteCopyOf(store: Store, { generation, attempt }: DeadToken, row: JobRow): void {
+  if (generation > row.generation) return
   if (generation < row.generation) store.stale.add(row.queue)
-  if (generation !== row.generation) return
-  if (isTerminal(row.state)) noteCopyOfEnded(store, row)
-  else if (attempt !== row.attempt) return
-  // RabbitMQ had lost the connection of whoever held it, and the queue's limits took it then.
-  else store.statements.handOver.run(row.id, generation, attempt)
-  store.statements.tokenReturned.run(row.id, generation)
+  else if (isTerminal(row.state)) noteCopyOfEnded(store, row)
+  else noteCopyOfRunning(store, row, attempt)
 }
 
+/**
+ * A native worker has nacked its delivery. Of a job that was discarded it may be the copy that is
+ * owed; one that expired was owed none, and has one now. Nobody needs that of any other. In either
+ * case the token is back.
+ */
 function noteCopyOfEnded(store: Store, row: JobRow): void {
   const isOwed = row.state === 'discarded' && !row.deadLetterCopied
   if (isOwed) recordCopy(store, row.id, row.generation)
   else if (!row.isDeadLetter) store.stale.add(row.queue)
+  store.statements.tokenReturned.run(row.id, row.generation)
+}
+
+/**
+ * RabbitMQ had lost the connection of whoever held the delivery, and the queue's limits took the token
+ * then: the lease, or the retry that the ledger holds, goes on without one.
+ */
+function noteCopyOfRunning(store: Store, row: JobRow, attempt: number): void {
+  // When the job is over nobody needs it, but for a dead letter.
+  store.stale.add(row.queue)
+  if (attempt !== row.attempt) return
+  store.statements.handOver.run(row.id, row.generation, attempt)
+  store.statements.tokenReturned.run(row.id, row.generation)
 }
 
 function adoptDead(store: Store, token: DeadToken, { now }: Times): DeadOutcome {
