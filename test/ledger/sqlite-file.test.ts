@@ -138,10 +138,8 @@ describe('opening a ledger file', () => {
 
   it('says why it cannot be made', async () => {
     // Not even by root.
-    path = '/sys/ojs.db'
-    await expect(open()).rejects.toThrow(
-      /^ledger \/sys\/ojs\.db cannot be opened: E(ACCES|PERM|ROFS): /,
-    )
+    path = '/proc/ojs.db'
+    await expect(open()).rejects.toThrow(/^ledger \/proc\/ojs\.db cannot be opened: E[A-Z]+: /)
   })
 
   it('starts nothing over: an applied migration is not applied again', async () => {
