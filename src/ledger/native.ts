@@ -36,6 +36,7 @@ export interface NativeLedger {
    * or over the delivery limit. → `discarded`, attempt := the token's, its copy in the DLX queue is
    * there. An unknown id is adopted (`adopt`) and discarded at once. Of a row that was over before,
    * the token is back; and the copy recorded as made where one was owed, else as stale.
+   * Of one that goes on without the token, the copy may become stale, and its lease is the ledger's.
    * Fence: generation and (claimable at attempt n − 1, or `active` n with holder native).
    */
   discardDead(token: DeadToken, terms: { now: number; wall: number }): Promise<DeadOutcome>

@@ -162,7 +162,7 @@ function applyRelease(
   return { outcome: 'released', job }
 }
 
-/** Of a job that is over: no token is out any more, so that the row may be pruned. */
+/** No token is out any more: what is over may be pruned, and what runs goes on without one. */
 function noteDropped(store: Store, event: ReportedEvent): ReportResult {
   const { id, generation } = event
   const row = toJobRow(store.statements.find.get(id))
