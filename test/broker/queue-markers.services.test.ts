@@ -136,11 +136,11 @@ describe('the marker of a queue', () => {
       onTestFinished(() => node.stop())
       const memory = new Memory()
       const given = { amqpUrls: [node.url()] }
-      const { broker, stop } = await start(memory, given)
+      const { broker, recorder, stop } = await start(memory, given)
       await broker.ensureQueue('email')
       await memory.untilMarked()
+      const { marker } = memory
       if (how === 'stopped') await stop()
-      memory.missed = 0
       const file = join(node.dir, 'definitions.json')
       await node.ctl(['export_definitions', file])
       const { exchanges, bindings }: Definitions = JSON.parse(readFileSync(file, 'utf8'))
@@ -148,6 +148,9 @@ describe('the marker of a queue', () => {
       // RabbitMQ 4 imports nothing more behind a binding to what is not there.
       expect(bindings.filter(({ source }) => !names.has(source))).toEqual([])
       await node.ctl(['delete_vhost', '/ojs'])
+      if (how === 'running') await recorder.until('reconnecting', 1, 'declare')
+      // The queue goes before the connections: a look between them is not what is asked here.
+      Object.assign(memory, { marker, missed: 0 })
       await node.ctl(['import_definitions', file])
       if (how === 'stopped') await (await start(memory, given)).broker.ensureQueue('email')
       await eventually(() => memory.missed === 1)
