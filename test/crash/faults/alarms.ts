@@ -12,8 +12,8 @@ const ALARMS: [name: string, raise: string[], clear: string[]][] = [
 ]
 /** The NACK under the alarm finds no rung that it could declare and publish to. */
 const RETRY = { options: { retry: { initial_interval_ms: 100, jitter: false } } }
-/** Longer than the alarm: the publish that the alarm caught is not what is tested here. */
-const ENV = { OJS_PUBLISH_TIMEOUT_MS: '120000' }
+/** Longer than the alarm: neither the publish that it caught nor the leases are what is tested here. */
+const ENV = { OJS_PUBLISH_TIMEOUT_MS: '120000', OJS_VISIBILITY_TIMEOUT_MS: '120000' }
 
 export function alarmFaults(node: PrivateNode): void {
   describe.each(ALARMS)('%s alarm', (_name, raise, clear) => {

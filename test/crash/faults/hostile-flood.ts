@@ -84,7 +84,7 @@ class Flood {
     return eventually(async () => {
       await this.#work()
       return this.finished.length >= jobs
-    }, 180_000)
+    })
   }
 
   /** What lies behind the last job is looked at only while somebody asks for more. */
@@ -92,7 +92,7 @@ class Flood {
     return eventually(async () => {
       await this.#work()
       return (await this.depth('ojs.queue.q')) === 0 && (await this.usage()).unacked === 0
-    }, 180_000)
+    })
   }
 
   depth(queue: string): Promise<number> {

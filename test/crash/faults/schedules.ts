@@ -51,7 +51,6 @@ export function scheduleFaults(node: PrivateNode): void {
           expect(ids.filter((id) => !taken.has(id))).toEqual([])
         }
       },
-      120_000,
     )
   })
 }

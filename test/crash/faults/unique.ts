@@ -68,7 +68,7 @@ export function uniqueFaults(node: PrivateNode): void {
         const fetched = await client.fetch({ queues: [queue], count: 10, wait_ms: 1_000 })
         got.push(...jobsOf(fetched).map(({ id }) => id))
         return got.length >= committed.length
-      }, 60_000)
+      })
       expect(inOrder(got)).toEqual(inOrder(committed))
     })
   })
