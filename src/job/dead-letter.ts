@@ -3,14 +3,16 @@ import type { Failure } from './error-history.ts'
 import { failureOf } from './failure.ts'
 import type { JobRow } from './job.ts'
 
-type Fate = Pick<JobRow, 'generation' | 'state' | 'attempt' | 'holder' | 'dueAt'>
+type Fate = Pick<JobRow, 'generation' | 'state' | 'attempt' | 'holder' | 'dueAt' | 'rungMs'>
 
 /**
  * May a token that died in the broker (nacked natively, expired, pushed out of its queue, over the
  * delivery limit) take its job with it? Only the token that the job was waiting for, or the one
  * that a native worker had; a later attempt than expected is one of a native worker that reported
- * nothing in between (seed 002 §15.4), and the arrival table would have claimed it too. For any
- * other the job lives on, and the copy says nothing.
+ * nothing in between (seed 002 §15.4), and the arrival table would have claimed it too. One that
+ * waited in a rung or level counts before its time as well: a policy's TTL or a clock that was set
+ * back brings it out early, and there is no other. For any other the job lives on, and the copy says
+ * nothing.
  */
 export function mayDie(
   token: ArrivingToken,
@@ -20,7 +22,12 @@ export function mayDie(
   if (token.generation !== row.generation) return false
   // That row has no token but the one that the native worker had, and it has just died.
   if (isWithNative(row)) return true
-  return token.attempt > row.attempt && isClaimable(row, context)
+  return token.attempt > row.attempt && (isClaimable(row, context) || isDelayed(row))
+}
+
+/** Its token waits in a rung or level, by our books. */
+function isDelayed({ state, rungMs }: Fate): boolean {
+  return rungMs !== null && (state === 'retryable' || state === 'scheduled')
 }
 
 /** The broker's timer and ours drift apart by some ms over the longest rung. */

@@ -20,11 +20,14 @@ const TABLE = `
   retryable  any                  due        | - | -    | dies | dies
   retryable  any                  drift      | - | -    | dies | dies
   retryable  any                  early      | - | -    | -    | -
+  retryable  any                  rung       | - | -    | dies | dies
   scheduled  any                  due        | - | -    | dies | dies
   scheduled  any                  early      | - | -    | -    | -
+  scheduled  any                  rung       | - | -    | dies | dies
   pending    any                  -          | - | -    | -    | -
   completed  any                  -          | - | -    | -    | -
   cancelled  any                  -          | - | -    | -    | -
+  cancelled  any                  rung       | - | -    | -    | -
   discarded  any                  -          | - | -    | -    | -
   withdrawn  any                  -          | - | -    | -    | -
 `
@@ -39,12 +42,14 @@ const CELLS = TABLE.trim()
     const [state = '', holders = '', condition = ''] = label.split(/\s{2,}/)
     const base = state === 'scheduled' ? WALL : NOW
     // Timers drift: a rung may fire up to a second before our own clock says so.
-    const earlyMs = { drift: 1_000, early: state === 'scheduled' ? 1 : 1_001 }[condition] ?? 0
+    const earlyMs =
+      { drift: 1_000, early: state === 'scheduled' ? 1 : 1_001, rung: 60_000 }[condition] ?? 0
     const dueAt = condition === '-' ? null : base + earlyMs
+    const rungMs = condition === 'rung' ? 60_000 : null
     return HOLDERS.filter((holder) => named(holders, holder)).flatMap((holder) =>
       outcomes.map((outcome, index) => ({
         name: `${state} (${holder ?? 'none'}) ${condition}, n ${index + 1} → ${outcome}`,
-        row: { generation: 1, state: state as RowState, attempt: 2, holder, dueAt },
+        row: { generation: 1, state: state as RowState, attempt: 2, holder, dueAt, rungMs },
         attempt: index + 1,
         dies: outcome === 'dies',
       })),
@@ -73,6 +78,7 @@ describe('may a dead token take its job with it', () => {
       attempt: 1,
       holder: null,
       dueAt: null,
+      rungMs: null,
     }
     expect(mayDie({ generation: 0, attempt: 2 }, row, CONTEXT)).toBe(true)
   })

@@ -108,6 +108,18 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       else expect([row(job.id), staleQueues(ledger)]).toEqual([before, ['default']])
     })
 
+    it.each<[string, RowState]>([
+      ['a retry', 'retryable'],
+      ['a schedule', 'scheduled'],
+    ])('%s whose token was on its way dies before its time', async (_, state) => {
+      const { id } = await fetched(ledger)
+      const lease = { holder: null, leaseExpiresAt: null, timeoutAt: null }
+      await plant({ id, state, dueAt: TIMES.wall + 60_000, rungMs: 60_000, ...lease })
+      const { outcome } = await ledger.discardDead(dead(id, { attempt: 2 }), TIMES)
+      expect(outcome).toBe('discarded')
+      expect(row(id)).toMatchObject({ state: 'discarded', attempt: 2, tokenOut: false })
+    })
+
     it.each([
       ['completed', (id: string) => ledger.complete(id, {}, { now: NOW, result: null })],
       ['cancelled', (id: string) => ledger.cancel(id, NOW)],
