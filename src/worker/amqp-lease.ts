@@ -82,9 +82,14 @@ export class AmqpLease implements Lease {
     const isReported = await this.#deps.report(this.#queue, this.#key, this.#event('started'))
     // Cancelled or given back meanwhile.
     if (this.phase !== 'waiting') return false
-    if (isReported) this.#run()
+    if (isReported && this.delivery.isLive()) {
+      this.#run()
+      return true
+    }
+    // Its channel went meanwhile: whoever has the token by now may have run it.
+    if (isReported) await this.release()
     else this.#end('give-back')
-    return isReported
+    return false
   }
 
   #run(): void {

@@ -8,12 +8,13 @@ import { deferred } from '../support/deferred.ts'
 const FAILURE = { code: 'boom', type: 'Boom', message: 'm', retryable: true }
 
 /** A lease, what is done with its delivery, and the events that it reports. */
-function open(given: Partial<LeaseDeps> = {}, isRecorded = false) {
+function open(given: Partial<LeaseDeps> = {}, isRecorded = false, isLive = () => true) {
   const done: string[] = []
   const events: string[] = []
   const content = Buffer.from('{}')
   const delivery = {
     ...{ id: 'j', queue: 'q', generation: 0, attempt: 2, raw: { content, properties: {} } },
+    isLive,
     ack: () => done.push('ack'),
     deadLetter: () => done.push('dead-letter'),
     block: { giveBack: () => done.push('give-back') },
@@ -76,6 +77,21 @@ test('a job that is cancelled while its start is put on record does not begin', 
 test('a job whose start cannot be put on record is given back', async () => {
   const { lease, done } = open({ report: async () => false }, true)
   expect([await lease.begin(), done]).toEqual([false, ['give-back']])
+})
+
+test('a job whose token was lost while its start was put on record is released', async () => {
+  const { lease, events } = open({}, true, () => events.length === 0)
+  expect([await lease.begin(), lease.isOver]).toEqual([false, true])
+  expect(events).toEqual(['started', 'released'])
+})
+
+test('one whose token came again meanwhile begins', async () => {
+  const { report, answer } = slowReport()
+  const { lease } = open({ report }, true, () => false)
+  const begun = lease.begin()
+  lease.delivery = { ...lease.delivery, isLive: () => true } as LiveDelivery
+  answer(true)
+  expect([await begun, lease.phase]).toEqual([true, 'running'])
 })
 
 test.each<[ReportedOutcome, string]>([

@@ -181,6 +181,26 @@ describe('a lost connection', () => {
     expect(await ready(on.admin, jobQueue)).toBe(0)
   })
 
+  test('while the start of a later attempt is put on record: it does not begin without its token', async () => {
+    const ran: string[] = []
+    const here = { 'test.job': () => ran.push('here') }
+    const { queue, jobQueue, desk, worker } = await on.setUp(here, throughProxy())
+    proxy.hold('to-broker')
+    const id = await publishJob(on.admin, queue, { attempt: 2 })
+    await eventually(async () => (await ready(on.admin, jobQueue)) === 0)
+    proxy.refuse(true)
+    proxy.cut()
+    proxy.release('to-broker')
+    await on.start({ queues: [queue] }, { 'test.job': () => ran.push('elsewhere') })
+    await until(desk, id)
+    proxy.refuse(false)
+    const starts = () => desk.of(id).filter(({ event }) => event === 'started')
+    await eventually(() => starts().length === 2)
+    await worker.stop()
+    expect(ran).toEqual(['elsewhere'])
+    expect(desk.of(id).at(-1)).toMatchObject({ event: 'released', attempt: 2, token_attempt: 2 })
+  })
+
   test('of a cancelled consumer is made good, the queue with it', async () => {
     const { queue, jobQueue, desk } = await on.setUp({ 'test.job': () => 1 })
     await on.admin.channel.deleteQueue(jobQueue)
