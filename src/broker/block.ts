@@ -3,6 +3,7 @@ import { type ChannelFailure, classify } from './amqp-error.ts'
 import type { Settled } from './broker.ts'
 import { type Connection, closeChannel } from './connection.ts'
 import { LiveDelivery } from './delivery.ts'
+import type { Denials } from './denials.ts'
 
 /**
  * - `cancelling`: `basic.cancel` is under way; deliveries may still come.
@@ -16,6 +17,11 @@ export type BlockEnd =
   | { why: 'closed' | 'connection-lost' | 'cancelled-by-broker' | 'queue-missing' }
   | { why: 'channel-error'; failure: ChannelFailure }
 
+/** The user may not consume; `Denials` has told so. */
+export function isDenied(end: BlockEnd): boolean {
+  return end.why === 'channel-error' && end.failure.kind === 'access-refused'
+}
+
 /** RabbitMQ has told of it with this end. An orphan (`queue-missing`) is told of it by who knows. */
 export function isQueueGone(end: BlockEnd): boolean {
   if (end.why === 'cancelled-by-broker') return true
@@ -24,6 +30,7 @@ export function isQueueGone(end: BlockEnd): boolean {
 
 export interface BlockOptions {
   connection: Connection
+  denials?: Denials
   queue: string
   /** Name of the AMQP queue. */
   source: string
@@ -50,6 +57,8 @@ export class Block {
   readonly queue: string
   readonly tag: string
   state: BlockState = 'opening'
+  /** RabbitMQ has taken its consumer, whatever became of that. */
+  wasAccepted = false
   readonly #options: BlockOptions
   readonly #unsettled = new Set<LiveDelivery>()
   #channel: Channel | null = null
@@ -72,7 +81,7 @@ export class Block {
 
   /** Never rejects: `onEnd` tells what went wrong. */
   async open(): Promise<void> {
-    const { connection, prefetch, source, consumerPriority } = this.#options
+    const { connection, prefetch, source, consumerPriority, denials } = this.#options
     try {
       const channel = await connection.openChannel()
       this.#channel = channel
@@ -86,6 +95,8 @@ export class Block {
         consumerTag: this.tag,
         ...(consumerPriority !== 0 && { priority: consumerPriority }),
       })
+      this.wasAccepted = true
+      denials?.mayConsume(source)
       if (this.state === 'opening') this.state = 'running'
     } catch (error) {
       this.#error ??= error
@@ -194,6 +205,8 @@ export class Block {
 
   #endOfChannel(): BlockEnd {
     const failure = classify(this.#error)
+    const { denials, source } = this.#options
+    if (failure.kind === 'access-refused') denials?.mayNotConsume(source, failure.text)
     const isConnectionLost = !this.#options.connection.isUp || failure.kind === 'unavailable'
     return isConnectionLost ? { why: 'connection-lost' } : { why: 'channel-error', failure }
   }

@@ -5,6 +5,7 @@ import { ControlConsumer } from './control-consumer.ts'
 import { deadLetterOf } from './dead-letter.ts'
 import type { Declarer } from './declarer.ts'
 import { Deliveries } from './deliveries.ts'
+import type { Denials } from './denials.ts'
 import type { Presence } from './entity.ts'
 import type { Names } from './names.ts'
 import { type BrokerGauges, type BrokerObserver, SILENT_OBSERVER } from './observer.ts'
@@ -25,6 +26,7 @@ export interface ConsumersDeps {
   clock: Clock
   logger: Logger
   observer: BrokerObserver
+  denials: Denials
   random: () => number
   options: BrokerOptions
   hooks: Pick<

@@ -9,6 +9,7 @@ import type { Connection } from './connection.ts'
 import { ControlBacklog } from './control-backlog.ts'
 import { ControlChannel } from './control-channel.ts'
 import { CONTROL_LABEL, ControlHandler } from './control-handler.ts'
+import type { Denials } from './denials.ts'
 import { Doubts } from './doubts.ts'
 import { lookFor } from './entity.ts'
 import { isInTime } from './in-time.ts'
@@ -36,6 +37,7 @@ export interface ControlConsumerDeps {
   clock: Clock
   logger: Logger
   observer: BrokerObserver
+  denials?: Denials
   random: () => number
   /** Distinguishes our consumer tags from those of every other process. */
   instance: string
@@ -66,6 +68,8 @@ export class ControlConsumer {
   readonly #renewed = new Set<string>()
   /** Looked for in vain, which says nothing of who consumes them. */
   readonly #unsure = new Set<string>()
+  /** Those that the user may not consume, the one that was tried last at the end. */
+  readonly #denied = new Set<string>()
   readonly #retryDelay: RestartDelay
   readonly #pulse = new Pulse(CHECK_MS / 2)
   /** Registrations that are to be made or made sure of, in this order. */
@@ -101,7 +105,7 @@ export class ControlConsumer {
   queueReady(queue: string): void {
     if (!this.#wanted.has(queue)) this.#backlog.queueKnown(queue)
     this.#wanted.add(queue)
-    this.#ensure([queue])
+    if (!this.#denied.has(queue)) this.#ensure([queue])
   }
 
   /** The control queue is not there; `queueReady` follows when it was declared anew. */
@@ -139,7 +143,7 @@ export class ControlConsumer {
     this.#retryDelay.forgetFailures()
     this.#backlog.begin(this.#wanted)
     this.#ensure(this.#wanted)
-    this.#check = setInterval(() => this.#ensure(this.#wanted), CHECK_MS)
+    this.#check = setInterval(() => this.#ensure(this.#checkable()), CHECK_MS)
     this.#check.unref()
   }
 
@@ -152,6 +156,7 @@ export class ControlConsumer {
     this.#retry = undefined
     this.#due.clear()
     this.#unsure.clear()
+    this.#denied.clear()
     this.#registered.clear()
     this.#blocked.clear()
     for (const channel of this.#channels.splice(0)) void channel?.drain()
@@ -215,9 +220,22 @@ export class ControlConsumer {
     this.#registrations += 1
     const tag = `ojs.${instance}.control.${queue}.${this.#registrations}`
     const consumed = channel.consume(queue, source, tag)
-    if (await isInTime(consumed, ANSWER_MS)) this.#doubts.clear(queue)
+    if (await isInTime(consumed, ANSWER_MS)) this.#onAccepted(queue, source)
     else this.#leaveAlone(queue, channel, consumed)
     this.#missing.delete(queue)
+  }
+
+  #onAccepted(queue: string, source: string): void {
+    this.#doubts.clear(queue)
+    this.#deps.denials?.mayConsume(source)
+    // What was granted for one was probably granted for all.
+    if (this.#denied.delete(queue)) this.#ensure(this.#denied)
+  }
+
+  /** Of those that are denied one at a time: each costs its channel, and a line of RabbitMQ's log. */
+  #checkable(): string[] {
+    const [next] = this.#denied
+    return [...this.#wanted].filter((queue) => queue === next || !this.#denied.has(queue))
   }
 
   /** The others must not wait for it: their reports would not be heard. */
@@ -245,9 +263,10 @@ export class ControlConsumer {
     this.#ensure(queues)
   }
 
-  /** Doubtful queues have one of their own: it may be blocked by them. */
+  /** Doubtful queues have one of their own: it may be blocked by them, or closed because of them. */
   #channelFor(queue: string): ControlChannel {
-    const index = this.#doubts.has(queue) ? CHANNELS : this.#freeIndex()
+    const isDoubtful = this.#doubts.has(queue) || this.#denied.has(queue)
+    const index = isDoubtful ? CHANNELS : this.#freeIndex()
     const present = this.#channels[index]
     if (present !== undefined) return present
     const channel = new ControlChannel({
@@ -295,7 +314,7 @@ export class ControlConsumer {
     }
     if (!this.#isActive || !connection.isUp) return
     const failure = classify(error)
-    if (failure.kind !== 'unavailable') {
+    if (failure.kind !== 'unavailable' && failure.kind !== 'access-refused') {
       logger.warn({ failure }, 'a channel of control queues was closed')
     }
     this.#retryLater()
@@ -313,9 +332,19 @@ export class ControlConsumer {
       this.#onGone(queue)
       return
     }
+    if (failure.kind === 'access-refused') {
+      this.#onDenied(queue, failure.text)
+      return
+    }
     this.#unsure.add(queue)
     this.#deps.logger.warn({ queue, failure }, 'a control queue cannot be consumed')
     this.#retryLater()
+  }
+
+  #onDenied(queue: string, text: string): void {
+    this.#denied.delete(queue)
+    this.#denied.add(queue)
+    this.#deps.denials?.mayNotConsume(this.#deps.names.controlQueue(queue), text)
   }
 
   #onGone(queue: string): void {
@@ -335,7 +364,8 @@ export class ControlConsumer {
     this.#retry = setTimeout(() => {
       this.#retry = undefined
       const isWell = (queue: string) => this.#registered.has(queue) && !this.#unsure.has(queue)
-      this.#ensure([...this.#wanted].filter((queue) => !isWell(queue)))
+      const isDue = (queue: string) => !isWell(queue) && !this.#denied.has(queue)
+      this.#ensure([...this.#wanted].filter(isDue))
     }, delayMs)
     this.#retry.unref()
   }

@@ -1,10 +1,11 @@
 import type { Clock } from '../clock.ts'
 import type { JobRow } from '../job/job.ts'
 import type { Logger } from '../logger.ts'
-import { Block, type BlockEnd, isQueueGone } from './block.ts'
+import { Block, type BlockEnd, isDenied, isQueueGone } from './block.ts'
 import type { Delivery, PublishOutcome, TakeRequest } from './broker.ts'
 import type { Connection } from './connection.ts'
 import { LiveDelivery, type Place } from './delivery.ts'
+import type { Denials } from './denials.ts'
 import type { Presence } from './entity.ts'
 import { Feed } from './feed.ts'
 import type { Names } from './names.ts'
@@ -37,6 +38,7 @@ export interface DeliveriesDeps {
   logger: Logger
   random: () => number
   observer: BrokerObserver
+  denials?: Denials
   prefetch: number
   maxBlocks: number
   consumerPriority: number
@@ -267,7 +269,7 @@ export class Deliveries {
     if (end.why === 'closed' || this.#isStopped) return
     if (lost.length > 0) observer.lost(queue, lost.length)
     if (end.why === 'connection-lost' && !connection.isUp) return
-    logger.warn({ queue, end, lost: lost.length }, 'a consumer has ended')
+    if (!isDenied(end)) logger.warn({ queue, end, lost: lost.length }, 'a consumer has ended')
     if (end.why === 'cancelled-by-broker') observer.consumerCancelled(queue)
     if (isQueueGone(end)) {
       feed.exists = false

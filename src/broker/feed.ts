@@ -188,7 +188,8 @@ export class Feed {
     this.blocks.delete(block)
     for (const delivery of lost) this.buffer.remove(delivery)
     if (end.why === 'closed') return
-    this.#restartAt = this.#now() + this.#restartDelay.after(this.#now() - this.#startedAt)
+    const livedMs = block.wasAccepted ? this.#now() - this.#startedAt : 0
+    this.#restartAt = this.#now() + this.#restartDelay.after(livedMs)
   }
 
   /** A new connection: what ended blocks on the old one does not count. */

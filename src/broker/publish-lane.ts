@@ -1,6 +1,6 @@
 import type { ConfirmChannel, Options } from 'amqplib'
 import type { Logger } from '../logger.ts'
-import { maxMessageBytesIn } from './amqp-error.ts'
+import { classify, maxMessageBytesIn } from './amqp-error.ts'
 import type { PublishOutcome } from './broker.ts'
 import { type Connection, closeChannel } from './connection.ts'
 import { lent } from './lent-headers.ts'
@@ -11,7 +11,6 @@ import { reconnectDelayMs } from './reconnect.ts'
  * when 400 publishes wait for one of its channels (`credit_flow_default_credit`).
  */
 const WINDOW = 384
-const ACCESS_REFUSED = 403
 
 export interface Outgoing {
   /** `message_id`; a return names nothing else. */
@@ -63,6 +62,8 @@ export interface LaneDeps {
   onChannelError(code: unknown): void
   /** Closed by the broker because a message was larger than this. */
   onTooLarge?(maxBytes: number): void
+  /** Closed by the broker because the user may not publish; the text names the exchange. */
+  onForbidden?(text: string): void
 }
 
 /** One confirm channel and the publishes that go through it, in order. */
@@ -213,7 +214,9 @@ export class PublishLane {
   }
 
   #onError(error: Error & { code?: unknown }): void {
-    this.#isForbidden = error.code === ACCESS_REFUSED
+    const failure = classify(error)
+    this.#isForbidden = failure.kind === 'access-refused'
+    if (failure.kind === 'access-refused') this.#deps.onForbidden?.(failure.text)
     const maxBytes = maxMessageBytesIn(error)
     if (maxBytes !== null) {
       this.#maxBytes = maxBytes

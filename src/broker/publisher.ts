@@ -2,6 +2,7 @@ import { untilDeadline } from '../lifecycle.ts'
 import type { Logger } from '../logger.ts'
 import type { PublishOutcome } from './broker.ts'
 import type { Connection } from './connection.ts'
+import type { Denials } from './denials.ts'
 import { Lanes, type LanesDeps } from './lanes.ts'
 import type { Names } from './names.ts'
 import type { BrokerObserver } from './observer.ts'
@@ -19,6 +20,7 @@ export interface PublisherDeps {
   logger: Logger
   random: () => number
   observer: BrokerObserver
+  denials?: Denials
   timeoutMs: number
   /** Channels of each kind. */
   lanes?: LanesDeps['count']
@@ -130,7 +132,7 @@ export class Publisher {
   }
 
   #newLane(isProbe: boolean): PublishLane {
-    const { observer } = this.#deps
+    const { observer, denials } = this.#deps
     return new PublishLane({
       connection: this.#deps.connection,
       logger: this.#deps.logger,
@@ -138,7 +140,10 @@ export class Publisher {
       isProbe,
       onSent: ({ queue }) => observer.published(queue),
       onOutcome: (publication, outcome) => {
-        if (isAnswer(outcome)) this.#lanes.onAnswered(publication)
+        if (isAnswer(outcome)) {
+          this.#lanes.onAnswered(publication)
+          denials?.mayPublish(publication.exchange)
+        }
         if (outcome === 'nacked') this.#lanes.onRefused(publication)
         this.#settle(publication, outcome)
       },
@@ -148,6 +153,7 @@ export class Publisher {
       },
       onChannelError: (code) => this.#deps.onChannelError(code),
       onTooLarge: (maxBytes) => this.#onTooLarge(maxBytes),
+      onForbidden: (text) => denials?.mayNotPublish(text),
     })
   }
 

@@ -23,6 +23,7 @@ import { ControlPublisher } from './control-publisher.ts'
 import { sweepQueue } from './dead-letter-sweep.ts'
 import { Declarer } from './declarer.ts'
 import { Delays } from './delay-plugin.ts'
+import { Denials } from './denials.ts'
 import { EntityChecker } from './entity-checker.ts'
 import { shownMessage } from './message.ts'
 import { createNames, type Names } from './names.ts'
@@ -59,6 +60,7 @@ export class RabbitBroker implements Broker, Service {
   readonly #connections: Record<'publish' | 'consume' | 'declare', Connection>
   readonly #replyConnection: Connection
   readonly #checker: EntityChecker
+  readonly #denials: Denials
   readonly #declarer: Declarer
   readonly #deaths = new QueueDeaths({
     now: () => this.#deps.clock.now(),
@@ -76,7 +78,8 @@ export class RabbitBroker implements Broker, Service {
   /** Throws when the topology file is unusable. Connects to nothing. */
   constructor(options: BrokerOptions, deps: BrokerDeps) {
     this.#deps = deps
-    this.#observer = deps.observer ?? SILENT_OBSERVER
+    const { logger, random, hooks, clock, observer = SILENT_OBSERVER } = deps
+    this.#observer = observer
     const { prefix, queueType, topologyPath, delayMode } = options
     this.#names = createNames(prefix)
     const topology = loadTopology(prefix, queueType, topologyPath, delayMode)
@@ -86,8 +89,8 @@ export class RabbitBroker implements Broker, Service {
     this.#connections = { publish, consume, declare }
     const replyConnection = this.#newConnection('reply', options)
     this.#replyConnection = replyConnection
-    const { logger, random, hooks, clock } = deps
-    const shared = { names: this.#names, observer: this.#observer, logger, random, clock }
+    this.#denials = new Denials(logger, { publish, consume })
+    const shared = { names: this.#names, observer, denials: this.#denials, logger, random, clock }
 
     this.#delays = new Delays(options, this.#names.exchange.delayed, logger)
     this.#checker = new EntityChecker({ ...shared, options })
@@ -151,8 +154,7 @@ export class RabbitBroker implements Broker, Service {
     this.#consumers.deliveries.start()
     this.#watch.start()
     this.#rungs.start()
-    const giveUp = sleep(START_WAIT_MS, undefined, { ref: false })
-    await Promise.race([this.#firstAttempt(), giveUp])
+    await Promise.race([this.#firstAttempt(), sleep(START_WAIT_MS, undefined, { ref: false })])
   }
 
   async #firstAttempt(): Promise<void> {
@@ -175,8 +177,7 @@ export class RabbitBroker implements Broker, Service {
     }
     // Only now: who owns the queue may count on it that nobody else consumes or publishes.
     await untilDeadline(this.#consumers.owner.stop(), deadline)
-    const all = [...this.#all, this.#replyConnection]
-    await Promise.all(all.map((connection) => connection.close()))
+    await Promise.all([...this.#all, this.#replyConnection].map((one) => one.close()))
   }
 
   status(): BrokerStatus {
@@ -299,7 +300,7 @@ export class RabbitBroker implements Broker, Service {
   }
 
   warnings(): readonly BrokerWarning[] {
-    return [...this.#checker.warnings(), ...this.#watch.warnings()]
+    return [this.#checker, this.#denials, this.#watch].flatMap((one) => one.warnings())
   }
 
   /** '' while there is no connection. */
@@ -323,16 +324,15 @@ export class RabbitBroker implements Broker, Service {
   }
 
   #newWatch(options: BrokerOptions): QueueWatch {
-    const { clock, hooks } = this.#deps
     return new QueueWatch({
       ...this.#deps,
       options,
       connection: this.#connections.declare,
       names: this.#names,
-      now: () => clock.now(),
+      now: () => this.#deps.clock.now(),
       queues: () => this.#declarer.knownQueues(),
       readyQueues: () => this.#declarer.readyQueues(),
-      available: (queue) => hooks.availableJobs(queue),
+      available: (queue) => this.#deps.hooks.availableJobs(queue),
       held: (queue) => this.#consumers.deliveries.heldOf(queue) + this.#publisher.pending,
       onGone: (queue) => void this.#declarer.recheck(queue),
       missingExchange: (scratch) => this.#declarer.missingExchange(scratch),

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
-import { Block, type BlockEnd, isQueueGone } from './block.ts'
+import { Block, type BlockEnd, isDenied, isQueueGone } from './block.ts'
 import type { Connection } from './connection.ts'
 import type { LiveDelivery } from './delivery.ts'
+import type { Denials } from './denials.ts'
 import type { BrokerGauges, BrokerObserver } from './observer.ts'
 import { RestartDelay } from './reconnect.ts'
 
@@ -17,6 +18,7 @@ export interface SystemConsumerDeps {
   clock: Clock
   logger: Logger
   observer: BrokerObserver
+  denials?: Denials
   random: () => number
   /** Distinguishes our consumer tags from those of every other process. */
   instance: string
@@ -96,10 +98,10 @@ export class SystemConsumer {
   }
 
   #newBlock(): Block {
-    const { connection, instance, label, source } = this.#deps
+    const { instance, label, source } = this.#deps
     this.#registrations += 1
     return new Block({
-      connection,
+      ...this.#deps,
       queue: label,
       source,
       tag: `ojs.${instance}.${label.slice('ojs.system.'.length)}.${this.#registrations}`,
@@ -148,13 +150,14 @@ export class SystemConsumer {
       return
     }
     if (end.why === 'connection-lost' && !connection.isUp) return
-    logger.warn({ end, queue: label }, 'the consumer of a system queue has ended')
+    if (!isDenied(end))
+      logger.warn({ end, queue: label }, 'the consumer of a system queue has ended')
     if (isQueueGone(end)) this.#deps.onQueueGone()
-    this.#openLater()
+    this.#openLater(block.wasAccepted ? this.#deps.clock.now() - this.#startedAt : 0)
   }
 
-  #openLater(): void {
-    const delayMs = this.#restartDelay.after(this.#deps.clock.now() - this.#startedAt)
+  #openLater(livedMs: number): void {
+    const delayMs = this.#restartDelay.after(livedMs)
     clearTimeout(this.#restart)
     this.#restart = setTimeout(() => this.#open(), delayMs)
     this.#restart.unref()

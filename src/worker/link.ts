@@ -2,6 +2,7 @@ import type { PublishOutcome } from '../broker/broker.ts'
 import { Connection } from '../broker/connection.ts'
 import { outgoingControl } from '../broker/control-message.ts'
 import { Declarer } from '../broker/declarer.ts'
+import { Denials } from '../broker/denials.ts'
 import { DirectRpc, type RpcReply } from '../broker/direct-rpc.ts'
 import { EntityChecker } from '../broker/entity-checker.ts'
 import { createNames, type Names } from '../broker/names.ts'
@@ -90,6 +91,7 @@ export class AmqpLink {
       logger,
       random: Math.random,
       observer: this.observer,
+      denials: new Denials(logger, this),
       connection: this.publish,
       timeoutMs: options.publishTimeoutMs,
       onReturned: (queue, rungMs) => this.#onReturned(queue, rungMs),

@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import type { Connection } from '../../src/broker/connection.ts'
 import { ControlConsumer } from '../../src/broker/control-consumer.ts'
+import { Denials } from '../../src/broker/denials.ts'
 import { createNames } from '../../src/broker/names.ts'
 import { logger, Recorder } from './harness.ts'
 
@@ -127,4 +128,76 @@ it('and is doubted no more once it has answered', async () => {
   consumer.resume()
   await elapse(0)
   expect(consumed).toContain('broken')
+})
+
+/** A broker that does not let anybody consume from most of its queues, until it is told to. */
+class DenyingChannel extends EventEmitter {
+  readonly #broker: { isDenying: boolean; consumed: string[]; channels: number }
+
+  constructor(broker: { isDenying: boolean; consumed: string[]; channels: number }) {
+    super()
+    this.#broker = broker
+    broker.channels += 1
+  }
+
+  checkQueue = async () => ({ messageCount: 0, consumerCount: 1 })
+  prefetch = async () => {}
+  cancel = async () => {}
+  close = async () => void this.emit('close')
+
+  async consume(source: string): Promise<object> {
+    const queue = source.slice('ojs.queue.control.'.length)
+    if (!this.#broker.isDenying || !queue.startsWith('denied')) {
+      this.#broker.consumed.push(queue)
+      return {}
+    }
+    const text = `ACCESS_REFUSED - access to queue '${source}' refused`
+    const error = Object.assign(new Error(text), { code: 403 })
+    this.emit('error', error)
+    this.emit('close')
+    throw error
+  }
+}
+
+it('control queues that may not be consumed are told once, and cost a channel in half a minute', async () => {
+  vi.useFakeTimers()
+  onTestFinished(() => void vi.useRealTimers())
+  const broker = { isDenying: true, consumed: [] as string[], channels: 0 }
+  const openChannel = async () => new DenyingChannel(broker)
+  const connection = { isUp: true, listen: () => {}, openChannel } as unknown as Connection
+  const lines: string[] = []
+  const warn = (_fields: object, message: string) => void lines.push(message)
+  const counting = { debug() {}, info() {}, warn, error() {} }
+  const denials = new Denials(counting, { publish: connection, consume: connection })
+  const consumer = new ControlConsumer({
+    ...{ connection, denials, names: createNames(''), logger: counting, instance: 'test' },
+    clock: { now: () => Date.now(), wall: () => Date.now() },
+    observer: new Recorder().observer,
+    random: () => 0.5,
+    onControl: async () => 'handled',
+    onQueueGone: () => {},
+    onBacklogConsumed: () => {},
+  })
+  onTestFinished(() => consumer.suspend())
+  const denied = Array.from({ length: 20 }, (_, i) => `denied${i}`)
+  for (const queue of ['a', ...denied, 'b']) consumer.queueReady(queue)
+  consumer.resume()
+  await vi.advanceTimersByTimeAsync(10_000)
+  expect(lines).toHaveLength(20)
+  expect(new Set(broker.consumed)).toEqual(new Set(['a', 'b']))
+
+  broker.consumed.splice(0)
+  broker.channels = 0
+  await vi.advanceTimersByTimeAsync(300_000)
+  expect(lines).toHaveLength(20)
+  expect(denials.warnings()).toHaveLength(20)
+  expect(broker.consumed).toEqual([])
+  // Each check looks at its queues over a channel of its own.
+  expect(broker.channels).toBeLessThanOrEqual(2 * 10)
+
+  broker.isDenying = false
+  await vi.advanceTimersByTimeAsync(30_000)
+  expect(broker.consumed).toHaveLength(20)
+  expect(new Set(broker.consumed)).toEqual(new Set(denied))
+  expect(denials.warnings()).toEqual([])
 })

@@ -38,6 +38,7 @@ describe('the consumers of a queue', () => {
   /** A block that is what the test says. */
   class ToldBlock {
     state: BlockState = 'opening'
+    wasAccepted = false
     unacked = 0
     returned: number[] = []
     looks = 0
@@ -53,6 +54,7 @@ describe('the consumers of a queue', () => {
     }
     async run(): Promise<void> {
       this.state = 'running'
+      this.wasAccepted = true
       this.#onOpen()
       await Promise.resolve()
     }
@@ -127,6 +129,19 @@ describe('the consumers of a queue', () => {
     }
     feed.nourish()
     expect(blocks).toHaveLength(512)
+  })
+
+  it('that RabbitMQ does not take are opened later and later, however long the last one lived', async () => {
+    await running(1)
+    now += 3_600_000
+    const delays: number[] = []
+    for (let i = 0; i < 4; i++) {
+      feed.nourish()
+      end(blocks.at(-1))
+      delays.push(feed.restartDelayMs)
+      now += feed.restartDelayMs
+    }
+    expect(delays).toEqual([1_000, 2_000, 4_000, 8_000])
   })
 
   it('that end are opened again later and later, at once where that was our own doing', async () => {
