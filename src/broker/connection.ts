@@ -10,6 +10,7 @@ import { readStrangeHeaders } from './strange-headers.ts'
 
 const CONNECT_TIMEOUT_MS = 10_000
 const CLOSE_TIMEOUT_MS = 2_000
+const LOOK_AGAIN_MS = 250
 /** Seed 002 §11.1; the handlers of a native worker may keep its event loop that long. */
 const HEARTBEAT_S = 60
 /**
@@ -30,6 +31,8 @@ export interface ConnectionOptions {
   heartbeatS?: number
   /** Writes in the middle of a turn: for whom others wait while the turn goes on. */
   isPrompt?: boolean
+  /** While false it opens none: another one needs the place that a limit of RabbitMQ's leaves. */
+  mayOpen?(): boolean
 }
 
 /** Told in order, synchronously. None may throw. */
@@ -162,6 +165,7 @@ export class Connection {
   async #run(afterFirstAttempt: () => void): Promise<void> {
     const { observer, random } = this.#options
     for (let attempt = 1; !this.#stopping.signal.aborted; attempt++) {
+      await this.#untilItMayOpen()
       const failure = await this.#connectOnce(afterFirstAttempt)
       afterFirstAttempt()
       if (failure.wasUp) attempt = 1
@@ -177,6 +181,13 @@ export class Connection {
       observer.reconnecting(this.name, attempt)
       // A broker that has just opened its port may not be ready: short waits again.
       if (wasCut) attempt = 0
+    }
+  }
+
+  async #untilItMayOpen(): Promise<void> {
+    const { signal } = this.#stopping
+    while (this.#options.mayOpen?.() === false && !signal.aborted) {
+      await sleep(LOOK_AGAIN_MS, undefined, { signal, ref: false }).catch(() => {})
     }
   }
 

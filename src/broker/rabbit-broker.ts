@@ -350,14 +350,14 @@ export class RabbitBroker implements Broker, Service {
       observer: this.#observer,
       heartbeatS: GATEWAY_HEARTBEAT_S,
       isPrompt: name === 'publish',
+      // Nothing works without the others.
+      mayOpen: () => name !== 'reply' || this.#all.every((one) => one.isUp),
     })
   }
 
   #listen(): void {
-    this.#connections.declare.listen({
-      up: () => this.#declareAll(),
-      down: () => this.#availability.baseChanged(false),
-    })
+    const down = () => this.#availability.baseChanged(false)
+    this.#connections.declare.listen({ up: () => this.#declareAll(), down })
   }
 
   #declareAll(): void {

@@ -26,6 +26,8 @@ export interface Vhost {
   exchanges(): Promise<string[]>
   /** How many queues there may be; null: any number. Those that are there stay. */
   limitQueues(count: number | null): Promise<void>
+  /** The same of connections. */
+  limitConnections(count: number | null): Promise<void>
   /** Closes every connection into this vhost, as an operator would. */
   closeConnections(): Promise<void>
   /** Deletes the vhost with all its queues; connections into it are closed by the broker. */
@@ -116,6 +118,11 @@ async function createVhostOn(port: number, managementPort: number | undefined): 
   const name = `test-${process.pid}-${Date.now().toString(36)}-${created}`
   const call = (method: Method, path: string, body?: unknown) =>
     management(managementPort, method, path, body)
+  const limit = async (what: string, count: number | null) => {
+    const path = `/vhost-limits/${name}/${what}`
+    if (count === null) await call('DELETE', path)
+    else await call('PUT', path, { value: count })
+  }
   await call('PUT', `/vhosts/${name}`, {})
   // With a user of its own: that is how its connections can be found without waiting for the
   // management plugin's list of connections, which lags by up to 5 s.
@@ -135,11 +142,8 @@ async function createVhostOn(port: number, managementPort: number | undefined): 
     deleteQueue: async (queue) => {
       await call('DELETE', `/queues/${name}/${encodeURIComponent(queue)}`)
     },
-    limitQueues: async (count) => {
-      const limit = `/vhost-limits/${name}/max-queues`
-      if (count === null) await call('DELETE', limit)
-      else await call('PUT', limit, { value: count })
-    },
+    limitQueues: (count) => limit('max-queues', count),
+    limitConnections: (count) => limit('max-connections', count),
     closeConnections: async () => {
       const close = () => call('DELETE', `/connections/username/${name}`)
       // 500 where one of them goes while RabbitMQ asks it to.
