@@ -8,10 +8,13 @@ export function membersOf(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 }
 
-/** Null: it is no JSON, or is `null`. */
+/** .NET's writers put one before the text unless they are told not to. */
+export const BYTE_ORDER_MARK = /^\ufeff/
+
+/** Null: it is no JSON, or is `null`. A byte order mark before it is passed over, as over HTTP. */
 export function jsonOrNull(content: Buffer | string): unknown {
   try {
-    return JSON.parse(content.toString())
+    return JSON.parse(content.toString().replace(BYTE_ORDER_MARK, ''))
   } catch {
     return null
   }

@@ -1,6 +1,7 @@
 import type { LiveDelivery } from '../broker/delivery.ts'
 import { cleanHeaders, cleanText, OJS_HEADERS } from '../broker/headers.ts'
 import { foreignMessage } from '../broker/message.ts'
+import { BYTE_ORDER_MARK } from '../job/json-value.ts'
 import { BARE_EVENT_BYTES, type EventName, isTellable, MAX_EVENT_BYTES } from './event-text.ts'
 import type { TokenJob } from './token-job.ts'
 
@@ -8,8 +9,6 @@ import type { TokenJob } from './token-job.ts'
 const MAX_SAID_BYTES = 64 * 1024 - 4_096
 /** Of one that the gateway must have; the rest of its event is the error, 100,000 bytes at most. */
 const MAX_KEPT_BYTES = 900_000
-
-const BYTE_ORDER_MARK = /^\ufeff/
 
 /** Those of OJS that a gateway cannot know better than the publisher. */
 const PUBLISHERS_OWN = [

@@ -316,6 +316,11 @@ describe('factsOf', () => {
     }
   })
 
+  it('reads the body behind a byte order mark', () => {
+    const facts = factsOf(message('\ufeff{"id":"b","priority":-5,"x_ojs_generation":4}'))
+    expect(facts).toMatchObject({ id: 'b', priority: -5, generation: 4 })
+  })
+
   it.each([
     [undefined, 1],
     [3, 3],
