@@ -41,8 +41,9 @@ export async function choosePorts({ port, managementPort }) {
   }
 }
 
-/** Everything that the node reads at its start. */
-export function writeNodeFiles({ dir, vhost, plugins, conf, advanced = '[].' }, ports) {
+/** Everything that the node reads at its start, and its `rabbitmqctl`. */
+export function writeNodeFiles(options, ports) {
+  const { dir, vhost, plugins, conf, advanced = '[].' } = options
   mkdirSync(join(dir, 'log'), { recursive: true })
   writeFileSync(join(dir, 'enabled_plugins'), `[${plugins.join(',')}].\n`)
   writeFileSync(join(dir, 'advanced.config'), `${advanced}\n`)
@@ -50,6 +51,18 @@ export function writeNodeFiles({ dir, vhost, plugins, conf, advanced = '[].' }, 
   const cookie = join(dir, '.erlang.cookie')
   // Random: who knows it can run code in the node, and every user of this machine can reach it.
   if (!existsSync(cookie)) writeFileSync(cookie, randomBytes(24).toString('hex'), { mode: 0o400 })
+  writeFileSync(join(dir, 'rabbitmqctl'), controlScript(options, ports), { mode: 0o700 })
+}
+
+/** Name, cookie and port mapper are the node's own: the `rabbitmqctl` on the PATH does not find it. */
+function controlScript(options, ports) {
+  const variables = Object.entries(nodeEnvironment(options, ports)).map((pair) => pair.join('='))
+  const words = [...variables, join(options.sbin, 'rabbitmqctl')].map(shellWord)
+  return `#!/bin/sh\nexec env -i \\\n  ${words.join(' \\\n  ')} "$@"\n`
+}
+
+function shellWord(text) {
+  return `'${text.replaceAll("'", "'\\''")}'`
 }
 
 /** rabbitmq.conf. A later line wins over an earlier one, so `more` may override all of these. */

@@ -115,8 +115,7 @@ export class PrivateBroker {
 
   /** Output of `rabbitmqctl …args`. Costs 1–2 s of CPU per call: prefer the management API. */
   async ctl(args) {
-    const command = join(this.#options.sbin, 'rabbitmqctl')
-    const result = await run(command, args, { env: nodeEnvironment(this.#options, this.#ports) })
+    const result = await run(join(this.dir, 'rabbitmqctl'), args)
     if (result.code !== 0) throw new Error(`rabbitmqctl ${args.join(' ')}: ${tail(result.output)}`)
     return result.output
   }

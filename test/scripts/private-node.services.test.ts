@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { connect } from 'amqplib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { findEpmd } from '../../scripts/rabbitmq-package.mjs'
@@ -30,6 +32,13 @@ describe('a private node', () => {
     node = await startPrivateNode()
   })
   afterAll(() => node.stop())
+
+  test('has a rabbitmqctl in its folder for whoever looks after it', async () => {
+    const stray = { ...process.env, RABBITMQ_NODENAME: 'other@elsewhere', ERL_EPMD_PORT: '1' }
+    const command = join(node.dir, 'rabbitmqctl')
+    const { stdout } = await promisify(execFile)(command, ['-q', 'list_vhosts'], { env: stray })
+    expect(stdout).toContain('/ojs')
+  }, 60_000)
 
   test('does not take another node on its port for itself', async () => {
     // It says so when its own boot has failed, and not when the other one greets.
