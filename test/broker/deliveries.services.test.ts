@@ -613,6 +613,31 @@ describe('consumers', () => {
     await channel.close()
   })
 
+  it('that RabbitMQ refuses are a warning, until one is accepted', async () => {
+    const test = await start()
+    const queue = await newQueue(test)
+    const [id] = await publish(test, queue, 1)
+    const name = `ojs.queue.${queue}`
+    const channel = await admin.model.createChannel()
+    const { consumerTag } = await channel.consume(name, () => {}, { exclusive: true })
+    expect(await test.broker.take(request([queue], { waitMs: 200 }))).toEqual([])
+    expect(test.broker.warnings()).toEqual([
+      {
+        code: 'access_refused',
+        message: expect.stringMatching(/consume queue 'ojs\.queue\.q\d+': .*in exclusive use/),
+        details: {
+          entity: name,
+          action: 'consume queue',
+          reason: expect.stringContaining('exclusive'),
+        },
+      },
+    ])
+    await channel.cancel(consumerTag)
+    await channel.close()
+    expect(idsOf(await test.broker.take(request([queue])))).toEqual([id])
+    expect(test.broker.warnings()).toEqual([])
+  })
+
   it('report themselves', async () => {
     const test = await start({ prefetch: 4 })
     const queue = await newQueue(test)
