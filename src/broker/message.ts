@@ -6,7 +6,10 @@ import type { ForeignMessage, ShownDelivery, ShownMessage } from './broker.ts'
 import { DIRECT_REPLY } from './control-message.ts'
 import { cleanHeaders, cleanText, OJS_HEADERS } from './headers.ts'
 
-/** Larger bodies are not looked into for ordering; validation will refuse them anyway. */
+/**
+ * Larger bodies are not parsed when they come, fetched or not: they have no id without `message_id`,
+ * and no priority but the property's.
+ */
 const MAX_LOOK_BYTES = 4 * 1024 * 1024
 const MAX_MEMBERS_SEEN = 16
 const GENERATION_MEMBER = '"x_ojs_generation"'

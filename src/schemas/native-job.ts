@@ -10,6 +10,7 @@ import { parsePush } from './validator.ts'
 
 /** What a natively published message brings along, as a delivery or as a dead letter. */
 export interface NativeMessage {
+  /** `message_id`, or the body's where that is missing and the body is not too large to look into. */
   readonly id: string
   readonly queue: string
   /** `x-ojs-max-attempts`; null when missing or unusable: then the body's `max_attempts` counts. */
@@ -38,6 +39,9 @@ export function nativeJob(
   const body = parseJsonObject(message.message.content)
   const request = parsePush(body)
   if (request.id == null) throw invalidField('id', "The 'id' field is required.")
+  if (message.id === '') {
+    throw invalidField('id', 'The message is too large to be known without message_id.')
+  }
   if (request.id !== message.id) {
     throw invalidField('id', 'message_id and the id in the body differ.')
   }

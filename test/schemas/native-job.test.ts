@@ -21,6 +21,16 @@ function read(
 }
 
 describe('a native message', () => {
+  it.each([
+    ['', /too large .* message_id/],
+    ['019539a4-b68c-7def-8000-ffffffffffff', /differ/],
+  ])('that came as %o is refused, and why', (id, why) => {
+    const content = Buffer.from(JSON.stringify({ id: ID, type: 'a', args: [] }))
+    const context = { newId: () => ID, now: NOW, wall: NOW, timeoutMs: 30_000, prefix: '' }
+    const from = { id, queue: 'q', maxAttempts: null, carry: () => ({}) }
+    expect(() => nativeJob({ ...from, message: { content, properties: {} } }, context)).toThrow(why)
+  })
+
   it.each<[object, number | undefined, number]>([
     [{}, undefined, 0],
     [{}, 7, 7],
