@@ -3,6 +3,7 @@ import { createLogger } from '../logger.ts'
 import { type Command, complain } from './command.ts'
 
 const STOP_GRACE_MS = 30_000
+const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
 export const serveCommand: Command = {
   summary: 'run the gateway (configuration by OJS_* variables, see --help)',
@@ -47,9 +48,13 @@ function configOrMistake(env: NodeJS.ProcessEnv): ReturnType<typeof readConfig> 
   }
 }
 
-/** The first SIGTERM or SIGINT drains; the second one finds Node's default again and ends it. */
+/** The first SIGTERM or SIGINT drains; the second, of either, finds Node's default again and ends it. */
 function firstSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, resolve)
+    const receive = (signal: NodeJS.Signals) => {
+      for (const each of SIGNALS) process.off(each, receive)
+      resolve(signal)
+    }
+    for (const each of SIGNALS) process.on(each, receive)
   })
 }

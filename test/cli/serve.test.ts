@@ -1,0 +1,33 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { serveCommand } from '../../src/cli/serve.ts'
+import { temporaryDirectory } from '../ledger/sqlite-harness.ts'
+
+const SIGNALS = ['SIGTERM', 'SIGINT'] as const
+
+let directory: ReturnType<typeof temporaryDirectory>
+beforeEach(() => {
+  directory = temporaryDirectory()
+})
+afterEach(() => directory.remove())
+
+function listeners(): number[] {
+  return SIGNALS.map((signal) => process.listenerCount(signal))
+}
+
+it.each(SIGNALS)(
+  'stops at %s, and at once at another signal, whichever that is',
+  async (signal) => {
+    const before = listeners()
+    const over = serveCommand.run([], {
+      OJS_PORT: '0',
+      OJS_AMQP_URL: 'amqp://127.0.0.1:1',
+      OJS_LEDGER: `sqlite:${directory.path}/ojs.db`,
+      OJS_LOG_LEVEL: 'silent',
+    })
+    expect(listeners()).toEqual(before.map((count) => count + 1))
+    // To the one that `serve` has added alone: others in this process end it.
+    process.rawListeners(signal).at(-1)?.call(process, signal)
+    expect(listeners()).toEqual(before)
+    expect(await over).toBe(0)
+  },
+)
