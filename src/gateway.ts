@@ -166,7 +166,11 @@ function timers(deps: Deps, config: Config): Service[] {
 }
 
 /** What the broker layer asks of the rest; it exists before `deps` does. */
-function brokerHooks(ledger: Ledger, deps: () => Deps, observer: ControlObserver): BrokerHooks {
+export function brokerHooks(
+  ledger: Ledger,
+  deps: () => Deps,
+  observer: ControlObserver,
+): BrokerHooks {
   let control: BrokerHooks['onControl'] | undefined
   return {
     recordedQueues: () => ledger.queues().map((queue) => queue.name),

@@ -1,11 +1,16 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import type { BrokerHooks } from '../src/broker/options.ts'
 import { readConfig } from '../src/config.ts'
-import { startGateway } from '../src/gateway.ts'
+import { brokerHooks, startGateway } from '../src/gateway.ts'
 import { openSqliteLedger } from '../src/ledger/sqlite/open.ts'
 import { createLogger } from '../src/logger.ts'
+import type { ControlObserver } from '../src/telemetry/control-metrics.ts'
+import { fetched, NOW, pushed, rowOf } from './ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from './ledger/sqlite-harness.ts'
+import { onToldBroker, type ToldStage } from './operations/told-broker.ts'
 
 const logger = createLogger('silent')
 
@@ -18,4 +23,71 @@ it('that cannot be put together lets go of its ledger, so that it can be tried a
   await expect(startGateway(config, logger)).rejects.toThrow('none.json')
   const ledger = await openSqliteLedger({ path, sync: 'normal', logger })
   await ledger.close()
+})
+
+describe('what RabbitMQ is told of the ledger', () => {
+  let harness: SqliteHarness
+  let stage: ToldStage
+  let hooks: BrokerHooks
+  beforeEach(async () => {
+    harness = await openSqliteHarness()
+    stage = onToldBroker(harness, {})
+    const clock = { now: () => NOW + 60_000, wall: () => NOW + 60_000 }
+    const deps = { ...stage.deps, clock }
+    hooks = brokerHooks(harness.ledger, () => deps, {} as ControlObserver)
+  })
+  afterEach(() => harness.destroy())
+
+  it('a queue has tokens while a job of it waits, or is at work', async () => {
+    expect(hooks.hasTokens('default')).toBe(false)
+    const { id } = await pushed(harness.ledger)
+    expect(hooks.hasTokens('default')).toBe(true)
+    await harness.plant([{ id, state: 'active', holder: 'native' }])
+    hooks = brokerHooks(harness.ledger, () => stage.deps, {} as ControlObserver)
+    expect(hooks.hasTokens('default')).toBe(true)
+  })
+
+  it('no token is missing that was never sent, nor any while a thousand were not', async () => {
+    const { ledger } = harness
+    const jobs = [await pushed(ledger), await pushed(ledger), await pushed(ledger)]
+    expect(hooks.availableJobs('default')).toBe(0)
+    for (const { id, outbox } of jobs.slice(1)) ledger.confirmed(id, outbox)
+    await expect.poll(() => hooks.availableJobs('default')).toBe(2)
+    expect(hooks.availableJobs('other')).toBe(0)
+    await Promise.all(Array.from({ length: 1_000 }, () => pushed(ledger)))
+    expect(hooks.availableJobs('default')).toBe(0)
+  })
+
+  it('leases get their time again before anything is consumed', async () => {
+    const { id } = await fetched(harness.ledger)
+    const before = rowOf(harness.ledger, id).leaseExpiresAt ?? 0
+    await hooks.onConsumeUp()
+    expect(rowOf(harness.ledger, id).leaseExpiresAt).toBe(before + 60_000)
+  })
+
+  it('and when publishing is possible again, where the relay looks at all that is owed', async () => {
+    const { id } = await fetched(harness.ledger)
+    const before = rowOf(harness.ledger, id).leaseExpiresAt ?? 0
+    hooks.onUp()
+    await expect.poll(() => rowOf(harness.ledger, id).leaseExpiresAt).toBe(before + 60_000)
+    expect(stage.woken).toBe(1)
+  })
+
+  it('a queue that somebody else has declared, and a marker, are remembered', async () => {
+    hooks.onQueueFound('found')
+    await expect.poll(() => hooks.recordedQueues()).toContain('found')
+    await hooks.onMarked('found', 'q-1')
+    expect(hooks.markerOf('found')).toBe('q-1')
+  })
+
+  it('a rung is remembered before it is used', async () => {
+    await hooks.onRungDeclared('default', 500)
+    expect(hooks.recordedRungs()).toEqual([{ queue: 'default', delayMs: 500 }])
+  })
+
+  it('a queue is paused while the ledger says so', async () => {
+    expect(hooks.isPaused('default')).toBe(false)
+    await harness.ledger.pauses.pause('default', NOW)
+    expect(hooks.isPaused('default')).toBe(true)
+  })
 })

@@ -107,6 +107,11 @@ describe('queueArguments', () => {
     })
   })
 
+  it.each([{ maxLength: 5 }, { maxLengthBytes: 6 }])('refuses when full of %o alone', (limits) => {
+    const args = queueArguments('job', 'classic', '3.13.0', { ...DLX, limits })
+    expect(args['x-overflow']).toBe('reject-publish')
+  })
+
   it('gives up at-least-once when the operator wants drop-head', () => {
     const limits = { maxLength: 5, overflow: 'drop-head' as const }
     const args = queueArguments('job', 'quorum', '3.13.0', { ...DLX, limits })

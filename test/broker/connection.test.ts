@@ -1,6 +1,7 @@
+import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { Connection, type ConnectionOptions } from '../../src/broker/connection.ts'
+import { Connection, type ConnectionOptions, closeChannel } from '../../src/broker/connection.ts'
 import { Stopwatch } from '../support/stopwatch.ts'
 import { FakePeer } from './fake-peer.ts'
 import { ofLogger, Recorder } from './harness.ts'
@@ -15,6 +16,30 @@ async function startPeer(): Promise<FakePeer> {
   const peer = await FakePeer.start()
   opened.push(() => peer.stop())
   return peer
+}
+
+const FORCED = { replyCode: 320, replyText: 'CONNECTION_FORCED', classId: 0, methodId: 0 }
+
+/** A hundredth of every wait. */
+const QUICK = { random: () => -1.48 }
+
+/** A TCP server that is none of RabbitMQ's; `serve` says what becomes of its connections. */
+async function startOther(serve: (socket: Socket) => void): Promise<{ port: number; url: string }> {
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+    serve(socket)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  opened.push(async () => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  const address = server.address()
+  const port = typeof address === 'object' && address ? address.port : 0
+  return { port, url: `amqp://127.0.0.1:${port}` }
 }
 
 /** Not started; listens to itself by way of the recorder. */
@@ -145,27 +170,29 @@ describe('Connection', () => {
 
   it('does not hammer a broker that accepts and refuses', async () => {
     let attempts = 0
-    const sockets = new Set<Socket>()
-    const server = createServer((socket) => {
+    const { url } = await startOther((socket) => {
       attempts += 1
-      sockets.add(socket)
       socket.once('data', () => socket.end('AMQP\0\0\x09\x01'))
-      socket.on('error', () => {})
     })
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    opened.push(async () => {
-      for (const socket of sockets) socket.destroy()
-      server.close()
-    })
-    const address = server.address()
-    const port = typeof address === 'object' && address ? address.port : 0
-    const { connection, recorder } = connectionTo([`amqp://127.0.0.1:${port}`])
+    const { connection, recorder } = connectionTo([url])
     const before = performance.now()
     await connection.start()
     await recorder.until('reconnecting', 2)
     // 1 s and 2 s: the bare TCP connect in between found nothing new.
     expect(performance.now() - before).toBeGreaterThan(2_900)
     expect(attempts).toBeLessThanOrEqual(4)
+  })
+
+  it.each([
+    ['refuses', (socket: Socket) => socket.end('AMQP\0\0\x09\x01')],
+    ['resets', (socket: Socket) => socket.resetAndDestroy()],
+  ])('nor one of several that %s, while another is down', async (_how, answer) => {
+    const { url } = await startOther((socket) => socket.once('data', () => answer(socket)))
+    const { connection, recorder } = connectionTo([url, 'amqp://127.0.0.1:1'], QUICK)
+    await connection.start()
+    await recorder.until('reconnecting', 4)
+    const attempts = recorder.all('reconnecting').map(({ args }) => args[1])
+    expect(attempts.slice(0, 4)).toEqual([1, 2, 3, 4])
   })
 
   it('says that it is the virtual host which RabbitMQ refuses', async () => {
@@ -227,39 +254,107 @@ describe('Connection', () => {
     expect(connection.isUp).toBe(true)
   })
 
-  it('ends when it is closed: twice, before start, while connecting, and for a deaf peer', async () => {
+  it('ends when it is closed: twice, before start, and while connecting', async () => {
     const never = connectionTo(['amqp://127.0.0.1:1']).connection
     await never.close()
     await never.close()
 
-    const silent = createServer(() => {})
-    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
-    const address = silent.address()
-    const port = typeof address === 'object' && address ? address.port : 0
-    const hanging = connectionTo([`amqp://127.0.0.1:${port}`]).connection
+    const peer = await startPeer()
+    let isReached = () => {}
+    const reached = new Promise<void>((resolve) => {
+      isReached = resolve
+    })
+    const silent = await startOther(() => isReached())
+    // Nor does it take the next host then.
+    const hanging = connectionTo([silent.url, peer.url]).connection
     const started = hanging.start()
-    await new Promise((resolve) => silent.once('connection', resolve))
+    await reached
+    const watch = new Stopwatch()
     await hanging.close()
     await started
-    silent.close()
+    expect(watch.elapsedMs).toBeLessThan(1_000)
+    watch.end()
+    expect(peer.connections).toBe(0)
 
-    const peer = await startPeer()
-    const { connection, recorder } = connectionTo([peer.url])
+    const { connection, recorder, lines } = connectionTo([peer.url])
     await connection.start()
     await connection.close()
     await connection.close()
     expect(connection.isUp).toBe(false)
     expect(recorder.count('reconnecting')).toBe(0)
     expect(peer.connections).toBe(1)
+    expect(lines.join()).not.toContain('no connection')
+  })
+
+  it('keeps no socket of a peer that does not answer its close', async () => {
+    const peer = await startPeer()
+    peer.refusals.set('ConnectionClose', ['ConnectionUnblocked', {}])
+    const { connection } = connectionTo([peer.url])
+    await connection.start()
+    await connection.close()
+    await expect.poll(() => peer.open).toBe(0)
+  })
+
+  it('is down before its channels hear that they are closed', async () => {
+    const peer = await startPeer()
+    const { connection } = connectionTo([peer.url])
+    await connection.start()
+    const channel = await connection.openChannel()
+    const closed = new Promise<boolean>((resolve) => {
+      channel.once('close', () => resolve(connection.isUp))
+    })
+    peer.send(0, 'ConnectionClose', { ...FORCED, replyCode: 541 })
+    expect(await closed).toBe(false)
+  })
+
+  it('says each time that it was lost, and why', async () => {
+    const peer = await startPeer()
+    const { connection, recorder, lines } = connectionTo([peer.url], { random: () => -1.5 })
+    await connection.start()
+    for (let losses = 1; losses <= 2; losses++) {
+      peer.send(0, 'ConnectionClose', FORCED)
+      await recorder.until('up', losses + 1)
+      expect(connection.downReason).toBe('')
+    }
+    expect(lines.filter((line) => line.includes('no connection to RabbitMQ'))).toHaveLength(2)
+  })
+
+  it('is made anew when it is abandoned, and tells why', async () => {
+    const peer = await startPeer()
+    const { connection, recorder } = connectionTo([peer.url], QUICK)
+    await connection.start()
+    connection.abandon('nothing is read')
+    await recorder.until('down', 1, 'nothing is read')
+    await recorder.until('up', 2)
+  })
+
+  it('is one, however often it is started', async () => {
+    const peer = await startPeer()
+    const { connection, recorder } = connectionTo([peer.url])
+    await Promise.all([connection.start(), connection.start()])
+    await recorder.until('up')
+    await connection.close()
+    expect(peer.connections).toBe(1)
+  })
+
+  it('has a channel closed that is closed already', async () => {
+    const peer = await startPeer()
+    const { connection, recorder } = connectionTo([peer.url])
+    await connection.start()
+    const channel = await connection.openChannel()
+    peer.cut()
+    await recorder.until('down')
+    await closeChannel(channel)
   })
 
   it('waits for its next attempt no longer when it is closed', async () => {
-    const { connection } = connectionTo(['amqp://127.0.0.1:1'])
+    const { connection, recorder } = connectionTo(['amqp://127.0.0.1:1'])
     await connection.start()
     expect(connection.downReason).toContain('ECONNREFUSED')
     const watch = new Stopwatch()
     await connection.close()
     expect(watch.elapsedMs).toBeLessThan(500)
     watch.end()
+    expect(recorder.count('reconnecting')).toBe(0)
   })
 })

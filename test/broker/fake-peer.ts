@@ -63,6 +63,11 @@ export class FakePeer extends EventEmitter {
     return `amqp://guest:secret@127.0.0.1:${this.port}`
   }
 
+  /** Connections that have not ended. */
+  get open(): number {
+    return this.#sockets.size
+  }
+
   async until(count: number): Promise<Published[]> {
     while (this.published.length < count) await once(this, 'publish')
     return this.published

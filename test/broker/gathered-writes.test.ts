@@ -64,3 +64,19 @@ test('an amqplib without a multiplexer as we know it is left as it is', () => {
   expect(writePromptly({ muxer })).toBe(false)
   expect(Object.keys(muxer)).toEqual(['_readIncoming'])
 })
+
+test('frames of one turn are moved once, at the end of what wrote them, and those of the next anew', async () => {
+  let moves = 0
+  const _readIncoming = () => {
+    moves += 1
+  }
+  const muxer = { _readIncoming, _scheduleRead: () => {} }
+  expect(writePromptly({ muxer })).toBe(true)
+  for (let turn = 1; turn <= 2; turn++) {
+    muxer._scheduleRead()
+    muxer._scheduleRead()
+    expect(moves).toBe(turn - 1)
+    await new Promise(process.nextTick)
+    expect(moves).toBe(turn)
+  }
+})

@@ -1,7 +1,13 @@
-import { createServer } from 'node:net'
+import { once } from 'node:events'
+import { createServer, Socket } from 'node:net'
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
-import { isAnyListening, reconnectDelayMs, waitToReconnect } from '../../src/broker/reconnect.ts'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import {
+  isAnyListening,
+  RestartDelay,
+  reconnectDelayMs,
+  waitToReconnect,
+} from '../../src/broker/reconnect.ts'
 
 const MIDDLE = () => 0.5
 
@@ -23,6 +29,16 @@ describe('reconnectDelayMs (seed 002 §11.3)', () => {
         expect(delay).toBeLessThanOrEqual(plain * 1.25)
       }),
     )
+  })
+})
+
+describe('the delay before a consumer is registered again (seed 002 §10.4)', () => {
+  it('grows while consumers keep ending, and begins anew after one that lived for long', () => {
+    const delay = new RestartDelay(MIDDLE)
+    expect([0, 10_000, 0].map((livedMs) => delay.after(livedMs))).toEqual([1_000, 2_000, 4_000])
+    expect([10_001, 0].map((livedMs) => delay.after(livedMs))).toEqual([1_000, 2_000])
+    delay.forgetFailures()
+    expect(delay.after(0)).toBe(1_000)
   })
 })
 
@@ -57,11 +73,23 @@ describe('waitToReconnect', () => {
     expect(probes).toBe(2)
   })
 
-  it('is over at once when it is aborted', async () => {
+  it('is cut short by a port that was open, closes and opens again', async () => {
+    const answers = [false, true]
+    const probe = async () => answers.shift() ?? false
+    expect(await wait({ probe, portWasOpen: true, random: () => -1.48 })).toBe(true)
+    expect(answers).toEqual([])
+  })
+
+  it('is over at once when it is aborted, and asks for no port then', async () => {
     const stop = new AbortController()
-    const waiting = wait({ signal: stop.signal })
+    let probes = 0
+    const probe = async () => {
+      probes += 1
+      return true
+    }
+    const waiting = wait({ signal: stop.signal, probe })
     stop.abort()
-    expect(await waiting).toBe(false)
+    expect([await waiting, probes]).toEqual([false, 0])
   })
 
   it('waits the whole time when nothing listens', async () => {
@@ -71,7 +99,10 @@ describe('waitToReconnect', () => {
 
 describe('isAnyListening', () => {
   it('finds the one of several that listens', async () => {
-    const server = createServer()
+    const ends: Promise<unknown>[] = []
+    const server = createServer((socket) => {
+      ends.push(once(socket.resume(), 'close'))
+    })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const address = server.address()
     const port = typeof address === 'object' && address ? address.port : 0
@@ -79,7 +110,15 @@ describe('isAnyListening', () => {
     const closed = new URL('amqp://127.0.0.1:1')
     // A busy machine may take longer than the second that it waits for an answer.
     await expect.poll(() => isAnyListening([closed, open])).toBe(true)
+    // Nothing stays open of the questions.
+    await Promise.all(ends)
     server.close()
     expect(await isAnyListening([closed])).toBe(false)
+  })
+
+  it('waits a second for a host that says nothing', async () => {
+    const connect = vi.spyOn(Socket.prototype, 'connect').mockReturnThis()
+    onTestFinished(() => connect.mockRestore())
+    expect(await isAnyListening([new URL('amqp://127.0.0.1:1')])).toBe(false)
   })
 })

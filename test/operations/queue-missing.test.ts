@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { EnsureOutcome } from '../../src/broker/broker.ts'
-import { onQueueMissing } from '../../src/operations/queue-missing.ts'
+import { onQueueMissing, onRungMissing } from '../../src/operations/queue-missing.ts'
 import { recoverQueue } from '../../src/operations/recover.ts'
 import { NOW, pushed } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
@@ -69,4 +69,15 @@ it('a queue that nobody knows cannot be recovered', async () => {
   await expect(recoverQueue(stage.deps, 'nobody', CONTEXT)).rejects.toMatchObject({ status: 404 })
   await harness.ledger.recordQueue('nobody', NOW)
   expect(await recoverQueue(stage.deps, 'nobody', CONTEXT)).toMatchObject({ republished: 0 })
+})
+
+it('the jobs of a retry queue that is gone are looked for by the relay, once', async () => {
+  const { id } = await pushed(harness.ledger, { queue: 'q' })
+  await harness.plant([{ id, state: 'retryable', attempt: 1, rungMs: 500, dueAt: NOW, outbox: 0 }])
+  stage = onToldBroker(harness, {})
+  const rung = { queue: 'q', delayMs: 500 }
+  await onRungMissing(stage.deps, rung)
+  expect(stage.woken).toBe(1)
+  await onRungMissing(stage.deps, rung)
+  expect(stage.woken).toBe(1)
 })

@@ -26,7 +26,13 @@ test('the lock of a dead process is ignored', async () => {
   takeLock(file, [await pidOfTheDead()])
   const lock = takeLock(file, [process.pid])
   expect(lock.holder).toBeUndefined()
+  // And is one of a live process by now.
+  expect(takeLock(file, [process.pid])).toEqual({ holder: process.pid, isEnding: false })
   lock.release()
+})
+
+test('a lock that cannot be written is told, and not tried for ever', () => {
+  expect(() => takeLock(join(dir, 'x'.repeat(300)), [process.pid])).toThrow('ENAMETOOLONG')
 })
 
 test.runIf(process.platform === 'linux')('so is one whose pid was given to somebody else', () => {

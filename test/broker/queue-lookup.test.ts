@@ -1,0 +1,61 @@
+import { beforeEach, expect, it } from 'vitest'
+import type { Presence } from '../../src/broker/entity.ts'
+import { QueueLookup } from '../../src/broker/queue-lookup.ts'
+
+const MAX_RUNNING = 16
+
+let now: number
+/** Answers that are waited for. */
+let answers: ((presence: Presence) => void)[]
+let lookup: QueueLookup
+beforeEach(() => {
+  now = 1_000_000
+  answers = []
+  const ask = () => new Promise<Presence>((resolve) => answers.push(resolve))
+  lookup = new QueueLookup(ask, { now: () => now, wall: () => now })
+})
+
+async function asked(queue: string, presence: Presence): Promise<boolean> {
+  const asking = lookup.ask(queue)
+  answers.shift()?.(presence)
+  return asking
+}
+
+it('a queue is asked for once at a time, and so many queues beside it', async () => {
+  const first = lookup.ask('q')
+  expect([lookup.isRunning('q'), lookup.isPossible('q')]).toEqual([true, false])
+  for (let i = 1; i < MAX_RUNNING; i++) {
+    expect(lookup.isPossible(`other.${i}`)).toBe(true)
+    void lookup.ask(`other.${i}`)
+  }
+  expect(lookup.isPossible('one.too.many')).toBe(false)
+  answers[0]?.('exists')
+  expect(await first).toBe(true)
+  expect([lookup.isRunning('q'), lookup.isPossible('one.too.many')]).toEqual([false, true])
+})
+
+it.each(['missing', 'unavailable'] as const)(
+  'one that is %s is believed so for a second',
+  async (presence) => {
+    expect(await asked('q', presence)).toBe(false)
+    now += 999
+    lookup.prune()
+    expect(lookup.isPossible('q')).toBe(false)
+    now += 1
+    expect(lookup.isPossible('q')).toBe(true)
+  },
+)
+
+it('and no longer where it was declared, or on another connection', async () => {
+  await asked('a', 'missing')
+  await asked('b', 'missing')
+  lookup.forget('a')
+  expect([lookup.isPossible('a'), lookup.isPossible('b')]).toEqual([true, false])
+  lookup.forgetAll()
+  expect(lookup.isPossible('b')).toBe(true)
+})
+
+it('one that is there may be asked for again at once', async () => {
+  expect(await asked('q', 'exists')).toBe(true)
+  expect(lookup.isPossible('q')).toBe(true)
+})
