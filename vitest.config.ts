@@ -56,7 +56,7 @@ const UNIT = {
 
 const SHARING_A_BROKER = {
   ...TOGETHER,
-  // Of several waits of 15 s; a gateway or a program in Python takes 5 s on a busy machine.
+  // More than one wait of 30 s, the limit of one; a gateway or a program in Python takes 5 s on a busy machine.
   testTimeout: 60_000,
   hookTimeout: 60_000,
 }

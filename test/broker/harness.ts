@@ -56,7 +56,7 @@ export class Recorder {
       const timer = setTimeout(() => {
         this.#waiting.delete(check)
         reject(new Error(`never: ${what}; heard ${JSON.stringify(this.seen.slice(-20))}`))
-      }, 15_000)
+      }, 30_000)
       const check = () => {
         if (!condition()) return
         clearTimeout(timer)

@@ -110,7 +110,7 @@ async function untilHealthy(url: string): Promise<void> {
 /** Asks again until the answer is yes; for what has no event to wait for. */
 export async function eventually(
   condition: () => Promise<boolean> | boolean,
-  timeoutMs = 15_000,
+  timeoutMs = 30_000,
 ): Promise<void> {
   const deadline = performance.now() + timeoutMs
   while (!(await condition())) {

@@ -14,6 +14,8 @@ const JOBS = 100
 const PER_JOB = 200
 const HUGE = 50
 const MB = 1_000_000
+/** Of what takes 9 s on a quiet machine. */
+const PATIENCE_MS = 120_000
 
 export function hostileFloodFaults(node: PrivateNode): void {
   test(`20,000 messages that are no jobs (OJS_CRASH_SEED=${SEED})`, async () => {
@@ -84,7 +86,7 @@ class Flood {
     return eventually(async () => {
       await this.#work()
       return this.finished.length >= jobs
-    })
+    }, PATIENCE_MS)
   }
 
   /** What lies behind the last job is looked at only while somebody asks for more. */
@@ -92,7 +94,7 @@ class Flood {
     return eventually(async () => {
       await this.#work()
       return (await this.depth('ojs.queue.q')) === 0 && (await this.usage()).unacked === 0
-    })
+    }, PATIENCE_MS)
   }
 
   depth(queue: string): Promise<number> {
