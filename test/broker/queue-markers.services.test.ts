@@ -1,12 +1,17 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import type { Connection } from '../../src/broker/connection.ts'
+import { createNames } from '../../src/broker/names.ts'
 import type { BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
+import { QueueMarkers } from '../../src/broker/queue-markers.ts'
+import { ScratchChannel } from '../../src/broker/scratch-channel.ts'
 import { uuid7 } from '../../src/uuid.ts'
 import { eventually } from '../support/in-process.ts'
 import { startPrivateNode } from '../support/rabbit.ts'
 import { vhostOfTest } from './fixtures.ts'
-import type { TestBroker } from './harness.ts'
+import { logger, startConnection, type TestBroker } from './harness.ts'
+import { HeldChannels } from './held-channels.ts'
 
 const { admin, vhost, start: startAt } = vhostOfTest()
 
@@ -211,5 +216,72 @@ describe('the marker of a queue', () => {
     await memory.someLooks()
     expect(memory.marker).toBe(null)
     expect(await markerExchanges()).toHaveLength(1)
+  })
+})
+
+describe('a question whose answer does not come', () => {
+  const ORIGIN = 'ojs.system.origin'
+  const MARKER = 'q-018f0000-0000-7000-8000-000000000000'
+  const EXCHANGE = `ojs.system.marker.${MARKER}`
+  let held: HeldChannels
+  let connection: Connection
+  let gone: string[]
+  let markers: QueueMarkers
+  beforeEach(async () => {
+    held = new HeldChannels()
+    connection = await startConnection(vhost.url, { name: 'declare', random: () => 0 })
+    onTestFinished(() => connection.close())
+    gone = []
+    markers = new QueueMarkers({
+      connection,
+      names: createNames(''),
+      logger,
+      hooks: { markerOf: () => MARKER, onMarked: async () => {}, hasTokens: () => true },
+      readyQueues: () => ['email'],
+      options: { declare: 'lazy' },
+      onGone: (queue) => gone.push(queue),
+    })
+    await admin.channel.assertQueue(NAME)
+    await admin.channel.assertExchange(EXCHANGE, 'fanout', { autoDelete: true })
+    await admin.channel.bindQueue(NAME, EXCHANGE, '')
+  })
+
+  const declareOrigin = () => admin.channel.assertExchange(ORIGIN, 'fanout', { internal: true })
+
+  async function isSame(): Promise<boolean> {
+    const scratch = new ScratchChannel(connection)
+    const answer = await markers.isSame(scratch, 'email')
+    await scratch.close()
+    return answer
+  }
+
+  it('does not make the queue another one: its jobs would be published again', async () => {
+    await declareOrigin()
+    held.breakOff(`checkExchange ${EXCHANGE}`)
+    const scratch = new ScratchChannel(connection)
+    await markers.look(scratch)
+    await scratch.close()
+    expect([await isSame(), gone]).toEqual([true, []])
+    expect(held.times(`checkExchange ${EXCHANGE}`)).toBe(2)
+  })
+
+  it('is asked again where it was whether the markers were imported', async () => {
+    held.breakOff(`checkExchange ${ORIGIN}`)
+    expect(await isSame()).toBe(true)
+    held.release()
+    expect(await isSame()).toBe(false)
+  })
+
+  it('before the connection is gone says nothing of what is there on the next', async () => {
+    const answered = held.answered(`checkExchange ${ORIGIN}`)
+    const same = isSame()
+    const { goOn } = await answered
+    const { generation } = connection
+    connection.abandon('cut')
+    await eventually(() => connection.generation > generation)
+    goOn()
+    expect(await same).toBe(true)
+    await declareOrigin()
+    expect(await isSame()).toBe(true)
   })
 })
