@@ -1,0 +1,125 @@
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import type { Connection } from '../../src/broker/connection.ts'
+import { ControlConsumer } from '../../src/broker/control-consumer.ts'
+import { createNames } from '../../src/broker/names.ts'
+import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
+import { systemClock } from '../../src/clock.ts'
+import { holdTimers } from '../support/held-timers.ts'
+import { vhostOfTest } from './fixtures.ts'
+import { logger, startConnection } from './harness.ts'
+import { HeldChannels } from './held-channels.ts'
+
+const { vhost, admin } = vhostOfTest()
+
+const RETRY_MS = 1_000
+const of = (queue: string) => `ojs.queue.control.${queue}`
+
+let held: HeldChannels
+let connection: Connection
+let timers: ReturnType<typeof holdTimers>
+let consumer: ControlConsumer
+beforeEach(async () => {
+  held = new HeldChannels()
+  connection = await startConnection(vhost.url, { name: 'consume', random: () => 0 })
+  timers = holdTimers()
+  consumer = new ControlConsumer({
+    connection,
+    names: createNames(''),
+    clock: systemClock(),
+    logger,
+    observer: SILENT_OBSERVER,
+    random: () => 0.5,
+    instance: 'test',
+    onControl: async () => 'handled',
+    onQueueGone() {},
+    onBacklogConsumed() {},
+  })
+  onTestFinished(async () => {
+    await consumer.stop()
+    await connection.close()
+  })
+})
+
+async function resume(...queues: string[]): Promise<void> {
+  for (const queue of queues) {
+    await admin.channel.assertQueue(of(queue))
+    consumer.queueReady(queue)
+  }
+  consumer.resume()
+}
+
+/** By its `count`th consumer. */
+function untilConsumed(queue: string, count: number): Promise<void> {
+  return timers.until(async () => {
+    const { consumerCount } = await admin.channel.checkQueue(of(queue))
+    return consumerCount === 1 && held.times(`consume ${of(queue)}`) === count
+  })
+}
+
+/** By what RabbitMQ refuses there. */
+async function closeChannelOf(queue: string): Promise<void> {
+  const channel = held.channelOf(`consume ${of(queue)}`)
+  const closed = new Promise((resolve) => channel.once('close', resolve))
+  await expect(channel.checkQueue('none')).rejects.toThrow('NOT_FOUND')
+  await closed
+}
+
+/** What was to be asked on this connection by now was asked. */
+async function settled(): Promise<void> {
+  await (await connection.openChannel()).close()
+}
+
+describe('a channel of control queues that was closed', () => {
+  it('is used by none of those that are consumed anew', async () => {
+    await resume('a', 'b', 'c', 'd')
+    // After four of them it is the first one's turn again.
+    await untilConsumed('d', 1)
+    await closeChannelOf('a')
+    await timers.elapse(RETRY_MS)
+    await untilConsumed('a', 2)
+    await untilConsumed('b', 1)
+  })
+
+  it('on a connection that is gone keeps none on the next from being replaced', async () => {
+    await resume('a')
+    await untilConsumed('a', 1)
+    await closeChannelOf('a')
+    connection.abandon('cut')
+    await timers.until(() => connection.generation === 2)
+    consumer.resume()
+    await untilConsumed('a', 2)
+    await closeChannelOf('a')
+    await timers.elapse(RETRY_MS)
+    await untilConsumed('a', 3)
+  })
+})
+
+describe('control queues that nobody answers for', () => {
+  it('are asked for again by one timer, ever more rarely', async () => {
+    held.breakOff(`checkQueue ${of('a')}`, `checkQueue ${of('b')}`)
+    await resume('a', 'b')
+    const asked = () => ['a', 'b'].map((queue) => held.times(`checkQueue ${of(queue)}`))
+    for (const [i, delayMs] of [RETRY_MS, 2 * RETRY_MS].entries()) {
+      await timers.until(() => asked().every((times) => times === i + 1))
+      await timers.until(() => connection.channelsActive === 0)
+      await timers.elapse(delayMs - 1)
+      await settled()
+      expect(asked()).toEqual([i + 1, i + 1])
+      if (i === 1) held.release()
+      await timers.elapse(1)
+    }
+    await untilConsumed('a', 1)
+    await untilConsumed('b', 1)
+  })
+
+  it('are not consumed by who has to end before the answer is here', async () => {
+    const answered = held.answered(`checkQueue ${of('a')}`)
+    await resume('a', 'b')
+    const { goOn } = await answered
+    consumer.suspend()
+    goOn()
+    // That of the question is closed, and no other was opened.
+    await timers.until(() => connection.channelsActive === 0)
+    expect(held.asked).toEqual([`checkQueue ${of('a')}`])
+  })
+})
