@@ -31,8 +31,8 @@ export interface ConnectionOptions {
   heartbeatS?: number
   /** Writes in the middle of a turn: for whom others wait while the turn goes on. */
   isPrompt?: boolean
-  /** While false it opens none: another one needs the place that a limit of RabbitMQ's leaves. */
-  mayOpen?(): boolean
+  /** It is open only while all of these are: they need the places that a limit of RabbitMQ's leaves. */
+  behind?: readonly Connection[]
 }
 
 /** Told in order, synchronously. None may throw. */
@@ -76,6 +76,7 @@ export class Connection {
     this.name = options.name
     this.#options = options
     this.#urls = options.urls.map((url) => new URL(url))
+    for (const one of options.behind ?? []) one.listen({ down: () => this.#makeRoom() })
   }
 
   get isUp(): boolean {
@@ -186,9 +187,17 @@ export class Connection {
 
   async #untilItMayOpen(): Promise<void> {
     const { signal } = this.#stopping
-    while (this.#options.mayOpen?.() === false && !signal.aborted) {
+    while (this.#comesTooSoon() && !signal.aborted) {
       await sleep(LOOK_AGAIN_MS, undefined, { signal, ref: false }).catch(() => {})
     }
+  }
+
+  #comesTooSoon(): boolean {
+    return this.#options.behind?.some((one) => !one.isUp) === true
+  }
+
+  #makeRoom(): void {
+    this.abandon('another connection comes first')
   }
 
   /** One round over all hosts; when one answers, resolves after that connection has ended. */
@@ -265,6 +274,8 @@ export class Connection {
     )
     if (this.generation > 1) observer.reconnected(this.name)
     for (const listener of this.#listeners) listener.up?.()
+    // Gone while this one was being opened, which may have got the place.
+    if (this.#comesTooSoon()) this.#makeRoom()
     return ended
   }
 

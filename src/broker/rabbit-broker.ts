@@ -87,7 +87,7 @@ export class RabbitBroker implements Broker, Service {
     const consume = this.#newConnection('consume', options)
     const declare = this.#newConnection('declare', options)
     this.#connections = { publish, consume, declare }
-    const replyConnection = this.#newConnection('reply', options)
+    const replyConnection = this.#newConnection('reply', options, this.#all)
     this.#replyConnection = replyConnection
     this.#denials = new Denials(logger, { publish, consume })
     const shared = { names: this.#names, observer, denials: this.#denials, logger, random, clock }
@@ -340,7 +340,7 @@ export class RabbitBroker implements Broker, Service {
     })
   }
 
-  #newConnection(name: ConnectionName, options: BrokerOptions): Connection {
+  #newConnection(name: ConnectionName, options: BrokerOptions, behind: Connection[] = []) {
     return new Connection({
       name,
       urls: options.amqpUrls,
@@ -350,8 +350,7 @@ export class RabbitBroker implements Broker, Service {
       observer: this.#observer,
       heartbeatS: GATEWAY_HEARTBEAT_S,
       isPrompt: name === 'publish',
-      // Nothing works without the others.
-      mayOpen: () => name !== 'reply' || this.#all.every((one) => one.isUp),
+      behind,
     })
   }
 

@@ -1,15 +1,17 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it, onTestFinished } from 'vitest'
+import { eventually } from '../support/in-process.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 import { brokersOfTest } from './fixtures.ts'
+import { startConnection } from './harness.ts'
 
 let vhost: Vhost
 const startAt = brokersOfTest()
 
-beforeAll(async () => {
+beforeEach(async () => {
   vhost = await createVhost()
 })
 
-afterAll(() => vhost.drop())
+afterEach(() => vhost.drop())
 
 it('where RabbitMQ takes three connections, that for direct answers takes the place of none', async () => {
   const { broker } = await startAt(vhost.url)
@@ -22,7 +24,23 @@ it('where RabbitMQ takes three connections, that for direct answers takes the pl
   for (let round = 0; round < 4; round++) {
     await vhost.closeConnections()
     await expect.poll(() => broker.status().state, { interval: 5 }).toBe('down')
-    await expect.poll(() => broker.status(), { timeout: 15_000 }).toEqual({ state: 'up' })
+    await expect.poll(() => broker.status(), { timeout: 30_000 }).toEqual({ state: 'up' })
   }
   expect(active()).toBe(3)
+})
+
+it('a place that is held by one which another comes before is given to that one', async () => {
+  const first = await startConnection(vhost.url, { name: 'publish' })
+  const behind = await startConnection(vhost.url, { name: 'reply', behind: [first] })
+  onTestFinished(async () => {
+    await Promise.all([first.close(), behind.close()])
+  })
+  expect([first.isUp, behind.isUp]).toEqual([true, true])
+  await vhost.limitConnections(1)
+  first.abandon('cut')
+  await eventually(() => first.generation === 2)
+  expect(behind.isUp).toBe(false)
+  await vhost.limitConnections(2)
+  await eventually(() => behind.generation === 2)
+  expect(first.generation).toBe(2)
 })
