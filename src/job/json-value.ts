@@ -8,13 +8,15 @@ export function membersOf(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 }
 
-/** .NET's writers put one before the text unless they are told not to. */
-export const BYTE_ORDER_MARK = /^\ufeff/
+/** Without the byte order mark that .NET's writers put before it unless they are told not to. */
+export function jsonText(content: Buffer | string): string {
+  return content.toString().replace(/^\ufeff/, '')
+}
 
 /** Null: it is no JSON, or is `null`. A byte order mark before it is passed over, as over HTTP. */
 export function jsonOrNull(content: Buffer | string): unknown {
   try {
-    return JSON.parse(content.toString().replace(BYTE_ORDER_MARK, ''))
+    return JSON.parse(jsonText(content))
   } catch {
     return null
   }

@@ -1,7 +1,7 @@
 import type { LiveDelivery } from '../broker/delivery.ts'
 import { cleanHeaders, cleanText, OJS_HEADERS } from '../broker/headers.ts'
 import { foreignMessage } from '../broker/message.ts'
-import { BYTE_ORDER_MARK } from '../job/json-value.ts'
+import { jsonText } from '../job/json-value.ts'
 import { BARE_EVENT_BYTES, type EventName, isTellable, MAX_EVENT_BYTES } from './event-text.ts'
 import type { TokenJob } from './token-job.ts'
 
@@ -37,8 +37,7 @@ export function shownMembers(
   const room = MAX_EVENT_BYTES - BARE_EVENT_BYTES - Buffer.byteLength(beside + message)
   const most = event === 'failed' ? MAX_KEPT_BYTES : Math.min(room, MAX_SAID_BYTES)
   if (content.length > most) return ''
-  const body = content.toString().replace(BYTE_ORDER_MARK, '')
-  return `,"job":${body},"max_attempts":${maxAttempts}${message}`
+  return `,"job":${jsonText(content)},"max_attempts":${maxAttempts}${message}`
 }
 
 /** Headers and properties, at most 40 KiB (seed 002 §8.3: a retry preserves them). */
