@@ -115,7 +115,8 @@ export class PrivateBroker {
 
   /** Output of `rabbitmqctl …args`. Costs 1–2 s of CPU per call: prefer the management API. */
   async ctl(args) {
-    const result = await run(join(this.dir, 'rabbitmqctl'), args)
+    // By the shell: a file below /tmp may not be executable itself (`noexec`).
+    const result = await run('/bin/sh', [join(this.dir, 'rabbitmqctl'), ...args])
     if (result.code !== 0) throw new Error(`rabbitmqctl ${args.join(' ')}: ${tail(result.output)}`)
     return result.output
   }
