@@ -5,6 +5,7 @@ import { createNames } from '../../src/broker/names.ts'
 import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import { systemClock } from '../../src/clock.ts'
 import { holdTimers } from '../support/held-timers.ts'
+import { eventually } from '../support/in-process.ts'
 import { vhostOfTest } from './fixtures.ts'
 import { logger, startConnection } from './harness.ts'
 import { HeldChannels } from './held-channels.ts'
@@ -50,7 +51,7 @@ async function resume(...queues: string[]): Promise<void> {
 
 /** By its `count`th consumer. */
 function untilConsumed(queue: string, count: number): Promise<void> {
-  return timers.until(async () => {
+  return eventually(async () => {
     const { consumerCount } = await admin.channel.checkQueue(of(queue))
     return consumerCount === 1 && held.times(`consume ${of(queue)}`) === count
   })
@@ -85,7 +86,7 @@ describe('a channel of control queues that was closed', () => {
     await untilConsumed('a', 1)
     await closeChannelOf('a')
     connection.abandon('cut')
-    await timers.until(() => connection.generation === 2)
+    await eventually(() => connection.generation === 2)
     consumer.resume()
     await untilConsumed('a', 2)
     await closeChannelOf('a')
@@ -100,8 +101,8 @@ describe('control queues that nobody answers for', () => {
     await resume('a', 'b')
     const asked = () => ['a', 'b'].map((queue) => held.times(`checkQueue ${of(queue)}`))
     for (const [i, delayMs] of [RETRY_MS, 2 * RETRY_MS].entries()) {
-      await timers.until(() => asked().every((times) => times === i + 1))
-      await timers.until(() => connection.channelsActive === 0)
+      await eventually(() => asked().every((times) => times === i + 1))
+      await eventually(() => connection.channelsActive === 0)
       await timers.elapse(delayMs - 1)
       await settled()
       expect(asked()).toEqual([i + 1, i + 1])
@@ -119,7 +120,7 @@ describe('control queues that nobody answers for', () => {
     consumer.suspend()
     goOn()
     // That of the question is closed, and no other was opened.
-    await timers.until(() => connection.channelsActive === 0)
+    await eventually(() => connection.channelsActive === 0)
     expect(held.asked).toEqual([`checkQueue ${of('a')}`])
   })
 })

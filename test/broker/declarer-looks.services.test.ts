@@ -6,6 +6,7 @@ import { createNames } from '../../src/broker/names.ts'
 import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import { loadTopology } from '../../src/broker/topology.ts'
 import { holdTimers } from '../support/held-timers.ts'
+import { eventually } from '../support/in-process.ts'
 import { vhostOfTest } from './fixtures.ts'
 import { logger, startConnection } from './harness.ts'
 import { HeldChannels } from './held-channels.ts'
@@ -101,7 +102,7 @@ describe('a look at a queue', () => {
     expect([timers.count(), told]).toEqual([1, []])
     held.release()
     await timers.elapse(RETRY_MS)
-    await timers.until(() => declarer.isReady('email'))
+    await eventually(() => declarer.isReady('email'))
     expect(told).toEqual(['ready email'])
   })
 

@@ -6,6 +6,7 @@ import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import { Rungs } from '../../src/broker/rungs.ts'
 import { loadTopology } from '../../src/broker/topology.ts'
 import { holdTimers } from '../support/held-timers.ts'
+import { eventually } from '../support/in-process.ts'
 import { vhostOfTest } from './fixtures.ts'
 import { logger, startConnection } from './harness.ts'
 import { HeldChannels } from './held-channels.ts'
@@ -106,7 +107,7 @@ describe('a look at a rung', () => {
     expect(timers.count()).toBe(1)
     held.release()
     await timers.elapse(RETRY_MS)
-    await timers.until(() => rungs.isReady('email', 500))
+    await eventually(() => rungs.isReady('email', 500))
   })
 })
 

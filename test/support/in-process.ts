@@ -107,6 +107,9 @@ async function untilHealthy(url: string): Promise<void> {
   await eventually(async () => (await fetch(`${url}/ojs/v1/health`)).status === 200)
 }
 
+/** The real one, also where a test holds the gateway's timers. */
+const wait = globalThis.setTimeout
+
 /** Asks again until the answer is yes; for what has no event to wait for. */
 export async function eventually(
   condition: () => Promise<boolean> | boolean,
@@ -115,6 +118,6 @@ export async function eventually(
   const deadline = performance.now() + timeoutMs
   while (!(await condition())) {
     if (performance.now() > deadline) throw new Error('did not become true in time')
-    await new Promise((resolve) => setTimeout(resolve, 25))
+    await new Promise((resolve) => wait(resolve, 25))
   }
 }
