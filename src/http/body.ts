@@ -11,7 +11,8 @@ const PROCESS_BUDGET = new BodyBudget(256 * 1024 * 1024)
 /**
  * The JSON object in the body of a request (seed 001 §6.1). Throws 400, 503 while too many others
  * are coming, and 413 before a byte is read where the length is declared, else as soon as too much
- * has come.
+ * has come. Where the client ends before the first byte, the answer has been sent already, and this
+ * may never settle.
  */
 export async function readJson(
   request: Request,

@@ -6,6 +6,10 @@ export class Polls {
   readonly #open = new Set<Poll>()
   #isEnding = false
 
+  get size(): number {
+    return this.#open.size
+  }
+
   /** `close` it when the request is done with. */
   open(response: Response): Poll {
     const poll = new Poll(response, () => this.#open.delete(poll))
@@ -65,8 +69,10 @@ export class Poll {
     this.#forget()
   }
 
+  /** Forgotten at once: where its body never came, nobody gets to `close` it (`body.ts`). */
   readonly #onGone = () => {
     this.end()
+    this.#forget()
     this.#settle?.(false)
   }
 }

@@ -1,8 +1,11 @@
 import { once } from 'node:events'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
+import { Polls } from '../../src/http/polls.ts'
+import type { Door } from '../../src/http/routes/door.ts'
+import { workerRoutes } from '../../src/http/routes/workers.ts'
 import { fetch, giveBack } from '../../src/operations/fetch.ts'
 import { openDoor } from './door.ts'
-import { EVENTUALLY, type Frame } from './frame.ts'
+import { EVENTUALLY, type Frame, serve } from './frame.ts'
 import { jobRow } from './job-rows.ts'
 import { type RawClient, request } from './raw-client.ts'
 
@@ -42,6 +45,16 @@ const aborted = (signal: AbortSignal) => signal.aborted || once(signal, 'abort')
 const isIdle = (door: Frame) => door.ask(request('GET', '/ojs/manifest'))
 
 describe.each(LEAVING)('the client has %s its connection', (_name, leave) => {
+  test('before a byte of its body came: nothing is kept of it', async () => {
+    const polls = new Polls()
+    const frame = await serve(workerRoutes({ polls, maxBodyBytes: 1_000 } as Door))
+    const client = await frame.client()
+    client.send(request('POST', '/ojs/v1/workers/fetch', { 'Content-Length': '20' }))
+    await expect.poll(() => polls.size, EVENTUALLY).toBe(1)
+    leave(client)
+    await expect.poll(() => polls.size, EVENTUALLY).toBe(0)
+  })
+
   test('while FETCH waited: the wait ends, and what was claimed meanwhile goes back', async () => {
     const { signals, claim } = waiting()
     const door = await openDoor()
