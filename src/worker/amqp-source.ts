@@ -4,6 +4,7 @@ import { type BroadcastMessage, listenToBroadcasts } from '../broker/broadcast-q
 import { workersKey } from '../broker/control-message.ts'
 import { reconnectDelayMs } from '../broker/reconnect.ts'
 import { membersOf } from '../job/json-value.ts'
+import { untilDeadline } from '../lifecycle.ts'
 import type { NativeContext } from '../schemas/native-job.ts'
 import type { JobSource, SourceOptions, SourceSink } from '../sdk/source.ts'
 import { uuid7 } from '../uuid.ts'
@@ -129,20 +130,25 @@ class AmqpSource implements JobSource {
     return this.#stopping
   }
 
+  /** A RabbitMQ that is silent answers nothing of this; the end of its connection settles it. */
   async #stop(deadline: AbortSignal): Promise<void> {
     this.#onEstablished?.()
     clearInterval(this.#heartbeat)
-    await this.quiet()
-    const { reporter, dispatcher, intake } = this.#running ?? {}
+    await untilDeadline(this.quiet(), deadline)
+    const { reporter, dispatcher } = this.#running ?? {}
     await reporter?.stop(deadline)
     const left = dispatcher?.unsettled() ?? []
     if (left.length > 0) this.#link.logger.warn({ job_ids: left }, 'jobs given back unfinished')
     // ✱ Acknowledgements that a quorum queue has not applied yet are lost with their channel, and
     // nothing tells when it has: 453 of 1,000 came again (3.10.8, busy machine).
     await sleep(SETTLE_MS, undefined, { signal: deadline }).catch(() => {})
-    await intake?.close()
-    await this.#closeBroadcasts?.()
+    await untilDeadline(this.#closeChannels(), deadline)
     await this.#link.stop(deadline)
+  }
+
+  async #closeChannels(): Promise<void> {
+    await this.#running?.intake.close()
+    await this.#closeBroadcasts?.()
   }
 
   #newDispatcher(sink: SourceSink, reporter: Reporter): Dispatcher {

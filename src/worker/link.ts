@@ -12,6 +12,7 @@ import { Publisher } from '../broker/publisher.ts'
 import { Rungs } from '../broker/rungs.ts'
 import { loadTopology } from '../broker/topology.ts'
 import { type Clock, systemClock } from '../clock.ts'
+import { untilDeadline } from '../lifecycle.ts'
 import type { Logger } from '../logger.ts'
 import { uuid7 } from '../uuid.ts'
 import type { LinkOptions } from './options.ts'
@@ -152,7 +153,7 @@ export class AmqpLink {
     this.publisher.stop()
     this.declarer.stop()
     this.rungs.stop()
-    await this.rpc.close()
+    await untilDeadline(this.rpc.close(), deadline)
     await Promise.all([this.publish.close(), this.consume.close()])
     this.#leaveMetrics()
   }

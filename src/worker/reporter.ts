@@ -1,4 +1,5 @@
 import type { PublishOutcome } from '../broker/broker.ts'
+import { untilDeadline } from '../lifecycle.ts'
 import type { Logger } from '../logger.ts'
 import { MAX_EVENT_BYTES } from './event-text.ts'
 
@@ -61,9 +62,8 @@ export class Reporter {
   async stop(deadline: AbortSignal): Promise<void> {
     const giveUp = () => this.#givingUp.abort()
     if (deadline.aborted) giveUp()
-    else deadline.addEventListener('abort', giveUp, { once: true })
-    await Promise.all([...this.#lanes.values()].map((lane) => lane.drain()))
-    deadline.removeEventListener('abort', giveUp)
+    const drained = Promise.all([...this.#lanes.values()].map((lane) => lane.drain()))
+    await untilDeadline(drained, deadline)
     giveUp()
   }
 

@@ -1,8 +1,9 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Handler } from '../../src/sdk/index.ts'
 import { fetchOne, freshQueue, gatewayForAll, storyOf, untilState } from '../operations/harness.ts'
 import { eventually } from '../support/in-process.ts'
 import { createVhost } from '../support/rabbit.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
 import { type Bench, bench, gate, publishJob, workersOfTest } from './harness.ts'
 
 /** Runs until it is told to stop. */
@@ -129,5 +130,19 @@ describe('a worker that gives back', () => {
     expect(desk.ends(first)).toMatchObject([{ event: 'released', attempt: 1, token_attempt: 1 }])
     expect(desk.of(second)).toEqual([])
     expect(new Set(await on.admin.takeAll(jobQueue))).toEqual(new Set([first, second]))
+  })
+
+  test('ends where RabbitMQ has fallen silent, too', { timeout: 60_000 }, async () => {
+    const url = new URL((await vhost).url)
+    const proxy = await TcpProxy.start(Number(url.port))
+    onTestFinished(() => proxy.stop())
+    url.port = String(proxy.port)
+    const queue = await on.queue()
+    const id = await publishJob(on.admin, queue)
+    const alone = { url: url.href, queues: [queue], answerTimeoutMs: 50 }
+    const worker = await on.start(alone, { 'test.job': endless })
+    await eventually(() => worker.activeJobs === 1)
+    proxy.hold('to-gateway')
+    expect(await worker.stop()).toEqual({ abandoned: [id] })
   })
 })
