@@ -66,7 +66,6 @@ export class InMemoryJobs {
   }
 
   get(id: string): Job {
-    this.#pass()
     return this.#find(id).job
   }
 
@@ -77,9 +76,9 @@ export class InMemoryJobs {
   }
 
   activate(id: string): Job {
-    const { job } = this.#find(id)
+    const { job, dueAt } = this.#find(id)
     if (job.state !== 'pending') this.#conflict(job, 'activate')
-    job.state = 'available'
+    job.state = dueAt > this.#now() ? 'scheduled' : 'available'
     return job
   }
 
@@ -145,6 +144,7 @@ export class InMemoryJobs {
   }
 
   deadLetters(queue: string | null): Job[] {
+    this.#pass()
     return [...this.#entries.values()]
       .filter(({ job, isListedWhenDead }) => job.state === 'discarded' && isListedWhenDead)
       .map(({ job }) => job)
@@ -177,7 +177,7 @@ export class InMemoryJobs {
       refuse(400, 'invalid_request', 'id must be a UUIDv7.', { field: 'id', index })
     }
     const { delay_until, pending, ...known } = isRecord(options) ? options : {}
-    const dueAt = Date.parse(String(delay_until ?? known['scheduled_at'] ?? ''))
+    const dueAt = instantOf(delay_until ?? known['scheduled_at'], index)
     const isScheduled = dueAt > this.#now()
     const retry = isRecord(known['retry']) ? known['retry'] : {}
     const job: Job = {
@@ -240,7 +240,6 @@ export class InMemoryJobs {
 
   /** The job of an ACK or FAIL, which must still be the one that the worker means. */
   #settled(body: Body, verb: string): Entry {
-    this.#pass()
     const entry = this.#find(String(body['job_id']))
     const { job } = entry
     const { worker_id: worker = job['worker_id'], attempt = job.attempt } = body
@@ -250,6 +249,7 @@ export class InMemoryJobs {
   }
 
   #find(id: string): Entry {
+    this.#pass()
     return this.#entries.get(id) ?? refuse(404, 'not_found', `Job '${id}' not found.`)
   }
 
@@ -278,6 +278,14 @@ function isNotRetried(job: Job, error: Body): boolean {
       String(entry).endsWith('.*') ? name.startsWith(entry.slice(0, -1)) : name === entry,
     ),
   )
+}
+
+/** NaN: there is none. One that cannot be read must not be one that has come. */
+function instantOf(value: unknown, index: number): number {
+  const at = Date.parse(String(value ?? ''))
+  if (value == null || !Number.isNaN(at)) return at
+  const message = 'delay_until is no time, or a relative one, which memory does not understand.'
+  return refuse(400, 'invalid_request', message, { field: 'delay_until', index })
 }
 
 function numberOr(value: unknown, otherwise: number): number {

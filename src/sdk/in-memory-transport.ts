@@ -14,8 +14,8 @@ const IMPLEMENTATION = { name: 'in-memory', version: '1', language: 'typescript'
  * A small OJS server in memory, for tests of programs that use the client or the HTTP worker: give
  * it to both as `transport`. It enqueues, gives out, completes, retries, cancels and lists dead
  * letters as a server does, and refuses what a server would. Workflows, cron, schemas and pausing
- * are not in it (`OJSUnsupportedError`); `unique` has no effect, and retry intervals are understood
- * in milliseconds only.
+ * are not in it (`OJSUnsupportedError`); `unique` has no effect, retry intervals are understood in
+ * milliseconds only, and times that are not relative.
  */
 export class InMemoryTransport implements Transport {
   readonly #jobs = new InMemoryJobs({ now: () => Date.now() + this.#ahead, newId: newJobId })

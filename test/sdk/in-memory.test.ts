@@ -172,6 +172,41 @@ describe('worker endpoints', () => {
     expect(await worker('heartbeat', beat)).toMatchObject({ cancelled_jobs: [id] })
   })
 
+  test('time has passed for whatever is asked next', async () => {
+    const { id } = await client.enqueue('a', [], { retry: { maxAttempts: 1 } })
+    await fetched()
+    memory.advance(30_000)
+    expect((await client.deadLetters.list()).jobs).toMatchObject([{ id, state: 'discarded' }])
+    const expiresAt = new Date(Date.now() + 60_000)
+    const other = await client.enqueue('b', [], { expiresAt })
+    memory.advance(60_000)
+    await expect(client.cancelJob(other.id)).rejects.toMatchObject({ currentState: 'discarded' })
+    await client.enqueue('c', [], { retry: { maxAttempts: 1 } })
+    const [last] = await fetched()
+    memory.advance(30_000)
+    expect(await client.deadLetters.retry(String(last?.id))).toMatchObject({ state: 'available' })
+  })
+
+  test('a pending job that is activated waits for its time', async () => {
+    const delayUntil = new Date(Date.now() + 60_000)
+    const { id } = await client.enqueue('a', [], { pending: true, delayUntil })
+    expect(await client.activateJob(id)).toMatchObject({ state: 'scheduled' })
+    expect(await fetched()).toEqual([])
+    memory.advance(60_000)
+    expect(await fetched()).toMatchObject([{ id }])
+  })
+
+  test.each(['tomorrow', '+PT5S'])(
+    'a time that it cannot read is refused: %s',
+    async (delayUntil) => {
+      const jobs = [{ type: 'a' }, { type: 'b', options: { delayUntil } }]
+      await expect(client.enqueueBatch(jobs)).rejects.toMatchObject({
+        name: 'OJSValidationError',
+        details: { field: 'delay_until', index: 1 },
+      })
+    },
+  )
+
   test('schedules, expiry and pending jobs', async () => {
     const delayUntil = new Date(Date.now() + 60_000)
     const scheduled = await client.enqueue('a', [], { delayUntil })
