@@ -1,6 +1,7 @@
 import { publishRefusal } from '../broker/refusals.ts'
+import { untilDeadline } from '../lifecycle.ts'
 import { OJSClient } from '../sdk/client.ts'
-import { OJSBackendError } from '../sdk/errors.ts'
+import { OJSBackendError, OJSTransportError } from '../sdk/errors.ts'
 import { type CallOptions, segment } from '../sdk/exchange.ts'
 import type { Job } from '../sdk/job.ts'
 import type { JobOptions, JobSpec } from '../sdk/job-options.ts'
@@ -70,7 +71,7 @@ export class NativeProducer {
 
   /** Asks a gateway (seed 002 §5.8). `OJSBackendError` where none answers. */
   getJob(id: string, call: CallOptions = {}): Promise<Job> {
-    return this.#call(() => this.#client.getJob(id, call))
+    return heeding(call.signal, () => this.#call(() => this.#client.getJob(id, call)))
   }
 
   /**
@@ -139,6 +140,18 @@ export class NativeProducer {
     this.#starting ??= this.#link.start()
     return this.#starting
   }
+}
+
+/** The answer, or the end of the wait: a question takes nothing back. */
+async function heeding<T>(signal: AbortSignal | undefined, ask: () => Promise<T>): Promise<T> {
+  if (signal === undefined) return await ask()
+  if (!signal.aborted) {
+    const asked = ask()
+    await untilDeadline(asked, signal)
+    if (!signal.aborted) return await asked
+  }
+  const init = { kind: 'aborted', cause: signal.reason } as const
+  throw new OJSTransportError('The question was aborted by the caller.', init)
 }
 
 /** Ours costs a quarter of the client's, which has to do without Node. */

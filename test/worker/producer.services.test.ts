@@ -217,6 +217,26 @@ describe('without a gateway', () => {
     await expect(asked).rejects.toBeInstanceOf(OJSBackendError)
   })
 
+  test.each([
+    ['before it is asked', 0],
+    ['while it waits for RabbitMQ', 100],
+  ])('a question ends with the signal of the call: %s', async (_when, ms) => {
+    const lost = new NativeProducer({
+      url: 'amqp://127.0.0.1:1/x',
+      publishTimeoutMs: 600_000,
+      logger: false,
+    })
+    const signal = ms === 0 ? AbortSignal.abort() : AbortSignal.timeout(ms)
+    const id = '0197a2b4-0000-7000-8000-000000000001'
+    const failure = await lost.getJob(id, { signal }).catch((error: unknown) => error)
+    expect(failure).toMatchObject({
+      name: 'OJSTransportError',
+      kind: 'aborted',
+      cause: signal.reason,
+    })
+    await lost.close()
+  })
+
   test('a broker that cannot be reached is a backend error', async () => {
     const lost = new NativeProducer({
       url: 'amqp://127.0.0.1:1/x',
