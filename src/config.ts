@@ -216,13 +216,34 @@ function amqpUrls(text: string, mistakes: string[]): string[] {
   const urls = list(text)
   if (urls.length === 0) mistakes.push('OJS_AMQP_URL names no broker')
   for (const [i, url] of urls.entries()) {
-    if (isAmqpUrl(url)) continue
+    const entry = `OJS_AMQP_URL, entry ${i + 1}`
+    if (isAmqpUrl(url)) checkAmqpOptions(new URL(url), entry, mistakes)
     // Not shown: what does not parse cannot be redacted either.
-    mistakes.push(
-      `OJS_AMQP_URL, entry ${i + 1}, is no amqp:// or amqps:// URL (percent-encode / @ , % in the password)`,
-    )
+    else {
+      mistakes.push(
+        `${entry}, is no amqp:// or amqps:// URL (percent-encode / @ , % in the password)`,
+      )
+    }
   }
   return urls
+}
+
+/** What amqplib reads of a URL's query, with AMQP's own limits: beyond them it never connects. */
+const AMQP_OPTIONS = [
+  ['heartbeat', 0, 65_535],
+  ['channelMax', 0, 65_535],
+  ['frameMax', 4_096, 2 ** 32 - 1],
+] as const
+
+function checkAmqpOptions({ searchParams }: URL, entry: string, mistakes: string[]): void {
+  for (const [name, min, max] of AMQP_OPTIONS) {
+    const text = searchParams.get(name) ?? '0'
+    const value = /^\d+$/.test(text) ? Number(text) : Number.NaN
+    // 0 is "no limit" for each of them.
+    if (value === 0 || (value >= min && value <= max)) continue
+    const rule = min === 0 ? `from 0 to ${max}` : `from ${min} to ${max}, or 0`
+    mistakes.push(`${entry}: ${name} must be an integer ${rule}`)
+  }
 }
 
 /** `URL` takes a lone % in user and password; whoever decodes them does not. */
@@ -239,10 +260,14 @@ function isAmqpUrl(text: string): boolean {
 }
 
 function ledgerPath(text: string, mistakes: string[]): string {
-  if (!text.startsWith('sqlite:') || text.length === 'sqlite:'.length) {
+  const path = text.slice('sqlite:'.length)
+  if (!text.startsWith('sqlite:') || path.trim() === '') {
     mistakes.push('OJS_LEDGER must be sqlite:<path>')
+  } else if (path === ':memory:' || path.startsWith('file:')) {
+    // SQLite's words for no file at all, and for another than the one of this name.
+    mistakes.push("OJS_LEDGER must be sqlite:<path>, not ':memory:' or a file: URI: jobs are kept")
   }
-  return text.slice('sqlite:'.length)
+  return path
 }
 
 function prefix(text: string, mistakes: string[]): string {

@@ -58,6 +58,14 @@ describe('configuration', () => {
     expect(readConfig({ OJS_QUEUE_XYZ: '1' }).warnings).toHaveLength(1)
   })
 
+  it('takes what AMQP URLs may say of a connection', () => {
+    const url = 'amqp://host/%2Fojs?heartbeat=0&channelMax=2047&frameMax=0'
+    expect(readConfig({ OJS_AMQP_URL: url }).config.amqpUrls).toEqual([url])
+    const mistaken = 'amqp://u:secret@host?heartbeat=never'
+    const message = messageOf(() => readConfig({ OJS_AMQP_URL: `${url},${mistaken}` }))
+    expect(message).toBe('OJS_AMQP_URL, entry 2: heartbeat must be an integer from 0 to 65535')
+  })
+
   it('reports every mistake at once, without the password of a URL', () => {
     const env = { OJS_PORT: '80x', OJS_DECLARE: 'often', OJS_AMQP_URL: 'http://u:secret@host' }
     const message = messageOf(() => readConfig(env))
@@ -117,11 +125,19 @@ describe('configuration', () => {
     ['OJS_AMQP_URL', ','],
     ['OJS_AMQP_URL', 'amqp:host'],
     ['OJS_AMQP_URL', 'amqp://user:100%@host'],
+    ['OJS_AMQP_URL', 'amqp://host?heartbeat=5s'],
+    ['OJS_AMQP_URL', 'amqp://host/%2Fojs?heartbeat=-1'],
+    ['OJS_AMQP_URL', 'amqp://host?heartbeat=65536'],
+    ['OJS_AMQP_URL', 'amqp://host?channelMax=x'],
+    ['OJS_AMQP_URL', 'amqp://host?frameMax=100'],
     ['OJS_PUBLISH_TIMEOUT_MS', '1.5'],
     ['OJS_QUEUE_TYPE', 'stream'],
     ['OJS_PREFIX', 'Tenant'],
     ['OJS_LEDGER', 'postgres://x'],
     ['OJS_LEDGER', 'sqlite:'],
+    ['OJS_LEDGER', 'sqlite: '],
+    ['OJS_LEDGER', 'sqlite::memory:'],
+    ['OJS_LEDGER', 'sqlite:file:ojs.db?mode=memory'],
     ['OJS_QUEUES', 'email,dlx.email'],
     ['OJS_ALLOW_OPEN', 'yes'],
     ['OJS_RATE_LIMIT', '1000'],
@@ -130,6 +146,25 @@ describe('configuration', () => {
   ])('refuses %s=%s', (name, value) => {
     expect(() => readConfig({ [name]: value })).toThrow(ConfigError)
   })
+})
+
+describe('the host', () => {
+  it.each([' ', 'two words', '[::1]', '127.0.0.1:8080', 'http://localhost', 'a/b'])(
+    "is an address or a name: not '%s'",
+    (host) => {
+      // Whether it could be reached is no question then.
+      expect(messageOf(() => readConfig({ OJS_HOST: host }))).toBe(
+        `OJS_HOST must be an address or a host name, without brackets and port, not '${host}'`,
+      )
+    },
+  )
+
+  it.each(['::1', '127.0.0.1', 'localhost', 'fe80::1%eth0', 'my_host.internal', 'bücher.example'])(
+    '%s',
+    (host) => {
+      expect(readConfig({ OJS_HOST: host, OJS_ALLOW_OPEN: '1' }).config.host).toBe(host)
+    },
+  )
 })
 
 describe('who may connect', () => {

@@ -38,9 +38,14 @@ export function readAccess(read: Read, mistakes: string[]): AccessConfig {
     ),
   }
   const isOpen = read('OJS_API_KEYS') === ''
-  if (isOpen && !mayBeOpen(read, mistakes) && !isLoopback(read('OJS_HOST'))) {
+  const host = read('OJS_HOST')
+  if (!isHost(host)) {
     mistakes.push(
-      `OJS_HOST=${read('OJS_HOST')} is reachable from outside, and there are no keys: whoever ` +
+      `OJS_HOST must be an address or a host name, without brackets and port, not '${host}'`,
+    )
+  } else if (isOpen && !mayBeOpen(read, mistakes) && !isLoopback(host)) {
+    mistakes.push(
+      `OJS_HOST=${host} is reachable from outside, and there are no keys: whoever ` +
         'reaches it may do everything. Set OJS_API_KEYS (`ojs-rabbitmq key new` makes one), or ' +
         'OJS_ALLOW_OPEN=1 where something else keeps strangers out',
     )
@@ -57,6 +62,11 @@ function mayBeOpen(read: Read, mistakes: string[]): boolean {
 const LOOPBACK = new BlockList()
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4')
 LOOPBACK.addAddress('::1', 'ipv6')
+
+/** A colon belongs to IPv6 alone: the port has a variable of its own. */
+function isHost(text: string): boolean {
+  return isIP(text) !== 0 || /^[^\s:/[\]]+$/.test(text)
+}
 
 /** A name other than `localhost` may be anything. */
 function isLoopback(host: string): boolean {

@@ -6,8 +6,10 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
+  truncateSync,
   writeFileSync,
 } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -140,6 +142,11 @@ describe('opening a ledger file', () => {
     // Not even by root.
     path = '/proc/ojs.db'
     await expect(open()).rejects.toThrow(/^ledger \/proc\/ojs\.db cannot be opened: E[A-Z]+: /)
+  })
+
+  it('says of a link that it leads nowhere', async () => {
+    symlinkSync(join(directory.path, 'unmounted', 'ojs.db'), path)
+    await expect(open()).rejects.toThrow('a link that leads nowhere')
   })
 
   it('starts nothing over: an applied migration is not applied again', async () => {
@@ -299,6 +306,23 @@ describe('another process', () => {
     expect(owed.every((state) => state === 'available')).toBe(true)
     await ledger.close()
   }, 20_000)
+  it.each(['is missing', 'is empty'])(
+    'that was killed leaves a log: it is not deleted where the file %s',
+    async (what) => {
+      await startWriter().until(100)
+      child.kill('SIGKILL')
+      await once(child, 'close')
+      const [file, log] = [readFileSync(path), readFileSync(`${path}-wal`)]
+      if (what === 'is missing') rmSync(path)
+      else truncateSync(path)
+      await expect(open()).rejects.toThrow(`${path}-wal is there`)
+      expect(readFileSync(`${path}-wal`).equals(log)).toBe(true)
+      writeFileSync(path, file)
+      const ledger = await open()
+      expect(ledger.find('job-0')).not.toBeNull()
+      await ledger.close()
+    },
+  )
 })
 
 /** The sources as Node 20 can run them, in a directory that finds this repository's packages. */

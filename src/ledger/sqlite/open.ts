@@ -1,4 +1,12 @@
-import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  realpathSync,
+  statSync,
+} from 'node:fs'
 import { dirname } from 'node:path'
 import type { Logger } from '../../logger.ts'
 import { type Database, openDatabase, SQLITE, sqliteCode } from './driver.ts'
@@ -56,6 +64,7 @@ export async function openLedgerFile(options: SqliteLedgerOptions): Promise<Data
 async function openFile(path: string): Promise<Database> {
   try {
     makeFolder(dirname(path))
+    refuseLostFile(path)
     createForOwner(path)
     return await openDatabase(path)
   } catch (error) {
@@ -78,6 +87,23 @@ function makeFolder(path: string): void {
 }
 
 /**
+ * SQLite takes the log of a file that is missing or empty for a leftover and deletes it: of a ledger
+ * that is young, the only copy of all jobs.
+ */
+function refuseLostFile(path: string): void {
+  const real = existsSync(path) ? realpathSync(path) : path
+  if (sizeOf(real) > 0 || sizeOf(`${real}-wal`) === 0) return
+  throw new Error(
+    `${real}-wal is there, and belongs to a file that is missing or empty: ` +
+      'put that back, or move the -wal away to begin anew',
+  )
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0
+}
+
+/**
  * What jobs are given is not for the other users of this machine. SQLite gives its companions the
  * mode of the file; one that is there keeps the mode that somebody gave it.
  */
@@ -85,8 +111,10 @@ function createForOwner(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o600))
   } catch (error) {
-    // Else it is there. SQLite would not say why it cannot be made.
-    if (!existsSync(path)) throw error
+    if (existsSync(path)) return
+    // SQLite would not say why it cannot be made.
+    const isLink = lstatSync(path, { throwIfNoEntry: false }) !== undefined
+    throw isLink ? new Error('it is a link that leads nowhere', { cause: error }) : error
   }
 }
 
