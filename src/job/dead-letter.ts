@@ -5,6 +5,11 @@ import type { JobRow } from './job.ts'
 
 type Fate = Pick<JobRow, 'generation' | 'state' | 'attempt' | 'holder' | 'dueAt' | 'rungMs'>
 
+export interface DyingToken extends ArrivingToken {
+  /** It was in its queue, in nobody's hands: the queue's TTL or length limit took it. */
+  wasInQueue: boolean
+}
+
 /**
  * May a token that died in the broker (nacked natively, expired, pushed out of its queue, over the
  * delivery limit) take its job with it? Only the token that the job was waiting for, or the one
@@ -15,13 +20,16 @@ type Fate = Pick<JobRow, 'generation' | 'state' | 'attempt' | 'holder' | 'dueAt'
  * nothing.
  */
 export function mayDie(
-  token: ArrivingToken,
+  token: DyingToken,
   row: Fate,
   context: { now: number; wall: number },
 ): boolean {
   if (token.generation !== row.generation) return false
-  // That row has no token but the one that the native worker had, and it has just died.
-  if (isWithNative(row)) return true
+  // That row has no token but the one that the native worker had, and it has just died; unless that
+  // worker runs the job: what was in the queue then was an old one, or its own that it has lost.
+  if (isWithNative(row)) {
+    return !token.wasInQueue || row.state !== 'active' || token.attempt > row.attempt
+  }
   return token.attempt > row.attempt && (isClaimable(row, context) || isDelayed(row))
 }
 

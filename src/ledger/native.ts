@@ -1,4 +1,4 @@
-import type { ArrivingToken } from '../job/arrival.ts'
+import type { DyingToken } from '../job/dead-letter.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
 import type { ReportedEvent } from '../job/report.ts'
 import type { Enqueued } from './enqueued.ts'
@@ -37,7 +37,7 @@ export interface NativeLedger {
    * there. An unknown id is adopted (`adopt`) and discarded at once. Of a row that was over before,
    * the token is back; and the copy recorded as made where one was owed, else as stale.
    * Of one that goes on without the token, the copy may become stale, and its lease is the ledger's.
-   * Fence: generation and (claimable at attempt n − 1, or `active` n with holder native).
+   * Fence: `mayDie` of `job/dead-letter.ts`.
    */
   discardDead(token: DeadToken, terms: { now: number; wall: number }): Promise<DeadOutcome>
 
@@ -111,7 +111,7 @@ export type BeatResult =
   /** The worker has not heard of it. */
   | { outcome: 'cancelled'; job: JobRow }
 
-export interface DeadToken extends ArrivingToken {
+export interface DeadToken extends DyingToken {
   id: string
   /** The error record, given what the row knows already. `isExpired`: no attempt was made. */
   describe(row: JobRow): { error: string | null; errors: string | null; isDeadLetter: boolean }

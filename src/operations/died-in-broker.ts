@@ -28,6 +28,7 @@ export async function diedInBroker(deps: Deps, letter: DeadLetter): Promise<void
     generation: letter.generation,
     attempt: letter.attempt,
     isExpired: reason === 'expired',
+    wasInQueue: reason === 'expired' || reason === 'maxlen',
     describe(row: JobRow) {
       failure = failureOf(row, letter, reason)
       return describe(row, letter, failure, terms.now)

@@ -5,6 +5,7 @@ import type { Holder, RowState } from '../../src/job/job.ts'
 const NOW = 1_700_000_000_000
 const WALL = NOW + 7_200_000
 const CONTEXT = { now: NOW, wall: WALL }
+const REJECTED = { wasInQueue: false }
 
 /**
  * The row is at attempt 2 of generation 1; the columns are the attempt of the dead token. `dies`:
@@ -62,12 +63,19 @@ function named(holders: string, holder: Holder | null): boolean {
 
 describe('may a dead token take its job with it', () => {
   it.each(CELLS)('$name', ({ row, attempt, dies }) => {
-    expect(mayDie({ generation: 1, attempt }, row, CONTEXT)).toBe(dies)
+    expect(mayDie({ ...REJECTED, generation: 1, attempt }, row, CONTEXT)).toBe(dies)
+  })
+
+  it.each(CELLS)('taken out of its queue: $name', ({ row, attempt, dies }) => {
+    // Where a native worker runs the job, it has another in hand, or has lost this one.
+    const isRunning = row.state === 'active' && attempt <= row.attempt
+    const dropped = { generation: 1, attempt, wasInQueue: true }
+    expect(mayDie(dropped, row, CONTEXT)).toBe(dies && !isRunning)
   })
 
   it.each([0, 2])('never one of generation %i', (generation) => {
     for (const { row, attempt } of CELLS) {
-      expect(mayDie({ generation, attempt }, row, CONTEXT)).toBe(false)
+      expect(mayDie({ ...REJECTED, generation, attempt }, row, CONTEXT)).toBe(false)
     }
   })
 
@@ -80,7 +88,7 @@ describe('may a dead token take its job with it', () => {
       dueAt: null,
       rungMs: null,
     }
-    expect(mayDie({ generation: 0, attempt: 2 }, row, CONTEXT)).toBe(true)
+    expect(mayDie({ ...REJECTED, generation: 0, attempt: 2 }, row, CONTEXT)).toBe(true)
   })
 })
 

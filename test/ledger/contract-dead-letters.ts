@@ -34,6 +34,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       ...token(id),
       describe: () => ({ error, errors, isDeadLetter }),
       isExpired: false,
+      wasInQueue: false,
       ...rest,
     }
   }
@@ -130,6 +131,21 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect([row(id), staleQueues(ledger)]).toEqual([{ ...before, holder: 'ledger' }, ['default']])
       await end(id)
       expect(row(id).tokenOut).toBe(false)
+    })
+
+    it.each([
+      ['this one', 2],
+      ['an earlier one', 1],
+    ])('leaves a native lease to the ledger as its queue drops a token of %s', async (_, n) => {
+      const { id } = await fetched(ledger)
+      await plant({ id, holder: 'native', attempt: 2 })
+      const before = row(id)
+      const dropped = dead(id, { attempt: n, wasInQueue: true })
+      expect(await ledger.discardDead(dropped, TIMES)).toEqual({ outcome: 'ignored' })
+      expect([row(id), staleQueues(ledger)]).toEqual([{ ...before, holder: 'ledger' }, ['default']])
+      const next = dead(id, { attempt: 3, wasInQueue: true })
+      await plant({ id, holder: 'native' })
+      expect(await ledger.discardDead(next, TIMES)).toMatchObject({ outcome: 'discarded' })
     })
 
     it('takes note of the old token of a retry that the ledger holds', async () => {

@@ -57,6 +57,10 @@ const MOVES = [
   'deleteQueue',
   'deleteQueue',
   'missQueue',
+  'dropHead',
+  'httpRequeue',
+  'httpFail',
+  'httpFail',
 ] as const
 
 type Move = (typeof MOVES)[number]
@@ -159,6 +163,13 @@ class World {
         return await this.#httpAck()
       case 'httpCrash':
         return this.#httpCrash()
+      case 'httpRequeue':
+      case 'httpFail':
+        return await this.#httpNack(move === 'httpRequeue')
+      case 'dropHead': {
+        const dropped = this.#queue.shift()
+        return dropped && (await this.#dies(dropped, true))
+      }
       case 'loseLease':
         return await this.#loseLease()
       case 'wait':
@@ -273,10 +284,10 @@ class World {
     await this.#ledger.applyReports(this.#reports.splice(0), terms)
   }
 
-  /** A broker's letter of a delivery that was nacked. */
-  async #dies(dead: Token): Promise<void> {
+  /** A broker's letter of a delivery that was nacked, or of a message that its queue has dropped. */
+  async #dies(dead: Token, wasInQueue = false): Promise<void> {
     const describe = () => ({ error: '1', errors: '[]', isDeadLetter: true })
-    const letter = { ...token(this.#id, dead), describe, isExpired: false }
+    const letter = { ...token(this.#id, dead), describe, isExpired: false, wasInQueue }
     await this.#ledger.discardDead(letter, { now: this.#now, wall: this.#now })
   }
 
@@ -321,6 +332,17 @@ class World {
       { attempt, workerId: 'worker-1' },
       { now: this.#now, result: null },
     )
+    this.#held = null
+  }
+
+  /** By a client that does not say who it is: of a native worker's job, too. */
+  async #httpNack(isRequeued: boolean): Promise<void> {
+    const row = this.#row
+    if (row.state !== 'active') return
+    const retry = { to: 'retryable', dueAt: this.#now + RUNG_MS, delayMs: RUNG_MS } as const
+    const change = { ...FAILED, now: this.#now, ...retry, rungMs: null, isTokenBack: !!this.#held }
+    if (!isRequeued) await this.#ledger.fail(row.id, fenceOf(row), change)
+    else if ((await this.#ledger.release(row.id, fenceOf(row))) !== 'stale') this.#httpCrash()
     this.#held = null
   }
 

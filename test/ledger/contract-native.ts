@@ -187,6 +187,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       const dead = {
         ...arriving,
         isExpired: false,
+        wasInQueue: false,
         describe: () => ({ error: null, errors: null, isDeadLetter: true }),
       }
       const outcome = await ledger.discardDead(dead, { now: NOW, wall: NOW })

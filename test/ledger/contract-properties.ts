@@ -288,7 +288,8 @@ class Run {
       case 'discardDead': {
         const describe = () => ({ error: '1', errors: '[1]', isDeadLetter: step.job > 1 })
         const next = { ...lease, attempt: lease.attempt + (step.job % 2) }
-        const dead = { ...token(id, next), describe, isExpired: step.job === 3 }
+        const how = { isExpired: step.job === 3, wasInQueue: step.job % 3 === 0 }
+        const dead = { ...token(id, next), describe, ...how }
         if (ledger.find(id) === null) return nobody
         const { outcome } = await ledger.discardDead(dead, { now: NOW, wall: NOW })
         return { won: outcome === 'discarded' ? 'end' : null, id }

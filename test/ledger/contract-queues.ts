@@ -163,7 +163,8 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       const describe = () => ({ error: null, errors: null, isDeadLetter: true })
       const terms = { now: NOW, wall: NOW }
       for (const job of [known, adopted]) {
-        const dead = { ...token(job.id), describe, isExpired, adopt: () => adopted }
+        const how = { isExpired, wasInQueue: isExpired }
+        const dead = { ...token(job.id), describe, ...how, adopt: () => adopted }
         expect(await ledger.discardDead(dead, terms)).toMatchObject({ outcome: 'discarded' })
       }
       expect(hour('q').failed).toBe(2 * count)

@@ -263,7 +263,8 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         (workflow) => {
           const { id, type } = jobOf(workflow, 'a')
           const describe = () => ({ error: null, errors: null, isDeadLetter: true })
-          const dead = { id, generation: 0, attempt: 1, isExpired: false, describe }
+          const how = { isExpired: false, wasInQueue: false }
+          const dead = { id, generation: 0, attempt: 1, ...how, describe }
           const adopt = () => newJob({ id, type })
           return ledger.discardDead({ ...dead, adopt }, { now: NOW, wall: NOW })
         },

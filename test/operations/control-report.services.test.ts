@@ -142,6 +142,22 @@ describe('a report', () => {
     await eventually(() => !stage.row(id).tokenOut)
   })
 
+  it('counts for a job of which RabbitMQ has dropped an old token meanwhile', async () => {
+    const queue = freshQueue()
+    const id = await stage.pushed(queue)
+    const token = await stage.token(queue)
+    await tell(id, { event: 'started' })
+    // As a gateway leaves it in the queue that died before it heard of its confirm.
+    const again = { ...token.properties, expiration: '1' } as object
+    stage.channel.publish('ojs.exchange.direct', queue, token.content, again)
+    await eventually(() => stage.row(id).holder !== 'native')
+    expect(stage.row(id)).toMatchObject({ state: 'active', holder: 'ledger', workerId: 'w1' })
+    await tell(id, { event: 'completed', result: 1 })
+    stage.channel.ack(token)
+    expect(stage.row(id)).toMatchObject({ state: 'completed', result: '1', tokenOut: false })
+    expect(stage.storyOf(id)).toEqual(['job.enqueued', 'job.started', 'job.completed'])
+  })
+
   it('of an earlier life says nothing about the next one', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue, { retry: { max_attempts: 1 } })

@@ -47,13 +47,14 @@ function noteCopyOfEnded(store: Store, row: JobRow): void {
 
 /**
  * RabbitMQ had lost the connection of whoever held the delivery, and the queue's limits took the token
- * then: the lease, or the retry that the ledger holds, goes on without one.
+ * then: the lease, or the retry that the ledger holds, goes on without one. Whether it was the one
+ * behind a native worker's lease cannot be told: its number may be that of an earlier attempt.
  */
 function noteCopyOfRunning(store: Store, row: JobRow, attempt: number): void {
   // When the job is over nobody needs it, but for a dead letter.
   store.stale.add(row.queue)
-  if (attempt !== row.attempt) return
-  store.statements.handOver.run(row.id, row.generation, attempt)
+  if (attempt !== row.attempt && row.holder !== 'native') return
+  store.statements.handOverAny.run(row.id, row.generation, row.attempt)
   store.statements.tokenReturned.run(row.id, row.generation)
 }
 
