@@ -12,7 +12,8 @@ export interface LeaseLedger {
   /**
    * The HTTP client of a FETCH was gone before its answer, or its worker hands the job back:
    * `active → available`, attempt − 1.
-   * A row whose holder is `ledger` has no token any more and gets a new outbox nonce.
+   * A row whose holder is not the gateway gets a new outbox nonce: its token is gone, or a native
+   * worker's, who was not asked.
    * Fence: `active`, this attempt and generation, and `workerId` where given.
    */
   release(id: string, fence: AttemptFence): Promise<JobRow | 'stale'>

@@ -41,6 +41,19 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual([job.id])
     })
 
+    it('owes a token when a native worker has the one that there is', async () => {
+      const job = await fetched(ledger)
+      // Its token has been delivered again and has the number of the first attempt still.
+      await plant({ id: job.id, holder: 'native', attempt: 2 })
+      await ledger.release(job.id, { generation: 0, attempt: 2 })
+      expect(row(job.id)).toMatchObject({ state: 'available', attempt: 1, holder: null })
+      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
+      expect(ledger.claimable('default')).toBe(1)
+      const tokens = [1, 2].map((attempt) => token(job.id, { attempt }))
+      const claims = await ledger.claim(tokens, TERMS)
+      expect(claims.map(({ verdict }) => verdict)).toEqual(['drop', 'claimed'])
+    })
+
     it.each([{ attempt: 2 }, { attempt: 0 }, { generation: 1 }, { id: 'nobody' }])(
       'is stale with %o',
       async (other) => {

@@ -51,10 +51,13 @@ function prepareClaims(db: Database) {
        WHERE id = ?5 AND generation = ?6 AND state = ?7 AND attempt = ?8
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** ?4 worker where one is given; ?5 a nonce for the row that has no token any more. */
+    /**
+     * ?4 worker where one is given; ?5 a nonce for the row whose token is not in our hands. That of a
+     * native worker may have the number of an earlier attempt, and counts only while it is the holder.
+     */
     release: db.prepare(
       `UPDATE jobs SET state = 'available', attempt = attempt - 1, worker_id = NULL,
-         outbox = iif(holder = 'ledger', ?5, outbox), started_at = NULL, holder = NULL, ${END_LEASE}
+         outbox = iif(holder = 'gateway', NULL, ?5), started_at = NULL, holder = NULL, ${END_LEASE}
        WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND (?4 IS NULL OR worker_id = ?4)
          AND state = 'active'
        RETURNING ${JOB_COLUMNS}`,
