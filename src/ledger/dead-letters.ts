@@ -30,7 +30,14 @@ export interface DeadLetterLedger {
    */
   swept(queue: string, mark: number): Promise<void>
 
-  /** The copy of a discarded job in the DLX queue has been made (lazy). */
+  /**
+   * The broker has confirmed the copy of a discarded job that was published for `outbox`. Lazy. Where
+   * the row has gone on meanwhile, the copy is stale.
+   * Fence: the row still carries this nonce.
+   */
+  copyConfirmed(id: string, outbox: number): void
+
+  /** The copy of a discarded job in the DLX queue has been made by a nack (lazy). */
   deadLetterCopied(id: string, generation: number): void
 
   /** Kept: dead letters of one queue, or of all. */

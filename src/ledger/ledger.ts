@@ -44,7 +44,8 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   insertAll(jobs: readonly NewJob[], now: number, terms?: EnqueueTerms): Promise<InsertedAll>
 
   /**
-   * The broker has confirmed the token that was published for `outbox`. Lazy: rides on the next
+   * The broker has confirmed the token, or the broadcast, that was published for `outbox`; of a
+   * discarded job that is its copy, and `copyConfirmed` takes note. Lazy: rides on the next
    * group commit (a few milliseconds at most) and nobody waits for it.
    * Fence: the row still carries this nonce.
    */

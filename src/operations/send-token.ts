@@ -28,9 +28,7 @@ export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
   deps.sending.add(row.id)
   try {
     const sent = await sendOwed(deps, row)
-    if (sent.outcome === 'confirmed' && sent.row.outbox !== null) {
-      deps.ledger.confirmed(row.id, sent.row.outbox)
-    }
+    if (sent.outcome === 'confirmed') noteConfirm(deps, sent.row)
     noteCertainty(deps, sent)
     return sent
   } catch (err) {
@@ -50,6 +48,12 @@ export async function sendOrLeave(deps: Deps, row: JobRow): Promise<void> {
 /** Its next look by itself is up to 30 s away, and a full queue may have room a moment later. */
 export function leaveToRelay(deps: Deps, { outcome }: Sent): void {
   if (outcome !== 'confirmed') deps.wakeRelay()
+}
+
+function noteConfirm({ ledger }: Deps, { id, outbox, state }: JobRow): void {
+  if (outbox === null) return
+  if (state === 'discarded') ledger.copyConfirmed(id, outbox)
+  else ledger.confirmed(id, outbox)
 }
 
 function noteCertainty({ unsure }: Deps, { outcome, row }: Sent): void {

@@ -138,7 +138,8 @@ class World {
     if (state === 'available') this.#queue.push(next)
     if (state === 'retryable') this.#rung.push(next)
     if (!isConfirmed) return
-    this.#ledger.confirmed(this.#id, outbox)
+    if (state === 'discarded') this.#ledger.copyConfirmed(this.#id, outbox)
+    else this.#ledger.confirmed(this.#id, outbox)
     await settleLazily(this.#ledger)
   }
 

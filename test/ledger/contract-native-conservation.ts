@@ -198,7 +198,8 @@ class World {
       this.#queue.push({ generation, attempt: attempt + 1, redelivered: false })
     }
     if (!isConfirmed) return
-    this.#ledger.confirmed(this.#id, outbox)
+    if (state === 'discarded') this.#ledger.copyConfirmed(this.#id, outbox)
+    else this.#ledger.confirmed(this.#id, outbox)
     await settleLazily(this.#ledger)
   }
 

@@ -237,7 +237,8 @@ class Run {
       case 'cancel':
         return { won: (await this.#ledger.cancel(id, NOW)) === 'stale' ? null : 'end', id }
       case 'confirmed':
-        this.#ledger.confirmed(id, nonce)
+        if (this.#ledger.find(id)?.state === 'discarded') this.#ledger.copyConfirmed(id, nonce)
+        else this.#ledger.confirmed(id, nonce)
         return { won: null, id }
       default:
         return this.#actAside(step, lease)

@@ -260,7 +260,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       await apply(eventOf(job.id, said, { attempt }))
       expect(row(job.id)).toMatchObject({ state: 'discarded', attempt, tokenOut: false })
       expect(ledger.outboxPage(0, 9).map(({ id }) => id)).toEqual([job.id])
-      ledger.confirmed(job.id, row(job.id).outbox ?? 0)
+      ledger.copyConfirmed(job.id, row(job.id).outbox ?? 0)
       await settleLazily(ledger)
       expect(row(job.id)).toMatchObject({ outbox: null, deadLetterCopied: true })
     })

@@ -38,7 +38,6 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   forgetStrays: 'jobs_stray',
   outboxPage: 'jobs_outbox',
   owedTokens: 'jobs_outbox',
-  owedCopies: 'jobs_outbox',
   confirmed: 'jobs_outbox',
   copyConfirmed: 'sqlite_autoindex_jobs_1',
   nativeNext: 'sqlite_autoindex_jobs_1',

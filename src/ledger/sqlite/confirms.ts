@@ -24,13 +24,16 @@ export class Confirms {
     return this.#store.confirming.has(outbox)
   }
 
-  add(id: string, outbox: number): void {
+  add(outbox: number): void {
     this.#store.confirming.add(outbox)
-    if (this.#store.copies.has(outbox)) {
-      this.#writeLater([outbox], () => confirmCopy(this.#store, id, outbox))
-    } else if (this.#gathering !== null && this.#gathering.length < MAX_TOGETHER) {
+    if (this.#gathering !== null && this.#gathering.length < MAX_TOGETHER) {
       this.#gathering.push(outbox)
     } else this.#gather([outbox])
+  }
+
+  addCopy(id: string, outbox: number): void {
+    this.#store.confirming.add(outbox)
+    this.#writeLater([outbox], () => confirmCopy(this.#store, id, outbox))
   }
 
   #gather(nonces: number[]): void {

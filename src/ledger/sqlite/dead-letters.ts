@@ -141,7 +141,6 @@ export function recordCopy(store: Store, id: string, generation: number): void {
 
 /** The broker has confirmed a copy that was published for this nonce. */
 export function confirmCopy(store: Store, id: string, outbox: number): void {
-  store.copies.delete(outbox)
   // A nonce that is not the row's any more was that of an earlier life.
   noteCopy(store, id, null, store.statements.copyConfirmed.get(id, outbox))
 }

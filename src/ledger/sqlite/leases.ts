@@ -37,7 +37,6 @@ function runFailure(store: Store, id: string, fence: FailFence, change: FailureC
     case 'available':
       return statements.failToAvailable.get(...common)
     case 'discarded':
-      if (outbox !== null) store.copies.add(outbox)
       return statements.failToDiscarded.get(...common, now, change.isDeadLetter ? 1 : 0)
   }
 }

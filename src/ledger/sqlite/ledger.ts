@@ -113,8 +113,13 @@ export class SqliteLedger implements Ledger {
     return insertMany(this.#access, this.#store, jobs, now, terms)
   }
 
-  confirmed(id: string, outbox: number): void {
-    this.#confirms.add(id, outbox)
+  /** No nonce is given out twice: it is enough. */
+  confirmed(_id: string, outbox: number): void {
+    this.#confirms.add(outbox)
+  }
+
+  copyConfirmed(id: string, outbox: number): void {
+    this.#confirms.addCopy(id, outbox)
   }
 
   adoptSchedule(job: NewJob, now: number): ReturnType<Ledger['adoptSchedule']> {

@@ -26,11 +26,9 @@ export function openStore(
     traffic: new TrafficMinutes(statements),
     workflows,
   }
-  const owed = statements.owedCopies.all() as { outbox: number }[]
-  const copies = new Set(owed.map(({ outbox }) => outbox))
   const confirming = new Set<number>()
   return {
-    store: { statements, ...kept, copies, confirming, pruned: new Map<object, number>() },
+    store: { statements, ...kept, confirming, pruned: new Map<object, number>() },
     companions: Object.values(kept),
   }
 }

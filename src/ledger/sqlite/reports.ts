@@ -305,7 +305,6 @@ function fail(
     return job
   }
   const outbox = plan.copy === 'publish' ? store.nonces.next() : null
-  if (outbox !== null) store.copies.add(outbox)
   const isDeadLetter = plan.isDeadLetter ? 1 : 0
   const job = changed(statements.failToDiscarded.get(...fence, outbox, now, isDeadLetter))
   ended(store, job, ACTIVE)

@@ -38,10 +38,6 @@ function prepareReads(db: Database) {
     owedTokens: db.prepare(
       'SELECT count(*) AS count FROM (SELECT 1 FROM jobs WHERE outbox IS NOT NULL LIMIT ?)',
     ),
-    /** The nonces of copies for the dead letter exchange. */
-    owedCopies: db.prepare(
-      `SELECT outbox FROM jobs WHERE outbox IS NOT NULL AND state = 'discarded'`,
-    ),
     lastSeq: db.prepare('SELECT coalesce(max(seq), 0) AS seq FROM jobs'),
     queues: db.prepare('SELECT name, created_at AS createdAt FROM queues ORDER BY seq'),
     staleCopies: db.prepare('SELECT name FROM queues WHERE stale_copies = 1 ORDER BY seq'),

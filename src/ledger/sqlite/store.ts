@@ -24,8 +24,6 @@ export interface Store {
   readonly pauses: PauseStates
   readonly traffic: TrafficMinutes
   readonly workflows: WorkflowBook
-  /** Nonces that are owed a copy for the dead letter exchange, and no token. */
-  readonly copies: Set<number>
   /** Nonces that RabbitMQ has confirmed, and whose rows do not say so yet. */
   readonly confirming: Set<number>
   /** Where retention goes on with each kind of ended rows: when the next of them ended. */
