@@ -137,6 +137,27 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(hour('q')).toEqual(q)
     })
 
+    it('goes on from now where the clock was set back, and no time is below zero', async () => {
+      const HOUR = 3_600_000
+      await done('q', NOW + 2 * HOUR, 10, 20)
+      const waiting = newJob({ queue: 'q' })
+      await ledger.insert(waiting, NOW + 2 * HOUR)
+      const running = await begun('q', NOW + 2 * HOUR, 30)
+      await harness.reopen()
+      await ledger.boundWaits(NOW)
+      const [claimed] = await ledger.claim([token(waiting.id)], {
+        ...TERMS,
+        now: NOW + 5,
+        wall: NOW,
+      })
+      expect(claimed?.verdict).toBe('claimed')
+      await ledger.complete(running.id, {}, { now: NOW + 7, result: null })
+      const q = { ...nothing, completed: 1, timed: 1, waited: 1 }
+      expect(hour('q')).toEqual(q)
+      await harness.reopen()
+      expect(hour('q')).toEqual(q)
+    })
+
     it('counts every failed attempt, and no cancelled or expired job as one', async () => {
       const retried = await begun('q', NOW, 0)
       const dead = await begun('q', NOW, 0)

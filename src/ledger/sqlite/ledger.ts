@@ -311,11 +311,11 @@ export class SqliteLedger implements Ledger {
   }
 
   boundWaits(now: number): Promise<number> {
-    const { boundLeases, boundRetries } = this.#store.statements
-    return this.#access.writeMany(
-      1,
-      () => boundLeases.run(now).changes + boundRetries.run(now).changes,
-    )
+    const { statements, traffic } = this.#store
+    return this.#access.writeMany(1, () => {
+      traffic.forgetAfter(now)
+      return statements.boundLeases.run(now).changes + statements.boundRetries.run(now).changes
+    })
   }
 
   outboxPage(after: number, limit: number): OwedMessage[] {

@@ -31,5 +31,6 @@ export function prepareQueues(db: Database) {
          duration_ms = ?6, waited = ?7, wait_ms = ?8`,
     ),
     pruneMinutes: db.prepare('DELETE FROM queue_minutes WHERE minute <= ?'),
+    forgetMinutesAfter: db.prepare('DELETE FROM queue_minutes WHERE minute > ?'),
   }
 }

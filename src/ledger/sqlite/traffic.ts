@@ -54,20 +54,39 @@ export class TrafficMinutes implements Companion, QueueTraffic {
     return total
   }
 
+  /**
+   * Inside a write, at a start. Minutes that are still to come have no place for those before them:
+   * nothing would be counted until then.
+   */
+  forgetAfter(now: number): void {
+    const current = minuteOf(now)
+    this.#statements.forgetMinutesAfter.run(current)
+    for (const minutes of this.#kept.values()) {
+      for (const [place, minute] of minutes.entries()) {
+        if (minute && minute.minute > current) minutes[place] = undefined
+      }
+    }
+  }
+
   /** Inside a write. `durationMs` null: nobody has said when it began. */
   completed(queue: string, at: number, durationMs: number | null): void {
     const kind = durationMs === null ? 'completed' : 'timed'
-    this.#notes.add({ queue, minute: minuteOf(at), kind, ms: durationMs ?? 0 })
+    this.#note(queue, at, kind, durationMs ?? 0)
   }
 
   /** Inside a write. */
   failed(queue: string, at: number): void {
-    this.#notes.add({ queue, minute: minuteOf(at), kind: 'failed', ms: 0 })
+    this.#note(queue, at, 'failed', 0)
   }
 
   /** Inside a write: an attempt begins after so long in the queue. */
   waited(queue: string, at: number, waitMs: number): void {
-    this.#notes.add({ queue, minute: minuteOf(at), kind: 'waited', ms: waitMs })
+    this.#note(queue, at, 'waited', waitMs)
+  }
+
+  /** What began before a restart may have begun later than now, by a clock that was set back since. */
+  #note(queue: string, at: number, kind: Note['kind'], ms: number): void {
+    this.#notes.add({ queue, minute: minuteOf(at), kind, ms: Math.max(0, ms) })
   }
 
   keep(): void {
