@@ -103,7 +103,7 @@ export class Execution {
     const { timeout_ms: limit } = this.lease.job
     const message = `The job ran for longer than its ${limit} ms.`
     const error = jobError('timeout', message, { type: 'TimeoutError' })
-    this.#report('fail', error, () => this.lease.fail(error))
+    this.#report('fail', error, () => this.#failOverrun(error))
     this.#controller.abort(new JobAbortError('timeout', message))
   }
 
@@ -198,6 +198,15 @@ export class Execution {
     this.#report('fail', error, () => this.lease.fail(error))
     // Middleware that gave up on a handler has not stopped it.
     if (this.#isHandling) this.#controller.abort(new JobAbortError('lost'))
+  }
+
+  /**
+   * A server that keeps the time itself began to count when it handed the job out, so that it has
+   * failed the attempt by now, for the same reason: that is no news, and no report that came too late.
+   */
+  async #failOverrun(error: JobError): Promise<Settlement> {
+    const settlement = await this.lease.fail(error)
+    return settlement === 'stale' ? 'settled' : settlement
   }
 
   #report(kind: 'complete' | 'fail', how: ProcessEnd, settle: () => Promise<Settlement>): void {

@@ -450,6 +450,21 @@ describe('ACK and NACK', () => {
     await elapse()
     expect(logger.warn).toHaveBeenCalledWith('report came too late', expect.anything())
   })
+
+  it('complain of no timeout that the server has seen first', async () => {
+    const { transport } = newServer([{ timeout_ms: 500 }])
+    transport.scripts['/workers/nack'] = () => {
+      throw conflict('retryable')
+    }
+    const handler = deferred()
+    const { worker, logger } = await startWorker(transport, () => handler.promise)
+    await elapse(600)
+    expect(transport.nacks).toMatchObject([{ attempt: 1, error: { code: 'timeout' } }])
+    handler.resolve()
+    await elapse()
+    expect(worker.activeJobs).toBe(0)
+    expect(logger.warn).not.toHaveBeenCalled()
+  })
 })
 
 describe('heartbeats', () => {
