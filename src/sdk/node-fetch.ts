@@ -1,8 +1,18 @@
 import type { Fetch } from './http-transport.ts'
 
+interface AgentOptions {
+  keepAlive: boolean
+  /** Looked at when a connection becomes idle. */
+  timeout: number
+}
+
+interface Agent {
+  readonly options: Partial<AgentOptions>
+}
+
 /** The part of Node.js's modules `http` and `https` that is used; their types name Node.js. */
 interface HttpModule {
-  readonly Agent: new (options: { keepAlive: boolean; timeout: number }) => object
+  readonly Agent: new (options: AgentOptions) => Agent
   request(url: string, options: object): ClientRequest
 }
 
@@ -24,6 +34,8 @@ interface IncomingMessage {
 
 /** Idle connections end before the server ends them: most servers do after 5 s. */
 const IDLE_MS = 4_000
+/** Where the server says that it keeps them for longer (`Keep-Alive`). */
+const LONG_IDLE_MS = 60_000
 
 /**
  * A `fetch` over Node.js's own HTTP client, for small JSON bodies only; `undefined` elsewhere. Its
@@ -45,7 +57,7 @@ export function nodeFetch(): Fetch | undefined {
 }
 
 function exchange(
-  { module, agent }: { module: HttpModule; agent: object },
+  { module, agent }: { module: HttpModule; agent: Agent },
   url: string,
   { method, headers, body, signal }: Parameters<Fetch>[1],
 ): ReturnType<Fetch> {
@@ -55,6 +67,7 @@ function exchange(
     signal.addEventListener('abort', abort, { once: true })
     request.on('error', reject)
     request.on('response', (response) => {
+      agent.options.timeout = idleMs(response)
       let text = ''
       response.setEncoding('utf8')
       response.on('data', (part) => {
@@ -65,6 +78,15 @@ function exchange(
     })
     request.end(body)
   })
+}
+
+/**
+ * A heartbeat comes every 5 s and would need a new connection each time, of which a server on Node
+ * takes only one in a turn of its event loop: one that is busy took so long that leases ran out.
+ */
+function idleMs({ headers }: IncomingMessage): number {
+  const [, seconds = '0'] = /\btimeout=(\d+)/.exec(String(headers['keep-alive'])) ?? []
+  return Math.max(IDLE_MS, Math.min(LONG_IDLE_MS, (Number(seconds) * 1_000) / 2))
 }
 
 function sized(headers: Record<string, string>, body: string | undefined) {

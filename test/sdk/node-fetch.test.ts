@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { HttpTransport } from '../../src/sdk/http-transport.ts'
 import { nodeFetch } from '../../src/sdk/node-fetch.ts'
@@ -53,6 +54,21 @@ describe('the HTTP client of Node.js behind the transport', () => {
         },
       })
     }
+    expect(ports.size).toBe(1)
+  })
+
+  it('keeps an idle connection for longer than usual where the server says that it does', async () => {
+    const ports = new Set<unknown>()
+    const url = await serve((request, response) => {
+      ports.add(request.socket.remotePort)
+      response.end('{}')
+    })
+    server.keepAliveTimeout = 120_000
+    const transport = newTransport(url)
+    await transport.request({ method: 'POST', path: '/x', body: {} })
+    // Time is the subject: a server that says nothing has it closed after 4 s.
+    await sleep(4_500)
+    await transport.request({ method: 'POST', path: '/x', body: {} })
     expect(ports.size).toBe(1)
   })
 
