@@ -1,3 +1,4 @@
+import { writeSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { isKeyName, isRole, newApiKey, ROLES } from '../http/api-keys.ts'
 import type { Command } from './command.ts'
@@ -20,7 +21,8 @@ export const keyCommand: Command = {
       return 2
     }
     const { key, entry } = newApiKey(name, role)
-    console.log(`key    ${key}\nentry  ${entry}`)
+    // Not `console`, which swallows a full disk: nobody would have the key, and the exit code be 0.
+    writeSync(1, `key    ${key}\nentry  ${entry}\n`)
     console.error(
       'The key is shown this once: give it to the program, which sends it as\n' +
         '"Authorization: Bearer <key>". The entry goes into OJS_API_KEYS (comma-separated).',

@@ -111,6 +111,18 @@ describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
     expect(ended.map((one) => one.code)).toEqual([2, 2, 2, 2])
   })
 
+  it('key new: 1 and why, where the key could not be written', async () => {
+    const full = openSync('/dev/full', 'w')
+    const child = spawn(process.execPath, [MAIN, 'key', 'new'], { stdio: ['ignore', full, 'pipe'] })
+    closeSync(full)
+    let err = ''
+    child.stderr?.on('data', (chunk) => {
+      err += chunk
+    })
+    expect(await once(child, 'close')).toEqual([1, null])
+    expect(err).toBe('ojs-rabbitmq: ENOSPC: no space left on device, write\n')
+  })
+
   it('topology diff: silent when they agree, exact when they do not', async () => {
     await gateway.client.push({ type: 'a', args: [], options: { queue: 'default' } })
     const env = { OJS_AMQP_URL: vhost.url }
