@@ -121,6 +121,6 @@ function isOwnEcho(error: unknown, path: string): boolean {
 }
 
 function ownLeaseMs(job: Job): number {
-  const own = job['visibility_timeout_ms']
+  const own = job.visibility_timeout_ms
   return typeof own === 'number' && own > 0 ? own : DEFAULT_LEASE_MS
 }

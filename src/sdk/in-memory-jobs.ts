@@ -97,12 +97,12 @@ export class InMemoryJobs {
     )
     return found.slice(0, Number(count)).map((entry) => {
       const { job } = entry
-      const own = job['visibility_timeout_ms']
+      const own = job.visibility_timeout_ms
       entry.leaseEndsAt = this.#now() + (milliseconds(asked) ?? milliseconds(own) ?? LEASE_MS)
       job.state = 'active'
       job.attempt += 1
       job.started_at = this.#timestamp()
-      if (typeof worker_id === 'string') job['worker_id'] = worker_id
+      if (typeof worker_id === 'string') job.worker_id = worker_id
       return job
     })
   }
@@ -242,8 +242,8 @@ export class InMemoryJobs {
   #settled(body: Body, verb: string): Entry {
     const entry = this.#find(String(body['job_id']))
     const { job } = entry
-    const { worker_id: worker = job['worker_id'], attempt = job.attempt } = body
-    const isMeant = worker === job['worker_id'] && attempt === job.attempt
+    const { worker_id: worker = job.worker_id, attempt = job.attempt } = body
+    const isMeant = worker === job.worker_id && attempt === job.attempt
     if (job.state !== 'active' || !isMeant) this.#conflict(job, verb)
     return entry
   }

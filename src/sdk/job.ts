@@ -27,6 +27,8 @@ export interface Job {
   max_attempts?: number
   /** How long one execution may take. */
   timeout_ms?: number
+  /** How long its worker may be silent. */
+  visibility_timeout_ms?: number
   tags?: string[]
   created_at?: string
   enqueued_at?: string
@@ -38,6 +40,13 @@ export interface Job {
   expires_at?: string
   next_attempt_at?: string
   retry_delay_ms?: number
+  /** Who runs it, or ran it last. */
+  worker_id?: string
+  /** Of a step of a workflow. */
+  workflow_id?: string
+  workflow_step?: string
+  /** The results of the steps before: by their ids in a graph, a list in a chain, group or batch. */
+  parent_results?: unknown[] | Record<string, unknown>
   result?: unknown
   /** Of the last failure. */
   error?: Record<string, unknown>

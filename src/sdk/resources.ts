@@ -49,7 +49,7 @@ export function queuesOf(exchange: Exchange): Queues {
 
 /** Jobs that have failed for good (seed 001 §12). */
 export interface DeadLetters {
-  list(page?: PageOptions & { queue?: string }): Promise<JobPage>
+  list(page?: PageOptions & { queue?: string | undefined }): Promise<JobPage>
   /** Available again, its attempts counted from 0. */
   retry(id: string): Promise<Job>
   /** For ever. */

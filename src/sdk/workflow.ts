@@ -11,21 +11,21 @@ import { isRecord } from './json.ts'
 /** One after the other; each step sees the results of those before (`parent_results`). */
 export interface ChainDefinition {
   type: 'chain'
-  name?: string
+  name?: string | undefined
   steps: WorkflowElement[]
 }
 
 /** Side by side. */
 export interface GroupDefinition {
   type: 'group'
-  name?: string
+  name?: string | undefined
   jobs: WorkflowElement[]
 }
 
 /** Side by side, and then the callbacks that fit the outcome. */
 export interface BatchDefinition {
   type: 'batch'
-  name?: string
+  name?: string | undefined
   jobs: WorkflowElement[]
   callbacks: { on_complete?: WireJob; on_success?: WireJob; on_failure?: WireJob }
 }

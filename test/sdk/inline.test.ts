@@ -21,6 +21,12 @@ describe('inline execution', () => {
     expect(count).toEqual({ state: 'completed', result: 1 })
   })
 
+  it('tells a step of a workflow what came before it', async () => {
+    const handlers = { sum: ({ job: { parent_results: before } }: JobContext) => before }
+    const job = { type: 'sum', workflow_id: 'w', workflow_step: 's', parent_results: [1, 2] }
+    expect(await runInline(handlers, job)).toEqual({ state: 'completed', result: [1, 2] })
+  })
+
   it('fails a job whose result is not JSON', async () => {
     expect(await runInline({ odd: () => () => 1 }, { type: 'odd' })).toMatchObject({
       state: 'failed',

@@ -59,6 +59,13 @@ const CASES: Case[] = [
     result: { jobs: [{ id: '1' }], pagination: PAGE },
   },
   {
+    what: 'deadLetters.list of whatever queue',
+    call: ({ deadLetters }) => deadLetters.list({ queue: undefined }),
+    sent: { method: 'GET', path: '/dead-letter' },
+    body: { jobs: [], pagination: PAGE },
+    result: { jobs: [], pagination: PAGE },
+  },
+  {
     what: 'deadLetters.retry',
     call: ({ deadLetters }) => deadLetters.retry('1'),
     sent: { method: 'POST', path: '/dead-letter/1/retry', body: {} },
