@@ -1,9 +1,16 @@
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import {
+  Counter,
+  Gauge,
+  Histogram,
+  type OpenMetricsContentType,
+  type PrometheusContentType,
+  type Registry,
+} from 'prom-client'
 import type { BrokerGauges, BrokerObserver, ConnectionName } from '../broker/observer.ts'
 import type { BoundedLabels } from './bounded-labels.ts'
 
-/** prom-client's `Registry`, for whoever brings one. */
-export type MetricRegistry = Registry
+/** prom-client's `Registry`, of either format, for whoever brings one. */
+export type MetricRegistry = Registry<PrometheusContentType> | Registry<OpenMetricsContentType>
 
 const CONNECTIONS: readonly ConnectionName[] = ['publish', 'consume', 'declare', 'reply']
 
@@ -14,7 +21,7 @@ const CONFIRM_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0
  * Counters and the histogram of seed 002 §12.1 under exactly their names, and what else the broker
  * layer tells of itself.
  */
-export function amqpMetrics(registry: Registry, queues: BoundedLabels): BrokerObserver {
+export function amqpMetrics(registry: MetricRegistry, queues: BoundedLabels): BrokerObserver {
   const registers = [registry]
   const byQueue = (name: string, help: string) => queueCounter(registry, queues, name, help)
   const byConnection = (name: string, help: string, ...more: string[]) =>
@@ -77,7 +84,7 @@ export function amqpMetrics(registry: Registry, queues: BoundedLabels): BrokerOb
 
 /** A counter by queue whose children are kept: a hit is one look-up and allocates nothing. */
 function queueCounter(
-  registry: Registry,
+  registry: MetricRegistry,
   queues: BoundedLabels,
   name: string,
   help: string,
@@ -97,7 +104,7 @@ function queueCounter(
 
 /** The gauges of seed 002 §12.1, and the broker layer's own, read when somebody scrapes. */
 export function amqpGauges(
-  registry: Registry,
+  registry: MetricRegistry,
   queues: BoundedLabels,
   broker: () => BrokerGauges,
 ): void {
@@ -130,7 +137,7 @@ export function amqpGauges(
 }
 
 function amqpQueueGauges(
-  registry: Registry,
+  registry: MetricRegistry,
   queues: BoundedLabels,
   broker: () => BrokerGauges,
 ): void {

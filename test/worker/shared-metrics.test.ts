@@ -1,4 +1,4 @@
-import { Registry } from 'prom-client'
+import { type OpenMetricsContentType, Registry } from 'prom-client'
 import { expect, test } from 'vitest'
 import type { BrokerGauges } from '../../src/broker/observer.ts'
 import { NativeProducer, NativeWorker } from '../../src/worker/index.ts'
@@ -19,6 +19,16 @@ test('a worker, a producer and the next worker may have one registry', () => {
   new NativeWorker(options)
   expect(() => new NativeProducer(options)).not.toThrow()
   expect(() => new NativeWorker(options)).not.toThrow()
+})
+
+test('the registry may be one of OpenMetrics', async () => {
+  const registry = new Registry<OpenMetricsContentType>()
+  registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE)
+  const producer = new NativeProducer({ url: 'amqp://localhost', registry })
+  const text = await registry.metrics()
+  await producer.close()
+  expect(text).toContain('# TYPE ojs_amqp_messages_published counter\n')
+  expect(text).toMatch(/\n# EOF\n$/)
 })
 
 test('those who share a registry count together', async () => {
