@@ -1,10 +1,40 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { constants } from 'node:os'
 import { expect, it } from 'vitest'
-import { startGateway } from '../../scripts/gateway-process.mjs'
+import { chooseAddress, startGateway } from '../../scripts/gateway-process.mjs'
+import { freePort, isPortFree } from '../../scripts/ports.mjs'
 
 // As the shell tells it: "exit code 1" would send whoever was out of memory looking for an error.
 it('a gateway that a signal has ended has its exit code', async () => {
   const gateway = startGateway({ OJS_PORT: '0', OJS_AMQP_URL: 'amqp://127.0.0.1:1' })
   await gateway.stop('SIGKILL', new AbortController().signal)
   expect(await gateway.exited).toBe(128 + constants.signals.SIGKILL)
+})
+
+it('a gateway is asked for where a client can go, whatever it listens on', async () => {
+  const port = await freePort()
+  const urlOf = async (env) => (await chooseAddress({ OJS_PORT: String(port), ...env })).url
+  expect(await urlOf({})).toBe(`http://127.0.0.1:${port}`)
+  expect(await urlOf({ OJS_HOST: '0.0.0.0' })).toBe(`http://127.0.0.1:${port}`)
+  expect(await urlOf({ OJS_HOST: 'localhost', OJS_TLS_CERT: 'c.pem' })).toBe(
+    `https://localhost:${port}`,
+  )
+  if (!(await isPortFree(port, '::1'))) return // No IPv6 here.
+  expect(await urlOf({ OJS_HOST: '::1' })).toBe(`http://[::1]:${port}`)
+  expect(await urlOf({ OJS_HOST: '::' })).toBe(`http://127.0.0.1:${port}`)
+})
+
+it('a port that is named is that or none', async () => {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address()
+  await expect(chooseAddress({ OJS_PORT: String(port) })).rejects.toThrow(
+    `OJS_PORT=${port} is taken on 127.0.0.1.`,
+  )
+  server.close()
+  for (const mistake of ['80x', '-1', '123456', ' 80']) {
+    await expect(chooseAddress({ OJS_PORT: mistake })).rejects.toThrow('is not a port number')
+  }
+  expect((await chooseAddress({ OJS_PORT: '0' })).port).toBeGreaterThan(0)
 })

@@ -1,0 +1,116 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { eventually } from '../support/in-process.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+
+const REPOSITORY = resolve(import.meta.dirname, '../..')
+/** What `npm start` looks at beside its scripts, to find that there is nothing to install or build. */
+const LINKED = ['node_modules', 'dist', 'src', 'topology', 'package.json', 'package-lock.json']
+
+let vhost: Vhost
+/** A repository of its own: neither its lock nor its data is the developer's. */
+let root: string
+let runs: Run[] = []
+beforeAll(async () => {
+  vhost = await createVhost()
+  root = mkdtempSync(join(tmpdir(), 'ojs-start-'))
+  cpSync(join(REPOSITORY, 'scripts'), join(root, 'scripts'), { recursive: true })
+  for (const name of LINKED) symlinkSync(join(REPOSITORY, name), join(root, name))
+})
+afterAll(async () => {
+  for (const { child, exited } of runs) {
+    child.kill('SIGKILL')
+    await exited
+  }
+  runs = []
+  rmSync(root, { recursive: true, force: true, maxRetries: 10 })
+  await vhost.drop()
+})
+
+interface Run {
+  child: ChildProcess
+  /** The exit code. */
+  exited: Promise<number | null>
+  /** What it has said; the lines of the gateway go to stdout. */
+  said: string
+}
+
+/** `npm start`, with nothing of this process's own configuration. */
+function start(env: Record<string, string> = {}): Run {
+  const child = spawn(process.execPath, [join(root, 'scripts', 'start.mjs')], {
+    env: { PATH: process.env['PATH'], OJS_AMQP_URL: vhost.url, OJS_PORT: '0', ...env },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  const exited = once(child, 'close').then(([code]) => code as number | null)
+  const run: Run = { child, exited, said: '' }
+  child.stderr?.on('data', (chunk) => {
+    run.said += chunk
+  })
+  runs.push(run)
+  return run
+}
+
+/** Its URL, once it is ready. */
+async function ready(run: Run): Promise<string> {
+  const url = () => /is ready.* HTTP +(\S+)\/ojs\/v1\n/s.exec(run.said)?.[1]
+  await eventually(() => url() !== undefined || run.child.exitCode !== null)
+  const found = url()
+  if (found === undefined) throw new Error(`npm start ended: ${run.said}`)
+  return found
+}
+
+const isHealthy = (url: string) =>
+  fetch(`${url}/ojs/v1/health`).then(
+    ({ status }) => status === 200,
+    () => false,
+  )
+const lock = () => join(root, 'data', 'start.lock')
+
+/** The gateway: what the run has started beside its guardian. */
+function gatewayOf({ child }: Run): number {
+  const children = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')
+  const [pid] = children
+    .trim()
+    .split(' ')
+    .filter((each) => readFileSync(`/proc/${each}/cmdline`, 'utf8').includes('main.js'))
+  return Number(pid)
+}
+
+test('npm start: a gateway with the broker that is named, once per folder, until it is stopped', async () => {
+  const run = start()
+  const url = await ready(run)
+  expect(await isHealthy(url)).toBe(true)
+  expect(run.said).toContain('from OJS_AMQP_URL')
+  expect(run.said).not.toContain(':test@')
+  const second = start()
+  expect(await second.exited).toBe(1)
+  expect(second.said).toBe(`npm start is already running here (pid ${run.child.pid}).\n`)
+  expect(existsSync(lock())).toBe(true)
+  run.child.kill('SIGTERM')
+  expect(await run.exited).toBe(0)
+  expect(run.said).toMatch(/\nStopping …\n/)
+  expect(await isHealthy(url)).toBe(false)
+  expect(existsSync(lock())).toBe(false)
+})
+
+test('npm start: a gateway that ends by itself ends it, with its exit code', async () => {
+  const run = start()
+  await ready(run)
+  process.kill(gatewayOf(run), 'SIGKILL')
+  expect(await run.exited).toBe(137)
+  expect(run.said).toContain('The gateway ended by itself (exit code 137).')
+  expect(existsSync(lock())).toBe(false)
+})
+
+test('npm start: a port that cannot be had is told in one line, and nothing is started', async () => {
+  for (const port of ['80x', new URL(vhost.url).port]) {
+    const run = start({ OJS_PORT: port })
+    expect(await run.exited).toBe(1)
+    expect(run.said).toMatch(new RegExp(`^OJS_PORT=${port} is .*\\.\n$`))
+    expect(existsSync(lock())).toBe(false)
+  }
+})
