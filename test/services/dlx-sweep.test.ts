@@ -33,6 +33,8 @@ let isStale: (copy: DeadLetterCopy) => boolean
 /** What every sweep meets. */
 let copies: DeadLetterCopy[]
 let warnings: string[]
+/** Called as each sweep begins. */
+let onSweep: () => void
 
 beforeEach(async () => {
   harness = await openSqliteHarness()
@@ -42,10 +44,12 @@ beforeEach(async () => {
   swept = []
   copies = []
   warnings = []
+  onSweep = () => {}
   const { deps } = onToldBroker(harness, {
     status: () => (isUp ? { state: 'up' } : { state: 'down', reason: 'away' }),
     async sweepDeadLetters(queue, _max, stale) {
       swept.push(queue)
+      onSweep()
       isStale = (copy) => stale(copy)
       for (const copy of copies) stale(copy)
       return outcomes[queue] === undefined ? ALL : outcomes[queue]
@@ -64,7 +68,7 @@ afterEach(async () => {
 async function pass(): Promise<void> {
   const begun = vi.spyOn(harness.ledger, 'staleCopies')
   service.wake()
-  await vi.waitFor(() => expect(begun).toHaveBeenCalled())
+  await vi.waitFor(() => expect(begun).toHaveBeenCalled(), { timeout: 15_000 })
   begun.mockRestore()
   for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
 }
@@ -124,6 +128,25 @@ it('reads a queue once a minute, seldomer where that is in vain, and says so onc
     expect(swept).toHaveLength(before + 1)
   }
   expect(warnings).toEqual(['more dead letter copies than a sweep can read'])
+})
+
+it('reads it once a minute as long as that removes something, however much is left', async () => {
+  await plainDiscard('q')
+  outcomes = { q: { removed: 1, kept: 65_534, isComplete: false } }
+  for (const times of [1, 2, 3]) {
+    await pass()
+    expect(swept).toHaveLength(times)
+    now += 60_000
+  }
+  expect(warnings).toEqual([])
+})
+
+it('ends with the queue that it is at when it is stopped', async () => {
+  await plainDiscard('q')
+  await plainDiscard('r')
+  onSweep = () => void service.stop(AbortSignal.abort())
+  await pass()
+  expect(swept).toHaveLength(1)
 })
 
 it('waits for RabbitMQ to be there, and then reads at once', async () => {

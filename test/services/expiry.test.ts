@@ -36,6 +36,16 @@ it('discards no job that a native worker may have run before we heard of it', as
   await expiring(() => expect(stateOf(id)).toBe('discarded'))
 })
 
+it('goes by the wall, as the time that the client has named', async () => {
+  const wall = NOW + 7_200_000
+  const due = await pushed(harness.ledger, { expiresAt: wall })
+  const late = await pushed(harness.ledger, { expiresAt: wall + 1 })
+  const clock = { now: () => NOW, wall: () => wall }
+  const service = expiry({ ...stage.deps, clock })
+  await runningUntil(service, () => expect(stateOf(due.id)).toBe('discarded'))
+  expect(stateOf(late.id)).toBe('available')
+})
+
 it('expects a token only where one may have been sent', async () => {
   const given = { expiresAt: NOW }
   const [lone, busy] = [await pushed(harness.ledger, given), await pushed(harness.ledger, given)]

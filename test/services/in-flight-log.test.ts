@@ -1,16 +1,29 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { inFlightLog } from '../../src/services/in-flight-log.ts'
+import { fetched, pushed } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker } from '../operations/told-broker.ts'
 
 let harness: SqliteHarness
 beforeEach(async () => {
   harness = await openSqliteHarness()
-  vi.useFakeTimers()
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
 })
 afterEach(async () => {
   vi.useRealTimers()
   await harness.destroy()
+})
+
+it('counts a retry that is published apart from what is published for the first time', async () => {
+  const debug = vi.fn()
+  const { deps } = onToldBroker(harness, {})
+  const [fresh, failed] = [await pushed(harness.ledger), await fetched(harness.ledger)]
+  const service = inFlightLog({ ...deps, logger: { ...deps.logger, debug } })
+  for (const { id } of [fresh, failed]) deps.sending.add(id)
+  await service.start()
+  vi.advanceTimersByTime(50)
+  expect(debug.mock.lastCall?.[0]).toEqual({ publishes: 1, retries: 1, leases: 1 })
+  await service.stop(new AbortController().signal)
 })
 
 it('goes on where the ledger cannot tell', async () => {

@@ -33,6 +33,13 @@ it('gives leases their time again at start, before RabbitMQ is there to say so',
   expect(rowOf(harness.ledger, id).leaseExpiresAt).toBe((leaseExpiresAt ?? 0) + 60_000)
 })
 
+it('takes back at start what a clock that has been set back would make last for hours', async () => {
+  const { leaseExpiresAt } = rowOf(harness.ledger, id)
+  const hourMs = 3_600_000
+  await leaseKeeper({ ...stage.deps, clock: { now: () => NOW - hourMs, wall: () => NOW } }).start()
+  expect(rowOf(harness.ledger, id).leaseExpiresAt).toBe((leaseExpiresAt ?? 0) - hourMs)
+})
+
 it('acknowledges what is leased when it stops, behind the commit that hands it over', async () => {
   const keeper = leaseKeeper(stage.deps)
   await keeper.start()

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { afterEach, expect, it } from 'vitest'
+import { afterEach, expect, it, vi } from 'vitest'
 import { Loop, type LoopOptions } from '../../src/services/loop.ts'
 
 /** Nothing in this file waits for the interval where it is this long. */
@@ -49,8 +49,11 @@ it('runs at start only where it is told to', async () => {
   started({ runOnce: () => runOnce() })
   expect(count()).toBe(0)
   await loop?.stop(AbortSignal.abort())
-  started({ runOnce: () => runOnce(), isDueAtStart: true })
+  const twice = started({ runOnce: () => runOnce(), isDueAtStart: true })
   expect(count()).toBe(1)
+  const wake = vi.spyOn(twice, 'wake')
+  await twice.start()
+  expect(wake).not.toHaveBeenCalled()
 })
 
 it('runs again after its interval', async () => {

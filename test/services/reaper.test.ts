@@ -73,6 +73,8 @@ describe('a lease that is over', () => {
     const { id } = await fetched(harness.ledger, { timeoutMs: 30_000 })
     await reaping(NOW + 30_000, () => expect(stateOf(id)).toBe('retryable'))
     expect(codeOf(id)).toBe('timeout')
+    const { details } = JSON.parse(rowOf(harness.ledger, id).error ?? '{}')
+    expect(details).toMatchObject({ limit_seconds: 30, elapsed_seconds: 30 })
   })
 
   it('of a native worker leaves the job with him, the last attempt too, once he is heard', async () => {

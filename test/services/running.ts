@@ -5,7 +5,8 @@ import type { Service } from '../../src/lifecycle.ts'
 export async function runningUntil(service: Service, done: () => unknown): Promise<void> {
   await service.start()
   try {
-    await vi.waitFor(done)
+    // A busy machine stops for seconds.
+    await vi.waitFor(done, { timeout: 15_000 })
   } finally {
     await service.stop(AbortSignal.timeout(1_000))
   }

@@ -1,0 +1,76 @@
+import { afterEach, beforeEach, it } from 'vitest'
+import type { Deps } from '../../src/operations/deps.ts'
+import { cron } from '../../src/services/cron.ts'
+import { expiry } from '../../src/services/expiry.ts'
+import type { Loop } from '../../src/services/loop.ts'
+import { promoter } from '../../src/services/promoter.ts'
+import { reaper } from '../../src/services/reaper.ts'
+import { fetched, NOW, pushed } from '../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { onToldBroker } from '../operations/told-broker.ts'
+import { holdTimers } from '../support/held-timers.ts'
+import { eventually } from '../support/in-process.ts'
+
+/** More than a page of each of them. */
+const MANY = 501
+
+let harness: SqliteHarness
+let deps: Deps
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  const told = onToldBroker(harness, {
+    controlBacklogConsumed: () => true,
+    publish: async () => 'confirmed',
+  })
+  deps = { ...told.deps, clock: { now: () => NOW + 60_000, wall: () => NOW + 60_000 } }
+})
+afterEach(() => harness.destroy())
+
+const many = (one: () => Promise<unknown>) => Promise.all(Array.from({ length: MANY }, one))
+const scheduled = () => pushed(harness.ledger, { start: { state: 'scheduled', dueAt: NOW } })
+const counts = () => harness.ledger.counts('default')
+
+/** In one pass: no timer runs meanwhile, so that there is no second one. */
+async function inOnePass(service: Loop, isDone: () => boolean): Promise<void> {
+  holdTimers()
+  await service.start()
+  service.wake()
+  await eventually(isDone)
+  await service.stop(AbortSignal.abort())
+}
+
+it('promotes all that is due, however much', async () => {
+  await many(scheduled)
+  await inOnePass(promoter(deps), () => counts().available === MANY)
+})
+
+it('hands all schedules within the horizon over to the plugin', async () => {
+  await many(scheduled)
+  const settings = { ...deps.settings, delayMode: 'plugin', horizonMs: 1_000 } as const
+  const clock = { now: () => NOW, wall: () => NOW - 1_000 }
+  const service = promoter({ ...deps, clock, settings })
+  await inOnePass(service, () => harness.ledger.owedTokens(1_000) === MANY)
+})
+
+it('expires all whose time is over', async () => {
+  await many(() => pushed(harness.ledger, { expiresAt: NOW }))
+  await inOnePass(expiry(deps), () => counts().discarded === MANY)
+})
+
+it('ends all leases that have run out', async () => {
+  await many(() => fetched(harness.ledger, { visibilityTimeoutMs: 1_000, timeoutMs: 0 }))
+  await inOnePass(reaper(deps), () => counts().available === MANY)
+})
+
+it('fires all entries that are due', async () => {
+  const template = { type: 'a', args: [], options: {} }
+  const given = { expression: '* * * * *', timezone: 'UTC', overlap: 'skip' } as const
+  const first = { nextRunAt: NOW, createdAt: NOW, limit: MANY }
+  let count = 0
+  await many(() => {
+    const name = `e${++count}`
+    const entry = { ...given, name, isEnabled: true, description: null, template }
+    return harness.ledger.cron.register(entry, first)
+  })
+  await inOnePass(cron(deps), () => counts().available === MANY)
+})
