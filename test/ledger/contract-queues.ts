@@ -117,10 +117,11 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
     }
 
     it('counts, and sums up how long jobs have waited and taken', async () => {
-      await Promise.all([done('q', NOW, 10, 300), done('q', NOW, 30, 500), done('r', NOW, 1, 2)])
+      await Promise.all([done('q', NOW, 10, 300), done('q', NOW, 30, 500), done('r', NOW, 0, 0)])
       const q = { completed: 2, failed: 0, timed: 2, durationMs: 800, waited: 2, waitMs: 40 }
       expect(hour('q')).toEqual(q)
-      expect(hour('r')).toMatchObject({ completed: 1, durationMs: 2, waitMs: 1 })
+      // No time at all is a time, too.
+      expect(hour('r')).toEqual({ ...nothing, completed: 1, timed: 1, waited: 1 })
       expect(hour('nowhere')).toEqual(nothing)
       await harness.reopen()
       expect(hour('q')).toEqual(q)

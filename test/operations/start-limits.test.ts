@@ -106,6 +106,35 @@ describe('jobs with a limit', () => {
     expect(released).toEqual(['b', 'c'])
   })
 
+  it('give back the newest start when they are taken back: the older ones leave first', () => {
+    started(limit(2), 'a')
+    vi.advanceTimersByTime(500)
+    started(limit(2), 'b')
+    limits.takeBack(limit(2))
+    vi.advanceTimersByTime(500)
+    expect(started(limit(2), 'c', 'd', 'e')).toEqual(['c', 'd'])
+  })
+
+  it('are released one by one, as the starts leave the window', () => {
+    for (const id of ['a', 'b', 'c']) {
+      started(limit(3), id)
+      vi.advanceTimersByTime(300)
+    }
+    started(limit(3), 'd', 'e', 'f')
+    vi.advanceTimersByTime(100)
+    expect(released).toEqual(['d'])
+    expect(started(limit(3), 'd')).toEqual(['d'])
+    vi.advanceTimersByTime(300)
+    expect(released).toEqual(['d', 'e'])
+  })
+
+  it('do not wait any more once they are started', () => {
+    started(limit(1), 'a', 'b')
+    expect(started(limit(2), 'b', 'c')).toEqual(['b'])
+    vi.advanceTimersByTime(1_000)
+    expect(released).toEqual(['c'])
+  })
+
   it('of another key are another matter', () => {
     expect(started(limit(1), 'a', 'b')).toEqual(['a'])
     expect(started(limit(1, 1_000, 'other'), 'c')).toEqual(['c'])
@@ -115,6 +144,16 @@ describe('jobs with a limit', () => {
     started(limit(5), 'a', 'b', 'c')
     expect(started(limit(1), 'd')).toEqual([])
     expect(started(limit(5), 'e', 'f', 'g')).toEqual(['e', 'f'])
+  })
+
+  it('go by the window of the one that asked last', () => {
+    started(limit(1), 'a')
+    vi.advanceTimersByTime(900)
+    expect(started(limit(1, 5_000), 'b')).toEqual([])
+    vi.advanceTimersByTime(4_099)
+    expect([released, started(limit(1, 5_000), 'c')]).toEqual([[], []])
+    vi.advanceTimersByTime(1)
+    expect(released).toEqual(['b'])
   })
 })
 
@@ -141,6 +180,8 @@ describe('what is remembered', () => {
     for (let i = 0; i < 10_000; i++) started(limit(1, 1_000, `k${i}`), `j${i}`)
     expect(limits.size).toBe(10_000)
     expect(released).toEqual(['waiting'])
+    // One for each key: that of the first must not go off and end what is remembered of it anew.
+    expect(vi.getTimerCount()).toBe(10_000)
     expect(started(limit(1, 1_000, 'first'), 'b')).toEqual(['b'])
   })
 

@@ -38,20 +38,24 @@ describe('who is known', () => {
   it('learns more by its heartbeat, and keeps what the next one does not say', () => {
     const registry = new WorkerRegistry(clock)
     const said = { hostname: 'h', pid: 7, concurrency: 10, labels: ['l'], version: '1' }
-    registry.beaten(report('w1', { ...said, queues: ['a', 'b'], state: 'running' }))
+    registry.beaten(report('w1', { ...said, queues: ['a', 'b'], state: 'quiet' }))
     now += 5_000
-    registry.beaten(report('w1', { activeJobs: 2, activeJobIds: ['x', 'y'] }))
+    registry.beaten(report('w1', { activeJobs: 3 }))
+    registry.beaten(report('w1', { activeJobs: 2, activeJobIds: ['x', 'y'], state: 'lunch' }))
     registry.fetched('w1', ['a'])
     expect(registry.list(ALL).workers).toMatchObject([
       {
         ...said,
         queues: ['a', 'b'],
+        reported: 'quiet',
         activeJobs: 2,
         activeJobIds: ['x', 'y'],
         startedAt: START,
         lastHeartbeatAt: START + 5_000,
       },
     ])
+    registry.beaten(report('w1'))
+    expect(registry.list(ALL).workers).toMatchObject([{ activeJobs: 0, activeJobIds: [] }])
   })
 
   it('shows a hundred jobs at most', () => {
@@ -146,6 +150,15 @@ describe('who is known', () => {
     registry.beaten(report('w1', { labels: texts }))
     expect(idsOf(registry)).toContain('w1')
     expect(registry.list(ALL).summary.total).toBe(2)
+    const roomy = new WorkerRegistry(clock, 10, 20_000)
+    for (let pid = 0; pid < 50; pid++) roomy.beaten(report('w1', { labels: texts, pid }))
+    expect(idsOf(roomy)).toEqual(['w1'])
+  })
+
+  it.each(['hostname', 'version'])('counts how long its %s is', (name) => {
+    const registry = new WorkerRegistry(clock, 10, 1_000)
+    registry.beaten(report('w1', { [name]: 'x'.repeat(500) }))
+    expect(idsOf(registry)).toEqual([])
   })
 
   it('counts them by state', () => {
@@ -184,6 +197,19 @@ describe('directives', () => {
     expect(registry.direct('nobody', 'quiet')).toBe('unknown')
   })
 
+  it('do not go to whom nobody has heard of for five minutes', () => {
+    const registry = new WorkerRegistry(clock)
+    registry.fetched('w1', [])
+    registry.fetched('w2', [])
+    now += 300_001
+    expect(registry.direct('w1', 'quiet')).toBe('unknown')
+    registry.fetched('w3', [])
+    now += 300_000
+    expect(registry.directAll('quiet')).toBe(1)
+    now += 1
+    expect(registry.directAll('quiet')).toBe(0)
+  })
+
   it('go to all, but to those who were told more', () => {
     const registry = new WorkerRegistry(clock)
     for (const id of ['a', 'b', 'c']) registry.fetched(id, [])
@@ -206,6 +232,9 @@ describe('directives', () => {
     now += 10
     expect(registry.beaten(report('w1', { pid: 8 }))).toBe('running')
     expect(registry.list(ALL).workers).toMatchObject([{ pid: 8, startedAt: START + 10 }])
+    registry.direct('w1', 'terminate')
+    expect(registry.beaten(report('w1', { pid: 8, hostname: 'here' }))).toBe('terminate')
+    expect(registry.beaten(report('w1', { pid: 8, hostname: 'there' }))).toBe('running')
   })
 
   it('nor, in a container, the next one with the same number', () => {
@@ -217,6 +246,9 @@ describe('directives', () => {
     expect(registry.fetched('w1', [])).toBe(false)
     expect(registry.beaten(report('w1', { pid: 1, state: 'running' }))).toBe('running')
     expect(registry.fetched('w1', [])).toBe(true)
+    registry.direct('w1', 'terminate')
+    registry.beaten(report('w1', { pid: 1, state: 'terminate' }))
+    expect(registry.beaten(report('w1', { pid: 1, state: 'quiet' }))).toBe('running')
   })
 
   it('nor the next native one, which asks before its first heartbeat', () => {
