@@ -12,8 +12,8 @@ ojs-rabbitmq is ready. Ctrl-C stops it.
 /** The broker addresses as they may be shown: a password never is, however badly it is escaped. */
 export function withoutPassword(urls) {
   return urls
-    .split(/,\s*(?=amqps?:)/)
-    .map((url) => url.trim().replace(/^(amqps?:\/\/[^:/@]*):.*@/, '$1@'))
+    .split(/,\s*(?=amqps?:)/i)
+    .map((url) => url.trim().replace(/^(amqps?:\/\/[^:/@]*):.*@/i, '$1@'))
     .join(', ')
 }
 

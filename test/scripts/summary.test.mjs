@@ -6,6 +6,7 @@ test.each([
   ['amqps://u:p%40ss@a/v?heartbeat=5,amqp://u:q@b', 'amqps://u@a/v?heartbeat=5, amqp://u@b'],
   ['amqp://u:p:@s,s@host/v', 'amqp://u@host/v'],
   ['amqp://host/v', 'amqp://host/v'],
+  ['AMQP://u:p@a/v, Amqps://u:q@b', 'AMQP://u@a/v, Amqps://u@b'],
 ])('no password is shown: %s', (url, shown) => {
   expect(withoutPassword(url)).toBe(shown)
 })
