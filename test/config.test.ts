@@ -23,6 +23,8 @@ describe('configuration', () => {
     expect(readConfig({ AMQP_URL: 'amqp://a' }).config.amqpUrls).toEqual(['amqp://a'])
     const both = { AMQP_URL: 'amqp://a', OJS_AMQP_URL: 'amqp://b, amqps://c' }
     expect(readConfig(both).config.amqpUrls).toEqual(['amqp://b', 'amqps://c'])
+    // A scheme in any case, as RFC 3986 has it.
+    expect(readConfig({ AMQP_URL: 'AMQP://a' }).config.amqpUrls).toEqual(['AMQP://a'])
     // Empty is not set: that is how Docker Compose hands on what nobody has said.
     const empty = { AMQP_URL: 'amqp://a', OJS_AMQP_URL: '' }
     expect(readConfig(empty).config.amqpUrls).toEqual(['amqp://a'])
@@ -130,6 +132,7 @@ describe('configuration', () => {
     ['OJS_AMQP_URL', 'amqp://host?heartbeat=65536'],
     ['OJS_AMQP_URL', 'amqp://host?channelMax=x'],
     ['OJS_AMQP_URL', 'amqp://host?frameMax=100'],
+    ['OJS_AMQP_URL', 'amqp://100%:password@host'],
     ['OJS_PUBLISH_TIMEOUT_MS', '1.5'],
     ['OJS_QUEUE_TYPE', 'stream'],
     ['OJS_PREFIX', 'Tenant'],

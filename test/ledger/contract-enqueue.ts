@@ -129,6 +129,14 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(row(id)).toMatchObject({ outbox: null, tokenOut: true, state: 'available' })
     })
 
+    it('clears each of those that come one after the other', async () => {
+      for (const { id, outbox } of [await pushed(ledger), await pushed(ledger)]) {
+        ledger.confirmed(id, outbox)
+        await settleLazily(ledger)
+        expect(row(id).outbox).toBeNull()
+      }
+    })
+
     it('clears one that was owed before a restart', async () => {
       const { id, outbox } = await pushed(ledger)
       await harness.reopen()

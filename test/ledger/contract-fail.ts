@@ -360,6 +360,14 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       expect(row(job.id)).toMatchObject({ leaseExpiresAt, timeoutAt })
     })
 
+    it('nor is it shorter than its lease', async () => {
+      const job = await fetched(ledger, { visibilityTimeoutMs: 9000, timeoutMs: 5000 })
+      await ledger.extendLeases(NOW + HOUR)
+      expect(await ledger.boundWaits(NOW)).toBe(1)
+      const [leaseExpiresAt, timeoutAt] = Array(2).fill(NOW + 9000)
+      expect(row(job.id)).toMatchObject({ leaseExpiresAt, timeoutAt })
+    })
+
     it('leaves a lease alone that a heartbeat has made longer', async () => {
       const job = await fetched(ledger, { visibilityTimeoutMs: 1000 })
       await ledger.extend([job.id], { now: NOW, workerId: 'worker-1', leaseMs: HOUR })
