@@ -6,7 +6,7 @@ const STOP_GRACE_MS = 30_000
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
 export const serveCommand: Command = {
-  summary: 'run the gateway (configuration by OJS_* variables, see --help)',
+  summary: 'run the gateway (configuration by OJS_* variables: ojs-rabbitmq --help)',
   usage: 'ojs-rabbitmq serve',
   async run(args, env) {
     if (args.length > 0) {

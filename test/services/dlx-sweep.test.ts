@@ -149,6 +149,13 @@ it('ends with the queue that it is at when it is stopped', async () => {
   expect(swept).toHaveLength(1)
 })
 
+it('does not take a queue whose copies do not come for one that is too long', async () => {
+  await plainDiscard('q')
+  outcomes = { q: { removed: 0, kept: 3, isComplete: false } }
+  await pass()
+  expect([swept, warnings]).toEqual([['q'], []])
+})
+
 it('waits for RabbitMQ to be there, and then reads at once', async () => {
   await plainDiscard('q')
   isUp = false
