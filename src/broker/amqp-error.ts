@@ -1,8 +1,8 @@
 /** Why the broker closed a channel (seed 002 §10.1), as far as we act on it. */
 export type ChannelFailure =
   | { kind: 'not-found' }
-  /** The queue exists, its node is away: to declare it now would not help. */
-  | { kind: 'home-node-down' }
+  /** The queue exists, its node is away or its process ended: to declare it now would not help. */
+  | { kind: 'home-node-down'; text: string }
   | { kind: 'access-refused'; text: string }
   /** 406: the virtual host, or the broker, has as many of these as it may have. */
   | { kind: 'limit-reached'; text: string }
@@ -21,7 +21,8 @@ export function classify(error: unknown): ChannelFailure {
     case 404:
       // `no queue 'q' in vhost '/'` and `no exchange …`, but not `home node 'n' of durable queue
       // 'q' in vhost '/' is down or inaccessible` (rabbitmq.md §2.2).
-      return { kind: /\bno (queue|exchange)\b/.test(text) ? 'not-found' : 'home-node-down' }
+      if (/\bno (queue|exchange)\b/.test(text)) return { kind: 'not-found' }
+      return { kind: 'home-node-down', text: reasonIn(text) }
     case 403:
       return { kind: 'access-refused', text: reasonIn(text) }
     case 405:

@@ -336,8 +336,11 @@ export class ControlConsumer {
       this.#onDenied(queue, failure.text)
       return
     }
+    // Once: its node may be down for hours, and it is asked every few seconds.
+    if (!this.#unsure.has(queue)) {
+      this.#deps.logger.warn({ queue, failure }, 'a control queue cannot be consumed')
+    }
     this.#unsure.add(queue)
-    this.#deps.logger.warn({ queue, failure }, 'a control queue cannot be consumed')
     this.#retryLater()
   }
 

@@ -56,6 +56,9 @@ export class Declarer {
   readonly #ready = new Set<string>()
   /** Their consumers were cancelled, and they have not been declared or found alive since. */
   readonly #dying = new Set<string>()
+  /** Ready, but something of theirs is on a node that is down. */
+  readonly #incomplete = new Set<string>()
+  #isBaseIncomplete = false
   readonly #flights = new Map<string, Promise<EnsureOutcome>>()
   #base: Promise<EnsureOutcome> | null = null
   #retry: NodeJS.Timeout | undefined
@@ -193,10 +196,19 @@ export class Declarer {
     this.#base = null
   }
 
+  /** What was on a node that was down may be back, or be gone for good. */
+  #forgetIncomplete(): void {
+    for (const queue of this.#incomplete) this.#ready.delete(queue)
+    if (this.#isBaseIncomplete) this.#base = null
+  }
+
   #retryLater(): void {
     clearTimeout(this.#retry)
     if (!this.#deps.connection.isUp) return
-    this.#retry = setTimeout(() => void this.ensureKnown(), RETRY_MS)
+    this.#retry = setTimeout(() => {
+      this.#forgetIncomplete()
+      void this.ensureKnown()
+    }, RETRY_MS)
     this.#retry.unref()
   }
 
@@ -209,7 +221,11 @@ export class Declarer {
     const scratch = new ScratchChannel(this.#deps.connection)
     try {
       const entities = this.#deps.topology.base(this.#version())
-      return await this.#ensureAll(scratch, entities, this.#deps.names.exchange.direct)
+      const decisive = this.#deps.names.exchange.direct
+      const { outcome, isAnyAway } = await this.#ensureAll(scratch, entities, decisive)
+      this.#isBaseIncomplete = isAnyAway
+      if (isAnyAway) this.#retryLater()
+      return outcome
     } finally {
       await scratch.close()
     }
@@ -225,7 +241,10 @@ export class Declarer {
       if (permission !== 'ready') return permission
       const entities = this.#deps.topology.ofQueue(queue, this.#version())
       const name = this.#deps.names.jobQueue(queue)
-      const outcome = await this.#ensureAll(scratch, entities, name)
+      const { outcome, isAnyAway } = await this.#ensureAll(scratch, entities, name)
+      if (isAnyAway) this.#incomplete.add(queue)
+      else this.#incomplete.delete(queue)
+      if (isAnyAway) this.#retryLater()
       if (outcome === 'ready' && generation === this.#deps.connection.generation) {
         this.#known.add(queue)
         this.#ready.add(queue)
@@ -242,20 +261,25 @@ export class Declarer {
     }
   }
 
-  /** In order. The outcome is that of the `decisive` entity, without which nothing works. */
+  /**
+   * In order. The outcome is that of the `decisive` entity, without which nothing works. Any other that
+   * is on a node of the cluster that is down keeps nobody from using what is there.
+   */
   async #ensureAll(
     scratch: ScratchChannel,
     entities: readonly Entity[],
     decisive: string,
-  ): Promise<EnsureOutcome> {
+  ): Promise<{ outcome: EnsureOutcome; isAnyAway: boolean }> {
     let outcome: EnsureOutcome = 'ready'
+    let isAnyAway = false
     for (const entity of entities) {
       await this.#noticeMissing(scratch, entity)
       const state = await this.#deps.checker.ensure(scratch, entity)
-      if (state.state === 'unavailable') return 'unavailable'
+      if (state.state === 'unavailable') return { outcome: 'unavailable', isAnyAway }
       if (entity.name === decisive) outcome = outcomeOf(state)
+      isAnyAway ||= state.state === 'away'
     }
-    return outcome
+    return { outcome, isAnyAway }
   }
 
   /** What is declared without asking cannot be told from what was there. */
@@ -307,7 +331,9 @@ export class Declarer {
     queue: string,
     jobQueue: Pick<Entity, 'entity' | 'name'>,
   ): Promise<Presence | 'renewed'> {
-    const { presence } = await lookFor(scratch, jobQueue)
+    const { presence, away } = await lookFor(scratch, jobQueue)
+    // One that nobody looks after would never be seen to be back.
+    if (away && this.#known.has(queue)) this.#deps.checker.warn(away)
     if (presence !== 'exists') return presence
     if ((await this.#deps.isSame?.(scratch, queue)) === false) return 'renewed'
     if (!this.#dying.has(queue)) return presence
@@ -339,5 +365,7 @@ function outcomeOf(state: EntityState): EnsureOutcome {
     case 'missing':
     case 'unavailable':
       return state.state
+    case 'away':
+      return 'unavailable'
   }
 }

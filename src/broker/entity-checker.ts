@@ -40,6 +40,7 @@ export class EntityChecker {
         this.warn(missing(entity))
         break
       case 'kept':
+      case 'away':
       case 'access-refused':
         this.warn(state.warning)
         break
@@ -72,7 +73,8 @@ export class EntityChecker {
 }
 
 async function look(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {
-  const { presence } = await lookFor(scratch, entity)
+  const { presence, away } = await lookFor(scratch, entity)
+  if (away) return { state: 'away', warning: away }
   switch (presence) {
     case 'exists':
       return { state: 'ready' }

@@ -1,4 +1,4 @@
-import { classify, differenceIn } from './amqp-error.ts'
+import { type ChannelFailure, classify, differenceIn } from './amqp-error.ts'
 import type { BrokerWarning } from './broker.ts'
 import type { ScratchChannel } from './scratch-channel.ts'
 import type { Entity, ExchangeEntity, QueueEntity } from './topology.ts'
@@ -11,6 +11,8 @@ export type EntityState =
   | { state: 'kept'; warning: BrokerWarning }
   | { state: 'missing' }
   | { state: 'unavailable'; reason: string }
+  /** There, but the node of the cluster that has it is down. */
+  | { state: 'away'; warning: BrokerWarning }
   | { state: 'access-refused'; warning: BrokerWarning }
 
 export type Presence = 'exists' | 'missing' | 'unavailable'
@@ -20,6 +22,8 @@ interface Look {
   presence: Presence
   ready: number
   consumers: number
+  /** Set where the queue is there, and the node of the cluster that has it is down. */
+  away?: BrokerWarning
 }
 
 /** Passive declare: the way to ask without changing anything. */
@@ -35,12 +39,14 @@ export async function lookFor(
     const reply = await scratch.run((channel) => channel.checkQueue(entity.name))
     return { presence: 'exists', ready: reply.messageCount, consumers: reply.consumerCount }
   } catch (error) {
-    return { presence: presenceIn(error), ready: 0, consumers: 0 }
+    const failure = classify(error)
+    const look = { presence: presenceIn(failure), ready: 0, consumers: 0 }
+    return failure.kind === 'home-node-down' ? { ...look, away: away(entity, failure.text) } : look
   }
 }
 
-function presenceIn(error: unknown): Presence {
-  switch (classify(error).kind) {
+function presenceIn({ kind }: ChannelFailure): Presence {
+  switch (kind) {
     case 'not-found':
       return 'missing'
     // Nobody may look into an exclusive or forbidden queue, but it is there.
@@ -111,8 +117,9 @@ function afterFailure(entity: Entity, error: unknown, action: string): EntitySta
     case 'locked':
       return { state: 'access-refused', warning: refused(entity, action, failure.text) }
     case 'not-found':
-    case 'home-node-down':
       return { state: 'unavailable', reason: failure.kind }
+    case 'home-node-down':
+      return { state: 'away', warning: away(entity, failure.text) }
     case 'unavailable':
       return { state: 'unavailable', reason: failure.text }
   }
@@ -139,6 +146,15 @@ function refused(entity: Entity, action: string, text: string): BrokerWarning {
     code: 'access_refused',
     message: `RabbitMQ refuses to ${action} ${entity.entity} '${entity.name}': ${text}`,
     details: { entity: entity.name, action, reason: text },
+  }
+}
+
+/** A classic queue lives on one node of a cluster. */
+function away({ name }: Pick<Entity, 'name'>, reason: string): BrokerWarning {
+  return {
+    code: 'queue_away',
+    message: `queue '${name}' cannot be used now: ${reason}`,
+    details: { entity: name, reason },
   }
 }
 

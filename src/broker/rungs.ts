@@ -227,7 +227,7 @@ export class Rungs {
     rung: Rung,
   ): Promise<Outcome> {
     const found = await this.#deps.checker.ensure(scratch, entity)
-    if (found.state === 'unavailable') return 'unavailable'
+    if (found.state === 'unavailable' || found.state === 'away') return 'unavailable'
     if (found.state !== 'ready') {
       // Arguments never change: the rung that took our tokens was deleted, this is another one.
       const isAnother = found.state === 'kept' && found.warning.code === 'queue_differs'

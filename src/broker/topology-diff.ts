@@ -81,7 +81,11 @@ async function compareAll(
 ): Promise<BrokerWarning[]> {
   const differences: BrokerWarning[] = []
   for (const entity of entities) {
-    const { presence } = await lookFor(scratch, entity)
+    const { presence, away } = await lookFor(scratch, entity)
+    if (away) {
+      differences.push(away)
+      continue
+    }
     if (presence === 'unavailable') throw new Error(`'${entity.name}' cannot be looked at now`)
     if (presence === 'missing') {
       // Rungs come when they are first needed.
