@@ -19,7 +19,12 @@ export class Doubts {
   }
 
   isLeftAlone(queue: string): boolean {
-    return (this.#byQueue.get(queue)?.until ?? 0) > this.#clock.now()
+    return this.leftAloneMs(queue) > 0
+  }
+
+  /** For how much longer. */
+  leftAloneMs(queue: string): number {
+    return Math.max(0, (this.#byQueue.get(queue)?.until ?? 0) - this.#clock.now())
   }
 
   /** For how many ms it is left alone from now on. */

@@ -5,6 +5,8 @@ import { Block, type BlockEnd, isDenied, isQueueGone } from './block.ts'
 import type { Connection } from './connection.ts'
 import type { LiveDelivery } from './delivery.ts'
 import type { Denials } from './denials.ts'
+import { Doubts } from './doubts.ts'
+import { isInTime } from './in-time.ts'
 import type { BrokerGauges, BrokerObserver } from './observer.ts'
 import { RestartDelay } from './reconnect.ts'
 
@@ -12,6 +14,11 @@ import { RestartDelay } from './reconnect.ts'
 const PREFETCH = 64
 /** Before a message that could not be handled comes again: the ledger may be full. */
 const PAUSE_MS = 1_000
+/**
+ * A quorum queue most of whose nodes are away answers no consume; some 15 s later RabbitMQ ends the
+ * connection for it (541), and the deliveries of every queue with that.
+ */
+const ANSWER_MS = 5_000
 
 export interface SystemConsumerDeps {
   connection: Connection
@@ -40,6 +47,7 @@ export interface SystemConsumerDeps {
 export class SystemConsumer {
   readonly #deps: SystemConsumerDeps
   readonly #restartDelay: RestartDelay
+  readonly #doubts: Doubts
   readonly #handling = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
   #block: Block | null = null
@@ -51,6 +59,7 @@ export class SystemConsumer {
   constructor(deps: SystemConsumerDeps) {
     this.#deps = deps
     this.#restartDelay = new RestartDelay(deps.random)
+    this.#doubts = new Doubts(deps.clock)
     deps.connection.listen({ down: () => this.suspend() })
   }
 
@@ -88,13 +97,28 @@ export class SystemConsumer {
   #open(): void {
     // One that is still being drained is replaced when it has ended.
     if (this.#block || !this.#isWanted) return
+    const aloneMs = this.#doubts.leftAloneMs(this.#deps.source)
+    if (aloneMs > 0) {
+      this.#openIn(aloneMs)
+      return
+    }
     const block = this.#newBlock()
     this.#block = block
-    void block.open().then(() => {
+    const opened = block.open().then(() => {
       this.#startedAt = this.#deps.clock.now()
+      // It has refused, or has gone: that is an answer too, but for the end of the connection.
+      if (block.wasAccepted || this.#deps.connection.isUp) this.#doubts.clear(this.#deps.source)
       // Suspended before the consumer was accepted.
       if (!this.#isWanted) void block.cancel()
     })
+    void this.#doubtUnlessAnswered(opened)
+  }
+
+  async #doubtUnlessAnswered(opened: Promise<void>): Promise<void> {
+    if (await isInTime(opened, ANSWER_MS)) return
+    const { label, logger, source } = this.#deps
+    const forMs = this.#doubts.add(source)
+    logger.warn({ queue: label, forMs }, 'a system queue does not answer: it is left alone')
   }
 
   #newBlock(): Block {
@@ -157,7 +181,10 @@ export class SystemConsumer {
   }
 
   #openLater(livedMs: number): void {
-    const delayMs = this.#restartDelay.after(livedMs)
+    this.#openIn(this.#restartDelay.after(livedMs))
+  }
+
+  #openIn(delayMs: number): void {
     clearTimeout(this.#restart)
     this.#restart = setTimeout(() => this.#open(), delayMs)
     this.#restart.unref()
