@@ -58,7 +58,7 @@ export function conservationContract({ harness }: UnderTest): void {
         }),
         { numRuns: 150 },
       )
-    }, 60_000)
+    })
   })
 }
 

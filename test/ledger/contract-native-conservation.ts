@@ -81,7 +81,7 @@ export function nativeConservationContract({ harness }: UnderTest): void {
         }),
         { numRuns: 400 },
       )
-    }, 60_000)
+    })
   })
 }
 

@@ -148,7 +148,7 @@ export function propertyContract({ harness }: UnderTest): void {
         }),
         { numRuns: 80 },
       )
-    }, 30_000)
+    })
   })
 }
 

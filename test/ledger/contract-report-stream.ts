@@ -58,7 +58,7 @@ export function reportStreamContract({ ledger }: UnderTest): void {
         }),
         { numRuns: 6 },
       )
-    }, 120_000)
+    })
 
     it('never goes back, nor beyond what arrived, when it is dropped in part', async () => {
       await fc.assert(
@@ -72,7 +72,7 @@ export function reportStreamContract({ ledger }: UnderTest): void {
         }),
         { numRuns: 6 },
       )
-    }, 120_000)
+    })
   })
 }
 

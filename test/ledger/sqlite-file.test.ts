@@ -244,7 +244,7 @@ describe('another process', () => {
   let child: ChildProcess
   beforeAll(() => {
     build = compileLedger()
-  }, 60_000)
+  }, 120_000)
   afterAll(() => build.remove())
   afterEach(() => child.kill('SIGKILL'))
 
@@ -305,7 +305,7 @@ describe('another process', () => {
     const owed = ledger.outboxPage(0, 100).map((row) => row.state)
     expect(owed.every((state) => state === 'available')).toBe(true)
     await ledger.close()
-  }, 20_000)
+  })
   it.each(['is missing', 'is empty'])(
     'that was killed leaves a log: it is not deleted where the file %s',
     async (what) => {
