@@ -56,8 +56,11 @@ function allowed(endpoints: readonly Route[]): string {
   return [...methods, 'OPTIONS'].join(', ')
 }
 
-/** A parameter of the path, decoded. Not pattern-checked: an unknown id is a 404, not a 400. */
+/**
+ * A parameter of the path, decoded. Not pattern-checked: an unknown id is a 404, not a 400. The ledger
+ * would read it up to a NUL, and find another.
+ */
 export function pathParameter(request: Request, name: string): string {
   const value = request.params[name]
-  return typeof value === 'string' ? value : ''
+  return typeof value === 'string' ? value.replaceAll('\0', '\uFFFD') : ''
 }

@@ -1,4 +1,5 @@
 import { OVERLAP_NAMES } from '../job/cron-entry.ts'
+import { storable } from './workers.ts'
 
 const text = { type: ['string', 'null'] } as const
 
@@ -13,7 +14,7 @@ export const CRON_SCHEMA = {
     timezone: text,
     overlap_policy: { enum: [...OVERLAP_NAMES, null] },
     enabled: { type: ['boolean', 'null'] },
-    description: { ...text, maxLength: 4096 },
+    description: { ...text, maxLength: 4096, pattern: storable },
     job_template: { type: ['object', 'null'] },
   },
 } as const

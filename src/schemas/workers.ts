@@ -1,6 +1,9 @@
 import { MAX_DURATION_MS } from '../job/duration.ts'
 
-export const id = { type: 'string', minLength: 1, maxLength: 255 } as const
+/** SQLite's drivers end a text at its first NUL: two ids that differ after it would be one. */
+export const storable = '^[^\\u0000]*$'
+
+export const id = { type: 'string', minLength: 1, maxLength: 255, pattern: storable } as const
 const optionalId = { ...id, type: ['string', 'null'] } as const
 export const label = { type: ['string', 'null'], maxLength: 255 } as const
 export const count = { type: ['integer', 'null'], minimum: 0 } as const

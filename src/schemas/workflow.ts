@@ -2,9 +2,10 @@ import type { GraphStep, WorkflowRequest } from '../job/workflow.ts'
 import { MAX_STEPS } from '../job/workflow-kinds.ts'
 import { PUSH_SCHEMA } from './push.ts'
 import { parser } from './validator.ts'
+import { storable } from './workers.ts'
 
 const { options } = PUSH_SCHEMA.properties
-const name = { type: 'string', minLength: 1, maxLength: 255 } as const
+const name = { type: 'string', minLength: 1, maxLength: 255, pattern: storable } as const
 
 /**
  * `POST /workflows` as far as all dialects agree. What it is made of is checked by the planner, and

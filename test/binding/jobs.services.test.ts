@@ -160,6 +160,13 @@ describe('GET /ojs/v1/jobs/:id', () => {
   it('404 not_found: as printed in §9.3', async () => {
     expectAsPrinted(await gateway.get(NONE), '9.3 404')
   })
+
+  it('404 not_found: an id that goes on behind a NUL is not that id', async () => {
+    const { id } = await pushed()
+    expect((await gateway.get(`${id}%00x`)).status).toBe(404)
+    expect((await gateway.cancel(`${id}%00x`)).status).toBe(404)
+    expect((await gateway.get(id)).body.job.state).toBe('available')
+  })
 })
 
 describe('DELETE /ojs/v1/jobs/:id', () => {

@@ -278,7 +278,7 @@ describe('accepted', () => {
     [
       'percent-encoding',
       request('GET', '/things/a%2Fb%20c%00?q=1'),
-      { id: 'a/b c\u0000', query: { q: '1' } },
+      { id: 'a/b c\uFFFD', query: { q: '1' } },
     ],
     [
       'an absolute target',

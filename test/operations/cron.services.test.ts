@@ -186,6 +186,7 @@ describe('registering', () => {
       400,
       { ...valid, cron: '30 2 * 3 0#2', timezone: 'America/New_York' },
     ],
+    ['a NUL', 'description', 400, { ...valid, description: 'a\0b' }],
     ['no type', 'type', 400, { ...valid, type: undefined }],
     ['args that are no array', 'args', 400, { ...valid, args: {} }],
     ['an id', 'id', 400, { ...valid, id: '01890000-0000-7000-8000-000000000000' }],

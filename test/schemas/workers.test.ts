@@ -78,6 +78,8 @@ describe('NACK', () => {
     [{ job_id: 'x', error: { ...error, details: [] } }, 'error.details'],
     [{ job_id: 'x', error, worker_id: '' }, 'worker_id'],
     [{ job_id: 'x', error, worker_id: 'w'.repeat(256) }, 'worker_id'],
+    [{ job_id: 'x', error, worker_id: 'w\0' }, 'worker_id'],
+    [{ job_id: 'x\0y', error }, 'job_id'],
     [{ job_id: 'x', error, attempt: 0 }, 'attempt'],
     [{ job_id: 'x', error, attempt: 1.5 }, 'attempt'],
     [{ job_id: 'x', error, requeue: 'yes' }, 'requeue'],
