@@ -2,8 +2,9 @@ import { beforeEach, expect, it, onTestFinished } from 'vitest'
 import type { Connection } from '../../src/broker/connection.ts'
 import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import { SystemConsumer } from '../../src/broker/system-consumer.ts'
-import { systemClock } from '../../src/clock.ts'
 import { deferred } from '../support/deferred.ts'
+import { holdTimers } from '../support/held-timers.ts'
+import { eventually } from '../support/in-process.ts'
 import { vhostOfTest } from './fixtures.ts'
 import { logger, startConnection } from './harness.ts'
 import { HeldChannels } from './held-channels.ts'
@@ -17,14 +18,16 @@ let connection: Connection
 /** What becomes of each message, in their order. */
 let handled: ReturnType<typeof deferred<'ack'>>[]
 let consumer: SystemConsumer
+let now: number
 beforeEach(async () => {
+  now = 0
   held = new HeldChannels()
   await admin.channel.assertQueue(SOURCE)
   connection = await startConnection(vhost.url, { name: 'consume', random: () => 0 })
   handled = []
   consumer = new SystemConsumer({
     connection,
-    clock: systemClock(),
+    clock: { now: () => now, wall: () => now },
     logger,
     observer: SILENT_OBSERVER,
     random: () => 0.5,
@@ -71,4 +74,41 @@ it('who could not handle a message of one keeps nobody from consuming it again',
   handled[1]?.resolve('ack')
   await expect.poll(consumerCount).toBe(1)
   expect([held.times(`consume ${SOURCE}`), connection.channelsActive]).toEqual([2, 1])
+})
+
+/** As RabbitMQ does some 15 s after a question to a quorum queue most of whose nodes are away. */
+async function endConnection(refuseQuestion = () => {}): Promise<void> {
+  const { generation } = connection
+  connection.listen({ down: refuseQuestion })
+  connection.abandon('541')
+  await eventually(() => connection.generation > generation && connection.isUp)
+}
+
+it('a system queue that does not answer is asked more and more rarely: it costs the connection', async () => {
+  const timers = holdTimers()
+  const pass = async (ms: number) => {
+    now += ms
+    await timers.elapse(ms)
+  }
+  const QUESTION = `consume ${SOURCE}` as const
+  let unsent = held.unsent(QUESTION)
+  consumer.resume()
+  for (const [round, aloneMs] of [30_000, 60_000, 120_000].entries()) {
+    const { goOn } = await unsent
+    await pass(5_000)
+    await endConnection(goOn)
+    unsent = held.unsent(QUESTION)
+    consumer.resume()
+    await pass(aloneMs - 1)
+    // What was to be asked by now was asked: it takes a channel and a prefetch.
+    for (let i = 0; i < 3; i++) await (await connection.openChannel()).close()
+    expect(held.times(QUESTION)).toBe(round + 1)
+    await pass(1)
+  }
+  const { goOn } = await unsent
+  goOn()
+  await eventually(async () => (await consumerCount()) === 1)
+  await endConnection()
+  consumer.resume()
+  await eventually(() => held.times(QUESTION) === 5)
 })
