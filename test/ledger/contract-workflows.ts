@@ -441,6 +441,16 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       await complete(workflow, '1')
       expect(find(workflow)).toMatchObject({ state: 'failed', completed: 1, failed: 1, open: 0 })
     })
+
+    it('gives way where it begins with the end of the one that is being replaced', async () => {
+      const [jobs, callbacks] = [[uniqueStep('replace')], { on_failure: uniqueStep('replace') }]
+      const first = await create(newWorkflow({ type: 'batch', jobs, callbacks }))
+      const second = await create(newWorkflow({ type: 'group', jobs }))
+      expect(progress(first)).toEqual({ 0: 'failed', on_failure: 'failed' })
+      expect(jobOf(first, 'on_failure').state).toBe('cancelled')
+      expect(progress(second)).toEqual({ 0: 'started' })
+      expect(ledger.counts('default')).toMatchObject({ available: 1, cancelled: 2 })
+    })
   })
 
   describe('the callbacks of a batch', () => {

@@ -83,4 +83,17 @@ describe('a step that replaces what another write of the same commit has moved',
     expect(delivery).toEqual(['ack'])
     expect(stage.deps.held.size).toBe(0)
   })
+
+  it('tells of a step that has begun with the end of what is replaced, and goes with it', async () => {
+    const callbacks = { on_failure: ONLY_ONE }
+    const batch = { type: 'batch', jobs: [ONLY_ONE], callbacks }
+    const { id } = await createWorkflow(stage.deps, batch, CONTEXT)
+    const { job } = await push(stage.deps, ONLY_ONE, CONTEXT)
+    await settled()
+    const [, callback] = harness.ledger.workflows.find(id)?.steps ?? []
+    expect(storyOf(callback?.jobId ?? '')).toEqual(['job.enqueued', 'job.cancelled'])
+    expect(harness.ledger.find(callback?.jobId ?? '')).toMatchObject({ state: 'cancelled' })
+    expect(harness.ledger.find(job.id)).toMatchObject({ state: 'available' })
+    expect(harness.ledger.counts('default')).toMatchObject({ available: 1, cancelled: 2 })
+  })
 })

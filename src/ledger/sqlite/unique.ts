@@ -28,14 +28,15 @@ export function admit(store: Store, job: NewJob, now: number, terms: Admission):
   // What has ended cannot be replaced, and is not in the way.
   const states = isReplacing ? replaceableStates(unique.states) : unique.states
   const limit = isReplacing ? MAX_REPLACED + 1 : 1
-  const found = holders(store, { ...unique, states, limit, now })
+  const query = { ...unique, states, limit, now }
+  const found = holders(store, query)
   const [first] = found
   if (first === undefined) return inserted(store, job, now)
   const unsettled = found.find(({ id }) => terms.isUnsettled?.(id))
   if (unsettled) return { outcome: 'unsettled', id: unsettled.id }
   if (isReplacing && found.length <= MAX_REPLACED) {
     terms.protect?.()
-    return replace(store, job, unique, found, now)
+    return replace(store, job, unique, found, query)
   }
   return unique.onConflict === 'ignore'
     ? { outcome: 'existing', job: first }
@@ -72,12 +73,16 @@ function replace(
   job: NewJob,
   { onConflict }: Unique,
   found: readonly JobRow[],
-  now: number,
+  query: KeyQuery,
 ): Inserted {
+  const { now } = query
   const cancelled: Cancelled[] = []
-  for (const { id } of found) {
-    const done = cancelJob(store, id, now)
-    if (done !== 'stale') cancelled.push(done)
+  // The end of a step may begin another with the same key: that one is in the way now.
+  for (let inTheWay = found; inTheWay.length > 0; inTheWay = holders(store, query)) {
+    for (const { id } of inTheWay) {
+      const done = cancelJob(store, id, now)
+      if (done !== 'stale') cancelled.push(done)
+    }
   }
   const scheduled = found.find(({ state }) => state === 'scheduled')
   const isTimeKept = onConflict === 'replace_except_schedule' && scheduled !== undefined
