@@ -111,9 +111,11 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   /**
    * The rung is gone from the broker with every token in it: a fresh outbox nonce for each
    * `retryable` or `available` row whose token went there, and `rungMs` cleared, so that the ledger
-   * holds them until they are due. Returns how many. Pages like `rearm`.
+   * holds them until they are due. Returns how many. Pages like `rearm`. Rows that are over stop
+   * waiting for a token that was in it; one that was due may have left it, and then counts as in the
+   * job queue.
    */
-  rearmRung(rung: Rung): Promise<number>
+  rearmRung(rung: Rung, now: number): Promise<number>
 
   /**
    * CANCEL: any non-terminal state → `cancelled`; a broadcast is owed (`outbox`) where a token may

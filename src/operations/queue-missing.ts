@@ -34,7 +34,7 @@ export async function onQueueMissing(deps: Deps, queue: string): Promise<'declar
  * now on and publishes them when they are due.
  */
 export async function onRungMissing(deps: Deps, rung: Rung): Promise<void> {
-  const jobs = await deps.ledger.rearmRung(rung)
+  const jobs = await deps.ledger.rearmRung(rung, deps.clock.now())
   if (jobs === 0) return
   deps.logger.warn({ ...rung, jobs }, 'retry queue was gone: the ledger holds its jobs')
   deps.wakeRelay()

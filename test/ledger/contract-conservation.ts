@@ -120,7 +120,7 @@ class World {
         return await this.#loseQueue()
       case 'loseRung':
         this.#rung = []
-        await this.#ledger.rearmRung({ queue: this.#name, delayMs: RUNG_MS })
+        await this.#ledger.rearmRung({ queue: this.#name, delayMs: RUNG_MS }, this.#now)
         return
       case 'revive':
         await this.#ledger.revive(this.#id, this.#row.generation, this.#now)

@@ -339,7 +339,7 @@ class Run {
     if (step.verb === 'expire') await this.#ledger.expire(late)
     if (step.verb === 'prune') await this.#ledger.prune(CUTOFFS, NOW, 2)
     if (step.verb === 'rearmRung') {
-      await this.#ledger.rearmRung({ queue: QUEUES[step.job % 2] ?? '', delayMs: 250 })
+      await this.#ledger.rearmRung({ queue: QUEUES[step.job % 2] ?? '', delayMs: 250 }, NOW)
     }
     if (step.verb === 'release') await this.#ledger.release(id, lease)
     if (step.verb === 'handOver') await this.#ledger.handOver([lease])

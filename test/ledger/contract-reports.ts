@@ -218,7 +218,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(JSON.parse(row(job.id).error ?? '')).toEqual(FAILURE)
       expect(ledger.rungs()).toEqual([{ queue: 'q', delayMs: 700 }])
       expect(ledger.counts('q')).toMatchObject({ active: 0, retryable: 1 })
-      expect(await ledger.rearmRung({ queue: 'q', delayMs: 700 })).toBe(1)
+      expect(await ledger.rearmRung({ queue: 'q', delayMs: 700 }, NOW)).toBe(1)
     })
 
     it('with a rung that is one too many to remember', async () => {

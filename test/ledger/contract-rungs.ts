@@ -27,6 +27,12 @@ export function rungContract({ harness, ledger, row }: UnderTest): void {
     return row(job.id)
   }
   const promoteAll = () => ledger.promote(LATER, NOW, 10_000)
+  /** How many of those that ended retention may have. */
+  const prunable = (): Promise<number> => {
+    const at = NOW + 1
+    const kinds = { completed: at, cancelled: at, discarded: at, withdrawn: at, deadLetters: at }
+    return ledger.prune(kinds, NOW, 10)
+  }
 
   describe('rungs', () => {
     it('are remembered once each, also over a restart', async () => {
@@ -49,7 +55,7 @@ export function rungContract({ harness, ledger, row }: UnderTest): void {
         await retrying('q', null),
         await fetched(ledger, { queue: 'q' }),
       ]
-      expect(await ledger.rearmRung(RUNG)).toBe(1)
+      expect(await ledger.rearmRung(RUNG, NOW)).toBe(1)
       const { outbox } = row(lost.id)
       expect(row(lost.id)).toEqual({ ...lost, rungMs: null, outbox })
       expect(outbox).not.toBeNull()
@@ -64,19 +70,37 @@ export function rungContract({ harness, ledger, row }: UnderTest): void {
       const lost = await retrying()
       await promoteAll()
       expect(row(lost.id)).toMatchObject({ state: 'available', outbox: null, rungMs: 250 })
-      expect(await ledger.rearmRung(RUNG)).toBe(1)
+      expect(await ledger.rearmRung(RUNG, NOW)).toBe(1)
       expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual([lost.id])
-      expect(await ledger.rearmRung(RUNG)).toBe(0)
+      expect(await ledger.rearmRung(RUNG, NOW)).toBe(0)
     })
 
-    it('leaves alone what ended or was claimed meanwhile', async () => {
-      const [ended, claimed] = [await retrying(), await retrying()]
-      await ledger.cancel(ended.id, NOW)
+    it('leaves alone what was claimed meanwhile', async () => {
+      const claimed = await retrying()
       await ledger.claim([token(claimed.id, { attempt: 2 })], { ...TERMS, now: LATER })
       await ledger.release(claimed.id, fenceOf(row(claimed.id)))
-      const before = [row(ended.id), row(claimed.id)]
-      expect(await ledger.rearmRung(RUNG)).toBe(0)
-      expect([row(ended.id), row(claimed.id)]).toEqual(before)
+      const before = row(claimed.id)
+      expect(await ledger.rearmRung(RUNG, NOW)).toBe(0)
+      expect(row(claimed.id)).toEqual(before)
+    })
+
+    it('has nobody wait for the token of a job that ended meanwhile', async () => {
+      const ended = [await retrying(), await retrying()]
+      const others = [await retrying('other'), await retrying('q', 350)]
+      const all = [...ended, ...others]
+      for (const { id } of all) await ledger.cancel(id, NOW)
+      expect(await ledger.rearmRung(RUNG, LATER - 1)).toBe(0)
+      expect(all.map(({ id }) => row(id).tokenOut)).toEqual([false, false, true, true])
+      expect(await prunable()).toBe(2)
+    })
+
+    it('leaves it to the job queue where that may have had the token before', async () => {
+      const { id } = await retrying()
+      await ledger.cancel(id, NOW)
+      expect(await ledger.rearmRung(RUNG, LATER)).toBe(0)
+      expect(row(id).tokenOut).toBe(true)
+      await ledger.rearm('q')
+      expect(row(id).tokenOut).toBe(false)
     })
 
     it('takes as many pages as it needs', async () => {
@@ -94,14 +118,14 @@ export function rungContract({ harness, ledger, row }: UnderTest): void {
         jobs.map((job) => ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })),
       )
       expect(failed).not.toContain('stale')
-      expect(await ledger.rearmRung(RUNG)).toBe(2100)
-      expect(await ledger.rearmRung(RUNG)).toBe(0)
+      expect(await ledger.rearmRung(RUNG, NOW)).toBe(2100)
+      expect(await ledger.rearmRung(RUNG, NOW)).toBe(0)
       expect(ledger.owedTokens(5000)).toBe(2100)
     })
 
     it('twice at once: each row is given to the ledger once', async () => {
       await retrying()
-      const both = await Promise.all([ledger.rearmRung(RUNG), ledger.rearmRung(RUNG)])
+      const both = await Promise.all([ledger.rearmRung(RUNG, NOW), ledger.rearmRung(RUNG, NOW)])
       expect(both).toEqual([1, 0])
     })
   })
@@ -110,7 +134,7 @@ export function rungContract({ harness, ledger, row }: UnderTest): void {
     it('holds those whose token may have come out of its rung into the lost queue', async () => {
       const waiting = await retrying()
       const owing = await retrying()
-      await ledger.rearmRung({ queue: 'q', delayMs: 250 })
+      await ledger.rearmRung({ queue: 'q', delayMs: 250 }, NOW)
       const late = await retrying()
       expect(await ledger.rearm('q')).toBe(0)
       expect(row(late.id)).toEqual({ ...late, rungMs: null })

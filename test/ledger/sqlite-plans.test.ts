@@ -36,6 +36,8 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   handOverQueue: 'jobs_lease',
   liveAfter: 'jobs_live',
   forgetStrays: 'jobs_stray',
+  strayAfter: 'jobs_stray',
+  forgetRungStrays: 'jobs_stray',
   outboxPage: 'jobs_outbox',
   owedTokens: 'jobs_outbox',
   confirmed: 'jobs_outbox',

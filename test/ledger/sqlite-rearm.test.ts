@@ -54,7 +54,7 @@ it('finds what a lost rung had among any number of others, a page at a time', as
   const waiting = `state = 'retryable', due_at = ${NOW}, rung_ms = 250, outbox = NULL`
   harness.db.exec(`UPDATE jobs SET ${waiting} WHERE id = '${id}'`)
   const rung = { queue: 'q', delayMs: 250 }
-  const turns = await turnsOf(async () => expect(await harness.ledger.rearmRung(rung)).toBe(1))
+  const turns = await turnsOf(async () => expect(await harness.ledger.rearmRung(rung, NOW)).toBe(1))
   expect(harness.ledger.find(id)?.rungMs).toBeNull()
   expect(turns).toBeGreaterThanOrEqual(6)
 })

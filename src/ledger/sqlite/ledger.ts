@@ -51,7 +51,7 @@ import { beatLeases, failLease } from './leases.ts'
 import { ACTIVE, ended } from './life.ts'
 import { openStore } from './open-store.ts'
 import { SqlitePauses } from './pauses.ts'
-import { inPages, rearmPage, rearmRungPage } from './rearm.ts'
+import { inPages, rearmPage, rearmRung } from './rearm.ts'
 import { rungKey } from './register.ts'
 import { applyReports, beatJob } from './reports.ts'
 import { pruneBatch } from './retention.ts'
@@ -240,8 +240,8 @@ export class SqliteLedger implements Ledger {
     await this.#access.write(() => this.#store.rungs.record(rung))
   }
 
-  rearmRung(rung: Rung): Promise<number> {
-    return inPages(this.#access, (cursor) => rearmRungPage(this.#store, rung, cursor))
+  rearmRung(rung: Rung, now: number): Promise<number> {
+    return rearmRung(this.#access, this.#store, rung, now)
   }
 
   cancel(id: string, now: number): Promise<Cancelled | 'stale'> {

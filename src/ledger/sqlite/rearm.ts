@@ -63,8 +63,20 @@ export function rearmPage(store: Store, queue: string, cursor: RearmCursor | nul
   return { rearmed: 0, next: null }
 }
 
-/** One page of a lost rung. Rows that owe it a token, or whose token was in it. */
-export function rearmRungPage(store: Store, rung: Rung, cursor: RearmCursor | null): RearmedPage {
+/** A lost rung. Returns how many jobs the ledger has back. */
+export async function rearmRung(
+  access: Access,
+  store: Store,
+  rung: Rung,
+  now: number,
+): Promise<number> {
+  const rearmed = await inPages(access, (cursor) => rearmRungPage(store, rung, cursor))
+  await inPages(access, (cursor) => forgetRungPage(store, rung, now, cursor))
+  return rearmed
+}
+
+/** One page of its rows that owe it a token, or whose token was in it. */
+function rearmRungPage(store: Store, rung: Rung, cursor: RearmCursor | null): RearmedPage {
   const { after, to, upTo } = spanOf(store, rung.queue, cursor)
   const { rearmableOfRung } = store.statements
   const rows = rearmableOfRung.all(rung.queue, after, to, REARM_PAGE, rung.delayMs) as Waiting[]
@@ -73,14 +85,30 @@ export function rearmRungPage(store: Store, rung: Rung, cursor: RearmCursor | nu
   return { rearmed: rows.length, next: isMore ? { after: endOf(rows, to), upTo } : null }
 }
 
+/**
+ * One page of its rows that are over: nothing comes out of it any more. What was due may have come
+ * out before, and is in the job queue.
+ */
+function forgetRungPage(
+  store: Store,
+  { queue, delayMs }: Rung,
+  now: number,
+  cursor: RearmCursor | null,
+): RearmedPage {
+  const { after, to, upTo } = spanOf(store, queue, cursor, 'strayAfter')
+  store.statements.forgetRungStrays.run(queue, after, to, delayMs, now)
+  return { rearmed: 0, next: to < upTo ? { after: to, upTo } : null }
+}
+
 /** What one page looks at: up to `to`. */
 function spanOf(
   store: Store,
   queue: string,
   cursor: RearmCursor | null,
+  which: 'liveAfter' | 'strayAfter' = 'liveAfter',
 ): RearmCursor & { to: number } {
   const { after, upTo } = cursor ?? beginning(store)
-  const found = store.statements.liveAfter.get(queue, after, upTo, MAX_LOOKED_AT)
+  const found = store.statements[which].get(queue, after, upTo, MAX_LOOKED_AT)
   return { after, upTo, to: found === undefined ? upTo : (found as { seq: number }).seq }
 }
 

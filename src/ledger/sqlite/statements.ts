@@ -214,6 +214,20 @@ function prepareLost(db: Database) {
          WHERE queue = ?1 AND ended_at IS NOT NULL AND token_out = 1 AND due_at IS NULL
          LIMIT ?2)`,
     ),
+    /** As `liveAfter`, of ended rows whose token is out. */
+    strayAfter: db.prepare(
+      `SELECT seq FROM jobs INDEXED BY jobs_stray
+       WHERE queue = ?1 AND ended_at IS NOT NULL AND token_out = 1 AND seq > ?2 AND seq <= ?3
+       ORDER BY seq LIMIT 1 OFFSET ?4`,
+    ),
+    /** Of those, the ones whose token went to the rung of ?4 ms: it was there if it is due after ?5. */
+    forgetRungStrays: db.prepare(
+      `UPDATE jobs SET token_out = iif(due_at > ?5, 0, 1), due_at = NULL, rung_ms = NULL
+       WHERE seq IN (
+         SELECT seq FROM jobs INDEXED BY jobs_stray
+         WHERE queue = ?1 AND ended_at IS NOT NULL AND token_out = 1 AND seq > ?2 AND seq <= ?3
+           AND rung_ms = ?4)`,
+    ),
   }
 }
 
