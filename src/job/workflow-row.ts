@@ -59,6 +59,16 @@ export function stepError({ state, error, completedAt }: JobRow): string | null 
   return error ?? (isExpired ? EXPIRED : null)
 }
 
+/** A step that has failed. */
+export interface FailedStep {
+  id: string
+  type: string
+  /** How its job ended. */
+  state: JobRow['state']
+  /** JSON text; null: the state says it all. */
+  error: string | null
+}
+
 /** A step whose job is over, or could not be made. */
 export interface EndedStep {
   id: string

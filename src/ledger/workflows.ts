@@ -1,7 +1,7 @@
 import type { JobRow } from '../job/job.ts'
 import type { PushRequest } from '../job/request.ts'
 import type { PlanNode, WorkflowState, WorkflowType } from '../job/workflow.ts'
-import type { EndedStep, WorkflowHead, WorkflowRow } from '../job/workflow-row.ts'
+import type { EndedStep, FailedStep, WorkflowHead, WorkflowRow } from '../job/workflow-row.ts'
 import type { WorkflowSettings } from '../job/workflow-step.ts'
 import type { Cancelled } from './ledger.ts'
 
@@ -70,5 +70,5 @@ export type WorkflowNews =
   /** A step that has begun took the place of this job. */
   | { what: 'replaced'; workflow: WorkflowHead; cancelled: Cancelled }
   | { what: 'step'; workflow: WorkflowHead; step: EndedStep }
-  /** `step`: the one whose failure decided. */
-  | { what: 'ended'; workflow: WorkflowHead; step: EndedStep }
+  /** `failed`: the last step that has, where the workflow has. */
+  | { what: 'ended'; workflow: WorkflowHead; failed: FailedStep | null }

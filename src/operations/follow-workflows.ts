@@ -50,6 +50,6 @@ function tell({ events }: Deps, news: WorkflowNews): void {
       return
     case 'ended':
       if (workflow.state === 'completed') events.emit({ type: 'workflow.completed', workflow })
-      else events.emit({ type: 'workflow.failed', workflow, step: news.step })
+      else events.emit({ type: 'workflow.failed', workflow, step: news.failed })
   }
 }

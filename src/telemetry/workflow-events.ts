@@ -1,4 +1,4 @@
-import type { EndedStep, WorkflowHead, WorkflowRow } from '../job/workflow-row.ts'
+import type { EndedStep, FailedStep, WorkflowHead, WorkflowRow } from '../job/workflow-row.ts'
 
 /** What happened to a workflow (ojs-digest §10.2); `workflow.cancelled` is an addition. */
 export type WorkflowEvent =
@@ -6,7 +6,7 @@ export type WorkflowEvent =
   | { type: 'workflow.step_completed'; workflow: WorkflowHead; step: EndedStep }
   | { type: 'workflow.completed'; workflow: WorkflowHead }
   /** `step`: the last one that failed. */
-  | { type: 'workflow.failed'; workflow: WorkflowHead; step: EndedStep }
+  | { type: 'workflow.failed'; workflow: WorkflowHead; step: FailedStep | null }
   | { type: 'workflow.cancelled'; workflow: WorkflowHead; requestId?: string }
 
 /** What the catalogue wants of each. */
@@ -33,9 +33,11 @@ function stepData({ id, type, job }: EndedStep): object {
   return { step_id: id, step_type: type, job_id: job?.id, duration_ms: duration }
 }
 
-/** The last failure of the job: its code alone, since a message may be as long as it likes. */
-function failureData({ id, type, job }: EndedStep): object {
-  const record: { code?: unknown } = JSON.parse(job?.error ?? '{}')
-  const code = typeof record.code === 'string' ? record.code : (job?.state ?? 'invalid_request')
+/** Its code alone, since a message may be as long as it likes. */
+function failureData(step: FailedStep | null): object {
+  if (step === null) return {}
+  const { id, type, state, error } = step
+  const record: { code?: unknown } = JSON.parse(error ?? '{}')
+  const code = typeof record.code === 'string' ? record.code : state
   return { failed_step_id: id, failed_step_type: type, error: { code } }
 }

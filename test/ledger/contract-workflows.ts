@@ -71,7 +71,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     const change = { ...LATER, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
     return ledger.fail(lease.id, fenceOf(lease), change)
   }
-  const told = () => news.map((one) => `${one.what} ${'step' in one ? one.step.id : typeOf(one)}`)
+  const told = () => news.map((one) => `${one.what} ${nameIn(one)}`)
 
   describe('a workflow', () => {
     it('begins with the steps that wait for nothing', async () => {
@@ -133,7 +133,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         ...{ completed: 4, open: 0 },
       })
       expect(stepOf(workflow, 'd')).toMatchObject({ state: 'completed', endedAt: NOW + 5 })
-      expect(told().slice(-2)).toEqual(['step d', 'ended d'])
+      expect(told().slice(-2)).toEqual(['step d', 'ended completed'])
       expect(news.at(-1)?.workflow).toMatchObject({ id: workflow.id, state: 'completed', open: 0 })
       expect(ledger.workflows.running()).toBe(0)
     })
@@ -338,6 +338,15 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(find(workflow)).toMatchObject({ state: 'failed', completed: 1, failed: 1, open: 0 })
     })
 
+    it('is what is told of the end, whatever ended last', async () => {
+      const workflow = await create(newGraph({ a: [], b: [], c: [] }))
+      await discard(await claim(workflow, 'a'))
+      await ledger.cancel(jobOf(workflow, 'b').id, NOW)
+      await complete(workflow, 'c')
+      const failed = { id: 'a', type: 'a', state: 'discarded', error: LATER.error }
+      expect(news.at(-1)).toMatchObject({ what: 'ended', workflow: { state: 'failed' }, failed })
+    })
+
     it('of a first step that cannot be made ends the workflow where it begins', async () => {
       const steps = [job({ queue: 'dlx.refused' }), job()]
       const workflow = await create(newWorkflow({ type: 'chain', steps }))
@@ -523,7 +532,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(ledger.counts('default')).toMatchObject({ available: 0, active: 0, cancelled: 3 })
       expect(await ledger.workflows.cancel(workflow.id, NOW)).toBe('stale')
       expect(await ledger.workflows.cancel('nobody', NOW)).toBe('stale')
-      expect(told()).not.toContain('ended e')
+      expect(news.map(({ what }) => what)).not.toContain('ended')
     })
 
     it('and the last ACK in one turn: one of them ends it', async () => {
@@ -620,6 +629,16 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
   })
 }
 
-function typeOf(news: Extract<WorkflowNews, { what: 'born' | 'replaced' }>): string {
-  return news.what === 'born' ? news.job.type : news.cancelled.job.type
+/** A step, a type, or how it ended where no step has failed. */
+function nameIn(news: WorkflowNews): string {
+  switch (news.what) {
+    case 'step':
+      return news.step.id
+    case 'ended':
+      return news.failed?.id ?? news.workflow.state
+    case 'born':
+      return news.job.type
+    case 'replaced':
+      return news.cancelled.job.type
+  }
 }

@@ -5,7 +5,8 @@ import { fetch } from '../../src/operations/fetch.ts'
 import { followWorkflows } from '../../src/operations/follow-workflows.ts'
 import { push } from '../../src/operations/push.ts'
 import { createWorkflow } from '../../src/operations/workflows.ts'
-import { settleLazily } from '../ledger/harness.ts'
+import { workflowData } from '../../src/telemetry/workflow-events.ts'
+import { FAILED, fenceOf, NOW, settleLazily, TERMS, token } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage, toldArrival } from './told-broker.ts'
 
@@ -55,6 +56,29 @@ it('tells of it before what a worker makes of it, however fast', async () => {
     stage.deps.events.emit({ type: 'job.started', job: { ...row, state: 'active', attempt: 1 } })
   }
   expect(await told()).toEqual(['job.enqueued', 'job.started'])
+})
+
+it('tells of a failed workflow which step has failed, whatever ended last', async () => {
+  const { ledger } = harness
+  const jobs = ['a', 'b'].map((type) => ({ type, args: [] }))
+  const { steps } = await createWorkflow(stage.deps, { type: 'group', jobs }, CONTEXT)
+  const ids = steps.map(({ jobId }) => jobId ?? '')
+  const claimed = await ledger.claim(
+    ids.map((id) => token(id)),
+    TERMS,
+  )
+  const [first] = claimed.flatMap((one) => (one.verdict === 'claimed' ? [one.job] : []))
+  if (!first) throw new Error('nothing was claimed')
+  const discard = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
+  await ledger.fail(first.id, fenceOf(first), discard)
+  await ledger.complete(ids[1] ?? '', {}, { now: NOW, result: null })
+  await settled()
+  const told = stage.events.flatMap((event) =>
+    event.type === 'workflow.failed' ? [workflowData(event)] : [],
+  )
+  expect(told).toMatchObject([
+    { state: 'failed', failed_step_id: '0', failed_step_type: 'a', error: { code: 'e' } },
+  ])
 })
 
 describe('a step that replaces what another write of the same commit has moved', () => {

@@ -10,7 +10,7 @@ import {
   type Outcome,
 } from '../../job/workflow.ts'
 import { nodesIn, parentResults, type StepResult } from '../../job/workflow-results.ts'
-import { type EndedStep, stepError, type WorkflowHead } from '../../job/workflow-row.ts'
+import { type FailedStep, stepError, type WorkflowHead } from '../../job/workflow-row.ts'
 import { stepJob, type WorkflowSettings } from '../../job/workflow-step.ts'
 import type { CheckedNode, NewWorkflow, WorkflowNews } from '../workflows.ts'
 import type { SqlValue } from './driver.ts'
@@ -47,8 +47,6 @@ interface Walk {
   /** Jobs that are no callbacks. */
   ended: Record<Outcome, number>
   news: News[]
-  /** The last step that ended. */
-  last: EndedStep | null
   /** The outcome of the workflow, once there is one. */
   outcome: Outcome | null
 }
@@ -189,14 +187,12 @@ function note(walk: Walk, row: NodeRow, outcome: Outcome, job: JobRow | null): v
   }
   if (row.isCallback === 0) walk.ended[outcome]++
   if (outcome === 'cancelled') return
-  const step = { id: row.id ?? '', type: row.type, outcome, job }
-  walk.last = step
-  walk.news.push({ what: 'step', step })
+  walk.news.push({ what: 'step', step: { id: row.id ?? '', type: row.type, outcome, job } })
 }
 
 /** What the walk has come to, in the row of the workflow; and the news of it. */
 function finish(walk: Walk): void {
-  const { store, seq, now, ended, outcome, last, news } = walk
+  const { store, seq, now, ended, outcome, news } = walk
   const { completed, failed, cancelled } = ended
   const row = store.workflows.statements.progress.get(
     seq,
@@ -207,15 +203,20 @@ function finish(walk: Walk): void {
     outcome === null ? null : now,
   )
   const workflow = row as WorkflowHead
-  if (outcome !== null) store.workflows.moved('running', outcome)
-  const all: News[] =
-    outcome === null || last === null ? news : [...news, { what: 'ended', step: last }]
-  store.workflows.tell(all.map((one) => ({ ...one, workflow })))
+  if (outcome !== null) {
+    store.workflows.moved('running', outcome)
+    news.push({ what: 'ended', failed: outcome === 'failed' ? lastFailed(walk) : null })
+  }
+  store.workflows.tell(news.map((one) => ({ ...one, workflow })))
+}
+
+function lastFailed({ store, seq }: Walk): FailedStep | null {
+  return (store.workflows.statements.lastFailed.get(seq) ?? null) as FailedStep | null
 }
 
 function newWalk(store: Store, workflow: Pick<Walk, 'seq' | 'id' | 'settings'>, now: number): Walk {
   const ended = { completed: 0, failed: 0, cancelled: 0 }
-  return { store, ...workflow, now, over: [], ended, news: [], last: null, outcome: null }
+  return { store, ...workflow, now, over: [], ended, news: [], outcome: null }
 }
 
 function feedsOf(nodes: readonly CheckedNode[]): number[][] {

@@ -38,6 +38,11 @@ function prepareReads(db: Database) {
        FROM workflow_steps s LEFT JOIN jobs j ON j.id = s.job_id AND j.generation = 0
        WHERE s.workflow = ? AND s.type IS NOT NULL ORDER BY s.node`,
     ),
+    lastFailed: db.prepare(
+      `SELECT id, type, job_state AS state, error FROM workflow_steps
+       WHERE workflow = ? AND progress = 'failed' AND type IS NOT NULL
+       ORDER BY ended_at DESC, node DESC LIMIT 1`,
+    ),
     /** What a step needs to begin. */
     source: db.prepare(
       'SELECT request, inputs FROM workflow_steps WHERE workflow = ? AND node = ?',
