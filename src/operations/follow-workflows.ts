@@ -1,4 +1,5 @@
 import { nextTick } from 'node:process'
+import type { JobRow } from '../job/job.ts'
 import type { WorkflowNews } from '../ledger/workflows.ts'
 import { followCancel } from './cancel.ts'
 import type { Deps } from './deps.ts'
@@ -12,36 +13,37 @@ import { sendOrLeave } from './send-token.ts'
  */
 export function followWorkflows(deps: Deps, news: readonly WorkflowNews[]): void {
   // At once, before anybody else can see that the outbox owes them: nobody sends them twice.
-  for (const one of news) {
-    if (one.what === 'born') {
-      // A worker may have begun it before it is told of below.
-      deps.events.hold({ type: storedEvent(one.job), job: one.job })
-      if (one.job.outbox !== null) void sendOrLeave(deps, one.job)
-    }
-  }
-  // The same commit may have stored, started or failed what is replaced: when that write has been
-  // followed there is a delivery to settle, and a token known to be on its way. Behind the promises
-  // of all writes, and before RabbitMQ can say anything.
-  queueMicrotask(() => nextTick(() => followReplaced(deps, news)))
-  // Behind the events of the jobs whose end this is: whoever ended them tells of it first.
-  setImmediate(() => {
-    for (const one of news) tell(deps, one)
+  for (const one of news) if (one.what === 'born') send(deps, one.job)
+  behindWriters(() => {
+    for (const one of news) follow(deps, one)
   })
 }
 
-function followReplaced(deps: Deps, news: readonly WorkflowNews[]): void {
-  for (const one of news) {
-    if (one.what === 'replaced') void followCancel(deps, one.cancelled, { requestId: deps.newId() })
-  }
+/** A worker may have begun it before it is told of. */
+function send(deps: Deps, job: JobRow): void {
+  deps.events.hold({ type: storedEvent(job), job })
+  if (job.outbox !== null) void sendOrLeave(deps, job)
 }
 
-function tell({ events }: Deps, news: WorkflowNews): void {
+/**
+ * When all whose writes are in the commit have gone on from it, and before RabbitMQ can say anything.
+ * Each tells first of the job whose end he wrote. And where the same commit has stored, started or
+ * failed what a step replaces, there is a delivery to settle by then, and a token known to be on its
+ * way. A tick that is asked for in a microtask comes when no microtask is left.
+ */
+function behindWriters(follow: () => void): void {
+  queueMicrotask(() => nextTick(follow))
+}
+
+function follow(deps: Deps, news: WorkflowNews): void {
+  const { events } = deps
   const { workflow } = news
   switch (news.what) {
     case 'born':
       events.release(news.job.id)
       return
     case 'replaced':
+      void followCancel(deps, news.cancelled, { requestId: deps.newId() })
       return
     case 'step':
       if (news.step.outcome === 'completed') {

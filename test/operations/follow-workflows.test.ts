@@ -1,8 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { JobRow } from '../../src/job/job.ts'
+import { ack } from '../../src/operations/ack.ts'
+import { cancel } from '../../src/operations/cancel.ts'
 import { fetch } from '../../src/operations/fetch.ts'
 import { followWorkflows } from '../../src/operations/follow-workflows.ts'
+import { nack } from '../../src/operations/nack.ts'
 import { push } from '../../src/operations/push.ts'
 import { createWorkflow } from '../../src/operations/workflows.ts'
 import { workflowData } from '../../src/telemetry/workflow-events.ts'
@@ -57,6 +60,37 @@ it('tells of it before what a worker makes of it, however fast', async () => {
   }
   expect(await told()).toEqual(['job.enqueued', 'job.started'])
 })
+
+it.each<[string, (job_id: string) => Promise<unknown>, string[]]>([
+  ['ACK', (job_id) => ack(stage.deps, { job_id }, CONTEXT), ['job.completed']],
+  [
+    'NACK',
+    (job_id) => {
+      const error = { code: 'e', message: 'm', retryable: false }
+      return nack(stage.deps, { job_id, error }, CONTEXT)
+    },
+    ['job.failed', 'job.discarded', 'dead_letter.added'],
+  ],
+  ['CANCEL', (id) => cancel(stage.deps, id, CONTEXT), ['job.cancelled']],
+])(
+  'tells of a workflow what becomes of it behind the job that %s has ended',
+  async (_, end, ends) => {
+    const jobs = [{ type: 'a', args: [] }]
+    const { steps } = await createWorkflow(stage.deps, { type: 'group', jobs }, CONTEXT)
+    const id = steps[0]?.jobId ?? ''
+    await harness.ledger.claim([token(id)], TERMS)
+    await settled()
+    stage.events.length = 0
+    await end(id)
+    await settled()
+    const types = stage.events.map(({ type }) => type)
+    const isGood = ends[0] === 'job.completed'
+    const ofWorkflow = isGood
+      ? ['workflow.step_completed', 'workflow.completed']
+      : ['workflow.failed']
+    expect(types).toEqual([...ends, ...ofWorkflow])
+  },
+)
 
 it('tells of a failed workflow which step has failed, whatever ended last', async () => {
   const { ledger } = harness
