@@ -5,7 +5,7 @@ import { type Channel, type ChannelModel, type ConfirmChannel, connect, credenti
 import { type Logger, redactUrls } from '../logger.ts'
 import { gatherWrites, writePromptly } from './gathered-writes.ts'
 import type { BrokerObserver, ConnectionName } from './observer.ts'
-import { isAnyListening, reconnectDelayMs, waitToReconnect } from './reconnect.ts'
+import { areAllListening, isAnyListening, reconnectDelayMs, waitToReconnect } from './reconnect.ts'
 import { readStrangeHeaders } from './strange-headers.ts'
 
 const CONNECT_TIMEOUT_MS = 10_000
@@ -86,6 +86,11 @@ export class Connection {
   /** `serverProperties.version` of the present broker; '' while there is none. */
   get serverVersion(): string {
     return this.#model?.connection.serverProperties.version ?? ''
+  }
+
+  /** Whether every host of the list takes connections. One alone is not asked. */
+  async areAllHostsUp(): Promise<boolean> {
+    return this.#urls.length === 1 || (await areAllListening(this.#urls))
   }
 
   listen(listener: ConnectionListener): void {

@@ -78,6 +78,11 @@ export async function isAnyListening(urls: readonly URL[]): Promise<boolean> {
   return answers.includes(true)
 }
 
+export async function areAllListening(urls: readonly URL[]): Promise<boolean> {
+  const answers = await Promise.all(urls.map(isListening))
+  return !answers.includes(false)
+}
+
 function isListening(url: URL): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connectTcp({ host: hostOf(url), port: portOf(url) })

@@ -51,6 +51,10 @@ export interface RungsDeps {
  * when first needed, and used only while they are known to be as we declare them, and not before
  * RabbitMQ has had the time to write them down.
  *
+ * None is declared while a node of the cluster is down, as far as the list of hosts tells: the part of
+ * it that this node gets when it is back forwards nothing (3.10.8), should it become the leader before
+ * the node's next start. Its retries would stay there, in no count of RabbitMQ's.
+ *
  * With the strategy `never` no rung is used: a passive declare does not show the arguments, and the
  * active one that compares them would create a rung that went in that moment. The ledger then
  * holds every retry.
@@ -208,6 +212,7 @@ export class Rungs {
     if (presence === 'missing') await this.#noteMissing(key, rung)
     if (options.declare === 'never') return 'refused'
     if ((await ensureQueue(rung.queue)) !== 'ready') return 'unavailable'
+    if (presence === 'missing' && !(await connection.areAllHostsUp())) return 'unavailable'
     return this.#declare(scratch, entity, key, rung)
   }
 

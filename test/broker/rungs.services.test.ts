@@ -1,4 +1,6 @@
-import { describe, expect, it } from 'vitest'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { EntityChecker } from '../../src/broker/entity-checker.ts'
 import { createNames } from '../../src/broker/names.ts'
 import { Rungs } from '../../src/broker/rungs.ts'
@@ -6,6 +8,7 @@ import { loadTopology } from '../../src/broker/topology.ts'
 import { topologyDiff } from '../../src/broker/topology-diff.ts'
 import { systemClock } from '../../src/clock.ts'
 import type { NewJob } from '../../src/job/job.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
 import { vhostOfTest } from './fixtures.ts'
 import {
   logger,
@@ -430,6 +433,27 @@ describe('after a reconnect', () => {
     await recorder.until('onUp', 2)
     await reconnectAdmin()
     expect(await broker.ensureRung('email', 1000)).toBe('ready')
+  })
+})
+
+describe('a cluster', () => {
+  it('gets no new rung while one of its hosts takes no connection; those it has are used', async () => {
+    const before = await start()
+    await before.broker.ensureRung('email', 125)
+    await before.stop()
+    const gone = await TcpProxy.start(0)
+    const { port } = gone
+    await gone.stop()
+    const away = vhost.url.replace(/:\d+\//, `:${port}/`)
+    const recordedRungs = () => [{ queue: 'email', delayMs: 125 }]
+    const { broker } = await start({ amqpUrls: [vhost.url, away] }, { recordedRungs })
+    expect(await broker.ensureRung('email', 125)).toBe('ready')
+    expect(await broker.ensureRung('email', 250)).toBe('unusable')
+    expect(await exists(rungName(250))).toBe(false)
+    const back = createServer().listen(port, '127.0.0.1')
+    onTestFinished(() => void back.close())
+    await once(back, 'listening')
+    expect(await broker.recheckRung('email', 250)).toBe('ready')
   })
 })
 
