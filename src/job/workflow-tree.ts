@@ -7,7 +7,6 @@ import { Repetition } from './workflow-size.ts'
 
 /** A chain in a group in a batch; deeper is refused (ojs-digest §8.1). */
 const MAX_DEPTH = 3
-const MAX_ID_LENGTH = 255
 /** When each begins, as soon as all jobs of the batch are over. */
 const CALLBACKS = { on_complete: 'over', on_success: 'completed', on_failure: 'failed' } as const
 const CALLBACK_NAMES = ['on_complete', 'on_success', 'on_failure'] as const
@@ -237,13 +236,16 @@ function callbacksOf(body: Members, path: string): NamedCallback[] {
   })
 }
 
+/** 1 to 255 characters that the ledger keeps as they are: no NUL, where SQLite's drivers end a text. */
+const OWN_ID = /^[^\0]{1,255}$/
+
 /** That of the request, or its place: `"0"`, `"1"` (ojs-digest §8.1). */
 function ownId({ id }: Members, i: number, path: string): string {
   if (id == null) return String(i)
-  if (typeof id === 'string' && id !== '' && id.length <= MAX_ID_LENGTH) return id
+  if (typeof id === 'string' && OWN_ID.test(id)) return id
   throw invalidField(
     `${path}.id`,
-    `The '${path}.id' field must be a string of 1 to 255 characters.`,
+    `The '${path}.id' field must be a string of 1 to 255 characters other than NUL.`,
   )
 }
 

@@ -1,6 +1,7 @@
 import { MAX_DURATION_MS } from '../job/duration.ts'
 import { BACKOFF_STRATEGIES, CONFLICT_NAMES } from '../job/request.ts'
 import { MAX_TYPE } from '../job/text-size.ts'
+import { storable } from './workers.ts'
 
 const text = { type: ['string', 'null'] }
 const integer = { type: ['integer', 'null'] }
@@ -104,7 +105,7 @@ export const PUSH_SCHEMA = {
       pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$',
     },
     specversion: { enum: ['1.0', '1.0.0', '1', '1.0.0-rc.1', null] },
-    schema: { ...text, maxLength: 2048 },
+    schema: { ...text, maxLength: 2048, pattern: storable },
     ...options,
     options: {
       type: ['object', 'null'],

@@ -121,6 +121,11 @@ describe('the two dialects', () => {
     expect(job({ type: 'a', args: [], ...outer }).document).toEqual(alone)
   })
 
+  it('refuses a schema that the ledger would take for another: one with a NUL', () => {
+    const answer = refused({ type: 'a', args: [], schema: 'urn:x\0y' })
+    expect(answer).toMatchObject({ status: 400, details: { field: 'schema' } })
+  })
+
   it('takes retry_policy for retry, wherever it stands, and checks it alike', () => {
     const policy = { max_attempts: 7, initial_interval_ms: 1500 }
     const plain = job({ type: 'a', args: [], retry: policy }).document

@@ -138,6 +138,7 @@ describe('a tree', () => {
     ['an element that is no object', { type: 'group', jobs: [7] }, 'jobs[0]'],
     ['a list that is none', { type: 'group', jobs: {} }, 'jobs'],
     ['an id that is none', { type: 'group', jobs: [job({ id: 7 })] }, 'jobs[0].id'],
+    ['an id with a NUL', { type: 'group', jobs: [job({ id: 'a\0b' })] }, 'jobs[0].id'],
     [
       'an own id that a place has',
       { type: 'group', jobs: [job({ id: '1' }), job()] },
