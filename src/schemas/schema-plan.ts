@@ -40,7 +40,9 @@ const PER_MEMBER = [
   ...['additionalProperties', 'patternProperties', 'propertyNames', 'maxProperties'],
   ...['minProperties', 'unevaluatedProperties'],
 ]
-const PER_TEXT = ['minLength', 'maxLength', 'format']
+const PER_TEXT = ['minLength', 'maxLength']
+/** Some ten times as much: an address may be of a hundred labels, each of them looked at. */
+const FORMAT = 10
 /** Not evaluated where they stand. */
 const DEFINITIONS = new Set(['$defs', 'definitions'])
 
@@ -155,7 +157,8 @@ function costOf(schema: Members): Cost {
     keywords.filter((keyword) => schema[keyword] !== undefined).length
   const fixed = Object.entries(schema).reduce((sum, entry) => sum + keywordCost(...entry), 1)
   const perItem = has(PER_ITEM) + TRY * has(['contains'])
-  return [fixed, perItem, TRY * has(PER_MEMBER), has(PER_TEXT)]
+  const perText = has(PER_TEXT) + FORMAT * has(['format'])
+  return [fixed, perItem, TRY * has(PER_MEMBER), perText]
 }
 
 function keywordCost(keyword: string, value: unknown): number {

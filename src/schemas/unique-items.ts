@@ -23,9 +23,14 @@ function areUnique(items: readonly unknown[], fuel: Fuel): boolean {
   return true
 }
 
-/** The same text for equal values, and for them only. */
+/** The same text for equal values, and for them only. A text is written once on each level. */
 function canonical(value: unknown, fuel: Fuel): string {
-  fuel.take(20)
+  const text = textOf(value, fuel)
+  fuel.take(20 + (text.length >> 3))
+  return text
+}
+
+function textOf(value: unknown, fuel: Fuel): string {
   if (Array.isArray(value)) return `[${value.map((item) => canonical(item, fuel)).join(',')}]`
   if (typeof value === 'object' && value !== null) {
     const members = Object.entries(value).map(
@@ -33,7 +38,5 @@ function canonical(value: unknown, fuel: Fuel): string {
     )
     return `{${members.sort().join(',')}}`
   }
-  const text = JSON.stringify(value)
-  fuel.take(text.length >> 3)
-  return text
+  return JSON.stringify(value)
 }

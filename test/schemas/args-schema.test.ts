@@ -270,6 +270,16 @@ describe('a hostile schema', () => {
       Array.from({ length: 250_000 }, (_, i) => [i]),
     ],
     [
+      'uniqueness, many times over, of a long name',
+      { allOf: Array.from({ length: 200 }, () => ({ uniqueItems: true })) },
+      [{ ['n'.repeat(1_000_000)]: 1 }],
+    ],
+    [
+      'addresses of a hundred labels each',
+      { items: { allOf: Array.from({ length: 10 }, () => ({ format: 'email' })) } },
+      Array.from({ length: 5_000 }, () => `a@${'n.'.repeat(100)}n`),
+    ],
+    [
       'a pattern over a long text',
       { items: { pattern: '[ab]*a[ab]{500}c' } },
       ['ab'.repeat(100_000)],
@@ -328,6 +338,8 @@ describe('a hostile schema', () => {
       required: ['id', 'name'],
     }
     expect(check({ items: row }, rows)).toBeNull()
+    const times = Array.from({ length: 70_000 }, () => '2026-11-23T12:00:00.000Z')
+    expect(check({ items: { type: 'string', format: 'date-time' } }, times)).toBeNull()
   })
 
   it('shares fuel among the jobs of a request', () => {
