@@ -8,6 +8,7 @@ import {
 import { fieldOf, joinPath } from './field-path.ts'
 import { FORMATS } from './formats.ts'
 import { Fuel, OutOfFuel } from './fuel.ts'
+import { literals } from './literals.ts'
 import { linearPatterns } from './pattern.ts'
 import { SchemaFault } from './schema-fault.ts'
 import { COST, type Cost, planSchema, type SchemaPlan } from './schema-plan.ts'
@@ -110,8 +111,10 @@ function compile(plan: SchemaPlan, meter: Meter): ValidateFunction {
     formats: FORMATS,
     code: { regExp: linearPatterns(currentFuel), optimize: false },
   })
-  ajv.removeKeyword('uniqueItems')
-  ajv.addKeyword(uniqueItems(currentFuel))
+  for (const own of [uniqueItems(currentFuel), ...literals(currentFuel)]) {
+    ajv.removeKeyword(String(own.keyword))
+    ajv.addKeyword(own)
+  }
   addCost(ajv, currentFuel)
   try {
     return ajv.compile(plan.schema)

@@ -41,6 +41,28 @@ describe('a schema', () => {
       [1],
       [2],
     ],
+    [
+      'a constant',
+      { items: { const: { a: [1, null], b: 2 } } },
+      [{ b: 2, a: [1, null] }],
+      [{ a: [1, null] }],
+    ],
+    [
+      'a constant and no more',
+      { items: { const: { a: { b: 1 } } } },
+      [{ a: { b: 1 } }],
+      [{ a: { b: 1, c: 1 } }],
+    ],
+    ['a constant that is null', { items: { const: null } }, [null], [0]],
+    ['an empty constant', { items: { const: {} } }, [{}], [[]]],
+    ['an empty list as a constant', { items: { const: [] } }, [[]], [{}]],
+    ['a longer list', { items: { const: [1] } }, [[1]], [[1, 1]]],
+    [
+      'one of many kinds',
+      { items: { enum: [1, 'a', [2], { b: null }] } },
+      [{ b: null }, [2], 'a', 1],
+      [{ b: 0 }],
+    ],
     ['an anchor', { items: { $ref: '#n' }, $defs: { x: { $anchor: 'n', const: 1 } } }, [1], [2]],
     [
       'its own $id',
@@ -273,6 +295,16 @@ describe('a hostile schema', () => {
       'uniqueness, many times over, of a long name',
       { allOf: Array.from({ length: 200 }, () => ({ uniqueItems: true })) },
       [{ ['n'.repeat(1_000_000)]: 1 }],
+    ],
+    [
+      'constants that are compared with very many members',
+      { items: { allOf: Array.from({ length: 100 }, () => ({ not: { const: { a: {} } } })) } },
+      [{ a: Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`k${i}`, 1])) }],
+    ],
+    [
+      'lists that are compared with very many members',
+      { items: { allOf: Array.from({ length: 100 }, () => ({ not: { enum: [1, {}] } })) } },
+      [Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`k${i}`, 1]))],
     ],
     [
       'addresses of a hundred labels each',

@@ -1,0 +1,43 @@
+import type { FuncKeywordDefinition } from 'ajv/dist/2020.js'
+import { isJsonObject } from '../job/json-value.ts'
+import type { Fuel } from './fuel.ts'
+
+/** As of `COST`: what V8 takes for the names of an object, whose values are not looked at. */
+const PER_NAME = 10
+
+/**
+ * `const` and `enum`, of which the schema's own size is paid for by `COST`: Ajv's count the members of
+ * the data besides, however many there are.
+ */
+export function literals(fuel: () => Fuel): FuncKeywordDefinition[] {
+  return [
+    {
+      keyword: 'const',
+      error: { message: 'must be equal to constant' },
+      validate: (literal: unknown, data: unknown) => isEqual(literal, data, fuel()),
+    },
+    {
+      keyword: 'enum',
+      schemaType: 'array',
+      error: { message: 'must be equal to one of the allowed values' },
+      validate: (allowed: readonly unknown[], data: unknown) =>
+        allowed.some((literal) => isEqual(literal, data, fuel())),
+    },
+  ]
+}
+
+function isEqual(literal: unknown, data: unknown, fuel: Fuel): boolean {
+  if (literal === data) return true
+  if (Array.isArray(literal)) {
+    const isList = Array.isArray(data) && data.length === literal.length
+    return isList && literal.every((item, i) => isEqual(item, data[i], fuel))
+  }
+  if (!isJsonObject(literal) || !isJsonObject(data)) return false
+  const names = Object.keys(literal)
+  for (const name of names) {
+    if (!Object.hasOwn(data, name) || !isEqual(literal[name], data[name], fuel)) return false
+  }
+  const { length } = Object.keys(data)
+  fuel.take(PER_NAME * length)
+  return length === names.length
+}
