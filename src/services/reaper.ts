@@ -51,7 +51,7 @@ async function reapOnce(deps: Deps): Promise<boolean> {
 }
 
 async function endLease(deps: Deps, row: JobRow, now: number): Promise<void> {
-  const isTimeout = row.holder !== 'native' && row.timeoutAt !== null && row.timeoutAt <= now
+  const isTimeout = row.timeoutAt !== null && row.timeoutAt <= now
   const failure = isTimeout
     ? timeoutFailure(row.timeoutMs, now - (row.startedAt ?? now))
     : visibilityFailure(row.leaseMs ?? 0)

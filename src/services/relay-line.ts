@@ -41,10 +41,9 @@ export class RelayLine {
     this.#deps = deps
   }
 
-  /** Nothing would be forgotten with it. */
+  /** Nothing would be forgotten with it: one that is set aside has left something. */
   get isIdle(): boolean {
-    const isAside = this.#aside !== undefined
-    return this.#inFlight === 0 && this.#isEmpty && this.#leftFrom === null && !isAside
+    return this.#inFlight === 0 && this.#isEmpty && this.#leftFrom === null
   }
 
   /** There is something in the outbox that it could take now. */
