@@ -1,8 +1,11 @@
 import { describe, expect, it } from 'vitest'
+import type { JobState } from '../../src/job/job.ts'
 import { EventRing } from '../../src/telemetry/event-ring.ts'
 import type { JobEvent } from '../../src/telemetry/events.ts'
 import { jobRow } from '../http/job-rows.ts'
+import { endedStep, workflowRow } from './workflow-rows.ts'
 
+const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const ANY = { types: new Set<string>(), queues: new Set<string>() }
 
 /** Events `1`, `2`, … of jobs in queue `q`, the even ones in queue `even`. */
@@ -72,6 +75,24 @@ describe('the event ring', () => {
     expect(even).toMatchObject({ cursor: 'evt_4', has_more: true })
   })
 
+  it('asked for a queue, shows what is about the queue itself, and nothing of workflows', () => {
+    const ring = new EventRing(9, { now: () => 0, wall: () => 2_000 }, () => 'x')
+    ring.onJobEvent({ type: 'queue.paused', queue: 'q' })
+    ring.onJobEvent({ type: 'workflow.started', workflow: workflowRow() })
+    const { events } = ring.list({ ...ANY, queues: new Set(['q']), after: null, limit: 9 })
+    expect(events).toEqual([
+      {
+        specversion: '1.0',
+        id: 'evt_x',
+        type: 'queue.paused',
+        source: 'ojs://ojs-rabbitmq',
+        time: '1970-01-01T00:00:02.000Z',
+        subject: 'q',
+        data: { queue: 'q' },
+      },
+    ])
+  })
+
   it('is empty before the first event', () => {
     expect(ringOf(3, 0).list({ ...ANY, after: null, limit: 9 })).toEqual({
       events: [],
@@ -117,29 +138,31 @@ describe('what an event says', () => {
   })
 
   it('job.scheduled: for when', () => {
-    const job = jobRow({ state: 'scheduled', dueAt: 61_000 })
+    const job = jobRow({ state: 'scheduled', dueAt: 61_000, priority: 7 })
     expect(dataOf({ type: 'job.scheduled', job })).toMatchObject({
       state: 'scheduled',
+      priority: 7,
       scheduled_at: '1970-01-01T00:01:01.000Z',
     })
   })
 
   it('job.expired: its time to live', () => {
-    const job = jobRow({ state: 'discarded', createdAt: 1_000, expiresAt: 3_000 })
+    const at = { createdAt: 1_000, expiresAt: 3_000, discardedAt: 5_000 }
+    const job = jobRow({ state: 'discarded', ...at })
     expect(dataOf({ type: 'job.expired', job })).toMatchObject({
       created_at: '1970-01-01T00:00:01.000Z',
       expired_at: '1970-01-01T00:00:03.000Z',
       ttl_ms: 2_000,
     })
-    const byQueue = jobRow({ state: 'discarded', createdAt: 1_000, discardedAt: 5_000 })
+    const byQueue = jobRow({ state: 'discarded', ...at, expiresAt: null })
     expect(dataOf({ type: 'job.expired', job: byQueue })).toMatchObject({ ttl_ms: 4_000 })
   })
 
   it('job.discarded: the attempts and the last error', () => {
     const error = JSON.stringify({ ...failure, details: { much: 'more' } })
-    const job = jobRow({ state: 'discarded', attempt: 3, error })
+    const job = jobRow({ state: 'discarded', attempt: 2, maxAttempts: 3, error })
     const data = dataOf({ type: 'job.discarded', job })
-    expect(data).toMatchObject({ total_attempts: 3 })
+    expect(data).toMatchObject({ total_attempts: 2 })
     expect(data?.['last_error']).toEqual({ code: 'boom', message: 'it went off' })
     const unknown = dataOf({ type: 'job.discarded', job: jobRow({ attempt: 1 }) })
     expect(unknown).not.toHaveProperty('last_error')
@@ -184,6 +207,53 @@ describe('what an event says', () => {
     const long = { ...failure, message: 'x'.repeat(10_000) }
     const data = dataOf({ type: 'job.failed', job: jobRow(), attempt: 1, failure: long })
     expect(data?.['error']).toEqual({ ...failure, message: 'x'.repeat(500) })
+    const last = jobRow({ state: 'discarded', error: JSON.stringify(long) })
+    const { last_error: error } = dataOf({ type: 'job.discarded', job: last }) ?? {}
+    expect(error).toEqual({ code: 'boom', message: 'x'.repeat(500) })
+  })
+
+  it('the trace of the job, by its id alone', () => {
+    const carry = { ...jobRow().carry, traceparent: `00-${TRACE}-b7ad6b7169203331-01` }
+    const job = jobRow({ carry })
+    expect(dataOf({ type: 'job.enqueued', job })).toMatchObject({ trace_id: TRACE })
+    const cron = { name: 'nightly', expression: '0 0 * * *', jobType: 't', queue: 'q' }
+    const tick = dataOf({ type: 'cron.triggered', cron, scheduledAt: 0, job })
+    expect(tick).toMatchObject({ trace_id: TRACE })
+  })
+
+  it('workflow.started, workflow.step_completed: what there is to do, and what is left', () => {
+    const workflow = workflowRow({ total: 3, open: 2 })
+    const head = { workflow_id: 'w', workflow_name: 'told', state: 'running' }
+    expect(dataOf({ type: 'workflow.started', workflow })).toEqual({ ...head, total_steps: 3 })
+    const job = jobRow({ startedAt: 1_000, completedAt: 1_040 })
+    const step = endedStep({ job })
+    expect(dataOf({ type: 'workflow.step_completed', workflow, step })).toEqual({
+      ...head,
+      step_id: 's',
+      step_type: 't',
+      job_id: job.id,
+      duration_ms: 40,
+      steps_remaining: 2,
+    })
+    const neverRan = endedStep({ job: jobRow({ completedAt: 1_040 }) })
+    const data = dataOf({ type: 'workflow.step_completed', workflow, step: neverRan })
+    expect(data).toMatchObject({ duration_ms: 0 })
+  })
+
+  it('workflow.completed, workflow.failed: how long it took, and what failed', () => {
+    const workflow = workflowRow({ state: 'failed', createdAt: 1_000, endedAt: 3_500 })
+    const completed = dataOf({ type: 'workflow.completed', workflow })
+    expect(completed).toMatchObject({ duration_ms: 2_500 })
+    const failed = (state: JobState, error: string | null) => {
+      const step = { id: 's', type: 't', state, error }
+      return dataOf({ type: 'workflow.failed', workflow, step })
+    }
+    const about = { duration_ms: 2_500, failed_step_id: 's', failed_step_type: 't' }
+    const error = JSON.stringify(failure)
+    expect(failed('discarded', error)).toMatchObject({ ...about, error: { code: 'boom' } })
+    expect(failed('cancelled', null)).toMatchObject({ ...about, error: { code: 'cancelled' } })
+    const unknown = dataOf({ type: 'workflow.failed', workflow, step: null })
+    expect(unknown).toEqual(completed)
   })
 })
 

@@ -3,6 +3,7 @@ import type { Logger } from '../../src/logger.ts'
 import type { JobEvent } from '../../src/telemetry/events.ts'
 import { jobLog } from '../../src/telemetry/job-log.ts'
 import { jobRow } from '../http/job-rows.ts'
+import { workflowRow } from './workflow-rows.ts'
 
 const SECRET = 'attack at dawn'
 const failure = { code: 'boom', type: 'Boom', message: SECRET, retryable: false }
@@ -39,6 +40,15 @@ it('names the job, its attempt and the request, and never what is in it', () => 
   expect(line).toMatchObject({ level: 'info', msg: 'job.discarded', jobId: job.id })
   expect(line).toMatchObject({ queue: 'email', type: 'email.send', attempt: 2, requestId: 'req_1' })
   expect(JSON.stringify(line)).not.toContain(SECRET)
+})
+
+it('names who asked for a pause or a workflow, and of the workflow what is left', () => {
+  const asked = { level: 'info', requestId: 'req_1' }
+  const paused = lineOf({ type: 'queue.paused', queue: 'q', requestId: 'req_1' })
+  expect(paused).toEqual({ ...asked, msg: 'queue.paused', queue: 'q' })
+  const workflow = workflowRow({ open: 3 })
+  const started = lineOf({ type: 'workflow.started', workflow, requestId: 'req_1' })
+  expect(started).toEqual({ ...asked, msg: 'workflow.started', workflowId: 'w', open: 3 })
 })
 
 it('says why an attempt failed by its code, not by its message', () => {

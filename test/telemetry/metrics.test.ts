@@ -98,7 +98,7 @@ describe('jobs', () => {
   test('job.started: the time in the queue', async () => {
     const { onJobEvent, read } = open()
     const startedAfter = (ms: number) =>
-      onJobEvent({ type: 'job.started', job: jobRow({ enqueuedAt: 1_000, startedAt: 1_000 + ms }) })
+      onJobEvent({ type: 'job.started', job: jobRow({ startedAt: 2_000 + ms }) })
     startedAfter(250)
     startedAfter(7_000)
     const samples = await read('ojs_job_')
@@ -109,14 +109,22 @@ describe('jobs', () => {
     expect(['0.1', '0.5', '5', '10', '3600', '+Inf'].map(bucket)).toEqual([0, 1, 1, 2, 2, 2])
   })
 
+  test('a time that is not known is none', async () => {
+    const { onJobEvent, read } = open()
+    onJobEvent({ type: 'job.started', job: jobRow({ startedAt: null }) })
+    onJobEvent({ type: 'job.discarded', job: jobRow({ startedAt: null, discardedAt: 2_000 }) })
+    expect(await read('ojs_job_queue_time_seconds')).toEqual({})
+    expect(await read('ojs_job_duration_seconds')).toEqual({})
+  })
+
   const ends: [state: string, event: JobEvent][] = [
-    ['completed', { type: 'job.completed', job: jobRow({ startedAt: 1_000, completedAt: 1_040 }) }],
-    ['discarded', { type: 'job.discarded', job: jobRow({ startedAt: 1_000, discardedAt: 1_040 }) }],
+    ['completed', { type: 'job.completed', job: jobRow({ startedAt: 5_000, completedAt: 5_040 }) }],
+    ['discarded', { type: 'job.discarded', job: jobRow({ startedAt: 5_000, discardedAt: 5_040 }) }],
     [
       'cancelled',
       {
         type: 'job.cancelled',
-        job: jobRow({ startedAt: 1_000, cancelledAt: 1_040 }),
+        job: jobRow({ startedAt: 5_000, cancelledAt: 5_040 }),
         previousState: 'active',
       },
     ],
@@ -167,6 +175,11 @@ describe('jobs', () => {
     const { onJobEvent, read } = open()
     onJobEvent({ type: 'token.malformed', queue: 'email', id: '', error: new Error() })
     expect(await read('ojs_token')).toEqual({ 'ojs_token_malformed_total{queue="email"}': 1 })
+    for (let i = 0; i < 300; i++)
+      onJobEvent({ type: 'token.malformed', queue: `q${i}`, id: '', error: new Error() })
+    const samples = await read('ojs_token')
+    expect(Object.keys(samples)).toHaveLength(201)
+    expect(samples['ojs_token_malformed_total{queue="other"}']).toBe(101)
   })
 })
 
@@ -280,8 +293,11 @@ describe('gauges of the ledger and of the workers', () => {
         ...EMPTY_LEDGER,
         queues: () => Array.from({ length: 250 }, (_, i) => ({ name: `q${i}` })),
         counts: () => ({ ...NO_JOBS, available: 2 }),
+        deadLetterCount: () => 3,
       },
     })
+    const other = 'ojs_dead_letter_depth{queue="other"}'
+    expect(await read(other)).toEqual({ [other]: 150 })
     expect(
       (await read('ojs_queue_depth{queue="other"'))[
         'ojs_queue_depth{queue="other",state="available"}'
@@ -399,6 +415,8 @@ describe('AMQP (seed 002 §12.1)', () => {
     const idle = await page.text()
     expect(idle).toContain('\nojs_amqp_connections_active 0\n')
     expect(idle).not.toContain('consumer="c1"')
+    // What is gone is not shown as it was.
+    expect(idle).not.toContain('ojs_amqp_buffered{')
   })
 
   test('queues that share a label are added up; their utilization is that of the busiest', async () => {
@@ -410,7 +428,8 @@ describe('AMQP (seed 002 §12.1)', () => {
     })
     const known = Array.from({ length: 200 }, (_, i) => row(`q${i}`, 0.1))
     const queues = [...known, row('x', 0.25), row('y', 0.75), row('z', 0.5)]
-    const { read } = open({ broker: { ...NO_BROKER, queues } })
+    const consumers = queues.map(({ queue }) => ({ queue, consumer: `of ${queue}`, unacked: 5 }))
+    const { read } = open({ broker: { ...NO_BROKER, queues, consumers } })
     for (const scrape of [1, 2]) {
       expect(await read('ojs_amqp_buffered{queue="other"}'), `scrape ${scrape}`).toEqual({
         'ojs_amqp_buffered{queue="other"}': 6,
@@ -420,6 +439,11 @@ describe('AMQP (seed 002 §12.1)', () => {
       })
       expect(await read('ojs_amqp_consumer_utilization{queue="other"}')).toEqual({
         'ojs_amqp_consumer_utilization{queue="other"}': 0.75,
+      })
+      expect(await read('ojs_amqp_messages_unacked{queue="other"')).toEqual({
+        'ojs_amqp_messages_unacked{queue="other",consumer="of x"}': 5,
+        'ojs_amqp_messages_unacked{queue="other",consumer="of y"}': 5,
+        'ojs_amqp_messages_unacked{queue="other",consumer="of z"}': 5,
       })
     }
   })
@@ -474,6 +498,26 @@ test('process metrics are there, and two gateways in one process do not meet', a
   expect(await one.page.text()).toMatch(/^process_cpu_seconds_total /m)
   expect(await one.page.text()).toMatch(/^nodejs_eventloop_lag_seconds /m)
   expect(one.page.contentType).toBe('text/plain; version=0.0.4; charset=utf-8')
+})
+
+test('what is named like a counter is one', async () => {
+  const text = await open().page.text()
+  expect(text).toMatch(/^# TYPE process_cpu_seconds_total counter$/m)
+  expect(text).not.toMatch(/^# TYPE \S+_total gauge$/m)
+})
+
+test('control messages: what came, what was none, what of it was left out', async () => {
+  const { control, read } = open()
+  control.received('ojs.control.report')
+  control.malformed('unknown', 'too_large')
+  control.skipped('ojs.control.report', 4)
+  control.replyDropped('gone')
+  expect(await read('ojs_control_')).toEqual({
+    'ojs_control_messages_total{type="ojs.control.report"}': 1,
+    'ojs_control_malformed_total{type="unknown",reason="too_large"}': 1,
+    'ojs_control_skipped_total{type="ojs.control.report"}': 4,
+    'ojs_control_replies_dropped_total{outcome="gone"}': 1,
+  })
 })
 
 describe('the gateway itself', () => {
