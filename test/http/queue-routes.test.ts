@@ -1,0 +1,79 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest'
+import { pauseQueue, resumeQueue } from '../../src/operations/pause.ts'
+import { listQueues, queueStats } from '../../src/operations/queues.ts'
+import { openDoor } from './door.ts'
+import { request } from './raw-client.ts'
+
+// What a route does is parse, call, render. The operations have tests of their own.
+vi.mock('../../src/operations/pause.ts')
+vi.mock('../../src/operations/queues.ts')
+
+beforeEach(() => {
+  vi.resetAllMocks()
+})
+
+async function ask(method: string, path: string) {
+  const door = await openDoor()
+  const result = await door.ask(request(method, `/ojs/v1/queues${path}`))
+  expect(result.status).toBe(200)
+  return JSON.parse(result.body)
+}
+
+describe('statistics', () => {
+  const counts = {
+    available: 1,
+    active: 20,
+    scheduled: 300,
+    retryable: 4_000,
+    discarded: 5,
+    pending: 6,
+    completed: 7,
+    cancelled: 8,
+  }
+  const lastHour = { completed: 5, failed: 2, timed: 4, durationMs: 1_002, waited: 3, waitMs: 200 }
+
+  test('each count under its own name, the depth without what runs', async () => {
+    vi.mocked(queueStats).mockReturnValue({ status: 'paused', counts, lastHour, computedAt: 3_000 })
+    expect(await ask('GET', '/a/stats')).toEqual({
+      queue: 'a',
+      status: 'paused',
+      stats: {
+        ...counts,
+        completed_last_hour: 5,
+        failed_last_hour: 2,
+        // Of those whose time is known, who may be fewer.
+        avg_duration_ms: 251,
+        avg_wait_ms: 67,
+        throughput_per_second: 0.00139,
+        depth: 4_301,
+      },
+      computed_at: '1970-01-01T00:00:03.000Z',
+    })
+    expect(vi.mocked(queueStats).mock.calls[0]?.[1]).toBe('a')
+  })
+})
+
+test('a page of the list says how many there are in all', async () => {
+  const queues = [{ name: 'b', status: 'active' as const, createdAt: 1_000 }]
+  vi.mocked(listQueues).mockReturnValue({ queues, total: 3 })
+  expect(await ask('GET', '?limit=1&offset=1')).toEqual({
+    queues: [{ name: 'b', status: 'active', created_at: '1970-01-01T00:00:01.000Z' }],
+    pagination: { total: 3, limit: 1, offset: 1, has_more: true },
+  })
+  expect(vi.mocked(listQueues).mock.calls[0]?.[1]).toEqual({ limit: 1, offset: 1 })
+})
+
+test('when it was paused and resumed', async () => {
+  vi.mocked(pauseQueue).mockResolvedValue({ pausedAt: 4_000 })
+  vi.mocked(resumeQueue).mockResolvedValue({ resumedAt: 5_000 })
+  expect(await ask('POST', '/a/pause')).toEqual({
+    queue: 'a',
+    status: 'paused',
+    paused_at: '1970-01-01T00:00:04.000Z',
+  })
+  expect(await ask('POST', '/a/resume')).toEqual({
+    queue: 'a',
+    status: 'active',
+    resumed_at: '1970-01-01T00:00:05.000Z',
+  })
+})
