@@ -44,6 +44,8 @@ export interface RungsDeps {
   logger: Logger
   /** What a rung dead-letters to must be there before it. */
   ensureQueue(queue: string): Promise<EnsureOutcome>
+  /** A rung that is gone is another's to declare, who knows what has waited in it. */
+  leavesMissing?: boolean
 }
 
 /**
@@ -205,12 +207,13 @@ export class Rungs {
   }
 
   async #check(scratch: ScratchChannel, key: string, rung: Rung): Promise<Outcome> {
-    const { connection, ensureQueue, options, topology } = this.#deps
+    const { connection, ensureQueue, leavesMissing, options, topology } = this.#deps
     const entity = topology.rung(rung.queue, rung.delayMs, connection.serverVersion)
     const { presence } = await lookFor(scratch, entity)
     if (presence === 'unavailable') return 'unavailable'
-    if (presence === 'missing') await this.#noteMissing(key, rung)
-    if (options.declare === 'never') return 'refused'
+    const isGone = presence === 'missing' && this.#known.has(key)
+    if (isGone) await this.#noteMissing(key, rung)
+    if (options.declare === 'never' || (isGone && leavesMissing)) return 'refused'
     if ((await ensureQueue(rung.queue)) !== 'ready') return 'unavailable'
     if (presence === 'missing' && !(await connection.areAllHostsUp())) return 'unavailable'
     return this.#declare(scratch, entity, key, rung)

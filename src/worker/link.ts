@@ -86,6 +86,9 @@ export class AmqpLink {
       // The gateway records a rung when the report names it.
       hooks: { recordedRungs: () => [], onRungDeclared: nothing, onRungMissing: nothing },
       ensureQueue: (queue) => this.declarer.ensure(queue),
+      // The gateway looks for its rungs more often than we try again. Once one had been declared anew,
+      // nobody would know that those are gone which waited in the old one.
+      leavesMissing: true,
     })
     this.publisher = new Publisher({
       names: this.names,

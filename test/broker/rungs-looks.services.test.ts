@@ -37,7 +37,7 @@ beforeEach(async () => {
   })
 })
 
-function newRungs(maxRungs = 1_000): Rungs {
+function newRungs(maxRungs = 1_000, leavesMissing = false): Rungs {
   const options = { declare: 'lazy' as const, maxRungs, rungSettleMs: 0 }
   const tell = (what: string) => async (_queue: string, delayMs: number) => {
     told.push(`${what} ${delayMs}`)
@@ -57,6 +57,7 @@ function newRungs(maxRungs = 1_000): Rungs {
     clock: { now: () => now, wall: () => now },
     logger,
     ensureQueue: async () => 'ready',
+    leavesMissing,
   })
 }
 
@@ -66,6 +67,19 @@ async function withRung(): Promise<void> {
 }
 
 describe('a look at a rung', () => {
+  it('of a native worker leaves one that is gone to the gateway, which knows its jobs', async () => {
+    rungs = newRungs(1_000, true)
+    await withRung()
+    await admin.channel.deleteQueue(RUNG)
+    expect(await rungs.recheck('email', 500)).toBe('unusable')
+    now += 59_999
+    expect(await rungs.ensure('email', 500)).toBe('unusable')
+    expect(told).toEqual(['missing 500'])
+    // Nobody has declared it: there may be no gateway.
+    now += 1
+    expect(await rungs.ensure('email', 500)).toBe('ready')
+  })
+
   it('that began before the rung went does not count for it', async () => {
     await withRung()
     const almostOver = held.answered(`bindQueue ${RUNG}`)
