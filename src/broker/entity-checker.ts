@@ -62,6 +62,21 @@ export class EntityChecker {
     this.#warnings.set(entity, warning)
   }
 
+  /**
+   * Looks for one of those that are missing, each in its turn: nobody hears when an administrator has
+   * created one that is not needed for what goes on.
+   */
+  async lookAgain(scratch: ScratchChannel): Promise<void> {
+    const found = [...this.#warnings].find(([, { code }]) => code.endsWith('_missing'))
+    if (found === undefined) return
+    const [name, warning] = found
+    const entity = warning.code === 'queue_missing' ? 'queue' : 'exchange'
+    const { presence } = await lookFor(scratch, { entity, name })
+    if (this.#warnings.get(name) !== warning) return
+    this.#warnings.delete(name)
+    if (presence !== 'exists') this.#warnings.set(name, warning)
+  }
+
   async #declare(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {
     const state = await declare(scratch, entity)
     if (state.state === 'kept') this.#deps.observer.declareConflict(entity.name)

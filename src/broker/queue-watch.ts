@@ -12,6 +12,8 @@ const EVERY_MS = 10_000
 
 export interface QueueWatchDeps extends Omit<DepthSamplerDeps, 'isSame'>, QueueMarkersDeps {
   options: Pick<BrokerOptions, 'declare' | 'watchMs'>
+  /** Is what was missing still missing? */
+  lookAgain(scratch: ScratchChannel): Promise<void>
   missingExchange(scratch: ScratchChannel): Promise<string | null>
   /** And with it every binding to it. */
   onExchangeGone(): void
@@ -70,6 +72,7 @@ export class QueueWatch {
     this.#isLooking = true
     const scratch = new ScratchChannel(connection)
     try {
+      await this.#deps.lookAgain(scratch)
       await this.#lookAtExchanges(scratch)
       await this.#markers.look(scratch)
       await this.#sampler.look(scratch)

@@ -335,6 +335,7 @@ export class RabbitBroker implements Broker, Service {
       available: (queue) => this.#deps.hooks.availableJobs(queue),
       held: (queue) => this.#consumers.deliveries.heldOf(queue) + this.#publisher.pending,
       onGone: (queue) => void this.#declarer.recheck(queue),
+      lookAgain: (scratch) => this.#checker.lookAgain(scratch),
       missingExchange: (scratch) => this.#declarer.missingExchange(scratch),
       onExchangeGone: () => this.#onExchangeGone(),
     })

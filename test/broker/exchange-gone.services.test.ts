@@ -50,5 +50,21 @@ describe('an exchange that somebody deleted, and that nobody publishes to', () =
     await eventually(() => broker.warnings().some(({ code }) => code === 'exchange_missing'))
     expect(await isThere('ojs.exchange.dlx')).toBe(false)
     await admin.channel.assertExchange('ojs.exchange.dlx', 'direct')
+    await eventually(() => broker.warnings().length === 0)
+  })
+
+  it('is told of as long as it is missing, and so is a queue', async () => {
+    const before = await start()
+    await before.broker.ensureQueue('email')
+    await before.stop()
+    const names = ['ojs.queue.dlx.email', 'ojs.queue.control.email']
+    for (const name of names) await admin.channel.deleteQueue(name)
+    const { broker } = await start({ watchMs: 50, declare: 'never', queues: ['email'] })
+    const missing = () => broker.warnings().map(({ details }) => details?.['entity'])
+    expect(missing()).toEqual(names)
+    for (const name of names) {
+      await admin.channel.assertQueue(name)
+      await eventually(() => !missing().includes(name))
+    }
   })
 })
