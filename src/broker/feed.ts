@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.ts'
+import { partOfHeap } from '../memory.ts'
 import type { Block, BlockEnd } from './block.ts'
 import type { PublishOutcome } from './broker.ts'
 import { DeliveryBuffer } from './buffer.ts'
@@ -13,7 +14,7 @@ const CROWDED = 15 / 16
 /** A spare block goes only when it was spare for so long: consumers must not come and go. */
 const SURPLUS_MS = 5_000
 /** One answer: it is written in one piece, of which V8 makes none above 512 MiB. */
-const MAX_TAKEN_BYTES = 32 * 1024 * 1024
+const MAX_TAKEN_BYTES = partOfHeap(1 / 16, 32 * 1024 * 1024)
 /** Channels per queue, consuming or not. RabbitMQ takes 2047 per connection by default. */
 const MAX_CHANNELS = 512
 

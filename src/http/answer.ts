@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { partOfHeap } from '../memory.ts'
 import type { Admission } from './gate.ts'
 import { LARGE_BYTES, UnsentAnswers } from './unsent.ts'
 
@@ -12,7 +13,7 @@ export type Answerable = ServerResponse & {
 }
 
 /** It is the memory of the process, so one for all listeners in it. */
-const UNSENT = new UnsentAnswers(512 * 1024 * 1024)
+const UNSENT = new UnsentAnswers(partOfHeap(1 / 4, 512 * 1024 * 1024))
 
 /**
  * Writes a whole answer: JSON text with the three headers of seed 001 §6.5. One `writeHead` with a

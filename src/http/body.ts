@@ -1,17 +1,18 @@
 import type { Request, Response } from 'express'
 import { OjsError } from '../errors.ts'
+import { heapOfText, partOfHeap, UNCOUNTED_BYTES } from '../memory.ts'
 import { JSON_LIMITS, parseJsonObject } from '../schemas/json-text.ts'
 import { BodyBudget, type Incoming } from './body-budget.ts'
 import { requireJson } from './media-type.ts'
 import { Pieces } from './pieces.ts'
 
 /** It is the memory of the process, so one for all listeners in it. */
-const PROCESS_BUDGET = new BodyBudget(256 * 1024 * 1024)
+const PROCESS_BUDGET = new BodyBudget(partOfHeap(1 / 4, 256 * 1024 * 1024))
 
 /**
  * The JSON object in the body of a request (seed 001 §6.1). Throws 400, 503 while too many others
- * are coming, and 413 before a byte is read where the length is declared, else as soon as too much
- * has come. Where the client ends before the first byte, the answer has been sent already, and this
+ * are coming or worked on, and 413 before a byte is read where the length is declared, else as soon as
+ * too much has come. Where the client ends before the first byte, the answer has been sent already, and this
  * may never settle.
  */
 export async function readJson(
@@ -21,7 +22,7 @@ export async function readJson(
   budget: BodyBudget = PROCESS_BUDGET,
 ): Promise<Record<string, unknown>> {
   if (hasBody(request)) requireJson(request.headers)
-  return parseJsonObject(await readBody(request, response, maxBytes, budget), JSON_LIMITS)
+  return parsed(request, await readBody(request, response, maxBytes, budget))
 }
 
 /**
@@ -37,7 +38,14 @@ export async function readOptionalJson(
   const body = await readBody(request, response, maxBytes, PROCESS_BUDGET)
   if (body.length === 0) return {}
   requireJson(request.headers)
-  return parseJsonObject(body, JSON_LIMITS)
+  return parsed(request, body)
+}
+
+/** What it takes of the heap is given back when the route is done (`route.ts`). */
+function parsed({ memory }: Request, body: Buffer): Record<string, unknown> {
+  if (body.length < UNCOUNTED_BYTES) return parseJsonObject(body, JSON_LIMITS)
+  memory.require(heapOfText(body))
+  return parseJsonObject(body, JSON_LIMITS, (bytes) => memory.require(bytes))
 }
 
 function hasBody({ headers }: Request): boolean {

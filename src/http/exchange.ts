@@ -1,5 +1,6 @@
 import { IncomingMessage, ServerResponse } from 'node:http'
 import express, { type Application } from 'express'
+import { MemoryShare } from '../memory.ts'
 import type { RequestContext } from '../operations/deps.ts'
 import { ADMITTED, type Admission } from './gate.ts'
 import { headerOf, requestIdOf } from './request-context.ts'
@@ -11,6 +12,8 @@ declare global {
       readonly requestId: string
       /** Set by the server before the pipeline begins (`http-server.ts`). */
       readonly admission: Admission
+      /** What it has of the heap; given back when its route is done (`route.ts`). */
+      readonly memory: MemoryShare
       /** Set by the pipeline (`app.ts`) before any route runs. */
       context: RequestContext
     }
@@ -23,6 +26,7 @@ const NO_CONTEXT: RequestContext = Object.freeze({ requestId: '' })
 export class OjsRequest extends IncomingMessage {
   context = NO_CONTEXT
   admission: Admission = ADMITTED
+  readonly memory = new MemoryShare()
   #requestId: string | undefined
 
   get requestId(): string {

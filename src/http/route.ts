@@ -29,12 +29,23 @@ export function mount(app: Express, routes: readonly Route[], needsKeys: boolean
   ]) {
     const route = app.route(path)
     for (const { method, access = [], handle } of endpoints) {
-      const steps = needsKeys && access !== 'anybody' ? [requireRole(access), handle] : [handle]
+      const own = freeing(handle)
+      const steps = needsKeys && access !== 'anybody' ? [requireRole(access), own] : [own]
       if (method === 'GET') route.get(steps)
       else if (method === 'POST') route.post(steps)
       else route.delete(steps)
     }
     route.all(otherMethod(allowed(endpoints)))
+  }
+}
+
+function freeing(handle: Handler): Handler {
+  return async (request, response) => {
+    try {
+      await handle(request, response)
+    } finally {
+      request.memory.giveBack()
+    }
   }
 }
 

@@ -3,6 +3,7 @@ import type { Clock } from '../clock.ts'
 import type { Dialect } from '../dialect.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Logger } from '../logger.ts'
+import type { MemoryShare } from '../memory.ts'
 import type { ArgsSchemas } from '../schemas/args-schemas.ts'
 import type { JobEvents } from '../telemetry/events.ts'
 import type { StartLimits } from './start-limits.ts'
@@ -103,4 +104,6 @@ export interface RequestContext {
   idempotencyKey?: string
   /** The name of the API key that it came with, where keys are asked for. */
   principal?: string
+  /** What it may have of the heap. Only a FETCH asks for more than its body took. */
+  memory?: MemoryShare
 }

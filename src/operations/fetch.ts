@@ -9,6 +9,7 @@ import { adoptedJob } from './adopt.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { emitPromoted } from './emit-promoted.ts'
 import { takeBackStart, withinLimits } from './fetch-limits.ts'
+import { withinMemory } from './fetch-memory.ts'
 import { deadLetterDelivery, requeueLease, toDeadLetters } from './lease-end.ts'
 import { acknowledgeEarly } from './long-leases.ts'
 import { reportedError } from './reported-error.ts'
@@ -30,6 +31,8 @@ export async function fetch(
   signal: AbortSignal,
 ): Promise<JobRow[]> {
   const request = askedFor(parseFetch(body))
+  // Only until here, however long it waits now.
+  context.memory?.giveBack()
   for (const [i, queue] of request.queues.entries()) {
     checkQueueName(queue, deps.settings.prefix, `queues[${i}]`)
   }
@@ -76,9 +79,10 @@ async function poll(
       deps.broker.putBack(deliveries)
       return []
     }
-    const whole = withoutStaged(deps, deliveries)
+    const whole = withinMemory(deps, withoutStaged(deps, deliveries), context.memory)
     const jobs = await claim(deps, withinLimits(deps, whole), request, context)
     if (jobs.length > 0) return jobs
+    context.memory?.giveBack()
     if (signal.aborted || deps.clock.now() - startedAt > Math.max(waitMs, MAX_SIFTING_MS)) return []
   }
 }

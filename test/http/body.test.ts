@@ -4,6 +4,7 @@ import { answer } from '../../src/http/answer.ts'
 import { readJson } from '../../src/http/body.ts'
 import { BodyBudget } from '../../src/http/body-budget.ts'
 import type { Route } from '../../src/http/route.ts'
+import { MemoryShare } from '../../src/memory.ts'
 import { deferred } from '../support/deferred.ts'
 import { EVENTUALLY, errorOf, serve } from './frame.ts'
 import { request } from './raw-client.ts'
@@ -204,6 +205,79 @@ test('what one may send, it may send alone, whatever all of them may', async () 
     },
   ])
   expect((await frame.ask(request('POST', '/echo', {}, bodyOf(MAX)))).status).toBe(200)
+})
+
+describe('what is worked on at once', () => {
+  /** More than all of them may have: who is alone gets it. */
+  const FULL = 2 ** 40
+  const LARGE = bodyOf(20_000)
+  const serving = async (done: Promise<void>) =>
+    await serve([
+      {
+        method: 'POST',
+        path: '/echo',
+        async handle(req, res) {
+          const { a } = await readJson(req, res, 100_000)
+          if (a === 'x'.repeat(LARGE.length - 8)) await done
+          answer(res, 200, '{}')
+        },
+      },
+    ])
+
+  test('is bounded by the heap: a large body is told to come again, a small one is not', async () => {
+    const frame = await serving(Promise.resolve())
+    const others = new MemoryShare()
+    others.take(FULL)
+    try {
+      const refused = await frame.ask(request('POST', '/echo', {}, LARGE))
+      expect(refused.status).toBe(503)
+      expect(refused.headers).toMatchObject({ 'retry-after': '1' })
+      expect(errorOf(refused)).toMatchObject({ retryable: true, details: { reason: 'busy' } })
+      expect((await frame.ask(request('POST', '/echo', {}, '{"a":1}'))).status).toBe(200)
+    } finally {
+      others.giveBack()
+    }
+    expect((await frame.ask(request('POST', '/echo', {}, LARGE))).status).toBe(200)
+  })
+
+  test('counts until the route is done, also where the client is gone', async () => {
+    const done = deferred()
+    const frame = await serving(done.promise)
+    const isFree = () => {
+      const share = new MemoryShare()
+      try {
+        // Whoever is alone gets it.
+        return share.take(FULL)
+      } finally {
+        share.giveBack()
+      }
+    }
+    expect(isFree()).toBe(true)
+    const client = await frame.client()
+    client.send(request('POST', '/echo', {}, LARGE))
+    await expect.poll(isFree, EVENTUALLY).toBe(false)
+    client.destroy()
+    await expect.poll(() => frame.done, EVENTUALLY).toHaveLength(1)
+    expect(isFree()).toBe(false)
+    done.resolve()
+    await expect.poll(isFree, EVENTUALLY).toBe(true)
+  })
+
+  test('what no heap of this size can have is 413', async () => {
+    const frame = await serve([
+      {
+        method: 'POST',
+        path: '/echo',
+        async handle(req, res) {
+          req.memory.require(FULL)
+          answer(res, 200, '{}')
+        },
+      },
+    ])
+    const refused = await frame.ask(request('POST', '/echo', {}, LARGE))
+    expect(refused.status).toBe(413)
+    expect(errorOf(refused).details).toEqual({ field: 'body', reason: 'memory' })
+  })
 })
 
 describe('a client that leaves in the middle of its body', () => {

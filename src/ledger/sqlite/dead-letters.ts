@@ -2,6 +2,7 @@ import { OjsError } from '../../errors.ts'
 import { mayDie } from '../../job/dead-letter.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
 import { pageOf } from '../../job/page.ts'
+import { partOfHeap } from '../../memory.ts'
 import type { DeadLetterQuery, Revived } from '../dead-letters.ts'
 import type { DeadOutcome, DeadToken } from '../native.ts'
 import { adoptJob } from './adoption.ts'
@@ -92,7 +93,7 @@ function bury(store: Store, token: DeadToken, row: JobRow, now: number): JobRow 
 }
 
 /** The answer has it all once more, and again in bytes. */
-const MAX_LISTED_TEXT = 64 * 1024 * 1024
+const MAX_LISTED_TEXT = partOfHeap(1 / 32, 64 * 1024 * 1024)
 
 /** One page, newest first. */
 export function deadLetters(

@@ -1,0 +1,108 @@
+import { isAscii } from 'node:buffer'
+import { getHeapStatistics } from 'node:v8'
+import { OjsError, unavailable } from './errors.ts'
+
+const MIB = 1024 * 1024
+
+/** What V8 lets this process take: `--max-old-space-size`, else a part of what machine or container have. */
+const HEAP_BYTES = getHeapStatistics().heap_size_limit
+
+/** What the gateway has in the heap by itself, and for work that no client asks for. */
+const OWN_BYTES = 100 * MIB
+
+/** `mostBytes`, and on a small heap only this part of it. */
+export function partOfHeap(part: number, mostBytes: number, heapBytes = HEAP_BYTES): number {
+  return Math.min(mostBytes, Math.floor(heapBytes * part))
+}
+
+/**
+ * What requests may have in the heap together while they are worked on, as far as it can be told
+ * beforehand. V8 ends the process where the heap is full: nobody could refuse anything then.
+ */
+export class WorkMemory {
+  readonly #maxBytes: number
+  readonly #maxAlone: number
+  #taken = 0
+
+  constructor(heapBytes = HEAP_BYTES) {
+    this.#maxBytes = Math.floor(heapBytes / 2)
+    this.#maxAlone = Math.max(this.#maxBytes, heapBytes - OWN_BYTES)
+  }
+
+  get taken(): number {
+    return this.#taken
+  }
+
+  /** The most that one request may have, alone. */
+  get maxAlone(): number {
+    return this.#maxAlone
+  }
+
+  /** False: others have it now. Who is alone always gets it. */
+  take(bytes: number, own: number): boolean {
+    if (this.#taken > own && this.#taken + bytes > this.#maxBytes) return false
+    this.#taken += bytes
+    return true
+  }
+
+  giveBack(bytes: number): void {
+    this.#taken -= bytes
+  }
+}
+
+/** It is the memory of the process, so one for all gateways in it. */
+const WORK_MEMORY = new WorkMemory()
+
+/** What one request has of it. */
+export class MemoryShare {
+  readonly #all: WorkMemory
+  #bytes = 0
+
+  constructor(all: WorkMemory = WORK_MEMORY) {
+    this.#all = all
+  }
+
+  /** So much more. False: there is not as much now. */
+  take(bytes: number): boolean {
+    if (!this.#all.take(bytes, this.#bytes)) return false
+    this.#bytes += bytes
+    return true
+  }
+
+  /** The same for what a request asks for. Throws 413 where there can never be as much, else 503. */
+  require(bytes: number): void {
+    if (this.#bytes + bytes > this.#all.maxAlone) throw tooLarge()
+    if (!this.take(bytes)) throw busy()
+  }
+
+  giveBack(bytes = this.#bytes): void {
+    this.#all.giveBack(bytes)
+    this.#bytes -= bytes
+  }
+}
+
+export function busy(): OjsError {
+  return unavailable('All requests together need too much memory now.', 'busy')
+}
+
+function tooLarge(): OjsError {
+  return new OjsError('invalid_request', 'The request needs more memory than this gateway has.', {
+    status: 413,
+    details: { field: 'body', reason: 'memory' },
+  })
+}
+
+/** What less than this needs is not worth counting. */
+export const UNCOUNTED_BYTES = 16_384
+
+/** Text is here as what it says, as a row and as an answer; once more while one becomes the other. */
+const COPIES = 4
+
+/**
+ * What JSON takes in the heap while it is worked on, beside its values (`json-text.ts`). A single
+ * character that is not Latin makes a string take two bytes for each.
+ */
+export function heapOfText(text: Buffer): number {
+  const isNarrow = isAscii(text) && !text.includes('\\u')
+  return COPIES * text.length * (isNarrow ? 1 : 2)
+}

@@ -1,0 +1,46 @@
+import { expect, it } from 'vitest'
+import { heapOfText, MemoryShare, partOfHeap, WorkMemory } from '../src/memory.ts'
+
+const MIB = 1024 * 1024
+
+it('lets requests have half of the heap together, and one that is alone nearly all of it', () => {
+  const all = new WorkMemory(300 * MIB)
+  const first = new MemoryShare(all)
+  const second = new MemoryShare(all)
+  first.require(100 * MIB)
+  expect(() => second.require(60 * MIB)).toThrow(
+    expect.objectContaining({ status: 503, retryAfterSeconds: 1, details: { reason: 'busy' } }),
+  )
+  second.require(50 * MIB)
+  expect(first.take(1)).toBe(false)
+  second.giveBack()
+  // What it has itself keeps nobody from having more.
+  first.require(100 * MIB)
+  expect(all.taken).toBe(200 * MIB)
+  first.giveBack()
+  expect(all.taken).toBe(0)
+})
+
+it('tells a request that can never have as much from one that has to wait', () => {
+  const share = new MemoryShare(new WorkMemory(300 * MIB))
+  share.require(150 * MIB)
+  expect(() => share.require(51 * MIB)).toThrow(
+    expect.objectContaining({ status: 413, details: { field: 'body', reason: 'memory' } }),
+  )
+})
+
+it('gives a stored job to a worker that asks alone, however large it is', () => {
+  expect(new MemoryShare(new WorkMemory(300 * MIB)).take(1_000 * MIB)).toBe(true)
+})
+
+it('counts text twice that may be kept in two bytes a character', () => {
+  const heapOf = (text: string) => heapOfText(Buffer.from(text))
+  expect(heapOf('"plain text"')).toBe(4 * 12)
+  expect(heapOf('"\\u0416zzzz"')).toBe(8 * 12)
+  expect(heapOf('"Ж"')).toBe(8 * 4)
+})
+
+it('takes a part of a small heap only', () => {
+  expect(partOfHeap(1 / 4, 256 * MIB, 300 * MIB)).toBe(75 * MIB)
+  expect(partOfHeap(1 / 4, 256 * MIB, 4_000 * MIB)).toBe(256 * MIB)
+})
