@@ -2,10 +2,12 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
   chmodSync,
+  cpSync,
   existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -353,3 +355,75 @@ function compileLedger(): ReturnType<typeof temporaryDirectory> {
   execFileSync(process.execPath, [tsc, '-p', target.path], { stdio: 'inherit' })
   return target
 }
+
+describe('a ledger file that is taken away while it is open', () => {
+  const LOST = { status: 503, details: { reason: 'ledger' } }
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'setTimeout', 'clearTimeout'] })
+  })
+  afterEach(() => {
+    vi.useRealTimers()
+  })
+  const copyOver = (name: string) => {
+    cpSync(name, `${name}.copy`)
+    renameSync(`${name}.copy`, name)
+  }
+
+  it.each([
+    ['removed', () => rmSync(path)],
+    ['moved', () => renameSync(path, `${path}.old`)],
+    ['replaced', () => copyOver(path)],
+    ['robbed of its log', () => rmSync(`${path}-wal`)],
+    ['given another log', () => copyOver(`${path}-wal`)],
+    ['in a folder that is gone', () => rmSync(directory.path, { recursive: true })],
+  ])('%s: takes no further write, and says so', async (_, change) => {
+    const lines: string[] = []
+    const logger = { ...SILENT, error: (_: object, line: string) => void lines.push(line) }
+    const ledger = await openSqliteLedger({ path, sync: 'full', logger })
+    await pushed(ledger)
+    change()
+    vi.advanceTimersByTime(2_000)
+    expect(ledger.fault()).toContain('removed or replaced')
+    await expect(pushed(ledger)).rejects.toMatchObject(LOST)
+    vi.advanceTimersByTime(10_000)
+    expect(ledger.fault()).toContain('removed or replaced')
+    expect(lines).toEqual(['ledger: a group commit failed'])
+    await ledger.close()
+  })
+
+  it('is written again once it is back', async () => {
+    const ledger = await open()
+    renameSync(path, `${path}.old`)
+    vi.advanceTimersByTime(2_000)
+    await expect(pushed(ledger)).rejects.toMatchObject(LOST)
+    renameSync(`${path}.old`, path)
+    vi.advanceTimersByTime(4_000)
+    expect(ledger.fault()).toBeNull()
+    const job = await pushed(ledger)
+    await ledger.close()
+    expect((await open()).find(job.id)).not.toBeNull()
+  })
+
+  it('leaves the log of what took its place', async () => {
+    const ledger = await open()
+    await pushed(ledger)
+    for (const name of [path, `${path}-wal`]) copyOver(name)
+    await ledger.close()
+    expect(existsSync(`${path}-wal`)).toBe(true)
+  })
+
+  it('leaves its own log where it is away, and deletes it where another has its place', async () => {
+    const ledger = await open()
+    await pushed(ledger)
+    renameSync(path, `${path}.old`)
+    await ledger.close()
+    expect(existsSync(`${path}-wal`)).toBe(true)
+    rmSync(`${path}-wal`)
+
+    const next = await open()
+    await pushed(next)
+    copyOver(path)
+    await next.close()
+    expect(existsSync(`${path}-wal`)).toBe(false)
+  })
+})

@@ -39,6 +39,11 @@ export class Access {
     }
   }
 
+  /** As `GroupCommit.obstruct`. */
+  obstruct(obstacle: string | null): void {
+    this.#commits.obstruct(obstacle)
+  }
+
   fault(): string | null {
     return this.#commits.fault()
   }

@@ -51,6 +51,7 @@ export class GroupCommit {
   #turn: NodeJS.Immediate | undefined
   #timer: NodeJS.Timeout | undefined
   #fault: string | null = null
+  #obstacle: string | null = null
   #isHastened = false
   #isClosed = false
   #isProtected = false
@@ -119,6 +120,13 @@ export class GroupCommit {
     return true
   }
 
+  /** Nothing is written until it is null: something is wrong that SQLite does not notice. */
+  obstruct(obstacle: string | null): void {
+    const isNew = this.#obstacle === null && obstacle !== null
+    this.#obstacle = obstacle
+    if (isNew) this.#runTurn()
+  }
+
   /** Why the last group failed; null when it did not. */
   fault(): string | null {
     return this.#fault
@@ -179,8 +187,10 @@ export class GroupCommit {
     // Lazy writes first: they were there first.
     const lazy = take(this.#lazy)
     const waiting = take(this.#waiting)
-    if (lazy.length + waiting.length === 0 && this.#fault === null) return
+    const isHealthy = this.#fault === null && this.#obstacle === null
+    if (lazy.length + waiting.length === 0 && isHealthy) return
     try {
+      if (this.#obstacle !== null) throw new Error(this.#obstacle)
       this.#runWithoutPoison([...lazy, ...waiting])
       if (this.#fault !== null) this.#logger.info({}, 'ledger: writable again')
       this.#fault = null

@@ -45,6 +45,7 @@ import { deadLetters, deleteDeadLetter, discardDead, recordCopy, revive } from '
 import type { Database } from './driver.ts'
 import { expireDue, isAnyExpired, nextDue, overdue, promoteDue, sendAhead } from './due.ts'
 import { activate, enqueue, enqueueNative, withdraw, withdrawAll } from './enqueue.ts'
+import type { FileWatch } from './file-watch.ts'
 import { GroupCommit, type Protect } from './group-commit.ts'
 import { SqliteIdempotency } from './idempotency.ts'
 import { beatLeases, failLease } from './leases.ts'
@@ -79,8 +80,9 @@ export class SqliteLedger implements Ledger {
   readonly #store: Store
   readonly #access: Access
   readonly #confirms: Confirms
+  readonly #watch: FileWatch | undefined
 
-  constructor(db: Database, logger: Logger, sources: StepSources = OWN_SOURCES) {
+  constructor(db: Database, logger: Logger, sources: StepSources = OWN_SOURCES, watch?: FileWatch) {
     const statements = prepareStatements(db)
     this.#db = db
     const workflows = new WorkflowBook(prepareWorkflows(db), sources, endStep)
@@ -95,6 +97,8 @@ export class SqliteLedger implements Ledger {
     this.traffic = store.traffic
     this.workflows = new SqliteWorkflows(store, this.#access)
     this.idempotency = new SqliteIdempotency(this.#access, statements)
+    this.#watch = watch
+    watch?.start((fault) => this.#access.obstruct(fault))
   }
 
   insert(job: NewJob, now: number, terms: EnqueueTerms = {}): Promise<Inserted> {
@@ -387,7 +391,9 @@ export class SqliteLedger implements Ledger {
   }
 
   close(): Promise<void> {
-    if (this.#access.close()) this.#db.close()
+    this.#watch?.stop()
+    // Else it is left to the end of the process.
+    if (this.#access.close() && this.#watch?.mayDeleteLog !== false) this.#db.close()
     return Promise.resolve()
   }
 }

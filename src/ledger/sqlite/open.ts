@@ -10,6 +10,7 @@ import {
 import { dirname } from 'node:path'
 import type { Logger } from '../../logger.ts'
 import { type Database, openDatabase, SQLITE, sqliteCode } from './driver.ts'
+import { FileWatch } from './file-watch.ts'
 import { SqliteLedger } from './ledger.ts'
 import { migrate, refuseOthers } from './migrations.ts'
 import { OWN_SOURCES } from './workflow-book.ts'
@@ -32,7 +33,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
   const { path, logger, wall = OWN_SOURCES.wall } = options
   const db = await openLedgerFile(options)
   try {
-    return new SqliteLedger(db, logger, { ...OWN_SOURCES, wall })
+    return new SqliteLedger(db, logger, { ...OWN_SOURCES, wall }, new FileWatch(path))
   } catch (error) {
     // It reads what is kept in memory: the first to meet a page that is broken.
     db.close()
