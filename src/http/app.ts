@@ -1,3 +1,4 @@
+import { parse } from 'node:querystring'
 import express, { type Express } from 'express'
 import type { Logger } from '../logger.ts'
 import type { HttpObserver } from '../telemetry/exposition.ts'
@@ -12,6 +13,7 @@ import {
   readContext,
   refuseTooMany,
   requireHost,
+  requirePlainChunks,
 } from './pipeline.ts'
 import { errorRenderer } from './render-error.ts'
 import { mount, type Route } from './route.ts'
@@ -40,7 +42,7 @@ export function createApp({ routes, logger, observer, access, isTls, now }: AppO
   if (rateLimit !== undefined) app.use(inTurn([refuseTooMany]))
   if (corsOrigins.length > 0) app.use(answerPreflight(corsOrigins))
   const foreign = refuseForeignOrigins(corsOrigins, { trustsNames: needsKeys || isTls })
-  app.use(inTurn([requireHost, foreign, negotiateVersion, readContext]))
+  app.use(inTurn([requireHost, requirePlainChunks, foreign, negotiateVersion, readContext]))
   mount(app, routes, needsKeys)
   app.use(noSuchRoute)
   app.use(errorRenderer(logger))
@@ -49,10 +51,13 @@ export function createApp({ routes, logger, observer, access, isTls, now }: AppO
 
 /** Express with nothing that adds headers or guesses: one resource, one URL. */
 function bareApp(): Express {
-  return express()
-    .disable('x-powered-by')
-    .disable('etag')
-    .set('query parser', 'simple')
-    .enable('case sensitive routing')
-    .enable('strict routing')
+  return (
+    express()
+      .disable('x-powered-by')
+      .disable('etag')
+      // Without `maxKeys` what is behind the first thousand parameters would not be seen.
+      .set('query parser', (text: string) => parse(text, '&', '=', { maxKeys: 0 }))
+      .enable('case sensitive routing')
+      .enable('strict routing')
+  )
 }

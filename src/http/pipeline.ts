@@ -36,6 +36,19 @@ export const requireHost: Check = ({ headers, rawHeaders, httpVersion }) => {
   }
 }
 
+/**
+ * RFC 9112 §6.1. Node undoes the chunks and nothing else: what is in them would be taken as it is, and
+ * by a proxy in front perhaps for something else.
+ */
+export const requirePlainChunks: Check = ({ headers }) => {
+  const coding = headers['transfer-encoding']
+  if (coding === undefined || coding.toLowerCase() === 'chunked') return
+  throw new OjsError('unsupported', 'No other transfer coding than chunked is understood.', {
+    status: 501,
+    details: { field: 'Transfer-Encoding', expected: 'chunked', received: coding.slice(0, 100) },
+  })
+}
+
 /** `rawHeaders`: names and values in turns. */
 function namedTwice(name: string, rawHeaders: readonly string[]): boolean {
   let count = 0

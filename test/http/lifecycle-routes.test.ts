@@ -151,9 +151,14 @@ describe('dead letters', () => {
     expect(other.status).toBe(200)
   })
 
-  test.each(['?limit=x', '?offset=-1', '?limit=1.5'])('nonsense is a 400: %s', async (query) => {
-    expect((await ask('GET', `${path}${query}`)).status).toBe(400)
-  })
+  const MANY = `?${'a&'.repeat(1_000)}limit=x`
+
+  test.each(['?limit=x', '?offset=-1', '?limit=1.5', MANY])(
+    'nonsense is a 400: %s',
+    async (query) => {
+      expect((await ask('GET', `${path}${query}`)).status).toBe(400)
+    },
+  )
 
   test('retry: the job and when (seed 001 §12.2), with and without a body', async () => {
     vi.mocked(retryDeadLetter).mockResolvedValue(jobRow())

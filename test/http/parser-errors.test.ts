@@ -72,6 +72,12 @@ describe('what the parser refuses is answered as OJS, and the connection closed'
       400,
       'invalid_request',
     ],
+    [
+      'a coding beside chunked',
+      post({ 'Transfer-Encoding': 'gzip, chunked' }, '2\r\n{}\r\n0\r\n\r\n'),
+      501,
+      'unsupported',
+    ],
     ['a bad chunk size', post(CHUNKED, 'zz\r\n{}\r\n0\r\n\r\n'), 400, 'invalid_request'],
     ['a chunk that is too long', post(CHUNKED, '2\r\n{}}}\r\n0\r\n\r\n'), 400, 'invalid_request'],
     [
