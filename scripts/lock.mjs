@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { isAlive } from './processes.mjs'
 
@@ -12,17 +12,55 @@ export function takeLock(file, pids) {
   mkdirSync(dirname(file), { recursive: true })
   const content = pids.map((pid) => `${identityOf(pid)}\n`).join('')
   for (;;) {
-    try {
-      writeFileSync(file, content, { flag: 'wx' })
-      return { release: () => rmSync(file, { force: true }) }
-    } catch (error) {
-      if (error.code !== 'EEXIST') throw error
-    }
-    const holders = readText(file).split('\n').map(livePid)
+    if (create(file, content)) return { release: () => rmSync(file, { force: true }) }
+    const found = readText(file)
+    const holders = found.split('\n').map(livePid)
     const index = holders.findIndex((pid) => pid !== undefined)
     if (index >= 0) return { holder: holders[index], isEnding: index > 0 }
-    rmSync(file, { force: true })
+    removeStale(file, found)
   }
+}
+
+/** False: it is there. Never seen without its content, or another start would take it for stale. */
+function create(file, content) {
+  const own = `${file}.${process.pid}`
+  writeFileSync(own, content)
+  try {
+    linkSync(own, file)
+    return true
+  } catch (error) {
+    if (error.code === 'EEXIST') return false
+    if (!NO_LINKS.has(error.code)) throw error
+    return createWithoutLink(file, content)
+  } finally {
+    rmSync(own, { force: true })
+  }
+}
+
+/** Of file systems such as exFAT and VirtualBox's shared folders. */
+const NO_LINKS = new Set(['EPERM', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP'])
+
+function createWithoutLink(file, content) {
+  try {
+    writeFileSync(file, content, { flag: 'wx' })
+    return true
+  } catch (error) {
+    if (error.code === 'EEXIST') return false
+    throw error
+  }
+}
+
+/** Another start may have found the same one, and have its own lock there by now: that stays. */
+function removeStale(file, stale) {
+  const aside = `${file}.${process.pid}.stale`
+  try {
+    renameSync(file, aside)
+    if (readText(aside) !== stale) linkSync(aside, file)
+  } catch (error) {
+    // Whoever else was there removed it, or has taken it.
+    if (error.code !== 'ENOENT' && error.code !== 'EEXIST') throw error
+  }
+  rmSync(aside, { force: true })
 }
 
 function livePid(identity) {
