@@ -21,6 +21,7 @@ import { retentionContract } from './contract-retention.ts'
 import { rungContract } from './contract-rungs.ts'
 import { scheduleContract } from './contract-schedule.ts'
 import { schemaContract } from './contract-schemas.ts'
+import { togetherContract } from './contract-together.ts'
 import { uniqueContract } from './contract-unique.ts'
 import { workflowPropertyContract } from './contract-workflow-properties.ts'
 import { workflowContract } from './contract-workflows.ts'
@@ -55,6 +56,7 @@ export const PROPERTIES: readonly Part[] = [
   reportStreamContract,
   workflowPropertyContract,
   propertyContract,
+  togetherContract,
   conservationContract,
   nativeConservationContract,
 ]
