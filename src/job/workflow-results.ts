@@ -1,14 +1,14 @@
 import type { Inputs, ResultList } from './workflow.ts'
 
 /** A larger result goes by reference (ojs-digest §8.3). */
-export const MAX_INLINE_BYTES = 65_536
+const MAX_INLINE_BYTES = 65_536
 /** All results shown in one job or one answer, in bytes: as much as one alone may have. */
 const MAX_TOTAL_BYTES = 1_048_576
 
 /** What a job of the workflow has returned. */
 export interface StepResult {
   jobId: string
-  /** JSON text; null: none, or it is too large to be shown. */
+  /** JSON text; null: none, or it is not to be shown. */
   text: string | null
   /** Of the text; 0: none. */
   bytes: number
@@ -18,13 +18,18 @@ export interface StepResult {
 export class ResultBudget {
   #left = MAX_TOTAL_BYTES
 
+  /** Is the next one shown, given its bytes? Then there is less room for those behind it. */
+  takes(bytes: number): boolean {
+    if (bytes > MAX_INLINE_BYTES || bytes > this.#left) return false
+    this.#left -= bytes
+    return true
+  }
+
   /** JSON text: the result, a reference to it, or null where there is none. */
   show(result: StepResult | undefined): string {
     if (result === undefined || result.bytes === 0) return 'null'
     const { text, bytes } = result
-    if (text === null || bytes > MAX_INLINE_BYTES || bytes > this.#left) return reference(result)
-    this.#left -= bytes
-    return text
+    return text !== null && this.takes(bytes) ? text : reference(result)
   }
 }
 
@@ -51,7 +56,7 @@ export function parentResults(
   const budget = new ResultBudget()
   const shown = new Map<number, string>()
   const show = (node: number) => void shown.set(node, budget.show(results.get(node)))
-  nodesIn(inputs).toReversed().forEach(show)
+  nearestFirst(inputs).forEach(show)
   if (Array.isArray(inputs)) return listText(inputs, shown)
   const members = inputs.steps.map(
     (node) => `${JSON.stringify(named.get(node) ?? String(node))}:${shown.get(node) ?? 'null'}`,
@@ -59,8 +64,13 @@ export function parentResults(
   return `{${members.join(',')}}`
 }
 
-/** The nodes whose results are wanted, each once, in the order of the text. */
-export function nodesIn(inputs: Inputs): number[] {
+/** The nodes whose results are wanted, in the order in which they are shown for as long as there is room. */
+export function nearestFirst(inputs: Inputs): number[] {
+  return nodesIn(inputs).toReversed()
+}
+
+/** Each once, in the order of the text. */
+function nodesIn(inputs: Inputs): number[] {
   if (!Array.isArray(inputs)) return inputs.steps
   return inputs.flatMap((item) => (typeof item === 'number' ? [item] : nodesIn(item)))
 }

@@ -37,7 +37,7 @@ export interface WorkflowStep {
   startedAt: number | null
   endedAt: number | null
   attempt: number
-  /** JSON texts. `result`: null where there is none, or it is too large for here. */
+  /** JSON texts. `result`: null where there is none, or it is only named (`ResultBudget`). */
   result: string | null
   resultBytes: number
   error: string | null

@@ -158,6 +158,22 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(stepOf(workflow, 'a')).toMatchObject({ result: '"ü😀"', resultBytes: 8 })
     })
 
+    it('reads one megabyte of results, and of the others only how large they are', async () => {
+      const result = `"${'x'.repeat(65_534)}"`
+      const jobs = Array.from({ length: 20 }, () => job())
+      const workflow = await create(newWorkflow({ type: 'group', jobs }))
+      for (const { id } of find(workflow).steps) await complete(workflow, id, result)
+      const { steps } = find(workflow)
+      expect(steps.map((step) => step.result === result)).toEqual(jobs.map((_, i) => i < 16))
+      expect(new Set(steps.map(({ resultBytes }) => resultBytes))).toEqual(new Set([65_536]))
+    })
+
+    it('has the callbacks of batches within it behind its steps', async () => {
+      const batch = { type: 'batch', jobs: [job()], callbacks: { on_complete: job() } }
+      const workflow = await create(newWorkflow({ type: 'chain', steps: [batch, job()] }))
+      expect(find(workflow).steps.map(({ id }) => id)).toEqual(['0.0', '1', '0.on_complete'])
+    })
+
     it('starts a step once when two that it waits for end together', async () => {
       const workflow = await create(newGraph({ a: [], b: [], c: ['a', 'b'] }))
       const leases = [await claim(workflow, 'a'), await claim(workflow, 'b')]

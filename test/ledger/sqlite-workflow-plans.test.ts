@@ -5,6 +5,7 @@ import { openSqliteHarness } from './sqlite-harness.ts'
 
 /** How each statement of workflows finds its rows; those that count once at start may read all. */
 const PLANS: Readonly<Record<string, RegExp>> = {
+  result: /^SEARCH jobs USING INDEX sqlite_autoindex_jobs_1/,
   counts: /^SCAN workflows USING COVERING INDEX workflows_state$/,
   head: /^SEARCH workflows USING INDEX sqlite_autoindex_workflows_1/,
   bySeq: /^SEARCH workflows USING INTEGER PRIMARY KEY/,

@@ -10,6 +10,7 @@ import type { Access } from './access.ts'
 import type { Store } from './store.ts'
 import { cancelWorkflow } from './workflow-cancel.ts'
 import { createWorkflow } from './workflow-run.ts'
+import { withTexts } from './workflow-texts.ts'
 
 /** Workflows in the file of the ledger. */
 export class SqliteWorkflows implements WorkflowLedger {
@@ -53,9 +54,12 @@ export class SqliteWorkflows implements WorkflowLedger {
   }
 }
 
-type StepColumns = Omit<WorkflowStep, 'isCallback' | 'dependsOn' | 'state'> & {
+type Shown = 'isCallback' | 'dependsOn' | 'state' | 'result' | 'resultBytes'
+
+type StepColumns = Omit<WorkflowStep, Shown> & {
   isCallback: 0 | 1
   dependsOn: string
+  bytes: number
   state: WorkflowStep['state'] | null
 }
 
@@ -69,12 +73,21 @@ function findWorkflow(store: Store, id: string): WorkflowRow | null {
   return {
     ...workflow,
     startedAt: starts.length === 0 ? null : Math.min(...starts),
-    steps: columns.map((step) => ({
+    steps: withResults(store, columns).map(({ bytes, text, ...step }) => ({
       ...step,
       isCallback: step.isCallback === 1,
       dependsOn: JSON.parse(step.dependsOn),
       // Not the `pending` of a staged job: what it waits for is open (ojs-digest §8.2).
       state: step.state ?? 'pending',
+      result: text,
+      resultBytes: bytes,
     })),
   }
+}
+
+/** As `workflowDocument` shows them: callbacks last. */
+function withResults({ workflows }: Store, columns: readonly StepColumns[]) {
+  const callbacks = columns.filter(({ isCallback }) => isCallback === 1)
+  const others = columns.filter(({ isCallback }) => isCallback === 0)
+  return withTexts(workflows.statements, [...others, ...callbacks])
 }

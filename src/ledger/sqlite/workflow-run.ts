@@ -9,13 +9,14 @@ import {
   type JoinRule,
   type Outcome,
 } from '../../job/workflow.ts'
-import { nodesIn, parentResults, type StepResult } from '../../job/workflow-results.ts'
+import { nearestFirst, parentResults, type StepResult } from '../../job/workflow-results.ts'
 import { type FailedStep, stepError, type WorkflowHead } from '../../job/workflow-row.ts'
 import { stepJob, type WorkflowSettings } from '../../job/workflow-step.ts'
 import type { CheckedNode, NewWorkflow, WorkflowNews } from '../workflows.ts'
 import type { SqlValue } from './driver.ts'
 import type { Store } from './store.ts'
 import { admit } from './unique.ts'
+import { withTexts } from './workflow-texts.ts'
 
 /** A node as its writes return it. */
 interface NodeRow extends Arrivals {
@@ -157,14 +158,16 @@ function stored(walk: Walk, job: NewJob): JobRow | OjsError {
   return freshRow(replacing?.job ?? job, admitted)
 }
 
-type ResultRow = StepResult & { node: number; id: string; jobId: string | null }
+type ResultRow = Omit<StepResult, 'text'> & { node: number; id: string }
 
 function resultsOf({ store, seq }: Walk, inputs: Inputs): string {
-  const nodes = nodesIn(inputs)
-  const wanted =
-    nodes.length === 0 ? [] : store.workflows.statements.results.all(seq, JSON.stringify(nodes))
-  const rows = wanted as ResultRow[]
-  const results = new Map(rows.map((row) => [row.node, row]))
+  const nodes = nearestFirst(inputs)
+  const { statements } = store.workflows
+  const wanted = nodes.length === 0 ? [] : statements.results.all(seq, JSON.stringify(nodes))
+  const found = new Map((wanted as ResultRow[]).map((row) => [row.node, row]))
+  const rows = nodes.map((node) => found.get(node)).filter((row) => row !== undefined)
+  const shown = withTexts(statements, rows)
+  const results = new Map(shown.map((row) => [row.node, row]))
   const named = new Map(rows.map(({ node, id }) => [node, id]))
   return parentResults(inputs, results, named)
 }

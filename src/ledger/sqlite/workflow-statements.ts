@@ -1,4 +1,3 @@
-import { MAX_INLINE_BYTES } from '../../job/workflow-results.ts'
 import type { Database } from './driver.ts'
 
 /** Every statement of workflows, prepared once. */
@@ -8,8 +7,8 @@ const HEAD = `id, name, type, state, created_at AS createdAt, ended_at AS endedA
   failed, open`
 const NODE =
   'node, rule, pending, completed, failed, cancelled, is_callback AS isCallback, type, id, feeds'
-const RESULT = `iif(length(j.result) <= ${MAX_INLINE_BYTES}, j.result, NULL)`
-const RESULT_BYTES = 'ifnull(length(CAST(j.result AS BLOB)), 0)'
+/** Of its text, which is not read for it. */
+const RESULT_BYTES = 'ifnull(octet_length(j.result), 0)'
 
 export function prepareWorkflows(db: Database) {
   return { ...prepareReads(db), ...prepareWrites(db), ...prepareRetention(db) }
@@ -17,6 +16,7 @@ export function prepareWorkflows(db: Database) {
 
 function prepareReads(db: Database) {
   return {
+    result: db.prepare('SELECT result FROM jobs WHERE id = ?'),
     counts: db.prepare('SELECT state, count(*) AS count FROM workflows GROUP BY state'),
     head: db.prepare(`SELECT seq, ${HEAD} FROM workflows WHERE id = ?`),
     bySeq: db.prepare(`SELECT ${HEAD}, settings FROM workflows WHERE seq = ?`),
@@ -34,7 +34,7 @@ function prepareReads(db: Database) {
       `SELECT s.id, s.type, s.is_callback AS isCallback, s.depends_on AS dependsOn,
          s.progress, coalesce(s.job_state, j.state) AS state, s.job_id AS jobId,
          j.started_at AS startedAt, s.ended_at AS endedAt, ifnull(j.attempt, 0) AS attempt,
-         ${RESULT} AS result, ${RESULT_BYTES} AS resultBytes, coalesce(j.error, s.error) AS error
+         ${RESULT_BYTES} AS bytes, coalesce(j.error, s.error) AS error
        FROM workflow_steps s LEFT JOIN jobs j ON j.id = s.job_id AND j.generation = 0
        WHERE s.workflow = ? AND s.type IS NOT NULL ORDER BY s.node`,
     ),
@@ -49,7 +49,7 @@ function prepareReads(db: Database) {
     ),
     /** ?2 a JSON list of nodes. CROSS: from the list to the nodes, and never the other way. */
     results: db.prepare(
-      `SELECT s.node, s.id, s.job_id AS jobId, ${RESULT} AS text, ${RESULT_BYTES} AS bytes
+      `SELECT s.node, s.id, ifnull(s.job_id, '') AS jobId, ${RESULT_BYTES} AS bytes
        FROM json_each(?2) wanted
        CROSS JOIN workflow_steps s ON s.workflow = ?1 AND s.node = wanted.value
        LEFT JOIN jobs j ON j.id = s.job_id AND j.generation = 0`,

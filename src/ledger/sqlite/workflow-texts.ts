@@ -1,0 +1,24 @@
+import { ResultBudget } from '../../job/workflow-results.ts'
+import type { WorkflowStatements } from './workflow-statements.ts'
+
+interface Sized {
+  jobId: string | null
+  /** Of its result; 0: none. */
+  bytes: number
+}
+
+/**
+ * Steps in the order in which their results are shown, each with its own; null where it is only named.
+ * A workflow may have a gigabyte of results, and shows one megabyte of them.
+ */
+export function withTexts<T extends Sized>(
+  { result }: WorkflowStatements,
+  steps: readonly T[],
+): (T & { text: string | null })[] {
+  const budget = new ResultBudget()
+  return steps.map((step) => {
+    const isShown = step.bytes > 0 && budget.takes(step.bytes)
+    const row = isShown ? (result.get(step.jobId) as { result: string }) : null
+    return { ...step, text: row?.result ?? null }
+  })
+}
