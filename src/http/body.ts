@@ -34,7 +34,6 @@ export async function readOptionalJson(
   response: Response,
   maxBytes: number,
 ): Promise<Record<string, unknown>> {
-  if (!hasBody(request)) return {}
   const body = await readBody(request, response, maxBytes, PROCESS_BUDGET)
   if (body.length === 0) return {}
   requireJson(request.headers)

@@ -48,8 +48,8 @@ export class Connections {
     for (const [socket, latest] of this.#latest) this.#drain(socket, latest)
   }
 
+  /** After `drain`, which has left no handshake. */
   cut(): void {
-    for (const socket of this.#handshakes.values()) socket.destroy()
     for (const socket of this.#latest.keys()) socket.destroy()
   }
 

@@ -66,7 +66,7 @@ const SPOKEN_VERSIONS: ReadonlySet<string> = new Set(['1.0', '1', '1.0.0', '1.0.
 
 /** Seed 001 §3.2: a version that is not spoken here is 422 `unsupported`. */
 export const negotiateVersion: Check = (request) => {
-  const wanted = headerOf(request.headers, 'ojs-version')?.trim()
+  const wanted = headerOf(request.headers, 'ojs-version')
   if (wanted !== undefined && !SPOKEN_VERSIONS.has(wanted)) {
     throw new OjsError('unsupported', 'This server speaks OJS 1.0.', {
       details: { field: 'OJS-Version', requested: wanted.slice(0, 100), supported: ['1.0'] },

@@ -36,7 +36,7 @@ export function requestContext(
   const traceparent = lastOf(headerOf(headers, 'traceparent'))
   if (traceparent !== undefined && isTraceparent(traceparent)) {
     context.traceparent = traceparent
-    const tracestate = headerOf(headers, 'tracestate')?.trim()
+    const tracestate = headerOf(headers, 'tracestate')
     if (tracestate !== undefined && isTracestate(tracestate)) context.tracestate = tracestate
   }
   const key = headerOf(headers, 'idempotency-key')

@@ -59,7 +59,7 @@ export class RelayLine {
     if (this.#taken.has(owed.outbox)) return
     const isFull = this.#waiting.length - this.#gone >= CAPACITY
     // Behind what it has left, it leaves all: the order is that of the outbox.
-    if (this.#aside !== undefined || this.#leftFrom !== null || isFull) this.#leave(owed)
+    if (this.#leftFrom !== null || isFull) this.#leave(owed)
     else {
       this.#taken.add(owed.outbox)
       this.#waiting.push(owed)
