@@ -12,11 +12,12 @@ describe('configuration', () => {
       queueType: 'classic',
       queues: ['default'],
       declare: 'lazy',
+      topologyPath: null,
       prefix: '',
       publishTimeoutMs: 10_000,
     })
     expect(warnings).toEqual([])
-    expect(Object.isFrozen(config)).toBe(true)
+    expect([config, config.access].every(Object.isFrozen)).toBe(true)
   })
 
   it('accepts the alias AMQP_URL, and the own name wins', () => {
@@ -80,7 +81,7 @@ describe('configuration', () => {
   it('takes each setting from its own variable', () => {
     const { config } = readConfig({
       ...{ OJS_HOST: '::1', OJS_PORT: '1', OJS_LEDGER: 'sqlite:/l', OJS_LEDGER_SYNC: 'normal' },
-      ...{ OJS_QUEUE_TYPE: 'quorum', OJS_QUEUES: 'a, b', OJS_DECLARE: 'never' },
+      ...{ OJS_QUEUE_TYPE: 'quorum', OJS_QUEUES: 'a, ,b,', OJS_DECLARE: 'never' },
       ...{ OJS_TOPOLOGY: '/t', OJS_PREFIX: 'p', OJS_VISIBILITY_TIMEOUT_MS: '2' },
       ...{ OJS_TIMEOUT_MS: '3', OJS_DELIVERY_TIMEOUT_MS: '60004', OJS_PUBLISH_TIMEOUT_MS: '105' },
       ...{ OJS_CONSUMER_PRIORITY: '-6', OJS_MAX_QUEUES: '7', OJS_MAX_RUNGS: '8' },
@@ -131,6 +132,7 @@ describe('configuration', () => {
     ['OJS_AMQP_URL', 'amqp://host/%2Fojs?heartbeat=-1'],
     ['OJS_AMQP_URL', 'amqp://host?heartbeat=65536'],
     ['OJS_AMQP_URL', 'amqp://host?channelMax=x'],
+    ['OJS_AMQP_URL', 'amqp://host?channelMax=65536'],
     ['OJS_AMQP_URL', 'amqp://host?frameMax=100'],
     ['OJS_AMQP_URL', 'amqp://100%:password@host'],
     ['OJS_PUBLISH_TIMEOUT_MS', '1.5'],
@@ -152,7 +154,7 @@ describe('configuration', () => {
 })
 
 describe('the host', () => {
-  it.each([' ', 'two words', '[::1]', '127.0.0.1:8080', 'http://localhost', 'a/b'])(
+  it.each([' ', 'two words', '[::1]', '[localhost]', '127.0.0.1:8080', 'http://localhost', 'a/b'])(
     "is an address or a name: not '%s'",
     (host) => {
       // Whether it could be reached is no question then.

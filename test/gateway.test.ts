@@ -1,12 +1,13 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, type Mock, onTestFinished, vi } from 'vitest'
 import type { BrokerHooks } from '../src/broker/options.ts'
 import { readConfig } from '../src/config.ts'
 import { brokerHooks, startGateway } from '../src/gateway.ts'
 import { openSqliteLedger } from '../src/ledger/sqlite/open.ts'
 import { createLogger } from '../src/logger.ts'
+import type { Deps } from '../src/operations/deps.ts'
 import type { ControlObserver } from '../src/telemetry/control-metrics.ts'
 import { fetched, NOW, pushed, rowOf } from './ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from './ledger/sqlite-harness.ts'
@@ -28,12 +29,14 @@ it('that cannot be put together lets go of its ledger, so that it can be tried a
 describe('what RabbitMQ is told of the ledger', () => {
   let harness: SqliteHarness
   let stage: ToldStage
+  let wakeRelay: Mock<Deps['wakeRelay']>
   let hooks: BrokerHooks
   beforeEach(async () => {
     harness = await openSqliteHarness()
     stage = onToldBroker(harness, {})
     const clock = { now: () => NOW + 60_000, wall: () => NOW + 60_000 }
-    const deps = { ...stage.deps, clock }
+    wakeRelay = vi.fn()
+    const deps = { ...stage.deps, clock, wakeRelay }
     hooks = brokerHooks(harness.ledger, () => deps, {} as ControlObserver)
   })
   afterEach(() => harness.destroy())
@@ -70,7 +73,7 @@ describe('what RabbitMQ is told of the ledger', () => {
     const before = rowOf(harness.ledger, id).leaseExpiresAt ?? 0
     hooks.onUp()
     await expect.poll(() => rowOf(harness.ledger, id).leaseExpiresAt).toBe(before + 60_000)
-    expect(stage.woken).toBe(1)
+    expect(wakeRelay.mock.calls).toEqual([['all']])
   })
 
   it('a queue that somebody else has declared, and a marker, are remembered', async () => {

@@ -50,6 +50,7 @@ describe('OJS_API_KEYS', () => {
     ['the hash in front', `${HASH}:worker:a`, 'entry 1: the name'],
     ['a strange role', `a:${HASH}:${HASH}`, 'entry 1: the role must be one of producer, worker'],
     ['a short hash', `a:worker:${HASH.slice(1)}`, 'entry 1: the third part'],
+    ['a long hash', `a:worker:${HASH}ab`, 'entry 1: the third part'],
     ['the key for its hash', `a:worker:ojs_${'x'.repeat(43)}`, 'entry 1: holds a key'],
     [
       'the same key twice',

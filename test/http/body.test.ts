@@ -2,7 +2,7 @@ import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import { answer } from '../../src/http/answer.ts'
 import { readJson } from '../../src/http/body.ts'
-import { BodyBudget } from '../../src/http/body-budget.ts'
+import { BodyBudget, type Incoming } from '../../src/http/body-budget.ts'
 import type { Route } from '../../src/http/route.ts'
 import { MemoryShare } from '../../src/memory.ts'
 import { deferred } from '../support/deferred.ts'
@@ -177,6 +177,39 @@ describe('what all clients send at once', () => {
     await expect.poll(() => budget.taken, EVENTUALLY).toBe(0)
     expect((await frame.ask(request('POST', '/echo', {}, bodyOf(MAX)))).status).toBe(200)
     expect(budget.taken).toBe(0)
+  })
+
+  test('is counted to the byte, and no longer of whoever was refused', () => {
+    const budget = new BodyBudget(10)
+    const refused: string[] = []
+    const body = (name: string): Incoming => ({
+      maxBytes: 8,
+      size: 0,
+      refuse() {
+        refused.push(name)
+        if (refused.length > 1) throw new Error(`${refused} were refused`)
+      },
+    })
+    const [large, small] = [body('large'), body('small')]
+    budget.take(large, 6)
+    budget.take(small, 4)
+    expect({ refused, taken: budget.taken }).toEqual({ refused: [], taken: 10 })
+    budget.take(small, 1)
+    expect({ refused, taken: budget.taken }).toEqual({ refused: ['large'], taken: 5 })
+  })
+
+  test('counts nothing that comes after the refusal', async () => {
+    const budget = new BodyBudget(3 * MAX)
+    const frame = await serving(budget)
+    const hogs = await Promise.all(Array.from({ length: 4 }, () => frame.client()))
+    for (const [i, hog] of hogs.entries()) hog.send(halfOf([MAX - 3, MAX - 4, MAX - 5, 5][i] ?? 0))
+    await expect.poll(() => budget.taken, EVENTUALLY).toBe(3 * MAX - 7)
+    hogs[3]?.send('xxxxxxxx')
+    expect((await hogs[0]?.answer())?.status).toBe(503)
+    hogs[0]?.send('xxx')
+    for (const hog of hogs) hog.socket.end()
+    await Promise.all(hogs.map((hog) => hog.closed()))
+    await expect.poll(() => budget.taken, EVENTUALLY).toBe(0)
   })
 
   test('keeps nobody with little to say from saying it', async () => {

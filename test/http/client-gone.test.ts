@@ -78,6 +78,7 @@ describe.each(LEAVING)('the client has %s its connection', (_name, leave) => {
     await aborted(signals[0] ?? AbortSignal.abort())
     claim([])
     await isIdle(door)
+    expect(door.done[0]).toMatchObject({ route: '/ojs/v1/workers/fetch', status: 0 })
     expect(givenBack()).toEqual([])
     expect(door.log).toEqual([])
   })

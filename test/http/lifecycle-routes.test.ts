@@ -118,6 +118,12 @@ describe('dead letters', () => {
     expect(vi.mocked(listDeadLetters).mock.calls[0]?.[1]).toEqual(query)
   })
 
+  test('a page that could not show all it was asked for says so', async () => {
+    vi.mocked(listDeadLetters).mockReturnValue({ jobs: [jobRow()], total: 12 })
+    const { pagination } = JSON.parse((await ask('GET', `${path}?limit=5`)).body)
+    expect(pagination).toEqual({ total: 12, limit: 1, offset: 0, has_more: true })
+  })
+
   test.each([
     ['', { queue: null, limit: 50, offset: 0 }],
     ['?limit=1000', { queue: null, limit: 100, offset: 0 }],

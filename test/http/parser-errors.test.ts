@@ -90,6 +90,7 @@ describe('what the parser refuses is answered as OJS, and the connection closed'
     ['endless chunk extensions', post(CHUNKED, `2;${'x'.repeat(17_000)}`), 413, 'invalid_request'],
     ['CONNECT', 'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n', 405, 'invalid_request'],
     ['an impossible target', request('GET', 'http://[::1/x'), 400, 'invalid_request'],
+    ['a target without a path', request('GET', 'foo://bar'), 400, 'invalid_request'],
     ['an impossible port', request('GET', 'http://a:999999/x'), 400, 'invalid_request'],
     ['an expectation', request('GET', '/', { Expect: 'miracles' }), 417, 'invalid_request'],
   ]
@@ -105,6 +106,15 @@ describe('what the parser refuses is answered as OJS, and the connection closed'
     expect(result.headers).toHaveProperty('date')
     if (result.headers['connection'] === 'close') expect(await client.closed()).toBe('')
     expect(frame.log).toEqual([])
+  })
+
+  test('CONNECT: what is allowed instead, and a reset afterwards harms nobody', async () => {
+    const frame = await serve(gate().routes)
+    const client = await frame.client()
+    client.send('CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n')
+    expect((await client.answer()).headers['allow']).toBe('GET, HEAD, POST, DELETE, OPTIONS')
+    client.socket.resetAndDestroy()
+    expect((await frame.ask(request('POST', '/echo', {}, '{"a":1}'))).status).toBe(200)
   })
 
   test('the server goes on', async () => {

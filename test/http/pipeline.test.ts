@@ -241,6 +241,20 @@ describe('refused before an operation sees it', () => {
   })
 })
 
+test.each([
+  ['OJS-Version', '2'],
+  ['Origin', 'https://'],
+  ['Content-Type', 'text/'],
+  ['Content-Type', 'application/json; charset='],
+  ['Content-Encoding', 'g'],
+])('of a %s of any length, a refusal repeats the beginning: %s', async (name, start) => {
+  const frame = await serve(ECHO)
+  const value = start.padEnd(300, 'x')
+  const result = await frame.ask(request('POST', '/echo', { [name]: value }, '{}'))
+  const { received, requested } = errorOf(result).details ?? {}
+  expect(String(received ?? requested)).toHaveLength(100)
+})
+
 describe('accepted', () => {
   const rows: [name: string, bytes: Buffer, body: unknown][] = [
     ['the OJS type', post('{"a":1}'), { a: 1 }],
@@ -487,8 +501,10 @@ test('a body in single bytes is one body', async () => {
 
 describe('what the observer hears', () => {
   const heard = async (frame: Frame, bytes: Buffer) => {
+    const askedAt = performance.now()
     await frame.ask(bytes)
     await expect.poll(() => frame.done.length, EVENTUALLY).toBe(1)
+    expect(frame.done[0]?.seconds).toBeLessThan((performance.now() - askedAt) / 1_000)
     return frame.done[0]
   }
   test.each([
@@ -500,7 +516,6 @@ describe('what the observer hears', () => {
     const done = await heard(frame, bytes)
     expect(done).toMatchObject({ route, method, status })
     expect(done?.seconds).toBeGreaterThan(0)
-    expect(done?.seconds).toBeLessThan(5)
   })
 })
 

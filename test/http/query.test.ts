@@ -1,5 +1,6 @@
+import { parse } from 'node:querystring'
 import { expect, it } from 'vitest'
-import { pagination, shortened } from '../../src/http/query.ts'
+import { integer, list, pageOf, pagination, parameter, shortened } from '../../src/http/query.ts'
 
 it('a list that could not show all tells how many it has, and that there are more', () => {
   const page = { limit: 100, offset: 20 }
@@ -7,4 +8,30 @@ it('a list that could not show all tells how many it has, and that there are mor
   expect(told(6, 50)).toEqual({ total: 50, limit: 6, offset: 20, has_more: true })
   expect(told(30, 50)).toEqual({ total: 50, limit: 100, offset: 20, has_more: false })
   expect(told(0, 10)).toEqual({ total: 10, limit: 100, offset: 20, has_more: false })
+})
+
+const asked = (query: string) => ({ query: parse(query) }) as Parameters<typeof parameter>[0]
+
+it('given twice, the first one counts; given empty, none', () => {
+  expect(parameter(asked('state=a&state=b'), 'state')).toBe('a')
+  expect(parameter(asked('state='), 'state')).toBeNull()
+  expect(pageOf(asked('limit=&offset=7'))).toEqual({ limit: 50, offset: 7 })
+})
+
+it('a list without its blanks, and not longer than it may be', () => {
+  expect([...list(asked('types=a, b,,a,'), 'types')]).toEqual(['a', 'b'])
+  const names = Array.from({ length: 101 }, (_, i) => `t${i}`)
+  expect(list(asked(`types=${names.slice(1)}`), 'types').size).toBe(100)
+  expect(() => list(asked(`types=${names}`), 'types')).toThrow('100')
+})
+
+it('of a number that is none, a refusal repeats the beginning', () => {
+  const refused = (): unknown => {
+    try {
+      return integer(asked(`limit=${'x'.repeat(300)}`), 'limit', 1)
+    } catch (error) {
+      return error
+    }
+  }
+  expect(refused()).toMatchObject({ details: { received: 'x'.repeat(100) } })
 })

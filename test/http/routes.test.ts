@@ -140,6 +140,24 @@ describe('what the routes answer', () => {
     expect(base_url).toBe(url.replace('%', String(door.port)))
   })
 
+  test('events: a page as large as it may be, of what was asked for', async () => {
+    const asked: unknown[] = []
+    const page = { events: [], cursor: 'evt_2', has_more: false, gap: true }
+    const list = (query: unknown) => {
+      asked.push(query)
+      return page
+    }
+    const door = await openDoor(10_000, { events: { list } })
+    const query = 'limit=5000&after=evt_1&types=a&queues=b,c'
+    const result = await door.ask(send('GET', `/ojs/v1/events?${query}`))
+    expect(JSON.parse(result.body)).toEqual(page)
+    await door.ask(send('GET', '/ojs/v1/events'))
+    expect(asked).toEqual([
+      { limit: 1_000, after: 'evt_1', types: new Set(['a']), queues: new Set(['b', 'c']) },
+      { limit: 100, after: null, types: new Set(), queues: new Set() },
+    ])
+  })
+
   test('metrics: text, with the headers of every answer', async () => {
     const door = await openDoor()
     const result = await door.ask(send('GET', '/metrics'))

@@ -155,7 +155,10 @@ describe('client certificates', () => {
 
 describe('stop', () => {
   test('ends a connection whose handshake never comes', async () => {
-    const frame = await serveTls()
+    const tls = { cert: own.cert, key: own.key }
+    // Nothing else ends it in time.
+    const limits = { headersTimeoutMs: 3_600_000, requestTimeoutMs: 3_600_000 }
+    const frame = await serve(ROUTES, { tls, limits })
     const silent = connect({ port: frame.port, host: '127.0.0.1' })
     await once(silent, 'connect')
     // Its turn comes after that of the silent one.

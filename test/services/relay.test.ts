@@ -236,6 +236,32 @@ describe('the relay', () => {
     expect(broadcasts).toEqual([])
   })
 
+  it('says once that a job is too large for RabbitMQ, and goes on to the next', async () => {
+    const warn = vi.spyOn(deps.logger, 'warn')
+    const large = await pushed(harness.ledger)
+    const next = await pushed(harness.ledger)
+    for (let i = 0; i < 2; i++) {
+      publishes.splice(0)
+      await woken('all')
+      publishes[0]?.('too-large')
+      publishes[1]?.('confirmed')
+      await settled()
+      await settleLazily(harness.ledger)
+    }
+    expect(ids).toEqual([large.id, next.id, large.id])
+    const told = warn.mock.calls.map(([fields]) => fields)
+    warn.mockRestore()
+    expect(told).toEqual([{ jobId: large.id, queue: 'default' }])
+  })
+
+  it('stops at once where nothing is under way', async () => {
+    const { id } = await pushed(harness.ledger)
+    await woken()
+    await answered('confirmed')
+    await outbox.stop(new AbortController().signal)
+    expect(ids).toEqual([id])
+  })
+
   it('begins nothing when it is stopped, and waits for what is under way', async () => {
     await Promise.all(Array.from({ length: 300 }, () => pushed(harness.ledger)))
     await woken()

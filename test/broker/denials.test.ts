@@ -1,0 +1,48 @@
+import { expect, it } from 'vitest'
+import type { Connection } from '../../src/broker/connection.ts'
+import { Denials } from '../../src/broker/denials.ts'
+
+/** Of a connection, what is told of it. */
+function told() {
+  let down = () => {}
+  const connection = {
+    listen: (listener: { down(): void }) => {
+      down = listener.down
+    },
+  } as unknown as Connection
+  return { connection, goDown: () => down() }
+}
+
+const refusal = (exchange: string) =>
+  `ACCESS_REFUSED - access to exchange '${exchange}' in vhost '/' refused for user 'u'`
+
+function open() {
+  const lines: string[] = []
+  const warn = (_fields: object, message: string) => void lines.push(message)
+  const [publish, consume] = [told(), told()]
+  const connections = { publish: publish.connection, consume: consume.connection }
+  const denials = new Denials({ debug() {}, info() {}, warn, error() {} }, connections)
+  const entities = () => denials.warnings().map(({ details }) => details?.['entity'])
+  return { denials, entities, lines, publish, consume }
+}
+
+it('what was refused on a connection is no warning of the next one', () => {
+  const { denials, entities, lines, publish, consume } = open()
+  denials.mayNotPublish(refusal('x'))
+  denials.mayNotConsume('q', 'ACCESS_REFUSED')
+  expect(entities()).toEqual(['x', 'q'])
+  publish.goDown()
+  expect(entities()).toEqual(['q'])
+  consume.goDown()
+  expect(entities()).toEqual([])
+  denials.mayNotPublish(refusal('x'))
+  expect(lines).toHaveLength(3)
+})
+
+it('the default exchange has a name in refusals, and none in publishes', () => {
+  const { denials, entities } = open()
+  denials.mayNotPublish(refusal('amq.default'))
+  denials.mayNotPublish(refusal('x'))
+  denials.mayPublish('')
+  expect(entities()).toEqual(['x'])
+})

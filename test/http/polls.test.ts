@@ -1,0 +1,11 @@
+import { Socket } from 'node:net'
+import type { Response } from 'express'
+import { expect, test } from 'vitest'
+import { Polls } from '../../src/http/polls.ts'
+
+test('a FETCH whose client was gone before it began waits for nothing', () => {
+  const socket = new Socket()
+  socket.destroy()
+  const poll = new Polls().open({ req: { socket } } as unknown as Response)
+  expect(poll.signal.aborted).toBe(true)
+})

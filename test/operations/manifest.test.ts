@@ -1,0 +1,59 @@
+import { expect, test } from 'vitest'
+import type { PriorityOrder } from '../../src/broker/broker.ts'
+import { type ManifestFacts, manifest } from '../../src/operations/manifest.ts'
+
+const FACTS: ManifestFacts = {
+  version: '1.2.3',
+  baseUrl: 'http://127.0.0.1:8080',
+  queueType: 'quorum',
+  maxBodyBytes: 12_345,
+  priorityOrder: () => null,
+  access: { needsKeys: false, needsClientCertificate: false, rateLimit: undefined },
+}
+
+/** Its members, as a client reads them. */
+function read(change: Partial<ManifestFacts> = {}) {
+  return JSON.parse(JSON.stringify(manifest({ ...FACTS, ...change })))
+}
+
+test('says what this process is', () => {
+  expect(read()).toMatchObject({
+    implementation: { version: '1.2.3' },
+    conformance_level: 4,
+    extension_details: { queue_type: 'quorum', max_body_bytes: 12_345 },
+    endpoints: { base_url: 'http://127.0.0.1:8080/ojs/v1' },
+  })
+})
+
+test('each extension that it names is explained', () => {
+  const access = { needsKeys: true, needsClientCertificate: true, rateLimit: undefined }
+  const { extensions, extension_details: details } = read({ access })
+  expect(extensions).toContain('bearer_api_keys')
+  expect(extensions).toContain('mutual_tls')
+  for (const name of extensions) expect(details).toHaveProperty(name)
+})
+
+test('names no protection that is not there', () => {
+  const { extensions, extension_details: details } = read()
+  for (const name of ['bearer_api_keys', 'mutual_tls', 'request_limit']) {
+    expect(extensions).not.toContain(name)
+    expect(details).not.toHaveProperty(name)
+  }
+})
+
+test('the request limit, in seconds', () => {
+  const access = { ...FACTS.access, rateLimit: { limit: 1_000, windowMs: 60_000 } }
+  const { request_limit: text } = read({ access }).extension_details
+  expect(text).toContain('1000 requests per API key')
+  expect(text).toContain('window of 60 s')
+})
+
+test.each<[PriorityOrder | null, string]>([
+  [null, 'unknown while there is no connection'],
+  [{ levels: 1, isStrict: true }, 'by arrival'],
+  [{ levels: 2, isStrict: false }, '2 levels (above 4, and the others), two to one'],
+  [{ levels: 10, isStrict: true }, '10 levels (0 to 9; below and above count as those), strictly'],
+])('the order of priorities: %o', (order, text) => {
+  const { priority } = read({ priorityOrder: () => order }).extension_details
+  expect(priority).toContain(`In quorum queues of this RabbitMQ: ${text}`)
+})
