@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ControlMessage, Reply } from '../../src/broker/broker.ts'
 import { controlDoor } from '../../src/control/consumer.ts'
 import { OjsError, unavailable } from '../../src/errors.ts'
@@ -92,7 +92,14 @@ describe('a control message', () => {
   it.each<[what: string, sent: ControlMessage, type: string, reason: string]>([
     ['a type of nobody', message('my.type', {}), 'unknown', 'unknown_type'],
     ['no JSON', message('ojs.control.cancel', '{'), 'ojs.control.cancel', 'invalid_json'],
+    ['no type, and no asker', message('', {}), 'unknown', 'unknown_type'],
     ['no id', message('ojs.control.cancel', {}), 'ojs.control.cancel', 'invalid_request'],
+    [
+      'a command that says who asks',
+      message('ojs.control.cancel', {}, ASKER),
+      'ojs.control.cancel',
+      'invalid_request',
+    ],
     [
       'a question of nobody',
       info(UNKNOWN_ID, { replyTo: null }),
@@ -109,6 +116,16 @@ describe('a control message', () => {
     expect(await take(sent)).toBe('malformed')
     expect(heard.at(-1)).toEqual(['malformed', type, reason])
     expect(replies).toEqual([])
+  })
+
+  it('is counted by what was left out of it, and the log says why', async () => {
+    const warn = vi.spyOn(stage.deps.logger, 'warn')
+    const report = { worker_id: 'w', events: [{}, { event: 'never' }] }
+    expect(await take(message('ojs.control.report', report))).toBe('handled')
+    expect(heard).toContainEqual(['skipped', 'ojs.control.report', 2])
+    const told = warn.mock.calls.map(([fields]) => fields)
+    warn.mockRestore()
+    expect(told).toMatchObject([{ queue: 'default', type: 'ojs.control.report', count: 2 }])
   })
 
   it('may have a whole MiB, and a report what its jobs may have beside that', async () => {
@@ -140,12 +157,16 @@ describe('a question', () => {
   })
 
   it.each([
-    ['an unknown id', info(UNKNOWN_ID), 'not_found'],
-    ['no id', message('ojs.control.info', {}, ASKER), 'invalid_request'],
-    ['no JSON', message('ojs.control.info', '{', ASKER), 'invalid_payload'],
-  ])('that has no answer gets the error for one: %s', async (_, sent, code) => {
+    ['an unknown id', info(UNKNOWN_ID), 'not_found', []],
+    ['no id', message('ojs.control.info', {}, ASKER), 'invalid_request', ['invalid_request']],
+    ['no JSON', message('ojs.control.info', '{', ASKER), 'invalid_payload', ['invalid_json']],
+  ])('that has no answer gets the error for one: %s', async (_, sent, code, malformed) => {
     expect(await take(sent)).toBe('handled')
     expect(bodies()).toMatchObject([{ error: { code } }])
+    // The mistake of the asker is counted as one.
+    expect(heard.filter(([what]) => what === 'malformed').map(([, , why]) => why)).toEqual(
+      malformed,
+    )
   })
 
   it('that fails gets an error that tells nothing of why', async () => {

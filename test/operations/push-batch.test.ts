@@ -65,3 +65,13 @@ it('is refused but for what a native worker has started meanwhile', async () => 
   const enqueued = stage.events.filter(({ type }) => type === 'job.enqueued')
   expect(enqueued).toMatchObject([{ job: { id: started } }])
 })
+
+it('names the job that is too large, whatever it took with it', async () => {
+  const ids = newIds()
+  const [, large] = ids
+  publish = async (id) => (id === large ? 'too-large' : 'unknown')
+  const refusal = await push(ids).catch((error: unknown) => error)
+  const details = { reason: 'message_too_large', queue: 'default', index: 1 }
+  expect(refusal).toMatchObject({ status: 413, retryable: false })
+  expect(refusal).toHaveProperty('details', details)
+})
