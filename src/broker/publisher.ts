@@ -1,5 +1,6 @@
 import { untilDeadline } from '../lifecycle.ts'
 import type { Logger } from '../logger.ts'
+import { partOfHeap } from '../memory.ts'
 import type { PublishOutcome } from './broker.ts'
 import type { Connection } from './connection.ts'
 import type { Denials } from './denials.ts'
@@ -10,7 +11,8 @@ import { type Outgoing, type Publication, PublishLane } from './publish-lane.ts'
 
 /** Unconfirmed and waiting, over all queues. */
 const MAX_PENDING = 16_384
-const MAX_PENDING_BYTES = 256 * 1024 * 1024
+/** Each of them has a row with the same text in the heap. */
+const MAX_PENDING_BYTES = partOfHeap(1 / 4, 256 * 1024 * 1024)
 /** The sweep for timeouts comes no more often than this. */
 const MIN_SWEEP_MS = 20
 

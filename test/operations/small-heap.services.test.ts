@@ -1,18 +1,19 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { Gateway } from '../support/gateway.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 
 let vhost: Vhost
-let gateway: Gateway
 beforeAll(async () => {
   vhost = await createVhost()
-  const env = { NODE_OPTIONS: '--max-old-space-size=256' }
-  gateway = await Gateway.start({ amqpUrl: vhost.url, env })
 })
-afterAll(async () => {
-  await gateway?.dispose()
-  await vhost?.drop()
-})
+afterAll(() => vhost?.drop())
+
+async function withHeapOf(megabytes: number): Promise<Gateway> {
+  const env = { NODE_OPTIONS: `--max-old-space-size=${megabytes}` }
+  const gateway = await Gateway.start({ amqpUrl: vhost.url, env })
+  onTestFinished(() => gateway.dispose())
+  return gateway
+}
 
 const LARGE = { type: 'large.job', args: ['x'.repeat(1_900_000)], options: { queue: 'large' } }
 const ROUNDS = 2
@@ -23,7 +24,7 @@ const reasonIn = (text: string) => /"reason":"(\w+)"/.exec(text)?.[1]
 it('a heap of 256 MB refuses what does not fit, and dies of nothing', {
   timeout: 120_000,
 }, async () => {
-  const { client } = gateway
+  const { client } = await withHeapOf(256)
   let accepted = 0
   for (let round = 0; round < ROUNDS; round++) {
     const answers = await Promise.all(Array.from({ length: CLIENTS }, () => client.push(LARGE)))
@@ -43,5 +44,18 @@ it('a heap of 256 MB refuses what does not fit, and dies of nothing', {
   const asked = { queues: ['large'], count: 100, wait_ms: 10_000 }
   const fetched = await Promise.all(Array.from({ length: 20 }, () => client.fetch(asked)))
   for (const { status } of fetched) expect([200, 503]).toContain(status)
-  expect((await client.health()).status).toBe(200)
+  expect((await client.get('none')).status).toBe(404)
+})
+
+it('the jobs that workflows begin with are not all under way at once', {
+  timeout: 120_000,
+}, async () => {
+  const { client } = await withHeapOf(160)
+  const jobs = Array.from({ length: 900 }, () => ({ type: 'step.of', args: [] }))
+  const options = { queue: 'steps', meta: { text: 'x'.repeat(30_000) } }
+  const workflow = { type: 'group', name: 'w', jobs, options }
+  const ask = () => client.send('POST', '/ojs/v1/workflows', workflow)
+  const answers = await Promise.all(Array.from({ length: 10 }, ask))
+  for (const { status } of answers) expect(status).toBe(201)
+  expect((await client.get('none')).status).toBe(404)
 })
