@@ -100,8 +100,12 @@ export class Consumers {
       onQueueGone: (queue) => this.#onControlQueueGone(queue),
       onBacklogConsumed: () => this.#consumeSystem(),
     })
-    this.owner = new Owner(deps.connection, deps.topology, deps.logger, (state) =>
-      this.#onOwner(state),
+    this.owner = new Owner(
+      deps.connection,
+      deps.topology,
+      deps.logger,
+      (state) => this.#onOwner(state),
+      () => deps.clock.now(),
     )
   }
 

@@ -2,17 +2,25 @@ import type { Channel } from 'amqplib'
 import type { Logger } from '../logger.ts'
 import { type ChannelFailure, classify } from './amqp-error.ts'
 import { type Connection, closeChannel } from './connection.ts'
+import { lookFor } from './entity.ts'
+import { ScratchChannel } from './scratch-channel.ts'
 import type { Topology } from './topology.ts'
 
 /** A gateway that was just restarted finds its own socket still dying; then about every 2 s. */
 const FIRST_RETRY_MS = 100
 const MAX_RETRY_MS = 2_000
+/** Our own dead socket is gone by then: whoever still has the queue is another gateway, and lives. */
+const RIVAL_MS = 60_000
+/** For so long a living one must be gone: the node that it was connected to may be restarting. */
+const GONE_MS = 60_000
 
 export type OwnerState = 'asking' | 'owner' | 'foreign'
 
 /**
  * One ledger per broker and prefix: the exclusive queue `ojs.system.owner` belongs to the consume
- * connection. A second gateway gets 405 and waits; a dead owner's queue goes with its socket.
+ * connection. A second gateway gets 405 and waits; a dead owner's queue goes with its socket. One that
+ * has waited beside a living gateway does not take the queue in the moment in which that connects anew:
+ * its ledger knows nothing of the jobs that are there.
  */
 export class Owner {
   state: OwnerState = 'asking'
@@ -22,6 +30,11 @@ export class Owner {
   readonly #topology: Topology
   readonly #logger: Logger
   readonly #onChange: (state: OwnerState) => void
+  readonly #now: () => number
+  /** Since when another has had the queue, whatever became of our connection; null: it was ours last. */
+  #foreignSince: number | null = null
+  /** Since when nobody has it, where another had. */
+  #freeSince: number | null = null
   #channel: Channel | null = null
   #retry: NodeJS.Timeout | undefined
   #retryMs = FIRST_RETRY_MS
@@ -32,17 +45,22 @@ export class Owner {
     topology: Topology,
     logger: Logger,
     onChange: (state: OwnerState) => void,
+    now: () => number,
   ) {
     this.#connection = connection
     this.#topology = topology
     this.#logger = logger
     this.#onChange = onChange
+    this.#now = now
     connection.listen({
       up: () => {
         this.#retryMs = FIRST_RETRY_MS
         void this.claim()
       },
-      down: () => this.#become('asking'),
+      down: () => {
+        this.#freeSince = null
+        this.#become('asking')
+      },
     })
   }
 
@@ -50,12 +68,19 @@ export class Owner {
   async claim(): Promise<void> {
     clearTimeout(this.#retry)
     const { generation } = this.#connection
+    const isCurrent = () => generation === this.#connection.generation && this.#connection.isUp
     try {
+      if (await this.#mayComeBack()) {
+        if (!isCurrent()) return
+        this.#become('foreign')
+        this.#claimLater()
+        return
+      }
       this.#channel = await this.#connection.openChannel()
       await this.#declare(this.#channel)
-      if (generation === this.#connection.generation && this.#connection.isUp) this.#become('owner')
+      if (isCurrent()) this.#become('owner')
     } catch (error) {
-      if (generation !== this.#connection.generation || !this.#connection.isUp) return
+      if (!isCurrent()) return
       const failure = classify(error)
       if (failure.kind === 'locked') this.#become('foreign')
       else this.#complain(failure, error)
@@ -70,6 +95,22 @@ export class Owner {
     if (this.state !== 'owner') return
     const { name } = this.#topology.owner(this.#connection.serverVersion)
     await this.#channel?.deleteQueue(name).catch(() => {})
+  }
+
+  /** The other gateway had the queue for long, and has not been gone for long. */
+  async #mayComeBack(): Promise<boolean> {
+    const now = this.#now()
+    if (this.#foreignSince === null || now - this.#foreignSince < RIVAL_MS) return false
+    const scratch = new ScratchChannel(this.#connection)
+    try {
+      const { name } = this.#topology.owner(this.#connection.serverVersion)
+      const { presence } = await lookFor(scratch, { entity: 'queue', name })
+      if (presence === 'exists') this.#freeSince = null
+      if (presence === 'missing') this.#freeSince ??= now
+      return this.#freeSince === null || now - this.#freeSince < GONE_MS
+    } finally {
+      await scratch.close()
+    }
   }
 
   async #declare(channel: Channel): Promise<void> {
@@ -108,6 +149,8 @@ export class Owner {
 
   #become(state: OwnerState): void {
     this.problem = null
+    if (state === 'owner') this.#foreignSince = this.#freeSince = null
+    if (state === 'foreign') this.#foreignSince ??= this.#now()
     if (this.state === state) return
     if (state === 'foreign') {
       this.#logger.error({}, 'another ledger serves this broker and prefix')

@@ -16,7 +16,13 @@ it('asks again every two seconds at least for what another gateway owns', async 
   peer.refusals.set('QueueDeclare', ['ChannelClose', locked])
   const options = { name: 'consume', connectionName: 'test', logger, random: () => 0.5 } as const
   const connection = new Connection({ ...options, urls: [peer.url], observer: SILENT_OBSERVER })
-  const owner = new Owner(connection, loadTopology('', 'classic', null), logger, () => {})
+  const owner = new Owner(
+    connection,
+    loadTopology('', 'classic', null),
+    logger,
+    () => {},
+    () => 0,
+  )
   const waits: number[] = []
   let onSeventh = () => {}
   const asked = new Promise<void>((resolve) => {
@@ -103,7 +109,7 @@ describe('whose the broker is', () => {
     })
     const topology = loadTopology('', 'classic', null)
     const note = (state: OwnerState) => states.push(state)
-    owner = new Owner(stub as unknown as Connection, topology, logger, note)
+    owner = new Owner(stub as unknown as Connection, topology, logger, note, () => 0)
   })
   afterEach(() => void vi.useRealTimers())
 
