@@ -1,6 +1,7 @@
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { isAlive } from './processes.mjs'
+import { Refusal } from './progress.mjs'
 
 /**
  * Takes a lock file in the name of several processes: the first is the owner, the others only tidy
@@ -9,7 +10,16 @@ import { isAlive } from './processes.mjs'
  * when a pid of it belongs to somebody else by now.
  */
 export function takeLock(file, pids) {
-  mkdirSync(dirname(file), { recursive: true })
+  try {
+    mkdirSync(dirname(file), { recursive: true })
+    return take(file, pids)
+  } catch (error) {
+    // Mostly a folder that is read-only, or somebody else's.
+    throw new Refusal(`${dirname(file)} cannot be written: ${error.message}`)
+  }
+}
+
+function take(file, pids) {
   const content = pids.map((pid) => `${identityOf(pid)}\n`).join('')
   for (;;) {
     if (create(file, content)) return { release: () => rmSync(file, { force: true }) }

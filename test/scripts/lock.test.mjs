@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, expect, test } from 'vitest'
 import { takeLock } from '../../scripts/lock.mjs'
+import { Refusal } from '../../scripts/progress.mjs'
 
 const dir = mkdtempSync(join(tmpdir(), 'ojs-lock-'))
 const file = join(dir, 'data', 'start.lock')
@@ -34,6 +35,13 @@ test('the lock of a dead process is ignored', async () => {
 
 test('a lock that cannot be written is told, and not tried for ever', () => {
   expect(() => takeLock(join(dir, 'x'.repeat(300)), [process.pid])).toThrow('ENAMETOOLONG')
+})
+
+test('a folder that cannot be written is told in one line', () => {
+  writeFileSync(join(dir, 'taken'), '')
+  const taking = () => takeLock(join(dir, 'taken', 'start.lock'), [process.pid])
+  expect(taking).toThrow(Refusal)
+  expect(taking).toThrow(`${join(dir, 'taken')} cannot be written: E`)
 })
 
 test.runIf(process.platform === 'linux')('so is one whose pid was given to somebody else', () => {
