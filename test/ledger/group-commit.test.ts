@@ -24,6 +24,8 @@ describe('a group commit', () => {
   let executed: string[]
   let diary: Diary
   let group: GroupCommit
+  /** By the clock, in ms. */
+  let commitTakes: number
 
   beforeEach(async () => {
     directory = temporaryDirectory()
@@ -31,10 +33,14 @@ describe('a group commit', () => {
     db.exec(`PRAGMA journal_mode = WAL; CREATE TABLE t (n INTEGER UNIQUE, pad TEXT);
       CREATE TABLE probes (n)`)
     executed = []
+    commitTakes = 0
+    let now = 0
+    vi.spyOn(performance, 'now').mockImplementation(() => now)
     const exec = db.exec.bind(db)
     vi.spyOn(db, 'exec').mockImplementation((sql) => {
       executed.push(sql)
       exec(sql)
+      if (sql === 'COMMIT') now += commitTakes
     })
     diary = new Diary()
     const insertProbe = db.prepare('INSERT INTO probes VALUES (1)')
@@ -42,6 +48,7 @@ describe('a group commit', () => {
   })
   afterEach(() => {
     vi.useRealTimers()
+    vi.restoreAllMocks()
     group.close()
     db.close()
     directory.remove()
@@ -146,6 +153,51 @@ describe('a group commit', () => {
       await written
       expect(commits()).toBe(1)
       expect(stored()).toEqual([1, 2, 3])
+    })
+  })
+
+  describe('on a slow disk', () => {
+    const write = (n: number) => group.write(() => insert(n), 1, 3)
+    const isInTurn = async (writes: Promise<unknown>[]) => {
+      const isOver = vi.fn()
+      setImmediate(isOver)
+      await Promise.all(writes)
+      return isOver.mock.calls.length === 0
+    }
+
+    it('waits for more than would be enough, and is large', async () => {
+      commitTakes = 40
+      await write(1)
+      expect(await isInTurn([write(2), write(3), write(4), write(5)])).toBe(false)
+      expect(commits()).toBe(2)
+    })
+
+    it('does not wait for more than the disk is slow', async () => {
+      commitTakes = 16
+      await write(1)
+      expect(await isInTurn([2, 3, 4, 5, 6, 7].map(write))).toBe(true)
+    })
+
+    it('does so no more once the disk is quick', async () => {
+      commitTakes = 40
+      await write(1)
+      commitTakes = 0
+      for (let n = 2; n < 20; n++) await write(n)
+      expect(await isInTurn([20, 21, 22].map(write))).toBe(true)
+    })
+
+    it.each([
+      ['ten times what a commit takes', 40, 50],
+      ['at most a second', 100_000, 1000],
+    ])('has no group of its own for lazy writes before %s', async (_, takes, dueMs) => {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+      commitTakes = takes
+      await write(1)
+      group.writeLazily(() => insert(2))
+      vi.advanceTimersByTime(dueMs - 1)
+      expect(stored()).toEqual([1])
+      vi.advanceTimersByTime(1)
+      expect(stored()).toEqual([1, 2])
     })
   })
 
