@@ -173,7 +173,7 @@ describe('a group commit', () => {
     })
 
     it('does not wait for more than the disk is slow', async () => {
-      commitTakes = 16
+      commitTakes = 48
       await write(1)
       expect(await isInTurn([2, 3, 4, 5, 6, 7].map(write))).toBe(true)
     })
