@@ -1,3 +1,4 @@
+import { getHeapStatistics } from 'node:v8'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import { answer } from '../../src/http/answer.ts'
@@ -271,6 +272,17 @@ describe('what is worked on at once', () => {
       others.giveBack()
     }
     expect((await frame.ask(request('POST', '/echo', {}, LARGE))).status).toBe(200)
+  })
+
+  test('is more than the text alone, of which there are several for a while', async () => {
+    const frame = await serving(Promise.resolve())
+    const others = new MemoryShare()
+    others.take(Math.floor(getHeapStatistics().heap_size_limit / 2) - 2 * LARGE.length)
+    try {
+      expect((await frame.ask(request('POST', '/echo', {}, LARGE))).status).toBe(503)
+    } finally {
+      others.giveBack()
+    }
   })
 
   test('counts until the route is done, also where the client is gone', async () => {

@@ -50,7 +50,8 @@ async function fetchJobs(door: Door, request: Request, response: Response): Prom
   const poll = door.polls.open(response)
   try {
     const { deps, maxBodyBytes } = door
-    const context = { ...request.context, memory: request.memory }
+    const { context } = request
+    context.memory = request.memory
     // No variable for the body: it would be kept, whatever is in it, as long as there is no job.
     const jobs = await readJson(request, response, maxBodyBytes).then((body) =>
       fetch(deps, body, context, poll.signal),
