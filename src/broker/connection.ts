@@ -5,6 +5,7 @@ import { type Channel, type ChannelModel, type ConfirmChannel, connect, credenti
 import { type Logger, redactUrls } from '../logger.ts'
 import { gatherWrites, writePromptly } from './gathered-writes.ts'
 import type { BrokerObserver, ConnectionName } from './observer.ts'
+import { encodePublishes } from './publish-frames.ts'
 import { areAllListening, isAnyListening, reconnectDelayMs, waitToReconnect } from './reconnect.ts'
 import { readStrangeHeaders } from './strange-headers.ts'
 
@@ -254,6 +255,7 @@ export class Connection {
       if (this.#options.isPrompt) writePromptly(model.connection)
       this.#stream = stream
     }
+    encodePublishes(model.connection)
     readStrangeHeaders(model.connection)
     const ended = new Promise<void>((resolve) => {
       let reason = 'connection closed'

@@ -1,0 +1,184 @@
+const FRAME_HEAD_BYTES = 7
+const SIZE_AT = 3
+const END = 0xce
+const MAX_SHORT_BYTES = 255
+const TEXT = 'S'.charCodeAt(0)
+const INT32 = 'I'.charCodeAt(0)
+const BOOLEAN = 't'.charCodeAt(0)
+
+/**
+ * Writes frames of AMQP 0-9-1 (§2.3.5, §4.2) into one buffer, in one pass. It knows the plain values
+ * alone: a text beyond ASCII, a header that is neither text nor int32 nor boolean, or what does not fit
+ * make it unusable until it begins anew.
+ */
+export class FrameWriter {
+  readonly #bytes: Buffer
+  #at = 0
+  #frameAt = 0
+  #flagsAt = 0
+  #flags = 0
+  #isPlain = true
+
+  constructor(capacity: number) {
+    this.#bytes = Buffer.alloc(capacity)
+  }
+
+  /** A write beyond the end of a buffer does nothing, so that one look at the end will do. */
+  get isUsable(): boolean {
+    return this.#isPlain && this.#at <= this.#bytes.length
+  }
+
+  beginAnew(): void {
+    this.#at = 0
+    this.#isPlain = true
+  }
+
+  beginFrame(type: number, channel: number): void {
+    this.#frameAt = this.#at
+    this.uint8(type)
+    this.uint16(channel)
+    this.#at += FRAME_HEAD_BYTES - SIZE_AT
+  }
+
+  endFrame(): void {
+    this.#sizeIs(this.#at - this.#frameAt - FRAME_HEAD_BYTES)
+    this.uint8(END)
+  }
+
+  /** What is there and one more frame, as a buffer of its own. */
+  withFrame(type: number, channel: number, payload: Buffer): Buffer {
+    this.beginFrame(type, channel)
+    this.#sizeIs(payload.length)
+    const head = this.#at
+    const all = Buffer.allocUnsafe(head + payload.length + 1)
+    this.#bytes.copy(all, 0, 0, head)
+    payload.copy(all, head)
+    all[all.length - 1] = END
+    return all
+  }
+
+  /** A copy of what is there. */
+  taken(): Buffer {
+    return Buffer.from(this.#bytes.subarray(0, this.#at))
+  }
+
+  uint8(value: number): void {
+    this.#bytes[this.#at++] = value
+  }
+
+  uint16(value: number): void {
+    this.uint8(value >>> 8)
+    this.uint8(value)
+  }
+
+  uint32(value: number): void {
+    this.uint16(value >>> 16)
+    this.uint16(value)
+  }
+
+  shortText(value: unknown): void {
+    if (typeof value !== 'string' || value.length > MAX_SHORT_BYTES) this.#isPlain = false
+    else {
+      this.uint8(value.length)
+      this.#ascii(value)
+    }
+  }
+
+  /** The properties of a content header: first which there are, then each that is not undefined. */
+  beginProperties(): void {
+    this.#flags = 0
+    this.#flagsAt = this.#at
+    this.#at += 2
+  }
+
+  endProperties(): void {
+    this.#bytes[this.#flagsAt] = this.#flags >>> 8
+    this.#bytes[this.#flagsAt + 1] = this.#flags
+  }
+
+  shortTextProperty(flag: number, value: unknown): void {
+    if (value === undefined) return
+    this.#flags |= flag
+    this.shortText(value)
+  }
+
+  octetProperty(flag: number, value: unknown): void {
+    if (value === undefined) return
+    this.#flags |= flag
+    if (isUint(value, 0xff)) this.uint8(value)
+    else this.#isPlain = false
+  }
+
+  timestampProperty(flag: number, value: unknown): void {
+    if (value === undefined) return
+    this.#flags |= flag
+    if (!isUint(value, Number.MAX_SAFE_INTEGER)) this.#isPlain = false
+    else {
+      this.uint32(Math.floor(value / 2 ** 32))
+      this.uint32(value % 2 ** 32)
+    }
+  }
+
+  /** With the members of its prototypes, as amqplib takes them. */
+  tableProperty(flag: number, table: Readonly<Record<string, unknown>>): void {
+    this.#flags |= flag
+    const sizeAt = this.#at
+    this.#at += 4
+    for (const name in table) {
+      const value = table[name]
+      if (value !== undefined) this.#field(name, value)
+    }
+    this.#setUint32(sizeAt, this.#at - sizeAt - 4)
+  }
+
+  #field(name: string, value: unknown): void {
+    this.shortText(name)
+    if (typeof value === 'string') {
+      this.uint8(TEXT)
+      this.uint32(value.length)
+      this.#ascii(value)
+    } else if (isInt32(value)) {
+      this.uint8(INT32)
+      this.uint32(value.value)
+    } else if (typeof value === 'boolean') {
+      this.uint8(BOOLEAN)
+      this.uint8(value ? 1 : 0)
+    } else this.#isPlain = false
+  }
+
+  #ascii(text: string): void {
+    const bytes = this.#bytes
+    const at = this.#at
+    const { length } = text
+    let seen = 0
+    for (let i = 0; i < length; i++) {
+      const code = text.charCodeAt(i)
+      seen |= code
+      bytes[at + i] = code
+    }
+    if (seen > 0x7f) this.#isPlain = false
+    this.#at = at + length
+  }
+
+  #sizeIs(size: number): void {
+    this.#setUint32(this.#frameAt + SIZE_AT, size)
+  }
+
+  #setUint32(at: number, value: number): void {
+    const end = this.#at
+    this.#at = at
+    this.uint32(value)
+    this.#at = end
+  }
+}
+
+function isUint(value: unknown, max: number): value is number {
+  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= max
+}
+
+/** amqplib's notation (`token.ts`). */
+function isInt32(value: unknown): value is { '!': 'int32'; value: number } {
+  if (typeof value !== 'object' || value === null) return false
+  const typed = value as { '!'?: unknown; value?: unknown }
+  return typed['!'] === 'int32' && (Number(typed.value) | 0) === typed.value
+}
