@@ -79,7 +79,7 @@ function writeHeader(channel: number, properties: Publish['properties'], bodyByt
   writer.endFrame()
 }
 
-/** Of amqplib's connection; none of it is in its types. */
+/** Of amqplib's connection; none of it is in its types, which is why package.json has it to the minor version. */
 interface Publishing {
   sendMessage: (
     channel: number,
