@@ -23,9 +23,12 @@ export class FrameWriter {
     this.#bytes = Buffer.alloc(capacity)
   }
 
-  /** A write beyond the end of a buffer does nothing, so that one look at the end will do. */
+  /**
+   * A write beyond the end of a buffer does nothing, so that one look at the end will do: with room
+   * for the head of what `withFrame` adds.
+   */
   get isUsable(): boolean {
-    return this.#isPlain && this.#at <= this.#bytes.length
+    return this.#isPlain && this.#at + FRAME_HEAD_BYTES <= this.#bytes.length
   }
 
   beginAnew(): void {

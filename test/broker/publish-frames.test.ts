@@ -131,6 +131,18 @@ test('more text than there is room for', () => {
   }
 })
 
+test('as much text as there is room for, to the byte', () => {
+  const sent = (bytes: number) => ({
+    ...TOKEN,
+    options: { headers: { a: 'y'.repeat(bytes) } },
+  })
+  const limit = Array.from({ length: 4096 }, (_, bytes) => bytes).findLastIndex((bytes) =>
+    isQuick(sent(bytes)),
+  )
+  expect(limit).toBeGreaterThan(3900)
+  for (let bytes = limit - 10; bytes < limit + 10; bytes++) expectSame(sent(bytes))
+})
+
 test('the next one is not the worse for one that it could not encode', () => {
   expectSame({ ...TOKEN, exchange: 'ä' })
   expectSame({ ...TOKEN, options: { headers: { a: 'y'.repeat(5000) } } })
