@@ -9,10 +9,11 @@ import type { Topology } from './topology.ts'
 /** A gateway that was just restarted finds its own socket still dying; then about every 2 s. */
 const FIRST_RETRY_MS = 100
 const MAX_RETRY_MS = 2_000
-/** Our own dead socket is gone by then: whoever still has the queue is another gateway, and lives. */
+/**
+ * Our own dead socket does not last so long: who has the queue for longer is another gateway, and
+ * lives. It must be gone for as long: the node that it was connected to may be restarting.
+ */
 const RIVAL_MS = 60_000
-/** For so long a living one must be gone: the node that it was connected to may be restarting. */
-const GONE_MS = 60_000
 
 export type OwnerState = 'asking' | 'owner' | 'foreign'
 
@@ -31,10 +32,10 @@ export class Owner {
   readonly #logger: Logger
   readonly #onChange: (state: OwnerState) => void
   readonly #now: () => number
-  /** Since when another has had the queue, whatever became of our connection; null: it was ours last. */
+  /** When another was first seen to have the queue; null: it was ours last. */
   #foreignSince: number | null = null
-  /** Since when nobody has it, where another had. */
-  #freeSince: number | null = null
+  /** When another was last seen to have it. */
+  #foreignUntil = 0
   #channel: Channel | null = null
   #retry: NodeJS.Timeout | undefined
   #retryMs = FIRST_RETRY_MS
@@ -55,12 +56,11 @@ export class Owner {
     connection.listen({
       up: () => {
         this.#retryMs = FIRST_RETRY_MS
+        // It may have had the queue all the time, and have lost its connection with us.
+        if (this.#hasRival) this.#seeForeign()
         void this.claim()
       },
-      down: () => {
-        this.#freeSince = null
-        this.#become('asking')
-      },
+      down: () => this.#become('asking'),
     })
   }
 
@@ -82,8 +82,10 @@ export class Owner {
     } catch (error) {
       if (!isCurrent()) return
       const failure = classify(error)
-      if (failure.kind === 'locked') this.#become('foreign')
-      else this.#complain(failure, error)
+      if (failure.kind === 'locked') {
+        this.#seeForeign()
+        this.#become('foreign')
+      } else this.#complain(failure, error)
       this.#claimLater()
     }
   }
@@ -97,17 +99,24 @@ export class Owner {
     await this.#channel?.deleteQueue(name).catch(() => {})
   }
 
-  /** The other gateway had the queue for long, and has not been gone for long. */
+  get #hasRival(): boolean {
+    return this.#foreignSince !== null && this.#foreignUntil - this.#foreignSince >= RIVAL_MS
+  }
+
+  #seeForeign(): void {
+    this.#foreignUntil = this.#now()
+    this.#foreignSince ??= this.#foreignUntil
+  }
+
+  /** A living gateway has not been gone for long. It is looked for, and nothing is taken. */
   async #mayComeBack(): Promise<boolean> {
-    const now = this.#now()
-    if (this.#foreignSince === null || now - this.#foreignSince < RIVAL_MS) return false
+    if (!this.#hasRival || this.#now() - this.#foreignUntil >= RIVAL_MS) return false
     const scratch = new ScratchChannel(this.#connection)
     try {
       const { name } = this.#topology.owner(this.#connection.serverVersion)
       const { presence } = await lookFor(scratch, { entity: 'queue', name })
-      if (presence === 'exists') this.#freeSince = null
-      if (presence === 'missing') this.#freeSince ??= now
-      return this.#freeSince === null || now - this.#freeSince < GONE_MS
+      if (presence === 'exists') this.#seeForeign()
+      return true
     } finally {
       await scratch.close()
     }
@@ -149,8 +158,7 @@ export class Owner {
 
   #become(state: OwnerState): void {
     this.problem = null
-    if (state === 'owner') this.#foreignSince = this.#freeSince = null
-    if (state === 'foreign') this.#foreignSince ??= this.#now()
+    if (state === 'owner') this.#foreignSince = null
     if (this.state === state) return
     if (state === 'foreign') {
       this.#logger.error({}, 'another ledger serves this broker and prefix')

@@ -49,6 +49,16 @@ it('takes the queue at once from one that may be its own dead socket', async () 
   await eventually(() => second.state === 'owner')
 })
 
+it('takes it at once after a long outage, where it had seen its own dead socket before', async () => {
+  now += 20_000
+  expect(await claimed()).toBe('foreign')
+  const { generation } = standby
+  standby.abandon('the network is gone')
+  await first.close()
+  now += 300_000
+  await eventually(() => standby.generation > generation && second.state === 'owner')
+})
+
 it('leaves it to a living gateway that comes back within a minute, also with its own connection cut', async () => {
   now += 60_000
   expect(await claimed()).toBe('foreign')
