@@ -85,6 +85,16 @@ describe('opening a ledger file', () => {
     await ledger.close()
   })
 
+  it('is closed once: a second time it does not miss the log that it has deleted', async () => {
+    const error = vi.fn()
+    const ledger = await openSqliteLedger({ path, sync: 'full', logger: { ...SILENT, error } })
+    await pushed(ledger)
+    await ledger.close()
+    await ledger.close()
+    expect(error).not.toHaveBeenCalled()
+    expect(ledger.fault()).toBeNull()
+  })
+
   it('refuses a schema newer than this code, and leaves it alone', async () => {
     await (await open()).close()
     await withFile((db) => db.exec('PRAGMA user_version = 99'))

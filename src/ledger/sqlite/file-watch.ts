@@ -29,9 +29,11 @@ export class FileWatch {
     this.#timer = setInterval(() => this.#look(), INTERVAL_MS).unref()
   }
 
-  /** After a last look. */
+  /** After a last look. Idempotent: SQLite deletes the log when it closes, and it is not missed. */
   stop(): void {
+    if (this.#timer === undefined) return
     clearInterval(this.#timer)
+    this.#timer = undefined
     this.#look()
   }
 
