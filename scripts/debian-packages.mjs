@@ -22,13 +22,14 @@ export function canInstallPackages() {
  */
 export async function installPackages(names) {
   say(`Installing ${names.join(', ')} from the Debian archive (no system service is started).`)
+  const disableNewServices = await noteServices()
   const restore = denyServices()
   try {
     await waitingFor(`apt-get to install ${names.join(', ')}`, () => aptInstall(names))
   } finally {
     restore()
   }
-  await disableUnits()
+  await disableNewServices()
 }
 
 async function aptInstall(names) {
@@ -66,10 +67,19 @@ function denyServices() {
   }
 }
 
-/** The packages enable their units, which would start them at the next boot. */
-async function disableUnits() {
-  if (!findExecutable('systemctl')) return
-  for (const unit of ['rabbitmq-server.service', 'epmd.service', 'epmd.socket']) {
-    await run('systemctl', ['disable', unit])
+/**
+ * The packages enable their services, which would start them at the next boot: answers what undoes
+ * that. A service that is there before the installation is somebody's own and stays as it is.
+ */
+async function noteServices() {
+  // For who boots without systemd; epmd has none.
+  const hadScript = existsSync('/etc/init.d/rabbitmq-server')
+  const states = await Promise.all(UNITS.map((unit) => run('systemctl', ['is-enabled', unit])))
+  const added = UNITS.filter((_unit, index) => states[index].code !== 0)
+  return async () => {
+    for (const unit of added) await run('systemctl', ['disable', unit])
+    if (!hadScript) await run('update-rc.d', ['rabbitmq-server', 'disable'])
   }
 }
+
+const UNITS = ['rabbitmq-server.service', 'epmd.service', 'epmd.socket']
