@@ -5,13 +5,15 @@ import { run, tail } from './run.mjs'
 
 /**
  * `npm install` when node_modules lacks something that package.json asks for. Not `npm ci`: the
- * lock file may name binaries for other platforms that a registry mirror does not have.
+ * lock file may name binaries for other platforms that a registry mirror does not have. `--no-save`
+ * leaves that file alone: each npm writes it in its own way, and a clone would look changed.
  */
 export async function ensureDependencies({ dev, signal }) {
   const missing = missingDependencies(inRoot(), { dev })
   if (missing.length === 0) return
   say(`Installing ${missing.length} missing npm packages.`)
-  const args = ['install', '--no-audit', '--no-fund', '--loglevel=error', '--include=dev']
+  const quiet = ['--no-audit', '--no-fund', '--loglevel=error']
+  const args = ['install', '--no-save', ...quiet, '--include=dev']
   const result = await waitingFor('npm install', () => run('npm', args, { cwd: ROOT, signal }))
   if (result.code !== 0) throw new Refusal(`npm install failed:\n${tail(result.output)}`)
 }

@@ -1,6 +1,15 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { missingDependencies } from '../../scripts/dependencies.mjs'
 
@@ -32,4 +41,18 @@ test('development packages count only when they are needed', () => {
 test('a package in another version than the locked one is missing', () => {
   write('package-lock.json', { packages: { 'node_modules/a': { version: '1.3.0' } } })
   expect(missingDependencies(folder, { dev: true })).toEqual(['a'])
+})
+
+// Every npm writes the lock file in its own way, and it is git's: a clone must not look changed.
+test('what is missing is installed, and the lock file stays as it is', () => {
+  cpSync(resolve('scripts'), join(folder, 'scripts'), { recursive: true })
+  rmSync(join(folder, 'node_modules'), { recursive: true })
+  write('package.json', { dependencies: { c: 'file:c' } })
+  write('package-lock.json', { lockfileVersion: 3, packages: {} })
+  write('c/package.json', { name: 'c', version: '1.0.0' })
+  const lock = readFileSync(join(folder, 'package-lock.json'), 'utf8')
+  const script = "import('./scripts/dependencies.mjs').then((m) => m.ensureDependencies({}))"
+  execFileSync(process.execPath, ['-e', script], { cwd: folder, stdio: 'ignore' })
+  expect(existsSync(join(folder, 'node_modules/c/package.json'))).toBe(true)
+  expect(readFileSync(join(folder, 'package-lock.json'), 'utf8')).toBe(lock)
 })
