@@ -4,6 +4,7 @@ import { type Command, complain } from './command.ts'
 
 const STOP_GRACE_MS = 30_000
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
+const PARENT_POLL_MS = 500
 
 export const serveCommand: Command = {
   summary: 'run the gateway (configuration by OJS_* variables: ojs-rabbitmq --help)',
@@ -21,7 +22,7 @@ export const serveCommand: Command = {
     const logger = createLogger(read.config.logLevel)
     for (const warning of read.warnings) logger.warn({}, warning)
     // Before anything is started: a signal during the start must not leave half a gateway.
-    const stopRequested = firstSignal()
+    const stopRequested = firstSignal(env)
     try {
       // Half a second's loading that no other command should wait for.
       const { startGateway } = await import('../gateway.ts')
@@ -49,12 +50,27 @@ function configOrMistake(env: NodeJS.ProcessEnv): ReturnType<typeof readConfig> 
 }
 
 /** The first SIGTERM or SIGINT drains; the second, of either, finds Node's default again and ends it. */
-function firstSignal(): Promise<NodeJS.Signals> {
+function firstSignal(env: NodeJS.ProcessEnv): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     const receive = (signal: NodeJS.Signals) => {
       for (const each of SIGNALS) process.off(each, receive)
       resolve(signal)
     }
     for (const each of SIGNALS) process.on(each, receive)
+    if (env['npm_lifecycle_event'] === 'npx') whenOrphaned(() => receive('SIGTERM'))
   })
+}
+
+/**
+ * npx hands on no SIGTERM: it ends, with the shell between, and what it ran would go on unnoticed.
+ * Being handed to another parent tells.
+ */
+function whenOrphaned(act: () => void): void {
+  const parent = process.ppid
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return
+    clearInterval(timer)
+    act()
+  }, PARENT_POLL_MS)
+  timer.unref()
 }

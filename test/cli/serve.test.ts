@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { serveCommand } from '../../src/cli/serve.ts'
 import { temporaryDirectory } from '../ledger/sqlite-harness.ts'
 
@@ -8,22 +8,30 @@ let directory: ReturnType<typeof temporaryDirectory>
 beforeEach(() => {
   directory = temporaryDirectory()
 })
-afterEach(() => directory.remove())
+afterEach(() => {
+  vi.restoreAllMocks()
+  directory.remove()
+})
 
 function listeners(): number[] {
   return SIGNALS.map((signal) => process.listenerCount(signal))
+}
+
+function serve(env: NodeJS.ProcessEnv = {}): Promise<number> {
+  return serveCommand.run([], {
+    OJS_PORT: '0',
+    OJS_AMQP_URL: 'amqp://127.0.0.1:1',
+    OJS_LEDGER: `sqlite:${directory.path}/ojs.db`,
+    OJS_LOG_LEVEL: 'silent',
+    ...env,
+  })
 }
 
 it.each(SIGNALS)(
   'stops at %s, and at once at another signal, whichever that is',
   async (signal) => {
     const before = listeners()
-    const over = serveCommand.run([], {
-      OJS_PORT: '0',
-      OJS_AMQP_URL: 'amqp://127.0.0.1:1',
-      OJS_LEDGER: `sqlite:${directory.path}/ojs.db`,
-      OJS_LOG_LEVEL: 'silent',
-    })
+    const over = serve()
     expect(listeners()).toEqual(before.map((count) => count + 1))
     // To the one that `serve` has added alone: others in this process end it.
     process.rawListeners(signal).at(-1)?.call(process, signal)
@@ -31,3 +39,12 @@ it.each(SIGNALS)(
     expect(await over).toBe(0)
   },
 )
+
+it('stops when the npx that ran it is gone', async () => {
+  const before = listeners()
+  const parent = vi.spyOn(process, 'ppid', 'get').mockReturnValue(4711)
+  const over = serve({ npm_lifecycle_event: 'npx' })
+  parent.mockReturnValue(1)
+  expect(await over).toBe(0)
+  expect(listeners()).toEqual(before)
+})
