@@ -228,11 +228,15 @@ function amqpUrls(text: string, mistakes: string[]): string[] {
   return urls
 }
 
-/** What amqplib reads of a URL's query, with AMQP's own limits: beyond them it never connects. */
+/**
+ * What amqplib reads of a URL's query, with AMQP's own limits: beyond them it never connects. Headers
+ * go in one frame: RabbitMQ ends the connection for one that is larger, again and again. amqplib
+ * sends no more than 64 KiB of them.
+ */
 const AMQP_OPTIONS = [
   ['heartbeat', 0, 65_535],
   ['channelMax', 0, 65_535],
-  ['frameMax', 4_096, 2 ** 32 - 1],
+  ['frameMax', 65_536, 2 ** 32 - 1],
 ] as const
 
 function checkAmqpOptions({ searchParams }: URL, entry: string, mistakes: string[]): void {

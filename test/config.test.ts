@@ -133,7 +133,7 @@ describe('configuration', () => {
     ['OJS_AMQP_URL', 'amqp://host?heartbeat=65536'],
     ['OJS_AMQP_URL', 'amqp://host?channelMax=x'],
     ['OJS_AMQP_URL', 'amqp://host?channelMax=65536'],
-    ['OJS_AMQP_URL', 'amqp://host?frameMax=100'],
+    ['OJS_AMQP_URL', 'amqp://host?frameMax=65535'],
     ['OJS_AMQP_URL', 'amqp://100%:password@host'],
     ['OJS_PUBLISH_TIMEOUT_MS', '1.5'],
     ['OJS_QUEUE_TYPE', 'stream'],
