@@ -220,8 +220,11 @@ export interface TakeRequest {
   count: number
   /** How long the client wants to wait for a first job; 0 = not at all. */
   waitMs: number
-  /** True while the ledger knows of claimable jobs in this queue: worth a short wait. */
-  hasClaimable(queue: string): boolean
+  /**
+   * True while the ledger knows of claimable jobs in this queue, more than `beyond` (default 0):
+   * worth a short wait.
+   */
+  hasClaimable(queue: string, beyond?: number): boolean
   signal: AbortSignal
 }
 

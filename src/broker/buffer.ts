@@ -13,6 +13,11 @@ export class DeliveryBuffer {
     return this.#items.length
   }
 
+  /** Of all bodies. */
+  get bytes(): number {
+    return this.#items.reduce((sum, { size }) => sum + size, 0)
+  }
+
   /** Of what goes next; lower than any when there is nothing. */
   get nextPriority(): number {
     return this.#items.at(-1)?.priority ?? Number.NEGATIVE_INFINITY

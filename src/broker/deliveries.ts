@@ -8,6 +8,7 @@ import { LiveDelivery, type Place } from './delivery.ts'
 import type { Denials } from './denials.ts'
 import type { Presence } from './entity.ts'
 import { Feed } from './feed.ts'
+import { bridgeMs, isGathering, LINGER_MS, putOffMs } from './gathering.ts'
 import type { Names } from './names.ts'
 import type { BrokerGauges, BrokerObserver } from './observer.ts'
 import { Parking } from './parking.ts'
@@ -16,17 +17,6 @@ import { QueueLookup } from './queue-lookup.ts'
 import { type Waiter, Waiters, type Wanted } from './waiters.ts'
 
 const MAX_WAIT_MS = 30_000
-/** How long a fetch waits for a message that is probably on its way (architecture §4.4). */
-const BRIDGE_MS = 250
-/**
- * The same for a consumer that has to be registered first, in a queue where the ledger knows of
- * work: on a busy machine 250 ms are sometimes too short for both, and `[]` would be wrong.
- */
-const START_MS = 1_000
-/** A waiter that wants more than has come gives the rest of the same burst this long. */
-const LINGER_MS = 1
-/** How often a delivery looks whether a queue that goes before its own has begun to deliver. */
-const PRECEDENCE_MS = 5
 const SWEEP_MS = 500
 /** Beyond these a queue is held that is known to be there, and no other: FETCH may name anything. */
 const MAX_FEEDS = 10_000
@@ -59,7 +49,7 @@ export interface DeliveriesDeps {
 export class Deliveries {
   readonly #deps: DeliveriesDeps
   readonly #feeds = new Map<string, Feed>()
-  readonly #waiters = new Waiters()
+  readonly #waiters = new Waiters((waiter) => this.#takeFor(waiter))
   readonly #parking: Parking
   readonly #lookup: QueueLookup
   /** Feeds whose arrivals are about to be handed to waiters. */
@@ -142,16 +132,17 @@ export class Deliveries {
   async take(request: TakeRequest): Promise<Delivery[]> {
     if (this.#isStopped || request.signal.aborted) return []
     const taken: LiveDelivery[] = []
-    const { queues, count } = request
-    const hasClaimable = (queue: string) => request.hasClaimable(queue)
-    const since = this.#deps.clock.now()
-    const wanted = { queues, count, isLongPoll: request.waitMs > 0, since, hasClaimable }
+    const { queues } = request
+    const wanted = { ...request, isLongPoll: request.waitMs > 0, since: this.#deps.clock.now() }
+    let isGathered = false
     for (const queue of queues) {
       if (this.#deps.isPaused(queue) || !this.#mayHold(queue)) continue
       const feed = this.#feedOf(queue)
       feed.touch()
-      if (!this.#isPreceded(wanted, queue)) feed.takeInto(taken, request.count)
-      else if (feed.buffer.size > 0) this.#dispatchSoon(feed)
+      isGathered ||= taken.length === 0 && this.#isGathered(wanted, feed)
+      const mayTake = !isGathered && !this.#isPreceded(wanted, queue)
+      if (mayTake) feed.takeInto(taken, request.count)
+      else if (feed.buffer.size > 0 && !isGathered) this.#dispatchSoon(feed)
       this.#nourish(feed)
       if (taken.length >= request.count) break
     }
@@ -315,11 +306,8 @@ export class Deliveries {
 
   #bridgeMs(queue: string, request: TakeRequest): number {
     if (this.#deps.isPaused(queue)) return 0
-    const feed = this.#feeds.get(queue)
-    const isStarting = feed?.exists ? feed.isStarting : this.#lookup.isRunning(queue)
-    const hasWork = request.hasClaimable(queue)
-    if (isStarting) return hasWork ? START_MS : BRIDGE_MS
-    return feed?.exists && hasWork ? BRIDGE_MS : 0
+    const isLookedUp = this.#lookup.isRunning(queue)
+    return bridgeMs(this.#feeds.get(queue), isLookedUp, request.hasClaimable(queue))
   }
 
   #rebuffer(delivery: LiveDelivery): void {
@@ -347,14 +335,22 @@ export class Deliveries {
     while (feed.buffer.size > 0) {
       const waiter = this.#waiters.first(feed.queue)
       if (!waiter) return
-      if (this.#isPreceded(waiter, feed.queue)) {
+      const pauseMs = putOffMs(waiter, feed, this.#isPreceded(waiter, feed.queue))
+      if (pauseMs > 0) {
         this.#dispatches.add(feed)
-        setTimeout(() => this.#dispatch(feed), PRECEDENCE_MS)
+        setTimeout(() => this.#dispatch(feed), pauseMs)
         return
       }
       this.#waiters.serve(waiter, this.#takeFor(waiter))
     }
     if (this.#waiters.has(feed.queue)) this.#nourish(feed)
+  }
+
+  /** By a fetch that comes now, or by one that waits already: what is here is theirs. */
+  #isGathered(wanted: Wanted, feed: Feed): boolean {
+    if (!isGathering(this.#waiters.first(feed.queue) ?? wanted, feed)) return false
+    this.#dispatchSoon(feed)
+    return true
   }
 
   #isPreceded(wanted: Wanted, queue: string): boolean {

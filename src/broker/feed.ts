@@ -101,11 +101,24 @@ export class Feed {
     return Math.max(0, this.#restartAt - this.#now())
   }
 
-  /** Opens a first block, or a sibling when every slot of the others is taken. */
-  nourish(): void {
+  /**
+   * A fetch of so many gets fewer for now: seed 001 §7.3 lets it have fewer only where fewer are
+   * available. Enough for one answer is enough, however few they are.
+   */
+  isShortOf(count: number): boolean {
+    return this.buffer.size < count && this.buffer.bytes < MAX_TAKEN_BYTES
+  }
+
+  /** A consumer of ours has room for another delivery, or is about to have. */
+  get mayReceive(): boolean {
+    return this.#has('opening') || this.#in('running').some((block) => !block.isFull)
+  }
+
+  /** Opens a first block, or a sibling when every slot of the others is taken and `wanted` are not here. */
+  nourish(wanted = 1): void {
     if (!this.exists || this.restartDelayMs > 0 || this.#has('opening')) return
     const running = this.#in('running')
-    const isExhausted = this.buffer.size === 0 && running.every((block) => block.isFull)
+    const isExhausted = this.isShortOf(wanted) && running.every((block) => block.isFull)
     // A block that only waits for its leases to end is no consumer, but it is a channel.
     const hasRoom = running.length < this.#options.maxBlocks && this.blocks.size < MAX_CHANNELS
     if (!isExhausted || !hasRoom) return

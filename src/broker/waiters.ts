@@ -1,6 +1,8 @@
 import type { LiveDelivery } from './delivery.ts'
 
 const MAX_WAITERS = 4096
+/** Each time takes a millisecond or more. */
+const PATIENCE = 100
 
 /** What a fetch waits for. */
 export interface Wanted {
@@ -10,8 +12,8 @@ export interface Wanted {
   readonly isLongPoll: boolean
   /** When it came. */
   readonly since: number
-  /** True while the ledger knows of claimable jobs in this queue. */
-  hasClaimable(queue: string): boolean
+  /** True while the ledger knows of claimable jobs in this queue, more than `beyond` (default 0). */
+  hasClaimable(queue: string, beyond?: number): boolean
 }
 
 export interface Waiter extends Wanted {
@@ -19,12 +21,20 @@ export interface Waiter extends Wanted {
   readonly timer: NodeJS.Timeout
   readonly signal: AbortSignal
   readonly onAbort: () => void
+  /** How often it may still be put off, so that what is on its way comes along. */
+  patience: number
 }
 
 /** Fetches that wait, served in the order in which they came, per queue. */
 export class Waiters {
   readonly #byQueue = new Map<string, Set<Waiter>>()
+  readonly #atEnd: (waiter: Waiter) => LiveDelivery[]
   #count = 0
+
+  /** `atEnd`: what is there for one whose time is over. */
+  constructor(atEnd: (waiter: Waiter) => LiveDelivery[]) {
+    this.#atEnd = atEnd
+  }
 
   has(queue: string): boolean {
     return this.#byQueue.has(queue)
@@ -48,8 +58,9 @@ export class Waiters {
     if (this.#count >= MAX_WAITERS) return Promise.resolve([])
     return new Promise((resolve) => {
       const onAbort = () => this.serve(waiter, [])
-      const timer = setTimeout(onAbort, waitMs)
-      const waiter: Waiter = { ...wanted, resolve, timer, signal, onAbort }
+      const timer = setTimeout(() => this.serve(waiter, this.#atEnd(waiter)), waitMs)
+      const patience = PATIENCE
+      const waiter: Waiter = { ...wanted, resolve, timer, signal, onAbort, patience }
       signal.addEventListener('abort', onAbort, { once: true })
       this.#count += 1
       for (const queue of waiter.queues) this.#add(queue, waiter)

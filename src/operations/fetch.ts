@@ -70,7 +70,7 @@ async function poll(
       queues: request.queues,
       count,
       waitMs: Math.max(0, waitMs - elapsed),
-      hasClaimable: (queue) => deps.ledger.claimable(queue) > 0,
+      hasClaimable: (queue, beyond = 0) => deps.ledger.claimable(queue) > beyond,
       signal,
     })
     if (deliveries.length === 0) return []

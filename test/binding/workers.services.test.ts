@@ -55,6 +55,18 @@ describe('POST /ojs/v1/workers/fetch', () => {
     const [job] = await gateway.fetch([queue], { count: 1_000, wait_ms: 15_000 })
     expect(job).toMatchObject({ id, attempt: 1 })
   })
+
+  it('200: as many as the count, where so many are available', async () => {
+    const queue = freshQueue()
+    const jobs = Array.from({ length: 70 }, (_, i) => ({
+      type: 'a',
+      args: [i],
+      options: { queue },
+    }))
+    await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs })
+    const fetched = await gateway.fetch([queue], { count: 60, wait_ms: 15_000 })
+    expect(fetched.map(({ args }) => args)).toEqual(jobs.slice(0, 60).map(({ args }) => args))
+  })
 })
 
 describe('POST /ojs/v1/workers/ack', () => {

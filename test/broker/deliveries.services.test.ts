@@ -141,6 +141,20 @@ describe.each(['classic', 'quorum'] as const)('take, profile %s', (queueType) =>
     expect(idsOf(rest)).toEqual(ids.slice(5))
   })
 
+  it('gives what one fetch wants of what the ledger knows, whatever comes when', async () => {
+    const test = await start({ queueType, prefetch: 2 })
+    const queue = await newQueue(test)
+    const ids = await publish(test, queue, 9)
+    const known = (beyond = 0) => ids.length > beyond
+    const wants = { count: 7, hasClaimable: (_: string, beyond?: number) => known(beyond) }
+    const taken = await test.broker.take(request([queue], wants))
+    expect(idsOf(taken)).toEqual(ids.slice(0, 7))
+    // Where the ledger is wrong about the rest, it gets what there is.
+    for (const delivery of taken) delivery.ack()
+    const rest = await test.broker.take(request([queue], { ...wants, waitMs: 0 }))
+    expect(idsOf(rest)).toEqual(ids.slice(7))
+  })
+
   it('starts for a fetch that does not want to wait, and finds what was published natively', async () => {
     const test = await start({ queueType })
     const queue = await newQueue(test)

@@ -31,6 +31,12 @@ it('gives as many as were asked for, and fewer of what is large', () => {
   expect(next.map(({ order }) => order)).toEqual([2, 3])
 })
 
+it('is short of a count until so many are here, or enough for one answer', () => {
+  const small = feedOf([1, 1])
+  expect([2, 3].map((count) => small.isShortOf(count))).toEqual([false, true])
+  expect(feedOf([20 * MIB, 20 * MIB]).isShortOf(3)).toBe(false)
+})
+
 describe('the consumers of a queue', () => {
   const PREFETCH = 4
   const IDLE_MS = 2_000
@@ -116,7 +122,13 @@ describe('the consumers of a queue', () => {
     feed.add(delivery(1))
     feed.nourish()
     expect(blocks).toHaveLength(1)
+    feed.nourish(2)
+    expect(blocks).toHaveLength(2)
+    expect(feed.mayReceive).toBe(true)
     feed.takeInto([], 1)
+    if (blocks[1]) blocks[1].unacked = PREFETCH
+    await blocks[1]?.run()
+    expect(feed.mayReceive).toBe(false)
     await running(3)
     feed.nourish()
     expect(blocks).toHaveLength(3)

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { LiveDelivery } from '../../src/broker/delivery.ts'
 import { Waiters } from '../../src/broker/waiters.ts'
 
 /** Of a request of its own. */
@@ -14,7 +15,7 @@ const wanted = (...queues: string[]) => ({
 
 describe('Waiters', () => {
   it('are first come, first served, in every queue of theirs', async () => {
-    const waiters = new Waiters()
+    const waiters = new Waiters(() => [])
     const one = waiters.wait(wanted('a', 'b'), 60_000, never())
     const two = waiters.wait(wanted('b'), 60_000, never())
     expect([waiters.countFor('a'), waiters.countFor('b')]).toEqual([1, 2])
@@ -29,19 +30,20 @@ describe('Waiters', () => {
     expect(waiters.first('b')).toBeUndefined()
   })
 
-  it('leave no trace when their signal aborts or their time is over', async () => {
-    const waiters = new Waiters()
+  it('leave no trace when their signal aborts or their time is over; then they get what is there', async () => {
+    const there = [{}] as LiveDelivery[]
+    const waiters = new Waiters(() => there)
     const stop = new AbortController()
     const aborted = waiters.wait(wanted('a'), 60_000, stop.signal)
     const late = waiters.wait(wanted('a', 'a'), 5, never())
     stop.abort()
     expect(await aborted).toEqual([])
-    expect(await late).toEqual([])
+    expect(await late).toBe(there)
     expect(waiters.has('a')).toBe(false)
   })
 
   it('are bounded; one more is told at once that there is nothing', async () => {
-    const waiters = new Waiters()
+    const waiters = new Waiters(() => [])
     const all = Array.from({ length: 4_096 }, () => waiters.wait(wanted('a'), 60_000, never()))
     expect(await waiters.wait(wanted('a'), 60_000, never())).toEqual([])
     waiters.serveAllEmpty()

@@ -1,0 +1,45 @@
+import type { Feed } from './feed.ts'
+import type { Waiter, Wanted } from './waiters.ts'
+
+/** How long a fetch waits for a message that is probably on its way (architecture §4.4). */
+const BRIDGE_MS = 250
+/**
+ * The same for a consumer that has to be registered first, in a queue where the ledger knows of
+ * work: on a busy machine 250 ms are sometimes too short for both, and `[]` would be wrong.
+ */
+const START_MS = 1_000
+/** A waiter that wants more than has come gives the rest of the same burst this long. */
+export const LINGER_MS = 1
+/** How often a delivery looks whether a queue that goes before its own has begun to deliver. */
+const PRECEDENCE_MS = 5
+
+/** For a fetch that does not want to wait; 0: there is nothing to wait for. */
+export function bridgeMs(feed: Feed | undefined, isLookedUp: boolean, hasWork: boolean): number {
+  const isStarting = feed?.exists ? feed.isStarting : isLookedUp
+  if (isStarting) return hasWork ? START_MS : BRIDGE_MS
+  return feed?.exists && hasWork ? BRIDGE_MS : 0
+}
+
+/**
+ * Some of what a fetch wants is here, the ledger knows of more, and a consumer of ours may bring it:
+ * seed 001 §7.3 lets an answer have fewer jobs only where fewer are available. Not while jobs of the
+ * queue are leased: workers that come again and again are faster with what is here.
+ */
+export function isGathering(wanted: Pick<Wanted, 'count' | 'hasClaimable'>, feed: Feed): boolean {
+  const { buffer, exists, inUse, queue } = feed
+  if (!exists || inUse > 0 || buffer.size === 0 || !feed.isShortOf(wanted.count)) return false
+  if (!wanted.hasClaimable(queue, buffer.size)) return false
+  feed.nourish(wanted.count)
+  return feed.mayReceive
+}
+
+/**
+ * How soon to look again at a fetch that waits; 0: what is here is handed out now. Bounded, since
+ * what the ledger takes for available may be with others.
+ */
+export function putOffMs(waiter: Waiter, feed: Feed, isPreceded: boolean): number {
+  if (isPreceded) return PRECEDENCE_MS
+  if (waiter.patience === 0 || !isGathering(waiter, feed)) return 0
+  waiter.patience -= 1
+  return LINGER_MS
+}
