@@ -7,17 +7,41 @@ import type { TokenJob } from '../../src/worker/token-job.ts'
 
 const FAILURE = { code: 'boom', type: 'Boom', message: 'm', retryable: true }
 
+interface Given {
+  isKnown?: boolean
+  bytes?: number
+  isRungReady?: boolean
+  attempt?: number
+  hasGateway?: boolean
+  /** What each look at the retry queue finds, and how late it is then. */
+  looks?: (readonly [found: string, now: number])[]
+}
+
 /** What becomes of a failed first attempt of three. */
 function decide(
   outcome: PublishOutcome,
-  { isKnown = true, bytes = 2, isRungReady = true, attempt = 1 } = {},
+  {
+    isKnown = true,
+    bytes = 2,
+    isRungReady = true,
+    attempt = 1,
+    hasGateway = true,
+    looks = [],
+  }: Given = {},
 ) {
   const sent: string[] = []
+  const left = [...looks]
+  let now = 0
+  const ensure = async () => {
+    const [found, at] = left.shift() ?? ['unusable', now]
+    now = at
+    return found
+  }
   const link = {
     names: { exchange: { retry: 'ojs.exchange.retry' } },
-    clock: { now: () => 0 },
+    clock: { now: () => now },
     publish: { isUp: true },
-    rungs: { isReady: () => isRungReady, ensure: async () => 'unusable' },
+    rungs: { isReady: () => isRungReady, ensure },
     publisher: {
       send: async ({ exchange }: { exchange: string }) => {
         sent.push(exchange)
@@ -33,7 +57,8 @@ function decide(
     ...{ job: { id: 'j', type: 't', queue: 'q' }, maxAttempts: 3, isKnown },
     ...{ envelope: () => '{}', carry: () => null },
   } as unknown as TokenJob
-  const decided = decideFailure(link, { delivery, token, attempt, failure: FAILURE }, true)
+  const run = { delivery, token, attempt, failure: FAILURE }
+  const decided = decideFailure(link, run, hasGateway)
   return decided.then((said) => ({ said, sent }))
 }
 
@@ -53,6 +78,23 @@ test.each<PublishOutcome>(['nacked', 'returned', 'unknown', 'refused', 'forbidde
 
 test('so is the retry whose queue cannot be used', async () => {
   expect(await decide('confirmed', { isRungReady: false })).toMatchObject({ said: LEFT, sent: [] })
+})
+
+const LATE = [['unusable', 4_999] as const, ['ready', 4_999] as const]
+const TOO_LATE = [['unusable', 5_000] as const, ['ready', 5_000] as const]
+
+test('with no gateway to hold the job that queue is waited for, and not for ever', async () => {
+  const alone = { isRungReady: false, hasGateway: false }
+  expect((await decide('confirmed', { ...alone, looks: LATE })).said).toMatchObject(IN_RUNG)
+  const over = await decide('confirmed', { ...alone, looks: TOO_LATE })
+  expect(over).toMatchObject({ said: LEFT, sent: [] })
+})
+
+test('it is for one that no gateway could be shown, too', async () => {
+  const huge = { isRungReady: false, isKnown: false, bytes: 900_001 }
+  expect((await decide('confirmed', { ...huge, looks: LATE })).said).toMatchObject(IN_RUNG)
+  const over = await decide('confirmed', { ...huge, looks: TOO_LATE })
+  expect([over.said, over.sent]).toEqual([{ decision: 'discard' }, []])
 })
 
 test('a job that no gateway knows, and that is too large to be shown to one, becomes a dead letter', async () => {
