@@ -43,7 +43,7 @@ export function parser<T>(schema: object): (body: unknown) => T {
   return (body) => {
     validate ??= ajv.compile<T>(schema)
     if (validate(body)) return body
-    throw explain(validate.errors?.[0], body)
+    throw explain(validate.errors?.[0])
   }
 }
 
@@ -56,16 +56,19 @@ export function checker<T>(schema: object): (value: unknown) => value is T {
   }
 }
 
-/** Ajv's first error as the seed's error body (seed 001 §9.1: field, expected, received). */
-function explain(error: ErrorObject | undefined, body: unknown): OjsError {
+/**
+ * Ajv's first error as the seed's error body (seed 001 §9.1: field, expected, received). Of `anyOf`
+ * that is the one of its first branch.
+ */
+function explain(error: ErrorObject | undefined): OjsError {
   if (!error) return new OjsError('invalid_request', 'The request is not valid.')
   const at = fieldOf(error.instancePath)
   if (error.keyword === 'required' || error.keyword === 'additionalProperties') {
     return aboutMember(error, at)
   }
   const field = at || 'body'
-  const received = at === '' ? body : error.data
-  if (error.keyword === 'type' || error.keyword === 'anyOf') {
+  const received: unknown = error.data
+  if (error.keyword === 'type') {
     const expected = expectedType(error)
     return invalidField(field, `The '${field}' field must be ${withArticle(expected)}.`, {
       expected,
@@ -90,8 +93,8 @@ function aboutMember(error: ErrorObject, at: string): OjsError {
     : invalidField(field, `The '${field}' field is not known.`, { validation: 'unknown' })
 }
 
-function expectedType(error: ErrorObject): string {
-  const types: unknown = error.keyword === 'anyOf' ? 'integer' : error.params['type']
+function expectedType({ params }: ErrorObject): string {
+  const types: unknown = params['type']
   const list = Array.isArray(types) ? types : [types]
   return list.filter((type) => type !== 'null').join(' or ')
 }

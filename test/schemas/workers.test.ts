@@ -1,6 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { OjsError } from '../../src/errors.ts'
-import { parseBatch, parseFetch, parseHeartbeat, parseNack } from '../../src/schemas/validator.ts'
+import {
+  parseBatch,
+  parseFetch,
+  parseHeartbeat,
+  parseNack,
+  parsePush,
+} from '../../src/schemas/validator.ts'
 
 function refused(parse: (body: unknown) => unknown, body: unknown): OjsError {
   try {
@@ -18,6 +24,36 @@ function expectField(error: OjsError, field: string): void {
 }
 
 const ids = (length: number) => Array.from({ length }, (_, index) => `job-${index}`)
+
+describe('a refusal tells', () => {
+  const push = (member: object) => ({ type: 'a', args: [], ...member })
+
+  it.each<[unknown, string, object]>([
+    // Seed 001 §9.1 prints this one.
+    [push({ args: {} }), 'a JSON array', { field: 'args', expected: 'array', received: 'object' }],
+    [push({ priority: 'x' }), 'an integer', { expected: 'integer', received: 'string' }],
+    [push({ pending: 1 }), 'a boolean', { expected: 'boolean', received: 'number' }],
+    [
+      push({ visibility_timeout: [] }),
+      'an integer or string',
+      { expected: 'integer or string', received: 'array' },
+    ],
+  ])('of %j that it must be %s', (body, expected, details) => {
+    const error = refused(parsePush, body)
+    expect(error.message).toMatch(new RegExp(`^The '\\w+' field must be ${expected}\\.$`))
+    expect(error.details).toMatchObject(details)
+  })
+
+  it.each([
+    [{ timeout: 0 }, { field: 'timeout', validation: 'minimum', received: 0 }],
+    [
+      { queue: 'Q'.repeat(120) },
+      { field: 'queue', validation: 'pattern', received: 'Q'.repeat(100) },
+    ],
+  ])('what it got of %j, and no more than a hundred characters', (member, details) => {
+    expect(refused(parsePush, push(member)).details).toEqual(details)
+  })
+})
 
 describe('FETCH', () => {
   it.each([undefined, null, -1, 0, 1, 100, 101, 1e9])('accepts count %s', (count) => {
