@@ -1,5 +1,9 @@
+import { EventEmitter, once } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
 import { expect, test } from 'vitest'
 import { answer } from '../../src/http/answer.ts'
+import { UnsentAnswers } from '../../src/http/unsent.ts'
 import { EVENTUALLY, serve } from './frame.ts'
 import { request } from './raw-client.ts'
 
@@ -35,4 +39,31 @@ test('who asks for more than can wait for them is cut off, and nobody else', asy
   slow.socket.resume()
   expect((await slow.answer()).body).toHaveLength(LARGE.length)
   expect((await frame.ask(large)).status).toBe(200)
+})
+
+test('what was read or thrown away counts no more', async () => {
+  const unsent = new UnsentAnswers(100)
+  const hold = (socket: Socket, bytes: number) => {
+    const response = Object.assign(new EventEmitter(), { req: { socket } })
+    const isHeld = unsent.hold(response as unknown as ServerResponse, bytes)
+    return { isHeld, read: () => response.emit('finish') }
+  }
+  const [reads, gone, greedy, other] = [new Socket(), new Socket(), new Socket(), new Socket()]
+  for (const socket of [greedy, other]) socket.on('error', () => undefined)
+  for (let i = 0; i < 3; i++) {
+    const { isHeld, read } = hold(reads, 100)
+    expect(isHeld).toBe(true)
+    read()
+  }
+  expect(hold(gone, 50).isHeld).toBe(true)
+  gone.destroy()
+  await once(gone, 'close')
+  const most = hold(greedy, 90)
+  expect(most.isHeld).toBe(true)
+  expect([hold(other, 20).isHeld, greedy.destroyed]).toEqual([true, true])
+  expect(hold(greedy, 1).isHeld).toBe(false)
+  expect([hold(other, 80).isHeld, other.destroyed]).toEqual([true, false])
+  most.read()
+  expect(hold(reads, 1).isHeld).toBe(true)
+  expect([reads.destroyed, other.destroyed]).toEqual([false, true])
 })

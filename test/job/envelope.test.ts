@@ -334,6 +334,7 @@ describe('refusals', () => {
     ['queue too long', { type: 'a', args: [], queue: 'q'.repeat(129) }, 400, 'queue'],
     ['reserved queue', { type: 'a', args: [], options: { queue: 'dlx.a' } }, 400, 'options.queue'],
     ['priority 101', { type: 'a', args: [], options: { priority: 101 } }, 400, 'options.priority'],
+    ['priority -101', { type: 'a', args: [], priority: -101 }, 400, 'priority'],
     ['priority text', { type: 'a', args: [], options: { priority: 'x' } }, 400, 'options.priority'],
     [
       'negative timeout',
@@ -379,10 +380,17 @@ describe('refusals', () => {
       400,
       'visibility_timeout',
     ],
+    [
+      'timeout of eleven years, in seconds',
+      { type: 'a', args: [], timeout: 11 * 31_536_000 },
+      400,
+      'timeout',
+    ],
     ['empty tag', { type: 'a', args: [], options: { tags: [''] } }, 400, 'options.tags[0]'],
     ['no offset', { type: 'a', args: [], expires_at: '2099-01-01T00:00:00' }, 400, 'expires_at'],
     ['30 February', { type: 'a', args: [], expires_at: '2099-02-30T00:00:00Z' }, 400, 'expires_at'],
     ['specversion 2', { type: 'a', args: [], specversion: '2.0' }, 400, 'specversion'],
+    ['unknown in unique', { type: 'a', args: [], unique: { by: 1 } }, 400, 'unique.by'],
     ['unknown in retry', { type: 'a', args: [], retry: { tries: 1 } }, 400, 'retry.tries'],
     [
       'max_attempts text',

@@ -177,17 +177,46 @@ describe('ojs.control.report', () => {
 
   const standIn = (event: unknown) => parsed(event).leftOut?.map((left) => left.standIn)
 
+  const ERROR = { code: 'invalid_report', message: expect.any(String) }
+
   it.each<[string, object, object]>([
-    ['a completed job by one that failed for good', { event: 'completed', at: 7 }, {}],
+    [
+      'a completed job by one that failed for good',
+      { event: 'completed', at: 7 },
+      { error: { ...ERROR, retryable: false } },
+    ],
     [
       'a failure by one with another error, and its outcome',
       { event: 'failed', error: {}, outcome: { decision: 'discard' } },
-      { outcome: { decision: 'discard' } },
+      { error: ERROR, outcome: { decision: 'discard' } },
     ],
   ])('replaces %s', (_name, said, more) => {
     const about = { job_id: 'j', attempt: 2, generation: 1 }
-    const error = expect.objectContaining({ code: 'invalid_report' })
-    expect(standIn({ ...about, ...said })).toEqual([{ ...about, event: 'failed', error, ...more }])
+    expect(standIn({ ...about, ...said })).toEqual([{ ...about, event: 'failed', ...more }])
+  })
+
+  it('replaces what cannot be read by what can still be told of it', () => {
+    const text = '{"job_id":"j","attempt":2,"event":"completed","result":NaN}'
+    const report = Buffer.from(`{"worker_id":"w","events":[${text}]}`)
+    const about = { job_id: 'j', attempt: 2, generation: null, event: 'failed' }
+    expect(parseReport(parseJsonList(report, REPORT_EVENTS)).leftOut).toMatchObject([
+      { id: 'j', standIn: about, content: null },
+    ])
+  })
+
+  const inRung = { decision: 'retry', delay_ms: 5, rung_ms: 5 }
+
+  it.each<[object, boolean]>([
+    [{ event: 'failed' }, true],
+    [{ event: 'failed', outcome: { ...inRung, rung_ms: null } }, true],
+    [{ event: 'failed', outcome: 'retry' }, true],
+    [{ event: 'failed', outcome: inRung }, false],
+    [{ event: 'failed', outcome: { decision: 'discard' } }, false],
+    [{ event: 'completed', at: 7 }, false],
+  ])('keeps the job itself where nobody else will have it: %j, %s', (said, isKept) => {
+    const job = { id: 'j', args: [1] }
+    const [left] = parsed({ job_id: 'j', attempt: 1, error: {}, job, ...said }).leftOut ?? []
+    expect(left?.content?.toString()).toBe(isKept ? JSON.stringify(job) : undefined)
   })
 
   it.each<[object]>([

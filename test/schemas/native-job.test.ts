@@ -31,6 +31,13 @@ describe('a native message', () => {
     expect(() => nativeJob({ ...from, message: { content, properties: {} } }, context)).toThrow(why)
   })
 
+  it.each([{ queue: 'other' }, { options: { queue: 'other' } }])(
+    'that names another queue than it came from is refused: %j',
+    (body) => {
+      expect(() => read(body)).toThrow("names queue 'other'")
+    },
+  )
+
   it.each<[object, number | undefined, number]>([
     [{}, undefined, 0],
     [{}, 7, 7],
@@ -48,6 +55,8 @@ describe('a native message', () => {
     [{ max_attempts: 7, retry: { max_attempts: 4 } }, 5, 4],
     [{ max_attempts: '7' }, null, 3],
     [{ max_attempts: -1 }, null, 3],
+    [{ max_attempts: 0 }, null, 0],
+    [{ max_attempts: 2 ** 31 - 1 }, null, 2 ** 31 - 1],
     [{ max_attempts: 2 ** 31 }, null, 3],
   ])('may be tried as often as %j and the header %s say: %s', (body, header, times) => {
     expect(read(body, {}, {}, header).maxAttempts).toBe(times)

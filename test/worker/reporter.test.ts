@@ -108,6 +108,14 @@ describe('a reporter', () => {
     expect(sent.map(numbers)).toEqual([[-1]])
   })
 
+  test('sends at once, when it is asked to, what still waits', () => {
+    const { reporter, sent, report } = setUp()
+    reporter.started('q', 'k1', '{"n":-1}')
+    void report(2, 'other')
+    reporter.flush()
+    expect(sent.map(numbers)).toEqual([[-1], [2]])
+  })
+
   test.each<PublishOutcome>(['nacked', 'returned', 'unknown', 'refused', 'forbidden'])(
     'repeats what was %s until it is confirmed',
     async (outcome) => {
@@ -147,6 +155,13 @@ describe('a reporter', () => {
     await stopped
     expect(await done).toBe(false)
     expect(sent).toHaveLength(1)
+  })
+
+  test('sends nothing after the deadline, and says so', async () => {
+    const { reporter, sent, report } = setUp()
+    const done = report(1)
+    await reporter.stop(AbortSignal.abort())
+    expect([await done, sent]).toEqual([false, []])
   })
 
   test('waits at its end for what is unconfirmed', async () => {
