@@ -8,19 +8,36 @@ import { deferred } from '../support/deferred.ts'
 const FAILURE = { code: 'boom', type: 'Boom', message: 'm', retryable: true }
 
 /** A lease, what is done with its delivery, and the events that it reports. */
-function open(given: Partial<LeaseDeps> = {}, isRecorded = false, isLive = () => true) {
+function open(
+  given: Partial<LeaseDeps> = {},
+  isRecorded = false,
+  isLive = () => true,
+  headers: object = {},
+) {
   const done: string[] = []
-  const events: string[] = []
+  const told: Record<string, unknown>[] = []
+  const events: unknown[] = []
   const content = Buffer.from('{}')
   const delivery = {
-    ...{ id: 'j', queue: 'q', generation: 0, attempt: 2, raw: { content, properties: {} } },
+    ...{
+      id: 'j',
+      queue: 'q',
+      generation: 0,
+      attempt: 2,
+      raw: { content, properties: { headers } },
+    },
     isLive,
     ack: () => done.push('ack'),
     deadLetter: () => done.push('dead-letter'),
     block: { giveBack: () => done.push('give-back') },
   } as unknown as LiveDelivery
-  const token = { job: { id: 'j' }, isKnown: true, maxAttempts: 3 } as TokenJob
-  const hear = (text: string) => events.push(JSON.parse(text).event)
+  const job = { id: 'j', type: 't', attempt: 1 }
+  const token = { job, isKnown: true, maxAttempts: 3 } as unknown as TokenJob
+  const hear = (text: string) => {
+    const event = JSON.parse(text)
+    told.push(event)
+    return events.push(event.event)
+  }
   const deps: LeaseDeps = {
     now: () => 0,
     started: (_queue, _key, event) => void hear(event),
@@ -29,7 +46,8 @@ function open(given: Partial<LeaseDeps> = {}, isRecorded = false, isLive = () =>
     onOver: vi.fn(),
     ...given,
   }
-  return { lease: new AmqpLease(deps, delivery, token, { attempt: 2, isRecorded }), done, events }
+  const lease = new AmqpLease(deps, delivery, token, { attempt: 2, isRecorded })
+  return { lease, done, events, told }
 }
 
 /** A report that is answered when the test says so. */
@@ -47,9 +65,49 @@ test('what could not be reported is not settled: the broker gives it to the next
   }
 })
 
+test('the job is the one of its token, as this attempt, in the trace of its producer', () => {
+  const plain = open().lease
+  expect(plain.job).toEqual({ id: 'j', type: 't', attempt: 2 })
+  expect([plain.traceparent, plain.tracestate]).toEqual([undefined, undefined])
+  const trace = { 'x-ojs-trace-id': 'a', 'x-ojs-trace-state': 'b' }
+  const { traceparent, tracestate } = open({}, false, undefined, trace).lease
+  expect([traceparent, tracestate]).toEqual(['a', 'b'])
+  const strange = open({}, false, undefined, { 'x-ojs-trace-id': 1, 'x-ojs-trace-state': 2 }).lease
+  expect([strange.traceparent, strange.tracestate]).toEqual([undefined, undefined])
+})
+
+test('what was done is told with the time at which it began', async () => {
+  let now = 1_000
+  const { lease, told } = open({ now: () => now })
+  expect([await lease.begin(), lease.phase]).toEqual([true, 'running'])
+  now = 3_000
+  await lease.complete({ ok: true })
+  expect(told.at(-1)).toEqual({
+    ...{ job_id: 'j', generation: 0, attempt: 2, event: 'completed', result: { ok: true } },
+    ...{ started_at: '1970-01-01T00:00:01.000Z', at: '1970-01-01T00:00:03.000Z' },
+  })
+})
+
+test('a job that ended too late to be run is told to have expired', async () => {
+  const { lease, done, events } = open()
+  expect([await lease.expire(), done, events]).toEqual(['settled', ['ack'], ['expired']])
+})
+
+test('a failure that is being judged is no longer running, nor to be cancelled', async () => {
+  const { promise, resolve } = deferred<ReportedOutcome>()
+  const { lease, done } = open({ decide: () => promise })
+  await lease.begin()
+  const failed = lease.fail(FAILURE)
+  lease.cancel()
+  expect([lease.phase, done]).toEqual(['ending', []])
+  resolve({ decision: 'discard' })
+  expect([await failed, done]).toEqual(['settled', ['dead-letter']])
+})
+
 test('an end is settled once, whatever else comes while it is reported', async () => {
   const { report, answer } = slowReport()
-  const { lease, done } = open({ report })
+  const onOver = vi.fn()
+  const { lease, done } = open({ report, onOver })
   await lease.begin()
   const ended = lease.complete({ ok: true })
   lease.cancel()
@@ -63,6 +121,7 @@ test('an end is settled once, whatever else comes while it is reported', async (
     'stale',
     ['ack'],
   ])
+  expect(onOver.mock.calls).toEqual([[lease, 'ack']])
 })
 
 test('a job that is cancelled while its start is put on record does not begin', async () => {
@@ -94,18 +153,20 @@ test('one whose token came again meanwhile begins', async () => {
   expect([await begun, lease.phase]).toEqual([true, 'running'])
 })
 
-test.each<[ReportedOutcome, string]>([
-  [{ decision: 'retry', delay_ms: 1_000, rung_ms: 1_000 }, 'ack'],
-  [{ decision: 'retry', delay_ms: 1_000, rung_ms: null }, 'ack'],
-  [{ decision: 'discard' }, 'dead-letter'],
-])('a failure with %j: %s', async (outcome, how) => {
-  const { lease, done, events } = open({ decide: async () => outcome })
+test.each<[ReportedOutcome, string, boolean]>([
+  [{ decision: 'retry', delay_ms: 1_000, rung_ms: 1_000 }, 'ack', false],
+  [{ decision: 'retry', delay_ms: 1_000, rung_ms: null }, 'ack', true],
+  [{ decision: 'discard' }, 'dead-letter', false],
+])('a failure with %j: %s; the job is shown to the gateway: %s', async (outcome, how, isShown) => {
+  const { lease, done, events, told } = open({ decide: async () => outcome })
   await lease.begin()
   expect([await lease.fail(FAILURE), done, events]).toEqual([
     'settled',
     [how],
     ['started', 'failed'],
   ])
+  expect(told.at(-1)).toMatchObject({ error: { message: 'm' }, outcome })
+  expect('job' in (told.at(-1) ?? {})).toBe(isShown)
 })
 
 test('one that has not begun is given back without a word, and one that runs with one', async () => {

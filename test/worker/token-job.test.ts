@@ -16,6 +16,8 @@ const BODY = {
   ...{ timeout_ms: 1_000, max_attempts: 3, created_at: '2026-02-12T09:00:00.000Z' },
 }
 
+const REVERSED = Object.fromEntries(Object.entries(BODY).reverse())
+
 function token(body: object, headers: object = ENQUEUED, properties: object = {}) {
   const raw = {
     content: Buffer.from(JSON.stringify(body)),
@@ -45,7 +47,7 @@ test.each([
   ['a gateway, by all signs', BODY, ENQUEUED, true],
   ['a native producer', BODY, { ...ENQUEUED, ...NATIVE }, false],
   ['somebody else, who does not say when', BODY, {}, false],
-  ['somebody else, whose body begins otherwise', { id: ID, ...BODY }, ENQUEUED, false],
+  ['somebody else, whose body begins otherwise', REVERSED, ENQUEUED, false],
   ['somebody else, who names no limit', { ...BODY, max_attempts: undefined }, ENQUEUED, false],
   ['somebody else, who names no time', { ...BODY, timeout_ms: undefined }, ENQUEUED, false],
   ['somebody else, by the options', { ...BODY, options: {} }, ENQUEUED, false],
