@@ -106,6 +106,21 @@ describe('a tree', () => {
     }
   })
 
+  it('goes on behind a batch with the results of its jobs', () => {
+    const callbacks = { on_success: job(), on_complete: job(), on_failure: job() }
+    const found = plan({
+      type: 'chain',
+      steps: [{ jobs: [job(), job()], callbacks, type: 'batch' }, job()],
+    })
+    expect(byId(found, '1')).toMatchObject({
+      needs: [6],
+      inputs: [[0, 1]],
+      dependsOn: ['0.0', '0.1'],
+    })
+    const rules = Object.keys(callbacks).map((name) => byId(found, `0.${name}`).rule)
+    expect(rules).toEqual(['completed', 'over', 'failed'])
+  })
+
   it('takes three levels and not four, and a thousand jobs and not one more', () => {
     const nested = (depth: number): object =>
       depth === 0 ? job() : { type: 'group', jobs: [nested(depth - 1)] }
@@ -121,6 +136,7 @@ describe('a tree', () => {
     })
     expect(jobsOf(plan(split(500)))).toHaveLength(1_000)
     expect(() => plan(split(501))).toThrow('1000 steps at most')
+    expect(jobsOf(plan({ type: 'group', jobs: many(1_000) }))).toHaveLength(1_000)
   })
 
   it('tells a job of the type chain from a chain', () => {
@@ -187,6 +203,7 @@ describe('options', () => {
 
   it.each<[string, object, object, object]>([
     ['are inherited', { queue: 'q' }, {}, { options: { queue: 'q' } }],
+    ['have no part in what names the step', {}, { id: 'own', depends_on: [] }, {}],
     ['are overlaid', { queue: 'q' }, { options: { queue: 'o' } }, { options: { queue: 'o' } }],
     ['are overlaid from the top level', { queue: 'q' }, { queue: 'o' }, { queue: 'o' }],
     [
