@@ -74,8 +74,8 @@ export class HttpLease implements Lease {
   /** `requeue` counts no attempt; a server that does not know it retries the job. */
   async release(): Promise<void> {
     const error = jobError('shutdown', 'The worker gave the job back.', { type: 'ShutdownError' })
-    const settled = await this.#report('/workers/nack', { error, requeue: true })
-    this.#ended(typeof settled === 'string' ? settled : 'failed')
+    await this.#report('/workers/nack', { error, requeue: true })
+    this.#deps.onSettled(this)
   }
 
   #ended(settlement: Settlement): Settlement {

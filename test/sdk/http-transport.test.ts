@@ -318,8 +318,9 @@ describe('repeating', () => {
     ['a POST that is idempotent', { method: 'POST', path: '/jobs', body: {}, idempotent: true }, 2],
     ['a GET', { method: 'GET', path: '/jobs/1' }, 2],
     ['a GET that is said not to be', { method: 'GET', path: '/jobs/1', idempotent: false }, 1],
-  ])('after a 503, a lost connection or a 504 of a proxy: %s', async (_what, request, tries) => {
-    for (const failure of [temporary, new TypeError('fetch failed'), { status: 504, text: '' }]) {
+  ])('after a 503, a lost connection or an error of a proxy: %s', async (_what, request, tries) => {
+    const ofProxy = [502, 503, 504].map((status) => ({ status, text: '' }))
+    for (const failure of [temporary, new TypeError('fetch failed'), ...ofProxy]) {
       const { transport, sentAt } = scripted([failure, ok])
       await settled(transport.request(request).catch(() => {}))
       expect(sentAt).toHaveLength(tries)

@@ -387,21 +387,39 @@ describe('ACK and NACK', () => {
   })
 
   it('know the echo of a try whose answer was lost', async () => {
-    const { transport } = newServer([{ id: 'good' }, { id: 'bad' }])
-    const tries: Record<string, number> = {}
-    const failingFirst = (state: string) => (body: Record<string, unknown>) => {
-      const id = String(body['job_id'])
-      tries[id] = (tries[id] ?? 0) + 1
-      throw tries[id] === 1 ? networkError() : conflict(state)
+    const states = ['completed', 'retryable', 'discarded', 'available']
+    const { transport } = newServer(states.map((id) => ({ id })))
+    const tried = new Set<unknown>()
+    const failingFirst = (body: Record<string, unknown>): never => {
+      const { job_id: id } = body
+      if (tried.has(id)) throw conflict(String(id))
+      tried.add(id)
+      throw networkError()
     }
-    transport.scripts['/workers/ack'] = failingFirst('completed')
-    transport.scripts['/workers/nack'] = failingFirst('retryable')
-    const { logger } = await startWorker(transport, ({ job }) => {
-      if (job.id === 'bad') throw new Error('boom')
-    })
+    transport.scripts['/workers/ack'] = failingFirst
+    transport.scripts['/workers/nack'] = failingFirst
+    const fails = ({ job }: JobContext) => {
+      if (job.id !== 'completed') throw new Error('boom')
+    }
+    const { logger } = await startWorker(transport, fails, { concurrency: 4 })
     await elapse(1_000)
-    expect(tries).toEqual({ good: 2, bad: 2 })
+    expect([transport.acks.length, transport.nacks.length]).toEqual([2, 6])
     expect(logger.warn).not.toHaveBeenCalled()
+    expect(logger.error).not.toHaveBeenCalled()
+  })
+
+  it('tell of a failure that the server refuses', async () => {
+    const { transport } = newServer([{}])
+    transport.scripts['/workers/nack'] = () => {
+      throw new OJSError({ code: 'invalid_request', message: 'no', status: 400 })
+    }
+    const { logger } = await startWorker(transport, () => Promise.reject(new Error('boom')))
+    await elapse(1_000)
+    expect(transport.nacks).toHaveLength(1)
+    expect(logger.error.mock.calls.map(([message]) => message)).toEqual([
+      'http source',
+      'report could not be made; the job will run again',
+    ])
   })
 
   it.each([
