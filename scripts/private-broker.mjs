@@ -22,6 +22,8 @@ const FINISH_BOOT_MS = 15_000
 const STOP_TIMEOUT_MS = 20_000
 /** It takes some milliseconds; without it the node says best what is wrong. */
 const EPMD_TIMEOUT_MS = 10_000
+/** An epmd that ends sooner cannot have its port: no other could. */
+const EPMD_SETTLED_MS = 1000
 /**
  * A node that answers and lives for so long has its port, should it ever say so in other words. One
  * that cannot have it lived for 15 s on a very busy machine.
@@ -134,12 +136,17 @@ export class PrivateBroker {
    */
   async #startEpmd() {
     const { epmd: port } = this.#ports
-    this.#epmd ??= this.#spawn(findEpmd(), ['-address', '127.0.0.1', '-port', String(port)], 'epmd')
+    this.#epmd ??= this.#spawnEpmd()
     const deadline = Date.now() + EPMD_TIMEOUT_MS
     while (this.#epmd !== undefined && Date.now() < deadline) {
       if (await takesConnections(port)) return
       await sleep(20)
     }
+  }
+
+  #spawnEpmd() {
+    const args = ['-address', '127.0.0.1', '-port', String(this.#ports.epmd)]
+    return this.#spawn(findEpmd(), args, 'epmd')
   }
 
   async #stopBeam() {
@@ -204,12 +211,16 @@ export class PrivateBroker {
     if (!pid) throw new Error(`cannot run ${command}`)
     guard(pid)
     const exited = new Promise((resolve) => child.once('exit', resolve))
-    return { pid, exited: exited.then(() => this.#forget(pid)) }
+    return { pid, startedAt: Date.now(), exited: exited.then(() => this.#forget(pid)) }
   }
 
   #forget(pid) {
     unguard(pid)
     if (this.#beam?.pid === pid) this.#beam = undefined
-    if (this.#epmd?.pid === pid) this.#epmd = undefined
+    if (this.#epmd?.pid !== pid) return
+    const hadSettled = Date.now() - this.#epmd.startedAt > EPMD_SETTLED_MS
+    this.#epmd = undefined
+    // At once: a node that misses it, and it looks once a minute, starts a daemon.
+    if (this.#beam && hadSettled) this.#epmd = this.#spawnEpmd()
   }
 }

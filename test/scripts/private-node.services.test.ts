@@ -2,10 +2,12 @@ import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { connect } from 'amqplib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { findEpmd } from '../../scripts/rabbitmq-package.mjs'
+import { eventually } from '../support/in-process.ts'
 import { createVhost, type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
 
 describe('a vhost of the shared node', () => {
@@ -46,6 +48,14 @@ describe('a private node', () => {
       /did not start.*could_not_start_listener/s,
     )
   }, 60_000)
+
+  test('has another epmd when its own is killed: it would start a daemon that nobody would end', async () => {
+    const first = node.epmdPid ?? 0
+    // One that ends at once is not started again.
+    await sleep(1500)
+    process.kill(first, 'SIGKILL')
+    await eventually(async () => isAlive(node.epmdPid) && node.epmdPid !== first)
+  })
 
   test('keeps its data and ports over kill -9 and restart, and leaves no process', async () => {
     await publishPersistent(node.url())
