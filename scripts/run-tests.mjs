@@ -4,7 +4,7 @@ import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } fr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { build, isBuildStale } from './build.mjs'
-import { canInstallPackages } from './debian-packages.mjs'
+import { canInstallPackages, installPackages } from './debian-packages.mjs'
 import { ensureDependencies } from './dependencies.mjs'
 import { interruption } from './interruption.mjs'
 import { provideNode22 } from './node-22.mjs'
@@ -58,10 +58,21 @@ async function providePackages({ go }) {
     ...(hasPika ? [] : ['python3-pika']),
     ...(findExecutable('curl') ? [] : ['curl']),
     ...(findExecutable('openssl') ? [] : ['openssl']),
-    ...(findExecutable('jq') || !canInstallPackages() ? [] : ['jq']),
     ...(go ? missingForGo() : []),
   ]
-  return requireRabbitmqSbin(missing)
+  const sbin = await requireRabbitmqSbin(missing)
+  await provideJq()
+  return sbin
+}
+
+/** Nobody has to have it, so a machine without a network, say, is no reason to test nothing. */
+async function provideJq() {
+  if (findExecutable('jq') || !canInstallPackages()) return
+  try {
+    await installPackages(['jq'])
+  } catch (error) {
+    say(`jq could not be installed; a stand-in takes its place. ${error.message}`)
+  }
 }
 
 function missingForGo() {
