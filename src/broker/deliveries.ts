@@ -8,7 +8,7 @@ import { LiveDelivery, type Place } from './delivery.ts'
 import type { Denials } from './denials.ts'
 import type { Presence } from './entity.ts'
 import { Feed } from './feed.ts'
-import { bridgeMs, isGathering, LINGER_MS, putOffMs } from './gathering.ts'
+import { bridgeMs, isGathering, LINGER_MS, PRECEDENCE_MS, putOffMs } from './gathering.ts'
 import type { Names } from './names.ts'
 import type { BrokerGauges, BrokerObserver } from './observer.ts'
 import { Parking } from './parking.ts'
@@ -335,7 +335,8 @@ export class Deliveries {
     while (feed.buffer.size > 0) {
       const waiter = this.#waiters.first(feed.queue)
       if (!waiter) return
-      const pauseMs = putOffMs(waiter, feed, this.#isPreceded(waiter, feed.queue))
+      const isPreceded = this.#isPreceded(waiter, feed.queue)
+      const pauseMs = isPreceded ? PRECEDENCE_MS : putOffMs(waiter, feed)
       if (pauseMs > 0) {
         this.#dispatches.add(feed)
         setTimeout(() => this.#dispatch(feed), pauseMs)

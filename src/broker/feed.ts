@@ -15,6 +15,8 @@ const CROWDED = 15 / 16
 const SURPLUS_MS = 5_000
 /** One answer: it is written in one piece, of which V8 makes none above 512 MiB. */
 const MAX_TAKEN_BYTES = partOfHeap(1 / 16, 32 * 1024 * 1024)
+/** So long nobody waits for more after somebody did in vain, which took a hundredth of that. */
+const IN_VAIN_MS = 10_000
 /** Channels per queue, consuming or not. RabbitMQ takes 2047 per connection by default. */
 const MAX_CHANNELS = 512
 
@@ -47,6 +49,7 @@ export class Feed {
   #hasDelivered = false
   #restartAt = 0
   #surplusSince: number | null = null
+  #inVainUntil = Number.NEGATIVE_INFINITY
 
   constructor(options: FeedOptions) {
     this.queue = options.queue
@@ -109,8 +112,14 @@ export class Feed {
     return this.buffer.size < count && this.buffer.bytes < MAX_TAKEN_BYTES
   }
 
-  /** A consumer of ours has room for another delivery, or is about to have. */
+  /** What the ledger takes for available did not come: others have it, or have done it silently. */
+  gatheredInVain(): void {
+    this.#inVainUntil = this.#now() + IN_VAIN_MS
+  }
+
+  /** A consumer of ours has room for another delivery, or is about to have, and there may be one. */
   get mayReceive(): boolean {
+    if (this.#now() < this.#inVainUntil) return false
     return this.#has('opening') || this.#in('running').some((block) => !block.isFull)
   }
 

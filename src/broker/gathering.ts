@@ -11,7 +11,9 @@ const START_MS = 1_000
 /** A waiter that wants more than has come gives the rest of the same burst this long. */
 export const LINGER_MS = 1
 /** How often a delivery looks whether a queue that goes before its own has begun to deliver. */
-const PRECEDENCE_MS = 5
+export const PRECEDENCE_MS = 5
+/** How long a fetch that could have some of what it wants waits for the rest. */
+const GATHERING_MS = 100
 
 /** For a fetch that does not want to wait; 0: there is nothing to wait for. */
 export function bridgeMs(feed: Feed | undefined, isLookedUp: boolean, hasWork: boolean): number {
@@ -35,11 +37,13 @@ export function isGathering(wanted: Pick<Wanted, 'count' | 'hasClaimable'>, feed
 
 /**
  * How soon to look again at a fetch that waits; 0: what is here is handed out now. Bounded, since
- * what the ledger takes for available may be with others.
+ * what the ledger takes for available may be with others; and where it was, the next ones do not wait.
  */
-export function putOffMs(waiter: Waiter, feed: Feed, isPreceded: boolean): number {
-  if (isPreceded) return PRECEDENCE_MS
-  if (waiter.patience === 0 || !isGathering(waiter, feed)) return 0
-  waiter.patience -= 1
-  return LINGER_MS
+export function putOffMs(waiter: Waiter, feed: Feed): number {
+  if (!isGathering(waiter, feed)) return 0
+  const now = performance.now()
+  waiter.putOffSince ??= now
+  if (now - waiter.putOffSince < GATHERING_MS) return LINGER_MS
+  feed.gatheredInVain()
+  return 0
 }

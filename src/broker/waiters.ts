@@ -1,8 +1,6 @@
 import type { LiveDelivery } from './delivery.ts'
 
 const MAX_WAITERS = 4096
-/** Each time takes a millisecond or more. */
-const PATIENCE = 100
 
 /** What a fetch waits for. */
 export interface Wanted {
@@ -21,8 +19,8 @@ export interface Waiter extends Wanted {
   readonly timer: NodeJS.Timeout
   readonly signal: AbortSignal
   readonly onAbort: () => void
-  /** How often it may still be put off, so that what is on its way comes along. */
-  patience: number
+  /** Since when it could have had something, and waits for what is on its way; `performance.now()`. */
+  putOffSince: number | null
 }
 
 /** Fetches that wait, served in the order in which they came, per queue. */
@@ -59,8 +57,7 @@ export class Waiters {
     return new Promise((resolve) => {
       const onAbort = () => this.serve(waiter, [])
       const timer = setTimeout(() => this.serve(waiter, this.#atEnd(waiter)), waitMs)
-      const patience = PATIENCE
-      const waiter: Waiter = { ...wanted, resolve, timer, signal, onAbort, patience }
+      const waiter: Waiter = { ...wanted, resolve, timer, signal, onAbort, putOffSince: null }
       signal.addEventListener('abort', onAbort, { once: true })
       this.#count += 1
       for (const queue of waiter.queues) this.#add(queue, waiter)

@@ -153,6 +153,14 @@ describe.each(['classic', 'quorum'] as const)('take, profile %s', (queueType) =>
     for (const delivery of taken) delivery.ack()
     const rest = await test.broker.take(request([queue], { ...wants, waitMs: 0 }))
     expect(idsOf(rest)).toEqual(ids.slice(7))
+    // And it is not asked again and again: a job that comes next is handed out as it comes.
+    for (const delivery of rest) delivery.ack()
+    let looks = 0
+    const hasClaimable = (_: string, beyond?: number) => known(beyond) && ++looks > 0
+    const waiting = test.broker.take(request([queue], { count: 7, hasClaimable }))
+    const [next] = await publish(test, queue, 1)
+    expect(idsOf(await waiting)).toEqual([next])
+    expect(looks).toBeLessThan(10)
   })
 
   it('starts for a fetch that does not want to wait, and finds what was published natively', async () => {

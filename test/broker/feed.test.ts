@@ -125,6 +125,11 @@ describe('the consumers of a queue', () => {
     feed.nourish(2)
     expect(blocks).toHaveLength(2)
     expect(feed.mayReceive).toBe(true)
+    feed.gatheredInVain()
+    now += 9_999
+    expect(feed.mayReceive).toBe(false)
+    now += 1
+    expect(feed.mayReceive).toBe(true)
     feed.takeInto([], 1)
     if (blocks[1]) blocks[1].unacked = PREFETCH
     await blocks[1]?.run()
