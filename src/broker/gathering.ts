@@ -28,9 +28,10 @@ export function bridgeMs(feed: Feed | undefined, isLookedUp: boolean, hasWork: b
  * queue are leased: workers that come again and again are faster with what is here.
  */
 export function isGathering(wanted: Pick<Wanted, 'count' | 'hasClaimable'>, feed: Feed): boolean {
-  const { buffer, exists, inUse, queue } = feed
-  if (!exists || inUse > 0 || buffer.size === 0 || !feed.isShortOf(wanted.count)) return false
-  if (!wanted.hasClaimable(queue, buffer.size)) return false
+  const { buffer, exists, queue } = feed
+  if (!exists || buffer.size === 0 || !feed.isShortOf(wanted.count)) return false
+  // Sums up over all consumers: last, since nearly every fetch has ended here before.
+  if (!wanted.hasClaimable(queue, buffer.size) || feed.inUse > 0) return false
   feed.nourish(wanted.count)
   return feed.mayReceive
 }
