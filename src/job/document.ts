@@ -1,4 +1,4 @@
-import { isTerminal, type JobRow } from './job.ts'
+import type { JobRow } from './job.ts'
 import { timestamper } from './timestamp.ts'
 
 /** A job shows its times in its body, its headers and its answer, and the jobs of a batch share them. */
@@ -14,7 +14,7 @@ export function jobDocument(row: JobRow): string {
   text += `,"enqueued_at":"${timestamp(row.enqueuedAt)}"`
   if (row.activatedAt !== null) text += `,"activated_at":"${timestamp(row.activatedAt)}"`
   if (row.startedAt !== null) text += `,"started_at":"${timestamp(row.startedAt)}"`
-  if (row.workerId !== null && !isTerminal(row.state)) {
+  if (row.workerId !== null && row.state === 'active') {
     text += `,"worker_id":${JSON.stringify(row.workerId)}`
   }
   text += retrying(row) + ending(row)

@@ -10,6 +10,7 @@ const released = (tokenAttempt: number): Said => ({ event: 'released', tokenAtte
 
 /** Who comes after a worker that has given a job back. */
 const NEXT = { workerId: 'native-2', now: NOW + 60, wall: NOW + 60 }
+const BEAT = { workerId: 'native-1', now: NOW, wall: NOW, leaseMs: null, defaultLeaseMs: 30_000 }
 
 /** A native worker that shuts down gives back what it runs. */
 export function releaseContract({ ledger, row, plant }: UnderTest): void {
@@ -74,6 +75,42 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       const { outbox, ...rest } = row(id)
       expect(outbox).not.toBeNull()
       expect(rest).toMatchObject({ state: 'available', attempt: 0, holder: null, tokenOut: true })
+    })
+
+    describe('and is then started by an old word', () => {
+      /** Given back twice by a worker, once with its token and once without: another one is owed. */
+      const owing = async () => {
+        const id = await running()
+        await ledger.claim([token(id)], TERMS)
+        await apply(eventOf(id, released(1)))
+        return row(id)
+      }
+      const words: [string, (id: string) => Promise<unknown>][] = [
+        ['a report', (id) => apply(eventOf(id, STARTED))],
+        ['a report of another worker', (id) => apply(eventOf(id, STARTED, NEXT))],
+        ['a heartbeat', (id) => ledger.beatNative([id], BEAT)],
+      ]
+
+      it.each(words)('%s: no token is behind that lease', async (_, say) => {
+        const { id } = await owing()
+        await say(id)
+        expect(row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'ledger' })
+      })
+
+      it.each(words)('%s: unless the one that was owed is out', async (_, say) => {
+        const { id, outbox } = await owing()
+        ledger.confirmed(id, outbox ?? 0)
+        await say(id)
+        expect(row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'native' })
+      })
+    })
+
+    it('gets one after it was given back over HTTP, too', async () => {
+      const id = await running()
+      const { generation, attempt } = row(id)
+      await ledger.release(id, { generation, attempt })
+      await apply(eventOf(id, STARTED))
+      expect(row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'ledger' })
     })
 
     it('and gets one whatever number the old one had', async () => {

@@ -54,9 +54,11 @@ function prepareClaims(db: Database) {
     /**
      * ?4 worker where one is given; ?5 a nonce for the row whose token is not in our hands. That of a
      * native worker may have the number of an earlier attempt, and counts only while it is the holder.
+     * The worker stays where a token is owed: `isOwedAgain`.
      */
     release: db.prepare(
-      `UPDATE jobs SET state = 'available', attempt = attempt - 1, worker_id = NULL,
+      `UPDATE jobs SET state = 'available', attempt = attempt - 1,
+         worker_id = iif(holder = 'gateway', NULL, worker_id),
          outbox = iif(holder = 'gateway', NULL, ?5), started_at = NULL, holder = NULL, ${END_LEASE}
        WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND (?4 IS NULL OR worker_id = ?4)
          AND state = 'active'

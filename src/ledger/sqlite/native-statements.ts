@@ -19,7 +19,7 @@ function prepareStarts(db: Database) {
     nativeNext: db.prepare(
       `UPDATE jobs SET attempt = ?7, ${startAs('native')}
        WHERE id = ?5 AND generation = coalesce(?6, generation) AND state = 'available'
-         AND holder IS NULL AND attempt = ?7 - 1
+         AND holder IS NULL AND attempt = ?7 - 1 AND (outbox IS NULL OR worker_id IS NULL)
        RETURNING ${JOB_COLUMNS}`,
     ),
     nativeStart: db.prepare(
@@ -57,11 +57,13 @@ function prepareReportedEnds(db: Database) {
     /**
      * As `release`, ?4 the worker, ?5 a nonce for the row that has no token, ?6 the attempt of the
      * token that the worker puts back. One that is older than the attempt would be dropped as old
-     * news: the row stays its (native) holder's, whose token counts whatever its number.
+     * news: the row stays its (native) holder's, whose token counts whatever its number. The worker
+     * stays where a token is owed: `isOwedAgain`.
      */
     nativeRelease: db.prepare(
-      `UPDATE jobs SET state = 'available', attempt = attempt - 1, worker_id = NULL,
-         started_at = NULL, outbox = iif(holder = 'ledger', ?5, NULL), token_out = 1,
+      `UPDATE jobs SET state = 'available', attempt = attempt - 1, started_at = NULL,
+         worker_id = iif(holder = 'ledger', worker_id, NULL),
+         outbox = iif(holder = 'ledger', ?5, NULL), token_out = 1,
          holder = iif(holder = 'native' AND ?6 < attempt, 'native', NULL), ${END_LEASE}
        WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND worker_id = ?4
          AND state = 'active' AND holder IN ('native', 'ledger')

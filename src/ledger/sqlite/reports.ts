@@ -77,7 +77,7 @@ function applyReport(store: Store, event: ReportedEvent, terms: ReportTerms): Re
 }
 
 function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
-  const job = toJobRow(
+  const next = toJobRow(
     store.statements.nativeNext.get(
       event.workerId,
       null,
@@ -88,15 +88,17 @@ function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): Rep
       event.attempt,
     ),
   )
-  if (job) {
-    started(store, job, AVAILABLE)
-    return { outcome: 'started', job, promoted: false }
+  if (next) {
+    started(store, next, AVAILABLE)
+    return { outcome: 'started', job: next, promoted: false }
   }
   const row = findOrAdopt(store, event, terms)
   const decision = decideReport(event, row, terms.now)
   if (row === null || decision.do !== 'start') return IGNORED
   const { promote } = decision.begins
-  return { outcome: 'started', job: begin(store, event, terms, row, decision), promoted: promote }
+  const job = begin(store, event, terms, row, decision)
+  if (isOwedAgain(row)) leaveUnowned(store, job)
+  return { outcome: 'started', job, promoted: promote }
 }
 
 /**
@@ -342,6 +344,20 @@ function amend(
 }
 
 /**
+ * Was the last attempt of this waiting job given back without its token, and is another one not out
+ * yet? Who starts it now runs that attempt, which may be long over: nobody has the token that is owed.
+ */
+function isOwedAgain({ outbox, workerId }: JobRow): boolean {
+  return outbox !== null && workerId !== null
+}
+
+/** No token is behind this lease: what comes after it publishes one. */
+function leaveUnowned({ statements }: Store, job: JobRow): void {
+  statements.handOverAny.run(job.id, job.generation, job.attempt)
+  job.holder = 'ledger'
+}
+
+/**
  * Does a worker that runs this waiting job have the token that counts, so that it comes back when the
  * worker dies? Not where that is owed, or is still to be made: it runs an earlier attempt then, whose
  * lease had run out. Of a first attempt there is no earlier one, only a confirm that is not here yet.
@@ -349,7 +365,8 @@ function amend(
 function isTokenItsOwn({ confirming }: Store, row: JobRow): boolean {
   const { tokenOut, outbox, attempt, generation } = row
   const isOut = outbox === null || confirming.has(outbox)
-  return tokenOut && (isOut || (attempt === 0 && generation === 0))
+  const isFirst = attempt === 0 && generation === 0 && !isOwedAgain(row)
+  return tokenOut && (isOut || isFirst)
 }
 
 /** One job that a heartbeat names. */
@@ -366,18 +383,13 @@ export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult 
       const event = { attempt: row.attempt + 1, workerId }
       const begins = { skipped: [], promote }
       const job = begin(store, event, beat, row, { begins }, leaseMs)
-      if (!isTokenItsOwn(store, row)) {
-        store.statements.handOverAny.run(id, job.generation, job.attempt)
-        job.holder = 'ledger'
-      }
+      if (!isTokenItsOwn(store, row)) leaveUnowned(store, job)
       return { outcome: 'started', job, promoted: promote }
     }
     case 'resume': {
       const event = { attempt: row.attempt, workerId }
-      return {
-        outcome: 'resumed',
-        job: begin(store, event, beat, row, { begins: 'resumed' }, leaseMs),
-      }
+      const job = begin(store, event, beat, row, { begins: 'resumed' }, leaseMs)
+      return { outcome: 'resumed', job }
     }
     case 'cancelled':
       return { outcome: 'cancelled', job: row }
