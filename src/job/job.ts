@@ -106,6 +106,7 @@ export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
   /** A token of this job may still be in the broker; such a row is never pruned. */
   tokenOut: boolean
   holder: Holder | null
+  /** Who runs it, or ran it last; of an `available` job who gave it back without its token. */
   workerId: string | null
   leaseMs: number | null
   leaseExpiresAt: number | null
