@@ -44,10 +44,10 @@ const EXPECT = { poll: { timeout: 15_000 } }
 
 /**
  * Two cores: vitest would leave one of them idle, and most tests wait for something. With four of
- * them a quarter of the time was idle, with six next to nothing. All projects but one are one group,
- * so that none waits for the last test of another.
+ * them a quarter of the time was idle, with six next to nothing, but the tests beside each other
+ * waited long. All projects but one are one group, so that none waits for the last of another.
  */
-const TOGETHER = { maxWorkers: 6, sequence: { groupOrder: 0 }, expect: EXPECT }
+const TOGETHER = { maxWorkers: 5, sequence: { groupOrder: 0 }, expect: EXPECT }
 
 const UNIT = {
   ...TOGETHER,

@@ -336,7 +336,7 @@ export class Deliveries {
       const waiter = this.#waiters.first(feed.queue)
       if (!waiter) return
       const isPreceded = this.#isPreceded(waiter, feed.queue)
-      const pauseMs = isPreceded ? PRECEDENCE_MS : putOffMs(waiter, feed)
+      const pauseMs = isPreceded ? PRECEDENCE_MS : putOffMs(waiter, feed, this.#deps.clock.now())
       if (pauseMs > 0) {
         this.#dispatches.add(feed)
         setTimeout(() => this.#dispatch(feed), pauseMs)

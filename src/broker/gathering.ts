@@ -40,9 +40,8 @@ export function isGathering(wanted: Pick<Wanted, 'count' | 'hasClaimable'>, feed
  * How soon to look again at a fetch that waits; 0: what is here is handed out now. Bounded, since
  * what the ledger takes for available may be with others; and where it was, the next ones do not wait.
  */
-export function putOffMs(waiter: Waiter, feed: Feed): number {
+export function putOffMs(waiter: Waiter, feed: Feed, now: number): number {
   if (!isGathering(waiter, feed)) return 0
-  const now = performance.now()
   waiter.putOffSince ??= now
   if (now - waiter.putOffSince < GATHERING_MS) return LINGER_MS
   feed.gatheredInVain()
