@@ -19,7 +19,7 @@ export interface Waiter extends Wanted {
   readonly timer: NodeJS.Timeout
   readonly signal: AbortSignal
   readonly onAbort: () => void
-  /** Since when it could have had something, and waits for what is on its way; `performance.now()`. */
+  /** Since when it could have had something, and waits for what is on its way; clock time. */
   putOffSince: number | null
 }
 
