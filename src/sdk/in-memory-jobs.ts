@@ -7,11 +7,14 @@ type Body = Readonly<Record<string, unknown>>
 /** A job and what no answer shows. */
 interface Entry {
   job: Job
-  isListedWhenDead: boolean
+  /** Of a discarded one: its retries were used up, or it expired and asked for it. */
+  isDeadLetter: boolean
   /** Of `scheduled` and `retryable`. */
   dueAt: number
   /** Of `active`. */
   leaseEndsAt: number
+  /** What a heartbeat gives it again. */
+  leaseMs: number
 }
 
 const TYPE = /^[a-zA-Z][a-zA-Z0-9_-]*(\.[a-zA-Z][a-zA-Z0-9_-]*)*$/
@@ -90,7 +93,7 @@ export class InMemoryJobs {
       refuse(400, 'invalid_request', 'queues must name at least one queue.', { field: 'queues' })
     }
     const waiting = [...this.#entries.values()].filter(({ job }) => job.state === 'available')
-    const found = (queues as unknown[]).flatMap((queue) =>
+    const found = [...new Set<unknown>(queues as unknown[])].flatMap((queue) =>
       waiting
         .filter(({ job }) => job.queue === queue)
         .sort((a, b) => (b.job.priority ?? 0) - (a.job.priority ?? 0)),
@@ -98,7 +101,8 @@ export class InMemoryJobs {
     return found.slice(0, Number(count)).map((entry) => {
       const { job } = entry
       const own = job.visibility_timeout_ms
-      entry.leaseEndsAt = this.#now() + (milliseconds(asked) ?? milliseconds(own) ?? LEASE_MS)
+      entry.leaseMs = milliseconds(asked) ?? milliseconds(own) ?? LEASE_MS
+      entry.leaseEndsAt = this.#now() + entry.leaseMs
       job.state = 'active'
       job.attempt += 1
       job.started_at = this.#timestamp()
@@ -109,6 +113,7 @@ export class InMemoryJobs {
 
   ack(body: Body): Job {
     const { job } = this.#settled(body, 'acknowledge')
+    delete job.error
     return this.#end(job, 'completed', 'result' in body ? { result: body['result'] } : {})
   }
 
@@ -135,8 +140,8 @@ export class InMemoryJobs {
     const named = [ids, more].flatMap((list) => (Array.isArray(list) ? list.map(String) : []))
     const entries = [...new Set(named)].flatMap((id) => this.#entries.get(id) ?? [])
     const active = entries.filter(({ job }) => job.state === 'active')
-    const leaseMs = milliseconds(body['visibility_timeout_ms']) ?? LEASE_MS
-    for (const entry of active) entry.leaseEndsAt = this.#now() + leaseMs
+    const asked = milliseconds(body['visibility_timeout_ms'])
+    for (const entry of active) entry.leaseEndsAt = this.#now() + (asked ?? entry.leaseMs)
     return {
       extended: active.map(({ job }) => job.id),
       cancelled: entries.filter(({ job }) => job.state === 'cancelled').map(({ job }) => job.id),
@@ -146,7 +151,7 @@ export class InMemoryJobs {
   deadLetters(queue: string | null): Job[] {
     this.#pass()
     return [...this.#entries.values()]
-      .filter(({ job, isListedWhenDead }) => job.state === 'discarded' && isListedWhenDead)
+      .filter(({ job, isDeadLetter }) => job.state === 'discarded' && isDeadLetter)
       .map(({ job }) => job)
       .filter((job) => queue === null || job.queue === queue)
   }
@@ -156,6 +161,7 @@ export class InMemoryJobs {
     job.state = 'available'
     job.attempt = 0
     delete job.discarded_at
+    delete job.error
     return job
   }
 
@@ -195,7 +201,7 @@ export class InMemoryJobs {
       enqueued_at: this.#timestamp(),
       ...(isScheduled && { scheduled_at: new Date(dueAt).toISOString() }),
     }
-    return { job, dueAt, leaseEndsAt: 0, isListedWhenDead: retry['on_exhaustion'] !== 'discard' }
+    return { job, dueAt, leaseEndsAt: 0, leaseMs: LEASE_MS, isDeadLetter: false }
   }
 
   /** What time alone does: schedules and retries come due, leases run out, jobs expire. */
@@ -210,18 +216,17 @@ export class InMemoryJobs {
         else this.#discard(entry)
       }
       const isOver = Date.parse(job.expires_at ?? '') <= now
-      if (isOver && job.state === 'available') this.#end(job, 'discarded', {})
+      if (isOver && job.state !== 'active' && !TERMINAL.includes(job.state)) {
+        entry.isDeadLetter = exhaustionOf(job) === 'dead_letter'
+        this.#end(job, 'discarded', {})
+      }
     }
   }
 
   #retryOrDiscard(entry: Entry): Job {
     const { job } = entry
     if (job.attempt >= (job.max_attempts ?? 1)) return this.#discard(entry)
-    const retry = isRecord(job['retry']) ? job['retry'] : {}
-    const first = numberOr(retry['initial_interval_ms'], 1_000)
-    const factor = numberOr(retry['backoff_coefficient'], 2)
-    const most = numberOr(retry['max_interval_ms'], 300_000)
-    const delay = Math.min(most, first * factor ** (job.attempt - 1))
+    const delay = delayOf(job)
     entry.dueAt = this.#now() + delay
     job.state = 'retryable'
     job.retry_delay_ms = delay
@@ -229,8 +234,9 @@ export class InMemoryJobs {
     return job
   }
 
-  #discard({ job }: Entry): Job {
-    return this.#end(job, 'discarded', {})
+  #discard(entry: Entry): Job {
+    entry.isDeadLetter = exhaustionOf(entry.job) !== 'discard'
+    return this.#end(entry.job, 'discarded', {})
   }
 
   #end(job: Job, state: 'completed' | 'cancelled' | 'discarded', more: object): Job {
@@ -268,9 +274,29 @@ export class InMemoryJobs {
   }
 }
 
+function retryOf(job: Job): Body {
+  return isRecord(job['retry']) ? job['retry'] : {}
+}
+
+function exhaustionOf(job: Job): unknown {
+  return retryOf(job)['on_exhaustion']
+}
+
+/** The gateway's, without jitter and rounding. */
+function delayOf(job: Job): number {
+  const { backoff_strategy: strategy, ...retry } = retryOf(job)
+  const first = numberOr(retry['initial_interval_ms'], 1_000)
+  const coefficient = numberOr(retry['backoff_coefficient'], 2)
+  const most = numberOr(retry['max_interval_ms'], 300_000)
+  const { attempt } = job
+  if (strategy === 'none' || strategy === 'constant') return Math.min(most, first)
+  if (strategy === 'linear') return Math.min(most, first * attempt)
+  if (strategy === 'polynomial') return Math.min(most, first * attempt ** coefficient)
+  return Math.min(most, first * coefficient ** (attempt - 1))
+}
+
 function isNotRetried(job: Job, error: Body): boolean {
-  const retry = isRecord(job['retry']) ? job['retry'] : {}
-  const listed = retry['non_retryable_errors']
+  const listed = retryOf(job)['non_retryable_errors']
   if (!Array.isArray(listed)) return false
   const names = [error['code'], error['type']].filter((name) => typeof name === 'string')
   return listed.some((entry) =>

@@ -116,6 +116,46 @@ describe('worker endpoints', () => {
     await expect(worker('ack', { job_id: id })).rejects.toMatchObject({ currentState: 'completed' })
   })
 
+  test('a heartbeat gives a job its own visibility timeout again, or that of its FETCH', async () => {
+    const own = await client.enqueue('own', [], { visibilityTimeoutMs: 1_000 })
+    const asked = await client.enqueue('asked', [], { visibilityTimeoutMs: 1_000 })
+    await fetched()
+    await fetched({ visibility_timeout_ms: 90_000 })
+    await worker('heartbeat', { worker_id: 'w', active_jobs: [own.id, asked.id] })
+    memory.advance(60_000)
+    expect(memory.jobs).toMatchObject([{ state: 'available' }, { state: 'active' }])
+  })
+
+  test('a linear backoff is one', async () => {
+    const retry = { maxAttempts: 9, initialIntervalMs: 1_000, backoffStrategy: 'linear' as const }
+    await client.enqueue('a', [], { retry })
+    const delays: unknown[] = []
+    for (let i = 0; i < 3; i++) {
+      const [job] = await fetched()
+      if (!job) throw new Error('no job')
+      delays.push((await failed(job))['retry_delay_ms'])
+      memory.advance(10_000)
+    }
+    expect(delays).toEqual([1_000, 2_000, 3_000])
+  })
+
+  test('a job that succeeds in the end has no error, only a history', async () => {
+    const { id } = await client.enqueue('a', [], { retry: { maxAttempts: 1 } })
+    const [job] = await fetched()
+    if (!job) throw new Error('no job')
+    await failed(job)
+    expect(await client.deadLetters.retry(id)).not.toHaveProperty('error')
+    await fetched()
+    await worker('ack', { job_id: id })
+    expect(memory.jobs).toMatchObject([{ state: 'completed', errors: [{ attempt: 1 }] }])
+    expect(memory.jobs[0]).not.toHaveProperty('error')
+  })
+
+  test('a queue that is named twice gives each job once', async () => {
+    await client.enqueue('a')
+    expect(await fetched({ queues: ['default', 'default'], count: 2 })).toHaveLength(1)
+  })
+
   test('a failed job comes again when its retry is due, and ends as a dead letter', async () => {
     const retry = { maxAttempts: 2, initialIntervalMs: 60_000 }
     const { id } = await client.enqueue('a', [], { retry })
@@ -185,6 +225,21 @@ describe('worker endpoints', () => {
     const [last] = await fetched()
     memory.advance(30_000)
     expect(await client.deadLetters.retry(String(last?.id))).toMatchObject({ state: 'available' })
+  })
+
+  test('a job that waits past its expiry is discarded, and a dead letter only where it asks', async () => {
+    const options = {
+      delayUntil: new Date(Date.now() + 90_000),
+      expiresAt: new Date(Date.now() + 60_000),
+    }
+    await client.enqueue('a', [], options)
+    const { id } = await client.enqueue('b', [], {
+      ...options,
+      retry: { onExhaustion: 'dead_letter' },
+    })
+    memory.advance(61_000)
+    expect(memory.jobs.map(({ state }) => state)).toEqual(['discarded', 'discarded'])
+    expect((await client.deadLetters.list()).jobs).toMatchObject([{ id }])
   })
 
   test('a pending job that is activated waits for its time', async () => {
