@@ -71,12 +71,12 @@ const EXPOSED =
   'X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, OJS-Version, Retry-After'
 
 describe('preflight', () => {
-  // Seed 001 §20.2, word by word.
+  // Seed 001 §20.2, word by word, and the other headers that a request may have here.
   const ANSWER = {
     'access-control-allow-origin': DASH,
     'access-control-allow-methods': 'GET, POST, DELETE, OPTIONS',
     'access-control-allow-headers':
-      'Content-Type, Accept, Authorization, X-Request-Id, OJS-Version',
+      'Content-Type, Accept, Authorization, X-Request-Id, OJS-Version, Idempotency-Key, traceparent, tracestate',
     'access-control-expose-headers': EXPOSED,
     'access-control-max-age': '86400',
   }
