@@ -13,7 +13,45 @@ const byId = (found: Plan, id: string): PlannedJob => {
   return one
 }
 
+describe('the kind of a workflow', () => {
+  const refused = (type: unknown) => () => plan({ type, jobs: [job()] })
+  const details = (given: object) =>
+    expect.objectContaining({ details: { field: 'type', ...given } })
+
+  it.each([undefined, null, 'dag'])('is a graph where the type is %s', (type) => {
+    const [first, ...more] = plan({ type, name: 'n', steps: [job({ id: 'a' })] }).nodes
+    expect(plan({ type, name: 'n', steps: [job({ id: 'a' })] }).type).toBe('dag')
+    expect(first).toMatchObject({ id: 'a', inputs: { steps: [] }, isCallback: false })
+    expect(more).toEqual([{ kind: 'join', needs: [0], rule: 'all' }])
+  })
+
+  it.each<[unknown, object]>([
+    ['star', { received: 'star' }],
+    ['s'.repeat(101), { received: 's'.repeat(100) }],
+    [7, {}],
+    [['chain'], {}],
+  ])('may not be %j, and the refusal says what it may be', (type, received) => {
+    const expected = ['chain', 'group', 'batch']
+    expect(refused(type)).toThrow(details({ expected, ...received }))
+    expect(refused(type)).toThrow("'type' field must be chain, group or batch")
+  })
+
+  it('is refused by its name where it is not offered', () => {
+    expect(refused('saga')).toThrow(details({ received: 'saga' }))
+    expect(refused('saga')).toThrow("'saga'")
+  })
+})
+
 describe('a graph', () => {
+  it('has each step as a request of its own, with the options of all', () => {
+    const steps = [job({ id: 'a', options: { priority: 2 } }), job({ id: 'b' })]
+    const found = plan({ name: 'n', options: { queue: 'q', priority: 1 }, steps })
+    expect(jobsOf(found).map(({ request }) => request)).toEqual([
+      job({ options: { queue: 'q', priority: 2 } }),
+      job({ options: { queue: 'q', priority: 1 } }),
+    ])
+  })
+
   it('keeps the order of the request and sees all that came before', () => {
     const found = graph(
       job({ id: 'c', depends_on: ['b'] }),
@@ -136,6 +174,10 @@ describe('a tree', () => {
     })
     expect(jobsOf(plan(split(500)))).toHaveLength(1_000)
     expect(() => plan(split(501))).toThrow('1000 steps at most')
+    const details = { field: 'jobs', validation: 'maxItems', max_items: 1_000 }
+    expect(() => plan({ type: 'group', jobs: many(1_001) })).toThrow(
+      expect.objectContaining({ status: 400, details }),
+    )
     expect(jobsOf(plan({ type: 'group', jobs: many(1_000) }))).toHaveLength(1_000)
   })
 
@@ -283,6 +325,12 @@ describe('what steps repeat of the request', () => {
     ['ids of a group in each job of the next', { type: 'chain', steps: [named(500), named(500)] }],
   ])('is bounded: %s', (_, request) => {
     expect(() => plan(request)).toThrow(tooMuch)
+  })
+
+  it('is refused at the step that is too much, with the bound', () => {
+    const details = { field: 'steps[33]', max_bytes: 32 * 1024 * 1024 }
+    expect(() => plan(dagOf(50, large))).toThrow(expect.objectContaining({ details }))
+    expect(() => plan(dagOf(50, large))).toThrow('repeat too much')
   })
 
   it('is bounded far above what a workflow needs', () => {
