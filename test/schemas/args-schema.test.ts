@@ -56,6 +56,9 @@ describe('a schema', () => {
     ['a constant that is null', { items: { const: null } }, [null], [0]],
     ['an empty constant', { items: { const: {} } }, [{}], [[]]],
     ['an empty list as a constant', { items: { const: [] } }, [[]], [{}]],
+    ['another list', { items: { const: [1, 2] } }, [[1, 2]], [[1, 3]]],
+    ['no list where one is the constant', { items: { const: [1] } }, [[1]], [null]],
+    ['an object for what is none', { items: { const: 1 } }, [1], [{}]],
     ['a longer list', { items: { const: [1] } }, [[1]], [[1, 1]]],
     [
       'one of many kinds',
@@ -180,6 +183,12 @@ describe('a schema', () => {
     ])
     expect(check(schema, [{ n: 1, 'a/b': 2 }])).toMatchObject([
       { path: 'args[0].a/b', message: 'must NOT have additional properties' },
+    ])
+    expect(check({ items: { const: 1 } }, [2])).toMatchObject([
+      { path: 'args[0]', message: 'must be equal to constant' },
+    ])
+    expect(check({ items: { enum: [1, 3] } }, [2])).toMatchObject([
+      { path: 'args[0]', message: 'must be equal to one of the allowed values' },
     ])
     expect(check({ minItems: 1 }, [])).toMatchObject([{ path: 'args' }])
   })

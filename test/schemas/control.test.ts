@@ -44,7 +44,9 @@ describe('ojs.control.claim', () => {
   )
 
   it.each<[object, string]>([
+    [{ ...claim, job_id: undefined }, 'job_id'],
     [{ ...claim, worker_id: undefined }, 'worker_id'],
+    [{ ...claim, attempt: undefined }, 'attempt'],
     [{ ...claim, attempt: 0 }, 'attempt'],
     [{ ...claim, attempt: 2 ** 31 }, 'attempt'],
     [{ ...claim, attempt: '1' }, 'attempt'],
@@ -66,6 +68,11 @@ describe('ojs.control.sync', () => {
   it('needs no worker: a producer asks for its queues too', () => {
     expect(parseSync({ queues: ['a'] })).toEqual({ queues: ['a'] })
     expect(parseSync({ worker_id: null, queues: ['a'] })).toMatchObject({ queues: ['a'] })
+  })
+
+  it('names a hundred queues at most', () => {
+    const body = { queues: Array(100).fill('q') }
+    expect(parseSync(body)).toBe(body)
   })
 
   it.each<[object, string]>([
@@ -91,7 +98,18 @@ describe('ojs.control.heartbeat', () => {
       request: { ...many, job_ids: ['b', 'a', 'c'] },
       skipped: 0,
     })
-    expect(parseNativeHeartbeat({ worker_id: 'w' }).request.job_ids).toEqual([])
+  })
+
+  it.each([{}, { job_id: null, job_ids: null, queues: null }])(
+    'may name no job, which is nothing to leave out: %j',
+    (said) => {
+      const { request, skipped } = parseNativeHeartbeat({ worker_id: 'w', ...said })
+      expect([request.job_ids, skipped]).toEqual([[], 0])
+    },
+  )
+
+  it.each(['running', 'quiet', 'terminate'])('knows the state %s', (state) => {
+    expect(parseNativeHeartbeat({ worker_id: 'w', state }).request.state).toBe(state)
   })
 
   it('leaves out single ids that are none, and a state that it does not know', () => {
@@ -112,8 +130,12 @@ describe('ojs.control.heartbeat', () => {
     [{ worker_id: '' }, 'worker_id'],
     [{ worker_id: 'w', job_ids: 'j' }, 'job_ids'],
     [{ worker_id: 'w', job_ids: Array(1001).fill('j') }, 'job_ids'],
+    [{ worker_id: 'w', state: 7 }, 'state'],
     [{ worker_id: 'w', queues: [''] }, 'queues[0]'],
+    [{ worker_id: 'w', queues: Array(101).fill('q') }, 'queues'],
     [{ worker_id: 'w', pid: -1 }, 'pid'],
+    [{ worker_id: 'w', concurrency: -1 }, 'concurrency'],
+    [{ worker_id: 'w', version: 7 }, 'version'],
     [{ worker_id: 'w', hostname: 'h'.repeat(256) }, 'hostname'],
     [{ worker_id: 'w', visibility_timeout_ms: 0 }, 'visibility_timeout_ms'],
     [{ worker_id: 'w', visibility_timeout_ms: 1e300 }, 'visibility_timeout_ms'],
@@ -128,6 +150,11 @@ describe('ojs.control.report', () => {
     { job_id: 'j', attempt: 1, event: 'started', generation: 3, at: null, vendor: {} },
     { job_id: 'j', attempt: 1, event: 'completed' },
     { job_id: 'j', attempt: 1, event: 'completed', result: [null] },
+    { job_id: 'j', attempt: 1, event: 'dropped' },
+    { job_id: 'j', attempt: 1, event: 'expired' },
+    { job_id: 'j', attempt: 1, event: 'started', at: '0'.repeat(64), max_attempts: 0 },
+    { ...failed, job: { id: 'j' }, max_attempts: 2 ** 31 - 1, headers: {}, properties: {} },
+    { ...failed, job: null, max_attempts: null, headers: null, properties: null },
     failed,
     { job_id: 'j', attempt: 2, event: 'released', token_attempt: 1 },
     { ...failed, outcome: null },
@@ -155,6 +182,12 @@ describe('ojs.control.report', () => {
     { job_id: 'j', attempt: 1, event: 'paused' },
     { job_id: 'j', attempt: 1, event: 'started', generation: 'x' },
     { job_id: 'j', attempt: 1, event: 'started', at: 5 },
+    { job_id: 'j', attempt: 1, event: 'started', at: '0'.repeat(65) },
+    { ...failed, job: [] },
+    { ...failed, max_attempts: -1 },
+    { ...failed, max_attempts: 2 ** 31 },
+    { ...failed, headers: 'x' },
+    { ...failed, properties: [] },
     { job_id: 'j', attempt: 1, event: 'failed' },
     { job_id: 'j', attempt: 1, event: 'released' },
     { job_id: 'j', attempt: 1, event: 'released', token_attempt: null },
@@ -169,6 +202,7 @@ describe('ojs.control.report', () => {
     { ...failed, outcome: { decision: 'retry', delay_ms: 11 * YEAR_MS } },
     { ...failed, outcome: { decision: 'retry', delay_ms: 2 ** 32, rung_ms: 2 ** 32 } },
     { ...failed, outcome: { decision: 'retry', delay_ms: 5, rung_ms: '5' } },
+    { ...failed, outcome: { decision: 'retry', delay_ms: 5, rung_ms: 0 } },
   ])('leaves out the event %j', (event) => {
     const complaint = expect.objectContaining({ problem: expect.stringMatching(/^events\[0\]: ./) })
     const request = { worker_id: 'w', events: [] }
@@ -226,6 +260,13 @@ describe('ojs.control.report', () => {
   ])('replaces nothing where that would be guessed: %j', (event) => {
     expect(standIn(event)).toEqual([null])
   })
+
+  it.each([null, 'started', {}, { attempt: 1, event: 'completed' }])(
+    'names no job that is lost where the event names none: %j',
+    (event) => {
+      expect(parsed(event)).not.toHaveProperty('leftOut')
+    },
+  )
 
   it.each<[unknown, object]>([
     [

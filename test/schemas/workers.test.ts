@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { OjsError } from '../../src/errors.ts'
 import {
+  parseAck,
   parseBatch,
   parseFetch,
   parseHeartbeat,
@@ -75,6 +76,57 @@ describe('FETCH', () => {
   it.each([1.5, '1'])('refuses count %j', (count) => {
     expectField(refused(parseFetch, { queues: ['default'], count }), 'count')
   })
+
+  it.each([
+    { queues: ['q'.repeat(128)], worker_id: 'w'.repeat(255), visibility_timeout_ms: 1, wait_ms: 0 },
+    { queues: ['q'], visibility_timeout_ms: 315_360_000_000, wait_ms: -1 },
+    { queues: ['q'], worker_id: null, visibility_timeout_ms: null, wait_ms: null },
+  ])('accepts form %#', (body) => {
+    expect(parseFetch(body)).toBe(body)
+  })
+
+  it.each<[object, string]>([
+    [{}, 'queues'],
+    [{ queues: null }, 'queues'],
+    [{ queues: 'q' }, 'queues'],
+    [{ queues: [] }, 'queues'],
+    [{ queues: ['q', ''] }, 'queues[1]'],
+    [{ queues: ['q', 7] }, 'queues[1]'],
+    [{ queues: ['q'.repeat(129)] }, 'queues[0]'],
+    [{ queues: ['q'], worker_id: '' }, 'worker_id'],
+    [{ queues: ['q'], worker_id: 7 }, 'worker_id'],
+    [{ queues: ['q'], visibility_timeout_ms: 0 }, 'visibility_timeout_ms'],
+    [{ queues: ['q'], visibility_timeout_ms: 1.5 }, 'visibility_timeout_ms'],
+    [{ queues: ['q'], wait_ms: 1.5 }, 'wait_ms'],
+    [{ queues: ['q'], wait_ms: '5' }, 'wait_ms'],
+  ])('refuses %j and names %s', (body, field) => {
+    expectField(refused(parseFetch, body), field)
+  })
+})
+
+describe('ACK', () => {
+  it.each([
+    { job_id: 'x' },
+    { job_id: 'x'.repeat(255), worker_id: 'w'.repeat(255), attempt: 1, result: [] },
+    { job_id: 'x', worker_id: null, attempt: null, vendor: 1 },
+  ])('accepts form %#', (body) => {
+    expect(parseAck(body)).toBe(body)
+  })
+
+  it.each<[unknown, string]>([
+    [[], 'body'],
+    [null, 'body'],
+    [{}, 'job_id'],
+    [{ job_id: null }, 'job_id'],
+    [{ job_id: '' }, 'job_id'],
+    [{ job_id: 7 }, 'job_id'],
+    [{ job_id: 'x', worker_id: '' }, 'worker_id'],
+    [{ job_id: 'x', worker_id: 7 }, 'worker_id'],
+    [{ job_id: 'x', attempt: 0 }, 'attempt'],
+    [{ job_id: 'x', attempt: '1' }, 'attempt'],
+  ])('refuses %j and names %s', (body, field) => {
+    expectField(refused(parseAck, body), field)
+  })
 })
 
 describe('NACK', () => {
@@ -83,12 +135,14 @@ describe('NACK', () => {
   it.each([
     { job_id: 'x', error },
     { job_id: 'x', error: { type: 'SmtpError', message: 'm' } },
+    { job_id: 'x', error: { code: 'c', type: 'T', message: 'm' } },
     { job_id: 'x', error: { code: 'handler_error', message: '' } },
     { job_id: 'x', error: { code: null, type: 'T', message: 'm' } },
     { job_id: 'x', error: { ...error, type: null, retryable: null, details: null } },
     { job_id: 'x', error: { ...error, retryable: false, details: { a: 1 }, backtrace: ['f'] } },
     { job_id: 'x', error: { ...error, code: 'c'.repeat(9_000), message: 'm'.repeat(90_000) } },
     { job_id: 'x', error: { ...error, vendor: 1 }, worker_id: 'w', attempt: 2, requeue: true },
+    { job_id: 'x', error: { code: 'c', message: 'm' }, attempt: 1 },
     { job_id: 'x', error, worker_id: null, attempt: null, requeue: null, vendor: 1 },
   ])('accepts %j', (body) => {
     expect(parseNack(body)).toBe(body)
@@ -110,6 +164,7 @@ describe('NACK', () => {
     [{ job_id: 'x', error: { code: '', message: 'm' } }, 'error.code'],
     [{ job_id: 'x', error: { code: 7, message: 'm' } }, 'error.code'],
     [{ job_id: 'x', error: { ...error, type: 7 } }, 'error.type'],
+    [{ job_id: 'x', error: { ...error, type: '' } }, 'error.type'],
     [{ job_id: 'x', error: { ...error, retryable: 'no' } }, 'error.retryable'],
     [{ job_id: 'x', error: { ...error, details: [] } }, 'error.details'],
     [{ job_id: 'x', error, worker_id: '' }, 'worker_id'],
@@ -153,6 +208,13 @@ describe('heartbeat', () => {
     { worker_id: 'w', active_jobs: [] },
     { worker_id: 'w', state: 'on strike', memory_mb: 80 },
     full,
+    { ...full, active_jobs: 0, visibility_timeout_ms: 1, concurrency: 0 },
+    {
+      worker_id: 'w'.repeat(255),
+      state: 's'.repeat(255),
+      queues: Array(100).fill('q'.repeat(128)),
+      labels: Array(64).fill('l'.repeat(255)),
+    },
     { ...nulls, worker_id: 'w' },
   ])('accepts form %#', (body) => {
     expect(parseHeartbeat(body)).toBe(body)
@@ -172,6 +234,7 @@ describe('heartbeat', () => {
     ['active_jobs', ['x'.repeat(256)], 'active_jobs[0]'],
     ['active_job_ids', 3, 'active_job_ids'],
     ['active_job_ids', ids(1001), 'active_job_ids'],
+    ['active_job_ids', ['a', ''], 'active_job_ids[1]'],
     ['job_id', '', 'job_id'],
     ['attempt', 0, 'attempt'],
     ['visibility_timeout_ms', 0, 'visibility_timeout_ms'],
