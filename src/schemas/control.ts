@@ -118,7 +118,7 @@ const REPORT_EVENT_SCHEMA = {
 
 /** Of an object whose member has this value, `also` holds. */
 function where(member: string, value: string, also: object) {
-  const isIt = { type: 'object', required: [member], properties: { [member]: { const: value } } }
+  const isIt = { required: [member], properties: { [member]: { const: value } } }
   // biome-ignore lint/suspicious/noThenProperty: JSON Schema's own word
   return { if: isIt, then: also }
 }
