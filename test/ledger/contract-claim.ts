@@ -157,6 +157,15 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(ledger.counts('native')).toMatchObject({ available: 0, active: 1 })
     })
 
+    it.each([
+      ['has waited since it was created', NOW - 5_000, NOW - 5_000],
+      ['has not waited where it says that it was created later', NOW + 5_000, NOW],
+    ])('of a job that %s', async (_what, createdAt, enqueuedAt) => {
+      const job = { ...newJob(), createdAt }
+      await ledger.claim([token(job.id, { adopt: () => job })], TERMS)
+      expect(row(job.id)).toMatchObject({ createdAt, enqueuedAt, startedAt: NOW })
+    })
+
     it('takes over the generation, so that tokens of earlier lives stay stale', async () => {
       const job = newJob()
       const adopt = () => job

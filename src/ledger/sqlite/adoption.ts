@@ -17,7 +17,9 @@ export function adoptJob(store: Store, token: UnknownToken, now: number): NewJob
   const job = readBody(token)
   if (job instanceof OjsError) return job
   const { generation, attempt } = token
-  insertJob(store, job, { now, generation, attempt: attempt - 1, outbox: null })
+  // It was in its queue before anybody here knew of it; a publisher's clock may be ahead.
+  const enqueuedAt = Math.min(now, job.createdAt)
+  insertJob(store, job, { now, enqueuedAt, generation, attempt: attempt - 1, outbox: null })
   return job
 }
 

@@ -7,7 +7,13 @@ import { insertJob, type Store } from './store.ts'
 /** One job as it is, whatever its `unique` policy says. Null when the id is taken. */
 export function enqueue(store: Store, job: NewJob, now: number): Stored | null {
   const outbox = job.start.state === 'available' ? store.nonces.next() : null
-  const generation = insertJob(store, job, { now, generation: 0, attempt: 0, outbox })
+  const generation = insertJob(store, job, {
+    now,
+    enqueuedAt: now,
+    generation: 0,
+    attempt: 0,
+    outbox,
+  })
   return generation === null ? null : { generation, outbox, enqueuedAt: now }
 }
 

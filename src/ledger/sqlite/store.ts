@@ -32,6 +32,7 @@ export interface Store {
 
 interface FirstLife {
   now: number
+  enqueuedAt: number
   generation: number
   attempt: number
   outbox: number | null
@@ -57,7 +58,7 @@ export function insertJob(store: Store, job: NewJob, life: FirstLife): number | 
     job.createdAt,
     job.carry === null ? null : JSON.stringify(job.carry),
     job.envelope,
-    life.now,
+    life.enqueuedAt,
     first,
     life.attempt,
     life.outbox,
