@@ -243,8 +243,10 @@ export interface Delivery extends Turn {
   readonly redelivered: boolean
   /** `x-ojs-max-attempts`; null when missing or unusable. */
   readonly maxAttempts: number | null
-  /** Everything a foreign message brought along; see `message.ts`. */
+  /** Everything a foreign message brought along; see `message.ts`. Made anew each time it is asked for. */
   readonly message: ForeignMessage
+  /** Of the body, in bytes; 0 once it is forgotten. */
+  readonly size: number
   /** A look at the body without reading it: false is certain, true may be anything of that name. */
   mayBeLimited(): boolean
   /** What must survive every republish of an adopted message: trace, cleaned headers, … */

@@ -45,7 +45,6 @@ export class LiveDelivery implements Delivery {
     return foreignMessage(this.raw)
   }
 
-  /** In bytes; of what has been leased nothing is left here. */
   get size(): number {
     return this.raw.content.length
   }

@@ -85,8 +85,8 @@ export interface ClaimToken extends ArrivingToken {
   id: string
   /** True when exactly this delivery is held for a lease. */
   isHeldDelivery: boolean
-  /** `x-ojs-error-code` and `-message`, where the token carries them. */
-  reportedError?: ReportedError | null
+  /** `x-ojs-error-code` and `-message`, where the token carries them. Called only where that may matter. */
+  reportedError?(): ReportedError | null
   /** Called when the id is unknown. Throws `OjsError` when the body is not an OJS job. */
   adopt(): NewJob
 }

@@ -21,6 +21,6 @@ export function withinMemory(
 
 function isLittle(deliveries: readonly Delivery[]): boolean {
   let bytes = 0
-  for (const { message } of deliveries) bytes += message.content.length
+  for (const { size } of deliveries) bytes += size
   return bytes < UNCOUNTED_BYTES
 }

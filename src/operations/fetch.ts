@@ -123,7 +123,7 @@ async function claim(
     generation: delivery.generation,
     attempt: delivery.attempt,
     isHeldDelivery: deps.held.get(delivery.id) === delivery,
-    reportedError: reportedError(delivery.message.headers),
+    reportedError: () => reportedError(delivery.message.headers),
     adopt: () => adoptedJob(deps, delivery),
   }))
   let results: ClaimResult[]

@@ -102,7 +102,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
 
     it('notes what the token reported of the attempt before', async () => {
       const { id } = await pushed(ledger)
-      const reportedError = { code: 'smtp_down', message: 'no route' }
+      const reportedError = () => ({ code: 'smtp_down', message: 'no route' })
       await ledger.claim([token(id, { attempt: 2, reportedError })], TERMS)
       const { error, errors } = row(id)
       expect(JSON.parse(error ?? '')).toMatchObject({ attempt: 1, code: 'smtp_down' })

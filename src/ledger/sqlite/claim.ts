@@ -166,7 +166,7 @@ function skippedErrors(
   row: JobRow,
   skipped: readonly number[],
 ): Pick<JobRow, 'error' | 'errors'> {
-  const reported = token.reportedError ?? null
+  const reported = token.reportedError?.() ?? null
   const { errors, last } = recordSkipped(row.errors, skipped, reported, terms.now)
   return { errors, error: last ?? row.error }
 }
