@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.ts'
 import { timestamp } from '../job/document.ts'
+import type { JobRow } from '../job/job.ts'
 import { traceIdOf } from '../job/traceparent.ts'
 import { type ListedEvent, ownData } from './event-data.ts'
 import type { CronEvent, JobEvent, QueueEvent } from './events.ts'
@@ -102,7 +103,7 @@ export class EventRing {
       queue: job.queue,
       state: row?.state ?? 'active',
       attempt: event.type === 'job.failed' ? event.attempt : job.attempt,
-      workerId: event.type === 'job.heartbeat' ? event.workerId : (row?.workerId ?? null),
+      workerId: event.type === 'job.heartbeat' ? event.workerId : workerOf(row),
       traceparent: row?.carry?.traceparent ?? null,
       own: ownData(event),
     }
@@ -172,6 +173,11 @@ function page(
 
 function eventId(event: Kept | undefined): string | undefined {
   return event && `evt_${event.id}`
+}
+
+/** Nobody has a job that waits: a name in its row is that of who gave it back. */
+function workerOf(row: JobRow | null): string | null {
+  return row === null || row.state === 'available' ? null : row.workerId
 }
 
 function matches(event: Kept, { types, queues }: EventQuery): boolean {

@@ -126,6 +126,11 @@ describe('what an event says', () => {
     })
   })
 
+  it('job.enqueued: of a job that was given back, not the name that its row keeps', () => {
+    const job = jobRow({ state: 'available', attempt: 0, outbox: 7, workerId: 'w1' })
+    expect(dataOf({ type: 'job.enqueued', job, promoted: true })).not.toHaveProperty('worker_id')
+  })
+
   it('job.retrying: when it is tried again, and of how many', () => {
     const job = jobRow({ state: 'retryable', attempt: 1, dueAt: 61_000, retryDelayMs: 1_000 })
     expect(dataOf({ type: 'job.retrying', job, failure })).toMatchObject({
