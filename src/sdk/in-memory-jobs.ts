@@ -107,6 +107,7 @@ export class InMemoryJobs {
       job.attempt += 1
       job.started_at = this.#timestamp()
       if (typeof worker_id === 'string') job.worker_id = worker_id
+      else delete job.worker_id
       return job
     })
   }
@@ -136,9 +137,11 @@ export class InMemoryJobs {
   /** The ids whose lease is longer now, and those that have been cancelled. */
   beat(body: Body): { extended: string[]; cancelled: string[] } {
     this.#pass()
-    const { active_jobs: ids, active_job_ids: more } = body
+    const { active_jobs: ids, active_job_ids: more, worker_id: workerId } = body
     const named = [ids, more].flatMap((list) => (Array.isArray(list) ? list.map(String) : []))
-    const entries = [...new Set(named)].flatMap((id) => this.#entries.get(id) ?? [])
+    const entries = [...new Set(named)]
+      .flatMap((id) => this.#entries.get(id) ?? [])
+      .filter(({ job }) => job.worker_id === undefined || job.worker_id === workerId)
     const active = entries.filter(({ job }) => job.state === 'active')
     const asked = milliseconds(body['visibility_timeout_ms'])
     for (const entry of active) entry.leaseEndsAt = this.#now() + (asked ?? entry.leaseMs)

@@ -212,6 +212,19 @@ describe('worker endpoints', () => {
     expect(await worker('heartbeat', beat)).toMatchObject({ cancelled_jobs: [id] })
   })
 
+  test('a heartbeat keeps nothing, and hears of nothing, that another worker has', async () => {
+    const { id } = await client.enqueue('a')
+    await fetched({ worker_id: 'first' })
+    memory.advance(30_000)
+    await fetched({ worker_id: 'second' })
+    const beat = (worker_id: string) => worker('heartbeat', { worker_id, active_jobs: [id] })
+    expect(await beat('first')).toMatchObject({ jobs_extended: [], cancelled_jobs: [] })
+    expect(await beat('second')).toMatchObject({ jobs_extended: [id] })
+    await client.cancelJob(id)
+    expect(await beat('first')).toMatchObject({ cancelled_jobs: [] })
+    expect(await beat('second')).toMatchObject({ cancelled_jobs: [id] })
+  })
+
   test('time has passed for whatever is asked next', async () => {
     const { id } = await client.enqueue('a', [], { retry: { maxAttempts: 1 } })
     await fetched()
