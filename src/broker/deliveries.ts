@@ -8,7 +8,7 @@ import { LiveDelivery, type Place } from './delivery.ts'
 import type { Denials } from './denials.ts'
 import type { Presence } from './entity.ts'
 import { Feed } from './feed.ts'
-import { bridgeMs, isGathering, LINGER_MS, PRECEDENCE_MS, putOffMs } from './gathering.ts'
+import { bridgeMs, isGathering, lingerMs, PRECEDENCE_MS, putOffMs } from './gathering.ts'
 import type { Names } from './names.ts'
 import type { BrokerGauges, BrokerObserver } from './observer.ts'
 import { Parking } from './parking.ts'
@@ -322,9 +322,8 @@ export class Deliveries {
     if (this.#dispatches.has(feed)) return
     this.#dispatches.add(feed)
     queueMicrotask(() => {
-      const waiter = this.#waiters.first(feed.queue)
-      const wantsMore = waiter !== undefined && feed.buffer.size < waiter.count
-      if (wantsMore) setTimeout(() => this.#dispatch(feed), LINGER_MS)
+      const pauseMs = lingerMs(this.#waiters.first(feed.queue), feed.buffer.size)
+      if (pauseMs > 0) setTimeout(() => this.#dispatch(feed), pauseMs)
       else this.#dispatch(feed)
     })
   }

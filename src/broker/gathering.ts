@@ -9,7 +9,7 @@ const BRIDGE_MS = 250
  */
 const START_MS = 1_000
 /** A waiter that wants more than has come gives the rest of the same burst this long. */
-export const LINGER_MS = 1
+const LINGER_MS = 1
 /** How often a delivery looks whether a queue that goes before its own has begun to deliver. */
 export const PRECEDENCE_MS = 5
 /** How long a fetch that could have some of what it wants waits for the rest. */
@@ -34,6 +34,16 @@ export function isGathering(wanted: Pick<Wanted, 'count' | 'hasClaimable'>, feed
   if (!wanted.hasClaimable(queue, buffer.size) || feed.inUse > 0) return false
   feed.nourish(wanted.count)
   return feed.mayReceive
+}
+
+/**
+ * How long the rest of a burst is waited for. Once: who comes meanwhile takes what is here, and where
+ * others fetch all the time, a waiter that let them each time would get nothing.
+ */
+export function lingerMs(waiter: Waiter | undefined, here: number): number {
+  if (waiter === undefined || waiter.hasLingered || here >= waiter.count) return 0
+  waiter.hasLingered = true
+  return LINGER_MS
 }
 
 /**

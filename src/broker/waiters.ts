@@ -21,6 +21,7 @@ export interface Waiter extends Wanted {
   readonly onAbort: () => void
   /** Since when it could have had something, and waits for what is on its way; clock time. */
   putOffSince: number | null
+  hasLingered: boolean
 }
 
 /** Fetches that wait, served in the order in which they came, per queue. */
@@ -57,7 +58,8 @@ export class Waiters {
     return new Promise((resolve) => {
       const onAbort = () => this.serve(waiter, [])
       const timer = setTimeout(() => this.serve(waiter, this.#atEnd(waiter)), waitMs)
-      const waiter: Waiter = { ...wanted, resolve, timer, signal, onAbort, putOffSince: null }
+      const own = { resolve, timer, signal, onAbort, putOffSince: null, hasLingered: false }
+      const waiter: Waiter = { ...wanted, ...own }
       signal.addEventListener('abort', onAbort, { once: true })
       this.#count += 1
       for (const queue of waiter.queues) this.#add(queue, waiter)

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Delivery, TakeRequest } from '../../src/broker/broker.ts'
 import type { BrokerDeps, BrokerOptions } from '../../src/broker/options.ts'
@@ -107,6 +107,19 @@ async function takeWithoutWaiting(
   if (taken.length > 0) return [...taken]
   expect(performance.now() - before).toBeGreaterThan(240)
   return [...(await broker.take(request(queues, { count: 5 })))]
+}
+
+/** A fetch in the turn in which the delivery comes that makes them `count`. */
+async function comingLater(test: TestBroker, queue: string, count: number) {
+  const published = publish(test, queue, 1)
+  await test.recorder.until('consumed', count, queue)
+  // No timer: only what is done at once has been done.
+  for (let i = 0; i < 10; i++) await Promise.resolve()
+  const taken = await test.broker.take(request([queue], { waitMs: 0 }))
+  await published
+  // The moment that somebody waits for the rest is over: timers of a length fire in their order.
+  await sleep(1)
+  return taken
 }
 
 async function consumerCount(queue: string): Promise<number> {
@@ -390,6 +403,20 @@ describe('waiting', () => {
     const waiting = Array.from({ length: 10 }, () => test.broker.take(request([queue])))
     const ids = await publish(test, queue, 10)
     expect((await Promise.all(waiting)).map(idsOf)).toEqual(ids.map((id) => [id]))
+  })
+
+  it('lets those who come later go first no more than once', async () => {
+    const test = await start()
+    const queue = await newQueue(test)
+    await publish(test, queue, 1)
+    const leased = await takeEach(test, queue, 1)
+    // It gives the rest of a burst a moment.
+    const first = test.broker.take(request([queue], { count: 2 }))
+    const [taken] = await comingLater(test, queue, 2)
+    const [none] = await comingLater(test, queue, 3)
+    expect([taken, none]).toEqual([expect.anything(), undefined])
+    expect(await first).toHaveLength(1)
+    for (const delivery of leased) delivery.ack()
   })
 
   it('ends with the time, the signal and the broker', async () => {
