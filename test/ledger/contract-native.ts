@@ -75,14 +75,15 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       await ledger.handOverAny(owed)
       const expired = { now: NOW, error: '{"code":"visibility_timeout"}', errors: '[]' }
       await ledger.fail(owed.id, fenceOf(owed), { ...expired, to: 'available', token: true })
-      // A retry that the ledger holds.
-      const held = await pushed(ledger)
-      const due = { attempt: 2, dueAt: NOW, outbox: null, tokenOut: false }
-      await plant({ id: held.id, state: 'retryable', ...due })
+      // A retry that the ledger holds; while its worker still has the last token, too (a NACK over HTTP).
+      const [held, failed] = [await pushed(ledger), await pushed(ledger)]
+      const due = { state: 'retryable', attempt: 2, dueAt: NOW, outbox: null } as const
+      await plant({ id: held.id, ...due, tokenOut: false })
+      await plant({ id: failed.id, ...due })
       // A dead letter that has come back to life, while its last life is still run somewhere.
       const revived = await died(ledger)
       await ledger.revive(revived.id, 0, NOW)
-      for (const { id } of [owed, held, revived]) {
+      for (const { id } of [owed, held, failed, revived]) {
         const [result] = await ledger.beatNative([id], BEAT)
         expect(row(id)).toMatchObject({ state: 'active', holder: 'ledger', workerId: 'native-1' })
         expect(result).toMatchObject({ outcome: 'started', job: row(id) })

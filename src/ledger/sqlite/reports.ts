@@ -363,10 +363,10 @@ function leaveUnowned({ statements }: Store, job: JobRow): void {
  * lease had run out. Of a first attempt there is no earlier one, only a confirm that is not here yet.
  */
 function isTokenItsOwn({ confirming }: Store, row: JobRow): boolean {
-  const { tokenOut, outbox, attempt, generation } = row
-  const isOut = outbox === null || confirming.has(outbox)
-  const isFirst = attempt === 0 && generation === 0 && !isOwedAgain(row)
-  return tokenOut && (isOut || isFirst)
+  const { outbox, attempt, generation, state, rungMs } = row
+  const isMade = state === 'available' || rungMs !== null
+  if (isMade && (outbox === null || confirming.has(outbox))) return true
+  return attempt === 0 && generation === 0 && !isOwedAgain(row)
 }
 
 /** One job that a heartbeat names. */
