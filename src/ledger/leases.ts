@@ -13,10 +13,10 @@ export interface LeaseLedger {
    * The HTTP client of a FETCH was gone before its answer, or its worker hands the job back:
    * `active → available`, attempt − 1.
    * A row whose holder is not the gateway gets a new outbox nonce: its token is gone, or a native
-   * worker's, who was not asked.
+   * worker's, who was not asked. So does one whose token would not count for this attempt again.
    * Fence: `active`, this attempt and generation, and `workerId` where given.
    */
-  release(id: string, fence: AttemptFence): Promise<JobRow | 'stale'>
+  release(id: string, fence: ReleaseFence): Promise<JobRow | 'stale'>
 
   /** ACK: `active → completed`. Fence: `active`, and `attempt` and `workerId` where given. */
   complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | 'stale'>
@@ -74,6 +74,11 @@ export interface SettleFence {
 
 export interface AttemptFence extends Omit<LeaseFence, 'id'> {
   workerId?: string
+}
+
+export interface ReleaseFence extends AttemptFence {
+  /** Of the token that goes back to its queue; null: there is none. */
+  tokenAttempt: number | null
 }
 
 export interface FailFence extends AttemptFence {

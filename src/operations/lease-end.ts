@@ -36,22 +36,26 @@ export async function sendThenSettle(
   delivery?.ack()
 }
 
-/** `active → available` with the attempt not counted; the token is the one that is held. */
+/**
+ * `active → available` with the attempt not counted. The token is the one that is held, unless the
+ * ledger owes another: the held one may be of an earlier attempt.
+ */
 export async function requeueLease(
   deps: Deps,
   job: JobRow,
   { workerId, requestId }: Pick<AttemptFence, 'workerId'> & { requestId?: string } = {},
 ): Promise<JobRow | 'stale'> {
   const { generation, attempt } = job
-  const fence = { generation, attempt, ...(workerId !== undefined && { workerId }) }
-  const row = await deps.ledger.release(job.id, fence)
+  const tokenAttempt = deps.held.get(job.id)?.attempt ?? null
+  const worker = workerId === undefined ? {} : { workerId }
+  const row = await deps.ledger.release(job.id, { generation, attempt, tokenAttempt, ...worker })
   if (row === 'stale') return row
   // Before the token is there for others, whose `job.started` would come first.
   const asked = requestId === undefined ? {} : { requestId }
   deps.events.emit({ type: 'job.enqueued', job: row, promoted: true, ...asked })
   const delivery = takeLease(deps, job.id)
-  if (delivery?.isLive()) deps.broker.putBack([delivery])
-  else if (row.outbox !== null) void sendOrLeave(deps, row)
+  if (row.outbox !== null) void sendThenSettle(deps, row, delivery)
+  else if (delivery?.isLive()) deps.broker.putBack([delivery])
   return row
 }
 

@@ -5,6 +5,7 @@ import {
   fetchOne,
   freshQueue,
   gatewayForAll,
+  nack,
   startJob,
   stateOf,
   storyOf,
@@ -326,6 +327,21 @@ describe('ojs.control.report', () => {
       'job.started',
       'job.completed',
     ])
+  })
+})
+
+describe('a job whose native lease ran out, and whose delivery then came back', () => {
+  it('is there again after an HTTP worker has given it back', async () => {
+    const { id, queue, token, about } = await inHand(freshQueue(), { visibility_timeout_ms: 1_000 })
+    const events = [{ ...about, event: 'started' }]
+    await client.say(queue, REPORT, { worker_id: worker(), events })
+    await untilState(gateway, id, 'active')
+    await untilState(gateway, id, 'available')
+    client.channel.nack(token, false, true)
+    expect(await fetchOne(gateway, queue)).toMatchObject({ id, attempt: 2 })
+    await nack(gateway, id, {}, { requeue: true })
+    expect(await fetchOne(gateway, queue)).toMatchObject({ id, attempt: 2 })
+    await gateway.ack(id)
   })
 })
 

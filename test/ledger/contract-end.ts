@@ -68,7 +68,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       const outcomes = await Promise.all([
         ledger.withdraw(id, outbox),
         ledger.claim([token(id)], TERMS).then(([result]) => result?.verdict),
-        ledger.release(id, fence),
+        ledger.release(id, { ...fence, tokenAttempt: 0 }),
         ledger.complete(id, {}, { now: NOW, result: '1' }),
         ledger.cancel(id, NOW),
         ledger.handOver([fence]),

@@ -45,7 +45,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       const job = await fetched(ledger)
       // Its token has been delivered again and has the number of the first attempt still.
       await plant({ id: job.id, holder: 'native', attempt: 2 })
-      await ledger.release(job.id, { generation: 0, attempt: 2 })
+      await ledger.release(job.id, { generation: 0, attempt: 2, tokenAttempt: null })
       expect(row(job.id)).toMatchObject({ state: 'available', attempt: 1, holder: null })
       expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
       expect(ledger.claimable('default')).toBe(1)
@@ -54,11 +54,20 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       expect(claims.map(({ verdict }) => verdict)).toEqual(['drop', 'claimed'])
     })
 
+    it.each([1, null])('owes a token when the one that is there is %s, of two', async (old) => {
+      const job = await fetched(ledger)
+      // Delivered again by a native worker whose lease had run out, and run as the next attempt.
+      await plant({ id: job.id, attempt: 2 })
+      const released = await ledger.release(job.id, { ...fenceOf(row(job.id)), tokenAttempt: old })
+      expect(released).toMatchObject({ state: 'available', attempt: 1, workerId: 'worker-1' })
+      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
+    })
+
     it.each([{ attempt: 2 }, { attempt: 0 }, { generation: 1 }, { id: 'nobody' }])(
       'is stale with %o',
       async (other) => {
         const job = await fetched(ledger)
-        const { id, ...fence } = { id: job.id, attempt: 1, generation: 0, ...other }
+        const { id, ...fence } = { ...fenceOf(job), id: job.id, ...other }
         expect(await ledger.release(id, fence)).toBe('stale')
         expect(row(job.id)).toEqual(job)
       },

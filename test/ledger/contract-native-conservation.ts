@@ -59,6 +59,7 @@ const MOVES = [
   'missQueue',
   'dropHead',
   'httpRequeue',
+  'httpRequeueUnconfirmed',
   'httpFail',
   'httpFail',
 ] as const
@@ -164,8 +165,9 @@ class World {
       case 'httpCrash':
         return this.#httpCrash()
       case 'httpRequeue':
+      case 'httpRequeueUnconfirmed':
       case 'httpFail':
-        return await this.#httpNack(move === 'httpRequeue')
+        return await this.#httpNack(move !== 'httpFail', move === 'httpRequeueUnconfirmed')
       case 'dropHead': {
         const dropped = this.#queue.shift()
         return dropped && (await this.#dies(dropped, true))
@@ -337,13 +339,18 @@ class World {
   }
 
   /** By a client that does not say who it is: of a native worker's job, too. */
-  async #httpNack(isRequeued: boolean): Promise<void> {
+  async #httpNack(isRequeued: boolean, isLate = false): Promise<void> {
     const row = this.#row
     if (row.state !== 'active') return
     const retry = { to: 'retryable', dueAt: this.#now + RUNG_MS, delayMs: RUNG_MS } as const
     const change = { ...FAILED, now: this.#now, ...retry, rungMs: null, isTokenBack: !!this.#held }
     if (!isRequeued) await this.#ledger.fail(row.id, fenceOf(row), change)
-    else if ((await this.#ledger.release(row.id, fenceOf(row))) !== 'stale') this.#httpCrash()
+    else {
+      const tokenAttempt = this.#held?.attempt ?? null
+      const released = await this.#ledger.release(row.id, { ...fenceOf(row), tokenAttempt })
+      // Where another one is owed, this one is acknowledged behind it, or comes back if that fails.
+      if (released !== 'stale' && (released.outbox === null || isLate)) this.#httpCrash()
+    }
     this.#held = null
   }
 

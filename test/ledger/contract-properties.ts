@@ -341,7 +341,8 @@ class Run {
     if (step.verb === 'rearmRung') {
       await this.#ledger.rearmRung({ queue: QUEUES[step.job % 2] ?? '', delayMs: 250 }, NOW)
     }
-    if (step.verb === 'release') await this.#ledger.release(id, lease)
+    if (step.verb === 'release')
+      await this.#ledger.release(id, { ...lease, tokenAttempt: lease.attempt })
     if (step.verb === 'handOver') await this.#ledger.handOver([lease])
     if (step.verb === 'handOverAll') await this.#ledger.handOverAll()
     if (step.verb === 'rearm') await this.#ledger.rearm(QUEUES[step.job % 2] ?? '')

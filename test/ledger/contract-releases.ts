@@ -108,7 +108,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
     it('gets one after it was given back over HTTP, too', async () => {
       const id = await running()
       const { generation, attempt } = row(id)
-      await ledger.release(id, { generation, attempt })
+      await ledger.release(id, { generation, attempt, tokenAttempt: null })
       await apply(eventOf(id, STARTED))
       expect(row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'ledger' })
     })

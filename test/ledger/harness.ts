@@ -2,7 +2,13 @@ import { expect } from 'vitest'
 
 import type { JobRow, NewJob, OwedMessage } from '../../src/job/job.ts'
 import type { Inserted } from '../../src/ledger/enqueued.ts'
-import type { ClaimTerms, ClaimToken, FailFence, FailureRecord } from '../../src/ledger/leases.ts'
+import type {
+  ClaimTerms,
+  ClaimToken,
+  FailFence,
+  FailureRecord,
+  ReleaseFence,
+} from '../../src/ledger/leases.ts'
 import type { Ledger, StateCounts } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
 import { inOrder } from '../support/order.ts'
@@ -131,8 +137,9 @@ export function owedBy({ id, queue, state, outbox, envelope }: JobRow): OwedMess
 }
 
 /** The fence of a row as it is. */
-export function fenceOf({ generation, attempt }: JobRow): FailFence {
-  return { generation, attempt }
+/** Of a lease whose token says the same: as long as everything goes well. */
+export function fenceOf({ generation, attempt }: JobRow): FailFence & ReleaseFence {
+  return { generation, attempt, tokenAttempt: attempt }
 }
 
 export const FAILED: FailureRecord = {

@@ -65,6 +65,14 @@ describe('a job that is handed back', () => {
     expect(told).toEqual(['unpark'])
   })
 
+  it('gets a new one where the held one is of an earlier attempt, which goes behind it', async () => {
+    const row = await leased({ attempt: 0 })
+    await requeueLease(stage.deps, row)
+    expect(told).toEqual(['unpark', 'publish available'])
+    await settled()
+    expect(told).toEqual(['unpark', 'publish available', 'ack'])
+  })
+
   it('gets a new one where the ledger alone held the lease', async () => {
     const row = await leased()
     stage.deps.held.delete(row.id)

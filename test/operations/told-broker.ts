@@ -56,13 +56,15 @@ export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>)
 /** A delivery that notes in `told` what becomes of it. */
 export function toldDelivery(
   told: string[],
-  { isLive = true, settles = 'settled' }: { isLive?: boolean; settles?: Settled } = {},
+  given: { isLive?: boolean; settles?: Settled; attempt?: number } = {},
 ): Delivery {
+  const { isLive = true, settles = 'settled', attempt = 1 } = given
   const settle = (how: string) => () => {
     told.push(how)
     return settles
   }
-  const delivery = { isLive: () => isLive, ack: settle('ack'), deadLetter: settle('dead letter') }
+  const ends = { ack: settle('ack'), deadLetter: settle('dead letter') }
+  const delivery = { attempt, isLive: () => isLive, ...ends }
   return delivery as unknown as Delivery
 }
 

@@ -52,14 +52,16 @@ function prepareClaims(db: Database) {
        RETURNING ${JOB_COLUMNS}`,
     ),
     /**
-     * ?4 worker where one is given; ?5 a nonce for the row whose token is not in our hands. That of a
-     * native worker may have the number of an earlier attempt, and counts only while it is the holder.
-     * The worker stays where a token is owed: `isOwedAgain`.
+     * ?4 worker where one is given; ?5 a nonce for the row without a token that counts, ?6 the attempt
+     * of the token that is put back. One that was a native worker's may have the number of an earlier
+     * attempt, and counts only while that worker is the holder. The worker stays where a token is
+     * owed: `isOwedAgain`.
      */
     release: db.prepare(
       `UPDATE jobs SET state = 'available', attempt = attempt - 1,
-         worker_id = iif(holder = 'gateway', NULL, worker_id),
-         outbox = iif(holder = 'gateway', NULL, ?5), started_at = NULL, holder = NULL, ${END_LEASE}
+         worker_id = iif(holder = 'gateway' AND ?6 IS attempt, NULL, worker_id),
+         outbox = iif(holder = 'gateway' AND ?6 IS attempt, NULL, ?5),
+         started_at = NULL, holder = NULL, ${END_LEASE}
        WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND (?4 IS NULL OR worker_id = ?4)
          AND state = 'active'
        RETURNING ${JOB_COLUMNS}`,

@@ -4,7 +4,6 @@ import type { Logger } from '../../logger.ts'
 import type { DeadLetterQuery, Revived } from '../dead-letters.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from '../enqueued.ts'
 import type {
-  AttemptFence,
   Beat,
   ClaimResult,
   ClaimTerms,
@@ -14,6 +13,7 @@ import type {
   FailFence,
   FailureChange,
   LeaseFence,
+  ReleaseFence,
   SettleFence,
 } from '../leases.ts'
 import type {
@@ -164,11 +164,12 @@ export class SqliteLedger implements Ledger {
     }, tokens.length)
   }
 
-  release(id: string, fence: AttemptFence): Promise<JobRow | 'stale'> {
+  release(id: string, fence: ReleaseFence): Promise<JobRow | 'stale'> {
     const { statements, counter, nonces } = this.#store
+    const { generation, attempt, workerId = null, tokenAttempt } = fence
     return this.#access.write(() => {
-      const { generation, attempt, workerId = null } = fence
-      const job = toJobRow(statements.release.get(id, generation, attempt, workerId, nonces.next()))
+      const token = [nonces.next(), tokenAttempt] as const
+      const job = toJobRow(statements.release.get(id, generation, attempt, workerId, ...token))
       if (job) counter.moved(job.queue, 'active', 'available')
       return job ?? 'stale'
     })
