@@ -85,6 +85,20 @@ test('PUSH batch: every job, and how many', async () => {
   expect(vi.mocked(pushBatch).mock.calls[0]?.slice(1)).toEqual([{ jobs: [{}, {}] }, CONTEXT])
 })
 
+test.each([
+  [[1], true, 201, { deduplicated: [1] }],
+  [[0, 1], undefined, 200, { deduplicated: [0, 1] }],
+  [[], true, 201, {}],
+])('PUSH batch: which of two were there before: %j', async (existing, isReplay, status, more) => {
+  const jobs = [jobRow({ id: 'a' }), jobRow({ id: 'b' })]
+  vi.mocked(pushBatch).mockResolvedValue({ jobs, existing, ...(isReplay && { isReplay }) })
+  const result = await ask('POST', '/ojs/v1/jobs/batch', { jobs: [{}, {}] })
+  expect(result.status).toBe(status)
+  const { jobs: list, ...told } = JSON.parse(result.body)
+  expect([list.length, told]).toEqual([2, { count: 2, ...more }])
+  expect(result.headers['idempotent-replayed']).toBe(isReplay && 'true')
+})
+
 test('PUSH batch has a limit of its own', async () => {
   vi.mocked(pushBatch).mockResolvedValue({ jobs: [jobRow()], existing: [] })
   const body = { jobs: ['a'.repeat(2_000)] }
@@ -101,6 +115,13 @@ test('ACTIVATE: the job with its previous state (seed 001 §9.5)', async () => {
     job: { id: ID, activated_at: '1970-01-01T00:00:03.000Z', previous_state: 'pending' },
   })
   expect(vi.mocked(activate).mock.calls[0]?.slice(1)).toEqual(['any id', CONTEXT])
+})
+
+test('ACTIVATE: a body that is no JSON is refused, and nothing is activated', async () => {
+  const door = await openDoor()
+  const result = await door.ask(request('POST', `/ojs/v1/jobs/${ID}/activate`, {}, '{'))
+  expect([result.status, errorOf(result).code]).toEqual([400, 'invalid_payload'])
+  expect(activate).not.toHaveBeenCalled()
 })
 
 describe('dead letters', () => {

@@ -44,6 +44,35 @@ describe('what the routes answer', () => {
     expect(context).toEqual({ requestId: 'req_t' })
   })
 
+  test.each([undefined, true])(
+    'PUSH: 200 for one that was there before, replay: %s',
+    async (isReplay) => {
+      vi.mocked(push).mockResolvedValue({
+        job: jobRow(),
+        isDuplicate: true,
+        ...(isReplay && { isReplay }),
+      })
+      const door = await openDoor()
+      const result = await door.ask(send('POST', '/ojs/v1/jobs', { type: 'a', args: [1] }))
+      expect(result.status).toBe(200)
+      const { job, ...told } = JSON.parse(result.body)
+      expect([job.id, told]).toEqual([ID, { deduplicated: true }])
+      expect(result.headers['location']).toBeUndefined()
+      expect(result.headers['idempotent-replayed']).toBe(isReplay && 'true')
+    },
+  )
+
+  test('PUSH: 201 once more for a replay, which says so', async () => {
+    vi.mocked(push).mockResolvedValue({ job: jobRow(), isReplay: true })
+    const door = await openDoor()
+    const result = await door.ask(send('POST', '/ojs/v1/jobs', { type: 'a', args: [1] }))
+    expect(result.status).toBe(201)
+    expect(result.headers).toMatchObject({
+      location: `/ojs/v1/jobs/${ID}`,
+      'idempotent-replayed': 'true',
+    })
+  })
+
   test('INFO: the job, and its state beside it', async () => {
     vi.mocked(info).mockReturnValue(jobRow({ state: 'scheduled' }))
     const door = await openDoor()

@@ -1,12 +1,12 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { answer } from '../../src/http/answer.ts'
 import { readJson } from '../../src/http/body.ts'
 import { Polls } from '../../src/http/polls.ts'
 import type { Route } from '../../src/http/route.ts'
 import { EVENTUALLY, serve, slowRoute } from './frame.ts'
-import { request } from './raw-client.ts'
+import { RawClient, request } from './raw-client.ts'
 
 const NEVER = new AbortController().signal
 
@@ -32,6 +32,23 @@ describe('start', () => {
     const frame = await serve([])
     await frame.server.start()
     await expect(serve([], { port: frame.port })).rejects.toMatchObject({ code: 'EADDRINUSE' })
+  })
+})
+
+describe('start after a stop', () => {
+  test('serves as before, whatever becomes of the deadline of that stop', async () => {
+    const frame = await serve(held().routes)
+    const deadline = new AbortController()
+    await frame.server.stop(deadline.signal)
+    await frame.server.start()
+    const client = await RawClient.connect(Number(new URL(frame.server.url()).port))
+    onTestFinished(() => client.destroy())
+    for (const _ of ['before', 'after']) {
+      client.send(request('GET', '/fast'))
+      const { status, headers } = await client.answer()
+      expect([status, headers['connection']]).toEqual([200, 'keep-alive'])
+      deadline.abort()
+    }
   })
 })
 

@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest'
+import { HttpServer } from '../../src/http/http-server.ts'
+import { recordingLogger, serve } from './frame.ts'
+
+/** One that is not started: all that it knows is what was configured. */
+function configured(host: string): HttpServer {
+  const observer = { requestDone: () => {} }
+  return new HttpServer({ host, port: 8080, routes: [], logger: recordingLogger(), observer })
+}
+
+test.each([
+  ['127.0.0.1', undefined, 'http://127.0.0.1:8080'],
+  ['::1', undefined, 'http://[::1]:8080'],
+  ['0.0.0.0', undefined, 'http://0.0.0.0:8080'],
+  ['0.0.0.0', 'jobs.example.com:81', 'http://jobs.example.com:81'],
+  ['::', 'jobs.example.com', 'http://jobs.example.com'],
+  ['::', 'user:word@jobs.example.com/path?a#b', 'http://jobs.example.com'],
+  ['::', 'no host', 'http://[::]:8080'],
+  ['::', undefined, 'http://[::]:8080'],
+  ['127.0.0.1', 'jobs.example.com', 'http://127.0.0.1:8080'],
+])('at %s, asked as %s, its address is %s', (host, reachedAs, url) => {
+  expect(configured(host).url(reachedAs)).toBe(url)
+})
+
+test('is the port that it has got, as long as it has it', async () => {
+  const { server, port } = await serve([])
+  expect(server.url()).toBe(`http://127.0.0.1:${port}`)
+  expect(port).toBeGreaterThan(0)
+  await server.stop(AbortSignal.timeout(15_000))
+  expect(server.url()).toBe('http://127.0.0.1:0')
+})
