@@ -144,16 +144,17 @@ export type FailureChange = FailureRecord &
         isTokenBack: boolean
       }
     /**
-     * The lease ran out. `token`: publish the next one (a fresh outbox nonce). Not for a native
-     * holder: its delivery comes back by itself, and `holder` stays.
+     * The lease ran out: the next token is owed (a fresh outbox nonce). Not where the holder is native
+     * as this is written: its delivery comes back by itself, and `holder` stays.
      */
-    | { to: 'available'; token: boolean }
+    | { to: 'available' }
     | {
         to: 'discarded'
         isDeadLetter: boolean
         /**
          * Who makes the copy in the DLX queue: `nack` of the delivery that is held, or `publish`
-         * where there is none (a fresh outbox nonce; the relay sees to it).
+         * (a fresh outbox nonce; the relay sees to it). Where the holder is the ledger as this is
+         * written, there is nothing to nack, and it is published in any case.
          */
         copy: 'nack' | 'publish'
       }

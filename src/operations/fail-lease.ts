@@ -8,7 +8,6 @@ import type { FailFence } from '../ledger/leases.ts'
 import { evaluatingRetry } from '../telemetry/tracing.ts'
 import type { Deps } from './deps.ts'
 import { deadLetterDelivery, sendThenSettle, settleLease, takeLease } from './lease-end.ts'
-import { sendOrLeave } from './send-token.ts'
 
 /** A broker that does not answer must not keep a NACK waiting: the ledger can hold the job. */
 const RUNG_WAIT_MS = 1_000
@@ -83,23 +82,17 @@ async function discard(
   attempt: FailedAttempt,
   isDeadLetter: boolean,
 ): Promise<JobRow | 'stale'> {
-  const { row } = attempt
-  // Only a lease that the ledger alone holds has no delivery that could still be nacked: any
-  // other comes back from the broker, and the arrival table then makes the copy.
-  const copy = row.holder === 'ledger' ? 'publish' : 'nack'
-  const change = {
-    ...recordOf(deps, attempt),
-    to: 'discarded' as const,
-    isDeadLetter,
-    copy,
-  } as const
-  const job = await deps.ledger.fail(row.id, fenceOf(attempt), change)
+  // A lease that the ledger alone holds has no delivery that could still be nacked, and its copy is
+  // owed. Any other delivery comes back from the broker, and the arrival table then makes the copy.
+  const change = { to: 'discarded', isDeadLetter, copy: 'nack' } as const
+  const record = recordOf(deps, attempt)
+  const job = await deps.ledger.fail(attempt.row.id, fenceOf(attempt), { ...record, ...change })
   if (job === 'stale') return job
   emitFailed(deps, attempt, job)
   deps.events.emit({ type: 'job.discarded', job, ...requestOf(attempt) })
   const delivery = takeLease(deps, job.id)
-  if (delivery) deadLetterDelivery(deps, delivery, job)
-  else if (job.outbox !== null) void sendOrLeave(deps, job)
+  if (job.outbox !== null) void sendThenSettle(deps, job, delivery)
+  else if (delivery) deadLetterDelivery(deps, delivery, job)
   return job
 }
 
@@ -108,14 +101,12 @@ async function discard(
  * native worker's delivery comes back by itself when its channel ends, so nothing is published.
  */
 export async function returnLease(deps: Deps, attempt: FailedAttempt): Promise<JobRow | 'stale'> {
-  const { row } = attempt
-  const token = row.holder !== 'native'
-  const change = { ...recordOf(deps, attempt), to: 'available' as const, token }
-  const job = await deps.ledger.fail(row.id, fenceOf(attempt), change)
+  const change = { ...recordOf(deps, attempt), to: 'available' as const }
+  const job = await deps.ledger.fail(attempt.row.id, fenceOf(attempt), change)
   if (job === 'stale') return job
   emitFailed(deps, attempt, job)
   deps.events.emit({ type: 'job.enqueued', job, promoted: true })
-  if (token) void sendThenSettle(deps, job, takeLease(deps, job.id))
+  if (job.outbox !== null) void sendThenSettle(deps, job, takeLease(deps, job.id))
   return job
 }
 

@@ -226,7 +226,7 @@ class World {
       case 'discardHandedOver':
         return { ...record, to: 'discarded', isDeadLetter: true, copy: 'publish' }
       default:
-        return { ...record, to: 'available', token: true }
+        return { ...record, to: 'available' }
     }
   }
 

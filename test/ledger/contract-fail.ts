@@ -23,7 +23,7 @@ const RETRY = {
 } as const
 const VIA_RUNG = { ...RETRY, rungMs: 700 } as const
 const HELD = { ...RETRY, rungMs: null } as const
-const AGAIN = { ...FAILED, to: 'available', token: true } as const
+const AGAIN = { ...FAILED, to: 'available' } as const
 const NACKED = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
 const PUBLISHED = { ...NACKED, copy: 'publish' } as const
 
@@ -94,7 +94,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
     it('to available without a token: the native worker still has the delivery', async () => {
       const job = await fetched(ledger)
       await plant({ id: job.id, holder: 'native' })
-      const failed = await ledger.fail(job.id, fenceOf(job), { ...AGAIN, token: false })
+      const failed = await ledger.fail(job.id, fenceOf(job), AGAIN)
       expect(failed).toEqual({ ...back(job), state: 'available', holder: 'native' })
       const [claimed] = await ledger.claim([token(job.id)], TERMS)
       expect(claimed).toMatchObject({ verdict: 'claimed', job: { attempt: 2, holder: 'gateway' } })
@@ -111,10 +111,27 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.deadLetterCount('q')).toBe(isDeadLetter ? 1 : 0)
     })
 
-    it('to discarded without a delivery: the copy is owed, and no token is out', async () => {
+    it('to available, whose native token has come to us in the same turn: another one is owed', async () => {
       const job = await fetched(ledger)
-      await ledger.handOver([job])
-      const failed = await ledger.fail(job.id, fenceOf(job), PUBLISHED)
+      await plant({ id: job.id, holder: 'native' })
+      const [[arrived], failed] = await Promise.all([
+        ledger.claim([token(job.id)], TERMS),
+        ledger.fail(job.id, fenceOf(job), AGAIN),
+      ])
+      expect(arrived?.verdict).toBe('hand-over')
+      expect(failed).toMatchObject({ state: 'available', holder: null, tokenOut: true })
+      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
+    })
+
+    it.each([
+      ['by a nack', NACKED],
+      ['by a publish', PUBLISHED],
+    ])('to discarded %s without a delivery: the copy is owed, no token is out', async (_, how) => {
+      const job = await fetched(ledger)
+      const [, failed] = await Promise.all([
+        ledger.handOver([job]),
+        ledger.fail(job.id, fenceOf(job), how),
+      ])
       expect(failed).toMatchObject({ state: 'discarded', tokenOut: false, deadLetterCopied: false })
       expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
     })

@@ -367,17 +367,10 @@ class World {
       if (row.id !== this.#id) continue
       const record = { ...FAILED, now: this.#now }
       const isNative = row.holder === 'native'
-      if (isNative || row.attempt < row.maxAttempts) {
-        await this.#ledger.fail(row.id, fenceOf(row), {
-          ...record,
-          to: 'available',
-          token: !isNative,
-        })
-      } else {
-        const copy = row.holder === 'ledger' ? 'publish' : 'nack'
-        const change = { ...record, to: 'discarded', isDeadLetter: true, copy } as const
-        await this.#ledger.fail(row.id, fenceOf(row), change)
-      }
+      const isAgain = isNative || row.attempt < row.maxAttempts
+      const dead = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
+      const change = isAgain ? ({ to: 'available' } as const) : dead
+      await this.#ledger.fail(row.id, fenceOf(row), { ...record, ...change })
       this.#held = null
     }
   }

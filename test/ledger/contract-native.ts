@@ -74,7 +74,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       const owed = await native()
       await ledger.handOverAny(owed)
       const expired = { now: NOW, error: '{"code":"visibility_timeout"}', errors: '[]' }
-      await ledger.fail(owed.id, fenceOf(owed), { ...expired, to: 'available', token: true })
+      await ledger.fail(owed.id, fenceOf(owed), { ...expired, to: 'available' })
       // A retry that the ledger holds; while its worker still has the last token, too (a NACK over HTTP).
       const [held, failed] = [await pushed(ledger), await pushed(ledger)]
       const due = { state: 'retryable', attempt: 2, dueAt: NOW, outbox: null } as const
@@ -93,7 +93,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
     it('takes up the attempt whose lease had run out', async () => {
       const job = await native()
       const expired = { now: NOW, error: '{"code":"visibility_timeout"}', errors: '[]' }
-      await ledger.fail(job.id, fenceOf(job), { ...expired, to: 'available', token: false })
+      await ledger.fail(job.id, fenceOf(job), { ...expired, to: 'available' })
       const [result] = await ledger.beatNative([job.id], BEAT)
       expect(result).toEqual({ outcome: 'resumed', job: row(job.id) })
       expect(row(job.id)).toMatchObject({ state: 'active', attempt: 1, holder: 'native' })
@@ -131,7 +131,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       const counts = () => [ledger.counts('q').available, ledger.claimable('q')]
       expect(counts()).toEqual([1, 1])
       const expired = { now: NOW, error: '1', errors: '[]' }
-      await ledger.fail(job.id, fenceOf(job), { ...expired, to: 'available', token: false })
+      await ledger.fail(job.id, fenceOf(job), { ...expired, to: 'available' })
       expect(counts()).toEqual([2, 1])
       await harness.reopen()
       expect(counts()).toEqual([2, 1])

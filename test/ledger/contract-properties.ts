@@ -93,7 +93,7 @@ const DISCARD = { ...FAILED, to: 'discarded' } as const
 const FAILURES: Partial<Record<Action['verb'], FailureChange>> = {
   failToRung: { ...RETRY, rungMs: 250 },
   failToLedger: { ...RETRY, rungMs: null },
-  failToAvailable: { ...FAILED, to: 'available', token: true },
+  failToAvailable: { ...FAILED, to: 'available' },
   failByNack: { ...DISCARD, isDeadLetter: true, copy: 'nack' },
   failByPublish: { ...DISCARD, isDeadLetter: true, copy: 'publish' },
 }
@@ -331,7 +331,7 @@ class Run {
     if (step.verb === 'beatNative' || SAID[step.verb]) return await this.#report(step, lease)
     if (step.verb === 'handOverAny') await this.#ledger.handOverAny(lease)
     if (step.verb === 'loseNativeLease' && this.#ledger.find(id)?.holder === 'native') {
-      return await this.#fail(lease, { ...FAILED, to: 'available', token: false })
+      return await this.#fail(lease, { ...FAILED, to: 'available' })
     }
     const beat = { now: NOW, workerId: 'worker-1', leaseMs: 500 }
     const late = { now: NOW, wall: NOW + 1, limit: 9 }

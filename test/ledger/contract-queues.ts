@@ -168,7 +168,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       await Promise.all([
         ledger.fail(retried.id, fenceOf(retried), { ...FAILED, ...RETRY }),
         ledger.fail(dead.id, fenceOf(dead), { ...FAILED, ...DISCARD }),
-        ledger.fail(back.id, fenceOf(back), { ...FAILED, to: 'available', token: true }),
+        ledger.fail(back.id, fenceOf(back), { ...FAILED, to: 'available' }),
         ledger.cancel(cancelled.id, NOW),
         ledger.release(released.id, fenceOf(released)),
         ledger.complete(dead.id, { attempt: 9 }, { now: NOW, result: null }),

@@ -200,7 +200,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
     it('counts where the lease had run out', async () => {
       const job = await running()
       const expired = { now: NOW + 40_000, error: '1', errors: '[]' }
-      await ledger.fail(job.id, fenceOf(job), { ...expired, to: 'available', token: false })
+      await ledger.fail(job.id, fenceOf(job), { ...expired, to: 'available' })
       const results = await ledger.applyReports([eventOf(job.id, COMPLETED)], REPORT)
       expect(results).toMatchObject([{ outcome: 'completed', begun: null }])
       expect(row(job.id)).toMatchObject({ ...over, attempt: 1, tokenOut: false })

@@ -138,7 +138,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       await ledger.insert(first, NOW)
       await harness.reopen()
       await ledger.claim([token(first.id)], TERMS)
-      const change = { now: NOW, error: '{}', errors: '[]', to: 'available', token: true } as const
+      const change = { now: NOW, error: '{}', errors: '[]', to: 'available' } as const
       // Another one has slipped in while the policy of the newcomer did not mind.
       await ledger.insert(job({ states: ['pending'] }), NOW)
       expect(await ledger.fail(first.id, fenceOf(row(first.id)), change)).toMatchObject({

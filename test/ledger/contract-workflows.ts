@@ -415,7 +415,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     it('is none where it has succeeded after all', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'] }))
       const first = await claim(workflow, 'a')
-      const again = { ...LATER, to: 'available', token: true } as const
+      const again = { ...LATER, to: 'available' } as const
       await ledger.fail(first.id, fenceOf(first), again)
       const [second] = await ledger.claim([token(first.id, { attempt: 2 })], TERMS)
       expect(second?.verdict).toBe('claimed')

@@ -138,6 +138,14 @@ describe('the last attempt', () => {
     expect(told).toEqual(['unpark', 'publish discarded'])
     expect(await now(row)).toMatchObject({ deadLetterCopied: true, outbox: null })
   })
+
+  it('has it published where the lease became the ledger’s in the same turn; no second copy', async () => {
+    const row = await leased({}, { maxAttempts: 1 })
+    await Promise.all([harness.ledger.handOver([row]), fail(row)])
+    await settled()
+    expect(told).toEqual(['unpark', 'publish discarded', 'ack'])
+    expect(await now(row)).toMatchObject({ deadLetterCopied: true, outbox: null })
+  })
 })
 
 describe('a lease that ran out', () => {
@@ -167,5 +175,16 @@ describe('a lease that ran out', () => {
     expect(job).toMatchObject({ state: 'available', holder: 'native', outbox: null })
     await settled()
     expect(told).toEqual([])
+  })
+
+  it('of a native worker whose token has come to us in the same turn has another one', async () => {
+    const { id } = await pushed(harness.ledger)
+    await harness.ledger.applyReports([eventOf(id, { event: 'started' })], REPORT)
+    const row = rowOf(harness.ledger, id)
+    const claim = harness.ledger.claim([token(id)], TERMS)
+    await Promise.all([claim, ended(row, NOW + 30_050)])
+    await settled()
+    expect(told).toEqual(['unpark', 'publish available'])
+    expect(await now(row)).toMatchObject({ state: 'available', holder: null, outbox: null })
   })
 })

@@ -128,10 +128,11 @@ function prepareHolders(db: Database) {
 
 /**
  * ?2 generation, ?3 attempt, ?4 worker where one is given, ?5 when the lease must be over;
- * ?6 error, ?7 errors; ?8 a nonce where a message is owed.
+ * ?6 error, ?7 errors; ?8 a nonce. Whether a message is owed goes by the holder as this is written:
+ * the token may have been acknowledged since the row was read.
  */
 function prepareFailures(db: Database) {
-  const record = `error = ?6, errors = ?7, outbox = ?8, ${END_LEASE}`
+  const record = `error = ?6, errors = ?7, ${END_LEASE}`
   const fence = `id = ?1 AND generation = ?2 AND attempt = ?3
          AND (?4 IS NULL OR worker_id = ?4) AND (?5 IS NULL OR ${LEASE_END} <= ?5)
          AND state = 'active'`
@@ -141,22 +142,27 @@ function prepareFailures(db: Database) {
       `UPDATE jobs SET state = 'retryable', due_at = ?9, retry_delay_ms = ?10, rung_ms = ?11,
          token_out = CASE WHEN ?11 IS NOT NULL THEN 1
            WHEN holder = 'ledger' OR ?12 = 1 THEN 0 ELSE token_out END,
-         holder = NULL, worker_id = NULL, started_at = NULL, ${record}
+         outbox = ?8, holder = NULL, worker_id = NULL, started_at = NULL, ${record}
        WHERE ${fence}
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** Without a token the row stays its (native) holder's, who still has the delivery. */
+    /** A native holder still has the delivery, and the row stays its own. */
     failToAvailable: db.prepare(
-      `UPDATE jobs SET state = 'available', holder = iif(?8 IS NULL, holder, NULL),
-         token_out = iif(?8 IS NULL, token_out, 1), worker_id = NULL, started_at = NULL, ${record}
+      `UPDATE jobs SET state = 'available', outbox = iif(holder = 'native', NULL, ?8),
+         token_out = iif(holder = 'native', token_out, 1), holder = iif(holder = 'native', 'native', NULL),
+         worker_id = NULL, started_at = NULL, ${record}
        WHERE ${fence}
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** ?9 now, ?10 dead letter. Where a copy is owed there is no token: nothing could be nacked. */
+    /**
+     * ?9 now, ?10 dead letter, ?11 whether the copy is to be published. Where it is owed there is no
+     * token: nothing could be nacked.
+     */
     failToDiscarded: db.prepare(
       `UPDATE jobs SET state = 'discarded', discarded_at = ?9, completed_at = ?9, ended_at = ?9,
          dead_letter = ?10, dead_letter_copied = 0, holder = NULL,
-         token_out = iif(?8 IS NULL, token_out, 0), ${record}
+         outbox = iif(?11 OR holder = 'ledger', ?8, NULL),
+         token_out = iif(?11 OR holder = 'ledger', 0, token_out), ${record}
        WHERE ${fence}
        RETURNING ${JOB_COLUMNS}`,
     ),

@@ -27,29 +27,23 @@ function runFailure(store: Store, id: string, fence: FailFence, change: FailureC
   const { statements, nonces } = store
   const { generation, attempt, workerId = null, overdueAt = null } = fence
   const { now, error, errors } = change
-  const outbox = owesMessage(change) ? nonces.next() : null
-  const common = [id, generation, attempt, workerId, overdueAt, error, errors, outbox] as const
+  const fenced = [id, generation, attempt, workerId, overdueAt, error, errors] as const
   switch (change.to) {
     case 'retryable': {
       const { dueAt, delayMs, rungMs, isTokenBack } = change
-      return statements.failToRetry.get(...common, dueAt, delayMs, rungMs, isTokenBack ? 1 : 0)
+      const outbox = rungMs === null ? null : nonces.next()
+      const isBack = isTokenBack ? 1 : 0
+      return statements.failToRetry.get(...fenced, outbox, dueAt, delayMs, rungMs, isBack)
     }
     case 'available':
-      return statements.failToAvailable.get(...common)
-    case 'discarded':
-      return statements.failToDiscarded.get(...common, now, change.isDeadLetter ? 1 : 0)
-  }
-}
-
-/** A token for the rung or the queue, or a copy for the dead letter exchange. */
-function owesMessage(change: FailureChange): boolean {
-  switch (change.to) {
-    case 'retryable':
-      return change.rungMs !== null
-    case 'available':
-      return change.token
-    case 'discarded':
-      return change.copy === 'publish'
+      return statements.failToAvailable.get(...fenced, nonces.next())
+    case 'discarded': {
+      const [isListed, isPublished] = [
+        change.isDeadLetter ? 1 : 0,
+        change.copy === 'publish' ? 1 : 0,
+      ]
+      return statements.failToDiscarded.get(...fenced, nonces.next(), now, isListed, isPublished)
+    }
   }
 }
 

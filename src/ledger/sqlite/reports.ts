@@ -306,9 +306,8 @@ function fail(
     store.counter.moved(queue, 'active', 'retryable')
     return job
   }
-  const outbox = plan.copy === 'publish' ? store.nonces.next() : null
-  const isDeadLetter = plan.isDeadLetter ? 1 : 0
-  const job = changed(statements.failToDiscarded.get(...fence, outbox, now, isDeadLetter))
+  const flags = [plan.isDeadLetter ? 1 : 0, plan.copy === 'publish' ? 1 : 0] as const
+  const job = changed(statements.failToDiscarded.get(...fence, store.nonces.next(), now, ...flags))
   ended(store, job, ACTIVE)
   // The worker nacks its delivery; one that the gateway holds is its own to settle.
   if (job.tokenOut && row.holder !== 'gateway') {
