@@ -60,6 +60,16 @@ const MOVES = [
   'dropHead',
   'httpRequeue',
   'httpRequeueUnconfirmed',
+  'httpFailToRung',
+  'httpFailToRung',
+  'handOver',
+  'loseRung',
+  'revive',
+  'revive',
+  'other',
+  'other',
+  'other',
+  'other',
   'httpFail',
   'httpFail',
 ] as const
@@ -67,7 +77,7 @@ const MOVES = [
 type Move = (typeof MOVES)[number]
 
 /**
- * A native worker, the gateway, and every way in which either can die: a job is never left without
+ * Two native workers, the gateway, and every way in which either can die: a job is never left without
  * a token, a debt or somebody at work on it.
  */
 export function nativeConservationContract({ harness }: UnderTest): void {
@@ -80,7 +90,7 @@ export function nativeConservationContract({ harness }: UnderTest): void {
           await world.drain()
           expect(world.state()).toMatch(/completed|discarded/)
         }),
-        { numRuns: 400 },
+        { numRuns: 600 },
       )
     })
   })
@@ -107,9 +117,11 @@ class World {
   readonly #id: string
   #queue: Token[] = []
   #rung: Token[] = []
-  /** What the native worker has in hand; a new process after each death. */
-  #native: Running | null = null
-  #worker = 1
+  /** What each of two native workers has in hand; a new process after each death. */
+  #natives: [Running | null, Running | null] = [null, null]
+  #names: [number, number] = [1, 1]
+  /** The one that moves. */
+  #at: 0 | 1 = 0
   /** What the gateway has in hand. */
   #held: Token | null = null
   /** In the control queue. */
@@ -126,6 +138,14 @@ class World {
   constructor(harness: LedgerHarness, id: string) {
     this.#harness = harness
     this.#id = id
+  }
+
+  get #native(): Running | null {
+    return this.#natives[this.#at]
+  }
+
+  set #native(running: Running | null) {
+    this.#natives[this.#at] = running
   }
 
   get #ledger(): Ledger {
@@ -166,8 +186,10 @@ class World {
         return this.#httpCrash()
       case 'httpRequeue':
       case 'httpRequeueUnconfirmed':
+        return await this.#httpRequeue(move === 'httpRequeueUnconfirmed')
       case 'httpFail':
-        return await this.#httpNack(move !== 'httpFail', move === 'httpRequeueUnconfirmed')
+      case 'httpFailToRung':
+        return await this.#httpFail(move === 'httpFailToRung' ? RUNG_MS : null)
       case 'dropHead': {
         const dropped = this.#queue.shift()
         return dropped && (await this.#dies(dropped, true))
@@ -181,6 +203,17 @@ class World {
       case 'deleteQueue':
       case 'missQueue':
         return await this.#missQueue(move === 'deleteQueue')
+      case 'other':
+        this.#at = this.#at === 0 ? 1 : 0
+        return
+      case 'handOver':
+        return await this.#handOver()
+      case 'loseRung':
+        return await this.#loseRung()
+      case 'revive':
+        if (this.#row.state !== 'discarded') return
+        await this.#ledger.revive(this.#id, this.#row.generation, this.#now)
+        return
       case 'promote':
         await this.#ledger.promote(this.#now, this.#now, 10)
         return
@@ -195,10 +228,10 @@ class World {
   /** To where the row points; a confirm may be lost, the message is not. */
   async #relay(isConfirmed: boolean): Promise<void> {
     const { state, outbox, generation, attempt } = this.#row
-    if (outbox === null || (state !== 'available' && state !== 'discarded')) return
-    if (state === 'available') {
-      this.#queue.push({ generation, attempt: attempt + 1, redelivered: false })
-    }
+    if (outbox === null || !['available', 'retryable', 'discarded'].includes(state)) return
+    const next = { generation, attempt: attempt + 1, redelivered: false }
+    if (state === 'available') this.#queue.push(next)
+    if (state === 'retryable') this.#rung.push(next)
     if (!isConfirmed) return
     if (state === 'discarded') this.#ledger.copyConfirmed(this.#id, outbox)
     else this.#ledger.confirmed(this.#id, outbox)
@@ -231,11 +264,11 @@ class World {
   }
 
   get #name(): string {
-    return `native-${this.#worker}`
+    return `native-${'ab'[this.#at]}-${this.#names[this.#at]}`
   }
 
   #tell(attempt: number, said: Said): void {
-    const generation = this.#row.generation
+    const generation = this.#native?.token.generation ?? this.#row.generation
     this.#reports.push({ id: this.#id, generation, attempt, workerId: this.#name, said })
   }
 
@@ -246,7 +279,7 @@ class World {
   async #missQueue(isGone: boolean): Promise<void> {
     if (isGone) {
       this.#queue = []
-      if (this.#native) this.#native.token.isVoid = true
+      for (const running of this.#natives) if (running) running.token.isVoid = true
       if (this.#held) this.#held.isVoid = true
     }
     await this.#hear()
@@ -261,7 +294,7 @@ class World {
   #die(): void {
     if (this.#native) this.#giveBack(this.#native.token)
     this.#native = null
-    this.#worker++
+    this.#names[this.#at]++
   }
 
   /** Shut down; as a new process, or as one that keeps its name. `dieReleasing`: said, not done. */
@@ -272,7 +305,7 @@ class World {
     if (how === 'dieReleasing') return
     this.#giveBack(back)
     this.#native = null
-    if (how === 'releaseThenDie') this.#worker++
+    if (how === 'releaseThenDie') this.#names[this.#at]++
   }
 
   async #beat(): Promise<void> {
@@ -339,19 +372,39 @@ class World {
   }
 
   /** By a client that does not say who it is: of a native worker's job, too. */
-  async #httpNack(isRequeued: boolean, isLate = false): Promise<void> {
+  async #httpFail(rungMs: number | null): Promise<void> {
     const row = this.#row
     if (row.state !== 'active') return
-    const retry = { to: 'retryable', dueAt: this.#now + RUNG_MS, delayMs: RUNG_MS } as const
-    const change = { ...FAILED, now: this.#now, ...retry, rungMs: null, isTokenBack: !!this.#held }
-    if (!isRequeued) await this.#ledger.fail(row.id, fenceOf(row), change)
-    else {
-      const tokenAttempt = this.#held?.attempt ?? null
-      const released = await this.#ledger.release(row.id, { ...fenceOf(row), tokenAttempt })
-      // Where another one is owed, this one is acknowledged behind it, or comes back if that fails.
-      if (released !== 'stale' && (released.outbox === null || isLate)) this.#httpCrash()
-    }
+    if (rungMs !== null) await this.#ledger.recordRung({ queue: row.queue, delayMs: rungMs })
+    const retry = { to: 'retryable', dueAt: this.#now + RUNG_MS, delayMs: RUNG_MS, rungMs } as const
+    const change = { ...FAILED, now: this.#now, ...retry, isTokenBack: this.#held !== null }
+    await this.#ledger.fail(row.id, fenceOf(row), change)
     this.#held = null
+  }
+
+  /** Where another one is owed, this one is acknowledged behind it, or comes back if that fails. */
+  async #httpRequeue(isUnconfirmed: boolean): Promise<void> {
+    const row = this.#row
+    if (row.state !== 'active') return
+    const tokenAttempt = this.#held?.attempt ?? null
+    const released = await this.#ledger.release(row.id, { ...fenceOf(row), tokenAttempt })
+    if (released !== 'stale' && (released.outbox === null || isUnconfirmed)) this.#httpCrash()
+    this.#held = null
+  }
+
+  /** Its lease is longer than RabbitMQ waits: `acknowledgeEarly`. */
+  async #handOver(): Promise<void> {
+    if (this.#held === null) return
+    await this.#ledger.handOver([this.#row])
+    this.#held = null
+  }
+
+  /** The queue of the retries is gone, and the gateway has heard what there is to hear. */
+  async #loseRung(): Promise<void> {
+    this.#rung = []
+    await this.#hear()
+    await this.#ledger.rearmRung({ queue: this.#row.queue, delayMs: RUNG_MS }, this.#now)
+    await this.#relay(true)
   }
 
   /** Its channels are gone, and with them its deliveries. */
@@ -377,6 +430,8 @@ class World {
 
   /** Everything works again. */
   async drain(): Promise<void> {
+    await this.play('die')
+    await this.play('other')
     await this.play('die')
     await this.play('httpCrash')
     for (let round = 0; round < 20; round++) {
