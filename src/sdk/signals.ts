@@ -32,15 +32,52 @@ export function listenToSignals(
     last = signal
     onSignal(signal)
   }
-  const end = () => {
-    for (const signal of SIGNALS) source.off(signal, listener)
-  }
-  for (const signal of SIGNALS) source.on(signal, listener)
+  const listeners = listenersOf(source)
+  listeners.add(listener)
   return {
-    end,
+    end: () => listeners.delete(listener),
     raiseAgain() {
       if (last !== undefined && source.listenerCount(last) === 0) source.kill(source.pid, last)
     },
+  }
+}
+
+const ALL = new WeakMap<SignalSource, SharedListener>()
+
+function listenersOf(source: SignalSource): SharedListener {
+  const known = ALL.get(source)
+  if (known) return known
+  const shared = new SharedListener(source)
+  ALL.set(source, shared)
+  return shared
+}
+
+/** One for all workers of a process: from the eleventh listener on Node.js warns of a leak. */
+class SharedListener {
+  readonly #source: SignalSource
+  readonly #listeners = new Set<(signal: string) => void>()
+  readonly #tell = (signal: string) => {
+    for (const listener of [...this.#listeners]) listener(signal)
+  }
+
+  constructor(source: SignalSource) {
+    this.#source = source
+  }
+
+  add(listener: (signal: string) => void): void {
+    this.#listeners.add(listener)
+    // Again for each one: the program may have removed all listeners of its process.
+    this.#unlisten()
+    for (const signal of SIGNALS) this.#source.on(signal, this.#tell)
+  }
+
+  delete(listener: (signal: string) => void): void {
+    this.#listeners.delete(listener)
+    if (this.#listeners.size === 0) this.#unlisten()
+  }
+
+  #unlisten(): void {
+    for (const signal of SIGNALS) this.#source.off(signal, this.#tell)
   }
 }
 

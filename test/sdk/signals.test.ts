@@ -42,6 +42,32 @@ it('are left to others who listen, and never made up', () => {
   expect(source.kill).not.toHaveBeenCalled()
 })
 
+it('are heard by any number of workers with one listener', () => {
+  const source = newProcess()
+  const heard: number[] = []
+  const all = Array.from({ length: 30 }, (_, i) => listenToSignals(() => heard.push(i), source))
+  expect(source.listenerCount('SIGTERM')).toBe(1)
+  source.emit('SIGTERM', 'SIGTERM')
+  expect(heard).toEqual([...all.keys()])
+  for (const { end } of all.slice(1)) end()
+  source.emit('SIGINT', 'SIGINT')
+  expect(heard).toHaveLength(31)
+  for (const { raiseAgain } of all) raiseAgain()
+  expect(source.kill).not.toHaveBeenCalled()
+  all[0]?.end()
+  expect(source.eventNames()).toEqual([])
+})
+
+it('are heard by who comes after all listeners were removed', () => {
+  const source = newProcess()
+  listenToSignals(() => undefined, source)
+  source.removeAllListeners()
+  const onSignal = vi.fn()
+  listenToSignals(onSignal, source)
+  source.emit('SIGTERM', 'SIGTERM')
+  expect(onSignal).toHaveBeenCalledExactlyOnceWith('SIGTERM')
+})
+
 it('are nothing in a browser', () => {
   vi.stubGlobal('process', { env: {}, on() {} })
   const signals = listenToSignals(() => undefined)
