@@ -53,10 +53,13 @@ export type {
   EnqueueRequest,
   JobOptions,
   JobSpec,
+  RateLimit,
   RetryPolicy,
   UniquePolicy,
   WireJob,
   WireJobOptions,
+  WireRetryPolicy,
+  WireUniquePolicy,
 } from './job-options.ts'
 export { type Middleware, MiddlewareChain, type Next } from './middleware.ts'
 export type {

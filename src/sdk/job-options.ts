@@ -1,7 +1,7 @@
 import { isRecord } from './json.ts'
 
 /** When a failed job runs again (seed 001 §9.1, seed 003). Intervals: milliseconds or ISO 8601. */
-export interface RetryPolicy {
+export interface RetryPolicy extends WireRetryPolicy {
   /** Executions in all; 1: never again. */
   maxAttempts?: number | undefined
   initialIntervalMs?: number | undefined
@@ -10,26 +10,62 @@ export interface RetryPolicy {
   maxInterval?: string | undefined
   /** At least 1. */
   backoffCoefficient?: number | undefined
-  backoffStrategy?: 'exponential' | 'linear' | 'polynomial' | 'none' | 'constant' | undefined
-  jitter?: boolean | undefined
+  backoffStrategy?: WireRetryPolicy['backoff_strategy']
   /** Codes or types of errors after which there is no retry; `auth.*` matches by prefix. */
   nonRetryableErrors?: string[] | undefined
-  onExhaustion?: 'discard' | 'dead_letter' | undefined
+  onExhaustion?: WireRetryPolicy['on_exhaustion']
+}
+
+export interface WireRetryPolicy {
+  max_attempts?: number | undefined
+  initial_interval_ms?: number | undefined
+  initial_interval?: string | number | undefined
+  max_interval_ms?: number | undefined
+  max_interval?: string | number | undefined
+  backoff_coefficient?: number | undefined
+  backoff_strategy?: 'exponential' | 'linear' | 'polynomial' | 'none' | 'constant' | undefined
+  /** Delays of 0.5 to 1.5 times their length. */
+  jitter?: boolean | undefined
+  non_retryable_errors?: string[] | undefined
+  on_exhaustion?: 'discard' | 'dead_letter' | undefined
 }
 
 /** Which jobs count as the same one, and what happens then (Level 4). */
-export interface UniquePolicy {
-  /** What makes a job the same beside its type: of `type`, `queue`, `args` and `meta`. */
-  keys?: string[] | undefined
+export interface UniquePolicy extends WireUniquePolicy {
   /** Only these fields of `args` count: names of members, or places (`0`). */
   argsKeys?: string[] | undefined
   /** These members of `meta` count. */
   metaKeys?: string[] | undefined
+  onConflict?: WireUniquePolicy['on_conflict']
+}
+
+export interface WireUniquePolicy {
+  /** What makes a job the same beside its type: of `type`, `queue`, `args` and `meta`. */
+  keys?: string[] | undefined
+  /** Seed 003's name of `args_keys`. */
+  key?: string[] | undefined
+  args_keys?: string[] | undefined
+  meta_keys?: string[] | undefined
   /** ISO 8601: jobs that were enqueued longer ago do not count. Default: all count. */
   period?: string | undefined
   /** Jobs in another state do not count. Default: all but the terminal states. */
   states?: string[] | undefined
-  onConflict?: 'reject' | 'replace' | 'replace_except_schedule' | 'ignore' | undefined
+  /** `use_existing` and `drop` are other names of `ignore`. */
+  on_conflict?:
+    | 'reject'
+    | 'replace'
+    | 'replace_except_schedule'
+    | 'ignore'
+    | 'use_existing'
+    | 'drop'
+    | undefined
+}
+
+/** How often jobs of this type in this queue are started. Other servers know further members. */
+export interface RateLimit {
+  maxPerSecond?: number | undefined
+  max_per_second?: number | undefined
+  [member: string]: unknown
 }
 
 /**
@@ -54,8 +90,7 @@ export interface JobOptions extends WireJobOptions {
   timeoutMs?: number | undefined
   /** How long a worker may be silent before the job is given to another, in milliseconds. */
   visibilityTimeoutMs?: number | undefined
-  /** `{ max_per_second: number }`: starts of jobs of this type in this queue. */
-  rateLimit?: Record<string, unknown> | undefined
+  rateLimit?: RateLimit | undefined
 }
 
 /** The `options` of a request as they are sent (seed 001 §9.1, "Options Fields"). */
@@ -67,14 +102,14 @@ export interface WireJobOptions {
   tags?: string[] | undefined
   /** True: waits until it is activated. */
   pending?: boolean | undefined
-  retry?: RetryPolicy | Record<string, unknown> | undefined
-  unique?: UniquePolicy | Record<string, unknown> | undefined
+  retry?: RetryPolicy | undefined
+  unique?: UniquePolicy | undefined
   delay_until?: string | Date | undefined
   scheduled_at?: string | Date | undefined
   expires_at?: string | Date | undefined
   timeout_ms?: number | undefined
   visibility_timeout_ms?: number | undefined
-  rate_limit?: Record<string, unknown> | undefined
+  rate_limit?: RateLimit | undefined
 }
 
 /** One job of a batch or workflow. `id`, `meta` and `schema` may stand here or in `options`. */
@@ -153,6 +188,7 @@ export function wireOptions(options: JobOptions): WireJobOptions {
 function renamePolicies(wire: WireJobOptions): WireJobOptions {
   if (wire.retry !== undefined) wire.retry = snakeCased(wire.retry)
   if (wire.unique !== undefined) wire.unique = snakeCased(wire.unique)
+  if (wire.rate_limit !== undefined) wire.rate_limit = snakeCased(wire.rate_limit)
   return wire
 }
 

@@ -159,7 +159,7 @@ describe('enqueue', () => {
         onExhaustion: 'dead_letter',
       },
       unique: { keys: ['type', 'args'], argsKeys: ['0'], period: 'PT1H', onConflict: 'ignore' },
-      rateLimit: { key: 'a' },
+      rateLimit: { maxPerSecond: 5, key: 'a' },
     })
     expect(transport.only.body).toEqual({
       id: '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6',
@@ -192,7 +192,7 @@ describe('enqueue', () => {
           period: 'PT1H',
           on_conflict: 'ignore',
         },
-        rate_limit: { key: 'a' },
+        rate_limit: { max_per_second: 5, key: 'a' },
       },
     })
   })
@@ -207,6 +207,17 @@ describe('enqueue', () => {
     await expect(client.enqueue('t', [], { timeout_ms: 5, timeoutMs: 6 })).rejects.toThrow(
       /timeout_ms is given in two spellings/,
     )
+  })
+
+  test('a member of a policy that no policy has is an error of types', async () => {
+    const client = new OJSClient({ transport: accepting() })
+    await client.enqueue('t', [], { retry: { max_attempts: 2 }, unique: { key: ['id'] } })
+    // @ts-expect-error the gateway would refuse it
+    await client.enqueue('t', [], { retry: { maxAttemps: 2 } })
+    // @ts-expect-error there is no such way to go on
+    await client.enqueue('t', [], { unique: { onConflict: 'skip' } })
+    // @ts-expect-error a number is wanted
+    await client.enqueue('t', [], { rateLimit: { maxPerSecond: '5' } })
   })
 
   test('a date that is none is never sent', async () => {
