@@ -1,6 +1,7 @@
 import { errorOfAnswer, OJSTransportError, retryAfterOf } from './errors.ts'
 import { given } from './given.ts'
 import { isRecord } from './json.ts'
+import { onAbort } from './on-abort.ts'
 import { MAX_DELAY_MS } from './pause.ts'
 import { delayBeforeRetry, type RetryOptions, type RetryPolicy, retryPolicy } from './retry.ts'
 import { endpointOf } from './server-url.ts'
@@ -102,7 +103,7 @@ export class HttpTransport implements Transport {
     const limit = new AbortController()
     const end = () => limit.abort()
     const timer = timeout === Number.POSITIVE_INFINITY ? undefined : setTimeout(end, timeout)
-    signal?.addEventListener('abort', end, { once: true })
+    const unheed = signal && onAbort(signal, end)
     try {
       const response = await this.#fetch(this.#urlOf(opts.path), {
         method: opts.method,
@@ -120,7 +121,7 @@ export class HttpTransport implements Transport {
         : this.#failure('network', opts, attempt, reasonOf(error), error)
     } finally {
       clearTimeout(timer)
-      signal?.removeEventListener('abort', end)
+      unheed?.()
     }
   }
 
@@ -199,11 +200,11 @@ function elapses(ms: number, signal: AbortSignal | undefined): Promise<boolean> 
   return new Promise((resolve) => {
     const end = () => {
       clearTimeout(timer)
-      signal?.removeEventListener('abort', end)
+      unheed?.()
       resolve(!signal?.aborted)
     }
     const timer = setTimeout(end, Math.min(ms, MAX_DELAY_MS))
-    signal?.addEventListener('abort', end, { once: true })
+    const unheed = signal && onAbort(signal, end)
     if (signal?.aborted) end()
   })
 }

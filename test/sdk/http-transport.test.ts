@@ -249,6 +249,27 @@ describe('over a real socket', () => {
     await new HttpTransport({ url }).request({ method: 'GET', path: '/jobs/1', signal })
     expect(getEventListeners(signal, 'abort')).toEqual([])
   })
+
+  test('any number of requests has one listener at the signal, which ends them all', async () => {
+    const controller = new AbortController()
+    const { signal } = controller
+    const all = new HttpTransport({ url })
+    let open = 0
+    let listeners = 0
+    respond = () => {
+      open += 1
+      if (open < 20) return
+      listeners = getEventListeners(signal, 'abort').length
+      controller.abort()
+    }
+    const request = { method: 'GET', path: '/jobs/1', signal }
+    const errors = await Promise.all(
+      Array.from({ length: 20 }, () => rejection(all.request(request))),
+    )
+    for (const error of errors) expect(error).toMatchObject({ kind: 'aborted', attempts: 1 })
+    expect(listeners).toBe(1)
+    expect(getEventListeners(signal, 'abort')).toEqual([])
+  })
 })
 
 describe('credentials stay out of messages', () => {
