@@ -1,6 +1,8 @@
+import { createHash } from 'node:crypto'
 import {
   existsSync,
   readdirSync,
+  readFileSync,
   renameSync,
   rmSync,
   statSync,
@@ -13,14 +15,25 @@ import { Refusal, say, waitingFor } from './progress.mjs'
 import { run, tail } from './run.mjs'
 
 /** What the build is made from: a change in any of these makes dist/ stale. */
-const SOURCES = ['src', 'topology', 'package-lock.json', 'tsconfig.json']
+const SOURCES = ['src', 'topology', 'tsconfig.json']
 const STAMP = '.built'
 
 export function isBuildStale(root = ROOT) {
   const stamp = join(root, 'dist', STAMP)
   if (!existsSync(stamp)) return true
   const builtAt = statSync(stamp).mtimeMs
+  if (readFileSync(stamp, 'utf8') !== stampOf(root)) return true
   return SOURCES.some((name) => newestChange(join(root, name)) > builtAt)
+}
+
+/**
+ * The versions that a build is made with. By content: each `npm install` writes the file anew, and
+ * where it was one with `--omit=dev` there is nothing to build with.
+ */
+function stampOf(root) {
+  const lock = join(root, 'package-lock.json')
+  const content = existsSync(lock) ? readFileSync(lock) : ''
+  return `${createHash('sha256').update(content).digest('hex')}\n`
 }
 
 /** Time of the newest file or folder below `path`; a folder changes when a file in it is deleted. */
@@ -47,10 +60,11 @@ export async function build(signal) {
   const command = inRoot('node_modules', '.bin', 'tsc')
   const args = ['-p', 'src', '--outDir', fresh]
   try {
+    const versions = stampOf(ROOT)
     const tsc = () => run(command, args, { cwd: ROOT, signal })
     const result = await waitingFor('the build', tsc)
     if (result.code !== 0) throw new Refusal(`the build failed:\n${tail(result.output)}`)
-    writeStamp(fresh, startedAt)
+    writeStamp(fresh, startedAt, versions)
     rmSync(inRoot('dist'), { recursive: true, force: true })
     renameSync(fresh, inRoot('dist'))
   } finally {
@@ -59,8 +73,8 @@ export async function build(signal) {
 }
 
 /** Dated at the build's start: what is saved while it runs is newer, so the next start rebuilds. */
-function writeStamp(folder, startedAt) {
+function writeStamp(folder, startedAt, versions) {
   const stamp = join(folder, STAMP)
-  writeFileSync(stamp, `${startedAt.toISOString()}\n`)
+  writeFileSync(stamp, versions)
   utimesSync(stamp, startedAt, startedAt)
 }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -5,30 +6,25 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { isBuildStale } from '../../scripts/build.mjs'
 
 const MINUTE_MS = 60_000
+const LOCK = '{"packages":{"node_modules/typescript":{"version":"1.0.0"}}}'
 let root
 
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'ojs-build-'))
   for (const folder of ['src/job', 'topology', 'dist'])
     mkdirSync(join(root, folder), { recursive: true })
-  for (const file of ['src/job/job.ts', 'topology/topology.json', 'package-lock.json']) write(file)
-  for (const path of [
-    'src/job/job.ts',
-    'src/job',
-    'src',
-    'topology/topology.json',
-    'topology',
-    'package-lock.json',
-  ]) {
+  for (const file of ['src/job/job.ts', 'topology/topology.json']) write(file)
+  write('package-lock.json', LOCK)
+  for (const path of ['src/job/job.ts', 'src/job', 'src', 'topology/topology.json', 'topology']) {
     changedAt(path, -2 * MINUTE_MS)
   }
-  write('dist/.built')
+  write('dist/.built', `${createHash('sha256').update(LOCK).digest('hex')}\n`)
   changedAt('dist/.built', -MINUTE_MS)
 })
 afterEach(() => rmSync(root, { recursive: true, force: true }))
 
-function write(path) {
-  writeFileSync(join(root, path), '')
+function write(path, content = '') {
+  writeFileSync(join(root, path), content)
 }
 
 function changedAt(path, offsetMs) {
@@ -40,13 +36,19 @@ test('a build newer than everything it is made from is not stale', () => {
   expect(isBuildStale(root)).toBe(false)
 })
 
-test.each(['src/job/job.ts', 'topology/topology.json', 'package-lock.json'])(
-  'a change in %s makes it stale',
-  (path) => {
-    changedAt(path, 0)
-    expect(isBuildStale(root)).toBe(true)
-  },
-)
+test.each(['src/job/job.ts', 'topology/topology.json'])('a change in %s makes it stale', (path) => {
+  changedAt(path, 0)
+  expect(isBuildStale(root)).toBe(true)
+})
+
+test('other versions make it stale, and an npm install that writes the same ones does not', () => {
+  write('package-lock.json', LOCK)
+  changedAt('package-lock.json', 0)
+  expect(isBuildStale(root)).toBe(false)
+  write('package-lock.json', LOCK.replace('1.0.0', '1.0.1'))
+  changedAt('package-lock.json', -2 * MINUTE_MS)
+  expect(isBuildStale(root)).toBe(true)
+})
 
 test('a deleted source file makes it stale', () => {
   rmSync(join(root, 'src/job/job.ts'))
