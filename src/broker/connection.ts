@@ -362,9 +362,16 @@ function describe(error: unknown): string {
 /** amqplib drops the words of a broker that refuses after the login: it means the virtual host. */
 function whyNotOpen(error: unknown, url: URL): string {
   const text = describe(error)
+  if (isOfUnknownAuthority(error)) return `${text}; NODE_EXTRA_CA_CERTS names a CA of your own`
   if (!text.startsWith('Expected ConnectionOpenOk; got <ConnectionClose')) return text
   const vhost = decode(url.pathname.slice(1)) || '/'
   return `RabbitMQ refused virtual host '${vhost}': missing, not for this user, or at its limit`
+}
+
+/** As OpenSSL says it of a certificate that nobody whom Node.js knows has signed. */
+function isOfUnknownAuthority(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? `${error.code}` : ''
+  return /^(SELF_SIGNED_CERT|DEPTH_ZERO_SELF|UNABLE_TO_(VERIFY_LEAF|GET_ISSUER))/.test(code)
 }
 
 /** No TCP connection came about (as opposed to a broker that answered and refused). */

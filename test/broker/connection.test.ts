@@ -1,7 +1,9 @@
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
+import { createSecureContext, TLSSocket } from 'node:tls'
 import { afterEach, describe, expect, it } from 'vitest'
 import { Connection, type ConnectionOptions, closeChannel } from '../../src/broker/connection.ts'
+import { Authority } from '../support/certificates.ts'
 import { Stopwatch } from '../support/stopwatch.ts'
 import { FakePeer } from './fake-peer.ts'
 import { ofLogger, Recorder } from './harness.ts'
@@ -203,6 +205,23 @@ describe('Connection', () => {
     await connection.start()
     expect(connection.downReason).toMatch(/^RabbitMQ refused virtual host '\/typo'/)
     expect(lines.join()).toContain("virtual host '/typo'")
+  })
+
+  it('says what helps where the certificate is of an authority that Node.js does not know', async () => {
+    const authority = new Authority()
+    opened.push(async () => authority.remove())
+    const { cert, key } = authority.issue('rabbitmq')
+    // With the authority's own, as RabbitMQ sends it, and without.
+    for (const chain of [Buffer.concat([cert, authority.ca.cert]), cert]) {
+      const secureContext = createSecureContext({ cert: chain, key })
+      const { port } = await startOther((socket) => {
+        new TLSSocket(socket, { isServer: true, secureContext }).on('error', () => {})
+      })
+      const { connection, lines } = connectionTo([`amqps://user:s3cr3t@127.0.0.1:${port}`])
+      await connection.start()
+      expect(connection.downReason).toMatch(/certificate.*; NODE_EXTRA_CA_CERTS names a CA/)
+      expect(lines.join()).not.toContain('s3cr3t')
+    }
   })
 
   it('passes on when publishers are blocked', async () => {
