@@ -46,8 +46,8 @@ export interface WireUniquePolicy {
   key?: string[] | undefined
   args_keys?: string[] | undefined
   meta_keys?: string[] | undefined
-  /** ISO 8601: jobs that were enqueued longer ago do not count. Default: all count. */
-  period?: string | undefined
+  /** ISO 8601, or seconds: jobs that were enqueued longer ago do not count. Default: all count. */
+  period?: string | number | undefined
   /** Jobs in another state do not count. Default: all but the terminal states. */
   states?: string[] | undefined
   /** `use_existing` and `drop` are other names of `ignore`. */
