@@ -176,7 +176,5 @@ export function planFailure(
   }
   const isDeadLetter =
     verdict.do === 'discard' ? verdict.isDeadLetter : policy.onExhaustion !== 'discard'
-  // A lease that the ledger alone holds has no delivery that could be nacked.
-  const copy = outcome === null || row.holder === 'ledger' ? 'publish' : 'nack'
-  return { to: 'discarded', isDeadLetter, copy }
+  return { to: 'discarded', isDeadLetter, copy: outcome === null ? 'publish' : 'nack' }
 }

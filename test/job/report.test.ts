@@ -122,14 +122,12 @@ describe('what becomes of a failed attempt', () => {
   })
 
   it.each([
-    ['native', {}, { isDeadLetter: true, copy: 'nack' }],
-    ['native', { on_exhaustion: 'discard' }, { isDeadLetter: false, copy: 'nack' }],
-    ['gateway', {}, { isDeadLetter: true, copy: 'nack' }],
-    ['ledger', {}, { isDeadLetter: true, copy: 'publish' }],
-  ] as const)('is a discard by the worker, holder %s, %o', (holder, retry, expected) => {
+    [{}, true],
+    [{ on_exhaustion: 'discard' }, false],
+  ] as const)('is a discard by the worker, who nacks: %o', (retry, isDeadLetter) => {
     const discard = failed({ outcome: { decision: 'discard' } })
-    const plan = planFailure(row(retry, { holder }), discard, context)
-    expect(plan).toEqual({ to: 'discarded', ...expected })
+    const plan = planFailure(row(retry), discard, context)
+    expect(plan).toEqual({ to: 'discarded', isDeadLetter, copy: 'nack' })
   })
 
   it('is ours to decide where the worker says nothing: the ledger holds the retry', () => {

@@ -37,14 +37,31 @@ function runFailure(store: Store, id: string, fence: FailFence, change: FailureC
     }
     case 'available':
       return statements.failToAvailable.get(...fenced, nonces.next())
-    case 'discarded': {
-      const [isListed, isPublished] = [
-        change.isDeadLetter ? 1 : 0,
-        change.copy === 'publish' ? 1 : 0,
-      ]
-      return statements.failToDiscarded.get(...fenced, nonces.next(), now, isListed, isPublished)
-    }
+    case 'discarded':
+      return runDiscard(store, fenced, now, change)
   }
+}
+
+/** The parameters ?1 to ?7 of every statement that ends an attempt without success. */
+type Fenced = readonly [
+  id: string,
+  generation: number,
+  attempt: number,
+  workerId: string | null,
+  overdueAt: number | null,
+  error: string | null,
+  errors: string | null,
+]
+
+export function runDiscard(
+  { statements, nonces }: Store,
+  fenced: Fenced,
+  now: number,
+  { isDeadLetter, copy }: { isDeadLetter: boolean; copy: 'nack' | 'publish' },
+): unknown {
+  const isListed = isDeadLetter ? 1 : 0
+  const isPublished = copy === 'publish' ? 1 : 0
+  return statements.failToDiscarded.get(...fenced, nonces.next(), now, isListed, isPublished)
 }
 
 /** The leases that a BEAT extends, in the order of `ids`. */

@@ -14,6 +14,7 @@ import type { ExtendedLease } from '../leases.ts'
 import type { BeatResult, NativeBeat, ReportResult, ReportTerms } from '../native.ts'
 import { adoptJob } from './adoption.ts'
 import { expireRow } from './due.ts'
+import { runDiscard } from './leases.ts'
 import { ACTIVE, AVAILABLE, ended, failed, started } from './life.ts'
 import { rungKey } from './register.ts'
 import { toJobRow } from './rows.ts'
@@ -306,8 +307,7 @@ function fail(
     store.counter.moved(queue, 'active', 'retryable')
     return job
   }
-  const flags = [plan.isDeadLetter ? 1 : 0, plan.copy === 'publish' ? 1 : 0] as const
-  const job = changed(statements.failToDiscarded.get(...fence, store.nonces.next(), now, ...flags))
+  const job = changed(runDiscard(store, fence, now, plan))
   ended(store, job, ACTIVE)
   // The worker nacks its delivery; one that the gateway holds is its own to settle.
   if (job.tokenOut && row.holder !== 'gateway') {
