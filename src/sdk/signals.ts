@@ -1,3 +1,5 @@
+import { SharedListener } from './shared-listener.ts'
+
 /** The part of Node.js's `process` that is used; nothing of the kind exists in a browser. */
 interface SignalSource {
   on(signal: string, listener: (signal: string) => void): unknown
@@ -32,53 +34,29 @@ export function listenToSignals(
     last = signal
     onSignal(signal)
   }
-  const listeners = listenersOf(source)
-  listeners.add(listener)
+  const end = listenerOf(source).add(listener)
   return {
-    end: () => listeners.delete(listener),
+    end,
     raiseAgain() {
       if (last !== undefined && source.listenerCount(last) === 0) source.kill(source.pid, last)
     },
   }
 }
 
-const ALL = new WeakMap<SignalSource, SharedListener>()
+const ALL = new WeakMap<SignalSource, SharedListener<[signal: string]>>()
 
-function listenersOf(source: SignalSource): SharedListener {
-  const known = ALL.get(source)
-  if (known) return known
-  const shared = new SharedListener(source)
+/** All workers of a process share it. */
+function listenerOf(source: SignalSource): SharedListener<[signal: string]> {
+  const unlisten = (tell: (signal: string) => void) => {
+    for (const signal of SIGNALS) source.off(signal, tell)
+  }
+  const listen = (tell: (signal: string) => void) => {
+    unlisten(tell)
+    for (const signal of SIGNALS) source.on(signal, tell)
+  }
+  const shared = ALL.get(source) ?? new SharedListener(listen, unlisten)
   ALL.set(source, shared)
   return shared
-}
-
-/** One for all workers of a process: from the eleventh listener on Node.js warns of a leak. */
-class SharedListener {
-  readonly #source: SignalSource
-  readonly #listeners = new Set<(signal: string) => void>()
-  readonly #tell = (signal: string) => {
-    for (const listener of [...this.#listeners]) listener(signal)
-  }
-
-  constructor(source: SignalSource) {
-    this.#source = source
-  }
-
-  add(listener: (signal: string) => void): void {
-    this.#listeners.add(listener)
-    // Again for each one: the program may have removed all listeners of its process.
-    this.#unlisten()
-    for (const signal of SIGNALS) this.#source.on(signal, this.#tell)
-  }
-
-  delete(listener: (signal: string) => void): void {
-    this.#listeners.delete(listener)
-    if (this.#listeners.size === 0) this.#unlisten()
-  }
-
-  #unlisten(): void {
-    for (const signal of SIGNALS) this.#source.off(signal, this.#tell)
-  }
 }
 
 function theProcess(): SignalSource | undefined {
