@@ -65,10 +65,9 @@ export function decideArrival(
 ): Arrival {
   if (row === null) return { do: 'adopt' }
   if (token.generation < row.generation) return { do: 'drop' }
-  // A discard is `basic.nack`, which no broker confirms: until the copy is recorded, repeat it.
-  if (row.state === 'discarded' && token.attempt >= row.attempt && !row.deadLetterCopied) {
-    return { do: 'dead-letter' }
-  }
+  // A discard is `basic.nack`, which no broker confirms: until the copy is recorded, repeat it. Its
+  // number does not matter: a native worker's token may have been run as a later attempt.
+  if (row.state === 'discarded' && !row.deadLetterCopied) return { do: 'dead-letter' }
   if (isTerminal(row.state) || row.state === 'pending') return { do: 'drop' }
   if (isCurrent(token, row)) return decideCurrent(row, context)
   if (token.attempt < row.attempt) return { do: 'drop' }

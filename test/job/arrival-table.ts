@@ -17,7 +17,7 @@ const TABLE = `
   cancelled  any                  -                | drop  | drop         | drop         | drop                 | drop                     | drop
   withdrawn  any                  -                | drop  | drop         | drop         | drop                 | drop                     | drop
   discarded  any                  copied           | drop  | drop         | drop         | drop                 | drop                     | drop
-  discarded  any                  -                | drop  | dead-letter  | dead-letter  | dead-letter          | dead-letter              | dead-letter
+  discarded  any                  -                | dead-letter | dead-letter  | dead-letter  | dead-letter          | dead-letter              | dead-letter
 
   available  none,gateway,ledger  -                | drop  | drop         | drop         | claim 3              | claim 5 after 3,4        | exhaust after 3,4,5
   available  none,gateway,ledger  expired          | drop  | drop         | drop         | expire               | expire                   | expire

@@ -17,7 +17,7 @@ import {
 } from './harness.ts'
 
 /** Copies in DLX queues: which are owed, and which nobody needs any more. */
-export function copyContract({ harness, ledger, row }: UnderTest): void {
+export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
   const discarded = async (copy: 'nack' | 'publish', isDeadLetter: boolean): Promise<JobRow> => {
     const job = await fetched(ledger, { queue: 'q' })
     await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'discarded', isDeadLetter, copy })
@@ -101,6 +101,18 @@ export function copyContract({ harness, ledger, row }: UnderTest): void {
       await settleLazily(ledger)
       expect(row(job.id).deadLetterCopied).toBe(true)
       expect(staleQueues(ledger)).toEqual(stale)
+    })
+
+    it('is asked for again until it is told of, also of a token run as a later attempt', async () => {
+      const { id } = await pushed(ledger, { queue: 'q', maxAttempts: 1 })
+      await plant({ ...row(id), state: 'available', attempt: 1, holder: 'native', outbox: null })
+      const arrive = async () =>
+        (await ledger.claim([token(id, { attempt: 1 })], TERMS))[0]?.verdict
+      expect([await arrive(), await arrive()]).toEqual(['exhausted', 'dead-letter'])
+      await plant({ ...row(id), attempt: 2 })
+      expect(await arrive()).toBe('dead-letter')
+      ledger.deadLetterCopied(id, 0)
+      expect(await arrive()).toBe('drop')
     })
 
     it('and is told of when the job has gone on is stale too', async () => {
