@@ -10,12 +10,16 @@ const TOKEN_BYTES = 1024
 const CONNECTIONS = 64
 /** Jobs that the loop's queue gets at a time: without a backlog it is never deeper than this. */
 const SEGMENT = 1000
+/** Of the gateway's consumers. */
+const PREFETCH = 32
 /** What a longer string among the `args` adds beside its own length: a comma and two quotes. */
 const PADDING_OVERHEAD = 3
 
+const LOOP_SIDES = { ceiling: 'no backlog', gateway: 'backlog' }
+
 /**
- * The same three loads with and without a backlog, in turns: the ceiling, PUSH, and one worker's
- * FETCH(10)+ACK loop. The backlog has a broker and a gateway of its own, whose ledger knows all of
+ * The same four loads with and without a backlog, in turns: the ceiling, PUSH, and a loop, of bare
+ * messages and of one worker's FETCH(10)+ACK. The backlog has a broker and a gateway of its own, whose ledger knows all of
  * its jobs: nothing of it burdens the other side.
  */
 export async function measureBacklog(stage, plan) {
@@ -27,6 +31,8 @@ export async function measureBacklog(stage, plan) {
     pushWithout: (seconds) => push(shallow, seconds),
     ceilingWith: (seconds) => publish(deep, seconds),
     pushWith: (seconds) => push(deep, seconds),
+    bareLoopWithout: (seconds) => circulateBare(shallow, seconds),
+    bareLoopWith: (seconds) => circulateBare(deep, seconds),
     loopWithout: (seconds) => circulate(shallow, seconds),
     loopWith: (seconds) => circulate(deep, seconds),
   })
@@ -86,13 +92,22 @@ async function circulate(side, seconds) {
   return stage.http.drain.call('circulate', { ...load, seconds, watch: stage.watch })
 }
 
+async function circulateBare(side, seconds) {
+  const { stage, ceilingQueue } = side
+  side.depths.push(await stage.depth(ceilingQueue))
+  const brokerQueue = stage.brokerQueue(ceilingQueue)
+  const load = { brokerQueue, segment: SEGMENT, prefetch: PREFETCH, seconds, watch: stage.watch }
+  return stage.raw.call('circulate', load)
+}
+
 /** Takes away what a round added, the oldest messages first: the depth is the same in each round. */
 function restore({ stage, size }, queue) {
   return size === 0 ? stage.purge(queue) : stage.trim(queue, size)
 }
 
 function report({ title, profile }, deep, rounds) {
-  const { ceilingWithout, pushWithout, ceilingWith, pushWith, loopWithout, loopWith } = rounds
+  const { ceilingWithout, pushWithout, ceilingWith, pushWith } = rounds
+  const { bareLoopWithout, bareLoopWith, loopWithout, loopWith } = rounds
   const without = ratioOfMedians(ceilingWithout, pushWithout, 'rate')
   const depth = [Math.min(...deep.depths), Math.max(...deep.depths)].map(grouped).join(' to ')
   const note =
@@ -111,9 +126,15 @@ function report({ title, profile }, deep, rounds) {
       result: { kind: 'rate', note, ceiling: ceilingWith, gateway: pushWith },
     },
     {
+      title: `Loop of bare messages, ${profile}`,
+      wanted: '',
+      sides: LOOP_SIDES,
+      result: { kind: 'rate', ceiling: bareLoopWithout, gateway: bareLoopWith },
+    },
+    {
       title: `FETCH(10)+ACK loop, ${profile}`,
       wanted: 'ratio ≥ 0.80, RSS ≤ 250',
-      sides: { ceiling: 'no backlog', gateway: 'backlog' },
+      sides: LOOP_SIDES,
       result: { kind: 'rate', ceiling: loopWithout, gateway: loopWith },
     },
   ]

@@ -3,7 +3,7 @@ import amqp from 'amqplib'
 import { serve } from '../child.mjs'
 import { Meter } from '../meter.mjs'
 import { quantile } from '../statistics.mjs'
-import { faultLine, measuredWindow, sampledWindow } from './window.mjs'
+import { faultLine, measuredWindow, RAMP_MS, sampledWindow } from './window.mjs'
 
 /** As the gateway sends them; amqplib would make an int8 of such a small number. */
 const INT32_HEADERS = ['x-ojs-attempt', 'x-ojs-max-attempts']
@@ -17,7 +17,7 @@ let consumeConnection
 let channels = []
 let token
 
-serve({ connect, sample, publish, fill, latency, drain, consume, depth, purge, trim })
+serve({ connect, sample, publish, fill, latency, drain, consume, circulate, depth, purge, trim })
 
 /** One connection to publish with several confirm channels, one to consume; as the gateway has. */
 async function connect({ url, channelCount }) {
@@ -173,6 +173,42 @@ async function consume({ brokerQueue, jobs, prefetch, watch }) {
   const usage = meter.stop()
   await channel.close()
   return { rate: jobs / usage.seconds, ...usage }
+}
+
+/** As `circulate` of drain.mjs, but of bare messages: only what is consumed counts for its rate. */
+async function circulate({ brokerQueue, segment, prefetch, seconds, watch }) {
+  const consumeFor = async (ms) => {
+    const sum = { jobs: 0, ms: 0 }
+    while (sum.ms < ms) {
+      await fill({ count: segment })
+      const startedAt = performance.now()
+      await consumeMany(brokerQueue, segment, prefetch)
+      sum.ms += performance.now() - startedAt
+      sum.jobs += segment
+    }
+    return sum
+  }
+  await consumeFor(RAMP_MS)
+  const meter = new Meter(watch)
+  const { jobs, ms } = await consumeFor(1000 * seconds)
+  return { rate: (1000 * jobs) / ms, ...meter.stop() }
+}
+
+/** What it was delivered beyond `count` goes back to the queue when the channel closes. */
+async function consumeMany(brokerQueue, count, prefetch) {
+  const channel = await consumeConnection.createChannel()
+  await channel.prefetch(prefetch)
+  let acked = 0
+  await new Promise((resolve, reject) => {
+    const take = (message) => {
+      if (acked === count) return
+      channel.ack(message)
+      acked += 1
+      if (acked === count) resolve()
+    }
+    channel.consume(brokerQueue, take).catch(reject)
+  })
+  await channel.close()
 }
 
 /** From just before one publish to its delivery on the other connection; an idle broker. */
