@@ -47,6 +47,7 @@ const MOVES = [
   'hear',
   'httpTake',
   'httpTake',
+  'httpTakeNackLost',
   'httpAck',
   'httpCrash',
   'loseLease',
@@ -72,6 +73,8 @@ const MOVES = [
   'other',
   'httpFail',
   'httpFail',
+  'httpDiscard',
+  'httpDiscardNackLost',
 ] as const
 
 type Move = (typeof MOVES)[number]
@@ -82,19 +85,23 @@ type Move = (typeof MOVES)[number]
  */
 export function nativeConservationContract({ harness }: UnderTest): void {
   describe('a job of native workers, whatever happens to them', () => {
-    it('is never lost: once the faults are over, it ends', async () => {
+    it('is never lost: once the faults are over, it ends, with its copy', async () => {
       await fc.assert(
-        fc.asyncProperty(histories, async (moves) => {
-          const world = await World.begin(harness)
+        fc.asyncProperty(histories, fc.integer({ min: 1, max: 6 }), async (moves, maxAttempts) => {
+          const world = await World.begin(harness, maxAttempts)
           for (const move of moves) await world.play(move)
           await world.drain()
           expect(world.state()).toMatch(/completed|discarded/)
+          await world.drainEnded()
+          expect(world.isCopyMissing()).toBe(false)
         }),
         { numRuns: 600 },
       )
     })
   })
 }
+
+const DEAD = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
 
 /** Long enough for a few deaths in a row, short enough not to have ended before. */
 const histories = fc.array(fc.constantFrom(...MOVES), { maxLength: 16, size: 'max' })
@@ -127,10 +134,12 @@ class World {
   /** In the control queue. */
   #reports: ReportedEvent[] = []
   #now = NOW
+  /** What went with its queue, or was acknowledged, cannot be nacked. */
+  #isTokenLost = false
 
-  static async begin(harness: LedgerHarness): Promise<World> {
+  static async begin(harness: LedgerHarness, maxAttempts: number): Promise<World> {
     const id = newJob().id
-    const over = { maxAttempts: 6, visibilityTimeoutMs: LEASE_MS, timeoutMs: 0 }
+    const over = { maxAttempts, visibilityTimeoutMs: LEASE_MS, timeoutMs: 0 }
     await harness.ledger.insert(newJob({ id, queue: `q-${id}`, ...over }), NOW)
     return new World(harness, id)
   }
@@ -160,6 +169,12 @@ class World {
     return this.#row.state
   }
 
+  /** In the DLX queue (seed 002 §5.5). */
+  isCopyMissing(): boolean {
+    const { state, deadLetterCopied } = this.#row
+    return state === 'discarded' && !deadLetterCopied && !this.#isTokenLost
+  }
+
   async play(move: Move): Promise<void> {
     switch (move) {
       case 'relay':
@@ -179,7 +194,8 @@ class World {
       case 'hear':
         return await this.#hear()
       case 'httpTake':
-        return await this.#httpTake()
+      case 'httpTakeNackLost':
+        return await this.#httpTake(move === 'httpTakeNackLost')
       case 'httpAck':
         return await this.#httpAck()
       case 'httpCrash':
@@ -190,6 +206,9 @@ class World {
       case 'httpFail':
       case 'httpFailToRung':
         return await this.#httpFail(move === 'httpFailToRung' ? RUNG_MS : null)
+      case 'httpDiscard':
+      case 'httpDiscardNackLost':
+        return await this.#httpDiscard(move === 'httpDiscardNackLost')
       case 'dropHead': {
         const dropped = this.#queue.shift()
         return dropped && (await this.#dies(dropped, true))
@@ -232,6 +251,7 @@ class World {
     const next = { generation, attempt: attempt + 1, redelivered: false }
     if (state === 'available') this.#queue.push(next)
     if (state === 'retryable') this.#rung.push(next)
+    if (state !== 'discarded') this.#isTokenLost = false
     if (!isConfirmed) return
     if (state === 'discarded') this.#ledger.copyConfirmed(this.#id, outbox)
     else this.#ledger.confirmed(this.#id, outbox)
@@ -278,6 +298,7 @@ class World {
    */
   async #missQueue(isGone: boolean): Promise<void> {
     if (isGone) {
+      this.#isTokenLost = true
       this.#queue = []
       for (const running of this.#natives) if (running) running.token.isVoid = true
       if (this.#held) this.#held.isVoid = true
@@ -344,11 +365,13 @@ class World {
     if (move === 'leaveRetry') failed(null)
     if (move === 'discard' || move === 'reportDiscardThenDie') failed({ decision: 'discard' })
     if (move.endsWith('ThenDie')) return this.#die()
+    // Acknowledged: whoever discards the job meanwhile has nothing to nack.
+    if (move === 'done' || move === 'leaveRetry') this.#isTokenLost = true
     this.#native = null
     if (move === 'discard' && !running.token.isVoid) await this.#dies(running.token)
   }
 
-  async #httpTake(): Promise<void> {
+  async #httpTake(isNackLost: boolean): Promise<void> {
     if (this.#held !== null) return
     const next = this.#queue.shift()
     if (next === undefined) return
@@ -357,7 +380,10 @@ class World {
     const verdict = result?.verdict
     if (verdict === 'claimed') this.#held = next
     else if (verdict === 'hold') this.#queue.push(next)
-    else if (verdict !== 'rearmed') this.#ledger.tokenReturned(this.#id, next.generation)
+    else if (verdict === 'dead-letter' || verdict === 'exhausted') {
+      if (isNackLost) return this.#giveBack(next)
+      await this.#copied(next)
+    } else if (verdict !== 'rearmed') this.#ledger.tokenReturned(this.#id, next.generation)
   }
 
   async #httpAck(): Promise<void> {
@@ -382,6 +408,26 @@ class World {
     this.#held = null
   }
 
+  async #httpDiscard(isNackLost: boolean): Promise<void> {
+    const row = this.#row
+    if (row.state !== 'active') return
+    await this.#ledger.fail(row.id, fenceOf(row), { ...FAILED, now: this.#now, ...DEAD })
+    if (isNackLost) this.#httpCrash()
+    else await this.#nackHeld()
+  }
+
+  async #nackHeld(): Promise<void> {
+    const held = this.#held
+    this.#held = null
+    if (held && !held.isVoid) await this.#copied(held)
+  }
+
+  async #copied({ generation }: Token): Promise<void> {
+    this.#ledger.deadLetterCopied(this.#id, generation)
+    this.#ledger.tokenReturned(this.#id, generation)
+    await settleLazily(this.#ledger)
+  }
+
   /** Where another one is owed, this one is acknowledged behind it, or comes back if that fails. */
   async #httpRequeue(isUnconfirmed: boolean): Promise<void> {
     const row = this.#row
@@ -401,6 +447,7 @@ class World {
 
   /** The queue of the retries is gone, and the gateway has heard what there is to hear. */
   async #loseRung(): Promise<void> {
+    this.#isTokenLost ||= this.#rung.length > 0
     this.#rung = []
     await this.#hear()
     await this.#ledger.rearmRung({ queue: this.#row.queue, delayMs: RUNG_MS }, this.#now)
@@ -421,10 +468,10 @@ class World {
       const record = { ...FAILED, now: this.#now }
       const isNative = row.holder === 'native'
       const isAgain = isNative || row.attempt < row.maxAttempts
-      const dead = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
-      const change = isAgain ? ({ to: 'available' } as const) : dead
+      const change = isAgain ? ({ to: 'available' } as const) : DEAD
       await this.#ledger.fail(row.id, fenceOf(row), { ...record, ...change })
-      this.#held = null
+      if (isAgain) this.#held = null
+      else await this.#nackHeld()
     }
   }
 
@@ -440,6 +487,16 @@ class World {
       }
       for (const move of ['take', 'done', 'hear'] as const) await this.play(move)
       if (/completed|discarded/.test(this.state())) return
+    }
+  }
+
+  /** What is still about comes to the gateway, or to a worker that asks it. */
+  async drainEnded(): Promise<void> {
+    const takes = ['httpTake', 'take'] as const
+    for (let round = 0; round < 20; round++) {
+      for (const move of ['wait', 'relay', takes[round % 2], 'die', 'hear'] as const) {
+        if (move) await this.play(move)
+      }
     }
   }
 }
