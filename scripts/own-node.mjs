@@ -1,4 +1,6 @@
-import { mkdirSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { needsLongQueuePolicy, setLongQueuePolicy } from './long-queues.mjs'
 import { inRoot } from './paths.mjs'
 import { isPortFree, nextFreePort } from './ports.mjs'
 import { PrivateBroker } from './private-broker.mjs'
@@ -9,7 +11,10 @@ export async function startOwnNode(sbin, signal) {
   const dir = inRoot('data', 'rabbitmq')
   // What is in the queues is not for the other users of this machine.
   mkdirSync(dir, { recursive: true, mode: 0o700 })
+  const isNew = !existsSync(join(dir, 'mnesia'))
   const node = await startedNode(sbin, dir, signal)
+  // Once: from then on it is its owner's, who may want it otherwise.
+  if (isNew && needsLongQueuePolicy(sbin) && !signal?.aborted) await keepLongQueuesOnDisk(node)
   return {
     url: node.url(),
     origin: `a private node on 127.0.0.1:${node.port}, data in ./data/rabbitmq`,
@@ -34,5 +39,14 @@ async function startedNode(sbin, dir, signal) {
       if (signal?.aborted || (await isPortFree(port))) throw error
       say(`Port ${port} was taken by somebody else meanwhile.`)
     }
+  }
+}
+
+/** A node without that policy is still one that serves. */
+async function keepLongQueuesOnDisk(node) {
+  try {
+    await waitingFor('RabbitMQ to take its policy', () => setLongQueuePolicy(node))
+  } catch (error) {
+    say(`RabbitMQ keeps long queues in its memory: ${error.message}`)
   }
 }

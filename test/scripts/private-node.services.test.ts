@@ -6,6 +6,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { connect } from 'amqplib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  clearLongQueuePolicy,
+  needsLongQueuePolicy,
+  setLongQueuePolicy,
+} from '../../scripts/long-queues.mjs'
 import { findEpmd } from '../../scripts/rabbitmq-package.mjs'
 import { eventually } from '../support/in-process.ts'
 import { createVhost, type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
@@ -42,6 +47,32 @@ describe('a private node', () => {
     expect(stdout).toContain('/ojs')
   }, 60_000)
 
+  test('keeps what waits in classic queues on its disk, where npm start tells it to', async () => {
+    const connection = await connect(node.url())
+    const channel = await connection.createChannel()
+    const names = ['ojs.queue.email', 'tenant1.ojs.queue.email', 'other']
+    for (const name of names) await channel.assertQueue(name, { durable: true })
+    const policies = async () => {
+      const rows = await node.ctl([
+        '-q',
+        '-p',
+        '/ojs',
+        'list_queues',
+        'name',
+        'policy',
+        '--formatter=json',
+      ])
+      return names.map(
+        (name) => JSON.parse(rows).find((row: { name: string }) => row.name === name).policy,
+      )
+    }
+    await setLongQueuePolicy(node)
+    expect(await policies()).toEqual(['ojs-lazy', 'ojs-lazy', ''])
+    await clearLongQueuePolicy(node)
+    expect(await policies()).toEqual(['', '', ''])
+    await connection.close()
+  }, 60_000)
+
   test('does not take another node on its port for itself', async () => {
     // It says so when its own boot has failed, and not when the other one greets.
     await expect(startPrivateNode({ port: node.port })).rejects.toThrow(
@@ -74,6 +105,16 @@ describe('a private node', () => {
     expect([isAlive(last), isAlive(epmd)]).toEqual([false, false])
     // A start takes 6 s on an idle machine; how long it takes is not the subject.
   }, 60_000)
+})
+
+test.each([
+  ['/usr/lib/rabbitmq/lib/rabbitmq_server-3.10.8/sbin', true],
+  ['/usr/lib/rabbitmq/lib/rabbitmq_server-3.11.0/sbin', true],
+  ['/usr/lib/rabbitmq/lib/rabbitmq_server-3.12.1/sbin', false],
+  ['/usr/lib/rabbitmq/lib/rabbitmq_server-4.0.5/sbin', false],
+  ['/opt/rabbitmq/sbin', false],
+])('a policy for long queues, of the RabbitMQ in %s: %s', (sbin, isNeeded) => {
+  expect(needsLongQueuePolicy(sbin)).toBe(isNeeded)
 })
 
 describe('an epmd that takes its time', () => {
