@@ -20,12 +20,20 @@ const LOOP_SIDES = { ceiling: 'no backlog', gateway: 'backlog' }
 /**
  * The same four loads with and without a backlog, in turns: the ceiling, PUSH, and a loop, of bare
  * messages and of one worker's FETCH(10)+ACK. The backlog has a broker and a gateway of its own, whose ledger knows all of
- * its jobs: nothing of it burdens the other side.
+ * its jobs: nothing of it burdens the other side. Both brokers have the policy for long queues that
+ * `npm start` gives its own (scripts/long-queues.mjs).
  */
-export async function measureBacklog(stage, plan) {
+export function measureBacklog(stage, plan) {
+  return stage.withLongQueuePolicy(async () => {
+    const deep = await stage.another('backlog')
+    return await deep.withLongQueuePolicy((isSet) => measure(stage, deep, plan, isSet))
+  })
+}
+
+async function measure(shallowStage, deepStage, plan, isPolicySet) {
   const size = plan.quick ? QUICK_BACKLOG : BACKLOG
-  const shallow = await prepare(stage, 0)
-  const deep = await prepare(await stage.another('backlog'), size)
+  const shallow = await prepare(shallowStage, 0)
+  const deep = await prepare(deepStage, size)
   const rounds = await alternate(plan, {
     ceilingWithout: (seconds) => publish(shallow, seconds),
     pushWithout: (seconds) => push(shallow, seconds),
@@ -36,7 +44,7 @@ export async function measureBacklog(stage, plan) {
     loopWithout: (seconds) => circulate(shallow, seconds),
     loopWith: (seconds) => circulate(deep, seconds),
   })
-  return report(plan, deep, rounds)
+  return report(plan, deep, rounds, isPolicySet)
 }
 
 /** Two queues of the same depth: the gateway's tokens are real jobs, the ceiling's are copies. */
@@ -105,7 +113,7 @@ function restore({ stage, size }, queue) {
   return size === 0 ? stage.purge(queue) : stage.trim(queue, size)
 }
 
-function report({ title, profile }, deep, rounds) {
+function report({ title, profile }, deep, rounds, isPolicySet) {
   const { ceilingWithout, pushWithout, ceilingWith, pushWith } = rounds
   const { bareLoopWithout, bareLoopWith, loopWithout, loopWith } = rounds
   const without = ratioOfMedians(ceilingWithout, pushWithout, 'rate')
@@ -113,7 +121,8 @@ function report({ title, profile }, deep, rounds) {
   const note =
     `${title}: ${depth} messages of ${grouped(deep.token.bytes)} bytes ready in RabbitMQ before ` +
     `each round with the backlog. The gateway took its ${grouped(deep.size)} in batches, ` +
-    `${grouped(deep.fillRate)} per second, and had ${grouped(deep.filledRssMb)} MB after that.`
+    `${grouped(deep.fillRate)} per second, and had ${grouped(deep.filledRssMb)} MB after that.` +
+    (isPolicySet ? ' RabbitMQ had the policy that `npm start` gives its node.' : '')
   return [
     {
       title: `PUSH 1 KiB, no backlog, ${profile}`,

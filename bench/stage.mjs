@@ -2,6 +2,11 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import {
+  clearLongQueuePolicy,
+  needsLongQueuePolicy,
+  setLongQueuePolicy,
+} from '../scripts/long-queues.mjs'
 import { PrivateBroker } from '../scripts/private-broker.mjs'
 import { startChild } from './child.mjs'
 import { startGateway } from './gateway.mjs'
@@ -18,6 +23,7 @@ export class Stage {
   #profile
   #name
   #setup
+  #node
   #dir
   #env
   #gateway
@@ -40,6 +46,7 @@ export class Stage {
     const broker = this.#broker(sbin)
     this.#opened.push(() => broker.kill9().then(() => broker.stop()))
     await broker.start()
+    this.#node = broker
     this.native = { module: moduleAt('./worker/index.js'), amqp: broker.url() }
     this.native.queueType = this.#profile
     this.watch = { broker: broker.pid }
@@ -52,6 +59,17 @@ export class Stage {
     this.brokerVersion = connected.brokerVersion
     this.#startLoads()
     return this
+  }
+
+  /** The policy that `npm start` gives its node, for as long as `work` takes. Answers whether it did. */
+  async withLongQueuePolicy(work) {
+    if (!needsLongQueuePolicy(this.#setup.sbin)) return await work(false)
+    await setLongQueuePolicy(this.#node)
+    try {
+      return await work(true)
+    } finally {
+      await clearLongQueuePolicy(this.#node)
+    }
   }
 
   /** Also after `stopGateway`: the same ledger, another URL. */
