@@ -1,9 +1,12 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { needsLongQueuePolicy } from '../../scripts/long-queues.mjs'
+import { findRabbitmqSbin } from '../../scripts/rabbitmq-package.mjs'
 import { eventually } from '../support/in-process.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 
@@ -114,3 +117,20 @@ test('npm start: a port that cannot be had is told in one line, and nothing is s
     expect(existsSync(lock())).toBe(false)
   }
 })
+
+test('npm start: its own node has the policy for long queues from its first start, until somebody takes it away', async () => {
+  const sbin = findRabbitmqSbin() ?? ''
+  const { startOwnNode } = await import(join(root, 'scripts', 'own-node.mjs'))
+  const ctl = async (...args: string[]) => {
+    const command = join(root, 'data', 'rabbitmq', 'rabbitmqctl')
+    return (await promisify(execFile)(command, ['-q', '-p', '/ojs', ...args])).stdout
+  }
+  const first = await startOwnNode(sbin)
+  onTestFinished(first.stop)
+  expect((await ctl('list_policies')).includes('ojs-lazy')).toBe(needsLongQueuePolicy(sbin))
+  if (needsLongQueuePolicy(sbin)) await ctl('clear_policy', 'ojs-lazy')
+  await first.stop()
+  const second = await startOwnNode(sbin)
+  onTestFinished(second.stop)
+  expect(await ctl('list_policies')).not.toContain('ojs-lazy')
+}, 120_000)
