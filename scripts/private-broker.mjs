@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { loadingAtOnce } from './code-loading.mjs'
 import { managementRequest } from './management-api.mjs'
 import {
   choosePorts,
@@ -126,7 +127,10 @@ export class PrivateBroker {
   async #startBeam(signal) {
     await this.#startEpmd()
     signal?.throwIfAborted()
-    this.#beam = this.#spawn(join(this.#options.sbin, 'rabbitmq-server'), [], 'console')
+    const server = join(this.#options.sbin, 'rabbitmq-server')
+    // Not for its `rabbitmqctl`, which needs next to nothing of it.
+    const env = { ERL_AFLAGS: loadingAtOnce(this.#options.plugins) }
+    this.#beam = this.#spawn(server, [], 'console', env)
     await this.#untilReady(this.#beam, signal)
   }
 
@@ -196,10 +200,10 @@ export class PrivateBroker {
     )
   }
 
-  #spawn(command, args, logName) {
+  #spawn(command, args, logName, env = {}) {
     const log = openSync(join(this.dir, 'log', `${logName}.log`), 'w')
     const child = spawn(command, args, {
-      env: nodeEnvironment(this.#options, this.#ports),
+      env: { ...nodeEnvironment(this.#options, this.#ports), ...env },
       cwd: this.dir,
       // In a session of its own: Ctrl-C must reach the gateway first and the broker after it.
       detached: true,

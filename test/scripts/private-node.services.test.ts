@@ -103,7 +103,7 @@ describe('a private node', () => {
     expect([isAlive(last), isAlive(epmd)]).toEqual([true, true])
     await node.stop()
     expect([isAlive(last), isAlive(epmd)]).toEqual([false, false])
-    // A start takes 6 s on an idle machine; how long it takes is not the subject.
+    // How long a start takes is not the subject.
   }, 60_000)
 })
 

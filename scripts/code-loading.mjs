@@ -1,0 +1,37 @@
+/**
+ * Erlang loads a module when it is called for the first time, and each takes 4 ms of both cores'
+ * time, most of it to switch the code tables. RabbitMQ calls all modules of all applications it
+ * depends on at its start (958 of them), to look for boot steps. Loaded an application at a time they
+ * take a third of that: a node is up after 4.5 s instead of 9 s. With all of them in one call it takes
+ * no less, and 80 MB more.
+ *
+ * An application that is not there, or has no such file, is left for Erlang to load as ever.
+ */
+const LOAD_AT_ONCE = `catch begin
+  WithDependencies = fun
+    (Self, App, Seen) when not is_map_key(App, Seen) ->
+      case file:consult(code:where_is_file(atom_to_list(App) ++ ".app")) of
+        {ok, [{application, App, Keys}]} ->
+          lists:foldl(
+            fun(Needed, SoFar) -> Self(Self, Needed, SoFar) end,
+            Seen#{App => proplists:get_value(modules, Keys, [])},
+            proplists:get_value(applications, Keys, [])
+          );
+        _ -> Seen
+      end;
+    (_, _, Seen) -> Seen
+  end,
+  Add = fun(App, Seen) -> WithDependencies(WithDependencies, App, Seen) end,
+  Modules = maps:values(lists:foldl(Add, #{}, [APPS])),
+  lists:foreach(fun code:ensure_modules_loaded/1, Modules)
+end`
+
+/**
+ * `ERL_AFLAGS` of a node with these plugins: flags before all others, because an `-eval` after
+ * RabbitMQ's own `-s rabbit boot` would come too late.
+ */
+export function loadingAtOnce(plugins) {
+  // RabbitMQ starts Mnesia itself: it is not among what it says it needs.
+  const apps = ['rabbit', 'mnesia', ...plugins].join(', ')
+  return `-eval '${LOAD_AT_ONCE.replace('APPS', apps).replaceAll(/\s+/g, ' ')}'`
+}

@@ -1,0 +1,31 @@
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { loadingAtOnce } from '../../scripts/code-loading.mjs'
+import { findExecutable, run } from '../../scripts/run.mjs'
+import { testVariables } from '../../scripts/test-environment.mjs'
+
+const plugins = join(process.env[testVariables.sbin], '..', 'plugins')
+const erl = findExecutable('erl', ['/usr/lib/erlang/bin'])
+
+/** Which of these modules an Erlang machine with these flags has, before anybody calls one. */
+async function loaded(modules, flags) {
+  const answer = `[M || M <- [${modules.join(', ')}], code:is_loaded(M) =/= false]`
+  const program = `io:format("~p", [${answer}]), halt().`
+  const env = { PATH: process.env.PATH, HOME: '/', ERL_LIBS: plugins, ERL_AFLAGS: flags }
+  const { code, output } = await run(erl, ['-noinput', '-eval', program], { env })
+  expect(code).toBe(0)
+  return output
+}
+
+const MODULES = ['rabbit', 'ra', 'mnesia', 'rabbit_mgmt_sup', 'cowboy']
+
+test('of RabbitMQ and what it depends on, before RabbitMQ starts', async () => {
+  expect(await loaded(MODULES, '')).toBe('[]')
+  expect(await loaded(MODULES, loadingAtOnce([]))).toBe('[rabbit,ra,mnesia]')
+})
+
+test('of its plugins, too; one that is not there, or nothing at all, is no failure', async () => {
+  const flags = loadingAtOnce(['none_such', 'rabbitmq_management'])
+  expect(await loaded(MODULES, flags)).toBe('[rabbit,ra,mnesia,rabbit_mgmt_sup,cowboy]')
+  expect(await loaded(MODULES, flags.replaceAll(/rabbit|mnesia/g, 'none'))).toBe('[]')
+})
