@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process'
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,7 +11,7 @@ import {
   writeNodeFiles,
 } from './node-settings.mjs'
 import { speaksAmqp, takesConnections } from './ports.mjs'
-import { endProcess, guard, signalProcess, unguard } from './processes.mjs'
+import { endProcess, guard, signalProcess, spawnHeld, unguard } from './processes.mjs'
 import { findEpmd } from './rabbitmq-package.mjs'
 import { run, tail } from './run.mjs'
 
@@ -202,18 +201,18 @@ export class PrivateBroker {
 
   #spawn(command, args, logName, env = {}) {
     const log = openSync(join(this.dir, 'log', `${logName}.log`), 'w')
-    const child = spawn(command, args, {
+    const { child, letGo } = spawnHeld(command, args, {
       env: { ...nodeEnvironment(this.#options, this.#ports), ...env },
       cwd: this.dir,
       // In a session of its own: Ctrl-C must reach the gateway first and the broker after it.
       detached: true,
-      stdio: ['ignore', log, log],
+      output: log,
     })
     closeSync(log)
-    child.on('error', () => {})
     const { pid } = child
     if (!pid) throw new Error(`cannot run ${command}`)
     guard(pid)
+    letGo()
     const exited = new Promise((resolve) => child.once('exit', resolve))
     return { pid, startedAt: Date.now(), exited: exited.then(() => this.#forget(pid)) }
   }

@@ -36,6 +36,24 @@ export function unguard(pid) {
   tellGuardian()
 }
 
+// Reads the end of its input, and so ends, when nobody is left to write the line.
+const HELD = 'read -r _ && exec "$@" </dev/null'
+
+/**
+ * A process that runs its command only when it is let go: one that has its guard by then is never
+ * without. Else it would outlive a process that ends while it starts it, as vitest's workers do when
+ * a test run is interrupted. Its output goes to the file descriptor `output`.
+ */
+export function spawnHeld(command, args, { output, ...options }) {
+  const child = spawn('sh', ['-c', HELD, 'sh', command, ...args], {
+    stdio: ['pipe', output, output],
+    ...options,
+  })
+  child.on('error', () => {})
+  child.stdin.on('error', () => {})
+  return { child, letGo: () => child.stdin.end('\n') }
+}
+
 function tellGuardian() {
   guardian ??= startGuardian()
   guardian.stdin.write(`${guarded.join(' ')}\n`)

@@ -1,9 +1,13 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { loadingAtOnce } from '../../scripts/code-loading.mjs'
 import { findExecutable, run } from '../../scripts/run.mjs'
 import { testVariables } from '../../scripts/test-environment.mjs'
 
+const dir = mkdtempSync(join(tmpdir(), 'ojs-code-loading-'))
+afterAll(() => rmSync(dir, { recursive: true }))
 const plugins = join(process.env[testVariables.sbin], '..', 'plugins')
 const erl = findExecutable('erl', ['/usr/lib/erlang/bin'])
 
@@ -11,7 +15,13 @@ const erl = findExecutable('erl', ['/usr/lib/erlang/bin'])
 async function loaded(modules, flags) {
   const answer = `[M || M <- [${modules.join(', ')}], code:is_loaded(M) =/= false]`
   const program = `io:format("~p", [${answer}]), halt().`
-  const env = { PATH: process.env.PATH, HOME: '/', ERL_LIBS: plugins, ERL_AFLAGS: flags }
+  const env = {
+    PATH: process.env.PATH,
+    HOME: dir,
+    ERL_CRASH_DUMP_SECONDS: '0',
+    ERL_LIBS: `${plugins}:${dir}`,
+    ERL_AFLAGS: flags,
+  }
   const { code, output } = await run(erl, ['-noinput', '-eval', program], { env })
   expect(code).toBe(0)
   return output
@@ -24,8 +34,13 @@ test('of RabbitMQ and what it depends on, before RabbitMQ starts', async () => {
   expect(await loaded(MODULES, loadingAtOnce([]))).toBe('[rabbit,ra,mnesia]')
 })
 
-test('of its plugins, too; one that is not there, or nothing at all, is no failure', async () => {
+test('of its plugins, too; one that is not there is no failure', async () => {
   const flags = loadingAtOnce(['none_such', 'rabbitmq_management'])
   expect(await loaded(MODULES, flags)).toBe('[rabbit,ra,mnesia,rabbit_mgmt_sup,cowboy]')
-  expect(await loaded(MODULES, flags.replaceAll(/rabbit|mnesia/g, 'none'))).toBe('[]')
+})
+
+test('nothing, where what there is cannot be read: the node starts as ever', async () => {
+  mkdirSync(join(dir, 'odd', 'ebin'), { recursive: true })
+  writeFileSync(join(dir, 'odd', 'ebin', 'odd.app'), '{application, odd, none}.')
+  expect(await loaded(MODULES, loadingAtOnce(['odd']))).toBe('[]')
 })

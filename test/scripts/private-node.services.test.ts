@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -46,6 +46,13 @@ describe('a private node', () => {
     const { stdout } = await promisify(execFile)(command, ['-q', 'list_vhosts'], { env: stray })
     expect(stdout).toContain('/ojs')
   }, 60_000)
+
+  test('loads the code of RabbitMQ at once, which its rabbitmqctl has no use for', () => {
+    expect(readFileSync(`/proc/${node.pid}/environ`, 'utf8')).toContain('ensure_modules_loaded')
+    expect(readFileSync(join(node.dir, 'rabbitmqctl'), 'utf8')).not.toContain(
+      'ensure_modules_loaded',
+    )
+  })
 
   test('keeps what waits in classic queues on its disk, where npm start tells it to', async () => {
     const connection = await connect(node.url())

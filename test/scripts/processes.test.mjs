@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, expect, test, vi } from 'vitest'
 import { endProcess, isAlive, signalProcess } from '../../scripts/processes.mjs'
 
 const PROCESSES = resolve(import.meta.dirname, '../../scripts/processes.mjs')
@@ -54,4 +54,23 @@ test('what is guarded ends with who guards it, the last one first; what is not g
   await Promise.all([first.exited, last.exited])
   expect(readFileSync(log, 'utf8')).toBe('last\nfirst\n')
   expect(isAlive(released.pid)).toBe(true)
+})
+
+test.each([
+  ['runs its command when it is let go', 'letGo(); child.on("exit", () => process.exit())', true],
+  ['never runs it where its starter is gone before', 'process.kill(process.pid, "SIGKILL")', false],
+])('a held process %s', async (name, then, isRun) => {
+  const file = join(dir, name)
+  const starter = `
+    import { spawnHeld } from '${PROCESSES}'
+    const { child, letGo } = spawnHeld('touch', ['${file}'], { output: 'ignore' })
+    console.log(child.pid)
+    ${then}`
+  const owner = spawn(process.execPath, ['--input-type=module', '-e', starter], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  started.push(owner)
+  const [pid] = await once(owner.stdout, 'data')
+  await vi.waitUntil(() => !isAlive(Number(pid)), { timeout: 10_000 })
+  expect(existsSync(file)).toBe(isRun)
 })
