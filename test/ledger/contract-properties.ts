@@ -390,9 +390,17 @@ function checkRow(row: JobRow | null): void {
   expect(row.discardedAt !== null).toBe(row.state === 'discarded' || row.envelope === '{}')
 }
 
-/** Of a turn that prunes: another row under the same id, inserted, or adopted from its late token. */
-function isAnew(was: JobRow, won: readonly (Won | null)[]): boolean {
-  return won.includes('insert') || (isTerminal(was.state) && won.some((each) => each !== null))
+/**
+ * Of a turn that prunes: another row under the same id, inserted, or adopted from its late token;
+ * which nobody wins where that token has no attempt left.
+ */
+function isAnew(
+  was: JobRow,
+  won: readonly (Won | null)[],
+  verbs: ReadonlySet<Action['verb']>,
+): boolean {
+  const isAdopted = verbs.has('claim') || won.some((each) => each !== null)
+  return won.includes('insert') || (isTerminal(was.state) && isAdopted)
 }
 
 /** Nothing changes but what became of its token, and what is heard of an earlier attempt. */
@@ -423,7 +431,7 @@ function checkStep(
     if (won.some((each) => each !== null)) expect(is).not.toBeNull()
     return
   }
-  if (verbs.has('prune') && isAnew(was, won)) return
+  if (verbs.has('prune') && isAnew(was, won, verbs)) return
   // An id starts over only after a withdrawal or as a dead letter, one generation at a time.
   expect(is.generation - was.generation).toBe(wins('insert') + wins('revive'))
   if (wins('insert') + wins('revive') > 0) return
