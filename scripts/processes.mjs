@@ -50,7 +50,8 @@ export function spawnHeld(command, args, { output, ...options }) {
     ...options,
   })
   child.on('error', () => {})
-  child.stdin.on('error', () => {})
+  // None where it could not be started.
+  child.stdin?.on('error', () => {})
   return { child, letGo: () => child.stdin.end('\n') }
 }
 
