@@ -1,11 +1,11 @@
 /**
- * Erlang loads a module when it is called for the first time, and each takes 4 ms of both cores'
- * time, most of it to switch the code tables. RabbitMQ calls all modules of all applications it
- * depends on at its start (958 of them), to look for boot steps. Loaded an application at a time they
- * take a third of that: a node is up after 4.5 s instead of 9 s. With all of them in one call it takes
- * no less, and 80 MB more.
+ * Erlang loads a module when it is called for the first time, and then switches all its code tables,
+ * which takes some 4 ms. RabbitMQ calls all modules of all applications it depends on at its start
+ * (958 of them), to look for boot steps. Loaded an application at a time they need a switch for each of
+ * those instead: a node is up after 4.5 s instead of 9 s, with 3.2 s of CPU instead of 7.5 s. All of
+ * them in one call are no quicker, and take 80 MB more.
  *
- * An application that is not there, or has no such file, is left for Erlang to load as ever.
+ * An application that is not there is passed over; where one cannot be read, all is loaded as ever.
  */
 const LOAD_AT_ONCE = `catch begin
   WithDependencies = fun

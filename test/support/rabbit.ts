@@ -60,7 +60,7 @@ export interface PrivateNode {
 
 /**
  * A RabbitMQ node of this caller's own, for tests that kill, restart or configure it; it takes
- * about 6 s to start. Every other test shares one node: see `createVhost`.
+ * about 5 s to start. Every other test shares one node: see `createVhost`.
  */
 export async function startPrivateNode(options: PrivateNodeOptions = {}): Promise<PrivateNode> {
   const dir = options.dir ?? mkdtempSync(join(tmpdir(), 'ojs-rabbitmq-node-'))
