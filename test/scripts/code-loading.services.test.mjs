@@ -12,9 +12,12 @@ const plugins = join(process.env[testVariables.sbin], '..', 'plugins')
 const erl = findExecutable('erl', ['/usr/lib/erlang/bin'])
 
 /** Which of these modules an Erlang machine with these flags has, before anybody calls one. */
-async function loaded(modules, flags) {
-  const answer = `[M || M <- [${modules.join(', ')}], code:is_loaded(M) =/= false]`
-  const program = `io:format("~p", [${answer}]), halt().`
+function loaded(modules, flags) {
+  return answered(`[M || M <- [${modules.join(', ')}], code:is_loaded(M) =/= false]`, flags)
+}
+
+async function answered(expression, flags) {
+  const program = `io:format("~p", [${expression}]), halt().`
   const env = {
     PATH: process.env.PATH,
     HOME: dir,
@@ -37,6 +40,12 @@ test('of RabbitMQ and what it depends on, before RabbitMQ starts', async () => {
 test('of its plugins, too; one that is not there is no failure', async () => {
   const flags = loadingAtOnce(['none_such', 'rabbitmq_management'])
   expect(await loaded(MODULES, flags)).toBe('[rabbit,ra,mnesia,rabbit_mgmt_sup,cowboy]')
+})
+
+test('not of what RabbitMQ starts itself, which would inherit the flags', async () => {
+  const inherited = 'os:getenv("ERL_AFLAGS", none)'
+  expect(await answered(inherited, '+W w')).toBe('"+W w"')
+  expect(await answered(inherited, loadingAtOnce([]))).toBe('none')
 })
 
 test('nothing, where what there is cannot be read: the node starts as ever', async () => {
