@@ -65,11 +65,10 @@ export class Stage {
   async withLongQueuePolicy(work) {
     if (!needsLongQueuePolicy(this.#setup.sbin)) return await work(false)
     await setLongQueuePolicy(this.#node)
-    try {
-      return await work(true)
-    } finally {
-      await clearLongQueuePolicy(this.#node)
-    }
+    const done = await work(true)
+    // Not after an error, which ends the benchmark: of a dead RabbitMQ, this would hide it.
+    await clearLongQueuePolicy(this.#node)
+    return done
   }
 
   /** Also after `stopGateway`: the same ledger, another URL. */
