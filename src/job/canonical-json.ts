@@ -14,9 +14,14 @@ export function canonicalJson(value: unknown): string {
   return write(value, 0)
 }
 
-/** SHA-256 of it, in lowercase hexadecimal. */
+/** SHA-256 of a value's canonical JSON, in lowercase hexadecimal. */
 export function fingerprint(value: unknown): string {
-  return hash('sha256', canonicalJson(value), 'hex')
+  return sha256(canonicalJson(value))
+}
+
+/** The same of a text, as UTF-8. */
+export function sha256(text: string): string {
+  return hash('sha256', text, 'hex')
 }
 
 function write(value: unknown, depth: number): string {
@@ -48,7 +53,9 @@ function writeObject(source: Readonly<Record<string, unknown>>, depth: number): 
 
 /** Own names only, `__proto__` among them. Two that are one in NFC keep an order of their own. */
 function namesOf(source: object): string[] {
-  const names = Object.keys(source).sort(compare)
+  const names = Object.keys(source)
+  if (names.length < 2) return names
+  names.sort(compare)
   if (names.every(isPlain)) return names
   return names.sort((a, b) => compare(normal(a), normal(b)))
 }

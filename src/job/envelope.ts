@@ -276,7 +276,8 @@ function claimOf(
 ) {
   const subject = { type: request.type, queue, args: request.args, meta }
   const unique = uniqueOf(policy, subject, fieldName(request, 'unique'))
-  return { unique, ...uniqueEcho(policy, unique) }
+  const { echo, extra } = uniqueEcho(policy, unique)
+  return { unique, echo, extra }
 }
 
 function checkMetaSize(meta: Record<string, unknown>): void {

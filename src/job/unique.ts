@@ -1,7 +1,7 @@
 import { invalidField } from '../errors.ts'
-import { fingerprint } from './canonical-json.ts'
+import { canonicalJson, sha256 } from './canonical-json.ts'
 import { timestamp } from './document.ts'
-import { formatDuration, isIsoDuration, MAX_DURATION_MS, parseDuration } from './duration.ts'
+import { formatDuration, MAX_DURATION_MS, parseDuration } from './duration.ts'
 import {
   isTerminal,
   JOB_STATES,
@@ -41,7 +41,8 @@ const LIVE_STATES = ['scheduled', 'available', 'pending', 'active', 'retryable']
  * without `meta_keys`, and for a period that is none.
  */
 export function uniqueOf(policy: UniqueRequest, subject: Subject, field: string): Unique {
-  return { key: keyOf(dimensionsOf(policy, field), subject), ...termsOf(policy, field) }
+  const { states, periodMs, onConflict } = termsOf(policy, field)
+  return { key: keyOf(dimensionsOf(policy, field), subject), states, periodMs, onConflict }
 }
 
 /** The terms of a job that was stored with a policy: its key does not change, and is not in here. */
@@ -76,14 +77,14 @@ function dimensionsOf(policy: UniqueRequest, field: string): Dimensions {
   return { queue: named.has('queue'), args: allArgs ? 'all' : fields, meta }
 }
 
+/** The fingerprint of what counts, whose members stand in the order of RFC 8785. */
 function keyOf({ queue, args, meta }: Dimensions, subject: Subject): string {
-  const isWithArgs = args === 'all' || args.length > 0
-  return fingerprint({
-    type: subject.type,
-    ...(queue && { queue: subject.queue }),
-    ...(isWithArgs && { args: args === 'all' ? subject.args : argsNamed(args, subject.args) }),
-    ...(meta.length > 0 && { meta: membersNamed(meta, subject.meta) }),
-  })
+  let text = '{'
+  if (args === 'all') text += `"args":${canonicalJson(subject.args)},`
+  else if (args.length > 0) text += `"args":${canonicalJson(argsNamed(args, subject.args))},`
+  if (meta.length > 0) text += `"meta":${canonicalJson(membersNamed(meta, subject.meta))},`
+  if (queue) text += `"queue":${canonicalJson(subject.queue)},`
+  return sha256(`${text}"type":${canonicalJson(subject.type)}}`)
 }
 
 /** A missing field is one that both jobs lack; not an error (ojs-digest §5.1). */
@@ -201,9 +202,9 @@ export function uniqueEcho(
   return { echo, extra: Object.keys(extra).length > 0 ? extra : undefined }
 }
 
-/** In the producer's own words, where they are seed 003's. */
+/** In the producer's own words, where they are seed 003's: of all durations that pass, those with a P. */
 function periodText(named: UniqueRequest['period'], ms: number): string {
-  return typeof named === 'string' && isIsoDuration(named) ? named : formatDuration(ms)
+  return typeof named === 'string' && named.startsWith('P') ? named : formatDuration(ms)
 }
 
 function withoutNull(source: Record<string, unknown>): object {

@@ -43,9 +43,9 @@ export type InsertedAll =
 
 export interface EnqueueTerms {
   /** The request that it is for, where it has a key of its own. */
-  request?: KeyedRequest
+  request?: KeyedRequest | undefined
   /** Asked inside the write about a job that is in the way: may it still be withdrawn? */
-  isUnsettled?(id: string): boolean
+  isUnsettled?: ((id: string) => boolean) | undefined
   /** For one job: as soon as so many writes wait, commit them without waiting for the turn to end. */
   enough?: number
 }

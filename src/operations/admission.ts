@@ -28,7 +28,7 @@ export async function admitted<T extends object>(
   const isUnsettled = (id: string) => !own.has(id) && deps.unconfirmed.has(id)
   for (;;) {
     requireFreeIds(deps, chosenIds)
-    const done = await visibly(deps, own, () => work({ ...asked, isUnsettled }))
+    const done = await visibly(deps, own, () => work({ request: asked.request, isUnsettled }))
     if (!isAboutOther(done)) return done
     await deps.unconfirmed.get(done.id)
   }

@@ -68,7 +68,8 @@ async function store(
   context: RequestContext,
   terms: EnqueueTerms,
 ): Promise<Pushed | Unsettled> {
-  const early = { ...terms, enough: enoughFor(deps, job) }
+  const { request, isUnsettled } = terms
+  const early = { request, isUnsettled, enough: enoughFor(deps, job) }
   const stored = await deps.ledger.insert(job, deps.clock.now(), early)
   switch (stored.outcome) {
     case 'inserted':

@@ -40,7 +40,7 @@ export function insertOne(
     if (request || mayTakeMore(store, job)) protect()
     const remembered = request && rememberedKey(store.statements, request.key, now)
     if (remembered) return { outcome: 'remembered', remembered }
-    const inserted = admit(store, job, now, { ...terms, protect })
+    const inserted = admit(store, job, now, terms, protect)
     if (request && isAdmitted(inserted)) remember(store, request, [job], [inserted], now)
     // It may have replaced something before it found its id taken.
     if (inserted.outcome === 'duplicate' && isProtected) throw new Refused(inserted)

@@ -1,11 +1,11 @@
 import { isTerminal, type JobRow, type NewJob } from '../../job/job.ts'
-import type { Enqueued, Stored } from '../enqueued.ts'
+import type { Enqueued } from '../enqueued.ts'
 import type { WithdrawFence } from '../ledger.ts'
 import { toJobRow } from './rows.ts'
 import { insertJob, type Store } from './store.ts'
 
-/** One job as it is, whatever its `unique` policy says. Null when the id is taken. */
-export function enqueue(store: Store, job: NewJob, now: number): Stored | null {
+/** One job as it is, whatever its `unique` policy says. */
+export function enqueue(store: Store, job: NewJob, now: number): Enqueued {
   const outbox = job.start.state === 'available' ? store.nonces.next() : null
   const generation = insertJob(store, job, {
     now,
@@ -14,7 +14,8 @@ export function enqueue(store: Store, job: NewJob, now: number): Stored | null {
     attempt: 0,
     outbox,
   })
-  return generation === null ? null : { generation, outbox, enqueuedAt: now }
+  if (generation === null) return { outcome: 'duplicate' }
+  return { outcome: 'inserted', generation, outbox, enqueuedAt: now }
 }
 
 /** A schedule that was published natively, unless its id was cancelled before it came. */
@@ -23,9 +24,7 @@ export function enqueueNative(
   job: NewJob,
   now: number,
 ): Enqueued | { outcome: 'tombstoned' } {
-  if (store.tombstones.has(job.id)) return { outcome: 'tombstoned' }
-  const stored = enqueue(store, job, now)
-  return stored ? { outcome: 'inserted', ...stored } : { outcome: 'duplicate' }
+  return store.tombstones.has(job.id) ? { outcome: 'tombstoned' } : enqueue(store, job, now)
 }
 
 /** A PUSH that was refused, and the key of its request with it. */

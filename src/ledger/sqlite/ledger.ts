@@ -107,8 +107,7 @@ export class SqliteLedger implements Ledger {
     }
     const run = (protect: Protect): Inserted => {
       if (mayTakeMore(this.#store, job)) protect()
-      const stored = enqueue(this.#store, job, now)
-      return stored ? { outcome: 'inserted', ...stored } : { outcome: 'duplicate' }
+      return enqueue(this.#store, job, now)
     }
     return this.#access.write(run, 1, terms.enough)
   }

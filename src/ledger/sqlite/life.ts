@@ -24,7 +24,7 @@ export function started(
   { isTimed }: Timing = TIMED,
 ): void {
   store.counter.moved(job.queue, counted(before.state), 'active')
-  store.counter.left({ ...before, queue: job.queue })
+  store.counter.left(job.queue, before)
   // What a native worker had, or was running without a word, was in no queue.
   const hasWaited = isTimed && before.state !== 'active' && before.holder !== 'native'
   if (!hasWaited || job.startedAt === null) return
@@ -49,7 +49,7 @@ export function ended(
   const from = counted(before.state)
   if (job.state === 'discarded') store.counter.discarded(job, from)
   else store.counter.moved(job.queue, from, counted(job.state))
-  store.counter.left({ ...before, queue: job.queue })
+  store.counter.left(job.queue, before)
   store.workflows.ended(store, job)
   if (job.completedAt === null || job.state !== 'completed') return
   const isKnown = isTimed && job.startedAt !== null

@@ -124,5 +124,5 @@ function beginning(store: Store): RearmCursor {
 
 function rearmRow(store: Store, row: Waiting, isOwed: boolean): void {
   store.statements.rearm.run(row.seq, isOwed ? store.nonces.next() : null)
-  store.counter.left(row)
+  store.counter.left(row.queue, row)
 }

@@ -63,8 +63,8 @@ export class StateCounter implements Companion {
   }
 
   /** The row leaves the state that it is given in: one less is waiting with a native worker. */
-  left(row: Pick<JobRow, 'queue' | 'state' | 'holder'>): void {
-    if (isWaitingWithNative(row)) this.moved(row.queue, 'with_native', null)
+  left(queue: string, row: Pick<JobRow, 'state' | 'holder'>): void {
+    if (isWaitingWithNative(row)) this.moved(queue, 'with_native', null)
   }
 
   /** Available, and with a token that somebody may get. */

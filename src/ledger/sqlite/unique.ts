@@ -12,30 +12,31 @@ import { STATE_PARAMETERS } from './unique-statements.ts'
 /** More than these are not cancelled by one PUSH: it would hold up every other write. */
 const MAX_REPLACED = 100
 
-interface Admission extends Pick<EnqueueTerms, 'isUnsettled'> {
-  /** Of a write that is not protected yet. */
-  protect?: Protect
-}
-
 /**
  * One job as a PUSH stores it, by its `unique` policy (ojs-digest §5.3). Inside a write, which the
- * caller takes back on `duplicate` if it was protected.
+ * caller takes back on `duplicate` if it was protected. `protect`: of a write that is not yet.
  */
-export function admit(store: Store, job: NewJob, now: number, terms: Admission): Inserted {
+export function admit(
+  store: Store,
+  job: NewJob,
+  now: number,
+  terms: Pick<EnqueueTerms, 'isUnsettled'>,
+  protect?: Protect,
+): Inserted {
   const { unique } = job
-  if (unique === null) return inserted(store, job, now)
+  if (unique === null) return enqueue(store, job, now)
   const isReplacing = unique.onConflict.startsWith('replace')
   // What has ended cannot be replaced, and is not in the way.
   const states = isReplacing ? replaceableStates(unique.states) : unique.states
   const limit = isReplacing ? MAX_REPLACED + 1 : 1
-  const query = { ...unique, states, limit, now }
+  const query = { key: unique.key, states, periodMs: unique.periodMs, limit, now }
   const found = holders(store, query)
   const [first] = found
-  if (first === undefined) return inserted(store, job, now)
+  if (first === undefined) return enqueue(store, job, now)
   const unsettled = found.find(({ id }) => terms.isUnsettled?.(id))
   if (unsettled) return { outcome: 'unsettled', id: unsettled.id }
   if (isReplacing && found.length <= MAX_REPLACED) {
-    terms.protect?.()
+    protect?.()
     return replace(store, job, unique, found, query)
   }
   return unique.onConflict === 'ignore'
@@ -63,11 +64,6 @@ interface KeyRow {
   key: string | null
 }
 
-function inserted(store: Store, job: NewJob, now: number): Inserted {
-  const stored = enqueue(store, job, now)
-  return stored ? { outcome: 'inserted', ...stored } : { outcome: 'duplicate' }
-}
-
 function replace(
   store: Store,
   job: NewJob,
@@ -88,8 +84,9 @@ function replace(
   const isTimeKept = onConflict === 'replace_except_schedule' && scheduled !== undefined
   const placed = isTimeKept ? atTimeOf(scheduled, job) : job
   const stored = enqueue(store, placed, now)
-  if (!stored) return { outcome: 'duplicate' }
-  return { outcome: 'inserted', ...stored, replacing: { cancelled, job: placed } }
+  return stored.outcome === 'duplicate'
+    ? stored
+    : { ...stored, replacing: { cancelled, job: placed } }
 }
 
 /** Which holders of a key are in the way. */
