@@ -27,8 +27,8 @@ export interface Deps {
   /** Queues that an operator has told us to recover (`recover.ts`). */
   readonly recovering: Set<string>
   /**
-   * Queues that are gone and whose jobs may have run: only an operator brings them back. Kept by
-   * this process; a sample of a queue that is gone says nothing any more.
+   * Queues that are gone and whose jobs may have run: only an operator brings them back. The ledger
+   * knows them, too (`queue-missing.ts`): a sample of a queue that is gone says nothing any more.
    */
   readonly lost: Set<string>
   /**

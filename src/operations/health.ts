@@ -1,5 +1,6 @@
 import type { BrokerWarning } from '../broker/broker.ts'
 import type { Deps } from './deps.ts'
+import { lostWarnings } from './queue-missing.ts'
 
 export interface Health {
   healthy: boolean
@@ -42,7 +43,7 @@ export function health(deps: Deps, startedAt: number): Health {
         status: fault === null ? 'writable' : 'failing',
         ...(fault !== null && { error: fault }),
       },
-      warnings: deps.broker.warnings(),
+      warnings: [...lostWarnings(deps), ...deps.broker.warnings()],
     },
   }
 }

@@ -1,5 +1,9 @@
+import type { BrokerWarning } from '../broker/broker.ts'
 import type { Rung } from '../ledger/ledger.ts'
 import type { Deps } from './deps.ts'
+
+/** In the ledger in place of the marker of a queue that is lost: no queue that is there has this one. */
+const LOST = 'lost'
 
 /**
  * A queue that we know is not in the broker any more (architecture §2, "Queue missing"). Before
@@ -12,8 +16,10 @@ import type { Deps } from './deps.ts'
  */
 export async function onQueueMissing(deps: Deps, queue: string): Promise<'declare' | 'leave'> {
   const missing = deps.broker.silentlyAcknowledged(queue, deps.ledger.counts(queue).available)
-  if (missing > 0) deps.lost.add(queue)
+  if (missing > 0 || isLost(deps, queue)) deps.lost.add(queue)
   if (deps.lost.has(queue) && !deps.recovering.has(queue)) {
+    // What was seen of it is gone with this process, and the doubt is not.
+    if (deps.ledger.queueMarker(queue) !== LOST) await deps.ledger.recordMarker(queue, LOST)
     deps.logger.error(
       { queue, missing },
       'queue is gone and its jobs may have run: not republished',
@@ -27,6 +33,22 @@ export async function onQueueMissing(deps: Deps, queue: string): Promise<'declar
     deps.wakeRelay()
   }
   return 'declare'
+}
+
+/** By what this process has seen, or another before it has written down. */
+export function isLost({ ledger, lost }: Deps, queue: string): boolean {
+  return lost.has(queue) || ledger.queueMarker(queue) === LOST
+}
+
+/** Also while there is another queue of that name, which somebody else has declared. */
+export function lostWarnings({ lost }: Deps): BrokerWarning[] {
+  return [...lost].map((queue) => ({
+    code: 'queue_lost',
+    message:
+      `Queue '${queue}' was lost, and its jobs may have run: they are not published again, and ` +
+      `it takes no new ones, before 'ojs-rabbitmq recover --queue ${queue}'.`,
+    details: { queue },
+  }))
 }
 
 /**

@@ -2,6 +2,7 @@ import { queueRefusal } from '../broker/refusals.ts'
 import { OjsError } from '../errors.ts'
 import { checkQueueName } from '../job/queue-name.ts'
 import type { Deps, RequestContext } from './deps.ts'
+import { isLost } from './queue-missing.ts'
 import { requirePublishing } from './require-broker.ts'
 
 export interface Recovered {
@@ -13,7 +14,8 @@ export interface Recovered {
 /**
  * An operator's word that a queue which is gone may be declared again with every available job in
  * it, although somebody seems to have acknowledged silently (`ojs-rabbitmq recover --queue Q`).
- * Throws 400, 404 for a queue the ledger does not know, 409 when the queue is there, 503.
+ * Another queue of its name may be there by now, declared by a worker. Throws 400, 404 for a queue
+ * the ledger does not know, 409 when the queue is there and was not lost, 503.
  */
 export async function recoverQueue(
   deps: Deps,
@@ -24,7 +26,7 @@ export async function recoverQueue(
   requirePublishing(deps)
   if (!deps.ledger.hasQueue(queue)) throw queueRefusal(queue, 'missing')
   const before = deps.ledger.counts(queue).available
-  if ((await deps.broker.probeQueue(queue)) === 'exists') {
+  if (!isLost(deps, queue) && (await deps.broker.probeQueue(queue)) === 'exists') {
     const message = `Queue '${queue}' exists, and only a queue that is gone can be recovered.`
     throw new OjsError('invalid_request', message, {
       status: 409,

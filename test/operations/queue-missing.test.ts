@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { EnsureOutcome } from '../../src/broker/broker.ts'
-import { onQueueMissing, onRungMissing } from '../../src/operations/queue-missing.ts'
+import { lostWarnings, onQueueMissing, onRungMissing } from '../../src/operations/queue-missing.ts'
 import { recoverQueue } from '../../src/operations/recover.ts'
 import { NOW, pushed } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
@@ -45,6 +45,27 @@ it('one whose jobs may have run is left to an operator, once its last look is ol
   expect(stage.woken).toBe(0)
   expect(await recover()).toEqual({ queue: 'q', republished: 1 })
   expect(stage.woken).toBe(1)
+})
+
+it('it is left to an operator by the next process too, which has not seen it', async () => {
+  silently = 101
+  await missing()
+  silently = 0
+  stage.deps.lost.clear()
+  expect(await missing()).toBe('leave')
+  expect(lostWarnings(stage.deps)).toMatchObject([{ code: 'queue_lost', details: { queue: 'q' } }])
+  await recover()
+  stage.deps.lost.clear()
+  expect(await missing()).toBe('declare')
+  expect(lostWarnings(stage.deps)).toEqual([])
+})
+
+it('it may be recovered also when another of its name is there, and no other may', async () => {
+  stage.deps.broker.probeQueue = async () => 'exists'
+  await expect(recover()).rejects.toMatchObject({ status: 409 })
+  silently = 101
+  await missing()
+  expect(await recover()).toEqual({ queue: 'q', republished: 1 })
 })
 
 it('an operator speaks of one time only', async () => {

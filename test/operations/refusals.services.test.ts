@@ -71,6 +71,22 @@ describe('queues that there may not be', () => {
   })
 })
 
+async function declareAgain(url: string): Promise<void> {
+  const connection = await amqp.connect(url)
+  const channel = await connection.createChannel()
+  await channel.assertQueue('ojs.queue.silent', {
+    durable: true,
+    arguments: {
+      'x-queue-type': 'classic',
+      'x-dead-letter-exchange': 'ojs.exchange.dlx',
+      'x-dead-letter-routing-key': 'silent',
+      'x-max-priority': 10,
+    },
+  })
+  await channel.bindQueue('ojs.queue.silent', 'ojs.exchange.direct', 'silent')
+  await connection.close()
+}
+
 describe('silent acknowledgements', () => {
   it('are noticed; a lost queue is then republished by an operator only', async () => {
     const silent = await createVhost()
@@ -90,15 +106,30 @@ describe('silent acknowledgements', () => {
       expect(early.status).toBe(409)
       await channel.deleteQueue('ojs.queue.silent')
       await connection.close()
-      expect((await own.push('silent')).status).toBe(503)
-      // A queue that is gone cannot be sampled: the doubt must outlive the last sample (15 s).
-      await new Promise((resolve) => setTimeout(resolve, 16_000))
-      expect((await own.push('silent')).body.error.details.reason).toBe('queue_lost')
+      const isRefused = async () =>
+        (await own.push('silent')).body.error?.details?.reason === 'queue_lost'
+      await eventually(isRefused)
+      // A queue that is gone cannot be sampled: the doubt must outlive who has had it.
+      await own.restart()
+      expect(await isRefused()).toBe(true)
+      // As the worker that acknowledges silently does when it comes back.
+      await declareAgain(silent.url)
+      expect(await isRefused()).toBe(true)
+      const codes = async () => {
+        const { body } = await own.request('GET', '/ojs/v1/health')
+        return body.warnings.map(({ code }: { code: string }) => code)
+      }
+      expect(await codes()).toContain('queue_lost')
       const recovered = await own.request('POST', '/ojs/v1/admin/queues/silent/recover')
       expect(recovered.body).toMatchObject({ queue: 'silent' })
       expect(recovered.body.republished).toBeGreaterThanOrEqual(150)
+      expect(await codes()).not.toContain('queue_lost')
       const jobs = await own.fetch(['silent'], { count: 10, wait_ms: 5_000 })
       expect(jobs.length).toBeGreaterThan(0)
+      const late = await own.request('POST', '/ojs/v1/admin/queues/silent/recover')
+      expect(late.body.error.details.reason).toBe('queue_exists')
+      await own.restart()
+      expect((await own.push('silent')).status).toBe(201)
     } finally {
       await own.destroy()
       await silent.drop()
