@@ -1,8 +1,11 @@
-import { goesBefore } from '../job/turn.ts'
+import { goesBefore, type Turn } from '../job/turn.ts'
 import type { LiveDelivery } from './delivery.ts'
 
+/** Anything goes before it. */
+const NOTHING: Turn = { priority: Number.NEGATIVE_INFINITY, order: Number.POSITIVE_INFINITY }
+
 /**
- * Unassigned deliveries of one queue, by exact OJS priority, then by arrival. An array whose last
+ * Unassigned deliveries of one queue, by exact OJS priority, then in the order of the queue. An array whose last
  * element is the next to go: it holds at most blocks × prefetch, so that an insert by binary
  * search costs less than any cleverer structure.
  */
@@ -18,9 +21,9 @@ export class DeliveryBuffer {
     return this.#items.reduce((sum, { size }) => sum + size, 0)
   }
 
-  /** Of what goes next; lower than any when there is nothing. */
-  get nextPriority(): number {
-    return this.#items.at(-1)?.priority ?? Number.NEGATIVE_INFINITY
+  /** Of what goes next; after all else when there is nothing. */
+  get nextTurn(): Turn {
+    return this.#items.at(-1) ?? NOTHING
   }
 
   insert(delivery: LiveDelivery): void {
@@ -36,7 +39,7 @@ export class DeliveryBuffer {
     if (this.#items[index] === delivery) this.#items.splice(index, 1)
   }
 
-  /** Everything, in the order in which the broker delivered it. */
+  /** Everything, in the order in which it was in the queue. */
   drain(): LiveDelivery[] {
     return this.#items.splice(0).sort((a, b) => a.order - b.order)
   }

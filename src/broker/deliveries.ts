@@ -156,7 +156,7 @@ export class Deliveries {
 
   /** A message of ours is on its way to a job queue. */
   expect({ queue, id, priority }: JobRow, published: Promise<PublishOutcome>): void {
-    this.#feeds.get(queue)?.expect(id, priority, published)
+    this.#feeds.get(queue)?.expect(id, { priority, order: ++this.#arrivals }, published)
   }
 
   putBack(deliveries: readonly Delivery[]): void {

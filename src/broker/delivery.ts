@@ -22,7 +22,7 @@ export class LiveDelivery implements Delivery {
   readonly maxAttempts: number | null
   readonly redelivered: boolean
   readonly priority: number
-  readonly order: number
+  order: number
   readonly block: Block
   raw: ConsumeMessage
   place: Place = 'buffered'

@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.ts'
+import type { Turn } from '../job/turn.ts'
 import { partOfHeap } from '../memory.ts'
 import type { Block, BlockEnd } from './block.ts'
 import type { PublishOutcome } from './broker.ts'
@@ -140,9 +141,9 @@ export class Feed {
   }
 
   /** A message of ours is on its way to the queue, and from there perhaps to us. */
-  expect(id: string, priority: number, published: Promise<PublishOutcome>): void {
+  expect(id: string, turn: Turn, published: Promise<PublishOutcome>): void {
     if (this.blocks.size === 0) return
-    this.#underway.sent(id, priority, this.#now())
+    this.#underway.sent(id, turn, this.#now())
     void published.then((outcome) => {
       if (outcome === 'confirmed') this.#underway.confirmed(id, this.#now())
       else this.#underway.forget(id)
@@ -151,7 +152,10 @@ export class Feed {
 
   /** What was confirmed by then, and goes before all that is here, may be about to come. */
   expectsBetter(by: number): boolean {
-    if (!this.#underway.hasAbove(this.buffer.nextPriority, by, this.#now())) return false
+    const { priority, order } = this.buffer.nextTurn
+    // One block alone is given everything in its order: what has not come before this will not come.
+    const turn = { priority, order: this.blocks.size > 1 ? order : Number.NEGATIVE_INFINITY }
+    if (!this.#underway.hasBefore(turn, by, this.#now())) return false
     return this.#in('running').some((block) => !block.isFull)
   }
 
@@ -162,7 +166,8 @@ export class Feed {
 
   add(delivery: LiveDelivery): void {
     this.#hasDelivered = true
-    this.#underway.forget(delivery.id)
+    // RabbitMQ deals to several blocks in turns, and each of them sends when it likes.
+    delivery.order = this.#underway.arrived(delivery.id) ?? delivery.order
     delivery.place = 'buffered'
     this.buffer.insert(delivery)
   }

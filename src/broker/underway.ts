@@ -1,3 +1,5 @@
+import { goesBefore, type Turn } from '../job/turn.ts'
+
 /** A confirmed message that has not come within this time has gone to another consumer, or waits. */
 const UNDERWAY_MS = 25
 /** Where others take what we have published, so long nobody waits for anything. */
@@ -5,8 +7,7 @@ const SHARED_MS = 1_000
 /** Of more nobody needs to know; what waits in the broker's queue would pile up here. */
 const MAX_UNDERWAY = 256
 
-interface Expected {
-  readonly priority: number
+interface Expected extends Turn {
   /** When its publish was confirmed, and its client may have been told. */
   confirmedAt: number
 }
@@ -24,10 +25,10 @@ export class Underway {
     return this.#expected.size
   }
 
-  sent(id: string, priority: number, now: number): void {
+  sent(id: string, { priority, order }: Turn, now: number): void {
     if (this.#expected.size >= MAX_UNDERWAY) this.#prune(now)
     if (this.#expected.size >= MAX_UNDERWAY) return
-    this.#expected.set(id, { priority, confirmedAt: Number.POSITIVE_INFINITY })
+    this.#expected.set(id, { priority, order, confirmedAt: Number.POSITIVE_INFINITY })
   }
 
   confirmed(id: string, now: number): void {
@@ -35,21 +36,28 @@ export class Underway {
     if (expected) expected.confirmedAt = now
   }
 
-  /** It has come, or will not. */
+  /** Its place in the order of the publishes; undefined where nobody has seen it go. */
+  arrived(id: string): number | undefined {
+    const order = this.#expected.get(id)?.order
+    if (order !== undefined) this.#expected.delete(id)
+    return order
+  }
+
+  /** It will not come. */
   forget(id: string): void {
     this.#expected.delete(id)
   }
 
   /**
-   * Was something of a higher priority than this confirmed by then, and may still come? Not true for
-   * long: what another consumer was given never comes.
+   * Was something that goes before this confirmed by then, and may still come? Not true for long:
+   * what another consumer was given never comes.
    */
-  hasAbove(priority: number, by: number, now: number): boolean {
+  hasBefore(turn: Turn, by: number, now: number): boolean {
     if (this.#expected.size === 0) return false
     this.#prune(now)
     if (now < this.#sharedUntil) return false
     for (const expected of this.#expected.values()) {
-      if (expected.priority > priority && expected.confirmedAt <= by) return true
+      if (expected.confirmedAt <= by && goesBefore(expected, turn)) return true
     }
     return false
   }

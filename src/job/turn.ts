@@ -1,11 +1,11 @@
 /** Where a delivery stands among those of its queue that are here. */
 export interface Turn {
   readonly priority: number
-  /** Arrival in this process. */
+  /** Of its publish, where it was ours; else of its arrival in this process. */
   readonly order: number
 }
 
-/** By exact OJS priority, then by arrival. */
+/** By exact OJS priority, then first in, first out. */
 export function goesBefore(a: Turn, b: Turn): boolean {
   return a.priority !== b.priority ? a.priority > b.priority : a.order < b.order
 }

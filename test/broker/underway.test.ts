@@ -5,56 +5,73 @@ const CONFIRMED_AT = 1_000
 
 function withOne(priority = 5): Underway {
   const underway = new Underway()
-  underway.sent('a', priority, CONFIRMED_AT - 10)
+  underway.sent('a', { priority, order: 7 }, CONFIRMED_AT - 10)
   underway.confirmed('a', CONFIRMED_AT)
   return underway
 }
+
+/** Among what has this priority too, it goes before all else. */
+const at = (priority: number) => ({ priority, order: 0 })
 
 describe('what is underway', () => {
   it('goes before what has a lower priority, and nothing else', () => {
     const underway = withOne()
     const isBetterThan = (priority: number) =>
-      underway.hasAbove(priority, CONFIRMED_AT, CONFIRMED_AT)
+      underway.hasBefore(at(priority), CONFIRMED_AT, CONFIRMED_AT)
     expect([4, 5, 6].map(isBetterThan)).toEqual([true, false, false])
     expect(isBetterThan(Number.NEGATIVE_INFINITY)).toBe(true)
   })
 
+  it('goes before what was published after it', () => {
+    const underway = withOne()
+    const isBefore = (order: number) =>
+      underway.hasBefore({ priority: 5, order }, CONFIRMED_AT, CONFIRMED_AT)
+    expect([6, 7, 8].map(isBefore)).toEqual([false, false, true])
+  })
+
+  it('has the place of its publish when it comes, once', () => {
+    const underway = withOne()
+    expect(underway.arrived('a')).toBe(7)
+    expect(underway.arrived('a')).toBeUndefined()
+    expect(underway.size).toBe(0)
+  })
+
   it('is nothing to a fetch that came before the confirm', () => {
     const underway = withOne()
-    expect(underway.hasAbove(0, CONFIRMED_AT - 1, CONFIRMED_AT)).toBe(false)
-    underway.sent('b', 9, CONFIRMED_AT)
-    expect(underway.hasAbove(5, CONFIRMED_AT, CONFIRMED_AT)).toBe(false)
+    expect(underway.hasBefore(at(0), CONFIRMED_AT - 1, CONFIRMED_AT)).toBe(false)
+    underway.sent('b', at(9), CONFIRMED_AT)
+    expect(underway.hasBefore(at(5), CONFIRMED_AT, CONFIRMED_AT)).toBe(false)
   })
 
   it('is so no longer when it has come, or cannot', () => {
     const underway = withOne()
     underway.forget('a')
-    expect(underway.hasAbove(0, CONFIRMED_AT, CONFIRMED_AT)).toBe(false)
+    expect(underway.hasBefore(at(0), CONFIRMED_AT, CONFIRMED_AT)).toBe(false)
     underway.confirmed('a', CONFIRMED_AT)
-    expect(underway.hasAbove(0, CONFIRMED_AT, CONFIRMED_AT)).toBe(false)
+    expect(underway.hasBefore(at(0), CONFIRMED_AT, CONFIRMED_AT)).toBe(false)
   })
 
   it('costs fetches 25 ms of a second where other consumers take it', () => {
     const underway = withOne()
-    expect(underway.hasAbove(0, CONFIRMED_AT, CONFIRMED_AT + 24)).toBe(true)
-    expect(underway.hasAbove(0, CONFIRMED_AT, CONFIRMED_AT + 25)).toBe(false)
-    for (const [at, expected] of [
+    expect(underway.hasBefore(at(0), CONFIRMED_AT, CONFIRMED_AT + 24)).toBe(true)
+    expect(underway.hasBefore(at(0), CONFIRMED_AT, CONFIRMED_AT + 25)).toBe(false)
+    for (const [now, expected] of [
       [CONFIRMED_AT + 1_024, false],
       [CONFIRMED_AT + 1_025, true],
     ] as const) {
-      underway.sent('b', 5, at)
-      underway.confirmed('b', at)
-      expect(underway.hasAbove(0, at, at)).toBe(expected)
+      underway.sent('b', at(5), now)
+      underway.confirmed('b', now)
+      expect(underway.hasBefore(at(0), now, now)).toBe(expected)
       underway.forget('b')
     }
   })
 
   it('is bounded: what waits in the broker does not pile up', () => {
     const underway = new Underway()
-    for (let i = 0; i < 300; i++) underway.sent(String(i), i, 0)
+    for (let i = 0; i < 300; i++) underway.sent(String(i), at(i), 0)
     expect(underway.size).toBe(256)
     for (let i = 0; i < 300; i++) underway.confirmed(String(i), 0)
-    underway.sent('late', 1, 25)
+    underway.sent('late', at(1), 25)
     expect(underway.size).toBe(1)
   })
 })

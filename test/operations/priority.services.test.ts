@@ -48,6 +48,35 @@ describe.each(['classic', 'quorum'])('priorities in %s queues', (queueType) => {
     expect(seen.map(({ id }) => id)).toEqual(ids)
   })
 
+  it('of the same level keep the order of a batch that several consumers bring', async () => {
+    const queue = freshQueue()
+    const batch = (count: number) =>
+      gateway.request('POST', '/ojs/v1/jobs/batch', {
+        jobs: Array.from({ length: count }, (_, n) => ({
+          type: 't',
+          args: [n],
+          options: { queue },
+        })),
+      })
+    const fetched = async (count: number) => await gateway.fetch([queue], { count, wait_ms: 5_000 })
+    // More than one consumer is given: there are two from now on.
+    await batch(40)
+    const held: { id: string }[] = []
+    while (held.length < 40) held.push(...(await fetched(10)))
+    for (const { id } of held) await gateway.ack(id)
+    for (let round = 0; round < 5; round++) {
+      await batch(30)
+      const order: number[] = []
+      while (order.length < 30) {
+        for (const { id, args } of await fetched(1)) {
+          order.push(args[0])
+          await gateway.ack(id)
+        }
+      }
+      expect(order).toEqual(Array.from({ length: 30 }, (_, n) => n))
+    }
+  })
+
   it('let a later job overtake a backlog as far as the broker orders, but for what is buffered', async () => {
     const queue = freshQueue()
     const isOrdered = queueType === 'classic'
