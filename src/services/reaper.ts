@@ -27,9 +27,12 @@ export function reaper(deps: Deps): Loop {
     logger: deps.logger,
     runOnce: async () => {
       if (performance.now() - lookedAt > STANDSTILL_MS) await extendLeases(deps)
-      const isMore = await reapOnce(deps)
-      lookedAt = performance.now()
-      return isMore
+      try {
+        return await reapOnce(deps)
+      } finally {
+        // A lease that cannot be ended is no standstill, and a ledger that takes no heartbeats is.
+        if (deps.ledger.fault() === null) lookedAt = performance.now()
+      }
     },
   })
 }

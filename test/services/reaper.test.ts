@@ -18,7 +18,11 @@ it('gives leases their time again before it ends any, when the process has stood
       if (done.at(-1) !== what) done.push(what)
       return value
     }
-  const ledger = { overdue: record('looked', []), extendLeases: record('extended', 0) }
+  const ledger = {
+    overdue: record('looked', []),
+    extendLeases: record('extended', 0),
+    fault: () => null,
+  }
   const broker = { controlBacklogConsumed: () => true }
   const deps = { ledger, broker, clock: systemClock(), logger: SILENT } as unknown as Deps
   const service = reaper(deps)
@@ -33,6 +37,30 @@ it('gives leases their time again before it ends any, when the process has stood
   await vi.waitUntil(() => done.length >= 3)
   await service.stop(AbortSignal.timeout(1_000))
   expect(done).toEqual(['looked', 'extended', 'looked'])
+})
+
+it.each([
+  ['a lease that cannot be ended gives the others no more time', null, false],
+  ['leases have their time again after a ledger that took no heartbeats', 'disk full', true],
+])('%s', async (_, fault, isExtended) => {
+  const { now } = performance
+  let stoodMs = 0
+  vi.spyOn(performance, 'now').mockImplementation(() => now.call(performance) + stoodMs)
+  const done: string[] = []
+  const ledger = {
+    overdue: () => {
+      done.push('looked')
+      stoodMs += 3_000
+      if (done.length > 1) throw new Error('it cannot be ended')
+      return []
+    },
+    extendLeases: () => done.push('extended'),
+    fault: () => (done.length > 1 ? fault : null),
+  }
+  const broker = { controlBacklogConsumed: () => true }
+  const deps = { ledger, broker, clock: systemClock(), logger: SILENT } as unknown as Deps
+  await runningUntil(reaper(deps), () => expect(done.length).toBeGreaterThan(5))
+  expect(done.includes('extended')).toBe(isExtended)
 })
 
 describe('a lease that is over', () => {
