@@ -35,7 +35,7 @@ export function admit(
   if (first === undefined) return enqueue(store, job, now)
   const unsettled = found.find(({ id }) => terms.isUnsettled?.(id))
   if (unsettled) return { outcome: 'unsettled', id: unsettled.id }
-  if (isReplacing && found.length <= MAX_REPLACED) {
+  if (isReplacing && found.length <= MAX_REPLACED && store.workflows.mayReplace) {
     protect?.()
     return replace(store, job, unique, found, query)
   }

@@ -14,6 +14,12 @@ export interface StepSources {
   newId(): string
 }
 
+/**
+ * A step that begins may replace a job of another workflow, whose end is another step's beginning, and
+ * so on. Some 500 of these on top of each other overflow the stack, and the write could never be made.
+ */
+const MAX_NESTED = 100
+
 /** What a workflow makes of the end of a job, inside the write that ends it. */
 type EndStep = (store: Store, job: JobRow) => void
 
@@ -30,6 +36,7 @@ export class WorkflowBook implements Companion {
   /** As committed. */
   readonly #counts = new Map<WorkflowState, number>()
   #running = 0
+  #nested = 0
   readonly #changes = new Notes<[state: WorkflowState, by: number]>()
   readonly #news = new Notes<WorkflowNews>()
   #listener: (news: readonly WorkflowNews[]) => void = () => {}
@@ -63,7 +70,18 @@ export class WorkflowBook implements Companion {
 
   /** Inside the write that has ended this job. */
   ended(store: Store, job: JobRow): void {
-    if (this.owns(job.id)) this.#endStep(store, job)
+    if (!this.owns(job.id)) return
+    this.#nested += 1
+    try {
+      this.#endStep(store, job)
+    } finally {
+      this.#nested -= 1
+    }
+  }
+
+  /** May a step that begins end other jobs? */
+  get mayReplace(): boolean {
+    return this.#nested < MAX_NESTED
   }
 
   /** Inside a write. Null: it was not there, or is gone. */
