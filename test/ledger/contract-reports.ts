@@ -135,6 +135,25 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.counts('q')).toMatchObject({ available: 0, completed: 1 })
     })
 
+    it.each([
+      ['completed', COMPLETED, { state: 'completed' }],
+      ['failed', HELD, { state: 'retryable' }],
+    ] as const)(
+      'adopts it where the start shows it and its end is told of at once: %s',
+      async (what, end, now) => {
+        const { id } = newJob()
+        const start = eventOf(id, STARTED, shown(id, newJob({ id, queue: 'q', maxAttempts: 7 })))
+        const late = eventOf(id, end, shown(id, newJob({ id, queue: 'q', maxAttempts: 3 })))
+        expect(await apply(start, eventOf(id, end))).toEqual(['merged', what])
+        expect(row(id)).toMatchObject({ ...now, attempt: 1, maxAttempts: 7 })
+        expect(await apply(start, late)).toEqual(['ignored', 'ignored'])
+        const other = newJob().id
+        const twice = [3, 5].map((maxAttempts) => shown(other, newJob({ id: other, maxAttempts })))
+        await apply(eventOf(other, STARTED, twice[0]), eventOf(other, end, twice[1]))
+        expect(row(other)).toMatchObject({ ...now, maxAttempts: 3 })
+      },
+    )
+
     it('ignores it where it is not shown, was cancelled, or is no job of this id', async () => {
       const { id } = newJob()
       const cancelled = newJob().id

@@ -36,7 +36,11 @@ export function applyReports(
   const results: ReportResult[] = []
   for (const [i, event] of events.entries()) {
     const isMerged = event.said.event === 'started' && ends.has(keyOf(event))
-    if (isMerged) merged.set(keyOf(event), i)
+    if (isMerged) {
+      merged.set(keyOf(event), i)
+      // The job comes along with the first that tells of it, which may be this one alone.
+      if (event.adopt !== undefined) findOrAdopt(store, event, terms)
+    }
     const result = isMerged ? IGNORED : applyReport(store, event, terms)
     results.push(result)
     if (merged.size === 0 || !('begun' in result && result.begun)) continue
