@@ -3,8 +3,9 @@ import { brokerFailure } from '../job/dead-letter.ts'
 import type { Failure } from '../job/error-history.ts'
 import { recordFailure } from '../job/failure.ts'
 import type { JobRow } from '../job/job.ts'
+import { isJsonObject } from '../job/json-value.ts'
 import { isListedWhenExpired, judge, retryPolicyOf } from '../job/retry-policy.ts'
-import { adoptedJob } from './adopt.ts'
+import { adoptedJob, isTooLarge } from './adopt.ts'
 import type { Deps } from './deps.ts'
 import { reportedError } from './reported-error.ts'
 
@@ -21,10 +22,12 @@ type Reason = Exclude<DeadLetter['reason'], 'unknown'>
 export async function diedInBroker(deps: Deps, letter: DeadLetter): Promise<void> {
   const { reason } = letter
   if (letter.isControl || reason === 'unknown' || letter.id === '') return
+  if (isOfAnother(deps, letter)) return
   const terms = { now: deps.clock.now(), wall: deps.clock.wall() }
   let failure: Failure | null = null
   const token = {
     id: letter.id,
+    queue: letter.queue,
     generation: letter.generation,
     attempt: letter.attempt,
     isExpired: reason === 'expired',
@@ -41,6 +44,20 @@ export async function diedInBroker(deps: Deps, letter: DeadLetter): Promise<void
   // A delivery may have been parked until this row moves.
   deps.broker.unpark(result.job.id)
   tell(deps, result.job, failure, reason)
+}
+
+/**
+ * Anybody may publish a message with the id of a job, and a worker rejects what it cannot read: that
+ * must not end the job (law 6).
+ */
+function isOfAnother(deps: Deps, letter: DeadLetter): boolean {
+  if (isTooLarge(deps, letter)) return false
+  try {
+    const body: unknown = JSON.parse(letter.message.content.toString())
+    return !isJsonObject(body) || body['id'] !== letter.id
+  } catch {
+    return true
+  }
 }
 
 function tell(deps: Deps, job: JobRow, failure: Failure, reason: Reason): void {

@@ -120,6 +120,7 @@ async function claim(
   const terms = termsOf(deps, request)
   const tokens = deliveries.map((delivery) => ({
     id: delivery.id,
+    queue: delivery.queue,
     generation: delivery.generation,
     attempt: delivery.attempt,
     isHeldDelivery: deps.held.get(delivery.id) === delivery,

@@ -252,3 +252,82 @@ describe('the sweep of ojs.queue.dlx.{q}', () => {
     await eventually(async () => (await gateway.get(id)).status === 404)
   }, 40_000)
 })
+
+describe('a message with the id of a job of another queue', () => {
+  const other = () => `${queue}-other`
+  /** A native worker takes the next message of the queue and cannot read it. */
+  const reject = (from: string) =>
+    withChannel(vhost.url, async (channel) => {
+      await eventually(async () => {
+        const message = await channel.get(`ojs.queue.${from}`)
+        if (message) channel.nack(message, false, false)
+        return message !== false
+      })
+      // Else the end of the connection may overtake it.
+      await channel.close()
+    })
+  /** What died before has been seen to when this has. */
+  const untilSeenTo = async () => {
+    const last = (await gateway.push(other())).body.job.id
+    await reject(other())
+    await eventually(async () => (await stateOf(gateway, last)) === 'discarded')
+  }
+  const publish = (id: string, body: string) =>
+    withChannel(vhost.url, async (channel) => {
+      const options = { messageId: id, headers: { 'x-ojs-attempt': 1 } }
+      channel.publish('ojs.exchange.direct', other(), Buffer.from(body), options)
+      await channel.waitForConfirms()
+    })
+  let id = ''
+  beforeEach(async () => {
+    id = (await gateway.push(queue)).body.job.id
+    // So that there is one.
+    await gateway.push(other())
+    await reject(other())
+  })
+
+  it('does not end it when a worker rejects it', async () => {
+    await publish(id, JSON.stringify({ id, type: 'test.job', args: [], queue: other() }))
+    await reject(other())
+    await untilSeenTo()
+    expect(await stateOf(gateway, id)).toBe('available')
+    expect((await fetchOne(gateway, queue)).id).toBe(id)
+  })
+
+  it('is nothing that a FETCH of its queue could give', async () => {
+    await publish(id, JSON.stringify({ id, type: 'test.job', args: [], queue: other() }))
+    expect(await gateway.fetch([other()], { wait_ms: 1_000 })).toEqual([])
+    expect(await queueTokens(vhost.url, `ojs.queue.dlx.${other()}`)).toContain(id)
+    await untilSeenTo()
+    expect((await fetchOne(gateway, queue)).id).toBe(id)
+  })
+})
+
+it('a message that is no job does not end the one whose id it has, when a worker rejects it', async () => {
+  const { id } = (await gateway.push(queue)).body.job
+  const last = (await gateway.push(queue)).body.job.id
+  await withChannel(vhost.url, async (channel) => {
+    const name = `ojs.queue.${queue}`
+    const own = await channel.get(name)
+    const next = await channel.get(name)
+    if (!own || !next) throw new Error('both are there')
+    const body = JSON.stringify({ id: last, type: 'test.job', args: [] })
+    for (const content of ['{"id":', body]) {
+      channel.sendToQueue(name, Buffer.from(content), {
+        messageId: id,
+        headers: { 'x-ojs-attempt': 1 },
+      })
+      await channel.waitForConfirms()
+      await eventually(async () => {
+        const message = await channel.get(name)
+        if (message) channel.nack(message, false, false)
+        return message !== false
+      })
+    }
+    channel.nack(next, false, false)
+    await eventually(async () => (await stateOf(gateway, last)) === 'discarded')
+    expect(await stateOf(gateway, id)).toBe('available')
+    channel.nack(own, false, true)
+  })
+  expect((await fetchOne(gateway, queue)).id).toBe(id)
+})

@@ -39,8 +39,10 @@ it.each<[string, Partial<ReportEvent>, string]>([
 
 it('of a failure whose rejected delivery was faster says what the failure was', async () => {
   const { id } = await pushed(harness.ledger)
-  const letter = { id, generation: 0, attempt: 1, reason: 'rejected', isControl: false }
-  await diedInBroker(stage.deps, { ...letter, message: { headers: {} } } as DeadLetter)
+  const content = Buffer.from(JSON.stringify({ id }))
+  const message = { content, headers: {} }
+  const letter = { id, queue: 'default', generation: 0, attempt: 1, reason: 'rejected', message }
+  await diedInBroker(stage.deps, { ...letter, isControl: false } as unknown as DeadLetter)
   const row = () => harness.ledger.find(id)
   expect(JSON.parse(row()?.error ?? '')).toMatchObject({ code: 'rejected' })
 

@@ -1,4 +1,4 @@
-import { OjsError } from '../../errors.ts'
+import { invalidField, OjsError } from '../../errors.ts'
 import { type Arrival, decideArrival, recordSkipped } from '../../job/arrival.ts'
 import type { JobRow } from '../../job/job.ts'
 import { isListedWhenExpired, retryPolicyOf } from '../../job/retry-policy.ts'
@@ -20,7 +20,19 @@ export function claimToken(
   if (job) return { verdict: 'claimed', job, adopted: false }
   protect()
   const row = toJobRow(store.statements.find.get(token.id))
-  return row ? applyArrival(store, token, terms, row) : adopt(store, token, terms)
+  if (row === null) return adopt(store, token, terms)
+  return isFromElsewhere(token, row)
+    ? { verdict: 'malformed', error: idOfAnother(row) }
+    : applyArrival(store, token, terms, row)
+}
+
+/** It has the id of a job of another queue, which it says nothing about. */
+export function isFromElsewhere(token: Pick<ClaimToken, 'queue'>, row: JobRow): boolean {
+  return token.queue !== undefined && token.queue !== row.queue
+}
+
+function idOfAnother({ id, queue }: JobRow): OjsError {
+  return invalidField('id', `The id '${id}' is that of a job of queue '${queue}'.`)
 }
 
 /** The usual case in one statement: the next attempt of an available job. */
@@ -35,6 +47,7 @@ function claimNext(store: Store, token: ClaimToken, terms: ClaimTerms): JobRow |
       token.generation,
       token.attempt,
       terms.wall,
+      token.queue ?? null,
     ),
   )
   if (job) started(store, job, AVAILABLE)

@@ -6,6 +6,7 @@ import { partOfHeap } from '../../memory.ts'
 import type { DeadLetterQuery, Revived } from '../dead-letters.ts'
 import type { DeadOutcome, DeadToken } from '../native.ts'
 import { adoptJob } from './adoption.ts'
+import { isFromElsewhere } from './claim.ts'
 import { ended, failed } from './life.ts'
 import { toJobRow } from './rows.ts'
 import { changed, type Store } from './store.ts'
@@ -20,6 +21,7 @@ interface Times {
 export function discardDead(store: Store, token: DeadToken, times: Times): DeadOutcome {
   const row = toJobRow(store.statements.find.get(token.id))
   if (row === null) return adoptDead(store, token, times)
+  if (isFromElsewhere(token, row)) return { outcome: 'ignored' }
   if (!mayDie(token, row, times)) {
     noteCopyOf(store, token, row)
     return { outcome: 'ignored' }

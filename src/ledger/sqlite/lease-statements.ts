@@ -35,13 +35,13 @@ function prepareClaims(db: Database) {
     /**
      * The claim that nearly every token leads to: the next attempt of an available job. It must
      * never change a row that `decideArrival` would treat otherwise. ?5 id, ?6 generation, ?7 the
-     * token's attempt, ?8 wall time.
+     * token's attempt, ?8 wall time, ?9 the queue that the token was in, or null.
      */
     claimNext: db.prepare(
       `UPDATE jobs SET attempt = ?7, ${START}
        WHERE id = ?5 AND generation = ?6 AND state = 'available' AND attempt = ?7 - 1
          AND ?7 <= max(1, max_attempts) AND holder IS NOT 'native'
-         AND (expires_at IS NULL OR expires_at > ?8)
+         AND (expires_at IS NULL OR expires_at > ?8) AND queue = coalesce(?9, queue)
        RETURNING ${JOB_COLUMNS}`,
     ),
     /** ?5 id; ?6 generation, ?7 state and ?8 attempt as they were read; ?9 the new attempt. */
