@@ -230,5 +230,10 @@ async function withdrawAll(
   const started = await deps.ledger.withdrawAll(rows, key)
   for (const { id } of rows) if (!started.includes(id)) deps.events.drop(id)
   for (const one of sent) if (!started.includes(one.row.id)) noteWithdrawal(deps, one)
+  // A schedule that came due meanwhile counts as out, and nobody publishes what is staged.
+  const wasSent = new Set(sent.map(({ row }) => row.id))
+  for (const { id, generation } of rows) {
+    if (!wasSent.has(id) && !started.includes(id)) deps.ledger.tokenReturned(id, generation)
+  }
   return started
 }

@@ -29,6 +29,7 @@ export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
   try {
     const sent = await sendOwed(deps, row)
     if (sent.outcome === 'confirmed') noteConfirm(deps, sent.row)
+    else noteNever(deps, sent)
     noteCertainty(deps, sent)
     return sent
   } catch (err) {
@@ -54,6 +55,17 @@ function noteConfirm({ ledger }: Deps, { id, outbox, state }: JobRow): void {
   if (outbox === null) return
   if (state === 'discarded') ledger.copyConfirmed(id, outbox)
   else ledger.confirmed(id, outbox)
+}
+
+/**
+ * The job ended while its token was on its way, and that never reached a queue: nobody needs to wait
+ * for it, and nobody else will hear of it.
+ */
+function noteNever({ ledger, unsure }: Deps, { outcome, row }: Sent): void {
+  if (!SURELY_LOST.has(outcome) || isTerminal(row.state) || unsure.has(row.id)) return
+  const now = ledger.find(row.id)
+  if (now === null || !isTerminal(now.state) || now.generation !== row.generation) return
+  ledger.tokenReturned(row.id, row.generation)
 }
 
 function noteCertainty({ unsure }: Deps, { outcome, row }: Sent): void {

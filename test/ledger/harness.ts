@@ -102,6 +102,14 @@ export async function settleLazily(ledger: Ledger): Promise<void> {
   await ledger.handOver([])
 }
 
+/** How many rows go when all may that wait for no token. */
+export async function prunedRows({ ledger }: Pick<LedgerHarness, 'ledger'>): Promise<number> {
+  await settleLazily(ledger)
+  const at = NOW + 1e12
+  const ends = { completed: at, cancelled: at, discarded: at, deadLetters: at, withdrawn: at }
+  return await ledger.prune(ends, at, 100)
+}
+
 export function rowOf(ledger: Ledger, id: string): JobRow {
   const row = ledger.find(id)
   if (!row) throw new Error(`no row ${id}`)

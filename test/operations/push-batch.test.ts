@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import { pushBatch } from '../../src/operations/push-batch.ts'
 import { eventOf, REPORT } from '../ledger/contract-reports.ts'
-import { rowOf, settleLazily } from '../ledger/harness.ts'
+import { NOW, prunedRows, rowOf, settleLazily } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
 
@@ -39,6 +39,17 @@ it('keeps the tokens of a batch from FETCH until the last of them is confirmed',
   await push(ids)
   expect(staged).toEqual([ids, ids])
   expect([[...stage.deps.staging], unparked]).toEqual([[], ids])
+})
+
+it('leaves nothing for ever of a batch that is refused while a schedule of it comes due', async () => {
+  publish = async () => {
+    await harness.ledger.promote(NOW + 2_000, NOW + 2_000, 500)
+    return 'nacked'
+  }
+  const jobs = [{ ...JOB, options: { delay_until: new Date(NOW + 1_000).toISOString() } }, JOB]
+  const refused = pushBatch(stage.deps, { jobs }, { requestId: 'req_1' })
+  await expect(refused).rejects.toMatchObject({ status: 429 })
+  expect(await prunedRows(harness)).toBe(2)
 })
 
 it('leaves what somebody else has staged to him, and is refused', async () => {

@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import type { Broker, PublishOutcome } from '../../src/broker/broker.ts'
+import { cancel } from '../../src/operations/cancel.ts'
 import { push } from '../../src/operations/push.ts'
 import { sendToken } from '../../src/operations/send-token.ts'
+import { prunedRows } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
 
@@ -22,6 +24,21 @@ beforeEach(async () => {
   stage = onToldBroker(harness, broker)
 })
 afterEach(() => harness.destroy())
+
+it.each<[PublishOutcome, number]>([
+  ['nacked', 1],
+  ['confirmed', 0],
+  ['unknown', 0],
+])('of a job that is cancelled on the way, and then is %s', async (outcome, pruned) => {
+  const isQueueGone = async () => false
+  stage = onToldBroker(harness, { ...broker, isQueueGone, broadcast: async () => 'confirmed' })
+  publish.mockImplementationOnce(async ({ id }) => {
+    await cancel(stage.deps, id, { requestId: 'req_2' })
+    return outcome
+  })
+  await push(stage.deps, { type: 'a', args: [] }, { requestId: 'req_1' })
+  expect(await prunedRows(harness)).toBe(pruned)
+})
 
 it.each<PublishOutcome>(['returned', 'nacked'])(
   'is unknown for a token that was %s behind a ledger that is closed meanwhile',
