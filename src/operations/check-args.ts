@@ -59,11 +59,17 @@ function find(
   try {
     return compiled.violations(args, fuel)
   } catch (error) {
-    if (!(error instanceof OutOfFuel)) throw error
+    const isCostly = error instanceof OutOfFuel
+    // Code that Ajv has made of a rare schema may throw: to try again would not help, as a 500 says.
     throw new OjsError(
       'schema_validation',
-      `The args take too long to check against the schema '${schema}'.`,
-      { details: { field: 'args', schema, reason: 'too_costly', ...at } },
+      isCostly
+        ? `The args take too long to check against the schema '${schema}'.`
+        : `The args cannot be checked against the schema '${schema}'.`,
+      {
+        details: { field: 'args', schema, reason: isCostly ? 'too_costly' : 'unusable', ...at },
+        cause: error,
+      },
     )
   }
 }

@@ -87,11 +87,17 @@ function shownJob(
   const { message, maxAttempts, carry } = deps.broker.shown(shown)
   return adoptedJob(deps, {
     id: event.job_id,
-    queue: typeof job['queue'] === 'string' ? job['queue'] : fallback,
+    queue: originOf(job, headers) ?? fallback,
     maxAttempts: event.max_attempts ?? maxAttempts,
     message,
     carry: () => carry,
   })
+}
+
+/** The control queue that a report comes by need not be that of the job. */
+function originOf(job: Record<string, unknown>, headers: ReportEvent['headers']): string | null {
+  const said = [job['queue'], headers?.['x-ojs-queue']]
+  return said.find((name) => typeof name === 'string') ?? null
 }
 
 /** Its worker acknowledges the token and leaves the rest to us, who do not have the job. */

@@ -5,10 +5,11 @@ import { ArgsSchemas } from '../../src/schemas/args-schemas.ts'
 import { Fuel } from '../../src/schemas/fuel.ts'
 
 const SUBSCHEMAS = 300
+const LARGE = { prefixItems: Array(SUBSCHEMAS - 1).fill(true) }
 
 /** Any number is the URI of a registered schema; `reads`: how often one had to be compiled. */
-function registered(capacity?: number) {
-  const content = JSON.stringify({ prefixItems: Array(SUBSCHEMAS - 1).fill(true) })
+function registered(capacity?: number, schema: object = LARGE) {
+  const content = JSON.stringify(schema)
   const seen = { reads: 0 }
   const schemas = {
     registration: Number,
@@ -59,4 +60,24 @@ it('compiles the schema of a job alone, however large', () => {
   const { deps, seen } = registered(1)
   for (let i = 0; i < 10; i++) checkArgs(deps, { schema: String(i), args: [] })
   expect(seen.reads).toBe(10)
+})
+
+it('does not tell a client to try again where the check itself fails', () => {
+  // Ajv 8.20 makes code of this that throws for every object.
+  const { deps } = registered(undefined, {
+    items: {
+      patternProperties: { '^a': true },
+      if: { type: 'object' },
+      else: { patternProperties: { '^c': true } },
+      unevaluatedProperties: false,
+    },
+  })
+  expect(() => checkArgs(deps, { schema: '1', args: [1] })).not.toThrow()
+  const problem = { status: 400, code: 'schema_validation', retryable: false }
+  expect(() => checkArgs(deps, { schema: '1', args: [{ a: 0 }] })).toThrow(
+    expect.objectContaining({
+      ...problem,
+      details: { field: 'args', schema: '1', reason: 'unusable' },
+    }),
+  )
 })

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { ReportEvent } from '../../src/job/request.ts'
 import { retryDeadLetter } from '../../src/operations/dead-letters.ts'
 import { report } from '../../src/operations/report.ts'
+import { uuid7 } from '../../src/uuid.ts'
 import { eventually } from '../support/in-process.ts'
 import { CONTEXT, stageForAll } from './control-stage.ts'
 import { freshQueue } from './harness.ts'
@@ -19,6 +20,29 @@ describe('a report', () => {
     return report(stage.deps, { worker_id: 'w1', events }, CONTEXT)
   }
   const depth = async (queue: string) => (await stage.channel.checkQueue(queue)).messageCount
+
+  it('of a job that nobody knows has it where it was taken from, by whatever way it comes', async () => {
+    const queue = freshQueue()
+    await stage.pushed(queue)
+    stage.channel.ack(await stage.token(queue))
+    const id = uuid7()
+    const headers = { 'x-ojs-queue': queue, 'x-ojs-tenant': 'a' }
+    const body = { id, type: 'test.job', args: [1] }
+    // Its control queue is that of `default`, and its start and its end are told of at once.
+    const retry = { decision: 'retry' as const, delay_ms: 10 }
+    expect(
+      await tell(
+        id,
+        { event: 'started', job: body, headers, max_attempts: 5 },
+        { event: 'failed', error: ERROR, outcome: retry },
+      ),
+    ).toEqual({ applied: 2, ignored: 0 })
+    expect(stage.row(id)).toMatchObject({ queue, state: 'retryable', attempt: 1, maxAttempts: 5 })
+    await stage.untilState(id, 'available')
+    const again = await stage.token(queue)
+    expect(again.properties.headers).toMatchObject({ ...headers, 'x-ojs-attempt': 2 })
+    stage.channel.ack(again)
+  })
 
   it('makes a natively processed job visible, from start to result', async () => {
     const queue = freshQueue()

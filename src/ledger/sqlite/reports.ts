@@ -36,11 +36,9 @@ export function applyReports(
   const results: ReportResult[] = []
   for (const [i, event] of events.entries()) {
     const isMerged = event.said.event === 'started' && ends.has(keyOf(event))
-    if (isMerged) {
-      merged.set(keyOf(event), i)
-      // The job comes along with the first that tells of it, which may be this one alone.
-      if (event.adopt !== undefined) findOrAdopt(store, event, terms)
-    }
+    if (isMerged) merged.set(keyOf(event), i)
+    // The job comes along with the first that tells of it, which may be this one alone.
+    if (isMerged && event.adopt !== undefined) findOrAdopt(store, event, terms)
     const result = isMerged ? IGNORED : applyReport(store, event, terms)
     results.push(result)
     if (merged.size === 0 || !('begun' in result && result.begun)) continue
@@ -82,17 +80,9 @@ function applyReport(store: Store, event: ReportedEvent, terms: ReportTerms): Re
 }
 
 function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
-  const next = toJobRow(
-    store.statements.nativeNext.get(
-      event.workerId,
-      null,
-      terms.defaultLeaseMs,
-      terms.now,
-      event.id,
-      event.generation,
-      event.attempt,
-    ),
-  )
+  const { id, generation, attempt, workerId } = event
+  const lease = [workerId, null, terms.defaultLeaseMs, terms.now] as const
+  const next = toJobRow(store.statements.nativeNext.get(...lease, id, generation, attempt))
   if (next) {
     started(store, next, AVAILABLE)
     return { outcome: 'started', job: next, promoted: false }
