@@ -375,15 +375,16 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const workflow = await create(newGraph({ a: [], b: ['a'], free: [] }))
       const dead = await claim(workflow, 'a')
       await discard(dead)
-      const { error } = stepOf(workflow, 'a')
-      expect(error).toBe(LATER.error)
+      const { error, startedAt } = stepOf(workflow, 'a')
+      expect([error, startedAt]).toEqual([LATER.error, dead.startedAt])
       const revived = await ledger.revive(dead.id, 0, NOW)
       expect(revived).toMatchObject({ generation: 1 })
       const [again] = await ledger.claim([token(dead.id, { generation: 1 })], TERMS)
       expect(again?.verdict).toBe('claimed')
       await ledger.complete(dead.id, {}, { now: NOW, result: '1' })
       expect(progress(workflow)).toEqual({ a: 'failed', b: 'cancelled', free: 'started' })
-      expect(stepOf(workflow, 'a')).toMatchObject({ state: 'discarded', result: null, error })
+      const kept = { state: 'discarded', result: null, error, startedAt, attempt: 1 }
+      expect(stepOf(workflow, 'a')).toMatchObject(kept)
       await complete(workflow, 'free')
       expect(find(workflow)).toMatchObject({ state: 'failed', failed: 1, completed: 1 })
     })
@@ -395,7 +396,8 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const dead = await claim(workflow, 'a')
       await discard(dead)
       expect(await ledger.deleteDeadLetter(dead.id, NOW)).toBe(true)
-      const kept = { jobId: dead.id, error: LATER.error, state: 'discarded' }
+      const { startedAt } = dead
+      const kept = { jobId: dead.id, error: LATER.error, state: 'discarded', startedAt, attempt: 1 }
       expect(stepOf(workflow, 'a')).toMatchObject(kept)
     })
 

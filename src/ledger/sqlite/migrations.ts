@@ -14,6 +14,7 @@ import { sql as ahead } from './migrations/0009-ahead.ts'
 import { sql as checks } from './migrations/0010-checks.ts'
 import { sql as shortKeys } from './migrations/0011-short-keys.ts'
 import { sql as markers } from './migrations/0012-markers.ts'
+import { sql as stepAttempts } from './migrations/0013-step-attempts.ts'
 
 /** In order; the number of a migration is its place, starting at 1. Never edit a released one. */
 export const MIGRATIONS: readonly string[] = [
@@ -29,6 +30,7 @@ export const MIGRATIONS: readonly string[] = [
   checks,
   shortKeys,
   markers,
+  stepAttempts,
 ]
 
 /** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */

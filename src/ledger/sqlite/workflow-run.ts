@@ -82,7 +82,8 @@ export function endStep(store: Store, job: JobRow): void {
   const { statements } = store.workflows
   const outcome = job.state === 'completed' ? 'completed' : 'failed'
   const error = outcome === 'completed' ? null : stepError(job)
-  const row = statements.endStep.get(job.id, outcome, job.state, now, error)
+  const { id: jobId, state, startedAt, attempt } = job
+  const row = statements.endStep.get(jobId, outcome, state, now, error, startedAt, attempt)
   if (row === undefined) return
   const { workflow: seq, ...node } = row as NodeRow & { workflow: number }
   const { settings, id } = statements.bySeq.get(seq) as WorkflowHead & { settings: string }

@@ -27,13 +27,14 @@ function prepareReads(db: Database) {
     isStep: db.prepare('SELECT 1 FROM workflow_steps WHERE job_id = ?'),
     /**
      * For readers. A job that has begun another life tells nothing of this one, nor does one that is
-     * deleted: what the step kept of its error does. Before that the job's own, which may be newer
+     * deleted: what the step kept of its end does. Before that the job's own, which may be newer
      * (the late word of a native worker).
      */
     steps: db.prepare(
       `SELECT s.id, s.type, s.is_callback AS isCallback, s.depends_on AS dependsOn,
          s.progress, coalesce(s.job_state, j.state) AS state, s.job_id AS jobId,
-         j.started_at AS startedAt, s.ended_at AS endedAt, ifnull(j.attempt, 0) AS attempt,
+         coalesce(j.started_at, s.started_at) AS startedAt, s.ended_at AS endedAt,
+         coalesce(j.attempt, s.attempt, 0) AS attempt,
          ${RESULT_BYTES} AS bytes, coalesce(j.error, s.error) AS error
        FROM workflow_steps s LEFT JOIN jobs j ON j.id = s.job_id AND j.generation = 0
        WHERE s.workflow = ? AND s.type IS NOT NULL ORDER BY s.node`,
@@ -68,9 +69,10 @@ function prepareWrites(db: Database) {
          depends_on, feeds, inputs, request)
        VALUES (?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
-    /** The step of a job that is over. ?2 outcome, ?3 state of the job, ?4 now, ?5 error. */
+    /** The step of a job that is over. ?2 outcome, ?3 state of the job, ?4 now, ?5 error. ?6, ?7 its attempt. */
     endStep: db.prepare(
-      `UPDATE workflow_steps SET progress = ?2, job_state = ?3, ended_at = ?4, error = ?5
+      `UPDATE workflow_steps SET progress = ?2, job_state = ?3, ended_at = ?4, error = ?5,
+         started_at = ?6, attempt = ?7
        WHERE job_id = ?1 AND progress = 'started'
        RETURNING workflow, ${NODE}`,
     ),
