@@ -1,4 +1,4 @@
-import { type ArrivingToken, isWithNative, type ReportedError } from './arrival.ts'
+import { type ArrivingToken, isWithNative } from './arrival.ts'
 import type { Failure } from './error-history.ts'
 import { failureOf } from './failure.ts'
 import type { JobRow } from './job.ts'
@@ -65,18 +65,10 @@ const BROKER_MESSAGES = {
 } as const
 
 /**
- * The error record of a job that died in the broker. A nack carries no reason: for `rejected` the
- * `x-ojs-error-*` headers of the message are the best that is known (ojs-digest §4).
+ * The error record of a job that died in the broker. A nack carries no reason, and the `x-ojs-error-*`
+ * headers of the message are those of the attempt before (seed 002 §8.3).
  */
-export function brokerFailure(
-  reason: keyof typeof BROKER_MESSAGES,
-  reported: ReportedError | null,
-): Failure {
-  const said = reason === 'rejected' ? reported : null
-  // What died in the broker is not tried again, whatever the error was.
-  return failureOf({
-    code: said?.code ?? reason,
-    message: said?.message ?? BROKER_MESSAGES[reason],
-    retryable: false,
-  })
+export function brokerFailure(reason: keyof typeof BROKER_MESSAGES): Failure {
+  // What died in the broker is not tried again.
+  return failureOf({ code: reason, message: BROKER_MESSAGES[reason], retryable: false })
 }

@@ -1,4 +1,5 @@
 import type { DeadLetter } from '../broker/broker.ts'
+import { between, recordSkipped } from '../job/arrival.ts'
 import { brokerFailure } from '../job/dead-letter.ts'
 import type { Failure } from '../job/error-history.ts'
 import { recordFailure } from '../job/failure.ts'
@@ -33,7 +34,7 @@ export async function diedInBroker(deps: Deps, letter: DeadLetter): Promise<void
     isExpired: reason === 'expired',
     wasInQueue: reason === 'expired' || reason === 'maxlen',
     describe(row: JobRow) {
-      failure = failureOf(row, letter, reason)
+      failure = brokerFailure(reason)
       return describe(row, letter, failure, terms.now)
     },
     adopt: () => adoptedJob(deps, letter),
@@ -78,12 +79,19 @@ function describe(row: JobRow, letter: DeadLetter, failure: Failure, now: number
   const attempt = Math.max(letter.attempt, row.attempt)
   const verdict = judge(policy, attempt, failure)
   return {
-    ...recordFailure(row.errors, attempt, failure, now),
+    ...recordFailure(errorsBefore(row, letter, now), attempt, failure, now),
     isDeadLetter: verdict.do === 'discard' && verdict.isDeadLetter,
   }
 }
 
-/** Our own tokens carry the error of the attempt before: that is news only where we know of none. */
-function failureOf(row: JobRow, letter: DeadLetter, reason: Reason): Failure {
-  return brokerFailure(reason, row.error === null ? reportedError(letter.message.headers) : null)
+/**
+ * With the attempts that nobody has reported: of the last of them the token tells, also where the row
+ * has counted it but knows no more, because it was adopted by this token.
+ */
+function errorsBefore({ attempt, errors }: JobRow, letter: DeadLetter, now: number): string | null {
+  const reported = reportedError(letter.message.headers)
+  const skipped = between(attempt, letter.attempt)
+  const isAdopted = errors === null && reported !== null && attempt === letter.attempt - 1
+  if (isAdopted && attempt > 0) skipped.push(attempt)
+  return recordSkipped(errors, skipped, reported, now).errors
 }

@@ -94,28 +94,8 @@ describe('may a dead token take its job with it', () => {
 
 describe('the error record of a job that died in the broker', () => {
   it.each(['rejected', 'expired', 'maxlen', 'delivery_limit'] as const)('%s', (reason) => {
-    const failure = brokerFailure(reason, null)
+    const failure = brokerFailure(reason)
     expect(failure).toMatchObject({ code: reason, type: reason, retryable: false })
     expect(failure.message.length).toBeGreaterThan(20)
-  })
-
-  it('takes the reported error of a rejected job, and of no other', () => {
-    const reported = { code: 'smtp_down', message: 'no route' }
-    expect(brokerFailure('rejected', reported)).toEqual({
-      code: 'smtp_down',
-      type: 'smtp_down',
-      message: 'no route',
-      retryable: false,
-    })
-    expect(brokerFailure('maxlen', reported).code).toBe('maxlen')
-  })
-
-  it('cuts what a stranger wrote', () => {
-    const failure = brokerFailure('rejected', {
-      code: 'c'.repeat(9_000),
-      message: 'm'.repeat(90_000),
-    })
-    expect(failure.code).toHaveLength(255)
-    expect(failure.message).toHaveLength(10_000)
   })
 })

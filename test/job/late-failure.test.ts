@@ -30,7 +30,7 @@ describe('the late word on an attempt', () => {
   })
 
   it('takes the place of what RabbitMQ knows of a rejection, in the last life that had one', () => {
-    const rejected = brokerFailure('rejected', null)
+    const rejected = brokerFailure('rejected')
     const { errors: once } = recordFailure(null, 1, rejected, NOW)
     const { errors: twice } = recordFailure(once, 1, rejected, NOW)
     const late = recordLateFailure(twice, 1, failure, NOW + 1)

@@ -1,3 +1,4 @@
+import { v7 } from 'uuid'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { AheadClock } from '../support/ahead-clock.ts'
 import { eventually } from '../support/in-process.ts'
@@ -330,4 +331,32 @@ it('a message that is no job does not end the one whose id it has, when a worker
     channel.nack(own, false, true)
   })
   expect((await fetchOne(gateway, queue)).id).toBe(id)
+})
+
+it.each([
+  ['of a job that is known', true],
+  ['of one that is not', false],
+])('the token that a worker rejects tells of the attempt before: %s', async (_, isKnown) => {
+  const { id } = (await gateway.push(queue)).body.job
+  const given = isKnown ? id : v7()
+  const headers = { 'x-ojs-error-code': 'smtp_down', 'x-ojs-error-message': 'no route' }
+  await withChannel(vhost.url, async (channel) => {
+    const own = await channel.get(`ojs.queue.${queue}`)
+    if (own) channel.ack(own)
+    // As seed 002 §15.4 retries.
+    const body = { id: given, type: 'test.job', args: [1] }
+    await publishToken(vhost.url, queue, body, { attempt: 2, headers })
+    await eventually(async () => {
+      const again = await channel.get(`ojs.queue.${queue}`)
+      if (again) channel.nack(again, false, false)
+      return again !== false
+    })
+    await eventually(async () => (await gateway.get(given)).body.job?.state === 'discarded')
+  })
+  const { attempt, error, errors } = (await gateway.get(given)).body.job
+  expect([attempt, error.code]).toEqual([2, 'rejected'])
+  expect(errors).toMatchObject([
+    { attempt: 1, code: 'smtp_down', message: 'no route' },
+    { attempt: 2, code: 'rejected' },
+  ])
 })
