@@ -1,4 +1,5 @@
 import { RE2JS } from 're2js'
+import { inRe2 } from './ecma-pattern.ts'
 import type { Fuel } from './fuel.ts'
 import { SchemaFault } from './schema-fault.ts'
 
@@ -24,8 +25,8 @@ interface PatternEngine {
 
 /**
  * The patterns of one schema, on an engine whose time is linear in the text whatever the pattern
- * (RE2). It speaks ECMA-262 but for look-around and back-references; `\s` and `\w` are ASCII.
- * Throws `SchemaFault`.
+ * (RE2). It speaks ECMA-262 but for look-around and back-references (`ecma-pattern.ts`). Throws
+ * `SchemaFault`.
  */
 export function linearPatterns(fuel: () => Fuel): PatternEngine {
   let total = 0
@@ -51,8 +52,9 @@ function compile(source: string): RE2JS {
     throw new SchemaFault(`a pattern may have ${MAX_PATTERN_LENGTH} characters at most`)
   }
   try {
-    return RE2JS.compile(RE2JS.translateRegExp(source))
+    return RE2JS.compile(RE2JS.translateRegExp(inRe2(source)))
   } catch (error) {
+    if (error instanceof SchemaFault) throw error
     const reason = error instanceof Error ? error.message : String(error)
     throw new SchemaFault(`the pattern '${brief(source)}' cannot be used: ${reason}`)
   }

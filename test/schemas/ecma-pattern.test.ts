@@ -1,0 +1,34 @@
+import { RE2JS } from 're2js'
+import { expect, it } from 'vitest'
+import { inRe2 } from '../../src/schemas/ecma-pattern.ts'
+import { SchemaFault } from '../../src/schemas/schema-fault.ts'
+
+const CHARACTERS = [
+  ...Array.from({ length: 0x3100 }, (_, code) => String.fromCharCode(code)),
+  ...['\ufeff', '\ufefe', '\uff00', '\u{1f600}', '\u{10ffff}'],
+]
+const PATTERNS = [
+  ...[String.raw`^\s$`, String.raw`^\S$`, String.raw`^[\s]$`, String.raw`^[^\s]$`],
+  ...[String.raw`^[\S]$`, String.raw`^[^\S]$`, String.raw`^[\s\S]$`, String.raw`^[a\s-]$`],
+  ...['^.$', '^[.]$', String.raw`^\.$`, String.raw`^[\b]$`, String.raw`^a\b$`],
+  ...['^[[:alpha:]$', '^[[]$', String.raw`^[\]]$`, String.raw`^[\\]$`, String.raw`^[^\]a]$`],
+  ...[String.raw`^\d$`, String.raw`^\D$`, String.raw`^\w$`, String.raw`^\W$`, String.raw`^\p{L}$`],
+  ...[String.raw`^\P{Lu}$`, String.raw`^\u00e9$`, String.raw`^\u{1f600}$`, String.raw`^\xe9$`],
+  ...[String.raw`^\cA$`, String.raw`^\0$`, String.raw`^\/$`, '^(?:a|.)$'],
+  ...[String.raw`^(?<x>\S)$`, '^a?.{0,1}$', '^$', 'b$'],
+]
+
+it.each(PATTERNS)('%s means what it means to JavaScript', (pattern) => {
+  const own = RE2JS.compile(RE2JS.translateRegExp(inRe2(pattern)))
+  const theirs = new RegExp(pattern, 'u')
+  for (const text of [...CHARACTERS, '', 'ab', ':]', 'a]', 'a\u00a0b']) {
+    expect(own.test(text), JSON.stringify(text)).toBe(theirs.test(text))
+  }
+})
+
+it.each([
+  ...['(?i)a', '(?s).', '(?P<x>a)', String.raw`\pL`, String.raw`\x{41}`, String.raw`\a`],
+  ...[String.raw`\Qa\E`, String.raw`\A`, String.raw`\z`, String.raw`[\a]`],
+])('%s, which JavaScript does not know, is refused', (pattern) => {
+  expect(() => inRe2(pattern)).toThrow(SchemaFault)
+})
