@@ -28,11 +28,16 @@ export function explainStaleLease(
     )
   }
   return fence.attempt !== undefined && fence.attempt !== row.attempt
-    ? stateConflict(`Attempt ${fence.attempt} of the job is over; attempt ${row.attempt} runs.`, {
+    ? stateConflict(staleAttempt(fence.attempt, row.attempt), {
         ...details,
         reason: 'stale_attempt',
       })
     : stateConflict('The job is leased to another worker.', { ...details, reason: 'other_worker' })
+}
+
+function staleAttempt(said: number, runs: number): string {
+  const why = said < runs ? 'is over' : 'has not begun'
+  return `Attempt ${said} of the job ${why}; attempt ${runs} runs.`
 }
 
 /** Why a CANCEL found nothing to cancel: 404, or 409 with the state it ended in (seed 001 §9.4). */

@@ -103,7 +103,9 @@ function originOf(job: Record<string, unknown>, headers: ReportEvent['headers'])
 /** Its worker acknowledges the token and leaves the rest to us, who do not have the job. */
 function isLeftToUs(deps: Deps, { id, said }: ReportedEvent): boolean {
   if (said.event !== 'failed' || said.outcome?.decision === 'discard') return false
-  return said.outcome?.rung_ms == null && deps.ledger.find(id) === null
+  if (said.outcome?.rung_ms != null || deps.ledger.find(id) !== null) return false
+  // Cancelled before anybody here knew it: nobody wants it back.
+  return !deps.ledger.isTombstoned(id)
 }
 
 /**

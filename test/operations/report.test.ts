@@ -1,8 +1,10 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import type { DeadLetter } from '../../src/broker/broker.ts'
+import type { Broker, DeadLetter } from '../../src/broker/broker.ts'
+import { OjsError } from '../../src/errors.ts'
 import type { ReportEvent } from '../../src/job/request.ts'
 import { diedInBroker } from '../../src/operations/died-in-broker.ts'
 import { report } from '../../src/operations/report.ts'
+import { uuid7 } from '../../src/uuid.ts'
 import { NOW, pushed } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
@@ -52,4 +54,24 @@ it('of a failure whose rejected delivery was faster says what the failure was', 
   const own = { code: 'boom', message: 'it went off' }
   expect(JSON.parse(row()?.error ?? '')).toMatchObject(own)
   expect(JSON.parse(row()?.errors ?? '')).toMatchObject([own])
+})
+
+it.each([
+  ['kept as a dead letter', false],
+  ['forgotten where it was cancelled', true],
+])('a failed job that comes along and is none of ours is %s', async (_, isCancelled) => {
+  const buried: string[] = []
+  const bury = async ({ id }: { id: string }) => {
+    buried.push(id)
+    return 'confirmed' as const
+  }
+  const shown: Broker['shown'] = () => {
+    throw new OjsError('invalid_request', 'It is no job.')
+  }
+  stage = onToldBroker(harness, { bury, shown })
+  const id = uuid7()
+  if (isCancelled) await harness.ledger.tombstone(id, 'q', NOW)
+  const event = { ...FAILED, job_id: id, job: { id, type: 'No Type', args: [] } }
+  await report(stage.deps, { worker_id: 'w', events: [event] }, { requestId: 'req_1' })
+  expect(buried).toEqual(isCancelled ? [] : [id])
 })
