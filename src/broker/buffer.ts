@@ -5,9 +5,9 @@ import type { LiveDelivery } from './delivery.ts'
 const NOTHING: Turn = { priority: Number.NEGATIVE_INFINITY, order: Number.POSITIVE_INFINITY }
 
 /**
- * Unassigned deliveries of one queue, by exact OJS priority, then in the order of the queue. An array whose last
- * element is the next to go: it holds at most blocks × prefetch, so that an insert by binary
- * search costs less than any cleverer structure.
+ * Unassigned deliveries of one queue, by exact OJS priority, then in the order of the queue. An array
+ * whose last element is the next to go: it holds at most blocks × prefetch, so that an insert by
+ * binary search costs less than any cleverer structure.
  */
 export class DeliveryBuffer {
   readonly #items: LiveDelivery[] = []

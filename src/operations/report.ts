@@ -97,7 +97,7 @@ function shownJob(
 /** The control queue that a report comes by need not be that of the job. */
 function originOf(job: Record<string, unknown>, headers: ReportEvent['headers']): string | null {
   const said = [job['queue'], headers?.['x-ojs-queue']]
-  return said.find((name) => typeof name === 'string') ?? null
+  return said.find((name): name is string => typeof name === 'string' && name !== '') ?? null
 }
 
 /** Its worker acknowledges the token and leaves the rest to us, who do not have the job. */
