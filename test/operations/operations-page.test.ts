@@ -54,8 +54,12 @@ test('every reason of an error is explained, and no other', () => {
 })
 
 test('every warning of health is explained, and no other', () => {
-  const files = ['entity.ts', 'depth-sampler.ts', 'rungs.ts', 'entity-checker.ts']
-  const text = files.map((name) => readFileSync(join(ROOT, 'src/broker', name), 'utf8')).join('\n')
+  const files = ['entity', 'depth-sampler', 'rungs', 'entity-checker'].map(
+    (name) => `broker/${name}`,
+  )
+  const text = [...files, 'operations/queue-missing']
+    .map((name) => readFileSync(join(ROOT, 'src', `${name}.ts`), 'utf8'))
+    .join('\n')
   const kinds = found(text, /code: `\$\{entity\.entity\}_(\w+)`/g)
   const said = [
     ...found(text, /code: '(\w+)'/g),
