@@ -50,17 +50,19 @@ function find(
 ): Violation[] | null {
   const { schema, args, registration } = named
   let isNew = false
-  const compiled = deps.argsSchemas.get(registration, () => {
-    if (!fuel.mayCompile) throw stillCompiling()
-    isNew = true
-    return contentOf(deps, schema)
-  })
-  if (isNew) fuel.compiled(compiled.size)
   try {
+    const compiled = deps.argsSchemas.get(registration, () => {
+      if (!fuel.mayCompile) throw stillCompiling()
+      isNew = true
+      return contentOf(deps, schema)
+    })
+    if (isNew) fuel.compiled(compiled.size)
     return compiled.violations(args, fuel)
   } catch (error) {
+    if (error instanceof OjsError) throw error
     const isCostly = error instanceof OutOfFuel
-    // Code that Ajv has made of a rare schema may throw: to try again would not help, as a 500 says.
+    // What Ajv makes of a rare schema may throw, and an earlier version may have registered what this
+    // one refuses: to try again would not help, as a 500 says.
     throw new OjsError(
       'schema_validation',
       isCostly
