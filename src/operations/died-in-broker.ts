@@ -4,7 +4,7 @@ import { brokerFailure } from '../job/dead-letter.ts'
 import type { Failure } from '../job/error-history.ts'
 import { recordFailure } from '../job/failure.ts'
 import type { JobRow } from '../job/job.ts'
-import { isJsonObject } from '../job/json-value.ts'
+import { jsonOrNull, membersOf } from '../job/json-value.ts'
 import { isListedWhenExpired, judge, retryPolicyOf } from '../job/retry-policy.ts'
 import { adoptedJob, isTooLarge } from './adopt.ts'
 import type { Deps } from './deps.ts'
@@ -53,12 +53,7 @@ export async function diedInBroker(deps: Deps, letter: DeadLetter): Promise<void
  */
 function isOfAnother(deps: Deps, letter: DeadLetter): boolean {
   if (isTooLarge(deps, letter)) return false
-  try {
-    const body: unknown = JSON.parse(letter.message.content.toString())
-    return !isJsonObject(body) || body['id'] !== letter.id
-  } catch {
-    return true
-  }
+  return membersOf(jsonOrNull(letter.message.content))['id'] !== letter.id
 }
 
 function tell(deps: Deps, job: JobRow, failure: Failure, reason: Reason): void {

@@ -1,3 +1,4 @@
+import type { Channel } from 'amqplib'
 import { v7 } from 'uuid'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { AheadClock } from '../support/ahead-clock.ts'
@@ -34,6 +35,15 @@ beforeEach(() => {
 const retry = (id: string) => gateway.request('POST', `/ojs/v1/dead-letter/${id}/retry`)
 const remove = (id: string) => gateway.request('DELETE', `/ojs/v1/dead-letter/${id}`)
 const copies = () => queueTokens(vhost.url, `ojs.queue.dlx.${queue}`)
+
+/** As a native worker that cannot read the next message of the queue, once there is one. */
+function rejectNext(channel: Channel, from: string): Promise<void> {
+  return eventually(async () => {
+    const message = await channel.get(`ojs.queue.${from}`)
+    if (message) channel.nack(message, false, false)
+    return message !== false
+  })
+}
 
 /** A job whose only attempt has failed; its copy is in the DLX queue. */
 async function bury(options: object = {}): Promise<string> {
@@ -256,14 +266,9 @@ describe('the sweep of ojs.queue.dlx.{q}', () => {
 
 describe('a message with the id of a job of another queue', () => {
   const other = () => `${queue}-other`
-  /** A native worker takes the next message of the queue and cannot read it. */
   const reject = (from: string) =>
     withChannel(vhost.url, async (channel) => {
-      await eventually(async () => {
-        const message = await channel.get(`ojs.queue.${from}`)
-        if (message) channel.nack(message, false, false)
-        return message !== false
-      })
+      await rejectNext(channel, from)
       // Else the end of the connection may overtake it.
       await channel.close()
     })
@@ -319,11 +324,7 @@ it('a message that is no job does not end the one whose id it has, when a worker
         headers: { 'x-ojs-attempt': 1 },
       })
       await channel.waitForConfirms()
-      await eventually(async () => {
-        const message = await channel.get(name)
-        if (message) channel.nack(message, false, false)
-        return message !== false
-      })
+      await rejectNext(channel, queue)
     }
     channel.nack(next, false, false)
     await eventually(async () => (await stateOf(gateway, last)) === 'discarded')
@@ -346,11 +347,7 @@ it.each([
     // As seed 002 §15.4 retries.
     const body = { id: given, type: 'test.job', args: [1] }
     await publishToken(vhost.url, queue, body, { attempt: 2, headers })
-    await eventually(async () => {
-      const again = await channel.get(`ojs.queue.${queue}`)
-      if (again) channel.nack(again, false, false)
-      return again !== false
-    })
+    await rejectNext(channel, queue)
     await eventually(async () => (await gateway.get(given)).body.job?.state === 'discarded')
   })
   const { attempt, error, errors } = (await gateway.get(given)).body.job
@@ -359,4 +356,17 @@ it.each([
     { attempt: 1, code: 'smtp_down', message: 'no route' },
     { attempt: 2, code: 'rejected' },
   ])
+})
+
+it('a job whose body begins with a byte order mark ends when a worker rejects it', async () => {
+  const { id } = (await gateway.push(queue)).body.job
+  await withChannel(vhost.url, async (channel) => {
+    const own = await channel.get(`ojs.queue.${queue}`)
+    if (own) channel.ack(own)
+    const body = `\ufeff${JSON.stringify({ id, type: 'test.job', args: [1] })}`
+    const options = { messageId: id, headers: { 'x-ojs-attempt': 1 } }
+    channel.sendToQueue(`ojs.queue.${queue}`, Buffer.from(body), options)
+    await rejectNext(channel, queue)
+    await eventually(async () => (await stateOf(gateway, id)) === 'discarded')
+  })
 })
