@@ -4,6 +4,8 @@ import { cut, MAX_CODE, MAX_MESSAGE } from './text-size.ts'
 
 /** A token as it came from the broker: `generation` from its body, `attempt` from its header. */
 export interface ArrivingToken {
+  /** The queue that it was in, where that is known: the token of another queue's job is none. */
+  queue?: string
   generation: number
   /** `x-ojs-attempt`: the execution that this token will cause (seed 002 §6.2, 1-based). */
   attempt: number
@@ -72,6 +74,14 @@ export function decideArrival(
   if (isCurrent(token, row)) return decideCurrent(row, context)
   if (token.attempt < row.attempt) return { do: 'drop' }
   return decideNext(token, row, context)
+}
+
+/** It has the id of a job of another queue, which it says nothing about. */
+export function isFromElsewhere(
+  token: Pick<ArrivingToken, 'queue'>,
+  row: Pick<JobRow, 'queue'>,
+): boolean {
+  return token.queue !== undefined && token.queue !== row.queue
 }
 
 /**

@@ -88,8 +88,6 @@ export interface FailFence extends AttemptFence {
 
 export interface ClaimToken extends ArrivingToken {
   id: string
-  /** The queue that it was in, where that is known: the token of another queue's job is none. */
-  queue?: string
   /** True when exactly this delivery is held for a lease. */
   isHeldDelivery: boolean
   /** `x-ojs-error-code` and `-message`, where the token carries them. Called only where that may matter. */

@@ -113,8 +113,6 @@ export type BeatResult =
 
 export interface DeadToken extends DyingToken {
   id: string
-  /** As of `ClaimToken`. */
-  queue?: string
   /** The error record, given what the row knows already. `isExpired`: no attempt was made. */
   describe(row: JobRow): { error: string | null; errors: string | null; isDeadLetter: boolean }
   isExpired: boolean

@@ -228,12 +228,14 @@ async function withdrawAll(
   key: string | undefined,
 ): Promise<string[]> {
   const started = await deps.ledger.withdrawAll(rows, key)
-  for (const { id } of rows) if (!started.includes(id)) deps.events.drop(id)
-  for (const one of sent) if (!started.includes(one.row.id)) noteWithdrawal(deps, one)
-  // A schedule that came due meanwhile counts as out, and nobody publishes what is staged.
-  const wasSent = new Set(sent.map(({ row }) => row.id))
+  const sentById = new Map(sent.map((one) => [one.row.id, one]))
   for (const { id, generation } of rows) {
-    if (!wasSent.has(id) && !started.includes(id)) deps.ledger.tokenReturned(id, generation)
+    if (started.includes(id)) continue
+    deps.events.drop(id)
+    const one = sentById.get(id)
+    if (one) noteWithdrawal(deps, one)
+    // A schedule that came due meanwhile counts as out, and nobody publishes what is staged.
+    else deps.ledger.tokenReturned(id, generation)
   }
   return started
 }

@@ -9,8 +9,12 @@ import { fetchOne, gatewayForAll } from './harness.ts'
 const { vhost, gateway } = gatewayForAll({ OJS_MAX_QUEUES: '5' })
 
 /** What an operator might have declared before us. */
-async function declare(queue: string, options: amqp.Options.AssertQueue): Promise<void> {
-  const connection = await amqp.connect(vhost.url)
+async function declare(
+  queue: string,
+  options: amqp.Options.AssertQueue,
+  url = vhost.url,
+): Promise<void> {
+  const connection = await amqp.connect(url)
   const channel = await connection.createChannel()
   await channel.assertQueue(`ojs.queue.${queue}`, { durable: true, ...options })
   await connection.close()
@@ -71,22 +75,6 @@ describe('queues that there may not be', () => {
   })
 })
 
-async function declareAgain(url: string): Promise<void> {
-  const connection = await amqp.connect(url)
-  const channel = await connection.createChannel()
-  await channel.assertQueue('ojs.queue.silent', {
-    durable: true,
-    arguments: {
-      'x-queue-type': 'classic',
-      'x-dead-letter-exchange': 'ojs.exchange.dlx',
-      'x-dead-letter-routing-key': 'silent',
-      'x-max-priority': 10,
-    },
-  })
-  await channel.bindQueue('ojs.queue.silent', 'ojs.exchange.direct', 'silent')
-  await connection.close()
-}
-
 describe('silent acknowledgements', () => {
   it('are noticed; a lost queue is then republished by an operator only', async () => {
     const silent = await createVhost()
@@ -113,7 +101,7 @@ describe('silent acknowledgements', () => {
       await own.restart()
       expect(await isRefused()).toBe(true)
       // As the worker that acknowledges silently does when it comes back.
-      await declareAgain(silent.url)
+      await declare('silent', { maxPriority: 10 }, silent.url)
       expect(await isRefused()).toBe(true)
       const codes = async () => {
         const { body } = await own.request('GET', '/ojs/v1/health')

@@ -1,5 +1,5 @@
 import { invalidField, OjsError } from '../../errors.ts'
-import { type Arrival, decideArrival, recordSkipped } from '../../job/arrival.ts'
+import { type Arrival, decideArrival, isFromElsewhere, recordSkipped } from '../../job/arrival.ts'
 import type { JobRow } from '../../job/job.ts'
 import { isListedWhenExpired, retryPolicyOf } from '../../job/retry-policy.ts'
 import type { ClaimResult, ClaimTerms, ClaimToken } from '../leases.ts'
@@ -24,11 +24,6 @@ export function claimToken(
   return isFromElsewhere(token, row)
     ? { verdict: 'malformed', error: idOfAnother(row) }
     : applyArrival(store, token, terms, row)
-}
-
-/** It has the id of a job of another queue, which it says nothing about. */
-export function isFromElsewhere(token: Pick<ClaimToken, 'queue'>, row: JobRow): boolean {
-  return token.queue !== undefined && token.queue !== row.queue
 }
 
 function idOfAnother({ id, queue }: JobRow): OjsError {
