@@ -5,6 +5,7 @@ import {
   type KeywordCxt,
   type ValidateFunction,
 } from 'ajv/dist/2020.js'
+import { applicators } from './applicators.ts'
 import { fieldOf, joinPath } from './field-path.ts'
 import { FORMATS } from './formats.ts'
 import { Fuel, OutOfFuel } from './fuel.ts'
@@ -111,11 +112,11 @@ function compile(plan: SchemaPlan, meter: Meter): ValidateFunction {
     formats: FORMATS,
     code: { regExp: linearPatterns(currentFuel), optimize: false },
   })
-  for (const own of [uniqueItems(currentFuel), ...literals(currentFuel)]) {
+  for (const own of [uniqueItems(currentFuel), ...literals(currentFuel), ...applicators()]) {
     ajv.removeKeyword(String(own.keyword))
     ajv.addKeyword(own)
   }
-  addCost(ajv, currentFuel)
+  addCost(ajv, currentFuel, plan.notesEvaluated)
   try {
     return ajv.compile(plan.schema)
   } catch (error) {
@@ -125,17 +126,24 @@ function compile(plan: SchemaPlan, meter: Meter): ValidateFunction {
   }
 }
 
-/** Before every other keyword of the subschema, so that what fails is paid for too. */
-function addCost(ajv: Ajv2020, fuel: () => Fuel): void {
+/**
+ * Before every other keyword of the subschema, so that what fails is paid for too. `notesEvaluated`:
+ * what is evaluated is noted from nothing on, when it runs. Ajv begins with what the first `if` or
+ * `anyOf` has to say, which then counts where that failed, too.
+ */
+function addCost(ajv: Ajv2020, fuel: () => Fuel, notesEvaluated: boolean): void {
   ajv.addKeyword({
     keyword: COST,
     code(context: KeywordCxt) {
+      const { gen, it } = context
+      if (notesEvaluated) it.props = gen.var('props', _`{}`)
+      if (notesEvaluated) it.items = gen.var('items', 0)
       const [fixed, perItem, perMember, perText] = context.schema as Cost
-      const pay = context.gen.scopeValue('func', {
+      const pay = gen.scopeValue('func', {
         ref: (data: unknown, f: number, i: number, m: number, t: number) =>
           fuel().take(costOf(data, [f, i, m, t])),
       })
-      context.gen.code(_`${pay}(${context.data}, ${fixed}, ${perItem}, ${perMember}, ${perText})`)
+      gen.code(_`${pay}(${context.data}, ${fixed}, ${perItem}, ${perMember}, ${perText})`)
     },
   })
   const { rules } = ajv.RULES

@@ -13,6 +13,8 @@ export interface SchemaPlan {
   schema: object
   /** How many subschemas it has; what a compiled schema takes of memory goes by it. */
   size: number
+  /** Whether `unevaluatedItems` or `unevaluatedProperties` ask what was evaluated. */
+  notesEvaluated: boolean
 }
 
 /** Each is some 0.3 ms of compiling, in which nothing else happens here. */
@@ -30,7 +32,7 @@ const VALUES = new Set([
   ...['type', 'const', 'enum', 'multipleOf', 'maximum', 'exclusiveMaximum', 'minimum'],
   ...['exclusiveMinimum', 'maxLength', 'minLength', 'pattern', 'maxItems', 'minItems'],
   ...['uniqueItems', 'maxContains', 'minContains', 'maxProperties', 'minProperties', 'required'],
-  ...['dependentRequired', '$anchor', '$dynamicAnchor', '$dynamicRef'],
+  ...['dependentRequired'],
 ])
 /** What may fail while the data still match: a failure is described, and that costs most. */
 const TRIED = new Set(['anyOf', 'oneOf', 'not', 'if'])
@@ -56,16 +58,23 @@ type Members = Record<string, unknown>
 export function planSchema(document: Members): SchemaPlan {
   const planner = new Planner(document['$id'])
   const schema = planner.subschema(document, '')
-  planner.checkReferences()
-  return { schema: schema as object, size: planner.size }
+  planner.resolveReferences()
+  planner.checkItems()
+  return {
+    schema: schema as object,
+    size: planner.size,
+    notesEvaluated: planner.uses('unevaluatedItems') || planner.uses('unevaluatedProperties'),
+  }
 }
 
 class Planner {
   size = 0
   readonly #rootId: string | null
   readonly #pointers = new Set<string>()
-  readonly #anchors = new Set<string>()
-  readonly #references: string[] = []
+  /** Where they are: JSON pointers. Ajv does not find one at the top. */
+  readonly #anchors = new Map<string, string>()
+  readonly #referrers: Members[] = []
+  readonly #keywords = new Set<string>()
 
   constructor(rootId: unknown) {
     this.#rootId = typeof rootId === 'string' ? rootId.replace(/#$/, '') : null
@@ -78,17 +87,36 @@ class Planner {
     if (pointer !== '' && schema['$id'] !== undefined) {
       throw new SchemaFault('a $id below the top is not supported')
     }
-    const members = Object.entries(schema).flatMap(([keyword, value]) =>
+    const plain = withPlainReferences(schema)
+    const members = Object.entries(plain).flatMap(([keyword, value]) =>
       this.#keyword(keyword, value, pointer),
     )
-    return members.length === 0 ? {} : Object.fromEntries([...members, [COST, costOf(schema)]])
+    if (members.length === 0) return {}
+    const planned: Members = Object.fromEntries([...members, [COST, costOf(plain)]])
+    if (planned['$ref'] !== undefined) this.#referrers.push(planned)
+    return planned
   }
 
-  checkReferences(): void {
-    for (const reference of this.#references) {
-      if (!this.#isInside(reference)) {
+  resolveReferences(): void {
+    for (const referrer of this.#referrers) {
+      const reference = String(referrer['$ref'])
+      const fragment = decoded(reference.slice(1))
+      const pointer = this.#pointers.has(fragment) ? fragment : this.#anchors.get(fragment)
+      if (pointer === undefined) {
         throw new SchemaFault(`the reference '${reference.slice(0, 100)}' leads nowhere`)
       }
+      referrer['$ref'] = `#${encoded(pointer)}`
+    }
+  }
+
+  uses(keyword: string): boolean {
+    return this.#keywords.has(keyword)
+  }
+
+  /** Ajv counts what was evaluated from the first item on, and what `contains` found is anywhere. */
+  checkItems(): void {
+    if (this.uses('contains') && this.uses('unevaluatedItems')) {
+      throw new SchemaFault('contains and unevaluatedItems in one schema are not supported')
     }
   }
 
@@ -101,6 +129,7 @@ class Planner {
 
   #keyword(keyword: string, value: unknown, pointer: string): [string, unknown][] {
     const at = `${pointer}/${escaped(keyword)}`
+    this.#keywords.add(keyword)
     if (ONE.has(keyword)) return [[keyword, this.subschema(value, at)]]
     if (MANY.has(keyword) && Array.isArray(value)) {
       return [[keyword, value.map((one, i) => this.subschema(one, `${at}/${i}`))]]
@@ -108,8 +137,12 @@ class Planner {
     if (NAMED.has(keyword) && isJsonObject(value)) return [[keyword, this.#named(value, at)]]
     if (keyword === '$ref') return [[keyword, this.#reference(value)]]
     if (keyword === 'format') return isChecked(value) ? [[keyword, value]] : []
+    if (keyword === '$anchor' || keyword === '$dynamicAnchor') this.#anchor(String(value), pointer)
     if (!VALUES.has(keyword)) return []
-    this.#note(keyword, value)
+    // Compiled member by member, as subschemas are.
+    if (keyword === 'dependentRequired' && isJsonObject(value)) {
+      this.#grow(Object.keys(value).length)
+    }
     return [[keyword, value]]
   }
 
@@ -122,14 +155,11 @@ class Planner {
     )
   }
 
-  /** What is not a subschema and still has to be known, or paid for like one. */
-  #note(keyword: string, value: unknown): void {
-    if (keyword === '$anchor' || keyword === '$dynamicAnchor') this.#anchors.add(String(value))
-    if (keyword === '$dynamicRef') this.#references.push(String(value))
-    // Compiled member by member, as subschemas are.
-    if (keyword === 'dependentRequired' && isJsonObject(value)) {
-      this.#grow(Object.keys(value).length)
+  #anchor(name: string, pointer: string): void {
+    if ((this.#anchors.get(name) ?? pointer) !== pointer) {
+      throw new SchemaFault(`the anchor '${name.slice(0, 100)}' is in more than one place`)
     }
+    this.#anchors.set(name, pointer)
   }
 
   /** An own absolute `$id` in front says nothing that the fragment does not. */
@@ -142,14 +172,16 @@ class Planner {
         `a $ref must stay inside the schema: '${text.slice(0, 100)}' is not fetched`,
       )
     }
-    this.#references.push(reference)
     return reference
   }
+}
 
-  #isInside(reference: string): boolean {
-    const fragment = decoded(reference.slice(1))
-    return this.#pointers.has(fragment) || this.#anchors.has(fragment)
-  }
+/** There is one document and no `$id` inside of it, so a dynamic reference leads where a plain one does. */
+function withPlainReferences({ $dynamicRef, ...schema }: Members): Members {
+  if ($dynamicRef === undefined) return schema
+  if (schema['$ref'] === undefined) return { ...schema, $ref: $dynamicRef }
+  const allOf = Array.isArray(schema['allOf']) ? schema['allOf'] : []
+  return { ...schema, allOf: [...allOf, { $ref: $dynamicRef }] }
 }
 
 function costOf(schema: Members): Cost {
@@ -186,6 +218,11 @@ function isChecked(format: unknown): boolean {
 
 function escaped(name: string): string {
   return name.replaceAll('~', '~0').replaceAll('/', '~1')
+}
+
+/** For the fragment of a URI, which a lone surrogate has no place in. */
+function encoded(pointer: string): string {
+  return encodeURI(pointer.replaceAll(/\p{Cs}/gu, '\ufffd')).replaceAll('#', '%23')
 }
 
 function decoded(fragment: string): string {

@@ -80,6 +80,30 @@ describe('a schema', () => {
       nested(5),
       [[[], []]],
     ],
+    [
+      'a dynamic anchor below the top',
+      {
+        items: { $dynamicRef: '#n', $ref: '#/$defs/few' },
+        $defs: { x: { $dynamicAnchor: 'n', type: 'array' }, few: { maxItems: 1 } },
+      },
+      [[1]],
+      [1],
+    ],
+    [
+      'an anchor at the top',
+      { $anchor: 'n', items: { $ref: '#n' }, maxItems: 1 },
+      [[]],
+      [[[], []]],
+    ],
+    [
+      'an anchor below what has to be escaped',
+      {
+        items: { $ref: '#n' },
+        $defs: { 'a/#%é\ud800': true, 'a/#%é': { $anchor: 'n', const: 1 } },
+      },
+      [1],
+      [2],
+    ],
     ['a pattern', { items: { pattern: '^\\p{Lu}\\u00e9+$' } }, ['Zé'], ['ze']],
     [
       'two patterns',
@@ -109,6 +133,55 @@ describe('a schema', () => {
       { items: { allOf: [{ properties: { a: true } }], unevaluatedProperties: false } },
       [{ a: 1 }],
       [{ b: 1 }],
+    ],
+    ['contains', { contains: { const: 1 } }, [2, 1], []],
+    ['contains in an empty tuple', { prefixItems: [true, {}], contains: true }, [1], []],
+    ['contains in a list after another', { items: { contains: { const: 1 } } }, [[1]], [[1], []]],
+    ['minContains', { contains: { const: 1 }, minContains: 2 }, [1, 2, 1], [1, 2]],
+    ['maxContains', { contains: { const: 1 }, maxContains: 1 }, [1, 2], [1, 2, 1]],
+    ['minContains: 0', { contains: { const: 1 }, minContains: 0, maxContains: 1 }, [], [1, 1]],
+    ['a tuple and no more', { prefixItems: [true], unevaluatedItems: false }, [1], [1, 2]],
+    [
+      'what a tuple leaves',
+      { allOf: [{ prefixItems: [true] }], unevaluatedItems: { type: 'string' } },
+      [1, 'a', 'b'],
+      [1, 'a', 2],
+    ],
+    [
+      'what a tuple leaves that does not match',
+      { anyOf: [{ prefixItems: [{ const: 1 }] }, true], unevaluatedItems: { type: 'string' } },
+      [1, 'a'],
+      [2],
+    ],
+    [
+      'items of what does not hold',
+      { if: { maxItems: 1 }, else: { items: true }, unevaluatedItems: false },
+      [1, 2],
+      [1],
+    ],
+    [
+      'names of what does not hold',
+      {
+        items: {
+          if: { patternProperties: { '^a': { type: 'string' } } },
+          unevaluatedProperties: false,
+        },
+      },
+      [{ ab: 'x' }],
+      [{ ab: 1 }],
+    ],
+    [
+      'names that one of two patterns leaves',
+      {
+        items: {
+          patternProperties: { '^a': true },
+          if: { type: 'object' },
+          else: { patternProperties: { '^c': true } },
+          unevaluatedProperties: false,
+        },
+      },
+      [{ a: 0 }],
+      [{ c: 0 }],
     ],
     ['anyOf', { items: { anyOf: [{ type: 'string' }, { minimum: 5 }] } }, ['a', 5], [4]],
     [
@@ -144,6 +217,11 @@ describe('a schema', () => {
     ['a broken pointer', { $ref: '#/%zz' }, /leads nowhere/],
     ['a dynamic reference to nothing', { $dynamicRef: '#a' }, /leads nowhere/],
     ['an $id below', { $defs: { a: { $id: 'urn:a' } } }, /\$id below the top/],
+    [
+      'what Ajv cannot keep apart',
+      { contains: { const: 1 }, unevaluatedItems: { type: 'string' } },
+      /contains and unevaluatedItems/,
+    ],
     [
       'the same anchor twice',
       { $defs: { a: { $anchor: 'x' }, b: { $anchor: 'x' } } },
@@ -189,6 +267,18 @@ describe('a schema', () => {
     ])
     expect(check({ items: { enum: [1, 3] } }, [2])).toMatchObject([
       { path: 'args[0]', message: 'must be equal to one of the allowed values' },
+    ])
+    expect(check({ contains: { const: 1 } }, [2])).toMatchObject([
+      { path: 'args', message: 'must contain at least 1 valid item(s)', schema_path: '#/contains' },
+    ])
+    expect(check({ contains: { const: 1 }, minContains: 2, maxContains: 3 }, [2])).toMatchObject([
+      { message: 'must contain at least 2 and no more than 3 valid item(s)' },
+    ])
+    expect(check({ prefixItems: [true], unevaluatedItems: false }, [1, 2])).toMatchObject([
+      { path: 'args', message: 'must NOT have more than 1 items' },
+    ])
+    expect(check({ unevaluatedItems: { const: 1 } }, [1, 2])).toMatchObject([
+      { path: 'args[1]', message: 'must be equal to constant' },
     ])
     expect(check({ minItems: 1 }, [])).toMatchObject([{ path: 'args' }])
   })
