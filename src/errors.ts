@@ -105,6 +105,15 @@ export function unavailable(message: string, reason: string, cause?: unknown): O
   })
 }
 
+/**
+ * Again, it would fail again: the ledger refuses this write for what is in it, or it is a bug of ours.
+ * What the ledger or RabbitMQ cannot take now is 503.
+ */
+export function isHopeless(error: unknown): boolean {
+  if (error instanceof OjsError) return error.code === 'backend_error' && error.status === 500
+  return [TypeError, RangeError, ReferenceError, SyntaxError].some((bug) => error instanceof bug)
+}
+
 const DOCS_URL = 'https://openjobspec.org/schemas/v1/error.schema.json'
 
 /**

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ConsumeMessage } from 'amqplib'
 import type { Clock } from '../clock.ts'
@@ -39,6 +40,8 @@ export class ControlHandler {
   #complainedAt = Number.NEGATIVE_INFINITY
 
   constructor(deps: ControlHandlerDeps) {
+    // As many as are handled may wait at the same time.
+    setMaxListeners(0, deps.stopping)
     this.#deps = deps
   }
 

@@ -1,5 +1,7 @@
+import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../clock.ts'
+import { isHopeless } from '../errors.ts'
 import type { Logger } from '../logger.ts'
 import { Block, type BlockEnd, isDenied, isQueueGone } from './block.ts'
 import type { Connection } from './connection.ts'
@@ -57,6 +59,8 @@ export class SystemConsumer {
   #restart: NodeJS.Timeout | undefined
 
   constructor(deps: SystemConsumerDeps) {
+    // As many as are handled may wait at the same time.
+    setMaxListeners(0, this.#stopping.signal)
     this.#deps = deps
     this.#restartDelay = new RestartDelay(deps.random)
     this.#doubts = new Doubts(deps.clock)
@@ -154,8 +158,15 @@ export class SystemConsumer {
       if (isDone && how === 'ack') observer.acked(label)
       else if (isDone) observer.deadLettered(label)
     } catch (error) {
-      const message = 'system message not settled; it comes again'
-      logger.warn({ err: error, queue: label, jobId: delivery.id }, message)
+      const fields = { err: error, queue: label, jobId: delivery.id }
+      // As many as are handled at a time would end the queue.
+      if (isHopeless(error) && delivery.redelivered) {
+        logger.error(fields, 'system message given up: it has failed before')
+        const isDone = delivery.block.settle(delivery, 'dead-letter') === 'settled'
+        if (isDone) observer.deadLettered(label)
+        return
+      }
+      logger.warn(fields, 'system message not settled; it comes again')
       await sleep(PAUSE_MS, undefined, { signal: this.#stopping.signal, ref: false }).catch(
         () => {},
       )

@@ -1,5 +1,5 @@
 import type { ControlMessage, ControlVerdict } from '../broker/broker.ts'
-import { OjsError } from '../errors.ts'
+import { isHopeless, OjsError } from '../errors.ts'
 import type { Deps } from '../operations/deps.ts'
 import { parseJsonList } from '../schemas/json-list.ts'
 import { parseJsonObject } from '../schemas/json-text.ts'
@@ -136,11 +136,7 @@ function malformedIn(error: unknown, { redelivered }: ControlMessage): Malformed
     const isJson = error.code !== 'invalid_payload'
     return new Malformed(isJson ? 'invalid_request' : 'invalid_json', error)
   }
-  // A bug of ours that this message brings to light would come again for ever.
-  if (isBug(error) && redelivered) return new Malformed('failed', error)
+  // As many as are handled at a time would end the queue.
+  if (isHopeless(error) && redelivered) return new Malformed('failed', error)
   throw error
-}
-
-function isBug(error: unknown): boolean {
-  return [TypeError, RangeError, ReferenceError, SyntaxError].some((bug) => error instanceof bug)
 }

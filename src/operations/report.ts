@@ -1,4 +1,5 @@
 import type { Unusable } from '../broker/broker.ts'
+import { isHopeless } from '../errors.ts'
 import { failureOf } from '../job/failure.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
 import { attemptKey, type ReportedEvent, type Said } from '../job/report.ts'
@@ -38,11 +39,7 @@ export async function applyReports(
   events: readonly ReportedEvent[],
   context: RequestContext,
 ): Promise<Reported> {
-  const results = await deps.ledger.applyReports(events, {
-    now: deps.clock.now(),
-    defaultLeaseMs: deps.settings.visibilityTimeoutMs,
-    random: deps.random,
-  })
+  const results = await writeReports(deps, events, context)
   let ignored = 0
   const kept: Promise<void>[] = []
   for (const [i, result] of results.entries()) {
@@ -56,6 +53,30 @@ export async function applyReports(
   }
   await Promise.all(kept)
   return { applied: events.length - ignored, ignored }
+}
+
+/** Where the ledger refuses one event, the others are written without it, and it is ignored. */
+async function writeReports(
+  deps: Deps,
+  events: readonly ReportedEvent[],
+  context: RequestContext,
+): Promise<ReportResult[]> {
+  const { clock, ledger, logger, random, settings } = deps
+  const terms = { now: clock.now(), defaultLeaseMs: settings.visibilityTimeoutMs, random }
+  try {
+    return await ledger.applyReports(events, terms)
+  } catch (error) {
+    const [event] = events
+    if (event === undefined || !isHopeless(error)) throw error
+    if (events.length === 1) {
+      const fields = { err: error, jobId: event.id, event: event.said.event, ...context }
+      logger.error(fields, 'the ledger refuses what is reported of a job')
+      return [{ outcome: 'ignored' }]
+    }
+    const results: ReportResult[] = []
+    for (const one of events) results.push(...(await writeReports(deps, [one], context)))
+    return results
+  }
 }
 
 function reportedEvent(

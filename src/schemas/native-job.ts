@@ -89,7 +89,8 @@ function createdAt(
   const told = instantIn(message.headers?.['x-ojs-created-at'], wall)
   if (told !== null) return told
   // Some publishers write milli- or microseconds, which would be a year that no client parses.
-  const ms = (message.properties.timestamp ?? Number.NaN) * 1000
+  // A report may bring a fraction along, which the property itself cannot have.
+  const ms = Math.floor((message.properties.timestamp ?? Number.NaN) * 1000)
   return hasRfc3339Year(ms) ? ms : now
 }
 

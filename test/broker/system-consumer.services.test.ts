@@ -2,6 +2,7 @@ import { beforeEach, expect, it, onTestFinished } from 'vitest'
 import type { Connection } from '../../src/broker/connection.ts'
 import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import { SystemConsumer } from '../../src/broker/system-consumer.ts'
+import { unavailable } from '../../src/errors.ts'
 import { deferred } from '../support/deferred.ts'
 import { holdTimers } from '../support/held-timers.ts'
 import { eventually } from '../support/in-process.ts'
@@ -74,6 +75,23 @@ it('who could not handle a message of one keeps nobody from consuming it again',
   handled[1]?.resolve('ack')
   await expect.poll(consumerCount).toBe(1)
   expect([held.times(`consume ${SOURCE}`), connection.channelsActive]).toEqual([2, 1])
+})
+
+it('a message that brings a bug to light comes again once', async () => {
+  consumer.resume()
+  await admin.publish(SOURCE, ['a'])
+  for (const times of [1, 2]) {
+    await expect.poll(() => handled.length).toBe(times)
+    handled[times - 1]?.reject(new TypeError('bug'))
+  }
+  await expect.poll(async () => (await admin.channel.checkQueue(SOURCE)).messageCount).toBe(0)
+  await admin.publish(SOURCE, ['b'])
+  await expect.poll(() => handled.length).toBe(3)
+  handled[2]?.reject(unavailable('The disk is full.', 'ledger'))
+  await expect.poll(() => handled.length).toBe(4)
+  handled[3]?.reject(unavailable('The disk is full.', 'ledger'))
+  await expect.poll(() => handled.length).toBe(5)
+  handled[4]?.resolve('ack')
 })
 
 /** As RabbitMQ does some 15 s after a question to a quorum queue most of whose nodes are away. */

@@ -3,7 +3,7 @@ import type { ControlMessage, Reply } from '../../src/broker/broker.ts'
 import { controlDoor } from '../../src/control/consumer.ts'
 import { OjsError, unavailable } from '../../src/errors.ts'
 import { fetched, rowOf } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { openSqliteHarness, refuseChangesOf, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
 
 const UNKNOWN_ID = '019539a4-b68c-7def-8000-00000000ffff'
@@ -85,6 +85,10 @@ describe('a control message', () => {
     await expect(take(cancel(id))).rejects.toThrow('bug')
     expect(await take(cancel(id, { redelivered: true }))).toBe('malformed')
     expect(heard.at(-1)).toEqual(['malformed', 'ojs.control.cancel', 'failed'])
+    refuseChangesOf(harness.db, id)
+    Reflect.deleteProperty(harness.ledger, 'cancel')
+    await expect(take(cancel(id))).rejects.toMatchObject({ status: 500 })
+    expect(await take(cancel(id, { redelivered: true }))).toBe('malformed')
     harness.ledger.cancel = () => Promise.reject(new Error('something else'))
     await expect(take(cancel(id, { redelivered: true }))).rejects.toThrow('something else')
   })

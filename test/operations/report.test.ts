@@ -1,12 +1,13 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { Broker, DeadLetter } from '../../src/broker/broker.ts'
+import { shownMessage } from '../../src/broker/message.ts'
 import { OjsError } from '../../src/errors.ts'
 import type { ReportEvent } from '../../src/job/request.ts'
 import { diedInBroker } from '../../src/operations/died-in-broker.ts'
 import { report } from '../../src/operations/report.ts'
 import { uuid7 } from '../../src/uuid.ts'
 import { NOW, pushed } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { openSqliteHarness, refuseChangesOf, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
 
 const AT = { attempt: 1, at: new Date(NOW).toISOString() }
@@ -37,6 +38,23 @@ it.each<[string, Partial<ReportEvent>, string]>([
     job: { id, state: 'active', attempt: 1, workerId: 'w', enqueuedAt: NOW, startedAt: NOW },
   })
   expect(stage.events.map(({ type }) => type)).toContain(last)
+})
+
+it('of a job that the ledger refuses keeps nothing from its neighbours', async () => {
+  const jobs = [await pushed(harness.ledger), await pushed(harness.ledger)]
+  const unknown = uuid7()
+  const [poisoned, known] = jobs.map(({ id }) => id) as [string, string]
+  refuseChangesOf(harness.db, poisoned)
+  const job = { id: unknown, type: 'a.b', args: [] }
+  const events = [poisoned, known, unknown].map(
+    (id) =>
+      ({ ...AT, event: 'completed', job_id: id, ...(id === unknown && { job }) }) as ReportEvent,
+  )
+  stage.deps.broker.shown = shownMessage
+  const reported = await report(stage.deps, { worker_id: 'w', events }, { requestId: 'req_1' })
+  expect(reported).toEqual({ applied: 2, ignored: 1 })
+  const states = [poisoned, known, unknown].map((id) => harness.ledger.find(id)?.state)
+  expect(states).toEqual(['available', 'completed', 'completed'])
 })
 
 it('of a failure whose rejected delivery was faster says what the failure was', async () => {

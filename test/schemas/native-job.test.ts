@@ -66,6 +66,7 @@ describe('a native message', () => {
     ['body', { created_at: '2026-02-12T09:00:00Z' }, {}, 1, SENT - 3_600_000],
     ['header', {}, { 'x-ojs-created-at': '2026-02-12T10:00:00Z' }, 1, SENT],
     ['property, in seconds', {}, { 'x-ojs-created-at': 'soon' }, SENT / 1000, SENT],
+    ['property of a report, with a fraction', {}, {}, (SENT + 0.5) / 1000, SENT],
     ['arrival, where the property is in microseconds', {}, {}, SENT * 1000, NOW],
     ['arrival, where nobody says', {}, {}, undefined, NOW],
   ])('was created when it says so: %s', (_, body, headers, timestamp, at) => {

@@ -1,9 +1,11 @@
-import type { JobRow } from '../../job/job.ts'
+import { isHopeless } from '../../errors.ts'
+import { isTerminal, type JobRow } from '../../job/job.ts'
 import { pageOf } from '../../job/page.ts'
 import { isListedWhenExpired, retryPolicyOf } from '../../job/retry-policy.ts'
 import type { Expired, ExpireTerms } from '../ledger.ts'
 import type { Access } from './access.ts'
 import { ended } from './life.ts'
+import { toJobRow } from './rows.ts'
 import { changed, isTokenOwed, type Store } from './store.ts'
 
 interface Due {
@@ -52,16 +54,53 @@ export async function sendAhead(
 }
 
 /** Rows that nobody may start any more are discarded; tokens of theirs are dropped on arrival. */
-export function expireDue(store: Store, terms: ExpireTerms): Expired[] {
-  const { expired, find } = store.statements
-  const found = expired.all(terms.wall, terms.limit) as Found[]
-  const owed = new Set<string>()
-  const jobs = pageOf(found, ({ id }) => {
-    const row = changed(find.get(id))
-    if (isTokenOwed(store, row)) owed.add(id)
-    return expireRow(store, row, terms.now)
-  })
-  return jobs.map((job) => ({ job, isTokenOwed: owed.has(job.id) }))
+export async function expireDue(
+  access: Access,
+  store: Store,
+  terms: ExpireTerms,
+): Promise<Expired[]> {
+  const { statements } = store
+  const page = () => statements.expired.all(terms.wall, terms.limit) as Found[]
+  // Asked several times a second: a write that changes nothing would still cost a transaction.
+  if (access.read(page).length === 0) return []
+  try {
+    return await access.writeMany(terms.limit, () => {
+      const owed = new Set<string>()
+      const jobs = pageOf(page(), ({ id }) => {
+        const row = changed(statements.find.get(id))
+        if (isTokenOwed(store, row)) owed.add(id)
+        return expireRow(store, row, terms.now)
+      })
+      return jobs.map((job) => ({ job, isTokenOwed: owed.has(job.id) }))
+    })
+  } catch (error) {
+    if (!isHopeless(error)) throw error
+    const find = ({ id }: Found) => changed(statements.find.get(id))
+    const rows = access.read(() => pageOf(page(), find))
+    return await expireEach(access, store, rows, terms, error)
+  }
+}
+
+/** Where the ledger refuses one of them, the others expire all the same. `cause`: there are none. */
+async function expireEach(
+  access: Access,
+  store: Store,
+  rows: readonly JobRow[],
+  { now }: ExpireTerms,
+  cause: unknown,
+): Promise<Expired[]> {
+  const writes = rows.map(({ id }) =>
+    access.writeMany(1, () => {
+      const row = toJobRow(store.statements.find.get(id))
+      if (row === null || row.state === 'active' || isTerminal(row.state)) return []
+      const isOwed = isTokenOwed(store, row)
+      return [{ job: expireRow(store, row, now), isTokenOwed: isOwed }]
+    }),
+  )
+  const results = await Promise.allSettled(writes)
+  const expired = results.flatMap((one) => (one.status === 'fulfilled' ? one.value : []))
+  if (expired.length === 0) throw cause
+  return expired
 }
 
 /** One that waits; inside its write, which has read it. */
@@ -71,11 +110,6 @@ export function expireRow(store: Store, row: JobRow, now: number): JobRow {
   const job = changed(store.statements.expire.get(id, generation, state, now, listed))
   ended(store, job, row)
   return job
-}
-
-/** Is there a row for `expireDue`? */
-export function isAnyExpired(store: Store, wall: number): boolean {
-  return store.statements.expired.all(wall, 1).length > 0
 }
 
 /** The earliest due times; null: none. */

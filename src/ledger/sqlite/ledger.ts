@@ -43,7 +43,7 @@ import { Confirms } from './confirms.ts'
 import { SqliteCron } from './cron.ts'
 import { deadLetters, deleteDeadLetter, discardDead, recordCopy, revive } from './dead-letters.ts'
 import type { Database } from './driver.ts'
-import { expireDue, isAnyExpired, nextDue, overdue, promoteDue, sendAhead } from './due.ts'
+import { expireDue, nextDue, overdue, promoteDue, sendAhead } from './due.ts'
 import { activate, enqueue, enqueueNative, withdraw, withdrawAll } from './enqueue.ts'
 import type { FileWatch } from './file-watch.ts'
 import { GroupCommit, type Protect } from './group-commit.ts'
@@ -201,10 +201,8 @@ export class SqliteLedger implements Ledger {
     return this.#access.read(() => overdue(this.#store, now, limit, which))
   }
 
-  async expire(terms: ExpireTerms): Promise<Expired[]> {
-    // Asked several times a second: a write that changes nothing would still cost a transaction.
-    if (!this.#access.read(() => isAnyExpired(this.#store, terms.wall))) return []
-    return await this.#access.writeMany(terms.limit, () => expireDue(this.#store, terms))
+  expire(terms: ExpireTerms): Promise<Expired[]> {
+    return expireDue(this.#access, this.#store, terms)
   }
 
   discardDead(token: DeadToken, terms: { now: number; wall: number }): Promise<DeadOutcome> {
