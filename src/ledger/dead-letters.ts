@@ -37,9 +37,6 @@ export interface DeadLetterLedger {
    */
   copyConfirmed(id: string, outbox: number): void
 
-  /** The copy of a discarded job in the DLX queue has been made by a nack (lazy). */
-  deadLetterCopied(id: string, generation: number): void
-
   /** Kept: dead letters of one queue, or of all. */
   deadLetterCount(queue?: string): number
 }

@@ -59,12 +59,12 @@ export async function requeueLease(
   return row
 }
 
-/** The copy in the DLX queue (seed 002 §5.5). */
+/**
+ * The copy in the DLX queue (seed 002 §5.5). It is there when ours has come (`died-in-broker.ts`): a nack
+ * may be lost with its connection, and then the token comes back.
+ */
 export function deadLetterDelivery(deps: Deps, delivery: Delivery, job: JobRow): void {
-  toDeadLetters(deps, delivery, () => {
-    deps.ledger.deadLetterCopied(job.id, job.generation)
-    deps.ledger.tokenReturned(job.id, job.generation)
-  })
+  toDeadLetters(deps, delivery, () => deps.ledger.tokenReturned(job.id, job.generation))
 }
 
 /**

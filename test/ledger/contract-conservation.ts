@@ -5,6 +5,7 @@ import type { ClaimResult, FailureChange } from '../../src/ledger/leases.ts'
 import type { Ledger } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
 import {
+  copyCame,
   FAILED,
   fenceOf,
   type LedgerHarness,
@@ -159,7 +160,7 @@ class World {
     if (verdict === 'hold') this.#queue.push(next)
     if (verdict === 'hand-over') this.#held = null
     if (verdict === 'dead-letter' || verdict === 'exhausted') {
-      this.#ledger.deadLetterCopied(this.#id, next.generation)
+      await copyCame(this.#ledger, this.#id, next.generation)
     }
     if (verdict !== 'hold') this.#ledger.tokenReturned(this.#id, next.generation)
     await settleLazily(this.#ledger)

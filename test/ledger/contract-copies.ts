@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { JobRow } from '../../src/job/job.ts'
 import { newJob } from '../support/jobs.ts'
 import {
+  copyCame,
   died,
   FAILED,
   fenceOf,
@@ -97,7 +98,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
     ])('is stale unless the job is a dead letter (%s)', async (isDeadLetter, stale) => {
       const job = await discarded('nack', isDeadLetter)
       expect(staleQueues(ledger)).toEqual([])
-      ledger.deadLetterCopied(job.id, 0)
+      await copyCame(ledger, job.id, 0)
       await settleLazily(ledger)
       expect(row(job.id).deadLetterCopied).toBe(true)
       expect(staleQueues(ledger)).toEqual(stale)
@@ -109,14 +110,14 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       const arrive = async () =>
         (await ledger.claim([token(id, { attempt: 1 })], TERMS))[0]?.verdict
       expect([await arrive(), await arrive()]).toEqual(['exhausted', 'dead-letter'])
-      ledger.deadLetterCopied(id, 0)
+      await copyCame(ledger, id, 0)
       expect(await arrive()).toBe('drop')
     })
 
     it('and is told of when the job has gone on is stale too', async () => {
       const revived = await discarded('nack', true)
       await ledger.revive(revived.id, 0, NOW)
-      ledger.deadLetterCopied(revived.id, 0)
+      await copyCame(ledger, revived.id, 0)
       await settleLazily(ledger)
       expect(row(revived.id).deadLetterCopied).toBe(false)
       expect(staleQueues(ledger)).toEqual(['q'])
@@ -126,16 +127,14 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       const deleted = await discarded('nack', true)
       await ledger.deleteDeadLetter(deleted.id, NOW)
       expect(staleQueues(ledger)).toEqual([])
-      ledger.deadLetterCopied(deleted.id, 0)
+      await copyCame(ledger, deleted.id, 0)
       await settleLazily(ledger)
       expect(staleQueues(ledger)).toEqual(['q'])
     })
 
-    it('of a job that is unknown, ended otherwise or copied already changes nothing', async () => {
+    it('of a job that is unknown or copied already changes nothing', async () => {
       const copied = await died(ledger, { queue: 'q' })
-      const acked = await fetched(ledger, { queue: 'q' })
-      await ledger.complete(acked.id, {}, { now: NOW, result: null })
-      for (const id of [copied.id, acked.id, 'nobody']) ledger.deadLetterCopied(id, 0)
+      for (const id of [copied.id, 'nobody']) await copyCame(ledger, id, 0)
       await settleLazily(ledger)
       expect(staleQueues(ledger)).toEqual([])
     })

@@ -1,7 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import type { RowState } from '../../src/job/job.ts'
 import { newJob } from '../support/jobs.ts'
-import { fetched, NOW, pushed, settleLazily, TERMS, token, type UnderTest } from './harness.ts'
+import {
+  copyCame,
+  fetched,
+  NOW,
+  pushed,
+  settleLazily,
+  TERMS,
+  token,
+  type UnderTest,
+} from './harness.ts'
 
 /** What is over, and what can be seen. */
 export function endContract({ harness, ledger, row, plant }: UnderTest): void {
@@ -38,7 +47,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
     })
   })
 
-  describe('deadLetterCopied', () => {
+  describe('the copy of a discarded job', () => {
     it('is recorded for a discarded row of that generation, and for nothing else', async () => {
       const [discarded, older, cancelled] = [
         await pushed(ledger),
@@ -47,9 +56,9 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       ]
       await plant({ id: discarded.id, state: 'discarded' }, { id: older.id, state: 'discarded' })
       await ledger.cancel(cancelled.id, NOW)
-      ledger.deadLetterCopied(discarded.id, 0)
-      ledger.deadLetterCopied(older.id, 1)
-      ledger.deadLetterCopied(cancelled.id, 0)
+      await copyCame(ledger, discarded.id, 0)
+      await copyCame(ledger, older.id, 1)
+      await copyCame(ledger, cancelled.id, 0)
       await settleLazily(ledger)
       const copied = [discarded, older, cancelled].map(({ id }) => row(id).deadLetterCopied)
       expect(copied).toEqual([true, false, false])

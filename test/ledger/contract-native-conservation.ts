@@ -6,6 +6,7 @@ import type { ReportedEvent, Said } from '../../src/job/report.ts'
 import type { Ledger } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
 import {
+  copyCame,
   FAILED,
   fenceOf,
   type LedgerHarness,
@@ -423,7 +424,7 @@ class World {
   }
 
   async #copied({ generation }: Token): Promise<void> {
-    this.#ledger.deadLetterCopied(this.#id, generation)
+    await copyCame(this.#ledger, this.#id, generation)
     this.#ledger.tokenReturned(this.#id, generation)
     await settleLazily(this.#ledger)
   }

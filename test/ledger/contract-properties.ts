@@ -48,7 +48,6 @@ const VERBS = [
   'handOverAll',
   'rearm',
   'tokenReturned',
-  'deadLetterCopied',
   'extendLeases',
   'insertScheduled',
   'insertPending',
@@ -350,7 +349,6 @@ class Run {
     if (step.verb === 'rearm') await this.#ledger.rearm(QUEUES[step.job % 2] ?? '')
     if (step.verb === 'extendLeases') await this.#ledger.extendLeases(NOW + attempt)
     if (step.verb === 'tokenReturned') this.#ledger.tokenReturned(id, generation)
-    if (step.verb === 'deadLetterCopied') this.#ledger.deadLetterCopied(id, generation)
     return { won: null, id }
   }
 

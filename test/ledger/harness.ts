@@ -1,5 +1,6 @@
 import { expect } from 'vitest'
 
+import { OjsError } from '../../src/errors.ts'
 import type { JobRow, NewJob, OwedMessage } from '../../src/job/job.ts'
 import type { Inserted } from '../../src/ledger/enqueued.ts'
 import type {
@@ -165,10 +166,23 @@ export async function died(
   const { id, ...row } = await fetched(ledger, job)
   const change = { ...FAILED, now, to: 'discarded', isDeadLetter, copy: 'nack' } as const
   await ledger.fail(id, fenceOf({ id, ...row }), change)
-  ledger.deadLetterCopied(id, row.generation)
+  await copyCame(ledger, id, row.generation)
   ledger.tokenReturned(id, row.generation)
   await settleLazily(ledger)
   return rowOf(ledger, id)
+}
+
+/** Our copy of a rejected delivery, by `ojs.system.dead-letters`, of a job that the ledger has discarded. */
+export async function copyCame(ledger: Ledger, id: string, generation: number): Promise<void> {
+  const { queue = 'q', attempt = 1 } = ledger.find(id) ?? {}
+  const token = {
+    ...{ id, queue, generation, attempt, isExpired: false, wasInQueue: false },
+    describe: () => ({ error: null, errors: null, isDeadLetter: false }),
+    adopt: () => {
+      throw new OjsError('invalid_request', 'not a job')
+    },
+  }
+  await ledger.discardDead(token, { now: NOW, wall: NOW })
 }
 
 /** What is kept instead of counted says what counting says, of every queue. */

@@ -6,6 +6,7 @@ import type { JobRow } from '../../src/job/job.ts'
 import { failLease, returnLease } from '../../src/operations/fail-lease.ts'
 import { eventOf, REPORT } from '../ledger/contract-reports.ts'
 import {
+  copyCame,
   fenceOf,
   fetched,
   NOW,
@@ -110,11 +111,13 @@ describe('an attempt that failed', () => {
 })
 
 describe('the last attempt', () => {
-  it('has its delivery rejected, and the ledger knows of the copy and the token', async () => {
+  it('has its delivery rejected; the copy is owed until it has come', async () => {
     const row = await leased({}, { maxAttempts: 1 })
     expect(await fail(row)).toMatchObject({ state: 'discarded' })
     expect(told).toEqual(['unpark', 'dead letter'])
-    expect(await now(row)).toMatchObject({ deadLetterCopied: true, tokenOut: false })
+    expect(await now(row)).toMatchObject({ deadLetterCopied: false, tokenOut: false })
+    await copyCame(harness.ledger, row.id, 0)
+    expect(await now(row)).toMatchObject({ deadLetterCopied: true })
   })
 
   it.each([

@@ -138,7 +138,7 @@ function forget(store: Store, row: JobRow): void {
 }
 
 /** A nacked delivery has made its copy. */
-export function recordCopy(store: Store, id: string, generation: number): void {
+function recordCopy(store: Store, id: string, generation: number): void {
   noteCopy(store, id, generation, store.statements.deadLetterCopied.get(id, generation))
 }
 

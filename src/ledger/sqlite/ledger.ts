@@ -41,7 +41,7 @@ import { cancelJob } from './cancel.ts'
 import { claimToken } from './claim.ts'
 import { Confirms } from './confirms.ts'
 import { SqliteCron } from './cron.ts'
-import { deadLetters, deleteDeadLetter, discardDead, recordCopy, revive } from './dead-letters.ts'
+import { deadLetters, deleteDeadLetter, discardDead, revive } from './dead-letters.ts'
 import type { Database } from './driver.ts'
 import { expireDue, nextDue, overdue, promoteDue, sendAhead } from './due.ts'
 import { activate, enqueue, enqueueNative, withdraw, withdrawAll } from './enqueue.ts'
@@ -301,10 +301,6 @@ export class SqliteLedger implements Ledger {
 
   tokenReturned(id: string, generation: number): void {
     this.#access.writeLazily(() => this.#store.statements.tokenReturned.run(id, generation))
-  }
-
-  deadLetterCopied(id: string, generation: number): void {
-    this.#access.writeLazily(() => recordCopy(this.#store, id, generation))
   }
 
   extendLeases(now: number): Promise<number> {

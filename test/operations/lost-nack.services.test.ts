@@ -1,0 +1,37 @@
+import { beforeEach, expect, it, onTestFinished } from 'vitest'
+import { vhostOfTest } from '../broker/fixtures.ts'
+import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
+
+const { vhost, admin } = vhostOfTest()
+
+let proxy: TcpProxy
+let gateway: TestGateway
+beforeEach(async () => {
+  const url = new URL(vhost.url)
+  proxy = await TcpProxy.start(Number(url.port))
+  onTestFinished(() => proxy.stop())
+  url.port = String(proxy.port)
+  url.hostname = '127.0.0.1'
+  gateway = await startTestGateway(url.href)
+  onTestFinished(() => gateway.destroy())
+})
+
+const depth = async (queue: string) => (await admin.channel.checkQueue(queue)).messageCount
+
+it('a discard whose basic.nack is lost with the connection has its copy all the same', async () => {
+  await gateway.push('q', { options: { retry: { max_attempts: 1 } } })
+  const [job] = await gateway.fetch(['q'], { wait_ms: 5_000 })
+  proxy.hold('to-broker')
+  const error = { code: 'e', message: 'm' }
+  const nack = { job_id: job?.id, error }
+  const answer = await gateway.request('POST', '/ojs/v1/workers/nack', nack)
+  expect(answer.body).toMatchObject({ state: 'discarded' })
+  proxy.cut()
+  await eventually(async () => (await depth('ojs.queue.q')) === 1)
+  await eventually(async () => (await gateway.request('GET', '/ojs/v1/health')).status === 200)
+  // The token is back, and is looked at by whoever asks for a job.
+  expect(await gateway.fetch(['q'], { wait_ms: 2_000 })).toEqual([])
+  await eventually(async () => (await depth('ojs.queue.dlx.q')) === 1)
+  expect(await depth('ojs.queue.q')).toBe(0)
+})
