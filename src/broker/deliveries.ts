@@ -8,7 +8,8 @@ import { LiveDelivery, type Place } from './delivery.ts'
 import type { Denials } from './denials.ts'
 import type { Presence } from './entity.ts'
 import { Feed } from './feed.ts'
-import { bridgeMs, isGathering, lingerMs, PRECEDENCE_MS, putOffMs } from './gathering.ts'
+import { feedGauges } from './feed-gauges.ts'
+import { awaitedFeeds, bridgeMs, lingerMs, PRECEDENCE_MS, putOffMs } from './gathering.ts'
 import type { Names } from './names.ts'
 import type { BrokerGauges, BrokerObserver } from './observer.ts'
 import { Parking } from './parking.ts'
@@ -134,15 +135,13 @@ export class Deliveries {
     const taken: LiveDelivery[] = []
     const { queues } = request
     const wanted = { ...request, isLongPoll: request.waitMs > 0, since: this.#deps.clock.now() }
-    let isGathered = false
+    const isPutOff = this.#isPutOff(wanted)
     for (const queue of queues) {
-      if (this.#deps.isPaused(queue) || !this.#mayHold(queue)) continue
-      const feed = this.#feedOf(queue)
-      feed.touch()
-      isGathered ||= taken.length === 0 && this.#isGathered(wanted, feed)
-      const mayTake = !isGathered && !this.#isPreceded(wanted, queue)
+      const feed = this.#touched(queue)
+      if (feed === undefined) continue
+      const mayTake = !isPutOff && !this.#isPreceded(wanted, queue)
       if (mayTake) feed.takeInto(taken, request.count)
-      else if (feed.buffer.size > 0 && !isGathered) this.#dispatchSoon(feed)
+      else if (feed.buffer.size > 0) this.#dispatchSoon(feed)
       this.#nourish(feed)
       if (taken.length >= request.count) break
     }
@@ -196,23 +195,18 @@ export class Deliveries {
   }
 
   gauges(): Pick<BrokerGauges, 'consumers' | 'queues'> {
-    const feeds = [...this.#feeds.values()]
-    return {
-      consumers: feeds.flatMap(({ queue, blocks }) =>
-        [...blocks].map(({ tag, unacked }) => ({ queue, consumer: tag, unacked })),
-      ),
-      queues: feeds.map(({ queue, buffer, utilization }) => ({
-        queue,
-        buffered: buffer.size,
-        waiters: this.#waiters.countFor(queue),
-        utilization,
-      })),
-    }
+    return feedGauges([...this.#feeds.values()], this.#waiters)
   }
 
-  #mayHold(queue: string): boolean {
-    const { size } = this.#feeds
-    return size < MAX_FEEDS || this.#feeds.has(queue) || this.#deps.isReady(queue)
+  /** Of a queue that somebody fetches from now; undefined: nothing of it may be served. */
+  #touched(queue: string): Feed | undefined {
+    const mayHold =
+      this.#feeds.size < MAX_FEEDS || this.#feeds.has(queue) || this.#deps.isReady(queue)
+    if (!mayHold || this.#deps.isPaused(queue)) return undefined
+    const feed = this.#feedOf(queue)
+    feed.touch()
+    if (feed.blocks.size === 0) this.#nourish(feed)
+    return feed
   }
 
   #feedOf(queue: string): Feed {
@@ -284,7 +278,9 @@ export class Deliveries {
   }
 
   async #lookUp(feed: Feed): Promise<void> {
+    feed.isLookedUp = true
     feed.exists = await this.#lookup.ask(feed.queue)
+    feed.isLookedUp = false
     if (feed.exists) this.#nourish(feed)
     else for (const waiter of this.#waiters.forQueue(feed.queue)) this.#reconsider(waiter)
   }
@@ -305,9 +301,8 @@ export class Deliveries {
   }
 
   #bridgeMs(queue: string, request: TakeRequest): number {
-    if (this.#deps.isPaused(queue)) return 0
-    const isLookedUp = this.#lookup.isRunning(queue)
-    return bridgeMs(this.#feeds.get(queue), isLookedUp, request.hasClaimable(queue))
+    const feed = this.#servedFeed(queue)
+    return feed ? bridgeMs(feed, request.hasClaimable(queue)) : 0
   }
 
   #rebuffer(delivery: LiveDelivery): void {
@@ -334,8 +329,7 @@ export class Deliveries {
     while (feed.buffer.size > 0) {
       const waiter = this.#waiters.first(feed.queue)
       if (!waiter) return
-      const isPreceded = this.#isPreceded(waiter, feed.queue)
-      const pauseMs = isPreceded ? PRECEDENCE_MS : putOffMs(waiter, feed, this.#deps.clock.now())
+      const pauseMs = this.#pauseMs(waiter, feed)
       if (pauseMs > 0) {
         this.#dispatches.add(feed)
         setTimeout(() => this.#dispatch(feed), pauseMs)
@@ -346,11 +340,20 @@ export class Deliveries {
     if (this.#waiters.has(feed.queue)) this.#nourish(feed)
   }
 
-  /** By a fetch that comes now, or by one that waits already: what is here is theirs. */
-  #isGathered(wanted: Wanted, feed: Feed): boolean {
-    if (!isGathering(this.#waiters.first(feed.queue) ?? wanted, feed)) return false
-    this.#dispatchSoon(feed)
-    return true
+  #pauseMs(waiter: Waiter, feed: Feed): number {
+    if (this.#isPreceded(waiter, feed.queue)) return PRECEDENCE_MS
+    return putOffMs(waiter, this.#awaited(waiter), this.#deps.clock.now())
+  }
+
+  /** There is more for this fetch, or for one that waits already, whose is what is here. */
+  #isPutOff(wanted: Wanted): boolean {
+    const waiters = wanted.queues.map((queue) => this.#waiters.first(queue))
+    const isOthers = (waiter?: Waiter) => waiter && this.#awaited(waiter).length > 0
+    return waiters.some(isOthers) || awaitedFeeds(wanted, (one) => this.#touched(one)).length > 0
+  }
+
+  #awaited(waiter: Waiter): readonly Feed[] {
+    return awaitedFeeds(waiter, (queue) => this.#servedFeed(queue))
   }
 
   #isPreceded(wanted: Wanted, queue: string): boolean {

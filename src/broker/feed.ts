@@ -15,11 +15,14 @@ const CROWDED = 15 / 16
 /** A spare block goes only when it was spare for so long: consumers must not come and go. */
 const SURPLUS_MS = 5_000
 /** One answer: it is written in one piece, of which V8 makes none above 512 MiB. */
-const MAX_TAKEN_BYTES = partOfHeap(1 / 16, 32 * 1024 * 1024)
+export const MAX_TAKEN_BYTES = partOfHeap(1 / 16, 32 * 1024 * 1024)
 /** So long nobody waits for more after somebody did in vain, which took a hundredth of that. */
 const IN_VAIN_MS = 10_000
 /** Channels per queue, consuming or not. RabbitMQ takes 2047 per connection by default. */
 const MAX_CHANNELS = 512
+
+/** Everything goes before it. */
+const LAST_TURN: Turn = { priority: Number.NEGATIVE_INFINITY, order: Number.POSITIVE_INFINITY }
 
 export interface FeedOptions {
   queue: string
@@ -42,6 +45,8 @@ export class Feed {
   readonly blocks = new Set<Block>()
   /** The queue was seen in the broker on the present connection. */
   exists = false
+  /** The broker is being asked whether the queue exists. */
+  isLookedUp = false
   readonly #options: FeedOptions
   readonly #restartDelay: RestartDelay
   readonly #underway = new Underway()
@@ -118,6 +123,17 @@ export class Feed {
     this.#inVainUntil = this.#now() + IN_VAIN_MS
   }
 
+  get isOpening(): boolean {
+    return this.#has('opening')
+  }
+
+  /** A consumer has just begun, or is about to, and does not have all that it may have. */
+  get isGrowing(): boolean {
+    if (this.#has('opening')) return true
+    const isYoung = this.#now() - this.#startedAt < FIRST_DELIVERY_MS
+    return isYoung && this.#in('running').some((block) => !block.isFull)
+  }
+
   /** A consumer of ours has room for another delivery, or is about to have, and there may be one. */
   get mayReceive(): boolean {
     if (this.#now() < this.#inVainUntil) return false
@@ -157,6 +173,11 @@ export class Feed {
     const turn = { priority, order: this.blocks.size > 1 ? order : Number.NEGATIVE_INFINITY }
     if (!this.#underway.hasBefore(turn, by, this.#now())) return false
     return this.#in('running').some((block) => !block.isFull)
+  }
+
+  /** What was confirmed by then may be about to come. */
+  expectsMore(by: number): boolean {
+    return this.#underway.hasBefore(LAST_TURN, by, this.#now())
   }
 
   /** Nothing is here yet, but something may be about to come. */

@@ -1,4 +1,4 @@
-import type { Feed } from './feed.ts'
+import { type Feed, MAX_TAKEN_BYTES } from './feed.ts'
 import type { Waiter, Wanted } from './waiters.ts'
 
 /** How long a fetch waits for a message that is probably on its way (architecture §4.4). */
@@ -16,24 +16,49 @@ export const PRECEDENCE_MS = 5
 const GATHERING_MS = 100
 
 /** For a fetch that does not want to wait; 0: there is nothing to wait for. */
-export function bridgeMs(feed: Feed | undefined, isLookedUp: boolean, hasWork: boolean): number {
-  const isStarting = feed?.exists ? feed.isStarting : isLookedUp
+export function bridgeMs(feed: Feed, hasWork: boolean): number {
+  const isStarting = feed.exists ? feed.isStarting : feed.isLookedUp
   if (isStarting) return hasWork ? START_MS : BRIDGE_MS
-  return feed?.exists && hasWork ? BRIDGE_MS : 0
+  return feed.exists && hasWork ? BRIDGE_MS : 0
+}
+
+const NOBODY: readonly Feed[] = []
+
+/**
+ * Some of what a fetch wants is here, the ledger knows of more, and consumers of ours may bring it: of
+ * these queues. Seed 001 §7.3 lets an answer have fewer jobs only where fewer are available. `feedOf`:
+ * undefined where nothing of a queue may be served.
+ */
+export function awaitedFeeds(
+  wanted: Pick<Wanted, 'queues' | 'count' | 'since' | 'hasClaimable'>,
+  feedOf: (queue: string) => Feed | undefined,
+): readonly Feed[] {
+  let awaited = NOBODY
+  let count = 0
+  let bytes = 0
+  for (const queue of wanted.queues) {
+    const feed = feedOf(queue)
+    if (feed === undefined) continue
+    count += feed.buffer.size
+    bytes += feed.buffer.bytes
+    if (count >= wanted.count || bytes >= MAX_TAKEN_BYTES) return NOBODY
+    if (mayBring(wanted, feed)) awaited = [...awaited, feed]
+  }
+  return count > 0 ? awaited : NOBODY
 }
 
 /**
- * Some of what a fetch wants is here, the ledger knows of more, and a consumer of ours may bring it:
- * seed 001 §7.3 lets an answer have fewer jobs only where fewer are available. Not while jobs of the
- * queue are leased: workers that come again and again are faster with what is here.
+ * While jobs of the queue are leased, only what is sure to come: workers that come again and again
+ * are faster with what is here.
  */
-export function isGathering(wanted: Pick<Wanted, 'count' | 'hasClaimable'>, feed: Feed): boolean {
-  const { buffer, exists, queue } = feed
-  if (!exists || buffer.size === 0 || !feed.isShortOf(wanted.count)) return false
-  // Sums up over all consumers: last, since nearly every fetch has ended here before.
-  if (!wanted.hasClaimable(queue, buffer.size) || feed.inUse > 0) return false
-  feed.nourish(wanted.count)
-  return feed.mayReceive
+function mayBring(
+  { count, since, hasClaimable }: Pick<Wanted, 'count' | 'since' | 'hasClaimable'>,
+  feed: Feed,
+): boolean {
+  if (!hasClaimable(feed.queue, feed.buffer.size)) return false
+  if (!feed.exists) return feed.isLookedUp
+  feed.nourish(count)
+  return feed.mayReceive && (feed.inUse === 0 || feed.isGrowing || feed.expectsMore(since))
 }
 
 /**
@@ -47,13 +72,15 @@ export function lingerMs(waiter: Waiter | undefined, here: number): number {
 }
 
 /**
- * How soon to look again at a fetch that waits; 0: what is here is handed out now. Bounded, since
- * what the ledger takes for available may be with others; and where it was, the next ones do not wait.
+ * How soon to look again at a fetch that waits for these; 0: what is here is handed out now. Bounded,
+ * since what the ledger takes for available may be with others; and where it was, the next ones do not
+ * wait.
  */
-export function putOffMs(waiter: Waiter, feed: Feed, now: number): number {
-  if (!isGathering(waiter, feed)) return 0
+export function putOffMs(waiter: Waiter, awaited: readonly Feed[], now: number): number {
+  if (awaited.length === 0) return 0
   waiter.putOffSince ??= now
-  if (now - waiter.putOffSince < GATHERING_MS) return LINGER_MS
-  feed.gatheredInVain()
+  const atMostMs = awaited.some((feed) => feed.isOpening) ? START_MS : GATHERING_MS
+  if (now - waiter.putOffSince < atMostMs) return LINGER_MS
+  for (const feed of awaited) feed.gatheredInVain()
   return 0
 }

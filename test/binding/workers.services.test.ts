@@ -67,6 +67,39 @@ describe('POST /ojs/v1/workers/fetch', () => {
     const fetched = await gateway.fetch([queue], { count: 60, wait_ms: 15_000 })
     expect(fetched.map(({ args }) => args)).toEqual(jobs.slice(0, 60).map(({ args }) => args))
   })
+
+  it.each([
+    [40, 1, 39],
+    [100, 50, 50],
+  ])(
+    '200: as many while others are leased (of %i first %i, then %i)',
+    async (size, first, then) => {
+      const queue = freshQueue()
+      const jobs = Array.from({ length: size }, () => ({ type: 'a', args: [], options: { queue } }))
+      await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs })
+      expect(await gateway.fetch([queue], { count: first, wait_ms: 15_000 })).toHaveLength(first)
+      expect(await gateway.fetch([queue], { count: then })).toHaveLength(then)
+    },
+  )
+
+  it('200: as many of what was pushed a moment ago, while another job is leased', async () => {
+    const queue = freshQueue()
+    await startJob(gateway, queue)
+    for (let round = 0; round < 10; round++) {
+      for (let n = 0; n < 3; n++) await gateway.push(queue)
+      expect(await gateway.fetch([queue], { count: 3 })).toHaveLength(3)
+    }
+  })
+
+  it('200: as many of several queues, whichever of them was consumed before', async () => {
+    for (let round = 0; round < 5; round++) {
+      const queues = [freshQueue(), freshQueue(), freshQueue()]
+      if (round % 2 === 0) await startJob(gateway, queues[0] ?? '')
+      for (const queue of queues) await gateway.push(queue)
+      const fetched = await gateway.fetch(queues, { count: 5 })
+      expect(fetched.map(({ queue }) => queue)).toEqual(queues)
+    }
+  })
 })
 
 describe('POST /ojs/v1/workers/ack', () => {

@@ -1,0 +1,21 @@
+import type { Feed } from './feed.ts'
+import type { BrokerGauges } from './observer.ts'
+import type { Waiters } from './waiters.ts'
+
+/** What the metrics show of the queues that are consumed for FETCH. */
+export function feedGauges(
+  feeds: readonly Feed[],
+  waiters: Waiters,
+): Pick<BrokerGauges, 'consumers' | 'queues'> {
+  return {
+    consumers: feeds.flatMap(({ queue, blocks }) =>
+      [...blocks].map(({ tag, unacked }) => ({ queue, consumer: tag, unacked })),
+    ),
+    queues: feeds.map(({ queue, buffer, utilization }) => ({
+      queue,
+      buffered: buffer.size,
+      waiters: waiters.countFor(queue),
+      utilization,
+    })),
+  }
+}
