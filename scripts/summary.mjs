@@ -9,11 +9,15 @@ ojs-rabbitmq is ready. Ctrl-C stops it.
 `
 }
 
-/** The broker addresses as they may be shown: a password never is, however badly it is escaped. */
+/**
+ * The broker addresses as they may be shown: a password never is, however badly it is escaped. An
+ * address without a user is guest's to every client, and one without the password nobody's.
+ */
 export function withoutPassword(urls) {
   return urls
     .split(/,\s*(?=amqps?:)/i)
-    .map((url) => url.trim().replace(/^(amqps?:\/\/[^:/@]*):.*@/i, '$1@'))
+    .map((url) => url.trim().replace(/^(amqps?:\/\/)guest:guest@/i, '$1'))
+    .map((url) => url.replace(/^(amqps?:\/\/[^:/@]*):.*@/i, '$1@'))
     .join(', ')
 }
 

@@ -41,10 +41,10 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>([
   ],
   [
     'ojs.control.heartbeat',
-    (deps, { body, context, skipped }) => {
+    (deps, { message: { queue }, body, context, skipped }) => {
       const parsed = parseNativeHeartbeat(body)
       skipped(parsed.skipped)
-      return nativeHeartbeat(deps, parsed.request, context)
+      return nativeHeartbeat(deps, parsed.request, context, queue)
     },
   ],
   [

@@ -1,4 +1,4 @@
-import { between, isPromotedByStart, isWaitingWithNative } from './arrival.ts'
+import { between, isPromotedByStart, isWaitingWithNative, type ReportedError } from './arrival.ts'
 import { chooseDelay } from './backoff.ts'
 import type { Failure } from './error-history.ts'
 import { isTerminal, type JobRow, type NewJob } from './job.ts'
@@ -23,6 +23,8 @@ export interface ReportedEvent {
    * `OjsError` when it is not an OJS job.
    */
   adopt?: () => NewJob
+  /** What the job's headers say of the attempt before this one. */
+  reportedError?: () => ReportedError | null
   /** The same job as it came, and the queue that its worker serves. */
   shown?: { queue: string; body: object }
 }

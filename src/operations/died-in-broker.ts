@@ -38,6 +38,7 @@ export async function diedInBroker(deps: Deps, letter: DeadLetter): Promise<void
       return describe(row, letter, failure, terms.now)
     },
     adopt: () => adoptedJob(deps, letter),
+    reportedError: () => reportedError(letter.message.headers),
   }
   const result = await deps.ledger.discardDead(token, terms)
   // What is malformed was counted where it was refused; the operator finds it in the DLX queue.
@@ -79,14 +80,8 @@ function describe(row: JobRow, letter: DeadLetter, failure: Failure, now: number
   }
 }
 
-/**
- * With the attempts that nobody has reported: of the last of them the token tells, also where the row
- * has counted it but knows no more, because it was adopted by this token.
- */
+/** With the attempts that nobody has reported: of the last of them the token tells. */
 function errorsBefore({ attempt, errors }: JobRow, letter: DeadLetter, now: number): string | null {
-  const reported = reportedError(letter.message.headers)
   const skipped = between(attempt, letter.attempt)
-  const isAdopted = errors === null && reported !== null && attempt === letter.attempt - 1
-  if (isAdopted && attempt > 0) skipped.push(attempt)
-  return recordSkipped(errors, skipped, reported, now).errors
+  return recordSkipped(errors, skipped, reportedError(letter.message.headers), now).errors
 }

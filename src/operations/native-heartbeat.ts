@@ -10,22 +10,24 @@ import { isStronger } from './worker-registry.ts'
 /**
  * The heartbeat of a native worker (seed 002 §5.7): its leases go on, and what it runs without
  * having said so has started. What it has not heard is said again: jobs that were cancelled, and
- * what operators want of it. Resolves after the commit; rejects when the ledger cannot be written.
+ * what operators want of it. `heardOn`: the queue whose control queue it came by. Resolves after the commit; rejects when the ledger cannot be written.
  */
 export async function nativeHeartbeat(
   deps: Deps,
   request: NativeHeartbeat,
   context: RequestContext,
+  heardOn: string,
 ): Promise<void> {
   const { worker_id: workerId, job_ids: ids, visibility_timeout_ms: leaseMs } = request
   const directive = deps.workers.beaten({
     ...request,
     workerId,
+    heardOn,
     activeJobs: ids.length,
     activeJobIds: ids,
   })
   if (directive !== 'running' && isStronger(directive, request.state ?? 'running')) {
-    const queue = deps.workers.queuesOf(workerId)[0] ?? 'default'
+    const queue = deps.workers.queuesOf(workerId)[0] ?? heardOn
     void broadcastDirective(deps, { queue, workerId, state: directive })
   }
   if (ids.length === 0) return

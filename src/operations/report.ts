@@ -10,6 +10,7 @@ import { adoptedJob } from './adopt.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { emitPromoted } from './emit-promoted.ts'
 import { takeLease } from './lease-end.ts'
+import { reportedError } from './reported-error.ts'
 import { sendOrLeave } from './send-token.ts'
 
 /** How many events said something new, and how many did not. */
@@ -92,7 +93,8 @@ function reportedEvent(
   const { queue = 'default' } = request
   const shown = { queue, body: job }
   const adopt = () => shownJob(deps, event, job, queue)
-  return { id, generation, attempt, workerId, said, adopt, shown }
+  const before = () => reportedError(event.headers ?? {})
+  return { id, generation, attempt, workerId, said, adopt, reportedError: before, shown }
 }
 
 /** The delivery that a report brought along, as a job of ours. */

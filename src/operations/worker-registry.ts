@@ -28,6 +28,8 @@ export interface WorkerReport {
   hostname?: string | null | undefined
   pid?: number | null | undefined
   queues?: readonly string[] | null | undefined
+  /** One of them, where the worker names none: whose control queue the heartbeat came by. */
+  heardOn?: string
   concurrency?: number | null | undefined
   labels?: readonly string[] | null | undefined
   version?: string | null | undefined
@@ -58,6 +60,8 @@ export interface Worker {
 interface KnownWorker extends Worker {
   /** What all that it says takes of memory, roughly and at most. */
   bytes: number
+  /** Its heartbeats name all its queues; a FETCH perhaps only some. */
+  namesQueues: boolean
 }
 
 export interface ListedWorker extends Worker {
@@ -96,8 +100,7 @@ export class WorkerRegistry {
   fetched(workerId: string, queues: readonly string[]): boolean {
     const worker = this.#workers.get(workerId) ?? this.#add(workerId)
     worker.lastSeenAt = this.#clock.now()
-    // A heartbeat names all its queues, a FETCH perhaps only some.
-    if (worker.lastHeartbeatAt === null) {
+    if (!worker.namesQueues) {
       worker.queues = queues
       this.#measure(worker)
     }
@@ -127,7 +130,8 @@ export class WorkerRegistry {
     worker.reported = DIRECTIVES.find((known) => known === report.state) ?? worker.reported
     worker.hostname = report.hostname ?? worker.hostname
     worker.pid = report.pid ?? worker.pid
-    worker.queues = report.queues ?? worker.queues
+    worker.queues = report.queues ?? queuesOf(worker, report)
+    worker.namesQueues ||= report.queues != null
     worker.concurrency = report.concurrency ?? worker.concurrency
     worker.labels = report.labels ?? worker.labels
     worker.version = report.version ?? worker.version
@@ -199,6 +203,7 @@ export class WorkerRegistry {
       lastHeartbeatAt: null,
       lastSeenAt: now,
       bytes: 0,
+      namesQueues: false,
     }
     this.#workers.set(id, worker)
     return worker
@@ -247,9 +252,13 @@ export class WorkerRegistry {
     return worker.reported ?? worker.directive
   }
 
-  #listed({ bytes: _bytes, ...worker }: KnownWorker): ListedWorker {
+  #listed({ bytes: _bytes, namesQueues: _named, ...worker }: KnownWorker): ListedWorker {
     return { ...worker, state: this.#stateOf(worker) }
   }
+}
+
+function queuesOf({ queues }: Worker, { heardOn }: WorkerReport): readonly string[] {
+  return queues.length === 0 && heardOn !== undefined ? [heardOn] : queues
 }
 
 function bytesOf({ id, hostname, version, queues, labels, activeJobIds }: Worker): number {

@@ -1,5 +1,6 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import { invalidField, OjsError } from '../errors.ts'
+import { withExtras } from '../job/extras.ts'
 import { jsonTypeName } from '../job/json-value.ts'
 import type {
   AckRequest,
@@ -26,7 +27,9 @@ const ajv = new Ajv2020({
   validateSchema: false,
 })
 
-export const parsePush = parser<PushRequest>(PUSH_SCHEMA)
+const parseWhole = parser<PushRequest>(PUSH_SCHEMA)
+/** Also a job's own document, and the body of its token. */
+export const parsePush = (body: unknown): PushRequest => parseWhole(withExtras(body))
 export const parseBatch = parser<BatchRequest>(BATCH_SCHEMA)
 export const parseCron = parser<CronRequest>(CRON_SCHEMA)
 export const parseFetch = parser<FetchRequest>(FETCH_SCHEMA)

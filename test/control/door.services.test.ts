@@ -98,6 +98,18 @@ describe('CANCEL by message (AMQP-019)', () => {
 })
 
 describe('directives', () => {
+  it('reach a worker whose heartbeats name no queue', async () => {
+    const { queue } = await pushed()
+    const workerId = `w-${v7()}`
+    const heard = await client.listen([queue])
+    const beat = () => client.say(queue, 'ojs.control.heartbeat', { worker_id: workerId })
+    await beat()
+    const quiet = () => gateway.request('POST', `/ojs/v1/admin/workers/${workerId}/quiet`)
+    await expect.poll(async () => (await quiet()).status).toBe(200)
+    await expect.poll(() => heard).not.toHaveLength(0)
+    expect(heard[0]?.body).toEqual({ worker_id: workerId, state: 'quiet' })
+  })
+
   const fetchAs = (workerId: string, queue: string) =>
     gateway.request('POST', '/ojs/v1/workers/fetch', { queues: [queue], worker_id: workerId })
 

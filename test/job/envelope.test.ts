@@ -175,6 +175,31 @@ describe('the two dialects', () => {
     expect(document['unique']).toEqual({ period: 'PT1H', on_conflict: 'ignore' })
     expect(document['unique_extra']).toEqual({ keys: ['type'] })
   })
+
+  it('reads a job’s own document again as the job that it is', () => {
+    const retry = { max_attempts: 5, backoff_strategy: 'none' }
+    const unique = { keys: ['type', 'meta'], meta_keys: ['u'], on_conflict: 'ignore' }
+    const made = job({ type: 'a', args: [], meta: { u: 1 }, options: { retry, unique } })
+    const again = job(made.document)
+    expect(again.document).toEqual(made.document)
+    expect(again.unique).toEqual(made.unique)
+    expect(made.unique?.key).not.toBe(job({ type: 'a', args: [], unique: {} }).unique?.key)
+  })
+
+  it.each([
+    { retry: {}, retry_extra: 7 },
+    { retry_extra: { backoff_strategy: 'none' } },
+    { retry: { backoff_strategy: 'none' }, retry_extra: { other: 1, backoff_strategy: 'linear' } },
+  ])('takes what stands beside a policy for no more than that: %j', (given) => {
+    const { document } = job({ type: 'a', args: [], ...given })
+    const own = 'retry' in given && 'backoff_strategy' in given.retry
+    expect(document['retry_extra']).toEqual(own ? { backoff_strategy: 'none' } : undefined)
+  })
+
+  it('says what is wrong with what stands beside a policy', () => {
+    const wild = { type: 'a', args: [], retry: {}, retry_extra: { backoff_strategy: 'wild' } }
+    expect(refused(wild).details).toMatchObject({ field: 'retry.backoff_strategy' })
+  })
 })
 
 describe('what a client sends comes back', () => {

@@ -158,6 +158,20 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
     })
 
     it.each([
+      ['and runs it', 2, { state: 'active', attempt: 2 }],
+      ['which was the last', 4, { state: 'discarded', attempt: 3 }],
+    ])('knows what its token says of the attempt before %s', async (_, attempt, fate) => {
+      const job = newJob({ maxAttempts: 3 })
+      const reportedError = () => ({ code: 'smtp_down', message: 'no route' })
+      await ledger.claim([token(job.id, { attempt, adopt: () => job, reportedError })], TERMS)
+      const { error, errors, ...rest } = row(job.id)
+      expect(rest).toMatchObject(fate)
+      const before = { attempt: attempt - 1, code: 'smtp_down', message: 'no route' }
+      expect(JSON.parse(errors ?? '')).toMatchObject([before])
+      expect(JSON.parse(error ?? '')).toMatchObject(before)
+    })
+
+    it.each([
       ['has waited since it was created', NOW - 5_000, NOW - 5_000],
       ['has not waited where it says that it was created later', NOW + 5_000, NOW],
     ])('of a job that %s', async (_what, createdAt, enqueuedAt) => {
@@ -254,7 +268,7 @@ function expectedResult({ expected, row }: Cell): Partial<ClaimResult> {
 }
 
 /** What the cell changes in its row; everything else must stay as it was. */
-function expectedChange({ expected }: Cell): object {
+function expectedChange({ expected, row: { attempt } }: Cell): object {
   const errors = 'skipped' in expected && expected.skipped.length > 0 ? expected.skipped : null
   const discarded = {
     state: 'discarded',
@@ -282,6 +296,7 @@ function expectedChange({ expected }: Cell): object {
     case 'exhaust':
       return {
         ...discarded,
+        attempt: expected.skipped.at(-1) ?? attempt,
         completedAt: CLOCK,
         deadLetterCopied: false,
         isDeadLetter: true,

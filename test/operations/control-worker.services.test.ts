@@ -11,7 +11,7 @@ import { freshQueue } from './harness.ts'
 describe('native workers', () => {
   const stage = stageForAll()
   const beat = (workerId: string, ids: string[], over: object = {}) =>
-    nativeHeartbeat(stage.deps, { worker_id: workerId, job_ids: ids, ...over }, CONTEXT)
+    nativeHeartbeat(stage.deps, { worker_id: workerId, job_ids: ids, ...over }, CONTEXT, 'heard.on')
   const started = (workerId: string, id: string, attempt = 1) => {
     const events = [{ job_id: id, attempt, event: 'started' as const }]
     return report(stage.deps, { worker_id: workerId, events }, CONTEXT)

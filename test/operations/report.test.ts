@@ -57,6 +57,20 @@ it('of a job that the ledger refuses keeps nothing from its neighbours', async (
   expect(states).toEqual(['available', 'completed', 'completed'])
 })
 
+it('of a job that nobody knew tells what its token said of the attempt before', async () => {
+  const id = uuid7()
+  const headers = { 'x-ojs-error-code': 'smtp_down', 'x-ojs-error-message': 'no route' }
+  const shown = { job: { id, type: 'a.b', args: [] }, headers }
+  const started = { ...AT, attempt: 2, event: 'started', job_id: id, ...shown } as ReportEvent
+  stage.deps.broker.shown = shownMessage
+  await report(stage.deps, { worker_id: 'w', events: [started] }, { requestId: 'req_1' })
+  const row = harness.ledger.find(id)
+  expect(row).toMatchObject({ state: 'active', attempt: 2 })
+  expect(JSON.parse(row?.errors ?? '')).toMatchObject([
+    { attempt: 1, code: 'smtp_down', message: 'no route' },
+  ])
+})
+
 it('of a failure whose rejected delivery was faster says what the failure was', async () => {
   const { id } = await pushed(harness.ledger)
   const content = Buffer.from(JSON.stringify({ id }))

@@ -35,6 +35,27 @@ describe('who is known', () => {
     ])
   })
 
+  it('knows the queues of the newest FETCH until a heartbeat names them all', () => {
+    const registry = new WorkerRegistry(clock)
+    registry.fetched('w1', ['a'])
+    registry.beaten(report('w1'))
+    registry.fetched('w1', ['b'])
+    expect(registry.queuesOf('w1')).toEqual(['b'])
+    registry.beaten(report('w1', { queues: ['a', 'b'] }))
+    registry.fetched('w1', ['a'])
+    expect(registry.queuesOf('w1')).toEqual(['a', 'b'])
+    expect(registry.list(ALL).workers[0]).not.toHaveProperty('namesQueues')
+  })
+
+  it('knows where a heartbeat came from that names none', () => {
+    const registry = new WorkerRegistry(clock)
+    registry.beaten(report('w1', { heardOn: 'a' }))
+    expect(registry.queuesOf('w1')).toEqual(['a'])
+    registry.joined('w1', ['b', 'c'])
+    registry.beaten(report('w1', { heardOn: 'c' }))
+    expect(registry.queuesOf('w1')).toEqual(['b', 'c'])
+  })
+
   it('learns more by its heartbeat, and keeps what the next one does not say', () => {
     const registry = new WorkerRegistry(clock)
     const said = { hostname: 'h', pid: 7, concurrency: 10, labels: ['l'], version: '1' }

@@ -31,6 +31,18 @@ describe('a native message', () => {
     expect(() => nativeJob({ ...from, message: { content, properties: {} } }, context)).toThrow(why)
   })
 
+  it('has its policies whole, as PUSH publishes them and as a producer writes them', () => {
+    const unique = { unique: {}, unique_extra: { keys: ['type', 'meta'], meta_keys: ['u'] } }
+    const published = { retry: {}, retry_extra: { backoff_strategy: 'none' }, ...unique }
+    const written = {
+      retry: { backoff_strategy: 'none' },
+      unique: { keys: ['type', 'meta'], meta_keys: ['u'] },
+    }
+    const [one, other] = [published, written].map((body) => read({ ...body, meta: { u: 1 } }))
+    expect(one).toEqual(other)
+    expect(JSON.parse(one?.envelope ?? '')).toMatchObject(published)
+  })
+
   it.each([{ queue: 'other' }, { options: { queue: 'other' } }])(
     'that names another queue than it came from is refused: %j',
     (body) => {

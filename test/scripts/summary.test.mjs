@@ -2,8 +2,9 @@ import { expect, test } from 'vitest'
 import { summary, withoutPassword } from '../../scripts/summary.mjs'
 
 test.each([
-  ['amqp://guest:guest@127.0.0.1:5672/%2Fojs', 'amqp://guest@127.0.0.1:5672/%2Fojs'],
+  ['amqp://guest:guest@127.0.0.1:5672/%2Fojs', 'amqp://127.0.0.1:5672/%2Fojs'],
   ['amqps://u:p%40ss@a/v?heartbeat=5,amqp://u:q@b', 'amqps://u@a/v?heartbeat=5, amqp://u@b'],
+  ['amqp://guest:other@h', 'amqp://guest@h'],
   ['amqp://u:p:@s,s@host/v', 'amqp://u@host/v'],
   ['amqp://host/v', 'amqp://host/v'],
   ['AMQP://u:p@a/v, Amqps://u:q@b', 'AMQP://u@a/v, Amqps://u@b'],

@@ -1,5 +1,5 @@
 import { OjsError } from '../../errors.ts'
-import type { ArrivingToken } from '../../job/arrival.ts'
+import { type ArrivingToken, type ReportedError, recordSkipped } from '../../job/arrival.ts'
 import type { NewJob } from '../../job/job.ts'
 import { insertJob, type Store } from './store.ts'
 
@@ -7,6 +7,8 @@ import { insertJob, type Store } from './store.ts'
 export interface UnknownToken extends ArrivingToken {
   id: string
   adopt(): NewJob
+  /** What its headers say of the attempt before (seed 002 §8.3). */
+  reportedError?(): ReportedError | null
 }
 
 /**
@@ -20,7 +22,15 @@ export function adoptJob(store: Store, token: UnknownToken, now: number): NewJob
   // It was in its queue before anybody here knew of it; a publisher's clock may be ahead.
   const enqueuedAt = Math.min(now, job.createdAt)
   insertJob(store, job, { now, enqueuedAt, generation, attempt: attempt - 1, outbox: null })
+  if (attempt > 1) noteReported(store, token, now)
   return job
+}
+
+function noteReported(store: Store, { id, attempt, reportedError }: UnknownToken, now: number) {
+  const reported = reportedError?.() ?? null
+  if (reported === null) return
+  const { errors, last } = recordSkipped(null, [attempt - 1], reported, now)
+  store.statements.noteErrors.run(id, last, errors)
 }
 
 function readBody(token: UnknownToken): NewJob | OjsError {

@@ -127,21 +127,24 @@ function exhaust(
 ): ClaimResult {
   const said = skippedErrors(token, terms, row, arrival.skipped)
   const isDeadLetter = retryPolicyOf(row).onExhaustion !== 'discard'
-  const change = { ...said, completedAt: terms.now, deadLetterCopied: false, isDeadLetter }
+  // Those that nobody reported have been made all the same.
+  const attempt = Math.max(row.attempt, arrival.skipped.at(-1) ?? 0)
+  const change = { ...said, attempt, completedAt: terms.now, deadLetterCopied: false, isDeadLetter }
   return { verdict: 'exhausted', job: discard(store, terms, row, change) }
 }
 
 /** Nothing is owed: the token is dropped. */
 function expire(store: Store, terms: ClaimTerms, row: JobRow): ClaimResult {
-  const { error, errors } = row
+  const { error, errors, attempt } = row
   const isDeadLetter = isListedWhenExpired(retryPolicyOf(row))
-  const change = { error, errors, completedAt: null, deadLetterCopied: true, isDeadLetter }
+  const said = { error, errors, attempt }
+  const change = { ...said, completedAt: null, deadLetterCopied: true, isDeadLetter }
   return { verdict: 'expired', job: discard(store, terms, row, change) }
 }
 
 type Discard = Pick<
   JobRow,
-  'error' | 'errors' | 'completedAt' | 'deadLetterCopied' | 'isDeadLetter'
+  'error' | 'errors' | 'attempt' | 'completedAt' | 'deadLetterCopied' | 'isDeadLetter'
 >
 
 function discard(store: Store, terms: ClaimTerms, row: JobRow, change: Discard): JobRow {
@@ -157,6 +160,7 @@ function discard(store: Store, terms: ClaimTerms, row: JobRow, change: Discard):
       change.error,
       change.errors,
       change.isDeadLetter ? 1 : 0,
+      change.attempt,
     ),
   )
   ended(store, job, row)

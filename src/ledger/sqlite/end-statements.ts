@@ -41,12 +41,13 @@ function prepareTerminal(db: Database) {
      */
     discard: db.prepare(
       `UPDATE jobs SET state = 'discarded', discarded_at = ?5, ended_at = ?5, completed_at = ?6,
-         dead_letter_copied = ?7, error = ?8, errors = ?9, dead_letter = ?10, token_out = 1,
+         dead_letter_copied = ?7, error = ?8, errors = ?9, dead_letter = ?10, attempt = ?11,
+         token_out = 1,
          ${END_LIFE}
        WHERE id = ?1 AND generation = ?2 AND state = ?3 AND attempt = ?4
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** The same for a token that died in the broker: its copy is there, and ?11 its attempt. */
+    /** The same for a token that died in the broker: its copy is there. */
     discardDead: db.prepare(
       `UPDATE jobs SET state = 'discarded', discarded_at = ?5, ended_at = ?5, completed_at = ?6,
          dead_letter_copied = ?7, error = ?8, errors = ?9, dead_letter = ?10, attempt = ?11,

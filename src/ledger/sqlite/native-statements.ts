@@ -22,6 +22,8 @@ function prepareStarts(db: Database) {
          AND holder IS NULL AND attempt = ?7 - 1 AND (outbox IS NULL OR worker_id IS NULL)
        RETURNING ${JOB_COLUMNS}`,
     ),
+    /** Of a job that was just adopted. */
+    noteErrors: db.prepare('UPDATE jobs SET error = ?2, errors = ?3 WHERE id = ?1'),
     nativeStart: db.prepare(
       `UPDATE jobs SET attempt = ?9, ${startAs('native')}, due_at = NULL,
          enqueued_at = coalesce(?10, enqueued_at), error = ?11, errors = ?12

@@ -103,9 +103,10 @@ function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): Rep
 function findOrAdopt(store: Store, event: ReportedEvent, { now }: ReportTerms): JobRow | null {
   const { find } = store.statements
   const row = toJobRow(find.get(event.id))
-  const { id, attempt, adopt } = event
+  const { id, attempt, adopt, reportedError } = event
   if (row !== null || adopt === undefined || store.tombstones.has(id)) return row
-  adoptJob(store, { id, attempt, adopt, generation: event.generation ?? 0 }, now)
+  const generation = event.generation ?? 0
+  adoptJob(store, { id, attempt, adopt, generation, ...(reportedError && { reportedError }) }, now)
   return toJobRow(find.get(id))
 }
 
