@@ -14,6 +14,8 @@ const CLOSE_TIMEOUT_MS = 2_000
 const LOOK_AGAIN_MS = 250
 /** Seed 002 §11.1; the handlers of a native worker may keep its event loop that long. */
 const HEARTBEAT_S = 60
+/** The part of the channels that may be there which may be open before it is many. */
+const CROWDED = 3 / 4
 /**
  * ✱ Where a network loses a connection without a word, RabbitMQ keeps it for three heartbeats, and
  * with it `ojs.system.owner` and every unacknowledged message: 180 s of 503 with the recommended 60 s.
@@ -128,6 +130,13 @@ export class Connection {
    */
   abandon(reason: string): void {
     this.#stream?.destroy(new Error(reason))
+  }
+
+  /** Others may soon get no channel: RabbitMQ allows 2,047, unless it is configured otherwise. */
+  get isCrowded(): boolean {
+    // As negotiated; amqplib's types do not have it.
+    const { channelMax = 0xffff } = (this.#model?.connection ?? {}) as { channelMax?: number }
+    return this.channelsActive > CROWDED * channelMax
   }
 
   /** Rejects when the connection is down. */

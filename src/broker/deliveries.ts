@@ -180,7 +180,8 @@ export class Deliveries {
   }
 
   isCrowded(queue: string): boolean {
-    return this.#feeds.get(queue)?.isCrowded ?? false
+    const isCrowded = this.#feeds.get(queue)?.isCrowded ?? false
+    return isCrowded || this.#deps.connection.isCrowded
   }
 
   /** Gives back, in order, what nobody has; then closes every channel, after what was settled. */

@@ -69,10 +69,10 @@ export class Feed {
     return this.unacked - this.buffer.size
   }
 
-  /** What is taken from now on had better not be held for long. */
+  /** What is taken from now on had better not be held for long: each lease may keep a channel open. */
   get isCrowded(): boolean {
     const { maxBlocks, prefetch } = this.#options
-    return this.inUse > CROWDED * maxBlocks * prefetch
+    return this.inUse > CROWDED * maxBlocks * prefetch || this.blocks.size > 2 * maxBlocks
   }
 
   get unacked(): number {

@@ -1,0 +1,31 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { beforeEach, expect, it, onTestFinished } from 'vitest'
+import { vhostOfTest } from '../broker/fixtures.ts'
+import { startTestGateway, type TestGateway } from '../support/in-process.ts'
+
+const { vhost } = vhostOfTest()
+
+const IDLE_MS = 100
+const LEASE = { visibility_timeout_ms: 600_000, timeout_ms: 0 }
+
+let gateway: TestGateway
+beforeEach(async () => {
+  // RabbitMQ takes 2,047 unless told otherwise.
+  gateway = await startTestGateway(`${vhost.url}?channelMax=24`, {}, { idleMs: IDLE_MS })
+  onTestFinished(() => gateway.destroy())
+})
+
+it('leases that each keep a channel open do not take the channels of other queues', async () => {
+  const queues = ['a', 'b', 'c', 'd']
+  for (const queue of queues) {
+    for (let n = 0; n < 8; n++) await gateway.push(queue, { options: LEASE })
+  }
+  await gateway.push('other')
+  for (let round = 0; round < 8; round++) {
+    const fetched = queues.map((queue) => gateway.fetch([queue], { wait_ms: 10_000 }))
+    expect((await Promise.all(fetched)).map((jobs) => jobs.length)).toEqual([1, 1, 1, 1])
+    // The consumers go, and with them the channels on which nothing is leased.
+    await sleep(10 * IDLE_MS)
+  }
+  expect(await gateway.fetch(['other'], { wait_ms: 10_000 })).toHaveLength(1)
+})
