@@ -57,6 +57,14 @@ export function isClaimable(
   )
 }
 
+/** `error` of a job that nobody ran in time, whatever an attempt before had: JSON text. */
+export const EXPIRED = JSON.stringify({
+  code: 'expired',
+  type: 'expired',
+  message: 'The time of the job (expires_at) was over before it could run.',
+  retryable: false,
+})
+
 const BROKER_MESSAGES = {
   rejected: 'A native worker rejected the job (basic.nack without requeue).',
   expired: 'The message expired in its queue (expiration or x-message-ttl).',

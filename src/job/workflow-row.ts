@@ -43,22 +43,6 @@ export interface WorkflowStep {
   error: string | null
 }
 
-/** Of a job that nobody ran in time: such a one has no record of a failure. */
-const EXPIRED = JSON.stringify({
-  code: 'expired',
-  message: "The job's time was over before it could run.",
-})
-
-/**
- * Why a step has failed, told of its job as that ends; JSON text. It outlives the job, which may be
- * retried as a dead letter, or deleted. Null: the state says it all.
- */
-export function stepError({ state, error, completedAt }: JobRow): string | null {
-  // Every other end of a discarded job has a `completed_at` (conformance.md S7).
-  const isExpired = state === 'discarded' && completedAt === null
-  return error ?? (isExpired ? EXPIRED : null)
-}
-
 /** A step that has failed. */
 export interface FailedStep {
   id: string

@@ -69,7 +69,9 @@ function tell(deps: Deps, job: JobRow, failure: Failure, reason: Reason): void {
 function describe(row: JobRow, letter: DeadLetter, failure: Failure, now: number) {
   const policy = retryPolicyOf(row)
   if (letter.reason === 'expired') {
-    const { error, errors } = row
+    const { errors } = row
+    // No attempt was made: it is not among them.
+    const error = JSON.stringify(failure)
     return { error, errors, isDeadLetter: isListedWhenExpired(policy) }
   }
   const attempt = Math.max(letter.attempt, row.attempt)

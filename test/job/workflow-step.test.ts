@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest'
 import { OjsError } from '../../src/errors.ts'
-import type { JobRow } from '../../src/job/job.ts'
-import { stepError } from '../../src/job/workflow-row.ts'
 import { type StepStart, stepJob, type WorkflowSettings } from '../../src/job/workflow-step.ts'
 
 const NOW = Date.parse('2026-02-12T10:30:00.000Z')
@@ -59,29 +57,5 @@ describe('the job of a step', () => {
       stepJob({ type: 't', args: [], options: { queue: 'p.ojs.x' } }, start({ prefix }))
     expect(made('').queue).toBe('p.ojs.x')
     expect(() => made('p')).toThrow(OjsError)
-  })
-})
-
-describe('why a step has failed', () => {
-  const ended = (given: Partial<JobRow>) => stepError({ error: null, ...given } as JobRow)
-
-  it('is what its job says, whatever it ended in', () => {
-    const error = '{"code":"boom"}'
-    expect(ended({ state: 'discarded', completedAt: NOW, error })).toBe(error)
-    expect(ended({ state: 'discarded', completedAt: null, error })).toBe(error)
-  })
-
-  it('is that its time was over, where nobody ran it', () => {
-    expect(JSON.parse(ended({ state: 'discarded', completedAt: null }) ?? '')).toEqual({
-      code: 'expired',
-      message: "The job's time was over before it could run.",
-    })
-  })
-
-  it.each<Partial<JobRow>>([
-    { state: 'discarded', completedAt: NOW },
-    { state: 'cancelled', completedAt: null },
-  ])('is the state alone otherwise: %j', (job) => {
-    expect(ended(job)).toBeNull()
   })
 })

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { EXPIRED } from '../../src/job/dead-letter.ts'
 import type { JobRow, RowState } from '../../src/job/job.ts'
 import type { ReportedEvent, Said } from '../../src/job/report.ts'
 import type { ReportTerms } from '../../src/ledger/native.ts'
@@ -398,7 +399,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
         state: 'discarded',
         attempt: 0,
         startedAt: null,
-        error: null,
+        error: EXPIRED,
         outbox: null,
         tokenOut: false,
         isDeadLetter: false,

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { EXPIRED } from '../../src/job/dead-letter.ts'
 import type { JobRow, NewJob } from '../../src/job/job.ts'
 import type { ExpireTerms } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
@@ -266,6 +267,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
         expect(expired[i]?.job).toEqual({
           ...before,
           state: 'discarded',
+          error: EXPIRED,
           outbox: null,
           discardedAt: NOW,
           deadLetterCopied: true,

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { EXPIRED } from '../../src/job/dead-letter.ts'
 import type { JobRow } from '../../src/job/job.ts'
 import { WORKFLOW_STATES } from '../../src/job/workflow.ts'
 import type { WorkflowRow } from '../../src/job/workflow-row.ts'
@@ -306,12 +307,8 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       await ledger.expire({ now: NOW, wall: Date.parse('2100-01-01T00:00:01Z'), limit: 9 })
       expect(find(workflow)).toMatchObject({ state: 'failed', failed: 1, open: 0 })
       expect(stepOf(workflow, 'a').state).toBe('discarded')
-      // The job itself has no record: it is no failure of anybody's.
-      expect(jobOf(workflow, 'a').error).toBeNull()
-      expect(JSON.parse(stepOf(workflow, 'a').error ?? 'null')).toEqual({
-        code: 'expired',
-        message: "The job's time was over before it could run.",
-      })
+      expect(jobOf(workflow, 'a').error).toBe(EXPIRED)
+      expect(stepOf(workflow, 'a').error).toBe(EXPIRED)
     })
 
     it('an attempt too many on arrival', async () => {

@@ -173,14 +173,21 @@ describe('a workflow of steps', () => {
     expect(await why()).toEqual(before)
   })
 
-  it('tells a step that has expired from one that has failed', async () => {
-    const { id } = await created({
-      name: 'late',
-      steps: [{ id: 'a', ...job('a', { options: { expires_at: '+PT0.02S' } }) }],
-    })
+  it.each([
+    ['expired', '+PT0.02S', false],
+    ['expired after a failure', '+PT1S', true],
+  ])('tells a step that has %s from one that has failed', async (_, expires_at, fails) => {
+    const retry = { initial_interval: 'PT20S', max_attempts: 3 }
+    const options = { expires_at, retry }
+    const step = job('a', { options })
+    const { id } = await created({ name: 'late', steps: [{ id: 'a', ...step }] })
+    if (fails) {
+      const { id: jobId } = await fetchOne(gateway, queue)
+      await nack(gateway, jobId, { code: 'smtp', message: 'm' })
+    }
     await eventually(async () => (await get(id)).state === 'failed')
     const { errors, steps } = await get(id)
-    const message = "The job's time was over before it could run."
+    const message = 'The time of the job (expires_at) was over before it could run.'
     expect(errors).toMatchObject([{ code: 'expired', message }])
     expect(steps).toMatchObject([{ state: 'discarded', error: { code: 'expired' } }])
   })

@@ -1,5 +1,6 @@
 import { invalidField, OjsError } from '../../errors.ts'
 import { type Arrival, decideArrival, isFromElsewhere, recordSkipped } from '../../job/arrival.ts'
+import { EXPIRED } from '../../job/dead-letter.ts'
 import type { JobRow } from '../../job/job.ts'
 import { isListedWhenExpired, retryPolicyOf } from '../../job/retry-policy.ts'
 import type { ClaimResult, ClaimTerms, ClaimToken } from '../leases.ts'
@@ -135,9 +136,9 @@ function exhaust(
 
 /** Nothing is owed: the token is dropped. */
 function expire(store: Store, terms: ClaimTerms, row: JobRow): ClaimResult {
-  const { error, errors, attempt } = row
+  const { errors, attempt } = row
   const isDeadLetter = isListedWhenExpired(retryPolicyOf(row))
-  const said = { error, errors, attempt }
+  const said = { error: EXPIRED, errors, attempt }
   const change = { ...said, completedAt: null, deadLetterCopied: true, isDeadLetter }
   return { verdict: 'expired', job: discard(store, terms, row, change) }
 }

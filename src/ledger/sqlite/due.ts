@@ -1,4 +1,5 @@
 import { isHopeless } from '../../errors.ts'
+import { EXPIRED } from '../../job/dead-letter.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
 import { pageOf } from '../../job/page.ts'
 import { isListedWhenExpired, retryPolicyOf } from '../../job/retry-policy.ts'
@@ -107,7 +108,7 @@ async function expireEach(
 export function expireRow(store: Store, row: JobRow, now: number): JobRow {
   const listed = isListedWhenExpired(retryPolicyOf(row)) ? 1 : 0
   const { id, generation, state } = row
-  const job = changed(store.statements.expire.get(id, generation, state, now, listed))
+  const job = changed(store.statements.expire.get(id, generation, state, now, listed, EXPIRED))
   ended(store, job, row)
   return job
 }

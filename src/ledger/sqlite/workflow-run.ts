@@ -10,7 +10,7 @@ import {
   type Outcome,
 } from '../../job/workflow.ts'
 import { nearestFirst, parentResults, type StepResult } from '../../job/workflow-results.ts'
-import { type FailedStep, stepError, type WorkflowHead } from '../../job/workflow-row.ts'
+import type { FailedStep, WorkflowHead } from '../../job/workflow-row.ts'
 import { stepJob, type WorkflowSettings } from '../../job/workflow-step.ts'
 import type { CheckedNode, NewWorkflow, WorkflowNews } from '../workflows.ts'
 import type { SqlValue } from './driver.ts'
@@ -81,7 +81,8 @@ export function endStep(store: Store, job: JobRow): void {
   const now = endedAt(job)
   const { statements } = store.workflows
   const outcome = job.state === 'completed' ? 'completed' : 'failed'
-  const error = outcome === 'completed' ? null : stepError(job)
+  // It outlives the job, which may be retried as a dead letter, or deleted.
+  const error = outcome === 'completed' ? null : job.error
   const { id: jobId, state, startedAt, attempt } = job
   const row = statements.endStep.get(jobId, outcome, state, now, error, startedAt, attempt)
   if (row === undefined) return
