@@ -34,17 +34,9 @@ export function normaliseRetry(
   field: string,
 ): NormalisedRetry {
   if (!retry) return { maxAttempts: DEFAULT_MAX_ATTEMPTS, echo: undefined, extra: undefined }
-  const initial = interval(
-    retry.initial_interval_ms ?? retry.initial_delay_ms,
-    retry.initial_interval,
-    `${field}.initial_interval`,
-  )
-  const max = interval(
-    retry.max_interval_ms ?? retry.max_delay_ms,
-    retry.max_interval,
-    `${field}.max_interval`,
-  )
-  checkRange(retry, initial?.ms, max?.ms, field)
+  const initial = interval(retry, INITIAL, field)
+  const max = interval(retry, MAX, field)
+  checkRange(retry, initial, max, field)
   const strategy = retry.backoff_strategy ?? retry.backoff_type ?? retry.strategy
   return {
     maxAttempts: retry.max_attempts ?? DEFAULT_MAX_ATTEMPTS,
@@ -65,23 +57,38 @@ function echoOf(retry: RetryRequest, initial?: string, max?: string): RetryEcho 
   }
 }
 
-/** Integer seconds, ISO 8601 or milliseconds → one duration; null when none was named. */
+const INITIAL = ['initial_interval_ms', 'initial_delay_ms', 'initial_interval'] as const
+const MAX = ['max_interval_ms', 'max_delay_ms', 'max_interval'] as const
+
+interface Interval {
+  ms: number
+  text: string
+  /** As the client calls it. */
+  field: string
+}
+
+/** Milliseconds (but by the last name), else integer seconds or ISO 8601; null when none was named. */
 function interval(
-  ms: number | null | undefined,
-  named: string | number | null | undefined,
-  field: string,
-): { ms: number; text: string } | null {
-  if (ms != null) return { ms, text: formatDuration(ms) }
+  retry: RetryRequest,
+  names: typeof INITIAL | typeof MAX,
+  policy: string,
+): Interval | null {
+  const name = names.find((one) => retry[one] != null)
+  const named = name && retry[name]
   if (named == null) return null
-  if (typeof named === 'number') return { ms: named * 1000, text: formatDuration(named * 1000) }
-  const parsed = parseDuration(named, field)
-  return { ms: parsed, text: isIsoDuration(named) ? named : formatDuration(parsed) }
+  const field = `${policy}.${name}`
+  if (typeof named === 'number') {
+    const ms = name === names[2] ? named * 1000 : named
+    return { ms, text: formatDuration(ms), field }
+  }
+  const ms = parseDuration(named, field)
+  return { ms, text: isIsoDuration(named) ? named : formatDuration(ms), field }
 }
 
 function checkRange(
   retry: RetryRequest,
-  initial: number | undefined,
-  max: number | undefined,
+  initial: Interval | null,
+  max: Interval | null,
   field: string,
 ): void {
   const attempts = retry.max_attempts ?? 0
@@ -91,18 +98,15 @@ function checkRange(
   if ((retry.backoff_coefficient ?? 1) < 1) {
     throw outOfRange(`${field}.backoff_coefficient`, 'must be at least 1.0')
   }
-  if (initial !== undefined && initial <= 0) {
-    throw outOfRange(`${field}.initial_interval`, 'must be longer than 0')
+  for (const named of [initial, max]) {
+    if (named === null) continue
+    if (named.ms <= 0) throw outOfRange(named.field, 'must be longer than 0')
+    // Text is bounded by its parser; a number is a number (and an ISO duration of it would be 1e+18).
+    if (named.ms > MAX_DURATION_MS)
+      throw outOfRange(named.field, 'must not be longer than ten years')
   }
-  // Text is bounded by its parser; a number is a number (and an ISO duration of it would be 1e+18).
-  if ((initial ?? 0) > MAX_DURATION_MS) {
-    throw outOfRange(`${field}.initial_interval`, 'must not be longer than ten years')
-  }
-  if ((max ?? 0) > MAX_DURATION_MS) {
-    throw outOfRange(`${field}.max_interval`, 'must not be longer than ten years')
-  }
-  if (max !== undefined && max < (initial ?? 1)) {
-    throw outOfRange(`${field}.max_interval`, 'must not be shorter than initial_interval')
+  if (max !== null && max.ms < (initial?.ms ?? 1)) {
+    throw outOfRange(max.field, 'must not be shorter than initial_interval')
   }
 }
 

@@ -40,7 +40,7 @@ interface InHand {
   /** Null while it is claimed. */
   lease: AmqpLease | null
   /** Newer tokens of the same job: an execution of it runs here, and never two at once. */
-  readonly next: LiveDelivery[]
+  next: LiveDelivery[]
 }
 
 /**
@@ -113,6 +113,11 @@ export class Dispatcher {
     for (const delivery of this.#held.drain()) {
       if (queue === null || delivery.queue === queue) delivery.block.giveBack(delivery)
       else this.#held.insert(delivery)
+    }
+    for (const inHand of this.#inHand.values()) {
+      const isGoing = (one: LiveDelivery) => queue === null || one.queue === queue
+      for (const delivery of inHand.next.filter(isGoing)) delivery.block.giveBack(delivery)
+      inHand.next = inHand.next.filter((one) => !isGoing(one))
     }
   }
 

@@ -70,20 +70,21 @@ export class Reporter {
   #lane(queue: string): Lane {
     let lane = this.#lanes.get(queue)
     if (!lane) {
-      lane = new Lane((events) => this.#send(queue, events))
+      lane = new Lane((events, count) => this.#send(queue, events, count))
       this.#lanes.set(queue, lane)
     }
     return lane
   }
 
-  /** False: given up. A worker that cannot report keeps its deliveries: nothing is lost. */
-  async #send(queue: string, events: string): Promise<boolean> {
+  /** A worker that cannot report keeps its deliveries: nothing is lost. */
+  async #send(queue: string, events: string, count: number): Promise<Sent> {
     const { tell, ensure, logger, workerId } = this.#deps
     const body = `{"worker_id":${JSON.stringify(workerId)},"events":[${events}]}`
     let pauseMs = FIRST_PAUSE_MS
     for (let tries = 1; !this.#givingUp.signal.aborted; tries++) {
       const outcome = await tell(queue, body)
-      if (outcome === 'confirmed') return true
+      if (outcome === 'confirmed') return 'reported'
+      if (outcome === 'too-large' && count > 1) return 'too-large'
       if (tries === TRIES_UNTIL_WARNED) {
         logger.warn({ queue, outcome }, 'what ran here cannot be reported; its slots stay taken')
       }
@@ -92,7 +93,7 @@ export class Reporter {
       await pause(pauseMs, this.#givingUp.signal)
       pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)
     }
-    return false
+    return 'given-up'
   }
 }
 
@@ -108,9 +109,12 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
   })
 }
 
+/** `too-large`: as one message, of more than one event. */
+type Sent = 'reported' | 'given-up' | 'too-large'
+
 /** The reports of one queue, which its gateway consumer gets in this order. */
 class Lane {
-  readonly #send: (events: string) => Promise<boolean>
+  readonly #send: (events: string, count: number) => Promise<Sent>
   /** By execution. */
   readonly #starts = new Map<string, string>()
   #waiting: Waiting[] = []
@@ -119,7 +123,7 @@ class Lane {
   #timer: NodeJS.Timeout | undefined
   #onIdle: (() => void) | null = null
 
-  constructor(send: (events: string) => Promise<boolean>) {
+  constructor(send: (events: string, count: number) => Promise<Sent>) {
     this.#send = send
   }
 
@@ -171,9 +175,15 @@ class Lane {
 
   async #publish(batch: readonly Waiting[]): Promise<void> {
     this.#inFlight += 1
-    const isReported = await this.#send(batch.map(({ text }) => text).join(','))
+    const sent = await this.#send(batch.map(({ text }) => text).join(','), batch.length)
     this.#inFlight -= 1
-    for (const { resolve } of batch) resolve(isReported)
+    if (sent === 'too-large') {
+      // RabbitMQ takes no message of that size, but perhaps smaller ones (max_message_size).
+      const middle = Math.ceil(batch.length / 2)
+      for (const half of [batch.slice(0, middle), batch.slice(middle)]) void this.#publish(half)
+      return
+    }
+    for (const { resolve } of batch) resolve(sent === 'reported')
     if (this.#inFlight > 0) return
     if (this.#waiting.length > 0) this.flush()
     else this.#onIdle?.()

@@ -451,7 +451,7 @@ describe('refusals', () => {
       'initial interval of 11 years',
       { type: 'a', args: [], retry: { initial_interval_ms: 346_896_000_000 } },
       422,
-      'retry.initial_interval',
+      'retry.initial_interval_ms',
     ],
     [
       'max interval in 10^15 seconds',
@@ -475,7 +475,13 @@ describe('refusals', () => {
       'interval 0 in retry_policy',
       { type: 'a', args: [], retry_policy: { initial_interval_ms: 0 } },
       422,
-      'retry_policy.initial_interval',
+      'retry_policy.initial_interval_ms',
+    ],
+    [
+      'max interval below 0 by its other name',
+      { type: 'a', args: [], options: { retry: { max_delay_ms: -1 } } },
+      422,
+      'options.retry.max_delay_ms',
     ],
     [
       'bad lease in options',

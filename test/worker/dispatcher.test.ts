@@ -21,6 +21,7 @@ function open() {
       settled.push(how)
       return 'settled'
     },
+    giveBack: () => settled.push('given back'),
   } as unknown as Block
   const dispatcher = new Dispatcher({
     sink: {
@@ -47,7 +48,7 @@ function open() {
     }
     dispatcher.arrive(new LiveDelivery(block, raw as unknown as ConsumeMessage, 1))
   }
-  return { arrive, claim, delivered, reported, settled }
+  return { arrive, claim, delivered, dispatcher, reported, settled }
 }
 
 test.each([
@@ -76,4 +77,19 @@ test.each([
   arrive(false, attempt)
   await delivered[0]?.begin()
   expect([reported, claim.mock.calls]).toEqual([before, []])
+})
+
+test('a newer token of a job that runs goes back with the others of a paused queue', async () => {
+  const { arrive, delivered, dispatcher, settled } = open()
+  arrive()
+  const [lease] = delivered
+  await lease?.begin()
+  arrive(false, 2)
+  dispatcher.giveBack('other')
+  expect(settled).toEqual([])
+  dispatcher.giveBack('q')
+  expect(settled).toEqual(['given back'])
+  await lease?.complete(1)
+  await Promise.resolve()
+  expect([settled, delivered.length]).toEqual([['given back', 'ack'], 1])
 })

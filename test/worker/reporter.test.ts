@@ -48,6 +48,21 @@ afterEach(() => {
 })
 
 describe('a reporter', () => {
+  test('says in smaller messages what RabbitMQ takes in none', async () => {
+    const { report, sent, until } = setUp()
+    const reported = [1, 2, 3].map((n) => report(n))
+    await until(1)
+    sent[0]?.answer('too-large')
+    await until(3)
+    expect(sent.map(numbers)).toEqual([[1, 2, 3], [1, 2], [3]])
+    sent[1]?.answer('too-large')
+    sent[2]?.answer('confirmed')
+    await until(5)
+    expect(sent.slice(3).map(numbers)).toEqual([[1], [2]])
+    for (const one of sent.slice(3)) one.answer('confirmed')
+    expect(await Promise.all(reported)).toEqual([true, true, true])
+  })
+
   test('sends what ends in one turn as one message, and by queue', async () => {
     const { sent, report, until } = setUp()
     const done = [report(1), report(2), report(3, 'other')]
