@@ -145,6 +145,14 @@ describe('opening a ledger file', () => {
     await (await open()).close()
   })
 
+  it('says so of many pages that are damaged', async () => {
+    const ledger = await open()
+    await pushed(ledger)
+    await ledger.close()
+    writeFileSync(path, readFileSync(path).fill(0xff, 2 * 4096, 12 * 4096))
+    await expect(open()).rejects.toThrow(`ledger ${path} cannot be opened: database disk image`)
+  })
+
   it('says so when the path cannot be a file', async () => {
     mkdirSync(path)
     await expect(open()).rejects.toThrow(`ledger ${path} cannot be opened`)

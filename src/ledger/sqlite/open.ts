@@ -148,7 +148,10 @@ function explain(error: unknown, path: string): unknown {
     case SQLITE.NOT_A_DATABASE:
       return new Error(`${path} is not an SQLite file`, { cause: error })
     case null:
-      return error
+      // Ours say which file it is; the binding's do not, and some come without SQLite's code.
+      return error instanceof Error && error.message.includes(path)
+        ? error
+        : cannotOpen(path, error)
     default:
       return cannotOpen(path, error)
   }
