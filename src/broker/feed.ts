@@ -123,10 +123,6 @@ export class Feed {
     this.#inVainUntil = this.#now() + IN_VAIN_MS
   }
 
-  get isOpening(): boolean {
-    return this.#has('opening')
-  }
-
   /** A consumer has just begun, or is about to, and does not have all that it may have. */
   get isGrowing(): boolean {
     if (this.#has('opening')) return true

@@ -33,7 +33,7 @@ export function awaitedFeeds(
   wanted: Pick<Wanted, 'queues' | 'count' | 'since' | 'hasClaimable'>,
   feedOf: (queue: string) => Feed | undefined,
 ): readonly Feed[] {
-  let awaited = NOBODY
+  let awaited: Feed[] | null = null
   let count = 0
   let bytes = 0
   for (const queue of wanted.queues) {
@@ -42,9 +42,11 @@ export function awaitedFeeds(
     count += feed.buffer.size
     bytes += feed.buffer.bytes
     if (count >= wanted.count || bytes >= MAX_TAKEN_BYTES) return NOBODY
-    if (mayBring(wanted, feed)) awaited = [...awaited, feed]
+    if (!mayBring(wanted, feed)) continue
+    if (awaited === null) awaited = [feed]
+    else awaited.push(feed)
   }
-  return count > 0 ? awaited : NOBODY
+  return count > 0 && awaited !== null ? awaited : NOBODY
 }
 
 /**
@@ -79,8 +81,12 @@ export function lingerMs(waiter: Waiter | undefined, here: number): number {
 export function putOffMs(waiter: Waiter, awaited: readonly Feed[], now: number): number {
   if (awaited.length === 0) return 0
   waiter.putOffSince ??= now
-  const atMostMs = awaited.some((feed) => feed.isOpening) ? START_MS : GATHERING_MS
-  if (now - waiter.putOffSince < atMostMs) return LINGER_MS
-  for (const feed of awaited) feed.gatheredInVain()
+  const isStarting = (feed: Feed) => feed.isGrowing || feed.isLookedUp
+  const atMostMs = awaited.some(isStarting) ? START_MS : GATHERING_MS
+  // Each of its queues with something in it looks at all of them.
+  const lookMs = Math.max(LINGER_MS, waiter.queues.length / 2)
+  if (now - waiter.putOffSince < atMostMs) return lookMs
+  // What has not begun yet has brought nothing for another reason.
+  for (const feed of awaited) if (!isStarting(feed)) feed.gatheredInVain()
   return 0
 }

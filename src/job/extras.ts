@@ -2,10 +2,16 @@ import { isJsonObject } from './json-value.ts'
 
 /** What stands beside a policy because seed 003's closed form of it has no room (ojs-digest C-49). */
 const EXTRAS = {
-  retry: { beside: 'retry_extra', names: ['backoff_strategy'] },
+  retry: {
+    beside: 'retry_extra',
+    names: ['backoff_strategy'],
+    // Its other names: what the policy says itself wins.
+    unless: ['backoff_type', 'strategy'],
+  },
   unique: {
     beside: 'unique_extra',
     names: ['keys', 'args_keys', 'meta_keys', 'on_conflict', 'states'],
+    unless: [],
   },
 } as const
 
@@ -20,10 +26,11 @@ export function withExtras(body: unknown): unknown {
 }
 
 function restored(body: Record<string, unknown>, member: keyof typeof EXTRAS) {
-  const { beside, names } = EXTRAS[member]
+  const { beside, names, unless } = EXTRAS[member]
   const policy = body[member]
   const extra = body[beside]
   if (!isJsonObject(policy) || !isJsonObject(extra)) return body
+  if (unless.some((name) => policy[name] != null)) return body
   const known = names.filter((name) => Object.hasOwn(extra, name))
   const picked = Object.fromEntries(known.map((name) => [name, extra[name]]))
   return { ...body, [member]: { ...picked, ...policy } }

@@ -40,7 +40,18 @@ export async function applyReports(
   events: readonly ReportedEvent[],
   context: RequestContext,
 ): Promise<Reported> {
-  const results = await writeReports(deps, events, context)
+  let results: ReportResult[]
+  try {
+    results = await deps.ledger.applyReports(events, {
+      now: deps.clock.now(),
+      defaultLeaseMs: deps.settings.visibilityTimeoutMs,
+      random: deps.random,
+    })
+  } catch (error) {
+    if (!isHopeless(error)) throw error
+    if (events.length > 1) return await applyEach(deps, events, context)
+    results = [refusedEvent(deps, events[0], error, context)]
+  }
   let ignored = 0
   const kept: Promise<void>[] = []
   for (const [i, result] of results.entries()) {
@@ -56,28 +67,33 @@ export async function applyReports(
   return { applied: events.length - ignored, ignored }
 }
 
-/** Where the ledger refuses one event, the others are written without it, and it is ignored. */
-async function writeReports(
+/**
+ * The ledger refuses one of them, and took none: each is written and followed by itself, so that what
+ * comes again after a failure in between finds nothing half done.
+ */
+async function applyEach(
   deps: Deps,
   events: readonly ReportedEvent[],
   context: RequestContext,
-): Promise<ReportResult[]> {
-  const { clock, ledger, logger, random, settings } = deps
-  const terms = { now: clock.now(), defaultLeaseMs: settings.visibilityTimeoutMs, random }
-  try {
-    return await ledger.applyReports(events, terms)
-  } catch (error) {
-    const [event] = events
-    if (event === undefined || !isHopeless(error)) throw error
-    if (events.length === 1) {
-      const fields = { err: error, jobId: event.id, event: event.said.event, ...context }
-      logger.error(fields, 'the ledger refuses what is reported of a job')
-      return [{ outcome: 'ignored' }]
-    }
-    const results: ReportResult[] = []
-    for (const one of events) results.push(...(await writeReports(deps, [one], context)))
-    return results
+): Promise<Reported> {
+  const sum = { applied: 0, ignored: 0 }
+  for (const event of events) {
+    const { applied, ignored } = await applyReports(deps, [event], context)
+    sum.applied += applied
+    sum.ignored += ignored
   }
+  return sum
+}
+
+function refusedEvent(
+  { logger }: Deps,
+  event: ReportedEvent | undefined,
+  err: unknown,
+  context: RequestContext,
+): ReportResult {
+  const fields = { err, jobId: event?.id, event: event?.said.event, ...context }
+  logger.error(fields, 'the ledger refuses what is reported of a job')
+  return { outcome: 'ignored' }
 }
 
 function reportedEvent(

@@ -36,6 +36,11 @@ const META_SCHEMA = 'https://json-schema.org/draft/2020-12/schema'
 const MAX_NODES = 5_000
 const MAX_DEPTH = 32
 const MAX_VIOLATIONS = 10
+/** Steps for one member that is handed on. */
+const MERGE = 75
+const IN_PLACE = new Set([
+  ...['$ref', 'allOf', 'anyOf', 'oneOf', 'if', 'then', 'else', 'dependentSchemas'],
+])
 
 /**
  * A JSON Schema of draft 2020-12 for the whole `args` array (seed 001 §15.2), compiled. Throws
@@ -116,7 +121,7 @@ function compile(plan: SchemaPlan, meter: Meter): ValidateFunction {
     ajv.removeKeyword(String(own.keyword))
     ajv.addKeyword(own)
   }
-  addCost(ajv, currentFuel, plan.notesEvaluated)
+  addCost(ajv, currentFuel, plan.notes)
   try {
     return ajv.compile(plan.schema)
   } catch (error) {
@@ -127,18 +132,19 @@ function compile(plan: SchemaPlan, meter: Meter): ValidateFunction {
 }
 
 /**
- * Before every other keyword of the subschema, so that what fails is paid for too. `notesEvaluated`:
- * what is evaluated is noted from nothing on, when it runs. Ajv begins with what the first `if` or
- * `anyOf` has to say, which then counts where that failed, too.
+ * Before every other keyword of the subschema, so that what fails is paid for too. `notes`: what is
+ * evaluated is noted from nothing on, when it runs. Ajv begins with what the first `if` or `anyOf` has to
+ * say, which then counts where that failed, too.
  */
-function addCost(ajv: Ajv2020, fuel: () => Fuel, notesEvaluated: boolean): void {
+function addCost(ajv: Ajv2020, fuel: () => Fuel, notes: SchemaPlan['notes']): void {
   ajv.addKeyword({
     keyword: COST,
     code(context: KeywordCxt) {
-      const { gen, it } = context
-      if (notesEvaluated) it.props = gen.var('props', _`{}`)
-      if (notesEvaluated) it.items = gen.var('items', 0)
-      const [fixed, perItem, perMember, perText] = context.schema as Cost
+      const { gen, it, parentSchema } = context
+      if (notes.members) it.props = gen.var('props', _`{}`)
+      if (notes.items) it.items = gen.var('items', 0)
+      const [fixed, perItem, ofMembers, perText] = context.schema as Cost
+      const perMember = notes.members ? ofMembers + MERGE * applied(parentSchema) : ofMembers
       const pay = gen.scopeValue('func', {
         ref: (data: unknown, f: number, i: number, m: number, t: number) =>
           fuel().take(costOf(data, [f, i, m, t])),
@@ -152,6 +158,15 @@ function addCost(ajv: Ajv2020, fuel: () => Fuel, notesEvaluated: boolean): void 
     if (at >= 0) rules.unshift({ rules: group.rules.splice(at, 1) })
     if (at >= 0) return
   }
+}
+
+/** How many schemas a subschema applies to the same data: each hands on which members it evaluated. */
+function applied(schema: Record<string, unknown>): number {
+  return Object.entries(schema).reduce((sum, [keyword, value]) => {
+    if (!IN_PLACE.has(keyword) || typeof value === 'boolean') return sum
+    const isMany = keyword !== 'if' && keyword !== 'then' && keyword !== 'else'
+    return sum + (isMany && typeof value === 'object' && value ? Object.keys(value).length : 1)
+  }, 0)
 }
 
 function costOf(data: unknown, [fixed, perItem, perMember, perText]: Cost): number {

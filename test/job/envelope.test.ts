@@ -196,6 +196,12 @@ describe('the two dialects', () => {
     expect(document['retry_extra']).toEqual(own ? { backoff_strategy: 'none' } : undefined)
   })
 
+  it('lets the policy say it by its other name', () => {
+    const retry = { backoff_type: 'linear' }
+    const given = { type: 'a', args: [], retry, retry_extra: { backoff_strategy: 'none' } }
+    expect(job(given).document['retry_extra']).toEqual({ backoff_strategy: 'linear' })
+  })
+
   it('says what is wrong with what stands beside a policy', () => {
     const wild = { type: 'a', args: [], retry: {}, retry_extra: { backoff_strategy: 'wild' } }
     expect(refused(wild).details).toMatchObject({ field: 'retry.backoff_strategy' })

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { PruneCutoffs } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
 import {
+  copyCame,
   died,
   FAILED,
   fenceOf,
@@ -104,15 +105,21 @@ export function retentionContract({ ledger, row }: UnderTest): void {
       expect(ledger.find(job.id)).toBeNull()
     })
 
-    it('deletes a dead letter without a copy at once', async () => {
-      const job = await fetched(ledger, { queue: 'q' })
-      const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'publish' } as const
-      await ledger.fail(job.id, fenceOf(job), change)
-      expect(await ledger.prune({ ...NEVER, deadLetters: LATER }, LATER, 10)).toBe(1)
-      expect(ledger.find(job.id)).toBeNull()
-      expect(ledger.deadLetterCount('q')).toBe(0)
-      expect(ledger.outboxPage(0, 10)).toEqual([])
-    })
+    it.each(['nack', 'publish'] as const)(
+      'keeps the id of a dead letter whose copy may come yet: %s',
+      async (copy) => {
+        const job = await fetched(ledger, { queue: 'q' })
+        const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy } as const
+        await ledger.fail(job.id, fenceOf(job), change)
+        ledger.tokenReturned(job.id, 0)
+        await settleLazily(ledger)
+        expect(await ledger.prune({ ...NEVER, deadLetters: LATER }, LATER, 10)).toBe(1)
+        expect([row(job.id).state, staleQueues(ledger)]).toEqual(['withdrawn', []])
+        expect([ledger.deadLetterCount('q'), ledger.outboxPage(0, 10)]).toEqual([0, []])
+        await copyCame(ledger, job.id, 0)
+        expect([row(job.id).state, staleQueues(ledger)]).toEqual(['withdrawn', ['q']])
+      },
+    )
 
     it('never touches a job whose token may come back, nor one that is not over', async () => {
       const cancelled = await pushed(ledger)

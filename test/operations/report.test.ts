@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { Broker, DeadLetter } from '../../src/broker/broker.ts'
 import { shownMessage } from '../../src/broker/message.ts'
-import { OjsError } from '../../src/errors.ts'
+import { OjsError, unavailable } from '../../src/errors.ts'
 import type { ReportEvent } from '../../src/job/request.ts'
 import { diedInBroker } from '../../src/operations/died-in-broker.ts'
 import { report } from '../../src/operations/report.ts'
@@ -55,6 +55,27 @@ it('of a job that the ledger refuses keeps nothing from its neighbours', async (
   expect(reported).toEqual({ applied: 2, ignored: 1 })
   const states = [poisoned, known, unknown].map((id) => harness.ledger.find(id)?.state)
   expect(states).toEqual(['available', 'completed', 'completed'])
+})
+
+it('is followed up as far as it was written, where the ledger fails in between', async () => {
+  const { ledger } = harness
+  const jobs = [await pushed(ledger), await pushed(ledger), await pushed(ledger)]
+  const [first, poisoned, last] = jobs.map(({ id }) => id) as [string, string, string]
+  refuseChangesOf(harness.db, poisoned)
+  const { applyReports } = ledger
+  let isFull = true
+  ledger.applyReports = async (events, terms) => {
+    const isLast = events.length === 1 && events[0]?.id === last
+    if (isFull && isLast) throw unavailable('The disk is full.', 'ledger')
+    return await applyReports.call(ledger, events, terms)
+  }
+  const events = jobs.map(({ id }) => ({ ...AT, event: 'completed', job_id: id }) as ReportEvent)
+  const said = () => report(stage.deps, { worker_id: 'w', events }, { requestId: 'req_1' })
+  await expect(said()).rejects.toMatchObject({ status: 503 })
+  isFull = false
+  await said()
+  const completed = stage.events.filter(({ type }) => type === 'job.completed')
+  expect(completed).toMatchObject([{ job: { id: first } }, { job: { id: last } }])
 })
 
 it('of a job that nobody knew tells what its token said of the attempt before', async () => {

@@ -20,6 +20,20 @@ function doubling(keyword: string, length: number): Schema {
   return { prefixItems: [{ $ref: `#/$defs/d${length - 1}` }], $defs: Object.fromEntries(entries) }
 }
 
+/** A chain of references, each of which hands on which members were evaluated. */
+function handedOn(length: number): Schema {
+  const entries = Array.from({ length }, (_, i) => [`d${i}`, { $ref: `#/$defs/d${i + 1}` }])
+  const $defs = {
+    ...Object.fromEntries(entries),
+    [`d${length}`]: { patternProperties: { '': true } },
+  }
+  return { items: { $ref: '#/$defs/d0', unevaluatedProperties: false }, $defs }
+}
+
+function members(count: number): object {
+  return Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, 1]))
+}
+
 function nested(depth: number): unknown[] {
   return depth === 0 ? [] : [nested(depth - 1)]
 }
@@ -354,6 +368,7 @@ describe('a hostile schema', () => {
   })
 
   it.each<[string, Schema, unknown[]]>([
+    ['members that are handed on by many references', handedOn(200), [members(10_000)]],
     ['work that doubles with each definition', doubling('allOf', 40), ['x']],
     ['failures that double with each definition', doubling('anyOf', 40), [1]],
     [

@@ -111,12 +111,15 @@ function choose(
   return { rows, isAll: rows.length === found.length }
 }
 
-/** A copy in the DLX queue outlives its row: for as long as it takes to sweep it, the id stays. */
+/**
+ * A copy in the DLX queue outlives its row, and one that nobody has heard of yet may come later: the id
+ * stays for a while.
+ */
 function remove(store: Store, kind: Kind, { seq, queue, isCopied }: Prunable, now: number): void {
   const { state, isDeadLetter } = kind
-  if (state === 'discarded' && isCopied === 1) {
+  if (state === 'discarded') {
     store.statements.pruneCopied.run(seq, now)
-    store.stale.add(queue)
+    if (isCopied === 1) store.stale.add(queue)
   } else store.statements.prune.run(seq)
   if (state !== 'withdrawn') store.counter.moved(queue, state, null)
   if (isDeadLetter) store.counter.moved(queue, 'dead_letter', null)

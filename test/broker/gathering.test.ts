@@ -1,0 +1,99 @@
+import { beforeEach, expect, it } from 'vitest'
+import type { Block, BlockState } from '../../src/broker/block.ts'
+import type { LiveDelivery } from '../../src/broker/delivery.ts'
+import { Feed } from '../../src/broker/feed.ts'
+import { awaitedFeeds, putOffMs } from '../../src/broker/gathering.ts'
+import type { Waiter } from '../../src/broker/waiters.ts'
+
+let now: number
+beforeEach(() => {
+  now = 1_000
+})
+
+/** A consumer that opens when the test says so. */
+class FakeBlock {
+  state: BlockState = 'opening'
+  wasAccepted = false
+  unacked = 0
+  isFull = false
+  #onRunning = () => {}
+
+  open(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onRunning = resolve
+    })
+  }
+
+  async run(): Promise<void> {
+    this.state = 'running'
+    this.wasAccepted = true
+    this.#onRunning()
+    await Promise.resolve()
+  }
+
+  isIn(state: BlockState): boolean {
+    return this.state === state
+  }
+}
+
+function newFeed(queue: string) {
+  const blocks: FakeBlock[] = []
+  const feed = new Feed({
+    queue,
+    maxBlocks: 64,
+    prefetch: 32,
+    idleMs: 2_000,
+    clock: { now: () => now, wall: () => now },
+    random: () => 0.5,
+    newBlock: () => {
+      const block = new FakeBlock()
+      blocks.push(block)
+      return block as unknown as Block
+    },
+  })
+  feed.exists = true
+  return { feed, blocks }
+}
+
+/** One queue with a job here, and another of whose job the ledger knows; a fetch that wants both. */
+async function twoQueues() {
+  const [here, other] = [newFeed('here'), newFeed('other')]
+  here.feed.nourish()
+  await here.blocks[0]?.run()
+  here.feed.add({ id: 'i', priority: 0, order: 1, size: 1 } as LiveDelivery)
+  Object.assign(here.blocks[0] ?? {}, { unacked: 1 })
+  const waiter = {
+    ...{ queues: ['here', 'other'], count: 2, since: now, isLongPoll: false },
+    ...{ putOffSince: null, hasLingered: false },
+    hasClaimable: (_: string, beyond = 0) => beyond < 1,
+  } as unknown as Waiter
+  const awaited = () => awaitedFeeds(waiter, (queue) => (queue === 'here' ? here.feed : other.feed))
+  const look = () => putOffMs(waiter, awaited(), now)
+  return { other, awaited, look }
+}
+
+it('a fetch waits for the first delivery of a consumer, however long that took to open', async () => {
+  const { other, awaited, look } = await twoQueues()
+  expect(look()).toBe(1)
+  now += 150
+  expect(look()).toBe(1)
+  await other.blocks[0]?.run()
+  now += 1
+  expect(awaited()).toEqual([other.feed])
+  expect(look()).toBe(1)
+  now += 250
+  expect(look()).toBe(0)
+  expect(other.feed.mayReceive).toBe(false)
+})
+
+it('nor is a queue in vain that the broker is still asked about', async () => {
+  const { other, look } = await twoQueues()
+  other.feed.exists = false
+  other.feed.isLookedUp = true
+  expect(look()).toBe(1)
+  now += 1_000
+  expect(look()).toBe(0)
+  Object.assign(other.feed, { exists: true, isLookedUp: false })
+  other.feed.nourish()
+  expect(other.feed.mayReceive).toBe(true)
+})
