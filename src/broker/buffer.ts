@@ -1,8 +1,5 @@
-import { goesBefore, type Turn } from '../job/turn.ts'
+import { goesBefore, LAST_TURN, type Turn } from '../job/turn.ts'
 import type { LiveDelivery } from './delivery.ts'
-
-/** Anything goes before it. */
-const NOTHING: Turn = { priority: Number.NEGATIVE_INFINITY, order: Number.POSITIVE_INFINITY }
 
 /**
  * Unassigned deliveries of one queue, by exact OJS priority, then in the order of the queue. An array
@@ -23,7 +20,7 @@ export class DeliveryBuffer {
 
   /** Of what goes next; after all else when there is nothing. */
   get nextTurn(): Turn {
-    return this.#items.at(-1) ?? NOTHING
+    return this.#items.at(-1) ?? LAST_TURN
   }
 
   insert(delivery: LiveDelivery): void {

@@ -1,8 +1,7 @@
-import { setMaxListeners } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { ConsumeMessage } from 'amqplib'
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
+import { pauseBeforeAgain } from './again.ts'
 import type { ControlMessage, ControlVerdict } from './broker.ts'
 import type { ControlChannel } from './control-channel.ts'
 import { isReplyAddress } from './control-publisher.ts'
@@ -11,8 +10,6 @@ import type { BrokerObserver } from './observer.ts'
 /** Of counters and gauges, for all control queues; OJS queue names never begin with `ojs.`. */
 export const CONTROL_LABEL = 'ojs.queue.control'
 
-/** Before a message that could not be handled comes again: the ledger may be full. */
-const PAUSE_MS = 1_000
 /** What tells of jobs that ran elsewhere. */
 const REPORT = 'ojs.control.report'
 /** One line for all messages that could not be handled, no more often than this. */
@@ -40,8 +37,6 @@ export class ControlHandler {
   #complainedAt = Number.NEGATIVE_INFINITY
 
   constructor(deps: ControlHandlerDeps) {
-    // As many as are handled may wait at the same time.
-    setMaxListeners(0, deps.stopping)
     this.#deps = deps
   }
 
@@ -78,7 +73,7 @@ export class ControlHandler {
       else observer.deadLettered(CONTROL_LABEL)
     } catch (error) {
       this.#complain(queue, error)
-      await sleep(PAUSE_MS, undefined, { signal: stopping, ref: false }).catch(() => {})
+      await pauseBeforeAgain(stopping)
       if (channel.settle(message, 'requeue')) observer.givenBack(CONTROL_LABEL, 1)
     }
   }

@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts'
-import type { Turn } from '../job/turn.ts'
+import { LAST_TURN, type Turn } from '../job/turn.ts'
 import { partOfHeap } from '../memory.ts'
 import type { Block, BlockEnd } from './block.ts'
 import type { PublishOutcome } from './broker.ts'
@@ -20,9 +20,6 @@ export const MAX_TAKEN_BYTES = partOfHeap(1 / 16, 32 * 1024 * 1024)
 const IN_VAIN_MS = 10_000
 /** Channels per queue, consuming or not. RabbitMQ takes 2047 per connection by default. */
 const MAX_CHANNELS = 512
-
-/** Everything goes before it. */
-const LAST_TURN: Turn = { priority: Number.NEGATIVE_INFINITY, order: Number.POSITIVE_INFINITY }
 
 export interface FeedOptions {
   queue: string
@@ -127,13 +124,13 @@ export class Feed {
   get isGrowing(): boolean {
     if (this.#has('opening')) return true
     const isYoung = this.#now() - this.#startedAt < FIRST_DELIVERY_MS
-    return isYoung && this.#in('running').some((block) => !block.isFull)
+    return isYoung && this.#hasRoom
   }
 
   /** A consumer of ours has room for another delivery, or is about to have, and there may be one. */
   get mayReceive(): boolean {
     if (this.#now() < this.#inVainUntil) return false
-    return this.#has('opening') || this.#in('running').some((block) => !block.isFull)
+    return this.#has('opening') || this.#hasRoom
   }
 
   /** Opens a first block, or a sibling when every slot of the others is taken and `wanted` are not here. */
@@ -168,7 +165,7 @@ export class Feed {
     // One block alone is given everything in its order: what has not come before this will not come.
     const turn = { priority, order: this.blocks.size > 1 ? order : Number.NEGATIVE_INFINITY }
     if (!this.#underway.hasBefore(turn, by, this.#now())) return false
-    return this.#in('running').some((block) => !block.isFull)
+    return this.#hasRoom
   }
 
   /** What was confirmed by then may be about to come. */
@@ -241,6 +238,12 @@ export class Feed {
   forgetFailures(): void {
     this.#restartDelay.forgetFailures()
     this.#restartAt = 0
+  }
+
+  /** A consumer may be given another delivery. */
+  get #hasRoom(): boolean {
+    for (const block of this.blocks) if (block.state === 'running' && !block.isFull) return true
+    return false
   }
 
   #now(): number {

@@ -1,8 +1,7 @@
-import { setMaxListeners } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../clock.ts'
 import { isHopeless } from '../errors.ts'
 import type { Logger } from '../logger.ts'
+import { pauseBeforeAgain } from './again.ts'
 import { Block, type BlockEnd, isDenied, isQueueGone } from './block.ts'
 import type { Connection } from './connection.ts'
 import type { LiveDelivery } from './delivery.ts'
@@ -14,8 +13,6 @@ import { RestartDelay } from './reconnect.ts'
 
 /** Also how many are handled at the same time. */
 const PREFETCH = 64
-/** Before a message that could not be handled comes again: the ledger may be full. */
-const PAUSE_MS = 1_000
 /**
  * A quorum queue most of whose nodes are away answers no consume; some 15 s later RabbitMQ ends the
  * connection for it (541), and the deliveries of every queue with that.
@@ -59,8 +56,6 @@ export class SystemConsumer {
   #restart: NodeJS.Timeout | undefined
 
   constructor(deps: SystemConsumerDeps) {
-    // As many as are handled may wait at the same time.
-    setMaxListeners(0, this.#stopping.signal)
     this.#deps = deps
     this.#restartDelay = new RestartDelay(deps.random)
     this.#doubts = new Doubts(deps.clock)
@@ -151,27 +146,32 @@ export class SystemConsumer {
   }
 
   async #handle(delivery: LiveDelivery): Promise<void> {
-    const { label, logger, observer } = this.#deps
-    try {
-      const how = await this.#deps.handle(delivery)
-      const isDone = delivery.block.settle(delivery, how) === 'settled'
-      if (isDone && how === 'ack') observer.acked(label)
-      else if (isDone) observer.deadLettered(label)
-    } catch (error) {
-      const fields = { err: error, queue: label, jobId: delivery.id }
-      // As many as are handled at a time would end the queue.
-      if (isHopeless(error) && delivery.redelivered) {
-        logger.error(fields, 'system message given up: it has failed before')
-        const isDone = delivery.block.settle(delivery, 'dead-letter') === 'settled'
-        if (isDone) observer.deadLettered(label)
-        return
-      }
-      logger.warn(fields, 'system message not settled; it comes again')
-      await sleep(PAUSE_MS, undefined, { signal: this.#stopping.signal, ref: false }).catch(
-        () => {},
-      )
+    const { label, observer } = this.#deps
+    const how = await this.#decide(delivery)
+    if (how === 'again') {
+      await pauseBeforeAgain(this.#stopping.signal)
       delivery.block.giveBack(delivery)
       delivery.block.closeIfDrained()
+      return
+    }
+    if (delivery.block.settle(delivery, how) !== 'settled') return
+    if (how === 'ack') observer.acked(label)
+    else observer.deadLettered(label)
+  }
+
+  async #decide(delivery: LiveDelivery): Promise<'ack' | 'dead-letter' | 'again'> {
+    const { handle, label, logger } = this.#deps
+    try {
+      return await handle(delivery)
+    } catch (error) {
+      const fields = { err: error, queue: label, jobId: delivery.id }
+      if (!isHopeless(error) || !delivery.redelivered) {
+        logger.warn(fields, 'system message not settled; it comes again')
+        return 'again'
+      }
+      // As many as are handled at a time would end the queue.
+      logger.error(fields, 'system message given up: it has failed before')
+      return 'dead-letter'
     }
   }
 

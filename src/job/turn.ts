@@ -9,3 +9,9 @@ export interface Turn {
 export function goesBefore(a: Turn, b: Turn): boolean {
   return a.priority !== b.priority ? a.priority > b.priority : a.order < b.order
 }
+
+/** Everything goes before it. */
+export const LAST_TURN: Turn = {
+  priority: Number.NEGATIVE_INFINITY,
+  order: Number.POSITIVE_INFINITY,
+}

@@ -10,7 +10,8 @@ import { isStronger } from './worker-registry.ts'
 /**
  * The heartbeat of a native worker (seed 002 §5.7): its leases go on, and what it runs without
  * having said so has started. What it has not heard is said again: jobs that were cancelled, and
- * what operators want of it. `heardOn`: the queue whose control queue it came by. Resolves after the commit; rejects when the ledger cannot be written.
+ * what operators want of it. `heardOn`: the queue whose control queue it came by. Resolves after the
+ * commit; rejects when the ledger cannot be written.
  */
 export async function nativeHeartbeat(
   deps: Deps,

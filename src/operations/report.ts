@@ -49,8 +49,11 @@ export async function applyReports(
     })
   } catch (error) {
     if (!isHopeless(error)) throw error
-    if (events.length > 1) return await applyEach(deps, events, context)
-    results = [refusedEvent(deps, events[0], error, context)]
+    const [event, ...others] = events
+    if (event === undefined || others.length > 0) return await applyEach(deps, events, context)
+    const fields = { err: error, jobId: event.id, event: event.said.event, ...context }
+    deps.logger.error(fields, 'the ledger refuses what is reported of a job')
+    results = [{ outcome: 'ignored' }]
   }
   let ignored = 0
   const kept: Promise<void>[] = []
@@ -83,17 +86,6 @@ async function applyEach(
     sum.ignored += ignored
   }
   return sum
-}
-
-function refusedEvent(
-  { logger }: Deps,
-  event: ReportedEvent | undefined,
-  err: unknown,
-  context: RequestContext,
-): ReportResult {
-  const fields = { err, jobId: event?.id, event: event?.said.event, ...context }
-  logger.error(fields, 'the ledger refuses what is reported of a job')
-  return { outcome: 'ignored' }
 }
 
 function reportedEvent(

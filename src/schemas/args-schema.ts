@@ -38,9 +38,6 @@ const MAX_DEPTH = 32
 const MAX_VIOLATIONS = 10
 /** Steps for one member that is handed on. */
 const MERGE = 75
-const IN_PLACE = new Set([
-  ...['$ref', 'allOf', 'anyOf', 'oneOf', 'if', 'then', 'else', 'dependentSchemas'],
-])
 
 /**
  * A JSON Schema of draft 2020-12 for the whole `args` array (seed 001 §15.2), compiled. Throws
@@ -140,14 +137,14 @@ function addCost(ajv: Ajv2020, fuel: () => Fuel, notes: SchemaPlan['notes']): vo
   ajv.addKeyword({
     keyword: COST,
     code(context: KeywordCxt) {
-      const { gen, it, parentSchema } = context
+      const { gen, it } = context
       if (notes.members) it.props = gen.var('props', _`{}`)
       if (notes.items) it.items = gen.var('items', 0)
-      const [fixed, perItem, ofMembers, perText] = context.schema as Cost
-      const perMember = notes.members ? ofMembers + MERGE * applied(parentSchema) : ofMembers
+      const [fixed, perItem, ofMembers, perText, handedOn] = context.schema as Cost
+      const perMember = ofMembers + (notes.members ? MERGE * handedOn : 0)
       const pay = gen.scopeValue('func', {
         ref: (data: unknown, f: number, i: number, m: number, t: number) =>
-          fuel().take(costOf(data, [f, i, m, t])),
+          fuel().take(costOf(data, f, i, m, t)),
       })
       gen.code(_`${pay}(${context.data}, ${fixed}, ${perItem}, ${perMember}, ${perText})`)
     },
@@ -160,16 +157,13 @@ function addCost(ajv: Ajv2020, fuel: () => Fuel, notes: SchemaPlan['notes']): vo
   }
 }
 
-/** How many schemas a subschema applies to the same data: each hands on which members it evaluated. */
-function applied(schema: Record<string, unknown>): number {
-  return Object.entries(schema).reduce((sum, [keyword, value]) => {
-    if (!IN_PLACE.has(keyword) || typeof value === 'boolean') return sum
-    const isMany = keyword !== 'if' && keyword !== 'then' && keyword !== 'else'
-    return sum + (isMany && typeof value === 'object' && value ? Object.keys(value).length : 1)
-  }, 0)
-}
-
-function costOf(data: unknown, [fixed, perItem, perMember, perText]: Cost): number {
+function costOf(
+  data: unknown,
+  fixed: number,
+  perItem: number,
+  perMember: number,
+  perText: number,
+): number {
   if (typeof data === 'string') return fixed + perText * (data.length >> 3)
   if (typeof data !== 'object' || data === null) return fixed
   if (Array.isArray(data)) return fixed + perItem * data.length

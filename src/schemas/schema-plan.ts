@@ -5,8 +5,17 @@ import { SchemaFault } from './schema-fault.ts'
 /** A keyword of ours in every subschema: what one evaluation costs. See `Cost`. */
 export const COST = 'x-ojs-cost'
 
-/** Steps of one evaluation: always, per item, per member and per 8 characters of the data. */
-export type Cost = readonly [fixed: number, perItem: number, perMember: number, perText: number]
+/**
+ * Steps of one evaluation: always, per item, per member and per 8 characters of the data. `handedOn`:
+ * how often each member is, where somebody asks which of them were evaluated.
+ */
+export type Cost = readonly [
+  fixed: number,
+  perItem: number,
+  perMember: number,
+  perText: number,
+  handedOn: number,
+]
 
 export interface SchemaPlan {
   /** The document with the keywords of draft 2020-12 alone, and `COST`. */
@@ -42,6 +51,8 @@ const PER_MEMBER = [
   ...['additionalProperties', 'patternProperties', 'propertyNames', 'maxProperties'],
   ...['minProperties', 'unevaluatedProperties'],
 ]
+/** What they evaluate of the same data is handed on; so is what `$ref` does. */
+const IN_PLACE = ['allOf', 'anyOf', 'oneOf', 'if', 'then', 'else', 'dependentSchemas']
 const PER_TEXT = ['minLength', 'maxLength']
 /** Some ten times as much: an address may be of a hundred labels, each of them looked at. */
 const FORMAT = 10
@@ -193,16 +204,21 @@ function costOf(schema: Members): Cost {
   const fixed = Object.entries(schema).reduce((sum, entry) => sum + keywordCost(...entry), 1)
   const perItem = has(PER_ITEM) + TRY * has(['contains'])
   const perText = has(PER_TEXT) + FORMAT * has(['format'])
-  return [fixed, perItem, TRY * has(PER_MEMBER), perText]
+  const handedOn = IN_PLACE.reduce((sum, name) => sum + applied(name, schema[name]), has(['$ref']))
+  return [fixed, perItem, TRY * has(PER_MEMBER), perText, handedOn]
 }
 
 function keywordCost(keyword: string, value: unknown): number {
   if (DEFINITIONS.has(keyword)) return 0
-  const each = TRIED.has(keyword) ? TRY : 1
-  if (MANY.has(keyword) && Array.isArray(value)) return each * value.length
+  if (VALUES.has(keyword)) return literalSize(value)
+  return (TRIED.has(keyword) ? TRY : 1) * applied(keyword, value)
+}
+
+/** How many schemas the keyword applies. */
+function applied(keyword: string, value: unknown): number {
+  if (MANY.has(keyword) && Array.isArray(value)) return value.length
   if (NAMED.has(keyword) && isJsonObject(value)) return Object.keys(value).length
-  if (ONE.has(keyword)) return each
-  return VALUES.has(keyword) ? literalSize(value) : 0
+  return ONE.has(keyword) && value !== undefined ? 1 : 0
 }
 
 /** What comparing with it costs: values, and 16 characters each. */

@@ -40,7 +40,7 @@ interface InHand {
   /** Null while it is claimed. */
   lease: AmqpLease | null
   /** Newer tokens of the same job: an execution of it runs here, and never two at once. */
-  next: LiveDelivery[]
+  readonly next: LiveDelivery[]
 }
 
 /**
@@ -110,14 +110,16 @@ export class Dispatcher {
 
   /** What was delivered and not handed over, in the order in which it came; of one queue, or all. */
   giveBack(queue: string | null = null): void {
+    const isMeant = (delivery: LiveDelivery) => queue === null || delivery.queue === queue
     for (const delivery of this.#held.drain()) {
-      if (queue === null || delivery.queue === queue) delivery.block.giveBack(delivery)
+      if (isMeant(delivery)) delivery.block.giveBack(delivery)
       else this.#held.insert(delivery)
     }
-    for (const inHand of this.#inHand.values()) {
-      const isGoing = (one: LiveDelivery) => queue === null || one.queue === queue
-      for (const delivery of inHand.next.filter(isGoing)) delivery.block.giveBack(delivery)
-      inHand.next = inHand.next.filter((one) => !isGoing(one))
+    for (const { next } of this.#inHand.values()) {
+      for (const delivery of next.splice(0)) {
+        if (isMeant(delivery)) delivery.block.giveBack(delivery)
+        else next.push(delivery)
+      }
     }
   }
 

@@ -1,19 +1,20 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { beforeEach, expect, it, onTestFinished } from 'vitest'
 import { vhostOfTest } from '../broker/fixtures.ts'
-import { startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
 
-const { vhost } = vhostOfTest()
+const { vhost, admin } = vhostOfTest()
 
-const IDLE_MS = 100
 const LEASE = { visibility_timeout_ms: 600_000, timeout_ms: 0 }
 
 let gateway: TestGateway
 beforeEach(async () => {
   // RabbitMQ takes 2,047 unless told otherwise.
-  gateway = await startTestGateway(`${vhost.url}?channelMax=24`, {}, { idleMs: IDLE_MS })
+  gateway = await startTestGateway(`${vhost.url}?channelMax=24`, {}, { idleMs: 100 })
   onTestFinished(() => gateway.destroy())
 })
+
+const consumersOf = async (queue: string) =>
+  (await admin.channel.checkQueue(`ojs.queue.${queue}`)).consumerCount
 
 it('leases that each keep a channel open do not take the channels of other queues', async () => {
   const queues = ['a', 'b', 'c', 'd']
@@ -25,7 +26,7 @@ it('leases that each keep a channel open do not take the channels of other queue
     const fetched = queues.map((queue) => gateway.fetch([queue], { wait_ms: 10_000 }))
     expect((await Promise.all(fetched)).map((jobs) => jobs.length)).toEqual([1, 1, 1, 1])
     // The consumers go, and with them the channels on which nothing is leased.
-    await sleep(10 * IDLE_MS)
+    for (const queue of queues) await eventually(async () => (await consumersOf(queue)) === 0)
   }
   expect(await gateway.fetch(['other'], { wait_ms: 10_000 })).toHaveLength(1)
 })

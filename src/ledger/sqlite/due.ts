@@ -60,25 +60,18 @@ export async function expireDue(
   store: Store,
   terms: ExpireTerms,
 ): Promise<Expired[]> {
-  const { statements } = store
-  const page = () => statements.expired.all(terms.wall, terms.limit) as Found[]
+  const { expired, find } = store.statements
+  const page = () => expired.all(terms.wall, terms.limit) as Found[]
+  const rows = () => pageOf(page(), ({ id }) => changed(find.get(id)))
   // Asked several times a second: a write that changes nothing would still cost a transaction.
   if (access.read(page).length === 0) return []
   try {
-    return await access.writeMany(terms.limit, () => {
-      const owed = new Set<string>()
-      const jobs = pageOf(page(), ({ id }) => {
-        const row = changed(statements.find.get(id))
-        if (isTokenOwed(store, row)) owed.add(id)
-        return expireRow(store, row, terms.now)
-      })
-      return jobs.map((job) => ({ job, isTokenOwed: owed.has(job.id) }))
-    })
+    return await access.writeMany(terms.limit, () =>
+      rows().map((row) => expireOne(store, row, terms)),
+    )
   } catch (error) {
     if (!isHopeless(error)) throw error
-    const find = ({ id }: Found) => changed(statements.find.get(id))
-    const rows = access.read(() => pageOf(page(), find))
-    return await expireEach(access, store, rows, terms, error)
+    return await expireEach(access, store, access.read(rows), terms, error)
   }
 }
 
@@ -87,21 +80,26 @@ async function expireEach(
   access: Access,
   store: Store,
   rows: readonly JobRow[],
-  { now }: ExpireTerms,
+  terms: ExpireTerms,
   cause: unknown,
 ): Promise<Expired[]> {
   const writes = rows.map(({ id }) =>
     access.writeMany(1, () => {
       const row = toJobRow(store.statements.find.get(id))
-      if (row === null || row.state === 'active' || isTerminal(row.state)) return []
-      const isOwed = isTokenOwed(store, row)
-      return [{ job: expireRow(store, row, now), isTokenOwed: isOwed }]
+      const isWaiting = row !== null && row.state !== 'active' && !isTerminal(row.state)
+      return isWaiting ? [expireOne(store, row, terms)] : []
     }),
   )
   const results = await Promise.allSettled(writes)
   const expired = results.flatMap((one) => (one.status === 'fulfilled' ? one.value : []))
   if (expired.length === 0) throw cause
   return expired
+}
+
+function expireOne(store: Store, row: JobRow, { now }: ExpireTerms): Expired {
+  // Asked before its row forgets it.
+  const isOwed = isTokenOwed(store, row)
+  return { job: expireRow(store, row, now), isTokenOwed: isOwed }
 }
 
 /** One that waits; inside its write, which has read it. */

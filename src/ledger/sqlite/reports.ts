@@ -103,10 +103,9 @@ function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): Rep
 function findOrAdopt(store: Store, event: ReportedEvent, { now }: ReportTerms): JobRow | null {
   const { find } = store.statements
   const row = toJobRow(find.get(event.id))
-  const { id, attempt, adopt, reportedError } = event
+  const { id, adopt } = event
   if (row !== null || adopt === undefined || store.tombstones.has(id)) return row
-  const generation = event.generation ?? 0
-  adoptJob(store, { id, attempt, adopt, generation, ...(reportedError && { reportedError }) }, now)
+  adoptJob(store, { ...event, adopt, generation: event.generation ?? 0 }, now)
   return toJobRow(find.get(id))
 }
 
