@@ -9,15 +9,12 @@ import type { Denials } from './denials.ts'
 import type { Presence } from './entity.ts'
 import { Feed } from './feed.ts'
 import { feedGauges } from './feed-gauges.ts'
-import { awaitedFeeds, bridgeMs, lingerMs, PRECEDENCE_MS, putOffMs } from './gathering.ts'
+import { FetchLine } from './fetch-line.ts'
 import type { Names } from './names.ts'
 import type { BrokerGauges, BrokerObserver } from './observer.ts'
 import { Parking } from './parking.ts'
-import { isPreceded } from './precedence.ts'
 import { QueueLookup } from './queue-lookup.ts'
-import { type Waiter, Waiters, type Wanted } from './waiters.ts'
 
-const MAX_WAIT_MS = 30_000
 const SWEEP_MS = 500
 /** Beyond these a queue is held that is known to be there, and no other: FETCH may name anything. */
 const MAX_FEEDS = 10_000
@@ -46,15 +43,13 @@ export interface DeliveriesDeps {
   onQueueGone(queue: string): void
 }
 
-/** Deliveries for FETCH: consumer blocks, buffers and waiters of every queue (architecture §4.4). */
+/** Deliveries for FETCH: consumer blocks and buffers of every queue (architecture §4.4). */
 export class Deliveries {
   readonly #deps: DeliveriesDeps
   readonly #feeds = new Map<string, Feed>()
-  readonly #waiters = new Waiters((waiter) => this.#takeFor(waiter))
+  readonly #line: FetchLine
   readonly #parking: Parking
   readonly #lookup: QueueLookup
-  /** Feeds whose arrivals are about to be handed to waiters. */
-  readonly #dispatches = new Set<Feed>()
   #arrivals = 0
   #registrations = 0
   #mayConsume = false
@@ -63,6 +58,15 @@ export class Deliveries {
 
   constructor(deps: DeliveriesDeps) {
     this.#deps = deps
+    this.#line = new FetchLine({
+      clock: deps.clock,
+      isPaused: (queue) => deps.isPaused(queue),
+      mayConsume: () => this.#mayConsume,
+      feedOf: (queue) => this.#feeds.get(queue),
+      touched: (queue) => this.#touched(queue),
+      mayExist: (queue) => this.#lookup.isRunning(queue) || this.#feeds.get(queue)?.exists === true,
+      nourish: (feed) => this.#nourish(feed),
+    })
     this.#parking = new Parking(deps.clock, (delivery) => this.#rebuffer(delivery))
     this.#lookup = new QueueLookup((queue) => deps.lookUp(queue), deps.clock)
     deps.connection.listen({ down: () => this.suspend() })
@@ -103,7 +107,7 @@ export class Deliveries {
   /** The queue was declared or checked: fetches that wait for it can be served. */
   queueReady(queue: string): void {
     this.#lookup.forget(queue)
-    const feed = this.#waiters.has(queue) ? this.#feedOf(queue) : this.#feeds.get(queue)
+    const feed = this.#line.has(queue) ? this.#feedOf(queue) : this.#feeds.get(queue)
     if (feed) this.#nourishIfWanted(feed)
   }
 
@@ -123,34 +127,16 @@ export class Deliveries {
     if (this.#deps.isPaused(queue)) {
       const feed = this.#feeds.get(queue)
       if (feed) void this.#rest(feed)
-    } else if (this.#waiters.has(queue)) {
+    } else if (this.#line.has(queue)) {
       const feed = this.#feedOf(queue)
       feed.touch()
-      this.#dispatchSoon(feed)
+      this.#line.dispatchSoon(feed)
     }
   }
 
-  async take(request: TakeRequest): Promise<Delivery[]> {
-    if (this.#isStopped || request.signal.aborted) return []
-    const taken: LiveDelivery[] = []
-    const { queues } = request
-    const wanted = { ...request, isLongPoll: request.waitMs > 0, since: this.#deps.clock.now() }
-    const isPutOff = this.#isPutOff(wanted)
-    for (const queue of queues) {
-      const feed = this.#touched(queue)
-      if (feed === undefined) continue
-      const mayTake = !isPutOff && !this.#isPreceded(wanted, queue)
-      if (mayTake) feed.takeInto(taken, request.count)
-      else if (feed.buffer.size > 0) this.#dispatchSoon(feed)
-      this.#nourish(feed)
-      if (taken.length >= request.count) break
-    }
-    if (taken.length > 0) return taken
-    const waitMs = this.#waitMs(request)
-    if (waitMs === 0) return []
-    const deliveries = await this.#waiters.wait(wanted, waitMs, request.signal)
-    for (const queue of queues) this.#feeds.get(queue)?.touch()
-    return deliveries
+  take(request: TakeRequest): Promise<Delivery[]> {
+    if (this.#isStopped || request.signal.aborted) return Promise.resolve([])
+    return this.#line.take(request)
   }
 
   /** A message of ours is on its way to a job queue. */
@@ -188,7 +174,7 @@ export class Deliveries {
   async stop(): Promise<void> {
     this.#isStopped = true
     clearInterval(this.#sweeper)
-    this.#waiters.serveAllEmpty()
+    this.#line.serveAllEmpty()
     this.#parking.unparkAll()
     const feeds = [...this.#feeds.values()]
     await this.yield()
@@ -196,7 +182,7 @@ export class Deliveries {
   }
 
   gauges(): Pick<BrokerGauges, 'consumers' | 'queues'> {
-    return feedGauges([...this.#feeds.values()], this.#waiters)
+    return feedGauges([...this.#feeds.values()], this.#line)
   }
 
   /** Of a queue that somebody fetches from now; undefined: nothing of it may be served. */
@@ -237,7 +223,7 @@ export class Deliveries {
   #onDelivery(feed: Feed, delivery: LiveDelivery): void {
     this.#deps.observer.consumed(feed.queue, delivery.redelivered)
     feed.add(delivery)
-    this.#dispatchSoon(feed)
+    this.#line.dispatchSoon(feed)
   }
 
   #onSettled(feed: Feed, delivery: LiveDelivery, from: Place, how: 'ack' | 'dead-letter'): void {
@@ -275,7 +261,7 @@ export class Deliveries {
   }
 
   #nourishIfWanted(feed: Feed): void {
-    if (this.#waiters.has(feed.queue) || !feed.isIdle) this.#nourish(feed)
+    if (this.#line.has(feed.queue) || !feed.isIdle) this.#nourish(feed)
   }
 
   async #lookUp(feed: Feed): Promise<void> {
@@ -283,99 +269,21 @@ export class Deliveries {
     feed.exists = await this.#lookup.ask(feed.queue)
     feed.isLookedUp = false
     if (feed.exists) this.#nourish(feed)
-    else for (const waiter of this.#waiters.forQueue(feed.queue)) this.#reconsider(waiter)
-  }
-
-  /** A short wait is over when none of its queues can still bring something. */
-  #reconsider(waiter: Waiter): void {
-    const hasHope = waiter.queues.some(
-      (queue) => this.#lookup.isRunning(queue) || this.#feeds.get(queue)?.exists,
-    )
-    if (!waiter.isLongPoll && !hasHope) this.#waiters.serve(waiter, [])
-  }
-
-  /** 0: there is nothing to wait for. */
-  #waitMs(request: TakeRequest): number {
-    if (request.waitMs > 0) return Math.min(request.waitMs, MAX_WAIT_MS)
-    if (!this.#mayConsume) return 0
-    return Math.max(...request.queues.map((queue) => this.#bridgeMs(queue, request)))
-  }
-
-  #bridgeMs(queue: string, request: TakeRequest): number {
-    const feed = this.#servedFeed(queue)
-    return feed ? bridgeMs(feed, request.hasClaimable(queue)) : 0
+    else this.#line.reconsider(feed.queue)
   }
 
   #rebuffer(delivery: LiveDelivery): void {
     const feed = this.#feeds.get(delivery.queue)
     if (!feed || !delivery.isLive()) return
     feed.add(delivery)
-    this.#dispatchSoon(feed)
-  }
-
-  /** After the turn in which amqplib parsed a chunk: what arrived together is served together. */
-  #dispatchSoon(feed: Feed): void {
-    if (this.#dispatches.has(feed)) return
-    this.#dispatches.add(feed)
-    queueMicrotask(() => {
-      const pauseMs = lingerMs(this.#waiters.first(feed.queue), feed.buffer.size)
-      if (pauseMs > 0) setTimeout(() => this.#dispatch(feed), pauseMs)
-      else this.#dispatch(feed)
-    })
-  }
-
-  #dispatch(feed: Feed): void {
-    this.#dispatches.delete(feed)
-    if (this.#deps.isPaused(feed.queue)) return
-    while (feed.buffer.size > 0) {
-      const waiter = this.#waiters.first(feed.queue)
-      if (!waiter) return
-      const pauseMs = this.#pauseMs(waiter, feed)
-      if (pauseMs > 0) {
-        this.#dispatches.add(feed)
-        setTimeout(() => this.#dispatch(feed), pauseMs)
-        return
-      }
-      this.#waiters.serve(waiter, this.#takeFor(waiter))
-    }
-    if (this.#waiters.has(feed.queue)) this.#nourish(feed)
-  }
-
-  #pauseMs(waiter: Waiter, feed: Feed): number {
-    if (this.#isPreceded(waiter, feed.queue)) return PRECEDENCE_MS
-    return putOffMs(waiter, this.#awaited(waiter), this.#deps.clock.now())
-  }
-
-  /** There is more for this fetch, or for one that waits already, whose is what is here. */
-  #isPutOff(wanted: Wanted): boolean {
-    const waiters = wanted.queues.map((queue) => this.#waiters.first(queue))
-    const isOthers = (waiter?: Waiter) => waiter && this.#awaited(waiter).length > 0
-    return waiters.some(isOthers) || awaitedFeeds(wanted, (one) => this.#touched(one)).length > 0
-  }
-
-  #awaited(waiter: Waiter): readonly Feed[] {
-    return awaitedFeeds(waiter, (queue) => this.#servedFeed(queue))
-  }
-
-  #isPreceded(wanted: Wanted, queue: string): boolean {
-    return isPreceded(wanted, queue, (earlier) => this.#servedFeed(earlier))
-  }
-
-  #servedFeed(queue: string): Feed | undefined {
-    return this.#deps.isPaused(queue) ? undefined : this.#feeds.get(queue)
-  }
-
-  #takeFor(waiter: Waiter): LiveDelivery[] {
-    const taken: LiveDelivery[] = []
-    for (const queue of waiter.queues) this.#servedFeed(queue)?.takeInto(taken, waiter.count)
-    return taken
+    this.#line.dispatchSoon(feed)
   }
 
   #sweep(): void {
     this.#lookup.prune()
     for (const [queue, feed] of this.#feeds) {
       const isPaused = this.#deps.isPaused(queue)
-      if (this.#waiters.has(queue) && !isPaused) {
+      if (this.#line.has(queue) && !isPaused) {
         feed.touch()
         this.#nourish(feed)
       }

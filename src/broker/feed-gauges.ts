@@ -1,11 +1,11 @@
 import type { Feed } from './feed.ts'
+import type { FetchLine } from './fetch-line.ts'
 import type { BrokerGauges } from './observer.ts'
-import type { Waiters } from './waiters.ts'
 
 /** What the metrics show of the queues that are consumed for FETCH. */
 export function feedGauges(
   feeds: readonly Feed[],
-  waiters: Waiters,
+  line: FetchLine,
 ): Pick<BrokerGauges, 'consumers' | 'queues'> {
   return {
     consumers: feeds.flatMap(({ queue, blocks }) =>
@@ -14,7 +14,7 @@ export function feedGauges(
     queues: feeds.map(({ queue, buffer, utilization }) => ({
       queue,
       buffered: buffer.size,
-      waiters: waiters.countFor(queue),
+      waiters: line.countFor(queue),
       utilization,
     })),
   }

@@ -1,0 +1,155 @@
+import type { Clock } from '../clock.ts'
+import type { Delivery, TakeRequest } from './broker.ts'
+import type { LiveDelivery } from './delivery.ts'
+import type { Feed } from './feed.ts'
+import { awaitedFeeds, bridgeMs, lingerMs, PRECEDENCE_MS, putOffMs } from './gathering.ts'
+import { isPreceded } from './precedence.ts'
+import { type Waiter, Waiters, type Wanted } from './waiters.ts'
+
+const MAX_WAIT_MS = 30_000
+
+export interface FetchLineDeps {
+  clock: Clock
+  isPaused(queue: string): boolean
+  /** False: somebody else owns the broker, or it is away. Nobody waits then who did not ask to. */
+  mayConsume(): boolean
+  /** What is held of the queue; undefined: nothing. */
+  feedOf(queue: string): Feed | undefined
+  /** The same of a queue that somebody fetches from now; undefined: nothing of it may be served. */
+  touched(queue: string): Feed | undefined
+  /** False: there is no such queue, as far as is known. */
+  mayExist(queue: string): boolean
+  /** Opens a consumer where one is missing. */
+  nourish(feed: Feed): void
+}
+
+/**
+ * Who fetches gets what is there, or waits for it: in the order in which they came, of queues from
+ * left to right, and each by priority (architecture §4.4).
+ */
+export class FetchLine {
+  readonly #deps: FetchLineDeps
+  readonly #waiters = new Waiters((waiter) => this.#takeFor(waiter))
+  /** Feeds whose arrivals are about to be handed to waiters. */
+  readonly #dispatches = new Set<Feed>()
+
+  constructor(deps: FetchLineDeps) {
+    this.#deps = deps
+  }
+
+  /** Does somebody wait for this queue? */
+  has(queue: string): boolean {
+    return this.#waiters.has(queue)
+  }
+
+  countFor(queue: string): number {
+    return this.#waiters.countFor(queue)
+  }
+
+  serveAllEmpty(): void {
+    this.#waiters.serveAllEmpty()
+  }
+
+  async take(request: TakeRequest): Promise<Delivery[]> {
+    const taken: LiveDelivery[] = []
+    const { queues } = request
+    const wanted = { ...request, isLongPoll: request.waitMs > 0, since: this.#deps.clock.now() }
+    const isPutOff = this.#isPutOff(wanted)
+    for (const queue of queues) {
+      const feed = this.#deps.touched(queue)
+      if (feed === undefined) continue
+      const mayTake = !isPutOff && !this.#isPreceded(wanted, queue)
+      if (mayTake) feed.takeInto(taken, request.count)
+      else if (feed.buffer.size > 0) this.dispatchSoon(feed)
+      this.#deps.nourish(feed)
+      if (taken.length >= request.count) break
+    }
+    if (taken.length > 0) return taken
+    const waitMs = this.#waitMs(request)
+    if (waitMs === 0) return []
+    const deliveries = await this.#waiters.wait(wanted, waitMs, request.signal)
+    for (const queue of queues) this.#deps.feedOf(queue)?.touch()
+    return deliveries
+  }
+
+  /** After the turn in which amqplib parsed a chunk: what arrived together is served together. */
+  dispatchSoon(feed: Feed): void {
+    if (this.#dispatches.has(feed)) return
+    this.#dispatches.add(feed)
+    queueMicrotask(() => {
+      const pauseMs = lingerMs(this.#waiters.first(feed.queue), feed.buffer.size)
+      if (pauseMs > 0) setTimeout(() => this.#dispatch(feed), pauseMs)
+      else this.#dispatch(feed)
+    })
+  }
+
+  /** The queue is not there: a short wait is over when none of its queues can still bring something. */
+  reconsider(queue: string): void {
+    for (const waiter of this.#waiters.forQueue(queue)) {
+      const hasHope = waiter.queues.some((one) => this.#deps.mayExist(one))
+      if (!waiter.isLongPoll && !hasHope) this.#waiters.serve(waiter, [])
+    }
+  }
+
+  #dispatch(feed: Feed): void {
+    this.#dispatches.delete(feed)
+    if (this.#deps.isPaused(feed.queue)) return
+    while (feed.buffer.size > 0) {
+      const waiter = this.#waiters.first(feed.queue)
+      if (!waiter) return
+      const pauseMs = this.#pauseMs(waiter, feed)
+      if (pauseMs > 0) {
+        this.#dispatches.add(feed)
+        setTimeout(() => this.#dispatch(feed), pauseMs)
+        return
+      }
+      this.#waiters.serve(waiter, this.#takeFor(waiter))
+    }
+    if (this.#waiters.has(feed.queue)) this.#deps.nourish(feed)
+  }
+
+  #pauseMs(waiter: Waiter, feed: Feed): number {
+    if (this.#isPreceded(waiter, feed.queue)) return PRECEDENCE_MS
+    return putOffMs(waiter, this.#awaited(waiter), this.#deps.clock.now())
+  }
+
+  /** There is more for this fetch, or for one that waits already, whose is what is here. */
+  #isPutOff(wanted: Wanted): boolean {
+    const isOthers = (queue: string) => {
+      const waiter = this.#waiters.first(queue)
+      return waiter !== undefined && this.#awaited(waiter).length > 0
+    }
+    if (wanted.queues.some(isOthers)) return true
+    return awaitedFeeds(wanted, (queue) => this.#deps.touched(queue)).length > 0
+  }
+
+  #awaited(waiter: Waiter): readonly Feed[] {
+    return awaitedFeeds(waiter, (queue) => this.#servedFeed(queue))
+  }
+
+  #isPreceded(wanted: Wanted, queue: string): boolean {
+    return isPreceded(wanted, queue, (earlier) => this.#servedFeed(earlier))
+  }
+
+  #servedFeed(queue: string): Feed | undefined {
+    return this.#deps.isPaused(queue) ? undefined : this.#deps.feedOf(queue)
+  }
+
+  #takeFor(waiter: Waiter): LiveDelivery[] {
+    const taken: LiveDelivery[] = []
+    for (const queue of waiter.queues) this.#servedFeed(queue)?.takeInto(taken, waiter.count)
+    return taken
+  }
+
+  /** 0: there is nothing to wait for. */
+  #waitMs(request: TakeRequest): number {
+    if (request.waitMs > 0) return Math.min(request.waitMs, MAX_WAIT_MS)
+    if (!this.#deps.mayConsume()) return 0
+    return Math.max(...request.queues.map((queue) => this.#bridgeMs(queue, request)))
+  }
+
+  #bridgeMs(queue: string, request: TakeRequest): number {
+    const feed = this.#servedFeed(queue)
+    return feed ? bridgeMs(feed, request.hasClaimable(queue)) : 0
+  }
+}
