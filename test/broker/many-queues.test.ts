@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { expect, it } from 'vitest'
 import { Deliveries, type DeliveriesDeps } from '../../src/broker/deliveries.ts'
 import { systemClock } from '../../src/clock.ts'
@@ -21,6 +22,7 @@ it('keeps so many queues that nobody knows, and every one that is there', async 
   const ready = new Set(['there'])
   const tested = deliveries(ready)
   const leaving = new AbortController()
+  setMaxListeners(0, leaving.signal)
   const fetch = (queues: string[]) =>
     tested.take({
       queues,
