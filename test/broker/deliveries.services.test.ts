@@ -168,6 +168,7 @@ describe.each(['classic', 'quorum'] as const)('take, profile %s', (queueType) =>
     expect(idsOf(taken)).toEqual(ids.slice(0, 7))
     // Where the ledger is wrong about the rest, it gets what there is.
     for (const delivery of taken) delivery.ack()
+    await test.recorder.until('consumed', ids.length, queue)
     perLook = 1
     const rest = await test.broker.take(request([queue], { ...wants, waitMs: 0 }))
     expect(idsOf(rest)).toEqual(ids.slice(7))
