@@ -135,9 +135,13 @@ export class FetchLine {
     return this.#deps.isPaused(queue) ? undefined : this.#deps.feedOf(queue)
   }
 
+  /** What is here for it, but not of queues where others were first: those wait for more. */
   #takeFor(waiter: Waiter): LiveDelivery[] {
     const taken: LiveDelivery[] = []
-    for (const queue of waiter.queues) this.#servedFeed(queue)?.takeInto(taken, waiter.count)
+    for (const queue of waiter.queues) {
+      if (this.#waiters.first(queue) !== waiter) continue
+      this.#servedFeed(queue)?.takeInto(taken, waiter.count)
+    }
     return taken
   }
 

@@ -82,12 +82,19 @@ export class HttpServer implements Service {
     return `${scheme}://${name}:${address?.port ?? port}`
   }
 
+  /** Throws where the address is taken, or none of this machine's. */
   async start(): Promise<void> {
     if (this.#server.listening) return
     this.#isStopping = false
     const { host, port } = this.#options
     this.#server.listen({ host, port })
-    await once(this.#server, 'listening')
+    try {
+      await once(this.#server, 'listening')
+    } catch (error) {
+      // Node names the address, and nobody what it came from.
+      if (error instanceof Error) error.message += ' (OJS_HOST, OJS_PORT)'
+      throw error
+    }
   }
 
   /** Idempotent. When `deadline` aborts, what is still open is cut off. */

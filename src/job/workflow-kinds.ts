@@ -23,6 +23,24 @@ export function kindOf(type: unknown, field: string): WorkflowType {
   })
 }
 
+/**
+ * Jobs that this kind would leave out without a word: callbacks of another kind than batch (ojs-digest
+ * §8.1), or a second list. Throws 400.
+ */
+export function refuseLeftOut(
+  type: WorkflowType,
+  body: Readonly<Record<string, unknown>>,
+  path = '',
+): void {
+  const { steps, jobs, callbacks } = body
+  const prefix = path === '' ? '' : `${path}.`
+  if (steps != null && jobs != null) {
+    throw invalidField(`${prefix}jobs`, 'A workflow has either steps or jobs.')
+  }
+  if (type === 'batch' || callbacks == null || Object.keys(callbacks).length === 0) return
+  throw invalidField(`${prefix}callbacks`, 'Only a batch has callbacks.')
+}
+
 export function tooManySteps(field: string): OjsError {
   return invalidField(field, `A workflow may have ${MAX_STEPS} steps at most.`, {
     validation: 'maxItems',

@@ -1,6 +1,6 @@
 import type { GraphStep, Plan, PlannedJob, WorkflowRequest } from './workflow.ts'
 import { ancestors, graphOf } from './workflow-graph.ts'
-import { kindOf } from './workflow-kinds.ts'
+import { kindOf, refuseLeftOut } from './workflow-kinds.ts'
 import { stepRequest } from './workflow-options.ts'
 import { Repetition } from './workflow-size.ts'
 import { planTree } from './workflow-tree.ts'
@@ -17,7 +17,9 @@ export function planWorkflow(
   stepsOf: (request: WorkflowRequest) => readonly GraphStep[],
 ): Plan {
   const type = kindOf(request.type, 'type')
-  return type === 'dag' ? planGraph(request, stepsOf(request)) : planTree(type, request)
+  if (type !== 'dag') return planTree(type, request)
+  refuseLeftOut(type, request)
+  return planGraph(request, stepsOf(request))
 }
 
 /** Seed 001 §14.1. Steps keep the places of the request, whatever order they can run in. */

@@ -1,7 +1,7 @@
 import { invalidField } from '../errors.ts'
 import { isJsonObject } from './json-value.ts'
 import type { JobRule, JoinRule, Plan, PlanNode, ResultList, WorkflowRequest } from './workflow.ts'
-import { kindOf, MAX_STEPS, type TreeType, tooManySteps } from './workflow-kinds.ts'
+import { kindOf, MAX_STEPS, refuseLeftOut, type TreeType, tooManySteps } from './workflow-kinds.ts'
 import { innerOptions, stepRequest } from './workflow-options.ts'
 import { Repetition } from './workflow-size.ts'
 
@@ -56,6 +56,7 @@ export function planTree(type: TreeType, request: WorkflowRequest): Plan {
 }
 
 function addTree(draft: Draft, type: TreeType, body: Members, place: Place): BuiltTree {
+  refuseLeftOut(type, body, place.path)
   switch (type) {
     case 'chain':
       return addChain(draft, body, place)

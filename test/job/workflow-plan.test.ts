@@ -218,6 +218,19 @@ describe('a tree', () => {
       'callbacks.on_success',
     ],
     [
+      'callbacks of a chain',
+      { type: 'chain', steps: [job()], callbacks: { on_success: job() } },
+      'callbacks',
+    ],
+    [
+      'callbacks of a group within',
+      { type: 'chain', steps: [{ type: 'group', jobs: [job()], callbacks: { on_failure: job() } }] },
+      'steps[0].callbacks',
+    ],
+    ['two lists in one', { type: 'batch', steps: [job()], jobs: [job()] }, 'jobs'],
+    ['callbacks of a graph', { name: 'n', steps: [job({ id: 'a' })], callbacks: { on_x: 1 } }, 'callbacks'],
+    ['a second list in a graph', { name: 'n', steps: [job({ id: 'a' })], jobs: [job()] }, 'jobs'],
+    [
       'options that are none',
       { type: 'group', jobs: [{ type: 'group', jobs: [job()], options: 1 }] },
       'jobs[0].options',

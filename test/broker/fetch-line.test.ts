@@ -1,0 +1,50 @@
+import { expect, it } from 'vitest'
+import type { Block } from '../../src/broker/block.ts'
+import type { LiveDelivery } from '../../src/broker/delivery.ts'
+import { Feed } from '../../src/broker/feed.ts'
+import { FetchLine } from '../../src/broker/fetch-line.ts'
+import { idsOf, request } from './harness.ts'
+
+/** Its consumer is about to begin, for as long as the test takes. */
+function startingFeed(queue: string): Feed {
+  const block = { state: 'opening', unacked: 0, open: () => new Promise(() => {}) }
+  const feed = new Feed({
+    queue,
+    maxBlocks: 64,
+    prefetch: 32,
+    idleMs: 2_000,
+    clock: { now: () => 0, wall: () => 0 },
+    random: () => 0.5,
+    newBlock: () => block as unknown as Block,
+  })
+  feed.exists = true
+  feed.nourish()
+  return feed
+}
+
+it('leaves what a fetch waits with to it, whoever else names the queue', async () => {
+  const feeds = new Map(['a', 'b', 'c'].map((queue) => [queue, startingFeed(queue)]))
+  const feedOf = (queue: string) => feeds.get(queue)
+  const line = new FetchLine({
+    clock: { now: () => 0, wall: () => 0 },
+    isPaused: () => false,
+    mayConsume: () => true,
+    feedOf,
+    touched: feedOf,
+    mayExist: () => true,
+    nourish: () => {},
+  })
+  const arrive = (queue: string, id: string) => {
+    const feed = feeds.get(queue)
+    feed?.add({ id, priority: 0, order: 1, size: 1 } as LiveDelivery)
+    if (feed) line.dispatchSoon(feed)
+  }
+  const wants = { count: 2, hasClaimable: (_: string, beyond = 0) => beyond < 1 }
+  arrive('b', 'of b')
+  const first = line.take(request(['a', 'b'], wants))
+  const second = line.take(request(['b', 'c'], wants))
+  arrive('c', 'of c')
+  expect(idsOf(await second)).toEqual(['of c'])
+  arrive('a', 'of a')
+  expect(idsOf(await first)).toEqual(['of a', 'of b'])
+})
