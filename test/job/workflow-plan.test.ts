@@ -224,11 +224,18 @@ describe('a tree', () => {
     ],
     [
       'callbacks of a group within',
-      { type: 'chain', steps: [{ type: 'group', jobs: [job()], callbacks: { on_failure: job() } }] },
+      {
+        type: 'chain',
+        steps: [{ type: 'group', jobs: [job()], callbacks: { on_failure: job() } }],
+      },
       'steps[0].callbacks',
     ],
     ['two lists in one', { type: 'batch', steps: [job()], jobs: [job()] }, 'jobs'],
-    ['callbacks of a graph', { name: 'n', steps: [job({ id: 'a' })], callbacks: { on_x: 1 } }, 'callbacks'],
+    [
+      'callbacks of a graph',
+      { name: 'n', steps: [job({ id: 'a' })], callbacks: { on_x: 1 } },
+      'callbacks',
+    ],
     ['a second list in a graph', { name: 'n', steps: [job({ id: 'a' })], jobs: [job()] }, 'jobs'],
     [
       'options that are none',

@@ -130,15 +130,8 @@ class World {
     const row = rowOf(this.#ledger, id)
     const was = this.#seen.get(id)
     this.#seen.set(id, row)
-    if (was === undefined) return
-    const isGivenBack = was.state === 'active' && was.workerId === 'gone'
-    if (isGivenBack && row.state === 'available') {
-      expect(row.attempt).toBeGreaterThanOrEqual(was.attempt - 1)
-      return
-    }
-    expect(row.attempt).toBeGreaterThanOrEqual(was.attempt)
-    if (isTerminal(was.state)) expect(row.state).toBe(was.state)
-    if (row.attempt === was.attempt) expect(stageOf(row)).toBeGreaterThanOrEqual(stageOf(was))
+    // An `expect` for each of these looks would take half of the time.
+    if (was !== undefined && !mayFollow(was, row)) expect(row, 'goes back').toEqual(was)
   }
 
   /** Where every job stands, but for what depends on when it was heard of. */
@@ -188,6 +181,14 @@ class World {
       if (row.state === 'retryable' || row.state === 'discarded') expect(said).toContain('failed')
     }
   }
+}
+
+function mayFollow(was: JobRow, row: JobRow): boolean {
+  const isGivenBack = was.state === 'active' && was.workerId === 'gone'
+  if (isGivenBack && row.state === 'available') return row.attempt >= was.attempt - 1
+  if (row.attempt < was.attempt) return false
+  if (isTerminal(was.state) && row.state !== was.state) return false
+  return row.attempt > was.attempt || stageOf(row) >= stageOf(was)
 }
 
 const STARTED: Said = { event: 'started' }

@@ -21,9 +21,10 @@ const PATTERNS = [
 it.each(PATTERNS)('%s means what it means to JavaScript', (pattern) => {
   const own = RE2JS.compile(RE2JS.translateRegExp(inRe2(pattern)))
   const theirs = new RegExp(pattern, 'u')
-  for (const text of [...CHARACTERS, '', 'ab', ':]', 'a]', 'a\u00a0b']) {
-    expect(own.test(text), JSON.stringify(text)).toBe(theirs.test(text))
-  }
+  const texts = [...CHARACTERS, '', 'ab', ':]', 'a]', 'a\u00a0b']
+  // Not an `expect` for each: half a million of them take 10 s.
+  const differing = texts.filter((text) => own.test(text) !== theirs.test(text))
+  expect(differing).toEqual([])
 })
 
 it.each([
