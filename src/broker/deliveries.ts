@@ -223,7 +223,9 @@ export class Deliveries {
   #onDelivery(feed: Feed, delivery: LiveDelivery): void {
     this.#deps.observer.consumed(feed.queue, delivery.redelivered)
     feed.add(delivery)
-    this.#line.dispatchSoon(feed)
+    if (this.#mayConsume) this.#line.dispatchSoon(feed)
+    // Its consumer was about to begin when the broker became somebody else's.
+    else void this.#rest(feed)
   }
 
   #onSettled(feed: Feed, delivery: LiveDelivery, from: Place, how: 'ack' | 'dead-letter'): void {
