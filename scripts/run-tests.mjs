@@ -16,7 +16,6 @@ import { requireRabbitmqSbin } from './rabbitmq-package.mjs'
 import { findExecutable, isExecutable, run } from './run.mjs'
 import { countOf, sumOfAll } from './test-count.mjs'
 import { DEBIAN_GO, DEBIAN_GOPATH, DEBIAN_PYTHON, testVariables } from './test-environment.mjs'
-import { bundleGateway } from './test-gateway.mjs'
 import { needsOf } from './test-projects.mjs'
 
 /** Everything behind `npm test`; answers how many test cases passed and failed. */
@@ -29,10 +28,9 @@ export async function runTests(vitestArgs) {
     const needs = needsOf(vitestArgs)
     const sbin = needs.rabbitmq ? await providePackages(needs) : undefined
     if (needs.rabbitmq && isBuildStale()) await build(interrupted)
-    const gateway = needs.rabbitmq ? await bundleGateway(dir) : undefined
     broker = needs.sharedNode ? sharedNode(sbin, join(dir, 'rabbitmq')) : undefined
     if (broker) await waitingFor('the RabbitMQ node of the tests', () => broker.start(interrupted))
-    const vitest = { args: vitestArgs, env: variables(sbin, gateway, broker), dir, interrupted }
+    const vitest = { args: vitestArgs, env: variables(sbin, broker), dir, interrupted }
     return vitestArgs.length === 0 ? await runEverything(vitest) : await runVitest(vitest)
   } finally {
     await broker?.stop()
@@ -92,10 +90,9 @@ function sharedNode(sbin, dir) {
   return new PrivateBroker({ sbin, dir, plugins: ['rabbitmq_management'], conf })
 }
 
-function variables(sbin, gateway, broker) {
+function variables(sbin, broker) {
   return {
     ...(sbin ? { [testVariables.sbin]: sbin, [testVariables.python]: DEBIAN_PYTHON } : {}),
-    ...(gateway ? { [testVariables.gateway]: gateway } : {}),
     ...(broker
       ? {
           [testVariables.amqpUrl]: broker.url(),

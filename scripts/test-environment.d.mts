@@ -2,7 +2,6 @@ export const testVariables: {
   readonly sbin: string
   readonly amqpUrl: string
   readonly managementPort: string
-  readonly gateway: string
   readonly python: string
 }
 export const DEBIAN_PYTHON: string

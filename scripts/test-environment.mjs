@@ -9,8 +9,6 @@ export const testVariables = {
   amqpUrl: 'OJS_TEST_AMQP_URL',
   /** Port of that node's management API. */
   managementPort: 'OJS_TEST_MANAGEMENT_PORT',
-  /** The gateway in few files, which starts sooner than `dist/main.js` (test-gateway.mjs). */
-  gateway: 'OJS_TEST_GATEWAY',
   /** The Python that has Debian's pika. */
   python: 'OJS_TEST_PYTHON',
 }

@@ -3,12 +3,11 @@ import { closeSync, existsSync, mkdtempSync, openSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { testVariables } from '../../scripts/test-environment.mjs'
 import { OjsClient } from './client.ts'
 import { guard, unguard } from './guard.mjs'
 import { type LogLine, LogTail } from './log-tail.ts'
 
-const BUILT = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
+const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
 const START_TIMEOUT_MS = 30_000
 const STOP_TIMEOUT_MS = 30_000
 
@@ -97,14 +96,12 @@ export class Gateway {
   }
 
   async #start(env: Readonly<Record<string, string>>): Promise<void> {
-    const variables = { ...this.#variables(), ...env }
-    const main = mainFor(variables)
-    if (!existsSync(main)) throw new Error(`${main} is not built: npx tsc -p src`)
+    if (!existsSync(MAIN)) throw new Error(`${MAIN} is not built: npx tsc -p src`)
     // Appended to, so that the lines before a restart stay in the file.
     const log = openSync(this.#logPath, 'a')
-    this.#child = spawn(process.execPath, [main, 'serve'], {
+    this.#child = spawn(process.execPath, [MAIN, 'serve'], {
       cwd: this.dir,
-      env: { ...foreignVariables(), ...variables },
+      env: { ...foreignVariables(), ...this.#variables(), ...env },
       stdio: ['ignore', log, log],
     })
     closeSync(log)
@@ -135,12 +132,6 @@ export class Gateway {
       ...this.#options.env,
     }
   }
-}
-
-/** What is preloaded by `NODE_OPTIONS` reaches into the modules of `dist`. */
-function mainFor(variables: Readonly<Record<string, string>>): string {
-  const bundled = process.env[testVariables.gateway]
-  return bundled === undefined || 'NODE_OPTIONS' in variables ? BUILT : bundled
 }
 
 /** What this process was started with, but for the variables that mean something to a gateway. */
