@@ -56,6 +56,8 @@ export function createListener(
           rejectUnauthorized: tls.ca !== undefined,
           handshakeTimeout: limits.headersTimeoutMs,
         })
+  // No limit but their bytes: those behind the thousandth would be obeyed by the parser and not be shown to us.
+  server.maxHeadersCount = 0
   // No limit: Node answers the request after the last one with a bare 503.
   server.maxRequestsPerSocket = 0
   return server

@@ -1,4 +1,5 @@
 import { OjsError } from '../errors.ts'
+import { utf8Bytes } from './text-size.ts'
 
 /** What steps repeat of what the request says once: as much as a batch may say outright. */
 const MAX_BYTES = 32 * 1024 * 1024
@@ -28,9 +29,15 @@ export class Repetition {
   #sizeOf(repeated: object): number {
     const known = this.#sizes.get(repeated)
     if (known !== undefined) return known
-    const members = Array.isArray(repeated) ? 0 : Object.keys(repeated).length
-    const size = JSON.stringify(repeated).length + MEMBER_BYTES * members
+    const size = utf8Bytes(JSON.stringify(repeated)) + MEMBER_BYTES * membersIn(repeated)
     this.#sizes.set(repeated, size)
     return size
   }
+}
+
+/** Of all objects in it, however deep: each is copied, checked and written with each step. */
+function membersIn(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  const inner = Object.values(value).reduce((sum: number, one) => sum + membersIn(one), 0)
+  return Array.isArray(value) ? inner : inner + Object.keys(value).length
 }

@@ -78,6 +78,12 @@ describe('what the parser refuses is answered as OJS, and the connection closed'
       501,
       'unsupported',
     ],
+    [
+      'a coding beside chunked, behind a thousand headers',
+      `POST /echo HTTP/1.1\r\nHost: a\r\n${'a:\r\n'.repeat(1_010)}Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`,
+      501,
+      'unsupported',
+    ],
     ['a bad chunk size', post(CHUNKED, 'zz\r\n{}\r\n0\r\n\r\n'), 400, 'invalid_request'],
     ['a chunk that is too long', post(CHUNKED, '2\r\n{}}}\r\n0\r\n\r\n'), 400, 'invalid_request'],
     [

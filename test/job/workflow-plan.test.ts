@@ -342,6 +342,14 @@ describe('what steps repeat of the request', () => {
       'members, which cost more than their text',
       { type: 'group', options: many(), jobs: jobs(100) },
     ],
+    [
+      'members within members',
+      { type: 'group', options: { meta: { deep: [many()] } }, jobs: jobs(100) },
+    ],
+    [
+      'bytes, not characters',
+      { type: 'group', options: { note: '一'.repeat(400_000) }, jobs: jobs(30) },
+    ],
     ['ids of a group in each job of the next', { type: 'chain', steps: [named(500), named(500)] }],
   ])('is bounded: %s', (_, request) => {
     expect(() => plan(request)).toThrow(tooMuch)
