@@ -56,7 +56,7 @@ function namesOf(source: object): string[] {
   const names = Object.keys(source)
   if (names.length < 2) return names
   names.sort(compare)
-  if (names.every(isPlain)) return names
+  if (names.every((name) => normal(name) === name)) return names
   return names.sort((a, b) => compare(normal(a), normal(b)))
 }
 

@@ -33,12 +33,16 @@ export function refuseLeftOut(
   path = '',
 ): void {
   const { steps, jobs, callbacks } = body
-  const prefix = path === '' ? '' : `${path}.`
   if (steps != null && jobs != null) {
-    throw invalidField(`${prefix}jobs`, 'A workflow has either steps or jobs.')
+    throw invalidField(inside(path, 'jobs'), 'A workflow has either steps or jobs.')
   }
   if (type === 'batch' || callbacks == null || Object.keys(callbacks).length === 0) return
-  throw invalidField(`${prefix}callbacks`, 'Only a batch has callbacks.')
+  throw invalidField(inside(path, 'callbacks'), 'Only a batch has callbacks.')
+}
+
+/** A member of what is at `path`; `''`: of the request itself. */
+export function inside(path: string, name: string): string {
+  return path === '' ? name : `${path}.${name}`
 }
 
 export function tooManySteps(field: string): OjsError {

@@ -38,6 +38,7 @@ export class Repetition {
 /** Of all objects in it, however deep: each is copied, checked and written with each step. */
 function membersIn(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
-  const inner = Object.values(value).reduce((sum: number, one) => sum + membersIn(one), 0)
-  return Array.isArray(value) ? inner : inner + Object.keys(value).length
+  const values: unknown[] = Object.values(value)
+  const own = Array.isArray(value) ? 0 : values.length
+  return values.reduce((sum: number, one) => sum + membersIn(one), own)
 }

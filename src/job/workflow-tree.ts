@@ -1,7 +1,14 @@
 import { invalidField } from '../errors.ts'
 import { isJsonObject } from './json-value.ts'
 import type { JobRule, JoinRule, Plan, PlanNode, ResultList, WorkflowRequest } from './workflow.ts'
-import { kindOf, MAX_STEPS, refuseLeftOut, type TreeType, tooManySteps } from './workflow-kinds.ts'
+import {
+  inside,
+  kindOf,
+  MAX_STEPS,
+  refuseLeftOut,
+  type TreeType,
+  tooManySteps,
+} from './workflow-kinds.ts'
 import { innerOptions, stepRequest } from './workflow-options.ts'
 import { Repetition } from './workflow-size.ts'
 
@@ -258,8 +265,4 @@ function optionsIn({ options }: Members, path: string): Members {
 
 function notAnObject(field: string): Error {
   return invalidField(field, `The '${field}' field must be a JSON object.`, { expected: 'object' })
-}
-
-function inside(path: string, name: string): string {
-  return path === '' ? name : `${path}.${name}`
 }

@@ -1,36 +1,27 @@
 import { expect, it } from 'vitest'
 import type { Block } from '../../src/broker/block.ts'
 import type { LiveDelivery } from '../../src/broker/delivery.ts'
-import { Feed } from '../../src/broker/feed.ts'
+import type { Feed } from '../../src/broker/feed.ts'
 import { FetchLine } from '../../src/broker/fetch-line.ts'
-import { idsOf, request } from './harness.ts'
+import { feedOf, idsOf, request } from './harness.ts'
 
 /** Its consumer is about to begin, for as long as the test takes. */
 function startingFeed(queue: string): Feed {
   const block = { state: 'opening', unacked: 0, open: () => new Promise(() => {}) }
-  const feed = new Feed({
-    queue,
-    maxBlocks: 64,
-    prefetch: 32,
-    idleMs: 2_000,
-    clock: { now: () => 0, wall: () => 0 },
-    random: () => 0.5,
-    newBlock: () => block as unknown as Block,
-  })
-  feed.exists = true
+  const feed = feedOf(queue, () => block as unknown as Block)
   feed.nourish()
   return feed
 }
 
 it('leaves what a fetch waits with to it, whoever else names the queue', async () => {
   const feeds = new Map(['a', 'b', 'c'].map((queue) => [queue, startingFeed(queue)]))
-  const feedOf = (queue: string) => feeds.get(queue)
+  const known = (queue: string) => feeds.get(queue)
   const line = new FetchLine({
     clock: { now: () => 0, wall: () => 0 },
     isPaused: () => false,
     mayConsume: () => true,
-    feedOf,
-    touched: feedOf,
+    feedOf: known,
+    touched: known,
     mayExist: () => true,
     nourish: () => {},
   })

@@ -1,9 +1,9 @@
 import { beforeEach, expect, it } from 'vitest'
 import type { Block, BlockState } from '../../src/broker/block.ts'
 import type { LiveDelivery } from '../../src/broker/delivery.ts'
-import { Feed } from '../../src/broker/feed.ts'
 import { awaitedFeeds, putOffMs } from '../../src/broker/gathering.ts'
 import type { Waiter } from '../../src/broker/waiters.ts'
+import { feedOf } from './harness.ts'
 
 let now: number
 beforeEach(() => {
@@ -38,21 +38,12 @@ class FakeBlock {
 
 function newFeed(queue: string) {
   const blocks: FakeBlock[] = []
-  const feed = new Feed({
-    queue,
-    maxBlocks: 64,
-    prefetch: 32,
-    idleMs: 2_000,
-    clock: { now: () => now, wall: () => now },
-    random: () => 0.5,
-    newBlock: () => {
-      const block = new FakeBlock()
-      blocks.push(block)
-      return block as unknown as Block
-    },
-  })
-  feed.exists = true
-  return { feed, blocks }
+  const newBlock = () => {
+    const block = new FakeBlock()
+    blocks.push(block)
+    return block as unknown as Block
+  }
+  return { feed: feedOf(queue, newBlock, () => now), blocks }
 }
 
 /** One queue with a job here, and another of whose job the ledger knows; a fetch that wants both. */

@@ -1,7 +1,9 @@
 import { type Channel, type ChannelModel, type ConfirmChannel, connect } from 'amqplib'
 import { v7 } from 'uuid'
+import type { Block } from '../../src/broker/block.ts'
 import type { Delivery, TakeRequest } from '../../src/broker/broker.ts'
 import { Connection, type ConnectionOptions } from '../../src/broker/connection.ts'
+import { Feed } from '../../src/broker/feed.ts'
 import { type BrokerObserver, SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import type { BrokerDeps, BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
 import { RabbitBroker } from '../../src/broker/rabbit-broker.ts'
@@ -170,6 +172,16 @@ export function request(queues: readonly string[], given: Partial<TakeRequest> =
     signal: new AbortController().signal,
     ...given,
   }
+}
+
+/** A feed of a queue that is there, whose consumers are what the test says. */
+export function feedOf(queue: string, newBlock: () => Block, now: () => number = () => 0): Feed {
+  const feed = new Feed({
+    ...{ queue, newBlock, maxBlocks: 64, prefetch: 32, idleMs: 2_000 },
+    ...{ clock: { now, wall: now }, random: () => 0.5 },
+  })
+  feed.exists = true
+  return feed
 }
 
 export function idsOf(deliveries: readonly Delivery[]): string[] {
