@@ -1,4 +1,5 @@
 import { invalidField, OjsError } from '../errors.ts'
+import type { SortingBudget } from './canonical-json.ts'
 import { timestamp } from './document.ts'
 import { parseDuration } from './duration.ts'
 import { type Instant, parseInstant } from './instant.ts'
@@ -22,6 +23,8 @@ export interface EnvelopeContext {
   prefix: string
   /** Travels beside the body: trace, idempotency key, what a native publisher sent. */
   carry?: Carry
+  /** Of the request that the job is a part of; its own where that is the whole. */
+  sorting?: SortingBudget
   /** A native token's own queue, creation time and `x-ojs-max-attempts`. */
   native?: NativeContext
 }
@@ -95,7 +98,7 @@ export function describeJob(request: PushRequest, context: EnvelopeContext): Des
   // A native producer may have them in the header only (seed 002 §6.2).
   const tags = options.tags ?? context.carry?.tags ?? []
   const ownMeta = metaOf(request)
-  const claim = options.unique ? claimOf(options.unique, request, queue, ownMeta) : null
+  const claim = options.unique ? claimOf(options.unique, request, queue, ownMeta, context) : null
 
   // Without a spread, and stringified as it is: this runs for every job.
   const known = {
@@ -273,9 +276,10 @@ function claimOf(
   request: PushRequest,
   queue: string,
   meta: Record<string, unknown>,
+  { sorting }: EnvelopeContext,
 ) {
   const subject = { type: request.type, queue, args: request.args, meta }
-  const unique = uniqueOf(policy, subject, fieldName(request, 'unique'))
+  const unique = uniqueOf(policy, subject, fieldName(request, 'unique'), sorting)
   const { echo, extra } = uniqueEcho(policy, unique)
   return { unique, echo, extra }
 }

@@ -1,5 +1,5 @@
 import { invalidField } from '../errors.ts'
-import { canonicalJson, sha256 } from './canonical-json.ts'
+import { canonicalJson, type SortingBudget, sha256 } from './canonical-json.ts'
 import { timestamp } from './document.ts'
 import { formatDuration, MAX_DURATION_MS, parseDuration } from './duration.ts'
 import {
@@ -38,11 +38,18 @@ const LIVE_STATES = ['scheduled', 'available', 'pending', 'active', 'retryable']
 /**
  * A producer's `unique` policy as the ledger applies it. `field` is where the policy stands in the
  * request. Throws `OjsError` 400 with `details.field` for names that there are not, for `meta`
- * without `meta_keys`, and for a period that is none.
+ * without `meta_keys`, and for a period that is none; 413 for more members than `sorting`, that of
+ * the request, has room for.
  */
-export function uniqueOf(policy: UniqueRequest, subject: Subject, field: string): Unique {
+export function uniqueOf(
+  policy: UniqueRequest,
+  subject: Subject,
+  field: string,
+  sorting?: SortingBudget,
+): Unique {
   const { states, periodMs, onConflict } = termsOf(policy, field)
-  return { key: keyOf(dimensionsOf(policy, field), subject), states, periodMs, onConflict }
+  const key = keyOf(dimensionsOf(policy, field), subject, sorting)
+  return { key, states, periodMs, onConflict }
 }
 
 /** The terms of a job that was stored with a policy: its key does not change, and is not in here. */
@@ -78,11 +85,17 @@ function dimensionsOf(policy: UniqueRequest, field: string): Dimensions {
 }
 
 /** The fingerprint of what counts, whose members stand in the order of RFC 8785. */
-function keyOf({ queue, args, meta }: Dimensions, subject: Subject): string {
+function keyOf(
+  { queue, args, meta }: Dimensions,
+  subject: Subject,
+  sorting: SortingBudget | undefined,
+): string {
   let text = '{'
-  if (args === 'all') text += `"args":${canonicalJson(subject.args)},`
-  else if (args.length > 0) text += `"args":${canonicalJson(argsNamed(args, subject.args))},`
-  if (meta.length > 0) text += `"meta":${canonicalJson(membersNamed(meta, subject.meta))},`
+  if (args === 'all') text += `"args":${canonicalJson(subject.args, sorting)},`
+  else if (args.length > 0) {
+    text += `"args":${canonicalJson(argsNamed(args, subject.args), sorting)},`
+  }
+  if (meta.length > 0) text += `"meta":${canonicalJson(membersNamed(meta, subject.meta), sorting)},`
   if (queue) text += `"queue":${canonicalJson(subject.queue)},`
   return sha256(`${text}"type":${canonicalJson(subject.type)}}`)
 }

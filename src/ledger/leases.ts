@@ -38,6 +38,12 @@ export interface LeaseLedger {
   overdue(now: number, limit: number, which?: 'all' | 'not native'): JobRow[]
 
   /**
+   * How many active rows each worker has, by worker id; those without one are not among them. Of
+   * more than `limit` active rows, those whose leases end first count.
+   */
+  activeByWorker(limit: number): ReadonlyMap<string, number>
+
+  /**
    * The delivery behind a lease is (about to be) acknowledged early: holder := `ledger`.
    * Fence: `active`, holder `gateway`. Returns how many rows changed.
    */

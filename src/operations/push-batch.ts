@@ -1,5 +1,6 @@
 import { publishRefusal } from '../broker/refusals.ts'
 import { OjsError } from '../errors.ts'
+import { SortingBudget } from '../job/canonical-json.ts'
 import { freshRow, type JobRow, type NewJob } from '../job/job.ts'
 import { sentWith, traceIdIn } from '../job/trace-carry.ts'
 import type { Admitted, EnqueueTerms, Unsettled } from '../ledger/enqueued.ts'
@@ -60,8 +61,8 @@ async function pushNew(
   const { idempotencyKey: _, ...ofEach } = context
   return await producing(step, async (sent) => {
     const inner = sentWith(ofEach, sent)
-    const fuel = new Fuel(stepsFor(items.length))
-    const jobs = items.map((item, index) => newBatchJob(deps, { item, index, fuel }, inner))
+    const shared = { fuel: new Fuel(stepsFor(items.length)), sorting: new SortingBudget() }
+    const jobs = items.map((item, index) => newBatchJob(deps, { item, index, ...shared }, inner))
     requirePublishing(deps)
     await requireQueues(deps, jobs)
     const enqueued = { jobs, chosenIds: jobs.map((job) => job.id) }
@@ -166,13 +167,13 @@ function hold(deps: Deps, rows: readonly JobRow[], { requestId }: RequestContext
 
 function newBatchJob(
   deps: Deps,
-  asked: { item: unknown; index: number; fuel: Fuel },
+  asked: { item: unknown; index: number; fuel: Fuel; sorting: SortingBudget },
   context: RequestContext,
 ): NewJob {
   try {
     const request = parsePush(asked.item)
     checkArgs(deps, request, asked)
-    return newJob(deps, request, context)
+    return newJob(deps, request, context, asked.sorting)
   } catch (error) {
     throw error instanceof OjsError ? atIndex(error, asked.index) : error
   }

@@ -1,5 +1,6 @@
 import { publishRefusal, queueRefusal } from '../broker/refusals.ts'
 import { requireTypeCase } from '../dialect.ts'
+import type { SortingBudget } from '../job/canonical-json.ts'
 import { toNewJob } from '../job/envelope.ts'
 import { freshRow, type JobRow, type NewJob } from '../job/job.ts'
 import type { PushRequest } from '../job/request.ts'
@@ -134,8 +135,13 @@ export function storedEvent(row: JobRow): 'job.enqueued' | 'job.scheduled' | 'jo
   return row.state === 'pending' ? 'job.staged' : 'job.enqueued'
 }
 
-/** With defaults; not stored. Throws `OjsError`. */
-export function newJob(deps: Deps, request: PushRequest, context: RequestContext): NewJob {
+/** With defaults; not stored. Throws `OjsError`. `sorting`: of the request that it is a part of. */
+export function newJob(
+  deps: Deps,
+  request: PushRequest,
+  context: RequestContext,
+  sorting?: SortingBudget,
+): NewJob {
   requireTypeCase(deps.settings.dialect, request.type)
   return toNewJob(request, {
     newId: deps.newId,
@@ -144,6 +150,7 @@ export function newJob(deps: Deps, request: PushRequest, context: RequestContext
     timeoutMs: deps.settings.timeoutMs,
     prefix: deps.settings.prefix,
     carry: traceOf(request, context),
+    ...(sorting && { sorting }),
   })
 }
 

@@ -49,7 +49,7 @@ export interface Worker {
   /** As it says itself. */
   reported: Directive | null
   directive: Directive
-  /** As of its last heartbeat; `activeJobIds` are the first hundred of them. */
+  /** As of its last heartbeat, which may be 5 s ago or never was; `activeJobIds` are the first hundred. */
   activeJobs: number
   activeJobIds: readonly string[]
   startedAt: number
@@ -78,7 +78,8 @@ export interface WorkerList {
  * Who fetches and beats, and what operators want of them. In memory: after a restart a worker is
  * back with its next request, and a directive has to be given again. Bounded, because clients say
  * what they like: of more than 10,000 those that were silent for longest are forgotten, and where
- * all together say too much, those that say most.
+ * all together say too much, those that say most; whoever was told something after all others, so
+ * that nobody undoes what an operator wants by coming under ten thousand names.
  */
 export class WorkerRegistry {
   readonly #clock: Clock
@@ -98,7 +99,7 @@ export class WorkerRegistry {
    * one look-up, and no allocation for a worker that is known.
    */
   fetched(workerId: string, queues: readonly string[]): boolean {
-    const worker = this.#workers.get(workerId) ?? this.#add(workerId)
+    const worker = this.#known(workerId) ?? this.#add(workerId)
     worker.lastSeenAt = this.#clock.now()
     if (!worker.namesQueues) {
       worker.queues = queues
@@ -179,8 +180,15 @@ export class WorkerRegistry {
 
   /** Another process under the same id: what its predecessor was told does not concern it. */
   #processOf(report: WorkerReport): KnownWorker {
-    const known = this.#workers.get(report.workerId)
+    const known = this.#known(report.workerId)
     return known === undefined || isOther(known, report) ? this.#add(report.workerId) : known
+  }
+
+  /** Five minutes of silence are its end, whether or not anybody has looked at the list since. */
+  #known(id: string): KnownWorker | undefined {
+    const worker = this.#workers.get(id)
+    if (worker !== undefined && this.#silenceMs(worker) > FORGOTTEN_AFTER_MS) return undefined
+    return worker
   }
 
   #add(id: string): KnownWorker {
@@ -217,7 +225,7 @@ export class WorkerRegistry {
 
   /** A hundredth at a time, because it takes a sort: each FETCH may come under a new name. */
   #forgetMostSilent(): void {
-    const bySilence = [...this.#workers.values()].sort((a, b) => a.lastSeenAt - b.lastSeenAt)
+    const bySilence = this.#dispensable((a, b) => a.lastSeenAt - b.lastSeenAt)
     const count = Math.ceil(this.#capacity / 100)
     for (const worker of bySilence.slice(0, count)) this.#forget(worker)
   }
@@ -231,11 +239,16 @@ export class WorkerRegistry {
 
   /** Whoever says little stays. A tenth more than has to go: it takes a sort each time. */
   #forgetLargest(): void {
-    const largest = [...this.#workers.values()].sort((a, b) => b.bytes - a.bytes)
-    for (const worker of largest) {
+    for (const worker of this.#dispensable((a, b) => b.bytes - a.bytes)) {
       if (this.#bytes <= 0.9 * this.#maxBytes) return
       this.#forget(worker)
     }
+  }
+
+  /** All of them, in the order in which they are forgotten: whoever was told something comes last. */
+  #dispensable(compare: (a: KnownWorker, b: KnownWorker) => number): KnownWorker[] {
+    const all = [...this.#workers.values()]
+    return all.sort((a, b) => Number(isTold(a)) - Number(isTold(b)) || compare(a, b))
   }
 
   #forget(worker: KnownWorker | undefined): void {
@@ -274,6 +287,10 @@ function listBytes(texts: readonly string[]): number {
 
 function textBytes(text: string | null): number {
   return text === null ? 0 : TEXT_BYTES + 2 * text.length
+}
+
+function isTold({ directive }: Worker): boolean {
+  return directive !== 'running'
 }
 
 function tell(worker: Worker, directive: Directive): boolean {

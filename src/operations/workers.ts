@@ -6,12 +6,31 @@ import type { Directive, ListedWorker, WorkerList } from './worker-registry.ts'
 /** Stands for every worker that is known. */
 const ALL = '*'
 
-/** Everybody who fetched with a `worker_id` or sent a heartbeat lately (ojs-digest §11). */
+/** Beyond that many leases the list goes by heartbeats alone: it costs the same for every backlog. */
+const MAX_LEASES = 10_000
+
+/**
+ * Everybody who fetched with a `worker_id` or sent a heartbeat lately (ojs-digest §11). Throws 503
+ * when the ledger cannot be read.
+ */
 export function listWorkers(
-  deps: Pick<Deps, 'workers'>,
+  deps: Pick<Deps, 'workers' | 'ledger'>,
   page: { limit: number; offset: number },
 ): WorkerList {
-  return deps.workers.list(page)
+  const { workers, summary } = deps.workers.list(page)
+  return { workers: workers.map(countLeases(deps)), summary }
+}
+
+/**
+ * A worker has what the ledger says that it has, and that a heartbeat has not named yet (it may
+ * never send one). It may have more by its own count: what it took and nobody knows of.
+ */
+function countLeases({ ledger }: Pick<Deps, 'ledger'>): (worker: ListedWorker) => ListedWorker {
+  const leases = ledger.activeByWorker(MAX_LEASES)
+  return (worker) => ({
+    ...worker,
+    activeJobs: Math.max(worker.activeJobs, leases.get(worker.id) ?? 0),
+  })
 }
 
 /**
@@ -47,7 +66,7 @@ function broadcast(
 }
 
 function directOne(
-  deps: Pick<Deps, 'workers'>,
+  deps: Pick<Deps, 'workers' | 'ledger'>,
   workerId: string,
   directive: Directive,
 ): ListedWorker {
@@ -63,5 +82,5 @@ function directOne(
       details: { reason: 'invalid_state_transition', worker_id: workerId, directive: 'terminate' },
     })
   }
-  return told
+  return countLeases(deps)(told)
 }

@@ -79,6 +79,11 @@ describe('canonical JSON', () => {
     expect(canonicalJson(turned)).toBe(canonicalJson(both))
   })
 
+  it('puts names in the order of their normal forms', () => {
+    const names = { 'e\u0301': 1, ez: 2, f: 3 }
+    expect(canonicalJson(names)).toBe('{"ez":2,"f":3,"\u00e9":1}')
+  })
+
   it('puts the marks of a letter in order, unless they are more than any language has', () => {
     const marked = (count: number, ...marks: string[]) =>
       `a${marks.map((mark) => mark.repeat(count / marks.length)).join('')}`
@@ -100,6 +105,22 @@ describe('canonical JSON', () => {
     const deep = JSON.parse(`${'['.repeat(20_000)}${']'.repeat(20_000)}`)
     expect(() => canonicalJson(deep)).toThrow(expect.objectContaining({ status: 400 }))
     expect(canonicalJson(JSON.parse(`${'['.repeat(100)}${']'.repeat(100)}`))).toHaveLength(200)
+  })
+
+  it('refuses what takes too long to bring into order, also where it is in many pieces', () => {
+    const namesOf = (count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, i) => [`m${i}`, 1]))
+    const refusal = expect.objectContaining({
+      status: 413,
+      details: { reason: 'too_many_members' },
+    })
+    expect(() => canonicalJson(namesOf(300_000))).toThrow(refusal)
+    const [large, small] = [namesOf(2_000), namesOf(1)]
+    expect(() => canonicalJson(Array(300).fill(large))).toThrow(refusal)
+    expect(canonicalJson(Array(100).fill(large))).toHaveLength(
+      canonicalJson(large).length * 100 + 101,
+    )
+    expect(canonicalJson(Array(300_000).fill(small))).toHaveLength(300_000 * 9 + 1)
   })
 
   it('is fingerprinted with SHA-256', () => {

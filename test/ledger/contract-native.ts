@@ -176,6 +176,28 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
     })
   })
 
+  describe('activeByWorker', () => {
+    it('counts what every worker runs, natively or not', async () => {
+      const [first, own] = [await fetched(ledger), await native()]
+      await fetched(ledger)
+      await plant({ id: (await fetched(ledger)).id, workerId: null })
+      await pushed(ledger)
+      expect(ledger.activeByWorker(9)).toEqual(
+        new Map([
+          ['worker-1', 2],
+          [own.workerId, 1],
+        ]),
+      )
+      await ledger.complete(first.id, {}, { now: NOW, result: null })
+      expect(ledger.activeByWorker(9).get('worker-1')).toBe(1)
+    })
+
+    it('looks at as many as it is told to', async () => {
+      for (let i = 0; i < 5; i++) await fetched(ledger)
+      expect(ledger.activeByWorker(3)).toEqual(new Map([['worker-1', 3]]))
+    })
+  })
+
   describe('tombstones', () => {
     const cancelledIn = (queues: string[]) =>
       ledger.tombstones(queues, 9).cancelled.map(({ id }) => id)

@@ -285,6 +285,19 @@ describe('workers', () => {
     })
   })
 
+  it('have what they run, whether or not a heartbeat has named it', async () => {
+    await gateway.push(queue)
+    const [job] = await gateway.fetch([queue], { worker_id: 'silent', wait_ms: 15_000 })
+    expect(await listed('silent')).toMatchObject({ active_jobs: 1 })
+    await beat('silent', { active_jobs: 0 })
+    const told = await admin('POST', '/silent/quiet')
+    expect(told.body.worker).toMatchObject({ active_jobs: 1 })
+    await gateway.ack(job.id)
+    expect(await listed('silent')).toMatchObject({ active_jobs: 0 })
+    await beat('silent', { active_jobs: 2 })
+    expect(await listed('silent')).toMatchObject({ active_jobs: 2 })
+  })
+
   it('are told to be quiet, and then to end; nobody turns back', async () => {
     await gateway.push(queue)
     await beat('obedient')

@@ -77,6 +77,15 @@ it('is refused but for what a native worker has started meanwhile', async () => 
   expect(enqueued).toMatchObject([{ job: { id: started } }])
 })
 
+it('has one budget for what unique policies compare, and names the job that is beyond it', async () => {
+  const names = Object.fromEntries(Array.from({ length: 150_000 }, (_, i) => [`m${i}`, 1]))
+  const unique = { type: 'a', args: [names], options: { unique: {} } }
+  const batch = (...jobs: object[]) => pushBatch(stage.deps, { jobs }, { requestId: 'req_1' })
+  const details = { reason: 'too_many_members', index: 2 }
+  await expect(batch(unique, JOB, unique)).rejects.toMatchObject({ status: 413, details })
+  expect((await batch(unique, { type: 'a', args: [names] })).jobs).toHaveLength(2)
+})
+
 it('names the job that is too large, whatever it took with it', async () => {
   const ids = newIds()
   const [, large] = ids

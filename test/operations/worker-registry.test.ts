@@ -231,6 +231,29 @@ describe('directives', () => {
     expect(registry.directAll('quiet')).toBe(0)
   })
 
+  it('stay when ten thousand others come, and when those say much', () => {
+    const registry = new WorkerRegistry(clock, 10, 20_000)
+    for (const id of ['told', 'fetcher']) registry.fetched(id, [])
+    registry.direct('told', 'terminate')
+    for (let i = 0; i < 50; i++) {
+      now += 1
+      registry.beaten(report(`other${i}`, { labels: Array(20).fill('x'.repeat(100)) }))
+    }
+    for (let i = 0; i < 50; i++) registry.fetched(`small${i}`, [])
+    expect(idsOf(registry)).not.toContain('fetcher')
+    expect(registry.beaten(report('told', { state: 'running' }))).toBe('terminate')
+  })
+
+  it('end with five minutes of silence, whether or not somebody looks at the list', () => {
+    const registry = new WorkerRegistry(clock)
+    registry.fetched('w1', [])
+    registry.direct('w1', 'quiet')
+    now += 300_000
+    expect(registry.fetched('w1', [])).toBe(false)
+    now += 300_001
+    expect(registry.beaten(report('w1'))).toBe('running')
+  })
+
   it('go to all, but to those who were told more', () => {
     const registry = new WorkerRegistry(clock)
     for (const id of ['a', 'b', 'c']) registry.fetched(id, [])

@@ -113,6 +113,12 @@ function prepareHolders(db: Database) {
        RETURNING id, generation, attempt, queue, type, holder, started_at AS startedAt,
          lease_expires_at AS leaseExpiresAt`,
     ),
+    /** ?1 how many leases are looked at. */
+    activeByWorker: db.prepare(
+      `SELECT worker_id AS worker, count(*) AS jobs
+       FROM (SELECT worker_id FROM jobs WHERE ${LEASED} ORDER BY ${LEASE_END} LIMIT ?1)
+       WHERE worker_id IS NOT NULL GROUP BY worker_id`,
+    ),
     /**
      * The execution time of a native worker's attempt is its own affair. ?3: native leases are among
      * them.

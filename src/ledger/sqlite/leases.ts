@@ -64,6 +64,11 @@ export function runDiscard(
   return statements.failToDiscarded.get(...fenced, nonces.next(), now, isListed, isPublished)
 }
 
+export function activeByWorker({ statements }: Store, limit: number): Map<string, number> {
+  const counts = statements.activeByWorker.all(limit) as { worker: string; jobs: number }[]
+  return new Map(counts.map(({ worker, jobs }) => [worker, jobs]))
+}
+
 /** The leases that a BEAT extends, in the order of `ids`. */
 export function beatLeases(store: Store, ids: readonly string[], beat: Beat): ExtendedLease[] {
   const { now, leaseMs, workerId, attempt = null } = beat

@@ -48,7 +48,7 @@ import { activate, enqueue, enqueueNative, withdraw, withdrawAll } from './enque
 import type { FileWatch } from './file-watch.ts'
 import { GroupCommit, type Protect } from './group-commit.ts'
 import { SqliteIdempotency } from './idempotency.ts'
-import { beatLeases, failLease } from './leases.ts'
+import { activeByWorker, beatLeases, failLease } from './leases.ts'
 import { ACTIVE, ended } from './life.ts'
 import { openStore } from './open-store.ts'
 import { SqlitePauses } from './pauses.ts'
@@ -195,6 +195,10 @@ export class SqliteLedger implements Ledger {
 
   extend(ids: readonly string[], beat: Beat): Promise<ExtendedLease[]> {
     return this.#access.writeMany(ids.length, () => beatLeases(this.#store, ids, beat))
+  }
+
+  activeByWorker(limit: number): ReadonlyMap<string, number> {
+    return this.#access.read(() => activeByWorker(this.#store, limit))
   }
 
   overdue(now: number, limit: number, which: 'all' | 'not native' = 'all'): JobRow[] {
