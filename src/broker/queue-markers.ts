@@ -37,7 +37,7 @@ export class QueueMarkers {
   readonly #deps: QueueMarkersDeps
   /** Set, and not recorded yet; by queue. */
   readonly #fresh = new Map<string, string>()
-  /** Gone before anybody noticed: not to be tried again before somebody does. */
+  /** Gone before they had a marker: not to be tried again before somebody has looked for them. */
   readonly #unmarkable = new Set<string>()
   /** The connection on which RabbitMQ refused a marker: its other queues are not tried. */
   #refusedOn = 0
@@ -97,7 +97,7 @@ export class QueueMarkers {
   }
 
   async #set(scratch: ScratchChannel, queue: string): Promise<void> {
-    const { connection, logger, names } = this.#deps
+    const { connection, hooks, logger, names, onGone } = this.#deps
     const marker = EXPORTED + uuid7()
     const exchange = names.marker(marker)
     // Before it is there: whether the markers of others are imported shall not depend on who comes first.
@@ -117,6 +117,7 @@ export class QueueMarkers {
       if (kind === 'not-found') this.#unmarkable.add(queue)
       // Without a binding it would never delete itself.
       await this.#delete(scratch, marker)
+      if (kind === 'not-found' && hooks.hasTokens(queue)) onGone(queue)
     }
   }
 

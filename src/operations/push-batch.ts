@@ -1,4 +1,3 @@
-import { publishRefusal } from '../broker/refusals.ts'
 import { OjsError } from '../errors.ts'
 import { SortingBudget } from '../job/canonical-json.ts'
 import { freshRow, type JobRow, type NewJob } from '../job/job.ts'
@@ -19,7 +18,7 @@ import type { Deps, RequestContext } from './deps.ts'
 import { once, rememberedJobs } from './idempotency.ts'
 import { newJob, requireQueue, storedEvent } from './push.ts'
 import { requirePublishing } from './require-broker.ts'
-import { noteWithdrawal, type Sent, sendToken } from './send-token.ts'
+import { noteWithdrawal, type Sent, sendRefusal, sendToken } from './send-token.ts'
 
 export interface PushedBatch {
   /** In the order of the request. */
@@ -216,7 +215,7 @@ async function publishAll(
   if (refused === undefined || refused.outcome === 'confirmed') return true
   if (isFinal) return false
   const started = await withdrawAll(deps, rows, sent, key)
-  const refusal = publishRefusal(refused.row.queue, refused.outcome)
+  const refusal = sendRefusal(deps, refused.row, refused.outcome)
   const index = placeOf(refused.row.id)
   // A native consumer was faster than the confirms: those jobs run, whatever we answer.
   throw refusal.withDetails({ index, ...(started.length > 0 && { started }) })

@@ -1,4 +1,4 @@
-import { publishRefusal, queueRefusal } from '../broker/refusals.ts'
+import { queueRefusal } from '../broker/refusals.ts'
 import { requireTypeCase } from '../dialect.ts'
 import type { SortingBudget } from '../job/canonical-json.ts'
 import { toNewJob } from '../job/envelope.ts'
@@ -18,7 +18,7 @@ import type { Deps, RequestContext } from './deps.ts'
 import { once, rememberedJobs } from './idempotency.ts'
 import { requireNotPaused } from './pause.ts'
 import { requirePublishing } from './require-broker.ts'
-import { leaveToRelay, noteWithdrawal, type Sent, sendToken } from './send-token.ts'
+import { leaveToRelay, noteWithdrawal, type Sent, sendRefusal, sendToken } from './send-token.ts'
 
 /** So many jobs are worth a commit of their own. */
 const FEW = 24
@@ -180,5 +180,5 @@ async function refuseUnlessStarted(deps: Deps, sent: Sent, key: string | undefin
   if (!isWithdrawn) return
   deps.events.drop(row.id)
   noteWithdrawal(deps, sent)
-  throw publishRefusal(row.queue, outcome)
+  throw sendRefusal(deps, row, outcome)
 }

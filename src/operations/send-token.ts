@@ -1,4 +1,6 @@
 import type { PublishOutcome } from '../broker/broker.ts'
+import { publishRefusal, queueRefusal } from '../broker/refusals.ts'
+import type { OjsError } from '../errors.ts'
 import { isTerminal, type JobRow } from '../job/job.ts'
 import type { Expired } from '../ledger/ledger.ts'
 import { broadcastCancel } from './broadcasts.ts'
@@ -108,6 +110,17 @@ async function sendAgain(deps: Deps, row: JobRow): Promise<Sent> {
 async function afterLostRung(deps: Deps, row: JobRow): Promise<Sent> {
   await deps.broker.recheckRung(row.queue, row.rungMs ?? 0)
   return { outcome: 'returned', row: deps.ledger.find(row.id) ?? row }
+}
+
+/** Why a PUSH is refused whose token did not end in a confirm. It may have been what found the queue lost. */
+export function sendRefusal(
+  { lost }: Deps,
+  { queue }: Pick<JobRow, 'queue'>,
+  outcome: Exclude<PublishOutcome, 'confirmed'>,
+): OjsError {
+  return outcome === 'returned' && lost.has(queue)
+    ? queueRefusal(queue, 'lost')
+    : publishRefusal(queue, outcome)
 }
 
 /**

@@ -105,6 +105,17 @@ describe('a queue that somebody deleted and somebody else declared', () => {
     },
   )
 
+  it('is noticed before it has a marker, where nobody has declared it again', async () => {
+    const memory = new Memory()
+    const { broker } = await start(memory, { watchMs: 1_000 })
+    await broker.ensureQueue('email')
+    memory.missed = 0
+    await admin.channel.deleteQueue(NAME)
+    await eventually(() => memory.missed === 1)
+    await memory.untilMarked()
+    expect(memory.missed).toBe(1)
+  })
+
   it('is left alone while no job can have a token in it', async () => {
     const { memory } = await marked()
     memory.hasTokens = false
@@ -195,6 +206,7 @@ describe('the marker of a queue', () => {
 
   it('is tried once for a queue that is gone, and again when it is back', async () => {
     const { memory, broker, recorder } = await marked()
+    memory.hasTokens = false
     await admin.channel.deleteQueue(NAME)
     const before = recorder.count('channelError')
     memory.marker = null
