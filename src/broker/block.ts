@@ -84,6 +84,8 @@ export class Block {
     const { connection, prefetch, source, consumerPriority, denials } = this.#options
     try {
       const channel = await connection.openChannel()
+      // Meanwhile: what it brought now would stay with nobody.
+      if (this.isIn('closed')) return await closeChannel(channel)
       this.#channel = channel
       channel.on('error', (error) => {
         this.#error = error

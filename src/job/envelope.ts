@@ -185,10 +185,19 @@ function level(said: unknown, inner: PushOptions, outer: PushOptions): PushOptio
   return said == null ? outer : inner
 }
 
-/** What the producer wrote: the one of `options` (by either name) over the one beside it. */
+/** What the producer wrote, in up to four places: of a member that is in two, `options` has it. */
 export function metaOf({ options, meta, metadata }: PushRequest): Record<string, unknown> {
-  return options?.meta ?? options?.metadata ?? meta ?? metadata ?? {}
+  const inner = together(options?.metadata, options?.meta)
+  return together(together(metadata, meta), inner) ?? {}
 }
+
+/** Nearly always there is one. */
+function together(one: Meta, other: Meta): Meta {
+  if (one == null || other == null) return other ?? one
+  return { ...one, ...other }
+}
+
+type Meta = PushRequest['meta']
 
 /** How the client spelled the member, for `details.field`. */
 function fieldName(request: PushRequest, name: keyof PushOptions): string {

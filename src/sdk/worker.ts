@@ -124,7 +124,7 @@ export class OJSWorker {
   quiet(): void {
     if (this.#state !== 'running') return
     this.#state = 'quiet'
-    this.#guard(() => this.#settings.source.quiet())
+    void this.#guard(() => this.#settings.source.quiet())
   }
 
   /**
@@ -163,7 +163,7 @@ export class OJSWorker {
     const { source } = this.#settings
     let abandoned: string[] = []
     if (isStarted) {
-      this.#guard(() => source.quiet())
+      void this.#guard(() => source.quiet())
       await this.#drained()
       abandoned = await this.#endSource(source)
     }
@@ -231,7 +231,7 @@ export class OJSWorker {
   #deliver(lease: Lease): void {
     if (this.#capacity() === 0) {
       // Too late, or too many.
-      this.#guard(() => lease.release())
+      void this.#guard(() => lease.release())
       return
     }
     const execution = new Execution(lease, this.#executionDeps)
@@ -239,7 +239,7 @@ export class OJSWorker {
     this.#current.get(execution.jobId)?.abort('lost')
     this.#executions.add(execution)
     this.#current.set(execution.jobId, execution)
-    this.#guard(() => this.#run(execution))
+    void this.#guard(() => this.#run(execution))
   }
 
   async #run(execution: Execution): Promise<void> {
@@ -271,8 +271,12 @@ export class OJSWorker {
   }
 
   /** For what must neither be awaited nor end the process. */
-  #guard(run: () => Promise<void>): void {
-    run().catch((error: unknown) => this.#onError(error))
+  async #guard(run: () => Promise<void>): Promise<void> {
+    try {
+      await run()
+    } catch (error) {
+      this.#onError(error)
+    }
   }
 
   #onError(error: unknown): void {

@@ -4,7 +4,16 @@ import { failureOf } from '../job/failure.ts'
 import type { ReportedOutcome } from '../job/request.ts'
 import type { Job } from '../sdk/job.ts'
 import type { JobError, Lease, Settlement } from '../sdk/source.ts'
-import { type EventName, errorMember, eventText, resultMember, startMember } from './event-text.ts'
+import {
+  type EventName,
+  errorMember,
+  eventText,
+  leanErrorMember,
+  resultMember,
+  startMember,
+  unusable,
+} from './event-text.ts'
+import type { Told } from './reporter.ts'
 import type { FailedRun } from './retry-token.ts'
 import { shownMembers } from './shown-job.ts'
 import type { TokenJob } from './token-job.ts'
@@ -15,7 +24,7 @@ export interface LeaseDeps {
   /** Wall time, ms. */
   now(): number
   started(queue: string, key: string, event: string): void
-  report(queue: string, key: string, event: string): Promise<boolean>
+  report(queue: string, key: string, event: string): Promise<Told>
   decide(run: FailedRun): Promise<ReportedOutcome>
   /** Settled, or lost with its channel: then the token comes again. */
   onOver(lease: AmqpLease, ending: Ending): void
@@ -79,7 +88,8 @@ export class AmqpLease implements Lease {
 
   /** Else a job that kills its worker would be tried for ever. */
   async #beginRecorded(): Promise<boolean> {
-    const isReported = await this.#deps.report(this.#queue, this.#key, this.#event('started'))
+    const told = await this.#deps.report(this.#queue, this.#key, this.#event('started'))
+    const isReported = told === 'reported'
     // Cancelled or given back meanwhile.
     if (this.phase !== 'waiting') return false
     if (isReported && this.delivery.isLive()) {
@@ -101,9 +111,10 @@ export class AmqpLease implements Lease {
   async complete(result: unknown): Promise<Settlement> {
     const told = resultMember(result)
     if (typeof told !== 'string') return this.fail(told)
-    return this.#finish('ack', () =>
-      this.#event('completed', `${startMember(this.#startedAt)}${told}`),
-    )
+    const members = `${startMember(this.#startedAt)}${told}`
+    const settlement = await this.#finish('ack', () => this.#event('completed', members))
+    if (settlement !== 'too-large') return settlement
+    return this.fail(unusable('larger than a message of RabbitMQ may be (max_message_size)'))
   }
 
   /** The next token or its promise, reported, then settled. */
@@ -114,14 +125,22 @@ export class AmqpLease implements Lease {
     const failure = failureOf(error)
     const outcome = await this.#deps.decide({ delivery, token: this.#token, attempt, failure })
     const ending = outcome.decision === 'discard' ? 'dead-letter' : 'ack'
-    const members = `${errorMember(failure)},"outcome":${JSON.stringify(outcome)}`
+    const next = `,"outcome":${JSON.stringify(outcome)}`
     const isLeft = outcome.decision === 'retry' && outcome.rung_ms == null
-    return this.#finish(ending, () => this.#event('failed', members, isLeft))
+    const lean = leanErrorMember(failure) + next
+    const settlement = await this.#finish(
+      ending,
+      () => this.#event('failed', errorMember(failure) + next, isLeft),
+      () => this.#event('failed', lean, isLeft),
+      // A gateway that shall try the job again must be shown it.
+      ...(isLeft ? [] : [() => this.#bareEvent('failed', lean)]),
+    )
+    return known(settlement)
   }
 
   /** Its `expires_at` has passed: it is not run, and the gateway discards it. */
   async expire(): Promise<Settlement> {
-    return this.#finish('ack', () => this.#event('expired'))
+    return known(await this.#finish('ack', () => this.#event('expired')))
   }
 
   /** Reported, confirmed, then requeued: whoever gets it next may run it at once, as this attempt. */
@@ -139,15 +158,23 @@ export class AmqpLease implements Lease {
     tellDropped(this.#deps, this.delivery)
   }
 
-  async #finish(ending: Ending, event: () => string): Promise<Settlement> {
+  /** By the first of `events` that RabbitMQ takes; `too-large`: by none. */
+  async #finish(
+    ending: Ending,
+    ...events: readonly (() => string)[]
+  ): Promise<Settlement | 'too-large'> {
     if (this.isOver) return 'stale'
     this.phase = 'ending'
-    const isReported = await this.#deps.report(this.#queue, this.#key, event())
-    if (this.isOver) return 'stale'
-    // The broker gives an unsettled token back to whoever is there next.
-    if (!isReported) return 'failed'
-    this.#end(ending)
-    return 'settled'
+    for (const event of events) {
+      const told = await this.#deps.report(this.#queue, this.#key, event())
+      if (this.isOver) return 'stale'
+      if (told === 'too-large') continue
+      // The broker gives an unsettled token back to whoever is there next.
+      if (told === 'given-up') return 'failed'
+      this.#end(ending)
+      return 'settled'
+    }
+    return 'too-large'
   }
 
   #end(ending: Ending): void {
@@ -166,8 +193,17 @@ export class AmqpLease implements Lease {
 
   #event(event: EventName, more = '', isLeft = false): string {
     const shown = shownMembers(this.#token, this.delivery, { event, beside: more, isLeft })
-    return eventText(this.#deps.now(), this.delivery, this.attempt, event, more + shown)
+    return this.#bareEvent(event, more + shown)
   }
+
+  #bareEvent(event: EventName, more: string): string {
+    return eventText(this.#deps.now(), this.delivery, this.attempt, event, more)
+  }
+}
+
+/** To the worker, what RabbitMQ will never take is what could not be told. */
+function known(settlement: Settlement | 'too-large'): Settlement {
+  return settlement === 'too-large' ? 'failed' : settlement
 }
 
 /**

@@ -58,8 +58,8 @@ class AmqpSource implements JobSource {
   #onEstablished: (() => void) | null = null
   #closeBroadcasts: (() => Promise<void>) | null = null
   #heartbeat: NodeJS.Timeout | undefined
-  /** Queues whose every token has to be claimed, until they were seen empty. */
-  readonly #claimsAll = new Set<string>()
+  /** Queues whose every token has to be claimed; true: they were empty at the last heartbeat. */
+  readonly #claimsAll = new Map<string, boolean>()
   /** No gateway has answered since the last (re)connect: what it would have told is not known. */
   #isUnsynced = false
   /** Queues that were paused or resumed while an answer to `sync` was on its way. */
@@ -236,7 +236,7 @@ class AmqpSource implements JobSource {
   #apply(running: Running, synced: Synced): void {
     const { dispatcher, options, sink } = running
     for (const [id, generation] of synced.tombstones) dispatcher.cancel(id, generation)
-    if (synced.truncated) for (const queue of options.queues) this.#claimsAll.add(queue)
+    if (synced.truncated) for (const queue of options.queues) this.#claimsAll.set(queue, false)
     // A broadcast is newer than an answer that was on its way with it.
     for (const queue of options.queues.filter((name) => !this.#heardOf.has(name))) {
       const isPaused = synced.paused.includes(queue)
@@ -265,8 +265,8 @@ class AmqpSource implements JobSource {
   async #pause({ intake, dispatcher, options }: Running, queue: unknown): Promise<void> {
     if (!isOneOf(options.queues, queue)) return
     this.#heardOf.add(queue)
-    await intake.pause(queue)
-    dispatcher.giveBack(queue)
+    // Resumed meanwhile, it is given to the consumer that has begun since.
+    if (await intake.pause(queue)) dispatcher.giveBack(queue)
   }
 
   /** One per queue, on the way of that queue's reports: a heartbeat never overtakes an end. */
@@ -274,8 +274,10 @@ class AmqpSource implements JobSource {
     const running = this.#running
     if (!running) return
     const { options, dispatcher, intake, reporter } = running
-    for (const queue of [...this.#claimsAll]) {
-      if (intake.isDrained(queue)) this.#claimsAll.delete(queue)
+    for (const [queue, wasEmpty] of [...this.#claimsAll]) {
+      // What was on its way to us when it was empty has come since.
+      if (wasEmpty) this.#claimsAll.delete(queue)
+      else void this.#noteWhetherEmpty(intake, queue)
     }
     if (this.#isUnsynced && !this.#gateway.isSilent) void this.#sync()
     reporter.flush()
@@ -284,6 +286,11 @@ class AmqpSource implements JobSource {
     // Also when nothing runs: the gateway lists workers by it.
     if (byQueue.size === 0 && first !== undefined) byQueue.set(first, [])
     for (const [queue, ids] of byQueue) this.#beatFor(running, queue, ids)
+  }
+
+  async #noteWhetherEmpty(intake: Intake, queue: string): Promise<void> {
+    if ((await intake.isEmpty(queue)) && this.#claimsAll.has(queue))
+      this.#claimsAll.set(queue, true)
   }
 
   #beatFor({ options, sink }: Running, queue: string, ids: readonly string[]): void {

@@ -106,6 +106,9 @@ export class Dispatcher {
   /** Their channel is gone; the broker delivers them again. */
   forget(lost: readonly LiveDelivery[]): void {
     for (const delivery of lost) this.#held.remove(delivery)
+    for (const { next } of this.#inHand.values()) {
+      for (const delivery of next.splice(0)) if (delivery.isLive()) next.push(delivery)
+    }
   }
 
   /** What was delivered and not handed over, in the order in which it came; of one queue, or all. */

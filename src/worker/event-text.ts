@@ -56,7 +56,12 @@ export function resultMember(result: unknown): string | JobError {
 export function errorMember(failure: Failure): string {
   const text = JSON.stringify(failure)
   const isKeepable = Buffer.byteLength(text) <= MAX_ERROR_BYTES && problemOf('error', text) === null
-  return `,"error":${isKeepable ? text : JSON.stringify(lean(failure))}`
+  return isKeepable ? `,"error":${text}` : leanErrorMember(failure)
+}
+
+/** The same without details, whatever they are. */
+export function leanErrorMember(failure: Failure): string {
+  return `,"error":${JSON.stringify(lean(failure))}`
 }
 
 function lean({ code, type, message, retryable }: Failure): Failure {
@@ -80,7 +85,7 @@ function problemOf(member: 'result' | 'error' | 'value', text: string): string |
 }
 
 /** As the HTTP worker says it (`sdk/http-lease.ts`). To run it again would end in the same result. */
-function unusable(problem: string): JobError {
+export function unusable(problem: string): JobError {
   const message = `The result of the handler cannot be reported: ${problem}`
   return jobError('handler_error', message, { type: 'ResultError', retryable: false })
 }

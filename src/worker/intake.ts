@@ -1,6 +1,8 @@
 import { Block, type BlockEnd } from '../broker/block.ts'
 import type { LiveDelivery } from '../broker/delivery.ts'
+import { lookFor } from '../broker/entity.ts'
 import { RestartDelay } from '../broker/reconnect.ts'
+import { ScratchChannel } from '../broker/scratch-channel.ts'
 import type { AmqpLink, ConsumerGauges } from './link.ts'
 
 export interface IntakeDeps {
@@ -62,18 +64,28 @@ export class Intake {
     await Promise.all(queues.map((queue) => this.#start(this.#source(queue))))
   }
 
-  /** The broker has nothing more of it for us: fewer are in hand than might be. */
-  isDrained(queue: string): boolean {
-    const block = this.#sources.get(queue)?.block
-    return block?.isIn('running') === true && !block.isFull
+  /** The broker has nothing more of it for anybody; false where it cannot be asked. */
+  async isEmpty(queue: string): Promise<boolean> {
+    const { consume, names } = this.#deps.link
+    const scratch = new ScratchChannel(consume)
+    const { presence, ready } = await lookFor(scratch, {
+      entity: 'queue',
+      name: names.jobQueue(queue),
+    })
+    await scratch.close()
+    return presence === 'exists' && ready === 0
   }
 
-  /** Consumes nothing more of it until `resume`; also before it was opened. */
-  async pause(queue: string): Promise<void> {
+  /**
+   * Consumes nothing more of it until `resume`; also before it was opened. Resolves when nothing
+   * comes any more; false: it was resumed meanwhile.
+   */
+  async pause(queue: string): Promise<boolean> {
     const source = this.#source(queue)
     source.isPaused = true
     clearTimeout(source.timer)
     await this.#end(source)
+    return source.isPaused
   }
 
   async resume(queue: string): Promise<void> {

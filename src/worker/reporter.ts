@@ -23,8 +23,8 @@ export interface ReporterDeps {
 
 interface Waiting {
   text: string
-  /** Told whether RabbitMQ has it. */
-  resolve(isReported: boolean): void
+  /** Told what became of it. */
+  resolve(told: Told): void
 }
 
 /**
@@ -48,8 +48,8 @@ export class Reporter {
     this.#lane(queue).addStart(key, text)
   }
 
-  /** Resolves to true when RabbitMQ has confirmed it; to false when we gave up at the end. */
-  report(queue: string, key: string, text: string): Promise<boolean> {
+  /** Resolves when RabbitMQ has confirmed it, when we gave up at the end, or where it never will. */
+  report(queue: string, key: string, text: string): Promise<Told> {
     return this.#lane(queue).add(key, text)
   }
 
@@ -70,21 +70,21 @@ export class Reporter {
   #lane(queue: string): Lane {
     let lane = this.#lanes.get(queue)
     if (!lane) {
-      lane = new Lane((events, count) => this.#send(queue, events, count))
+      lane = new Lane((events) => this.#send(queue, events))
       this.#lanes.set(queue, lane)
     }
     return lane
   }
 
   /** A worker that cannot report keeps its deliveries: nothing is lost. */
-  async #send(queue: string, events: string, count: number): Promise<Sent> {
+  async #send(queue: string, events: string): Promise<Told> {
     const { tell, ensure, logger, workerId } = this.#deps
     const body = `{"worker_id":${JSON.stringify(workerId)},"events":[${events}]}`
     let pauseMs = FIRST_PAUSE_MS
     for (let tries = 1; !this.#givingUp.signal.aborted; tries++) {
       const outcome = await tell(queue, body)
       if (outcome === 'confirmed') return 'reported'
-      if (outcome === 'too-large' && count > 1) return 'too-large'
+      if (outcome === 'too-large') return 'too-large'
       if (tries === TRIES_UNTIL_WARNED) {
         logger.warn({ queue, outcome }, 'what ran here cannot be reported; its slots stay taken')
       }
@@ -109,12 +109,12 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
   })
 }
 
-/** `too-large`: as one message, of more than one event. */
-type Sent = 'reported' | 'given-up' | 'too-large'
+/** `too-large`: for RabbitMQ (`max_message_size`), which will never take it. */
+export type Told = 'reported' | 'given-up' | 'too-large'
 
-/** The reports of one queue, which its gateway consumer gets in this order. */
+/** The reports of one queue, which its gateway consumer gets in this order but for those repeated. */
 class Lane {
-  readonly #send: (events: string, count: number) => Promise<Sent>
+  readonly #send: (events: string) => Promise<Told>
   /** By execution. */
   readonly #starts = new Map<string, string>()
   #waiting: Waiting[] = []
@@ -123,7 +123,7 @@ class Lane {
   #timer: NodeJS.Timeout | undefined
   #onIdle: (() => void) | null = null
 
-  constructor(send: (events: string, count: number) => Promise<Sent>) {
+  constructor(send: (events: string) => Promise<Told>) {
     this.#send = send
   }
 
@@ -133,7 +133,7 @@ class Lane {
     else this.#timer ??= setTimeout(() => this.flush(), MAX_WAIT_MS)
   }
 
-  add(key: string, text: string): Promise<boolean> {
+  add(key: string, text: string): Promise<Told> {
     // The end implies the start: it is the later position of the same execution (architecture §5).
     this.#starts.delete(key)
     return new Promise((resolve) => {
@@ -175,15 +175,15 @@ class Lane {
 
   async #publish(batch: readonly Waiting[]): Promise<void> {
     this.#inFlight += 1
-    const sent = await this.#send(batch.map(({ text }) => text).join(','), batch.length)
+    const told = await this.#send(batch.map(({ text }) => text).join(','))
     this.#inFlight -= 1
-    if (sent === 'too-large') {
-      // RabbitMQ takes no message of that size, but perhaps smaller ones (max_message_size).
+    if (told === 'too-large' && batch.length > 1) {
+      // Perhaps RabbitMQ takes smaller ones.
       const middle = Math.ceil(batch.length / 2)
       for (const half of [batch.slice(0, middle), batch.slice(middle)]) void this.#publish(half)
       return
     }
-    for (const { resolve } of batch) resolve(sent === 'reported')
+    for (const { resolve } of batch) resolve(told)
     if (this.#inFlight > 0) return
     if (this.#waiting.length > 0) this.flush()
     else this.#onIdle?.()

@@ -64,6 +64,16 @@ async function open(count: number) {
   return { ...opened, channel, opening }
 }
 
+it('does not consume where it was closed while its channel was opened', async () => {
+  const channel = new SilentChannel()
+  const { block, ends } = blockOn(channel)
+  const opened = block.open()
+  await block.close()
+  await opened
+  expect(channel.said).toEqual([['close']])
+  expect(ends).toEqual([{ end: { why: 'closed' }, lost: [] }])
+})
+
 it('settles the one delivery that it is told to, and none before it', async () => {
   const { block, channel, deliveries } = await open(4)
   const [, second, third, fourth] = deliveries

@@ -19,9 +19,9 @@ describe('the job of a tick', () => {
     [{ meta: { a: 1 } }],
     [{ metadata: { a: 1 } }],
     [{ options: { metadata: { a: 1 } } }],
-    [{ meta: { a: 1 }, metadata: { b: 2 } }],
-    [{ options: { metadata: { a: 1 } }, meta: { b: 2 } }],
-    [{ options: { meta: { a: 1 }, metadata: { b: 2 } }, meta: { b: 2 } }],
+    [{ meta: { a: 1 }, metadata: { a: 2 } }],
+    [{ options: { metadata: { a: 1 } }, meta: { a: 2 } }],
+    [{ options: { meta: { a: 1 }, metadata: { a: 2 } }, meta: { a: 3 } }],
   ])('keeps the meta that a PUSH of the template would have: %j', (members) => {
     expect(jobOf(members)['meta']).toEqual({
       a: 1,

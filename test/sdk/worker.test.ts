@@ -482,6 +482,16 @@ describe('shutdown', () => {
     expect(source.calls.at(-1)).toBe('stop')
   })
 
+  it('goes on where the source throws instead of rejecting', async () => {
+    const { worker, source } = await startWorker(() => undefined)
+    source.quiet = () => {
+      throw new Error('not a promise')
+    }
+    expect(await worker.stop()).toEqual({ abandoned: [] })
+    expect(source.calls).toEqual(['start', 'stop'])
+    expect(worker.state).toBe('stopped')
+  })
+
   it('of a worker that is idle or never started is quick', async () => {
     const { worker, source } = await startWorker(() => undefined, { gracePeriod: 60_000 })
     await worker.stop()

@@ -2,6 +2,7 @@ import { expect, test, vi } from 'vitest'
 import type { LiveDelivery } from '../../src/broker/delivery.ts'
 import type { ReportedOutcome } from '../../src/job/request.ts'
 import { AmqpLease, type LeaseDeps } from '../../src/worker/amqp-lease.ts'
+import type { Told } from '../../src/worker/reporter.ts'
 import type { TokenJob } from '../../src/worker/token-job.ts'
 import { deferred } from '../support/deferred.ts'
 
@@ -41,7 +42,10 @@ function open(
   const deps: LeaseDeps = {
     now: () => 0,
     started: (_queue, _key, event) => void hear(event),
-    report: async (_queue, _key, event) => hear(event) > 0,
+    report: async (_queue, _key, event) => {
+      hear(event)
+      return 'reported'
+    },
     decide: async () => ({ decision: 'discard' }),
     onOver: vi.fn(),
     ...given,
@@ -52,17 +56,63 @@ function open(
 
 /** A report that is answered when the test says so. */
 function slowReport() {
-  const { promise, resolve } = deferred<boolean>()
+  const { promise, resolve } = deferred<Told>()
   return { report: () => promise, answer: resolve }
 }
 
 test('what could not be reported is not settled: the broker gives it to the next one', async () => {
   for (const end of ['complete', 'fail', 'expire'] as const) {
-    const { lease, done } = open({ report: async () => false })
+    const { lease, done } = open({ report: async () => 'given-up' })
     await lease.begin()
     const ended = end === 'fail' ? lease.fail(FAILURE) : lease[end](undefined as never)
     expect([end, await ended, done]).toEqual([end, 'failed', []])
   }
+})
+
+/** RabbitMQ's limit, as far as a test can see it: the text of one event. */
+function limitedTo(bytes: number) {
+  const heard: Record<string, unknown>[] = []
+  const report = async (_queue: string, _key: string, event: string): Promise<Told> => {
+    if (event.length > bytes) return 'too-large'
+    heard.push(JSON.parse(event))
+    return 'reported'
+  }
+  return { heard, report }
+}
+
+test('a result that RabbitMQ takes in no message is a failure that is not tried again', async () => {
+  const { heard, report } = limitedTo(1_000)
+  const decide = vi.fn(async (): Promise<ReportedOutcome> => ({ decision: 'discard' }))
+  const { lease, done } = open({ report, decide })
+  await lease.begin()
+  expect([await lease.complete('x'.repeat(1_000)), done]).toEqual(['settled', ['dead-letter']])
+  const error = { type: 'ResultError', retryable: false }
+  expect(heard).toMatchObject([{ event: 'failed', error }])
+  expect(decide.mock.lastCall).toMatchObject([{ failure: error }])
+})
+
+const LEFT: ReportedOutcome = { decision: 'retry', delay_ms: 1_000, rung_ms: null }
+
+test.each<[string, ReportedOutcome, number, boolean]>([
+  ['without its details', LEFT, 500, true],
+  ['and without its job', { decision: 'discard' }, 300, false],
+])('a failure that RabbitMQ takes in no message is told %s', async (_, outcome, bytes, isShown) => {
+  const { heard, report } = limitedTo(bytes)
+  const { lease, done } = open({ report, decide: async () => outcome })
+  await lease.begin()
+  const failure = { ...FAILURE, details: { text: 'x'.repeat(1_000) } }
+  expect([await lease.fail(failure), done.length]).toEqual(['settled', 1])
+  expect(heard).toMatchObject([
+    { event: 'failed', outcome, error: { details: { truncated: true } } },
+  ])
+  expect('job' in (heard[0] ?? {})).toBe(isShown)
+})
+
+test('a job that a gateway must be shown to try it again is not told without', async () => {
+  const { heard, report } = limitedTo(200)
+  const { lease, done } = open({ report, decide: async () => LEFT })
+  await lease.begin()
+  expect([await lease.fail(FAILURE), heard, done]).toEqual(['failed', [], []])
 })
 
 test('the job is the one of its token, as this attempt, in the trace of its producer', () => {
@@ -112,7 +162,7 @@ test('an end is settled once, whatever else comes while it is reported', async (
   const ended = lease.complete({ ok: true })
   lease.cancel()
   const released = lease.release()
-  answer(true)
+  answer('reported')
   expect(await ended).toBe('settled')
   await released
   lease.cancel()
@@ -129,12 +179,12 @@ test('a job that is cancelled while its start is put on record does not begin', 
   const { lease, done } = open({ report }, true)
   const begun = lease.begin()
   lease.cancel()
-  answer(true)
+  answer('reported')
   expect([await begun, lease.isOver, done]).toEqual([false, true, ['ack']])
 })
 
 test('a job whose start cannot be put on record is given back', async () => {
-  const { lease, done } = open({ report: async () => false }, true)
+  const { lease, done } = open({ report: async () => 'given-up' }, true)
   expect([await lease.begin(), done]).toEqual([false, ['give-back']])
 })
 
@@ -149,7 +199,7 @@ test('one whose token came again meanwhile begins', async () => {
   const { lease } = open({ report }, true, () => false)
   const begun = lease.begin()
   lease.delivery = { ...lease.delivery, isLive: () => true } as LiveDelivery
-  answer(true)
+  answer('reported')
   expect([await begun, lease.phase]).toEqual([true, 'running'])
 })
 

@@ -32,7 +32,10 @@ function open() {
     lease: {
       now: () => 0,
       started: () => {},
-      report: async (_queue, _key, event) => reported.push(JSON.parse(event).event) > 0,
+      report: async (_queue, _key, event) => {
+        reported.push(JSON.parse(event).event)
+        return 'reported'
+      },
       decide: async () => ({ decision: 'discard' }),
     },
     context: () => ({ newId: () => 'x', now: 0, wall: 0, timeoutMs: 0, prefix: '' }),
@@ -46,7 +49,9 @@ function open() {
       fields: { redelivered },
       properties: { messageId: 'j', headers },
     }
-    dispatcher.arrive(new LiveDelivery(block, raw as unknown as ConsumeMessage, 1))
+    const delivery = new LiveDelivery(block, raw as unknown as ConsumeMessage, 1)
+    dispatcher.arrive(delivery)
+    return delivery
   }
   return { arrive, claim, delivered, dispatcher, reported, settled }
 }
@@ -92,4 +97,16 @@ test('a newer token of a job that runs goes back with the others of a paused que
   await lease?.complete(1)
   await Promise.resolve()
   expect([settled, delivered.length]).toEqual([['given back', 'ack'], 1])
+})
+
+test('a newer token of a job that runs is forgotten with its channel', async () => {
+  const { arrive, delivered, dispatcher, settled } = open()
+  arrive()
+  await delivered[0]?.begin()
+  const lost = arrive(false, 2)
+  lost.place = 'gone'
+  dispatcher.forget([lost])
+  arrive(false, 3)
+  dispatcher.giveBack('q')
+  expect(settled).toEqual(['given back'])
 })

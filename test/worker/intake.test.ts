@@ -45,6 +45,17 @@ it.each([
   expect(cancel).toHaveBeenCalledOnce()
 })
 
+it.each([
+  ['stays paused', true],
+  ['was resumed meanwhile', false],
+])('tells whether a queue %s', async (_, isPaused) => {
+  const { intake, confirm } = await opening()
+  const paused = intake.pause('q')
+  if (!isPaused) void intake.resume('q')
+  confirm()
+  expect(await paused).toBe(isPaused)
+})
+
 /** As a worker that is stopped: it does not wait for its first `quiet`. */
 async function twice(intake: Intake): Promise<void> {
   void intake.quiet()

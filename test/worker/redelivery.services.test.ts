@@ -116,11 +116,24 @@ describe('a token that comes again is claimed', () => {
     expect(claims(desk, id)).toHaveLength(1)
     // Drained once: what comes from now on was published after the answer.
     const beats = desk.heartbeats.length
-    await eventually(() => desk.heartbeats.length > beats + 2)
+    await eventually(() => desk.heartbeats.length > beats + 3)
     const later = await publishJob(on.admin, queue)
     await until(desk, later)
     expect(claims(desk, later)).toEqual([])
   })
+})
+
+test('every one, also where there is room for more than there are and a heartbeat is due', async () => {
+  const queue = await on.queue()
+  const desk = await on.desk(queue)
+  desk.sync = { ...desk.sync, truncated: true }
+  const payload = { envelope: { args: ['x'.repeat(10_000)] } }
+  const ids = await Promise.all(
+    Array.from({ length: 200 }, () => publishJob(on.admin, queue, payload)),
+  )
+  await on.start({ queues: [queue], concurrency: 500 }, { 'test.job': () => 1 })
+  for (const id of ids) await until(desk, id)
+  expect(ids.filter((id) => claims(desk, id).length !== 1)).toEqual([])
 })
 
 describe('a lost connection', () => {

@@ -13,7 +13,7 @@ const COMMITS_PER_LAZY = 10
 const CHEAP_COMMIT_MS = 3
 /** How much of the average the newest COMMIT is. */
 const NEWEST = 1 / 8
-/** A lazy write lost beyond this costs a duplicate token at worst, never a job. */
+/** A lazy write lost beyond this costs a duplicate token or a row that stays, never a job. */
 const MAX_LAZY = 100_000
 /** After a failed group, how long until a write is tried that nobody waits for. */
 const PROBE_DELAY_MS = 1000
