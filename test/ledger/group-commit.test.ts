@@ -58,6 +58,14 @@ describe('a group commit', () => {
     db.prepare('INSERT INTO t VALUES (?, ?)').run(n, pad).changes
   const stored = () =>
     (db.prepare('SELECT n FROM t ORDER BY n').all() as { n: number }[]).map((row) => row.n)
+
+  it('is done when it is stored, whatever somebody makes of the news', async () => {
+    diary.commit = () => {
+      throw new Error('a listener failed')
+    }
+    expect(await group.write(() => insert(1))).toBe(1)
+    expect([stored(), group.fault()]).toEqual([[1], null])
+  })
   const commits = () => executed.filter((sql) => sql === 'COMMIT').length
   /** Fills the file up to its limit; `freeSpace` lifts it. */
   const limitSpace = () => {

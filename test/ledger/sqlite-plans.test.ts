@@ -91,7 +91,7 @@ describe('every statement', () => {
     )
     expect(plans.size).toBeGreaterThan(60)
     // The second sorts by worker what it has found by the index, and that is a page.
-    expect(scans.map(([name]) => name).toSorted()).toEqual(['activeByWorker', 'recount'])
+    expect(new Set(scans.map(([name]) => name))).toEqual(new Set(['recount', 'activeByWorker']))
   })
 
   it.each([

@@ -253,9 +253,18 @@ export class GroupCommit {
     if (this.#fault !== null) this.#probe()
     for (const companion of this.#companions) companion.store()
     this.#commit()
-    for (const companion of this.#companions) companion.commit()
+    for (const companion of this.#companions) this.#tellCommitted(companion)
     for (const [write, error] of refused) write.fail(refusal(error))
     return settled
+  }
+
+  /** Whatever it does with the news: the group is stored, and nobody may be told that it is not. */
+  #tellCommitted(companion: Companion): void {
+    try {
+      companion.commit()
+    } catch (error) {
+      this.#logger.error({ err: error }, 'bug: what follows a commit has failed')
+    }
   }
 
   #commit(): void {
