@@ -5,7 +5,8 @@ import { findExecutable, run, tail } from './run.mjs'
 const POLICY = '/usr/sbin/policy-rc.d'
 const SAVED = `${POLICY}.before-ojs-rabbitmq`
 const MARK = 'written by ojs-rabbitmq'
-const DENY_ALL = `#!/bin/sh\n# ${MARK} for one package installation: start no service\nexit 101\n`
+/** Longer than any installation takes. */
+const DENIED_FOR_S = 3600
 
 /** True where `installPackages` can work: root on a Debian (or a descendant of it). */
 export function canInstallPackages() {
@@ -52,6 +53,20 @@ function apt(args) {
 }
 
 /**
+ * Starts no service until `expiresAt` (seconds since the epoch). From then on it does what `saved`
+ * does, which it has taken the place of, or nothing: this run may be killed before it tidies up, and
+ * a machine on which no package can start its service is not what anybody has asked for.
+ */
+export function denyingPolicy(expiresAt, saved = SAVED) {
+  return `#!/bin/sh
+# ${MARK} for one package installation: start no service
+[ "$(date +%s)" -lt ${expiresAt} ] && exit 101
+[ -x '${saved}' ] && exec '${saved}' "$@"
+exit 0
+`
+}
+
+/**
  * policy-rc.d is what invoke-rc.d and deb-systemd-invoke ask before they start anything. What was
  * there is moved aside and put back; a copy left by a killed run is put back by the next one.
  */
@@ -59,7 +74,7 @@ function denyServices() {
   if (existsSync(SAVED)) renameSync(SAVED, POLICY)
   const isOurs = existsSync(POLICY) && readFileSync(POLICY, 'utf8').includes(MARK)
   if (existsSync(POLICY) && !isOurs) renameSync(POLICY, SAVED)
-  writeFileSync(POLICY, DENY_ALL)
+  writeFileSync(POLICY, denyingPolicy(Math.ceil(Date.now() / 1000) + DENIED_FOR_S))
   chmodSync(POLICY, 0o755)
   return () => {
     if (existsSync(SAVED)) renameSync(SAVED, POLICY)

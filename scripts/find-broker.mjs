@@ -15,17 +15,23 @@ const STANDARD_PORT = 5672
  * `exited` is there when the broker is ours and may end by itself.
  */
 export async function findBroker(signal) {
-  return (
-    configuredBroker() ??
-    (await localBroker()) ??
-    (await installedBroker(signal)) ??
-    (await dockerBroker(signal)) ??
-    (await debianBroker(signal)) ??
-    refuse()
-  )
+  for (const source of SOURCES) {
+    // Nothing is installed for whom has said that he does not want it.
+    signal.throwIfAborted()
+    const broker = await source(signal)
+    if (broker) return broker
+  }
+  throw new Refusal(NONE_FOUND)
 }
 
-function configuredBroker() {
+const SOURCES = [configuredBroker, localBroker, installedBroker, dockerBroker, debianBroker]
+
+const NONE_FOUND = `No RabbitMQ found. Do one of these, then run npm start again:
+  - point to one:       OJS_AMQP_URL=amqp://user:password@host:5672/%2Fojs npm start
+  - install it:         sudo apt-get install rabbitmq-server   (or your system's package)
+  - have Docker run it: docker compose up -d rabbitmq`
+
+async function configuredBroker() {
   const url = process.env.OJS_AMQP_URL || process.env.AMQP_URL
   return url ? { url, origin: 'from OJS_AMQP_URL', stop: async () => {} } : undefined
 }
@@ -54,11 +60,4 @@ async function debianBroker(signal) {
   if (!canInstallPackages()) return undefined
   const sbin = await requireRabbitmqSbin()
   return signal.aborted ? undefined : startOwnNode(sbin, signal)
-}
-
-function refuse() {
-  throw new Refusal(`No RabbitMQ found. Do one of these, then run npm start again:
-  - point to one:       OJS_AMQP_URL=amqp://user:password@host:5672/%2Fojs npm start
-  - install it:         sudo apt-get install rabbitmq-server   (or your system's package)
-  - have Docker run it: docker compose up -d rabbitmq`)
 }

@@ -8,6 +8,7 @@ import { endProcess, guard, unguard } from './processes.mjs'
 import { Refusal, say } from './progress.mjs'
 
 const DEFAULT_PORT = 8080
+const MAX_PORT = 65_535
 /** Longer than the gateway's own drain: only a gateway that hangs is killed. */
 const STOP_TIMEOUT_MS = 40_000
 
@@ -19,13 +20,19 @@ export async function chooseAddress(env = process.env) {
   return { host, port, url: `${scheme}://${reachable(host)}:${port}` }
 }
 
+/** The address, or another one where its port was taken meanwhile. */
+export async function stillFree(address, env = process.env) {
+  return (await isPortFree(address.port, address.host)) ? address : await chooseAddress(env)
+}
+
 async function choosePort(wanted, host) {
   if (!wanted) {
     const port = await nextFreePort(DEFAULT_PORT, host)
     if (port !== DEFAULT_PORT) say(`Port ${DEFAULT_PORT} is taken; using ${port}.`)
     return port
   }
-  if (!/^\d{1,5}$/.test(wanted)) throw new Refusal(`OJS_PORT=${wanted} is not a port number.`)
+  if (!/^\d{1,5}$/.test(wanted) || Number(wanted) > MAX_PORT)
+    throw new Refusal(`OJS_PORT=${wanted} is not a port number.`)
   const port = Number(wanted) || (await freePort())
   if (!(await isPortFree(port, host))) throw new Refusal(`OJS_PORT=${port} is taken on ${host}.`)
   return port

@@ -10,7 +10,7 @@ import { get as getTls } from 'node:https'
 export function healthStatus(url, env = process.env) {
   const isTls = url.startsWith('https:')
   const get = isTls ? getTls : getPlain
-  return new Promise((resolve) => {
+  const asked = new Promise((resolve) => {
     const options = { agent: false, timeout: 2000, ...(isTls && tlsOptions(env)) }
     const sent = get(`${url}/ojs/v1/health`, options, (response) => {
       response.resume()
@@ -19,6 +19,8 @@ export function healthStatus(url, env = process.env) {
     sent.on('timeout', () => sent.destroy())
     sent.on('error', () => resolve(undefined))
   })
+  // Certificate files that cannot be read or used: the gateway says so itself.
+  return asked.catch(() => undefined)
 }
 
 /** The certificate names a host, not the loopback address that is asked here: nothing to check. */

@@ -20,7 +20,7 @@ export async function startOwnNode(sbin, signal) {
     origin: `a private node on 127.0.0.1:${node.port}, data in ./data/rabbitmq`,
     stop: () => waitingFor('RabbitMQ to stop', () => node.stop()),
     exited: () => node.exited,
-    restart: () => node.restart(),
+    restart: (signal) => node.restart(signal),
   }
 }
 

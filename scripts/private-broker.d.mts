@@ -33,7 +33,7 @@ export class PrivateBroker {
   start(signal?: AbortSignal): Promise<this>
   url(vhost?: string): string
   kill9(): Promise<void>
-  restart(): Promise<void>
+  restart(signal?: AbortSignal): Promise<void>
   stop(): Promise<void>
   ctl(args: readonly string[]): Promise<string>
 }

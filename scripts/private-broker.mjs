@@ -100,10 +100,13 @@ export class PrivateBroker {
     await exited
   }
 
-  /** The same node with the same data on the same ports, after `kill9`, a crash or while it runs. */
-  async restart() {
+  /**
+   * The same node with the same data on the same ports, after `kill9`, a crash or while it runs.
+   * `signal` gives up on it.
+   */
+  async restart(signal) {
     await this.#stopBeam()
-    await this.#startBeam()
+    await this.#startBeam(signal)
   }
 
   /** Ends the node and its epmd. May be called at any time, any number of times. */

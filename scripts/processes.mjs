@@ -99,6 +99,12 @@ export function signalProcess(pid, signal) {
   }
 }
 
+/** Also one that is somebody else's. */
 export function isAlive(pid) {
-  return signalProcess(pid, 0)
+  try {
+    return signalProcess(pid, 0)
+  } catch (error) {
+    if (error.code === 'EPERM') return true
+    throw error
+  }
 }

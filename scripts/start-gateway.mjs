@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { build, isBuildStale } from './build.mjs'
 import { ensureDependencies } from './dependencies.mjs'
 import { findBroker } from './find-broker.mjs'
-import { chooseAddress, startGateway, untilHealthy } from './gateway-process.mjs'
+import { chooseAddress, startGateway, stillFree, untilHealthy } from './gateway-process.mjs'
 import { interruption } from './interruption.mjs'
 import { takeLock } from './lock.mjs'
 import { inRoot } from './paths.mjs'
@@ -25,11 +25,13 @@ export async function start() {
 }
 
 async function startLocked(signal, hurry) {
-  const address = await chooseAddress()
+  const chosen = await chooseAddress()
   await prepare(signal)
   const broker = await findBroker(signal)
   try {
     signal.throwIfAborted()
+    // Minutes may have passed, and another gateway may have been quicker.
+    const address = await stillFree(chosen)
     return await runGateway({ address, broker, signal, hurry })
   } finally {
     await broker.stop()
@@ -66,6 +68,8 @@ async function runGateway({ address, broker, signal, hurry }) {
   const ending = gateway.exited.finally(() => ended.abort())
   signal.addEventListener('abort', () => void gateway.stop(signal.reason.signalName, hurry))
   const brokerLost = keepRunning(broker, ended.signal).catch((error) => {
+    // Nobody waits for it any more.
+    if (ended.signal.aborted) return
     say(`RabbitMQ could not be started again: ${error.message}`)
     void gateway.stop('SIGTERM', hurry)
   })
@@ -95,6 +99,6 @@ async function keepRunning(broker, until) {
     await Promise.race([broker.exited(), over])
     if (until.aborted) return
     say('RabbitMQ ended unexpectedly; starting it again.')
-    await waitingFor('RabbitMQ to start', () => broker.restart())
+    await waitingFor('RabbitMQ to start', () => broker.restart(until))
   }
 }

@@ -141,18 +141,21 @@ export class Connection {
 
   /** Rejects when the connection is down. */
   async openChannel(): Promise<Channel> {
-    return this.#watch(await this.#timed(this.#live().createChannel()))
+    return this.#watch(await this.#opened((model) => model.createChannel()))
   }
 
   async openConfirmChannel(): Promise<ConfirmChannel> {
-    return this.#watch(await this.#timed(this.#live().createConfirmChannel()))
+    return this.#watch(await this.#opened((model) => model.createConfirmChannel()))
   }
 
-  async #timed<T>(answer: Promise<T>): Promise<T> {
+  async #opened<C>(open: (model: ChannelModel) => Promise<C>): Promise<C> {
+    const model = this.#live()
     const since = performance.now()
-    const value = await answer
+    const channel = await open(model)
     this.latencyMs = performance.now() - since
-    return value
+    // It went between the answer and here: nobody would tell the channel's end any more.
+    if (this.#model !== model) throw new Error(`no ${this.name} connection: ${this.downReason}`)
+    return channel
   }
 
   #live(): ChannelModel {
@@ -365,6 +368,8 @@ function withHeartbeat(url: URL, seconds: number): string {
 }
 
 function describe(error: unknown): string {
+  // Node.js, of a name with several addresses: it has no message of its own.
+  if (error instanceof AggregateError) return describe(error.errors[0] ?? error.name)
   return redactUrls(error instanceof Error ? error.message || error.name : String(error))
 }
 

@@ -111,6 +111,7 @@ export class PublishLane {
       if (generation !== connection.generation || !connection.isUp) return
       this.#deps.logger.warn({ err: error }, 'publish channel cannot be opened')
       this.#refuseWaiting()
+      this.#closeIfDone()
       this.#reopenLater()
     } finally {
       if (this.#openingOn === generation) this.#openingOn = 0
@@ -211,6 +212,8 @@ export class PublishLane {
     })
     this.#deps.onOpen()
     this.#transmitWaiting()
+    // What it was opened for may have timed out meanwhile.
+    this.#closeIfDone()
   }
 
   #onError(error: Error & { code?: unknown }): void {

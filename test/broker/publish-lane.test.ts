@@ -240,6 +240,34 @@ describe('a publish channel that is replaced', () => {
   })
 })
 
+describe('a channel that is retired before it is there', () => {
+  const retired = () => {
+    const onRetired = vi.fn()
+    lane = newLane()
+    const opened = lane.open()
+    const waiting = send('a')
+    lane.retire(onRetired)
+    return { opened, waiting, onRetired }
+  }
+
+  it('is done with where it cannot be opened', async () => {
+    connection.openConfirmChannel = async () => {
+      throw new Error('no more channels')
+    }
+    const { opened, onRetired } = retired()
+    await opened
+    expect([outcomes['a'], onRetired.mock.calls.length]).toEqual([['refused'], 1])
+  })
+
+  it('is closed at once where nothing waits for it any more', async () => {
+    const { opened, waiting, onRetired } = retired()
+    if (waiting) overdue(waiting)
+    await opened
+    await nextTurn()
+    expect([channel(1).isClosed, onRetired.mock.calls.length]).toEqual([true, 1])
+  })
+})
+
 describe('a channel on probation', () => {
   let probe: PublishLane
   beforeEach(async () => {

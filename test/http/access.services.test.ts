@@ -103,6 +103,8 @@ describe('a gateway with keys and TLS', { timeout: 60_000 }, () => {
       )
     try {
       await eventually(async () => (await healthStatus(strict.url, tls)) === 200)
+      const unreadable = { ...tls, OJS_TLS_KEY: '/nowhere' }
+      expect(await healthStatus(strict.url, unreadable)).toBeUndefined()
       expect(await recover(tls)).toContain('not_found')
       expect(await recover(files)).toContain('No gateway answers')
       // Of its own CA it must be told.

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { constants } from 'node:os'
 import { expect, it } from 'vitest'
-import { chooseAddress, startGateway } from '../../scripts/gateway-process.mjs'
+import { chooseAddress, startGateway, stillFree } from '../../scripts/gateway-process.mjs'
 import { freePort, isPortFree } from '../../scripts/ports.mjs'
 
 /** It gets no further than this: there may be no build, and it would end by itself. */
@@ -37,8 +37,19 @@ it('a port that is named is that or none', async () => {
     `OJS_PORT=${port} is taken on 127.0.0.1.`,
   )
   server.close()
-  for (const mistake of ['80x', '-1', '123456', ' 80']) {
+  for (const mistake of ['80x', '-1', '65536', '123456', ' 80']) {
     await expect(chooseAddress({ OJS_PORT: mistake })).rejects.toThrow('is not a port number')
   }
   expect((await chooseAddress({ OJS_PORT: '0' })).port).toBeGreaterThan(0)
+})
+
+it('a port that somebody else has taken meanwhile is another one', async () => {
+  const chosen = await chooseAddress({})
+  expect(await stillFree(chosen, {})).toBe(chosen)
+  const server = createServer().listen(chosen.port, chosen.host)
+  await once(server, 'listening')
+  const other = await stillFree(chosen, {})
+  server.close()
+  expect(other.port).not.toBe(chosen.port)
+  expect(other.url).toBe(`http://127.0.0.1:${other.port}`)
 })

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, expect, test, vi } from 'vitest'
 import { endProcess, isAlive, signalProcess } from '../../scripts/processes.mjs'
 
 const PROCESSES = resolve(import.meta.dirname, '../../scripts/processes.mjs')
@@ -73,4 +73,13 @@ test.each([
   owner.stdout.resume()
   await once(owner, 'close')
   expect(existsSync(file)).toBe(isRun)
+})
+
+test("a process that is somebody else's is alive", () => {
+  const kill = vi.spyOn(process, 'kill').mockImplementation(() => {
+    throw Object.assign(new Error('kill EPERM'), { code: 'EPERM' })
+  })
+  expect(isAlive(1)).toBe(true)
+  expect(() => signalProcess(1, 'SIGTERM')).toThrow('EPERM')
+  kill.mockRestore()
 })
