@@ -38,7 +38,7 @@ function listed(heading: string, column: number): string[] {
 test('every reason of an error is explained, and no other', () => {
   const refusals = readFileSync(join(ROOT, 'src/broker/refusals.ts'), 'utf8')
   const memory = readFileSync(join(ROOT, 'src/memory.ts'), 'utf8')
-  const rendered = `${sources('operations', 'http', 'schemas')}\n${refusals}\n${memory}`
+  const rendered = `${sources('operations', 'http', 'job', 'schemas')}\n${refusals}\n${memory}`
   const said = [
     'invalid_state_transition',
     ...found(rendered, /\breason: (?:\w+ \? )?'(\w+)'(?: : '(\w+)')?/g),
