@@ -124,7 +124,7 @@ export interface Broker {
    * then it is in the buffer again.
    */
   park(delivery: Delivery, until: number | null): void
-  unpark(jobId: string): void
+  unpark(jobId: string): boolean
 
   /**
    * To every worker that listens for this queue: `ojs.exchange.direct` with routing key

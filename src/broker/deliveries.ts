@@ -156,8 +156,8 @@ export class Deliveries {
     }
   }
 
-  unpark(jobId: string): void {
-    this.#parking.unpark(jobId)
+  unpark(jobId: string): boolean {
+    return this.#parking.unpark(jobId)
   }
 
   /** Deliveries of the queue that are here: buffered, in use or parked. */

@@ -27,11 +27,14 @@ export class Parking {
     else this.#byJob.set(delivery.id, new Map([[delivery, timer]]))
   }
 
-  unpark(jobId: string): void {
-    for (const delivery of [...(this.#byJob.get(jobId)?.keys() ?? [])]) {
+  /** False: there was none. */
+  unpark(jobId: string): boolean {
+    const parked = [...(this.#byJob.get(jobId)?.keys() ?? [])]
+    for (const delivery of parked) {
       this.forget(delivery)
       this.#release(delivery)
     }
+    return parked.length > 0
   }
 
   unparkAll(): void {

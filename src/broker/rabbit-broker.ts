@@ -282,8 +282,8 @@ export class RabbitBroker implements Broker, Service {
     this.#consumers.deliveries.park(delivery, until)
   }
 
-  unpark(jobId: string): void {
-    this.#consumers.deliveries.unpark(jobId)
+  unpark(jobId: string): boolean {
+    return this.#consumers.deliveries.unpark(jobId)
   }
 
   broadcast(message: Broadcast): Promise<PublishOutcome> {

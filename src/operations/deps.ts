@@ -6,6 +6,7 @@ import type { Logger } from '../logger.ts'
 import type { MemoryShare } from '../memory.ts'
 import type { ArgsSchemas } from '../schemas/args-schemas.ts'
 import type { JobEvents } from '../telemetry/events.ts'
+import { InHand } from './in-hand.ts'
 import type { StartLimits } from './start-limits.ts'
 import { UnsureTokens } from './unsure-tokens.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
@@ -21,7 +22,7 @@ export interface Deps {
   /** The deliveries behind the leases whose holder is `gateway`, by job id. */
   readonly held: Map<string, Delivery>
   /** Ids whose token this process will publish or awaits the confirm of; the relay skips them. */
-  readonly sending: Set<string>
+  readonly sending: InHand
   /** Ids whose token may be in RabbitMQ although it was never confirmed. */
   readonly unsure: UnsureTokens
   /** Queues that an operator has told us to recover (`recover.ts`). */
@@ -61,7 +62,7 @@ export interface Deps {
 export function freshMemory() {
   return {
     held: new Map<string, Delivery>(),
-    sending: new Set<string>(),
+    sending: new InHand(),
     unsure: new UnsureTokens(),
     recovering: new Set<string>(),
     lost: new Set<string>(),

@@ -165,6 +165,7 @@ function settle(
 ): void {
   switch (result.verdict) {
     case 'claimed':
+      deps.unsure.forget(delivery.id)
       delivery.forgetContent()
       deps.held.set(result.job.id, delivery)
       if (result.promoted) emitPromoted(deps, result.job)

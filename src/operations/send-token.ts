@@ -101,6 +101,10 @@ async function sendAgain(deps: Deps, row: JobRow): Promise<Sent> {
   const ensured = await deps.broker.ensureQueue(row.queue)
   // A queue that had been lost gave every waiting row a new nonce, this one too.
   const current = deps.ledger.find(row.id)
+  // It has ended meanwhile: nobody wants its token any more, and what it owes is another message.
+  if (current !== null && isTerminal(current.state) && !isTerminal(row.state)) {
+    return { outcome: 'returned', row }
+  }
   if (current === null || current.outbox === null) return { outcome: 'confirmed', row }
   if (ensured !== 'ready') return { outcome: 'returned', row: current }
   return { outcome: await deps.broker.publish(current), row: current }

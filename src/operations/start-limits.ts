@@ -26,11 +26,11 @@ interface Starts {
  */
 export class StartLimits {
   readonly #clock: Clock
-  readonly #release: (jobId: string) => void
+  readonly #release: (jobId: string) => boolean
   readonly #byKey = new Map<string, Starts>()
 
-  /** `release` gets jobs whose turn may have come. */
-  constructor(clock: Clock, release: (jobId: string) => void) {
+  /** `release` gets jobs whose turn may have come. False: nothing waits for it here any more. */
+  constructor(clock: Clock, release: (jobId: string) => boolean) {
     this.#clock = clock
     this.#release = release
   }
@@ -56,7 +56,7 @@ export class StartLimits {
     const starts = this.#byKey.get(key)
     if (!starts) return
     starts.times.pop()
-    for (const id of takeFirst(starts.waiting, 1)) this.#release(id)
+    this.#releaseFirst(starts, 1)
   }
 
   get size(): number {
@@ -107,10 +107,18 @@ export class StartLimits {
       this.#byKey.delete(limit.key)
       return
     }
-    const free = limit.starts - times.length
-    const next = takeFirst(waiting, Math.max(0, free))
+    this.#releaseFirst(starts, limit.starts - times.length)
     this.#wake(starts, now)
-    for (const id of next) this.#release(id)
+  }
+
+  /** A job of a higher priority overtakes all that have waited longer. Who is gone takes no place. */
+  #releaseFirst({ waiting }: Starts, count: number): void {
+    for (let free = count; free > 0; ) {
+      const id = firstOf(waiting)
+      if (id === undefined) return
+      waiting.delete(id)
+      if (this.#release(id)) free -= 1
+    }
   }
 }
 
@@ -119,18 +127,6 @@ const ASLEEP = { timer: undefined, wakeAt: Number.POSITIVE_INFINITY } as const
 function forgetOlder({ times, limit }: Starts, now: number): void {
   const first = times.findIndex((at) => at + limit.windowMs > now)
   if (first !== 0) times.splice(0, first === -1 ? times.length : first)
-}
-
-/** A job of a higher priority overtakes all that have waited longer. */
-function takeFirst(waiting: Map<string, Turn>, count: number): string[] {
-  const taken: string[] = []
-  while (taken.length < count) {
-    const id = firstOf(waiting)
-    if (id === undefined) break
-    waiting.delete(id)
-    taken.push(id)
-  }
-  return taken
 }
 
 function firstOf(waiting: ReadonlyMap<string, Turn>): string | undefined {

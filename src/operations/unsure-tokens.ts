@@ -11,7 +11,7 @@ export class UnsureTokens {
     else this.#isFull = true
   }
 
-  /** Its publish was confirmed, which its row says by now or will; or it is withdrawn. */
+  /** Its publish was confirmed, which its row says by now or will; it has come; or it is withdrawn. */
   forget(id: string): void {
     this.#ids.delete(id)
   }

@@ -9,6 +9,8 @@ import { RelayLine, type SendOutcome } from './relay-line.ts'
 
 const INTERVAL_MS = 30_000
 const PAGE = 500
+/** Until the next look at what somebody else had in hand. */
+const AGAIN_MS = 1_000
 /** Of what is offered in one turn. What RabbitMQ's publisher refuses is in memory until its end. */
 const TURN_BYTES = 16 * 1024 * 1024
 const MAX_TOO_LARGE = 1_000
@@ -36,9 +38,15 @@ export function relay(deps: Deps): Relay {
     runOnce: async (isStopped) => {
       tellPauses()
       await outbox.look(isStopped)
+      if (outbox.hasPassed) lookAgain()
       return false
     },
   })
+  let again: NodeJS.Timeout | undefined
+  const lookAgain = () => {
+    clearTimeout(again)
+    again = setTimeout(() => loop.wake(), AGAIN_MS).unref()
+  }
   let isTelling = false
   const tellPauses = () => {
     if (isTelling) return
@@ -52,6 +60,7 @@ export function relay(deps: Deps): Relay {
     name: loop.name,
     start: () => loop.start(),
     stop: async (deadline) => {
+      clearTimeout(again)
       await loop.stop(deadline)
       await outbox.stop(deadline)
     },
@@ -80,6 +89,11 @@ class Outbox {
   constructor(deps: Deps, onRoom: () => void) {
     this.#deps = deps
     this.#onRoom = onRoom
+  }
+
+  /** Something of what was owed was in somebody's hand. */
+  get hasPassed(): boolean {
+    return this.#passed.size > 0
   }
 
   /** Offers what is owed to its line, as long as the broker takes publishes. */

@@ -41,7 +41,7 @@ beforeEach(async () => {
       told.push(`publish ${state}`)
       return outcome
     },
-    unpark: () => void told.push('unpark'),
+    unpark: () => told.push('unpark') > 0,
   })
 })
 afterEach(() => harness.destroy())

@@ -26,7 +26,7 @@ beforeEach(async () => {
     isDeclared: () => declares === null,
     ensureQueue: async () => declares ?? 'ready',
     putBack: () => void told.push('put back'),
-    unpark: () => void told.push('unpark'),
+    unpark: () => told.push('unpark') > 0,
   })
 })
 afterEach(() => harness.destroy())

@@ -20,7 +20,7 @@ beforeEach(async () => {
   stage = onToldBroker(harness, {
     publish: ({ id }) => publish(id),
     isQueueGone: async () => false,
-    unpark: (id) => void unparked.push(id),
+    unpark: (id) => unparked.push(id) > 0,
   })
 })
 afterEach(() => harness.destroy())

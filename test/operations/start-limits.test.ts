@@ -5,12 +5,15 @@ import { StartLimits } from '../../src/operations/start-limits.ts'
 const START = 1_000_000
 
 let released: string[] = []
+/** Whose message went with its channel. */
+let gone: Set<string>
 let limits: StartLimits
 beforeEach(() => {
   vi.useFakeTimers({ now: START })
   released = []
   const clock = { now: () => Date.now(), wall: () => Date.now() }
-  limits = new StartLimits(clock, (id) => released.push(id))
+  gone = new Set()
+  limits = new StartLimits(clock, (id) => !gone.has(id) && released.push(id) > 0)
 })
 afterEach(() => {
   vi.useRealTimers()
@@ -52,6 +55,17 @@ describe('jobs with a limit', () => {
     started(limit(2), 'c', 'd')
     vi.advanceTimersByTime(1_000)
     expect(released).toEqual(['c', 'd', 'e'])
+  })
+
+  it('that are gone take no turn', () => {
+    started(limit(1), 'a', 'b', 'c', 'd', 'e')
+    gone = new Set(['b', 'c'])
+    vi.advanceTimersByTime(1_000)
+    expect(released).toEqual(['d'])
+    expect(started(limit(1), 'd')).toEqual(['d'])
+    gone.add('e')
+    limits.takeBack(limit(1))
+    expect(released).toEqual(['d'])
   })
 
   it('are released even where nobody takes those before them', () => {

@@ -21,7 +21,7 @@ export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>)
     status: () => ({ state: 'up' as const }),
     isDeclared: () => true,
     publishing: 0,
-    unpark() {},
+    unpark: () => false,
     isCrowded: () => false,
   }
   let count = 0

@@ -17,7 +17,7 @@ beforeEach(async () => {
   unparked = []
   stage = onToldBroker(harness, {
     controlBacklogConsumed: () => isHeard,
-    unpark: (id) => void unparked.push(id),
+    unpark: (id) => unparked.push(id) > 0,
   })
 })
 afterEach(() => harness.destroy())

@@ -18,7 +18,7 @@ let unparked: string[]
 beforeEach(async () => {
   harness = await openSqliteHarness()
   unparked = []
-  stage = onToldBroker(harness, { unpark: (id) => void unparked.push(id) })
+  stage = onToldBroker(harness, { unpark: (id) => unparked.push(id) > 0 })
 })
 afterEach(() => harness.destroy())
 

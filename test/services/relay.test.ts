@@ -199,6 +199,15 @@ describe('the relay', () => {
     expect(ids).toEqual([])
   })
 
+  it('looks again soon for what somebody else had in hand, and has let go of', async () => {
+    const { id } = await pushed(harness.ledger)
+    deps.sending.add(id)
+    await woken()
+    expect(ids).toEqual([])
+    deps.sending.delete(id)
+    await expect.poll(() => ids).toEqual([id])
+  })
+
   it('forgets what somebody else had in hand, and has sent', async () => {
     const { id, outbox: nonce } = await pushed(harness.ledger)
     deps.sending.add(id)
