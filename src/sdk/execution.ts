@@ -107,8 +107,9 @@ export class Execution {
     this.#controller.abort(new JobAbortError('timeout', message))
   }
 
-  /** The worker will not wait for it: back to the queue. Resolves when that is done. */
+  /** The worker will not wait for it: back to the queue, unless its end is being reported. Resolves then. */
   async abandon(): Promise<void> {
+    if (this.#phase === 'reporting') return await this.#reporting
     if (!this.#isUnreported()) return
     this.#end('released')
     this.#controller.abort(new JobAbortError('shutdown'))
@@ -165,6 +166,8 @@ export class Execution {
   async #handle(handler: Handler, context: JobContext): Promise<unknown> {
     // Middleware may have taken its time.
     this.#controller.signal.throwIfAborted()
+    // And an outer one may have given up on it: its failure is reported, and the slot is another's.
+    if (this.#phase !== 'running') throw new JobAbortError('lost')
     this.#isHandling = true
     try {
       return await handler(context)

@@ -111,13 +111,13 @@ export class Heartbeat {
   }
 
   async #beatFor(leases: readonly HttpLease[], activeJobs: number): Promise<void> {
-    const { courier, sink, worker, intervalMs, visibilityTimeout } = this.#deps
+    const { courier, sink, worker, visibilityTimeout } = this.#deps
     const sentAt = performance.now()
     const pid = processId()
     const answer = await courier.send({
       method: 'POST',
       path: '/workers/heartbeat',
-      timeout: Math.max(MIN_TIMEOUT_MS, intervalMs),
+      timeout: Math.max(MIN_TIMEOUT_MS, this.#intervalMs()),
       body: {
         worker_id: worker.workerId,
         state: sink.state(),

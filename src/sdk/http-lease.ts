@@ -106,10 +106,13 @@ export class HttpLease implements Lease {
   /** After a pause; false: the lease is over by then, or the worker. */
   async #mayRepeat(error: unknown, failures: number): Promise<boolean> {
     const { courier } = this.#deps
-    const delay = backoffMs(error, failures, FIRST_RETRY_MS, MAX_RETRY_MS)
-    if (performance.now() + delay > this.#endsAt) return false
-    await courier.sleep(delay)
-    return !courier.hasEnded
+    const at = performance.now() + backoffMs(error, failures, FIRST_RETRY_MS, MAX_RETRY_MS)
+    // Heartbeats may extend the lease meanwhile, beyond a `Retry-After` that is longer than it.
+    for (let now = performance.now(); now < at; now = performance.now()) {
+      if (courier.hasEnded || this.isPast) return false
+      await courier.sleep(Math.min(at, this.#endsAt) - now)
+    }
+    return !courier.hasEnded && !this.isPast
   }
 }
 

@@ -49,6 +49,7 @@ export class OJSWorker {
   readonly #executionDeps: ExecutionDeps
   #state: OJSWorkerState = 'idle'
   #hasPatience = true
+  #hasHeardSignal = false
   #signals: Signals | undefined
   #starting: Promise<void> | undefined
   #stopping: Promise<StopResult> | undefined
@@ -151,8 +152,9 @@ export class OJSWorker {
 
   #onSignal(signal: string): void {
     this.#log('info', 'signal', { signal })
-    // Who says it twice does not want to wait.
-    if (this.#stopping !== undefined) this.#hasPatience = false
+    // Who says it twice does not want to wait. One who hears of it otherwise has not said it yet.
+    if (this.#hasHeardSignal) this.#hasPatience = false
+    this.#hasHeardSignal = true
     this.#drain.wake()
     void this.stop()
   }

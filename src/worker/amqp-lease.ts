@@ -135,12 +135,12 @@ export class AmqpLease implements Lease {
       // A gateway that shall try the job again must be shown it.
       ...(isLeft ? [] : [() => this.#bareEvent('failed', lean)]),
     )
-    return known(settlement)
+    return this.#endUntold(settlement)
   }
 
   /** Its `expires_at` has passed: it is not run, and the gateway discards it. */
   async expire(): Promise<Settlement> {
-    return known(await this.#finish('ack', () => this.#event('expired')))
+    return this.#endUntold(await this.#finish('ack', () => this.#event('expired')))
   }
 
   /** Reported, confirmed, then requeued: whoever gets it next may run it at once, as this attempt. */
@@ -177,6 +177,13 @@ export class AmqpLease implements Lease {
     return 'too-large'
   }
 
+  /** What RabbitMQ takes in no message, the dead letter says: the gateway discards the job by it. */
+  #endUntold(settlement: Settlement | 'too-large'): Settlement {
+    if (settlement !== 'too-large') return settlement
+    this.#end('dead-letter')
+    return 'settled'
+  }
+
   #end(ending: Ending): void {
     this.phase = 'over'
     settle(this.delivery, ending)
@@ -199,11 +206,6 @@ export class AmqpLease implements Lease {
   #bareEvent(event: EventName, more: string): string {
     return eventText(this.#deps.now(), this.delivery, this.attempt, event, more)
   }
-}
-
-/** To the worker, what RabbitMQ will never take is what could not be told. */
-function known(settlement: Settlement | 'too-large'): Settlement {
-  return settlement === 'too-large' ? 'failed' : settlement
 }
 
 /**

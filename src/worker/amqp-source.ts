@@ -17,6 +17,8 @@ import { Reporter } from './reporter.ts'
 import { decideFailure } from './retry-token.ts'
 
 const HEARTBEAT_MS = 5_000
+/** How often a worker looks whether a heartbeat is due: a lease may be shorter than three intervals. */
+const LOOK_MS = 250
 /** Between the last acknowledgement and the end of its channel. */
 const SETTLE_MS = 250
 /** Ids of one heartbeat message (architecture §5). */
@@ -58,13 +60,14 @@ class AmqpSource implements JobSource {
   #onEstablished: (() => void) | null = null
   #closeBroadcasts: (() => Promise<void>) | null = null
   #heartbeat: NodeJS.Timeout | undefined
+  /** When the last heartbeats went out. */
+  #beatAt = Number.NEGATIVE_INFINITY
   /** Queues whose every token has to be claimed; true: they were empty at the last heartbeat. */
   readonly #claimsAll = new Map<string, boolean>()
   /** No gateway has answered since the last (re)connect: what it would have told is not known. */
   #isUnsynced = false
   /** Queues that were paused or resumed while an answer to `sync` was on its way. */
   readonly #heardOf = new Set<string>()
-  #isQuiet = false
   #stopping: Promise<void> | null = null
 
   constructor(options: AmqpSourceOptions) {
@@ -105,7 +108,10 @@ class AmqpSource implements JobSource {
         if (!this.#stopping) sink.onError(new Error(`no connection to RabbitMQ: ${reason}`))
       },
     })
-    this.#heartbeat = setInterval(() => this.#beat(), this.#heartbeatMs)
+    this.#heartbeat = setInterval(
+      () => this.#beatIfDue(dispatcher),
+      Math.min(LOOK_MS, this.#heartbeatMs),
+    )
     await this.#link.start()
     if (!this.#link.consume.isUp) {
       sink.onError(new Error(`no connection to RabbitMQ: ${this.#link.consume.downReason}`))
@@ -118,7 +124,6 @@ class AmqpSource implements JobSource {
   }
 
   async quiet(): Promise<void> {
-    this.#isQuiet = true
     const { intake, dispatcher } = this.#running ?? {}
     await intake?.quiet()
     dispatcher?.giveBack()
@@ -178,8 +183,9 @@ class AmqpSource implements JobSource {
   async #establish(): Promise<void> {
     const { consume, logger } = this.#link
     const { generation } = consume
+    // Also while it takes nothing: jobs that run may be cancelled, and who is quiet be told to end.
     const isCurrent = () =>
-      !this.#isQuiet && consume.isUp && consume.generation === generation && this.#running !== null
+      !this.#stopping && consume.isUp && consume.generation === generation && this.#running !== null
     for (let attempt = 1; isCurrent(); attempt++) {
       try {
         await this.#establishOnce(isCurrent)
@@ -269,11 +275,18 @@ class AmqpSource implements JobSource {
     if (await intake.pause(queue)) dispatcher.giveBack(queue)
   }
 
+  /** Three in the shortest lease: two may be lost. */
+  #beatIfDue(dispatcher: Dispatcher): void {
+    const intervalMs = Math.min(this.#heartbeatMs, dispatcher.shortestLeaseMs() / 3)
+    if (performance.now() - this.#beatAt >= intervalMs) this.#beat()
+  }
+
   /** One per queue, on the way of that queue's reports: a heartbeat never overtakes an end. */
   #beat(): void {
     const running = this.#running
     if (!running) return
     const { options, dispatcher, intake, reporter } = running
+    this.#beatAt = performance.now()
     for (const [queue, wasEmpty] of [...this.#claimsAll]) {
       // What was on its way to us when it was empty has come since.
       if (wasEmpty) this.#claimsAll.delete(queue)

@@ -135,8 +135,10 @@ export class AmqpTransport implements Transport {
 
   /** No queue took it: somebody has deleted it meanwhile. */
   async #publishAgain(message: Outgoing): Promise<PublishOutcome> {
-    const { publisher, declarer } = this.#link
-    const isThere = (await declarer.recheck(message.queue)) === 'ready'
+    const { publisher, declarer, options } = this.#link
+    const rechecked = declarer.recheck(message.queue)
+    const isAnswered = await isInTime(rechecked, 2 * options.publishTimeoutMs)
+    const isThere = isAnswered && (await rechecked) === 'ready'
     return isThere ? await publisher.send(message) : 'returned'
   }
 

@@ -54,6 +54,8 @@ export class Dispatcher {
   readonly #ended = new KnownIds<Ended>(MAX_ENDED)
   /** Cancelled, with the newest generation that this concerns. */
   readonly #cancelled = new KnownIds<number>(MAX_CANCELLED)
+  /** Behind an execution of the same job. */
+  readonly #hasWaited = new WeakSet<LiveDelivery>()
   #claiming = 0
 
   constructor(deps: DispatcherDeps) {
@@ -70,6 +72,16 @@ export class Dispatcher {
       else byQueue.set(lease.delivery.queue, [id])
     }
     return byQueue
+  }
+
+  /** The shortest lease of a handler that runs, in ms; Infinity: none runs, or none has a lease of its own. */
+  shortestLeaseMs(): number {
+    let shortest = Number.POSITIVE_INFINITY
+    for (const { lease } of this.#inHand.values()) {
+      const own = lease?.phase === 'running' ? lease.job.visibility_timeout_ms : undefined
+      if (typeof own === 'number' && own > 0) shortest = Math.min(shortest, own)
+    }
+    return shortest
   }
 
   /** Ids of everything that has been handed over and is not settled. */
@@ -169,7 +181,8 @@ export class Dispatcher {
   #take(delivery: LiveDelivery): void {
     const inHand: InHand = { delivery, lease: null, next: [] }
     this.#inHand.set(delivery.id, inHand)
-    if (!delivery.redelivered && !this.#deps.claimsAll(delivery.queue)) {
+    const mustClaim = delivery.redelivered || this.#hasWaited.has(delivery)
+    if (!mustClaim && !this.#deps.claimsAll(delivery.queue)) {
       // Of a later attempt: the handler may be what ended the one before, and the worker with it.
       this.#run(inHand, { attempt: delivery.attempt, isRecorded: delivery.attempt > 1 })
       return
@@ -241,7 +254,12 @@ export class Dispatcher {
   /** Its place is free for the next token of the same job. */
   #drop(inHand: InHand): void {
     this.#inHand.delete(inHand.delivery.id)
-    for (const delivery of inHand.next) if (!this.#isKnown(delivery)) this.#held.insert(delivery)
+    for (const delivery of inHand.next) {
+      if (this.#isKnown(delivery)) continue
+      // What has run here meanwhile may have made it unnecessary (docs/control-protocol.md §2).
+      this.#hasWaited.add(delivery)
+      this.#held.insert(delivery)
+    }
     if (inHand.next.length > 0) queueMicrotask(() => this.pump())
   }
 }

@@ -374,6 +374,22 @@ describe('ACK and NACK', () => {
     expect(worker.activeJobs).toBe(0)
   })
 
+  it('wait longer than the lease where the server asks for that and heartbeats extend it', async () => {
+    const { transport } = newServer([{ id: 'one' }])
+    transport.scripts['/workers/ack'] = () => {
+      throw new OJSError({ code: 'rate_limited', message: 'slow', status: 429, retryAfter: 20 })
+    }
+    transport.scripts['/workers/heartbeat'] = ({ active_job_ids }) => ({
+      state: 'running',
+      jobs_extended: active_job_ids,
+    })
+    const { worker } = await startWorker(transport, () => 1, { visibilityTimeout: 12_000 })
+    await elapse(10_000)
+    transport.scripts['/workers/ack'] = () => ({})
+    await elapse(15_000)
+    expect([transport.acks.length, worker.activeJobs]).toEqual([2, 0])
+  })
+
   it('keep the wait that the server asks for', async () => {
     const { transport } = newServer([{}])
     transport.scripts['/workers/ack'] = () => {
@@ -518,6 +534,18 @@ describe('heartbeats', () => {
     const named = transport.heartbeats.filter(({ active_jobs }) => active_jobs === 1)
     expect(named.length).toBeGreaterThanOrEqual(9)
     expect(named.length).toBeLessThanOrEqual(11)
+  })
+
+  it('wait no longer for an answer than until the next is due', async () => {
+    const { transport } = newServer([{ visibility_timeout_ms: 6_000 }])
+    const limits: unknown[] = []
+    transport.scripts['/workers/heartbeat'] = (_body, { timeout }) => {
+      limits.push(timeout)
+      return { state: 'running' }
+    }
+    await startWorker(transport, () => deferred().promise, { heartbeatInterval: 60_000 })
+    await elapse(2_100)
+    expect(limits.at(-1)).toBe(2_000)
   })
 
   it('hold no more ids than servers take', async () => {

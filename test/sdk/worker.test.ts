@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { JobAbortError } from '../../src/sdk/abort.ts'
 import type { JobContext } from '../../src/sdk/execution.ts'
@@ -336,6 +337,28 @@ describe('cancellation', () => {
     expect(run).not.toHaveBeenCalled()
   })
 
+  it('and whoever gave up on it in middleware keeps it from beginning later', async () => {
+    const inner = deferred()
+    const run = vi.fn()
+    const { deliver, worker } = await startWorker((it) => {
+      it.register('test.job', run)
+      it.use(async (_ctx, next) => {
+        void next().catch(() => undefined)
+        throw new Error('took too long')
+      })
+      it.use(async (_ctx, next) => {
+        await inner.promise
+        return await next()
+      })
+    })
+    const lease = deliver()
+    await expect.poll(() => worker.activeJobs).toBe(0)
+    expect(lease.failed).toMatchObject([{ message: 'took too long' }])
+    inner.resolve()
+    await nextTurn()
+    expect(run).not.toHaveBeenCalled()
+  })
+
   it('of a job that is lost fires the signal, and the report is tried', async () => {
     const { source, lease, handler, signal, worker } = await startWaiting()
     await expect.poll(() => signal()).toBeDefined()
@@ -480,6 +503,23 @@ describe('shutdown', () => {
     await vi.advanceTimersByTimeAsync(5_100)
     expect(await stopping).toEqual({ abandoned: [lease.job.id] })
     expect(source.calls.at(-1)).toBe('stop')
+  })
+
+  it('waits for a report that is under way, too', async () => {
+    const { worker, source, deliver } = await startWorker(
+      (it) => it.register('test.job', () => 'result'),
+      { gracePeriod: 0 },
+    )
+    const lease = deliver()
+    const answered = deferred<'settled'>()
+    lease.answer = answered.promise
+    await expect.poll(() => lease.completed).toEqual(['result'])
+    const stopping = worker.stop()
+    await nextTurn()
+    expect(source.calls).not.toContain('stop')
+    answered.resolve('settled')
+    expect(await stopping).toEqual({ abandoned: [] })
+    expect(source.calls).toContain('stop')
   })
 
   it('goes on where the source throws instead of rejecting', async () => {

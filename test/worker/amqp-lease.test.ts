@@ -108,11 +108,11 @@ test.each<[string, ReportedOutcome, number, boolean]>([
   expect('job' in (heard[0] ?? {})).toBe(isShown)
 })
 
-test('a job that a gateway must be shown to try it again is not told without', async () => {
+test('what RabbitMQ takes in no message at all is told by the dead letter', async () => {
   const { heard, report } = limitedTo(200)
   const { lease, done } = open({ report, decide: async () => LEFT })
   await lease.begin()
-  expect([await lease.fail(FAILURE), heard, done]).toEqual(['failed', [], []])
+  expect([await lease.fail(FAILURE), heard, done]).toEqual(['settled', [], ['dead-letter']])
 })
 
 test('the job is the one of its token, as this attempt, in the trace of its producer', () => {

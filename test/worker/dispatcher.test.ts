@@ -6,10 +6,10 @@ import type { Lease, SourceSink } from '../../src/sdk/source.ts'
 import { Dispatcher } from '../../src/worker/dispatcher.ts'
 import { logger } from '../broker/harness.ts'
 
-const BODY = '{"specversion":"1.0","id":"j","type":"t","args":[],"timeout_ms":0,"max_attempts":3}'
+const BODY = { specversion: '1.0', id: 'j', type: 't', args: [], timeout_ms: 0, max_attempts: 3 }
 
 /** What is done with the tokens of a worker that nobody answers. */
-function open() {
+function open(more: object = {}) {
   const settled: string[] = []
   const delivered: Lease[] = []
   const claim = vi.fn(async () => null)
@@ -45,7 +45,7 @@ function open() {
   const arrive = (redelivered = false, attempt = 1) => {
     const headers = { 'x-ojs-enqueued-at': '2026-01-01T00:00:00.000Z', 'x-ojs-attempt': attempt }
     const raw = {
-      content: Buffer.from(BODY),
+      content: Buffer.from(JSON.stringify({ ...BODY, ...more })),
       fields: { redelivered },
       properties: { messageId: 'j', headers },
     }
@@ -109,4 +109,24 @@ test('a newer token of a job that runs is forgotten with its channel', async () 
   arrive(false, 3)
   dispatcher.giveBack('q')
   expect(settled).toEqual(['given back'])
+})
+
+test('a newer token of a job that has run here meanwhile is claimed', async () => {
+  const { arrive, claim, delivered } = open()
+  arrive()
+  const [lease] = delivered
+  await lease?.begin()
+  arrive(false, 2)
+  await lease?.complete(1)
+  await vi.waitFor(() => expect(claim).toHaveBeenCalledTimes(1))
+})
+
+test('the shortest lease is that of a handler that runs', async () => {
+  const { arrive, delivered, dispatcher } = open({ visibility_timeout_ms: 600 })
+  arrive()
+  expect(dispatcher.shortestLeaseMs()).toBe(Number.POSITIVE_INFINITY)
+  await delivered[0]?.begin()
+  expect(dispatcher.shortestLeaseMs()).toBe(600)
+  await delivered[0]?.complete(1)
+  expect(dispatcher.shortestLeaseMs()).toBe(Number.POSITIVE_INFINITY)
 })

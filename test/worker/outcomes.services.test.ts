@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { eventually } from '../support/in-process.ts'
 import { pikaConsume } from '../support/pika.ts'
 import { createVhost } from '../support/rabbit.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
 import {
   type Bench,
   bench,
@@ -320,6 +321,34 @@ describe('what a gateway says', () => {
     expect(await ready(on.admin, jobQueue)).toBe(1)
     await broadcast(on.admin, queue, 'ojs.control.resume', { queue })
     await until(desk, id)
+  })
+
+  test('are heard by a quiet worker, too, after its connection was lost', async () => {
+    const proxy = await TcpProxy.start(Number(new URL(vhost.url).port))
+    const url = new URL(vhost.url)
+    url.port = String(proxy.port)
+    const reasons: unknown[] = []
+    const { queue, desk, worker } = await on.setUp(
+      {
+        'test.job': ({ signal }) =>
+          new Promise((resolve) => {
+            signal.addEventListener('abort', () => resolve(reasons.push(signal.reason.reason)))
+          }),
+      },
+      { url: url.href },
+    )
+    const id = await publishJob(on.admin, queue)
+    await eventually(() => worker.activeJobs === 1)
+    worker.quiet()
+    const asked = () => desk.questions.filter(({ type }) => type === 'ojs.control.sync').length
+    const before = asked()
+    proxy.cut()
+    await eventually(() => asked() > before)
+    await broadcast(on.admin, queue, 'ojs.control.cancel', { job_id: id })
+    await eventually(() => reasons.length > 0)
+    expect(reasons).toEqual(['cancelled'])
+    await worker.stop()
+    await proxy.stop()
   })
 
   test('quiet stops this worker and no other', async () => {
