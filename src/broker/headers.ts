@@ -53,6 +53,13 @@ export function cleanText(text: string, maxBytes = MAX_TEXT_BYTES): string {
   return cut(text.replace(/[\p{Cc}\p{Cs}]/gu, ' '), maxBytes)
 }
 
+/** A comma-separated list (seed 002 §6.2) as a header: of one that is too long the last items are left out. */
+export function cleanList(text: string): string {
+  const kept = cleanText(text)
+  const isWhole = kept.length === cleanText(text, Number.POSITIVE_INFINITY).length
+  return isWhole ? kept : kept.slice(0, Math.max(0, kept.lastIndexOf(',')))
+}
+
 function cut(text: string, maxBytes: number): string {
   if (text.length * 3 <= maxBytes) return text
   const bytes = Buffer.from(text)

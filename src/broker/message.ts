@@ -4,7 +4,7 @@ import type { Carry } from '../job/job.ts'
 import { jsonOrNull, membersOf } from '../job/json-value.ts'
 import type { ForeignMessage, ShownDelivery, ShownMessage } from './broker.ts'
 import { DIRECT_REPLY } from './control-message.ts'
-import { cleanHeaders, cleanText, OJS_HEADERS } from './headers.ts'
+import { cleanHeaders, cleanList, cleanText, OJS_HEADERS } from './headers.ts'
 
 /**
  * Larger bodies are not parsed when they come, fetched or not: they have no id without `message_id`,
@@ -115,7 +115,7 @@ function textIn(value: unknown): string | undefined {
 
 /** `a, b` (seed 002 §6.2: "comma-separated tag list"). */
 function tagsIn(value: unknown): string[] {
-  const texts = cleanText(textIn(value) ?? '').split(',')
+  const texts = cleanList(textIn(value) ?? '').split(',')
   return texts.map((text) => text.trim()).filter((text) => text !== '')
 }
 

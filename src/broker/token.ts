@@ -3,6 +3,7 @@ import { timestamp } from '../job/document.ts'
 import { MAX_INT32 } from '../job/int32.ts'
 import type { Carry, JobRow } from '../job/job.ts'
 import {
+  cleanList,
   cleanText,
   type HeaderTable,
   MAX_SHORT_BYTES,
@@ -100,7 +101,7 @@ function attemptOf({ state, attempt }: TokenSource): number {
 
 function setCarried(headers: HeaderTable, carry: Carry): void {
   setText(headers, OJS_HEADERS.scheduledAt, carry.scheduledAt)
-  setText(headers, OJS_HEADERS.tags, carry.tags?.join(','))
+  setText(headers, OJS_HEADERS.tags, carry.tags && cleanList(carry.tags.join(',')))
   setText(headers, OJS_HEADERS.traceId, carry.traceparent)
   setText(headers, OJS_HEADERS.traceState, carry.tracestate)
   setText(headers, OJS_HEADERS.idempotencyKey, carry.idempotencyKey)

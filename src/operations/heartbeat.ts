@@ -6,6 +6,9 @@ import type { Deps } from './deps.ts'
 import { acknowledgeEarly } from './long-leases.ts'
 import type { Directive, WorkerReport } from './worker-registry.ts'
 
+/** Of any id that PUSH takes, in characters. */
+const MAX_ID = 255
+
 export interface Heartbeat {
   directive: Directive
   /** Ids, in the order in which the worker named them. */
@@ -41,7 +44,12 @@ function idsOf({ active_jobs, active_job_ids, job_id }: HeartbeatRequest): strin
   const ids = new Set(Array.isArray(active_jobs) ? active_jobs : [])
   for (const id of active_job_ids ?? []) ids.add(id)
   if (job_id != null) ids.add(job_id)
-  return [...ids]
+  return [...ids].filter(isPossibleId)
+}
+
+/** The others are of no job, and one with a NUL would be taken for what is before that. */
+function isPossibleId(id: string): boolean {
+  return id.length > 0 && id.length <= MAX_ID && !id.includes('\0')
 }
 
 function reportOf(request: HeartbeatRequest, ids: readonly string[]): WorkerReport {

@@ -151,16 +151,17 @@ const SAFE_DIGITS = 15
 const SAFE_FRACTION = 308
 
 /**
- * False for an integer outside ±(2^53 − 1), which `JSON.parse` would round without a word, and for
- * a number that it would turn into Infinity and `JSON.stringify` into null (ojs-digest §2.2). A
- * fraction or an exponent asks for a double; rounding is what such a number means.
+ * False for an integer that `JSON.parse` would round without a word, and for a number that it would
+ * turn into Infinity and `JSON.stringify` into null (ojs-digest §2.2). A fraction or an exponent asks
+ * for a double; rounding is what such a number means, and `JSON.stringify` writes many of them as
+ * integers: 1e18 comes again as 1000000000000000000, which is exact.
  */
 function isExact(bytes: Buffer, from: number, to: number): boolean {
   const length = to - from
   if (length < SHORTEST_OVERFLOW) return true
   switch (notationOf(bytes, from, to)) {
     case 'integer':
-      return length <= SAFE_DIGITS || Number.isSafeInteger(numberAt(bytes, from, to))
+      return length <= SAFE_DIGITS || isRoundTrip(bytes, from, to)
     case 'fraction':
       return length <= SAFE_FRACTION || Number.isFinite(numberAt(bytes, from, to))
     case 'exponent':
@@ -176,6 +177,10 @@ function notationOf(bytes: Buffer, from: number, to: number): 'integer' | 'fract
     if (byte === POINT) isFraction = true
   }
   return isFraction ? 'fraction' : 'integer'
+}
+
+function isRoundTrip(bytes: Buffer, from: number, to: number): boolean {
+  return String(numberAt(bytes, from, to)) === bytes.toString('latin1', from, to)
 }
 
 function numberAt(bytes: Buffer, from: number, to: number): number {

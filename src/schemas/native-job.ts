@@ -77,24 +77,23 @@ function withPriority(request: PushRequest, { message }: NativeMessage): PushReq
 
 /**
  * The body's own `created_at`, else `x-ojs-created-at` (seed 002 §6.2), else the message's timestamp
- * (the same, in seconds), else now.
+ * (the same, in seconds), else now. One that is no instant is as good as none.
  */
 function createdAt(
   { now, wall }: NativeContext,
   body: Record<string, unknown>,
   { message }: NativeMessage,
 ): number {
-  const own = body['created_at']
-  if (typeof own === 'string') return parseInstant(own, 'created_at', wall).ms
-  const told = instantIn(message.headers?.['x-ojs-created-at'], wall)
-  if (told !== null) return told
+  const told = [body['created_at'], message.headers?.['x-ojs-created-at']]
+  const ms = told.map((value) => instantIn(value, wall)).find((instant) => instant !== null)
+  if (ms !== undefined && ms !== null) return ms
   // Some publishers write milli- or microseconds, which would be a year that no client parses.
   // A report may bring a fraction along, which the property itself cannot have.
-  const ms = Math.floor((message.properties.timestamp ?? Number.NaN) * 1000)
-  return hasRfc3339Year(ms) ? ms : now
+  const sentAt = Math.floor((message.properties.timestamp ?? Number.NaN) * 1000)
+  return hasRfc3339Year(sentAt) ? sentAt : now
 }
 
-/** Null for what is no instant: a job is not refused for a header that decides nothing. */
+/** Null for what is no instant: a job is not refused for what decides nothing. */
 function instantIn(value: unknown, wall: number): number | null {
   if (typeof value !== 'string') return null
   try {

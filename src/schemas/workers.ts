@@ -69,8 +69,12 @@ export const HEARTBEAT_SCHEMA = {
   required: ['worker_id'],
   properties: {
     worker_id: id,
-    active_jobs: { type: ['array', 'integer', 'null'], minimum: 0, maxItems: MAX_IDS, items: id },
-    active_job_ids: { type: ['array', 'null'], maxItems: MAX_IDS, items: id },
+    // Whatever they are: no job loses its lease for the id of another (ojs-digest §9).
+    active_jobs: {
+      ...{ type: ['array', 'integer', 'null'], minimum: 0 },
+      ...{ maxItems: MAX_IDS, items: { type: 'string' } },
+    },
+    active_job_ids: { type: ['array', 'null'], maxItems: MAX_IDS, items: { type: 'string' } },
     job_id: optionalId,
     attempt,
     visibility_timeout_ms: leaseMs,

@@ -70,7 +70,13 @@ function lean({ code, type, message, retryable }: Failure): Failure {
 
 /** An event with what a gateway refuses is left out of its report, and the job is lost with it. */
 export function isTellable(value: unknown): boolean {
-  return value !== undefined && problemOf('value', JSON.stringify(value)) === null
+  return value !== undefined && problemOf('value', JSON.stringify(value)) === null && isSafe(value)
+}
+
+/** An integer of 64 bits that amqplib has read is perhaps not the one that was sent. */
+function isSafe(value: unknown): boolean {
+  if (typeof value === 'number') return !Number.isInteger(value) || Number.isSafeInteger(value)
+  return typeof value !== 'object' || value === null || Object.values(value).every(isSafe)
 }
 
 /** What a gateway would refuse over HTTP, where it is a member of the request; null: nothing. */

@@ -3,8 +3,10 @@ import { OJS_HEADERS } from '../broker/headers.ts'
 import type { TokenSource } from '../broker/token.ts'
 import { invalidField } from '../errors.ts'
 import { jobDocument } from '../job/document.ts'
+import { isOptionMember } from '../job/envelope.ts'
 import type { Failure } from '../job/error-history.ts'
 import { type Carry, freshRow } from '../job/job.ts'
+import { isJsonObject } from '../job/json-value.ts'
 import { parseJsonObject } from '../schemas/json-text.ts'
 import { type NativeContext, nativeJob } from '../schemas/native-job.ts'
 import type { Job } from '../sdk/job.ts'
@@ -46,8 +48,15 @@ function isGatewayForm(body: Record<string, unknown>): boolean {
   return (
     typeof body['timeout_ms'] === 'number' &&
     typeof body['max_attempts'] === 'number' &&
-    body['options'] === undefined &&
+    hasNoKnownOptions(body['options']) &&
     body['retry_policy'] === undefined
+  )
+}
+
+/** Those that it knows a gateway moves up; of the others it keeps what the producer wrote. */
+function hasNoKnownOptions(options: unknown): boolean {
+  return (
+    options === undefined || (isJsonObject(options) && !Object.keys(options).some(isOptionMember))
   )
 }
 

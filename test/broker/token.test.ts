@@ -77,6 +77,16 @@ describe('tokenOf (seed 002 §6)', () => {
     })
   })
 
+  it('leaves out whole tags where there are too many', () => {
+    const tags = Array.from({ length: 100 }, (_, i) => `customer-tag-${i}`)
+    const { headers } = tokenOf(row({ carry: { tags } })).options
+    const told = String(headers?.['x-ojs-tags']).split(',')
+    expect(told.length).toBeGreaterThan(60)
+    expect(told).toEqual(tags.slice(0, told.length))
+    const one = tokenOf(row({ carry: { tags: ['x'.repeat(2_000)] } })).options.headers
+    expect(one?.['x-ojs-tags'] ?? '').toBe('')
+  })
+
   it('leaves out what does not exist, and never sets expiration, reply_to or user_id', () => {
     const { options } = tokenOf(row({ carry: null }))
     expect(Object.keys(options.headers)).toEqual([

@@ -110,7 +110,10 @@ describe('BEAT extends leases', () => {
     expect(counted.body.jobs_extended).toEqual([c])
     expect((await beat('w1', { active_jobs: 4 })).body.jobs_extended).toEqual([])
     expect((await beat('w1', { active_jobs: null, job_id: null })).status).toBe(200)
-    expect(await beats()).toHaveLength(5)
+    // No job loses its lease for the id of another.
+    const odd = await beat('w1', { active_jobs: ['', 'x'.repeat(256), a, `${b}\u0000`] })
+    expect(odd.body.jobs_extended).toEqual([a])
+    expect(await beats()).toHaveLength(6)
     for (const id of [a, b, c, d]) await gateway.ack(id)
   })
 

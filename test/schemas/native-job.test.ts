@@ -77,6 +77,12 @@ describe('a native message', () => {
   it.each<[string, object, Record<string, unknown>, number | undefined, number]>([
     ['body', { created_at: '2026-02-12T09:00:00Z' }, {}, 1, SENT - 3_600_000],
     ['header', {}, { 'x-ojs-created-at': '2026-02-12T10:00:00Z' }, 1, SENT],
+    [
+      'header, where the body has no offset',
+      { created_at: '2026-02-12T09:00:00.123456' },
+      { 'x-ojs-created-at': '2026-02-12T10:00:00Z' },
+      ...([1, SENT] as const),
+    ],
     ['property, in seconds', {}, { 'x-ojs-created-at': 'soon' }, SENT / 1000, SENT],
     ['property of a report, with a fraction', {}, {}, (SENT + 0.5) / 1000, SENT],
     ['arrival, where the property is in microseconds', {}, {}, SENT * 1000, NOW],

@@ -50,7 +50,8 @@ test.each([
   ['somebody else, whose body begins otherwise', REVERSED, ENQUEUED, false],
   ['somebody else, who names no limit', { ...BODY, max_attempts: undefined }, ENQUEUED, false],
   ['somebody else, who names no time', { ...BODY, timeout_ms: undefined }, ENQUEUED, false],
-  ['somebody else, by the options', { ...BODY, options: {} }, ENQUEUED, false],
+  ['a gateway, with an option of the producer', { ...BODY, options: { own: 1 } }, ENQUEUED, true],
+  ['somebody else, by the options', { ...BODY, options: { priority: 1 } }, ENQUEUED, false],
   ['somebody else, by the policy', { ...BODY, retry_policy: {} }, ENQUEUED, false],
 ])('the job of %s is known to a gateway, or not', (_, body, headers, isKnown) => {
   const { job, ...read } = token(body, headers).read()
