@@ -103,7 +103,8 @@ async function sendAgain(deps: Deps, row: JobRow): Promise<Sent> {
   const current = deps.ledger.find(row.id)
   // It has ended meanwhile: nobody wants its token any more, and what it owes is another message.
   if (current !== null && isTerminal(current.state) && !isTerminal(row.state)) {
-    return { outcome: 'returned', row }
+    noteNever(deps, { outcome: 'returned', row })
+    return { outcome: 'confirmed', row }
   }
   if (current === null || current.outbox === null) return { outcome: 'confirmed', row }
   if (ensured !== 'ready') return { outcome: 'returned', row: current }

@@ -218,13 +218,16 @@ export class WorkerRegistry {
   }
 
   #forgetSilent(): void {
+    const since = this.#clock.now() - FORGOTTEN_AFTER_MS
     for (const worker of this.#workers.values()) {
-      if (this.#silenceMs(worker) > FORGOTTEN_AFTER_MS) this.#forget(worker)
+      if (worker.lastSeenAt < since) this.#forget(worker)
     }
   }
 
   /** A hundredth at a time, because it takes a sort: each FETCH may come under a new name. */
   #forgetMostSilent(): void {
+    this.#forgetSilent()
+    if (this.#workers.size < this.#capacity) return
     const bySilence = this.#dispensable((a, b) => a.lastSeenAt - b.lastSeenAt)
     const count = Math.ceil(this.#capacity / 100)
     for (const worker of bySilence.slice(0, count)) this.#forget(worker)
@@ -239,6 +242,7 @@ export class WorkerRegistry {
 
   /** Whoever says little stays. A tenth more than has to go: it takes a sort each time. */
   #forgetLargest(): void {
+    this.#forgetSilent()
     for (const worker of this.#dispensable((a, b) => b.bytes - a.bytes)) {
       if (this.#bytes <= 0.9 * this.#maxBytes) return
       this.#forget(worker)

@@ -6,13 +6,10 @@ import type { Directive, ListedWorker, WorkerList } from './worker-registry.ts'
 /** Stands for every worker that is known. */
 const ALL = '*'
 
-/** Beyond that many leases the list goes by heartbeats alone: it costs the same for every backlog. */
+/** Those that end first count, so that it costs the same for every backlog. */
 const MAX_LEASES = 10_000
 
-/**
- * Everybody who fetched with a `worker_id` or sent a heartbeat lately (ojs-digest §11). Throws 503
- * when the ledger cannot be read.
- */
+/** Everybody who fetched with a `worker_id` or sent a heartbeat lately (ojs-digest §11). */
 export function listWorkers(
   deps: Pick<Deps, 'workers' | 'ledger'>,
   page: { limit: number; offset: number },
@@ -23,10 +20,16 @@ export function listWorkers(
 
 /**
  * A worker has what the ledger says that it has, and that a heartbeat has not named yet (it may
- * never send one). It may have more by its own count: what it took and nobody knows of.
+ * never send one). It may have more by its own count: what it took and nobody knows of. That is also
+ * what counts while the ledger cannot be read, of which health tells.
  */
 function countLeases({ ledger }: Pick<Deps, 'ledger'>): (worker: ListedWorker) => ListedWorker {
-  const leases = ledger.activeByWorker(MAX_LEASES)
+  let leases: ReadonlyMap<string, number> = new Map()
+  try {
+    leases = ledger.activeByWorker(MAX_LEASES)
+  } catch (error) {
+    if (!(error instanceof OjsError)) throw error
+  }
   return (worker) => ({
     ...worker,
     activeJobs: Math.max(worker.activeJobs, leases.get(worker.id) ?? 0),
@@ -50,7 +53,7 @@ export function directWorker(
       : { worker: directOne(deps, workerId, directive) }
   broadcast(deps, workerId, directive, 'worker' in told ? told.worker.queues : null)
   deps.logger.info({ workerId, directive, requestId }, 'workers directed')
-  return told
+  return 'worker' in told ? { worker: countLeases(deps)(told.worker) } : told
 }
 
 /** `queues`: those that it works on; null: all. What is lost, a heartbeat makes up for. */
@@ -66,7 +69,7 @@ function broadcast(
 }
 
 function directOne(
-  deps: Pick<Deps, 'workers' | 'ledger'>,
+  deps: Pick<Deps, 'workers'>,
   workerId: string,
   directive: Directive,
 ): ListedWorker {
@@ -82,5 +85,5 @@ function directOne(
       details: { reason: 'invalid_state_transition', worker_id: workerId, directive: 'terminate' },
     })
   }
-  return countLeases(deps)(told)
+  return told
 }

@@ -151,7 +151,7 @@ const SAFE_DIGITS = 15
 const SAFE_FRACTION = 308
 
 /**
- * False for an integer that `JSON.parse` would round without a word, and for a number that it would
+ * False for an integer that JavaScript would write with other digits, and for a number that it would
  * turn into Infinity and `JSON.stringify` into null (ojs-digest §2.2). A fraction or an exponent asks
  * for a double; rounding is what such a number means, and `JSON.stringify` writes many of them as
  * integers: 1e18 comes again as 1000000000000000000, which is exact.

@@ -24,7 +24,7 @@ export function plainCopy(value: unknown, maxDepth: number): unknown {
   }
 }
 
-/** Neither NaN nor -0 come out as they went in, and digits beyond 2^53 are refused. */
+/** Neither NaN nor -0 come out as they went in, and beyond 2^53 it depends on the digits. */
 function isKept(value: number): boolean {
   if (Number.isSafeInteger(value)) return !Object.is(value, -0)
   return Number.isFinite(value) && !Number.isInteger(value)

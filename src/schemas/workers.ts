@@ -71,8 +71,10 @@ export const HEARTBEAT_SCHEMA = {
     worker_id: id,
     // Whatever they are: no job loses its lease for the id of another (ojs-digest §9).
     active_jobs: {
-      ...{ type: ['array', 'integer', 'null'], minimum: 0 },
-      ...{ maxItems: MAX_IDS, items: { type: 'string' } },
+      type: ['array', 'integer', 'null'],
+      minimum: 0,
+      maxItems: MAX_IDS,
+      items: { type: 'string' },
     },
     active_job_ids: { type: ['array', 'null'], maxItems: MAX_IDS, items: { type: 'string' } },
     job_id: optionalId,

@@ -22,7 +22,8 @@ export interface Relay extends Service {
 
 /**
  * Publishes what the outbox owes (law 3): at start, when the publish connection comes back or
- * unblocks, when something wakes it, and every 30 s. Never an id that this process has in flight. So
+ * unblocks, when something wakes it, every 30 s, and a second after it has found something in
+ * somebody's hand. Never an id that this process has in flight. So
  * it is with pauses that native workers have not heard of.
  *
  * Each queue has a line of its own, so that no queue waits for another: neither behind ten thousand
@@ -38,7 +39,7 @@ export function relay(deps: Deps): Relay {
     runOnce: async (isStopped) => {
       tellPauses()
       await outbox.look(isStopped)
-      if (outbox.hasPassed) lookAgain()
+      if (outbox.hasPassed && deps.broker.status().state === 'up') lookAgain()
       return false
     },
   })
@@ -60,8 +61,8 @@ export function relay(deps: Deps): Relay {
     name: loop.name,
     start: () => loop.start(),
     stop: async (deadline) => {
-      clearTimeout(again)
       await loop.stop(deadline)
+      clearTimeout(again)
       await outbox.stop(deadline)
     },
     wake: (what) => {

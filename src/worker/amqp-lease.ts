@@ -88,7 +88,9 @@ export class AmqpLease implements Lease {
 
   /** Else a job that kills its worker would be tried for ever. */
   async #beginRecorded(): Promise<boolean> {
-    const told = await this.#deps.report(this.#queue, this.#key, this.#event('started'))
+    const report = (event: string) => this.#deps.report(this.#queue, this.#key, event)
+    let told = await report(this.#event('started'))
+    if (told === 'too-large') told = await report(this.#bareEvent('started', ''))
     const isReported = told === 'reported'
     // Cancelled or given back meanwhile.
     if (this.phase !== 'waiting') return false

@@ -61,9 +61,11 @@ class AmqpSource implements JobSource {
   #closeBroadcasts: (() => Promise<void>) | null = null
   #heartbeat: NodeJS.Timeout | undefined
   /** When the last heartbeats went out. */
-  #beatAt = Number.NEGATIVE_INFINITY
+  #beatAt = 0
   /** Queues whose every token has to be claimed; true: they were empty at the last heartbeat. */
   readonly #claimsAll = new Map<string, boolean>()
+  /** Those of them that RabbitMQ is being asked about. */
+  readonly #looksAt = new Set<string>()
   /** No gateway has answered since the last (re)connect: what it would have told is not known. */
   #isUnsynced = false
   /** Queues that were paused or resumed while an answer to `sync` was on its way. */
@@ -108,6 +110,7 @@ class AmqpSource implements JobSource {
         if (!this.#stopping) sink.onError(new Error(`no connection to RabbitMQ: ${reason}`))
       },
     })
+    this.#beatAt = performance.now()
     this.#heartbeat = setInterval(
       () => this.#beatIfDue(dispatcher),
       Math.min(LOOK_MS, this.#heartbeatMs),
@@ -278,7 +281,8 @@ class AmqpSource implements JobSource {
   /** Three in the shortest lease: two may be lost. */
   #beatIfDue(dispatcher: Dispatcher): void {
     const intervalMs = Math.min(this.#heartbeatMs, dispatcher.shortestLeaseMs() / 3)
-    if (performance.now() - this.#beatAt >= intervalMs) this.#beat()
+    // Rather too soon than at the next look.
+    if (performance.now() - this.#beatAt >= intervalMs - LOOK_MS) this.#beat()
   }
 
   /** One per queue, on the way of that queue's reports: a heartbeat never overtakes an end. */
@@ -302,8 +306,11 @@ class AmqpSource implements JobSource {
   }
 
   async #noteWhetherEmpty(intake: Intake, queue: string): Promise<void> {
-    if ((await intake.isEmpty(queue)) && this.#claimsAll.has(queue))
-      this.#claimsAll.set(queue, true)
+    if (this.#looksAt.has(queue)) return
+    this.#looksAt.add(queue)
+    const isEmpty = await intake.isEmpty(queue)
+    this.#looksAt.delete(queue)
+    if (isEmpty && this.#claimsAll.has(queue)) this.#claimsAll.set(queue, true)
   }
 
   #beatFor({ options, sink }: Running, queue: string, ids: readonly string[]): void {

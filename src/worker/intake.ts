@@ -64,7 +64,7 @@ export class Intake {
     await Promise.all(queues.map((queue) => this.#start(this.#source(queue))))
   }
 
-  /** The broker has nothing more of it for anybody; false where it cannot be asked. */
+  /** The broker has nothing more of it for anybody, or has it no more; false where nobody answers. */
   async isEmpty(queue: string): Promise<boolean> {
     const { consume, names } = this.#deps.link
     const scratch = new ScratchChannel(consume)
@@ -73,7 +73,7 @@ export class Intake {
       name: names.jobQueue(queue),
     })
     await scratch.close()
-    return presence === 'exists' && ready === 0
+    return presence !== 'unavailable' && ready === 0
   }
 
   /**

@@ -244,6 +244,15 @@ describe('directives', () => {
     expect(registry.beaten(report('told', { state: 'running' }))).toBe('terminate')
   })
 
+  it('keep no place for who has been silent for five minutes', () => {
+    const registry = new WorkerRegistry(clock, 3)
+    for (const id of ['a', 'b', 'c']) registry.fetched(id, [])
+    registry.directAll('quiet')
+    now += 300_001
+    for (const id of ['d', 'e', 'f']) registry.fetched(id, [])
+    expect(idsOf(registry)).toEqual(['d', 'e', 'f'])
+  })
+
   it('end with five minutes of silence, whether or not somebody looks at the list', () => {
     const registry = new WorkerRegistry(clock)
     registry.fetched('w1', [])

@@ -183,6 +183,13 @@ test('a job that is cancelled while its start is put on record does not begin', 
   expect([await begun, lease.isOver, done]).toEqual([false, true, ['ack']])
 })
 
+test('a start that RabbitMQ takes in no message is told without the job', async () => {
+  const { heard, report } = limitedTo(150)
+  const { lease } = open({ report }, true)
+  expect([await lease.begin(), lease.phase]).toEqual([true, 'running'])
+  expect(heard).toMatchObject([{ event: 'started' }])
+})
+
 test('a job whose start cannot be put on record is given back', async () => {
   const { lease, done } = open({ report: async () => 'given-up' }, true)
   expect([await lease.begin(), done]).toEqual([false, ['give-back']])
