@@ -56,6 +56,7 @@ export function cleanText(text: string, maxBytes = MAX_TEXT_BYTES): string {
 /** A comma-separated list (seed 002 §6.2) as a header: of one that is too long the last items are left out. */
 export function cleanList(text: string): string {
   const kept = cleanText(text)
+  if (kept === text) return kept
   const isWhole = kept.length === cleanText(text, Number.POSITIVE_INFINITY).length
   return isWhole ? kept : kept.slice(0, Math.max(0, kept.lastIndexOf(',')))
 }

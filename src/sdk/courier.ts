@@ -58,13 +58,17 @@ function aborted({ method, path }: TransportRequest): OJSTransportError {
   return new OJSTransportError(`${method} ${path}: the worker has ended.`, { kind: 'aborted' })
 }
 
+/** However long the server asks to be left alone: a proxy's word must not end a worker. */
+const MAX_REST_MS = 60_000
+
 /**
  * Milliseconds: `base`, doubled with each failure up to `max` and shortened by up to a half at
- * random; no less than the server asked for.
+ * random; no less than the server asked for, up to a minute.
  */
 export function backoffMs(error: unknown, failures: number, base: number, max: number): number {
   const backoff = Math.min(max, base * 2 ** Math.min(failures, 30))
-  return Math.max(retryAfterMs(error), backoff * (0.5 + Math.random() / 2))
+  const asked = Math.min(retryAfterMs(error), MAX_REST_MS)
+  return Math.max(asked, backoff * (0.5 + Math.random() / 2))
 }
 
 /**

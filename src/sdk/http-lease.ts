@@ -7,8 +7,6 @@ import { withActiveTrace } from './tracing.ts'
 
 const FIRST_RETRY_MS = 100
 const MAX_RETRY_MS = 5_000
-/** However long a server asks to wait. */
-const MAX_REST_MS = 60_000
 const REPORT_TIMEOUT_MS = 10_000
 /** Of a server that says nothing else (seed 001 §10.1). */
 const DEFAULT_LEASE_MS = 30_000
@@ -108,8 +106,7 @@ export class HttpLease implements Lease {
   /** After a pause; false: the lease is over by then, or the worker. */
   async #mayRepeat(error: unknown, failures: number): Promise<boolean> {
     const { courier } = this.#deps
-    const delay = backoffMs(error, failures, FIRST_RETRY_MS, MAX_RETRY_MS)
-    const at = performance.now() + Math.min(delay, MAX_REST_MS)
+    const at = performance.now() + backoffMs(error, failures, FIRST_RETRY_MS, MAX_RETRY_MS)
     // Heartbeats may extend the lease meanwhile, beyond a `Retry-After` that is longer than it.
     for (let now = performance.now(); now < at; now = performance.now()) {
       if (courier.hasEnded || this.isPast) return false

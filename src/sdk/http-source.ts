@@ -11,8 +11,6 @@ import type { Transport } from './transport.ts'
 /** Servers give no more at once (ojs-digest §9). */
 const MAX_COUNT = 100
 const MAX_BACKOFF_MS = 10_000
-/** However long the server asks to be left alone: a proxy's word must not end a worker. */
-const MAX_REST_MS = 60_000
 /** A poll that the server keeps waiting may take this much longer than it was asked to. */
 const POLL_SLACK_MS = 10_000
 /** How long an end waits for a poll that is under way; cut off, it may lose what it was given. */
@@ -157,7 +155,7 @@ export class HttpSource implements JobSource {
       sink.onError(error)
       this.#failures += 1
       const base = Math.min(pollInterval, MAX_BACKOFF_MS)
-      const delay = Math.min(backoffMs(error, this.#failures, base, MAX_BACKOFF_MS), MAX_REST_MS)
+      const delay = backoffMs(error, this.#failures, base, MAX_BACKOFF_MS)
       if (!this.#isQuiet) await this.#pollCourier.sleep(delay, this.#rest)
     }
   }

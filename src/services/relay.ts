@@ -23,8 +23,8 @@ export interface Relay extends Service {
 /**
  * Publishes what the outbox owes (law 3): at start, when the publish connection comes back or
  * unblocks, when something wakes it, every 30 s, and a second after it has found something in
- * somebody's hand. Never an id that this process has in flight. So
- * it is with pauses that native workers have not heard of.
+ * somebody's hand. Never an id that this process has in flight. So it is with pauses that native
+ * workers have not heard of.
  *
  * Each queue has a line of its own, so that no queue waits for another: neither behind ten thousand
  * jobs that are due with its one, nor behind a queue that is full, gone or does not answer.

@@ -40,6 +40,14 @@ const now = async (id: string): Promise<JobRow> => {
   return rowOf(harness.ledger, id)
 }
 
+it('is sure again of a token that was never confirmed, and has come', async () => {
+  const { id } = await pushed(harness.ledger)
+  stage.deps.unsure.add(id)
+  arriving(id)
+  await fetchNow()
+  expect(stage.deps.unsure.has(id)).toBe(false)
+})
+
 it('holds the delivery of what it has started', async () => {
   const { id } = await pushed(harness.ledger)
   const delivery = arriving(id)
