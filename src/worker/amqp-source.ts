@@ -1,28 +1,23 @@
-import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type BroadcastMessage, listenToBroadcasts } from '../broker/broadcast-queue.ts'
-import { workersKey } from '../broker/control-message.ts'
 import { reconnectDelayMs } from '../broker/reconnect.ts'
-import { membersOf } from '../job/json-value.ts'
 import { untilDeadline } from '../lifecycle.ts'
 import type { NativeContext } from '../schemas/native-job.ts'
 import type { JobSource, SourceOptions, SourceSink } from '../sdk/source.ts'
 import { uuid7 } from '../uuid.ts'
+import { ClaimedQueues } from './claimed-queues.ts'
 import { Dispatcher } from './dispatcher.ts'
-import { GatewayLine, type Synced } from './gateway-line.ts'
+import { GatewayLine } from './gateway-line.ts'
+import { Heartbeat } from './heartbeat.ts'
 import { Intake } from './intake.ts'
 import { AmqpLink } from './link.ts'
 import { type AmqpOptions, delayMs, withDefaults } from './options.ts'
+import { Orders } from './orders.ts'
 import { Reporter } from './reporter.ts'
 import { decideFailure } from './retry-token.ts'
 
 const HEARTBEAT_MS = 5_000
-/** How often a worker looks whether a heartbeat is due: a lease may be shorter than three intervals. */
-const LOOK_MS = 250
 /** Between the last acknowledgement and the end of its channel. */
 const SETTLE_MS = 250
-/** Ids of one heartbeat message (architecture §5). */
-const MAX_IDS = 1_000
 /** `basic.qos` counts in 16 bits. */
 const MAX_PREFETCH = 65_535
 
@@ -48,8 +43,11 @@ interface Running {
   reporter: Reporter
   dispatcher: Dispatcher
   intake: Intake
+  orders: Orders
+  heartbeat: Heartbeat
 }
 
+/** The life of a native worker: puts its parts together, and brings them back after each reconnect. */
 class AmqpSource implements JobSource {
   readonly name = 'amqp'
   readonly #version: string | undefined
@@ -58,18 +56,6 @@ class AmqpSource implements JobSource {
   readonly #gateway: GatewayLine
   #running: Running | null = null
   #onEstablished: (() => void) | null = null
-  #closeBroadcasts: (() => Promise<void>) | null = null
-  #heartbeat: NodeJS.Timeout | undefined
-  /** When the last heartbeats went out. */
-  #beatAt = 0
-  /** Queues whose every token has to be claimed; true: they were empty at the last heartbeat. */
-  readonly #claimsAll = new Map<string, boolean>()
-  /** Those of them that RabbitMQ is being asked about. */
-  readonly #looksAt = new Set<string>()
-  /** No gateway has answered since the last (re)connect: what it would have told is not known. */
-  #isUnsynced = false
-  /** Queues that were paused or resumed while an answer to `sync` was on its way. */
-  readonly #heardOf = new Set<string>()
   #stopping: Promise<void> | null = null
 
   constructor(options: AmqpSourceOptions) {
@@ -84,37 +70,18 @@ class AmqpSource implements JobSource {
   }
 
   async start(sink: SourceSink, options: SourceOptions): Promise<void> {
-    const reporter = new Reporter({
-      workerId: options.workerId,
-      logger: this.#link.logger,
-      tell: (queue, body) => this.#link.tell(queue, 'ojs.control.report', body),
-      ensure: (queue) => this.#link.declarer.recheck(queue),
-    })
-    const dispatcher = this.#newDispatcher(sink, reporter)
-    const intake = new Intake({
-      link: this.#link,
-      prefetch: Math.min(options.concurrency, MAX_PREFETCH),
-      lingerMs: 4 * SETTLE_MS,
-      instance: `ojs-worker-${uuid7().slice(-12)}`,
-      onDelivery: (delivery) => dispatcher.arrive(delivery),
-      onLost: (lost) => dispatcher.forget(lost),
-      onError: (error) => sink.onError(error),
-    })
-    this.#running = { sink, options, reporter, dispatcher, intake }
+    const running = this.#assemble(sink, options)
+    this.#running = running
     const established = new Promise<void>((resolve) => {
       this.#onEstablished = resolve
     })
     this.#link.consume.listen({
-      up: () => void this.#establish(),
+      up: () => void this.#establish(running),
       down: (reason) => {
         if (!this.#stopping) sink.onError(new Error(`no connection to RabbitMQ: ${reason}`))
       },
     })
-    this.#beatAt = performance.now()
-    this.#heartbeat = setInterval(
-      () => this.#beatIfDue(dispatcher),
-      Math.min(LOOK_MS, this.#heartbeatMs),
-    )
+    running.heartbeat.start()
     await this.#link.start()
     if (!this.#link.consume.isUp) {
       sink.onError(new Error(`no connection to RabbitMQ: ${this.#link.consume.downReason}`))
@@ -127,10 +94,10 @@ class AmqpSource implements JobSource {
   }
 
   async quiet(): Promise<void> {
-    const { intake, dispatcher } = this.#running ?? {}
+    const { intake, dispatcher, heartbeat } = this.#running ?? {}
     await intake?.quiet()
     dispatcher?.giveBack()
-    this.#beat()
+    heartbeat?.beat()
   }
 
   stop(deadline: AbortSignal): Promise<void> {
@@ -140,10 +107,10 @@ class AmqpSource implements JobSource {
 
   /** A RabbitMQ that is silent answers nothing of this; the end of its connection settles it. */
   async #stop(deadline: AbortSignal): Promise<void> {
+    const { reporter, dispatcher, heartbeat } = this.#running ?? {}
     this.#onEstablished?.()
-    clearInterval(this.#heartbeat)
+    heartbeat?.stop()
     await untilDeadline(this.quiet(), deadline)
-    const { reporter, dispatcher } = this.#running ?? {}
     await reporter?.stop(deadline)
     const left = dispatcher?.unsettled() ?? []
     if (left.length > 0) this.#link.logger.warn({ job_ids: left }, 'jobs given back unfinished')
@@ -156,24 +123,53 @@ class AmqpSource implements JobSource {
 
   async #closeChannels(): Promise<void> {
     await this.#running?.intake.close()
-    await this.#closeBroadcasts?.()
+    await this.#running?.orders.close()
   }
 
-  #newDispatcher(sink: SourceSink, reporter: Reporter): Dispatcher {
+  #assemble(sink: SourceSink, options: SourceOptions): Running {
     const link = this.#link
-    return new Dispatcher({
+    const gateway = this.#gateway
+    const claimedQueues = new ClaimedQueues()
+    const reporter = new Reporter({
+      workerId: options.workerId,
+      logger: link.logger,
+      tell: (queue, body) => link.tell(queue, 'ojs.control.report', body),
+      ensure: (queue) => link.declarer.recheck(queue),
+    })
+    const dispatcher = new Dispatcher({
       sink,
       logger: link.logger,
       lease: {
         now: () => link.clock.wall(),
         started: (...event) => reporter.started(...event),
         report: (...event) => reporter.report(...event),
-        decide: (run) => decideFailure(link, run, !this.#gateway.isAlone),
+        decide: (run) => decideFailure(link, run, !gateway.isAlone),
       },
       context: () => this.#context(),
-      claim: (delivery) => this.#gateway.claim(delivery),
-      claimsAll: (queue) => this.#claimsAll.has(queue),
+      claim: (delivery) => gateway.claim(delivery),
+      claimsAll: (queue) => claimedQueues.has(queue),
     })
+    const intake = new Intake({
+      link,
+      prefetch: Math.min(options.concurrency, MAX_PREFETCH),
+      lingerMs: 4 * SETTLE_MS,
+      instance: `ojs-worker-${uuid7().slice(-12)}`,
+      onDelivery: (delivery) => dispatcher.arrive(delivery),
+      onLost: (lost) => dispatcher.forget(lost),
+      onError: (error) => sink.onError(error),
+    })
+    const parts = { link, sink, options, reporter, dispatcher, intake }
+    const orders = new Orders({ ...parts, gateway, claimedQueues })
+    const heartbeat = new Heartbeat({
+      ...parts,
+      intervalMs: this.#heartbeatMs,
+      version: this.#version,
+      onBeat: () => {
+        claimedQueues.review((queue) => intake.isEmpty(queue))
+        orders.catchUpIfUnanswered()
+      },
+    })
+    return { sink, options, reporter, dispatcher, intake, orders, heartbeat }
   }
 
   #context(): NativeContext {
@@ -183,20 +179,19 @@ class AmqpSource implements JobSource {
   }
 
   /** After each (re)connect: everything again, until it works or the connection goes. */
-  async #establish(): Promise<void> {
+  async #establish(running: Running): Promise<void> {
     const { consume, logger } = this.#link
     const { generation } = consume
     // Also while it takes nothing: jobs that run may be cancelled, and who is quiet be told to end.
-    const isCurrent = () =>
-      !this.#stopping && consume.isUp && consume.generation === generation && this.#running !== null
+    const isCurrent = () => !this.#stopping && consume.isUp && consume.generation === generation
     for (let attempt = 1; isCurrent(); attempt++) {
       try {
-        await this.#establishOnce(isCurrent)
+        await this.#establishOnce(running, isCurrent)
         this.#onEstablished?.()
         return
       } catch (error) {
         logger.warn({ err: error }, 'cannot consume yet')
-        this.#running?.sink.onError(error)
+        running.sink.onError(error)
         await new Promise((resolve) =>
           setTimeout(resolve, reconnectDelayMs(attempt, Math.random)).unref(),
         )
@@ -205,146 +200,17 @@ class AmqpSource implements JobSource {
   }
 
   /** Seed 002 §11.3, and nothing is consumed before the cancelled ids are known. */
-  async #establishOnce(isCurrent: () => boolean): Promise<void> {
-    const running = this.#running
-    if (!running) return
+  async #establishOnce(running: Running, isCurrent: () => boolean): Promise<void> {
+    const { intake, orders, heartbeat, options } = running
     const base = await this.#link.declarer.ensureBase()
     if (base !== 'ready') throw new Error(`the exchanges cannot be used: ${base}`)
-    await this.#listen(isCurrent)
-    await this.#sync()
-    if (!isCurrent()) return
-    await running.intake.open(running.options.queues)
-    this.#beat()
-  }
-
-  async #listen(isCurrent: () => boolean): Promise<void> {
-    const { consume, names } = this.#link
-    const keys = this.#running?.options.queues.map(workersKey) ?? []
-    const source = { exchange: names.exchange.direct, keys }
-    const { close } = await listenToBroadcasts(consume, source, {
-      onMessage: (message) => this.#onBroadcast(message),
-      onClosed: () => {
-        // Alone, without its connection: what was said meanwhile is in the next answer to `sync`.
-        if (isCurrent()) void this.#establish()
-      },
+    await orders.listen(() => {
+      // Alone, without its connection: what was said meanwhile is in the next answer to `sync`.
+      if (isCurrent()) void this.#establish(running)
     })
-    this.#closeBroadcasts = close
+    await orders.catchUp()
+    if (!isCurrent()) return
+    await intake.open(options.queues)
+    heartbeat.beat()
   }
-
-  async #sync(): Promise<void> {
-    const running = this.#running
-    if (!running) return
-    const { queues } = running.options
-    this.#heardOf.clear()
-    this.#isUnsynced = false
-    const synced = await this.#gateway.sync(queues)
-    this.#isUnsynced = synced === null
-    if (synced) this.#apply(running, synced)
-  }
-
-  #apply(running: Running, synced: Synced): void {
-    const { dispatcher, options, sink } = running
-    for (const [id, generation] of synced.tombstones) dispatcher.cancel(id, generation)
-    if (synced.truncated) for (const queue of options.queues) this.#claimsAll.set(queue, false)
-    // A broadcast is newer than an answer that was on its way with it.
-    for (const queue of options.queues.filter((name) => !this.#heardOf.has(name))) {
-      const isPaused = synced.paused.includes(queue)
-      void (isPaused ? this.#pause(running, queue) : this.#resume(running, queue))
-    }
-    if (synced.directive !== 'running') sink.directive(synced.directive)
-  }
-
-  #onBroadcast({ type, body }: BroadcastMessage): void {
-    const running = this.#running
-    if (!running) return
-    const members = membersOf(body)
-    if (type === 'ojs.control.cancel') cancel(running, members)
-    else if (type === 'ojs.control.directive') direct(running, members)
-    else if (type === 'ojs.control.pause') void this.#pause(running, members['queue'])
-    else if (type === 'ojs.control.resume') void this.#resume(running, members['queue'])
-    else this.#link.logger.debug({ type }, 'broadcast of an unknown type')
-  }
-
-  async #resume({ intake, options }: Running, queue: unknown): Promise<void> {
-    if (!isOneOf(options.queues, queue)) return
-    this.#heardOf.add(queue)
-    await intake.resume(queue)
-  }
-
-  async #pause({ intake, dispatcher, options }: Running, queue: unknown): Promise<void> {
-    if (!isOneOf(options.queues, queue)) return
-    this.#heardOf.add(queue)
-    // Resumed meanwhile, it is given to the consumer that has begun since.
-    if (await intake.pause(queue)) dispatcher.giveBack(queue)
-  }
-
-  /** Three in the shortest lease: two may be lost. */
-  #beatIfDue(dispatcher: Dispatcher): void {
-    const intervalMs = Math.min(this.#heartbeatMs, dispatcher.shortestLeaseMs() / 3)
-    // Rather too soon than at the next look.
-    if (performance.now() - this.#beatAt >= intervalMs - LOOK_MS) this.#beat()
-  }
-
-  /** One per queue, on the way of that queue's reports: a heartbeat never overtakes an end. */
-  #beat(): void {
-    const running = this.#running
-    if (!running) return
-    const { options, dispatcher, intake, reporter } = running
-    this.#beatAt = performance.now()
-    for (const [queue, wasEmpty] of [...this.#claimsAll]) {
-      // What was on its way to us when it was empty has come since.
-      if (wasEmpty) this.#claimsAll.delete(queue)
-      else void this.#noteWhetherEmpty(intake, queue)
-    }
-    if (this.#isUnsynced && !this.#gateway.isSilent) void this.#sync()
-    reporter.flush()
-    const byQueue = dispatcher.running()
-    const [first] = options.queues
-    // Also when nothing runs: the gateway lists workers by it.
-    if (byQueue.size === 0 && first !== undefined) byQueue.set(first, [])
-    for (const [queue, ids] of byQueue) this.#beatFor(running, queue, ids)
-  }
-
-  async #noteWhetherEmpty(intake: Intake, queue: string): Promise<void> {
-    if (this.#looksAt.has(queue)) return
-    this.#looksAt.add(queue)
-    const isEmpty = await intake.isEmpty(queue)
-    this.#looksAt.delete(queue)
-    if (isEmpty && this.#claimsAll.has(queue)) this.#claimsAll.set(queue, true)
-  }
-
-  #beatFor({ options, sink }: Running, queue: string, ids: readonly string[]): void {
-    const version = this.#version
-    for (let from = 0; from === 0 || from < ids.length; from += MAX_IDS) {
-      const body = {
-        worker_id: options.workerId,
-        job_ids: ids.slice(from, from + MAX_IDS),
-        state: sink.state(),
-        queues: options.queues.slice(0, 100),
-        hostname: hostname(),
-        pid: process.pid,
-        concurrency: options.concurrency,
-        ...(version !== undefined && { version }),
-      }
-      // The next one comes soon: this one is not repeated.
-      void this.#link.tell(queue, 'ojs.control.heartbeat', JSON.stringify(body))
-    }
-  }
-}
-
-/** Of the worker's own: anybody may say anything to an exchange. */
-function isOneOf(queues: readonly string[], queue: unknown): queue is string {
-  return typeof queue === 'string' && queues.includes(queue)
-}
-
-function cancel({ dispatcher }: Running, members: Record<string, unknown>): void {
-  const { job_id: id, generation } = members
-  if (typeof id !== 'string') return
-  dispatcher.cancel(id, typeof generation === 'number' ? generation : undefined)
-}
-
-function direct({ options, sink }: Running, members: Record<string, unknown>): void {
-  const { worker_id: workerId, state } = members
-  const isForUs = workerId === undefined || workerId === null || workerId === options.workerId
-  if (isForUs && (state === 'quiet' || state === 'terminate')) sink.directive(state)
 }

@@ -1,0 +1,118 @@
+import { type BroadcastMessage, listenToBroadcasts } from '../broker/broadcast-queue.ts'
+import { workersKey } from '../broker/control-message.ts'
+import { membersOf } from '../job/json-value.ts'
+import type { SourceOptions, SourceSink } from '../sdk/source.ts'
+import type { ClaimedQueues } from './claimed-queues.ts'
+import type { Dispatcher } from './dispatcher.ts'
+import type { GatewayLine, Synced } from './gateway-line.ts'
+import type { Intake } from './intake.ts'
+import type { AmqpLink } from './link.ts'
+
+export interface OrdersDeps {
+  link: AmqpLink
+  gateway: GatewayLine
+  dispatcher: Dispatcher
+  intake: Intake
+  claimedQueues: ClaimedQueues
+  sink: SourceSink
+  options: SourceOptions
+}
+
+/**
+ * What gateways tell a worker (architecture §5): which jobs are cancelled, which queues paused, and
+ * whether it shall be quiet or end. By broadcast as it happens, and in the answer to a `sync` what
+ * was said before it listened.
+ */
+export class Orders {
+  readonly #deps: OrdersDeps
+  #close: () => Promise<void> = async () => undefined
+  /** No gateway has answered since the last (re)connect: what it would have told is not known. */
+  #isUnanswered = false
+  /** Queues that were paused or resumed while an answer to `sync` was on its way. */
+  readonly #heardOf = new Set<string>()
+
+  constructor(deps: OrdersDeps) {
+    this.#deps = deps
+  }
+
+  /**
+   * Anew after each (re)connect; resolves when no broadcast can be missed any more, rejects when
+   * there is no connection or no exchange. `onClosed`: none is heard any more.
+   */
+  async listen(onClosed: () => void): Promise<void> {
+    const { link, options } = this.#deps
+    const keys = options.queues.map(workersKey)
+    const source = { exchange: link.names.exchange.direct, keys }
+    const onMessage = (message: BroadcastMessage) => this.#onBroadcast(message)
+    const { close } = await listenToBroadcasts(link.consume, source, { onMessage, onClosed })
+    this.#close = close
+  }
+
+  /** Asks for what was said before `listen`; without an answer the worker goes on as it is. */
+  async catchUp(): Promise<void> {
+    const { gateway, options } = this.#deps
+    this.#heardOf.clear()
+    this.#isUnanswered = false
+    const synced = await gateway.sync(options.queues)
+    this.#isUnanswered = synced === null
+    if (synced) this.#apply(synced)
+  }
+
+  /** Again, where no gateway has answered and one might by now. */
+  catchUpIfUnanswered(): void {
+    if (this.#isUnanswered && !this.#deps.gateway.isSilent) void this.catchUp()
+  }
+
+  async close(): Promise<void> {
+    await this.#close()
+  }
+
+  #apply(synced: Synced): void {
+    const { dispatcher, claimedQueues, options, sink } = this.#deps
+    for (const [id, generation] of synced.tombstones) dispatcher.cancel(id, generation)
+    if (synced.truncated) for (const queue of options.queues) claimedQueues.add(queue)
+    // A broadcast is newer than an answer that was on its way with it.
+    for (const queue of options.queues.filter((name) => !this.#heardOf.has(name))) {
+      void (synced.paused.includes(queue) ? this.#pause(queue) : this.#resume(queue))
+    }
+    if (synced.directive !== 'running') sink.directive(synced.directive)
+  }
+
+  #onBroadcast({ type, body }: BroadcastMessage): void {
+    const members = membersOf(body)
+    if (type === 'ojs.control.cancel') this.#cancel(members)
+    else if (type === 'ojs.control.directive') this.#direct(members)
+    else if (type === 'ojs.control.pause') void this.#pause(members['queue'])
+    else if (type === 'ojs.control.resume') void this.#resume(members['queue'])
+    else this.#deps.link.logger.debug({ type }, 'broadcast of an unknown type')
+  }
+
+  #cancel({ job_id: id, generation }: Record<string, unknown>): void {
+    if (typeof id !== 'string') return
+    this.#deps.dispatcher.cancel(id, typeof generation === 'number' ? generation : undefined)
+  }
+
+  #direct({ worker_id: workerId, state }: Record<string, unknown>): void {
+    const { options, sink } = this.#deps
+    const isForUs = workerId === undefined || workerId === null || workerId === options.workerId
+    if (isForUs && (state === 'quiet' || state === 'terminate')) sink.directive(state)
+  }
+
+  async #pause(queue: unknown): Promise<void> {
+    if (!this.#isOurs(queue)) return
+    this.#heardOf.add(queue)
+    // Resumed meanwhile, it is given to the consumer that has begun since.
+    if (await this.#deps.intake.pause(queue)) this.#deps.dispatcher.giveBack(queue)
+  }
+
+  async #resume(queue: unknown): Promise<void> {
+    if (!this.#isOurs(queue)) return
+    this.#heardOf.add(queue)
+    await this.#deps.intake.resume(queue)
+  }
+
+  /** Anybody may say anything to an exchange. */
+  #isOurs(queue: unknown): queue is string {
+    return typeof queue === 'string' && this.#deps.options.queues.includes(queue)
+  }
+}
