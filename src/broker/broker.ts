@@ -33,13 +33,10 @@ export interface Broker {
    * Publishes what no job can be made of to `ojs.exchange.dlx`, mandatory and confirmed. Never
    * rejects: what happened is the outcome.
    */
-  bury(message: Unusable): Promise<PublishOutcome>
+  publishUnusable(message: Unusable): Promise<PublishOutcome>
 
   /** A delivery that a worker tells of, as if it had come here. */
   shown(delivery: ShownDelivery): ShownMessage
-
-  /** Ids with a publish under way; the relay leaves those alone (law 3). */
-  isPublishing(id: string): boolean
 
   /** Of the deliveries that we may hold of this queue few are left: others should not be kept. */
   isCrowded(queue: string): boolean

@@ -1,8 +1,9 @@
-import { unescape as decode } from 'node:querystring'
 import { Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Channel, type ChannelModel, type ConfirmChannel, connect, credentials } from 'amqplib'
-import { type Logger, redactUrls } from '../logger.ts'
+import { type Channel, type ChannelModel, type ConfirmChannel, connect } from 'amqplib'
+import type { Logger } from '../logger.ts'
+import { credentialsOf, withHeartbeat } from './amqp-url.ts'
+import { describeError, isUnreachable, whyNotOpen } from './connect-error.ts'
 import { gatherWrites, writePromptly } from './gathered-writes.ts'
 import type { BrokerObserver, ConnectionName } from './observer.ts'
 import { encodePublishes } from './publish-frames.ts'
@@ -14,7 +15,7 @@ const CLOSE_TIMEOUT_MS = 2_000
 const LOOK_AGAIN_MS = 250
 /** Seed 002 §11.1; the handlers of a native worker may keep its event loop that long. */
 const HEARTBEAT_S = 60
-/** The part of the channels that may be there which may be open before it is many. */
+/** Share of the negotiated channel limit from which a connection counts as crowded. */
 const CROWDED = 3 / 4
 /**
  * ✱ Where a network loses a connection without a word, RabbitMQ keeps it for three heartbeats, and
@@ -272,12 +273,12 @@ export class Connection {
     const ended = new Promise<void>((resolve) => {
       let reason = 'connection closed'
       model.on('error', (error) => {
-        reason = describe(error)
+        reason = describeError(error)
         // Channels are closed next; none may be opened on this connection meanwhile.
         this.#model = null
       })
       model.on('close', (error) => {
-        this.#lost(error ? describe(error) : reason, url)
+        this.#lost(error ? describeError(error) : reason, url)
         resolve()
       })
       model.on('blocked', (text) => this.#setBlocked(text))
@@ -352,45 +353,3 @@ export function closeChannel(channel: Channel): Promise<void> {
 }
 
 /** amqplib reads `user%C3%A4` with the ancient `unescape`; only ASCII would survive that. */
-function credentialsOf(url: URL): { credentials?: ReturnType<typeof credentials.plain> } {
-  if (url.username === '' && url.password === '') return {}
-  const plain = credentials.plain(
-    decodeURIComponent(url.username),
-    decodeURIComponent(url.password),
-  )
-  return { credentials: plain }
-}
-
-function withHeartbeat(url: URL, seconds: number): string {
-  const copy = new URL(url)
-  if (!copy.searchParams.has('heartbeat')) copy.searchParams.set('heartbeat', `${seconds}`)
-  return copy.href
-}
-
-function describe(error: unknown): string {
-  // Node.js, of a name with several addresses: it has no message of its own.
-  if (error instanceof AggregateError) return describe(error.errors[0] ?? error.name)
-  return redactUrls(error instanceof Error ? error.message || error.name : String(error))
-}
-
-/** amqplib drops the words of a broker that refuses after the login: it means the virtual host. */
-function whyNotOpen(error: unknown, url: URL): string {
-  const text = describe(error)
-  if (isOfUnknownAuthority(error)) return `${text}; NODE_EXTRA_CA_CERTS names a CA of your own`
-  if (!text.startsWith('Expected ConnectionOpenOk; got <ConnectionClose')) return text
-  const vhost = decode(url.pathname.slice(1)) || '/'
-  return `RabbitMQ refused virtual host '${vhost}': missing, not for this user, or at its limit`
-}
-
-/** As OpenSSL says it of a certificate that nobody whom Node.js knows has signed. */
-function isOfUnknownAuthority(error: unknown): boolean {
-  const code = error instanceof Error && 'code' in error ? `${error.code}` : ''
-  return /^(SELF_SIGNED_CERT|DEPTH_ZERO_SELF|UNABLE_TO_(VERIFY_LEAF|GET_ISSUER))/.test(code)
-}
-
-/** No TCP connection came about (as opposed to a broker that answered and refused). */
-function isUnreachable(error: unknown): boolean {
-  if (!(error instanceof Error)) return false
-  const code = 'code' in error ? error.code : undefined
-  return (typeof code === 'string' && code !== 'ECONNRESET') || /ETIMEDOUT/.test(error.message)
-}

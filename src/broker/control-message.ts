@@ -33,7 +33,7 @@ export function outgoingControl(names: Names, message: ToControlQueue, wall: num
     exchange: names.exchange.direct,
     routingKey: names.controlQueue(message.queue),
     rungMs: null,
-    lanes: 'jobs',
+    group: 'jobs',
     content: Buffer.from(message.body),
     options: { ...controlOptions(message, wall), mandatory: true, persistent: true },
   }

@@ -20,7 +20,7 @@ const CONTROL_CHARACTER = /\p{Cc}/u
 const OPEN_WAIT_MS = 1_000
 
 export interface ControlPublisherDeps
-  extends Omit<PublisherDeps, 'lanes' | 'onReturned' | 'onUnanswered'> {
+  extends Omit<PublisherDeps, 'laneCounts' | 'onReturned' | 'onUnanswered'> {
   names: Names
   clock: Clock
   /** For answers to direct reply addresses; not started yet. */
@@ -48,7 +48,7 @@ export class ControlPublisher {
     this.#clock = deps.clock
     this.#replyConnection = deps.replyConnection
     // Nobody is waiting where an answer is returned: nothing to declare.
-    const own = { lanes: { jobs: 0, others: 1 }, onReturned: () => {}, onUnanswered: () => {} }
+    const own = { laneCounts: { jobs: 0, others: 1 }, onReturned: () => {}, onUnanswered: () => {} }
     this.#publisher = new Publisher({ ...deps, ...own })
     this.#direct = new Publisher({
       ...deps,
@@ -130,7 +130,7 @@ export class ControlPublisher {
     return {
       id,
       rungMs: null,
-      lanes: 'others',
+      group: 'others',
       content: Buffer.from(body),
       options: {
         ...controlOptions({ id, type }, this.#clock.wall()),

@@ -14,6 +14,9 @@ const RETRY_MS = 5_000
 /** RabbitMQ 4.3 forgot a queue 40 ms after the cancel, a busy 4.0 after 400. */
 const DYING_MS = 500
 
+/** Why a queue is not declared. */
+type Refusal = Exclude<EnsureOutcome, 'ready'>
+
 export interface DeclarerDeps {
   connection: Connection
   topology: Topology
@@ -237,8 +240,8 @@ export class Declarer {
     const { generation } = this.#deps.connection
     const scratch = new ScratchChannel(this.#deps.connection)
     try {
-      const permission = await this.#mayDeclare(scratch, queue)
-      if (permission !== 'ready') return permission
+      const permission = await this.#prepareDeclare(scratch, queue)
+      if (permission !== 'go-on') return permission
       const entities = this.#deps.topology.ofQueue(queue, this.#version())
       const name = this.#deps.names.jobQueue(queue)
       const { outcome, isAnyAway } = await this.#ensureAll(scratch, entities, name)
@@ -273,7 +276,7 @@ export class Declarer {
     let outcome: EnsureOutcome = 'ready'
     let isAnyAway = false
     for (const entity of entities) {
-      await this.#noticeMissing(scratch, entity)
+      await this.#tellMissingControl(scratch, entity)
       const state = await this.#deps.checker.ensure(scratch, entity)
       if (state.state === 'unavailable') return { outcome: 'unavailable', isAnyAway }
       if (entity.name === decisive) outcome = outcomeOf(state)
@@ -282,8 +285,8 @@ export class Declarer {
     return { outcome, isAnyAway }
   }
 
-  /** What is declared without asking cannot be told from what was there. */
-  async #noticeMissing(scratch: ScratchChannel, entity: Entity): Promise<void> {
+  /** A control queue is declared without a look first, which would not tell that it was missing. */
+  async #tellMissingControl(scratch: ScratchChannel, entity: Entity): Promise<void> {
     const { names, onControlMissing } = this.#deps
     if (onControlMissing === undefined || entity.entity !== 'queue') return
     if (entity.kind !== 'control') return
@@ -294,15 +297,16 @@ export class Declarer {
   /**
    * The job queue decides whether anything is declared. If it is gone, its jobs get their new
    * outbox nonces committed first: a job that is published between the declare and that commit
-   * would otherwise look as if its token had been in the lost queue.
+   * would otherwise look as if its token had been in the lost queue. `go-on`: it is there, or may be
+   * declared now.
    */
-  async #mayDeclare(scratch: ScratchChannel, queue: string): Promise<EnsureOutcome> {
+  async #prepareDeclare(scratch: ScratchChannel, queue: string): Promise<'go-on' | Refusal> {
     const jobQueue = { entity: 'queue' as const, name: this.#deps.names.jobQueue(queue) }
     const found = await this.#find(scratch, queue, jobQueue)
     if (found === 'unavailable') return 'unavailable'
-    if (found === 'exists') return 'ready'
+    if (found === 'exists') return 'go-on'
     this.#deps.onMissing(queue)
-    const refusal = found === 'renewed' ? null : this.#refusalToDeclare(queue)
+    const refusal = found === 'renewed' ? null : this.#reserve(queue)
     if (refusal) {
       // A client's mistake in the name of a queue is no concern of the operator.
       if (this.#known.has(queue)) this.#deps.checker.warn(missing(jobQueue))
@@ -312,7 +316,7 @@ export class Declarer {
     const decision = await this.#deps.hooks.onQueueMissing(queue)
     if (decision === 'declare') {
       this.#deps.onDeclare(queue)
-      return 'ready'
+      return 'go-on'
     }
     this.#deps.checker.warn(missing(jobQueue))
     return 'lost'
@@ -345,7 +349,8 @@ export class Declarer {
     return isAsNew || isSame === false ? 'renewed' : 'exists'
   }
 
-  #refusalToDeclare(queue: string): EnsureOutcome | null {
+  /** Null: it may be declared, and counts against `maxQueues` until `#ensureQueue` ends. */
+  #reserve(queue: string): Refusal | null {
     const { declare: strategy, maxQueues } = this.#deps.options
     if (strategy === 'never') return 'missing'
     if (this.#known.has(queue)) return null

@@ -16,7 +16,7 @@ import { Parking } from './parking.ts'
 import { QueueLookup } from './queue-lookup.ts'
 
 const SWEEP_MS = 500
-/** Beyond these a queue is held that is known to be there, and no other: FETCH may name anything. */
+/** FETCH may name any queue: beyond so many only one that is known to be there gets a feed. */
 const MAX_FEEDS = 10_000
 
 export interface DeliveriesDeps {

@@ -10,13 +10,19 @@ import { Underway } from './underway.ts'
 
 /** How long a first delivery may take after the consumer was accepted. */
 const FIRST_DELIVERY_MS = 250
-/** The rest, 128 deliveries of 2,048, is on its way to somebody. */
+/**
+ * Share of a queue's possible deliveries in use from which it counts as crowded. The rest, 128 of
+ * 2,048, is room for those that are just being handed out.
+ */
 const CROWDED = 15 / 16
 /** A spare block goes only when it was spare for so long: consumers must not come and go. */
 const SURPLUS_MS = 5_000
 /** One answer: it is written in one piece, of which V8 makes none above 512 MiB. */
 export const MAX_TAKEN_BYTES = partOfHeap(1 / 16, 32 * 1024 * 1024)
-/** So long nobody waits for more after somebody did in vain, which took a hundredth of that. */
+/**
+ * After a FETCH has waited in vain for jobs that the ledger calls available, none waits for more for
+ * so long: a hundred times what that wait took.
+ */
 const IN_VAIN_MS = 10_000
 /** Channels per queue, consuming or not. RabbitMQ takes 2047 per connection by default. */
 const MAX_CHANNELS = 512

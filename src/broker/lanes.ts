@@ -1,11 +1,11 @@
 import type { Logger } from '../logger.ts'
 import type { Connection } from './connection.ts'
 import { isInTime } from './in-time.ts'
-import type { Outgoing, Publication, PublishLane } from './publish-lane.ts'
+import type { LaneGroup, Outgoing, Publication, PublishLane } from './publish-lane.ts'
 import { UNWRITTEN_MS } from './unwritten.ts'
 
 /** Channels for job queues, and for retry and dead letter queues (always quorum). */
-const LANES: Readonly<Record<Group, number>> = { jobs: 4, others: 2 }
+const LANES: Readonly<Record<LaneGroup, number>> = { jobs: 4, others: 2 }
 /** Replaced, with confirms still to come. More would not help where the broker confirms nothing. */
 const MAX_RETIRED = 16
 /** Destinations under suspicion, and how many of them have a channel at the same time. */
@@ -15,7 +15,6 @@ const MAX_OWN_LANES = 32
 /** At least so long may a channel take to open, on a broker that is busy. */
 const MIN_OPEN_MS = 5_000
 
-type Group = Outgoing['lanes']
 type Destination = Pick<Outgoing, 'exchange' | 'routingKey'>
 
 export interface LanesDeps {
@@ -39,7 +38,7 @@ export interface LanesDeps {
  */
 export class Lanes {
   readonly #deps: LanesDeps
-  readonly #lanes: Record<Group, PublishLane[]>
+  readonly #lanes: Record<LaneGroup, PublishLane[]>
   readonly #retired = new Set<PublishLane>()
   /** When those that have taken the place of others were made, `performance.now()`. */
   readonly #renewedAt = new WeakMap<PublishLane, number>()
@@ -132,7 +131,7 @@ export class Lanes {
   }
 
   /** FNV-1a; names are short. */
-  #sharedLane({ lanes: group, routingKey }: Outgoing): PublishLane {
+  #sharedLane({ group, routingKey }: Outgoing): PublishLane {
     let hash = 0x811c9dc5
     for (let i = 0; i < routingKey.length; i++) {
       hash = Math.imul(hash ^ routingKey.charCodeAt(i), 0x01000193)

@@ -1,7 +1,7 @@
 import type { JobRow } from '../job/job.ts'
 import type { Unusable } from './broker.ts'
 import type { Names } from './names.ts'
-import type { Outgoing } from './publish-lane.ts'
+import type { LaneGroup, Outgoing } from './publish-lane.ts'
 import { CONTENT_TYPE, shortText, tokenOf } from './token.ts'
 
 /**
@@ -49,7 +49,7 @@ export function toDeadLetters({ id, queue, content }: Unusable, { exchange }: Na
     exchange: exchange.dlx,
     routingKey: queue,
     rungMs: null,
-    lanes: 'others',
+    group: 'others',
     content,
     options: {
       mandatory: true,
@@ -67,8 +67,8 @@ function outgoing(
   exchange: string,
   routingKey: string,
   rungMs: number | null,
-  lanes: Outgoing['lanes'],
+  group: LaneGroup,
 ): Outgoing {
   const { content, options } = tokenOf(row)
-  return { id: row.id, queue: row.queue, content, options, exchange, routingKey, rungMs, lanes }
+  return { id: row.id, queue: row.queue, content, options, exchange, routingKey, rungMs, group }
 }

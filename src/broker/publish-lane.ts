@@ -12,6 +12,9 @@ import { reconnectDelayMs } from './reconnect.ts'
  */
 const WINDOW = 384
 
+/** Which channels may carry a message: those to job queues, or those to the queues behind them. */
+export type LaneGroup = 'jobs' | 'others'
+
 export interface Outgoing {
   /** `message_id`; a return names nothing else. */
   id: string
@@ -21,8 +24,7 @@ export interface Outgoing {
   routingKey: string
   /** The rung it goes to; null: to where the queue itself is served. */
   rungMs: number | null
-  /** Which channels may carry it: those to job queues, or those to the queues behind them. */
-  lanes: 'jobs' | 'others'
+  group: LaneGroup
   content: Buffer
   options: Options.Publish
 }
@@ -76,7 +78,7 @@ export class PublishLane {
   #isFull = false
   #isHeld = false
   #isForbidden = false
-  /** What is larger was the reason for the end of the channel. */
+  /** RabbitMQ's `max_message_size`, where it was why the last channel ended. Bytes. */
   #maxBytes = Number.POSITIVE_INFINITY
   #onRetired: (() => void) | null = null
   #failures = 0

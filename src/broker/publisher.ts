@@ -25,7 +25,7 @@ export interface PublisherDeps {
   denials?: Denials
   timeoutMs: number
   /** Channels of each kind. */
-  lanes?: LanesDeps['count']
+  laneCounts?: LanesDeps['count']
   /** No queue took a message of this queue, or of this rung of it. */
   onReturned(queue: string, rungMs: number | null): void
   /** What was sent there was not answered in time. */
@@ -60,9 +60,9 @@ export class Publisher {
 
   constructor(deps: PublisherDeps) {
     this.#deps = deps
-    const { connection, logger, timeoutMs, lanes } = deps
+    const { connection, logger, timeoutMs, laneCounts } = deps
     const newLane = (isProbe: boolean) => this.#newLane(isProbe)
-    const count = lanes && { count: lanes }
+    const count = laneCounts && { count: laneCounts }
     this.#lanes = new Lanes({ connection, logger, timeoutMs, newLane, ...count })
     connection.listen({
       down: () => {

@@ -120,7 +120,9 @@ export class RabbitBroker implements Broker, Service {
     this.#publisher = new Publisher({
       ...publishing,
       onReturned: (queue, rungMs) => this.#onReturned(queue, rungMs),
-      onUnanswered: (queue, rungMs) => this.#rungs.doubt(queue, rungMs),
+      onUnanswered: (queue, rungMs) => {
+        if (rungMs !== null) this.#rungs.doubt(queue, rungMs)
+      },
     })
     this.#controlPublisher = new ControlPublisher({ ...publishing, replyConnection })
     this.#consumers = new Consumers({
@@ -197,11 +199,11 @@ export class RabbitBroker implements Broker, Service {
       return Promise.resolve('refused')
     }
     const published = this.#publisher.send(message)
-    if (message.lanes === 'jobs') this.#consumers.deliveries.expect(row, published)
+    if (message.group === 'jobs') this.#consumers.deliveries.expect(row, published)
     return published
   }
 
-  bury(message: Unusable): Promise<PublishOutcome> {
+  publishUnusable(message: Unusable): Promise<PublishOutcome> {
     if (!this.#availability.isUp) return Promise.resolve('refused')
     return this.#publisher.send(toDeadLetters(message, this.#names))
   }
@@ -212,10 +214,6 @@ export class RabbitBroker implements Broker, Service {
 
   isQueueGone(queue: string): Promise<boolean> {
     return this.#deaths.isGone(queue)
-  }
-
-  isPublishing(id: string): boolean {
-    return this.#publisher.isPublishing(id)
   }
 
   isCrowded(queue: string): boolean {

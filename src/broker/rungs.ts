@@ -84,7 +84,8 @@ export class Rungs {
     deps.connection.listen({
       down: () => {
         this.#forgetAll()
-        for (const key of this.#settledAt.keys()) if (this.#settlesForMs(key) > 0) this.#doubt(key)
+        for (const key of this.#settledAt.keys())
+          if (this.#settlesForMs(key) > 0) this.#holdBack(key)
       },
     })
   }
@@ -108,11 +109,10 @@ export class Rungs {
   }
 
   /** The broker did not answer to a publish: the ledger holds the next retries. */
-  doubt(queue: string, delayMs: number | null): void {
-    if (delayMs === null) return
+  doubt(queue: string, delayMs: number): void {
     const key = keyOf(queue, delayMs)
     this.#ready.delete(key)
-    this.#doubt(key)
+    this.#holdBack(key)
   }
 
   /** Something says that the rung may be gone. */
@@ -251,7 +251,7 @@ export class Rungs {
     return this.#settlesForMs(key) > 0 ? 'settling' : 'ready'
   }
 
-  #doubt(key: string): void {
+  #holdBack(key: string): void {
     this.#settledAt.set(key, this.#deps.clock.now() + DOUBT_MS)
   }
 

@@ -57,12 +57,15 @@ type Outcome = NonNullable<Extract<ReportEvent, { event: 'failed' }>['outcome']>
 export type Decision =
   | { do: 'ignore' | 'amend' | 'expire' | 'release' }
   | { do: 'start'; begins: Beginning }
-  | { do: 'complete' | 'fail'; begins: Beginning | 'resumed' | null }
+  | { do: 'complete' | 'fail'; begins: Begins }
 
-interface Beginning {
+/** A start that the row has not seen. */
+export interface Beginning {
   skipped: readonly number[]
   promote: boolean
 }
+
+export type Begins = Beginning | 'resumed' | null
 
 /** One execution, of all that a message may tell of. */
 export function attemptKey(generation: number | null, attempt: number, id: string): string {

@@ -115,7 +115,7 @@ export interface ClaimTerms {
 
 export type ClaimResult =
   /** `promoted`: it was due and claimed before anybody had made it available. */
-  | { verdict: 'claimed'; job: JobRow; adopted: boolean; promoted?: true }
+  | { verdict: 'claimed'; job: JobRow; promoted?: true }
   /** `expire` and `exhaust` are committed as `discarded`; for `exhaust` the DLX copy is owed. */
   | { verdict: 'expired' | 'exhausted'; job: JobRow }
   | { verdict: 'drop' | 'keep' | 'hand-over' | 'dead-letter' | 'rearmed'; job: JobRow }

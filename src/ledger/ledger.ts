@@ -47,7 +47,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * The broker has confirmed the token, or the broadcast, that was published for `outbox`; of a
    * discarded job that is its copy, and `copyConfirmed` takes note. Lazy: rides on the next
    * group commit (a few milliseconds at most) and nobody waits for it.
-   * Fence: the row still carries this nonce.
+   * Fence: the row still carries this nonce. `id` is for ledgers whose nonces are not unique.
    */
   confirmed(id: string, outbox: number): void
 

@@ -121,7 +121,7 @@ export interface DeadToken extends DyingToken {
 }
 
 export type DeadOutcome =
-  | { outcome: 'discarded'; job: JobRow; adopted: boolean }
+  | { outcome: 'discarded'; job: JobRow }
   /** Nothing to do: settled already, or not this life or attempt. */
   | { outcome: 'ignored' }
   | { outcome: 'malformed'; error: Error }

@@ -7,7 +7,7 @@ import { nativeDueAt } from '../job/native-schedule.ts'
 import { adoptedJob } from './adopt.ts'
 import type { Deps } from './deps.ts'
 import { storedEvent } from './push.ts'
-import { applyReports } from './report.ts'
+import { recordReports } from './report.ts'
 import { reportedError } from './reported-error.ts'
 
 /** Where they come from; also the label of what is malformed there. */
@@ -115,5 +115,5 @@ async function storeRetry(
     },
     adopt: () => adoptedJob(deps, message),
   } as const
-  await applyReports(deps, [event], { requestId: `req_${deps.newId()}` })
+  await recordReports(deps, [event], { requestId: `req_${deps.newId()}` })
 }

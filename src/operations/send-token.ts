@@ -31,8 +31,8 @@ export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
   try {
     const sent = await sendOwed(deps, row)
     if (sent.outcome === 'confirmed') noteConfirm(deps, sent.row)
-    else noteNever(deps, sent)
-    noteCertainty(deps, sent)
+    else noteNeverPublished(deps, sent)
+    noteWhetherSure(deps, sent)
     return sent
   } catch (err) {
     deps.logger.warn({ err, jobId: row.id }, 'token stays owed')
@@ -63,14 +63,14 @@ function noteConfirm({ ledger }: Deps, { id, outbox, state }: JobRow): void {
  * The job ended while its token was on its way, and that never reached a queue: nobody needs to wait
  * for it, and nobody else will hear of it.
  */
-function noteNever({ ledger, unsure }: Deps, { outcome, row }: Sent): void {
+function noteNeverPublished({ ledger, unsure }: Deps, { outcome, row }: Sent): void {
   if (!SURELY_LOST.has(outcome) || isTerminal(row.state) || unsure.has(row.id)) return
   const now = ledger.find(row.id)
   if (now === null || !isTerminal(now.state) || now.generation !== row.generation) return
   ledger.tokenReturned(row.id, row.generation)
 }
 
-function noteCertainty({ unsure }: Deps, { outcome, row }: Sent): void {
+function noteWhetherSure({ unsure }: Deps, { outcome, row }: Sent): void {
   // Broadcasts and copies are no tokens.
   if (isTerminal(row.state)) return
   if (outcome === 'unknown') unsure.add(row.id)
@@ -103,12 +103,17 @@ async function sendAgain(deps: Deps, row: JobRow): Promise<Sent> {
   const current = deps.ledger.find(row.id)
   // It has ended meanwhile: nobody wants its token any more, and what it owes is another message.
   if (current !== null && isTerminal(current.state) && !isTerminal(row.state)) {
-    noteNever(deps, { outcome: 'returned', row })
-    return { outcome: 'confirmed', row }
+    noteNeverPublished(deps, { outcome: 'returned', row })
+    return nothingOwed(row)
   }
-  if (current === null || current.outbox === null) return { outcome: 'confirmed', row }
+  if (current === null || current.outbox === null) return nothingOwed(row)
   if (ensured !== 'ready') return { outcome: 'returned', row: current }
   return { outcome: await deps.broker.publish(current), row: current }
+}
+
+/** To every caller as good as a confirm: the ledger's fence ignores the nonce of `row`. */
+function nothingOwed(row: JobRow): Sent {
+  return { outcome: 'confirmed', row }
 }
 
 /** The rung is gone or unbound: the outbox goes on owing the token, and the ledger holds the job. */
@@ -133,7 +138,7 @@ export function sendRefusal(
  * may be pruned. After a timeout, or a channel that the broker closed, nobody knows.
  */
 export function noteWithdrawal(deps: Deps, { outcome, row }: Sent): void {
-  // Else a stall of RabbitMQ under load would fill what is remembered of others.
+  // `unsure` is bounded: withdrawn jobs would crowd out others during a stall of RabbitMQ.
   deps.unsure.forget(row.id)
   if (SURELY_LOST.has(outcome)) deps.ledger.tokenReturned(row.id, row.generation)
 }

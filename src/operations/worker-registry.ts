@@ -28,7 +28,7 @@ export interface WorkerReport {
   hostname?: string | null | undefined
   pid?: number | null | undefined
   queues?: readonly string[] | null | undefined
-  /** One of them, where the worker names none: whose control queue the heartbeat came by. */
+  /** The queue whose control queue the heartbeat came by: the only one known of a worker that names none. */
   heardOn?: string
   concurrency?: number | null | undefined
   labels?: readonly string[] | null | undefined

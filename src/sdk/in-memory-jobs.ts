@@ -43,7 +43,7 @@ export class InMemoryJobs {
   }
 
   get all(): Job[] {
-    this.#pass()
+    this.#letTimePass()
     return [...this.#entries.values()].map(({ job }) => job)
   }
 
@@ -87,7 +87,7 @@ export class InMemoryJobs {
 
   /** The highest priority first, of equal ones the oldest; queues in the order given. */
   fetch(body: Body): Job[] {
-    this.#pass()
+    this.#letTimePass()
     const { queues, count = 1, worker_id, visibility_timeout_ms: asked } = body
     if (!Array.isArray(queues) || queues.length === 0) {
       refuse(400, 'invalid_request', 'queues must name at least one queue.', { field: 'queues' })
@@ -113,14 +113,14 @@ export class InMemoryJobs {
   }
 
   ack(body: Body): Job {
-    const { job } = this.#settled(body, 'acknowledge')
+    const { job } = this.#leased(body, 'acknowledge')
     delete job.error
     return this.#end(job, 'completed', 'result' in body ? { result: body['result'] } : {})
   }
 
   /** Retried, given back (`requeue`), or discarded. */
   nack(body: Body): Job {
-    const entry = this.#settled(body, 'fail')
+    const entry = this.#leased(body, 'fail')
     const { job } = entry
     if (body['requeue'] === true) {
       job.attempt -= 1
@@ -136,7 +136,7 @@ export class InMemoryJobs {
 
   /** The ids whose lease is longer now, and those that have been cancelled. */
   beat(body: Body): { extended: string[]; cancelled: string[] } {
-    this.#pass()
+    this.#letTimePass()
     const { active_jobs: ids, active_job_ids: more, worker_id: workerId } = body
     const named = [ids, more].flatMap((list) => (Array.isArray(list) ? list.map(String) : []))
     const entries = [...new Set(named)]
@@ -152,7 +152,7 @@ export class InMemoryJobs {
   }
 
   deadLetters(queue: string | null): Job[] {
-    this.#pass()
+    this.#letTimePass()
     return [...this.#entries.values()]
       .filter(({ job, isDeadLetter }) => job.state === 'discarded' && isDeadLetter)
       .map(({ job }) => job)
@@ -208,7 +208,7 @@ export class InMemoryJobs {
   }
 
   /** What time alone does: schedules and retries come due, leases run out, jobs expire. */
-  #pass(): void {
+  #letTimePass(): void {
     const now = this.#now()
     for (const entry of this.#entries.values()) {
       const { job } = entry
@@ -248,7 +248,7 @@ export class InMemoryJobs {
   }
 
   /** The job of an ACK or FAIL, which must still be the one that the worker means. */
-  #settled(body: Body, verb: string): Entry {
+  #leased(body: Body, verb: string): Entry {
     const entry = this.#find(String(body['job_id']))
     const { job } = entry
     const { worker_id: worker = job.worker_id, attempt = job.attempt } = body
@@ -258,7 +258,7 @@ export class InMemoryJobs {
   }
 
   #find(id: string): Entry {
-    this.#pass()
+    this.#letTimePass()
     return this.#entries.get(id) ?? refuse(404, 'not_found', `Job '${id}' not found.`)
   }
 

@@ -1,6 +1,7 @@
 import type { LiveDelivery } from '../broker/delivery.ts'
 import { OJS_HEADERS } from '../broker/headers.ts'
 import { failureOf } from '../job/failure.ts'
+import { attemptKey } from '../job/report.ts'
 import type { ReportedOutcome } from '../job/request.ts'
 import type { Job } from '../sdk/job.ts'
 import type { JobError, Lease, Settlement } from '../sdk/source.ts'
@@ -197,7 +198,7 @@ export class AmqpLease implements Lease {
   }
 
   get #key(): string {
-    return `${this.delivery.generation}.${this.attempt}.${this.job.id}`
+    return attemptKey(this.delivery.generation, this.attempt, this.job.id)
   }
 
   #event(event: EventName, more = '', isLeft = false): string {
@@ -221,7 +222,7 @@ export function tellDropped(
   const { id, generation, attempt, queue } = delivery
   const event = eventText(deps.now(), delivery, attempt, 'dropped')
   // Instead of its start, where that has not gone out yet.
-  deps.started(queue, `${generation}.${attempt}.${id}`, event)
+  deps.started(queue, attemptKey(generation, attempt, id), event)
 }
 
 export function settle(delivery: LiveDelivery, ending: Ending): void {

@@ -99,7 +99,9 @@ export class AmqpLink {
       connection: this.publish,
       timeoutMs: options.publishTimeoutMs,
       onReturned: (queue, rungMs) => this.#onReturned(queue, rungMs),
-      onUnanswered: (queue, rungMs) => this.rungs.doubt(queue, rungMs),
+      onUnanswered: (queue, rungMs) => {
+        if (rungMs !== null) this.rungs.doubt(queue, rungMs)
+      },
       onOpen: () => {
         for (const settle of this.#waiting) settle(true)
       },

@@ -61,7 +61,7 @@ async function publishTo(
     exchange: link.names.exchange.retry,
     routingKey: `${queue}.${rungMs}`,
     rungMs,
-    lanes: 'others',
+    group: 'others',
     // As it came: unknown members, the generation and every byte of a number survive.
     content: delivery.raw.content,
     options: publishOptionsOf(source),

@@ -79,7 +79,7 @@ beforeEach(() => {
 afterEach(() => void vi.restoreAllMocks())
 
 const message = (routingKey: string) =>
-  ({ exchange: 'ojs.exchange.direct', routingKey, lanes: 'jobs' }) as Outgoing
+  ({ exchange: 'ojs.exchange.direct', routingKey, group: 'jobs' }) as Outgoing
 
 const laneFor = (routingKey: string) => lanes.laneFor(message(routingKey)) as unknown as ToldLane
 

@@ -50,7 +50,7 @@ export function outgoing(id: string, given: Partial<Outgoing> = {}): Outgoing {
     exchange: 'ojs.exchange.direct',
     routingKey: given.queue ?? 'email',
     rungMs: null,
-    lanes: 'jobs',
+    group: 'jobs',
     content: Buffer.from('{}'),
     options: { messageId: id, mandatory: true },
     ...given,

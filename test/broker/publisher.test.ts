@@ -151,8 +151,8 @@ describe('Publisher, against a scripted peer', () => {
 
   it('keeps retry and dead letter queues away from the channels of job queues', async () => {
     const { peer, publisher } = await open()
-    const send = (group: Outgoing['lanes'], i: number) =>
-      publisher.send(outgoing(`${group}-${i}`, { queue: `queue-${i}`, lanes: group }))
+    const send = (group: Outgoing['group'], i: number) =>
+      publisher.send(outgoing(`${group}-${i}`, { queue: `queue-${i}`, group }))
     for (let i = 0; i < 40; i++)
       for (const group of ['jobs', 'others'] as const) void send(group, i)
     const published = await peer.until(80)
@@ -167,9 +167,9 @@ describe('Publisher, against a scripted peer', () => {
     expect(new Set([...channelsOf('jobs'), ...channelsOf('others')]).size).toBe(6)
   })
 
-  it.each<Pick<Outgoing, 'exchange' | 'lanes'>>([
-    { exchange: 'ojs.exchange.direct', lanes: 'jobs' },
-    { exchange: 'ojs.exchange.dlx', lanes: 'others' },
+  it.each<Pick<Outgoing, 'exchange' | 'group'>>([
+    { exchange: 'ojs.exchange.direct', group: 'jobs' },
+    { exchange: 'ojs.exchange.dlx', group: 'others' },
   ])(
     'has a queue that was new when the connection went prove itself on its own channel: $exchange',
     async (to) => {

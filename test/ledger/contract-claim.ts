@@ -25,7 +25,6 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       const [result] = await ledger.claim([token(id)], { ...TERMS, now: NOW + 50 })
       expect(result).toEqual({
         verdict: 'claimed',
-        adopted: false,
         job: {
           ...before,
           state: 'active',
@@ -150,7 +149,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       const adopt = () => job
       const [result] = await ledger.claim([token(job.id, { attempt: 2, adopt })], TERMS)
       const adopted = row(job.id)
-      expect(result).toEqual({ verdict: 'claimed', adopted: true, job: adopted })
+      expect(result).toEqual({ verdict: 'claimed', job: adopted })
       expect(adopted).toMatchObject({ ...asked(job), state: 'active', attempt: 2, generation: 0 })
       expect(adopted).toMatchObject({ outbox: null, tokenOut: true, errors: null, enqueuedAt: NOW })
       expect(ledger.queues()).toEqual([{ name: 'native', createdAt: NOW }])
@@ -251,7 +250,7 @@ function skipped(row: JobRow): number[] | null {
 function expectedResult({ expected, row }: Cell): Partial<ClaimResult> {
   switch (expected.do) {
     case 'claim':
-      return { verdict: 'claimed', adopted: false }
+      return { verdict: 'claimed' }
     case 'exhaust':
       return { verdict: 'exhausted' }
     case 'expire':

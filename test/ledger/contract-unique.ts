@@ -357,7 +357,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       await pushed(ledger, job())
       const native = job({}, { id: 'n' })
       const [result] = await ledger.claim([token('n', { adopt: () => native })], TERMS)
-      expect(result).toMatchObject({ verdict: 'claimed', adopted: true })
+      expect(result).toMatchObject({ verdict: 'claimed' })
       const next = job({ states: ['active'] })
       expect(await ledger.insert(next, NOW)).toMatchObject({
         outcome: 'conflict',

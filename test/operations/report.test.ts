@@ -114,14 +114,14 @@ it.each([
   ['forgotten where it was cancelled', true],
 ])('a failed job that comes along and is none of ours is %s', async (_, isCancelled) => {
   const buried: string[] = []
-  const bury = async ({ id }: { id: string }) => {
+  const publishUnusable = async ({ id }: { id: string }) => {
     buried.push(id)
     return 'confirmed' as const
   }
   const shown: Broker['shown'] = () => {
     throw new OjsError('invalid_request', 'It is no job.')
   }
-  stage = onToldBroker(harness, { bury, shown })
+  stage = onToldBroker(harness, { publishUnusable, shown })
   const id = uuid7()
   if (isCancelled) await harness.ledger.tombstone(id, 'q', NOW)
   const event = { ...FAILED, job_id: id, job: { id, type: 'No Type', args: [] } }

@@ -18,7 +18,7 @@ export function claimToken(
   protect: Protect,
 ): ClaimResult {
   const job = claimNext(store, token, terms)
-  if (job) return { verdict: 'claimed', job, adopted: false }
+  if (job) return { verdict: 'claimed', job }
   protect()
   const row = toJobRow(store.statements.find.get(token.id))
   if (row === null) return adopt(store, token, terms)
@@ -86,7 +86,7 @@ function adopt(store: Store, token: ClaimToken, terms: ClaimTerms): ClaimResult 
   const job = adoptJob(store, token, terms.now)
   if (job instanceof OjsError) return { verdict: 'malformed', error: job }
   const claimed = claimNext(store, token, terms)
-  if (claimed) return { verdict: 'claimed', job: claimed, adopted: true }
+  if (claimed) return { verdict: 'claimed', job: claimed }
   return applyArrival(store, token, terms, changed(store.statements.find.get(job.id)))
 }
 
@@ -115,7 +115,7 @@ function start(
     ),
   )
   started(store, job, row)
-  return { verdict: 'claimed', job, adopted: false, ...(arrival.promote && { promoted: true }) }
+  return { verdict: 'claimed', job, ...(arrival.promote && { promoted: true }) }
 }
 
 /** No attempt is left; the copy in the DLX queue is owed. */

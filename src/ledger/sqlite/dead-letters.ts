@@ -26,7 +26,7 @@ export function discardDead(store: Store, token: DeadToken, times: Times): DeadO
     noteCopyOf(store, token, row)
     return { outcome: 'ignored' }
   }
-  return { outcome: 'discarded', adopted: false, job: bury(store, token, row, times.now) }
+  return { outcome: 'discarded', job: discardRow(store, token, row, times.now) }
 }
 
 function noteCopyOf(store: Store, { generation, attempt }: DeadToken, row: JobRow): void {
@@ -67,10 +67,10 @@ function adoptDead(store: Store, token: DeadToken, { now }: Times): DeadOutcome 
   const adopted = adoptJob(store, token, now)
   if (adopted instanceof OjsError) return { outcome: 'malformed', error: adopted }
   const row = changed(store.statements.find.get(adopted.id))
-  return { outcome: 'discarded', adopted: true, job: bury(store, token, row, now) }
+  return { outcome: 'discarded', job: discardRow(store, token, row, now) }
 }
 
-function bury(store: Store, token: DeadToken, row: JobRow, now: number): JobRow {
+function discardRow(store: Store, token: DeadToken, row: JobRow, now: number): JobRow {
   const { error, errors, isDeadLetter } = token.describe(row)
   const job = changed(
     store.statements.discardDead.get(

@@ -1,9 +1,42 @@
 import { isWaitingWithNative } from '../../job/arrival.ts'
 import type { JobRow } from '../../job/job.ts'
-import type { Beat, ExtendedLease, FailFence, FailureChange } from '../leases.ts'
+import type {
+  Beat,
+  Completion,
+  ExtendedLease,
+  FailFence,
+  FailureChange,
+  LeaseFence,
+  ReleaseFence,
+  SettleFence,
+} from '../leases.ts'
 import { ACTIVE, ended, failed } from './life.ts'
 import { toJobRow } from './rows.ts'
 import type { Store } from './store.ts'
+
+export function releaseLease(
+  { statements, counter, nonces }: Store,
+  id: string,
+  fence: ReleaseFence,
+): JobRow | 'stale' {
+  const { generation, attempt, workerId = null, tokenAttempt } = fence
+  const token = [nonces.next(), tokenAttempt] as const
+  const job = toJobRow(statements.release.get(id, generation, attempt, workerId, ...token))
+  if (job) counter.moved(job.queue, 'active', 'available')
+  return job ?? 'stale'
+}
+
+export function completeLease(
+  store: Store,
+  id: string,
+  fence: SettleFence,
+  { now, result }: Completion,
+): JobRow | 'stale' {
+  const { attempt = null, workerId = null } = fence
+  const job = toJobRow(store.statements.complete.get(id, attempt, workerId, now, result))
+  if (job) ended(store, job, ACTIVE)
+  return job ?? 'stale'
+}
 
 export function failLease(
   store: Store,
@@ -76,4 +109,19 @@ export function beatLeases(store: Store, ids: readonly string[], beat: Beat): Ex
   return ids
     .map((id) => extend.get(id, now, leaseMs, workerId, attempt) as ExtendedLease | undefined)
     .filter((lease) => lease !== undefined)
+}
+
+/** How many of them were still the gateway's. */
+export function handOverLeases({ statements }: Store, leases: readonly LeaseFence[]): number {
+  let changed = 0
+  for (const { id, generation, attempt } of leases) {
+    changed += statements.handOver.run(id, generation, attempt).changes
+  }
+  return changed
+}
+
+/** How many rows wait for no longer than they would from `now` on. */
+export function boundWaits({ statements, traffic }: Store, now: number): number {
+  traffic.forgetAfter(now)
+  return statements.boundLeases.run(now).changes + statements.boundRetries.run(now).changes
 }

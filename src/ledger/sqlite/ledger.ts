@@ -48,13 +48,21 @@ import { activate, enqueue, enqueueNative, withdraw, withdrawAll } from './enque
 import type { FileWatch } from './file-watch.ts'
 import { GroupCommit, type Protect } from './group-commit.ts'
 import { SqliteIdempotency } from './idempotency.ts'
-import { activeByWorker, beatLeases, failLease } from './leases.ts'
-import { ACTIVE, ended } from './life.ts'
+import {
+  activeByWorker,
+  beatLeases,
+  boundWaits,
+  completeLease,
+  failLease,
+  handOverLeases,
+  releaseLease,
+} from './leases.ts'
+import { beatJob } from './native-beats.ts'
 import { openStore } from './open-store.ts'
 import { SqlitePauses } from './pauses.ts'
 import { inPages, rearmPage, rearmRung } from './rearm.ts'
 import { rungKey } from './register.ts'
-import { applyReports, beatJob } from './reports.ts'
+import { applyReports } from './reports.ts'
 import { pruneBatch } from './retention.ts'
 import { toJobRow } from './rows.ts'
 import { SqliteSchemas } from './schemas.ts'
@@ -164,25 +172,13 @@ export class SqliteLedger implements Ledger {
   }
 
   release(id: string, fence: ReleaseFence): Promise<JobRow | 'stale'> {
-    const { statements, counter, nonces } = this.#store
-    const { generation, attempt, workerId = null, tokenAttempt } = fence
-    return this.#access.write(() => {
-      const token = [nonces.next(), tokenAttempt] as const
-      const job = toJobRow(statements.release.get(id, generation, attempt, workerId, ...token))
-      if (job) counter.moved(job.queue, 'active', 'available')
-      return job ?? 'stale'
-    })
+    return this.#access.write(() => releaseLease(this.#store, id, fence))
   }
 
   complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | 'stale'> {
-    const { attempt = null, workerId = null } = fence
     return this.#access.write((protect) => {
       if (this.#store.workflows.owns(id)) protect()
-      const { now, result } = change
-      const { complete } = this.#store.statements
-      const job = toJobRow(complete.get(id, attempt, workerId, now, result))
-      if (job) ended(this.#store, job, ACTIVE)
-      return job ?? 'stale'
+      return completeLease(this.#store, id, fence, change)
     })
   }
 
@@ -258,15 +254,7 @@ export class SqliteLedger implements Ledger {
   }
 
   handOver(leases: readonly LeaseFence[]): Promise<number> {
-    const { handOver } = this.#store.statements
-    return this.#access.write((protect) => {
-      protect()
-      let changed = 0
-      for (const { id, generation, attempt } of leases) {
-        changed += handOver.run(id, generation, attempt).changes
-      }
-      return changed
-    }, leases.length)
+    return this.#access.writeMany(leases.length, () => handOverLeases(this.#store, leases))
   }
 
   handOverAll(): Promise<number> {
@@ -313,11 +301,7 @@ export class SqliteLedger implements Ledger {
   }
 
   boundWaits(now: number): Promise<number> {
-    const { statements, traffic } = this.#store
-    return this.#access.writeMany(1, () => {
-      traffic.forgetAfter(now)
-      return statements.boundLeases.run(now).changes + statements.boundRetries.run(now).changes
-    })
+    return this.#access.writeMany(1, () => boundWaits(this.#store, now))
   }
 
   outboxPage(after: number, limit: number): OwedMessage[] {
@@ -390,7 +374,7 @@ export class SqliteLedger implements Ledger {
 
   close(): Promise<void> {
     this.#watch?.stop()
-    // Else it is left to the end of the process.
+    // Closing deletes the log at our path. Where that is another's by now, the process's end closes it.
     if (this.#access.close() && this.#watch?.mayDeleteLog !== false) this.#db.close()
     return Promise.resolve()
   }

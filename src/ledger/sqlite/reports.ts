@@ -1,21 +1,21 @@
-import { recordSkipped } from '../../job/arrival.ts'
 import { recordFailure, recordLateFailure } from '../../job/failure.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
-import { decideBeat } from '../../job/native-heartbeat.ts'
 import {
   attemptKey,
+  type Beginning,
+  type Begins,
   type Decision,
   decideReport,
   planFailure,
   type ReportedEvent,
   type Said,
 } from '../../job/report.ts'
-import type { ExtendedLease } from '../leases.ts'
-import type { BeatResult, NativeBeat, ReportResult, ReportTerms } from '../native.ts'
+import type { ReportResult, ReportTerms } from '../native.ts'
 import { adoptJob } from './adoption.ts'
 import { expireRow } from './due.ts'
 import { runDiscard } from './leases.ts'
 import { ACTIVE, AVAILABLE, ended, failed, started } from './life.ts'
+import { begin, isOwedAgain, leaveUnowned } from './native-start.ts'
 import { rungKey } from './register.ts'
 import { toJobRow } from './rows.ts'
 import { changed, type Store } from './store.ts'
@@ -90,10 +90,9 @@ function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): Rep
   const row = findOrAdopt(store, event, terms)
   const decision = decideReport(event, row, terms.now)
   if (row === null || decision.do !== 'start') return IGNORED
-  const { promote } = decision.begins
-  const job = begin(store, event, terms, row, decision)
+  const job = begin(store, event, terms, row, decision.begins)
   if (isOwedAgain(row)) leaveUnowned(store, job)
-  return { outcome: 'started', job, promoted: promote }
+  return { outcome: 'started', job, promoted: decision.begins.promote }
 }
 
 /**
@@ -111,7 +110,6 @@ function findOrAdopt(store: Store, event: ReportedEvent, { now }: ReportTerms): 
 
 type Ended = Extract<Said, { event: 'completed' | 'failed' }>
 type Completed = Extract<Said, { event: 'completed' }>
-type Begins = Extract<Decision, { do: 'complete' | 'fail' }>['begins']
 
 function applyEnd(
   store: Store,
@@ -218,49 +216,23 @@ function endAttempt(
   decision: Extract<Decision, { do: 'complete' | 'fail' }>,
 ): ReportResult {
   const { begins } = decision
-  const running = begins === null ? row : begin(store, event, terms, row, decision)
+  const start = newStart(begins)
+  const running = begins === null ? row : begin(store, event, terms, row, start)
   const job =
     said.event === 'completed'
       ? complete(store, running, said, terms, begins)
       : fail(store, running, said, terms)
-  const isNew = begins !== null && begins !== 'resumed'
   return {
     outcome: said.event,
     job,
-    begun: isNew ? running : null,
-    promoted: isNew && begins.promote,
+    begun: start && running,
+    promoted: start?.promote ?? false,
   }
 }
 
-/** The attempt runs, holder native: as the report says, or as its end implies. */
-function begin(
-  store: Store,
-  event: Pick<ReportedEvent, 'attempt' | 'workerId'>,
-  { now, defaultLeaseMs }: Pick<ReportTerms, 'now' | 'defaultLeaseMs'>,
-  row: JobRow,
-  { begins }: Pick<Extract<Decision, { do: 'complete' | 'fail' }>, 'begins'>,
-  leaseMs: number | null = null,
-): JobRow {
-  const isNew = begins !== null && begins !== 'resumed'
-  const { errors, last } = recordSkipped(row.errors, isNew ? begins.skipped : [], null, now)
-  const job = changed(
-    store.statements.nativeStart.get(
-      event.workerId,
-      leaseMs,
-      defaultLeaseMs,
-      now,
-      row.id,
-      row.generation,
-      row.state,
-      row.attempt,
-      event.attempt,
-      isNew && begins.promote ? now : null,
-      last ?? row.error,
-      errors,
-    ),
-  )
-  started(store, job, row)
-  return job
+/** Null: it was running, or had been and only its lease had run out. */
+function newStart(begins: Begins): Beginning | null {
+  return begins === 'resumed' ? null : begins
 }
 
 function complete(
@@ -273,7 +245,7 @@ function complete(
   const done = [id, generation, attempt, now, result, elapsedMs ?? null] as const
   const job = changed(store.statements.nativeDone.get(...done))
   // A start that nobody has told of was written just now.
-  const isPromoted = begins !== null && begins !== 'resumed' && begins.promote
+  const isPromoted = newStart(begins)?.promote ?? false
   const isTimed = begins === null || (elapsedMs !== undefined && !isPromoted)
   ended(store, job, ACTIVE, { isTimed, elapsedMs })
   return job
@@ -334,60 +306,4 @@ function amend(
   const { id, generation } = row
   store.statements.amendErrors.run(id, generation, row.attempt, late.error, late.errors)
   return { outcome: 'amended' }
-}
-
-/**
- * Was the last attempt of this waiting job given back without its token, and is another one not out
- * yet? Who starts it now runs that attempt, which may be long over: nobody has the token that is owed.
- */
-function isOwedAgain({ outbox, workerId }: JobRow): boolean {
-  return outbox !== null && workerId !== null
-}
-
-/** No token is behind this lease: what comes after it publishes one. */
-function leaveUnowned({ statements }: Store, job: JobRow): void {
-  statements.handOverAny.run(job.id, job.generation, job.attempt)
-  job.holder = 'ledger'
-}
-
-/**
- * Does a worker that runs this waiting job have the token that counts, so that it comes back when the
- * worker dies? Not where that is owed, or is still to be made: it runs an earlier attempt then, whose
- * lease had run out. Of a first attempt there is no earlier one, only a confirm that is not here yet.
- */
-function isTokenItsOwn({ confirming }: Store, row: JobRow): boolean {
-  const { outbox, attempt, generation, state, rungMs } = row
-  const isMade = state === 'available' || rungMs !== null
-  if (isMade && (outbox === null || confirming.has(outbox))) return true
-  return attempt === 0 && generation === 0 && !isOwedAgain(row)
-}
-
-/** One job that a heartbeat names. */
-export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult {
-  const { now, workerId, leaseMs } = beat
-  const lease = store.statements.extendNative.get(id, now, leaseMs, workerId)
-  if (lease) return { outcome: 'extended', lease: lease as ExtendedLease }
-  const row = toJobRow(store.statements.find.get(id))
-  const decision = decideBeat(workerId, row, beat)
-  if (row === null) return { outcome: 'ignored' }
-  switch (decision) {
-    case 'start': {
-      const promote = row.state !== 'available'
-      const event = { attempt: row.attempt + 1, workerId }
-      const begins = { skipped: [], promote }
-      const job = begin(store, event, beat, row, { begins }, leaseMs)
-      if (!isTokenItsOwn(store, row)) leaveUnowned(store, job)
-      return { outcome: 'started', job, promoted: promote }
-    }
-    case 'resume': {
-      const event = { attempt: row.attempt, workerId }
-      const job = begin(store, event, beat, row, { begins: 'resumed' }, leaseMs)
-      return { outcome: 'resumed', job }
-    }
-    case 'cancelled':
-      return { outcome: 'cancelled', job: row }
-    case 'extend':
-    case 'ignore':
-      return { outcome: 'ignored' }
-  }
 }
