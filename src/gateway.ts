@@ -15,7 +15,7 @@ import { type Deps, freshMemory } from './operations/deps.ts'
 import { diedInBroker } from './operations/died-in-broker.ts'
 import { followWorkflows } from './operations/follow-workflows.ts'
 import { isHealthy } from './operations/health.ts'
-import { onQueueMissing, onRungMissing } from './operations/queue-missing.ts'
+import { lostQueues, onQueueMissing, onRungMissing } from './operations/queue-missing.ts'
 import { StartLimits } from './operations/start-limits.ts'
 import { WorkerRegistry } from './operations/worker-registry.ts'
 import { ownVersion } from './own-version.ts'
@@ -113,6 +113,7 @@ async function compose(
     events,
     settings: config,
     ...freshMemory(),
+    lost: lostQueues(ledger),
     argsSchemas: new ArgsSchemas(),
     workers: new WorkerRegistry(clock),
     startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),

@@ -26,6 +26,23 @@ it('that cannot be put together lets go of its ledger, so that it can be tried a
   await ledger.close()
 })
 
+it('knows from its start which queues another process has found lost', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'ojs-gateway-'))
+  onTestFinished(() => rmSync(dir, { recursive: true }))
+  const path = join(dir, 'ojs.db')
+  const ledger = await openSqliteLedger({ path, sync: 'normal', logger })
+  for (const queue of ['lost', 'found']) await ledger.recordQueue(queue, NOW)
+  await ledger.recordMarker('lost', 'lost')
+  await ledger.close()
+  const env = { OJS_LEDGER: `sqlite:${path}`, OJS_PORT: '0', OJS_AMQP_URL: 'amqp://127.0.0.1:1' }
+  const gateway = await startGateway(readConfig(env).config, logger)
+  const health = await fetch(`${gateway.url}/ojs/v1/health`)
+  const { warnings } = (await health.json()) as { warnings: { code: string }[] }
+  await gateway.stop(AbortSignal.timeout(5_000))
+  const lost = warnings.filter(({ code }) => code === 'queue_lost')
+  expect(lost).toMatchObject([{ details: { queue: 'lost' } }])
+})
+
 describe('what RabbitMQ is told of the ledger', () => {
   let harness: SqliteHarness
   let stage: ToldStage

@@ -102,7 +102,7 @@ class Worker:
         self.threads = ThreadPoolExecutor(CONCURRENCY)
         self.runs = {}  # by job id: begun, and their end not yet reported
         self.ended = collections.deque()  # (run, event), from the threads
-        self.cancelled = collections.OrderedDict()  # (job id, generation or None)
+        self.cancelled = collections.OrderedDict()  # by job id: up to which life; inf: any
         self.arrived = collections.deque()
         self.answers = {}
         self.silent_until = 0.0  # no claims before: no gateway has answered
@@ -173,8 +173,9 @@ class Worker:
         self.sync_again_at = math.inf if answer else time.monotonic() + SILENCE_S
         if answer is None:
             return  # what was said last still holds
+        later = answer.get('generations', {})
         for job_id in answer.get('tombstones', []):
-            self.remember_cancelled(job_id, None)
+            self.remember_cancelled(job_id, later.get(job_id, 0))
         # Until the next sync, which is longer than needed: until the queue was empty would do.
         self.claims_all = answer.get('truncated', False)
         if not self.has_heard_of_pause:  # a broadcast that came meanwhile is newer
@@ -265,7 +266,7 @@ class Worker:
     def on_broadcast(self, _channel, _method, properties, body):
         message = json.loads(body)
         if properties.type == 'ojs.control.cancel':
-            self.cancel(message['job_id'], message.get('generation'))
+            self.cancel(message['job_id'], message.get('generation', math.inf))
         elif properties.type == 'ojs.control.directive':
             if message.get('worker_id') in (None, WORKER_ID):
                 self.direct(message['state'])
@@ -277,12 +278,12 @@ class Worker:
     def cancel(self, job_id, generation):
         self.remember_cancelled(job_id, generation)
         run = self.runs.get(job_id)
-        if run and generation in (None, run.generation):
+        if run and run.generation <= generation:
             run.is_cancelled = True
             run.stop.set()
 
     def remember_cancelled(self, job_id, generation):
-        self.cancelled[job_id, generation] = True
+        self.cancelled[job_id] = max(generation, self.cancelled.get(job_id, 0))
         while len(self.cancelled) > MAX_CANCELLED:
             self.cancelled.popitem(last=False)
 
@@ -311,7 +312,7 @@ class Worker:
             mine.later.append((method, properties, body))
             return None
         run = Run(job, attempt, tag, properties)
-        if (job_id, None) in self.cancelled or (job_id, generation) in self.cancelled:
+        if generation <= self.cancelled.get(job_id, -1):
             return self.drop(run)
         if is_past(job):
             self.report(run.event('expired', **run.shown()))

@@ -44,6 +44,7 @@ export interface BlockOptions {
   nextOrder(): number
   onDelivery(delivery: LiveDelivery): void
   /** `from`: where the delivery was before. */
+  onGivenBack?(): void
   onSettled(delivery: LiveDelivery, from: LiveDelivery['place'], how: 'ack' | 'dead-letter'): void
   /** `lost`: what was unsettled; already marked as gone. */
   onEnd(block: Block, end: BlockEnd, lost: readonly LiveDelivery[]): void
@@ -130,7 +131,10 @@ export class Block {
 
   /** Back to the broker, unassigned. */
   giveBack(delivery: LiveDelivery): void {
-    if (this.#release(delivery)) this.#send((channel) => channel.nack(delivery.raw, false, true))
+    if (!this.#release(delivery)) return
+    if (this.#send((channel) => channel.nack(delivery.raw, false, true))) {
+      this.#options.onGivenBack?.()
+    }
   }
 
   closeIfDrained(): void {

@@ -45,8 +45,8 @@ export function controlDoor({ deps, observer }: ControlDoorDeps) {
         observer.skipped(message.type, count)
         if (complaint) complaints.leftOut(message, { ...complaint, count }, requestId)
       })
-      observer.received(message.type)
       await handle({ deps, observer }, received)
+      observer.received(message.type)
       return 'handled'
     } catch (error) {
       const { reason, cause } = malformedIn(error, message)

@@ -17,10 +17,9 @@ type Fate = Pick<JobRow, 'state' | 'holder' | 'workerId' | 'dueAt'>
 
 export function decideBeat(
   workerId: string,
-  row: Fate | null,
+  row: Fate,
   context: { now: number; wall: number },
 ): BeatDecision {
-  if (row === null) return 'ignore'
   if (row.state === 'cancelled') return 'cancelled'
   if (isTerminal(row.state)) return 'ignore'
   if (row.state === 'active') {

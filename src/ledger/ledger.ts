@@ -126,12 +126,12 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   /**
    * The queue is gone from the broker with every token in it: a new outbox nonce for each
    * `available` row of the queue, in order of arrival. Returns how many. A long queue takes several
-   * commits; when one fails, the call rejects and may be repeated. `retryable` rows lose their
-   * `rungMs` (their token may have come out of its rung just before): the ledger holds them. Rows
-   * that are over stop waiting for a token that was in the queue (`tokenOut`). Its marker is
+   * commits; when one fails, the call rejects and may be repeated. `retryable` rows that are due by
+   * `now` or soon lose their `rungMs`, as their token may have come out of its rung before: the ledger
+   * holds them. All others stay as they are: their token is still in the rung. Rows that are over stop waiting for a token that was in the queue (`tokenOut`). Its marker is
    * forgotten.
    */
-  rearm(queue: string): Promise<number>
+  rearm(queue: string, now: number): Promise<number>
 
   /**
    * A token of a terminal row has come back and was settled, or never reached a queue (a withdrawn

@@ -109,7 +109,7 @@ export type BeatResult =
   /** Its lease had run out; the same attempt goes on. */
   | { outcome: 'resumed'; job: JobRow }
   /** The worker has not heard of it. */
-  | { outcome: 'cancelled'; job: JobRow }
+  | { outcome: 'cancelled'; job: Pick<JobRow, 'id' | 'queue' | 'generation'> }
 
 export interface DeadToken extends DyingToken {
   id: string

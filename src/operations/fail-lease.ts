@@ -7,7 +7,13 @@ import { judge, type RetryPolicy, retryPolicyOf } from '../job/retry-policy.ts'
 import type { FailFence } from '../ledger/leases.ts'
 import { evaluatingRetry } from '../telemetry/tracing.ts'
 import type { Deps } from './deps.ts'
-import { deadLetterDelivery, sendThenSettle, settleLease, takeLease } from './lease-end.ts'
+import {
+  deadLetterDelivery,
+  noteLeftOver,
+  sendThenSettle,
+  settleLease,
+  takeLease,
+} from './lease-end.ts'
 
 /** A broker that does not answer must not keep a NACK waiting: the ledger can hold the job. */
 const RUNG_WAIT_MS = 1_000
@@ -58,8 +64,9 @@ async function retry(
   if (job === 'stale') return job
   emitFailed(deps, attempt, job)
   deps.events.emit({ type: 'job.retrying', job, failure, ...requestOf(attempt) })
-  if (rungMs === null) settleLease(deps, job.id)
-  else void sendThenSettle(deps, job, takeLease(deps, job.id))
+  if (rungMs === null) {
+    if (!settleLease(deps, job.id)) noteLeftOver(deps, job)
+  } else void sendThenSettle(deps, job, takeLease(deps, job.id))
   return job
 }
 

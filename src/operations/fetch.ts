@@ -210,7 +210,9 @@ function settle(
 }
 
 function drop(deps: Deps, delivery: Delivery): void {
-  if (delivery.ack() === 'settled') deps.ledger.tokenReturned(delivery.id, delivery.generation)
+  if (delivery.ack() !== 'settled') return
+  deps.unsure.forget(delivery.id)
+  deps.ledger.tokenReturned(delivery.id, delivery.generation)
 }
 
 function clamp(value: number, low: number, high: number): number {

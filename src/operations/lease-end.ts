@@ -1,8 +1,8 @@
 import type { Delivery } from '../broker/broker.ts'
-import type { JobRow } from '../job/job.ts'
+import { isTerminal, type JobRow } from '../job/job.ts'
 import type { AttemptFence } from '../ledger/leases.ts'
 import type { Deps } from './deps.ts'
-import { sendOrLeave } from './send-token.ts'
+import { leaveToRelay, sendToken } from './send-token.ts'
 
 /**
  * The lease is over: its delivery goes, and whatever waited for the row to move is looked at.
@@ -32,8 +32,18 @@ export async function sendThenSettle(
   row: JobRow,
   delivery: Delivery | undefined,
 ): Promise<void> {
-  await sendOrLeave(deps, row)
-  delivery?.ack()
+  const sent = await sendToken(deps, row)
+  leaveToRelay(deps, sent)
+  const isBack = delivery?.ack() === 'settled'
+  if (!isBack && sent.outcome !== 'confirmed') noteLeftOver(deps, row)
+}
+
+/**
+ * The job goes on, and the token of its last attempt may be the broker's again, whose connection went:
+ * until the next one is confirmed nobody may take the job for one without a token.
+ */
+export function noteLeftOver({ unsure }: Deps, row: Pick<JobRow, 'id' | 'state'>): void {
+  if (!isTerminal(row.state)) unsure.add(row.id)
 }
 
 /**

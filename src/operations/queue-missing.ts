@@ -26,13 +26,18 @@ export async function onQueueMissing(deps: Deps, queue: string): Promise<'declar
     )
     return 'leave'
   }
-  const jobs = await deps.ledger.rearm(queue)
-  deps.lost.delete(queue)
-  if (jobs > 0) {
+  const jobs = await deps.ledger.rearm(queue, deps.clock.now())
+  const wasLost = deps.lost.delete(queue)
+  if (jobs > 0)
     deps.logger.warn({ queue, jobs }, 'queue was gone: its jobs will be published again')
-    deps.wakeRelay()
-  }
+  if (jobs > 0 || wasLost) deps.wakeRelay()
   return 'declare'
+}
+
+/** Those that an earlier process has found lost. */
+export function lostQueues(ledger: Deps['ledger']): Set<string> {
+  const names = ledger.queues().map(({ name }) => name)
+  return new Set(names.filter((name) => ledger.queueMarker(name) === LOST))
 }
 
 /** By what this process has seen, or another before it has written down. */

@@ -91,8 +91,11 @@ async function diedWithQueue(deps: Deps, row: JobRow, outcome: PublishOutcome): 
   return true
 }
 
-function publishOwed(deps: Deps, row: JobRow): Promise<PublishOutcome> {
-  return row.state === 'cancelled' ? broadcastCancel(deps, row) : deps.broker.publish(row)
+async function publishOwed(deps: Deps, row: JobRow): Promise<PublishOutcome> {
+  if (row.state === 'cancelled') return await broadcastCancel(deps, row)
+  // Another queue of its name may be there: `recover` publishes all that waits, this as well.
+  if (deps.lost.has(row.queue) && !isTerminal(row.state)) return 'refused'
+  return await deps.broker.publish(row)
 }
 
 /** No queue took it: check or declare what it was for, once, and publish what the row says by then. */
@@ -128,7 +131,7 @@ export function sendRefusal(
   { queue }: Pick<JobRow, 'queue'>,
   outcome: Exclude<PublishOutcome, 'confirmed'>,
 ): OjsError {
-  return outcome === 'returned' && lost.has(queue)
+  return lost.has(queue) && (outcome === 'returned' || outcome === 'refused')
     ? queueRefusal(queue, 'lost')
     : publishRefusal(queue, outcome)
 }

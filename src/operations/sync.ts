@@ -17,6 +17,8 @@ export interface Synchronised {
   truncated: boolean
   paused: string[]
   directive: Directive
+  /** Those that are not there and may not be declared, or were lost; absent: none. */
+  not_ready?: string[]
 }
 
 /**
@@ -28,7 +30,7 @@ export async function sync(deps: Deps, request: SyncRequest): Promise<Synchronis
   const { worker_id: workerId, queues } = request
   for (const queue of queues) checkQueueName(queue, deps.settings.prefix, 'queues')
   const directive = workerId == null ? 'running' : deps.workers.joined(workerId, queues)
-  await ensureAll(deps, queues)
+  const notReady = await ensureAll(deps, queues)
   const { cancelled, truncated } = deps.ledger.tombstones(queues, MAX_TOMBSTONES)
   const later = cancelled.filter(({ generation }) => generation > 0)
   return {
@@ -39,23 +41,24 @@ export async function sync(deps: Deps, request: SyncRequest): Promise<Synchronis
     truncated,
     paused: queues.filter((queue) => isPaused(deps, queue)),
     directive,
+    ...(notReady.length > 0 && { not_ready: notReady }),
   }
 }
 
 /**
  * Looked for anew: a worker whose queue is gone asks before it declares it itself, and what was in
- * it is known to nobody else. Where one cannot be declared the worker finds out by itself; the
- * answer is worth having even so.
+ * it is known to nobody else. The answer is worth having even where one is not ready: returns those.
  */
-async function ensureAll(deps: Deps, queues: readonly string[]): Promise<void> {
+async function ensureAll(deps: Deps, queues: readonly string[]): Promise<string[]> {
   const outcomes = await Promise.all(queues.map((queue) => ensure(deps, queue)))
   const missing = queues.flatMap((queue, i) => {
     const outcome = outcomes[i]
     return outcome === 'ready' ? [] : [{ queue, outcome }]
   })
-  if (missing.length === 0) return
+  if (missing.length === 0) return []
   const fields = { queues: missing.slice(0, MAX_NAMED), count: missing.length }
   deps.logger.warn(fields, 'queues of a native worker are not ready')
+  return missing.map(({ queue }) => queue)
 }
 
 async function ensure(deps: Deps, queue: string) {

@@ -1,4 +1,5 @@
-import type { Unusable } from '../broker/broker.ts'
+import type { PublishOutcome, Unusable } from '../broker/broker.ts'
+import { publishRefusal } from '../broker/refusals.ts'
 import type { ReportedEvent } from '../job/report.ts'
 import type { Deps, RequestContext } from './deps.ts'
 
@@ -11,8 +12,8 @@ export function isLeftToUs(deps: Deps, { id, said }: ReportedEvent): boolean {
 }
 
 /**
- * A job that came along and cannot be adopted goes where malformed tokens go. Not so without its
- * dead letter queue, or while RabbitMQ is away: then only the log tells of it.
+ * A job that came along and cannot be adopted goes where malformed tokens go; without its dead letter
+ * queue only the log tells of it. Rejects as `keep` does.
  */
 export async function keepUnknown(
   deps: Deps,
@@ -28,7 +29,10 @@ export async function keepUnknown(
   await keep(deps, { id, ...whyNotAdopted(event) }, unusable, context)
 }
 
-/** In the dead letter queue, or at least in the log. */
+/**
+ * In the dead letter queue, or at least in the log. Rejects (503) while RabbitMQ takes no publishes:
+ * the report has to come again, as nobody else has the job.
+ */
 export async function keep(
   deps: Deps,
   { id, ...why }: { id: string; problem?: string },
@@ -36,12 +40,21 @@ export async function keep(
   { requestId }: RequestContext,
 ): Promise<void> {
   const outcome = unusable && (await deps.broker.publishUnusable(unusable))
+  if (unusable && isForLater(deps, outcome)) throw publishRefusal(unusable.queue, outcome)
   deps.logger.warn(
     { jobId: id, requestId, ...why, ...(outcome && { outcome }) },
     outcome === 'confirmed'
       ? 'a failed job that cannot be adopted is in the dead letter queue'
       : 'a retry of a job that nobody knows was left to us',
   )
+}
+
+/** Surely not published, or cut off; a publish that is not confirmed in time may be in the queue. */
+function isForLater(
+  { broker }: Deps,
+  outcome: PublishOutcome | undefined,
+): outcome is 'refused' | 'unknown' {
+  return outcome === 'refused' || (outcome === 'unknown' && broker.status().state !== 'up')
 }
 
 /** What is wrong with the job that came along, if one did. */

@@ -1,7 +1,10 @@
 /** Well beyond what may be under way (`publisher.ts`), all of which may time out together. */
 const MAX_IDS = 50_000
 
-/** Whose publish was not answered. Beyond `MAX_IDS` everybody is unsure. */
+/**
+ * Whose publish was not answered, or whose last token may be the broker's again. Beyond `MAX_IDS`
+ * everybody is unsure.
+ */
 export class UnsureTokens {
   readonly #ids = new Set<string>()
   #isFull = false

@@ -131,7 +131,7 @@ export interface Parsed<T> {
   complaint?: Complaint
 }
 
-export interface UnusableEvent extends LeftOut {
+export interface UnusableEvent extends Omit<LeftOut, 'standIns'> {
   standIn: ReportEvent | null
 }
 
@@ -195,7 +195,9 @@ export function parseReport(body: unknown): ParsedReport {
 
 function unusableEvent(event: unknown): UnusableEvent | null {
   const left = leftOutIn(event, problemOf(event))
-  return left && { ...left, standIn: isReportEvent(left.standIn) ? left.standIn : null }
+  if (left === null) return null
+  const { standIns, ...others } = left
+  return { ...others, standIn: standIns.find((one) => isReportEvent(one)) ?? null }
 }
 
 function complaintOf(event: unknown, at: number): Complaint {

@@ -7,8 +7,8 @@ import { id as ID } from './workers.ts'
 export interface LeftOut {
   id: string
   problem: string
-  /** For a job that the ledger has: a failure in its place, where enough can be told. */
-  standIn: object | null
+  /** For a job that the ledger has: failures that may take its place, the best first. */
+  standIns: object[]
   /** For one that nobody has: the failed job, as it was shown. */
   content: Buffer | null
 }
@@ -29,23 +29,34 @@ export function leftOutIn(event: unknown, problem: string): LeftOut | null {
   const { id, name, outcome, job } = members
   if (!isId(id)) return null
   const content = name === 'failed' && isLeftToUs(outcome) ? job : null
-  return { id, problem, standIn: standInFor(members, problem), content }
+  return { id, problem, standIns: standInsFor(members, problem), content }
 }
 
 /**
  * The work of a `completed` is done, but what came of it is not known: such a job fails for good. A
- * failure stays one, with another error.
+ * failure stays one, with another error; where it asks the gateway for a retry after a delay that is
+ * none, the gateway chooses that. Any other outcome that cannot be told is left alone: its token may
+ * be in a retry queue.
  */
-function standInFor({ id, attempt, generation, name, outcome }: Members, problem: string) {
+function standInsFor(
+  { id, attempt, generation, name, outcome }: Members,
+  problem: string,
+): object[] {
   const error = { code: CODE, message: `The report of this attempt is not valid: ${problem}` }
   const about = { job_id: id, attempt, generation, event: 'failed' }
-  if (name === 'failed') return { ...about, error, outcome }
-  return name === 'completed' ? { ...about, error: { ...error, retryable: false } } : null
+  if (name === 'completed') return [{ ...about, error: { ...error, retryable: false } }]
+  if (name !== 'failed') return []
+  const failure = { ...about, error, outcome }
+  return isAskedOfUs(outcome) ? [failure, { ...failure, outcome: null }] : [failure]
 }
 
 function isLeftToUs(outcome: unknown): boolean {
   if (!isJsonObject(outcome)) return true
   return outcome['decision'] !== 'discard' && outcome['rung_ms'] == null
+}
+
+function isAskedOfUs(outcome: unknown): boolean {
+  return isJsonObject(outcome) && outcome['decision'] === 'retry' && outcome['rung_ms'] == null
 }
 
 /** What can still be told of it. */

@@ -23,7 +23,7 @@ export interface ControlObserver {
 export function controlMetrics(registry: Registry): ControlObserver {
   const counter = (name: string, help: string, ...labelNames: string[]) =>
     new Counter({ name, help, labelNames, registers: [registry] })
-  const messages = counter('ojs_control_messages_total', 'Control messages understood', 'type')
+  const messages = counter('ojs_control_messages_total', 'Control messages handled', 'type')
   const malformed = counter(
     'ojs_control_malformed_total',
     'Control messages that are none: dead-lettered, or answered with an error',
@@ -35,7 +35,7 @@ export function controlMetrics(registry: Registry): ControlObserver {
     'Events of reports and ids of heartbeats that were left out: not valid',
     'type',
   )
-  const dropped = counter('ojs_control_replies_dropped_total', 'Answers nobody got', 'outcome')
+  const dropped = counter('ojs_control_replies_dropped_total', 'Answers nobody got, or that could not be sent', 'outcome')
   return {
     received: (type) => messages.inc({ type }),
     malformed: (type, reason) => malformed.inc({ type, reason }),

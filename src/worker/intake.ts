@@ -187,6 +187,7 @@ export class Intake {
         if (how === 'ack') observer.acked(queue)
         else observer.deadLettered(queue)
       },
+      onGivenBack: () => observer.givenBack(queue, 1),
       onEnd: (ended, end, lost) => this.#onEnd(source, ended, end, lost),
     })
     source.block = block

@@ -167,7 +167,8 @@ describe('a question', () => {
   ])('that has no answer gets the error for one: %s', async (_, sent, code, malformed) => {
     expect(await take(sent)).toBe('handled')
     expect(bodies()).toMatchObject([{ error: { code } }])
-    // The mistake of the asker is counted as one.
+    // The mistake of the asker is counted as one, and as nothing else.
+    expect(heard.some(([what]) => what === 'received')).toBe(malformed.length === 0)
     expect(heard.filter(([what]) => what === 'malformed').map(([, , why]) => why)).toEqual(
       malformed,
     )
@@ -185,6 +186,6 @@ describe('a question', () => {
   it('whose asker is gone is handled, and counted', async () => {
     stage.deps.broker.reply = async () => 'returned'
     expect(await take(info(UNKNOWN_ID))).toBe('handled')
-    expect(heard.at(-1)).toEqual(['replyDropped', 'returned'])
+    expect(heard).toContainEqual(['replyDropped', 'returned'])
   })
 })

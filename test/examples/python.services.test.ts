@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { v7 } from 'uuid'
 import { describe, expect, test } from 'vitest'
 import { DEBIAN_PYTHON } from '../../scripts/test-environment.mjs'
 import { ROOT } from '../sdk/bundle.ts'
@@ -107,6 +108,24 @@ describe('the Python worker, written from docs/control-protocol.md', { timeout: 
       const { id: next } = await runJob(stage, example, endless)
       await stage.client().cancelJob(next)
       await example.until(async () => (await tombstones()).length === 0)
+    })
+  })
+
+  test('runs a job whose id was cancelled before anybody had heard of it', async () => {
+    const [id, other] = [v7(), v7()]
+    await asClient(stage, async (client) => {
+      for (const job_id of [id, other]) await client.say('email', 'ojs.control.cancel', { job_id })
+    })
+    await expect.poll(async () => (await tombstones()).length, { timeout: 10_000 }).toBe(2)
+    await withExample(startPython(), async (example) => {
+      await example.until(async () => (await listed())['state'] === 'running')
+      const body = { id, type: 'email.send', args: ['a@example.com'], options: { queue: 'email' } }
+      await stage.gateway().request('POST', '/ojs/v1/jobs', body)
+      await example.until(async () => (await stage.client().getJob(id)).state === 'completed')
+      // The other one is as cancelled as ever.
+      await publishJob(stage, { id: other, queue: 'email' })
+      await runJob(stage, example, { type: 'email.send', args: ['b@example.com'] })
+      await expect(stage.client().getJob(other)).rejects.toMatchObject({ status: 404 })
     })
   })
 

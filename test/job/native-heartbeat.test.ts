@@ -61,8 +61,4 @@ describe('the heartbeat of a native worker', () => {
   it.each(CELLS)('$name', ({ row, expected }) => {
     expect(decideBeat('w', row, { now: NOW, wall: WALL })).toBe(expected)
   })
-
-  it('says nothing of an unknown id', () => {
-    expect(decideBeat('w', null, { now: NOW, wall: WALL })).toBe('ignore')
-  })
 })

@@ -186,7 +186,7 @@ class World {
   async #loseQueue(): Promise<void> {
     this.#queue = []
     this.#held = null
-    await this.#ledger.rearm(this.#name)
+    await this.#ledger.rearm(this.#name, this.#now)
   }
 
   async #endLease(move: Move): Promise<void> {

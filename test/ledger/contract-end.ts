@@ -82,7 +82,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
         ledger.cancel(id, NOW),
         ledger.handOver([fence]),
         ledger.handOverAll(),
-        ledger.rearm('q'),
+        ledger.rearm('q', NOW),
         ledger.extendLeases(NOW),
       ])
       expect(outcomes).toEqual([false, 'drop', 'stale', 'stale', 'stale', 0, 0, 0, 0])

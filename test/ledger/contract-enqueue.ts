@@ -147,7 +147,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
 
     it('leaves a newer nonce alone', async () => {
       const { id, outbox } = await pushed(ledger, { queue: 'q' })
-      await ledger.rearm('q')
+      await ledger.rearm('q', NOW)
       const rearmed = row(id).outbox
       ledger.confirmed(id, outbox)
       await settleLazily(ledger)
@@ -215,7 +215,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       const { id } = await pushed(ledger)
       const [claimed] = await ledger.claim([token(id)], TERMS)
       expect(claimed?.verdict).toBe('claimed')
-      expect(await ledger.rearm('default')).toBe(0)
+      expect(await ledger.rearm('default', NOW)).toBe(0)
       expect(row(id)).toMatchObject({ state: 'active', holder: 'ledger', outbox: null })
       const released = await ledger.release(id, fenceOf(row(id)))
       expect(released).toMatchObject({ state: 'available', attempt: 0 })
@@ -225,7 +225,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
     it('and leaves the leases of other queues their deliveries', async () => {
       const other = await fetched(ledger, { queue: 'other' })
       await fetched(ledger, { queue: 'lost' })
-      await ledger.rearm('lost')
+      await ledger.rearm('lost', NOW)
       expect(row(other.id)).toEqual(other)
     })
 
@@ -235,7 +235,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       await plant({ id: running.id, state: 'active', attempt: 1, holder: 'native', ...lease })
       await plant({ id: silent.id, attempt: 1, holder: 'native' })
       expect(ledger.claimable('default')).toBe(0)
-      expect(await ledger.rearm('default')).toBe(1)
+      expect(await ledger.rearm('default', NOW)).toBe(1)
       expect(row(running.id)).toMatchObject({ state: 'active', holder: 'ledger' })
       expect(row(silent.id)).toMatchObject({ state: 'available', attempt: 1, holder: null })
       expect(row(silent.id).outbox).toBeGreaterThan(silent.outbox)
@@ -248,7 +248,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       )
       const elsewhere = await pushed(ledger, { queue: 'other' })
       const newest = elsewhere.outbox
-      expect(await ledger.rearm('q')).toBe(2500)
+      expect(await ledger.rearm('q', NOW)).toBe(2500)
       const owed = ledger.outboxPage(newest, 5000)
       expect(owed.map(({ id }) => id)).toEqual(jobs.map(({ id }) => id))
       expect(row(elsewhere.id).outbox).toBe(newest)
@@ -257,7 +257,10 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
     it('not for what comes while it pages: that has a publish of its own', async () => {
       const jobs = Array.from({ length: 1001 }, () => newJob({ queue: 'q' }))
       await ledger.insertAll(jobs, NOW)
-      const [rearmed, late] = await Promise.all([ledger.rearm('q'), pushed(ledger, { queue: 'q' })])
+      const [rearmed, late] = await Promise.all([
+        ledger.rearm('q', NOW),
+        pushed(ledger, { queue: 'q' }),
+      ])
       expect(rearmed).toBe(1001)
       expect(row(late.id).outbox).toBe(late.outbox)
     })
@@ -265,7 +268,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
     it('also for one whose token was confirmed long ago', async () => {
       const { id, outbox } = await pushed(ledger)
       ledger.confirmed(id, outbox)
-      expect(await ledger.rearm('default')).toBe(1)
+      expect(await ledger.rearm('default', NOW)).toBe(1)
       expect(row(id).outbox).toBeGreaterThan(outbox)
     })
 
@@ -278,25 +281,27 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       const { id } = await pushed(ledger)
       await plant({ id, ...change })
       const before = row(id)
-      expect(await ledger.rearm('default')).toBe(0)
+      expect(await ledger.rearm('default', NOW)).toBe(0)
       expect(row(id)).toEqual(before)
     })
 
     it('expects no token any more for what ended while its token was in the queue', async () => {
-      const [queued, waiting] = [await pushed(ledger), await pushed(ledger)]
-      await plant({ id: waiting.id, state: 'retryable', dueAt: NOW })
-      await Promise.all([ledger.cancel(queued.id, NOW), ledger.cancel(waiting.id, NOW)])
-      expect(await ledger.rearm('default')).toBe(0)
-      expect(row(queued.id).tokenOut).toBe(false)
+      const jobs = await Promise.all(Array.from({ length: 3 }, () => pushed(ledger)))
+      const [queued, waited, waiting] = jobs.map(({ id }) => id) as [string, string, string]
+      await plant({ id: waited, state: 'retryable', dueAt: NOW })
+      await plant({ id: waiting, state: 'retryable', dueAt: NOW + 1 })
+      await Promise.all(jobs.map(({ id }) => ledger.cancel(id, NOW)))
+      expect(await ledger.rearm('default', NOW)).toBe(0)
+      expect([row(queued).tokenOut, row(waited).tokenOut]).toEqual([false, false])
       // Its token is in a delay queue and comes back from there.
-      expect(row(waiting.id).tokenOut).toBe(true)
+      expect(row(waiting).tokenOut).toBe(true)
     })
 
     it('also for more of them than one page has', async () => {
       const jobs = Array.from({ length: 1001 }, () => newJob({ queue: 'q' }))
       await ledger.insertAll(jobs, NOW)
       await Promise.all(jobs.map(({ id }) => ledger.cancel(id, NOW)))
-      await ledger.rearm('q')
+      await ledger.rearm('q', NOW)
       expect(jobs.filter(({ id }) => row(id).tokenOut)).toEqual([])
     })
 
@@ -305,7 +310,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       await ledger.insertAll([...jobs, newJob({ queue: 'other' })], NOW)
       for (const queue of ['q', 'other', 'unheard-of'])
         await ledger.recordMarker(queue, `m-${queue}`)
-      const paged = ledger.rearm('q')
+      const paged = ledger.rearm('q', NOW)
       expect(ledger.queueMarker('q')).toBe('m-q')
       await paged
       expect(ledger.queueMarker('q')).toBe(null)
@@ -315,7 +320,9 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
 
     it('twice at once: the later nonce counts', async () => {
       const { id, outbox } = await pushed(ledger)
-      expect(await Promise.all([ledger.rearm('default'), ledger.rearm('default')])).toEqual([1, 1])
+      expect(
+        await Promise.all([ledger.rearm('default', NOW), ledger.rearm('default', NOW)]),
+      ).toEqual([1, 1])
       expect(row(id).outbox).toBe(outbox + 2)
       expect(ledger.outboxPage(0, 10)).toHaveLength(1)
     })

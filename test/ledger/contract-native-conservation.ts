@@ -305,7 +305,7 @@ class World {
       if (this.#held) this.#held.isVoid = true
     }
     await this.#hear()
-    await this.#ledger.rearm(this.#row.queue)
+    await this.#ledger.rearm(this.#row.queue, this.#now)
     await this.#relay(true)
   }
 

@@ -226,6 +226,15 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(ledger.isTombstoned(known.id)).toBe(false)
     })
 
+    it('are told of again to a worker whose heartbeat names the id', async () => {
+      await ledger.tombstone('a', 'q', NOW)
+      const beat = { now: NOW, wall: NOW, workerId: 'w', leaseMs: null, defaultLeaseMs: 1_000 }
+      expect(await ledger.beatNative(['a', 'b'], beat)).toEqual([
+        { outcome: 'cancelled', job: { id: 'a', queue: 'q', generation: 0 } },
+        { outcome: 'ignored' },
+      ])
+    })
+
     it('are over when the id is used', async () => {
       await ledger.tombstone('a', 'q', NOW)
       await ledger.insert(newJob({ id: 'a', queue: 'q' }), NOW)

@@ -346,7 +346,7 @@ class Run {
       await this.#ledger.release(id, { ...lease, tokenAttempt: lease.attempt })
     if (step.verb === 'handOver') await this.#ledger.handOver([lease])
     if (step.verb === 'handOverAll') await this.#ledger.handOverAll()
-    if (step.verb === 'rearm') await this.#ledger.rearm(QUEUES[step.job % 2] ?? '')
+    if (step.verb === 'rearm') await this.#ledger.rearm(QUEUES[step.job % 2] ?? '', NOW)
     if (step.verb === 'extendLeases') await this.#ledger.extendLeases(NOW + attempt)
     if (step.verb === 'tokenReturned') this.#ledger.tokenReturned(id, generation)
     return { won: null, id }

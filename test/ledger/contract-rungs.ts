@@ -15,7 +15,7 @@ const RUNG = { queue: 'q', delayMs: 250 }
 const LATER = NOW + 1000
 
 /** TTL queues of retries: which there are, and what is lost with one. */
-export function rungContract({ harness, ledger, row }: UnderTest): void {
+export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
   /** A job whose retry token is in the rung. */
   const retrying = async (queue = 'q', rungMs: number | null = 250): Promise<JobRow> => {
     const job = await fetched(ledger, { queue })
@@ -99,7 +99,7 @@ export function rungContract({ harness, ledger, row }: UnderTest): void {
       await ledger.cancel(id, NOW)
       expect(await ledger.rearmRung(RUNG, LATER)).toBe(0)
       expect(row(id).tokenOut).toBe(true)
-      await ledger.rearm('q')
+      await ledger.rearm('q', NOW)
       expect(row(id).tokenOut).toBe(false)
     })
 
@@ -136,11 +136,30 @@ export function rungContract({ harness, ledger, row }: UnderTest): void {
       const owing = await retrying()
       await ledger.rearmRung({ queue: 'q', delayMs: 250 }, NOW)
       const late = await retrying()
-      expect(await ledger.rearm('q')).toBe(0)
+      expect(await ledger.rearm('q', NOW)).toBe(0)
       expect(row(late.id)).toEqual({ ...late, rungMs: null })
       const promoted = await promoteAll()
       expect(promoted.map(({ outbox }) => outbox !== null)).toEqual([true, true, true])
       expect(promoted.map(({ id }) => id)).toEqual([waiting.id, owing.id, late.id])
+    })
+
+    it('leaves those in their rung that are due later: a second token would be run as well', async () => {
+      const waiting = await retrying()
+      // As long as the retry waits, its token does: the ledger says when that was.
+      const minute = 60_000
+      await plant({ id: waiting.id, dueAt: NOW + minute + 1, retryDelayMs: 250 })
+      const before = row(waiting.id)
+      expect(await ledger.rearm('q', NOW)).toBe(0)
+      expect(row(waiting.id)).toEqual(before)
+      expect(await ledger.rearm('q', NOW + 1)).toBe(0)
+      expect(row(waiting.id)).toEqual({ ...before, rungMs: null })
+    })
+
+    it('holds one whose token left a rung that is shorter than its delay', async () => {
+      const waiting = await retrying()
+      await plant({ id: waiting.id, dueAt: NOW + 600_000, retryDelayMs: 600_000 })
+      await ledger.rearm('q', NOW)
+      expect(row(waiting.id)).toMatchObject({ state: 'retryable', rungMs: null })
     })
 
     it('leaves alone those whose token is not in its rung yet', async () => {
@@ -148,14 +167,14 @@ export function rungContract({ harness, ledger, row }: UnderTest): void {
       const to = { dueAt: LATER, delayMs: 250, rungMs: 250, isTokenBack: true } as const
       await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'retryable', ...to })
       const owing = row(job.id)
-      expect(await ledger.rearm('q')).toBe(0)
+      expect(await ledger.rearm('q', NOW)).toBe(0)
       expect(row(job.id)).toEqual(owing)
     })
 
     it('publishes those that are due, wherever their token is', async () => {
       const { id } = await retrying()
       await promoteAll()
-      expect(await ledger.rearm('q')).toBe(1)
+      expect(await ledger.rearm('q', NOW)).toBe(1)
       expect(row(id)).toMatchObject({ state: 'available', rungMs: null })
       expect(row(id).outbox).not.toBeNull()
     })

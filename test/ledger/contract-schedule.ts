@@ -155,7 +155,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       await ledger.sendAhead(WALL, 9)
       ledger.confirmed(id, row(id).outbox ?? 0)
       await settleLazily(ledger)
-      await ledger.rearm(row(id).queue)
+      await ledger.rearm(row(id).queue, NOW)
       expect(row(id)).toMatchObject({ state: 'scheduled', rungMs: null, outbox: null })
       expect(await ledger.sendAhead(WALL, 9)).toBe(1)
     })

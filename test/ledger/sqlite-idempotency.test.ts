@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { IDEMPOTENCY_MS } from '../../src/ledger/idempotency.ts'
 import { Access } from '../../src/ledger/sqlite/access.ts'
 import { GroupCommit } from '../../src/ledger/sqlite/group-commit.ts'
 import { SqliteIdempotency } from '../../src/ledger/sqlite/idempotency.ts'
@@ -12,6 +13,21 @@ beforeEach(async () => {
   harness = await openSqliteHarness()
 })
 afterEach(() => harness.destroy())
+
+it('takes keys that are ahead of the clock for new ones, once it is right again', async () => {
+  const { ledger } = harness
+  const remember = (key: string, at: number) =>
+    ledger.insert(newJob(), at, { request: { key, fingerprint: 'f' } })
+  await remember('before', NOW - IDEMPOTENCY_MS)
+  await remember('ahead', NOW + 1)
+  await remember('far ahead', NOW + 365 * IDEMPOTENCY_MS)
+  await ledger.boundWaits(NOW)
+  const known = (at: number) =>
+    ['before', 'ahead', 'far ahead'].filter((key) => ledger.idempotency.find(key, at))
+  expect(known(NOW)).toEqual(['ahead', 'far ahead'])
+  expect(known(NOW + IDEMPOTENCY_MS)).toEqual([])
+  expect(await ledger.idempotency.prune(NOW + IDEMPOTENCY_MS, 9)).toBe(3)
+})
 
 it('keeps the newest keys of requests, as many as there is room for', async () => {
   const { db, ledger } = harness

@@ -96,7 +96,7 @@ describe('every statement', () => {
 
   it.each([
     ['tombstonesOf', 'tombstones_queue'],
-    ['isTombstoned', 'sqlite_autoindex_tombstones_1'],
+    ['tombstone', 'sqlite_autoindex_tombstones_1'],
     ['forgetTombstone', 'sqlite_autoindex_tombstones_1'],
     ['forgetOldestTombstone', 'INTEGER PRIMARY KEY'],
     ['pruneTombstones', 'tombstones_time'],

@@ -43,7 +43,7 @@ async function plantBetween(): Promise<string> {
 
 it('finds what a lost queue had among any number of others, a page at a time', async () => {
   const id = await plantBetween()
-  const turns = await turnsOf(async () => expect(await harness.ledger.rearm('q')).toBe(1))
+  const turns = await turnsOf(async () => expect(await harness.ledger.rearm('q', NOW)).toBe(1))
   expect(harness.ledger.find(id)?.outbox).not.toBeNull()
   expect(turns).toBeGreaterThanOrEqual(6)
 })

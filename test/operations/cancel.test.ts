@@ -1,10 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import { cancel } from '../../src/operations/cancel.ts'
+import { failLease, returnLease } from '../../src/operations/fail-lease.ts'
 import { sendToken } from '../../src/operations/send-token.ts'
 import { fetched, pushed, rowOf, settleLazily } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage, toldDelivery } from './told-broker.ts'
+
+const FAILURE = { code: 'e', type: 'E', message: 'm', retryable: true }
 
 let harness: SqliteHarness
 let stage: ToldStage
@@ -19,6 +22,8 @@ beforeEach(async () => {
   outcome = 'confirmed'
   stage = onToldBroker(harness, {
     publish: () => publish(),
+    isRungReady: () => false,
+    ensureRung: async () => 'unusable',
     broadcast: async ({ type }) => {
       told.push(type)
       return outcome
@@ -61,6 +66,31 @@ describe('a job that is cancelled while it waits', () => {
     expect(await cancelNow(id)).toMatchObject({ state: 'cancelled', tokenOut })
     expect(told).toEqual(['ojs.control.cancel'])
   })
+
+  it.each(['settled', 'lost'] as const)(
+    'and whose lease has run out, with a delivery that was %s',
+    async (settles) => {
+      const job = await fetched(harness.ledger)
+      stage.deps.held.set(job.id, toldDelivery(told, { settles }))
+      publish = async () => 'refused'
+      await returnLease(stage.deps, { row: job, failure: FAILURE })
+      await settleLazily(harness.ledger)
+      expect(await cancelNow(job.id)).toMatchObject({ tokenOut: settles === 'lost' })
+    },
+  )
+
+  it.each(['settled', 'lost'] as const)(
+    'and waited in the ledger for a retry, with a delivery that was %s',
+    async (settles) => {
+      const job = await fetched(harness.ledger)
+      stage.deps.held.set(job.id, toldDelivery(told, { settles, isLive: false }))
+      publish = async () => 'refused'
+      const failed = await failLease(stage.deps, { row: job, failure: FAILURE })
+      if (failed === 'stale') throw new Error('the lease is there')
+      await harness.ledger.promote(failed.dueAt ?? 0, 0, 1)
+      expect(await cancelNow(job.id)).toMatchObject({ tokenOut: settles === 'lost' })
+    },
+  )
 
   it.each<[string, () => Promise<PublishOutcome>]>([
     ['was not confirmed in time', async () => 'unknown'],

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { nativeClaim } from '../../src/operations/native-claim.ts'
 import { nativeHeartbeat } from '../../src/operations/native-heartbeat.ts'
 import { report } from '../../src/operations/report.ts'
@@ -169,6 +169,18 @@ describe('native workers', () => {
       directWorker(stage.deps, 'w5', 'quiet', CONTEXT)
       const again = await sync(stage.deps, { worker_id: 'w5', queues: [queue] })
       expect(again).toMatchObject({ tombstones: [cancelled], directive: 'quiet' })
+    })
+
+    it('names the queues that are not there and may not be declared', async () => {
+      const [known, lost] = [freshQueue(), freshQueue()]
+      const { broker } = stage.deps
+      const recheck = broker.recheckQueue.bind(broker)
+      const spy = vi.spyOn(broker, 'recheckQueue')
+      spy.mockImplementation((queue) => (queue === lost ? Promise.resolve('lost') : recheck(queue)))
+      const answer = await sync(stage.deps, { queues: [known, lost] })
+      spy.mockRestore()
+      expect(answer).toMatchObject({ tombstones: [], not_ready: [lost] })
+      expect(stage.deps.ledger.queues().map(({ name }) => name)).not.toContain(lost)
     })
 
     it('refuses what cannot be a queue', async () => {

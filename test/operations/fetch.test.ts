@@ -48,6 +48,15 @@ it('is sure again of a token that was never confirmed, and has come', async () =
   expect(stage.deps.unsure.has(id)).toBe(false)
 })
 
+it('and of one that has come to be dropped', async () => {
+  const { id } = await pushed(harness.ledger)
+  await harness.ledger.cancel(id, NOW)
+  stage.deps.unsure.add(id)
+  arriving(id)
+  expect(await fetchNow()).toEqual([])
+  expect(stage.deps.unsure.has(id)).toBe(false)
+})
+
 it('holds the delivery of what it has started', async () => {
   const { id } = await pushed(harness.ledger)
   const delivery = arriving(id)

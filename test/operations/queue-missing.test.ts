@@ -1,7 +1,15 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { EnsureOutcome } from '../../src/broker/broker.ts'
-import { lostWarnings, onQueueMissing, onRungMissing } from '../../src/operations/queue-missing.ts'
+import type { JobRow } from '../../src/job/job.ts'
+import { cancel } from '../../src/operations/cancel.ts'
+import {
+  lostQueues,
+  lostWarnings,
+  onQueueMissing,
+  onRungMissing,
+} from '../../src/operations/queue-missing.ts'
 import { recoverQueue } from '../../src/operations/recover.ts'
+import { sendToken } from '../../src/operations/send-token.ts'
 import { NOW, pushed } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
@@ -58,6 +66,38 @@ it('it is left to an operator by the next process too, which has not seen it', a
   stage.deps.lost.clear()
   expect(await missing()).toBe('declare')
   expect(lostWarnings(stage.deps)).toEqual([])
+})
+
+it('nothing goes into another queue of its name meanwhile: `recover` would publish it twice', async () => {
+  const [owed] = harness.ledger.outboxPage(0, 1)
+  const row = () => harness.ledger.find(owed?.id ?? '') as JobRow
+  const published: string[] = []
+  const told = {
+    publish: async ({ id }: { id: string }) => {
+      published.push(id)
+      return 'confirmed' as const
+    },
+    broadcast: async () => 'confirmed' as const,
+  }
+  Object.assign(stage.deps.broker, told)
+  silently = 101
+  await missing()
+  expect(await sendToken(stage.deps, row())).toMatchObject({ outcome: 'refused' })
+  expect(published).toEqual([])
+  expect(lostQueues(harness.ledger)).toEqual(new Set(['q']))
+  // What is no token goes: the copy of a dead letter, and to workers a cancel.
+  await sendToken(stage.deps, { ...row(), state: 'discarded' })
+  expect(published.splice(0)).toEqual([row().id])
+  const cancelled = await cancel(stage.deps, row().id, CONTEXT)
+  expect(await sendToken(stage.deps, { ...row(), outbox: 99 })).toMatchObject({
+    outcome: 'confirmed',
+  })
+  expect(cancelled.job.state).toBe('cancelled')
+  const next = await pushed(harness.ledger, { queue: 'q' })
+  await recover()
+  expect(lostQueues(harness.ledger)).toEqual(new Set())
+  const sent = await sendToken(stage.deps, harness.ledger.find(next.id) as JobRow)
+  expect([sent.outcome, published]).toEqual(['confirmed', [next.id]])
 })
 
 it('it may be recovered also when another of its name is there, and no other may', async () => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import type { Broker, DeadLetter } from '../../src/broker/broker.ts'
+import type { Broker, DeadLetter, PublishOutcome } from '../../src/broker/broker.ts'
 import { shownMessage } from '../../src/broker/message.ts'
 import { OjsError, unavailable } from '../../src/errors.ts'
 import type { ReportEvent } from '../../src/job/request.ts'
@@ -107,6 +107,21 @@ it('of a failure whose rejected delivery was faster says what the failure was', 
   const own = { code: 'boom', message: 'it went off' }
   expect(JSON.parse(row()?.error ?? '')).toMatchObject(own)
   expect(JSON.parse(row()?.errors ?? '')).toMatchObject([own])
+})
+
+it('a report comes again whose failed job cannot be kept while RabbitMQ takes no publishes', async () => {
+  let outcome: PublishOutcome = 'refused'
+  const shown: Broker['shown'] = () => {
+    throw new OjsError('invalid_request', 'It is no job.')
+  }
+  stage = onToldBroker(harness, { publishUnusable: async () => outcome, shown })
+  const id = uuid7()
+  const event = { ...FAILED, job_id: id, job: { id, type: 'No Type', args: [] } }
+  const said = () => report(stage.deps, { worker_id: 'w', events: [event] }, { requestId: 'req_1' })
+  await expect(said()).rejects.toMatchObject({ status: 503, retryable: true })
+  // Without a dead letter queue it would come again for ever.
+  outcome = 'returned'
+  expect(await said()).toEqual({ applied: 0, ignored: 1 })
 })
 
 it.each([

@@ -224,6 +224,11 @@ describe('ojs.control.report', () => {
       { event: 'failed', error: {}, outcome: { decision: 'discard' } },
       { error: ERROR, outcome: { decision: 'discard' } },
     ],
+    ...[0, 0.5, '5'].map((delay): [string, object, object] => [
+      `a failure after which the gateway shall wait for ${JSON.stringify(delay)}: it decides`,
+      { event: 'failed', error: {}, outcome: { decision: 'retry', delay_ms: delay } },
+      { error: ERROR, outcome: null },
+    ]),
   ])('replaces %s', (_name, said, more) => {
     const about = { job_id: 'j', attempt: 2, generation: 1 }
     expect(standIn({ ...about, ...said })).toEqual([{ ...about, event: 'failed', ...more }])
@@ -257,6 +262,7 @@ describe('ojs.control.report', () => {
     [{ job_id: 'j', event: 'completed' }],
     [{ job_id: 'j', attempt: 1, event: 'started', at: 5 }],
     [{ ...failed, outcome: 'retry' }],
+    [{ ...failed, outcome: { ...inRung, rung_ms: 0.5 } }],
   ])('replaces nothing where that would be guessed: %j', (event) => {
     expect(standIn(event)).toEqual([null])
   })

@@ -64,7 +64,11 @@ describe('a native worker', () => {
     await eventually(async () => (await value('ojs_amqp_connections_active')) === 2)
     const text = await registry.metrics()
     for (const name of ELEVEN) expect(text).toContain(`# TYPE ${name} `)
+    isOpen = false
+    await producer.enqueue('good', [], { queue: 'm' })
+    await eventually(async () => (await value('ojs_amqp_messages_unacked', { queue: 'm' })) === 1)
     await worker.stop()
+    expect(await value('ojs_amqp_messages_nacked_total', { queue: 'm' })).toBe(2)
     await producer.close()
     await proxy.stop()
   })

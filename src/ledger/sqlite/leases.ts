@@ -123,5 +123,6 @@ export function handOverLeases({ statements }: Store, leases: readonly LeaseFenc
 /** How many rows wait for no longer than they would from `now` on. */
 export function boundWaits({ statements, traffic }: Store, now: number): number {
   traffic.forgetAfter(now)
+  statements.boundKeys.run(now)
   return statements.boundLeases.run(now).changes + statements.boundRetries.run(now).changes
 }

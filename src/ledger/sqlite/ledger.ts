@@ -287,8 +287,8 @@ export class SqliteLedger implements Ledger {
     return this.#access.read(() => cancelledTokens(this.#store, queues, limit))
   }
 
-  rearm(queue: string): Promise<number> {
-    return inPages(this.#access, (cursor) => rearmPage(this.#store, queue, cursor))
+  rearm(queue: string, now: number): Promise<number> {
+    return inPages(this.#access, (cursor) => rearmPage(this.#store, queue, now, cursor))
   }
 
   tokenReturned(id: string, generation: number): void {

@@ -12,8 +12,8 @@ export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult 
   const lease = store.statements.extendNative.get(id, now, leaseMs, workerId)
   if (lease) return { outcome: 'extended', lease: lease as ExtendedLease }
   const row = toJobRow(store.statements.find.get(id))
+  if (row === null) return beatUnknown(store, id)
   const decision = decideBeat(workerId, row, beat)
-  if (row === null) return { outcome: 'ignored' }
   switch (decision) {
     case 'start': {
       const promote = row.state !== 'available'
@@ -33,6 +33,13 @@ export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult 
     case 'ignore':
       return { outcome: 'ignored' }
   }
+}
+
+function beatUnknown({ tombstones }: Store, id: string): BeatResult {
+  const queue = tombstones.queueOf(id)
+  return queue === null
+    ? { outcome: 'ignored' }
+    : { outcome: 'cancelled', job: { id, queue, generation: 0 } }
 }
 
 /**

@@ -110,7 +110,7 @@ function prepareTombstones(db: Database) {
        WHERE queue = ?1 ORDER BY cancelled_at DESC LIMIT ?2`,
     ),
     isKnown: db.prepare('SELECT 1 FROM jobs WHERE id = ?'),
-    isTombstoned: db.prepare('SELECT 1 FROM tombstones WHERE id = ?'),
+    tombstone: db.prepare('SELECT queue FROM tombstones WHERE id = ?'),
     countTombstones: db.prepare('SELECT count(*) AS count FROM tombstones'),
     recordTombstone: db.prepare(
       'INSERT INTO tombstones (id, queue, cancelled_at) VALUES (?, ?, ?)',

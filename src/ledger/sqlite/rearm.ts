@@ -7,6 +7,12 @@ const REARM_PAGE = 1000
 /** Rows that a page looks at: those whose token was elsewhere may be any number. */
 const MAX_LOOKED_AT = 10_000
 
+/**
+ * How far a broker's clock may be ahead of ours: what is due by it may have left its rung. Of a later
+ * retry the token is still there, and a second one would be run by a native worker.
+ */
+const DRIFT_MS = 60_000
+
 /** Which rows are left: those after `after` that were there when it began. */
 interface RearmCursor {
   after: number
@@ -40,15 +46,20 @@ export async function inPages(
 
 /**
  * One page of a lost queue: a new outbox nonce for each row whose token was in it, in order of
- * arrival, so that the relay publishes them in that order. A retry that is not available yet is
- * held by the ledger from now on: its token may have come out of its rung just before. After the
+ * arrival, so that the relay publishes them in that order. A retry that is about to be due
+ * is held by the ledger from now on: its token may have come out of its rung just before. After the
  * last page, the rows that are over stop waiting for a token that cannot come back, and the marker
  * that the queue had is forgotten with it.
  */
-export function rearmPage(store: Store, queue: string, cursor: RearmCursor | null): RearmedPage {
+export function rearmPage(
+  store: Store,
+  queue: string,
+  now: number,
+  cursor: RearmCursor | null,
+): RearmedPage {
   const { rearmable, handOverQueue, forgetStrays, recordMarker } = store.statements
   const { after, to, upTo } = spanOf(store, queue, cursor)
-  const rows = rearmable.all(queue, after, to, REARM_PAGE) as Waiting[]
+  const rows = rearmable.all(queue, after, to, REARM_PAGE, now + DRIFT_MS) as Waiting[]
   const owed = rows.filter((row) => row.state === 'available')
   for (const row of rows) rearmRow(store, row, row.state === 'available')
   // The deliveries behind these leases went with the queue, those of native workers too: when the
@@ -57,7 +68,7 @@ export function rearmPage(store: Store, queue: string, cursor: RearmCursor | nul
   if (rows.length > 0 || to < upTo) {
     return { rearmed: owed.length, next: { after: endOf(rows, to), upTo } }
   }
-  const { changes } = forgetStrays.run(queue, REARM_PAGE)
+  const { changes } = forgetStrays.run(queue, REARM_PAGE, now)
   if (changes === REARM_PAGE) return { rearmed: 0, next: { after, upTo } }
   recordMarker.run(queue, null)
   return { rearmed: 0, next: null }

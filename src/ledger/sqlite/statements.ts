@@ -181,13 +181,15 @@ function prepareLost(db: Database) {
     ),
     /**
      * The rows of a queue whose token was in it, from the oldest. ?2 after and ?3 up to a seq. The
-     * token of a due retry may have come out of its rung already. What a native worker still has
+     * token of a retry that has left its rung by ?5 may have come here. What a native worker still has
      * after its lease comes back no more either.
      */
     rearmable: db.prepare(
       `${live}
          AND (state = 'available'
-           OR state IN ('retryable', 'scheduled') AND rung_ms IS NOT NULL AND outbox IS NULL)
+           OR state = 'scheduled' AND rung_ms IS NOT NULL AND outbox IS NULL
+           OR state = 'retryable' AND rung_ms IS NOT NULL AND outbox IS NULL
+             AND due_at - coalesce(retry_delay_ms, rung_ms) + rung_ms <= ?5)
        ORDER BY seq LIMIT ?4`,
     ),
     /** The same for a rung, ?5 its delay. */
@@ -207,11 +209,12 @@ function prepareLost(db: Database) {
          WHERE ${LEASED} AND queue = ?1 AND seq <= ?2
            AND state = 'active' AND holder IN ('gateway', 'native'))`,
     ),
-    /** The tokens of ended rows were in the lost queue too, unless they waited elsewhere. */
+    /** The tokens of ended rows were in the lost queue too, unless they wait elsewhere until after ?3. */
     forgetStrays: db.prepare(
       `UPDATE jobs SET token_out = 0 WHERE seq IN (
          SELECT seq FROM jobs INDEXED BY jobs_stray
-         WHERE queue = ?1 AND ended_at IS NOT NULL AND token_out = 1 AND due_at IS NULL
+         WHERE queue = ?1 AND ended_at IS NOT NULL AND token_out = 1
+           AND (due_at IS NULL OR due_at <= ?3)
          LIMIT ?2)`,
     ),
     /** As `liveAfter`, of ended rows whose token is out. */

@@ -29,7 +29,14 @@ export class Tombstones implements Companion {
   }
 
   has(id: string): boolean {
-    return this.count > 0 && this.#statements.isTombstoned.get(id) !== undefined
+    return this.queueOf(id) !== null
+  }
+
+  /** Whose workers were told; null: there is no tombstone. */
+  queueOf(id: string): string | null {
+    if (this.count === 0) return null
+    const found = this.#statements.tombstone.get(id) as { queue: string } | undefined
+    return found?.queue ?? null
   }
 
   /** Inside a write. */

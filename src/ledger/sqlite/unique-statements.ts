@@ -33,6 +33,12 @@ export function prepareUnique(db: Database) {
     rememberedKey: db.prepare(
       `SELECT fingerprint, jobs, existing FROM idempotency_keys WHERE key = ?1 AND created_at > ?2`,
     ),
+    /** Those at the end that are later than ?1: their process's clock was ahead of ours. */
+    boundKeys: db.prepare(
+      `UPDATE idempotency_keys SET created_at = ?1
+       WHERE seq > coalesce(
+         (SELECT seq FROM idempotency_keys WHERE created_at <= ?1 ORDER BY seq DESC LIMIT 1), 0)`,
+    ),
     forgetKey: db.prepare('DELETE FROM idempotency_keys WHERE key = ?'),
     /** ?1 created before, ?2 how many may stay, ?3 at most so many. */
     pruneKeys: db.prepare(
