@@ -29,13 +29,16 @@ describe('limit', () => {
     const frame = await serve(ROUTES)
     expect((await frame.ask(request('POST', '/echo', {}, bodyOf(MAX)))).status).toBe(200)
     expect((await frame.ask(request('POST', '/echo', {}, bodyOf(MAX + 1)))).status).toBe(413)
-    const chunked = (bytes: number) =>
+    const chunked = (bytes: number, coding = CHUNKED) =>
       Buffer.concat([
-        request('POST', '/echo', CHUNKED),
+        request('POST', '/echo', coding),
         Buffer.from(`${chunk(bodyOf(bytes))}0\r\n\r\n`),
       ])
     expect((await frame.ask(chunked(MAX))).status).toBe(200)
     expect((await frame.ask(chunked(MAX + 1))).status).toBe(413)
+    // RFC 9112 §7: names of codings are case-insensitive.
+    const shouted = { 'Transfer-Encoding': 'Chunked' }
+    expect((await frame.ask(chunked(MAX, shouted))).status).toBe(200)
   })
 
   test('a declared length is refused before a byte of the body has come', async () => {

@@ -398,11 +398,14 @@ test('trace context and idempotency key reach the operation', async () => {
     requestId: 'r',
     traceparent,
   })
-  // Node joins what an instrumented client sent twice; the last is of the innermost span.
+  // Node joins what an instrumented client sent more than once; the last is of the innermost span.
   const inner = traceparent.replace('b7ad6b7169203331', '00f067aa0ba902b7')
-  expect(await contextOf({ 'X-Request-Id': 'r', traceparent: `${traceparent}, ${inner}` })).toEqual(
-    { requestId: 'r', traceparent: inner },
-  )
+  expect(
+    await contextOf({
+      'X-Request-Id': 'r',
+      traceparent: `${traceparent}, ${traceparent}, ${inner}`,
+    }),
+  ).toEqual({ requestId: 'r', traceparent: inner })
 })
 
 describe('methods', () => {

@@ -25,6 +25,15 @@ it('a list without its blanks, and not longer than it may be', () => {
   expect(() => list(asked(`types=${names}`), 'types')).toThrow('100')
 })
 
+it('a list has more exactly where something is behind the page', () => {
+  const page = { limit: 2, offset: 1 }
+  expect([2, 3, 4].map((total) => pagination(page, total))).toMatchObject([
+    { has_more: false },
+    { has_more: false },
+    { has_more: true },
+  ])
+})
+
 it('of a number that is none, a refusal repeats the beginning', () => {
   const refused = (): unknown => {
     try {

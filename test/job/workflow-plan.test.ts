@@ -281,6 +281,24 @@ describe('options', () => {
       { options: { retry_policy: { max_attempts: 1 } } },
       { options: { retry_policy: { max_attempts: 1 } } },
     ],
+    [
+      'are overlaid in another spelling of the time',
+      { delay_until: '+PT1H' },
+      { options: { scheduled_at: '+PT1S' } },
+      { options: { scheduled_at: '+PT1S' } },
+    ],
+    [
+      'are overlaid in another spelling of the lease',
+      { visibility_timeout_ms: 1 },
+      { options: { visibility_timeout: 9 } },
+      { options: { visibility_timeout: 9 } },
+    ],
+    [
+      'are overlaid in another spelling of meta',
+      { meta: { a: 1 } },
+      { options: { metadata: { a: 2 } } },
+      { options: { metadata: { a: 2 } } },
+    ],
     ['may be unknown', { x: 1 }, { options: { y: 2 } }, { options: { x: 1, y: 2 } }],
   ])('%s', (_, defaults, own, expected) => {
     expect(optionsOf(defaults, own)).toEqual({ ...job(), ...expected })

@@ -193,11 +193,11 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
     })
 
     it('takes what is latest first, however many there are', async () => {
-      const late = [300, 100, 400, 200]
+      const late = [300, 400, 100, 200]
       const jobs = await Promise.all(
         late.map((ms, i) => (i % 2 ? scheduled(WALL - ms) : retrying(NOW - ms, null))),
       )
-      const ids = [2, 0, 3, 1].map((i) => jobs[i]?.id)
+      const ids = [1, 0, 3, 2].map((i) => jobs[i]?.id)
       const first = await ledger.promote(NOW, WALL, 3)
       const rest = await ledger.promote(NOW, WALL, 3)
       expect([first.length, rest.length]).toEqual([3, 1])

@@ -53,6 +53,20 @@ it('ticks that wait have their turn behind any number that are paused', async ()
   expect(cron.releasable('', 60)).toHaveLength(50)
 })
 
+it('a hundred ticks of an entry wait for their turn, and the next one is left out', async () => {
+  await register('often', { overlap: 'enqueue' })
+  const waiting = (count: number) => {
+    const queued = JSON.stringify(Array.from({ length: count }, (_, i) => NOW - 1_000 + i))
+    harness.db.exec(`UPDATE cron_jobs SET queued = '${queued}', next_run_at = ${NOW - 1}`)
+  }
+  waiting(99)
+  await fireDue(stage.deps)
+  expect(stage.events).toEqual([])
+  waiting(100)
+  await fireDue(stage.deps)
+  expect(stage.events).toMatchObject([{ type: 'cron.skipped', reason: 'queue_full' }])
+})
+
 it('all entries that were far ahead go on, however many', async () => {
   const { cron } = harness.ledger
   const names = Array.from({ length: 120 }, (_, i) => `e${i}`)

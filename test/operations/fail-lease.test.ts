@@ -1,5 +1,5 @@
 import { setImmediate as settled } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import type { Failure } from '../../src/job/error-history.ts'
 import type { JobRow } from '../../src/job/job.ts'
@@ -83,6 +83,14 @@ describe('an attempt that failed', () => {
     expect(told).toEqual(['unpark', 'publish retryable', 'ack'])
     expect((await now(row)).outbox).not.toBeNull()
     expect(stage.woken).toBe(1)
+  })
+
+  it('asks for no retry queue while RabbitMQ is away', async () => {
+    hasRungs = false
+    const ensureRung = vi.fn(async () => 'unusable' as const)
+    Object.assign(stage.deps.broker, { status: () => ({ state: 'down' }), ensureRung })
+    expect(await fail(await leased())).toMatchObject({ state: 'retryable', rungMs: null })
+    expect(ensureRung).not.toHaveBeenCalled()
   })
 
   it.each([

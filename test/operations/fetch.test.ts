@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Delivery, Settled } from '../../src/broker/broker.ts'
 import type { JobRow } from '../../src/job/job.ts'
+import { MemoryShare, UNCOUNTED_BYTES, WorkMemory } from '../../src/memory.ts'
 import { fetch } from '../../src/operations/fetch.ts'
 import { fenceOf, fetched, NOW, pushed, rowOf, settleLazily } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
@@ -12,13 +13,22 @@ let stage: ToldStage
 let told: string[]
 /** What the next FETCH takes from the buffers; then there is nothing. */
 let buffered: Delivery[]
+/** As many as RabbitMQ's deliveries come together. */
+let atATime: number
+/** How many each FETCH has asked the buffers for. */
+let counts: number[]
 
 beforeEach(async () => {
   harness = await openSqliteHarness()
   told = []
   buffered = []
+  atATime = Number.POSITIVE_INFINITY
+  counts = []
   stage = onToldBroker(harness, {
-    take: async () => buffered.splice(0),
+    take: async ({ count }) => {
+      counts.push(count)
+      return buffered.splice(0, atATime)
+    },
     putBack: (deliveries) => void told.push(`put back ${deliveries.length}`),
     park: (_, until) => void told.push(`park ${until}`),
   })
@@ -31,9 +41,11 @@ function arriving(id: string, attempt = 1, settles: Settled = 'settled'): Delive
   buffered.push(delivery)
   return delivery
 }
-const fetchNow = () => {
-  const body = { queues: ['default'], count: 10 }
-  return fetch(stage.deps, body, { requestId: 'req_1' }, new AbortController().signal)
+const fetchNow = (given: { count?: number; memory?: MemoryShare } = {}) => {
+  const { count = 10, memory } = given
+  const context = { requestId: 'req_1', ...(memory && { memory }) }
+  const { signal } = new AbortController()
+  return fetch(stage.deps, { queues: ['default'], count }, context, signal)
 }
 const now = async (id: string): Promise<JobRow> => {
   await settleLazily(harness.ledger)
@@ -133,6 +145,48 @@ it('keeps the tokens of a batch aside that is not whole yet', async () => {
   expect(await fetchNow()).toEqual([])
   expect(told).toEqual(['park null'])
   expect(await now(id)).toMatchObject({ state: 'available', attempt: 0 })
+})
+
+it('takes no more than a hundred', async () => {
+  await fetchNow({ count: 101 })
+  expect(counts).toEqual([100])
+})
+
+it('looks behind the tokens of jobs that are over, although it does not wait', async () => {
+  const over = await pushed(harness.ledger)
+  await harness.ledger.cancel(over.id, NOW)
+  const { id } = await pushed(harness.ledger)
+  let ms = 0
+  stage.deps.clock.now = () => NOW + ms++
+  atATime = 1
+  arriving(over.id)
+  arriving(id)
+  expect(await fetchNow()).toMatchObject([{ id }])
+})
+
+it('puts back what there is no memory for, and answers that', async () => {
+  const { id } = await pushed(harness.ledger)
+  const content = Buffer.alloc(2 * UNCOUNTED_BYTES, 'x')
+  Object.assign(arriving(id), { size: content.length, message: { headers: {}, content } })
+  const all = new WorkMemory(1_000_000)
+  new MemoryShare(all).take(499_999)
+  await expect(fetchNow({ memory: new MemoryShare(all) })).rejects.toMatchObject({ status: 503 })
+  expect(told).toEqual(['put back 1'])
+})
+
+it('takes back the start of a job with a rate limit where the ledger cannot be written', async () => {
+  const { id } = await pushed(harness.ledger)
+  const content = Buffer.from(JSON.stringify({ type: 't', rate_limit: { max_per_second: 0.01 } }))
+  const message = { headers: {}, content }
+  const limited = { size: content.length, priority: 0, order: 1, message }
+  Object.assign(arriving(id), { mayBeLimited: () => true, ...limited })
+  const seen: string[] = []
+  const startLimits = { start: () => seen.push('start') > 0, takeBack: () => seen.push('back') }
+  Object.assign(stage.deps, { startLimits })
+  await harness.ledger.close()
+  await expect(fetchNow()).rejects.toMatchObject({ status: 503 })
+  expect(seen).toEqual(['start', 'back'])
+  await harness.reopen()
 })
 
 it('puts back what it has taken where the ledger cannot be written', async () => {

@@ -30,6 +30,12 @@ const prune = async () => {
   return await harness.ledger.prune(OLD, NOW, 10)
 }
 
+it('a job that is too large for RabbitMQ is withdrawn, and need not stay for its token', async () => {
+  outcome = 'too-large'
+  await expect(push(stage.deps, JOB, CONTEXT)).rejects.toMatchObject({ status: 413 })
+  expect(await prune()).toBe(1)
+})
+
 describe.each<[PublishOutcome, boolean]>([
   ['nacked', true],
   ['returned', true],

@@ -41,6 +41,18 @@ it.each<[PublishOutcome, number]>([
   expect(await prunedRows(harness)).toBe(pruned)
 })
 
+it('of a job that is cancelled on the way is waited for where an earlier one may be there', async () => {
+  const isQueueGone = async () => false
+  stage = onToldBroker(harness, { ...broker, isQueueGone, broadcast: async () => 'confirmed' })
+  publish.mockImplementationOnce(async ({ id }) => {
+    stage.deps.unsure.add(id)
+    await cancel(stage.deps, id, { requestId: 'req_2' })
+    return 'nacked'
+  })
+  await push(stage.deps, { type: 'a', args: [] }, { requestId: 'req_1' })
+  expect(await prunedRows(harness)).toBe(0)
+})
+
 it('of a job that is cancelled while its queue is declared again is not sent', async () => {
   const broadcast = vi.fn<Broker['broadcast']>(async () => 'refused')
   const ensureQueue = async () => {

@@ -34,6 +34,13 @@ const CASES: Record<string, { good: string[]; bad: string[] }> = {
   },
 }
 
+it('looks at texts of at most 8,192 characters', () => {
+  const { violations } = compileArgsSchema({ items: { format: 'uri' } })
+  const uri = (length: number) => 'https://x.y/'.padEnd(length, 'a')
+  expect(violations([uri(8_192)], new Fuel())).toBeNull()
+  expect(violations([uri(8_193)], new Fuel())).not.toBeNull()
+})
+
 it('has a case for every format', () => {
   expect(Object.keys(CASES)).toEqual(Object.keys(FORMATS))
 })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, it, test, vi } from 'vitest'
 import { OjsError } from '../../src/errors.ts'
-import { parseJsonObject } from '../../src/schemas/json-text.ts'
+import { JSON_LIMITS, parseJsonObject } from '../../src/schemas/json-text.ts'
 
 const parse = (text: string | Buffer) => parseJsonObject(Buffer.from(text as string))
 
@@ -16,6 +16,15 @@ function refusal(text: string | Buffer): OjsError {
 }
 
 const fieldOf = (text: string) => refusal(text).details?.['field']
+
+it.each([
+  ['{"a":"b"}', 72 + 2 * 48],
+  ['{"a":[1,-2]}', 2 * 72 + 48 + 2 * 16],
+])('tells what %s takes in memory beside its text, before it is parsed', (text, bytes) => {
+  const afford = vi.fn()
+  parseJsonObject(Buffer.from(text), JSON_LIMITS, afford)
+  expect(afford).toHaveBeenCalledWith(bytes)
+})
 
 describe('numbers that JavaScript would change', () => {
   test.each([

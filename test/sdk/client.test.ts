@@ -460,7 +460,10 @@ describe('enqueueBatch', () => {
   })
 
   describe('whose answer got lost, with a job that was content with another one', () => {
-    const ignoring = { unique: { onConflict: 'ignore' } } as const
+    const contentWith = (onConflict: 'ignore' | 'use_existing' | 'drop') => ({
+      unique: { onConflict },
+    })
+    const ignoring = contentWith('ignore')
     const server = (isThere: (id: string) => boolean) => {
       const transport = mockTransport(({ method, path, body }) => {
         const sent = transport.requests[0]?.body as { jobs: { id: string }[] }
@@ -482,23 +485,26 @@ describe('enqueueBatch', () => {
       return idOf({ body: sent.jobs[place] })
     }
 
-    test('is success: that job is found by its own PUSH', async () => {
-      const transport = server((id) => id !== idAt(transport, 1))
-      const jobs = await new OJSClient({ transport }).enqueueBatch([
-        { type: 't' },
-        { type: 't', options: ignoring },
-        { type: 't' },
-      ])
-      expect(jobs).toMatchObject([
-        { id: idAt(transport, 0) },
-        { id: 'other', of: idAt(transport, 1) },
-        { id: idAt(transport, 2) },
-      ])
-      const pushed = transport.requests.filter(({ path }) => path === '/jobs')
-      expect(pushed).toMatchObject([
-        { body: { id: idAt(transport, 1), options: expect.anything() } },
-      ])
-    })
+    test.each(['ignore', 'use_existing', 'drop'] as const)(
+      'is success (%s): that job is found by its own PUSH',
+      async (onConflict) => {
+        const transport = server((id) => id !== idAt(transport, 1))
+        const jobs = await new OJSClient({ transport }).enqueueBatch([
+          { type: 't' },
+          { type: 't', options: contentWith(onConflict) },
+          { type: 't' },
+        ])
+        expect(jobs).toMatchObject([
+          { id: idAt(transport, 0) },
+          { id: 'other', of: idAt(transport, 1) },
+          { id: idAt(transport, 2) },
+        ])
+        const pushed = transport.requests.filter(({ path }) => path === '/jobs')
+        expect(pushed).toMatchObject([
+          { body: { id: idAt(transport, 1), options: expect.anything() } },
+        ])
+      },
+    )
 
     test('is none where another job of it is missing, and nothing is enqueued', async () => {
       const transport = server((id) => id === idAt(transport, 0))

@@ -225,6 +225,14 @@ describe('worker endpoints', () => {
     expect(await beat('second')).toMatchObject({ cancelled_jobs: [id] })
   })
 
+  test('a FETCH that names no worker leaves none to be named', async () => {
+    const { id } = await client.enqueue('a')
+    await fetched({ worker_id: 'first' })
+    memory.advance(30_000)
+    await fetched()
+    expect(await client.getJob(id)).not.toHaveProperty('worker_id')
+  })
+
   test('time has passed for whatever is asked next', async () => {
     const { id } = await client.enqueue('a', [], { retry: { maxAttempts: 1 } })
     await fetched()

@@ -212,6 +212,13 @@ describe('poll loop', () => {
     expect(logger.error).toHaveBeenCalledTimes(2)
   })
 
+  it('asks for no longer wait than servers keep', async () => {
+    const { transport } = newServer()
+    transport.scripts['/workers/fetch'] = () => ({ jobs: [] })
+    await startWorker(transport, () => 1, { pollInterval: 60_000 })
+    expect(transport.fetches[0]).toMatchObject({ wait_ms: 30_000 })
+  })
+
   it('pauses where all that it is given is no job', async () => {
     const { transport } = newServer()
     // An end, or the loop that is looked for would be one without end.
@@ -534,6 +541,19 @@ describe('heartbeats', () => {
     const named = transport.heartbeats.filter(({ active_jobs }) => active_jobs === 1)
     expect(named.length).toBeGreaterThanOrEqual(9)
     expect(named.length).toBeLessThanOrEqual(11)
+  })
+
+  it('come as often from the beginning, wherever the last one was', async () => {
+    const { transport } = newServer()
+    let jobs: object[] = []
+    transport.scripts['/workers/fetch'] = () => ({ jobs: jobs.splice(0) })
+    await startWorker(transport, () => deferred().promise, { pollInterval: 1_000 })
+    await elapse(500)
+    jobs = [newJob({ visibility_timeout_ms: 6_000 })]
+    await elapse(600)
+    await elapse(2_000)
+    const named = transport.heartbeats.filter(({ active_jobs }) => active_jobs === 1)
+    expect(named).toHaveLength(1)
   })
 
   it('wait no longer for an answer than until the next is due', async () => {

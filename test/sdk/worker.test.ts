@@ -599,6 +599,7 @@ describe('options', () => {
     ['no slot', { url: 'http://h', concurrency: 0 }, 'concurrency'],
     ['half a slot', { url: 'http://h', concurrency: 1.5 }, 'concurrency'],
     ['an empty id', { url: 'http://h', workerId: '' }, 'workerId'],
+    ['an id that servers refuse', { url: 'http://h', workerId: 'x'.repeat(256) }, 'workerId'],
     ['an id that is a number', { url: 'http://h', workerId: 7 as unknown as string }, 'workerId'],
     ['no time', { url: 'http://h', visibilityTimeout: 0 }, 'visibilityTimeout'],
     ['less than no time', { url: 'http://h', gracePeriod: -1 }, 'gracePeriod'],
