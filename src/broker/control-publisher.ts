@@ -22,7 +22,6 @@ const OPEN_WAIT_MS = 1_000
 export interface ControlPublisherDeps
   extends Omit<PublisherDeps, 'laneCounts' | 'onReturned' | 'onUnanswered'> {
   names: Names
-  clock: Clock
   /** For answers to direct reply addresses; not started yet. */
   replyConnection: Connection
 }

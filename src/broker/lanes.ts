@@ -1,3 +1,4 @@
+import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import type { Connection } from './connection.ts'
 import { isInTime } from './in-time.ts'
@@ -19,6 +20,7 @@ type Destination = Pick<Outgoing, 'exchange' | 'routingKey'>
 
 export interface LanesDeps {
   connection: Connection
+  clock: Clock
   logger: Logger
   count?: typeof LANES
   /** What a publish has until its confirm. */
@@ -40,12 +42,12 @@ export class Lanes {
   readonly #deps: LanesDeps
   readonly #lanes: Record<LaneGroup, PublishLane[]>
   readonly #retired = new Set<PublishLane>()
-  /** When those that have taken the place of others were made, `performance.now()`. */
+  /** When those that have taken the place of others were made, by `clock`. */
   readonly #renewedAt = new WeakMap<PublishLane, number>()
   /** By destination; null until it has something to publish. */
   readonly #suspects = new Map<string, PublishLane | null>()
   #ownLanes = 0
-  /** When these were declared, `performance.now()`; oldest first. */
+  /** When these were declared, by `clock`; oldest first. */
   readonly #new = new Map<string, number>()
 
   constructor(deps: LanesDeps) {
@@ -75,7 +77,7 @@ export class Lanes {
   /** About to be declared: if the connection ends soon, it may be without a leader afterwards. */
   noteNew(destination: Destination): void {
     this.#forgetWritten()
-    this.#new.set(keyOf(destination), performance.now())
+    this.#new.set(keyOf(destination), this.#deps.clock.now())
   }
 
   /** The broker has answered in time. */
@@ -111,7 +113,7 @@ export class Lanes {
   onRefused({ lane }: Publication): void {
     const lanes = lane && this.#groupOf(lane)
     if (!lanes || !this.#mayReplace(lane)) return
-    const ageMs = performance.now() - (this.#renewedAt.get(lane) ?? Number.NEGATIVE_INFINITY)
+    const ageMs = this.#deps.clock.now() - (this.#renewedAt.get(lane) ?? Number.NEGATIVE_INFINITY)
     if (ageMs >= this.#deps.timeoutMs) void this.#replace(lane, lanes)
   }
 
@@ -122,7 +124,7 @@ export class Lanes {
   }
 
   #forgetWritten(): void {
-    const before = performance.now() - UNWRITTEN_MS
+    const before = this.#deps.clock.now() - UNWRITTEN_MS
     for (const [key, at] of this.#new) if (at < before) this.#new.delete(key)
   }
 
@@ -166,7 +168,7 @@ export class Lanes {
   async #replace(lane: PublishLane, lanes: PublishLane[]): Promise<void> {
     lane.hold()
     const fresh = this.#deps.newLane(false)
-    this.#renewedAt.set(fresh, performance.now())
+    this.#renewedAt.set(fresh, this.#deps.clock.now())
     if (!(await this.#opens(fresh))) {
       this.#deps.connection.abandon('RabbitMQ has stopped reading from this connection')
       return

@@ -1,3 +1,4 @@
+import type { Clock } from '../clock.ts'
 import { untilDeadline } from '../lifecycle.ts'
 import type { Logger } from '../logger.ts'
 import { partOfHeap } from '../memory.ts'
@@ -19,6 +20,7 @@ const MIN_SWEEP_MS = 20
 export interface PublisherDeps {
   connection: Connection
   names: Names
+  clock: Clock
   logger: Logger
   random: () => number
   observer: BrokerObserver
@@ -60,10 +62,10 @@ export class Publisher {
 
   constructor(deps: PublisherDeps) {
     this.#deps = deps
-    const { connection, logger, timeoutMs, laneCounts } = deps
+    const { connection, clock, logger, timeoutMs, laneCounts } = deps
     const newLane = (isProbe: boolean) => this.#newLane(isProbe)
     const count = laneCounts && { count: laneCounts }
-    this.#lanes = new Lanes({ connection, logger, timeoutMs, newLane, ...count })
+    this.#lanes = new Lanes({ connection, clock, logger, timeoutMs, newLane, ...count })
     connection.listen({
       down: () => {
         this.#maxBytes = Number.POSITIVE_INFINITY

@@ -20,6 +20,7 @@ const STANDSTILL_MS = 5_000
  * process that stood still (a container that was paused) goes on: nobody could renew in that time.
  */
 export function reaper(deps: Deps): Loop {
+  // The process's own time: a clock of a test that is set ahead is no standstill.
   let lookedAt = Number.POSITIVE_INFINITY
   return new Loop({
     name: 'reaper',

@@ -35,7 +35,11 @@ export function controlMetrics(registry: Registry): ControlObserver {
     'Events of reports and ids of heartbeats that were left out: not valid',
     'type',
   )
-  const dropped = counter('ojs_control_replies_dropped_total', 'Answers nobody got, or that could not be sent', 'outcome')
+  const dropped = counter(
+    'ojs_control_replies_dropped_total',
+    'Answers nobody got, or that could not be sent',
+    'outcome',
+  )
   return {
     received: (type) => messages.inc({ type }),
     malformed: (type, reason) => malformed.inc({ type, reason }),

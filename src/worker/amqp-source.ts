@@ -193,7 +193,7 @@ class AmqpSource implements JobSource {
         logger.warn({ err: error }, 'cannot consume yet')
         running.sink.onError(error)
         await new Promise((resolve) =>
-          setTimeout(resolve, reconnectDelayMs(attempt, Math.random)).unref(),
+          setTimeout(resolve, reconnectDelayMs(attempt, this.#link.random)).unref(),
         )
       }
     }

@@ -137,7 +137,7 @@ export class Intake {
       isPaused: false,
       isOpening: false,
       openedAt: 0,
-      restartDelay: new RestartDelay(Math.random),
+      restartDelay: new RestartDelay(this.#deps.link.random),
       timer: undefined,
     }
     this.#sources.set(queue, source)

@@ -35,6 +35,7 @@ export interface LinkHooks {
 export class AmqpLink {
   readonly options: LinkOptions
   readonly clock: Clock = systemClock()
+  readonly random: () => number = Math.random
   readonly logger: Logger
   readonly names: Names
   readonly observer: BrokerObserver
@@ -93,10 +94,11 @@ export class AmqpLink {
     this.publisher = new Publisher({
       names: this.names,
       logger,
-      random: Math.random,
+      random: this.random,
       observer: this.observer,
       denials: new Denials(logger, this),
       connection: this.publish,
+      clock: this.clock,
       timeoutMs: options.publishTimeoutMs,
       onReturned: (queue, rungMs) => this.#onReturned(queue, rungMs),
       onUnanswered: (queue, rungMs) => {
@@ -170,7 +172,7 @@ export class AmqpLink {
       urls,
       connectionName: `${connectionName} ${name}`,
       logger,
-      random: Math.random,
+      random: this.random,
       observer: this.observer,
     })
   }

@@ -35,7 +35,7 @@ export async function decideFailure(
   const { token, attempt, failure } = run
   const policy = retryPolicyOf({ envelope: token.envelope(), maxAttempts: token.maxAttempts })
   if (judge(policy, attempt, failure).do === 'discard') return { decision: 'discard' }
-  const { delayMs, rungMs } = chooseDelay(policy.backoff, attempt, Math.random)
+  const { delayMs, rungMs } = chooseDelay(policy.backoff, attempt, link.random)
   const isHoldable = canBeHeld(token, run.delivery)
   const isInRung = rungMs !== null && (await publishTo(link, run, rungMs, hasGateway && isHoldable))
   // Nobody could keep it: as a dead letter it is not lost.

@@ -5,6 +5,7 @@ import { createNames } from '../../src/broker/names.ts'
 import { outgoingOf } from '../../src/broker/outgoing.ts'
 import { Publisher } from '../../src/broker/publisher.ts'
 import { loadTopology } from '../../src/broker/topology.ts'
+import { systemClock } from '../../src/clock.ts'
 import { FakePeer } from './fake-peer.ts'
 import { logger, Recorder, row } from './harness.ts'
 
@@ -105,6 +106,7 @@ describe('the delayed message exchange', () => {
     const publisher = new Publisher({
       ...shared,
       connection,
+      clock: systemClock(),
       names: createNames(''),
       timeoutMs: 10_000,
       onReturned: () => {},

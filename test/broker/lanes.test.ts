@@ -51,12 +51,11 @@ class ToldLane {
 let lanes: Lanes
 let made: ToldLane[]
 let listener: ConnectionListener
-/** What `performance.now` says. */
+/** What the clock says. */
 let now: number
 
 beforeEach(() => {
   now = 1_000_000
-  vi.spyOn(performance, 'now').mockImplementation(() => now)
   made = []
   const connection = {
     blockedReason: null,
@@ -66,6 +65,7 @@ beforeEach(() => {
   } as unknown as Connection
   lanes = new Lanes({
     connection,
+    clock: { now: () => now, wall: () => now },
     logger,
     count: { jobs: 1, others: 1 },
     timeoutMs: TIMEOUT_MS,

@@ -2,6 +2,7 @@ import { Connection } from '../../src/broker/connection.ts'
 import { createNames } from '../../src/broker/names.ts'
 import type { Outgoing } from '../../src/broker/publish-lane.ts'
 import { Publisher } from '../../src/broker/publisher.ts'
+import { systemClock } from '../../src/clock.ts'
 import { FakePeer } from './fake-peer.ts'
 import { logger, Recorder } from './harness.ts'
 
@@ -30,6 +31,7 @@ export async function open(timeoutMs = 10_000) {
   const publisher = new Publisher({
     ...shared,
     connection,
+    clock: systemClock(),
     names: createNames(''),
     timeoutMs,
     onReturned: (queue, rungMs) => recorder.note('onReturned', queue, rungMs),

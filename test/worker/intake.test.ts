@@ -21,6 +21,7 @@ async function opening() {
     declarer: { ensure: async () => 'ready' },
     names: { jobQueue: (queue: string) => queue },
     clock: { now: () => 0 },
+    random: () => 0,
     observer: {},
   }
   const deps = { link, prefetch: 1, lingerMs: 0, instance: 'w', onLost() {} }

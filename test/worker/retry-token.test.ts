@@ -40,6 +40,7 @@ function decide(
   const link = {
     names: { exchange: { retry: 'ojs.exchange.retry' } },
     clock: { now: () => now },
+    random: () => 0.5,
     publish: { isUp: true },
     rungs: { isReady: () => isRungReady, ensure },
     publisher: {
