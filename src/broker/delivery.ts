@@ -5,8 +5,13 @@ import type { Delivery, ForeignMessage, Settled } from './broker.ts'
 import { carryOf, factsOf, foreignMessage } from './message.ts'
 
 /**
- * Where an unsettled delivery is. `out`: with the operations layer. `gone`: settled, given back,
- * or its channel is dead; nothing can be done with it any more.
+ * Where an unsettled delivery is; whoever takes it says so.
+ *
+ * - `buffered`: nobody has asked for it yet (`feed.ts`); so it begins.
+ * - `out`: with the operations layer, or at work in a native worker (`feed.ts`, `system-consumer.ts`,
+ *   `worker/dispatcher.ts`).
+ * - `parked`: aside until its row moves (`parking.ts`).
+ * - `gone`: settled, given back, or its channel is dead (`block.ts`): nothing can be done with it.
  */
 export type Place = 'buffered' | 'out' | 'parked' | 'gone'
 
@@ -71,5 +76,10 @@ export class LiveDelivery implements Delivery {
 
   deadLetter(): Settled {
     return this.block.settle(this, 'dead-letter')
+  }
+
+  /** Back to RabbitMQ, unassigned. */
+  giveBack(): void {
+    this.block.giveBack(this)
   }
 }

@@ -214,7 +214,7 @@ export class Feed {
    */
   giveBack(): number {
     const unassigned = this.buffer.drain()
-    for (const delivery of unassigned) delivery.block.giveBack(delivery)
+    for (const delivery of unassigned) delivery.giveBack()
     for (const block of this.blocks) block.closeIfDrained()
     return unassigned.length
   }

@@ -17,7 +17,7 @@ import type {
   TakeRequest,
   Unusable,
 } from './broker.ts'
-import { Connection, GATEWAY_HEARTBEAT_S } from './connection.ts'
+import { Connections } from './connections.ts'
 import { Consumers } from './consumers.ts'
 import { ControlPublisher } from './control-publisher.ts'
 import { sweepQueue } from './dead-letter-sweep.ts'
@@ -27,12 +27,7 @@ import { Denials } from './denials.ts'
 import { EntityChecker } from './entity-checker.ts'
 import { shownMessage } from './message.ts'
 import { createNames, type Names } from './names.ts'
-import {
-  type BrokerGauges,
-  type BrokerObserver,
-  type ConnectionName,
-  SILENT_OBSERVER,
-} from './observer.ts'
+import { type BrokerGauges, SILENT_OBSERVER } from './observer.ts'
 import type { BrokerDeps, BrokerOptions } from './options.ts'
 import { outgoingOf, toDeadLetters } from './outgoing.ts'
 import type { Outgoing } from './publish-lane.ts'
@@ -46,19 +41,15 @@ import { loadTopology } from './topology.ts'
 const START_WAIT_MS = 10_000
 
 /**
- * RabbitMQ behind the contract. Three connections: one for everything that publishes; one for
- * consumers and one for declares, which never publish, because a connection that has published
- * once under an alarm gets no more deliveries or declares (architecture §4.1). A fourth for answers
- * to direct reply addresses, when there are any (`control-publisher.ts`).
+ * RabbitMQ behind the contract: puts the parts of this folder together, and hands each call to the
+ * one whose it is.
  */
 export class RabbitBroker implements Broker, Service {
   readonly name = 'broker'
   readonly #deps: BrokerDeps
   readonly #delays: Delays
-  readonly #observer: BrokerObserver
   readonly #names: Names
-  readonly #connections: Record<'publish' | 'consume' | 'declare', Connection>
-  readonly #replyConnection: Connection
+  readonly #connections: Connections
   readonly #checker: EntityChecker
   readonly #denials: Denials
   readonly #declarer: Declarer
@@ -79,16 +70,11 @@ export class RabbitBroker implements Broker, Service {
   constructor(options: BrokerOptions, deps: BrokerDeps) {
     this.#deps = deps
     const { logger, random, hooks, clock, observer = SILENT_OBSERVER } = deps
-    this.#observer = observer
     const { prefix, queueType, topologyPath, delayMode } = options
     this.#names = createNames(prefix)
     const topology = loadTopology(prefix, queueType, topologyPath, delayMode)
-    const publish = this.#newConnection('publish', options)
-    const consume = this.#newConnection('consume', options)
-    const declare = this.#newConnection('declare', options)
-    this.#connections = { publish, consume, declare }
-    const replyConnection = this.#newConnection('reply', options, this.#all)
-    this.#replyConnection = replyConnection
+    this.#connections = new Connections(options, { logger, random, observer })
+    const { publish, consume, declare, reply } = this.#connections
     this.#denials = new Denials(logger, { publish, consume })
     const shared = { names: this.#names, observer, denials: this.#denials, logger, random, clock }
 
@@ -124,7 +110,7 @@ export class RabbitBroker implements Broker, Service {
         if (rungMs !== null) this.#rungs.doubt(queue, rungMs)
       },
     })
-    this.#controlPublisher = new ControlPublisher({ ...publishing, replyConnection })
+    this.#controlPublisher = new ControlPublisher({ ...publishing, replyConnection: reply })
     this.#consumers = new Consumers({
       ...shared,
       connection: consume,
@@ -136,7 +122,7 @@ export class RabbitBroker implements Broker, Service {
       onOwnerChange: () => this.#availability.notice(),
     })
     this.#availability = new Availability({
-      connections: this.#connections,
+      connections: { publish, consume, declare },
       names: this.#names,
       isPublisherOpen: () => this.#publisher.isOpen,
       owner: () => this.#consumers.owner,
@@ -160,8 +146,7 @@ export class RabbitBroker implements Broker, Service {
   }
 
   async #firstAttempt(): Promise<void> {
-    await Promise.all(this.#all.map((connection) => connection.start()))
-    if (!this.#all.every((connection) => connection.isUp)) return
+    if (!(await this.#connections.start())) return
     await Promise.all([this.#availability.settled(), this.#declaring])
   }
 
@@ -179,7 +164,7 @@ export class RabbitBroker implements Broker, Service {
     }
     // Only now: who owns the queue may count on it that nobody else consumes or publishes.
     await untilDeadline(this.#consumers.owner.stop(), deadline)
-    await Promise.all([...this.#all, this.#replyConnection].map((one) => one.close()))
+    await this.#connections.close()
   }
 
   status(): BrokerStatus {
@@ -307,18 +292,11 @@ export class RabbitBroker implements Broker, Service {
   }
 
   gauges(): BrokerGauges {
-    const all = [...this.#all, this.#replyConnection]
     return {
-      connectionsActive: all.filter((connection) => connection.isUp).length,
-      channelsActive: all.reduce((sum, { channelsActive }) => sum + channelsActive, 0),
-      blocked: this.#connections.publish.blockedReason !== null,
+      ...this.#connections.gauges(),
       confirmsPending: this.#publisher.pending + this.#controlPublisher.pending,
       ...this.#consumers.gauges(),
     }
-  }
-
-  get #all(): Connection[] {
-    return Object.values(this.#connections)
   }
 
   #newWatch(options: BrokerOptions): QueueWatch {
@@ -336,20 +314,6 @@ export class RabbitBroker implements Broker, Service {
       lookAgain: (scratch) => this.#checker.lookAgain(scratch),
       missingExchange: (scratch) => this.#declarer.missingExchange(scratch),
       onExchangeGone: () => this.#onExchangeGone(),
-    })
-  }
-
-  #newConnection(name: ConnectionName, options: BrokerOptions, behind: Connection[] = []) {
-    return new Connection({
-      name,
-      urls: options.amqpUrls,
-      connectionName: `${options.connectionName ?? 'ojs-rabbitmq'} ${name}`,
-      logger: this.#deps.logger,
-      random: this.#deps.random,
-      observer: this.#observer,
-      heartbeatS: GATEWAY_HEARTBEAT_S,
-      isPrompt: name === 'publish',
-      behind,
     })
   }
 

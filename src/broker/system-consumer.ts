@@ -150,7 +150,7 @@ export class SystemConsumer {
     const how = await this.#decide(delivery)
     if (how === 'again') {
       await pauseBeforeAgain(this.#stopping.signal)
-      delivery.block.giveBack(delivery)
+      delivery.giveBack()
       delivery.block.closeIfDrained()
       return
     }

@@ -228,5 +228,5 @@ export function tellDropped(
 export function settle(delivery: LiveDelivery, ending: Ending): void {
   if (ending === 'ack') delivery.ack()
   else if (ending === 'dead-letter') delivery.deadLetter()
-  else delivery.block.giveBack(delivery)
+  else delivery.giveBack()
 }

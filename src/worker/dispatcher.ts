@@ -127,12 +127,12 @@ export class Dispatcher {
   giveBack(queue: string | null = null): void {
     const isMeant = (delivery: LiveDelivery) => queue === null || delivery.queue === queue
     for (const delivery of this.#held.drain()) {
-      if (isMeant(delivery)) delivery.block.giveBack(delivery)
+      if (isMeant(delivery)) delivery.giveBack()
       else this.#held.insert(delivery)
     }
     for (const { next } of this.#inHand.values()) {
       for (const delivery of next.splice(0)) {
-        if (isMeant(delivery)) delivery.block.giveBack(delivery)
+        if (isMeant(delivery)) delivery.giveBack()
         else next.push(delivery)
       }
     }

@@ -1,5 +1,6 @@
 import type { PublishOutcome } from '../broker/broker.ts'
 import { Connection } from '../broker/connection.ts'
+import { connectionGauges } from '../broker/connections.ts'
 import { outgoingControl } from '../broker/control-message.ts'
 import { Declarer } from '../broker/declarer.ts'
 import { Denials } from '../broker/denials.ts'
@@ -187,11 +188,8 @@ export class AmqpLink {
   }
 
   #gauges(): Omit<BrokerGauges, 'consumers' | 'queues'> {
-    const both = [this.publish, this.consume]
     return {
-      connectionsActive: both.filter((connection) => connection.isUp).length,
-      channelsActive: both.reduce((sum, { channelsActive }) => sum + channelsActive, 0),
-      blocked: this.publish.blockedReason !== null,
+      ...connectionGauges([this.publish, this.consume], this.publish),
       confirmsPending: this.publisher.pending,
     }
   }

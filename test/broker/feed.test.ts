@@ -70,9 +70,6 @@ describe('the consumers of a queue', () => {
     async cancel(): Promise<void> {
       this.state = 'draining'
     }
-    giveBack({ order }: LiveDelivery): void {
-      this.returned.push(order)
-    }
     closeIfDrained(): void {
       this.looks += 1
     }
@@ -108,8 +105,11 @@ describe('the consumers of a queue', () => {
     block: ToldBlock | undefined,
     why: 'closed' | 'connection-lost' = 'connection-lost',
   ) => feed.onBlockEnd(block as unknown as Block, { why }, [])
-  const delivery = (order: number, block?: ToldBlock) =>
-    ({ id: `id-${order}`, priority: 0, order, size: 1, block }) as unknown as LiveDelivery
+  const delivery = (order: number, block?: ToldBlock) => {
+    const giveBack = () => block?.returned.push(order)
+    const told = { id: `id-${order}`, priority: 0, order, size: 1, block, giveBack }
+    return told as unknown as LiveDelivery
+  }
 
   it('are opened one at a time, when the others are full and nothing is left here, up to the limit', async () => {
     feed.nourish()

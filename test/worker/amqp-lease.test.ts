@@ -30,7 +30,7 @@ function open(
     isLive,
     ack: () => done.push('ack'),
     deadLetter: () => done.push('dead-letter'),
-    block: { giveBack: () => done.push('give-back') },
+    giveBack: () => done.push('give-back'),
   } as unknown as LiveDelivery
   const job = { id: 'j', type: 't', attempt: 1 }
   const token = { job, isKnown: true, maxAttempts: 3 } as unknown as TokenJob

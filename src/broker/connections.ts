@@ -1,0 +1,74 @@
+import type { Logger } from '../logger.ts'
+import { Connection, GATEWAY_HEARTBEAT_S } from './connection.ts'
+import type { BrokerGauges, BrokerObserver, ConnectionName } from './observer.ts'
+import type { BrokerOptions } from './options.ts'
+
+interface ConnectionsDeps {
+  logger: Logger
+  random: () => number
+  observer: BrokerObserver
+}
+
+/**
+ * A gateway's connections: one for everything that publishes; one for consumers and one for declares,
+ * which never publish, because a connection that has published once under an alarm gets no more
+ * deliveries or declares (architecture §4.1). A fourth for answers to direct reply addresses, when
+ * there are any (`control-publisher.ts`).
+ */
+export class Connections {
+  readonly publish: Connection
+  readonly consume: Connection
+  readonly declare: Connection
+  readonly reply: Connection
+
+  /** Connects to nothing. */
+  constructor(options: BrokerOptions, deps: ConnectionsDeps) {
+    const connect = (name: ConnectionName, behind: Connection[] = []) =>
+      new Connection({
+        ...deps,
+        name,
+        urls: options.amqpUrls,
+        connectionName: `${options.connectionName ?? 'ojs-rabbitmq'} ${name}`,
+        heartbeatS: GATEWAY_HEARTBEAT_S,
+        isPrompt: name === 'publish',
+        behind,
+      })
+    this.publish = connect('publish')
+    this.consume = connect('consume')
+    this.declare = connect('declare')
+    this.reply = connect('reply', this.main)
+  }
+
+  /** Without one of these nothing is served. */
+  get main(): Connection[] {
+    return [this.publish, this.consume, this.declare]
+  }
+
+  /** Resolves after the first attempt of each of them; true: all are up. */
+  async start(): Promise<boolean> {
+    await Promise.all(this.main.map((connection) => connection.start()))
+    return this.main.every((connection) => connection.isUp)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.main, this.reply].map((connection) => connection.close()))
+  }
+
+  gauges(): ConnectionGauges {
+    return connectionGauges([...this.main, this.reply], this.publish)
+  }
+}
+
+type ConnectionGauges = Pick<BrokerGauges, 'connectionsActive' | 'channelsActive' | 'blocked'>
+
+/** `publish`: the one of them that RabbitMQ blocks. */
+export function connectionGauges(
+  connections: readonly Connection[],
+  publish: Connection,
+): ConnectionGauges {
+  return {
+    connectionsActive: connections.filter(({ isUp }) => isUp).length,
+    channelsActive: connections.reduce((sum, { channelsActive }) => sum + channelsActive, 0),
+    blocked: publish.blockedReason !== null,
+  }
+}
