@@ -7,7 +7,8 @@ import { classify } from './amqp-error.ts'
 import type { ControlMessage, ControlVerdict } from './broker.ts'
 import type { Connection } from './connection.ts'
 import { ControlBacklog } from './control-backlog.ts'
-import { ControlChannel } from './control-channel.ts'
+import type { ControlChannel } from './control-channel.ts'
+import { ControlChannels } from './control-channels.ts'
 import { CONTROL_LABEL, ControlHandler } from './control-handler.ts'
 import type { Denials } from './denials.ts'
 import { Doubts } from './doubts.ts'
@@ -19,8 +20,6 @@ import { Pulse } from './pulse.ts'
 import { RestartDelay } from './reconnect.ts'
 import { ScratchChannel } from './scratch-channel.ts'
 
-/** For all control queues together. */
-const CHANNELS = 4
 /** Per queue; also how many of its messages are handled at the same time. */
 const PREFETCH = 32
 /** How often it is made sure that every consumer is still there. */
@@ -58,12 +57,11 @@ export class ControlConsumer {
   readonly #handler: ControlHandler
   /** Queues whose control queue was seen to. */
   readonly #wanted = new Set<string>()
-  readonly #missing = new Set<string>()
+  /** Of these the log has told that they are gone. */
+  readonly #toldMissing = new Set<string>()
   readonly #registered = new Map<string, ControlChannel>()
   /** Those whose consume was not answered. */
   readonly #doubts: Doubts
-  /** Channels that wait for such an answer: nothing else gets through. */
-  readonly #blocked = new Set<ControlChannel>()
   /** Control queues that were deleted and declared anew: who consumed the old one hears nothing. */
   readonly #renewed = new Set<string>()
   /** Looked for in vain, which says nothing of who consumes them. */
@@ -74,7 +72,7 @@ export class ControlConsumer {
   readonly #pulse = new Pulse(CHECK_MS / 2)
   /** Registrations that are to be made or made sure of, in this order. */
   readonly #due = new Set<string>()
-  readonly #channels: (ControlChannel | undefined)[] = []
+  readonly #channels: ControlChannels
   readonly #stopping = new AbortController()
   #isActive = false
   #isRegistering = false
@@ -92,6 +90,13 @@ export class ControlConsumer {
       ...deps,
       onSettled: (queue) => this.#backlog.settled(queue),
       stopping: this.#stopping.signal,
+    })
+    this.#channels = new ControlChannels({
+      connection: deps.connection,
+      prefetch: PREFETCH,
+      onMessage: (from, of, message) => this.#onMessage(from, of, message),
+      onCancelled: (from, of) => this.#onCancelled(from, of),
+      onClosed: (closed, unsettled, error) => this.#onClosed(closed, unsettled, error),
     })
     deps.connection.listen({ down: () => this.suspend() })
   }
@@ -149,6 +154,11 @@ export class ControlConsumer {
 
   /** Nothing new is consumed until `resume`; what is here is finished. */
   suspend(): void {
+    for (const channel of this.#deactivate()) void channel.drain()
+  }
+
+  /** The channels that were in use. */
+  #deactivate(): ControlChannel[] {
     this.#isActive = false
     this.#backlog.end()
     clearInterval(this.#check)
@@ -158,23 +168,21 @@ export class ControlConsumer {
     this.#unsure.clear()
     this.#denied.clear()
     this.#registered.clear()
-    this.#blocked.clear()
-    for (const channel of this.#channels.splice(0)) void channel?.drain()
+    return this.#channels.takeAll()
   }
 
   /** What is being handled is finished first. */
   async stop(): Promise<void> {
     this.#stopping.abort()
-    const channels = [...this.#channels]
-    this.suspend()
-    await Promise.all(channels.map((channel) => channel?.drain()))
+    const channels = this.#deactivate()
+    await Promise.all(channels.map((channel) => channel.drain()))
     await this.#handler.finished()
-    await Promise.all(channels.map((channel) => channel?.close()))
+    await Promise.all(channels.map((channel) => channel.close()))
   }
 
   /** All control queues as one; there may be a thousand, most of them silent. */
   consumers(): BrokerGauges['consumers'] {
-    const unacked = this.#channels.reduce((sum, channel) => sum + (channel?.unsettled ?? 0), 0)
+    const unacked = this.#channels.unsettled
     return this.#isActive ? [{ queue: CONTROL_LABEL, consumer: CONTROL_LABEL, unacked }] : []
   }
 
@@ -215,14 +223,15 @@ export class ControlConsumer {
       return
     }
     this.#renewed.delete(queue)
-    const channel = this.#channelFor(queue)
+    // One that may not be consumed has its channel closed.
+    const channel = this.#channels.next(this.#doubts.has(queue) || this.#denied.has(queue))
     this.#registered.set(queue, channel)
     this.#registrations += 1
     const tag = `ojs.${instance}.control.${queue}.${this.#registrations}`
     const consumed = channel.consume(queue, source, tag)
     if (await isInTime(consumed, ANSWER_MS)) this.#onAccepted(queue, source)
     else this.#leaveAlone(queue, channel, consumed)
-    this.#missing.delete(queue)
+    this.#toldMissing.delete(queue)
   }
 
   #onAccepted(queue: string, source: string): void {
@@ -242,13 +251,11 @@ export class ControlConsumer {
   #leaveAlone(queue: string, channel: ControlChannel, consumed: Promise<void>): void {
     const forMs = this.#doubts.add(queue)
     this.#deps.logger.warn({ queue, forMs }, 'a control queue does not answer: it is left alone')
-    this.#blocked.add(channel)
-    const unblock = () => this.#blocked.delete(channel)
-    const onAnswer = () => {
-      unblock()
-      this.#doubts.clear(queue)
-    }
-    consumed.then(onAnswer, unblock)
+    this.#channels.avoidUntil(channel, consumed)
+    consumed.then(
+      () => this.#doubts.clear(queue),
+      () => {},
+    )
   }
 
   /**
@@ -261,32 +268,6 @@ export class ControlConsumer {
     this.#deps.logger.warn({ queues: queues.slice(0, 10) }, 'consumers of control queues are deaf')
     void channel.close()
     this.#ensure(queues)
-  }
-
-  /** Doubtful queues have one of their own: it may be blocked by them, or closed because of them. */
-  #channelFor(queue: string): ControlChannel {
-    const isDoubtful = this.#doubts.has(queue) || this.#denied.has(queue)
-    const index = isDoubtful ? CHANNELS : this.#freeIndex()
-    const present = this.#channels[index]
-    if (present !== undefined) return present
-    const channel = new ControlChannel({
-      connection: this.#deps.connection,
-      prefetch: PREFETCH,
-      onMessage: (from, of, message) => this.#onMessage(from, of, message),
-      onCancelled: (from, of) => this.#onCancelled(from, of),
-      onClosed: (closed, unsettled, error) => this.#onClosed(closed, unsettled, error),
-    })
-    this.#channels[index] = channel
-    return channel
-  }
-
-  #freeIndex(): number {
-    const next = Array.from({ length: CHANNELS }, (_, i) => (this.#registrations + i) % CHANNELS)
-    const isFree = (index: number) => {
-      const present = this.#channels[index]
-      return present === undefined || !this.#blocked.has(present)
-    }
-    return next.find(isFree) ?? this.#registrations % CHANNELS
   }
 
   #onMessage(channel: ControlChannel, queue: string, message: ConsumeMessage): void {
@@ -305,10 +286,8 @@ export class ControlConsumer {
   #onClosed(closed: ControlChannel, unsettled: number, error: unknown): void {
     const { connection, logger, observer } = this.#deps
     if (unsettled > 0) observer.lost(CONTROL_LABEL, unsettled)
-    const index = this.#channels.indexOf(closed)
     // Drained, or replaced already.
-    if (index === -1) return
-    this.#channels[index] = undefined
+    if (!this.#channels.remove(closed)) return
     for (const [queue, channel] of this.#registered) {
       if (channel === closed) this.#registered.delete(queue)
     }
@@ -353,8 +332,8 @@ export class ControlConsumer {
   #onGone(queue: string): void {
     this.#backlog.gone(queue)
     if (!this.#isActive) return
-    if (!this.#missing.has(queue)) this.#deps.logger.warn({ queue }, 'a control queue is gone')
-    this.#missing.add(queue)
+    if (!this.#toldMissing.has(queue)) this.#deps.logger.warn({ queue }, 'a control queue is gone')
+    this.#toldMissing.add(queue)
     this.#deps.onQueueGone(queue)
     this.#retryLater()
   }

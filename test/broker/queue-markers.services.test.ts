@@ -6,6 +6,7 @@ import { createNames } from '../../src/broker/names.ts'
 import type { BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
 import { QueueMarkers } from '../../src/broker/queue-markers.ts'
 import { ScratchChannel } from '../../src/broker/scratch-channel.ts'
+import { loadTopology } from '../../src/broker/topology.ts'
 import { uuid7 } from '../../src/uuid.ts'
 import { eventually } from '../support/in-process.ts'
 import { startPrivateNode } from '../support/rabbit.ts'
@@ -60,10 +61,15 @@ function start(memory: Memory, given: Partial<BrokerOptions> = {}): Promise<Test
   return startAt({ watchMs: 50, ...given }, memory.hooks)
 }
 
-/** What a native worker does that is there before the gateway: it declares, and consumes at once. */
+/**
+ * What a native worker does that is there before the gateway: it declares, and consumes at once. With
+ * the gateway's own arguments: on a busy machine that may be the first.
+ */
 async function renew(): Promise<void> {
+  const entities = loadTopology('', 'classic', null).ofQueue('email', '3.10.8')
+  const options = { arguments: entities.find(({ name }) => name === NAME)?.arguments }
   await admin.channel.deleteQueue(NAME)
-  await admin.channel.assertQueue(NAME)
+  await admin.channel.assertQueue(NAME, options)
   await admin.channel.consume(NAME, () => {})
 }
 
