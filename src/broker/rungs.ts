@@ -73,7 +73,8 @@ export class Rungs {
   /** When those that are new, or in doubt, may be used. */
   readonly #settledAt = new Map<string, number>()
   readonly #flights = new Map<string, Promise<Outcome>>()
-  /** Connection generation whose records were read. */
+  /** Records that were read on the connection of this generation. */
+  readonly #read = new Set<string>()
   #readFor = 0
   #isPatrolling = false
   #patrol: NodeJS.Timeout | undefined
@@ -150,6 +151,8 @@ export class Rungs {
     this.#isPatrolling = true
     const scratch = new ScratchChannel(this.#deps.connection)
     try {
+      // What native workers have reported since: they leave one that goes to us.
+      for (const rung of this.#readRecords()) await this.#ensure(rung)
       for (const key of [...this.#ready]) await this.#lookAgain(scratch, key)
     } finally {
       await scratch.close()
@@ -246,6 +249,7 @@ export class Rungs {
       const { clock, hooks, options } = this.#deps
       this.#settledAt.set(key, clock.now() + (options.rungSettleMs ?? UNWRITTEN_MS))
       await hooks.onRungDeclared(rung.queue, rung.delayMs)
+      this.#read.add(key)
       this.#known.set(key, rung)
     }
     return this.#settlesForMs(key) > 0 ? 'settling' : 'ready'
@@ -289,12 +293,23 @@ export class Rungs {
     })
   }
 
-  /** Once per connection: a rung that was recorded in an earlier run may be gone with its tokens. */
-  #readRecords(): void {
+  /**
+   * Each once per connection: a rung that was recorded in an earlier run, or by a native worker's
+   * report, may be gone with its tokens. Returns those that are new.
+   */
+  #readRecords(): Rung[] {
     const { connection, hooks } = this.#deps
-    if (this.#readFor === connection.generation) return
+    if (this.#readFor !== connection.generation) this.#read.clear()
     this.#readFor = connection.generation
-    for (const rung of hooks.recordedRungs()) this.#known.set(keyOf(rung.queue, rung.delayMs), rung)
+    const fresh = hooks
+      .recordedRungs()
+      .filter((rung) => !this.#read.has(keyOf(rung.queue, rung.delayMs)))
+    for (const rung of fresh) {
+      const key = keyOf(rung.queue, rung.delayMs)
+      this.#read.add(key)
+      this.#known.set(key, rung)
+    }
+    return fresh
   }
 
   #isBelievedUnusable(key: string): boolean {

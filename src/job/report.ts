@@ -136,11 +136,13 @@ function decideCurrent(
 }
 
 /**
- * The same attempt runs elsewhere, under a lease: a second delivery of its token that failed here
- * must not end it. (Had it succeeded here, the job would be done.)
+ * The same attempt runs elsewhere, under a lease: a second delivery of its token that failed here, or
+ * one that was lost here before its start was told, must not end it. (Had it succeeded here, the job
+ * would be done.)
  */
 function isLeasedElsewhere({ workerId }: ReportedEvent, row: Fate, now: number): boolean {
-  return row.holder !== 'native' && row.workerId !== workerId && isLeaseLive(row, now)
+  if (row.workerId === workerId || !isLeaseLive(row, now)) return false
+  return row.holder !== 'native' || row.workerId !== null
 }
 
 export function isLeaseLive({ leaseExpiresAt }: Pick<JobRow, 'leaseExpiresAt'>, now: number) {

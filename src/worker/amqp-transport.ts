@@ -124,8 +124,11 @@ export class AmqpTransport implements Transport {
   }
 
   #publish(row: JobRow): Promise<PublishOutcome> {
-    const { publisher, names } = this.#link
-    const message = row.state === 'scheduled' ? toGateway(row, names) : outgoingOf(row, names)
+    const { publisher, names, options, clock } = this.#link
+    const message =
+      row.state === 'scheduled' && options.delayMode === 'ttl'
+        ? toGateway(row, names)
+        : outgoingOf(row, names, clock.wall())
     const headers: HeaderTable = message.options.headers
     headers[OJS_HEADERS.native] = true
     return publisher

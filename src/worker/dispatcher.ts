@@ -90,6 +90,8 @@ export class Dispatcher {
   }
 
   arrive(delivery: LiveDelivery): void {
+    // Of no job, then: none of what follows may take two of them for one.
+    if (delivery.id === '') this.#reject(delivery, new Error('the message has no id'))
     if (this.#isKnown(delivery)) return
     this.#held.insert(delivery)
     this.pump()
@@ -151,8 +153,10 @@ export class Dispatcher {
       return true
     }
     const ended = this.#ended.get(delivery.id)
-    if (!ended || compare(delivery, ended) !== 0) return false
-    settle(delivery, ended.ending)
+    const order = ended === undefined ? 1 : compare(delivery, ended)
+    if (!ended || order > 0) return false
+    // A second copy of one before that has had its execution, too.
+    settle(delivery, order === 0 ? ended.ending : 'ack')
     return true
   }
 
@@ -234,11 +238,15 @@ export class Dispatcher {
     try {
       return tokenJob(delivery, this.#deps.context())
     } catch (error) {
-      const { id, queue } = delivery
-      this.#deps.logger.warn({ err: error, queue, job_id: id }, 'message is no OJS job')
-      delivery.deadLetter()
+      this.#reject(delivery, error)
       return null
     }
+  }
+
+  #reject(delivery: LiveDelivery, error: unknown): void {
+    const { id, queue } = delivery
+    this.#deps.logger.warn({ err: error, queue, job_id: id }, 'message is no OJS job')
+    delivery.deadLetter()
   }
 
   readonly #onOver = (lease: AmqpLease, ending: Ending): void => {

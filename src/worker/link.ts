@@ -57,7 +57,8 @@ export class AmqpLink {
     const { logger } = options
     this.logger = logger
     this.names = createNames(options.prefix)
-    const topology = loadTopology(options.prefix, options.queueType, options.topologyPath)
+    const { prefix, queueType, topologyPath, delayMode } = options
+    const topology = loadTopology(prefix, queueType, topologyPath, delayMode)
     this.observer = this.#observe(hooks)
     this.publish = this.#newConnection('publish')
     this.consume = this.#newConnection('consume')

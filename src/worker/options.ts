@@ -1,5 +1,6 @@
 import type { QueueProfile } from '../broker/arguments.ts'
 import { PREFIX, PREFIX_RULE } from '../broker/names.ts'
+import type { DelayMode } from '../broker/topology.ts'
 import type { Logger } from '../logger.ts'
 import { type Given, given } from '../sdk/given.ts'
 import { MAX_DELAY_MS } from '../sdk/pause.ts'
@@ -19,6 +20,11 @@ export interface AmqpOptions {
   queueType?: QueueProfile | undefined
   /** `never`: a user without the right to configure; an administrator has declared everything. */
   declare?: 'lazy' | 'never' | undefined
+  /**
+   * As the gateway's `OJS_DELAY_MODE`. `plugin`: jobs that are due later go to RabbitMQ's plugin, and
+   * the gateway has declared its exchange. Default `ttl`.
+   */
+  delayMode?: DelayMode | undefined
   /** Null or absent: the topology that the package ships. */
   topologyPath?: string | null | undefined
   /** Execution timeout of jobs that name none, as `OJS_TIMEOUT_MS`; 0: none. Default 30 s. */
@@ -48,7 +54,12 @@ export type LinkOptions = Given<
   registry: MetricRegistry | null
 }
 
-const QUEUE_DEFAULTS = { prefix: '', queueType: 'classic', declare: 'lazy' } as const
+const QUEUE_DEFAULTS = {
+  prefix: '',
+  queueType: 'classic',
+  declare: 'lazy',
+  delayMode: 'ttl',
+} as const
 const LIMITS = {
   timeoutMs: 30_000,
   publishTimeoutMs: 10_000,
@@ -69,7 +80,7 @@ export function withDefaults(options: AmqpOptions, connectionName: string): Link
 type Settings = Omit<LinkOptions, 'urls' | 'registry' | 'logger'>
 
 /** A job with a `timeout_ms` that is no number would be confirmed, and then dead as malformed. */
-function requireUsable({ queueType, declare, prefix, ...numbers }: Settings): void {
+function requireUsable({ queueType, declare, delayMode, prefix, ...numbers }: Settings): void {
   whole('timeoutMs', numbers.timeoutMs, 0)
   whole('maxRungs', numbers.maxRungs, 0)
   whole('rungSettleMs', numbers.rungSettleMs ?? 0, 0)
@@ -77,6 +88,7 @@ function requireUsable({ queueType, declare, prefix, ...numbers }: Settings): vo
   delayMs('answerTimeoutMs', numbers.answerTimeoutMs)
   oneOf('queueType', queueType, ['classic', 'quorum'])
   oneOf('declare', declare, ['lazy', 'never'])
+  oneOf('delayMode', delayMode, ['ttl', 'plugin'])
   // As the gateway says it: with another one they would never meet.
   if (prefix !== '' && !PREFIX.test(prefix)) throw new TypeError(`prefix ${PREFIX_RULE}.`)
 }

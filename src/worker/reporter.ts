@@ -23,6 +23,8 @@ export interface ReporterDeps {
 
 interface Waiting {
   text: string
+  /** What came after it says more. */
+  isMoot?: boolean
   /** Told what became of it. */
   resolve(told: Told): void
 }
@@ -70,19 +72,21 @@ export class Reporter {
   #lane(queue: string): Lane {
     let lane = this.#lanes.get(queue)
     if (!lane) {
-      lane = new Lane((events) => this.#send(queue, events))
+      lane = new Lane((batch) => this.#send(queue, batch))
       this.#lanes.set(queue, lane)
     }
     return lane
   }
 
   /** A worker that cannot report keeps its deliveries: nothing is lost. */
-  async #send(queue: string, events: string): Promise<Told> {
+  async #send(queue: string, batch: readonly Waiting[]): Promise<Told> {
     const { tell, ensure, logger, workerId } = this.#deps
-    const body = `{"worker_id":${JSON.stringify(workerId)},"events":[${events}]}`
     let pauseMs = FIRST_PAUSE_MS
     for (let tries = 1; !this.#givingUp.signal.aborted; tries++) {
-      const outcome = await tell(queue, body)
+      const events = batch.filter(({ isMoot }) => !isMoot).map(({ text }) => text)
+      if (events.length === 0) return 'reported'
+      const by = JSON.stringify(workerId)
+      const outcome = await tell(queue, `{"worker_id":${by},"events":[${events.join(',')}]}`)
       if (outcome === 'confirmed') return 'reported'
       if (outcome === 'too-large') return 'too-large'
       if (tries === TRIES_UNTIL_WARNED) {
@@ -114,16 +118,18 @@ export type Told = 'reported' | 'given-up' | 'too-large'
 
 /** The reports of one queue, which its gateway consumer gets in this order but for those repeated. */
 class Lane {
-  readonly #send: (events: string) => Promise<Told>
+  readonly #send: (batch: readonly Waiting[]) => Promise<Told>
   /** By execution. */
   readonly #starts = new Map<string, string>()
+  /** Those that are on their way, or repeated. */
+  readonly #startsSent = new Map<string, Waiting>()
   #waiting: Waiting[] = []
   #inFlight = 0
   #isDue = false
   #timer: NodeJS.Timeout | undefined
   #onIdle: (() => void) | null = null
 
-  constructor(send: (events: string) => Promise<Told>) {
+  constructor(send: (batch: readonly Waiting[]) => Promise<Told>) {
     this.#send = send
   }
 
@@ -136,6 +142,9 @@ class Lane {
   add(key: string, text: string): Promise<Told> {
     // The end implies the start: it is the later position of the same execution (architecture §5).
     this.#starts.delete(key)
+    // Nor is it repeated: behind a `released` it would count as another one.
+    const start = this.#startsSent.get(key)
+    if (start) start.isMoot = true
     return new Promise((resolve) => {
       this.#waiting.push({ text, resolve })
       this.#schedule()
@@ -145,11 +154,20 @@ class Lane {
   flush(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    const starts = [...this.#starts.values()].map((text) => ({ text, resolve() {} }))
+    const starts = [...this.#starts].map(([key, text]) => this.#start(key, text))
     this.#starts.clear()
     const all = [...starts, ...this.#waiting]
     this.#waiting = []
     for (const batch of batches(all)) void this.#publish(batch)
+  }
+
+  #start(key: string, text: string): Waiting {
+    const resolve = () => {
+      if (this.#startsSent.get(key) === start) this.#startsSent.delete(key)
+    }
+    const start: Waiting = { text, resolve }
+    this.#startsSent.set(key, start)
+    return start
   }
 
   async drain(): Promise<void> {
@@ -175,7 +193,7 @@ class Lane {
 
   async #publish(batch: readonly Waiting[]): Promise<void> {
     this.#inFlight += 1
-    const told = await this.#send(batch.map(({ text }) => text).join(','))
+    const told = await this.#send(batch)
     this.#inFlight -= 1
     if (told === 'too-large' && batch.length > 1) {
       // Perhaps RabbitMQ takes smaller ones.

@@ -1,8 +1,11 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import type { Connection } from '../../src/broker/connection.ts'
 import { EntityChecker } from '../../src/broker/entity-checker.ts'
 import { createNames } from '../../src/broker/names.ts'
+import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
+import type { RabbitBroker } from '../../src/broker/rabbit-broker.ts'
 import { Rungs } from '../../src/broker/rungs.ts'
 import { loadTopology } from '../../src/broker/topology.ts'
 import { topologyDiff } from '../../src/broker/topology-diff.ts'
@@ -57,6 +60,26 @@ async function declareClassicRung(delayMs: number, queue = 'email'): Promise<voi
 function eventsOf({ recorder }: TestBroker): string[] {
   const { seen } = recorder
   return seen.filter(({ event }) => event.startsWith('onRung')).map(({ event }) => event)
+}
+
+/** Those of a gateway, on a connection of the test's own. */
+function newRungs(
+  connection: Connection,
+  broker: RabbitBroker,
+  hooks: ConstructorParameters<typeof Rungs>[0]['hooks'],
+): Rungs {
+  const checker = { options: { declare: 'lazy' }, observer: SILENT_OBSERVER, logger } as const
+  return new Rungs({
+    connection,
+    topology: loadTopology('', 'classic', null),
+    names: createNames(''),
+    checker: new EntityChecker(checker),
+    options: { declare: 'lazy', maxRungs: 10, rungSettleMs: 0 },
+    hooks,
+    clock: systemClock(),
+    logger,
+    ensureQueue: (queue) => broker.ensureQueue(queue),
+  })
 }
 
 describe.each([
@@ -350,29 +373,41 @@ describe('a rung that is gone', () => {
     expect(missing).toEqual([4000, 4000])
   })
 
+  it('is watched also when a native worker has declared and reported it', async () => {
+    const recorded: { queue: string; delayMs: number }[] = []
+    const missing: number[] = []
+    const { broker } = await start()
+    const connection = await startConnection(vhost.url, { name: 'declare' })
+    const rungs = newRungs(connection, broker, {
+      recordedRungs: () => recorded,
+      onRungDeclared: async () => {},
+      onRungMissing: async (_queue, delayMs) => void missing.push(delayMs),
+    })
+    await rungs.ensureKnown()
+    // Gone before anybody has looked, and gone between two looks.
+    recorded.push({ queue: 'email', delayMs: 60_000 })
+    await rungs.patrol()
+    expect([missing, await exists(rungName(60_000))]).toEqual([[60_000], true])
+    await rungs.patrol()
+    await admin.channel.deleteQueue(rungName(60_000))
+    await rungs.patrol()
+    expect(missing).toEqual([60_000, 60_000])
+    // Or when it is needed here.
+    recorded.push({ queue: 'email', delayMs: 90_000 })
+    expect(await rungs.ensure('email', 90_000)).toBe('ready')
+    expect(missing).toEqual([60_000, 60_000, 90_000])
+    await connection.close()
+  })
+
   it('is noticed by the patrol, though nobody publishes to it', async () => {
     const { broker, recorder } = await start()
     const connection = await startConnection(vhost.url, { name: 'declare' })
     const note = (event: string) => async (queue: string, delayMs: number) =>
       recorder.note(event, queue, delayMs)
-    const rungs = new Rungs({
-      connection,
-      topology: loadTopology('', 'classic', null),
-      names: createNames(''),
-      checker: new EntityChecker({
-        options: { declare: 'lazy' },
-        observer: recorder.observer,
-        logger,
-      }),
-      options: { declare: 'lazy', maxRungs: 10, rungSettleMs: 0 },
-      hooks: {
-        recordedRungs: () => [],
-        onRungDeclared: note('declared'),
-        onRungMissing: note('missing'),
-      },
-      clock: systemClock(),
-      logger,
-      ensureQueue: (queue) => broker.ensureQueue(queue),
+    const rungs = newRungs(connection, broker, {
+      recordedRungs: () => [],
+      onRungDeclared: note('declared'),
+      onRungMissing: note('missing'),
     })
     await rungs.ensure('email', 60_000)
     await rungs.ensure('email', 90_000)

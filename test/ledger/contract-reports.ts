@@ -420,7 +420,10 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       const other = { workerId: 'native-2' }
       expect(await apply(eventOf(http.id, VIA_RUNG, other))).toEqual(['ignored'])
       expect(row(http.id)).toEqual(http)
-      expect(await apply(eventOf(native.id, VIA_RUNG, other))).toEqual(['failed'])
+      const before = row(native.id)
+      expect(await apply(eventOf(native.id, VIA_RUNG, other))).toEqual(['ignored'])
+      // The delivery behind that lease is still the other's.
+      expect(row(native.id)).toEqual(before)
       expect(await apply(eventOf(http.id, COMPLETED, other))).toEqual(['completed'])
     })
 

@@ -42,12 +42,12 @@ function open(more: object = {}) {
     claim,
     claimsAll: () => false,
   })
-  const arrive = (redelivered = false, attempt = 1) => {
+  const arrive = (redelivered = false, attempt = 1, messageId = 'j') => {
     const headers = { 'x-ojs-enqueued-at': '2026-01-01T00:00:00.000Z', 'x-ojs-attempt': attempt }
     const raw = {
       content: Buffer.from(JSON.stringify({ ...BODY, ...more })),
       fields: { redelivered },
-      properties: { messageId: 'j', headers },
+      properties: { messageId, headers },
     }
     const delivery = new LiveDelivery(block, raw as unknown as ConsumeMessage, 1)
     dispatcher.arrive(delivery)
@@ -73,6 +73,25 @@ test.each([
     expect([settled, delivered.length, claim.mock.calls]).toEqual([[how, how], 1, []])
   },
 )
+
+test('a second copy of an earlier token of what has run here is acknowledged, not run', async () => {
+  const { arrive, claim, delivered, settled } = open()
+  arrive(false, 2)
+  await delivered[0]?.begin()
+  await delivered[0]?.fail({ code: 'boom', type: 'Boom', message: 'm', retryable: false })
+  arrive(false, 1)
+  expect([settled, delivered.length]).toEqual([['dead-letter', 'ack'], 1])
+  // A later one is another matter.
+  arrive(false, 3)
+  expect([delivered.length, claim.mock.calls]).toEqual([2, []])
+})
+
+test('messages without an id are no copies of each other', () => {
+  const { arrive, settled } = open({ id: undefined })
+  arrive(true, 1, '')
+  arrive(true, 1, '')
+  expect(settled).toEqual(['dead-letter', 'dead-letter'])
+})
 
 test.each([
   [1, []],

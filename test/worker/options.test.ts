@@ -52,6 +52,7 @@ test.each<[string, readonly unknown[]]>([
   ['rungSettleMs', ['0', Number.NaN]],
   ['queueType', ['stream']],
   ['declare', ['eager']],
+  ['delayMode', ['x']],
   ['prefix', ['Tenant', 'a.b']],
 ])('%s that cannot work is refused: %j', (name, values) => {
   for (const value of values) {

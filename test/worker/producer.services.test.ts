@@ -163,6 +163,28 @@ describe('without a gateway', () => {
     await gateway.destroy()
   })
 
+  test('a schedule goes to the plugin with its delay, where the gateway has one', async () => {
+    const own = await createVhost()
+    const there = await connectAdmin(own.url)
+    // It stands for the plugin's, which is not here: this one delays nothing.
+    await there.channel.assertExchange('ojs.exchange.delayed', 'direct')
+    const planned = new NativeProducer({ url: own.url, logger: false, delayMode: 'plugin' })
+    try {
+      const delayUntil = new Date(Date.now() + 3_600_000)
+      const job = await planned.enqueue('ok', [], { queue: 'later', delayUntil })
+      expect(job).toMatchObject({ state: 'scheduled' })
+      const [message] = await pikaConsume(own.url, 'ojs.queue.later', 1)
+      expect(message).toMatchObject({ exchange: 'ojs.exchange.delayed', routing_key: 'later' })
+      const [, delayMs] = message?.headers['x-delay'] ?? []
+      expect(delayMs).toBeGreaterThan(3_500_000)
+      expect(delayMs).toBeLessThanOrEqual(3_600_000)
+    } finally {
+      await planned.close()
+      await there.close()
+      await own.drop()
+    }
+  })
+
   test('a schedule that nobody would take is refused', async () => {
     await admin.channel.deleteQueue('ojs.system.due')
     const lost = producer.enqueue('ok', [], { delayUntil: '2999-01-01T00:00:00Z' })

@@ -128,6 +128,27 @@ describe('a reporter', () => {
     expect(sent.map(numbers)).toEqual([[-2, 1]])
   })
 
+  test('does not repeat a start behind which something of its execution was said', async () => {
+    const { reporter, sent, until, report } = setUp()
+    reporter.started('q', 'k1', '{"n":-1}')
+    reporter.started('q', 'k2', '{"n":-2}')
+    await until(1)
+    const released = report(1)
+    await until(2)
+    sent[1]?.answer('confirmed')
+    expect(await released).toBe('reported')
+    sent[0]?.answer('unknown')
+    await until(3)
+    expect(sent.map(numbers)).toEqual([[-1, -2], [1], [-2]])
+    sent[2]?.answer('unknown')
+    void report(2)
+    await until(4)
+    sent[3]?.answer('confirmed')
+    // Nothing is left of the first message.
+    await reporter.stop(AbortSignal.timeout(5_000))
+    expect(sent).toHaveLength(4)
+  })
+
   test('sends a start alone when nothing else comes', async () => {
     const { reporter, sent, until } = setUp()
     reporter.started('q', 'k1', '{"n":-1}')
