@@ -136,6 +136,9 @@ export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
   deadLetterCopied: boolean
 }
 
+/** A row without what may be megabytes. */
+export type JobStanding = Omit<JobRow, 'carry' | 'error' | 'errors' | 'result' | 'envelope'>
+
 const TERMINAL_STATES: ReadonlySet<RowState> = new Set<RowState>([
   'completed',
   'cancelled',

@@ -1,14 +1,21 @@
 import { timestamp } from './document.ts'
+import { cut } from './text-size.ts'
 import { ResultBudget } from './workflow-results.ts'
 import type { WorkflowHead, WorkflowRow, WorkflowStep } from './workflow-row.ts'
+
+/** Of all steps of one answer, in characters, before theirs are cut. */
+const MAX_ERRORS = 1_048_576
+/** Characters of a message where a thousand stand beside it; the whole one is at `GET /jobs/:id`. */
+const MAX_MESSAGE = 1_000
 
 /** A workflow in the answers (seed 001 §14.1, §14.2; ojs-digest §8.2) as JSON text. */
 export function workflowDocument(workflow: WorkflowRow): string {
   const budget = new ResultBudget()
+  const errors = new ErrorBudget()
   const steps = workflow.steps.filter(({ isCallback }) => !isCallback)
   const callbacks = workflow.steps.filter(({ isCallback }) => isCallback)
-  let text = `${members(summary(workflow))},${members(times(workflow))},"steps":${listText(steps, budget)}`
-  if (callbacks.length > 0) text += `,"callbacks":${listText(callbacks, budget)}`
+  let text = `${members(summary(workflow))},${members(times(workflow))},"steps":${listText(steps, budget, errors)}`
+  if (callbacks.length > 0) text += `,"callbacks":${listText(callbacks, budget, errors)}`
   const metadata = { ...times(workflow), ...counts(workflow) }
   return `{${text},${members({ ...failures(workflow), metadata })}}`
 }
@@ -82,22 +89,44 @@ function failures({ steps }: WorkflowRow): object {
     failed_step_id: first.id,
     failed_step_index: steps.indexOf(first),
     failed_job_ids: failed.map(({ jobId }) => jobId).filter((id) => id !== null),
-    errors: failed.map(errorOf),
+    errors: briefly(failed.map(errorOf)),
   }
 }
 
-function errorOf({ jobId, state, error, attempt }: WorkflowStep): object {
+interface StepError {
+  job_id: string | null
+  code: unknown
+  message: unknown
+  attempt: number
+}
+
+function errorOf({ jobId, state, error, attempt }: WorkflowStep): StepError {
   const record: { code?: unknown; message?: unknown } = JSON.parse(error ?? '{}')
   // One that was cancelled left no record of a failure.
   const code = record.code ?? state
   return { job_id: jobId, code, message: record.message ?? `The job was ${state}.`, attempt }
 }
 
-function listText(steps: readonly WorkflowStep[], budget: ResultBudget): string {
-  return `[${steps.map((step) => stepText(step, budget)).join(',')}]`
+/** Whole, unless they are very many. */
+function briefly(errors: StepError[]): StepError[] {
+  const length = errors.reduce((sum, { message }) => sum + String(message).length, 0)
+  if (length <= MAX_ERRORS) return errors
+  return errors.map((error) => ({ ...error, message: shortened(error.message) }))
 }
 
-function stepText(step: WorkflowStep, budget: ResultBudget): string {
+function shortened(message: unknown): unknown {
+  return typeof message === 'string' ? cut(message, MAX_MESSAGE) : message
+}
+
+function listText(
+  steps: readonly WorkflowStep[],
+  budget: ResultBudget,
+  errors: ErrorBudget,
+): string {
+  return `[${steps.map((step) => stepText(step, budget, errors)).join(',')}]`
+}
+
+function stepText(step: WorkflowStep, budget: ResultBudget, errors: ErrorBudget): string {
   const { id, type, state, jobId, startedAt, endedAt, dependsOn, error, progress } = step
   let text = members({
     id,
@@ -111,8 +140,23 @@ function stepText(step: WorkflowStep, budget: ResultBudget): string {
   if (progress === 'completed' && jobId !== null && step.resultBytes > 0) {
     text += `,"result":${budget.show({ jobId, text: step.result, bytes: step.resultBytes })}`
   }
-  if (error !== null && progress !== 'completed') text += `,"error":${error}`
+  if (error !== null && progress !== 'completed') text += `,"error":${errors.show(error)}`
   return `{${text}}`
+}
+
+/** A thousand steps may have failed, each with an error of 85 kB: there it is `code` and `message`. */
+class ErrorBudget {
+  #left = MAX_ERRORS
+
+  /** JSON text in, JSON text out. */
+  show(error: string): string {
+    if (error.length <= this.#left) {
+      this.#left -= error.length
+      return error
+    }
+    const { code, message }: { code?: unknown; message?: unknown } = JSON.parse(error)
+    return JSON.stringify({ code, message: shortened(message) })
+  }
 }
 
 /** Without the braces, to go on behind them. */

@@ -16,7 +16,12 @@ export interface StepResult {
 
 /** Decides what is shown and what is only named: one for each answer, or each job. */
 export class ResultBudget {
-  #left = MAX_TOTAL_BYTES
+  #left: number
+
+  /** `maxBytes`: where there is less room than for one answer. */
+  constructor(maxBytes: number = MAX_TOTAL_BYTES) {
+    this.#left = Math.min(maxBytes, MAX_TOTAL_BYTES)
+  }
 
   /** Is the next one shown, given its bytes? Then there is less room for those behind it. */
   takes(bytes: number): boolean {
@@ -46,14 +51,14 @@ function reference({ jobId, bytes }: StepResult): string {
  * for the seed's form (ojs-digest C-75). What is nearest is shown first; null stands for a step
  * without a result, or one that has failed.
  *
- * `named`: the ids of the steps that `inputs` names, by their node.
+ * `named`: the ids of the steps that `inputs` names, by their node. `budget`: of this job alone.
  */
 export function parentResults(
   inputs: Inputs,
   results: ReadonlyMap<number, StepResult>,
   named: ReadonlyMap<number, string>,
+  budget = new ResultBudget(),
 ): string {
-  const budget = new ResultBudget()
   const shown = new Map<number, string>()
   const show = (node: number) => void shown.set(node, budget.show(results.get(node)))
   nearestFirst(inputs).forEach(show)

@@ -1,4 +1,4 @@
-import type { JobRow, JobState, NewJob, OwedMessage } from '../job/job.ts'
+import type { JobRow, JobStanding, JobState, NewJob, OwedMessage } from '../job/job.ts'
 import type { CronLedger } from './cron.ts'
 import type { DeadLetterLedger } from './dead-letters.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from './enqueued.ts'
@@ -155,6 +155,9 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
 
   /** By primary key. `withdrawn` rows are returned too; operations hide them. */
   find(id: string): JobRow | null
+
+  /** The same without its long texts, which may be megabytes: for who looks at a thousand. */
+  standing(id: string): JobStanding | null
 
   /** Kept, not counted: O(1) at any number of rows. */
   counts(queue: string): StateCounts

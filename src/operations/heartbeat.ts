@@ -86,7 +86,7 @@ function cancelledAmong(
   const extended = new Set(leases.map(({ id }) => id))
   return ids.filter((id) => {
     if (extended.has(id)) return false
-    const row = deps.ledger.find(id)
+    const row = deps.ledger.standing(id)
     return row?.state === 'cancelled' && (row.workerId === null || row.workerId === workerId)
   })
 }

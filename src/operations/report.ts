@@ -99,7 +99,7 @@ export async function settleLeftOut(
   const events: ReportEvent[] = []
   const lost: (Unusable & { problem: string })[] = []
   for (const { id, content, problem, standIn } of leftOut) {
-    const isKnown = deps.ledger.find(id) !== null
+    const isKnown = deps.ledger.standing(id) !== null
     if (isKnown && standIn !== null) events.push(standIn)
     if (!isKnown && content !== null) lost.push({ id, queue, content, problem })
   }

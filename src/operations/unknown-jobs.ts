@@ -6,7 +6,7 @@ import type { Deps, RequestContext } from './deps.ts'
 /** Its worker acknowledges the token and leaves the rest to us, who do not have the job. */
 export function isLeftToUs(deps: Deps, { id, said }: ReportedEvent): boolean {
   if (said.event !== 'failed' || said.outcome?.decision === 'discard') return false
-  if (said.outcome?.rung_ms != null || deps.ledger.find(id) !== null) return false
+  if (said.outcome?.rung_ms != null || deps.ledger.standing(id) !== null) return false
   // Cancelled before anybody here knew it: nobody wants it back.
   return !deps.ledger.isTombstoned(id)
 }

@@ -66,7 +66,7 @@ async function sweepQueue(deps: Deps, queue: string, mark: number): Promise<Swep
  * runs without that token (`noteCopyOf`): it is looked at again.
  */
 function fateOf(deps: Deps, { id, generation }: DeadLetterCopy): 'stale' | 'open' | 'kept' {
-  const row = deps.ledger.find(id)
+  const row = deps.ledger.standing(id)
   if (row === null) return 'kept'
   if (row.generation > generation) return 'stale'
   if (!isTerminal(row.state)) return 'open'

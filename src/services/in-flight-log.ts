@@ -39,6 +39,6 @@ function inFlight(deps: Deps) {
 /** By attempt: a slow retry publish may see its row become `available` meanwhile. */
 function retryPublishes(deps: Deps): number {
   let count = 0
-  for (const id of deps.sending) if ((deps.ledger.find(id)?.attempt ?? 0) > 0) count++
+  for (const id of deps.sending) if ((deps.ledger.standing(id)?.attempt ?? 0) > 0) count++
   return count
 }

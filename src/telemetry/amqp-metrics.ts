@@ -129,7 +129,9 @@ export function amqpGauges(
     collect() {
       this.reset()
       for (const { queue, consumer, unacked } of broker().consumers) {
-        this.set({ queue: queues.of(queue), consumer }, unacked)
+        const label = queues.of(queue)
+        // Beyond the limit of names those of consumers, which have them in theirs, go as well.
+        this.inc({ queue: label, consumer: label === queue ? consumer : label }, unacked)
       }
     },
   })

@@ -21,8 +21,11 @@ export class BoundedLabels {
   }
 }
 
-/** Each pair is some forty lines of a scrape; two limits of 200 alone would allow 40,000 pairs. */
-const MAX_PAIRS = 2_000
+/**
+ * Each pair is some forty lines of a scrape, which is written in one turn: 70 ms for so many. Two limits of
+ * 200 alone would allow 40,000.
+ */
+const MAX_PAIRS = 1_000
 
 /**
  * One value per pair of label values, made at first use. A hit is two look-ups and allocates

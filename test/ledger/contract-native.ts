@@ -104,7 +104,12 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       const { id } = await native()
       await ledger.cancel(id, NOW)
       const results = await ledger.beatNative([id], BEAT)
-      expect(results).toEqual([{ outcome: 'cancelled', job: row(id) }])
+      const standing = ledger.standing(id)
+      expect(results).toEqual([{ outcome: 'cancelled', job: standing }])
+      const { carry, error, errors, result, envelope, ...short } = row(id)
+      expect(standing).toEqual(short)
+      expect([carry, error, errors, result]).toEqual([null, null, null, null])
+      expect(envelope).toContain(id)
     })
 
     it.each<RowState>(['pending', 'completed', 'discarded', 'withdrawn', 'retryable'])(

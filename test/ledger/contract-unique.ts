@@ -296,6 +296,23 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(third).toEqual({ outcome: 'existing', job: row(batch[1]?.id ?? '') })
     })
 
+    it('replaces a thousand others, and no more', async () => {
+      const replaceAt = (key: string) => job({ key, onConflict: 'replace' })
+      const keys = Array.from({ length: 11 }, (_, i) => `k${i}`)
+      const others = keys.flatMap((key) =>
+        Array.from({ length: key === 'k10' ? 1 : 100 }, () => job({ key, states: ['pending'] })),
+      )
+      await ledger.insertAll(others, NOW)
+      expect(await ledger.insertAll(keys.map(replaceAt), NOW)).toMatchObject({
+        outcome: 'conflict',
+        index: 10,
+      })
+      expect(ledger.counts('default')).toMatchObject({ available: 1_001, cancelled: 0 })
+      const batch = await ledger.insertAll(keys.slice(0, 10).map(replaceAt), NOW)
+      expect(batch.outcome).toBe('inserted')
+      expect(ledger.counts('default')).toMatchObject({ available: 11, cancelled: 1_000 })
+    })
+
     it('replaces an earlier one, whose token never goes out', async () => {
       const replace = { onConflict: 'replace' } as const
       const outside = await pushed(ledger, job())

@@ -153,6 +153,23 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       }
     })
 
+    it('copies no more than 16 MiB of results into the jobs that begin together', async () => {
+      const names = Array.from({ length: 300 }, (_, i) => `b${i}`)
+      const graph = { a: [], ...Object.fromEntries(names.map((name) => [name, ['a']])) }
+      const workflow = await create(newGraph({ ...graph, last: ['b0'] }))
+      const result = JSON.stringify('x'.repeat(65_000))
+      await complete(workflow, 'a', result)
+      const resultIn = (step: string) =>
+        JSON.parse(jobOf(workflow, step).envelope).parent_results.a as unknown
+      const isCopied = (step: string) => typeof resultIn(step) === 'string'
+      const copied = Math.floor((16 * 1024 * 1024) / result.length)
+      expect(names.map(isCopied)).toEqual(names.map((_, i) => i < copied))
+      expect(resultIn('b299')).toMatchObject({ result_size_bytes: result.length })
+      // Those that begin later have as much again.
+      await complete(workflow, 'b0')
+      expect(isCopied('last')).toBe(true)
+    })
+
     it('counts the size of a result in bytes', async () => {
       const workflow = await create(newGraph({ a: [] }))
       await complete(workflow, 'a', '"ü😀"')

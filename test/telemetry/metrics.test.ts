@@ -213,9 +213,9 @@ describe('labels', () => {
       }
     }
     const samples = await read('ojs_job_enqueued_total')
-    expect(Object.keys(samples)).toHaveLength(2_001)
+    expect(Object.keys(samples)).toHaveLength(1_001)
     expect(Object.values(samples).reduce((sum, value) => sum + value)).toBe(150 * 150)
-    expect(samples['ojs_job_enqueued_total{queue="other",type="other"}']).toBe(150 * 150 - 2_000)
+    expect(samples['ojs_job_enqueued_total{queue="other",type="other"}']).toBe(150 * 150 - 1_000)
   })
 
   test('names that are special to JavaScript or to Prometheus', async () => {
@@ -441,9 +441,7 @@ describe('AMQP (seed 002 §12.1)', () => {
         'ojs_amqp_consumer_utilization{queue="other"}': 0.75,
       })
       expect(await read('ojs_amqp_messages_unacked{queue="other"')).toEqual({
-        'ojs_amqp_messages_unacked{queue="other",consumer="of x"}': 5,
-        'ojs_amqp_messages_unacked{queue="other",consumer="of y"}': 5,
-        'ojs_amqp_messages_unacked{queue="other",consumer="of z"}': 5,
+        'ojs_amqp_messages_unacked{queue="other",consumer="other"}': 15,
       })
     }
   })

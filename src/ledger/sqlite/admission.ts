@@ -7,7 +7,10 @@ import type { Access } from './access.ts'
 import type { Protect } from './group-commit.ts'
 import { rememberedKey, rememberKey } from './idempotency.ts'
 import type { Store } from './store.ts'
-import { admit } from './unique.ts'
+import { admit, MAX_REPLACED } from './unique.ts'
+
+/** Of one batch: each cancel is as much as an insert, and all of them are one write. */
+const MAX_REPLACED_TOGETHER = 1_000
 
 /**
  * Thrown inside a write so that all it has done is rolled back, and caught by `refusable`: it never
@@ -67,12 +70,16 @@ export function insertMany(
       const { request } = terms
       const remembered = request && rememberedKey(store.statements, request.key, now)
       if (remembered) return { outcome: 'remembered', remembered }
+      let left = MAX_REPLACED_TOGETHER
       const stored = jobs.map((job, index) => {
-        const admitted = admit(store, job, now, terms)
+        const maxReplaced = Math.min(left, MAX_REPLACED)
+        const admitted = admit(store, job, now, terms, undefined, maxReplaced)
         if (!isAdmitted(admitted)) throw new Refused({ ...admitted, index })
+        left -= cancelledBy(admitted).length
         return admitted
       })
-      for (const one of stored) forgetTokens(store, jobs, one)
+      const own = new Set(jobs.map(({ id }) => id))
+      for (const one of stored) forgetTokens(store, own, cancelledBy(one))
       if (request) remember(store, request, jobs, stored, now)
       return { outcome: 'inserted', stored }
     }),
@@ -92,13 +99,16 @@ function isAdmitted(inserted: Inserted): inserted is Admitted {
   return inserted.outcome === 'inserted' || inserted.outcome === 'existing'
 }
 
+/** What it has replaced. */
+function cancelledBy(admitted: Admitted): Cancelled[] {
+  return (admitted.outcome === 'inserted' && admitted.replacing?.cancelled) || []
+}
+
 /** A job that a later one of its own batch replaced has never had a token. */
-function forgetTokens(store: Store, jobs: readonly NewJob[], admitted: Admitted): void {
-  if (admitted.outcome !== 'inserted' || !admitted.replacing) return
-  const { cancelled } = admitted.replacing
+function forgetTokens(store: Store, own: ReadonlySet<string>, cancelled: Cancelled[]): void {
   for (const [i, one] of cancelled.entries()) {
     const { id, generation } = one.job
-    if (!jobs.some((job) => job.id === id)) continue
+    if (!own.has(id)) continue
     store.statements.tokenReturned.run(id, generation)
     cancelled[i] = { ...one, job: { ...one.job, tokenOut: false } } satisfies Cancelled
   }

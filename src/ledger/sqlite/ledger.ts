@@ -1,4 +1,4 @@
-import type { JobRow, NewJob, OwedMessage } from '../../job/job.ts'
+import type { JobRow, JobStanding, NewJob, OwedMessage } from '../../job/job.ts'
 import type { ReportedEvent } from '../../job/report.ts'
 import type { Logger } from '../../logger.ts'
 import type { DeadLetterQuery, Revived } from '../dead-letters.ts'
@@ -60,11 +60,11 @@ import {
 import { beatJob } from './native-beats.ts'
 import { openStore } from './open-store.ts'
 import { SqlitePauses } from './pauses.ts'
-import { inPages, rearmPage, rearmRung } from './rearm.ts'
+import { rearmQueue, rearmRung } from './rearm.ts'
 import { rungKey } from './register.ts'
 import { applyReports } from './reports.ts'
 import { pruneBatch } from './retention.ts'
-import { toJobRow } from './rows.ts'
+import { toJobRow, toStanding } from './rows.ts'
 import { SqliteSchemas } from './schemas.ts'
 import type { Recount } from './state-counter.ts'
 import { prepareStatements } from './statements.ts'
@@ -288,7 +288,7 @@ export class SqliteLedger implements Ledger {
   }
 
   rearm(queue: string, now: number): Promise<number> {
-    return inPages(this.#access, (cursor) => rearmPage(this.#store, queue, now, cursor))
+    return rearmQueue(this.#access, this.#store, queue, now)
   }
 
   tokenReturned(id: string, generation: number): void {
@@ -326,6 +326,10 @@ export class SqliteLedger implements Ledger {
 
   find(id: string): JobRow | null {
     return this.#access.read(() => toJobRow(this.#store.statements.find.get(id)))
+  }
+
+  standing(id: string): JobStanding | null {
+    return this.#access.read(() => toStanding(this.#store.statements.standing.get(id)))
   }
 
   counts(queue: string): StateCounts {

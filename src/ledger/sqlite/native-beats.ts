@@ -3,19 +3,19 @@ import { decideBeat } from '../../job/native-heartbeat.ts'
 import type { ExtendedLease } from '../leases.ts'
 import type { BeatResult, NativeBeat } from '../native.ts'
 import { begin, isOwedAgain, leaveUnowned } from './native-start.ts'
-import { toJobRow } from './rows.ts'
-import type { Store } from './store.ts'
+import { toStanding } from './rows.ts'
+import { changed, type Store } from './store.ts'
 
 /** One job that a heartbeat names. */
 export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult {
   const { now, workerId, leaseMs } = beat
   const lease = store.statements.extendNative.get(id, now, leaseMs, workerId)
   if (lease) return { outcome: 'extended', lease: lease as ExtendedLease }
-  const row = toJobRow(store.statements.find.get(id))
-  if (row === null) return beatUnknown(store, id)
-  const decision = decideBeat(workerId, row, beat)
-  switch (decision) {
+  const standing = toStanding(store.statements.standing.get(id))
+  if (standing === null) return beatUnknown(store, id)
+  switch (decideBeat(workerId, standing, beat)) {
     case 'start': {
+      const row = changed(store.statements.find.get(id))
       const promote = row.state !== 'available'
       const event = { attempt: row.attempt + 1, workerId }
       const job = begin(store, event, beat, row, { skipped: [], promote }, leaseMs)
@@ -23,12 +23,13 @@ export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult 
       return { outcome: 'started', job, promoted: promote }
     }
     case 'resume': {
+      const row = changed(store.statements.find.get(id))
       const event = { attempt: row.attempt, workerId }
       const job = begin(store, event, beat, row, null, leaseMs)
       return { outcome: 'resumed', job }
     }
     case 'cancelled':
-      return { outcome: 'cancelled', job: row }
+      return { outcome: 'cancelled', job: standing }
     case 'extend':
     case 'ignore':
       return { outcome: 'ignored' }

@@ -137,6 +137,8 @@ function configure(db: Database, sync: 'full' | 'normal'): void {
   db.exec('PRAGMA journal_size_limit = 67108864')
   // 16 MB: the rows at work are the newest ones, and memory stays flat as the file grows.
   db.exec('PRAGMA cache_size = -16384')
+  // A file system may have no room for temporary files but where the ledger is. Writes stay small: a
+  // savepoint of 20,000 changes would be slow in memory.
   db.exec('PRAGMA temp_store = MEMORY')
   db.exec('BEGIN IMMEDIATE; COMMIT')
 }

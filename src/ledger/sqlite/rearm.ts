@@ -30,7 +30,7 @@ interface Waiting extends Pick<JobRow, 'queue' | 'state' | 'holder'> {
 }
 
 /** In pages of one group each, so that a long queue does not stop everything else. */
-export async function inPages(
+async function inPages(
   access: Access,
   page: (cursor: RearmCursor | null) => RearmedPage,
 ): Promise<number> {
@@ -46,18 +46,16 @@ export async function inPages(
 
 /**
  * One page of a lost queue: a new outbox nonce for each row whose token was in it, in order of
- * arrival, so that the relay publishes them in that order. A retry that is about to be due
- * is held by the ledger from now on: its token may have come out of its rung just before. After the
- * last page, the rows that are over stop waiting for a token that cannot come back, and the marker
- * that the queue had is forgotten with it.
+ * arrival, so that the relay publishes them in that order. A retry that is about to be due is held by
+ * the ledger from now on: its token may have come out of its rung just before.
  */
-export function rearmPage(
+function rearmPage(
   store: Store,
   queue: string,
   now: number,
   cursor: RearmCursor | null,
 ): RearmedPage {
-  const { rearmable, handOverQueue, forgetStrays, recordMarker } = store.statements
+  const { rearmable, handOverQueue } = store.statements
   const { after, to, upTo } = spanOf(store, queue, cursor)
   const rows = rearmable.all(queue, after, to, REARM_PAGE, now + DRIFT_MS) as Waiting[]
   const owed = rows.filter((row) => row.state === 'available')
@@ -65,13 +63,38 @@ export function rearmPage(
   // The deliveries behind these leases went with the queue, those of native workers too: when the
   // lease ends, or is released, the job needs a new token.
   if (cursor === null) handOverQueue.run(queue, upTo)
-  if (rows.length > 0 || to < upTo) {
-    return { rearmed: owed.length, next: { after: endOf(rows, to), upTo } }
-  }
-  const { changes } = forgetStrays.run(queue, REARM_PAGE, now)
-  if (changes === REARM_PAGE) return { rearmed: 0, next: { after, upTo } }
+  const isMore = rows.length > 0 || to < upTo
+  return { rearmed: owed.length, next: isMore ? { after: endOf(rows, to), upTo } : null }
+}
+
+/**
+ * One page of its rows that are over: they stop waiting for a token that cannot come back. With the last
+ * one the marker that the queue had is forgotten.
+ */
+function forgetQueuePage(
+  store: Store,
+  queue: string,
+  now: number,
+  cursor: RearmCursor | null,
+): RearmedPage {
+  const { after, to, upTo } = spanOf(store, queue, cursor, 'strayAfter')
+  const { forgetStrays, recordMarker } = store.statements
+  forgetStrays.run(queue, after, to, now)
+  if (to < upTo) return { rearmed: 0, next: { after: to, upTo } }
   recordMarker.run(queue, null)
   return { rearmed: 0, next: null }
+}
+
+/** A lost queue. Returns how many jobs get a new token. */
+export async function rearmQueue(
+  access: Access,
+  store: Store,
+  queue: string,
+  now: number,
+): Promise<number> {
+  const rearmed = await inPages(access, (cursor) => rearmPage(store, queue, now, cursor))
+  await inPages(access, (cursor) => forgetQueuePage(store, queue, now, cursor))
+  return rearmed
 }
 
 /** A lost rung. Returns how many jobs the ledger has back. */

@@ -1,5 +1,5 @@
 import { recordFailure, recordLateFailure } from '../../job/failure.ts'
-import { isTerminal, type JobRow } from '../../job/job.ts'
+import { isTerminal, type JobRow, type JobStanding } from '../../job/job.ts'
 import {
   attemptKey,
   type Beginning,
@@ -17,7 +17,7 @@ import { runDiscard } from './leases.ts'
 import { ACTIVE, AVAILABLE, ended, failed, started } from './life.ts'
 import { begin, isOwedAgain, leaveUnowned } from './native-start.ts'
 import { rungKey } from './register.ts'
-import { toJobRow } from './rows.ts'
+import { toJobRow, toStanding } from './rows.ts'
 import { changed, type Store } from './store.ts'
 
 const IGNORED: ReportResult = { outcome: 'ignored' }
@@ -87,12 +87,20 @@ function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): Rep
     started(store, next, AVAILABLE)
     return { outcome: 'started', job: next, promoted: false }
   }
+  if (isOldNews(store, event, terms)) return IGNORED
   const row = findOrAdopt(store, event, terms)
   const decision = decideReport(event, row, terms.now)
   if (row === null || decision.do !== 'start') return IGNORED
   const job = begin(store, event, terms, row, decision.begins)
   if (isOwedAgain(row)) leaveUnowned(store, job)
   return { outcome: 'started', job, promoted: decision.begins.promote }
+}
+
+/** Of a job that may be large, and may be one of a thousand: its row need not be read for it. */
+function isOldNews(store: Store, event: ReportedEvent, { now }: ReportTerms): JobStanding | null {
+  const standing = toStanding(store.statements.standing.get(event.id))
+  if (standing === null) return null
+  return decideReport(event, standing, now).do === 'ignore' ? standing : null
 }
 
 /**
@@ -119,6 +127,11 @@ function applyEnd(
 ): ReportResult {
   const done = said.event === 'completed' ? completeAtOnce(store, event, said, terms) : null
   if (done) return done
+  const old = isOldNews(store, event, terms)
+  if (old) {
+    noteSettled(store, event, said, old)
+    return IGNORED
+  }
   const row = findOrAdopt(store, event, terms)
   const decision = decideReport(event, row, terms.now)
   if (row === null) return IGNORED
@@ -160,7 +173,7 @@ function applyRelease(
 /** No token is out any more: what is over may be pruned, and what runs goes on without one. */
 function noteDropped(store: Store, event: ReportedEvent): ReportResult {
   const { id, generation } = event
-  const row = toJobRow(store.statements.find.get(id))
+  const row = toStanding(store.statements.standing.get(id))
   if (!row || (generation ?? row.generation) !== row.generation) return IGNORED
   leaveToLedger(store, event, row)
   const { changes } = store.statements.tokenReturned.run(id, row.generation)
@@ -168,7 +181,7 @@ function noteDropped(store: Store, event: ReportedEvent): ReportResult {
 }
 
 /** Whatever it says of a job that is over, or runs elsewhere: the worker settles its delivery now. */
-function noteSettled(store: Store, event: ReportedEvent, said: Ended, row: JobRow): void {
+function noteSettled(store: Store, event: ReportedEvent, said: Ended, row: JobStanding): void {
   const { generation, attempt } = event
   const isOfRow = (generation ?? row.generation) === row.generation && attempt >= row.attempt
   const outcome = said.event === 'failed' ? said.outcome : null
@@ -179,7 +192,7 @@ function noteSettled(store: Store, event: ReportedEvent, said: Ended, row: JobRo
 }
 
 /** The lease goes on, and the token that was behind it is gone with this worker's word. */
-function leaveToLedger(store: Store, { attempt }: ReportedEvent, row: JobRow): void {
+function leaveToLedger(store: Store, { attempt }: ReportedEvent, row: JobStanding): void {
   if (attempt === row.attempt) store.statements.handOver.run(row.id, row.generation, attempt)
 }
 

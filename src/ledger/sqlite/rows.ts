@@ -1,4 +1,4 @@
-import type { Carry, JobRow } from '../../job/job.ts'
+import type { Carry, JobRow, JobStanding } from '../../job/job.ts'
 
 /**
  * The columns of a job, for SELECT and RETURNING. The short ones come as one JSON object with the
@@ -6,7 +6,7 @@ import type { Carry, JobRow } from '../../job/job.ts'
  * long texts come as they are, so that no text is escaped and unescaped on the way. `carry` is
  * among them because its nesting is the producer's, and SQLite's JSON functions have a depth limit.
  */
-export const JOB_COLUMNS = `json_object(
+const SHORT = `json_object(
   'id', id, 'generation', generation, 'state', state, 'attempt', attempt, 'queue', queue,
   'type', type, 'priority', priority, 'maxAttempts', max_attempts,
   'visibilityTimeoutMs', visibility_timeout_ms, 'timeoutMs', timeout_ms, 'outbox', outbox,
@@ -17,17 +17,20 @@ export const JOB_COLUMNS = `json_object(
   'startedAt', started_at, 'completedAt', completed_at, 'cancelledAt', cancelled_at,
   'discardedAt', discarded_at, 'isDeadLetter', json(iif(dead_letter, 'true', 'false')),
   'deadLetterCopied', json(iif(dead_letter_copied, 'true', 'false'))
-) AS short, carry, error, errors, result, envelope`
+) AS short`
+
+export const JOB_COLUMNS = `${SHORT}, carry, error, errors, result, envelope`
+/** Without what may be megabytes. They are the first of the table: nothing else is read for them. */
+export const STANDING_COLUMNS = SHORT
 
 type LongTexts = Pick<JobRow, 'error' | 'errors' | 'result' | 'envelope'>
-type ShortColumns = Omit<JobRow, keyof LongTexts | 'carry'>
 type RawRow = LongTexts & { short: string; carry: string | null }
 
 /** A row as `JOB_COLUMNS` selects it; null for no row. */
 export function toJobRow(raw: unknown): JobRow | null {
   if (raw === undefined) return null
   const { short, carry, error, errors, result, envelope } = raw as RawRow
-  const row = JSON.parse(short) as ShortColumns & Partial<LongTexts & { carry: Carry | null }>
+  const row = JSON.parse(short) as JobStanding & Partial<LongTexts & { carry: Carry | null }>
   return Object.assign(row, {
     carry: carry === null ? null : (JSON.parse(carry) as Carry),
     error,
@@ -35,6 +38,11 @@ export function toJobRow(raw: unknown): JobRow | null {
     result,
     envelope,
   })
+}
+
+/** The same of `STANDING_COLUMNS`. */
+export function toStanding(raw: unknown): JobStanding | null {
+  return raw === undefined ? null : (JSON.parse((raw as { short: string }).short) as JobStanding)
 }
 
 /** The rows of a SELECT of `JOB_COLUMNS`. */

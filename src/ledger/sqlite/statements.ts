@@ -4,7 +4,7 @@ import { prepareEnds } from './end-statements.ts'
 import { LEASED, prepareLeases } from './lease-statements.ts'
 import { prepareNative } from './native-statements.ts'
 import { prepareQueues } from './queue-statements.ts'
-import { JOB_COLUMNS } from './rows.ts'
+import { JOB_COLUMNS, STANDING_COLUMNS } from './rows.ts'
 import { prepareUnique } from './unique-statements.ts'
 
 /** Every statement of the ledger, prepared once. Parameters are listed where they are not plain. */
@@ -31,6 +31,7 @@ export function prepareStatements(db: Database) {
 function prepareReads(db: Database) {
   return {
     find: db.prepare(`SELECT ${JOB_COLUMNS} FROM jobs WHERE id = ?`),
+    standing: db.prepare(`SELECT ${STANDING_COLUMNS} FROM jobs WHERE id = ?`),
     outboxPage: db.prepare(
       `SELECT id, queue, state, outbox, octet_length(envelope) AS bytes FROM jobs
        WHERE outbox > ? ORDER BY outbox LIMIT ?`,
@@ -209,13 +210,12 @@ function prepareLost(db: Database) {
          WHERE ${LEASED} AND queue = ?1 AND seq <= ?2
            AND state = 'active' AND holder IN ('gateway', 'native'))`,
     ),
-    /** The tokens of ended rows were in the lost queue too, unless they wait elsewhere until after ?3. */
+    /** The tokens of ended rows were in the lost queue too, unless they wait elsewhere until after ?4. */
     forgetStrays: db.prepare(
       `UPDATE jobs SET token_out = 0 WHERE seq IN (
          SELECT seq FROM jobs INDEXED BY jobs_stray
-         WHERE queue = ?1 AND ended_at IS NOT NULL AND token_out = 1
-           AND (due_at IS NULL OR due_at <= ?3)
-         LIMIT ?2)`,
+         WHERE queue = ?1 AND ended_at IS NOT NULL AND token_out = 1 AND seq > ?2 AND seq <= ?3
+           AND (due_at IS NULL OR due_at <= ?4))`,
     ),
     /** As `liveAfter`, of ended rows whose token is out. */
     strayAfter: db.prepare(

@@ -10,11 +10,12 @@ import type { Store } from './store.ts'
 import { STATE_PARAMETERS } from './unique-statements.ts'
 
 /** More than these are not cancelled by one PUSH: it would hold up every other write. */
-const MAX_REPLACED = 100
+export const MAX_REPLACED = 100
 
 /**
  * One job as a PUSH stores it, by its `unique` policy (ojs-digest §5.3). Inside a write, which the
  * caller takes back on `duplicate` if it was protected. `protect`: of a write that is not yet.
+ * `maxReplaced`: how many others it may cancel.
  */
 export function admit(
   store: Store,
@@ -22,20 +23,21 @@ export function admit(
   now: number,
   terms: Pick<EnqueueTerms, 'isUnsettled'>,
   protect?: Protect,
+  maxReplaced = MAX_REPLACED,
 ): Inserted {
   const { unique } = job
   if (unique === null) return enqueue(store, job, now)
   const isReplacing = unique.onConflict.startsWith('replace')
   // What has ended cannot be replaced, and is not in the way.
   const states = isReplacing ? replaceableStates(unique.states) : unique.states
-  const limit = isReplacing ? MAX_REPLACED + 1 : 1
+  const limit = isReplacing ? maxReplaced + 1 : 1
   const query = { key: unique.key, states, periodMs: unique.periodMs, limit, now }
   const found = holders(store, query)
   const [first] = found
   if (first === undefined) return enqueue(store, job, now)
   const unsettled = found.find(({ id }) => terms.isUnsettled?.(id))
   if (unsettled) return { outcome: 'unsettled', id: unsettled.id }
-  if (isReplacing && found.length <= MAX_REPLACED && store.workflows.mayReplace) {
+  if (isReplacing && found.length <= maxReplaced && store.workflows.mayReplace) {
     protect?.()
     return replace(store, job, unique, found, query)
   }

@@ -9,7 +9,12 @@ import {
   type JoinRule,
   type Outcome,
 } from '../../job/workflow.ts'
-import { nearestFirst, parentResults, type StepResult } from '../../job/workflow-results.ts'
+import {
+  nearestFirst,
+  parentResults,
+  ResultBudget,
+  type StepResult,
+} from '../../job/workflow-results.ts'
 import type { FailedStep, WorkflowHead } from '../../job/workflow-row.ts'
 import { stepJob, type WorkflowSettings } from '../../job/workflow-step.ts'
 import type { CheckedNode, NewWorkflow, WorkflowNews } from '../workflows.ts'
@@ -36,6 +41,12 @@ type News = WorkflowNews extends infer One
     : never
   : never
 
+/**
+ * Of results that the jobs of one walk are given: hundreds may wait for the same end, each for all the
+ * results before it, and all of them are made in one write. Those behind get references.
+ */
+const MAX_RESULT_BYTES = 16 * 1024 * 1024
+
 /** One walk from what is over to what begins or ends with it, inside its write. */
 interface Walk {
   store: Store
@@ -43,6 +54,8 @@ interface Walk {
   id: string
   settings: WorkflowSettings
   now: number
+  /** How much of `MAX_RESULT_BYTES` is left. */
+  resultBytes: number
   /** Nodes that are over, and whose dependents have not heard of it. */
   over: { feeds: string; outcome: Outcome }[]
   /** Jobs that are no callbacks. */
@@ -162,16 +175,18 @@ function stored(walk: Walk, job: NewJob): JobRow | OjsError {
 
 type ResultRow = Omit<StepResult, 'text'> & { node: number; id: string }
 
-function resultsOf({ store, seq }: Walk, inputs: Inputs): string {
+function resultsOf(walk: Walk, inputs: Inputs): string {
+  const { store, seq, resultBytes } = walk
   const nodes = nearestFirst(inputs)
   const { statements } = store.workflows
   const wanted = nodes.length === 0 ? [] : statements.results.all(seq, JSON.stringify(nodes))
   const found = new Map((wanted as ResultRow[]).map((row) => [row.node, row]))
   const rows = nodes.map((node) => found.get(node)).filter((row) => row !== undefined)
-  const shown = withTexts(statements, rows)
+  const shown = withTexts(statements, rows, new ResultBudget(resultBytes))
+  for (const { text, bytes } of shown) if (text !== null) walk.resultBytes -= bytes
   const results = new Map(shown.map((row) => [row.node, row]))
   const named = new Map(rows.map(({ node, id }) => [node, id]))
-  return parentResults(inputs, results, named)
+  return parentResults(inputs, results, named, new ResultBudget(resultBytes))
 }
 
 /** A node that ends without a job: never begun, come together, or not to be made. */
@@ -221,7 +236,16 @@ function lastFailed({ store, seq }: Walk): FailedStep | null {
 
 function newWalk(store: Store, workflow: Pick<Walk, 'seq' | 'id' | 'settings'>, now: number): Walk {
   const ended = { completed: 0, failed: 0, cancelled: 0 }
-  return { store, ...workflow, now, over: [], ended, news: [], outcome: null }
+  return {
+    store,
+    ...workflow,
+    now,
+    resultBytes: MAX_RESULT_BYTES,
+    over: [],
+    ended,
+    news: [],
+    outcome: null,
+  }
 }
 
 function feedsOf(nodes: readonly CheckedNode[]): number[][] {

@@ -9,13 +9,13 @@ interface Sized {
 
 /**
  * Steps in the order in which their results are shown, each with its own; null where it is only named.
- * A workflow may have a gigabyte of results, and shows one megabyte of them.
+ * A workflow may have a gigabyte of results, and shows one megabyte of them, or what `budget` has.
  */
 export function withTexts<T extends Sized>(
   { result }: WorkflowStatements,
   steps: readonly T[],
+  budget = new ResultBudget(),
 ): (T & { text: string | null })[] {
-  const budget = new ResultBudget()
   return steps.map((step) => {
     const isShown = step.bytes > 0 && budget.takes(step.bytes)
     const row = isShown ? (result.get(step.jobId) as { result: string }) : null
