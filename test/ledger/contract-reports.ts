@@ -428,6 +428,18 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
     })
 
     it.each<[string, Said]>([
+      ['left to us', failedWith()],
+      ['with a long delay', HELD],
+    ])(
+      'of a native job under another name, %s: a token is made when its lease ends',
+      async (_, said) => {
+        const { id } = await running()
+        expect(await apply(eventOf(id, said, { workerId: 'native-2' }))).toEqual(['ignored'])
+        expect(row(id)).toMatchObject({ state: 'active', workerId: 'native-1', holder: 'ledger' })
+      },
+    )
+
+    it.each<[string, Said]>([
       ['had failed there, and was left to us', failedWith()],
       ['had failed there, with a long delay', HELD],
       ['came there too late', { event: 'expired' }],

@@ -47,7 +47,10 @@ export function isOwedAgain({ outbox, workerId }: JobRow): boolean {
 }
 
 /** No token is behind this lease: what comes after it publishes one. */
-export function leaveUnowned({ statements }: Store, job: JobRow): void {
+export function leaveUnowned(
+  { statements }: Store,
+  job: Pick<JobRow, 'id' | 'generation' | 'attempt' | 'holder'>,
+): void {
   statements.handOverAny.run(job.id, job.generation, job.attempt)
   job.holder = 'ledger'
 }
