@@ -1,3 +1,4 @@
+import { isInTime } from '../broker/in-time.ts'
 import { publishRefusal } from '../broker/refusals.ts'
 import { untilDeadline } from '../lifecycle.ts'
 import { OJSClient } from '../sdk/client.ts'
@@ -120,6 +121,8 @@ export class NativeProducer {
   async #cancel(id: string, queue: string): Promise<void> {
     const { options, declarer } = this.#link
     await this.#link.untilPublishing(options.publishTimeoutMs)
+    // On a new broker there is not even the exchange, and nothing would come back.
+    await isInTime(declarer.ensureBase(), options.publishTimeoutMs)
     const tell = () => this.#link.tell(queue, 'ojs.control.cancel', JSON.stringify({ job_id: id }))
     let outcome = await tell()
     if (outcome === 'returned' && (await declarer.recheck(queue)) === 'ready')

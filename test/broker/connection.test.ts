@@ -377,3 +377,24 @@ describe('Connection', () => {
     expect(recorder.count('reconnecting')).toBe(0)
   })
 })
+
+it('leaves its place to one that went while it was being opened', async () => {
+  const peer = await startPeer()
+  const first = { isUp: true, listen() {} }
+  const behind = [first as unknown as Connection]
+  const { connection, recorder } = connectionTo([peer.url], { ...QUICK, behind })
+  const started = connection.start()
+  first.isUp = false
+  await started
+  await recorder.until('down')
+  expect(recorder.all('down')[0]?.args).toEqual(['another connection comes first'])
+  first.isUp = true
+  await recorder.until('up', 2)
+})
+
+it('says once that there is still none', async () => {
+  const { connection, recorder, lines } = connectionTo(['amqp://127.0.0.1:1'], QUICK)
+  await connection.start()
+  await recorder.until('reconnecting', 3)
+  expect(lines.filter((line) => line.includes('"message":"no connection'))).toHaveLength(1)
+})

@@ -44,7 +44,7 @@ describe.concurrent('Publisher, against a peer that keeps silent', () => {
   it('sends no more than its window without a confirm; the rest waits, and is refused in time', async ({
     expect,
   }) => {
-    const { peer, publisher } = await open(SHORT_MS)
+    const { peer, publisher, recorder } = await open(SHORT_MS)
     const sent = Array.from({ length: 1_100 }, (_, i) => publisher.send(outgoing(`id-${i}`)))
     await peer.until(384)
     const [first] = peer.published
@@ -55,6 +55,8 @@ describe.concurrent('Publisher, against a peer that keeps silent', () => {
     // Some of those that waited may go out on the next channel in their last milliseconds.
     const { confirmed, unknown = 0, refused = 0 } = count(await Promise.all(sent))
     expect({ confirmed, others: unknown + refused }).toEqual({ confirmed: 1, others: 1_099 })
+    // Nothing is known of the queue by those that were never sent.
+    expect(recorder.count('onUnanswered', 'email', null)).toBe(unknown)
     const channels = count(peer.published.map(({ channel }) => String(channel)))
     expect(Math.max(...Object.values(channels))).toBe(385)
   })

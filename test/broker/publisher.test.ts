@@ -13,6 +13,9 @@ async function ticks(count: number): Promise<void> {
   for (let i = 0; i < count; i++) await new Promise<void>((resolve) => process.nextTick(resolve))
 }
 
+const TOO_LARGE =
+  'PRECONDITION_FAILED - message size 70012 is larger than configured max size 65536'
+
 describe('Publisher, against a scripted peer', () => {
   it('writes to the socket before the turn of the event loop is over', async () => {
     const { connection, publisher, peer } = await open()
@@ -258,4 +261,27 @@ it('a lane opens one channel, when a reopen and the next connection meet', async
   await lane.open()
   expect(opens).toBe(1)
   expect(connection.channelsActive).toBe(before + 1)
+})
+
+it('asks the next connection anew how large a message may be', async () => {
+  const { peer, recorder, publisher } = await open()
+  const content = Buffer.alloc(70_000)
+  const large = publisher.send(outgoing('a', { content }))
+  const [a] = await peer.until(1)
+  const fields = { replyCode: 406, replyText: TOO_LARGE, classId: 0, methodId: 0 }
+  peer.send(a?.channel ?? 0, 'ChannelClose', fields)
+  expect(await large).toBe('too-large')
+  expect(await publisher.send(outgoing('b', { content }))).toBe('too-large')
+  await recorder.until('onOpen', 2)
+  peer.cut()
+  await recorder.until('onOpen', 3)
+  const again = publisher.send(outgoing('c', { content }))
+  const [, c] = await Promise.race([peer.until(2), again.then(() => [])])
+  if (c) peer.ack(c)
+  expect(await again).toBe('confirmed')
+  // Nor is one that is lost there for another reason taken for too large.
+  const lost = publisher.send(outgoing('d', { content }))
+  await peer.until(3)
+  peer.cut()
+  expect(await lost).toBe('unknown')
 })

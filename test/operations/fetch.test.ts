@@ -198,3 +198,16 @@ it('puts back what it has taken where the ledger cannot be written', async () =>
   expect(told).toEqual(['put back 2'])
   await harness.reopen()
 })
+
+it('keeps no memory of what it has dropped', async () => {
+  const over = await pushed(harness.ledger)
+  await harness.ledger.cancel(over.id, NOW)
+  const content = Buffer.alloc(2 * UNCOUNTED_BYTES, 'x')
+  Object.assign(arriving(over.id), { size: content.length, message: { headers: {}, content } })
+  const all = new WorkMemory(1_000_000)
+  let ms = 0
+  stage.deps.clock.now = () => NOW + ms++
+  expect(await fetchNow({ memory: new MemoryShare(all) })).toEqual([])
+  expect(counts).toHaveLength(2)
+  expect(all.taken).toBe(0)
+})

@@ -9,7 +9,7 @@ import { logger } from '../broker/harness.ts'
 const BODY = { specversion: '1.0', id: 'j', type: 't', args: [], timeout_ms: 0, max_attempts: 3 }
 
 /** What is done with the tokens of a worker that nobody answers. */
-function open(more: object = {}) {
+function open(more: object = {}, outcome = 'settled') {
   const settled: string[] = []
   const delivered: Lease[] = []
   const claim = vi.fn(async () => null)
@@ -19,7 +19,7 @@ function open(more: object = {}) {
     settle(delivery: LiveDelivery, how: string) {
       delivery.place = 'gone'
       settled.push(how)
-      return 'settled'
+      return outcome
     },
     giveBack: () => settled.push('given back'),
   } as unknown as Block
@@ -27,11 +27,14 @@ function open(more: object = {}) {
     sink: {
       capacity: () => 10,
       deliver: (lease: Lease) => delivered.push(lease),
+      abort() {},
     } as unknown as SourceSink,
     logger,
     lease: {
       now: () => 0,
-      started: () => {},
+      started: (_queue, _key, event) => {
+        if (JSON.parse(event).event === 'dropped') reported.push('dropped')
+      },
       report: async (_queue, _key, event) => {
         reported.push(JSON.parse(event).event)
         return 'reported'
@@ -148,4 +151,26 @@ test('the shortest lease is that of a handler that runs', async () => {
   expect(dispatcher.shortestLeaseMs()).toBe(600)
   await delivered[0]?.complete(1)
   expect(dispatcher.shortestLeaseMs()).toBe(Number.POSITIVE_INFINITY)
+})
+
+test.each([
+  ['settled', ['dropped']],
+  ['lost', []],
+])(
+  'one that is cancelled while it is claimed is dropped, and told to be: %s',
+  async (outcome, told) => {
+    const { arrive, delivered, dispatcher, reported, settled } = open({}, outcome)
+    arrive(true)
+    dispatcher.cancel('j')
+    await new Promise(setImmediate)
+    expect([settled, delivered, reported]).toEqual([['ack'], [], told])
+  },
+)
+
+test('an older word of a cancellation takes nothing back of a newer one', () => {
+  const { arrive, delivered, dispatcher, settled } = open()
+  dispatcher.cancel('j', 1)
+  dispatcher.cancel('j', -1)
+  arrive()
+  expect([settled, delivered]).toEqual([['ack'], []])
 })

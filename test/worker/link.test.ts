@@ -1,10 +1,19 @@
-import { expect, test } from 'vitest'
+import { afterAll, expect, test, vi } from 'vitest'
 import { AmqpLink } from '../../src/worker/link.ts'
 import { withDefaults } from '../../src/worker/options.ts'
+import { FakePeer } from '../broker/fake-peer.ts'
+import { outgoing } from '../broker/publish-stage.ts'
+
+const NO_CONSUMERS = { consumers: [], queues: [] }
+const HOOKS = { askForQueue: async () => {}, gauges: () => NO_CONSUMERS }
+const ends: (() => Promise<unknown>)[] = []
+afterAll(async () => {
+  for (const end of ends.reverse()) await end()
+})
 
 function linkToNowhere(): AmqpLink {
   const options = withDefaults({ url: 'amqp://127.0.0.1:1', logger: false }, 'test')
-  return new AmqpLink(options, { askForQueue: async () => {}, gauges: () => NO_CONSUMERS })
+  return new AmqpLink(options, HOOKS)
 }
 
 test('a link that never opens keeps nothing of those that have waited for it', async () => {
@@ -20,6 +29,52 @@ test('nobody waits for a link that was stopped', async () => {
   const wait = link.untilPublishing(60_000)
   await link.stop(AbortSignal.timeout(1_000))
   expect(await wait).toBe(false)
+  expect(await link.untilPublishing(60_000)).toBe(false)
+}, 5_000)
+
+async function linkToPeer(publishTimeoutMs: number) {
+  const peer = await FakePeer.start()
+  const options = withDefaults({ url: peer.url, logger: false, publishTimeoutMs }, 'test')
+  const link = new AmqpLink(options, HOOKS)
+  ends.push(
+    () => peer.stop(),
+    () => link.stop(AbortSignal.timeout(100)),
+  )
+  // The peer speaks to who came last.
+  await link.publish.start()
+  expect(await link.untilPublishing(5_000)).toBe(true)
+  return { peer, link }
+}
+
+test('what RabbitMQ says of a publish is heard by who declares', async () => {
+  const { peer, link } = await linkToPeer(10_000)
+  const queue = vi.spyOn(link.declarer, 'recheck').mockResolvedValue('ready')
+  const rung = vi.spyOn(link.rungs, 'recheck').mockResolvedValue('ready')
+  const all = vi.spyOn(link.declarer, 'recheckAll').mockResolvedValue()
+  const rungs = vi.spyOn(link.rungs, 'recheckAll').mockResolvedValue()
+  const sent = [
+    link.publisher.send(outgoing('a')),
+    link.publisher.send(outgoing('b', { rungMs: 250, group: 'others' })),
+  ]
+  for (const one of await peer.until(2)) {
+    peer.returnToSender(one)
+    peer.ack(one)
+  }
+  expect(await Promise.all(sent)).toEqual(['returned', 'returned'])
+  expect(queue.mock.calls).toEqual([['email']])
+  expect(rung.mock.calls).toEqual([['email', 250]])
+  const lost = link.publisher.send(outgoing('c'))
+  const [, , c] = await peer.until(3)
+  peer.closeChannel(c?.channel ?? 0, 404)
+  expect(await lost).toBe('unknown')
+  await vi.waitFor(() => expect([all.mock.calls, rungs.mock.calls]).toEqual([[[]], [[]]]))
 })
 
-const NO_CONSUMERS = { consumers: [], queues: [] }
+test('a retry queue that does not answer is in doubt', async () => {
+  const { link } = await linkToPeer(100)
+  const doubt = vi.spyOn(link.rungs, 'doubt')
+  const to = { rungMs: 250, group: 'others' } as const
+  expect(await link.publisher.send(outgoing('a', to))).toBe('unknown')
+  expect(await link.publisher.send(outgoing('b', { queue: 'sms' }))).toBe('unknown')
+  expect(doubt.mock.calls).toEqual([['email', 250]])
+})

@@ -1,3 +1,4 @@
+import { v7 } from 'uuid'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { OJSBackendError, OJSNotFoundError, OJSRateLimitError } from '../../src/sdk/index.ts'
 import { NativeProducer } from '../../src/worker/index.ts'
@@ -148,6 +149,32 @@ describe('without a gateway', () => {
   test('no id, no cancellation', async () => {
     const none = producer.cancelJob(undefined as unknown as string)
     await expect(none).rejects.toBeInstanceOf(TypeError)
+  })
+
+  test('a cancellation declares the queue that it goes by, on a new broker too', async () => {
+    const own = await createVhost()
+    const canceller = new NativeProducer({ url: own.url, logger: false, publishTimeoutMs: 15_000 })
+    const there = await connectAdmin(own.url)
+    await canceller.cancelJob(v7(), { queue: 'first' })
+    await canceller.cancelJob(v7(), { queue: 'fresh' })
+    expect(await there.takeAll('ojs.queue.control.first')).toHaveLength(1)
+    expect(await there.takeAll('ojs.queue.control.fresh')).toHaveLength(1)
+    await canceller.close()
+    await there.close()
+    await own.drop()
+  })
+
+  test('an exchange that was deleted is declared again', async () => {
+    await producer.enqueue('ok', [1], { queue: 'exchanged' })
+    await admin.channel.deleteExchange('ojs.exchange.direct')
+    const again = () => producer.enqueue('ok', [2], { queue: 'exchanged' })
+    await eventually(() =>
+      again().then(
+        () => true,
+        () => false,
+      ),
+    )
+    expect(await admin.takeAll('ojs.queue.exchanged')).toHaveLength(2)
   })
 
   test('a schedule waits for a gateway', async () => {

@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest'
+import { GatewayLine } from '../../src/worker/gateway-line.ts'
+import type { AmqpLink } from '../../src/worker/link.ts'
+
+/** A link over which these answers come, one after another; what was asked, and declared. */
+function lineTo(answers: object[]) {
+  const asked: number[] = []
+  const declared: string[] = []
+  const link = {
+    clock: { now: () => 0 },
+    options: { answerTimeoutMs: 1, publishTimeoutMs: 1 },
+    declarer: { recheck: async (queue: string) => declared.push(queue) },
+    untilPublishing: async () => true,
+    ask: async (_queue: string, _type: string, { queues }: { queues: string[] }) => {
+      asked.push(queues.length)
+      return answers.shift()
+    },
+  } as unknown as AmqpLink
+  return { line: new GatewayLine(link), asked, declared }
+}
+const answered = (body: object) => ({ outcome: 'answered', body })
+
+test('the answers to several questions about queues are one', async () => {
+  const { line, asked } = lineTo([
+    answered({ tombstones: ['a'], truncated: true, paused: ['q-0'] }),
+    answered({ tombstones: ['b'], truncated: false, paused: ['q-100'], generations: { b: 2 } }),
+  ])
+  const synced = await line.sync(Array.from({ length: 101 }, (_, i) => `q-${i}`))
+  expect(asked).toEqual([100, 1])
+  expect(synced).toMatchObject({ truncated: true, paused: ['q-0', 'q-100'] })
+  expect(synced?.tombstones).toEqual(
+    new Map([
+      ['a', 0],
+      ['b', 2],
+    ]),
+  )
+})
+
+test('where nobody has been yet the question is asked again, in a queue that is there', async () => {
+  const { line, asked, declared } = lineTo([{ outcome: 'returned' }, answered({ tombstones: [] })])
+  expect(await line.sync(['q'])).toMatchObject({ tombstones: new Map(), paused: [] })
+  expect([asked, declared]).toEqual([[1, 1], ['default']])
+})

@@ -1,0 +1,68 @@
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { Heartbeat, type HeartbeatDeps } from '../../src/worker/heartbeat.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: bodies are read as a gateway would, member by member
+type Json = any
+
+/** A worker in which this runs, by queue; what it tells, in its order. */
+function heartbeatOf(
+  running: Record<string, string[]>,
+  given: { queues?: string[]; leaseMs?: number; intervalMs?: number } = {},
+) {
+  const { queues = ['q'], leaseMs = Number.POSITIVE_INFINITY, intervalMs = 5_000 } = given
+  const told: { queue: string; type: string; body: Json }[] = []
+  const order: string[] = []
+  const deps = {
+    link: {
+      clock: { now: () => Date.now() },
+      tell: async (queue: string, type: string, body: string) => {
+        order.push('beat')
+        told.push({ queue, type, body: JSON.parse(body) })
+      },
+    },
+    dispatcher: {
+      running: () => new Map(Object.entries(running)),
+      shortestLeaseMs: () => leaseMs,
+    },
+    reporter: { flush: () => order.push('reports') },
+    sink: { state: () => 'running' },
+    options: { workerId: 'w', queues, concurrency: 10 },
+    intervalMs,
+    version: undefined,
+    onBeat: () => {},
+  } as unknown as HeartbeatDeps
+  return { heartbeat: new Heartbeat(deps), told, order }
+}
+
+const ids = (count: number) => Array.from({ length: count }, (_, i) => `id-${i}`)
+
+test('names all that runs, a thousand in a message, behind what ended before', () => {
+  const { heartbeat, told, order } = heartbeatOf({ q: ids(2_001), other: ['a'] })
+  heartbeat.beat()
+  expect(order[0]).toBe('reports')
+  expect(told.map(({ queue, body }) => [queue, body.job_ids.length])).toEqual([
+    ['q', 1_000],
+    ['q', 1_000],
+    ['q', 1],
+    ['other', 1],
+  ])
+  expect(told.flatMap(({ body }) => body.job_ids)).toEqual([...ids(2_001), 'a'])
+})
+
+test('names a hundred of its queues, also when nothing runs', () => {
+  const { heartbeat, told } = heartbeatOf({}, { queues: ids(101) })
+  heartbeat.beat()
+  expect(told).toMatchObject([{ queue: 'id-0', body: { job_ids: [], queues: ids(100) } }])
+})
+
+test('comes three times in the shortest lease', () => {
+  vi.useFakeTimers()
+  onTestFinished(() => void vi.useRealTimers())
+  const { heartbeat, told } = heartbeatOf({ q: ['a'] }, { leaseMs: 3_000 })
+  heartbeat.start()
+  vi.advanceTimersByTime(3_000)
+  expect(told.length).toBeGreaterThanOrEqual(3)
+  heartbeat.stop()
+  vi.advanceTimersByTime(3_000)
+  expect(told.length).toBeLessThan(5)
+})
