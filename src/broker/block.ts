@@ -226,14 +226,3 @@ export class Block {
     this.#options.onEnd(this, end, lost)
   }
 }
-
-/**
- * A consumer tag, which need be the only one on its channel alone: the lowest number that is free, as
- * it is a label of metrics, and consumers come and go.
- */
-export function freeTag(prefix: string, blocks: Iterable<{ readonly tag: string }>): string {
-  const taken = new Set(Array.from(blocks, ({ tag }) => tag))
-  let number = 1
-  while (taken.has(`${prefix}${number}`)) number += 1
-  return `${prefix}${number}`
-}

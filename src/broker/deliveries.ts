@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts'
 import type { JobRow } from '../job/job.ts'
 import type { Logger } from '../logger.ts'
-import { Block, type BlockEnd, freeTag, isDenied, isQueueGone } from './block.ts'
+import { Block, type BlockEnd, isDenied, isQueueGone } from './block.ts'
 import type { Delivery, PublishOutcome, TakeRequest } from './broker.ts'
 import type { Connection } from './connection.ts'
 import { LiveDelivery, type Place } from './delivery.ts'
@@ -51,6 +51,7 @@ export class Deliveries {
   readonly #parking: Parking
   readonly #lookup: QueueLookup
   #arrivals = 0
+  #registrations = 0
   #mayConsume = false
   #isStopped = false
   #sweeper: NodeJS.Timeout | undefined
@@ -206,11 +207,13 @@ export class Deliveries {
 
   #newBlock(feed: Feed): Block {
     const { names, instance } = this.#deps
+    this.#registrations += 1
     return new Block({
       ...this.#deps,
       queue: feed.queue,
       source: names.jobQueue(feed.queue),
-      tag: freeTag(`ojs.${instance}.${feed.queue}.`, feed.blocks),
+      // ✱ RabbitMQ before 3.12.5 may wake no consumer of a quorum queue whose tag was there before (#9158).
+      tag: `ojs.${instance}.${feed.queue}.${this.#registrations}`,
       nextOrder: () => ++this.#arrivals,
       onDelivery: (delivery) => this.#onDelivery(feed, delivery),
       onSettled: (delivery, from, how) => this.#onSettled(feed, delivery, from, how),

@@ -128,10 +128,13 @@ export function amqpGauges(
     registers: [registry],
     collect() {
       this.reset()
-      for (const { queue, consumer, unacked } of broker().consumers) {
+      const counts = new Map<string, number>()
+      for (const { queue, unacked } of broker().consumers) {
         const label = queues.of(queue)
-        // Beyond the limit of names those of consumers, which have them in theirs, go as well.
-        this.inc({ queue: label, consumer: label === queue ? consumer : label }, unacked)
+        // Its place, not its tag: a series for each consumer that a queue ever had would have no end.
+        const place = (counts.get(queue) ?? 0) + 1
+        counts.set(queue, place)
+        this.inc({ queue: label, consumer: `${label}-${place}` }, unacked)
       }
     },
   })

@@ -1,4 +1,4 @@
-import { Block, type BlockEnd, freeTag } from '../broker/block.ts'
+import { Block, type BlockEnd } from '../broker/block.ts'
 import type { LiveDelivery } from '../broker/delivery.ts'
 import { lookFor } from '../broker/entity.ts'
 import { RestartDelay } from '../broker/reconnect.ts'
@@ -46,6 +46,7 @@ export class Intake {
   #mayOpen = false
   #isStopped = false
   #order = 0
+  #registrations = 0
 
   constructor(deps: IntakeDeps) {
     this.#deps = deps
@@ -165,11 +166,12 @@ export class Intake {
     const { link, prefetch, instance, onDelivery } = this.#deps
     const { queue } = source
     const { observer } = link
+    this.#registrations += 1
     const block = new Block({
       connection: link.consume,
       queue,
       source: link.names.jobQueue(queue),
-      tag: freeTag(`${instance}-`, this.#open),
+      tag: `${instance}-${this.#registrations}`,
       prefetch,
       consumerPriority: 0,
       lingerMs: this.#deps.lingerMs,

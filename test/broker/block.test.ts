@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import type { Channel, ConsumeMessage } from 'amqplib'
 import { expect, it } from 'vitest'
-import { Block, type BlockEnd, freeTag } from '../../src/broker/block.ts'
+import { Block, type BlockEnd } from '../../src/broker/block.ts'
 import type { Connection } from '../../src/broker/connection.ts'
 import type { LiveDelivery } from '../../src/broker/delivery.ts'
 
@@ -189,11 +189,4 @@ it('tells what was settled, and nothing of what the channel did not take', async
   }
   expect(deliveries[1]?.ack()).toBe('lost')
   expect(settled).toEqual([[0, 'buffered', 'dead-letter']])
-})
-
-it('is named by the lowest number that is free', () => {
-  const tags = (...numbers: number[]) => numbers.map((number) => ({ tag: `a.${number}` }))
-  expect(freeTag('a.', [])).toBe('a.1')
-  expect(freeTag('a.', tags(1, 2, 4))).toBe('a.3')
-  expect(freeTag('b.', tags(1))).toBe('b.1')
 })

@@ -403,8 +403,8 @@ describe('AMQP (seed 002 §12.1)', () => {
       'ojs_amqp_channels_active 9',
       'ojs_amqp_blocked 1',
       'ojs_amqp_confirms_pending 4',
-      'ojs_amqp_messages_unacked{queue="a",consumer="c1"} 5',
-      'ojs_amqp_messages_unacked{queue="a",consumer="c2"} 6',
+      'ojs_amqp_messages_unacked{queue="a",consumer="a-1"} 5',
+      'ojs_amqp_messages_unacked{queue="a",consumer="a-2"} 6',
       'ojs_amqp_consumer_utilization{queue="a"} 0.25',
       'ojs_amqp_buffered{queue="a"} 2',
       'ojs_fetch_waiters{queue="a"} 1',
@@ -441,7 +441,7 @@ describe('AMQP (seed 002 §12.1)', () => {
         'ojs_amqp_consumer_utilization{queue="other"}': 0.75,
       })
       expect(await read('ojs_amqp_messages_unacked{queue="other"')).toEqual({
-        'ojs_amqp_messages_unacked{queue="other",consumer="other"}': 15,
+        'ojs_amqp_messages_unacked{queue="other",consumer="other-1"}': 15,
       })
     }
   })
