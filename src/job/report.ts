@@ -136,13 +136,12 @@ function decideCurrent(
 }
 
 /**
- * The same attempt runs elsewhere, under a lease: a second delivery of its token that failed here, or
- * one that was lost here before its start was told, must not end it. (Had it succeeded here, the job
- * would be done.)
+ * The same attempt runs elsewhere, under a lease: a second delivery of its token that failed here
+ * must not end it. (Had it succeeded here, the job would be done.) Not so among native workers: their
+ * reports come in any order, and a start may be told behind the end of the next one.
  */
 function isLeasedElsewhere({ workerId }: ReportedEvent, row: Fate, now: number): boolean {
-  if (row.workerId === workerId || !isLeaseLive(row, now)) return false
-  return row.holder !== 'native' || row.workerId !== null
+  return row.holder !== 'native' && row.workerId !== workerId && isLeaseLive(row, now)
 }
 
 export function isLeaseLive({ leaseExpiresAt }: Pick<JobRow, 'leaseExpiresAt'>, now: number) {

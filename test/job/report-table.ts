@@ -23,7 +23,7 @@ const TABLE = `
 
   active     none,gateway,ledger  live  | -         | -         | start after 2 | start after 2,3,4 | -           | end         | begin+end after 2 | begin+end after 2,3,4 | amend    | end        | -              | begin+end after 2 | begin+end after 2,3,4
   active     none,gateway,ledger  over  | -         | -         | start after 2 | start after 2,3,4 | -           | end         | begin+end after 2 | begin+end after 2,3,4 | amend    | end        | end            | begin+end after 2 | begin+end after 2,3,4
-  active     native               live  | -         | -         | start after 2 | start after 2,3,4 | -           | end         | begin+end after 2 | begin+end after 2,3,4 | amend    | end        | -              | begin+end after 2 | begin+end after 2,3,4
+  active     native               live  | -         | -         | start after 2 | start after 2,3,4 | -           | end         | begin+end after 2 | begin+end after 2,3,4 | amend    | end        | end            | begin+end after 2 | begin+end after 2,3,4
   active     native               over  | -         | -         | start after 2 | start after 2,3,4 | -           | end         | begin+end after 2 | begin+end after 2,3,4 | amend    | end        | end            | begin+end after 2 | begin+end after 2,3,4
 
   scheduled  any                  -     | -         | -         | promote       | promote after 3,4 | -           | -           | promote+end       | promote+end after 3,4 | amend    | -          | -              | promote+end       | promote+end after 3,4

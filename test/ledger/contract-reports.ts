@@ -420,24 +420,9 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       const other = { workerId: 'native-2' }
       expect(await apply(eventOf(http.id, VIA_RUNG, other))).toEqual(['ignored'])
       expect(row(http.id)).toEqual(http)
-      const before = row(native.id)
-      expect(await apply(eventOf(native.id, VIA_RUNG, other))).toEqual(['ignored'])
-      // The delivery behind that lease is still the other's.
-      expect(row(native.id)).toEqual(before)
+      expect(await apply(eventOf(native.id, VIA_RUNG, other))).toEqual(['failed'])
       expect(await apply(eventOf(http.id, COMPLETED, other))).toEqual(['completed'])
     })
-
-    it.each<[string, Said]>([
-      ['left to us', failedWith()],
-      ['with a long delay', HELD],
-    ])(
-      'of a native job under another name, %s: a token is made when its lease ends',
-      async (_, said) => {
-        const { id } = await running()
-        expect(await apply(eventOf(id, said, { workerId: 'native-2' }))).toEqual(['ignored'])
-        expect(row(id)).toMatchObject({ state: 'active', workerId: 'native-1', holder: 'ledger' })
-      },
-    )
 
     it.each<[string, Said]>([
       ['had failed there, and was left to us', failedWith()],

@@ -188,8 +188,6 @@ function noteSettled(store: Store, event: ReportedEvent, said: Ended, row: JobSt
   const isInRung = outcome?.decision === 'retry' && outcome.rung_ms != null
   if (!row.tokenOut || !isOfRow || isInRung) return
   if (isTerminal(row.state)) store.statements.tokenReturned.run(row.id, row.generation)
-  // Where that was the only token, under another name, nobody would have the job after this lease.
-  else if (row.holder === 'native') leaveUnowned(store, row)
   else leaveToLedger(store, event, row)
 }
 
