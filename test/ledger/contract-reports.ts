@@ -415,6 +415,22 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id).tokenOut).toBe(false)
     })
 
+    it('of an attempt that was given back meanwhile, and its token with it: the copy is owed', async () => {
+      const { id } = await running()
+      await ledger.handOverAny(row(id))
+      const released = await ledger.release(id, { ...fenceOf(row(id)), tokenAttempt: null })
+      expect(released).toMatchObject({ state: 'available', attempt: 0 })
+      const said = { ...failedWith(), outcome: { decision: 'discard' as const } }
+      expect(await apply(eventOf(id, said))).toEqual(['failed'])
+      // Its worker may be dead, with no delivery that it could reject.
+      expect(row(id)).toMatchObject({
+        state: 'discarded',
+        isDeadLetter: true,
+        deadLetterCopied: false,
+      })
+      expect(row(id).outbox).not.toBeNull()
+    })
+
     it('of a job that somebody else has: a failure is not his', async () => {
       const [http, native] = [await fetched(ledger), await running()]
       const other = { workerId: 'native-2' }

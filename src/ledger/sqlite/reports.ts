@@ -231,6 +231,7 @@ function endAttempt(
   const { begins } = decision
   const start = newStart(begins)
   const running = begins === null ? row : begin(store, event, terms, row, start)
+  if (start && isOwedAgain(row)) leaveUnowned(store, running)
   const job =
     said.event === 'completed'
       ? complete(store, running, said, terms, begins)
