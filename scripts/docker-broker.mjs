@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { ROOT } from './paths.mjs'
 import { nextFreePort, speaksAmqp } from './ports.mjs'
 import { Refusal, say, waitingFor } from './progress.mjs'
@@ -12,6 +13,12 @@ export async function hasDockerEngine() {
   return (await run('docker', ['compose', 'version'], limits)).code === 0
 }
 
+/**
+ * Of this folder alone, as its ledger is: with the name in the file, `npm start` in another one, or beside
+ * `docker compose up`, would take the RabbitMQ of a running gateway away, data and all.
+ */
+const PROJECT = `ojs-rabbitmq-${createHash('sha256').update(ROOT).digest('hex').slice(0, 8)}`
+
 /** The `rabbitmq` service of docker-compose.yml; its data stays in a named volume. */
 export async function startDockerBroker(signal) {
   const port = await nextFreePort(5672)
@@ -21,7 +28,7 @@ export async function startDockerBroker(signal) {
     RABBITMQ_PROMETHEUS_PORT: String(await nextFreePort(15_692)),
   }
   const compose = (args, options = {}) =>
-    run('docker', ['compose', ...args], {
+    run('docker', ['compose', '--project-name', PROJECT, ...args], {
       cwd: ROOT,
       env: { ...process.env, ...ports },
       ...options,

@@ -1,4 +1,5 @@
 import { connect, createServer } from 'node:net'
+import { Refusal } from './progress.mjs'
 
 // Below Linux's ephemeral range (32768…) on purpose. A client that keeps dialling a port of that
 // range while its broker is down can be given the very same port as its own source: it then
@@ -27,10 +28,14 @@ export async function nextFreePort(first, host = '127.0.0.1') {
   throw new Error(`no free port between ${first} and ${first + 99}`)
 }
 
+/** Rejects where nobody could listen there, whoever else does: a strange host, a port below 1024. */
 export function isPortFree(port, host = '127.0.0.1') {
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const server = createServer()
-    server.once('error', () => resolve(false))
+    server.once('error', (error) => {
+      if (error.code === 'EADDRINUSE') resolve(false)
+      else reject(new Refusal(`${host}:${port} cannot be listened on: ${error.message}`))
+    })
     server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(true)))
   })
 }

@@ -122,7 +122,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): {
     // Not what `Number` makes of it: a blank would be 0, and '1e3' a port.
     const value = /^-?\d+$/.test(read(name)) ? Number(read(name)) : Number.NaN
     if (value >= min && value <= max) return value
-    mistakes.push(`${name} must be an integer from ${min} to ${max}, not '${read(name)}'`)
+    // Kubernetes gives it to every pod where a Service is named `ojs`.
+    const hint = /^tcp:\/\//.test(read(name)) ? ' (Kubernetes: enableServiceLinks: false)' : ''
+    mistakes.push(`${name} must be an integer from ${min} to ${max}, not '${read(name)}'${hint}`)
     return min
   }
   const oneOf = <T extends string>(name: Name, values: readonly T[]) => {
@@ -145,7 +147,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): {
     ledgerPath: ledgerPath(read('OJS_LEDGER'), mistakes),
     ledgerSync: oneOf('OJS_LEDGER_SYNC', ['full', 'normal']),
     queueType: oneOf('OJS_QUEUE_TYPE', ['classic', 'quorum']),
-    queues: queueNames(read('OJS_QUEUES'), mistakes),
+    queues: queueNames(read('OJS_QUEUES'), read('OJS_PREFIX'), mistakes),
     declare: oneOf('OJS_DECLARE', ['eager', 'lazy', 'never']),
     topologyPath: read('OJS_TOPOLOGY') || null,
     prefix: prefix(read('OJS_PREFIX'), mistakes),
@@ -200,11 +202,11 @@ function list(text: string): string[] {
     .filter((item) => item !== '')
 }
 
-function queueNames(text: string, mistakes: string[]): string[] {
+function queueNames(text: string, prefix: string, mistakes: string[]): string[] {
   const names = list(text)
   for (const name of names) {
     try {
-      checkQueueName(name, '', 'OJS_QUEUES')
+      checkQueueName(name, prefix, 'OJS_QUEUES')
     } catch (error) {
       mistakes.push(error instanceof Error ? error.message : String(error))
     }

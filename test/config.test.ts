@@ -151,6 +151,17 @@ describe('configuration', () => {
   ])('refuses %s=%s', (name, value) => {
     expect(() => readConfig({ [name]: value })).toThrow(ConfigError)
   })
+
+  it('refuses queues that look like entities of its prefix', () => {
+    const queues = { OJS_QUEUES: 'tenant1.ojs.queue.control.default' }
+    expect(() => readConfig({ ...queues, OJS_PREFIX: 'tenant1' })).toThrow(ConfigError)
+    expect(readConfig(queues).config.queues).toHaveLength(1)
+  })
+
+  it('says where a port comes from that is that of a Service of Kubernetes', () => {
+    const read = () => readConfig({ OJS_PORT: 'tcp://10.0.0.1:8080' })
+    expect(read).toThrow('enableServiceLinks: false')
+  })
 })
 
 describe('the host', () => {

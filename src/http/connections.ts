@@ -3,6 +3,9 @@ import type { Duplex } from 'node:stream'
 import type { OjsResponse } from './exchange.ts'
 import type { Listener } from './listener.ts'
 
+/** What a body that is on its way still has when the server stops. */
+const BODY_MS = 5_000
+
 interface ConnectionsOptions {
   isTls: boolean
   stallTimeoutMs: number
@@ -94,13 +97,20 @@ export class Connections {
   }
 
   #drain(socket: Socket, latest: OjsResponse | undefined): void {
-    if (latest === undefined) {
-      // Nothing has been asked here yet; Node counts such a connection as busy.
+    if (latest === undefined || latest.writableFinished) {
+      // Nothing has been asked here yet, or nothing more; Node counts such a connection as busy once
+      // a part of a request has come, and waits for the rest.
       socket.destroy()
       return
     }
+    if (!latest.req.complete) setTimeout(() => this.#giveUp(socket, latest), BODY_MS).unref()
     if (!latest.headersSent) latest.shouldKeepAlive = false
     if (!latest.writableFinished) latest.once('close', () => this.#server.closeIdleConnections())
+  }
+
+  /** Its body had a few seconds more to come. */
+  #giveUp(socket: Socket, latest: OjsResponse): void {
+    if (!latest.req.complete && this.#latest.get(socket) === latest) socket.destroy()
   }
 }
 

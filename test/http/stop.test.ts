@@ -71,6 +71,36 @@ describe('stop', () => {
     expect(await used.closed()).toBe('')
   })
 
+  test('waits for no rest of a next request, and for a body only so long', async () => {
+    const echo: Route = {
+      method: 'POST',
+      path: '/echo',
+      async handle(req, res) {
+        answer(res, 200, JSON.stringify(await readJson(req, res, 1_000)))
+      },
+    }
+    const frame = await serve([...held().routes, echo])
+    const [half, stalled, coming] = [
+      await frame.client(),
+      await frame.client(),
+      await frame.client(),
+    ]
+    half.send(request('GET', '/fast'))
+    await half.answer()
+    half.send(Buffer.from('GET /fast HTTP/1.1\r\nHo'))
+    for (const client of [stalled, coming]) {
+      client.send(request('POST', '/echo', { 'Content-Length': '2' }))
+      client.send(Buffer.from('{'))
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    const stopped = frame.server.stop(NEVER)
+    expect(await half.closed()).toBe('')
+    coming.send(Buffer.from('}'))
+    expect((await coming.answer()).status).toBe(200)
+    await stopped
+    expect(await stalled.closed()).toBe('')
+  }, 15_000)
+
   test('answers what was asked, with Connection: close, and accepts nothing new', async () => {
     const { routes, open, entered } = held()
     const frame = await serve(routes)

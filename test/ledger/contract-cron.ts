@@ -117,6 +117,17 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(names(2, 3)).toEqual([3])
     })
 
+    it('are listed by the page, or as many as four megabytes hold', async () => {
+      const template = { type: 't', args: ['x'.repeat(1_500_000)] }
+      for (const name of ['a', 'b', 'c', 'd']) await register({ name, template })
+      const sizes = [0, 2, 3].map((offset) => ledger.cron.list({ limit: 10, offset }))
+      expect(sizes.map(({ entries, total }) => [entries.length, total])).toEqual([
+        [2, 4],
+        [2, 4],
+        [1, 4],
+      ])
+    })
+
     it('are due by their time, the latest first; disabled ones never', async () => {
       await register({ name: 'later' }, WALL + 1)
       await register({ name: 'second' }, WALL)

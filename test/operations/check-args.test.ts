@@ -26,6 +26,25 @@ function registered(capacity?: number, schema: object = LARGE) {
   return { deps, seen }
 }
 
+it.each([
+  ['a schema that nobody has registered is refused', 'https://example.com/none', true],
+  [
+    "one of OJS's own is none of those",
+    'https://openjobspec.org/schemas/v1/job.schema.json',
+    false,
+  ],
+])('where all have to be registered %s', (_, schema, isRefused) => {
+  const { deps } = registered()
+  const strict = {
+    ...deps,
+    ledger: { schemas: { registration: () => null } },
+    settings: { schemaStrict: true },
+  } as unknown as typeof deps
+  const check = () => checkArgs(strict, { schema, args: [] })
+  if (isRefused) expect(check).toThrow('not registered')
+  else expect(check).not.toThrow()
+})
+
 it('compiles a few schemas for one request, and the rest for the next', () => {
   const { deps, seen } = registered()
   const request = () => {

@@ -4,7 +4,7 @@ import { isOptionMember } from '../../job/envelope.ts'
 import { findCron, listCron, registerCron, removeCron } from '../../operations/cron.ts'
 import { answer } from '../answer.ts'
 import { readJson } from '../body.ts'
-import { pageOf, pagination } from '../query.ts'
+import { pageOf, pagination, shortened } from '../query.ts'
 import { pathParameter, type Route } from '../route.ts'
 import type { Door } from './door.ts'
 
@@ -24,7 +24,7 @@ export function cronRoutes({ deps, maxBodyBytes }: Door): Route[] {
         const page = pageOf(request)
         const { entries, total } = listCron(deps, page)
         const list = `[${entries.map(cronDocument).join(',')}]`
-        const end = JSON.stringify(pagination(page, total))
+        const end = JSON.stringify(pagination(shortened(page, entries.length, total), total))
         answer(response, 200, `{"cron_jobs":${list},"crons":${list},"pagination":${end}}`)
       },
     },

@@ -17,6 +17,10 @@ export function prepareCron(db: Database) {
        RETURNING ${COLUMNS}`,
     ),
     cronFind: db.prepare(`SELECT ${COLUMNS} FROM cron_jobs WHERE name = ?`),
+    /** In the order of `cronList`. */
+    cronSizes: db.prepare(
+      `SELECT octet_length(template) AS bytes FROM cron_jobs ORDER BY seq LIMIT ? OFFSET ?`,
+    ),
     cronList: db.prepare(`SELECT ${COLUMNS} FROM cron_jobs ORDER BY seq LIMIT ? OFFSET ?`),
     /** Reads one of the indexes, of which the registration limits the length. */
     cronCount: db.prepare('SELECT count(*) AS count FROM cron_jobs'),

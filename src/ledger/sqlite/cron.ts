@@ -10,6 +10,9 @@ type Registered = Awaited<ReturnType<CronLedger['register']>>
 /** As many as a pass cancels before it looks again. */
 const LIVE_PAGE = 100
 
+/** Of templates in one list, which an answer has twice. */
+const MAX_LIST_BYTES = 4 * 1024 * 1024
+
 /** Recurring jobs: a row for each entry, and its number on each of its jobs. */
 export class SqliteCron implements CronLedger {
   readonly #store: Store
@@ -51,10 +54,14 @@ export class SqliteCron implements CronLedger {
     entries: CronEntry[]
     total: number
   } {
-    return this.#access.read(() => ({
-      entries: this.#store.statements.cronList.all(limit, offset).map(toEntry),
-      total: this.#count(),
-    }))
+    const { cronSizes, cronList } = this.#store.statements
+    return this.#access.read(() => {
+      const sizes = cronSizes.all(limit, offset) as { bytes: number }[]
+      return {
+        entries: cronList.all(fitting(sizes), offset).map(toEntry),
+        total: this.#count(),
+      }
+    })
   }
 
   remove(name: string): Promise<boolean> {
@@ -201,4 +208,14 @@ function toEntry(raw: unknown): CronEntry {
     queued: queued === null ? [] : (JSON.parse(queued) as number[]),
     template: JSON.parse(template) as CronEntry['template'],
   }
+}
+
+/** How many of them are read together: at least one, which may be as large as a request. */
+function fitting(sizes: readonly { bytes: number }[]): number {
+  let left = MAX_LIST_BYTES
+  const firstTooMany = sizes.findIndex(({ bytes }, i) => {
+    left -= bytes
+    return i > 0 && left < 0
+  })
+  return firstTooMany === -1 ? sizes.length : firstTooMany
 }
