@@ -1,6 +1,6 @@
 import { credentials } from 'amqplib'
 
-/** amqplib reads them of a text itself, but not of a URL; nothing where there are none. */
+/** amqplib reads `user%C3%A4` with the ancient `unescape`; only ASCII would survive that. */
 export function credentialsOf(url: URL): { credentials?: ReturnType<typeof credentials.plain> } {
   if (url.username === '' && url.password === '') return {}
   const plain = credentials.plain(

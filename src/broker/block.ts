@@ -43,8 +43,8 @@ export interface BlockOptions {
   /** Next number of the arrival order of the whole process. */
   nextOrder(): number
   onDelivery(delivery: LiveDelivery): void
-  /** `from`: where the delivery was before. */
   onGivenBack?(): void
+  /** `from`: where the delivery was before. */
   onSettled(delivery: LiveDelivery, from: LiveDelivery['place'], how: 'ack' | 'dead-letter'): void
   /** `lost`: what was unsettled; already marked as gone. */
   onEnd(block: Block, end: BlockEnd, lost: readonly LiveDelivery[]): void

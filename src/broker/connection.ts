@@ -1,16 +1,12 @@
-import { Writable } from 'node:stream'
+import type { Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Channel, type ChannelModel, type ConfirmChannel, connect } from 'amqplib'
+import type { Channel, ChannelModel, ConfirmChannel } from 'amqplib'
 import type { Logger } from '../logger.ts'
-import { credentialsOf, withHeartbeat } from './amqp-url.ts'
+import { openModel, streamOf, tune } from './amqp-model.ts'
 import { describeError, isUnreachable, whyNotOpen } from './connect-error.ts'
-import { gatherWrites, writePromptly } from './gathered-writes.ts'
 import type { BrokerObserver, ConnectionName } from './observer.ts'
-import { encodePublishes } from './publish-frames.ts'
 import { areAllListening, isAnyListening, reconnectDelayMs, waitToReconnect } from './reconnect.ts'
-import { readStrangeHeaders } from './strange-headers.ts'
 
-const CONNECT_TIMEOUT_MS = 10_000
 const CLOSE_TIMEOUT_MS = 2_000
 const LOOK_AGAIN_MS = 250
 /** Seed 002 §11.1; the handlers of a native worker may keep its event loop that long. */
@@ -238,17 +234,9 @@ export class Connection {
   }
 
   #open(url: URL): Promise<ChannelModel> {
+    const { connectionName, heartbeatS = HEARTBEAT_S } = this.#options
     this.#socket = new AbortController()
-    const socket = {
-      timeout: CONNECT_TIMEOUT_MS,
-      // Without it Nagle holds back small frames: 44 ms instead of 0.3 ms to a first delivery.
-      noDelay: true,
-      keepAlive: true,
-      signal: this.#socket.signal,
-      clientProperties: { connection_name: this.#options.connectionName },
-      ...credentialsOf(url),
-    }
-    return connect(withHeartbeat(url, this.#options.heartbeatS ?? HEARTBEAT_S), socket)
+    return openModel(url, { connectionName, heartbeatS, signal: this.#socket.signal })
   }
 
   /**
@@ -257,19 +245,13 @@ export class Connection {
    */
   #adopt(model: ChannelModel, url: URL): Promise<void> {
     const { logger, observer } = this.#options
-    // Not in amqplib's types.
-    const { stream } = model.connection as { stream?: unknown }
-    if (stream instanceof Writable) {
-      if (stream.writableEnded) {
-        this.#endSocket()
-        throw new Error('closed by RabbitMQ as soon as it was open')
-      }
-      gatherWrites(stream)
-      if (this.#options.isPrompt) writePromptly(model.connection)
-      this.#stream = stream
+    const stream = streamOf(model)
+    if (stream?.writableEnded) {
+      this.#endSocket()
+      throw new Error('closed by RabbitMQ as soon as it was open')
     }
-    encodePublishes(model.connection)
-    readStrangeHeaders(model.connection)
+    tune(model, stream, this.#options.isPrompt === true)
+    this.#stream = stream
     const ended = new Promise<void>((resolve) => {
       let reason = 'connection closed'
       model.on('error', (error) => {
@@ -351,5 +333,3 @@ export function closeChannel(channel: Channel): Promise<void> {
     channel.close().catch(() => resolve())
   })
 }
-
-/** amqplib reads `user%C3%A4` with the ancient `unescape`; only ASCII would survive that. */

@@ -4,9 +4,9 @@ import { ResultBudget } from './workflow-results.ts'
 import type { WorkflowHead, WorkflowRow, WorkflowStep } from './workflow-row.ts'
 
 /** Of all steps of one answer, in characters, before theirs are cut. */
-const MAX_ERRORS = 1_048_576
+const MAX_ERROR_TEXT = 1_048_576
 /** Characters of a message where a thousand stand beside it; the whole one is at `GET /jobs/:id`. */
-const MAX_MESSAGE = 1_000
+const BRIEF_MESSAGE = 1_000
 
 /** A workflow in the answers (seed 001 §14.1, §14.2; ojs-digest §8.2) as JSON text. */
 export function workflowDocument(workflow: WorkflowRow): string {
@@ -110,12 +110,12 @@ function errorOf({ jobId, state, error, attempt }: WorkflowStep): StepError {
 /** Whole, unless they are very many. */
 function briefly(errors: StepError[]): StepError[] {
   const length = errors.reduce((sum, { message }) => sum + String(message).length, 0)
-  if (length <= MAX_ERRORS) return errors
+  if (length <= MAX_ERROR_TEXT) return errors
   return errors.map((error) => ({ ...error, message: shortened(error.message) }))
 }
 
 function shortened(message: unknown): unknown {
-  return typeof message === 'string' ? cut(message, MAX_MESSAGE) : message
+  return typeof message === 'string' ? cut(message, BRIEF_MESSAGE) : message
 }
 
 function listText(
@@ -146,7 +146,7 @@ function stepText(step: WorkflowStep, budget: ResultBudget, errors: ErrorBudget)
 
 /** A thousand steps may have failed, each with an error of 85 kB: there it is `code` and `message`. */
 class ErrorBudget {
-  #left = MAX_ERRORS
+  #left = MAX_ERROR_TEXT
 
   /** JSON text in, JSON text out. */
   show(error: string): string {

@@ -128,8 +128,8 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * `available` row of the queue, in order of arrival. Returns how many. A long queue takes several
    * commits; when one fails, the call rejects and may be repeated. `retryable` rows that are due by
    * `now` or soon lose their `rungMs`, as their token may have come out of its rung before: the ledger
-   * holds them. All others stay as they are: their token is still in the rung. Rows that are over stop waiting for a token that was in the queue (`tokenOut`). Its marker is
-   * forgotten.
+   * holds them. All others stay as they are: their token is still in the rung. Rows that are over stop
+   * waiting for a token that was in the queue (`tokenOut`). Its marker is forgotten.
    */
   rearm(queue: string, now: number): Promise<number>
 

@@ -91,11 +91,11 @@ async function diedWithQueue(deps: Deps, row: JobRow, outcome: PublishOutcome): 
   return true
 }
 
-async function publishOwed(deps: Deps, row: JobRow): Promise<PublishOutcome> {
-  if (row.state === 'cancelled') return await broadcastCancel(deps, row)
+function publishOwed(deps: Deps, row: JobRow): Promise<PublishOutcome> {
+  if (row.state === 'cancelled') return broadcastCancel(deps, row)
   // Another queue of its name may be there: `recover` publishes all that waits, this as well.
-  if (deps.lost.has(row.queue) && !isTerminal(row.state)) return 'refused'
-  return await deps.broker.publish(row)
+  if (deps.lost.has(row.queue) && !isTerminal(row.state)) return Promise.resolve('refused')
+  return deps.broker.publish(row)
 }
 
 /** No queue took it: check or declare what it was for, once, and publish what the row says by then. */

@@ -72,10 +72,12 @@ describe('stop', () => {
   })
 
   test('waits for no rest of a next request, and for a body only so long', async () => {
+    let reading = 0
     const echo: Route = {
       method: 'POST',
       path: '/echo',
       async handle(req, res) {
+        reading += 1
         answer(res, 200, JSON.stringify(await readJson(req, res, 1_000)))
       },
     }
@@ -92,7 +94,7 @@ describe('stop', () => {
       client.send(request('POST', '/echo', { 'Content-Length': '2' }))
       client.send(Buffer.from('{'))
     }
-    await new Promise((resolve) => setTimeout(resolve, 50))
+    await expect.poll(() => reading).toBe(2)
     const stopped = frame.server.stop(NEVER)
     expect(await half.closed()).toBe('')
     coming.send(Buffer.from('}'))

@@ -38,7 +38,7 @@ export function applyReports(
     const isMerged = event.said.event === 'started' && ends.has(keyOf(event))
     if (isMerged) merged.set(keyOf(event), i)
     // The job comes along with the first that tells of it, which may be this one alone.
-    if (isMerged && event.adopt !== undefined) findOrAdopt(store, event, terms)
+    if (isMerged && event.adopt !== undefined) standingOf(store, event, terms)
     const result = isMerged ? IGNORED : applyReport(store, event, terms)
     results.push(result)
     if (merged.size === 0 || !('begun' in result && result.begun)) continue
@@ -87,33 +87,27 @@ function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): Rep
     started(store, next, AVAILABLE)
     return { outcome: 'started', job: next, promoted: false }
   }
-  if (isOldNews(store, event, terms)) return IGNORED
-  const row = findOrAdopt(store, event, terms)
-  const decision = decideReport(event, row, terms.now)
-  if (row === null || decision.do !== 'start') return IGNORED
+  const standing = standingOf(store, event, terms)
+  const decision = decideReport(event, standing, terms.now)
+  if (standing === null || decision.do !== 'start') return IGNORED
+  const row = changed(store.statements.find.get(id))
   const job = begin(store, event, terms, row, decision.begins)
   if (isOwedAgain(row)) leaveUnowned(store, job)
   return { outcome: 'started', job, promoted: decision.begins.promote }
 }
 
-/** Of a job that may be large, and may be one of a thousand: its row need not be read for it. */
-function isOldNews(store: Store, event: ReportedEvent, { now }: ReportTerms): JobStanding | null {
-  const standing = toStanding(store.statements.standing.get(event.id))
-  if (standing === null) return null
-  return decideReport(event, standing, now).do === 'ignore' ? standing : null
-}
-
 /**
- * A job that was published natively is unknown until somebody shows it. Where the worker leaves its
- * retry to us it is in no queue any more once the worker has acknowledged: adopted, or lost.
+ * What decides: it may be one of a thousand, and its texts are read only where something is done. A job
+ * that was published natively is unknown until somebody shows it. Where the worker leaves its retry to
+ * us it is in no queue any more once the worker has acknowledged: adopted, or lost.
  */
-function findOrAdopt(store: Store, event: ReportedEvent, { now }: ReportTerms): JobRow | null {
-  const { find } = store.statements
-  const row = toJobRow(find.get(event.id))
+function standingOf(store: Store, event: ReportedEvent, { now }: ReportTerms): JobStanding | null {
+  const { standing } = store.statements
   const { id, adopt } = event
-  if (row !== null || adopt === undefined || store.tombstones.has(id)) return row
+  const known = toStanding(standing.get(id))
+  if (known !== null || adopt === undefined || store.tombstones.has(id)) return known
   adoptJob(store, { ...event, adopt, generation: event.generation ?? 0 }, now)
-  return toJobRow(find.get(id))
+  return toStanding(standing.get(id))
 }
 
 type Ended = Extract<Said, { event: 'completed' | 'failed' }>
@@ -127,27 +121,23 @@ function applyEnd(
 ): ReportResult {
   const done = said.event === 'completed' ? completeAtOnce(store, event, said, terms) : null
   if (done) return done
-  const old = isOldNews(store, event, terms)
-  if (old) {
-    noteSettled(store, event, said, old)
-    return IGNORED
-  }
-  const row = findOrAdopt(store, event, terms)
-  const decision = decideReport(event, row, terms.now)
-  if (row === null) return IGNORED
+  const standing = standingOf(store, event, terms)
+  const decision = decideReport(event, standing, terms.now)
+  if (standing === null) return IGNORED
+  const row = () => changed(store.statements.find.get(event.id))
   if (decision.do === 'complete' || decision.do === 'fail') {
-    return endAttempt(store, event, said, terms, row, decision)
+    return endAttempt(store, event, said, terms, row(), decision)
   }
-  noteSettled(store, event, said, row)
-  return decision.do === 'amend' ? amend(store, event, said, terms, row) : IGNORED
+  noteSettled(store, event, said, standing)
+  return decision.do === 'amend' ? amend(store, event, said, terms, row()) : IGNORED
 }
 
 /** As the expiry of a waiting job, but that its token is back. */
 function applyExpired(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
-  const row = findOrAdopt(store, event, terms)
-  const decision = decideReport(event, row, terms.now)
-  if (row === null || decision.do !== 'expire') return noteDropped(store, event)
-  const job = expireRow(store, row, terms.now)
+  const standing = standingOf(store, event, terms)
+  const decision = decideReport(event, standing, terms.now)
+  if (standing === null || decision.do !== 'expire') return noteDropped(store, event)
+  const job = expireRow(store, changed(store.statements.find.get(event.id)), terms.now)
   store.statements.tokenReturned.run(job.id, job.generation)
   return { outcome: 'expired', job: { ...job, tokenOut: false } }
 }

@@ -1,0 +1,43 @@
+import { Writable } from 'node:stream'
+import { type ChannelModel, connect } from 'amqplib'
+import { credentialsOf, withHeartbeat } from './amqp-url.ts'
+import { gatherWrites, writePromptly } from './gathered-writes.ts'
+import { encodePublishes } from './publish-frames.ts'
+import { readStrangeHeaders } from './strange-headers.ts'
+
+const CONNECT_TIMEOUT_MS = 10_000
+
+/** amqplib's connection. `signal` destroys its socket, but not that of TLS. */
+export function openModel(
+  url: URL,
+  given: { connectionName: string; heartbeatS: number; signal: AbortSignal },
+): Promise<ChannelModel> {
+  const { connectionName, heartbeatS, signal } = given
+  const socket = {
+    timeout: CONNECT_TIMEOUT_MS,
+    // Without it Nagle holds back small frames: 44 ms instead of 0.3 ms to a first delivery.
+    noDelay: true,
+    keepAlive: true,
+    signal,
+    clientProperties: { connection_name: connectionName },
+    ...credentialsOf(url),
+  }
+  return connect(withHeartbeat(url, heartbeatS), socket)
+}
+
+/** Null: amqplib has changed, and does not show it any more. */
+export function streamOf(model: ChannelModel): Writable | null {
+  // Not in amqplib's types.
+  const { stream } = model.connection as { stream?: unknown }
+  return stream instanceof Writable ? stream : null
+}
+
+/** Quicker writes, cheaper publishes, and headers that amqplib would end the connection for. */
+export function tune(model: ChannelModel, stream: Writable | null, isPrompt: boolean): void {
+  if (stream) {
+    gatherWrites(stream)
+    if (isPrompt) writePromptly(model.connection)
+  }
+  encodePublishes(model.connection)
+  readStrangeHeaders(model.connection)
+}
