@@ -89,7 +89,7 @@ function failures({ steps }: WorkflowRow): object {
     failed_step_id: first.id,
     failed_step_index: steps.indexOf(first),
     failed_job_ids: failed.map(({ jobId }) => jobId).filter((id) => id !== null),
-    errors: briefly(failed.map(errorOf)),
+    errors: withBoundedMessages(failed.map(errorOf)),
   }
 }
 
@@ -108,7 +108,7 @@ function errorOf({ jobId, state, error, attempt }: WorkflowStep): StepError {
 }
 
 /** Whole, unless they are very many. */
-function briefly(errors: StepError[]): StepError[] {
+function withBoundedMessages(errors: StepError[]): StepError[] {
   const length = errors.reduce((sum, { message }) => sum + String(message).length, 0)
   if (length <= MAX_ERROR_TEXT) return errors
   return errors.map((error) => ({ ...error, message: shortened(error.message) }))
