@@ -18,11 +18,12 @@ async function push(queue: string, jobs: number): Promise<string[]> {
 }
 
 describe('more leases than the gateway may hold deliveries', () => {
-  it('are given all the same, in order, and each of them ends as it should', async () => {
+  it('are given all the same, each once, and each of them ends as it should', async () => {
     const queue = freshQueue()
     const ids = await push(queue, 30)
     const jobs = await fetchMany(gateway, queue, 30)
-    expect(jobs.map(({ id }) => id)).toEqual(ids)
+    // RabbitMQ deals to both consumers in turns, and their channels overtake each other: no order.
+    expect(new Set(jobs.map(({ id }) => id))).toEqual(new Set(ids))
     const [failed = '', ...others] = ids
     for (const id of others) expect((await gateway.ack(id)).status).toBe(200)
     await nack(gateway, failed, { code: 'e', message: 'm' })
