@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { build, isBuildStale } from './build.mjs'
@@ -13,6 +13,7 @@ import { PrivateBroker } from './private-broker.mjs'
 import { endProcess, guard, signalProcess, unguard } from './processes.mjs'
 import { say, waitingFor } from './progress.mjs'
 import { requireRabbitmqSbin } from './rabbitmq-package.mjs'
+import { removeFolder } from './remove-folder.mjs'
 import { findExecutable, isExecutable, run } from './run.mjs'
 import { countOf, sumOfAll } from './test-count.mjs'
 import { DEBIAN_GO, DEBIAN_GOPATH, DEBIAN_PYTHON, testVariables } from './test-environment.mjs'
@@ -34,14 +35,14 @@ export async function runTests(vitestArgs) {
     return vitestArgs.length === 0 ? await runEverything(vitest) : await runVitest(vitest)
   } finally {
     await broker?.stop()
-    removeFolder(dir)
+    await removeRunFolder(dir)
   }
 }
 
 /** What a process that is still ending writes there is no failure of the tests that were counted. */
-function removeFolder(dir) {
+async function removeRunFolder(dir) {
   try {
-    rmSync(dir, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 })
+    await removeFolder(dir)
   } catch (error) {
     say(`${dir} could not be removed: ${error.message}`)
   }

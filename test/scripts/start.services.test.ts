@@ -1,12 +1,13 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readFileSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { needsLongQueuePolicy } from '../../scripts/long-queues.mjs'
 import { findRabbitmqSbin } from '../../scripts/rabbitmq-package.mjs'
+import { removeFolder } from '../../scripts/remove-folder.mjs'
 import { eventually } from '../support/in-process.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 
@@ -30,7 +31,7 @@ afterAll(async () => {
     await exited
   }
   runs = []
-  rmSync(root, { recursive: true, force: true, maxRetries: 10 })
+  await removeFolder(root)
   await vhost.drop()
 })
 

@@ -1,10 +1,11 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { managementRequest } from '../../scripts/management-api.mjs'
 import { PrivateBroker, type PrivateBrokerOptions } from '../../scripts/private-broker.mjs'
 import { findRabbitmqSbin } from '../../scripts/rabbitmq-package.mjs'
+import { removeFolder } from '../../scripts/remove-folder.mjs'
 import { testVariables } from '../../scripts/test-environment.mjs'
 
 /** Is the installed RabbitMQ this version or a later one? */
@@ -70,7 +71,7 @@ export async function startPrivateNode(options: PrivateNodeOptions = {}): Promis
   try {
     await broker.start()
   } catch (error) {
-    if (!options.dir) rmSync(dir, { recursive: true, force: true, maxRetries: 5 })
+    if (!options.dir) await removeFolder(dir)
     throw error
   }
   return {
@@ -90,7 +91,7 @@ export async function startPrivateNode(options: PrivateNodeOptions = {}): Promis
     createVhost: () => createVhostOn(broker.port, broker.managementPort),
     stop: async () => {
       await broker.stop()
-      if (!options.dir) rmSync(dir, { recursive: true, force: true, maxRetries: 10 })
+      if (!options.dir) await removeFolder(dir)
     },
   }
 }

@@ -1,0 +1,1 @@
+export function removeFolder(path: string, withinMs?: number): Promise<void>
