@@ -1,5 +1,5 @@
 import { OjsError } from '../errors.ts'
-import type { Role } from './api-keys.ts'
+import type { ApiKey, Role } from './api-keys.ts'
 import type { Step } from './pipeline.ts'
 
 /** Whom a route serves where keys are configured: anybody, or these roles and `admin`. */
@@ -10,9 +10,13 @@ export function requireRole(roles: readonly Role[]): Step {
   return ({ admission }, _response, next) => {
     const { key } = admission
     if (key === undefined) throw unauthenticated(admission.isUnknownKey === true)
-    if (key.role !== 'admin' && !roles.includes(key.role)) throw forbidden(key.role, roles)
+    if (!isServed(key, roles)) throw forbidden(key.role, roles)
     next()
   }
+}
+
+export function isServed({ role }: ApiKey, roles: readonly Role[]): boolean {
+  return role === 'admin' || roles.includes(role)
 }
 
 function unauthenticated(isUnknownKey: boolean): OjsError {

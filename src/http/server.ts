@@ -34,6 +34,7 @@ export interface HttpServiceOptions
 export function createHttpService(deps: Deps, options: HttpServiceOptions): HttpServer {
   const startedAt = deps.clock.now()
   const polls = new Polls()
+  const access = accessFacts(options)
   const door: Door = {
     deps,
     polls,
@@ -41,9 +42,9 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
     maxBatchBytes: options.maxBatchBytes,
     metrics: options.metrics,
     events: options.events,
+    needsKeys: access.needsKeys,
     health: () => health(deps, startedAt),
-    manifest: (reachedAs) =>
-      manifest({ ...options, access: accessFacts(options), baseUrl: server.url(reachedAs) }),
+    manifest: (reachedAs) => manifest({ ...options, access, baseUrl: server.url(reachedAs) }),
   }
   const server = new HttpServer({
     ...options,

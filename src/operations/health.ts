@@ -4,14 +4,16 @@ import { lostWarnings } from './queue-missing.ts'
 
 export interface Health {
   healthy: boolean
-  body: {
-    status: 'ok' | 'degraded'
-    version: '1.0'
-    uptime_seconds: number
-    backend: { type: 'rabbitmq'; status: string; latency_ms?: number; error?: string }
-    ledger: { type: 'sqlite'; status: 'writable' | 'failing'; error?: string }
-    warnings: readonly BrokerWarning[]
-  }
+  body: HealthBody
+}
+
+interface HealthBody {
+  status: 'ok' | 'degraded'
+  version: '1.0'
+  uptime_seconds: number
+  backend: { type: 'rabbitmq'; status: string; latency_ms?: number; error?: string }
+  ledger: { type: 'sqlite'; status: 'writable' | 'failing'; error?: string }
+  warnings: readonly BrokerWarning[]
 }
 
 /** As long as a PUSH can be accepted (seed 001 §8.1, architecture §3). */
@@ -46,6 +48,15 @@ export function health(deps: Deps, startedAt: number): Health {
       warnings: [...lostWarnings(deps), ...deps.broker.warnings()],
     },
   }
+}
+
+/** For strangers: reasons and warnings name hosts, files and queues. */
+export function withoutReasons({ warnings, ...body }: HealthBody): Omit<HealthBody, 'warnings'> {
+  return { ...body, backend: unexplained(body.backend), ledger: unexplained(body.ledger) }
+}
+
+function unexplained<Part extends { error?: string }>(part: Part): Part {
+  return part.error === undefined ? part : { ...part, error: 'A key of an operator is told why.' }
 }
 
 const BACKEND_STATUS = { down: 'disconnected', blocked: 'blocked', foreign: 'refused' } as const

@@ -7,6 +7,7 @@ import { readJson } from '../../src/http/body.ts'
 import type { Route } from '../../src/http/route.ts'
 import type { Door } from '../../src/http/routes/door.ts'
 import { routesOf } from '../../src/http/server.ts'
+import type { Health } from '../../src/operations/health.ts'
 import { openDoor } from './door.ts'
 import { EVENTUALLY, errorOf, type Frame, serve } from './frame.ts'
 import { type RawAnswer, request } from './raw-client.ts'
@@ -125,6 +126,46 @@ describe('role by endpoint', () => {
         Array.from({ length: 6 }, () => 200),
       )
     }
+  })
+})
+
+describe('what health tells of', () => {
+  const reason = 'connect ECONNREFUSED 10.0.0.7:5672'
+  const body: Health['body'] = {
+    status: 'degraded',
+    version: '1.0',
+    uptime_seconds: 1,
+    backend: { type: 'rabbitmq', status: 'disconnected', error: reason },
+    ledger: { type: 'sqlite', status: 'writable' },
+    warnings: [{ code: 'queue_differs', message: 'ojs.queue.payroll differs' }],
+  }
+  const told = async (needsKeys: boolean, headers: Record<string, string>) => {
+    const door = { needsKeys, health: () => ({ healthy: false, body }) }
+    const frame = await serve(routesOf(door as unknown as Door), needsKeys ? { access } : {})
+    const result = await frame.ask(request('GET', '/ojs/v1/health', headers))
+    expect(result.status).toBe(503)
+    return JSON.parse(result.body)
+  }
+
+  test.each(['operator', 'admin'] as const)('a key of the role %s: everything', async (role) => {
+    expect(await told(true, bearer(role))).toEqual(body)
+  })
+
+  test('anybody, where there are no keys: everything', async () => {
+    expect(await told(false, {})).toEqual(body)
+  })
+
+  test.each([
+    ['nobody', {}],
+    ['a stranger', { Authorization: 'Bearer ojs_wrong' }],
+    ['a producer', bearer('producer')],
+    ['a worker', bearer('worker')],
+  ])('%s: that it is degraded, and not why', async (_who, headers) => {
+    const { warnings: _, ...rest } = body
+    expect(await told(true, headers)).toEqual({
+      ...rest,
+      backend: { ...body.backend, error: 'A key of an operator is told why.' },
+    })
   })
 })
 

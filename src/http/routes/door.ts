@@ -1,4 +1,5 @@
 import type { Deps } from '../../operations/deps.ts'
+import type { Health } from '../../operations/health.ts'
 import type { EventPage, EventQuery } from '../../telemetry/event-ring.ts'
 import type { Exposition } from '../../telemetry/exposition.ts'
 import type { Polls } from '../polls.ts'
@@ -16,7 +17,9 @@ export interface Door {
   maxBodyBytes: number
   /** Of `POST /jobs/batch`. */
   maxBatchBytes: number
-  health(): { healthy: boolean; body: object }
+  /** Keys are configured. */
+  needsKeys: boolean
+  health(): Health
   /** `reachedAs`: the `Host` of who asks. */
   manifest(reachedAs: string | undefined): object
   metrics: Exposition

@@ -1,9 +1,11 @@
+import { withoutReasons } from '../../operations/health.ts'
+import { isServed } from '../access.ts'
 import { answer, answerText } from '../answer.ts'
 import type { Route } from '../route.ts'
 import type { Door } from './door.ts'
 
 /** Manifest, health and metrics (seed 001 §8, §21; ojs-digest §15.1). */
-export function systemRoutes({ health, manifest, metrics }: Door): Route[] {
+export function systemRoutes({ needsKeys, health, manifest, metrics }: Door): Route[] {
   return [
     {
       method: 'GET',
@@ -17,9 +19,11 @@ export function systemRoutes({ health, manifest, metrics }: Door): Route[] {
       method: 'GET',
       path: '/ojs/v1/health',
       access: 'anybody',
-      handle(_request, response) {
+      handle({ admission: { key } }, response) {
         const { healthy, body } = health()
-        answer(response, healthy ? 200 : 503, JSON.stringify(body))
+        const mayKnowWhy = !needsKeys || (key !== undefined && isServed(key, ['operator']))
+        const told = mayKnowWhy ? body : withoutReasons(body)
+        answer(response, healthy ? 200 : 503, JSON.stringify(told))
       },
     },
     {
