@@ -10,6 +10,7 @@ import { ControlBacklog } from './control-backlog.ts'
 import type { ControlChannel } from './control-channel.ts'
 import { ControlChannels } from './control-channels.ts'
 import { CONTROL_LABEL, ControlHandler } from './control-handler.ts'
+import { ControlQueues } from './control-queues.ts'
 import type { Denials } from './denials.ts'
 import { Doubts } from './doubts.ts'
 import { lookFor } from './entity.ts'
@@ -55,19 +56,9 @@ export class ControlConsumer {
   readonly #deps: ControlConsumerDeps
   readonly #backlog: ControlBacklog
   readonly #handler: ControlHandler
-  /** Queues whose control queue was seen to. */
-  readonly #wanted = new Set<string>()
-  /** Of these the log has told that they are gone. */
-  readonly #toldMissing = new Set<string>()
-  readonly #registered = new Map<string, ControlChannel>()
+  readonly #queues: ControlQueues
   /** Those whose consume was not answered. */
   readonly #doubts: Doubts
-  /** Control queues that were deleted and declared anew: who consumed the old one hears nothing. */
-  readonly #renewed = new Set<string>()
-  /** Looked for in vain, which says nothing of who consumes them. */
-  readonly #unsure = new Set<string>()
-  /** Those that the user may not consume, the one that was tried last at the end. */
-  readonly #denied = new Set<string>()
   readonly #retryDelay: RestartDelay
   readonly #pulse = new Pulse(CHECK_MS / 2)
   /** Registrations that are to be made or made sure of, in this order. */
@@ -86,6 +77,7 @@ export class ControlConsumer {
     this.#retryDelay = new RestartDelay(deps.random)
     this.#doubts = new Doubts(deps.clock)
     this.#backlog = new ControlBacklog(deps.clock, () => deps.onBacklogConsumed())
+    this.#queues = new ControlQueues((queue) => this.#backlog.queueKnown(queue))
     this.#handler = new ControlHandler({
       ...deps,
       onSettled: (queue) => this.#backlog.settled(queue),
@@ -108,15 +100,15 @@ export class ControlConsumer {
 
   /** The control queue was declared or checked; also again after each reconnect. */
   queueReady(queue: string): void {
-    if (!this.#wanted.has(queue)) this.#backlog.queueKnown(queue)
-    this.#wanted.add(queue)
-    if (!this.#denied.has(queue)) this.#ensure([queue])
+    this.#queues.get(queue)
+    if (!this.#queues.isDenied(queue)) this.#ensure([queue])
   }
 
   /** The control queue is not there; `queueReady` follows when it was declared anew. */
   queueMissing(queue: string): void {
     this.#doubts.clear(queue)
-    if (this.#registered.has(queue)) this.#renewed.add(queue)
+    const known = this.#queues.find(queue)
+    if (known?.channel) known.isRenewed = true
   }
 
   /**
@@ -146,9 +138,10 @@ export class ControlConsumer {
     if (this.#isActive || this.#stopping.signal.aborted) return
     this.#isActive = true
     this.#retryDelay.forgetFailures()
-    this.#backlog.begin(this.#wanted)
-    this.#ensure(this.#wanted)
-    this.#check = setInterval(() => this.#ensure(this.#checkable()), CHECK_MS)
+    const queues = this.#queues.names()
+    this.#backlog.begin(queues)
+    this.#ensure(queues)
+    this.#check = setInterval(() => this.#ensure(this.#queues.checkable()), CHECK_MS)
     this.#check.unref()
   }
 
@@ -165,9 +158,7 @@ export class ControlConsumer {
     clearTimeout(this.#retry)
     this.#retry = undefined
     this.#due.clear()
-    this.#unsure.clear()
-    this.#denied.clear()
-    this.#registered.clear()
+    this.#queues.disconnected()
     return this.#channels.takeAll()
   }
 
@@ -210,41 +201,34 @@ export class ControlConsumer {
     if (this.#doubts.isLeftAlone(queue)) return
     const source = names.controlQueue(queue)
     const { messageCount, consumerCount } = await scratch.run((asked) => asked.checkQueue(source))
-    this.#unsure.delete(queue)
+    const known = this.#queues.get(queue)
+    known.isUnsure = false
     if (!this.#isActive) return
     this.#backlog.depth(queue, messageCount)
-    const present = this.#registered.get(queue)
-    if (present !== undefined) {
+    if (known.channel !== null) {
       const isDeaf =
-        this.#renewed.has(queue) ||
+        known.isRenewed ||
         consumerCount === 0 ||
         this.#pulse.isMissed(queue, messageCount, clock.now())
-      if (isDeaf) this.#replace(present)
+      if (isDeaf) this.#replace(known.channel)
       return
     }
-    this.#renewed.delete(queue)
+    known.isRenewed = false
     // One that may not be consumed has its channel closed.
-    const channel = this.#channels.next(this.#doubts.has(queue) || this.#denied.has(queue))
-    this.#registered.set(queue, channel)
+    const channel = this.#channels.next(this.#doubts.has(queue) || this.#queues.isDenied(queue))
+    known.channel = channel
     this.#registrations += 1
     const tag = `ojs.${instance}.control.${queue}.${this.#registrations}`
     const consumed = channel.consume(queue, source, tag)
     if (await isInTime(consumed, ANSWER_MS)) this.#onAccepted(queue, source)
     else this.#leaveAlone(queue, channel, consumed)
-    this.#toldMissing.delete(queue)
+    known.isToldMissing = false
   }
 
   #onAccepted(queue: string, source: string): void {
     this.#doubts.clear(queue)
     this.#deps.denials?.mayConsume(source)
-    // What was granted for one was probably granted for all.
-    if (this.#denied.delete(queue)) this.#ensure(this.#denied)
-  }
-
-  /** Of those that are denied one at a time: each costs its channel, and a line of RabbitMQ's log. */
-  #checkable(): string[] {
-    const [next] = this.#denied
-    return [...this.#wanted].filter((queue) => queue === next || !this.#denied.has(queue))
+    this.#ensure(this.#queues.allow(queue))
   }
 
   /** The others must not wait for it: their reports would not be heard. */
@@ -264,7 +248,7 @@ export class ControlConsumer {
    * one. Its channel is given up with it; what was in hand there comes again.
    */
   #replace(channel: ControlChannel): void {
-    const queues = [...this.#registered].filter(([, on]) => on === channel).map(([queue]) => queue)
+    const queues = this.#queues.on(channel)
     this.#deps.logger.warn({ queues: queues.slice(0, 10) }, 'consumers of control queues are deaf')
     void channel.close()
     this.#ensure(queues)
@@ -277,8 +261,9 @@ export class ControlConsumer {
   }
 
   #onCancelled(channel: ControlChannel, queue: string): void {
-    if (this.#registered.get(queue) !== channel) return
-    this.#registered.delete(queue)
+    const known = this.#queues.get(queue)
+    if (known.channel !== channel) return
+    known.channel = null
     this.#deps.observer.consumerCancelled(CONTROL_LABEL)
     this.#onGone(queue)
   }
@@ -288,9 +273,7 @@ export class ControlConsumer {
     if (unsettled > 0) observer.lost(CONTROL_LABEL, unsettled)
     // Drained, or replaced already.
     if (!this.#channels.remove(closed)) return
-    for (const [queue, channel] of this.#registered) {
-      if (channel === closed) this.#registered.delete(queue)
-    }
+    this.#queues.closed(closed)
     if (!this.#isActive || !connection.isUp) return
     const failure = classify(error)
     if (failure.kind !== 'unavailable' && failure.kind !== 'access-refused') {
@@ -306,8 +289,9 @@ export class ControlConsumer {
   #onFailure(queue: string, error: unknown): void {
     if (!this.#isActive || !this.#deps.connection.isUp) return
     const failure = classify(error)
+    const known = this.#queues.get(queue)
     if (failure.kind === 'not-found') {
-      this.#registered.delete(queue)
+      known.channel = null
       this.#onGone(queue)
       return
     }
@@ -316,24 +300,24 @@ export class ControlConsumer {
       return
     }
     // Once: its node may be down for hours, and it is asked every few seconds.
-    if (!this.#unsure.has(queue)) {
+    if (!known.isUnsure) {
       this.#deps.logger.warn({ queue, failure }, 'a control queue cannot be consumed')
     }
-    this.#unsure.add(queue)
+    known.isUnsure = true
     this.#retryLater()
   }
 
   #onDenied(queue: string, text: string): void {
-    this.#denied.delete(queue)
-    this.#denied.add(queue)
+    this.#queues.deny(queue)
     this.#deps.denials?.mayNotConsume(this.#deps.names.controlQueue(queue), text)
   }
 
   #onGone(queue: string): void {
     this.#backlog.gone(queue)
     if (!this.#isActive) return
-    if (!this.#toldMissing.has(queue)) this.#deps.logger.warn({ queue }, 'a control queue is gone')
-    this.#toldMissing.add(queue)
+    const known = this.#queues.get(queue)
+    if (!known.isToldMissing) this.#deps.logger.warn({ queue }, 'a control queue is gone')
+    known.isToldMissing = true
     this.#deps.onQueueGone(queue)
     this.#retryLater()
   }
@@ -345,9 +329,7 @@ export class ControlConsumer {
     this.#failedAt = now
     this.#retry = setTimeout(() => {
       this.#retry = undefined
-      const isWell = (queue: string) => this.#registered.has(queue) && !this.#unsure.has(queue)
-      const isDue = (queue: string) => !isWell(queue) && !this.#denied.has(queue)
-      this.#ensure([...this.#wanted].filter(isDue))
+      this.#ensure(this.#queues.unwell())
     }, delayMs)
     this.#retry.unref()
   }

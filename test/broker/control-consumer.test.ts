@@ -201,3 +201,14 @@ it('control queues that may not be consumed are told once, and cost a channel in
   expect(new Set(broker.consumed)).toEqual(new Set(denied))
   expect(denials.warnings()).toEqual([])
 })
+
+it('one that is missing and was never seen to is not looked for', async () => {
+  vi.useFakeTimers()
+  onTestFinished(() => void vi.useRealTimers())
+  const { consumer, consumed, elapse } = startConsumer()
+  consumer.resume()
+  await elapse(5_000)
+  consumer.queueMissing('unheard-of')
+  await elapse(60_000)
+  expect(consumed).not.toContain('unheard-of')
+})
