@@ -3,15 +3,15 @@ import { cut } from './text-size.ts'
 import { ResultBudget } from './workflow-results.ts'
 import type { WorkflowHead, WorkflowRow, WorkflowStep } from './workflow-row.ts'
 
-/** Of all steps of one answer, in characters, before theirs are cut. */
+/** Characters of the steps' errors that one answer shows whole, and of those in its `errors`. */
 const MAX_ERROR_TEXT = 1_048_576
-/** Characters of a message where a thousand stand beside it; the whole one is at `GET /jobs/:id`. */
+/** Characters of a message for which that has no room; the whole one is at `GET /jobs/:id`. */
 const BRIEF_MESSAGE = 1_000
 
 /** A workflow in the answers (seed 001 §14.1, §14.2; ojs-digest §8.2) as JSON text. */
 export function workflowDocument(workflow: WorkflowRow): string {
   const budget = new ResultBudget()
-  const errors = new ErrorBudget()
+  const errors = new ErrorRoom()
   const steps = workflow.steps.filter(({ isCallback }) => !isCallback)
   const callbacks = workflow.steps.filter(({ isCallback }) => isCallback)
   let text = `${members(summary(workflow))},${members(times(workflow))},"steps":${listText(steps, budget, errors)}`
@@ -89,44 +89,42 @@ function failures({ steps }: WorkflowRow): object {
     failed_step_id: first.id,
     failed_step_index: steps.indexOf(first),
     failed_job_ids: failed.map(({ jobId }) => jobId).filter((id) => id !== null),
-    errors: withBoundedMessages(failed.map(errorOf)),
+    errors: errorsOf(failed),
   }
 }
 
-interface StepError {
-  job_id: string | null
-  code: unknown
-  message: unknown
-  attempt: number
+function errorsOf(failed: readonly WorkflowStep[]): object[] {
+  const room = new ErrorRoom()
+  return failed.map(({ jobId, state, error, attempt }) => {
+    const record: { code?: unknown; message?: unknown } = JSON.parse(error ?? '{}')
+    // One that was cancelled left no record of a failure.
+    const { code = state, message = `The job was ${state}.` } = record
+    const isWhole = room.has(error?.length ?? 0)
+    return { job_id: jobId, code, message: isWhole ? message : shortened(message), attempt }
+  })
 }
 
-function errorOf({ jobId, state, error, attempt }: WorkflowStep): StepError {
-  const record: { code?: unknown; message?: unknown } = JSON.parse(error ?? '{}')
-  // One that was cancelled left no record of a failure.
-  const code = record.code ?? state
-  return { job_id: jobId, code, message: record.message ?? `The job was ${state}.`, attempt }
-}
+/** Several hundred steps may have failed, each with an error of 85 kB. */
+class ErrorRoom {
+  #left = MAX_ERROR_TEXT
 
-/** Whole, unless they are very many. */
-function withBoundedMessages(errors: StepError[]): StepError[] {
-  const length = errors.reduce((sum, { message }) => sum + String(message).length, 0)
-  if (length <= MAX_ERROR_TEXT) return errors
-  return errors.map((error) => ({ ...error, message: shortened(error.message) }))
+  /** For an error of this many characters; it is taken then. */
+  has(length: number): boolean {
+    if (length > this.#left) return false
+    this.#left -= length
+    return true
+  }
 }
 
 function shortened(message: unknown): unknown {
   return typeof message === 'string' ? cut(message, BRIEF_MESSAGE) : message
 }
 
-function listText(
-  steps: readonly WorkflowStep[],
-  budget: ResultBudget,
-  errors: ErrorBudget,
-): string {
+function listText(steps: readonly WorkflowStep[], budget: ResultBudget, errors: ErrorRoom): string {
   return `[${steps.map((step) => stepText(step, budget, errors)).join(',')}]`
 }
 
-function stepText(step: WorkflowStep, budget: ResultBudget, errors: ErrorBudget): string {
+function stepText(step: WorkflowStep, budget: ResultBudget, errors: ErrorRoom): string {
   const { id, type, state, jobId, startedAt, endedAt, dependsOn, error, progress } = step
   let text = members({
     id,
@@ -140,23 +138,16 @@ function stepText(step: WorkflowStep, budget: ResultBudget, errors: ErrorBudget)
   if (progress === 'completed' && jobId !== null && step.resultBytes > 0) {
     text += `,"result":${budget.show({ jobId, text: step.result, bytes: step.resultBytes })}`
   }
-  if (error !== null && progress !== 'completed') text += `,"error":${errors.show(error)}`
+  if (error !== null && progress !== 'completed') {
+    text += `,"error":${errors.has(error.length) ? error : briefly(error)}`
+  }
   return `{${text}}`
 }
 
-/** A thousand steps may have failed, each with an error of 85 kB: there it is `code` and `message`. */
-class ErrorBudget {
-  #left = MAX_ERROR_TEXT
-
-  /** JSON text in, JSON text out. */
-  show(error: string): string {
-    if (error.length <= this.#left) {
-      this.#left -= error.length
-      return error
-    }
-    const { code, message }: { code?: unknown; message?: unknown } = JSON.parse(error)
-    return JSON.stringify({ code, message: shortened(message) })
-  }
+/** JSON text in, JSON text out. */
+function briefly(error: string): string {
+  const { code, message }: { code?: unknown; message?: unknown } = JSON.parse(error)
+  return JSON.stringify({ code, message: shortened(message) })
 }
 
 /** Without the braces, to go on behind them. */
