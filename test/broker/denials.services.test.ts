@@ -51,7 +51,7 @@ it('so is one who may not consume: job, control and system queues, each by its n
   const { refusals, logger } = countingLogger()
   const never = { amqpUrls: [url], queues: ['q'], declare: 'never' as const }
   const { broker } = await start(never, {}, { logger })
-  const taking = broker.take(request(['q'], { waitMs: 10_000 }))
+  const taking = broker.take(request(['q'], { waitMs: 30_000 }))
   const entities = () => broker.warnings().map(({ details }) => String(details?.['entity']))
   await expect.poll(() => new Set(entities())).toEqual(new Set(queues))
   expect(await broker.publish(row({ queue: 'q' }))).toBe('confirmed')

@@ -43,15 +43,12 @@ export class FakePeer extends EventEmitter {
     this.#server = createServer((socket) => this.#serve(socket))
   }
 
-  static async start(): Promise<FakePeer> {
+  /** On any port, unless it is to be one of `freePort`: who comes back must find its own free. */
+  static async start(port = 0): Promise<FakePeer> {
     const peer = new FakePeer()
-    await peer.listen(0)
+    peer.#server.listen(port, '127.0.0.1')
+    await once(peer.#server, 'listening')
     return peer
-  }
-
-  async listen(port: number): Promise<void> {
-    this.#server.listen(port, '127.0.0.1')
-    await once(this.#server, 'listening')
   }
 
   get port(): number {

@@ -108,7 +108,7 @@ describe.concurrent('Publisher, against a peer that keeps silent', () => {
   })
 
   it('takes a new connection when RabbitMQ has stopped reading this one', async ({ expect }) => {
-    const { peer, recorder, publisher } = await open(1_000)
+    const { peer, recorder, publisher } = await open(SHORT_MS)
     peer.stopReading()
     expect(await publisher.send(outgoing('a'))).toBe('unknown')
     await recorder.until('onOpen', 2)

@@ -180,7 +180,8 @@ describe('the marker of a queue', () => {
       await memory.someLooks()
       expect(memory.missed).toBe(1)
     },
-    60_000,
+    // A node starts, and rabbitmqctl takes two seconds of a core, three times.
+    120_000,
   )
 
   it('of an earlier build, which no export has, is believed and replaced', async () => {

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { DepthSampler } from '../../src/broker/depth-sampler.ts'
 import { createNames } from '../../src/broker/names.ts'
 import { ScratchChannel } from '../../src/broker/scratch-channel.ts'
+import { BACK_LIMIT_MS } from '../crash/service-back.ts'
 import { type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
 import { leastOfThree, Stopwatch } from '../support/stopwatch.ts'
 import { vhostOfTest } from './fixtures.ts'
@@ -230,7 +231,7 @@ describe('a node of its own', () => {
     expect(second.broker.status()).toMatchObject({ state: 'foreign' })
   })
 
-  it('is served again within 5 s of its port listening; confirmed jobs are there', async () => {
+  it('is served again soon after its port listens; confirmed jobs are there', async () => {
     const { broker, recorder } = await start({ queueType: 'quorum', amqpUrls: [node.url()] })
     await broker.ensureQueue('email')
     const jobs = Array.from({ length: 20 }, () => row())
@@ -246,7 +247,7 @@ describe('a node of its own', () => {
     await node.restart()
     const listening = new Stopwatch()
     await recorder.until('onUp', 2)
-    expect(listening.elapsedMs).toBeLessThan(5_000)
+    expect(listening.elapsedMs).toBeLessThan(BACK_LIMIT_MS)
     listening.end()
     await broker.ensureQueue('not-yet')
     await broker.publish(row({ queue: 'not-yet' }))
@@ -259,5 +260,5 @@ describe('a node of its own', () => {
       }
     }
     expect(seen).toEqual(new Set(jobs.map(({ id }) => id)))
-  }, 60_000)
+  }, 120_000)
 })

@@ -95,11 +95,13 @@ export async function leasesRunOutAfterRestart(stage: Stage): Promise<void> {
   await withGateway(stage, { load: { jobs: RETRIED_JOBS } }, async ({ gateway, load, strikes }) => {
     const { journal } = load
     load.startPushing(48)
-    await load.until(({ accepted }) => accepted >= 300)
+    const moment = stage.random.integer(500, RETRIED_JOBS - 200)
+    await load.until(({ accepted }) => accepted >= moment)
     await load.vanish({ connections: 8, count: 5 }, VANISHED_LEASE_MS)
     expect(journal.abandoned.size).toBeGreaterThanOrEqual(8)
     load.startWorking({ connections: 16, count: 5 })
-    await momentToStrike(gateway, load, stage.random.integer(500, RETRIED_JOBS - 200))
+    // As soon as somebody works beside them: those leases have begun.
+    await momentToStrike(gateway, load, 0, ({ leases }) => leases > journal.abandoned.size)
     load.suspend()
     await gateway.kill9()
     strikes.note()

@@ -19,7 +19,7 @@ async function serve(listener: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-function newTransport(url: string, timeout = 5_000): HttpTransport {
+function newTransport(url: string, timeout = 60_000): HttpTransport {
   const fetch = nodeFetch()
   if (!fetch) throw new Error('not in Node.js')
   return new HttpTransport({ url, fetch, timeout, retry: false })

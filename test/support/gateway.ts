@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { OjsClient } from './client.ts'
+import { freePort } from './free-port.mjs'
 import { guard, unguard } from './guard.mjs'
 import { type LogLine, LogTail } from './log-tail.ts'
 
@@ -24,17 +25,20 @@ export class Gateway {
   readonly client = new OjsClient(() => this.url)
   readonly #logPath = join(this.dir, 'gateway.log')
   readonly #options: GatewayOptions
+  /** The same after a restart: one that the kernel gives out could be another's by then. */
+  readonly #port: number
   #log: LogTail | undefined
   #child: ChildProcess | undefined
   #exited: Promise<number | null> = Promise.resolve(null)
   #url = ''
 
-  private constructor(options: GatewayOptions) {
+  private constructor(options: GatewayOptions, port: number) {
     this.#options = options
+    this.#port = port
   }
 
   static async start(options: GatewayOptions): Promise<Gateway> {
-    const gateway = new Gateway(options)
+    const gateway = new Gateway(options, await freePort())
     await gateway.#start({})
     return gateway
   }
@@ -85,7 +89,7 @@ export class Gateway {
   /** The same ledger and the same port again, after `kill9` or `stop`. */
   async restart(env: Readonly<Record<string, string>> = {}): Promise<void> {
     await this.stop()
-    await this.#start({ OJS_PORT: new URL(this.#url).port, ...env })
+    await this.#start(env)
   }
 
   /** Ends the process, if it runs, and removes the folder. */
@@ -126,7 +130,7 @@ export class Gateway {
 
   #variables(): Record<string, string> {
     return {
-      OJS_PORT: '0',
+      OJS_PORT: String(this.#port),
       OJS_LEDGER: `sqlite:${this.ledgerPath}`,
       OJS_AMQP_URL: this.#options.amqpUrl,
       ...this.#options.env,

@@ -38,4 +38,4 @@ test('a queue that is gone is not waited for for ever', async () => {
     status: 503,
     body: { error: { details: { reason: 'unroutable' } } },
   })
-}, 5_000)
+}, 30_000)

@@ -161,9 +161,14 @@ describe('without a gateway', () => {
       await stage.start({ queues: [queue], heartbeatInterval: 50, answerTimeoutMs: 3_000 }, {})
       expect(await consumers()).toBe(1)
       desk.sync = { tombstones: [], truncated: false, paused: [queue], directive: 'running' }
-      // It leaves who does not answer in peace for half a minute.
-      vi.spyOn(performance, 'now').mockImplementation(() => real() + 31_000)
-      await eventually(async () => (await consumers()) === 0)
+      // It leaves who does not answer in peace for half a minute, also who is only late with it.
+      let aheadMs = 0
+      vi.spyOn(performance, 'now').mockImplementation(() => real() + aheadMs)
+      const consumersLater = () => {
+        aheadMs += 31_000
+        return consumers()
+      }
+      await expect.poll(consumersLater).toBe(0)
     } finally {
       vi.restoreAllMocks()
     }

@@ -21,6 +21,8 @@ import {
 
 /** Longer than any of these takes, on any machine. */
 const PATIENCE_MS = 60_000
+/** Long enough to be renewed in time, on any machine. */
+const LEASE_MS = 7_000
 
 let node: PrivateNode
 
@@ -77,8 +79,7 @@ describe.each(PROFILES)('a native worker (%s)', (profile) => {
   test('that is killed with jobs in hand: each runs once more, elsewhere', async () => {
     const stage = await openStage(node, { env })
     const queue = newQueue()
-    // Long enough to be renewed in time, on any machine.
-    const ids = await leftByVictim(stage, queue, 5, 7_000)
+    const ids = await leftByVictim(stage, queue, 5, LEASE_MS)
     const runs: [string, number][] = []
     const heir = await startWorker(stage.vhost.url, queue, ({ job, attempt }) => {
       runs.push([job.id, attempt])
@@ -95,7 +96,7 @@ describe.each(PROFILES)('a native worker (%s)', (profile) => {
   test('that is killed, and its queue deleted before its jobs are back: each runs once more', async () => {
     const stage = await openStage(node, { env })
     const queue = newQueue()
-    const ids = await leftByVictim(stage, queue, 3, 3_000)
+    const ids = await leftByVictim(stage, queue, 3, LEASE_MS)
     await stage.admin.channel.deleteQueue(`ojs.queue.${queue}`)
     const again = await fetched(stage.gateway, queue, ids.length)
     expect(inOrder(again.map(({ id }) => id))).toEqual(inOrder(ids))

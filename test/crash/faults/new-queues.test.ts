@@ -131,7 +131,7 @@ describe('broker killed right after a new quorum queue', () => {
 
   before43('a job queue: the others are served, whatever is pushed to it', async () => {
     // The pushes to the others must not run into it, on any machine.
-    const env = { OJS_QUEUE_TYPE: 'quorum', OJS_PUBLISH_TIMEOUT_MS: '5000' }
+    const env = { OJS_QUEUE_TYPE: 'quorum', OJS_PUBLISH_TIMEOUT_MS: '10000' }
     const { gateway, nameOf } = await start(env)
     await untilRemembered(node, OTHERS.map(nameOf))
     const i = await leaderless(async (i) => {
