@@ -24,9 +24,11 @@ describe('ojs.control.cancel', () => {
     await tell('cancelled', 'ojs.control.cancel', { job_id: id })
     await eventually(async () => (await stateOf(id)) === 'cancelled')
     // Its token is still there, and nobody gets it.
-    expect(await gateway.fetch(['cancelled'], { wait_ms: 500 })).toEqual([])
-    await wire.next('BasicDeliver', ofJob(id))
-    await eventually(() => settlementsOf(wire, deliveryOf(wire, id)).length > 0)
+    await eventually(async () => {
+      expect(await gateway.fetch(['cancelled'], { wait_ms: 300 })).toEqual([])
+      const [delivery] = wire.all('BasicDeliver', ofJob(id))
+      return delivery !== undefined && settlementsOf(wire, delivery).length > 0
+    })
     expect(settlementsOf(wire, deliveryOf(wire, id))).toMatchObject([{ name: 'BasicAck' }])
   })
 

@@ -196,7 +196,7 @@ describe('Publisher, against a scripted peer', () => {
     const { connection, peer, recorder, publisher } = await open(10_000)
     publisher.noteNew('fresh')
     peer.cut()
-    await vi.waitUntil(() => !connection.isUp)
+    await vi.waitUntil(() => !connection.isUp, 15_000)
     expect(await publisher.send(outgoing('early', { queue: 'fresh' }))).toBe('refused')
     await recorder.until('onOpen', 2)
     const sent = publisher.send(outgoing('late', { queue: 'fresh' }))

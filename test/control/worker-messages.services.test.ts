@@ -335,7 +335,8 @@ describe('a job whose native lease ran out, and whose delivery then came back', 
     const { id, queue, token, about } = await inHand(freshQueue(), { visibility_timeout_ms: 1_000 })
     const events = [{ ...about, event: 'started' }]
     await client.say(queue, REPORT, { worker_id: worker(), events })
-    await untilState(gateway, id, 'active')
+    // Active for a second only.
+    await eventually(async () => (await storyOf(gateway, queue, id)).includes('job.started'))
     await untilState(gateway, id, 'available')
     client.channel.nack(token, false, true)
     expect(await fetchOne(gateway, queue)).toMatchObject({ id, attempt: 2 })

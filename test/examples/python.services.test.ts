@@ -137,7 +137,8 @@ describe('the Python worker, written from docs/control-protocol.md', { timeout: 
       const last = await publishJob(stage, { expires_at: null, timeout_ms: null })
       await example.until(() => example.has(`started ${last} 1`))
       expect(example.output.match(/^started /gm)).toHaveLength(1)
-      expect(await stage.client().getJob(expired)).toMatchObject({ state: 'discarded', attempt: 0 })
+      const discarded = { state: 'discarded', attempt: 0 }
+      await expect.poll(() => stage.client().getJob(expired)).toMatchObject(discarded)
       const { jobs } = await stage.client().deadLetters.list()
       expect(jobs.map(({ id }) => id)).not.toContain(expired)
     })

@@ -229,7 +229,7 @@ describe('a ledger of the first schema', () => {
     const logger = { ...SILENT, info: (fields: object) => void lines.push(fields) }
     const opened = () => openSqliteLedger({ path, sync: 'full', logger })
     const opening = opened()
-    await vi.waitUntil(() => lines.length > 0, { interval: 1 })
+    await vi.waitUntil(() => lines.length > 0, { interval: 1, timeout: 15_000 })
     // The line is out before: from then on nothing else runs.
     const change = { ledger: path, from: 1, to: MIGRATIONS.length }
     expect(lines).toEqual([change])

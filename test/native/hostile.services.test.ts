@@ -76,9 +76,9 @@ test('what is no job ends in the dead letter queue, and nothing else happens', a
   const dead = await pikaConsume(vhost.url, 'ojs.queue.dlx.hostile', Object.keys(NO_JOBS).length)
   const published = Object.values(NO_JOBS).map(({ body }) => body.toString())
   expect(new Set(dead.map(({ body }) => body))).toEqual(new Set(published))
-  const named = gateway.log.lines().filter(({ msg }) => msg === 'malformed message')
+  const named = () => gateway.log.lines().filter(({ msg }) => msg === 'malformed message')
   const { id } = JSON.parse(String(NO_JOBS['no type']?.body)) as { id: string }
-  expect(named.map(({ jobId }) => jobId)).toContain(id)
+  await expect.poll(() => named().map(({ jobId }) => jobId)).toContain(id)
   expect(gateway.isRunning).toBe(true)
   expect((await gateway.client.health()).status).toBe(200)
 })

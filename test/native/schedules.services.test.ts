@@ -262,7 +262,8 @@ test('what is no schedule is dead-lettered and counted, and nothing else happens
   expect((await malformed()) - before).toBe(NO_SCHEDULES.length)
   await expect.poll(() => gateway.log.lines().map(({ msg }) => msg)).toContain('malformed message')
   expect((await gateway.client.health()).status).toBe(200)
-})
+  // A program in Python for each of the queues.
+}, 180_000)
 
 test('a queue beyond OJS_MAX_QUEUES is not declared for a schedule', async () => {
   const other = await createVhost()

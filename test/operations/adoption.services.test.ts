@@ -69,8 +69,10 @@ describe('native messages', () => {
     await publish({ type, rate_limit, args: ['x'.repeat(5_000)] })
     expect(await fetchMany(gateway, 'q', 1)).toMatchObject([{ id: fit }])
     await gateway.ack(fit)
-    expect(await gateway.fetch(['q'], { wait_ms: 300 })).toEqual([])
-    await eventually(async () => (await dead()) === before + 2)
+    await eventually(async () => {
+      expect(await gateway.fetch(['q'], { wait_ms: 300 })).toEqual([])
+      return (await dead()) === before + 2
+    })
   })
 
   it('with a timestamp in other units than seconds was made when it came', async () => {

@@ -242,12 +242,18 @@ describe('the sweep of ojs.queue.dlx.{q}', () => {
     expect(await stateOf(gateway, plain.id)).toBe('discarded')
     expect(await stateOf(gateway, String(second))).toBe('active')
     expect(await deadIds(gateway, queue)).toEqual([third, fifth, first])
-  }, 40_000)
+  })
 
   it('takes what a worker rejects whose job was cancelled, and retention the job', async () => {
     // As above.
     await remove(await bury(PATIENT))
     await eventually(async () => (await depth()) === 0)
+    await withChannel(vhost.url, async (channel) => {
+      // Else the gateway might still be given the next one.
+      await eventually(async () => {
+        return (await channel.checkQueue(`ojs.queue.${queue}`)).consumerCount === 0
+      })
+    })
     const { id } = (await gateway.push(queue, { options: PATIENT })).body.job
     await withChannel(vhost.url, async (channel) => {
       const message = await channel.get(`ojs.queue.${queue}`)
@@ -261,7 +267,7 @@ describe('the sweep of ojs.queue.dlx.{q}', () => {
     expect(await stateOf(gateway, id)).toBe('cancelled')
     clock.aheadMs += 8 * DAY_MS
     await eventually(async () => (await gateway.get(id)).status === 404)
-  }, 40_000)
+  })
 })
 
 describe('a message with the id of a job of another queue', () => {
@@ -302,8 +308,10 @@ describe('a message with the id of a job of another queue', () => {
 
   it('is nothing that a FETCH of its queue could give', async () => {
     await publish(id, JSON.stringify({ id, type: 'test.job', args: [], queue: other() }))
-    expect(await gateway.fetch([other()], { wait_ms: 1_000 })).toEqual([])
-    expect(await queueTokens(vhost.url, `ojs.queue.dlx.${other()}`)).toContain(id)
+    await eventually(async () => {
+      expect(await gateway.fetch([other()], { wait_ms: 300 })).toEqual([])
+      return (await queueTokens(vhost.url, `ojs.queue.dlx.${other()}`)).includes(id)
+    })
     await untilSeenTo()
     expect((await fetchOne(gateway, queue)).id).toBe(id)
   })

@@ -11,6 +11,8 @@ import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.
 import { onToldBroker, type ToldStage } from './told-broker.ts'
 
 const CONTEXT = { requestId: 'req_1' }
+/** For `vi.waitFor`, which would give up after a second. */
+const PATIENTLY = { timeout: 15_000 }
 const JOB = { type: 'a', args: [] }
 const REPLACING = { ...JOB, options: { unique: { key: [], on_conflict: 'replace' } } }
 
@@ -35,7 +37,7 @@ beforeEach(async () => {
       refused = id
       const looks = vi.spyOn(harness.ledger, 'outboxPage')
       outbox.wake()
-      await vi.waitFor(() => expect(looks.mock.results.at(-1)?.value).toEqual([]))
+      await vi.waitFor(() => expect(looks.mock.results.at(-1)?.value).toEqual([]), PATIENTLY)
       return 'nacked'
     },
   })
@@ -77,6 +79,6 @@ it.each(Object.entries(WAYS))('the relay soon sends what %s could not', async (_
   const act = await prepare()
   isFull = true
   await act()
-  await vi.waitFor(() => expect(refused).toBeDefined())
-  await vi.waitFor(() => expect(rowOf(harness.ledger, refused ?? '').outbox).toBeNull())
+  await vi.waitFor(() => expect(refused).toBeDefined(), PATIENTLY)
+  await vi.waitFor(() => expect(rowOf(harness.ledger, refused ?? '').outbox).toBeNull(), PATIENTLY)
 })

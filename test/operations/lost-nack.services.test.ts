@@ -31,7 +31,9 @@ it('a discard whose basic.nack is lost with the connection has its copy all the 
   await eventually(async () => (await depth('ojs.queue.q')) === 1)
   await eventually(async () => (await gateway.request('GET', '/ojs/v1/health')).status === 200)
   // The token is back, and is looked at by whoever asks for a job.
-  expect(await gateway.fetch(['q'], { wait_ms: 2_000 })).toEqual([])
-  await eventually(async () => (await depth('ojs.queue.dlx.q')) === 1)
+  await eventually(async () => {
+    expect(await gateway.fetch(['q'], { wait_ms: 300 })).toEqual([])
+    return (await depth('ojs.queue.dlx.q')) === 1
+  })
   expect(await depth('ojs.queue.q')).toBe(0)
 })

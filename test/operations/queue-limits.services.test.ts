@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { eventually } from '../support/in-process.ts'
-import { gatewayForAll, nack, startJob, untilState, withChannel } from './harness.ts'
+import { gatewayForAll, nackIntoRung, startJob, untilState, withChannel } from './harness.ts'
 
 const SHIPPED = new URL('../../topology/topology.json', import.meta.url)
 
@@ -79,20 +79,20 @@ describe.each(['classic', 'quorum'])('a queue with a limit (%s)', (queueType) =>
 })
 
 describe('a retry whose message expires in its queue before the retry is due', () => {
-  const file = withQueues({ brief: { messageTtlMs: 1_000 } })
+  const file = withQueues({ brief: { messageTtlMs: 3_000 } })
   const { vhost, gateway } = gatewayForAll({ OJS_TOPOLOGY: file.path })
   afterAll(() => file.remove())
 
   it('is over', async () => {
     const retry = { max_attempts: 2, initial_interval: 'PT1M', jitter: false }
-    const { id } = await startJob(gateway, 'brief', { retry })
-    expect((await nack(gateway, id)).body.state).toBe('retryable')
+    const { job, answer } = await nackIntoRung(gateway, () => startJob(gateway, 'brief', { retry }))
+    expect(answer.body.state).toBe('retryable')
     // As by a policy whose TTL is shorter than the retry queue's own.
     await withChannel(vhost.url, async (channel) => {
       await channel.consume('ojs.queue.retry.brief.60000', (message) => {
         if (message) channel.nack(message, false, false)
       })
-      await untilState(gateway, id, 'discarded')
+      await untilState(gateway, job.id, 'discarded')
     })
   })
 })

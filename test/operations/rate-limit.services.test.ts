@@ -43,9 +43,10 @@ describe('options.rate_limit', () => {
   })
 
   it('lets a job of a higher priority overtake those that have waited for their turn', async () => {
-    const options = { rate_limit: { max_per_second: 1 } }
+    // Five seconds from one start to the next: time for a slow machine to see that there is none.
+    const options = { rate_limit: { max_per_second: 0.2 } }
     for (let i = 0; i < 4; i++) await pushed(options)
-    expect(await fetched()).toHaveLength(1)
+    expect(await fetched({ wait_ms: 15_000 })).toHaveLength(1)
     expect(await fetched({ wait_ms: 0 })).toEqual([])
     const { id } = await pushed({ ...options, priority: 50 })
     expect(await fetched({ wait_ms: 15_000 })).toEqual([id])

@@ -117,7 +117,7 @@ describe('retention', () => {
       await gateway.destroy()
       await own.drop()
     }
-  }, 40_000)
+  })
 
   it('prunes what expired before its token found room in a full queue', async () => {
     const own = await createVhost()
@@ -128,7 +128,7 @@ describe('retention', () => {
       // The limit is soft: RabbitMQ takes one or two more.
       await eventually(async () => (await gateway.push(queue)).status === 429)
       const inMs = (ms: number) => new Date(Date.now() + ms).toISOString()
-      const options = { scheduled_at: inMs(200), expires_at: inMs(1_500) }
+      const options = { scheduled_at: inMs(3_000), expires_at: inMs(4_500) }
       const { id } = (await gateway.push(queue, { options })).body.job
       await untilState(gateway, id, 'discarded')
       await eventually(async () => (await gateway.get(id)).status === 404)

@@ -30,7 +30,7 @@ it('the consumer in Python takes a job', async () => {
   child.kill()
   await gone
   expect(printed).toBe(`${job.body.job.id} 1 ['user@example.com', 'welcome']`)
-}, 30_000)
+})
 
 it('the native worker and producer', async () => {
   const { code } = blockWith('ts', 'new NativeProducer(')

@@ -35,11 +35,8 @@ export class Stopwatch {
 }
 
 /** The least of up to three, at last: what is slow each time is not the machine. */
-export async function leastOfThree(
-  measure: () => Promise<number>,
-  boundMs: number,
-): Promise<number> {
+export async function leastOfThree(measure: () => Promise<number>, bound: number): Promise<number> {
   let least = Number.POSITIVE_INFINITY
-  for (let i = 0; i < 3 && least >= boundMs; i++) least = Math.min(least, await measure())
+  for (let i = 0; i < 3 && least >= bound; i++) least = Math.min(least, await measure())
   return least
 }

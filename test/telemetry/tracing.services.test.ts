@@ -261,7 +261,8 @@ describe('with a tracer provider', () => {
 
   test('the services have spans of their own where they find work', async () => {
     const queue = freshQueue()
-    await checkout(queue, { scheduled_at: new Date(Date.now() + 200).toISOString() })
+    // Still to come when the gateway reads it.
+    await checkout(queue, { scheduled_at: new Date(Date.now() + 2_000).toISOString() })
     const [poll] = await spans.ended('ojs.scheduler.poll')
     expect(poll).toMatchObject({ kind: SpanKind.INTERNAL, parentSpanContext: undefined })
     const job = await fetchOne(gateway, queue, { visibility_timeout_ms: 100 })

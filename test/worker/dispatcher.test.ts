@@ -140,7 +140,7 @@ test('a newer token of a job that has run here meanwhile is claimed', async () =
   await lease?.begin()
   arrive(false, 2)
   await lease?.complete(1)
-  await vi.waitFor(() => expect(claim).toHaveBeenCalledTimes(1))
+  await vi.waitFor(() => expect(claim).toHaveBeenCalledTimes(1), 15_000)
 })
 
 test('the shortest lease is that of a handler that runs', async () => {

@@ -67,7 +67,7 @@ test('what RabbitMQ says of a publish is heard by who declares', async () => {
   const [, , c] = await peer.until(3)
   peer.closeChannel(c?.channel ?? 0, 404)
   expect(await lost).toBe('unknown')
-  await vi.waitFor(() => expect([all.mock.calls, rungs.mock.calls]).toEqual([[[]], [[]]]))
+  await vi.waitFor(() => expect([all.mock.calls, rungs.mock.calls]).toEqual([[[]], [[]]]), 15_000)
 })
 
 test('a retry queue that does not answer is in doubt', async () => {
