@@ -222,6 +222,8 @@ export interface TakeRequest {
    * worth a short wait.
    */
   hasClaimable(queue: string, beyond?: number): boolean
+  /** It has jobs already, and goes on with this: only what is sure to come soon is waited for. */
+  hasSome?: boolean
   signal: AbortSignal
 }
 

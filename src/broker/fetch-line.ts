@@ -2,7 +2,14 @@ import type { Clock } from '../clock.ts'
 import type { Delivery, TakeRequest } from './broker.ts'
 import type { LiveDelivery } from './delivery.ts'
 import type { Feed } from './feed.ts'
-import { awaitedFeeds, bridgeMs, lingerMs, PRECEDENCE_MS, putOffMs } from './gathering.ts'
+import {
+  awaitedFeeds,
+  bridgeMs,
+  GATHERING_MS,
+  lingerMs,
+  PRECEDENCE_MS,
+  putOffMs,
+} from './gathering.ts'
 import { isPreceded } from './precedence.ts'
 import { type Waiter, Waiters, type Wanted } from './waiters.ts'
 
@@ -65,7 +72,7 @@ export class FetchLine {
       if (taken.length >= request.count) break
     }
     if (taken.length > 0) return taken
-    const waitMs = this.#waitMs(request)
+    const waitMs = this.#waitMs(request, isPutOff)
     if (waitMs === 0) return []
     const deliveries = await this.#waiters.wait(wanted, waitMs, request.signal)
     for (const queue of queues) this.#deps.feedOf(queue)?.touch()
@@ -146,7 +153,8 @@ export class FetchLine {
   }
 
   /** 0: there is nothing to wait for. */
-  #waitMs(request: TakeRequest): number {
+  #waitMs(request: TakeRequest, isPutOff: boolean): number {
+    if (request.hasSome) return isPutOff ? GATHERING_MS : 0
     if (request.waitMs > 0) return Math.min(request.waitMs, MAX_WAIT_MS)
     if (!this.#deps.mayConsume()) return 0
     return Math.max(...request.queues.map((queue) => this.#bridgeMs(queue, request)))

@@ -13,7 +13,7 @@ const LINGER_MS = 1
 /** How often a delivery looks whether a queue that goes before its own has begun to deliver. */
 export const PRECEDENCE_MS = 5
 /** How long a fetch that could have some of what it wants waits for the rest. */
-const GATHERING_MS = 100
+export const GATHERING_MS = 100
 
 /** For a fetch that does not want to wait; 0: there is nothing to wait for. */
 export function bridgeMs(feed: Feed, hasWork: boolean): number {
@@ -25,12 +25,12 @@ export function bridgeMs(feed: Feed, hasWork: boolean): number {
 const NOBODY: readonly Feed[] = []
 
 /**
- * Some of what a fetch wants is here, the ledger knows of more, and consumers of ours may bring it: of
+ * Some of what a fetch wants is here, or it has some; the ledger knows of more, and consumers of ours may bring it: of
  * these queues. Seed 001 §7.3 lets an answer have fewer jobs only where fewer are available. `feedOf`:
  * undefined where nothing of a queue may be served.
  */
 export function awaitedFeeds(
-  wanted: Pick<Wanted, 'queues' | 'count' | 'since' | 'hasClaimable'>,
+  wanted: Pick<Wanted, 'queues' | 'count' | 'since' | 'hasClaimable' | 'hasSome'>,
   feedOf: (queue: string) => Feed | undefined,
 ): readonly Feed[] {
   let awaited: Feed[] | null = null
@@ -48,7 +48,8 @@ export function awaitedFeeds(
     if (awaited === null) awaited = [feed]
     else awaited.push(feed)
   }
-  return count > 0 && awaited !== null ? awaited : NOBODY
+  const isSome = count > 0 || wanted.hasSome === true
+  return isSome && awaited !== null ? awaited : NOBODY
 }
 
 /**

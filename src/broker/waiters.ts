@@ -12,6 +12,8 @@ export interface Wanted {
   readonly since: number
   /** True while the ledger knows of claimable jobs in this queue, more than `beyond` (default 0). */
   hasClaimable(queue: string, beyond?: number): boolean
+  /** It has jobs already, which wait for these. */
+  readonly hasSome?: boolean
 }
 
 export interface Waiter extends Wanted {

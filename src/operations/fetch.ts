@@ -54,6 +54,10 @@ function askedFor(body: FetchRequest): FetchRequest {
   }
 }
 
+/**
+ * Rounds, until `count` jobs are there or nothing is left that could be one: the token of a job that
+ * is over, or whose turn has not come, must not stand for one that is available (seed 001 §7.3).
+ */
 async function poll(
   deps: Deps,
   request: FetchRequest,
@@ -62,29 +66,64 @@ async function poll(
 ): Promise<JobRow[]> {
   const waitMs = clamp(request.wait_ms ?? 0, 0, MAX_WAIT_MS)
   const count = clamp(request.count ?? 1, 0, MAX_COUNT)
-  if (count === 0) return []
   const startedAt = deps.clock.now()
-  for (;;) {
+  let until = startedAt + Math.max(waitMs, MAX_SIFTING_MS)
+  let jobs: JobRow[] = []
+  while (jobs.length < count) {
+    const hasSome = jobs.length > 0
     const elapsed = deps.clock.now() - startedAt
     const deliveries = await deps.broker.take({
       queues: request.queues,
-      count,
-      waitMs: Math.max(0, waitMs - elapsed),
+      count: count - jobs.length,
+      waitMs: hasSome ? 0 : Math.max(0, waitMs - elapsed),
       hasClaimable: (queue, beyond = 0) => deps.ledger.claimable(queue) > beyond,
+      hasSome,
       signal,
     })
-    if (deliveries.length === 0) return []
+    if (deliveries.length === 0) break
     if (!mayFetch(deps, request)) {
       // It was told while it waited.
       deps.broker.putBack(deliveries)
-      return []
+      break
     }
-    const whole = withinMemory(deps, withoutStaged(deps, deliveries), context.memory)
-    const jobs = await claim(deps, withinLimits(deps, whole), request, context)
-    if (jobs.length > 0) return jobs
-    context.memory?.giveBack()
-    if (signal.aborted || deps.clock.now() - startedAt > Math.max(waitMs, MAX_SIFTING_MS)) return []
+    const round = await sift(deps, deliveries, request, context, hasSome)
+    if (!hasSome && round.jobs.length > 0) until = deps.clock.now() + MAX_SIFTING_MS
+    jobs = hasSome ? inOrder(request, [...jobs, ...round.jobs]) : round.jobs
+    if (jobs.length === 0) context.memory?.giveBack()
+    if (round.isLast || signal.aborted || deps.clock.now() > until) break
   }
+  return jobs
+}
+
+interface Round {
+  jobs: JobRow[]
+  /** Each delivery was a job, or there is no memory for more. */
+  isLast: boolean
+}
+
+/** Those of them that are jobs. `hasSome`: the fetch has others, which no failure may take from it. */
+async function sift(
+  deps: Deps,
+  deliveries: Delivery[],
+  request: FetchRequest,
+  context: RequestContext,
+  hasSome: boolean,
+): Promise<Round> {
+  try {
+    const whole = withoutStaged(deps, deliveries)
+    const fit = withinMemory(deps, whole, context.memory)
+    const jobs = await claim(deps, withinLimits(deps, fit), request, context)
+    const isFull = fit.length < whole.length && (hasSome || jobs.length > 0)
+    return { jobs, isLast: isFull || jobs.length === deliveries.length }
+  } catch (error) {
+    if (!hasSome) throw error
+    return { jobs: [], isLast: true }
+  }
+}
+
+/** Of queues from left to right, also where a later round had one of the first. */
+function inOrder({ queues }: FetchRequest, jobs: JobRow[]): JobRow[] {
+  return jobs.sort((a, b) => queues.indexOf(a.queue) - queues.indexOf(b.queue))
 }
 
 /** Notes the worker as seen. False: it was told to stop fetching (seed 001 §10.4), and gets nothing. */

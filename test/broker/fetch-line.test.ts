@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import type { Block } from '../../src/broker/block.ts'
 import type { LiveDelivery } from '../../src/broker/delivery.ts'
 import type { Feed } from '../../src/broker/feed.ts'
@@ -13,8 +13,8 @@ function startingFeed(queue: string): Feed {
   return feed
 }
 
-it('leaves what a fetch waits with to it, whoever else names the queue', async () => {
-  const feeds = new Map(['a', 'b', 'c'].map((queue) => [queue, startingFeed(queue)]))
+function lineOf(...queues: string[]) {
+  const feeds = new Map(queues.map((queue) => [queue, startingFeed(queue)]))
   const known = (queue: string) => feeds.get(queue)
   const line = new FetchLine({
     clock: { now: () => 0, wall: () => 0 },
@@ -25,6 +25,11 @@ it('leaves what a fetch waits with to it, whoever else names the queue', async (
     mayExist: () => true,
     nourish: () => {},
   })
+  return { line, feeds }
+}
+
+it('leaves what a fetch waits with to it, whoever else names the queue', async () => {
+  const { line, feeds } = lineOf('a', 'b', 'c')
   const arrive = (queue: string, id: string) => {
     const feed = feeds.get(queue)
     feed?.add({ id, priority: 0, order: 1, size: 1 } as LiveDelivery)
@@ -38,4 +43,23 @@ it('leaves what a fetch waits with to it, whoever else names the queue', async (
   expect(idsOf(await second)).toEqual(['of c'])
   arrive('a', 'of a')
   expect(idsOf(await first)).toEqual(['of a', 'of b'])
+})
+
+it('a fetch that has some waits a moment for what is about to come, and for nothing else', async () => {
+  const { line } = lineOf('a')
+  const wants = (left: number) => {
+    const hasClaimable = (_: string, beyond = 0) => left > beyond
+    return request(['a'], { count: 2, waitMs: 0, hasSome: true, hasClaimable })
+  }
+  vi.useFakeTimers()
+  onTestFinished(() => void vi.useRealTimers())
+  expect(await line.take(wants(0))).toEqual([])
+  let isOver = false
+  const waiting = line.take(wants(1)).finally(() => {
+    isOver = true
+  })
+  await vi.advanceTimersByTimeAsync(99)
+  expect(isOver).toBe(false)
+  await vi.advanceTimersByTimeAsync(1)
+  expect(await waiting).toEqual([])
 })

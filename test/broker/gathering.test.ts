@@ -88,3 +88,24 @@ it('nor is a queue in vain that the broker is still asked about', async () => {
   other.feed.nourish()
   expect(other.feed.mayReceive).toBe(true)
 })
+
+it('a fetch that has some waits for what is about to come, although nothing is here', async () => {
+  const { feed, blocks } = newFeed('young')
+  feed.nourish()
+  await blocks[0]?.run()
+  let left = 1
+  const wanted = {
+    ...{ queues: ['young'], count: 2, since: now },
+    hasClaimable: (_: string, beyond = 0) => left > beyond,
+  }
+  const awaited = (hasSome: boolean) => awaitedFeeds({ ...wanted, hasSome }, () => feed)
+  expect(awaited(true)).toEqual([feed])
+  expect(awaited(false)).toEqual([])
+  left = 0
+  expect(awaited(true)).toEqual([])
+  left = 1
+  // Its job runs, and what a consumer has at first has come.
+  Object.assign(blocks[0] ?? {}, { unacked: 1 })
+  now += 1_000
+  expect(awaited(true)).toEqual([])
+})

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Delivery, Settled } from '../../src/broker/broker.ts'
 import type { JobRow } from '../../src/job/job.ts'
-import { MemoryShare, UNCOUNTED_BYTES, WorkMemory } from '../../src/memory.ts'
+import type { FetchRequest } from '../../src/job/request.ts'
+import { heapOfText, MemoryShare, UNCOUNTED_BYTES, WorkMemory } from '../../src/memory.ts'
 import { fetch } from '../../src/operations/fetch.ts'
 import { fenceOf, fetched, NOW, pushed, rowOf, settleLazily } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
@@ -15,18 +16,22 @@ let told: string[]
 let buffered: Delivery[]
 /** As many as RabbitMQ's deliveries come together. */
 let atATime: number
-/** How many each FETCH has asked the buffers for. */
-let counts: number[]
+/** What each FETCH has asked the buffers for. */
+let asked: { count: number; hasSome: boolean }[]
+/** Before the buffers answer for the second time. */
+let between: () => unknown
 
 beforeEach(async () => {
   harness = await openSqliteHarness()
   told = []
   buffered = []
   atATime = Number.POSITIVE_INFINITY
-  counts = []
+  asked = []
+  between = () => {}
   stage = onToldBroker(harness, {
-    take: async ({ count }) => {
-      counts.push(count)
+    take: async ({ count, hasSome = false }) => {
+      asked.push({ count, hasSome })
+      if (asked.length === 2) await between()
       return buffered.splice(0, atATime)
     },
     putBack: (deliveries) => void told.push(`put back ${deliveries.length}`),
@@ -41,11 +46,11 @@ function arriving(id: string, attempt = 1, settles: Settled = 'settled'): Delive
   buffered.push(delivery)
   return delivery
 }
-const fetchNow = (given: { count?: number; memory?: MemoryShare } = {}) => {
-  const { count = 10, memory } = given
+const fetchNow = (given: { memory?: MemoryShare } & Partial<FetchRequest> = {}) => {
+  const { memory, ...over } = given
   const context = { requestId: 'req_1', ...(memory && { memory }) }
   const { signal } = new AbortController()
-  return fetch(stage.deps, { queues: ['default'], count }, context, signal)
+  return fetch(stage.deps, { queues: ['default'], count: 10, ...over }, context, signal)
 }
 const now = async (id: string): Promise<JobRow> => {
   await settleLazily(harness.ledger)
@@ -149,7 +154,7 @@ it('keeps the tokens of a batch aside that is not whole yet', async () => {
 
 it('takes no more than a hundred', async () => {
   await fetchNow({ count: 101 })
-  expect(counts).toEqual([100])
+  expect(asked).toMatchObject([{ count: 100 }])
 })
 
 it('looks behind the tokens of jobs that are over, although it does not wait', async () => {
@@ -164,6 +169,76 @@ it('looks behind the tokens of jobs that are over, although it does not wait', a
   expect(await fetchNow()).toMatchObject([{ id }])
 })
 
+describe('a token that is no job', () => {
+  const overAndPushed = async (count: number) => {
+    const over = await pushed(harness.ledger)
+    await harness.ledger.cancel(over.id, NOW)
+    arriving(over.id)
+    const ids: string[] = []
+    for (let n = 0; n < count; n++) {
+      const { id } = await pushed(harness.ledger)
+      arriving(id)
+      ids.push(id)
+    }
+    return ids
+  }
+
+  it('does not stand for one that is available', async () => {
+    const ids = await overAndPushed(3)
+    atATime = 2
+    expect((await fetchNow({ count: 3 })).map(({ id }) => id)).toEqual(ids)
+    expect(asked).toEqual([
+      { count: 3, hasSome: false },
+      { count: 2, hasSome: true },
+    ])
+  })
+
+  it('is looked behind no longer than a second', async () => {
+    await overAndPushed(1)
+    stage.deps.clock.now = () => NOW + 1_001 * asked.length
+    atATime = 2
+    for (let n = 0; n < 3; n++) await overAndPushed(1)
+    expect(await fetchNow({ count: 10 })).toHaveLength(2)
+    expect(asked).toHaveLength(2)
+  })
+
+  it('costs no job that is here already, where the ledger cannot be written then', async () => {
+    const [id = ''] = await overAndPushed(1)
+    arriving((await pushed(harness.ledger)).id)
+    atATime = 2
+    between = () => harness.ledger.close()
+    expect(await fetchNow({ count: 2 })).toMatchObject([{ id }])
+    expect(told).toEqual(['ack', 'put back 1'])
+    await harness.reopen()
+  })
+
+  it('costs none either where the worker is told to stop meanwhile', async () => {
+    const [id = ''] = await overAndPushed(1)
+    arriving((await pushed(harness.ledger)).id)
+    atATime = 2
+    let isTold = false
+    between = () => {
+      isTold = true
+    }
+    Object.assign(stage.deps, { workers: { fetched: () => !isTold } })
+    expect(await fetchNow({ count: 2, worker_id: 'w' })).toMatchObject([{ id }])
+    expect(told).toEqual(['ack', 'put back 1'])
+  })
+})
+
+it('answers by queues from left to right, in whatever round they came', async () => {
+  const over = await pushed(harness.ledger)
+  await harness.ledger.cancel(over.id, NOW)
+  const right = await pushed(harness.ledger, { queue: 'right' })
+  const left = await pushed(harness.ledger)
+  arriving(over.id)
+  buffered.push(toldArrival(told, { id: right.id, queue: 'right' }))
+  arriving(left.id)
+  atATime = 2
+  const jobs = await fetchNow({ count: 2, queues: ['default', 'right'] })
+  expect(jobs.map(({ id }) => id)).toEqual([left.id, right.id])
+})
+
 it('puts back what there is no memory for, and answers that', async () => {
   const { id } = await pushed(harness.ledger)
   const content = Buffer.alloc(2 * UNCOUNTED_BYTES, 'x')
@@ -172,6 +247,37 @@ it('puts back what there is no memory for, and answers that', async () => {
   new MemoryShare(all).take(499_999)
   await expect(fetchNow({ memory: new MemoryShare(all) })).rejects.toMatchObject({ status: 503 })
   expect(told).toEqual(['put back 1'])
+})
+
+describe('where there is memory for one of two', () => {
+  const content = Buffer.alloc(2 * UNCOUNTED_BYTES, 'x')
+  const large = (id: string) =>
+    Object.assign(arriving(id), { size: content.length, message: { headers: {}, content } })
+  const forOne = () => {
+    const all = new WorkMemory(2 * heapOfText(content) + 100)
+    new MemoryShare(all).take(1)
+    return new MemoryShare(all)
+  }
+
+  it('a FETCH is content with the first, which is a job', async () => {
+    const { id } = await pushed(harness.ledger)
+    large(id)
+    large((await pushed(harness.ledger)).id)
+    expect(await fetchNow({ memory: forOne() })).toMatchObject([{ id }])
+    expect(told).toEqual(['put back 1'])
+    expect(asked).toHaveLength(1)
+  })
+
+  it('and goes on to the second, where the first is none', async () => {
+    const over = await pushed(harness.ledger)
+    await harness.ledger.cancel(over.id, NOW)
+    const { id } = await pushed(harness.ledger)
+    large(over.id)
+    large(id)
+    between = () => large(id)
+    expect(await fetchNow({ memory: forOne() })).toMatchObject([{ id }])
+    expect(told).toEqual(['put back 1', 'ack'])
+  })
 })
 
 it('takes back the start of a job with a rate limit where the ledger cannot be written', async () => {
@@ -208,6 +314,6 @@ it('keeps no memory of what it has dropped', async () => {
   let ms = 0
   stage.deps.clock.now = () => NOW + ms++
   expect(await fetchNow({ memory: new MemoryShare(all) })).toEqual([])
-  expect(counts).toHaveLength(2)
+  expect(asked).toHaveLength(2)
   expect(all.taken).toBe(0)
 })

@@ -71,9 +71,10 @@ export function toldDelivery(
 /** The same as FETCH takes it from the buffers: the token of an attempt. */
 export function toldArrival(
   told: string[],
-  { id, attempt = 1, settles = 'settled' }: { id: string; attempt?: number; settles?: Settled },
+  given: { id: string; attempt?: number; settles?: Settled; queue?: string },
 ): Delivery {
-  const token = { id, attempt, generation: 0, queue: 'default', message: { headers: {} } }
+  const { id, attempt = 1, settles = 'settled', queue = 'default' } = given
+  const token = { id, attempt, generation: 0, queue, message: { headers: {} } }
   const content = { mayBeLimited: () => false, forgetContent() {} }
   return Object.assign(toldDelivery(told, { settles }), token, content)
 }
