@@ -30,12 +30,11 @@ export function pagination({ limit, offset }: Page, total: number): object {
   return { total, limit, offset, has_more: offset + limit < total }
 }
 
-/** Throws 400 when the parameter is there and is not an integer from 0 on. */
+/** Clamped to what a number holds. Throws 400 when it is there and is no integer from 0 on. */
 export function integer(request: Request, name: string, fallback: number): number {
   const text = parameter(request, name)
   if (text === null) return fallback
-  const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
-  if (Number.isSafeInteger(value)) return value
+  if (/^\d+$/.test(text)) return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
   throw invalidField(name, `The '${name}' parameter must be an integer from 0 on.`, {
     received: text.slice(0, 100),
   })

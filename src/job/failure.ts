@@ -102,11 +102,12 @@ export function timeoutFailure(limitMs: number, elapsedMs: number): Failure {
 }
 
 /** Nobody settled the job or renewed its lease in time (ojs-digest §1.4). */
-export function visibilityFailure(leaseMs: number): Failure {
+export function visibilityFailure(): Failure {
   return {
     code: 'visibility_timeout',
     type: 'visibility_timeout',
-    message: `No ACK, NACK or heartbeat came within the visibility timeout of ${leaseMs / 1000} s.`,
+    // No length: each heartbeat may have named another.
+    message: 'No ACK, NACK or heartbeat came within the visibility timeout.',
     retryable: true,
   }
 }

@@ -58,7 +58,7 @@ async function endLease(deps: Deps, row: JobRow, now: number): Promise<void> {
   const isTimeout = row.timeoutAt !== null && row.timeoutAt <= now
   const failure = isTimeout
     ? timeoutFailure(row.timeoutMs, now - (row.startedAt ?? now))
-    : visibilityFailure(row.leaseMs ?? 0)
+    : visibilityFailure()
   const attempt: FailedAttempt = { row, failure, overdueAt: now }
   // A lease that ran out is no verdict on the job: it goes on at once while an attempt is left. With
   // a native worker it may even be going on, or be done: that ends with its report or its token.

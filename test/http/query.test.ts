@@ -34,6 +34,18 @@ it('a list has more exactly where something is behind the page', () => {
   ])
 })
 
+it.each(['999999999999999999999', '9'.repeat(400)])('too much is clamped: %s', (much) => {
+  expect(pageOf(asked(`limit=${much}&offset=${much}`))).toEqual({
+    limit: 100,
+    offset: Number.MAX_SAFE_INTEGER,
+  })
+  expect(pageOf(asked('limit=00000000000000000007'))).toMatchObject({ limit: 7 })
+})
+
+it.each(['-1', '1.5', '1e3', '0x10', '+1', ' 1', 'NaN'])('no integer from 0 on: %j', (text) => {
+  expect(() => integer(asked(`limit=${encodeURIComponent(text)}`), 'limit', 1)).toThrow('integer')
+})
+
 it('of a number that is none, a refusal repeats the beginning', () => {
   const refused = (): unknown => {
     try {

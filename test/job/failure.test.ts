@@ -316,11 +316,11 @@ describe('ready-made failures', () => {
   })
 
   it('says that the lease ran out', () => {
-    expect(visibilityFailure(1_500)).toMatchObject({
+    expect(visibilityFailure()).toEqual({
       code: 'visibility_timeout',
       type: 'visibility_timeout',
+      message: 'No ACK, NACK or heartbeat came within the visibility timeout.',
       retryable: true,
     })
-    expect(visibilityFailure(1_500).message).toContain('1.5 s')
   })
 })
