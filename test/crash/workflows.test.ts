@@ -105,7 +105,7 @@ async function stepsIn(path: string): Promise<Map<string, string[]>> {
   return steps
 }
 
-test('gateway killed at commits while workflows run', { timeout: 3 * PATIENCE_MS }, async () => {
+test('gateway killed at commits while workflows run', { timeout: 8 * PATIENCE_MS }, async () => {
   const seed = Number(process.env['OJS_CRASH_SEED'] ?? Date.now() % 1_000_000)
   const random = new Random(seed)
   const env = { OJS_VISIBILITY_TIMEOUT_MS: '1000' }

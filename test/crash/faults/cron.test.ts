@@ -149,7 +149,7 @@ async function untilRuns(gateway: Gateway, name: string, count: number): Promise
   await eventually(async () => (await runCount(gateway, name)) >= count, PATIENCE_MS)
 }
 
-test('gateway killed at its ticks', { timeout: 3 * PATIENCE_MS }, async () => {
+test('gateway killed at its ticks', { timeout: 8 * PATIENCE_MS }, async () => {
   const seed = Number(process.env['OJS_CRASH_SEED'] ?? Date.now() % 1_000_000)
   const random = new Random(seed)
   // Leases of a worker that lives do not run out; of what a dead gateway gave away they do, soon.
