@@ -176,7 +176,7 @@ export function brokerHooks(
   return {
     recordedQueues: () => ledger.queues().map((queue) => queue.name),
     recordedRungs: () => ledger.rungs(),
-    onQueueMissing: (queue) => onQueueMissing(deps(), queue),
+    onQueueMissing: (queue, isRenewed) => onQueueMissing(deps(), queue, isRenewed),
     onQueueFound: (queue) => recordFoundQueue(deps(), queue),
     markerOf: (queue) => ledger.queueMarker(queue),
     onMarked: (queue, marker) => ledger.recordMarker(queue, marker),

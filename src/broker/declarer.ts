@@ -313,7 +313,7 @@ export class Declarer {
       return refusal
     }
     await this.#deps.catchUp?.(queue, scratch)
-    const decision = await this.#deps.hooks.onQueueMissing(queue)
+    const decision = await this.#deps.hooks.onQueueMissing(queue, found === 'renewed')
     if (decision === 'declare') {
       this.#deps.onDeclare(queue)
       return 'go-on'

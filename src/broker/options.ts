@@ -55,9 +55,10 @@ export interface BrokerHooks {
   /**
    * The job queue is gone from the broker, with every token in it. Awaited **before** it is
    * declared again: a new outbox nonce for its rows is committed here (architecture §2, "Queue
-   * missing"). `leave`: somebody acknowledges silently; an operator has to decide.
+   * missing"). `leave`: somebody acknowledges silently; an operator has to decide. `isRenewed`:
+   * another one of its name is there already, and who consumed the old one may not know.
    */
-  onQueueMissing(queue: string): Promise<'declare' | 'leave'>
+  onQueueMissing(queue: string, isRenewed: boolean): Promise<'declare' | 'leave'>
   /** What the queue was marked with in this run or an earlier one, and not lost since; or null. */
   markerOf(queue: string): string | null
   /** Remembered until the queue is missing. May reject: then it is tried again. */

@@ -46,6 +46,8 @@ export interface RungsDeps {
   ensureQueue(queue: string): Promise<EnsureOutcome>
   /** A rung that is gone is another's to declare, who knows what has waited in it. */
   leavesMissing?: boolean
+  /** Before one that is missing is declared: it may be new to us, and another may know its jobs. */
+  askForRung?(queue: string, delayMs: number): Promise<unknown>
 }
 
 /**
@@ -145,7 +147,10 @@ export class Rungs {
     })
   }
 
-  /** Looks whether the rungs in use are still there. Never rejects. */
+  /**
+   * Looks whether the rungs are still there, those too that are not to be used for now: tokens may
+   * wait in them. Never rejects.
+   */
   async patrol(): Promise<void> {
     if (this.#isPatrolling || !this.#deps.connection.isUp) return
     this.#isPatrolling = true
@@ -153,7 +158,7 @@ export class Rungs {
     try {
       // What native workers have reported since: they leave one that goes to us.
       for (const rung of this.#readRecords()) await this.#ensure(rung)
-      for (const key of [...this.#ready]) await this.#lookAgain(scratch, key)
+      for (const key of [...this.#known.keys()]) await this.#lookAgain(scratch, key)
     } finally {
       await scratch.close()
       this.#isPatrolling = false
@@ -210,7 +215,7 @@ export class Rungs {
   }
 
   async #check(scratch: ScratchChannel, key: string, rung: Rung): Promise<Outcome> {
-    const { connection, ensureQueue, leavesMissing, options, topology } = this.#deps
+    const { askForRung, connection, ensureQueue, leavesMissing, options, topology } = this.#deps
     const entity = topology.rung(rung.queue, rung.delayMs, connection.serverVersion)
     const { presence } = await lookFor(scratch, entity)
     if (presence === 'unavailable') return 'unavailable'
@@ -218,7 +223,10 @@ export class Rungs {
     if (isGone) await this.#noteMissing(key, rung)
     if (options.declare === 'never' || (isGone && leavesMissing)) return 'refused'
     if ((await ensureQueue(rung.queue)) !== 'ready') return 'unavailable'
-    if (presence === 'missing' && !(await connection.areAllHostsUp())) return 'unavailable'
+    if (presence === 'missing') {
+      if (!(await connection.areAllHostsUp())) return 'unavailable'
+      await askForRung?.(rung.queue, rung.delayMs)
+    }
     return this.#declare(scratch, entity, key, rung)
   }
 

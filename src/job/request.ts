@@ -268,4 +268,6 @@ export interface SyncRequest {
   /** Absent: a producer, which wants its queues declared and consumes none. */
   worker_id?: string | null
   queues: string[]
+  /** Of their retry queue with this delay: the asker has found it missing, and will declare it. */
+  rung_ms?: number | null
 }

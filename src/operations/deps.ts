@@ -32,11 +32,15 @@ export interface Deps {
    * knows them, too (`queue-missing.ts`): a sample of a queue that is gone says nothing any more.
    */
   readonly lost: Set<string>
+  /** Queues in the place of others of their names, whose workers have to consume anew (`pause.ts`). */
+  readonly renewed: Set<string>
   /**
    * Ids of a batch whose confirms are not all in: their tokens wait, so that the batch becomes
    * claimable in one step (architecture §2). In memory: after a crash the rows stand as they are.
    */
   readonly staging: Set<string>
+  /** Unknown ids whose `cancel` comes again because no worker could be told (`control-cancel.ts`). */
+  readonly untold: Set<string>
   /** Registered schemas, compiled. */
   readonly argsSchemas: ArgsSchemas
   /**
@@ -66,7 +70,9 @@ export function freshMemory() {
     unsure: new UnsureTokens(),
     recovering: new Set<string>(),
     lost: new Set<string>(),
+    renewed: new Set<string>(),
     staging: new Set<string>(),
+    untold: new Set<string>(),
     unconfirmed: new Map<string, Promise<unknown>>(),
     keyed: new Map<string, Promise<unknown>>(),
   } satisfies Partial<Deps>

@@ -54,9 +54,25 @@ export async function resumeQueue(
   return { resumedAt }
 }
 
-/** Tells the workers of every queue whose state they have not heard. Never rejects. */
+/** Tells the workers of every queue what they have not heard of it. Never rejects. */
 export async function tellOwedPauses(deps: Deps): Promise<void> {
-  await Promise.all([...deps.ledger.pauses.owed()].map((queue) => tellWorkers(deps, queue)))
+  const pauses = [...deps.ledger.pauses.owed()].map((queue) => tellWorkers(deps, queue))
+  const renewals = [...deps.renewed].map((queue) => tellRenewed(deps, queue))
+  await Promise.all([...pauses, ...renewals])
+}
+
+/**
+ * Another queue has taken the place of this one, and RabbitMQ may have told nobody who consumed it
+ * (3.10.8: a quorum queue that is deleted and declared within a millisecond). Every worker consumes
+ * anew after a pause, which ends at once; one that is well loses nothing by it. Never rejects.
+ */
+export async function tellRenewed(deps: Deps, queue: string): Promise<void> {
+  deps.renewed.delete(queue)
+  // They consume anew when it is resumed.
+  if (isPaused(deps, queue)) return
+  const told = [true, false].map((isPaused) => broadcastPause(deps, { queue, isPaused }))
+  const outcomes = await Promise.all(told)
+  if (outcomes.some((outcome) => outcome !== 'confirmed')) deps.renewed.add(queue)
 }
 
 /** One that is unknown comes into being, as with its first job (ojs-digest C-94). */

@@ -1,6 +1,7 @@
 import type { BrokerWarning } from '../broker/broker.ts'
 import type { Rung } from '../ledger/ledger.ts'
 import type { Deps } from './deps.ts'
+import { tellRenewed } from './pause.ts'
 
 /** In the ledger in place of the marker of a queue that is lost: no queue that is there has this one. */
 const LOST = 'lost'
@@ -12,9 +13,13 @@ const LOST = 'lost'
  *
  * `leave`: not without an operator. The last look at the queue showed far fewer tokens than the
  * ledger has available jobs, so somebody acknowledges natively without reporting: to republish
- * would run finished jobs again.
+ * would run finished jobs again. `isRenewed`: another one of its name is there already.
  */
-export async function onQueueMissing(deps: Deps, queue: string): Promise<'declare' | 'leave'> {
+export async function onQueueMissing(
+  deps: Deps,
+  queue: string,
+  isRenewed: boolean,
+): Promise<'declare' | 'leave'> {
   const missing = deps.broker.silentlyAcknowledged(queue, deps.ledger.counts(queue).available)
   if (missing > 0 || isLost(deps, queue)) deps.lost.add(queue)
   if (deps.lost.has(queue) && !deps.recovering.has(queue)) {
@@ -31,6 +36,7 @@ export async function onQueueMissing(deps: Deps, queue: string): Promise<'declar
   if (jobs > 0)
     deps.logger.warn({ queue, jobs }, 'queue was gone: its jobs will be published again')
   if (jobs > 0 || wasLost) deps.wakeRelay()
+  if (isRenewed) void tellRenewed(deps, queue)
   return 'declare'
 }
 

@@ -27,10 +27,13 @@ export interface Synchronised {
  * gives its name. Throws 400 for a name that cannot be a queue's; 503.
  */
 export async function sync(deps: Deps, request: SyncRequest): Promise<Synchronised> {
-  const { worker_id: workerId, queues } = request
+  const { worker_id: workerId, queues, rung_ms: rungMs } = request
   for (const queue of queues) checkQueueName(queue, deps.settings.prefix, 'queues')
   const directive = workerId == null ? 'running' : deps.workers.joined(workerId, queues)
   const notReady = await ensureAll(deps, queues)
+  // Whose tokens went with one that is gone is known to us alone, as above.
+  if (rungMs != null)
+    await Promise.all(queues.map((queue) => deps.broker.recheckRung(queue, rungMs)))
   const { cancelled, truncated } = deps.ledger.tombstones(queues, MAX_TOMBSTONES)
   const later = cancelled.filter(({ generation }) => generation > 0)
   return {

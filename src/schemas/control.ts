@@ -23,6 +23,7 @@ const attempt = { type: 'integer', minimum: 1, maximum: MAX_INT32 }
 const generation = { type: ['integer', 'null'], minimum: 0, maximum: MAX_INT32 }
 /** As long as a retry policy may wait: an event that is skipped for it is a job that is lost. */
 const delayMs = { type: 'integer', minimum: 1, maximum: MAX_DURATION_MS }
+const rungMs = { ...delayMs, type: ['integer', 'null'], maximum: MAX_INT32 }
 
 const JOB_SCHEMA = { type: 'object', required: ['job_id'], properties: { job_id: id } }
 
@@ -38,6 +39,7 @@ const SYNC_SCHEMA = {
   properties: {
     worker_id: { ...id, type: ['string', 'null'] },
     queues: { type: 'array', minItems: 1, maxItems: MAX_QUEUES, items: queueName },
+    rung_ms: rungMs,
   },
 }
 
@@ -83,7 +85,7 @@ const outcome = {
     required: ['delay_ms'],
     properties: {
       delay_ms: delayMs,
-      rung_ms: { ...delayMs, type: ['integer', 'null'], maximum: MAX_INT32 },
+      rung_ms: rungMs,
     },
   }),
 }

@@ -63,7 +63,7 @@ class AmqpSource implements JobSource {
     this.#version = version
     this.#heartbeatMs = delayMs('heartbeatInterval', heartbeatInterval)
     this.#link = new AmqpLink(withDefaults(others, 'ojs-worker'), {
-      askForQueue: (queue) => this.#gateway.announce(queue),
+      askForQueue: (queue, rungMs) => this.#gateway.announce(queue, rungMs),
       gauges: () => this.#running?.intake.gauges() ?? { consumers: [], queues: [] },
     })
     this.#gateway = new GatewayLine(this.#link, () => this.#running?.options.workerId ?? '')

@@ -79,12 +79,13 @@ export class GatewayLine {
   }
 
   /**
-   * Lets a living gateway declare a queue that is gone before we do: it has to write down first
-   * whose tokens went with it.
+   * Lets a living gateway declare a queue that is gone, or one of its retry queues, before we do: it
+   * has to write down first whose tokens went with it.
    */
-  async announce(queue: string): Promise<void> {
+  async announce(queue: string, rungMs?: number): Promise<void> {
     if (this.isSilent) return
-    await this.#ask('default', 'ojs.control.sync', { queues: [queue] })
+    const rung = rungMs === undefined ? {} : { rung_ms: rungMs }
+    await this.#ask('default', 'ojs.control.sync', { queues: [queue], ...rung })
   }
 
   async #syncSome(queues: readonly string[]): Promise<Synced | null> {

@@ -23,8 +23,11 @@ import { joinMetrics } from './shared-metrics.ts'
 export type ConsumerGauges = Pick<BrokerGauges, 'consumers' | 'queues'>
 
 export interface LinkHooks {
-  /** `ojs.control.sync` for one queue: a gateway that hears it declares what is missing. */
-  askForQueue(queue: string): Promise<unknown>
+  /**
+   * `ojs.control.sync` for one queue, or one of its retry queues too: a gateway that hears it declares
+   * what is missing.
+   */
+  askForQueue(queue: string, rungMs?: number): Promise<unknown>
   gauges(): ConsumerGauges
 }
 
@@ -92,6 +95,8 @@ export class AmqpLink {
       // The gateway looks for its rungs more often than we try again. Once one had been declared anew,
       // nobody would know that those are gone which waited in the old one.
       leavesMissing: true,
+      // The same of one that only others have used so far.
+      askForRung: (queue, delayMs) => hooks.askForQueue(queue, delayMs),
     })
     this.publisher = new Publisher({
       names: this.names,

@@ -34,7 +34,7 @@ export class NativeProducer {
   /** Connects at the first use. Throws `TypeError` for a URL that is none of AMQP's. */
   constructor(options: AmqpOptions) {
     this.#link = new AmqpLink(withDefaults(options, 'ojs-producer'), {
-      askForQueue: (queue) => this.#gateway.announce(queue),
+      askForQueue: (queue, rungMs) => this.#gateway.announce(queue, rungMs),
       gauges: () => ({ consumers: [], queues: [] }),
     })
     this.#gateway = new GatewayLine(this.#link)

@@ -3,7 +3,7 @@ import type { Connection } from '../../src/broker/connection.ts'
 import { EntityChecker } from '../../src/broker/entity-checker.ts'
 import { createNames } from '../../src/broker/names.ts'
 import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
-import { Rungs } from '../../src/broker/rungs.ts'
+import { Rungs, type RungsDeps } from '../../src/broker/rungs.ts'
 import { loadTopology } from '../../src/broker/topology.ts'
 import { holdTimers } from '../support/held-timers.ts'
 import { eventually } from '../support/in-process.ts'
@@ -37,7 +37,7 @@ beforeEach(async () => {
   })
 })
 
-function newRungs(maxRungs = 1_000, leavesMissing = false): Rungs {
+function newRungs(maxRungs = 1_000, over: Partial<RungsDeps> = {}): Rungs {
   const options = { declare: 'lazy' as const, maxRungs, rungSettleMs: 0 }
   const tell = (what: string) => async (_queue: string, delayMs: number) => {
     told.push(`${what} ${delayMs}`)
@@ -57,7 +57,7 @@ function newRungs(maxRungs = 1_000, leavesMissing = false): Rungs {
     clock: { now: () => now, wall: () => now },
     logger,
     ensureQueue: async () => 'ready',
-    leavesMissing,
+    ...over,
   })
 }
 
@@ -68,7 +68,7 @@ async function withRung(): Promise<void> {
 
 describe('a look at a rung', () => {
   it('of a native worker leaves one that is gone to the gateway, which knows its jobs', async () => {
-    rungs = newRungs(1_000, true)
+    rungs = newRungs(1_000, { leavesMissing: true })
     await withRung()
     await admin.channel.deleteQueue(RUNG)
     expect(await rungs.recheck('email', 500)).toBe('unusable')
@@ -78,6 +78,27 @@ describe('a look at a rung', () => {
     // Nobody has declared it: there may be no gateway.
     now += 1
     expect(await rungs.ensure('email', 500)).toBe('ready')
+  })
+
+  it('of a native worker lets a gateway know before it declares one', async () => {
+    const askForRung = async (queue: string, delayMs: number) => {
+      told.push(`asked for ${queue} ${delayMs}`)
+      return eventually(() => vhost.queue(RUNG).then((found) => found === undefined))
+    }
+    rungs = newRungs(1_000, { leavesMissing: true, askForRung })
+    expect(await rungs.ensure('email', 500)).toBe('ready')
+    expect(told).toEqual(['asked for email 500', 'declared 500'])
+    // One that is there needs nobody.
+    expect(await rungs.recheck('email', 500)).toBe('ready')
+    expect(told).toHaveLength(2)
+  })
+
+  it('now and then is taken of those too that are in doubt', async () => {
+    await withRung()
+    rungs.doubt('email', 500)
+    await admin.channel.deleteQueue(RUNG)
+    await rungs.patrol()
+    expect(told).toEqual(['missing 500', 'declared 500'])
   })
 
   it('that began before the rung went does not count for it', async () => {

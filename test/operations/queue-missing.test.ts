@@ -1,7 +1,8 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { EnsureOutcome } from '../../src/broker/broker.ts'
 import type { JobRow } from '../../src/job/job.ts'
 import { cancel } from '../../src/operations/cancel.ts'
+import { tellOwedPauses } from '../../src/operations/pause.ts'
 import {
   lostQueues,
   lostWarnings,
@@ -12,6 +13,7 @@ import { recoverQueue } from '../../src/operations/recover.ts'
 import { sendToken } from '../../src/operations/send-token.ts'
 import { NOW, pushed } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { eventually } from '../support/in-process.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
 
 const CONTEXT = { requestId: 'req_1' }
@@ -21,23 +23,32 @@ let stage: ToldStage
 /** What the last look at the queue has told. */
 let silently: number
 let unavailable: boolean
+/** What workers were told, and whether RabbitMQ takes it. */
+let told: string[]
+let confirms: boolean
 beforeEach(async () => {
   harness = await openSqliteHarness()
   silently = 0
   unavailable = false
+  told = []
+  confirms = true
   stage = onToldBroker(harness, {
     silentlyAcknowledged: () => silently,
     probeQueue: async () => 'missing',
+    broadcast: async ({ queue, type }) => {
+      told.push(`${type} ${queue}`)
+      return confirms ? 'confirmed' : 'refused'
+    },
     recheckQueue: async (queue): Promise<EnsureOutcome> => {
       if (unavailable) return 'unavailable'
-      return (await onQueueMissing(stage.deps, queue)) === 'declare' ? 'ready' : 'lost'
+      return (await onQueueMissing(stage.deps, queue, false)) === 'declare' ? 'ready' : 'lost'
     },
   })
   await pushed(harness.ledger, { queue: 'q' })
 })
 afterEach(() => harness.destroy())
 
-const missing = () => onQueueMissing(stage.deps, 'q')
+const missing = () => onQueueMissing(stage.deps, 'q', false)
 const recover = () => recoverQueue(stage.deps, 'q', CONTEXT)
 
 it('a queue that is gone is declared, with its jobs in it', async () => {
@@ -141,4 +152,35 @@ it('the jobs of a retry queue that is gone are looked for by the relay, once', a
   expect(stage.woken).toBe(1)
   await onRungMissing(stage.deps, rung)
   expect(stage.woken).toBe(1)
+})
+
+describe('another queue in its place', () => {
+  const renewed = () => onQueueMissing(stage.deps, 'q', true)
+  const anew = ['ojs.control.pause q', 'ojs.control.resume q']
+
+  it('is consumed anew by its workers, whom RabbitMQ may have told nothing', async () => {
+    await missing()
+    expect(told).toEqual([])
+    expect(await renewed()).toBe('declare')
+    expect(told).toEqual(anew)
+    await tellOwedPauses(stage.deps)
+    expect(told).toEqual(anew)
+  })
+
+  it('is told of again where the broker did not take it', async () => {
+    confirms = false
+    await renewed()
+    confirms = true
+    await eventually(() => stage.deps.renewed.size === 1)
+    await tellOwedPauses(stage.deps)
+    expect(told).toEqual([...anew, ...anew])
+    await tellOwedPauses(stage.deps)
+    expect(told).toHaveLength(4)
+  })
+
+  it('is not resumed where it is paused', async () => {
+    await harness.ledger.pauses.pause('q', NOW)
+    await renewed()
+    expect(told).toEqual([])
+  })
 })

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { sync } from '../../src/operations/sync.ts'
 import { died, NOW, pushed } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
@@ -21,4 +21,17 @@ it('names the life of a cancelled job that has had more than one', async () => {
     tombstones: [second.id, first.id],
     generations: { [second.id]: 1 },
   })
+})
+
+it('looks for a retry queue that a worker has found missing', async () => {
+  const recheckQueue = async () => 'ready' as const
+  const recheckRung = vi.fn(async () => 'ready' as const)
+  const { deps } = onToldBroker(harness, { recheckQueue, recheckRung })
+  await sync(deps, { queues: ['a'] })
+  expect(recheckRung).not.toHaveBeenCalled()
+  await sync(deps, { queues: ['a', 'b'], rung_ms: 500 })
+  expect(recheckRung.mock.calls).toEqual([
+    ['a', 500],
+    ['b', 500],
+  ])
 })

@@ -70,6 +70,13 @@ describe('ojs.control.sync', () => {
     expect(parseSync({ worker_id: null, queues: ['a'] })).toMatchObject({ queues: ['a'] })
   })
 
+  it('names a retry queue that is missing', () => {
+    for (const delay of [500, null]) {
+      const body = { queues: ['a'], rung_ms: delay }
+      expect(parseSync(body)).toBe(body)
+    }
+  })
+
   it('names a hundred queues at most', () => {
     const body = { queues: Array(100).fill('q') }
     expect(parseSync(body)).toBe(body)
@@ -84,6 +91,8 @@ describe('ojs.control.sync', () => {
     [{ worker_id: 'w', queues: [7] }, 'queues[0]'],
     [{ worker_id: 'w', queues: ['q'.repeat(129)] }, 'queues[0]'],
     [{ worker_id: 'w', queues: Array(101).fill('q') }, 'queues'],
+    [{ queues: ['a'], rung_ms: 0 }, 'rung_ms'],
+    [{ queues: ['a'], rung_ms: 2 ** 31 }, 'rung_ms'],
   ])('refuses %j', (body, field) => expect(fieldRefused(parseSync, body)).toBe(field))
 })
 

@@ -2,21 +2,28 @@ import { expect, test } from 'vitest'
 import { GatewayLine } from '../../src/worker/gateway-line.ts'
 import type { AmqpLink } from '../../src/worker/link.ts'
 
+interface Question {
+  queues: string[]
+  rung_ms?: number
+}
+
 /** A link over which these answers come, one after another; what was asked, and declared. */
 function lineTo(answers: object[]) {
   const asked: number[] = []
+  const questions: Question[] = []
   const declared: string[] = []
   const link = {
     clock: { now: () => 0 },
     options: { answerTimeoutMs: 1, publishTimeoutMs: 1 },
     declarer: { recheck: async (queue: string) => declared.push(queue) },
     untilPublishing: async () => true,
-    ask: async (_queue: string, _type: string, { queues }: { queues: string[] }) => {
-      asked.push(queues.length)
+    ask: async (_queue: string, _type: string, question: Question) => {
+      asked.push(question.queues.length)
+      questions.push(question)
       return answers.shift()
     },
   } as unknown as AmqpLink
-  return { line: new GatewayLine(link), asked, declared }
+  return { line: new GatewayLine(link), asked, questions, declared }
 }
 const answered = (body: object) => ({ outcome: 'answered', body })
 
@@ -40,4 +47,11 @@ test('where nobody has been yet the question is asked again, in a queue that is 
   const { line, asked, declared } = lineTo([{ outcome: 'returned' }, answered({ tombstones: [] })])
   expect(await line.sync(['q'])).toMatchObject({ tombstones: new Map(), paused: [] })
   expect([asked, declared]).toEqual([[1, 1], ['default']])
+})
+
+test('a gateway hears which queue is gone, and which of its retry queues', async () => {
+  const { line, questions } = lineTo([answered({}), answered({})])
+  await line.announce('q')
+  await line.announce('q', 500)
+  expect(questions).toEqual([{ queues: ['q'] }, { queues: ['q'], rung_ms: 500 }])
 })

@@ -1,0 +1,96 @@
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { loadTopology } from '../../src/broker/topology.ts'
+import { SqliteLedger } from '../../src/ledger/sqlite/ledger.ts'
+import { type Admin, connectAdmin } from '../broker/harness.ts'
+import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { type Bench, bench } from './harness.ts'
+
+let vhost: Vhost
+let admin: Admin
+let gateway: TestGateway
+let stage: Bench
+/** What nobody can read of a ledger that is in use. */
+const recordMarker = vi.spyOn(SqliteLedger.prototype, 'recordMarker')
+beforeAll(async () => {
+  vhost = await createVhost()
+  admin = await connectAdmin(vhost.url)
+  gateway = await startTestGateway(vhost.url, { OJS_QUEUE_TYPE: 'quorum' }, { watchMs: 50 })
+  stage = await bench(vhost.url)
+})
+afterEach(() => stage.clear())
+afterAll(async () => {
+  await stage.close()
+  await gateway.destroy()
+  await admin.close()
+  await vhost.drop()
+})
+
+const stateOf = async (id: string) => (await gateway.get(id)).body.job.state
+const untilState = (id: string, state: string) =>
+  eventually(async () => (await stateOf(id)) === state)
+
+async function untilMarked(queue: string): Promise<void> {
+  const at = () => recordMarker.mock.calls.findIndex(([name]) => name === queue)
+  await eventually(() => at() >= 0)
+  await recordMarker.mock.results[at()]?.value
+}
+
+/** Deletes and declares within a millisecond: RabbitMQ cancels no consumer of a quorum queue then. */
+async function renew(queue: string): Promise<void> {
+  const entities = loadTopology('', 'quorum', null).ofQueue(queue, '3.10.8')
+  const name = `ojs.queue.${queue}`
+  const entity = entities.find((one) => one.name === name)
+  if (entity?.entity !== 'queue') throw new Error(`no queue ${name}`)
+  await Promise.all([
+    admin.channel.deleteQueue(name),
+    admin.channel.assertQueue(name, { arguments: entity.arguments }),
+    admin.channel.bindQueue(name, 'ojs.exchange.direct', queue),
+  ])
+}
+
+test('a retry outlives its retry queue, which a worker that is new to it declares anew', async () => {
+  const queue = 'rungs'
+  const rung = `ojs.queue.retry.${queue}.4000`
+  const retry = { initial_interval: 'PT4S', backoff_coefficient: 1, jitter: false }
+  const pushed = async (): Promise<string> =>
+    (await gateway.push(queue, { options: { retry } })).body.job.id
+  const id = await pushed()
+  await gateway.fetch([queue], { wait_ms: 10_000 })
+  const error = { code: 'x', message: 'x' }
+  await gateway.request('POST', '/ojs/v1/workers/nack', { job_id: id, error })
+  await eventually(async () => (await admin.channel.checkQueue(rung)).messageCount === 1)
+  await admin.channel.deleteQueue(rung)
+  const failed = new Set<string>()
+  await stage.start(
+    { queues: [queue], queueType: 'quorum' },
+    {
+      'test.job': ({ job, attempt }) => {
+        if (attempt > 1) return
+        failed.add(job.id)
+        throw new Error('no')
+      },
+    },
+  )
+  const other = await pushed()
+  await untilState(other, 'retryable')
+  await untilState(id, 'completed')
+  await untilState(other, 'completed')
+  expect([...failed]).toEqual([other])
+})
+
+test('a worker hears of a queue in the place of its own, of which RabbitMQ told it nothing', async () => {
+  const queue = 'deaf'
+  const runs: string[] = []
+  const pushed = async (): Promise<string> => (await gateway.push(queue)).body.job.id
+  await stage.start(
+    { queues: [queue], queueType: 'quorum' },
+    { 'test.job': ({ job }) => runs.push(job.id) },
+  )
+  await untilState(await pushed(), 'completed')
+  await untilMarked(queue)
+  await renew(queue)
+  const id = await pushed()
+  await untilState(id, 'completed')
+  expect(runs.filter((one) => one === id)).toHaveLength(1)
+})
