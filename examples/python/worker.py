@@ -328,8 +328,8 @@ class Worker:
     def drop(self, run):
         """Of a cancelled job. Unreported the gateway would remember it for ever."""
         if run.tag is not None:
-            self.channel.basic_ack(run.tag)
             self.report({**run.event('dropped'), 'attempt': run.token_attempt})
+            self.channel.basic_ack(run.tag)
 
     def give_back(self):
         """What did not end in time: who gets the delivery next runs the same attempt."""

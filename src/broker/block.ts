@@ -135,6 +135,7 @@ export class Block {
     if (this.#send((channel) => channel.nack(delivery.raw, false, true))) {
       this.#options.onGivenBack?.()
     }
+    this.closeIfDrained()
   }
 
   closeIfDrained(): void {

@@ -151,7 +151,6 @@ export class SystemConsumer {
     if (how === 'again') {
       await pauseBeforeAgain(this.#stopping.signal)
       delivery.giveBack()
-      delivery.block.closeIfDrained()
       return
     }
     if (delivery.block.settle(delivery, how) !== 'settled') return

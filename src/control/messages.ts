@@ -2,10 +2,10 @@ import type { ControlMessage } from '../broker/broker.ts'
 import { infoDocument } from '../job/document.ts'
 import { controlCancel } from '../operations/control-cancel.ts'
 import type { Deps, RequestContext } from '../operations/deps.ts'
-import { info } from '../operations/info.ts'
+import { infoInOrder } from '../operations/info.ts'
 import { nativeClaim } from '../operations/native-claim.ts'
 import { nativeHeartbeat } from '../operations/native-heartbeat.ts'
-import { report, settleLeftOut } from '../operations/report.ts'
+import { report } from '../operations/report.ts'
 import { sync } from '../operations/sync.ts'
 import {
   type Complaint,
@@ -30,7 +30,7 @@ export interface Received {
 /** Resolves after the commit of all that the message holds. */
 type Command = (deps: Deps, received: Received) => Promise<unknown>
 /** The answer, as JSON text. */
-type Question = (deps: Deps, received: Received) => Promise<string> | string
+type Question = (deps: Deps, received: Received) => Promise<string>
 
 /** What is only said (architecture §5): nobody waits for an answer. */
 export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>([
@@ -49,11 +49,10 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>([
   ],
   [
     'ojs.control.report',
-    async (deps, { message: { queue }, body, context, skipped }) => {
+    (deps, { message: { queue }, body, context, skipped }) => {
       const { request, leftOut = [], ...left } = parseReport(body)
       skipped(left.skipped, left.complaint)
-      await report(deps, { ...request, queue }, context)
-      await settleLeftOut(deps, { ...request, queue, leftOut }, context)
+      return report(deps, { ...request, queue }, context, leftOut)
     },
   ],
 ])
@@ -65,7 +64,10 @@ export const LISTS: ReadonlyMap<string, ListMember> = new Map([
 
 /** What is asked, with the address of the asker. */
 export const QUESTIONS: ReadonlyMap<string, Question> = new Map<string, Question>([
-  ['ojs.control.info', (deps, { body }) => infoDocument(info(deps, parseJobId(body).job_id))],
+  [
+    'ojs.control.info',
+    async (deps, { body }) => infoDocument(await infoInOrder(deps, parseJobId(body).job_id)),
+  ],
   [
     'ojs.control.claim',
     async (deps, { body }) => JSON.stringify(await nativeClaim(deps, parseClaim(body))),

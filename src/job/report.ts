@@ -27,6 +27,8 @@ export interface ReportedEvent {
   reportedError?: () => ReportedError | null
   /** The same job as it came, and the queue that its worker serves. */
   shown?: { queue: string; body: object }
+  /** Nobody has said it: it takes the place of what could not be read. */
+  isStandIn?: boolean
 }
 
 /** Bounded already: JSON text and `job/failure.ts`. */

@@ -120,7 +120,7 @@ export type ClaimResult =
   | { verdict: 'expired' | 'exhausted'; job: JobRow }
   | { verdict: 'drop' | 'keep' | 'hand-over' | 'dead-letter' | 'rearmed'; job: JobRow }
   | { verdict: 'hold'; job: JobRow; until: number | null }
-  /** Cancelled before the ledger knew it (`tombstone`): to be dropped. */
+  /** Cancelled before the ledger knew it (`cancelAny`): to be dropped. */
   | { verdict: 'tombstoned' }
   | { verdict: 'malformed'; error: Error }
 

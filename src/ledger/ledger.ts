@@ -17,7 +17,7 @@ import type { WorkflowLedger } from './workflows.ts'
  * promise settles after that commit, never before. When the commit fails, every write of the group
  * rejects with `OjsError('backend_error')`, status 503, and nothing of the group is stored.
  *
- * Reads are synchronous and see committed rows only.
+ * Reads are synchronous and see committed rows only: `written` is for who must see what waits.
  */
 export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   /** The recurring jobs. */
@@ -47,7 +47,9 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * The broker has confirmed the token, or the broadcast, that was published for `outbox`; of a
    * discarded job that is its copy, and `copyConfirmed` takes note. Lazy: rides on the next
    * group commit (a few milliseconds at most) and nobody waits for it.
-   * Fence: the row still carries this nonce. `id` is for ledgers whose nonces are not unique.
+   * Fence: the row still carries this nonce, or the one that `promote` gave it in its place: then its
+   * token is in the rung, as of one that had been confirmed before. `id` is for ledgers whose nonces
+   * are not unique.
    */
   confirmed(id: string, outbox: number): void
 
@@ -77,7 +79,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * Due `retryable` (by `now`) and `scheduled` (by `wall`) rows → `available`, oldest due first,
    * a page of at most `limit`: `enqueuedAt` = now, `dueAt` cleared. A row whose token waits in a rung keeps
    * no outbox; any other gets a fresh nonce (one that owed a token to a rung keeps the debt, now
-   * to the queue itself).
+   * to the queue itself, until that rung confirms it after all: `confirmed`).
    */
   promote(now: number, wall: number, limit: number): Promise<JobRow[]>
 
@@ -124,6 +126,14 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   cancel(id: string, now: number): Promise<Cancelled | 'stale'>
 
   /**
+   * CANCEL of whatever this id is, in one write. Of a row: as `cancel`. An id that the ledger does
+   * not know leaves a tombstone: its token will be dropped when it comes, and a job that is stored
+   * under that id later begins with generation 1, so that nobody drops it. Kept for as long as
+   * `PruneCutoffs.withdrawn` says, the newest 100,000 of them. `queue`: whose workers are told.
+   */
+  cancelAny(id: string, queue: string, now: number): Promise<Cancelled | 'stale' | 'tombstoned'>
+
+  /**
    * The queue is gone from the broker with every token in it: a new outbox nonce for each
    * `available` row of the queue, in order of arrival. Returns how many. A long queue takes several
    * commits; when one fails, the call rejects and may be repeated. `retryable` rows that are due by
@@ -136,9 +146,10 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   /**
    * A token of a terminal row has come back and was settled, or never reached a queue (a withdrawn
    * row whose publish was nacked or returned): the row may be pruned. So may that of a retry that
-   * the ledger holds, when it is cancelled. Lazy.
+   * the ledger holds, when it is cancelled. `attempt`: of the token, where known; one that is not
+   * ahead of its row says nothing of the next token, which is in a rung. Lazy.
    */
-  tokenReturned(id: string, generation: number): void
+  tokenReturned(id: string, generation: number, attempt?: number): void
 
   /**
    * Rows that owe a message, oldest nonce first, after this one; not those whose confirm waits for
@@ -179,6 +190,12 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
 
   /** No effect for a queue that is not recorded. */
   recordMarker(name: string, marker: string): Promise<void>
+
+  /**
+   * Resolves when every write that was asked for before is committed, at once where none waits.
+   * Rejects (503) where the last of them cannot be. Not for lazy writes.
+   */
+  written(): Promise<void>
 
   /** Null while writes succeed; else why the last group failed. */
   fault(): string | null

@@ -8,7 +8,7 @@ import type { ExtendedLease, LeaseFence } from './leases.ts'
 export interface NativeLedger {
   /**
    * A schedule that was published natively: as `insert`, but dropped where the id was cancelled
-   * before it came (`tombstone`).
+   * before it came (`cancelAny`).
    */
   adoptSchedule(job: NewJob, now: number): Promise<Enqueued | { outcome: 'tombstoned' }>
 
@@ -41,14 +41,7 @@ export interface NativeLedger {
    */
   discardDead(token: DeadToken, terms: { now: number; wall: number }): Promise<DeadOutcome>
 
-  /**
-   * CANCEL of an id that the ledger does not know: its token will be dropped when it comes. A job
-   * that is stored under that id later begins with generation 1, so that nobody drops it. Kept
-   * for as long as `PruneCutoffs.withdrawn` says, the newest 100,000 of them.
-   * Fence: no row with this id; false: there is one.
-   */
-  tombstone(id: string, queue: string, now: number): Promise<boolean>
-
+  /** It was cancelled before anybody knew it (`cancelAny`). */
   isTombstoned(id: string): boolean
 
   /**

@@ -24,10 +24,18 @@ export async function cancelJob(
   context: RequestContext,
 ): Promise<Cancelled | 'stale'> {
   const cancelled = await deps.ledger.cancel(id, deps.clock.now())
-  if (cancelled === 'stale') return cancelled
+  if (cancelled !== 'stale') await followBriefly(deps, cancelled, context)
+  return cancelled
+}
+
+/** Waits for the broadcast, where one is owed, but for no longer than a caller should. */
+export async function followBriefly(
+  deps: Deps,
+  cancelled: Cancelled,
+  context: RequestContext,
+): Promise<void> {
   const told = followCancel(deps, cancelled, context)
   if (cancelled.job.outbox !== null) await briefly(told)
-  return cancelled
 }
 
 /** The rest of it, behind the commit. Settles when the workers have been told. */

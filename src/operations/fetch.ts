@@ -251,7 +251,7 @@ function settle(
 function drop(deps: Deps, delivery: Delivery): void {
   if (delivery.ack() !== 'settled') return
   deps.unsure.forget(delivery.id)
-  deps.ledger.tokenReturned(delivery.id, delivery.generation)
+  deps.ledger.tokenReturned(delivery.id, delivery.generation, delivery.attempt)
 }
 
 function clamp(value: number, low: number, high: number): number {

@@ -1,8 +1,7 @@
-import type { Unusable } from '../broker/broker.ts'
 import { isHopeless } from '../errors.ts'
 import type { JobRow } from '../job/job.ts'
 import type { ReportedEvent, Said } from '../job/report.ts'
-import type { ReportEvent, ReportRequest } from '../job/request.ts'
+import type { ReportRequest } from '../job/request.ts'
 import type { ReportResult } from '../ledger/native.ts'
 import type { UnusableEvent } from '../schemas/control.ts'
 import type { Deps, RequestContext } from './deps.ts'
@@ -19,18 +18,26 @@ export interface Reported {
 }
 
 /**
- * What became of jobs that a native worker ran (architecture §5): one commit for all of its events.
- * Resolves after it, so that the message may be acknowledged; rejects when the ledger cannot be
- * written. What nobody knows, and what is old news, is ignored.
+ * What became of jobs that a native worker ran (architecture §5): one commit for all of its events,
+ * and asked for before anything is awaited (`earlier-writes.ts`). Resolves after it, so that the
+ * message may be acknowledged; rejects when the ledger cannot be written. What nobody knows, and what
+ * is old news, is ignored. Of events that were `leftOut` the job ends as well as it can, or, where
+ * nobody else has it, is kept as a dead letter.
  */
 export async function report(
   deps: Deps,
   request: ReportRequest,
   context: RequestContext,
+  leftOut: readonly UnusableEvent[] = [],
 ): Promise<Reported> {
   const begun = beginnings(request.events)
   const events = request.events.map((event) => reportedEvent(deps, event, request, begun))
-  return await recordReports(deps, events, context)
+  const standIns = leftOut.flatMap(({ standIn }) => standIn ?? [])
+  const instead = standIns.map((event) => reportedEvent(deps, event, request, begun))
+  for (const event of instead) event.isStandIn = true
+  const reported = await recordReports(deps, [...events, ...instead], context)
+  await keepLeftOut(deps, leftOut, request.queue ?? 'default', context)
+  return reported
 }
 
 /** The same for what was not said in a report: `adopt-schedule.ts`. */
@@ -71,47 +78,36 @@ export async function recordReports(
 
 /**
  * The ledger refuses one of them, and took none: each is written and followed by itself, so that what
- * comes again after a failure in between finds nothing half done.
+ * comes again after a failure in between finds nothing half done. All are asked for at once: a claim
+ * that waits behind the report does not know of those that are asked for later.
  */
 async function applyEach(
   deps: Deps,
   events: readonly ReportedEvent[],
   context: RequestContext,
 ): Promise<Reported> {
+  const each = await Promise.allSettled(events.map((one) => recordReports(deps, [one], context)))
   const sum = { applied: 0, ignored: 0 }
-  for (const event of events) {
-    const { applied, ignored } = await recordReports(deps, [event], context)
-    sum.applied += applied
-    sum.ignored += ignored
+  for (const one of each) {
+    if (one.status === 'rejected') throw one.reason
+    sum.applied += one.value.applied
+    sum.ignored += one.value.ignored
   }
   return sum
 }
 
-/**
- * What a report's events would have said that are left out: the job ends as well as it can, or, where
- * nobody else has it, is kept as a dead letter.
- */
-export async function settleLeftOut(
+/** Those of events that are left out whose jobs nobody has. */
+async function keepLeftOut(
   deps: Deps,
-  { worker_id, queue, leftOut }: LeftOutOfReport,
+  leftOut: readonly UnusableEvent[],
+  queue: string,
   context: RequestContext,
 ): Promise<void> {
-  const events: ReportEvent[] = []
-  const lost: (Unusable & { problem: string })[] = []
-  for (const { id, content, problem, standIn } of leftOut) {
-    const isKnown = deps.ledger.standing(id) !== null
-    if (isKnown && standIn !== null) events.push(standIn)
-    if (!isKnown && content !== null) lost.push({ id, queue, content, problem })
-  }
-  if (events.length > 0) await report(deps, { worker_id, queue, events }, context)
-  const kept = lost.map(({ problem, ...job }) => keep(deps, { id: job.id, problem }, job, context))
+  const kept = leftOut.map(async ({ id, content, problem }) => {
+    if (content === null || deps.ledger.standing(id) !== null) return
+    await keep(deps, { id, problem }, { id, queue, content }, context)
+  })
   await Promise.all(kept)
-}
-
-interface LeftOutOfReport {
-  worker_id: string
-  queue: string
-  leftOut: readonly UnusableEvent[]
 }
 
 type Applied = Exclude<ReportResult, { outcome: 'ignored' }>

@@ -63,7 +63,7 @@ function noteConfirm({ ledger }: Deps, { id, outbox, state }: JobRow): void {
  * The job ended while its token was on its way, and that never reached a queue: nobody needs to wait
  * for it, and nobody else will hear of it.
  */
-function noteNeverPublished({ ledger, unsure }: Deps, { outcome, row }: Sent): void {
+export function noteNeverPublished({ ledger, unsure }: Deps, { outcome, row }: Sent): void {
   if (!SURELY_LOST.has(outcome) || isTerminal(row.state) || unsure.has(row.id)) return
   const now = ledger.find(row.id)
   if (now === null || !isTerminal(now.state) || now.generation !== row.generation) return

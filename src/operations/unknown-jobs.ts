@@ -4,8 +4,8 @@ import type { ReportedEvent } from '../job/report.ts'
 import type { Deps, RequestContext } from './deps.ts'
 
 /** Its worker acknowledges the token and leaves the rest to us, who do not have the job. */
-export function isLeftToUs(deps: Deps, { id, said }: ReportedEvent): boolean {
-  if (said.event !== 'failed' || said.outcome?.decision === 'discard') return false
+export function isLeftToUs(deps: Deps, { id, said, isStandIn }: ReportedEvent): boolean {
+  if (isStandIn || said.event !== 'failed' || said.outcome?.decision === 'discard') return false
   if (said.outcome?.rung_ms != null || deps.ledger.standing(id) !== null) return false
   // Cancelled before anybody here knew it: nobody wants it back.
   return !deps.ledger.isTombstoned(id)
@@ -50,8 +50,8 @@ export async function keep(
 }
 
 /** Surely not published, or cut off; a publish that is not confirmed in time may be in the queue. */
-function isForLater(
-  { broker }: Deps,
+export function isForLater(
+  { broker }: Pick<Deps, 'broker'>,
   outcome: PublishOutcome | undefined,
 ): outcome is 'refused' | 'unknown' {
   return outcome === 'refused' || (outcome === 'unknown' && broker.status().state !== 'up')

@@ -154,11 +154,11 @@ export class AmqpLease implements Lease {
     await this.#finish('give-back', () => this.#event('released', token))
   }
 
-  /** The job has ended without us: its token is dropped. */
-  cancel(): void {
+  /** The job has ended without us: its token is dropped, when that is reported. */
+  async cancel(): Promise<void> {
     if (this.phase !== 'waiting' && this.phase !== 'running') return
-    this.#end('ack')
-    tellDropped(this.#deps, this.delivery)
+    this.phase = 'over'
+    if (await tellDropped(this.#deps, this.delivery)) this.#end('ack')
   }
 
   /** By the first of `events` that RabbitMQ takes; `too-large`: by none. */
@@ -212,17 +212,20 @@ export class AmqpLease implements Lease {
 }
 
 /**
- * The token of a cancelled job was acknowledged: without that word the gateway would keep the job,
- * and warn every worker of its token, for ever. Not waited for.
+ * The token of a cancelled job is about to be acknowledged: without that word, and confirmed before,
+ * the gateway might keep the job, and warn every worker of its token, for ever. False: not told, and
+ * the token is the broker's to give to whoever is there next.
  */
-export function tellDropped(
-  deps: Pick<LeaseDeps, 'now' | 'started'>,
+export async function tellDropped(
+  deps: Pick<LeaseDeps, 'now' | 'report'>,
   delivery: LiveDelivery,
-): void {
+): Promise<boolean> {
+  // It comes again.
+  if (!delivery.isLive()) return true
   const { id, generation, attempt, queue } = delivery
   const event = eventText(deps.now(), delivery, attempt, 'dropped')
-  // Instead of its start, where that has not gone out yet.
-  deps.started(queue, attemptKey(generation, attempt, id), event)
+  const told = await deps.report(queue, attemptKey(generation, attempt, id), event)
+  return told !== 'given-up'
 }
 
 export function settle(delivery: LiveDelivery, ending: Ending): void {

@@ -113,7 +113,7 @@ export class Dispatcher {
     this.#cancelled.set(id, Math.max(generation, this.#cancelled.get(id) ?? 0))
     const inHand = this.#inHand.get(id)
     if (!inHand || inHand.delivery.generation > generation) return
-    inHand.lease?.cancel()
+    void inHand.lease?.cancel()
     this.#deps.sink.abort(id, 'cancelled')
   }
 
@@ -144,7 +144,7 @@ export class Dispatcher {
   #isKnown(delivery: LiveDelivery): boolean {
     if (!delivery.isLive()) return true
     if (this.#isCancelled(delivery)) {
-      this.#forgo(delivery)
+      void this.#forgo(delivery)
       return true
     }
     const inHand = this.#inHand.get(delivery.id)
@@ -164,9 +164,9 @@ export class Dispatcher {
     return generation <= (this.#cancelled.get(id) ?? -1)
   }
 
-  /** Its job was cancelled. */
-  #forgo(delivery: LiveDelivery): void {
-    if (delivery.ack() === 'settled') tellDropped(this.#deps.lease, delivery)
+  /** Its job was cancelled. Never rejects. */
+  async #forgo(delivery: LiveDelivery): Promise<void> {
+    if (await tellDropped(this.#deps.lease, delivery)) delivery.ack()
   }
 
   /** A token of a job that is in hand. */
@@ -206,7 +206,7 @@ export class Dispatcher {
       delivery.ack()
       this.#drop(inHand)
     } else if (this.#isCancelled(delivery)) {
-      this.#forgo(delivery)
+      void this.#forgo(delivery)
       this.#drop(inHand)
     } else if (claimed?.decision === 'discard') {
       delivery.deadLetter()

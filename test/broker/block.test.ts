@@ -126,6 +126,22 @@ it('cancelled, is closed when the last of its deliveries is settled, and not bef
   expect(channel.said.filter(([what]) => what === 'close')).toHaveLength(1)
 })
 
+it('cancelled, is closed when the last of its deliveries is given back, behind that', async () => {
+  const { block, channel, deliveries, ends } = await open(2)
+  await block.cancel()
+  deliveries[0]?.giveBack()
+  expect(block.state).toBe('draining')
+  deliveries[1]?.giveBack()
+  expect(channel.said.slice(-2)).toEqual([
+    ['nack', 2, { isAllUpTo: false, isRequeued: true }],
+    ['close'],
+  ])
+  block.closeIfDrained()
+  await block.close()
+  expect(channel.said.filter(([what]) => what === 'close')).toHaveLength(1)
+  expect(ends).toEqual([{ end: { why: 'closed' }, lost: [] }])
+})
+
 it('cancelled with nothing in hand, is closed at once', async () => {
   const { block, channel } = await open(0)
   await block.cancel()

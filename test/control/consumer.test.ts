@@ -67,13 +67,13 @@ describe('a control message', () => {
 
   it('that an operation refuses is handled: it would be refused again, for ever', async () => {
     const { id } = await fetched(harness.ledger)
-    harness.ledger.cancel = () => Promise.reject(new OjsError('not_found', 'No such job.'))
+    harness.ledger.cancelAny = () => Promise.reject(new OjsError('not_found', 'No such job.'))
     expect(await take(cancel(id))).toBe('handled')
   })
 
   it('comes again where the ledger cannot be written, however often that happens', async () => {
     const { id } = await fetched(harness.ledger)
-    harness.ledger.cancel = () => Promise.reject(unavailable('The disk is full.', 'ledger'))
+    harness.ledger.cancelAny = () => Promise.reject(unavailable('The disk is full.', 'ledger'))
     for (const redelivered of [false, true]) {
       await expect(take(cancel(id, { redelivered }))).rejects.toMatchObject({ status: 503 })
     }
@@ -81,15 +81,15 @@ describe('a control message', () => {
 
   it('that brings a bug to light comes again once', async () => {
     const { id } = await fetched(harness.ledger)
-    harness.ledger.cancel = () => Promise.reject(new TypeError('bug'))
+    harness.ledger.cancelAny = () => Promise.reject(new TypeError('bug'))
     await expect(take(cancel(id))).rejects.toThrow('bug')
     expect(await take(cancel(id, { redelivered: true }))).toBe('malformed')
     expect(heard.at(-1)).toEqual(['malformed', 'ojs.control.cancel', 'failed'])
     refuseChangesOf(harness.db, id)
-    Reflect.deleteProperty(harness.ledger, 'cancel')
+    Reflect.deleteProperty(harness.ledger, 'cancelAny')
     await expect(take(cancel(id))).rejects.toMatchObject({ status: 500 })
     expect(await take(cancel(id, { redelivered: true }))).toBe('malformed')
-    harness.ledger.cancel = () => Promise.reject(new Error('something else'))
+    harness.ledger.cancelAny = () => Promise.reject(new Error('something else'))
     await expect(take(cancel(id, { redelivered: true }))).rejects.toThrow('something else')
   })
 

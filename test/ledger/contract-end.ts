@@ -45,6 +45,25 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       await settleLazily(ledger)
       expect([held, owed, inRung].map(({ id }) => row(id).tokenOut)).toEqual([false, true, true])
     })
+
+    it('does not count where the next token is in a rung, if it was that of the last attempt', async () => {
+      const [old, next, unknown, elsewhere] = [
+        await fetched(ledger),
+        await fetched(ledger),
+        await fetched(ledger),
+        await fetched(ledger),
+      ]
+      const ended = { state: 'cancelled', holder: null } as const
+      const inRung = [old, next, unknown].map(({ id }) => ({ id, ...ended, rungMs: 1_000 }))
+      await plant(...inRung, { id: elsewhere.id, ...ended })
+      ledger.tokenReturned(old.id, 0, 1)
+      ledger.tokenReturned(next.id, 0, 2)
+      ledger.tokenReturned(unknown.id, 0)
+      ledger.tokenReturned(elsewhere.id, 0, 1)
+      await settleLazily(ledger)
+      const rows = [old, next, unknown, elsewhere].map(({ id }) => row(id).tokenOut)
+      expect(rows).toEqual([true, false, false, false])
+    })
   })
 
   describe('the copy of a discarded job', () => {

@@ -208,7 +208,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       ledger.tombstones(queues, 9).cancelled.map(({ id }) => id)
 
     it('of an unknown id: its token is dropped, and nothing is adopted', async () => {
-      expect(await ledger.tombstone('a', 'q', NOW)).toBe(true)
+      expect(await ledger.cancelAny('a', 'q', NOW)).toBe('tombstoned')
       expect([ledger.isTombstoned('a'), ledger.isTombstoned('b')]).toEqual([true, false])
       const arriving = token('a', { adopt: () => newJob({ id: 'a', queue: 'q' }) })
       expect(await ledger.claim([arriving], TERMS)).toEqual([{ verdict: 'tombstoned' }])
@@ -226,13 +226,25 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
     it('are not for ids that the ledger knows, not even withdrawn ones', async () => {
       const [known, withdrawn] = [await pushed(ledger), await pushed(ledger)]
       await ledger.withdraw(withdrawn.id, withdrawn.outbox)
-      expect(await ledger.tombstone(known.id, 'default', NOW)).toBe(false)
-      expect(await ledger.tombstone(withdrawn.id, 'default', NOW)).toBe(false)
-      expect(ledger.isTombstoned(known.id)).toBe(false)
+      const cancelled = await ledger.cancelAny(known.id, 'default', NOW)
+      expect(cancelled).toMatchObject({ job: { state: 'cancelled' }, previousState: 'available' })
+      expect(cancelled).toMatchObject({ job: row(known.id) })
+      for (const { id } of [known, withdrawn]) {
+        expect(await ledger.cancelAny(id, 'default', NOW)).toBe('stale')
+        expect(ledger.isTombstoned(id)).toBe(false)
+      }
+    })
+
+    it('are one write with the cancellation of what is known', async () => {
+      const { id } = await pushed(ledger)
+      void ledger.cancelAny(id, 'default', NOW)
+      void ledger.cancelAny('a', 'q', NOW)
+      await ledger.written()
+      expect([row(id).state, ledger.isTombstoned('a')]).toEqual(['cancelled', true])
     })
 
     it('are told of again to a worker whose heartbeat names the id', async () => {
-      await ledger.tombstone('a', 'q', NOW)
+      await ledger.cancelAny('a', 'q', NOW)
       const beat = { now: NOW, wall: NOW, workerId: 'w', leaseMs: null, defaultLeaseMs: 1_000 }
       expect(await ledger.beatNative(['a', 'b'], beat)).toEqual([
         { outcome: 'cancelled', job: { id: 'a', queue: 'q', generation: 0 } },
@@ -241,17 +253,14 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
     })
 
     it('are over when the id is used', async () => {
-      await ledger.tombstone('a', 'q', NOW)
+      await ledger.cancelAny('a', 'q', NOW)
       await ledger.insert(newJob({ id: 'a', queue: 'q' }), NOW)
       expect(ledger.isTombstoned('a')).toBe(false)
       expect(cancelledIn(['q'])).toEqual([])
       // Workers that have heard of the tombstone drop tokens of generation 0.
       expect(row('a')).toMatchObject({ state: 'available', generation: 1 })
-      const [inserted, marked] = await Promise.all([
-        ledger.insert(newJob({ id: 'b' }), NOW),
-        ledger.tombstone('b', 'q', NOW),
-      ])
-      expect([inserted.outcome, marked]).toEqual(['inserted', false])
+      await Promise.all([ledger.insert(newJob({ id: 'b' }), NOW), ledger.cancelAny('b', 'q', NOW)])
+      expect([row('b').state, ledger.isTombstoned('b')]).toEqual(['cancelled', false])
     })
 
     it('lists what must not run, newest first, of the queues that are asked for', async () => {
@@ -261,8 +270,8 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
         return id
       }
       const [first, third] = [await cancelled('q', 1), await cancelled('r', 3)]
-      await ledger.tombstone('second', 'q', NOW + 2)
-      await ledger.tombstone('elsewhere', 's', NOW + 4)
+      await ledger.cancelAny('second', 'q', NOW + 2)
+      await ledger.cancelAny('elsewhere', 's', NOW + 4)
       const back = await cancelled('q', 5)
       ledger.tokenReturned(back, 0)
       await ledger.handOver([])
@@ -285,7 +294,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       for (const [i, id] of ['c', 'b', 'a', ...earlier].entries()) {
         if (kind === 'jobs') await pushed(ledger, { id, queue: 'q' })
         if (kind === 'jobs') await ledger.cancel(id, NOW - i)
-        else await ledger.tombstone(id, 'q', NOW - i)
+        else await ledger.cancelAny(id, 'q', NOW - i)
       }
       const [a, b, c] = ['a', 'b', 'c'].map((id) => ({ id, generation: 0 }))
       expect(ledger.tombstones(['q'], 2)).toEqual({ cancelled: [c, b], truncated: true })
@@ -294,16 +303,16 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
     })
 
     it('that come again are as new, and survive a restart', async () => {
-      await ledger.tombstone('a', 'q', NOW)
-      await ledger.tombstone('b', 'q', NOW + 1)
-      await ledger.tombstone('a', 'q', NOW + 2)
+      await ledger.cancelAny('a', 'q', NOW)
+      await ledger.cancelAny('b', 'q', NOW + 1)
+      await ledger.cancelAny('a', 'q', NOW + 2)
       await harness.reopen()
       expect(cancelledIn(['q'])).toEqual(['a', 'b'])
       expect(ledger.isTombstoned('b')).toBe(true)
     })
 
     it('are pruned with the rest', async () => {
-      for (const at of [1, 2, 3]) await ledger.tombstone(`t${at}`, 'q', NOW + at)
+      for (const at of [1, 2, 3]) await ledger.cancelAny(`t${at}`, 'q', NOW + at)
       const never = { completed: 0, cancelled: 0, discarded: 0, deadLetters: 0 }
       expect(await ledger.prune({ ...never, withdrawn: NOW + 3 }, NOW, 1)).toBe(1)
       expect(await ledger.prune({ ...never, withdrawn: NOW + 3 }, NOW, 9)).toBe(1)
@@ -312,7 +321,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
     })
 
     it('stand once when two come in the same turn', async () => {
-      await Promise.all([ledger.tombstone('a', 'q', NOW), ledger.tombstone('a', 'q', NOW)])
+      await Promise.all([ledger.cancelAny('a', 'q', NOW), ledger.cancelAny('a', 'q', NOW)])
       expect(cancelledIn(['q'])).toEqual(['a'])
     })
   })

@@ -75,7 +75,7 @@ const VERBS = [
   'beatNative',
   'handOverAny',
   'loseNativeLease',
-  'tombstone',
+  'cancelAny',
   'reopen',
 ] as const
 
@@ -113,7 +113,7 @@ const LATER = new Set<Action['verb']>([
   'discardDead',
   'revive',
   'deleteDeadLetter',
-  'tombstone',
+  'cancelAny',
 ])
 
 /** Everything that has ended is old enough. */
@@ -298,9 +298,10 @@ class Run {
       }
       case 'revive':
         return { won: (await ledger.revive(id, generation, NOW)) === 'stale' ? null : 'revive', id }
-      case 'tombstone':
-        await ledger.tombstone(id, QUEUES[0] ?? '', NOW)
-        return nobody
+      case 'cancelAny': {
+        const cancelled = await ledger.cancelAny(id, QUEUES[0] ?? '', NOW)
+        return { won: typeof cancelled === 'string' ? null : 'end', id }
+      }
       case 'deleteDeadLetter':
         return { won: (await ledger.deleteDeadLetter(id, NOW)) ? 'withdraw' : null, id }
       default:

@@ -158,7 +158,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
     it('ignores it where it is not shown, was cancelled, or is no job of this id', async () => {
       const { id } = newJob()
       const cancelled = newJob().id
-      await ledger.tombstone(cancelled, 'q', NOW)
+      await ledger.cancelAny(cancelled, 'q', NOW)
       const other = shown(id, newJob())
       const outcomes = await apply(
         eventOf(id, HELD),

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { JobRow } from '../../src/job/job.ts'
+import { eventOf, REPORT } from './contract-reports.ts'
 import {
   FAILED,
   fenceOf,
@@ -27,6 +28,30 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
     return row(job.id)
   }
   const promoteAll = () => ledger.promote(LATER, NOW, 10_000)
+  /** A job whose retry token is on its way into the rung. */
+  const failing = async (): Promise<JobRow> => {
+    const job = await fetched(ledger, { queue: 'q' })
+    const to = {
+      to: 'retryable',
+      dueAt: LATER,
+      delayMs: 250,
+      rungMs: 250,
+      isTokenBack: true,
+    } as const
+    await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
+    return row(job.id)
+  }
+  /** The token was faster than its confirm, and acknowledged early: the job needs another. */
+  const runAndRelease = async ({ id }: JobRow) => {
+    await promoteAll()
+    await ledger.claim([token(id, { attempt: 2 })], { ...TERMS, now: LATER })
+    await ledger.handOver([{ id, generation: 0, attempt: 2 }])
+    await ledger.release(id, fenceOf(row(id)))
+  }
+  const confirm = async ({ id, outbox }: JobRow) => {
+    ledger.confirmed(id, outbox ?? 0)
+    await settleLazily(ledger)
+  }
   /** How many of those that ended retention may have. */
   const prunable = (): Promise<number> => {
     const at = NOW + 1
@@ -43,6 +68,79 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(ledger.rungs()).toEqual([RUNG, other])
       await harness.reopen()
       expect(ledger.rungs()).toEqual([RUNG, other])
+    })
+  })
+
+  describe('a rung that confirms a token when its job is due', () => {
+    it('has it: none is owed to the queue', async () => {
+      const failed = await failing()
+      await promoteAll()
+      const before = row(failed.id)
+      await confirm(failed)
+      expect(row(failed.id)).toEqual({ ...before, outbox: null, rungMs: 250 })
+      // In the rung, with which it would be lost.
+      expect(await ledger.rearmRung(RUNG, NOW)).toBe(1)
+    })
+
+    it('is heard at once: neither the relay nor a cancellation takes it for owed', async () => {
+      const failed = await failing()
+      const [promoted] = await promoteAll()
+      ledger.confirmed(failed.id, failed.outbox ?? 0)
+      expect(ledger.isConfirming(promoted?.outbox ?? 0)).toBe(true)
+      expect(ledger.outboxPage(0, 9)).toEqual([])
+      expect(await ledger.cancel(failed.id, NOW)).toMatchObject({ isTokenOwed: false })
+    })
+
+    it('is heard by the job that comes due behind it', async () => {
+      const failed = await failing()
+      ledger.confirmed(failed.id, failed.outbox ?? 0)
+      const [promoted] = await promoteAll()
+      expect(promoted).toMatchObject({ outbox: null, rungMs: 250 })
+      await settleLazily(ledger)
+      expect(row(failed.id)).toEqual(promoted)
+    })
+
+    it('is not heard where it has been lost since, with the token', async () => {
+      const failed = await failing()
+      const [promoted] = await promoteAll()
+      expect(await ledger.rearmRung(RUNG, NOW)).toBe(0)
+      await confirm(failed)
+      expect(row(failed.id)).toEqual(promoted)
+    })
+
+    it.each<[string, (failed: JobRow) => Promise<unknown>]>([
+      ['was lost before', () => ledger.rearmRung(RUNG, NOW).then(promoteAll)],
+      ['had a queue that was lost since', () => promoteAll().then(() => ledger.rearm('q', NOW))],
+      ['had its token run and given back', runAndRelease],
+    ])('is not heard by the new token of a job whose rung %s', async (_, renew) => {
+      const failed = await failing()
+      await renew(failed)
+      const before = row(failed.id)
+      expect(before).toMatchObject({ state: 'available', attempt: 1, rungMs: null })
+      expect(before.outbox).toBeGreaterThan(failed.outbox ?? 0)
+      await confirm(failed)
+      expect(row(failed.id)).toEqual(before)
+    })
+
+    it('pays nothing behind a restart', async () => {
+      const failed = await failing()
+      const [promoted] = await promoteAll()
+      await harness.reopen()
+      await confirm(failed)
+      expect(row(failed.id)).toEqual(promoted)
+    })
+  })
+
+  describe('a token in a rung', () => {
+    it.each([
+      ['drops', { event: 'dropped' }],
+      ['has run', { event: 'completed', result: null }],
+    ] as const)('is waited for whoever %s that of the attempt before', async (_, said) => {
+      const [waiting, back] = [await retrying(), await retrying()]
+      for (const { id } of [waiting, back]) await ledger.cancel(id, NOW)
+      const events = [eventOf(waiting.id, said), eventOf(back.id, said, { attempt: 2 })]
+      await ledger.applyReports(events, REPORT)
+      expect([waiting, back].map(({ id }) => row(id).tokenOut)).toEqual([true, false])
     })
   })
 

@@ -114,6 +114,24 @@ describe('a group commit', () => {
     })
   })
 
+  describe('that is waited for', () => {
+    it('is committed, and all before it; nothing is written where none waits', async () => {
+      await group.written()
+      expect(executed).toEqual([])
+      const done: number[] = []
+      for (const n of [1, 2, 3]) void group.write(() => insert(n), 600).then(() => done.push(n))
+      await group.written()
+      expect([done, commits()]).toEqual([[1, 2, 3], 3])
+    })
+
+    it('fails where what was before cannot be committed', async () => {
+      const write = expect(group.write(() => insert(1))).rejects.toMatchObject(UNAVAILABLE)
+      failCommits(1)
+      await expect(group.written()).rejects.toMatchObject(UNAVAILABLE)
+      await write
+    })
+  })
+
   describe('that is large enough for one of its writes', () => {
     const ENOUGH = 3
     const write = (n: number) => group.write(() => insert(n), 1, ENOUGH)

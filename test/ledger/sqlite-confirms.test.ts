@@ -1,13 +1,15 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { Access } from '../../src/ledger/sqlite/access.ts'
 import { Confirms } from '../../src/ledger/sqlite/confirms.ts'
+import type { Database } from '../../src/ledger/sqlite/driver.ts'
+import { promoteDue } from '../../src/ledger/sqlite/due.ts'
 import { GroupCommit } from '../../src/ledger/sqlite/group-commit.ts'
 import { openStore } from '../../src/ledger/sqlite/open-store.ts'
 import { prepareStatements } from '../../src/ledger/sqlite/statements.ts'
 import { OWN_SOURCES, WorkflowBook } from '../../src/ledger/sqlite/workflow-book.ts'
 import { endStep } from '../../src/ledger/sqlite/workflow-run.ts'
 import { prepareWorkflows } from '../../src/ledger/sqlite/workflow-statements.ts'
-import { pushed, rowOf } from './harness.ts'
+import { FAILED, fenceOf, fetched, NOW, pushed, rowOf } from './harness.ts'
 import { openSqliteHarness, SILENT, type SqliteHarness } from './sqlite-harness.ts'
 
 let harness: SqliteHarness
@@ -16,13 +18,18 @@ beforeEach(async () => {
 })
 afterEach(() => harness.destroy())
 
+/** The parts of a ledger, on the same file. */
+function openBeside(db: Database, maxLazy = 10_000) {
+  const workflows = new WorkflowBook(prepareWorkflows(db), OWN_SOURCES, endStep)
+  const { store, companions } = openStore(prepareStatements(db), workflows)
+  const access = new Access(new GroupCommit(db, companions, () => {}, SILENT, maxLazy))
+  return { store, access, confirms: new Confirms(store, access) }
+}
+
 it('a confirm for which there is no room leaves its token owed, and no other', async () => {
   const { db, ledger } = harness
   const [dropped, kept] = [await pushed(ledger), await pushed(ledger)]
-  const workflows = new WorkflowBook(prepareWorkflows(db), OWN_SOURCES, endStep)
-  const { store, companions } = openStore(prepareStatements(db), workflows)
-  const access = new Access(new GroupCommit(db, companions, () => {}, SILENT, 1))
-  const confirms = new Confirms(store, access)
+  const { access, confirms } = openBeside(db, 1)
   access.writeLazily(() => {})
   confirms.add(dropped.outbox)
   expect(confirms.has(dropped.outbox)).toBe(false)
@@ -32,6 +39,22 @@ it('a confirm for which there is no room leaves its token owed, and no other', a
   await access.write(() => {})
   expect([dropped, kept].map(({ id }) => rowOf(ledger, id).outbox)).toEqual([dropped.outbox, null])
   expect(confirms.has(kept.outbox)).toBe(false)
+})
+
+it('a confirm that waits for its turn counts for the job that comes due before it', async () => {
+  const { db, ledger } = harness
+  const job = await fetched(ledger)
+  const waiting = { dueAt: NOW + 1, delayMs: 1, rungMs: 250, isTokenBack: true } as const
+  await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'retryable', ...waiting })
+  const { outbox } = rowOf(ledger, job.id)
+  const { store, access, confirms } = openBeside(db)
+  // Everything that a group may have at once is before it.
+  for (let i = 0; i < 1_000; i++) access.writeLazily(() => {})
+  confirms.add(outbox ?? 0)
+  const [promoted] = await access.write(() => promoteDue(store, NOW + 1, NOW, 1))
+  expect(promoted).toMatchObject({ state: 'available', outbox: null, rungMs: 250 })
+  await access.write(() => {})
+  expect(rowOf(ledger, job.id)).toEqual(promoted)
 })
 
 it('a confirm whose commit fails is not published again, and is written once there is room', async () => {

@@ -83,7 +83,7 @@ async function openStage(): Promise<Stage> {
       hooks: {
         recordedQueues: () => ledger.queues().map(({ name }) => name),
         recordedRungs: () => ledger.rungs(),
-        onQueueMissing: (queue) => onQueueMissing(deps, queue),
+        onQueueMissing: (queue, isRenewed) => onQueueMissing(deps, queue, isRenewed),
         onQueueFound: (queue) => void ledger.recordQueue(queue, clock.now()),
         markerOf: (queue) => ledger.queueMarker(queue),
         onMarked: (queue, marker) => ledger.recordMarker(queue, marker),

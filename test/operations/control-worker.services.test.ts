@@ -156,7 +156,7 @@ describe('native workers', () => {
       const [queue, other] = [freshQueue(), freshQueue()]
       const cancelled = await stage.pushed(queue)
       await stage.deps.ledger.cancel(cancelled, stage.deps.clock.now())
-      await stage.deps.ledger.tombstone('unknown', other, stage.deps.clock.now() + 1)
+      await stage.deps.ledger.cancelAny('unknown', other, stage.deps.clock.now() + 1)
       const answer = await sync(stage.deps, { worker_id: 'w5', queues: [queue, other] })
       expect(answer).toEqual({
         tombstones: ['unknown', cancelled],

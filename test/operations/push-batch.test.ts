@@ -1,5 +1,6 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
+import { cancel } from '../../src/operations/cancel.ts'
 import { pushBatch } from '../../src/operations/push-batch.ts'
 import { eventOf, REPORT } from '../ledger/contract-reports.ts'
 import { NOW, prunedRows, rowOf, settleLazily } from '../ledger/harness.ts'
@@ -19,6 +20,7 @@ beforeEach(async () => {
   unparked = []
   stage = onToldBroker(harness, {
     publish: ({ id }) => publish(id),
+    broadcast: async () => 'confirmed',
     isQueueGone: async () => false,
     unpark: (id) => unparked.push(id) > 0,
   })
@@ -27,6 +29,7 @@ afterEach(() => harness.destroy())
 
 const push = (ids: readonly string[]) =>
   pushBatch(stage.deps, { jobs: ids.map((id) => ({ ...JOB, id })) }, { requestId: 'req_1' })
+const instant = (ms: number) => new Date(ms).toISOString()
 const newIds = () => [stage.deps.newId(), stage.deps.newId()] as const
 
 it('keeps the tokens of a batch from FETCH until the last of them is confirmed', async () => {
@@ -46,9 +49,28 @@ it('leaves nothing for ever of a batch that is refused while a schedule of it co
     await harness.ledger.promote(NOW + 2_000, NOW + 2_000, 500)
     return 'nacked'
   }
-  const jobs = [{ ...JOB, options: { delay_until: new Date(NOW + 1_000).toISOString() } }, JOB]
+  const jobs = [{ ...JOB, options: { delay_until: instant(NOW + 1_000) } }, JOB]
   const refused = pushBatch(stage.deps, { jobs }, { requestId: 'req_1' })
   await expect(refused).rejects.toMatchObject({ status: 429 })
+  expect(await prunedRows(harness)).toBe(2)
+})
+
+it('leaves nothing for ever of jobs of it that are cancelled with their withdrawal', async () => {
+  publish = async () => {
+    await harness.ledger.promote(NOW + 2_000, NOW + 2_000, 500)
+    return 'nacked'
+  }
+  const [published, scheduled] = newIds()
+  const later = { ...JOB, id: scheduled, options: { delay_until: instant(NOW + 1_000) } }
+  const withdrawAll = harness.ledger.withdrawAll.bind(harness.ledger)
+  vi.spyOn(harness.ledger, 'withdrawAll').mockImplementationOnce((rows, key) => {
+    for (const { id } of rows) void cancel(stage.deps, id, { requestId: 'req_2' })
+    return withdrawAll(rows, key)
+  })
+  const jobs = [{ ...JOB, id: published }, later]
+  const refused = pushBatch(stage.deps, { jobs }, { requestId: 'req_1' })
+  const details = { started: [published, scheduled] }
+  await expect(refused).rejects.toMatchObject({ status: 429, details })
   expect(await prunedRows(harness)).toBe(2)
 })
 

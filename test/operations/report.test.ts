@@ -138,7 +138,7 @@ it.each([
   }
   stage = onToldBroker(harness, { publishUnusable, shown })
   const id = uuid7()
-  if (isCancelled) await harness.ledger.tombstone(id, 'q', NOW)
+  if (isCancelled) await harness.ledger.cancelAny(id, 'q', NOW)
   const event = { ...FAILED, job_id: id, job: { id, type: 'No Type', args: [] } }
   await report(stage.deps, { worker_id: 'w', events: [event] }, { requestId: 'req_1' })
   expect(buried).toEqual(isCancelled ? [] : [id])

@@ -53,6 +53,20 @@ it('of a job that is cancelled on the way is waited for where an earlier one may
   expect(await prunedRows(harness)).toBe(0)
 })
 
+it('of a job that is cancelled with its withdrawal is waited for by nobody', async () => {
+  const isQueueGone = async () => false
+  stage = onToldBroker(harness, { ...broker, isQueueGone, broadcast: async () => 'confirmed' })
+  publish.mockResolvedValueOnce('nacked')
+  const withdraw = harness.ledger.withdraw.bind(harness.ledger)
+  vi.spyOn(harness.ledger, 'withdraw').mockImplementationOnce((id, ...fence) => {
+    void cancel(stage.deps, id, { requestId: 'req_2' })
+    return withdraw(id, ...fence)
+  })
+  const { job } = await push(stage.deps, { type: 'a', args: [] }, { requestId: 'req_1' })
+  expect(harness.ledger.find(job.id)?.state).toBe('cancelled')
+  expect(await prunedRows(harness)).toBe(1)
+})
+
 it('of a job that is cancelled while its queue is declared again is not sent', async () => {
   const broadcast = vi.fn<Broker['broadcast']>(async () => 'refused')
   const ensureQueue = async () => {

@@ -57,25 +57,40 @@ async function looked(): Promise<void> {
   pages.mockRestore()
 }
 
-/** A leaderless rung does not confirm, and its job is due long before that is known. */
-it('publishes a retry that was due while its publish into a rung was under way, and failed', async () => {
+/** A retry that became due while its token was on the way into its rung. */
+async function dueOnTheWay(): Promise<{ isSent: Promise<void> }> {
   const { ledger } = harness
   const { id } = await fetched(ledger)
-  const row = await ledger.fail(
-    id,
-    { generation: 0, attempt: 1 },
-    {
-      ...{ now: NOW, error: null, errors: null, to: 'retryable', isTokenBack: true },
-      ...{ dueAt: NOW + DELAY_MS, delayMs: DELAY_MS, rungMs: DELAY_MS },
-    },
-  )
+  const record = { now: NOW, error: null, errors: null, isTokenBack: true }
+  const wait = { dueAt: NOW + DELAY_MS, delayMs: DELAY_MS, rungMs: DELAY_MS }
+  const fence = { generation: 0, attempt: 1 }
+  const row = await ledger.fail(id, fence, { ...record, ...wait, to: 'retryable' })
   if (row === 'stale') throw new Error('the job is leased')
-  const sent = sendThenSettle(deps, row, undefined)
+  const isSent = sendThenSettle(deps, row, undefined)
   await ledger.promote(NOW + DELAY_MS, NOW, 10)
+  return { isSent }
+}
+
+/** The confirm of a short rung may be slower than its delay. */
+it('publishes no second token of a retry that was due before its rung confirmed it', async () => {
+  const { ledger } = harness
+  const { isSent } = await dueOnTheWay()
+  await looked()
+  publishes[0]?.('confirmed')
+  await isSent
+  await looked()
+  await settleLazily(ledger)
+  await looked()
+  expect([publishes.length, ledger.outboxPage(0, 1)]).toEqual([1, []])
+})
+
+/** A leaderless rung does not confirm, and its job is due long before that is known. */
+it('publishes a retry that was due while its publish into a rung was under way, and failed', async () => {
+  const { isSent } = await dueOnTheWay()
   await looked()
   expect(publishes).toHaveLength(1)
   publishes[0]?.('unknown')
-  await sent
+  await isSent
   await eventually(() => publishes.length === 2)
   publishes[1]?.('confirmed')
 })

@@ -148,7 +148,7 @@ test('a failure that is being judged is no longer running, nor to be cancelled',
   const { lease, done } = open({ decide: () => promise })
   await lease.begin()
   const failed = lease.fail(FAILURE)
-  lease.cancel()
+  void lease.cancel()
   expect([lease.phase, done]).toEqual(['ending', []])
   resolve({ decision: 'discard' })
   expect([await failed, done]).toEqual(['settled', ['dead-letter']])
@@ -160,12 +160,12 @@ test('an end is settled once, whatever else comes while it is reported', async (
   const { lease, done } = open({ report, onOver })
   await lease.begin()
   const ended = lease.complete({ ok: true })
-  lease.cancel()
+  void lease.cancel()
   const released = lease.release()
   answer('reported')
   expect(await ended).toBe('settled')
   await released
-  lease.cancel()
+  void lease.cancel()
   expect([await lease.complete(1), await lease.fail(FAILURE), done]).toEqual([
     'stale',
     'stale',
@@ -178,9 +178,11 @@ test('a job that is cancelled while its start is put on record does not begin', 
   const { report, answer } = slowReport()
   const { lease, done } = open({ report }, true)
   const begun = lease.begin()
-  lease.cancel()
+  const dropped = lease.cancel()
   answer('reported')
-  expect([await begun, lease.isOver, done]).toEqual([false, true, ['ack']])
+  expect([await begun, lease.isOver]).toEqual([false, true])
+  await dropped
+  expect(done).toEqual(['ack'])
 })
 
 test('a start that RabbitMQ takes in no message is told without the job', async () => {
@@ -238,6 +240,27 @@ test('one that has not begun is given back without a word, and one that runs wit
 
 test('of a cancelled job the token is dropped, and told to be', async () => {
   const { lease, done, events } = open()
-  lease.cancel()
+  await lease.cancel()
   expect([done, events, await lease.begin()]).toEqual([['ack'], ['dropped'], false])
+})
+
+test.each<[Told, string[]]>([
+  ['reported', ['ack']],
+  ['given-up', []],
+])('of a cancelled job the token is kept until the word of it is %s', async (told, ending) => {
+  const { report, answer } = slowReport()
+  const { lease, done } = open({ report })
+  await lease.begin()
+  const dropped = lease.cancel()
+  await new Promise(setImmediate)
+  expect([done, lease.isOver, await lease.complete(1)]).toEqual([[], true, 'stale'])
+  answer(told)
+  await dropped
+  expect(done).toEqual(ending)
+})
+
+test('of a cancelled job the token that went with its channel comes again: nothing is told', async () => {
+  const { lease, events } = open({}, false, () => false)
+  await lease.cancel()
+  expect([events, lease.isOver]).toEqual([[], true])
 })

@@ -4,12 +4,13 @@ import type { Block } from '../../src/broker/block.ts'
 import { LiveDelivery } from '../../src/broker/delivery.ts'
 import type { Lease, SourceSink } from '../../src/sdk/source.ts'
 import { Dispatcher } from '../../src/worker/dispatcher.ts'
+import type { Told } from '../../src/worker/reporter.ts'
 import { logger } from '../broker/harness.ts'
 
 const BODY = { specversion: '1.0', id: 'j', type: 't', args: [], timeout_ms: 0, max_attempts: 3 }
 
 /** What is done with the tokens of a worker that nobody answers. */
-function open(more: object = {}, outcome = 'settled') {
+function open(more: object = {}, told: Told = 'reported') {
   const settled: string[] = []
   const delivered: Lease[] = []
   const claim = vi.fn(async () => null)
@@ -19,7 +20,7 @@ function open(more: object = {}, outcome = 'settled') {
     settle(delivery: LiveDelivery, how: string) {
       delivery.place = 'gone'
       settled.push(how)
-      return outcome
+      return 'settled'
     },
     giveBack: () => settled.push('given back'),
   } as unknown as Block
@@ -32,12 +33,12 @@ function open(more: object = {}, outcome = 'settled') {
     logger,
     lease: {
       now: () => 0,
-      started: (_queue, _key, event) => {
-        if (JSON.parse(event).event === 'dropped') reported.push('dropped')
-      },
+      started: () => {},
       report: async (_queue, _key, event) => {
         reported.push(JSON.parse(event).event)
-        return 'reported'
+        // What is settled before this is answered is settled too early.
+        reported.push(...settled)
+        return told
       },
       decide: async () => ({ decision: 'discard' }),
     },
@@ -153,24 +154,25 @@ test('the shortest lease is that of a handler that runs', async () => {
   expect(dispatcher.shortestLeaseMs()).toBe(Number.POSITIVE_INFINITY)
 })
 
-test.each([
-  ['settled', ['dropped']],
-  ['lost', []],
+test.each<[Told, string[]]>([
+  ['reported', ['ack']],
+  ['given-up', []],
 ])(
-  'one that is cancelled while it is claimed is dropped, and told to be: %s',
-  async (outcome, told) => {
-    const { arrive, delivered, dispatcher, reported, settled } = open({}, outcome)
+  'one that is cancelled while it is claimed is dropped when that is %s',
+  async (told, endings) => {
+    const { arrive, delivered, dispatcher, reported, settled } = open({}, told)
     arrive(true)
     dispatcher.cancel('j')
     await new Promise(setImmediate)
-    expect([settled, delivered, reported]).toEqual([['ack'], [], told])
+    expect([settled, delivered, reported]).toEqual([endings, [], ['dropped']])
   },
 )
 
-test('an older word of a cancellation takes nothing back of a newer one', () => {
+test('an older word of a cancellation takes nothing back of a newer one', async () => {
   const { arrive, delivered, dispatcher, settled } = open()
   dispatcher.cancel('j', 1)
   dispatcher.cancel('j', -1)
   arrive()
+  await new Promise(setImmediate)
   expect([settled, delivered]).toEqual([['ack'], []])
 })

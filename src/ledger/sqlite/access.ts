@@ -15,6 +15,11 @@ export class Access {
     return this.#commits.write(run, weight, enough)
   }
 
+  /** As `GroupCommit.written`. */
+  written(): Promise<void> {
+    return this.#commits.written()
+  }
+
   /** As `GroupCommit.writeLazily`. */
   writeLazily(run: () => void, settled?: () => void): boolean {
     return this.#commits.writeLazily(run, settled)

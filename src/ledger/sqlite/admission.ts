@@ -109,7 +109,7 @@ function forgetTokens(store: Store, own: ReadonlySet<string>, cancelled: Cancell
   for (const [i, one] of cancelled.entries()) {
     const { id, generation } = one.job
     if (!own.has(id)) continue
-    store.statements.tokenReturned.run(id, generation)
+    store.statements.tokenReturned.run(id, generation, null)
     cancelled[i] = { ...one, job: { ...one.job, tokenOut: false } } satisfies Cancelled
   }
 }

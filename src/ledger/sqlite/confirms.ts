@@ -1,5 +1,6 @@
 import type { Access } from './access.ts'
 import { confirmCopy } from './dead-letters.ts'
+import type { MovedDebt } from './moved-debts.ts'
 import type { Store } from './store.ts'
 
 /** More would hold up what else is in their group. */
@@ -29,11 +30,23 @@ export class Confirms {
     if (this.#gathering !== null && this.#gathering.length < MAX_TOGETHER) {
       this.#gathering.push(outbox)
     } else this.#gather([outbox])
+    const moved = this.#store.moved.get(outbox)
+    if (moved) this.#addMoved(outbox, moved)
   }
 
   addCopy(id: string, outbox: number): void {
     this.#store.confirming.add(outbox)
     this.#writeLater([outbox], () => confirmCopy(this.#store, id, outbox))
+  }
+
+  /** Its token went into the rung while the job came due. Not where the rung is lost by then. */
+  #addMoved(before: number, debt: MovedDebt): void {
+    const { moved, statements, confirming } = this.#store
+    const { outbox, rung } = debt
+    confirming.add(outbox)
+    this.#writeLater([outbox], () => {
+      if (moved.get(before) === debt) statements.confirmedInRung.run(outbox, rung.delayMs)
+    })
   }
 
   #gather(nonces: number[]): void {

@@ -45,7 +45,7 @@ function noteCopyOfEnded(store: Store, row: JobRow): void {
   const isOwed = row.state === 'discarded' && !row.deadLetterCopied
   if (isOwed) recordCopy(store, row.id, row.generation)
   else if (!row.isDeadLetter) store.stale.add(row.queue)
-  store.statements.tokenReturned.run(row.id, row.generation)
+  store.statements.tokenReturned.run(row.id, row.generation, null)
 }
 
 /**
@@ -58,7 +58,7 @@ function noteCopyOfRunning(store: Store, row: JobRow, attempt: number): void {
   store.stale.add(row.queue)
   if (attempt !== row.attempt && row.holder !== 'native') return
   store.statements.handOverAny.run(row.id, row.generation, row.attempt)
-  store.statements.tokenReturned.run(row.id, row.generation)
+  store.statements.tokenReturned.run(row.id, row.generation, null)
 }
 
 function adoptDead(store: Store, token: DeadToken, { now }: Times): DeadOutcome {

@@ -13,6 +13,9 @@ interface Due {
   seq: number
   lateMs: number
   state: 'retryable' | 'scheduled'
+  queue: string
+  outbox: number | null
+  rungMs: number | null
 }
 
 interface Found {
@@ -27,11 +30,23 @@ export function promoteDue(store: Store, now: number, wall: number, limit: numbe
   const { due } = store.statements
   const rows = [...due.all('retryable', now, limit), ...due.all('scheduled', wall, limit)] as Due[]
   const first = rows.sort((a, b) => b.lateMs - a.lateMs).slice(0, limit)
-  return pageOf(first, ({ seq, state }) => {
-    const job = changed(store.statements.promote.get(seq, now, store.nonces.next()))
-    store.counter.moved(job.queue, state, 'available')
+  return pageOf(first, (row) => {
+    const { seq, state, queue, rungMs } = row
+    const nonce = store.nonces.next()
+    const before = unconfirmed(store, row)
+    if (before !== null && rungMs !== null) {
+      store.moved.add(before, { rung: { queue, delayMs: rungMs }, outbox: nonce })
+    }
+    const isInRung = before === null && rungMs !== null
+    const job = changed(store.statements.promote.get(seq, now, isInRung ? null : nonce))
+    store.counter.moved(queue, state, 'available')
     return job
   })
+}
+
+/** What it owes: the word of a confirm may wait for its turn to be written. */
+function unconfirmed({ confirming }: Store, { outbox }: Due): number | null {
+  return outbox !== null && confirming.has(outbox) ? null : outbox
 }
 
 /**

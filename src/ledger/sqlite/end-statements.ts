@@ -55,11 +55,16 @@ function prepareTerminal(db: Database) {
        WHERE id = ?1 AND generation = ?2 AND state = ?3 AND attempt = ?4
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** Of a retry that the ledger holds it was that of the attempt before: the next is not out. */
+    /**
+     * Of a retry that the ledger holds it was that of the attempt before: the next is not out. ?3 the
+     * attempt of the token, or null: in a rung is the one after the row's.
+     */
     tokenReturned: db.prepare(
       `UPDATE jobs SET token_out = 0
-       WHERE id = ? AND generation = ? AND token_out = 1 AND (ended_at IS NOT NULL
-         OR (state = 'retryable' AND rung_ms IS NULL AND outbox IS NULL))`,
+       WHERE id = ?1 AND generation = ?2 AND token_out = 1
+         AND (rung_ms IS NULL OR ?3 IS NULL OR ?3 > attempt)
+         AND (ended_at IS NOT NULL
+           OR (state = 'retryable' AND rung_ms IS NULL AND outbox IS NULL))`,
     ),
   }
 }

@@ -105,6 +105,11 @@ export class GroupCommit {
     })
   }
 
+  /** Resolves when what was asked for before is committed; rejects where its last group is not. */
+  written(): Promise<void> {
+    return this.#waiting.length === 0 ? Promise.resolve() : this.write(() => {}, 0)
+  }
+
   /**
    * Rides on the next group, or goes alone a few milliseconds later; again, until a group with it is
    * committed. No statement of it may fail for a reason of its own. `settled`: it is committed, or

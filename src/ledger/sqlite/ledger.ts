@@ -275,8 +275,11 @@ export class SqliteLedger implements Ledger {
     return this.#access.write(() => handOverAny.run(id, generation, attempt).changes === 1)
   }
 
-  tombstone(id: string, queue: string, now: number): Promise<boolean> {
-    return this.#access.writeMany(1, () => recordTombstone(this.#store, id, queue, now))
+  cancelAny(id: string, queue: string, now: number): ReturnType<Ledger['cancelAny']> {
+    return this.#access.writeMany(1, () => {
+      const isUnknown = recordTombstone(this.#store, id, queue, now)
+      return isUnknown ? 'tombstoned' : cancelJob(this.#store, id, now)
+    })
   }
 
   isTombstoned(id: string): boolean {
@@ -291,8 +294,9 @@ export class SqliteLedger implements Ledger {
     return rearmQueue(this.#access, this.#store, queue, now)
   }
 
-  tokenReturned(id: string, generation: number): void {
-    this.#access.writeLazily(() => this.#store.statements.tokenReturned.run(id, generation))
+  tokenReturned(id: string, generation: number, attempt: number | null = null): void {
+    const { tokenReturned } = this.#store.statements
+    this.#access.writeLazily(() => tokenReturned.run(id, generation, attempt))
   }
 
   extendLeases(now: number): Promise<number> {
@@ -370,6 +374,10 @@ export class SqliteLedger implements Ledger {
 
   async recordMarker(name: string, marker: string): Promise<void> {
     await this.#access.write(() => this.#store.statements.recordMarker.run(name, marker))
+  }
+
+  written(): Promise<void> {
+    return this.#access.written()
   }
 
   fault(): string | null {

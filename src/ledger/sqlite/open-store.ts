@@ -1,4 +1,5 @@
 import type { Companion } from './companion.ts'
+import { MovedDebts } from './moved-debts.ts'
 import { OutboxNonces } from './outbox-nonces.ts'
 import { PauseStates } from './pauses.ts'
 import { queueRegister, rungRegister } from './register.ts'
@@ -27,8 +28,9 @@ export function openStore(
     workflows,
   }
   const confirming = new Set<number>()
+  const moved = new MovedDebts()
   return {
-    store: { statements, ...kept, confirming, pruned: new Map<object, number>() },
+    store: { statements, ...kept, confirming, moved, pruned: new Map<object, number>() },
     companions: Object.values(kept),
   }
 }

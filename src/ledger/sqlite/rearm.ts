@@ -113,6 +113,7 @@ export async function rearmRung(
 function rearmRungPage(store: Store, rung: Rung, cursor: RearmCursor | null): RearmedPage {
   const { after, to, upTo } = spanOf(store, rung.queue, cursor)
   const { rearmableOfRung } = store.statements
+  store.moved.forgetRung(rung)
   const rows = rearmableOfRung.all(rung.queue, after, to, REARM_PAGE, rung.delayMs) as Waiting[]
   for (const row of rows) rearmRow(store, row, true)
   const isMore = rows.length > 0 || to < upTo

@@ -138,7 +138,7 @@ function applyExpired(store: Store, event: ReportedEvent, terms: ReportTerms): R
   const decision = decideReport(event, standing, terms.now)
   if (standing === null || decision.do !== 'expire') return noteDropped(store, event)
   const job = expireRow(store, changed(store.statements.find.get(event.id)), terms.now)
-  store.statements.tokenReturned.run(job.id, job.generation)
+  store.statements.tokenReturned.run(job.id, job.generation, null)
   return { outcome: 'expired', job: { ...job, tokenOut: false } }
 }
 
@@ -162,11 +162,11 @@ function applyRelease(
 
 /** No token is out any more: what is over may be pruned, and what runs goes on without one. */
 function noteDropped(store: Store, event: ReportedEvent): ReportResult {
-  const { id, generation } = event
+  const { id, generation, attempt } = event
   const row = toStanding(store.statements.standing.get(id))
   if (!row || (generation ?? row.generation) !== row.generation) return IGNORED
   leaveToLedger(store, event, row)
-  const { changes } = store.statements.tokenReturned.run(id, row.generation)
+  const { changes } = store.statements.tokenReturned.run(id, row.generation, attempt)
   return changes === 1 ? { outcome: 'amended' } : IGNORED
 }
 
@@ -177,7 +177,8 @@ function noteSettled(store: Store, event: ReportedEvent, said: Ended, row: JobSt
   const outcome = said.event === 'failed' ? said.outcome : null
   const isInRung = outcome?.decision === 'retry' && outcome.rung_ms != null
   if (!row.tokenOut || !isOfRow || isInRung) return
-  if (isTerminal(row.state)) store.statements.tokenReturned.run(row.id, row.generation)
+  const { tokenReturned } = store.statements
+  if (isTerminal(row.state)) tokenReturned.run(row.id, row.generation, attempt)
   else leaveToLedger(store, event, row)
 }
 
@@ -281,7 +282,7 @@ function fail(
   ended(store, job, ACTIVE)
   // The worker nacks its delivery; one that the gateway holds is its own to settle.
   if (job.tokenOut && row.holder !== 'gateway') {
-    statements.tokenReturned.run(id, generation)
+    statements.tokenReturned.run(id, generation, null)
     job.tokenOut = false
   }
   return job

@@ -68,7 +68,7 @@ function prepareDueReads(db: Database) {
     ),
     /** ?1 state, ?2 the time by its clock. */
     due: db.prepare(
-      `SELECT seq, ?2 - due_at AS lateMs, state FROM jobs
+      `SELECT seq, ?2 - due_at AS lateMs, state, queue, outbox, rung_ms AS rungMs FROM jobs
        WHERE state = ?1 AND due_at IS NOT NULL AND ended_at IS NULL AND due_at <= ?2
        ORDER BY due_at LIMIT ?3`,
     ),
@@ -120,6 +120,8 @@ function prepareEnqueues(db: Database) {
     ),
     /** ?1 to ?2: no nonce is given out twice. */
     confirmed: db.prepare('UPDATE jobs SET outbox = NULL WHERE outbox BETWEEN ?1 AND ?2'),
+    /** ?2 the rung that has its token after all. */
+    confirmedInRung: db.prepare('UPDATE jobs SET outbox = NULL, rung_ms = ?2 WHERE outbox = ?1'),
     withdraw: db.prepare(
       `UPDATE jobs SET state = 'withdrawn', outbox = NULL, ended_at = enqueued_at
        WHERE id = ?1 AND outbox = ?2 AND state = 'available' AND attempt = 0
@@ -145,11 +147,10 @@ function prepareDue(db: Database) {
        WHERE id = ?1 AND state = 'pending'
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** ?3 nonce. A token that waits in a rung comes by itself. */
+    /** ?3 nonce; null: its token waits in a rung, and comes by itself. */
     promote: db.prepare(
       `UPDATE jobs SET state = 'available', enqueued_at = ?2, due_at = NULL, token_out = 1,
-         outbox = iif(rung_ms IS NOT NULL AND outbox IS NULL, NULL, ?3),
-         rung_ms = iif(outbox IS NULL, rung_ms, NULL)
+         outbox = ?3, rung_ms = iif(?3 IS NULL, rung_ms, NULL)
        WHERE seq = ?1
        RETURNING ${JOB_COLUMNS}`,
     ),

@@ -1,6 +1,7 @@
 import type { JobRow, NewJob } from '../../job/job.ts'
 import type { QueueRecord, Rung } from '../ledger.ts'
 import type { SqlValue } from './driver.ts'
+import type { MovedDebts } from './moved-debts.ts'
 import type { OutboxNonces } from './outbox-nonces.ts'
 import type { PauseStates } from './pauses.ts'
 import type { Register } from './register.ts'
@@ -26,6 +27,7 @@ export interface Store {
   readonly workflows: WorkflowBook
   /** Nonces that RabbitMQ has confirmed, and whose rows do not say so yet. */
   readonly confirming: Set<number>
+  readonly moved: MovedDebts
   /** Where retention goes on with each kind of ended rows: when the next of them ended. */
   readonly pruned: Map<object, number>
 }

@@ -1,0 +1,41 @@
+import { expect, it, onTestFinished } from 'vitest'
+import { vhostOfTest } from '../broker/fixtures.ts'
+import { eventually, startTestGateway } from '../support/in-process.ts'
+import { queueTokens } from '../support/queue-tokens.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
+import { fetchOne, nack, stateOf } from './harness.ts'
+
+const { vhost } = vhostOfTest()
+
+const RETRY = { initial_interval_ms: 200, backoff_coefficient: 1, jitter: false, max_attempts: 5 }
+
+it('a retry whose rung confirms it after its delay has one token, not two', async () => {
+  const url = new URL(vhost.url)
+  const proxy = await TcpProxy.start(Number(url.port))
+  onTestFinished(() => proxy.stop())
+  url.port = String(proxy.port)
+  url.hostname = '127.0.0.1'
+  const gateway = await startTestGateway(url.href, {}, { rungSettleMs: 0 })
+  onTestFinished(() => gateway.destroy())
+  const tokens = () => queueTokens(vhost.url, 'ojs.queue.q')
+
+  const first = await gateway.push('q', { options: { retry: RETRY } })
+  await fetchOne(gateway, 'q')
+  // Makes its rung known.
+  await nack(gateway, first.body.job.id)
+  await gateway.ack((await fetchOne(gateway, 'q')).id)
+
+  const { id } = (await gateway.push('q', { options: { retry: RETRY } })).body.job
+  await fetchOne(gateway, 'q')
+  const failed = nack(gateway, id)
+  proxy.hold('to-gateway')
+  expect((await failed).body).toMatchObject({ state: 'retryable', retry_delay_ms: 200 })
+  await eventually(async () => (await stateOf(gateway, id)) === 'available')
+  proxy.release('to-gateway')
+  await eventually(async () => (await tokens()).includes(id))
+  // What the relay has left is offered before what it has not seen.
+  const scheduled = { scheduled_at: new Date(Date.now() + 500).toISOString() }
+  const next = (await gateway.push('q', { options: scheduled })).body.job.id
+  await eventually(async () => (await tokens()).includes(next))
+  expect(await tokens()).toEqual([id, next])
+}, 60_000)
