@@ -110,6 +110,7 @@ class Worker:
         self.consumer = None
         self.is_cancelled_by_broker = False
         self.is_paused = False
+        self.must_stop_consuming = False
         self.has_heard_of_pause = False
         self.sync_again_at = math.inf
         self.state = 'running'
@@ -206,6 +207,9 @@ class Worker:
             self.connection.process_data_events(time_limit=0.2)
             if self.is_cancelled_by_broker:
                 raise ConnectionError('a queue was deleted')  # everything from the start
+            if self.must_stop_consuming:
+                self.must_stop_consuming = False
+                self.stop_consuming()
             if self.state == 'running' and not self.is_paused:
                 self.consume()
             else:
@@ -274,6 +278,8 @@ class Worker:
             if message['queue'] == QUEUE:
                 self.has_heard_of_pause = True
                 self.is_paused = properties.type == 'ojs.control.pause'
+                # A resume may come in the same read: the queue is another one, to be consumed anew.
+                self.must_stop_consuming |= self.is_paused
 
     def cancel(self, job_id, generation):
         self.remember_cancelled(job_id, generation)

@@ -222,8 +222,11 @@ export interface TakeRequest {
    * worth a short wait.
    */
   hasClaimable(queue: string, beyond?: number): boolean
-  /** It has jobs already, and goes on with this: only what is sure to come soon is waited for. */
-  hasSome?: boolean
+  /**
+   * Bytes of the jobs that it has already: it goes on with this, and only what is sure to come soon is
+   * waited for. Not said: it has none.
+   */
+  takenBytes?: number | undefined
   signal: AbortSignal
 }
 

@@ -192,8 +192,9 @@ export class Feed {
     this.buffer.insert(delivery)
   }
 
-  takeInto(taken: LiveDelivery[], count: number): void {
-    let bytes = taken.reduce((sum, { size }) => sum + size, 0)
+  /** `takenBytes`: of what is beside `taken` in the same answer. */
+  takeInto(taken: LiveDelivery[], count: number, takenBytes = 0): void {
+    let bytes = taken.reduce((sum, { size }) => sum + size, takenBytes)
     while (taken.length < count && bytes < MAX_TAKEN_BYTES) {
       const delivery = this.buffer.next()
       if (!delivery) return

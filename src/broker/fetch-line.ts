@@ -62,17 +62,21 @@ export class FetchLine {
     const { queues } = request
     const wanted = { ...request, isLongPoll: request.waitMs > 0, since: this.#deps.clock.now() }
     const isPutOff = this.#isPutOff(wanted)
+    let isHeldBack = isPutOff
     for (const queue of queues) {
       const feed = this.#deps.touched(queue)
       if (feed === undefined) continue
       const mayTake = !isPutOff && !this.#isPreceded(wanted, queue)
-      if (mayTake) feed.takeInto(taken, request.count)
-      else if (feed.buffer.size > 0) this.dispatchSoon(feed)
+      if (mayTake) feed.takeInto(taken, request.count, request.takenBytes)
+      else if (feed.buffer.size > 0) {
+        isHeldBack = true
+        this.dispatchSoon(feed)
+      }
       this.#deps.nourish(feed)
       if (taken.length >= request.count) break
     }
     if (taken.length > 0) return taken
-    const waitMs = this.#waitMs(request, isPutOff)
+    const waitMs = this.#waitMs(request, isHeldBack)
     if (waitMs === 0) return []
     const deliveries = await this.#waiters.wait(wanted, waitMs, request.signal)
     for (const queue of queues) this.#deps.feedOf(queue)?.touch()
@@ -147,14 +151,14 @@ export class FetchLine {
     const taken: LiveDelivery[] = []
     for (const queue of waiter.queues) {
       if (this.#waiters.first(queue) !== waiter) continue
-      this.#servedFeed(queue)?.takeInto(taken, waiter.count)
+      this.#servedFeed(queue)?.takeInto(taken, waiter.count, waiter.takenBytes)
     }
     return taken
   }
 
   /** 0: there is nothing to wait for. */
-  #waitMs(request: TakeRequest, isPutOff: boolean): number {
-    if (request.hasSome) return isPutOff ? GATHERING_MS : 0
+  #waitMs(request: TakeRequest, isHeldBack: boolean): number {
+    if (request.takenBytes !== undefined) return isHeldBack ? GATHERING_MS : 0
     if (request.waitMs > 0) return Math.min(request.waitMs, MAX_WAIT_MS)
     if (!this.#deps.mayConsume()) return 0
     return Math.max(...request.queues.map((queue) => this.#bridgeMs(queue, request)))

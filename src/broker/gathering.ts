@@ -25,17 +25,17 @@ export function bridgeMs(feed: Feed, hasWork: boolean): number {
 const NOBODY: readonly Feed[] = []
 
 /**
- * Some of what a fetch wants is here, or it has some; the ledger knows of more, and consumers of ours may bring it: of
- * these queues. Seed 001 §7.3 lets an answer have fewer jobs only where fewer are available. `feedOf`:
- * undefined where nothing of a queue may be served.
+ * Consumers of ours may bring more for this fetch, of these queues: it has some of what it wants, or
+ * could have it from here, and the ledger knows of more. Seed 001 §7.3 lets an answer have fewer jobs
+ * only where fewer are available. `feedOf`: undefined where nothing of a queue may be served.
  */
 export function awaitedFeeds(
-  wanted: Pick<Wanted, 'queues' | 'count' | 'since' | 'hasClaimable' | 'hasSome'>,
+  wanted: Pick<Wanted, 'queues' | 'count' | 'since' | 'hasClaimable' | 'takenBytes'>,
   feedOf: (queue: string) => Feed | undefined,
 ): readonly Feed[] {
   let awaited: Feed[] | null = null
   let count = 0
-  let bytes = 0
+  let bytes = wanted.takenBytes ?? 0
   for (const queue of wanted.queues) {
     const feed = feedOf(queue)
     if (feed === undefined) continue
@@ -48,7 +48,7 @@ export function awaitedFeeds(
     if (awaited === null) awaited = [feed]
     else awaited.push(feed)
   }
-  const isSome = count > 0 || wanted.hasSome === true
+  const isSome = count > 0 || wanted.takenBytes !== undefined
   return isSome && awaited !== null ? awaited : NOBODY
 }
 

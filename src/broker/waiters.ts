@@ -12,8 +12,8 @@ export interface Wanted {
   readonly since: number
   /** True while the ledger knows of claimable jobs in this queue, more than `beyond` (default 0). */
   hasClaimable(queue: string, beyond?: number): boolean
-  /** It has jobs already, which wait for these. */
-  readonly hasSome?: boolean
+  /** Of the jobs that it has already, which wait for these; not said: it has none. */
+  readonly takenBytes?: number | undefined
 }
 
 export interface Waiter extends Wanted {

@@ -45,7 +45,7 @@ export function broadcastPause(
   return deps.broker.broadcast({ queue, type, body: JSON.stringify({ queue }) })
 }
 
-/** Settles with the broadcast, or when it has taken long enough. */
-export async function briefly(sent: Promise<unknown>): Promise<void> {
-  await Promise.race([sent, sleep(BROADCAST_WAIT_MS, undefined, { ref: false })])
+/** Settles with the broadcast, or without its outcome when it has taken long enough. */
+export async function briefly<T>(sent: Promise<T>): Promise<T | undefined> {
+  return await Promise.race([sent, sleep(BROADCAST_WAIT_MS, undefined, { ref: false })])
 }

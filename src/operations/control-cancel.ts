@@ -1,6 +1,6 @@
 import { publishRefusal } from '../broker/refusals.ts'
 import type { NamedJob } from '../job/request.ts'
-import { broadcastCancel } from './broadcasts.ts'
+import { briefly, broadcastCancel } from './broadcasts.ts'
 import { followBriefly } from './cancel.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { isForLater } from './unknown-jobs.ts'
@@ -28,9 +28,12 @@ export async function controlCancel(
   else if (cancelled !== 'stale') await followBriefly(deps, cancelled, context)
 }
 
-/** No row owes the broadcast: the message has to come again where it is surely not published. */
+/**
+ * No row owes the broadcast: the message has to come again where it is surely not published. Not where
+ * RabbitMQ only takes its time: what is behind this message cannot wait as long.
+ */
 async function tellOfUnknown(deps: Deps, id: string, queue: string): Promise<void> {
-  const outcome = await broadcastCancel(deps, { id, queue, generation: 0 })
+  const outcome = await briefly(broadcastCancel(deps, { id, queue, generation: 0 }))
   if (!isForLater(deps, outcome)) {
     deps.untold.clear()
     return

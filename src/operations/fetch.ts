@@ -69,6 +69,7 @@ async function poll(
   const startedAt = deps.clock.now()
   let until = startedAt + Math.max(waitMs, MAX_SIFTING_MS)
   let jobs: JobRow[] = []
+  let bytes = 0
   while (jobs.length < count) {
     const hasSome = jobs.length > 0
     const elapsed = deps.clock.now() - startedAt
@@ -77,16 +78,12 @@ async function poll(
       count: count - jobs.length,
       waitMs: hasSome ? 0 : Math.max(0, waitMs - elapsed),
       hasClaimable: (queue, beyond = 0) => deps.ledger.claimable(queue) > beyond,
-      hasSome,
+      takenBytes: hasSome ? bytes : undefined,
       signal,
     })
     if (deliveries.length === 0) break
-    if (!mayFetch(deps, request)) {
-      // It was told while it waited.
-      deps.broker.putBack(deliveries)
-      break
-    }
     const round = await sift(deps, deliveries, request, context, hasSome)
+    bytes += round.bytes
     if (!hasSome && round.jobs.length > 0) until = deps.clock.now() + MAX_SIFTING_MS
     jobs = hasSome ? inOrder(request, [...jobs, ...round.jobs]) : round.jobs
     if (jobs.length === 0) context.memory?.giveBack()
@@ -97,9 +94,13 @@ async function poll(
 
 interface Round {
   jobs: JobRow[]
-  /** Each delivery was a job, or there is no memory for more. */
+  /** Of all bodies, those that are no jobs too: what an answer may hold is no matter of exactness. */
+  bytes: number
+  /** Each delivery was a job, there is no memory for more, or the worker may have none. */
   isLast: boolean
 }
+
+const NOTHING_MORE: Round = { jobs: [], bytes: 0, isLast: true }
 
 /** Those of them that are jobs. `hasSome`: the fetch has others, which no failure may take from it. */
 async function sift(
@@ -109,15 +110,21 @@ async function sift(
   context: RequestContext,
   hasSome: boolean,
 ): Promise<Round> {
+  if (!mayFetch(deps, request)) {
+    // It was told while it waited.
+    deps.broker.putBack(deliveries)
+    return NOTHING_MORE
+  }
   try {
     const whole = withoutStaged(deps, deliveries)
     const fit = withinMemory(deps, whole, context.memory)
     const jobs = await claim(deps, withinLimits(deps, fit), request, context)
     const isFull = fit.length < whole.length && (hasSome || jobs.length > 0)
-    return { jobs, isLast: isFull || jobs.length === deliveries.length }
+    const bytes = fit.reduce((sum, { size }) => sum + size, 0)
+    return { jobs, bytes, isLast: isFull || jobs.length === deliveries.length }
   } catch (error) {
     if (!hasSome) throw error
-    return { jobs: [], isLast: true }
+    return NOTHING_MORE
   }
 }
 

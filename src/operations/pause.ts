@@ -67,10 +67,17 @@ export async function tellOwedPauses(deps: Deps): Promise<void> {
  * anew after a pause, which ends at once; one that is well loses nothing by it. Never rejects.
  */
 export async function tellRenewed(deps: Deps, queue: string): Promise<void> {
+  // They consume anew when it is resumed, those that have heard of the pause: the others are told then.
+  if (isPaused(deps, queue)) {
+    deps.renewed.add(queue)
+    return
+  }
   deps.renewed.delete(queue)
-  // They consume anew when it is resumed.
-  if (isPaused(deps, queue)) return
-  const told = [true, false].map((isPaused) => broadcastPause(deps, { queue, isPaused }))
+  const both = [
+    { queue, isPaused: true },
+    { queue, isPaused: false },
+  ]
+  const told = both.map((state) => broadcastPause(deps, state))
   const outcomes = await Promise.all(told)
   if (outcomes.some((outcome) => outcome !== 'confirmed')) deps.renewed.add(queue)
 }

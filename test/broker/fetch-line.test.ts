@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished, vi } from 'vitest'
 import type { Block } from '../../src/broker/block.ts'
 import type { LiveDelivery } from '../../src/broker/delivery.ts'
-import type { Feed } from '../../src/broker/feed.ts'
+import { type Feed, MAX_TAKEN_BYTES } from '../../src/broker/feed.ts'
 import { FetchLine } from '../../src/broker/fetch-line.ts'
 import { feedOf, idsOf, request } from './harness.ts'
 
@@ -49,7 +49,7 @@ it('a fetch that has some waits a moment for what is about to come, and for noth
   const { line } = lineOf('a')
   const wants = (left: number) => {
     const hasClaimable = (_: string, beyond = 0) => left > beyond
-    return request(['a'], { count: 2, waitMs: 0, hasSome: true, hasClaimable })
+    return request(['a'], { count: 2, waitMs: 0, takenBytes: 1, hasClaimable })
   }
   vi.useFakeTimers()
   onTestFinished(() => void vi.useRealTimers())
@@ -62,4 +62,26 @@ it('a fetch that has some waits a moment for what is about to come, and for noth
   expect(isOver).toBe(false)
   await vi.advanceTimersByTimeAsync(1)
   expect(await waiting).toEqual([])
+})
+
+it('a fetch that has some waits for what goes before that which is here', async () => {
+  const { line, feeds } = lineOf('a', 'b')
+  feeds.get('b')?.add({ id: 'of b', priority: 0, order: 1, size: 1 } as LiveDelivery)
+  // Queue `a` is about to begin, and the ledger knows of a job there; what is here is enough.
+  const hasClaimable = (queue: string) => queue === 'a'
+  const take = (takenBytes: number) =>
+    line.take(request(['a', 'b'], { count: 1, waitMs: 0, takenBytes, hasClaimable }))
+  const waiting = take(1)
+  feeds.get('a')?.add({ id: 'of a', priority: 0, order: 2, size: 1 } as LiveDelivery)
+  line.dispatchSoon(feeds.get('a') as Feed)
+  expect(idsOf(await waiting)).toEqual(['of a'])
+})
+
+it('a fetch gets no more than one answer may hold, with what it has', async () => {
+  const { line, feeds } = lineOf('a')
+  feeds.get('a')?.add({ id: 'of a', priority: 0, order: 1, size: 1 } as LiveDelivery)
+  const take = (takenBytes: number) =>
+    line.take(request(['a'], { count: 1, waitMs: 0, takenBytes, hasClaimable: () => false }))
+  expect(await take(MAX_TAKEN_BYTES)).toEqual([])
+  expect(idsOf(await take(MAX_TAKEN_BYTES - 1))).toEqual(['of a'])
 })

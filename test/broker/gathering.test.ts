@@ -1,6 +1,7 @@
 import { beforeEach, expect, it } from 'vitest'
 import type { Block, BlockState } from '../../src/broker/block.ts'
 import type { LiveDelivery } from '../../src/broker/delivery.ts'
+import { MAX_TAKEN_BYTES } from '../../src/broker/feed.ts'
 import { awaitedFeeds, putOffMs } from '../../src/broker/gathering.ts'
 import type { Waiter } from '../../src/broker/waiters.ts'
 import { feedOf } from './harness.ts'
@@ -98,14 +99,16 @@ it('a fetch that has some waits for what is about to come, although nothing is h
     ...{ queues: ['young'], count: 2, since: now },
     hasClaimable: (_: string, beyond = 0) => left > beyond,
   }
-  const awaited = (hasSome: boolean) => awaitedFeeds({ ...wanted, hasSome }, () => feed)
-  expect(awaited(true)).toEqual([feed])
-  expect(awaited(false)).toEqual([])
+  const awaited = (takenBytes: number | undefined) =>
+    awaitedFeeds({ ...wanted, takenBytes }, () => feed)
+  expect(awaited(1)).toEqual([feed])
+  expect(awaited(MAX_TAKEN_BYTES)).toEqual([])
+  expect(awaited(undefined)).toEqual([])
   left = 0
-  expect(awaited(true)).toEqual([])
+  expect(awaited(1)).toEqual([])
   left = 1
   // Its job runs, and what a consumer has at first has come.
   Object.assign(blocks[0] ?? {}, { unacked: 1 })
   now += 1_000
-  expect(awaited(true)).toEqual([])
+  expect(awaited(1)).toEqual([])
 })

@@ -49,6 +49,12 @@ it.each<PublishOutcome>(['unknown', 'nacked', 'forbidden'])(
   },
 )
 
+it('of an unknown id does not wait for RabbitMQ longer than what is behind it can', async () => {
+  stage.deps.broker.broadcast = () => new Promise(() => {})
+  await cancel('a')
+  expect(harness.ledger.isTombstoned('a')).toBe(true)
+})
+
 it('leaves room for what is behind it, however many workers cannot be told of', async () => {
   outcome = 'refused'
   const ids = Array.from({ length: 40 }, (_, i) => `job-${i}`)

@@ -17,7 +17,7 @@ let buffered: Delivery[]
 /** As many as RabbitMQ's deliveries come together. */
 let atATime: number
 /** What each FETCH has asked the buffers for. */
-let asked: { count: number; hasSome: boolean }[]
+let asked: { count: number; takenBytes: number | undefined }[]
 /** Before the buffers answer for the second time. */
 let between: () => unknown
 
@@ -29,8 +29,8 @@ beforeEach(async () => {
   asked = []
   between = () => {}
   stage = onToldBroker(harness, {
-    take: async ({ count, hasSome = false }) => {
-      asked.push({ count, hasSome })
+    take: async ({ count, takenBytes }) => {
+      asked.push({ count, takenBytes })
       if (asked.length === 2) await between()
       return buffered.splice(0, atATime)
     },
@@ -42,10 +42,11 @@ afterEach(() => harness.destroy())
 
 /** The token of an attempt, as it comes from the queue. */
 function arriving(id: string, attempt = 1, settles: Settled = 'settled'): Delivery {
-  const delivery = toldArrival(told, { id, attempt, settles })
+  const delivery = Object.assign(toldArrival(told, { id, attempt, settles }), { size: SIZE })
   buffered.push(delivery)
   return delivery
 }
+const SIZE = 7
 const fetchNow = (given: { memory?: MemoryShare } & Partial<FetchRequest> = {}) => {
   const { memory, ...over } = given
   const context = { requestId: 'req_1', ...(memory && { memory }) }
@@ -188,8 +189,8 @@ describe('a token that is no job', () => {
     atATime = 2
     expect((await fetchNow({ count: 3 })).map(({ id }) => id)).toEqual(ids)
     expect(asked).toEqual([
-      { count: 3, hasSome: false },
-      { count: 2, hasSome: true },
+      { count: 3, takenBytes: undefined },
+      { count: 2, takenBytes: 2 * SIZE },
     ])
   })
 

@@ -182,5 +182,10 @@ describe('another queue in its place', () => {
     await harness.ledger.pauses.pause('q', NOW)
     await renewed()
     expect(told).toEqual([])
+    // Who has not heard of the pause would take the resume for nothing.
+    await harness.ledger.pauses.resume('q', NOW)
+    await tellOwedPauses(stage.deps)
+    expect(told.slice(-2)).toEqual(anew)
+    expect(stage.deps.renewed.size).toBe(0)
   })
 })
