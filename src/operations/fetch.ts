@@ -83,9 +83,10 @@ async function poll(
     })
     if (deliveries.length === 0) break
     const round = await sift(deps, deliveries, request, context, hasSome)
-    bytes += round.bytes
     if (!hasSome && round.jobs.length > 0) until = deps.clock.now() + MAX_SIFTING_MS
     jobs = hasSome ? inOrder(request, [...jobs, ...round.jobs]) : round.jobs
+    // Of rounds without a job nothing is kept.
+    bytes = jobs.length > 0 ? bytes + round.bytes : 0
     if (jobs.length === 0) context.memory?.giveBack()
     if (round.isLast || signal.aborted || deps.clock.now() > until) break
   }

@@ -194,6 +194,25 @@ describe('a token that is no job', () => {
     ])
   })
 
+  it('leaves no less room for jobs where none was beside it', async () => {
+    const over = await pushed(harness.ledger)
+    await harness.ledger.cancel(over.id, NOW)
+    atATime = 1
+    arriving(over.id)
+    between = () => {
+      atATime = 2
+    }
+    await overAndPushed(0)
+    const { id } = await pushed(harness.ledger)
+    arriving(id)
+    expect(await fetchNow({ count: 2 })).toMatchObject([{ id }])
+    expect(asked).toEqual([
+      { count: 2, takenBytes: undefined },
+      { count: 2, takenBytes: undefined },
+      { count: 1, takenBytes: 2 * SIZE },
+    ])
+  })
+
   it('is looked behind no longer than a second', async () => {
     await overAndPushed(1)
     stage.deps.clock.now = () => NOW + 1_001 * asked.length
