@@ -226,7 +226,7 @@ export interface TakeRequest {
    * Bytes of the jobs that it has already: it goes on with this, and only what is sure to come soon is
    * waited for. Not said: it has none.
    */
-  takenBytes?: number | undefined
+  takenBytes?: number
   signal: AbortSignal
 }
 

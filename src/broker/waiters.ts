@@ -13,7 +13,7 @@ export interface Wanted {
   /** True while the ledger knows of claimable jobs in this queue, more than `beyond` (default 0). */
   hasClaimable(queue: string, beyond?: number): boolean
   /** Of the jobs that it has already, which wait for these; not said: it has none. */
-  readonly takenBytes?: number | undefined
+  readonly takenBytes?: number
 }
 
 export interface Waiter extends Wanted {

@@ -73,12 +73,12 @@ async function poll(
   while (jobs.length < count) {
     const hasSome = jobs.length > 0
     const elapsed = deps.clock.now() - startedAt
+    const left = { waitMs: Math.max(0, waitMs - elapsed) }
     const deliveries = await deps.broker.take({
       queues: request.queues,
       count: count - jobs.length,
-      waitMs: hasSome ? 0 : Math.max(0, waitMs - elapsed),
+      ...(hasSome ? { waitMs: 0, takenBytes: bytes } : left),
       hasClaimable: (queue, beyond = 0) => deps.ledger.claimable(queue) > beyond,
-      takenBytes: hasSome ? bytes : undefined,
       signal,
     })
     if (deliveries.length === 0) break

@@ -99,11 +99,11 @@ it('a fetch that has some waits for what is about to come, although nothing is h
     ...{ queues: ['young'], count: 2, since: now },
     hasClaimable: (_: string, beyond = 0) => left > beyond,
   }
-  const awaited = (takenBytes: number | undefined) =>
-    awaitedFeeds({ ...wanted, takenBytes }, () => feed)
+  const awaited = (takenBytes?: number) =>
+    awaitedFeeds({ ...wanted, ...(takenBytes !== undefined && { takenBytes }) }, () => feed)
   expect(awaited(1)).toEqual([feed])
   expect(awaited(MAX_TAKEN_BYTES)).toEqual([])
-  expect(awaited(undefined)).toEqual([])
+  expect(awaited()).toEqual([])
   left = 0
   expect(awaited(1)).toEqual([])
   left = 1
