@@ -114,7 +114,7 @@ export class Block {
     // A failure means that the channel is gone, and then `close` has told so.
     await this.#channel.cancel(this.tag).catch(() => {})
     if (this.isIn('cancelling')) this.state = 'draining'
-    this.closeIfDrained()
+    this.#closeIfDrained()
   }
 
   settle(delivery: LiveDelivery, how: 'ack' | 'dead-letter'): Settled {
@@ -125,7 +125,7 @@ export class Block {
       else channel.nack(delivery.raw, false, false)
     })
     if (isSent) this.#options.onSettled(delivery, from, how)
-    this.closeIfDrained()
+    this.#closeIfDrained()
     return isSent ? 'settled' : 'lost'
   }
 
@@ -135,14 +135,7 @@ export class Block {
     if (this.#send((channel) => channel.nack(delivery.raw, false, true))) {
       this.#options.onGivenBack?.()
     }
-    this.closeIfDrained()
-  }
-
-  closeIfDrained(): void {
-    if (this.state !== 'draining' || this.#unsettled.size > 0) return
-    const { lingerMs = 0 } = this.#options
-    if (lingerMs === 0) void this.close()
-    else setTimeout(() => void this.close(), lingerMs).unref()
+    this.#closeIfDrained()
   }
 
   /**
@@ -169,6 +162,13 @@ export class Block {
 
   isIn(...states: BlockState[]): boolean {
     return states.includes(this.state)
+  }
+
+  #closeIfDrained(): void {
+    if (this.state !== 'draining' || this.#unsettled.size > 0) return
+    const { lingerMs = 0 } = this.#options
+    if (lingerMs === 0) void this.close()
+    else setTimeout(() => void this.close(), lingerMs).unref()
   }
 
   async #close(): Promise<void> {

@@ -216,7 +216,6 @@ export class Feed {
   giveBack(): number {
     const unassigned = this.buffer.drain()
     for (const delivery of unassigned) delivery.giveBack()
-    for (const block of this.blocks) block.closeIfDrained()
     return unassigned.length
   }
 

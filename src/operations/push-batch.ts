@@ -18,13 +18,7 @@ import type { Deps, RequestContext } from './deps.ts'
 import { once, rememberedJobs } from './idempotency.ts'
 import { newJob, requireQueue, storedEvent } from './push.ts'
 import { requirePublishing } from './require-broker.ts'
-import {
-  noteNeverPublished,
-  noteWithdrawal,
-  type Sent,
-  sendRefusal,
-  sendToken,
-} from './send-token.ts'
+import { noteWithdrawal, type Sent, sendRefusal, sendToken } from './send-token.ts'
 
 export interface PushedBatch {
   /** In the order of the request. */
@@ -236,14 +230,12 @@ async function withdrawAll(
   const started = await deps.ledger.withdrawAll(rows, key)
   const sentById = new Map(sent.map((one) => [one.row.id, one]))
   for (const { id, generation } of rows) {
-    const isStarted = started.includes(id)
-    if (!isStarted) deps.events.drop(id)
+    const isWithdrawn = !started.includes(id)
+    if (isWithdrawn) deps.events.drop(id)
     const one = sentById.get(id)
+    if (one) noteWithdrawal(deps, one, isWithdrawn)
     // A schedule that came due meanwhile counts as out, and nobody publishes what is staged.
-    if (!one) deps.ledger.tokenReturned(id, generation)
-    // It may have been cancelled, while its token was in hand here.
-    else if (isStarted) noteNeverPublished(deps, one)
-    else noteWithdrawal(deps, one)
+    else deps.ledger.tokenReturned(id, generation)
   }
   return started
 }

@@ -18,14 +18,7 @@ import type { Deps, RequestContext } from './deps.ts'
 import { once, rememberedJobs } from './idempotency.ts'
 import { requireNotPaused } from './pause.ts'
 import { requirePublishing } from './require-broker.ts'
-import {
-  leaveToRelay,
-  noteNeverPublished,
-  noteWithdrawal,
-  type Sent,
-  sendRefusal,
-  sendToken,
-} from './send-token.ts'
+import { leaveToRelay, noteWithdrawal, type Sent, sendRefusal, sendToken } from './send-token.ts'
 
 /** So many jobs are worth a commit of their own. */
 const FEW = 24
@@ -184,12 +177,8 @@ async function refuseUnlessStarted(deps: Deps, sent: Sent, key: string | undefin
   const isWithdrawn = await deps.ledger
     .withdraw(row.id, row.outbox, key)
     .finally(() => deps.sending.delete(row.id))
-  if (!isWithdrawn) {
-    // Or it was cancelled meanwhile, while its token was in hand here.
-    noteNeverPublished(deps, sent)
-    return
-  }
+  noteWithdrawal(deps, sent, isWithdrawn)
+  if (!isWithdrawn) return
   deps.events.drop(row.id)
-  noteWithdrawal(deps, sent)
   throw sendRefusal(deps, row, outcome)
 }

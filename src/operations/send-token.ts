@@ -63,7 +63,7 @@ function noteConfirm({ ledger }: Deps, { id, outbox, state }: JobRow): void {
  * The job ended while its token was on its way, and that never reached a queue: nobody needs to wait
  * for it, and nobody else will hear of it.
  */
-export function noteNeverPublished({ ledger, unsure }: Deps, { outcome, row }: Sent): void {
+function noteNeverPublished({ ledger, unsure }: Deps, { outcome, row }: Sent): void {
   if (!SURELY_LOST.has(outcome) || isTerminal(row.state) || unsure.has(row.id)) return
   const now = ledger.find(row.id)
   if (now === null || !isTerminal(now.state) || now.generation !== row.generation) return
@@ -138,9 +138,15 @@ export function sendRefusal(
 
 /**
  * After a withdrawal: a token that surely never reached a queue cannot come back, so that its row
- * may be pruned. After a timeout, or a channel that the broker closed, nobody knows.
+ * may be pruned. After a timeout, or a channel that the broker closed, nobody knows. Not withdrawn:
+ * somebody has the job, or it was cancelled while its token was in hand here.
  */
-export function noteWithdrawal(deps: Deps, { outcome, row }: Sent): void {
+export function noteWithdrawal(deps: Deps, sent: Sent, isWithdrawn: boolean): void {
+  if (!isWithdrawn) {
+    noteNeverPublished(deps, sent)
+    return
+  }
+  const { outcome, row } = sent
   // `unsure` is bounded: withdrawn jobs would crowd out others during a stall of RabbitMQ.
   deps.unsure.forget(row.id)
   if (SURELY_LOST.has(outcome)) deps.ledger.tokenReturned(row.id, row.generation)

@@ -136,7 +136,6 @@ it('cancelled, is closed when the last of its deliveries is given back, behind t
     ['nack', 2, { isAllUpTo: false, isRequeued: true }],
     ['close'],
   ])
-  block.closeIfDrained()
   await block.close()
   expect(channel.said.filter(([what]) => what === 'close')).toHaveLength(1)
   expect(ends).toEqual([{ end: { why: 'closed' }, lost: [] }])
