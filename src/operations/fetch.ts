@@ -10,6 +10,7 @@ import type { Deps, RequestContext } from './deps.ts'
 import { emitPromoted } from './emit-promoted.ts'
 import { takeBackStart, withinLimits } from './fetch-limits.ts'
 import { withinMemory } from './fetch-memory.ts'
+import { Fetched, type Round } from './fetched.ts'
 import { deadLetterDelivery, requeueLease, toDeadLetters } from './lease-end.ts'
 import { acknowledgeEarly } from './long-leases.ts'
 import { reportedError } from './reported-error.ts'
@@ -17,8 +18,6 @@ import { requireConsuming } from './require-broker.ts'
 
 const MAX_COUNT = 100
 const MAX_WAIT_MS = 30_000
-/** A queue full of tokens of cancelled jobs must not keep one request busy for ever. */
-const MAX_SIFTING_MS = 1_000
 
 /**
  * FETCH (seed 001 §7.3, seed 002 §5.2): takes tokens from the buffers and claims their jobs in one
@@ -64,44 +63,31 @@ async function poll(
   context: RequestContext,
   signal: AbortSignal,
 ): Promise<JobRow[]> {
+  const { queues } = request
   const waitMs = clamp(request.wait_ms ?? 0, 0, MAX_WAIT_MS)
   const count = clamp(request.count ?? 1, 0, MAX_COUNT)
-  const startedAt = deps.clock.now()
-  let until = startedAt + Math.max(waitMs, MAX_SIFTING_MS)
-  let jobs: JobRow[] = []
-  let bytes = 0
-  while (jobs.length < count) {
-    const hasSome = jobs.length > 0
-    const elapsed = deps.clock.now() - startedAt
-    const left = { waitMs: Math.max(0, waitMs - elapsed) }
+  const fetched = new Fetched({ queues, count, waitMs }, deps.clock)
+  while (!fetched.isOver) {
     const deliveries = await deps.broker.take({
-      queues: request.queues,
-      count: count - jobs.length,
-      ...(hasSome ? { waitMs: 0, takenBytes: bytes } : left),
+      ...fetched.next(),
       hasClaimable: (queue, beyond = 0) => deps.ledger.claimable(queue) > beyond,
       signal,
     })
     if (deliveries.length === 0) break
-    const round = await sift(deps, deliveries, request, context, hasSome)
-    if (!hasSome && round.jobs.length > 0) until = deps.clock.now() + MAX_SIFTING_MS
-    jobs = hasSome ? inOrder(request, [...jobs, ...round.jobs]) : round.jobs
-    // Of rounds without a job nothing is kept.
-    bytes = jobs.length > 0 ? bytes + round.bytes : 0
-    if (jobs.length === 0) context.memory?.giveBack()
-    if (round.isLast || signal.aborted || deps.clock.now() > until) break
+    const round = await sift(deps, deliveries, request, context, fetched.hasSome)
+    fetched.add(round)
+    if (!fetched.hasSome) context.memory?.giveBack()
+    if (round.isLast || signal.aborted) break
   }
-  return jobs
+  return fetched.jobs
 }
 
-interface Round {
-  jobs: JobRow[]
-  /** Of all bodies, those that are no jobs too: what an answer may hold is no matter of exactness. */
-  bytes: number
+interface Sifted extends Round {
   /** Each delivery was a job, there is no memory for more, or the worker may have none. */
   isLast: boolean
 }
 
-const NOTHING_MORE: Round = { jobs: [], bytes: 0, isLast: true }
+const NOTHING_MORE: Sifted = { jobs: [], bytes: 0, isLast: true }
 
 /** Those of them that are jobs. `hasSome`: the fetch has others, which no failure may take from it. */
 async function sift(
@@ -110,7 +96,7 @@ async function sift(
   request: FetchRequest,
   context: RequestContext,
   hasSome: boolean,
-): Promise<Round> {
+): Promise<Sifted> {
   if (!mayFetch(deps, request)) {
     // It was told while it waited.
     deps.broker.putBack(deliveries)
@@ -127,11 +113,6 @@ async function sift(
     if (!hasSome) throw error
     return NOTHING_MORE
   }
-}
-
-/** Of queues from left to right, also where a later round had one of the first. */
-function inOrder({ queues }: FetchRequest, jobs: JobRow[]): JobRow[] {
-  return jobs.sort((a, b) => queues.indexOf(a.queue) - queues.indexOf(b.queue))
 }
 
 /** Notes the worker as seen. False: it was told to stop fetching (seed 001 §10.4), and gets nothing. */
