@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createNames, withPrefix } from '../../src/broker/names.ts'
 import { type Entity, loadTopology, type QueueEntity } from '../../src/broker/topology.ts'
@@ -16,6 +17,15 @@ afterAll(() => rmSync(dir, { recursive: true }))
 const shipped: Record<string, unknown> = JSON.parse(
   readFileSync(new URL('../../topology/topology.json', import.meta.url), 'utf8'),
 )
+
+it('has a schema that is one: the gateway takes it for granted', () => {
+  const file = new URL('../../topology/topology.schema.json', import.meta.url)
+  const ajv = new Ajv2020({ strict: false })
+  expect([ajv.validateSchema(JSON.parse(readFileSync(file, 'utf8'))), ajv.errors]).toEqual([
+    true,
+    null,
+  ])
+})
 
 function write(content: object): string {
   const file = join(dir, 'topology.json')
