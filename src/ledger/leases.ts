@@ -49,8 +49,12 @@ export interface LeaseLedger {
    */
   handOver(leases: readonly LeaseFence[]): Promise<number>
 
-  /** As `handOver`, for every active row whose holder is `gateway`. */
-  handOverAll(): Promise<number>
+  /**
+   * `handOver` taken back: the delivery was gone before it could be acknowledged, and RabbitMQ has the
+   * token. Fence: `active`, holder `ledger`; a job that has ended since has a token out after all.
+   * Returns how many rows changed.
+   */
+  handBack(leases: readonly LeaseFence[]): Promise<number>
 
   /**
    * Time in which nobody could renew does not count: every lease ends at `now` + its own length

@@ -3,7 +3,7 @@ import type { ExtendedLease } from '../ledger/leases.ts'
 import { parseHeartbeat } from '../schemas/validator.ts'
 import { explainStaleLease } from './conflicts.ts'
 import type { Deps } from './deps.ts'
-import { acknowledgeEarly } from './long-leases.ts'
+import { acknowledgeEarly } from './hand-over.ts'
 import type { Directive, WorkerReport } from './worker-registry.ts'
 
 /** Of any id that PUSH takes, in characters. */

@@ -4,7 +4,7 @@ import type { BeatResult } from '../ledger/native.ts'
 import { broadcastCancel, broadcastDirective } from './broadcasts.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { emitPromoted } from './emit-promoted.ts'
-import { acknowledgeEarly } from './long-leases.ts'
+import { acknowledgeEarly } from './hand-over.ts'
 import { isStronger } from './worker-registry.ts'
 
 /**

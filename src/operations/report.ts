@@ -1,5 +1,5 @@
 import { isHopeless } from '../errors.ts'
-import type { JobRow } from '../job/job.ts'
+import { isTerminal, type JobRow } from '../job/job.ts'
 import type { ReportedEvent, Said } from '../job/report.ts'
 import type { ReportRequest } from '../job/request.ts'
 import type { ReportResult } from '../ledger/native.ts'
@@ -121,6 +121,7 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
     return
   }
   if (isTokenBack(deps, job)) deps.ledger.tokenReturned(job.id, job.generation)
+  if (isTerminal(job.state)) deps.unsure.forget(job.id)
   if (result.outcome === 'started') {
     if (result.promoted) emitPromoted(deps, job)
     deps.events.emit({ type: 'job.started', job, requestId })
@@ -139,12 +140,14 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
 }
 
 /**
- * Whoever had a delivery of the job here has lost it to the native worker. Where nobody had, because
- * the gateway that had is gone, the worker has run the job by its token, and acknowledges that.
+ * Whoever had a delivery of the job here has lost it to the native worker. Where nobody has, because
+ * the channel that it came from is gone, or the gateway, the worker has run the job by its token, and
+ * acknowledges that.
  */
 function isTokenBack(deps: Deps, job: JobRow): boolean {
   const delivery = takeLease(deps, job.id)
-  return delivery ? delivery.ack() === 'settled' : job.state === 'completed' && job.tokenOut
+  if (delivery?.isLive()) return delivery.ack() === 'settled'
+  return job.state === 'completed' && job.tokenOut
 }
 
 /** As a job that an HTTP worker hands back; its token is on its way to the queue, or owed. */

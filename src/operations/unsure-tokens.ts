@@ -11,10 +11,13 @@ export class UnsureTokens {
 
   add(id: string): void {
     if (this.#ids.size < MAX_IDS) this.#ids.add(id)
-    else this.#isFull = true
+    else if (!this.#ids.has(id)) this.#isFull = true
   }
 
-  /** Its publish was confirmed, which its row says by now or will; it has come; or it is withdrawn. */
+  /**
+   * Call it when the token was confirmed (its row says so by now, or will), when it has come, or when
+   * its job is over or withdrawn.
+   */
   forget(id: string): void {
     this.#ids.delete(id)
   }

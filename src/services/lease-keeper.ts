@@ -1,5 +1,6 @@
 import type { Service } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
+import { handOver } from '../operations/hand-over.ts'
 
 /**
  * Leases across restarts (architecture §2, "Restart"). They live on in the ledger: time in which
@@ -19,7 +20,7 @@ export function leaseKeeper(deps: Deps): Service {
     async stop() {
       if (!isStarted) return
       isStarted = false
-      await handOverLeases(deps)
+      await handOverHeld(deps)
     },
   }
 }
@@ -30,10 +31,10 @@ export async function extendLeases(deps: Deps): Promise<void> {
   if (leases > 0) deps.logger.info({ leases }, 'leases extended')
 }
 
-/** Commit first, then acknowledge: a crash in between gives a token that is only dropped. */
-async function handOverLeases(deps: Deps): Promise<void> {
-  const leases = await deps.ledger.handOverAll()
-  for (const delivery of deps.held.values()) delivery.ack()
+/** Of a lease whose delivery is not here, RabbitMQ has the token. */
+async function handOverHeld(deps: Deps): Promise<void> {
+  const held = [...deps.held.keys()].flatMap((id) => deps.ledger.standing(id) ?? [])
+  const leases = await handOver(deps, held)
   deps.held.clear()
   if (leases > 0) deps.logger.info({ leases }, 'leases handed over to the ledger')
 }

@@ -100,7 +100,8 @@ export function batchContract({ ledger, row }: UnderTest): void {
       // The token of one was confirmed before that of another was refused.
       ledger.confirmed(jobs[0]?.id ?? '', stored[0]?.outbox ?? 0)
       expect(await ledger.withdrawAll(jobs.map(({ id }) => row(id)))).toEqual([])
-      for (const { id } of jobs) expect(row(id)).toMatchObject({ state: 'withdrawn', outbox: null })
+      const withdrawn = { state: 'withdrawn', outbox: null, envelope: '{}' }
+      for (const { id } of jobs) expect(row(id)).toMatchObject(withdrawn)
       expect(row(jobs[2]?.id ?? '').tokenOut).toBe(false)
       expect(Object.values(ledger.counts('default')).every((count) => count === 0)).toBe(true)
     })

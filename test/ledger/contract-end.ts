@@ -100,11 +100,10 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
         ledger.complete(id, {}, { now: NOW, result: '1' }),
         ledger.cancel(id, NOW),
         ledger.handOver([fence]),
-        ledger.handOverAll(),
         ledger.rearm('q', NOW),
         ledger.extendLeases(NOW),
       ])
-      expect(outcomes).toEqual([false, 'drop', 'stale', 'stale', 'stale', 0, 0, 0, 0])
+      expect(outcomes).toEqual([false, 'drop', 'stale', 'stale', 'stale', 0, 0, 0])
       expect(row(id)).toEqual(before)
     })
   })

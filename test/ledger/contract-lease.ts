@@ -240,8 +240,6 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       const jobs = [await fetched(ledger), await fetched(ledger), await fetched(ledger)]
       expect(await ledger.handOver(jobs.slice(0, 2))).toBe(2)
       expect(jobs.map(({ id }) => row(id).holder)).toEqual(['ledger', 'ledger', 'gateway'])
-      expect(await ledger.handOverAll()).toBe(1)
-      expect(row(jobs[2]?.id ?? '').holder).toBe('ledger')
     })
 
     it.each<[string, object]>([
@@ -257,16 +255,54 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       expect(row(job.id)).toEqual(before)
     })
 
-    it('leaves native leases alone when it takes all', async () => {
-      const [mine, native] = [await fetched(ledger), await fetched(ledger)]
-      await plant({ id: native.id, holder: 'native' })
-      expect(await ledger.handOverAll()).toBe(1)
-      expect([row(mine.id).holder, row(native.id).holder]).toEqual(['ledger', 'native'])
-    })
-
     it('counts each lease once when two ask in the same turn', async () => {
       const job = await fetched(ledger)
       expect(await Promise.all([ledger.handOver([job]), ledger.handOver([job])])).toEqual([1, 0])
+    })
+  })
+
+  describe('handBack', () => {
+    const handedOver = async () => {
+      const job = await fetched(ledger)
+      await ledger.handOver([job])
+      return job
+    }
+
+    it('gives the lease its token again, so that its end does not take it for gone', async () => {
+      const job = await handedOver()
+      expect(await ledger.handBack([job])).toBe(1)
+      expect(row(job.id)).toMatchObject({ state: 'active', holder: 'gateway', tokenOut: true })
+      await ledger.complete(job.id, {}, { now: NOW, result: null })
+      expect(row(job.id)).toMatchObject({ state: 'completed', tokenOut: true })
+    })
+
+    it.each([
+      ['completed', () => ledger.complete.bind(ledger)],
+      ['cancelled', () => (id: string) => ledger.cancel(id, NOW)],
+    ])('and a job that is %s by then has it out', async (state, end) => {
+      const job = await handedOver()
+      await end()(job.id, {}, { now: NOW, result: null })
+      expect(row(job.id)).toMatchObject({ state, tokenOut: false })
+      expect(await ledger.handBack([job])).toBe(1)
+      expect(row(job.id)).toMatchObject({ state, holder: null, tokenOut: true })
+    })
+
+    it.each<[string, object]>([
+      ['another attempt', { attempt: 2 }],
+      ['another generation', { generation: 1 }],
+      ['another holder', { holder: 'native' }],
+      ['another state', { state: 'available', holder: null }],
+    ])('leaves a row of %s alone', async (_, change) => {
+      const job = await handedOver()
+      await plant({ id: job.id, ...change })
+      const before = row(job.id)
+      expect(await ledger.handBack([job])).toBe(0)
+      expect(row(job.id)).toEqual(before)
+    })
+
+    it('counts each lease once when two ask in the same turn', async () => {
+      const job = await handedOver()
+      expect(await Promise.all([ledger.handBack([job]), ledger.handBack([job])])).toEqual([1, 0])
     })
   })
 

@@ -45,7 +45,7 @@ const VERBS = [
   'complete',
   'cancel',
   'handOver',
-  'handOverAll',
+  'handBack',
   'rearm',
   'tokenReturned',
   'extendLeases',
@@ -346,7 +346,7 @@ class Run {
     if (step.verb === 'release')
       await this.#ledger.release(id, { ...lease, tokenAttempt: lease.attempt })
     if (step.verb === 'handOver') await this.#ledger.handOver([lease])
-    if (step.verb === 'handOverAll') await this.#ledger.handOverAll()
+    if (step.verb === 'handBack') await this.#ledger.handBack([lease])
     if (step.verb === 'rearm') await this.#ledger.rearm(QUEUES[step.job % 2] ?? '', NOW)
     if (step.verb === 'extendLeases') await this.#ledger.extendLeases(NOW + attempt)
     if (step.verb === 'tokenReturned') this.#ledger.tokenReturned(id, generation)

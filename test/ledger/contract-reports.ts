@@ -438,6 +438,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(http.id)).toEqual(http)
       expect(await apply(eventOf(native.id, VIA_RUNG, other))).toEqual(['failed'])
       expect(await apply(eventOf(http.id, COMPLETED, other))).toEqual(['completed'])
+      expect(row(http.id)).toMatchObject({ workerId: 'native-2' })
     })
 
     it.each<[string, Said]>([

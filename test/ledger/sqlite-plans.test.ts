@@ -25,7 +25,7 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   extendLeases: 'jobs_lease',
   boundLeases: 'jobs_lease',
   boundRetries: 'jobs_due',
-  handOverAll: 'jobs_lease',
+  handBack: 'sqlite_autoindex_jobs_1',
   deadLetters: 'jobs_dead',
   deadLettersOf: 'jobs_dead_queue',
   prunable: 'jobs_prunable',

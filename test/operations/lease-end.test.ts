@@ -2,8 +2,8 @@ import { setImmediate as settled } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { EnsureOutcome } from '../../src/broker/broker.ts'
 import type { JobRow } from '../../src/job/job.ts'
+import { acknowledgeEarly } from '../../src/operations/hand-over.ts'
 import { requeueLease, settleLease, toDeadLetters } from '../../src/operations/lease-end.ts'
-import { acknowledgeEarly } from '../../src/operations/long-leases.ts'
 import { fetched, rowOf } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage, toldDelivery } from './told-broker.ts'
@@ -135,6 +135,22 @@ describe('a lease that is longer than RabbitMQ waits', () => {
     await handed
     expect(told).toEqual([])
     expect(stage.deps.held.get(row.id)).toBe(other)
+  })
+
+  it('stays as it is where its delivery is dead: RabbitMQ has the token', async () => {
+    const row = await leased()
+    stage.deps.held.set(row.id, toldDelivery(told, { isLive: false }))
+    await acknowledgeEarly(stage.deps, [row])
+    expect(told).toEqual([])
+    expect(rowOf(harness.ledger, row.id)).toMatchObject({ state: 'active', holder: 'gateway' })
+  })
+
+  it('has its token again where the delivery was lost before it could be acknowledged', async () => {
+    const row = await leased()
+    stage.deps.held.set(row.id, toldDelivery(told, { settles: 'lost' }))
+    await acknowledgeEarly(stage.deps, [row])
+    expect(told).toEqual(['ack'])
+    expect(rowOf(harness.ledger, row.id)).toMatchObject({ state: 'active', holder: 'gateway' })
   })
 
   it('keeps its delivery where the ledger cannot be written', async () => {

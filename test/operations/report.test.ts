@@ -6,9 +6,9 @@ import type { ReportEvent } from '../../src/job/request.ts'
 import { diedInBroker } from '../../src/operations/died-in-broker.ts'
 import { report } from '../../src/operations/report.ts'
 import { uuid7 } from '../../src/uuid.ts'
-import { NOW, pushed } from '../ledger/harness.ts'
+import { fetched, NOW, pushed, rowOf } from '../ledger/harness.ts'
 import { openSqliteHarness, refuseChangesOf, type SqliteHarness } from '../ledger/sqlite-harness.ts'
-import { onToldBroker, type ToldStage } from './told-broker.ts'
+import { onToldBroker, type ToldStage, toldDelivery } from './told-broker.ts'
 
 const AT = { attempt: 1, at: new Date(NOW).toISOString() }
 const FAILED = { ...AT, event: 'failed', error: { code: 'boom', message: 'it went off' } } as const
@@ -39,6 +39,25 @@ it.each<[string, Partial<ReportEvent>, string]>([
   })
   expect(stage.events.map(({ type }) => type)).toContain(last)
 })
+
+it.each<[string, Parameters<typeof toldDelivery>[1], boolean]>([
+  ['is settled here, if it can be', {}, false],
+  ['is still out where it could not be settled', { settles: 'lost' }, true],
+  ['was its own where the delivery here is dead', { isLive: false, settles: 'lost' }, false],
+])(
+  'by another worker than the one that has the lease: its token %s',
+  async (_, given, tokenOut) => {
+    const { id } = await fetched(harness.ledger)
+    stage.deps.held.set(id, toldDelivery([], given))
+    stage.deps.unsure.add(id)
+    const done = { ...AT, event: 'completed', job_id: id } as const
+    await report(stage.deps, { worker_id: 'native', events: [done] }, { requestId: 'req_1' })
+    await harness.ledger.recordQueue('behind all lazy writes', NOW)
+    expect(rowOf(harness.ledger, id)).toMatchObject({ state: 'completed', tokenOut })
+    expect(rowOf(harness.ledger, id).workerId).toBe('native')
+    expect(stage.deps.unsure.has(id)).toBe(false)
+  },
+)
 
 it('of a job that the ledger refuses keeps nothing from its neighbours', async () => {
   const jobs = [await pushed(harness.ledger), await pushed(harness.ledger)]

@@ -3,7 +3,7 @@ import type { Delivery } from '../../src/broker/broker.ts'
 import { leaseKeeper } from '../../src/services/lease-keeper.ts'
 import { fetched, NOW, rowOf } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
-import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
+import { onToldBroker, type ToldStage, toldDelivery } from '../operations/told-broker.ts'
 
 let harness: SqliteHarness
 let stage: ToldStage
@@ -20,7 +20,7 @@ beforeEach(async () => {
     holders.push(rowOf(harness.ledger, id).holder)
     return 'settled' as const
   }
-  stage.deps.held.set(id, { ack } as unknown as Delivery)
+  stage.deps.held.set(id, { ack, isLive: () => true } as unknown as Delivery)
 })
 afterEach(() => harness.destroy())
 
@@ -49,6 +49,18 @@ it('acknowledges what is leased when it stops, behind the commit that hands it o
   expect(stage.deps.held.size).toBe(0)
   await stop(keeper)
   expect(holders).toEqual(['ledger'])
+})
+
+it('leaves a lease whose delivery is dead, or was never here: RabbitMQ has the token', async () => {
+  const other = await fetched(harness.ledger)
+  stage.deps.held.set(id, toldDelivery([], { isLive: false }))
+  const keeper = leaseKeeper(stage.deps)
+  await keeper.start()
+  await stop(keeper)
+  for (const lease of [id, other.id]) {
+    await harness.ledger.complete(lease, {}, { now: NOW, result: null })
+    expect(rowOf(harness.ledger, lease)).toMatchObject({ state: 'completed', tokenOut: true })
+  }
 })
 
 it('keeps the deliveries where that cannot be written: RabbitMQ gives them out again', async () => {

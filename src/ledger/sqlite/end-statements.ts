@@ -6,7 +6,7 @@ import { JOB_COLUMNS } from './rows.ts'
 const END_LIFE = `outbox = NULL, holder = NULL, ${END_LEASE}`
 
 /** Only the id and the numbers stay, so that late tokens and copies are known for what they are. */
-const EMPTY = `state = 'withdrawn', dead_letter = 0, outbox = NULL, carry = NULL, error = NULL,
+export const EMPTY = `state = 'withdrawn', dead_letter = 0, outbox = NULL, carry = NULL, error = NULL,
   errors = NULL, result = NULL, envelope = '{}', unique_key = NULL`
 
 /** How a job ends, and what may still become of it. */

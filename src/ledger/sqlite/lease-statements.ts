@@ -81,9 +81,10 @@ function prepareHolders(db: Database) {
       `UPDATE jobs SET holder = 'ledger' WHERE id = ?1 AND state = 'active'
        RETURNING ${JOB_COLUMNS}`,
     ),
-    handOverAll: db.prepare(
-      `UPDATE jobs SET holder = 'ledger'
-       WHERE ${LEASED} AND state = 'active' AND holder = 'gateway'`,
+    handBack: db.prepare(
+      `UPDATE jobs SET holder = iif(state = 'active', 'gateway', NULL), token_out = 1
+       WHERE id = ?1 AND generation = ?2 AND attempt = ?3
+         AND (state = 'active' AND holder = 'ledger' OR ended_at IS NOT NULL)`,
     ),
     /** The time in which nobody could acknowledge does not count for the execution either. */
     extendLeases: db.prepare(

@@ -10,6 +10,7 @@ import type {
   ReleaseFence,
   SettleFence,
 } from '../leases.ts'
+import type { Statement } from './driver.ts'
 import { ACTIVE, ended, failed } from './life.ts'
 import { toJobRow } from './rows.ts'
 import type { Store } from './store.ts'
@@ -113,9 +114,17 @@ export function beatLeases(store: Store, ids: readonly string[], beat: Beat): Ex
 
 /** How many of them were still the gateway's. */
 export function handOverLeases({ statements }: Store, leases: readonly LeaseFence[]): number {
+  return changedOf(leases, statements.handOver)
+}
+
+export function handBackLeases({ statements }: Store, leases: readonly LeaseFence[]): number {
+  return changedOf(leases, statements.handBack)
+}
+
+function changedOf(leases: readonly LeaseFence[], change: Statement): number {
   let changed = 0
   for (const { id, generation, attempt } of leases) {
-    changed += statements.handOver.run(id, generation, attempt).changes
+    changed += change.run(id, generation, attempt).changes
   }
   return changed
 }

@@ -54,6 +54,7 @@ import {
   boundWaits,
   completeLease,
   failLease,
+  handBackLeases,
   handOverLeases,
   releaseLease,
 } from './leases.ts'
@@ -257,9 +258,8 @@ export class SqliteLedger implements Ledger {
     return this.#access.writeMany(leases.length, () => handOverLeases(this.#store, leases))
   }
 
-  handOverAll(): Promise<number> {
-    const { handOverAll } = this.#store.statements
-    return this.#access.write(() => handOverAll.run().changes)
+  handBack(leases: readonly LeaseFence[]): Promise<number> {
+    return this.#access.writeMany(leases.length, () => handBackLeases(this.#store, leases))
   }
 
   applyReports(events: readonly ReportedEvent[], terms: ReportTerms): Promise<ReportResult[]> {

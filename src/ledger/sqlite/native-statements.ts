@@ -40,11 +40,12 @@ function prepareReportedEnds(db: Database) {
   return {
     /**
      * The delivery of a lease that is the gateway's is the gateway's to settle. ?6 how long it took:
-     * the word of its start was on its way for longer than that of its end.
+     * the word of its start was on its way for longer than that of its end. ?7 the worker, whosever
+     * the lease was.
      */
     nativeDone: db.prepare(
       `UPDATE jobs SET ${done}, token_out = iif(holder = 'gateway', token_out, 0), ${END_LEASE},
-         started_at = min(started_at, max(enqueued_at, ?4 - coalesce(?6, 0)))
+         started_at = min(started_at, max(enqueued_at, ?4 - coalesce(?6, 0))), worker_id = ?7
        WHERE id = ?1 AND generation = coalesce(?2, generation) AND state = 'active' AND attempt = ?3
        RETURNING ${JOB_COLUMNS}`,
     ),

@@ -196,7 +196,7 @@ function completeAtOnce(
 ): ReportResult | null {
   const { nativeDone, nativeNextDone } = store.statements
   const done = [id, generation, attempt, now, result] as const
-  const running = toJobRow(nativeDone.get(...done, elapsedMs ?? null))
+  const running = toJobRow(nativeDone.get(...done, elapsedMs ?? null, workerId))
   if (running) {
     ended(store, running, ACTIVE, { isTimed: true, elapsedMs })
     return { outcome: 'completed', job: running, begun: null, promoted: false }
@@ -225,7 +225,7 @@ function endAttempt(
   if (start && isOwedAgain(row)) leaveUnowned(store, running)
   const job =
     said.event === 'completed'
-      ? complete(store, running, said, terms, begins)
+      ? complete(store, { ...running, workerId: event.workerId }, said, terms, begins)
       : fail(store, running, said, terms)
   return {
     outcome: said.event,
@@ -242,12 +242,12 @@ function newStart(begins: Begins): Beginning | null {
 
 function complete(
   store: Store,
-  { id, generation, attempt }: JobRow,
+  { id, generation, attempt, workerId }: JobRow,
   { result, elapsedMs }: Completed,
   { now }: ReportTerms,
   begins: Begins,
 ): JobRow {
-  const done = [id, generation, attempt, now, result, elapsedMs ?? null] as const
+  const done = [id, generation, attempt, now, result, elapsedMs ?? null, workerId] as const
   const job = changed(store.statements.nativeDone.get(...done))
   // A start that nobody has told of was written just now.
   const isPromoted = newStart(begins)?.promote ?? false

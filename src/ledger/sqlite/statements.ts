@@ -1,6 +1,6 @@
 import { prepareCron } from './cron-statements.ts'
 import type { Database } from './driver.ts'
-import { prepareEnds } from './end-statements.ts'
+import { EMPTY, prepareEnds } from './end-statements.ts'
 import { LEASED, prepareLeases } from './lease-statements.ts'
 import { prepareNative } from './native-statements.ts'
 import { prepareQueues } from './queue-statements.ts'
@@ -123,13 +123,13 @@ function prepareEnqueues(db: Database) {
     /** ?2 the rung that has its token after all. */
     confirmedInRung: db.prepare('UPDATE jobs SET outbox = NULL, rung_ms = ?2 WHERE outbox = ?1'),
     withdraw: db.prepare(
-      `UPDATE jobs SET state = 'withdrawn', outbox = NULL, ended_at = enqueued_at
+      `UPDATE jobs SET ${EMPTY}, ended_at = enqueued_at
        WHERE id = ?1 AND outbox = ?2 AND state = 'available' AND attempt = 0
        RETURNING queue`,
     ),
     /** ?3 the state as it was read. */
     withdrawUnstarted: db.prepare(
-      `UPDATE jobs SET state = 'withdrawn', outbox = NULL, ended_at = enqueued_at
+      `UPDATE jobs SET ${EMPTY}, ended_at = enqueued_at
        WHERE id = ?1 AND generation = ?2 AND state = ?3 AND attempt = 0`,
     ),
   }
