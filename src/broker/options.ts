@@ -48,7 +48,10 @@ export interface BrokerOptions {
   connectionName?: string
 }
 
-/** What the composition root puts between the broker and the rest. None may throw. */
+/**
+ * What the composition root puts between the broker and the rest. Those that are asked for something
+ * throw or reject where the ledger cannot be read or written; those that are told something do not.
+ */
 export interface BrokerHooks {
   /** Queues that the ledger has recorded in earlier runs. Asked after every (re)connect. */
   recordedQueues(): readonly string[]

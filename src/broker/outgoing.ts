@@ -1,3 +1,4 @@
+import { rungKey } from '../job/backoff.ts'
 import type { JobRow } from '../job/job.ts'
 import type { Unusable } from './broker.ts'
 import type { Names } from './names.ts'
@@ -12,7 +13,7 @@ export function outgoingOf(row: JobRow, { exchange }: Names, wall = 0): Outgoing
   const { state, queue, rungMs } = row
   if (state === 'scheduled') return delayed(row, exchange.delayed, wall)
   if (state === 'retryable' && rungMs !== null) {
-    return outgoing(row, exchange.retry, `${queue}.${rungMs}`, rungMs, 'others')
+    return outgoing(row, exchange.retry, rungKey(queue, rungMs), rungMs, 'others')
   }
   return state === 'discarded'
     ? outgoing(row, exchange.dlx, queue, null, 'others')

@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts'
-import { LADDER_MS } from '../job/backoff.ts'
+import { LADDER_MS, rungKey } from '../job/backoff.ts'
 import type { Logger } from '../logger.ts'
 import type { EnsureOutcome } from './broker.ts'
 import type { Connection } from './connection.ts'
@@ -104,7 +104,7 @@ export class Rungs {
   }
 
   isReady(queue: string, delayMs: number): boolean {
-    return this.#ready.has(keyOf(queue, delayMs))
+    return this.#ready.has(rungKey(queue, delayMs))
   }
 
   async ensure(queue: string, delayMs: number): Promise<'ready' | 'unusable'> {
@@ -113,14 +113,14 @@ export class Rungs {
 
   /** The broker did not answer to a publish: the ledger holds the next retries. */
   doubt(queue: string, delayMs: number): void {
-    const key = keyOf(queue, delayMs)
+    const key = rungKey(queue, delayMs)
     this.#ready.delete(key)
     this.#holdBack(key)
   }
 
   /** Something says that the rung may be gone. */
   async recheck(queue: string, delayMs: number): Promise<'ready' | 'unusable'> {
-    const key = keyOf(queue, delayMs)
+    const key = rungKey(queue, delayMs)
     this.#forget(key)
     // A flight under way may have looked before the rung went.
     await this.#flights.get(key)
@@ -174,7 +174,7 @@ export class Rungs {
   }
 
   #ensure(rung: Rung): Promise<Outcome> {
-    const key = keyOf(rung.queue, rung.delayMs)
+    const key = rungKey(rung.queue, rung.delayMs)
     if (this.#ready.has(key)) return Promise.resolve('ready')
     const running = this.#flights.get(key)
     if (running !== undefined) return running
@@ -311,9 +311,9 @@ export class Rungs {
     this.#readFor = connection.generation
     const fresh = hooks
       .recordedRungs()
-      .filter((rung) => !this.#read.has(keyOf(rung.queue, rung.delayMs)))
+      .filter((rung) => !this.#read.has(rungKey(rung.queue, rung.delayMs)))
     for (const rung of fresh) {
-      const key = keyOf(rung.queue, rung.delayMs)
+      const key = rungKey(rung.queue, rung.delayMs)
       this.#read.add(key)
       this.#known.set(key, rung)
     }
@@ -347,11 +347,6 @@ export class Rungs {
     this.#retry = setTimeout(() => void this.ensureKnown(), RETRY_MS)
     this.#retry.unref()
   }
-}
-
-/** As the routing key: a queue name and a number name one rung only. */
-function keyOf(queue: string, delayMs: number): string {
-  return `${queue}.${delayMs}`
 }
 
 function answerOf(outcome: Outcome): 'ready' | 'unusable' {

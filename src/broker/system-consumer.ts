@@ -105,7 +105,7 @@ export class SystemConsumer {
     this.#block = block
     const opened = block.open().then(() => {
       this.#startedAt = this.#deps.clock.now()
-      // It has refused, or has gone: that is an answer too, but for the end of the connection.
+      // One that was refused or closed was answered, too; the end of the connection is no answer.
       if (block.wasAccepted || this.#deps.connection.isUp) this.#doubts.clear(this.#deps.source)
       // Suspended before the consumer was accepted.
       if (!this.#isWanted) void block.cancel()

@@ -12,6 +12,11 @@ export const LADDER_MS: readonly number[] = [
 /** Longer than this the ledger holds the job. */
 const TOP_RUNG_MS = 300_000
 
+/** Names a rung: its routing key (seed 002 §8.2). A queue's name may hold dots, a delay holds none. */
+export function rungKey(queue: string, delayMs: number): string {
+  return `${queue}.${delayMs}`
+}
+
 /** The waiting part of a retry policy; intervals in whole ms, `coefficient` at least 1. */
 export interface BackoffPolicy {
   strategy: 'exponential' | 'linear' | 'polynomial' | 'none'

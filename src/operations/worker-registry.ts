@@ -131,7 +131,7 @@ export class WorkerRegistry {
     worker.reported = DIRECTIVES.find((known) => known === report.state) ?? worker.reported
     worker.hostname = report.hostname ?? worker.hostname
     worker.pid = report.pid ?? worker.pid
-    worker.queues = report.queues ?? queuesOf(worker, report)
+    worker.queues = report.queues ?? queuesAfter(worker, report)
     worker.namesQueues ||= report.queues != null
     worker.concurrency = report.concurrency ?? worker.concurrency
     worker.labels = report.labels ?? worker.labels
@@ -274,7 +274,8 @@ export class WorkerRegistry {
   }
 }
 
-function queuesOf({ queues }: Worker, { heardOn }: WorkerReport): readonly string[] {
+/** A worker that names no queues has at least the one whose control queue it writes to. */
+function queuesAfter({ queues }: Worker, { heardOn }: WorkerReport): readonly string[] {
   return queues.length === 0 && heardOn !== undefined ? [heardOn] : queues
 }
 

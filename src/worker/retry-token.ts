@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { LiveDelivery } from '../broker/delivery.ts'
 import { publishOptionsOf } from '../broker/token.ts'
-import { chooseDelay } from '../job/backoff.ts'
+import { chooseDelay, rungKey } from '../job/backoff.ts'
 import type { Failure } from '../job/error-history.ts'
 import type { ReportedOutcome } from '../job/request.ts'
 import { judge, retryPolicyOf } from '../job/retry-policy.ts'
@@ -59,7 +59,7 @@ async function publishTo(
     id,
     queue,
     exchange: link.names.exchange.retry,
-    routingKey: `${queue}.${rungMs}`,
+    routingKey: rungKey(queue, rungMs),
     rungMs,
     group: 'others',
     // As it came: unknown members, the generation and every byte of a number survive.

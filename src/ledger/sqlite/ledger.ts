@@ -1,3 +1,4 @@
+import { rungKey } from '../../job/backoff.ts'
 import type { JobRow, JobStanding, NewJob, OwedMessage } from '../../job/job.ts'
 import type { ReportedEvent } from '../../job/report.ts'
 import type { Logger } from '../../logger.ts'
@@ -62,7 +63,6 @@ import { beatJob } from './native-beats.ts'
 import { openStore } from './open-store.ts'
 import { SqlitePauses } from './pauses.ts'
 import { rearmQueue, rearmRung } from './rearm.ts'
-import { rungKey } from './register.ts'
 import { applyReports } from './reports.ts'
 import { pruneBatch } from './retention.ts'
 import { toJobRow, toStanding } from './rows.ts'
@@ -239,7 +239,7 @@ export class SqliteLedger implements Ledger {
   }
 
   async recordRung(rung: Rung): Promise<void> {
-    if (this.#store.rungs.has(rungKey(rung))) return
+    if (this.#store.rungs.has(rungKey(rung.queue, rung.delayMs))) return
     await this.#access.write(() => this.#store.rungs.record(rung))
   }
 

@@ -1,3 +1,4 @@
+import { rungKey } from '../../job/backoff.ts'
 import type { QueueRecord, Rung } from '../ledger.ts'
 import type { Companion } from './companion.ts'
 import { Notes } from './notes.ts'
@@ -73,12 +74,7 @@ export function queueRegister({ queues, recordQueue }: Statements): Register<Que
 export function rungRegister({ rungs, recordRung }: Statements): Register<Rung> {
   return new Register({
     records: rungs.all() as Rung[],
-    keyOf: rungKey,
+    keyOf: ({ queue, delayMs }) => rungKey(queue, delayMs),
     insert: ({ queue, delayMs }) => recordRung.run(queue, delayMs),
   })
-}
-
-/** As its routing key: the delay holds no dot. */
-export function rungKey({ queue, delayMs }: Rung): string {
-  return `${queue}.${delayMs}`
 }

@@ -1,3 +1,4 @@
+import { rungKey } from '../../job/backoff.ts'
 import { recordFailure, recordLateFailure } from '../../job/failure.ts'
 import { isTerminal, type JobRow, type JobStanding } from '../../job/job.ts'
 import {
@@ -16,7 +17,6 @@ import { expireRow } from './due.ts'
 import { runDiscard } from './leases.ts'
 import { ACTIVE, AVAILABLE, ended, failed, started } from './life.ts'
 import { begin, isOwedAgain, leaveUnowned } from './native-start.ts'
-import { rungKey } from './register.ts'
 import { toJobRow, toStanding } from './rows.ts'
 import { changed, type Store } from './store.ts'
 
@@ -293,7 +293,11 @@ const MAX_RECORDED_RUNGS = 2_000
 
 function recordRung(store: Store, queue: string, delayMs: number): void {
   const rung = { queue, delayMs }
-  if (store.rungs.has(rungKey(rung)) || store.rungs.all().length >= MAX_RECORDED_RUNGS) return
+  if (
+    store.rungs.has(rungKey(rung.queue, rung.delayMs)) ||
+    store.rungs.all().length >= MAX_RECORDED_RUNGS
+  )
+    return
   store.rungs.record(rung)
 }
 
