@@ -4,13 +4,13 @@ import type { LiveDelivery } from './delivery.ts'
 import type { Feed } from './feed.ts'
 import {
   awaitedFeeds,
+  beginLingering,
   bridgeMs,
   GATHERING_MS,
-  lingerMs,
+  isPreceded,
+  nextLookMs,
   PRECEDENCE_MS,
-  putOffMs,
 } from './gathering.ts'
-import { isPreceded } from './precedence.ts'
 import { type Waiter, Waiters, type Wanted } from './waiters.ts'
 
 const MAX_WAIT_MS = 30_000
@@ -88,7 +88,7 @@ export class FetchLine {
     if (this.#dispatches.has(feed)) return
     this.#dispatches.add(feed)
     queueMicrotask(() => {
-      const pauseMs = lingerMs(this.#waiters.first(feed.queue), feed.buffer.size)
+      const pauseMs = beginLingering(this.#waiters.first(feed.queue), feed.buffer.size)
       if (pauseMs > 0) setTimeout(() => this.#dispatch(feed), pauseMs)
       else this.#dispatch(feed)
     })
@@ -121,7 +121,7 @@ export class FetchLine {
 
   #pauseMs(waiter: Waiter, feed: Feed): number {
     if (this.#isPreceded(waiter, feed.queue)) return PRECEDENCE_MS
-    return putOffMs(waiter, this.#awaited(waiter), this.#deps.clock.now())
+    return nextLookMs(waiter, this.#awaited(waiter), this.#deps.clock.now())
   }
 
   /** There is more for this fetch, or for one that waits already, whose is what is here. */

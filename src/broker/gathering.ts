@@ -1,6 +1,18 @@
 import { type Feed, MAX_TAKEN_BYTES } from './feed.ts'
 import type { Waiter, Wanted } from './waiters.ts'
 
+/**
+ * What a fetch waits for, and how long, beyond the time that its client named (architecture §4.4):
+ *
+ * - nothing is here for it: for a consumer that begins, or work that the ledger knows of (`bridgeMs`);
+ * - something is here, but a queue or a job that goes before it is on its way (`isPreceded`), looked at
+ *   every `PRECEDENCE_MS`;
+ * - something is here, but not all that it wants, and more is available (`awaitedFeeds`): a first time
+ *   for the rest of the burst (`beginLingering`), then as long as consumers may bring it (`nextLookMs`).
+ *
+ * What waits and what it waits for are `Waiter` and `Feed`; `FetchLine` asks.
+ */
+
 /** How long a fetch waits for a message that is probably on its way (architecture §4.4). */
 const BRIDGE_MS = 250
 /**
@@ -20,6 +32,26 @@ export function bridgeMs(feed: Feed, hasWork: boolean): number {
   const isStarting = feed.exists ? feed.isStarting : feed.isLookedUp
   if (isStarting) return hasWork ? START_MS : BRIDGE_MS
   return feed.exists && hasWork ? BRIDGE_MS : 0
+}
+
+/**
+ * Queues are served from left to right, and each by priority: a delivery of `queue` waits while the
+ * ledger knows of work that goes before it and may be on its way to us. Bounded by `Feed`.
+ * `feedOf`: undefined where nothing of a queue may be served.
+ */
+export function isPreceded(
+  wanted: Pick<Wanted, 'queues' | 'since' | 'hasClaimable'>,
+  queue: string,
+  feedOf: (queue: string) => Feed | undefined,
+): boolean {
+  for (const earlier of wanted.queues) {
+    const feed = feedOf(earlier)
+    const isLast = earlier === queue
+    const isAwaited = isLast ? feed?.expectsBetter(wanted.since) : feed?.isAwaited(wanted.since)
+    if (isAwaited && feed?.exists && wanted.hasClaimable(earlier)) return true
+    if (isLast) return false
+  }
+  return false
 }
 
 const NOBODY: readonly Feed[] = []
@@ -44,7 +76,7 @@ export function awaitedFeeds(
     if (count >= wanted.count) return NOBODY
     bytes += feed.buffer.bytes
     if (bytes >= MAX_TAKEN_BYTES) return NOBODY
-    if (!mayBring(wanted, feed)) continue
+    if (!seeWhetherMore(wanted, feed)) continue
     if (awaited === null) awaited = [feed]
     else awaited.push(feed)
   }
@@ -53,10 +85,10 @@ export function awaitedFeeds(
 }
 
 /**
- * While jobs of the queue are leased, only what is sure to come: workers that come again and again
- * are faster with what is here.
+ * Opens a consumer where the others are full. While jobs of the queue are leased, only what is sure
+ * to come counts: workers that come again and again are faster with what is here.
  */
-function mayBring(
+function seeWhetherMore(
   { count, since, hasClaimable }: Pick<Wanted, 'count' | 'since' | 'hasClaimable'>,
   feed: Feed,
 ): boolean {
@@ -67,21 +99,21 @@ function mayBring(
 }
 
 /**
- * How long the rest of a burst is waited for. Once: who comes meanwhile takes what is here, and where
+ * How long the rest of a burst is waited for, from now on. Once: who comes meanwhile takes what is here, and where
  * others fetch all the time, a waiter that let them each time would get nothing.
  */
-export function lingerMs(waiter: Waiter | undefined, here: number): number {
+export function beginLingering(waiter: Waiter | undefined, here: number): number {
   if (waiter === undefined || waiter.hasLingered || here >= waiter.count) return 0
   waiter.hasLingered = true
   return LINGER_MS
 }
 
 /**
- * How soon to look again at a fetch that waits for these; 0: what is here is handed out now. Bounded,
+ * Begins to put a fetch off, or goes on: how soon to look again at one that waits for these; 0: what is here is handed out now. Bounded,
  * since what the ledger takes for available may be with others; and where it was, the next ones do not
  * wait.
  */
-export function putOffMs(waiter: Waiter, awaited: readonly Feed[], now: number): number {
+export function nextLookMs(waiter: Waiter, awaited: readonly Feed[], now: number): number {
   if (awaited.length === 0) return 0
   waiter.putOffSince ??= now
   const isStarting = (feed: Feed) => feed.isGrowing || feed.isLookedUp

@@ -2,7 +2,7 @@ import { beforeEach, expect, it } from 'vitest'
 import type { Block, BlockState } from '../../src/broker/block.ts'
 import type { LiveDelivery } from '../../src/broker/delivery.ts'
 import { MAX_TAKEN_BYTES } from '../../src/broker/feed.ts'
-import { awaitedFeeds, putOffMs } from '../../src/broker/gathering.ts'
+import { awaitedFeeds, nextLookMs } from '../../src/broker/gathering.ts'
 import type { Waiter } from '../../src/broker/waiters.ts'
 import { feedOf } from './harness.ts'
 
@@ -60,7 +60,7 @@ async function twoQueues() {
     hasClaimable: (_: string, beyond = 0) => beyond < 1,
   } as unknown as Waiter
   const awaited = () => awaitedFeeds(waiter, (queue) => (queue === 'here' ? here.feed : other.feed))
-  const look = () => putOffMs(waiter, awaited(), now)
+  const look = () => nextLookMs(waiter, awaited(), now)
   return { other, awaited, look }
 }
 
