@@ -69,7 +69,7 @@ function isHost(text: string): boolean {
 }
 
 /** A name other than `localhost` may be anything. */
-function isLoopback(host: string): boolean {
+export function isLoopback(host: string): boolean {
   const version = isIP(host)
   if (version === 0) return host.toLowerCase() === 'localhost'
   return LOOPBACK.check(host, version === 4 ? 'ipv4' : 'ipv6')

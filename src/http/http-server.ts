@@ -5,7 +5,7 @@ import { OjsError } from '../errors.ts'
 import type { Service } from '../lifecycle.ts'
 import type { Logger } from '../logger.ts'
 import type { HttpObserver } from '../telemetry/exposition.ts'
-import type { AccessConfig } from './access-config.ts'
+import { type AccessConfig, isLoopback } from './access-config.ts'
 import { createApp } from './app.ts'
 import { Connections } from './connections.ts'
 import type { OjsRequest, OjsResponse } from './exchange.ts'
@@ -53,9 +53,10 @@ export class HttpServer implements Service {
 
   constructor(options: HttpServerOptions) {
     this.#options = options
-    const { routes, logger, observer, access = OPEN, now = Date.now } = options
+    const { access = OPEN, now = Date.now } = options
     const isTls = options.tls !== undefined
-    this.#app = createApp({ routes, logger, observer, access, isTls, now })
+    const isLocal = isLoopback(options.host)
+    this.#app = createApp({ ...options, access, now, isTls, isLoopback: isLocal })
     const limits = { ...CONNECTION_LIMITS, ...options.limits }
     this.#server = createListener(this.#app, limits, options.tls)
     this.#connections = new Connections(this.#server, {

@@ -1,8 +1,8 @@
-import { isIP } from 'node:net'
 import cors from 'cors'
 import { OjsError } from '../errors.ts'
 import { redactUrls } from '../logger.ts'
 import { answerEmpty } from './answer.ts'
+import { isAddress } from './hosts.ts'
 import { type Check, READING, type Step } from './pipeline.ts'
 
 /** `OJS_CORS_ORIGINS`: exact origins, as browsers send them. Adds a line for each mistake. */
@@ -85,9 +85,8 @@ export function refuseForeignOrigins(
 function isSameOrigin(origin: string, host: string, trustsNames: boolean): boolean {
   if (!URL.canParse(origin)) return false
   const url = new URL(origin)
-  return url.host === host.toLowerCase() && (trustsNames || isFixedName(url.hostname))
-}
-
-function isFixedName(name: string): boolean {
-  return name === 'localhost' || isIP(name.replace(/^\[|\]$/g, '')) !== 0
+  return (
+    url.host === host.toLowerCase() &&
+    (trustsNames || url.hostname === 'localhost' || isAddress(url.hostname))
+  )
 }

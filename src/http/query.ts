@@ -32,8 +32,8 @@ export function pagination({ limit, offset }: Page, total: number): object {
 
 /** Clamped to what a number holds. Throws 400 when it is there and is no integer from 0 on. */
 export function integer(request: Request, name: string, fallback: number): number {
-  const text = parameter(request, name)
-  if (text === null) return fallback
+  const text = first(request, name)
+  if (text === undefined) return fallback
   if (/^\d+$/.test(text)) return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
   throw invalidField(name, `The '${name}' parameter must be an integer from 0 on.`, {
     received: text.slice(0, 100),
@@ -48,9 +48,14 @@ export function list(request: Request, name: string): Set<string> {
   throw invalidField(name, `The '${name}' parameter may name ${MAX_LIST_LENGTH} things at most.`)
 }
 
-/** Null when it is not there or empty. Given twice, the first one counts. */
+/** Null when it is not there or empty. */
 export function parameter(request: Request, name: string): string | null {
+  return first(request, name) || null
+}
+
+/** Given twice, the first one counts. */
+function first(request: Request, name: string): string | undefined {
   const value = request.query[name]
-  const first = Array.isArray(value) ? value[0] : value
-  return typeof first === 'string' && first !== '' ? first : null
+  const text = Array.isArray(value) ? value[0] : value
+  return typeof text === 'string' ? text : undefined
 }

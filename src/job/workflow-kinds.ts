@@ -40,6 +40,21 @@ export function refuseLeftOut(
   throw invalidField(inside(path, 'callbacks'), 'Only a batch has callbacks.')
 }
 
+/**
+ * Names of others in a member of a chain, group or batch: nobody would wait for them. An empty list,
+ * as programs send that know one form of steps, asks for nothing. Throws 400.
+ */
+export function refuseDependencies(
+  { depends_on: names }: Readonly<Record<string, unknown>>,
+  path: string,
+): void {
+  if (names == null || (Array.isArray(names) && names.length === 0)) return
+  throw invalidField(
+    inside(path, 'depends_on'),
+    'What a job of a chain, group or batch waits for is said by its place, not by depends_on.',
+  )
+}
+
 /** A member of what is at `path`; `''`: of the request itself. */
 export function inside(path: string, name: string): string {
   return path === '' ? name : `${path}.${name}`

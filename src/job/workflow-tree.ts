@@ -5,6 +5,7 @@ import {
   inside,
   kindOf,
   MAX_STEPS,
+  refuseDependencies,
   refuseLeftOut,
   type TreeType,
   tooManySteps,
@@ -129,6 +130,7 @@ function endBatch(
 function addElement(draft: Draft, element: unknown, i: number, place: Place): Built {
   const { path } = place
   if (!isJsonObject(element)) throw notAnObject(path)
+  refuseDependencies(element, path)
   const id = place.prefix + ownId(element, i, path)
   if (!isTree(element)) return addJob(draft, element, id, place)
   const type = kindOf(element['type'], `${path}.type`)
@@ -236,6 +238,7 @@ function callbacksOf(body: Members, path: string): NamedCallback[] {
     const element = callbacks[name]
     if (element == null) return []
     if (!isJsonObject(element)) throw notAnObject(`${field}.${name}`)
+    refuseDependencies(element, `${field}.${name}`)
     return [[name, element, `${field}.${name}`]]
   })
   if (found.length > 0) return found

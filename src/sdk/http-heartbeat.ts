@@ -8,6 +8,8 @@ import type { SourceOptions, SourceSink } from './source.ts'
 const MAX_IDS = 1_000
 const MIN_INTERVAL_MS = 50
 const MIN_TIMEOUT_MS = 1_000
+/** Until the first answer, which may hint at short leases: no job that names none waits for longer. */
+const UNTOLD_INTERVAL_MS = 1_000
 
 export interface HeartbeatDeps {
   readonly courier: Courier
@@ -36,6 +38,8 @@ export class Heartbeat {
   #isFailing = false
   /** Some servers answer `jobs_extended: []` always; only one that fills it can miss a job. */
   #tellsExtended = false
+  /** How often the server wants to hear of a job whose lease nobody named. */
+  #hintMs = UNTOLD_INTERVAL_MS
 
   constructor(deps: HeartbeatDeps) {
     this.#deps = deps
@@ -71,8 +75,8 @@ export class Heartbeat {
   }
 
   /** A new job, whose lease may be shorter than all before. */
-  leased({ lengthMs }: HttpLease): void {
-    if (lengthMs < 3 * this.#deps.intervalMs) this.#pause.wake()
+  leased(lease: HttpLease): void {
+    if (this.#intervalFor(lease) < this.#deps.intervalMs) this.#pause.wake()
   }
 
   async #untilDue(beganAt: number): Promise<void> {
@@ -84,13 +88,17 @@ export class Heartbeat {
     }
   }
 
-  /** Three beats in the shortest lease: two may be lost. */
   #intervalMs(): number {
     let interval = this.#deps.intervalMs
-    for (const { lengthMs } of this.#deps.leases.values()) {
-      interval = Math.min(interval, lengthMs / 3)
+    for (const lease of this.#deps.leases.values()) {
+      interval = Math.min(interval, this.#intervalFor(lease))
     }
     return Math.max(MIN_INTERVAL_MS, interval)
+  }
+
+  /** Three beats in the lease: two may be lost. */
+  #intervalFor({ lengthMs, isLengthAssumed }: HttpLease): number {
+    return isLengthAssumed ? Math.min(lengthMs / 3, this.#hintMs) : lengthMs / 3
   }
 
   async #beat(): Promise<void> {
@@ -139,6 +147,7 @@ export class Heartbeat {
     const cancelled = idsIn(answer['cancelled_jobs'])
     const extended = idsIn(answer['jobs_extended'])
     if (extended.size > 0) this.#tellsExtended = true
+    this.#hintMs = hintIn(answer['heartbeat_interval_ms'])
     // Seed 001 §10.4: with `terminate` nothing is extended, and that says nothing of the jobs.
     const extendsAny = directive !== 'terminate'
     for (const lease of leases) {
@@ -159,6 +168,11 @@ export class Heartbeat {
     this.#deps.forget(lease)
     this.#deps.sink.abort(lease.job.id, reason)
   }
+}
+
+/** Of a server that gives none, or nonsense: none at all. */
+function hintIn(hint: unknown): number {
+  return typeof hint === 'number' && hint > 0 ? hint : Number.POSITIVE_INFINITY
 }
 
 function idsIn(list: unknown): Set<unknown> {

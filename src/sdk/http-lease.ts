@@ -8,7 +8,7 @@ import { withActiveTrace } from './tracing.ts'
 const FIRST_RETRY_MS = 100
 const MAX_RETRY_MS = 5_000
 const REPORT_TIMEOUT_MS = 10_000
-/** Of a server that says nothing else (seed 001 §10.1). */
+/** Of a server that says nothing else (seed 001 §10.1); its heartbeats may hint at less. */
 const DEFAULT_LEASE_MS = 30_000
 
 export interface HttpLeaseDeps {
@@ -31,6 +31,8 @@ export class HttpLease implements Lease {
   readonly attempt: number
   /** How long the server reserves the job, as far as we know. */
   readonly lengthMs: number
+  /** Neither we nor the job have named that length: the server's own may be shorter. */
+  readonly isLengthAssumed: boolean
   readonly #deps: HttpLeaseDeps
   /** Of `performance.now()`. */
   #endsAt: number
@@ -40,7 +42,9 @@ export class HttpLease implements Lease {
     this.job = job
     this.attempt = job.attempt
     this.#deps = deps
-    this.lengthMs = deps.visibilityTimeout ?? ownLeaseMs(job)
+    const named = deps.visibilityTimeout ?? ownLeaseMs(job)
+    this.lengthMs = named ?? DEFAULT_LEASE_MS
+    this.isLengthAssumed = named === undefined
     this.#endsAt = askedAt + this.lengthMs
   }
 
@@ -123,7 +127,7 @@ function isOwnEcho(error: unknown, path: string): boolean {
   return state === 'retryable' || state === 'discarded' || state === 'available'
 }
 
-function ownLeaseMs(job: Job): number {
+function ownLeaseMs(job: Job): number | undefined {
   const own = job.visibility_timeout_ms
-  return typeof own === 'number' && own > 0 ? own : DEFAULT_LEASE_MS
+  return typeof own === 'number' && own > 0 ? own : undefined
 }

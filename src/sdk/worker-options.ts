@@ -36,7 +36,7 @@ export interface OJSWorkerOptions {
    * between two requests where it does not wait. At most 30,000; default 1,000.
    */
   pollInterval?: number | undefined
-  /** Default 5,000; more often where a lease is shorter than three of it. */
+  /** Default 5,000; more often where a lease is shorter than three of it, or the server says so. */
   heartbeatInterval?: number | undefined
   /** How long `stop()` waits for running jobs. Default 25,000. */
   gracePeriod?: number | undefined

@@ -9,10 +9,11 @@ import { type Frame, recordingLogger, startFrame } from './frame.ts'
 export async function openDoor(
   maxBodyBytes = 10_000,
   options: Partial<HttpServiceOptions> = {},
+  given: Partial<Deps['settings']> = {},
 ): Promise<Frame> {
   const logger = recordingLogger()
   const done: Frame['done'] = []
-  const settings = { dialect: 'seed' }
+  const settings = { dialect: 'seed', visibilityTimeoutMs: 30_000, ...given }
   const deps = { logger, settings, clock: { now: () => 0, wall: () => 0 } } as unknown as Deps
   const server = createHttpService(deps, {
     host: '127.0.0.1',

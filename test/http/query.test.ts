@@ -12,10 +12,10 @@ it('a list that could not show all tells how many it has, and that there are mor
 
 const asked = (query: string) => ({ query: parse(query) }) as Parameters<typeof parameter>[0]
 
-it('given twice, the first one counts; given empty, none', () => {
+it('given twice, the first one counts; a text that is empty is none', () => {
   expect(parameter(asked('state=a&state=b'), 'state')).toBe('a')
   expect(parameter(asked('state='), 'state')).toBeNull()
-  expect(pageOf(asked('limit=&offset=7'))).toEqual({ limit: 50, offset: 7 })
+  expect(pageOf(asked('offset=7&offset=x'))).toEqual({ limit: 50, offset: 7 })
 })
 
 it('a list without its blanks, and not longer than it may be', () => {
@@ -41,6 +41,13 @@ it.each(['999999999999999999999', '9'.repeat(400)])('too much is clamped: %s', (
   })
   expect(pageOf(asked('limit=00000000000000000007'))).toMatchObject({ limit: 7 })
 })
+
+it.each(['limit', 'limit=', 'limit=&limit=5', 'offset', 'limit=5&offset='])(
+  'an empty number is none: ?%s',
+  (query) => {
+    expect(() => pageOf(asked(query))).toThrow('integer from 0 on')
+  },
+)
 
 it.each(['-1', '1.5', '1e3', '0x10', '+1', ' 1', 'NaN'])('no integer from 0 on: %j', (text) => {
   expect(() => integer(asked(`limit=${encodeURIComponent(text)}`), 'limit', 1)).toThrow('integer')

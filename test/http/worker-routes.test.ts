@@ -60,6 +60,19 @@ test('BEAT', async () => {
   expect(vi.mocked(heartbeat).mock.calls[0]?.[1]).toEqual(sent)
 })
 
+test.each([
+  [30_000, 5_000],
+  [14_999, 4_999],
+  [4_000, 1_333],
+  [1, 50],
+])('BEAT with leases of %i ms wants one every %i ms', async (visibilityTimeoutMs, wanted) => {
+  const answered = { directive: 'running', extended: [], cancelled: [], serverTime: 0 } as const
+  vi.mocked(heartbeat).mockResolvedValue({ ...answered, extended: [], cancelled: [] })
+  const door = await openDoor(10_000, {}, { visibilityTimeoutMs })
+  const { body } = await door.ask(send('POST', '/ojs/v1/workers/heartbeat', { worker_id: 'w1' }))
+  expect(JSON.parse(body)).toMatchObject({ heartbeat_interval_ms: wanted })
+})
+
 describe('the list of workers', () => {
   test('items, summary and pagination', async () => {
     const known = {

@@ -230,6 +230,31 @@ describe('a tree', () => {
       },
       'steps[0].callbacks',
     ],
+    [
+      'a dependency in a chain',
+      { type: 'chain', steps: [job(), job({ depends_on: ['0'] })] },
+      'steps[1].depends_on',
+    ],
+    [
+      'a dependency that is no list',
+      { type: 'group', jobs: [job({ depends_on: 'a' })] },
+      'jobs[0].depends_on',
+    ],
+    [
+      'a dependency of a workflow within',
+      { type: 'chain', steps: [{ type: 'group', jobs: [job()], depends_on: ['a'] }] },
+      'steps[0].depends_on',
+    ],
+    [
+      'a dependency within one',
+      { type: 'chain', steps: [{ type: 'group', jobs: [job({ depends_on: ['a'] })] }] },
+      'steps[0].jobs[0].depends_on',
+    ],
+    [
+      'a dependency of a callback',
+      { type: 'batch', jobs: [job()], callbacks: { on_success: job({ depends_on: ['0'] }) } },
+      'callbacks.on_success.depends_on',
+    ],
     ['two lists in one', { type: 'batch', steps: [job()], jobs: [job()] }, 'jobs'],
     [
       'callbacks of a graph',
@@ -246,6 +271,13 @@ describe('a tree', () => {
     expect(() => plan(request)).toThrow(
       expect.objectContaining({ status: 400, details: expect.objectContaining({ field }) }),
     )
+  })
+
+  it.each([null, []])('has room for dependencies that are none: %j', (none) => {
+    const group = { type: 'group', jobs: [job({ depends_on: none })], depends_on: none }
+    const callbacks = { on_success: job({ depends_on: none }) }
+    const found = plan({ type: 'batch', jobs: [group], callbacks })
+    expect(jobsOf(found).map(({ request }) => request)).toEqual([job(), job()])
   })
 
   it.each(['saga', 'steps[0].type'])('a saga is not offered: %s', (field) => {

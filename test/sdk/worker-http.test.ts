@@ -556,6 +556,68 @@ describe('heartbeats', () => {
     expect(named).toHaveLength(1)
   })
 
+  describe('of a job whose lease nobody named', () => {
+    const hinting = (hint: unknown) => () => ({ state: 'running', heartbeat_interval_ms: hint })
+    const namedIn = async (ms: number, transport: ScriptedTransport) => {
+      await elapse(ms)
+      return transport.heartbeats.filter(({ active_jobs }) => active_jobs === 1).length
+    }
+
+    it('come as often as the server says, from the first job on', async () => {
+      const { transport } = newServer([{}])
+      transport.scripts['/workers/heartbeat'] = hinting(1_333)
+      await startWorker(transport, () => deferred().promise)
+      expect(await namedIn(4_000, transport)).toBe(3)
+    })
+
+    it('come at once where that is overdue when the job comes', async () => {
+      const { transport } = newServer()
+      transport.scripts['/workers/heartbeat'] = hinting(1_333)
+      let jobs: object[] = []
+      transport.scripts['/workers/fetch'] = () => ({ jobs: jobs.splice(0) })
+      await startWorker(transport, () => deferred().promise)
+      await elapse(2_500)
+      expect(transport.heartbeats).toHaveLength(1)
+      jobs = [newJob()]
+      expect(await namedIn(501, transport)).toBe(1)
+    })
+
+    it('come early while the server has answered none', async () => {
+      const { transport } = newServer([{}])
+      transport.scripts['/workers/heartbeat'] = () => {
+        throw networkError()
+      }
+      await startWorker(transport, () => deferred().promise)
+      await elapse(500)
+      transport.scripts['/workers/heartbeat'] = hinting(1_000)
+      expect(await namedIn(3_000, transport)).toBe(3)
+    })
+
+    it.each([null, '1000', 0, -1, Number.NaN, Number.POSITIVE_INFINITY, 86_400_000, undefined])(
+      'keep their own pace where it says %j',
+      async (hint) => {
+        const { transport } = newServer([{}])
+        transport.scripts['/workers/heartbeat'] = hinting(hint)
+        await startWorker(transport, () => deferred().promise, { heartbeatInterval: 60_000 })
+        expect(await namedIn(30_500, transport)).toBe(3)
+      },
+    )
+
+    it('come no more than twenty times a second, whatever it says', async () => {
+      const { transport } = newServer([{}])
+      transport.scripts['/workers/heartbeat'] = hinting(0.001)
+      await startWorker(transport, () => deferred().promise)
+      expect(await namedIn(1_001, transport)).toBe(20)
+    })
+
+    it('come no more often for a job that names its lease, or none', async () => {
+      const { transport } = newServer([{ visibility_timeout_ms: 60_000 }])
+      transport.scripts['/workers/heartbeat'] = hinting(100)
+      await startWorker(transport, () => deferred().promise)
+      expect(await namedIn(10_001, transport)).toBe(2)
+    })
+  })
+
   it('wait no longer for an answer than until the next is due', async () => {
     const { transport } = newServer([{ visibility_timeout_ms: 6_000 }])
     const limits: unknown[] = []

@@ -5,8 +5,10 @@ import { readJson } from '../body.ts'
 import type { Route } from '../route.ts'
 import type { Door } from './door.ts'
 
-/** How often a worker should beat: a sixth of the silence after which it is stale. */
+/** How often a worker should beat at least: a sixth of the silence after which it is stale. */
 const INTERVAL_MS = 5_000
+/** A lease that is shorter than three of these is not to be kept over HTTP. */
+const MIN_INTERVAL_MS = 50
 
 /** BEAT (seed 001 §10.4). */
 export function heartbeatRoutes({ deps, maxBodyBytes }: Door): Route[] {
@@ -17,20 +19,29 @@ export function heartbeatRoutes({ deps, maxBodyBytes }: Door): Route[] {
       access: ['worker'],
       async handle(request, response) {
         const body = await readJson(request, response, maxBodyBytes)
-        answer(response, 200, JSON.stringify(heartbeatDocument(await heartbeat(deps, body))))
+        const intervalMs = intervalOf(deps.settings.visibilityTimeoutMs)
+        answer(response, 200, JSON.stringify(document(await heartbeat(deps, body), intervalMs)))
       },
     },
   ]
 }
 
+/** Three beats in the lease of a job that names none, which no worker is told: two may be lost. */
+function intervalOf(visibilityTimeoutMs: number): number {
+  return Math.max(MIN_INTERVAL_MS, Math.min(INTERVAL_MS, Math.floor(visibilityTimeoutMs / 3)))
+}
+
 /** `directive`, `cancelled_jobs` and the interval are additions (ojs-digest §9, C-15). */
-function heartbeatDocument({ directive, extended, cancelled, serverTime }: Heartbeat): object {
+function document(
+  { directive, extended, cancelled, serverTime }: Heartbeat,
+  intervalMs: number,
+): object {
   return {
     state: directive,
     directive,
     jobs_extended: extended,
     cancelled_jobs: cancelled,
     server_time: timestamp(serverTime),
-    heartbeat_interval_ms: INTERVAL_MS,
+    heartbeat_interval_ms: intervalMs,
   }
 }
