@@ -2,6 +2,7 @@ import type { NewJob } from '../job/job.ts'
 import type { EnqueueTerms, Unsettled } from '../ledger/enqueued.ts'
 import { idTaken } from './conflicts.ts'
 import type { Deps } from './deps.ts'
+import { OthersFirst } from './others-first.ts'
 import { visibleJob } from './visible-job.ts'
 
 interface Enqueueing {
@@ -26,11 +27,13 @@ export async function admitted<T extends object>(
   if (unique.length === 0) return decided(await work(asked))
   const own = new Set(unique.map((job) => job.id))
   const isUnsettled = (id: string) => !own.has(id) && deps.unconfirmed.has(id)
+  let others: OthersFirst | undefined
   for (;;) {
     requireFreeIds(deps, chosenIds)
     const done = await visibly(deps, own, () => work({ request: asked.request, isUnsettled }))
     if (!isAboutOther(done)) return done
-    await deps.unconfirmed.get(done.id)
+    others ??= new OthersFirst(deps)
+    await others.wait(deps.unconfirmed.get(done.id))
   }
 }
 

@@ -85,6 +85,8 @@ interface OperationSettings {
   timeoutMs: number
   /** A lease that reaches beyond this makes the gateway ack early (architecture §4.4). */
   deliveryTimeoutMs: number
+  /** Longest wait for a confirm. */
+  publishTimeoutMs: number
   /**
    * `plugin`: the token of a schedule goes to `ojs.exchange.delayed` so many milliseconds before it
    * is due; else when it is.

@@ -3,6 +3,7 @@ import { fingerprint } from '../job/canonical-json.ts'
 import type { JobRow } from '../job/job.ts'
 import type { KeyedRequest, Remembered } from '../ledger/idempotency.ts'
 import type { Deps, RequestContext } from './deps.ts'
+import { OthersFirst } from './others-first.ts'
 import { visibleJob } from './visible-job.ts'
 
 const HEADER = 'Idempotency-Key'
@@ -39,8 +40,10 @@ async function onceWithKey<T>(
   work: Work<T>,
   replay: Replay<T>,
 ): Promise<T> {
+  let others: OthersFirst | undefined
   for (let other = deps.keyed.get(request.key); other; other = deps.keyed.get(request.key)) {
-    await other
+    others ??= new OthersFirst(deps)
+    await others.wait(other)
   }
   const remembered = deps.ledger.idempotency.find(request.key, deps.clock.now())
   if (remembered) return replay(remembered, request)

@@ -37,6 +37,7 @@ export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>)
       visibilityTimeoutMs: 30_000,
       timeoutMs: 30_000,
       deliveryTimeoutMs: 1_800_000,
+      publishTimeoutMs: 10_000,
       maxBodyBytes: 1_000,
       maxBatchBytes: 2_000,
       delayMode: 'ttl',
