@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../clock.ts'
 import type { Broadcast, PublishOutcome, Reply } from './broker.ts'
 import type { Connection } from './connection.ts'
 import { controlOptions, DIRECT_REPLY, workersKey } from './control-message.ts'
+import { ControlOpening } from './control-opening.ts'
 import { MAX_SHORT_BYTES } from './headers.ts'
 import type { Names } from './names.ts'
 import type { Outgoing } from './publish-lane.ts'
@@ -16,8 +16,8 @@ const DIRECT_ADDRESS = `${DIRECT_REPLY}.`
 /** Ours under any prefix: a reply must never land in a queue of jobs, whoever's it is. */
 const OWN_NAME = /(?:^|\.)ojs\./
 const CONTROL_CHARACTER = /\p{Cc}/u
-/** An asker waits no longer than about that (architecture §6). */
-const OPEN_WAIT_MS = 1_000
+/** An asker waits no longer than about that (architecture §6): a later answer is worth nothing. */
+const ANSWER_MS = 1_000
 
 export interface ControlPublisherDeps
   extends Omit<PublisherDeps, 'laneCounts' | 'onReturned' | 'onUnanswered'> {
@@ -39,7 +39,7 @@ export class ControlPublisher {
   readonly #publisher: Publisher
   readonly #direct: Publisher
   readonly #replyConnection: Connection
-  readonly #waitingForDirect = new Set<() => void>()
+  readonly #opening = new ControlOpening()
   #sent = 0
 
   constructor(deps: ControlPublisherDeps) {
@@ -48,15 +48,19 @@ export class ControlPublisher {
     this.#replyConnection = deps.replyConnection
     // Nobody is waiting where an answer is returned: nothing to declare.
     const own = { laneCounts: { jobs: 0, others: 1 }, onReturned: () => {}, onUnanswered: () => {} }
-    this.#publisher = new Publisher({ ...deps, ...own })
+    this.#publisher = new Publisher({
+      ...deps,
+      ...own,
+      onOpen: () => {
+        deps.onOpen()
+        this.#opening.opened()
+      },
+    })
     this.#direct = new Publisher({
       ...deps,
       ...own,
       connection: deps.replyConnection,
-      onOpen: () => {
-        for (const resolve of this.#waitingForDirect) resolve()
-        this.#waitingForDirect.clear()
-      },
+      onOpen: () => this.#opening.opened(),
       onChannelError: () => {},
     })
   }
@@ -65,9 +69,9 @@ export class ControlPublisher {
     return this.#publisher.pending + this.#direct.pending
   }
 
-  /** Answers that wait for the connection of direct ones. */
+  /** Answers that wait until they can be published. */
   get waiting(): number {
-    return this.#waitingForDirect.size
+    return this.#opening.waiting
   }
 
   broadcast({ queue, type, body }: Broadcast): Promise<PublishOutcome> {
@@ -82,9 +86,10 @@ export class ControlPublisher {
   async reply({ replyTo, correlationId, type, body }: Reply): Promise<PublishOutcome> {
     if (!isReplyAddress(replyTo)) return 'refused'
     const isDirect = replyTo.startsWith(DIRECT_ADDRESS)
-    const publisher = isDirect ? await this.#openDirect() : this.#publisher
+    // The connection for them is opened with the first.
+    if (isDirect) void this.#replyConnection.start()
     const message = this.#message(type, body)
-    return publisher.send({
+    return this.#sendInTime(isDirect ? this.#direct : this.#publisher, {
       ...message,
       queue: REPLIES,
       exchange: '',
@@ -108,19 +113,16 @@ export class ControlPublisher {
     this.#direct.stop()
   }
 
-  /** Open, unless the broker does not answer in time; then it refuses what it is given. */
-  async #openDirect(): Promise<Publisher> {
-    if (this.#direct.isOpen) return this.#direct
-    let opened = () => {}
-    const isOpen = new Promise<void>((resolve) => {
-      opened = resolve
-      this.#waitingForDirect.add(opened)
-    })
-    void this.#replyConnection.start()
-    await Promise.race([isOpen, sleep(OPEN_WAIT_MS, undefined, { ref: false })])
-    // It may never open: a broker takes only so many connections of a user.
-    this.#waitingForDirect.delete(opened)
-    return this.#direct
+  /** `refused`: it is still not open, or not open again, when nobody waits for the answer any more. */
+  async #sendInTime(publisher: Publisher, answer: Outgoing): Promise<PublishOutcome> {
+    const until = performance.now() + ANSWER_MS
+    for (;;) {
+      const leftMs = Math.max(0, until - performance.now())
+      const isOpen = await this.#opening.untilOpen(publisher, answer.content.length, leftMs)
+      const outcome = isOpen ? await publisher.send(answer) : 'refused'
+      // Where it is open it is refused for another reason; else it was closed at that moment.
+      if (!isOpen || outcome !== 'refused' || publisher.isOpen) return outcome
+    }
   }
 
   #message(type: string, body: string): Omit<Outgoing, 'queue' | 'exchange' | 'routingKey'> {

@@ -1,4 +1,4 @@
-import { type ArrivingToken, isWithNative } from './arrival.ts'
+import { type ArrivingToken, isWaitingWithNative, isWithNative } from './arrival.ts'
 import type { Failure } from './error-history.ts'
 import { failureOf } from './failure.ts'
 import type { JobRow } from './job.ts'
@@ -33,6 +33,17 @@ export function mayDie(
   return token.attempt > row.attempt && (isClaimable(row, context) || isDelayed(row))
 }
 
+/**
+ * The attempt of this dead token has its failure in `errors` already: its lease ran out, and nobody has
+ * begun another since. What rejects it then is mostly who was told so (`ojs.control.claim`: `discard`).
+ */
+export function hasFailedBefore(
+  { attempt }: Pick<ArrivingToken, 'attempt'>,
+  row: Pick<JobRow, 'state' | 'holder' | 'attempt' | 'error'>,
+): boolean {
+  return isWaitingWithNative(row) && attempt <= row.attempt && row.error !== null
+}
+
 /** Its token waits in a rung or level, by our books. */
 function isDelayed({ state, rungMs }: Fate): boolean {
   return rungMs !== null && (state === 'retryable' || state === 'scheduled')
@@ -64,6 +75,22 @@ export const EXPIRED = JSON.stringify({
   message: 'The time of the job (expires_at) was over before it could run.',
   retryable: false,
 })
+
+/**
+ * `error` of a job that nobody here has run, and that came as an attempt beyond its last: JSON text. Of
+ * those before it nothing is known, so there is none of them in `errors`. A native worker may run it all
+ * the same, and then this is gone with the end of that attempt.
+ */
+export function attemptsExhausted(attempt: number, allowed: number): string {
+  const times = allowed === 1 ? 'once' : `${allowed} times`
+  return JSON.stringify(
+    failureOf({
+      code: 'attempts_exhausted',
+      message: `The message names attempt ${attempt} (x-ojs-attempt) of a job that may run ${times}.`,
+      retryable: false,
+    }),
+  )
+}
 
 const BROKER_MESSAGES = {
   rejected: 'A native worker rejected the job (basic.nack without requeue).',

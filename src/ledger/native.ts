@@ -107,10 +107,15 @@ export type BeatResult =
 export interface DeadToken extends DyingToken {
   id: string
   /** The error record, given what the row knows already. `isExpired`: no attempt was made. */
-  describe(row: JobRow): { error: string | null; errors: string | null; isDeadLetter: boolean }
+  describe(row: JobRow): DeathRecord
   isExpired: boolean
   /** Called when the id is unknown. Throws `OjsError` when the body is not an OJS job. */
   adopt(): NewJob
+}
+
+/** `isCounted`: that the attempt failed was recorded before, when its lease ran out. */
+type DeathRecord = Pick<JobRow, 'error' | 'errors' | 'isDeadLetter'> & {
+  isCounted?: boolean
 }
 
 export type DeadOutcome =

@@ -1,14 +1,12 @@
 import { OjsError } from '../errors.ts'
 import type { JobRow } from '../job/job.ts'
 import type { AckRequest } from '../job/request.ts'
+import { MAX_RESULT_BYTES } from '../job/result-size.ts'
 import { parseAck } from '../schemas/validator.ts'
 import { explainStaleLease } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { settleLease } from './lease-end.ts'
 import { settleFence } from './settle-fence.ts'
-
-/** A larger result is refused and the job stays active (ojs-digest §2.3). */
-const MAX_RESULT_BYTES = 1_048_576
 
 /**
  * ACK (seed 001 §7.4, seed 002 §5.3): `active → completed`, committed, then `basic.ack` of the
@@ -29,6 +27,7 @@ export async function ack(
   return { job }
 }
 
+/** A larger result is refused and the job stays active (ojs-digest §2.3). */
 function resultText(request: AckRequest): string | null {
   if (request.result === undefined || request.result === null) return null
   const text = JSON.stringify(request.result)

@@ -1,16 +1,21 @@
 import type { DeadLetter } from '../broker/broker.ts'
 import { between, recordSkipped } from '../job/arrival.ts'
-import { brokerFailure } from '../job/dead-letter.ts'
+import { brokerFailure, hasFailedBefore } from '../job/dead-letter.ts'
 import type { Failure } from '../job/error-history.ts'
 import { recordFailure } from '../job/failure.ts'
-import type { JobRow } from '../job/job.ts'
+import { allowedAttempts, type JobRow } from '../job/job.ts'
 import { jsonOrNull, membersOf } from '../job/json-value.ts'
 import { isListedWhenExpired, judge, retryPolicyOf } from '../job/retry-policy.ts'
 import { adoptedJob, isTooLarge } from './adopt.ts'
 import type { Deps } from './deps.ts'
 import { reportedError } from './reported-error.ts'
 
-type Reason = Exclude<DeadLetter['reason'], 'unknown'>
+interface Death {
+  reason: Exclude<DeadLetter['reason'], 'unknown'>
+  failure: Failure
+  /** As a failure of its attempt: it is not told a second time. */
+  isCounted: boolean
+}
 
 /**
  * A job died in the broker without us: a native worker rejected it, its queue's own TTL or length
@@ -25,7 +30,7 @@ export async function diedInBroker(deps: Deps, letter: DeadLetter): Promise<void
   if (letter.isControl || reason === 'unknown' || letter.id === '') return
   if (isOfAnother(deps, letter)) return
   const terms = { now: deps.clock.now(), wall: deps.clock.wall() }
-  let failure: Failure | null = null
+  let death: Death | null = null
   const token = {
     id: letter.id,
     queue: letter.queue,
@@ -34,18 +39,19 @@ export async function diedInBroker(deps: Deps, letter: DeadLetter): Promise<void
     isExpired: reason === 'expired',
     wasInQueue: reason === 'expired' || reason === 'maxlen',
     describe(row: JobRow) {
-      failure = brokerFailure(reason)
-      return describe(row, letter, failure, terms.now)
+      const failure = brokerFailure(reason)
+      death = { reason, failure, isCounted: hasFailedBefore(letter, row) }
+      return describe(row, letter, death, terms.now)
     },
     adopt: () => adoptedJob(deps, letter),
     reportedError: () => reportedError(letter.message.headers),
   }
   const result = await deps.ledger.discardDead(token, terms)
   // What is malformed was counted where it was refused; the operator finds it in the DLX queue.
-  if (result.outcome !== 'discarded' || failure === null) return
+  if (result.outcome !== 'discarded' || death === null) return
   // A delivery may have been parked until this row moves.
   deps.broker.unpark(result.job.id)
-  tell(deps, result.job, failure, reason)
+  tell(deps, result.job, death)
 }
 
 /**
@@ -57,18 +63,21 @@ function isOfAnother(deps: Deps, letter: DeadLetter): boolean {
   return membersOf(jsonOrNull(letter.message.content))['id'] !== letter.id
 }
 
-function tell(deps: Deps, job: JobRow, failure: Failure, reason: Reason): void {
+function tell(deps: Deps, job: JobRow, { reason, failure, isCounted }: Death): void {
   if (reason === 'expired') {
     deps.events.emit({ type: 'job.expired', job })
     return
   }
-  deps.events.emit({ type: 'job.failed', job, attempt: job.attempt, failure })
+  if (!isCounted) {
+    deps.events.emit({ type: 'job.failed', job, attempt: job.attempt, failure })
+  }
   deps.events.emit({ type: 'job.discarded', job })
 }
 
-function describe(row: JobRow, letter: DeadLetter, failure: Failure, now: number) {
+function describe(row: JobRow, letter: DeadLetter, death: Death, now: number) {
+  const { reason, failure, isCounted } = death
   const policy = retryPolicyOf(row)
-  if (letter.reason === 'expired') {
+  if (reason === 'expired') {
     const { errors } = row
     // No attempt was made: it is not among them.
     const error = JSON.stringify(failure)
@@ -76,10 +85,22 @@ function describe(row: JobRow, letter: DeadLetter, failure: Failure, now: number
   }
   const attempt = Math.max(letter.attempt, row.attempt)
   const verdict = judge(policy, attempt, failure)
+  const isDeadLetter = verdict.do === 'discard' && verdict.isDeadLetter
+  if (isCounted) return { ...recordedBefore(row, failure), isCounted, isDeadLetter }
   return {
     ...recordFailure(errorsBefore(row, letter, now), attempt, failure, now),
-    isDeadLetter: verdict.do === 'discard' && verdict.isDeadLetter,
+    isDeadLetter,
   }
+}
+
+/**
+ * `errors` has the attempt. Where it was the last one, that is why the job is over, as in a FETCH that
+ * meets such a token; where one was left, what took the token says why there is none.
+ */
+function recordedBefore(row: JobRow, failure: Failure): Pick<JobRow, 'error' | 'errors'> {
+  const { attempt, error, errors } = row
+  const wasLast = attempt >= allowedAttempts(row)
+  return { errors, error: wasLast ? error : JSON.stringify(failure) }
 }
 
 /** With the attempts that nobody has reported: of the last of them the token tells. */

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { checkQueueName } from '../job/queue-name.ts'
 import type { SyncRequest } from '../job/request.ts'
 import type { Deps } from './deps.ts'
@@ -7,6 +8,9 @@ import type { Directive } from './worker-registry.ts'
 const MAX_TOMBSTONES = 10_000
 /** In a log line. */
 const MAX_NAMED = 10
+/** Who asks waits a second, and the answer may have to wait as well. */
+const BROKER_WAIT_MS = 500
+const LOOK_AGAIN_MS = 25
 
 export interface Synchronised {
   /** Ids of these queues that must not run, the newest first. */
@@ -17,7 +21,10 @@ export interface Synchronised {
   truncated: boolean
   paused: string[]
   directive: Directive
-  /** Those that are not there and may not be declared, or were lost; absent: none. */
+  /**
+   * Those that are not there and may not be declared, or were lost; absent: none. Nothing is said of
+   * one that RabbitMQ could not be asked for.
+   */
   not_ready?: string[]
 }
 
@@ -53,7 +60,8 @@ export async function sync(deps: Deps, request: SyncRequest): Promise<Synchronis
  * it is known to nobody else. The answer is worth having even where one is not ready: returns those.
  */
 async function ensureAll(deps: Deps, queues: readonly string[]): Promise<string[]> {
-  const outcomes = await Promise.all(queues.map((queue) => ensure(deps, queue)))
+  const until = performance.now() + BROKER_WAIT_MS
+  const outcomes = await Promise.all(queues.map((queue) => ensure(deps, queue, until)))
   const missing = queues.flatMap((queue, i) => {
     const outcome = outcomes[i]
     return outcome === 'ready' ? [] : [{ queue, outcome }]
@@ -61,11 +69,28 @@ async function ensureAll(deps: Deps, queues: readonly string[]): Promise<string[
   if (missing.length === 0) return []
   const fields = { queues: missing.slice(0, MAX_NAMED), count: missing.length }
   deps.logger.warn(fields, 'queues of a native worker are not ready')
-  return missing.map(({ queue }) => queue)
+  // Of one that could not be asked for, nobody knows that it is not there: who is told so stays away
+  // from a queue that is most often well. It finds out as soon as it consumes.
+  return missing.flatMap(({ queue, outcome }) => (outcome === 'unavailable' ? [] : [queue]))
 }
 
-async function ensure(deps: Deps, queue: string) {
-  const outcome = await deps.broker.recheckQueue(queue)
+/**
+ * Of a gateway's connections that of the consumers is often back first, and everybody asks then: where
+ * RabbitMQ cannot be asked yet, this waits a moment for the others.
+ */
+async function ensure(deps: Deps, queue: string, until: number) {
+  let outcome = await deps.broker.recheckQueue(queue)
+  if (outcome === 'unavailable' && (await isBack(deps, until))) {
+    outcome = await deps.broker.recheckQueue(queue)
+  }
   if (outcome === 'ready') await deps.ledger.recordQueue(queue, deps.clock.now())
   return outcome
+}
+
+async function isBack({ broker }: Deps, until: number): Promise<boolean> {
+  while (broker.status().state === 'down') {
+    if (performance.now() >= until) return false
+    await sleep(LOOK_AGAIN_MS)
+  }
+  return true
 }

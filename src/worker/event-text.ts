@@ -2,6 +2,7 @@ import type { LiveDelivery } from '../broker/delivery.ts'
 import { OjsError } from '../errors.ts'
 import { timestamp } from '../job/document.ts'
 import type { Failure } from '../job/error-history.ts'
+import { MAX_RESULT_BYTES } from '../job/result-size.ts'
 import { refuseUnkeepable } from '../schemas/json-text.ts'
 import { jobError } from '../sdk/job-error.ts'
 import type { JobError } from '../sdk/source.ts'
@@ -11,12 +12,14 @@ import type { JobError } from '../sdk/source.ts'
  * with all that the event tells, and the delivery is acknowledged all the same.
  */
 
-/** Bodies of control messages end at 1 MiB; the frame around the events is less than the rest. */
+/**
+ * Events go together up to this, and a job goes along with what is only said. Bodies of control messages
+ * end at 1 MiB, and those of reports no earlier than 3 KiB above it: room for the largest result, alone.
+ */
 export const MAX_EVENT_BYTES = 1024 * 1024 - 4_096
 /** Of an event without its result, its error and its job. */
 export const BARE_EVENT_BYTES = 2_048
 
-const MAX_RESULT_BYTES = 1_000_000
 /** Beside the largest job that is shown with it. */
 const MAX_ERROR_BYTES = 100_000
 

@@ -7,8 +7,17 @@ import type { TokenJob } from './token-job.ts'
 
 /** Of a body that goes along with what is only said. */
 const MAX_SAID_BYTES = 64 * 1024 - 4_096
-/** Of one that the gateway must have; the rest of its event is the error, 100,000 bytes at most. */
+/**
+ * Of one whose retry is left to the gateway, which must have it: so small that no gateway refuses the
+ * report, whatever its `OJS_MAX_BODY_BYTES`. The rest of its event is the error, 100,000 bytes at most.
+ */
 const MAX_KEPT_BYTES = 900_000
+/**
+ * Of any other that has failed. A gateway takes reports of 1 MiB and three times its
+ * `OJS_MAX_BODY_BYTES`, 7 MiB unless it is configured otherwise; it may handle 32 of them at a time, and
+ * has each several times over in its heap. One that refuses this has never heard of the job either way.
+ */
+const MAX_FAILED_BYTES = 3 * 1024 * 1024
 
 /** Those of OJS that a gateway cannot know better than the publisher. */
 const PUBLISHERS_OWN = [
@@ -35,9 +44,13 @@ export function shownMembers(
   const { content } = raw
   const message = besideBody(raw)
   const room = MAX_EVENT_BYTES - BARE_EVENT_BYTES - Buffer.byteLength(beside + message)
-  const most = event === 'failed' ? MAX_KEPT_BYTES : Math.min(room, MAX_SAID_BYTES)
+  const most = event === 'failed' ? mostOfFailed(isLeft) : Math.min(room, MAX_SAID_BYTES)
   if (content.length > most) return ''
   return `,"job":${jsonText(content)},"max_attempts":${maxAttempts}${message}`
+}
+
+function mostOfFailed(isLeft: boolean): number {
+  return isLeft ? MAX_KEPT_BYTES : MAX_FAILED_BYTES
 }
 
 /** Headers and properties, at most 40 KiB (seed 002 §8.3: a retry preserves them). */

@@ -177,12 +177,13 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
     })
 
     it.each([
-      ['a rejected job', false, 1],
-      ['an expired message', true, 0],
-    ])('of jobs that died in the broker: %s', async (_, isExpired, count) => {
+      ['a rejected job', false, false, 1],
+      ['a rejected job whose attempt had failed before', false, true, 0],
+      ['an expired message', true, false, 0],
+    ])('of jobs that died in the broker: %s', async (_, isExpired, isCounted, count) => {
       const known = await pushed(ledger, { queue: 'q' })
       const adopted = newJob({ queue: 'q' })
-      const describe = () => ({ error: null, errors: null, isDeadLetter: true })
+      const describe = () => ({ error: null, errors: null, isDeadLetter: true, isCounted })
       const terms = { now: NOW, wall: NOW }
       for (const job of [known, adopted]) {
         const how = { isExpired, wasInQueue: isExpired }

@@ -2,6 +2,7 @@ import type { Channel } from 'amqplib'
 import { v7 } from 'uuid'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { AheadClock } from '../support/ahead-clock.ts'
+import { connectControl } from '../support/control.ts'
 import { eventually } from '../support/in-process.ts'
 import { queueTokens } from '../support/queue-tokens.ts'
 import {
@@ -377,4 +378,42 @@ it('a job whose body begins with a byte order mark ends when a worker rejects it
     await rejectNext(channel, queue)
     await eventually(async () => (await stateOf(gateway, id)) === 'discarded')
   })
+})
+
+it('a native job that comes as an attempt beyond its last says so, and nobody runs it', async () => {
+  await gateway.push(queue)
+  await fetchOne(gateway, queue)
+  const id = v7()
+  await publishToken(vhost.url, queue, { id, type: 'test.job', args: [1] }, { attempt: 4 })
+  const { body } = await gateway.request('POST', '/ojs/v1/workers/fetch', {
+    ...{ queues: [queue], wait_ms: 300 },
+  })
+  expect(body.jobs).toEqual([])
+  await eventually(async () => (await deadIds(gateway, queue)).includes(id))
+  const { attempt, max_attempts, error } = (await gateway.get(id)).body.job
+  expect([attempt, max_attempts, error.code]).toEqual([3, 3, 'attempts_exhausted'])
+})
+
+it('a worker that rejects what it may not run again leaves the error of the last attempt', async () => {
+  const options = { retry: { max_attempts: 1 }, visibility_timeout_ms: HOUR_MS }
+  const { id } = (await gateway.push(queue, { options })).body.job
+  const control = await connectControl(vhost.url)
+  const token = await control.channel.get(`ojs.queue.${queue}`)
+  if (token === false) throw new Error('a job has no token')
+  const started = { job_id: id, generation: 0, attempt: 1, event: 'started' }
+  await control.say(queue, 'ojs.control.report', { worker_id: 'w1', events: [started] })
+  await eventually(async () => (await stateOf(gateway, id)) === 'active')
+  clock.aheadMs += HOUR_MS + 1_000
+  await eventually(async () => (await stateOf(gateway, id)) === 'available')
+  const question = { job_id: id, generation: 0, attempt: 1, worker_id: 'w2' }
+  expect(await control.ask(queue, 'ojs.control.claim', question)).toMatchObject({
+    decision: 'discard',
+  })
+  control.channel.nack(token, false, false)
+  await eventually(async () => (await stateOf(gateway, id)) === 'discarded')
+  await control.close()
+  const { attempt, error, errors } = (await gateway.get(id)).body.job
+  expect([attempt, error.code]).toEqual([1, 'visibility_timeout'])
+  expect(errors).toMatchObject([{ attempt: 1, code: 'visibility_timeout' }])
+  expect(await deadIds(gateway, queue)).toEqual([id])
 })

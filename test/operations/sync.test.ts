@@ -1,4 +1,5 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { EnsureOutcome } from '../../src/broker/broker.ts'
 import { sync } from '../../src/operations/sync.ts'
 import { died, NOW, pushed } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
@@ -34,4 +35,31 @@ it('looks for a retry queue that a worker has found missing', async () => {
     ['a', 500],
     ['b', 500],
   ])
+})
+
+describe('a queue that RabbitMQ cannot be asked for', () => {
+  const DOWN = { state: 'down', reason: 'no declare connection' } as const
+  const UP = { state: 'up' } as const
+
+  it('is asked for again as soon as the connections are back', async () => {
+    const answers: EnsureOutcome[] = ['unavailable', 'ready']
+    const recheckQueue = vi.fn(async () => answers.shift() ?? 'lost')
+    const states = [DOWN, DOWN, UP]
+    const status = () => states.shift() ?? UP
+    const { deps } = onToldBroker(harness, { recheckQueue, status })
+    expect(await sync(deps, { queues: ['a'] })).not.toHaveProperty('not_ready')
+    expect([recheckQueue.mock.calls.length, states]).toEqual([2, []])
+    expect(harness.ledger.queues().map(({ name }) => name)).toEqual(['a'])
+  })
+
+  it.each([DOWN, UP])('is not said to be missing: %j', async (state) => {
+    const recheckQueue = async (queue: string) => (queue === 'lost' ? 'lost' : 'unavailable')
+    const { deps } = onToldBroker(harness, { recheckQueue, status: () => state })
+    const [begunAt, queues] = [performance.now(), ['a', 'lost', 'b']]
+    const answer = await sync(deps, { queues })
+    expect(answer).toMatchObject({ paused: [], directive: 'running', not_ready: ['lost'] })
+    // Who asks waits for a second.
+    expect(performance.now() - begunAt).toBeLessThan(900)
+    expect(harness.ledger.queues()).toEqual([])
+  })
 })

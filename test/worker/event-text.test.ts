@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import type { LiveDelivery } from '../../src/broker/delivery.ts'
 import { failureOf } from '../../src/job/failure.ts'
+import { ack } from '../../src/operations/ack.ts'
+import type { Deps } from '../../src/operations/deps.ts'
 import { parseReport, REPORT_EVENTS } from '../../src/schemas/control.ts'
 import { parseJsonList } from '../../src/schemas/json-list.ts'
 import {
@@ -9,23 +11,57 @@ import {
   eventText,
   MAX_EVENT_BYTES,
   resultMember,
+  startMember,
 } from '../../src/worker/event-text.ts'
-import { shownMembers } from '../../src/worker/shown-job.ts'
+import { canBeHeld, shownMembers } from '../../src/worker/shown-job.ts'
 import type { TokenJob } from '../../src/worker/token-job.ts'
 
 const nested = (levels: number): unknown => (levels === 0 ? 1 : [nested(levels - 1)])
 
 /** One event as a gateway reads it, of a job that it does not know. */
 function told(event: EventName, more: string, content: Buffer, properties: object = {}) {
-  const delivery = { id: 'j', generation: 0, raw: { content, properties } } as LiveDelivery
-  const token = { isKnown: false, maxAttempts: 3 } as TokenJob
-  const shown = shownMembers(token, delivery, { event, beside: more })
-  const text = eventText(0, delivery, 1, event, more + shown)
+  const text = textOf(event, more, content, { properties })
   expect(Buffer.byteLength(text)).toBeLessThanOrEqual(MAX_EVENT_BYTES)
-  const body = parseJsonList(Buffer.from(`{"worker_id":"w","events":[${text}]}`), REPORT_EVENTS)
+  return read(text)
+}
+
+function textOf(
+  event: EventName,
+  more: string,
+  content: Buffer,
+  { properties = {}, isLeft = false }: { properties?: object; isLeft?: boolean } = {},
+): string {
+  const delivery = deliveryOf(content, properties)
+  const token = { isKnown: false, maxAttempts: 3 } as TokenJob
+  const shown = shownMembers(token, delivery, { event, beside: more, isLeft })
+  return eventText(0, delivery, 1, event, more + shown)
+}
+
+function deliveryOf(content: Buffer, properties: object = {}): LiveDelivery {
+  return { id: 'j', generation: 0, raw: { content, properties } } as LiveDelivery
+}
+
+const reportOf = (text: string) =>
+  Buffer.from(`{"worker_id":"${'w'.repeat(255)}","events":[${text}]}`)
+
+function read(text: string) {
+  const body = parseJsonList(reportOf(text), REPORT_EVENTS)
   const { request, skipped } = parseReport(body)
   expect(skipped).toBe(0)
   return request.events[0]
+}
+
+/** In its quotes it is 1 MiB. */
+const LARGEST = 1_048_574
+
+/** By an HTTP worker. */
+async function acknowledged(result: unknown) {
+  const complete = async () => ({ id: 'j', state: 'completed' })
+  const deps = {
+    ...{ ledger: { complete }, clock: { now: () => 0 }, held: new Map() },
+    ...{ broker: { unpark: () => false }, events: { emit: () => {} } },
+  }
+  return (await ack(deps as unknown as Deps, { job_id: 'j', result }, { requestId: 'req_1' })).job
 }
 
 const BODY = Buffer.from('{"id":"j","type":"a.b","args":[]}')
@@ -45,8 +81,8 @@ describe('a result', () => {
 
   test.each([
     ['deeper than over HTTP', nested(32), '32 levels'],
-    ['too large', 'x'.repeat(1_000_000), 'larger than 1000000 bytes'],
-    ['of too many bytes', 'ü'.repeat(500_000), 'larger than 1000000 bytes'],
+    ['too large', 'x'.repeat(LARGEST + 1), 'larger than 1048576 bytes'],
+    ['of too many bytes', 'ü'.repeat(524_288), 'larger than 1048576 bytes'],
     ['that throws', { toJSON: () => BigInt(1) }, 'BigInt'],
   ])('%s fails the job as over HTTP', (_name, result, message) => {
     expect(resultMember(result)).toEqual({
@@ -54,6 +90,20 @@ describe('a result', () => {
       type: 'ResultError',
       message: expect.stringContaining(message),
       retryable: false,
+    })
+  })
+
+  // A gateway refuses larger reports, whatever else it is told: 1 MiB and three times `OJS_MAX_BODY_BYTES`.
+  const LEAST_LIMIT = 1_048_576 + 3 * 1_024
+
+  test('may be as large as over HTTP, and every gateway takes its report', async () => {
+    const result = 'x'.repeat(LARGEST)
+    const text = textOf('completed', startMember(0) + resultMember(result), sized(60_000))
+    expect(reportOf(text).length).toBeLessThanOrEqual(LEAST_LIMIT)
+    expect(read(text)).toMatchObject({ result })
+    expect(await acknowledged(result)).toMatchObject({ state: 'completed' })
+    await expect(acknowledged(`${result}x`)).rejects.toMatchObject({
+      ...{ status: 413, details: { max_bytes: 1_048_576 } },
     })
   })
 
@@ -130,4 +180,25 @@ test('what came beside the body of a job is shown, but for what would be refused
     'x-ojs-tags': 'a,b',
   })
   expect(event?.properties).toEqual({ priority: 4, reply_to: 'r' })
+})
+
+describe('a large job that has failed', () => {
+  const error = ',"error":{"code":"c","message":"m"}'
+  /** Of so many bytes. */
+  const large = (bytes: number) => sized(bytes - sized(0).length)
+  const MOST = 3 * 1024 * 1024
+
+  test.each([
+    ['is shown as far as a gateway takes it', MOST, false, true],
+    ['is not shown beyond', MOST + 1, false, false],
+    ['is shown to who shall hold it as far as every gateway takes it', 900_000, true, true],
+    ['is not shown to them beyond', 900_001, true, false],
+  ])('%s', (_name, bytes, isLeft, isShown) => {
+    const text = textOf('failed', error, large(bytes), { isLeft })
+    expect(text.includes('"job":{')).toBe(isShown)
+    expect(read(text)).toMatchObject({ job_id: 'j', event: 'failed', error: { code: 'c' } })
+    expect(canBeHeld({ isKnown: false } as TokenJob, deliveryOf(large(bytes)))).toBe(
+      bytes <= 900_000,
+    )
+  })
 })

@@ -120,6 +120,23 @@ describe.each(['classic', 'quorum'] as const)(
       expect((await jobOf(id)).errors).toMatchObject([{ attempt: 1, message: 'not yet' }])
     })
 
+    test('is known when it has failed however large, and shows the largest result', async () => {
+      const result = 'r'.repeat(1_048_574)
+      await start({
+        'test.job': ({ attempt }) => (failingOnce(attempt) ? result : undefined),
+      })
+      const id = v7()
+      const job = { id, type: 'test.job', args: ['x'.repeat(2_500_000)], retry: SOON }
+      const content = Buffer.from(JSON.stringify(job))
+      admin.channel.publish('ojs.exchange.direct', queue, content, { messageId: id })
+      await admin.channel.waitForConfirms()
+      await eventually(async () => (await gateway.get(id)).status === 200)
+      await untilState(id, 'completed')
+      const known = await jobOf(id)
+      expect([known.attempt, known.args, known.result]).toEqual([2, job.args, result])
+      expect(known.errors).toMatchObject([{ attempt: 1, message: 'not yet' }])
+    })
+
     test('keeps what came beside its body when its retry is left to the gateway', async () => {
       const options = { rungSettleMs: 60_000 }
       await start({ 'test.job': ({ attempt }) => failingOnce(attempt) }, options)

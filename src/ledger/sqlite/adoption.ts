@@ -1,6 +1,7 @@
 import { OjsError } from '../../errors.ts'
 import { type ArrivingToken, type ReportedError, recordSkipped } from '../../job/arrival.ts'
-import type { NewJob } from '../../job/job.ts'
+import { attemptsExhausted } from '../../job/dead-letter.ts'
+import { allowedAttempts, type NewJob } from '../../job/job.ts'
 import { insertJob, type Store } from './store.ts'
 
 /** A token of an id that this ledger does not know. */
@@ -22,15 +23,20 @@ export function adoptJob(store: Store, token: UnknownToken, now: number): NewJob
   // It was in its queue before anybody here knew of it; a publisher's clock may be ahead.
   const enqueuedAt = Math.min(now, job.createdAt)
   insertJob(store, job, { now, enqueuedAt, generation, attempt: attempt - 1, outbox: null })
-  if (attempt > 1) noteReported(store, token, now)
+  if (attempt > 1) noteBefore(store, token, allowedAttempts(job), now)
   return job
 }
 
-function noteReported(store: Store, { id, attempt, reportedError }: UnknownToken, now: number) {
+/** What is known of the attempt before; else why there can be no other, where it was the last. */
+function noteBefore(store: Store, token: UnknownToken, allowed: number, now: number): void {
+  const { id, attempt, reportedError } = token
   const reported = reportedError?.() ?? null
-  if (reported === null) return
-  const { errors, last } = recordSkipped(null, [attempt - 1], reported, now)
-  store.statements.noteErrors.run(id, last, errors)
+  if (reported !== null) {
+    const { errors, last } = recordSkipped(null, [attempt - 1], reported, now)
+    store.statements.noteErrors.run(id, last, errors)
+  } else if (attempt > allowed) {
+    store.statements.noteErrors.run(id, attemptsExhausted(attempt, allowed), null)
+  }
 }
 
 function readBody(token: UnknownToken): NewJob | OjsError {

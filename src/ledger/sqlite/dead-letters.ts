@@ -71,7 +71,7 @@ function adoptDead(store: Store, token: DeadToken, { now }: Times): DeadOutcome 
 }
 
 function discardRow(store: Store, token: DeadToken, row: JobRow, now: number): JobRow {
-  const { error, errors, isDeadLetter } = token.describe(row)
+  const { error, errors, isDeadLetter, isCounted = false } = token.describe(row)
   const job = changed(
     store.statements.discardDead.get(
       row.id,
@@ -88,7 +88,7 @@ function discardRow(store: Store, token: DeadToken, row: JobRow, now: number): J
       token.isExpired ? row.attempt : Math.max(token.attempt, row.attempt),
     ),
   )
-  if (!token.isExpired) failed(store, job, now)
+  if (!token.isExpired && !isCounted) failed(store, job, now)
   ended(store, job, row)
   if (!isDeadLetter) store.stale.add(job.queue)
   return job

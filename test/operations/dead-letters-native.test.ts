@@ -1,0 +1,138 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { DeadLetter } from '../../src/broker/broker.ts'
+import { visibilityFailure } from '../../src/job/failure.ts'
+import type { JobRow } from '../../src/job/job.ts'
+import { diedInBroker } from '../../src/operations/died-in-broker.ts'
+import { returnLease } from '../../src/operations/fail-lease.ts'
+import { report } from '../../src/operations/report.ts'
+import { NOW, pushed, rowOf, TERMS, token } from '../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { newJob } from '../support/jobs.ts'
+import { onToldBroker, type ToldStage } from './told-broker.ts'
+
+let harness: SqliteHarness
+let stage: ToldStage
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  stage = onToldBroker(harness, { publish: async () => 'confirmed' })
+})
+afterEach(() => harness.destroy())
+
+const row = (id: string): JobRow => rowOf(harness.ledger, id)
+const codes = ({ errors }: JobRow) =>
+  JSON.parse(errors ?? '[]').map((entry: { attempt: number; code: string }) => [
+    entry.attempt,
+    entry.code,
+  ])
+const codeOf = ({ error }: JobRow) => JSON.parse(error ?? '{}').code
+const told = (type: string) => stage.events.filter((event) => event.type === type).length
+
+async function started(id: string, attempt = 1): Promise<void> {
+  const event = { job_id: id, attempt, event: 'started' as const, at: new Date(NOW).toISOString() }
+  await report(stage.deps, { worker_id: 'w', events: [event] }, { requestId: 'req_1' })
+}
+
+/** A native worker has begun it and said no more, until its lease was over. */
+async function fallenSilent(maxAttempts: number): Promise<string> {
+  const { id } = await pushed(harness.ledger, { maxAttempts })
+  await started(id)
+  await returnLease(stage.deps, { row: row(id), failure: visibilityFailure() })
+  expect(row(id)).toMatchObject({ state: 'available', holder: 'native', attempt: 1 })
+  return id
+}
+
+function died(id: string, reason: DeadLetter['reason'], attempt = 1): Promise<void> {
+  const message = { content: Buffer.from(JSON.stringify({ id })), headers: {} }
+  const letter = { id, queue: 'default', generation: 0, attempt, reason, message }
+  return diedInBroker(stage.deps, { ...letter, isControl: false } as unknown as DeadLetter)
+}
+
+// As `ojs.control.claim` has told it to: no attempt is left.
+it.each(['rejected', 'maxlen', 'delivery_limit'] as const)(
+  'keeps the error of the last attempt, which its lease has ended: %s',
+  async (reason) => {
+    const id = await fallenSilent(1)
+    await died(id, reason)
+    expect(row(id)).toMatchObject({
+      ...{ state: 'discarded', attempt: 1, isDeadLetter: true, completedAt: NOW },
+    })
+    expect([codeOf(row(id)), codes(row(id))]).toEqual([
+      'visibility_timeout',
+      [[1, 'visibility_timeout']],
+    ])
+    expect([told('job.failed'), told('job.discarded')]).toEqual([1, 1])
+    expect(harness.ledger.traffic.lastHour('default', NOW).failed).toBe(1)
+  },
+)
+
+it.each(['rejected', 'maxlen', 'delivery_limit'] as const)(
+  'says why there is no other attempt where one was left, and counts none: %s',
+  async (reason) => {
+    const id = await fallenSilent(3)
+    await died(id, reason)
+    expect([row(id).state, row(id).attempt, codeOf(row(id))]).toEqual(['discarded', 1, reason])
+    expect(codes(row(id))).toEqual([[1, 'visibility_timeout']])
+    expect([told('job.failed'), told('job.discarded')]).toEqual([1, 1])
+    expect(harness.ledger.traffic.lastHour('default', NOW).failed).toBe(1)
+  },
+)
+
+it('counts the attempt that has begun since', async () => {
+  const id = await fallenSilent(2)
+  await started(id, 2)
+  await died(id, 'rejected')
+  expect([row(id).attempt, codeOf(row(id))]).toEqual([2, 'rejected'])
+  expect(codes(row(id))).toEqual([
+    [1, 'visibility_timeout'],
+    [2, 'rejected'],
+  ])
+  expect(told('job.failed')).toBe(2)
+})
+
+it('counts the attempt of a token that comes after that', async () => {
+  const id = await fallenSilent(3)
+  await died(id, 'rejected', 3)
+  expect([row(id).attempt, codeOf(row(id))]).toEqual([3, 'rejected'])
+  expect(codes(row(id))).toEqual([
+    [1, 'visibility_timeout'],
+    [2, 'unreported'],
+    [3, 'rejected'],
+  ])
+})
+
+describe('a native job that comes as an attempt beyond its last', () => {
+  type Reported = { code: string; message: string }
+  async function met(attempt: number, maxAttempts: number, reported: Reported | null = null) {
+    const job = newJob({ maxAttempts })
+    const said = { attempt, adopt: () => job, reportedError: () => reported }
+    const [result] = await harness.ledger.claim([token(job.id, said)], TERMS)
+    return { verdict: result?.verdict, job: row(job.id) }
+  }
+
+  it.each([
+    [9, 3, '9 (x-ojs-attempt) of a job that may run 3 times'],
+    [4, 3, '4 (x-ojs-attempt) of a job that may run 3 times'],
+    [2, 0, '2 (x-ojs-attempt) of a job that may run once'],
+  ])('says why nobody runs it: %i of %i', async (attempt, maxAttempts, why) => {
+    const { verdict, job } = await met(attempt, maxAttempts)
+    expect([verdict, job.state, job.errors]).toEqual(['exhausted', 'discarded', null])
+    expect(JSON.parse(job.error ?? '')).toEqual({
+      ...{ code: 'attempts_exhausted', type: 'attempts_exhausted', retryable: false },
+      message: `The message names attempt ${why}.`,
+    })
+  })
+
+  it('says what its message tells of the attempt before, if it does', async () => {
+    const { verdict, job } = await met(4, 3, { code: 'smtp_down', message: 'no route' })
+    expect([verdict, codeOf(job), codes(job)]).toEqual([
+      'exhausted',
+      'smtp_down',
+      [[3, 'smtp_down']],
+    ])
+  })
+
+  it('has no error as its last attempt', async () => {
+    const { verdict, job } = await met(3, 3)
+    expect([verdict, job.error]).toEqual(['claimed', null])
+  })
+})
