@@ -217,7 +217,8 @@ function settle(
     case 'hand-over':
       // What was held for the lease came over a channel that is gone.
       if (!deps.held.get(result.job.id)?.isLive()) deps.held.delete(result.job.id)
-      delivery.ack()
+      // RabbitMQ gives it out again: that time it is handed over.
+      if (delivery.ack() === 'lost') void deps.ledger.handBack([result.job]).catch(() => {})
       return
     case 'rearmed':
       delivery.ack()

@@ -98,6 +98,14 @@ describe('a second delivery of a job that runs', () => {
     expect(await now(id)).toMatchObject({ state: 'active', holder: 'ledger' })
   })
 
+  it('is still out where it is gone before that: the end of the job does not take it for back', async () => {
+    const { id } = await fetched(harness.ledger)
+    arriving(id, 1, 'lost')
+    await fetchNow()
+    await harness.ledger.complete(id, {}, { now: NOW, result: null })
+    expect(await now(id)).toMatchObject({ state: 'completed', tokenOut: true })
+  })
+
   it('is none where it is the one that is held', async () => {
     const { id } = await fetched(harness.ledger)
     stage.deps.held.set(id, arriving(id))
