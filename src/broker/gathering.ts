@@ -99,8 +99,8 @@ function seeWhetherMore(
 }
 
 /**
- * How long the rest of a burst is waited for, from now on. Once: who comes meanwhile takes what is here, and where
- * others fetch all the time, a waiter that let them each time would get nothing.
+ * How long the rest of a burst is waited for, from now on. Once: who comes meanwhile takes what is
+ * here, and where others fetch all the time, a waiter that let them each time would get nothing.
  */
 export function beginLingering(waiter: Waiter | undefined, here: number): number {
   if (waiter === undefined || waiter.hasLingered || here >= waiter.count) return 0
@@ -109,9 +109,9 @@ export function beginLingering(waiter: Waiter | undefined, here: number): number
 }
 
 /**
- * Begins to put a fetch off, or goes on: how soon to look again at one that waits for these; 0: what is here is handed out now. Bounded,
- * since what the ledger takes for available may be with others; and where it was, the next ones do not
- * wait.
+ * Begins to put a fetch off for these, or goes on with it: how soon to look again; 0: what is here is
+ * handed out now. Bounded, since what the ledger takes for available may be with others; and where it
+ * was, the next ones do not wait.
  */
 export function nextLookMs(waiter: Waiter, awaited: readonly Feed[], now: number): number {
   if (awaited.length === 0) return 0

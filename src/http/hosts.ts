@@ -5,8 +5,8 @@ import type { Check } from './pipeline.ts'
 /**
  * A page whose name was pointed at this machine (DNS rebinding) is of the same origin for its own
  * reads: its browser names no origin, and shows it the answer. Only `Host` tells. For a gateway that
- * is reached from this machine alone and asks for nothing else; `openPaths` are answered to all, and
- * so is who names no host: no browser.
+ * is reached from this machine alone and asks for nothing else. `openPaths` are answered whatever it
+ * says, and so is a request without one, which no browser sends.
  */
 export function refuseForeignHosts(
   origins: readonly string[],

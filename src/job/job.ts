@@ -27,7 +27,10 @@ export const JOB_STATES = [
 /** The eight states of OJS (seed 001 §7). */
 export type JobState = (typeof JOB_STATES)[number]
 
-/** `withdrawn`: a PUSH that was refused after its insert. Invisible; its id may be used again. */
+/**
+ * `withdrawn`: a PUSH that was refused after its insert, a dead letter that was deleted, or what is left
+ * of a pruned job whose copy is in RabbitMQ still. Invisible; its id may be used again.
+ */
 export type RowState = JobState | 'withdrawn'
 
 export type Holder = 'gateway' | 'ledger' | 'native'
@@ -103,7 +106,12 @@ export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
   /** 0 at enqueue, +1 at each claim. */
   attempt: number
   outbox: number | null
-  /** A token of this job may still be in the broker; such a row is never pruned. */
+  /**
+   * A token of this job may still be in the broker, or with whoever it was delivered to. Such a row is
+   * never pruned: its token would be adopted as a new job. So false needs a reason: none was published,
+   * or it surely never reached a queue; it was settled here (holder `ledger` says just that), or is
+   * settled by the native worker that has told of its end; or its queue is gone.
+   */
   tokenOut: boolean
   holder: Holder | null
   /** Who runs it, or ran it last; of an `available` job who gave it back without its token. */

@@ -81,6 +81,7 @@ function prepareHolders(db: Database) {
       `UPDATE jobs SET holder = 'ledger' WHERE id = ?1 AND state = 'active'
        RETURNING ${JOB_COLUMNS}`,
     ),
+    /** Where the job has ended meanwhile, its end took the token for gone: it is out. */
     handBack: db.prepare(
       `UPDATE jobs SET holder = iif(state = 'active', 'gateway', NULL), token_out = 1
        WHERE id = ?1 AND generation = ?2 AND attempt = ?3

@@ -292,13 +292,9 @@ function fail(
 const MAX_RECORDED_RUNGS = 2_000
 
 function recordRung(store: Store, queue: string, delayMs: number): void {
-  const rung = { queue, delayMs }
-  if (
-    store.rungs.has(rungKey(rung.queue, rung.delayMs)) ||
-    store.rungs.all().length >= MAX_RECORDED_RUNGS
-  )
-    return
-  store.rungs.record(rung)
+  const isKnown = store.rungs.has(rungKey(queue, delayMs))
+  if (isKnown || store.rungs.all().length >= MAX_RECORDED_RUNGS) return
+  store.rungs.record({ queue, delayMs })
 }
 
 /** A late word on an attempt that was recorded without one: in the record alone. */
