@@ -188,16 +188,14 @@ describe('a sweep that does not get what it has counted', () => {
   })
 
   it('is given up with its connection; what was removed stays so', async () => {
-    const url = new URL(vhost.url)
-    const proxy = await TcpProxy.start(Number(url.port))
-    url.port = `${proxy.port}`
+    const proxy = await TcpProxy.start(vhost.url)
     const { queue, ids, swept } = await sweepRobbed(async (swept, channel) => {
       // However long this machine stalls: nothing comes again, so the sweep cannot end before the cut.
       channel.nack = () => {}
       // Its answer comes when the acknowledgements before it are applied.
       await channel.checkQueue(dlx(swept))
       proxy.cut()
-    }, url.href)
+    }, proxy.url)
     await proxy.stop()
     expect(swept).toBe(null)
     // 20 to 48 by twos were stale; the last of them was not acknowledged yet.

@@ -57,14 +57,12 @@ async function publish({ broker }: TestBroker, queue: string, count: number): Pr
 
 /** A broker whose deliveries can be held up, and for whom no time passes meanwhile. */
 async function startBehindProxy() {
-  const url = new URL(vhost.url)
   let consuming = 0
-  const proxy = await TcpProxy.start(Number(url.port), (connection, direction, chunk) => {
+  const proxy = await TcpProxy.start(vhost.url, (connection, direction, chunk) => {
     if (direction === 'to-gateway' && chunk.includes(BASIC_DELIVER)) consuming = connection
   })
-  url.port = String(proxy.port)
   const options = { idleMs: 600_000 }
-  const test = await startAt(url.href, options, {}, { clock: { ...systemClock(), now: () => 0 } })
+  const test = await startAt(proxy.url, options, {}, { clock: { ...systemClock(), now: () => 0 } })
   return {
     test,
     lagDeliveries: () => proxy.lag(consuming, 20),

@@ -8,11 +8,9 @@ import { createVhost } from '../support/rabbit.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 
 const vhost = await createVhost()
-const proxy = await TcpProxy.start(Number(new URL(vhost.url).port))
-const through = new URL(vhost.url)
-through.port = String(proxy.port)
+const proxy = await TcpProxy.start(vhost.url)
 const clock = new AheadClock()
-const gateway = await startTestGateway(through.href, {}, { clock })
+const gateway = await startTestGateway(proxy.url, {}, { clock })
 afterAll(async () => {
   await gateway.destroy()
   await proxy.stop()

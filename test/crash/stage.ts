@@ -44,11 +44,9 @@ export async function throughProxy(
   setting: Setting,
   play: (players: Players & { proxy: TcpProxy }) => Promise<void>,
 ): Promise<void> {
-  const proxy = await TcpProxy.start(stage.node.port)
-  const url = new URL(stage.node.url())
-  url.port = String(proxy.port)
+  const proxy = await TcpProxy.start(stage.node.url())
   onTestFinished(() => proxy.stop())
-  const env = { ...setting.env, OJS_AMQP_URL: url.href }
+  const env = { ...setting.env, OJS_AMQP_URL: proxy.url }
   await withGateway(stage, { ...setting, env }, (players) => play({ ...players, proxy }))
 }
 

@@ -18,11 +18,9 @@ let count = 0
 
 beforeAll(async () => {
   vhost = await createVhost()
-  const url = new URL(vhost.url)
-  proxy = await TcpProxy.start(Number(url.port))
-  url.port = String(proxy.port)
+  proxy = await TcpProxy.start(vhost.url)
   const env = { OJS_DELIVERY_TIMEOUT_MS: String(DELIVERY_TIMEOUT_MS) }
-  gateway = await startTestGateway(url.href, env, { clock })
+  gateway = await startTestGateway(proxy.url, env, { clock })
 })
 afterAll(async () => {
   await gateway.destroy()

@@ -8,12 +8,9 @@ const { vhost, admin } = vhostOfTest()
 let proxy: TcpProxy
 let gateway: TestGateway
 beforeEach(async () => {
-  const url = new URL(vhost.url)
-  proxy = await TcpProxy.start(Number(url.port))
+  proxy = await TcpProxy.start(vhost.url)
   onTestFinished(() => proxy.stop())
-  url.port = String(proxy.port)
-  url.hostname = '127.0.0.1'
-  gateway = await startTestGateway(url.href)
+  gateway = await startTestGateway(proxy.url)
   onTestFinished(() => gateway.destroy())
 })
 

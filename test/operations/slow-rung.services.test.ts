@@ -10,12 +10,9 @@ const { vhost } = vhostOfTest()
 const RETRY = { initial_interval_ms: 200, backoff_coefficient: 1, jitter: false, max_attempts: 5 }
 
 it('a retry whose rung confirms it after its delay has one token, not two', async () => {
-  const url = new URL(vhost.url)
-  const proxy = await TcpProxy.start(Number(url.port))
+  const proxy = await TcpProxy.start(vhost.url)
   onTestFinished(() => proxy.stop())
-  url.port = String(proxy.port)
-  url.hostname = '127.0.0.1'
-  const gateway = await startTestGateway(url.href, {}, { rungSettleMs: 0 })
+  const gateway = await startTestGateway(proxy.url, {}, { rungSettleMs: 0 })
   onTestFinished(() => gateway.destroy())
   const tokens = () => queueTokens(vhost.url, 'ojs.queue.q')
 

@@ -3,16 +3,22 @@ import { OJSClient, OJSWorker } from '../../src/sdk/index.ts'
 import { eventually, startTestGateway } from '../support/in-process.ts'
 import { createVhost } from '../support/rabbit.ts'
 
+const BEATS = 5
+
 test('a job that names no lease outlives that of a gateway whose leases are short', async () => {
   const vhost = await createVhost()
   const gateway = await startTestGateway(vhost.url, { OJS_VISIBILITY_TIMEOUT_MS: '3000' })
   const worker = new OJSWorker({ url: gateway.url, logger: false, handleSignals: false })
+  const heartbeats = async () => {
+    const { body } = await gateway.request('GET', '/ojs/v1/events?types=job.heartbeat')
+    return body.events.length
+  }
   try {
     const attempts: number[] = []
     worker.register('test.job', async ({ attempt }) => {
       attempts.push(attempt)
-      // More than two leases, and than the interval of a worker that was told nothing.
-      await new Promise((resolve) => setTimeout(resolve, 7_000))
+      // One a second, as the gateway asks for: together more than a lease.
+      await eventually(async () => (await heartbeats()) >= BEATS)
     })
     await worker.start()
     const client = new OJSClient({ url: gateway.url })

@@ -24,24 +24,31 @@ export class TcpProxy {
   #connections = 0
   #isRefusing = false
 
-  private constructor(targetPort: number, tap: Tap) {
+  readonly #target: URL
+
+  private constructor(target: URL, tap: Tap) {
+    this.#target = target
     this.#tap = tap
     this.#server = createServer({ noDelay: true }, (client) => {
       if (this.#isRefusing) this.#refuse(client)
-      else this.#join(client, targetPort)
+      else this.#join(client, Number(target.port))
     })
   }
 
-  static async start(targetPort: number, tap: Tap = () => {}): Promise<TcpProxy> {
-    const proxy = new TcpProxy(targetPort, tap)
+  /** `url`: of the broker; connect to `proxy.url` instead. */
+  static async start(url: string, tap: Tap = () => {}): Promise<TcpProxy> {
+    const proxy = new TcpProxy(new URL(url), tap)
     await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve))
     return proxy
   }
 
-  get port(): number {
+  get url(): string {
     const address = this.#server.address()
     if (typeof address !== 'object' || address === null) throw new Error('the proxy is stopped')
-    return address.port
+    const url = new URL(this.#target)
+    url.hostname = '127.0.0.1'
+    url.port = String(address.port)
+    return url.href
   }
 
   /** Nothing passes in this direction until `release`; what was sent waits. */

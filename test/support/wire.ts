@@ -38,21 +38,21 @@ export class Wire {
   readonly attempts: number[] = []
   /** Frames that came between a method and the end of its content, on the same channel. */
   readonly intruders: Frame[] = []
-  readonly url: string
   readonly proxy: TcpProxy
   readonly #streams = new Map<string, Stream>()
 
-  private constructor(proxy: TcpProxy, url: string) {
+  private constructor(proxy: TcpProxy) {
     this.proxy = proxy
-    this.url = url
+  }
+
+  get url(): string {
+    return this.proxy.url
   }
 
   /** `url`: of the broker; connect to `wire.url` instead. */
   static async start(url: string): Promise<Wire> {
-    const target = new URL(url)
-    const proxy = await TcpProxy.start(Number(target.port), (...seen) => wire.#onBytes(...seen))
-    target.port = String(proxy.port)
-    const wire = new Wire(proxy, target.href)
+    const proxy = await TcpProxy.start(url, (...seen) => wire.#onBytes(...seen))
+    const wire = new Wire(proxy)
     return wire
   }
 

@@ -133,13 +133,11 @@ describe('a worker that gives back', () => {
   })
 
   test('ends where RabbitMQ has fallen silent, too', { timeout: 60_000 }, async () => {
-    const url = new URL((await vhost).url)
-    const proxy = await TcpProxy.start(Number(url.port))
+    const proxy = await TcpProxy.start((await vhost).url)
     onTestFinished(() => proxy.stop())
-    url.port = String(proxy.port)
     const queue = await on.queue()
     const id = await publishJob(on.admin, queue)
-    const alone = { url: url.href, queues: [queue], answerTimeoutMs: 50 }
+    const alone = { url: proxy.url, queues: [queue], answerTimeoutMs: 50 }
     const worker = await on.start(alone, { 'test.job': endless })
     await eventually(() => worker.activeJobs === 1)
     proxy.hold('to-gateway')

@@ -324,9 +324,7 @@ describe('what a gateway says', () => {
   })
 
   test('are heard by a quiet worker, too, after its connection was lost', async () => {
-    const proxy = await TcpProxy.start(Number(new URL(vhost.url).port))
-    const url = new URL(vhost.url)
-    url.port = String(proxy.port)
+    const proxy = await TcpProxy.start(vhost.url)
     const reasons: unknown[] = []
     const { queue, desk, worker } = await on.setUp(
       {
@@ -335,7 +333,7 @@ describe('what a gateway says', () => {
             signal.addEventListener('abort', () => resolve(reasons.push(signal.reason.reason)))
           }),
       },
-      { url: url.href },
+      { url: proxy.url },
     )
     const id = await publishJob(on.admin, queue)
     await eventually(() => worker.activeJobs === 1)

@@ -304,11 +304,9 @@ describe('without a gateway', () => {
   })
 
   test('a broker that falls silent is a backend error, for a new queue too', async () => {
-    const proxy = await TcpProxy.start(Number(new URL(vhost.url).port))
-    const url = new URL(vhost.url)
-    url.port = String(proxy.port)
+    const proxy = await TcpProxy.start(vhost.url)
     const cutOff = new NativeProducer({
-      url: url.href,
+      url: proxy.url,
       logger: false,
       publishTimeoutMs: 5_000,
       // Nobody answers.

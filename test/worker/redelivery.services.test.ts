@@ -17,16 +17,14 @@ import {
 
 const vhost = await createVhost()
 let connections = 0
-const proxy = await TcpProxy.start(Number(new URL(vhost.url).port), (connection) => {
+const proxy = await TcpProxy.start(vhost.url, (connection) => {
   connections = Math.max(connections, connection)
 })
 let on: Bench
 
 /** For workers whose connections are to be cut, while everybody else's live on. */
 function throughProxy(): { url: string } {
-  const url = new URL(vhost.url)
-  url.port = String(proxy.port)
-  return { url: url.href }
+  return { url: proxy.url }
 }
 
 beforeAll(async () => {

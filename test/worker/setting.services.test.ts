@@ -31,10 +31,8 @@ const QUIET = { logger: false, handleSignals: false, gracePeriod: 0 } as const
 describe('a native worker', () => {
   test('feeds the eleven metrics of the binding', async () => {
     const registry = new Registry()
-    const proxy = await TcpProxy.start(Number(new URL(vhost.url).port))
-    const url = new URL(vhost.url)
-    url.port = String(proxy.port)
-    const worker = new NativeWorker({ url: url.href, queues: ['m'], registry, ...QUIET })
+    const proxy = await TcpProxy.start(vhost.url)
+    const worker = new NativeWorker({ url: proxy.url, queues: ['m'], registry, ...QUIET })
     let isOpen = false
     worker.register('good', () => eventually(() => isOpen))
     await worker.start()

@@ -80,13 +80,11 @@ async function open(
 ): Promise<{ gateway: Gateway; proxy: TcpProxy }> {
   const vhost = await node.createVhost()
   onTestFinished(() => vhost.drop())
-  const proxy = await TcpProxy.start(node.port)
+  const proxy = await TcpProxy.start(vhost.url)
   onTestFinished(() => proxy.stop())
-  const url = new URL(vhost.url)
-  url.port = String(proxy.port)
   // Nothing is refused and withdrawn before the gateway is killed.
   const env = { OJS_QUEUE_TYPE: profile, OJS_PUBLISH_TIMEOUT_MS: '60000' }
-  const gateway = await Gateway.start({ amqpUrl: url.href, env })
+  const gateway = await Gateway.start({ amqpUrl: proxy.url, env })
   onTestFinished(() => gateway.dispose())
   await eventually(async () => (await gateway.client.health()).status === 200)
   return { gateway, proxy }
