@@ -1,12 +1,12 @@
 import type { ControlMessage } from '../broker/broker.ts'
 import { infoDocument } from '../job/document.ts'
-import { controlCancel } from '../operations/control-cancel.ts'
 import type { Deps, RequestContext } from '../operations/deps.ts'
 import { infoInOrder } from '../operations/info.ts'
-import { nativeClaim } from '../operations/native-claim.ts'
-import { nativeHeartbeat } from '../operations/native-heartbeat.ts'
-import { report } from '../operations/report.ts'
-import { sync } from '../operations/sync.ts'
+import { controlCancel } from '../operations/native/cancel.ts'
+import { nativeClaim } from '../operations/native/claim.ts'
+import { nativeHeartbeat } from '../operations/native/heartbeat.ts'
+import { report } from '../operations/native/report.ts'
+import { sync } from '../operations/native/sync.ts'
 import {
   type Complaint,
   parseClaim,

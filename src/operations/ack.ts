@@ -3,10 +3,10 @@ import type { JobRow } from '../job/job.ts'
 import type { AckRequest } from '../job/request.ts'
 import { MAX_RESULT_BYTES } from '../job/result-size.ts'
 import { parseAck } from '../schemas/validator.ts'
-import { explainStaleLease } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
-import { settleLease } from './lease-end.ts'
-import { settleFence } from './settle-fence.ts'
+import { explainStaleLease } from './job-refusals.ts'
+import { settleLease } from './lease/lease-end.ts'
+import { settleFence } from './lease/settle-fence.ts'
 
 /**
  * ACK (seed 001 §7.4, seed 002 §5.3): `active → completed`, committed, then `basic.ack` of the

@@ -1,7 +1,7 @@
 import { jobNotFound, stateConflict } from '../errors.ts'
 import type { JobRow } from '../job/job.ts'
 import type { Deps, RequestContext } from './deps.ts'
-import { sendOrLeave } from './send-token.ts'
+import { sendOrLeave } from './token/send-token.ts'
 import { visibleJob } from './visible-job.ts'
 
 /**

@@ -1,9 +1,9 @@
 import type { Cancelled } from '../ledger/ledger.ts'
 import { briefly } from './broadcasts.ts'
-import { explainTerminal } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
-import { settleLease } from './lease-end.ts'
-import { isUnsent, sendOrLeave } from './send-token.ts'
+import { explainTerminal } from './job-refusals.ts'
+import { settleLease } from './lease/lease-end.ts'
+import { isUnsent, sendOrLeave } from './token/send-token.ts'
 
 /**
  * CANCEL (seed 001 §7.7): any non-terminal state becomes `cancelled` at once, an active one too

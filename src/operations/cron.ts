@@ -12,8 +12,8 @@ import type { NewJob } from '../job/job.ts'
 import { traceIdIn } from '../job/trace-carry.ts'
 import { parseCron, parsePush } from '../schemas/validator.ts'
 import type { CronFacts } from '../telemetry/events.ts'
-import { checkArgs } from './check-args.ts'
 import type { Deps, RequestContext } from './deps.ts'
+import { checkArgs } from './enqueue/check-args.ts'
 import { newJob } from './push.ts'
 
 /** Each is looked at by every pass of a timer, and clients make them. */

@@ -1,9 +1,9 @@
 import { OjsError, stateConflict } from '../errors.ts'
 import { isExpired, type JobRow } from '../job/job.ts'
 import type { DeadLetterQuery } from '../ledger/dead-letters.ts'
-import { keyTaken } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
-import { sendOrLeave } from './send-token.ts'
+import { keyTaken } from './job-refusals.ts'
+import { sendOrLeave } from './token/send-token.ts'
 
 /** The dead letters, newest first (seed 001 §12.1). A pure read. */
 export function listDeadLetters(

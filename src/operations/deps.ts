@@ -6,9 +6,9 @@ import type { Logger } from '../logger.ts'
 import type { MemoryShare } from '../memory.ts'
 import type { ArgsSchemas } from '../schemas/args-schemas.ts'
 import type { JobEvents } from '../telemetry/events.ts'
-import { InHand } from './in-hand.ts'
-import type { StartLimits } from './start-limits.ts'
-import { UnsureTokens } from './unsure-tokens.ts'
+import type { StartLimits } from './fetch/start-limits.ts'
+import { InHand } from './token/in-hand.ts'
+import { UnsureTokens } from './token/unsure-tokens.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
 /** What every operation is given. Contracts only; the composition root fills it in. */
@@ -39,7 +39,7 @@ export interface Deps {
    * claimable in one step (architecture §2). In memory: after a crash the rows stand as they are.
    */
   readonly staging: Set<string>
-  /** Unknown ids whose `cancel` comes again because no worker could be told (`control-cancel.ts`). */
+  /** Unknown ids whose `cancel` comes again because no worker could be told (`native/cancel.ts`). */
   readonly untold: Set<string>
   /** Registered schemas, compiled. */
   readonly argsSchemas: ArgsSchemas

@@ -6,9 +6,9 @@ import { recordFailure } from '../job/failure.ts'
 import { allowedAttempts, type JobRow } from '../job/job.ts'
 import { jsonOrNull, membersOf } from '../job/json-value.ts'
 import { isListedWhenExpired, judge, retryPolicyOf } from '../job/retry-policy.ts'
-import { adoptedJob, isTooLarge } from './adopt.ts'
 import type { Deps } from './deps.ts'
-import { reportedError } from './reported-error.ts'
+import { adoptedJob, isTooLarge } from './enqueue/adopt.ts'
+import { reportedError } from './native/reported-error.ts'
 
 interface Death {
   reason: Exclude<DeadLetter['reason'], 'unknown'>

@@ -4,7 +4,7 @@ import type { WorkflowNews } from '../ledger/workflows.ts'
 import { followCancel } from './cancel.ts'
 import type { Deps } from './deps.ts'
 import { storedEvent } from './push.ts'
-import { sendOrLeave } from './send-token.ts'
+import { sendOrLeave } from './token/send-token.ts'
 
 /**
  * Behind a commit that moved workflows: the tokens of jobs that began in it, and the events. For

@@ -1,9 +1,9 @@
 import type { HeartbeatRequest } from '../job/request.ts'
 import type { ExtendedLease } from '../ledger/leases.ts'
 import { parseHeartbeat } from '../schemas/validator.ts'
-import { explainStaleLease } from './conflicts.ts'
 import type { Deps } from './deps.ts'
-import { acknowledgeEarly } from './hand-over.ts'
+import { explainStaleLease } from './job-refusals.ts'
+import { acknowledgeEarly } from './lease/hand-over.ts'
 import type { Directive, WorkerReport } from './worker-registry.ts'
 
 /** Of any id that PUSH takes, in characters. */

@@ -2,11 +2,11 @@ import { failureOf } from '../job/failure.ts'
 import type { JobRow } from '../job/job.ts'
 import type { SettleFence } from '../ledger/leases.ts'
 import { parseNack } from '../schemas/validator.ts'
-import { explainStaleLease } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
-import { failLease } from './fail-lease.ts'
-import { requeueLease } from './lease-end.ts'
-import { settleFence } from './settle-fence.ts'
+import { explainStaleLease } from './job-refusals.ts'
+import { failLease } from './lease/fail-lease.ts'
+import { requeueLease } from './lease/lease-end.ts'
+import { settleFence } from './lease/settle-fence.ts'
 
 /**
  * FAIL (seed 001 §7.5, §10.3): the attempt failed; the job is retried or discarded by its policy.

@@ -9,16 +9,22 @@ import type { EnqueueTerms, Stored, Unsettled } from '../ledger/enqueued.ts'
 import type { KeyedRequest, Remembered } from '../ledger/idempotency.ts'
 import { parsePush } from '../schemas/validator.ts'
 import { producing } from '../telemetry/tracing.ts'
-import { admitted } from './admission.ts'
 import { briefly } from './broadcasts.ts'
 import { followCancel } from './cancel.ts'
-import { checkArgs } from './check-args.ts'
-import { idTaken, keyTaken } from './conflicts.ts'
 import type { Deps, RequestContext } from './deps.ts'
-import { once, rememberedJobs } from './idempotency.ts'
+import { admitted } from './enqueue/admission.ts'
+import { checkArgs } from './enqueue/check-args.ts'
+import { once, rememberedJobs } from './enqueue/idempotency.ts'
+import { idTaken, keyTaken } from './job-refusals.ts'
 import { requireNotPaused } from './pause.ts'
 import { requirePublishing } from './require-broker.ts'
-import { leaveToRelay, noteWithdrawal, type Sent, sendRefusal, sendToken } from './send-token.ts'
+import {
+  leaveToRelay,
+  noteWithdrawal,
+  type Sent,
+  sendRefusal,
+  sendToken,
+} from './token/send-token.ts'
 
 /** So many jobs are worth a commit of their own. */
 const FEW = 24

@@ -1,6 +1,6 @@
 import { mayHaveMore } from '../job/page.ts'
 import type { Deps } from '../operations/deps.ts'
-import { isUnsent } from '../operations/send-token.ts'
+import { isUnsent } from '../operations/token/send-token.ts'
 import { Loop } from './loop.ts'
 
 const INTERVAL_MS = 200

@@ -1,6 +1,6 @@
 import type { Service } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
-import { handOver } from '../operations/hand-over.ts'
+import { handOver } from '../operations/lease/hand-over.ts'
 
 /**
  * Leases across restarts (architecture §2, "Restart"). They live on in the ledger: time in which

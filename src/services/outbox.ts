@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { JobRow, OwedMessage } from '../job/job.ts'
 import { untilDeadline } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
-import { sendToken } from '../operations/send-token.ts'
+import { sendToken } from '../operations/token/send-token.ts'
 import { RelayLine, type SendOutcome } from './relay-line.ts'
 
 const PAGE = 500

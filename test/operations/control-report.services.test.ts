@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { ReportEvent } from '../../src/job/request.ts'
 import { retryDeadLetter } from '../../src/operations/dead-letters.ts'
-import { report } from '../../src/operations/report.ts'
+import { report } from '../../src/operations/native/report.ts'
 import { uuid7 } from '../../src/uuid.ts'
 import { eventually } from '../support/in-process.ts'
 import { CONTEXT, stageForAll } from './control-stage.ts'

@@ -10,7 +10,7 @@ import {
   onRungMissing,
 } from '../../src/operations/queue-missing.ts'
 import { recoverQueue } from '../../src/operations/recover.ts'
-import { sendToken } from '../../src/operations/send-token.ts'
+import { sendToken } from '../../src/operations/token/send-token.ts'
 import { NOW, pushed } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { eventually } from '../support/in-process.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { report } from '../../src/operations/native/report.ts'
 import { queueStats } from '../../src/operations/queues.ts'
-import { report } from '../../src/operations/report.ts'
 import { AheadClock } from '../support/ahead-clock.ts'
 import { CONTEXT, stageForAll } from './control-stage.ts'
 import { fetchOne, freshQueue, gatewayForAll, nack, startJob } from './harness.ts'

@@ -1,0 +1,75 @@
+import type { NewJob } from '../../job/job.ts'
+import type { EnqueueTerms, Unsettled } from '../../ledger/enqueued.ts'
+import type { Deps } from '../deps.ts'
+import { idTaken } from '../job-refusals.ts'
+import { visibleJob } from '../visible-job.ts'
+import { OthersFirst } from './others-first.ts'
+
+interface Enqueueing {
+  jobs: readonly NewJob[]
+  /** By the place of its job; those that we have minted are surely free. */
+  chosenIds: readonly (string | null)[]
+}
+
+/**
+ * Stores and publishes jobs of which some are unique. A job whose own confirm is not in may yet be
+ * withdrawn: nobody is told "there is one already" because of it, and nothing replaces it. So `work`
+ * answers `unsettled` where it met such a one, and is done again when that one is decided. It never
+ * waits while others wait for it, and with the ids looked up before, no two wait for each other.
+ */
+export async function admitted<T extends object>(
+  deps: Deps,
+  { jobs, chosenIds }: Enqueueing,
+  asked: Pick<EnqueueTerms, 'request'>,
+  work: (terms: EnqueueTerms) => Promise<T | Unsettled>,
+): Promise<T> {
+  const unique = jobs.filter((job) => job.unique !== null)
+  if (unique.length === 0) return decided(await work(asked))
+  const own = new Set(unique.map((job) => job.id))
+  const isUnsettled = (id: string) => !own.has(id) && deps.unconfirmed.has(id)
+  let others: OthersFirst | undefined
+  for (;;) {
+    requireFreeIds(deps, chosenIds)
+    const done = await visibly(deps, own, () => work({ request: asked.request, isUnsettled }))
+    if (!isAboutOther(done)) return done
+    others ??= new OthersFirst(deps)
+    await others.wait(deps.unconfirmed.get(done.id))
+  }
+}
+
+/** For as long as `work` takes, others know that these may be withdrawn. Never rejects for them. */
+async function visibly<T>(
+  deps: Deps,
+  ids: ReadonlySet<string>,
+  work: () => Promise<T>,
+): Promise<T> {
+  const working = work()
+  const mine: string[] = []
+  const over = () => {
+    for (const id of mine) deps.unconfirmed.delete(id)
+  }
+  const settled = working.then(over, over)
+  for (const id of ids) {
+    // Of somebody else who wants the same id: one of the two will be refused.
+    if (deps.unconfirmed.has(id)) continue
+    deps.unconfirmed.set(id, settled)
+    mine.push(id)
+  }
+  return await working
+}
+
+function decided<T extends object>(done: T | Unsettled): T {
+  if (isAboutOther(done)) throw new Error('a job that is not unique waits for none')
+  return done
+}
+
+function isAboutOther(done: object): done is Unsettled {
+  return 'outcome' in done && done.outcome === 'unsettled'
+}
+
+function requireFreeIds(deps: Deps, ids: readonly (string | null)[]): void {
+  for (const [index, id] of ids.entries()) {
+    if (id === null || visibleJob(deps, id) === null) continue
+    throw idTaken(id, ids.length > 1 ? index : undefined)
+  }
+}

@@ -1,0 +1,46 @@
+import { OjsError } from '../../errors.ts'
+import type { NewJob } from '../../job/job.ts'
+import { type NativeMessage, nativeJob } from '../../schemas/native-job.ts'
+import type { Deps } from '../deps.ts'
+
+/**
+ * Larger than any job that HTTP takes. RabbitMQ takes 128 MB, and one body of that size, of nothing
+ * but empty lists, is gigabytes when it is parsed: it would end the process, and the next one.
+ */
+export function isTooLarge({ settings }: Pick<Deps, 'settings'>, { message }: NativeBody): boolean {
+  return message.content.length > maxBytes(settings)
+}
+
+type NativeBody = { message: Pick<NativeMessage['message'], 'content'> }
+
+function maxBytes({ maxBodyBytes, maxBatchBytes }: Deps['settings']): number {
+  return Math.max(maxBodyBytes, maxBatchBytes)
+}
+
+/**
+ * A natively published message as a job of ours; throws `OjsError` where it is none. `schedule`: it
+ * came by the delayed exchange, with this time in its headers.
+ */
+export function adoptedJob(
+  deps: Deps,
+  delivery: NativeMessage,
+  schedule?: { dueAt: number | null },
+): NewJob {
+  if (isTooLarge(deps, delivery)) throw tooLarge(deps, delivery)
+  const context = {
+    newId: deps.newId,
+    now: deps.clock.now(),
+    wall: deps.clock.wall(),
+    timeoutMs: deps.settings.timeoutMs,
+    prefix: deps.settings.prefix,
+  }
+  return nativeJob(delivery, context, schedule)
+}
+
+function tooLarge({ settings }: Deps, { message }: NativeBody): OjsError {
+  const max = maxBytes(settings)
+  return new OjsError('invalid_request', `The message is larger than ${max} bytes.`, {
+    status: 413,
+    details: { field: 'body', actual_bytes: message.content.length, max_bytes: max },
+  })
+}

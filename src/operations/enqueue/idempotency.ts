@@ -1,0 +1,88 @@
+import { OjsError } from '../../errors.ts'
+import { fingerprint } from '../../job/canonical-json.ts'
+import type { JobRow } from '../../job/job.ts'
+import type { KeyedRequest, Remembered } from '../../ledger/idempotency.ts'
+import type { Deps, RequestContext } from '../deps.ts'
+import { visibleJob } from '../visible-job.ts'
+import { OthersFirst } from './others-first.ts'
+
+const HEADER = 'Idempotency-Key'
+
+interface Asked {
+  /** Keys of one endpoint mean nothing to another, nor those of one API key. */
+  endpoint: 'jobs' | 'jobs/batch'
+  body: unknown
+  context: RequestContext
+}
+
+/**
+ * Does `work` once for each `Idempotency-Key` (ojs-digest §5.3): whoever repeats a request within a
+ * day, or sends it twice at a time, gets what the ledger remembers of the first, as `replay` tells
+ * it. A refusal is not remembered: nothing was stored. Throws 409 for another body under the key.
+ */
+export function once<T>(deps: Deps, asked: Asked, work: Work<T>, replay: Replay<T>): Promise<T> {
+  const { idempotencyKey, principal = '' } = asked.context
+  if (idempotencyKey === undefined) return work({})
+  const request = {
+    // None of the three has a line break: what one caller names is never another's.
+    key: `${asked.endpoint}\n${principal}\n${idempotencyKey}`,
+    fingerprint: fingerprint(asked.body),
+  }
+  return onceWithKey(deps, request, work, replay)
+}
+
+type Work<T> = (terms: { request?: KeyedRequest }) => Promise<T>
+type Replay<T> = (remembered: Remembered, request: KeyedRequest) => T
+
+async function onceWithKey<T>(
+  deps: Deps,
+  request: KeyedRequest,
+  work: Work<T>,
+  replay: Replay<T>,
+): Promise<T> {
+  let others: OthersFirst | undefined
+  for (let other = deps.keyed.get(request.key); other; other = deps.keyed.get(request.key)) {
+    others ??= new OthersFirst(deps)
+    await others.wait(other)
+  }
+  const remembered = deps.ledger.idempotency.find(request.key, deps.clock.now())
+  if (remembered) return replay(remembered, request)
+  return await alone(deps, request.key, () => work({ request }))
+}
+
+/** The others wait; it is off the list before they look again. */
+async function alone<T>(deps: Deps, key: string, work: () => Promise<T>): Promise<T> {
+  const working = work()
+  const over = () => deps.keyed.delete(key)
+  deps.keyed.set(key, working.then(over, over))
+  return await working
+}
+
+/**
+ * The jobs of the first answer, as they are now. Throws 409 where that was the answer to something
+ * else, and where one of them is gone by now.
+ */
+export function rememberedJobs(
+  deps: Pick<Deps, 'ledger'>,
+  { fingerprint: first, jobs }: Remembered,
+  request: KeyedRequest,
+): JobRow[] {
+  if (first !== request.fingerprint) throw otherBody(jobs)
+  return jobs.map((id) => {
+    const row = visibleJob(deps, id)
+    if (row !== null) return row
+    throw new OjsError('duplicate', `The ${HEADER} was used; job '${id}' is gone by now.`, {
+      details: { field: HEADER, reason: 'job_gone', existing_job_id: id },
+    })
+  })
+}
+
+function otherBody(jobs: readonly string[]): OjsError {
+  return new OjsError('duplicate', `The ${HEADER} was used with another body.`, {
+    details: {
+      field: HEADER,
+      reason: 'other_body',
+      ...(jobs.length === 1 && { existing_job_id: jobs[0] }),
+    },
+  })
+}

@@ -1,0 +1,143 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { chooseDelay } from '../../job/backoff.ts'
+import type { Failure } from '../../job/error-history.ts'
+import { recordFailure } from '../../job/failure.ts'
+import type { JobRow } from '../../job/job.ts'
+import { judge, type RetryPolicy, retryPolicyOf } from '../../job/retry-policy.ts'
+import type { FailFence } from '../../ledger/leases.ts'
+import { evaluatingRetry } from '../../telemetry/tracing.ts'
+import type { Deps } from '../deps.ts'
+import {
+  deadLetterDelivery,
+  noteLeftOver,
+  sendThenSettle,
+  settleLease,
+  takeLease,
+} from './lease-end.ts'
+
+/** A broker that does not answer must not keep a NACK waiting: the ledger can hold the job. */
+const RUNG_WAIT_MS = 1_000
+
+/** An attempt of `row` that did not succeed, as its worker or the reaper says. */
+export interface FailedAttempt {
+  row: JobRow
+  failure: Failure
+  /** The lease must be this worker's. */
+  workerId?: string
+  /** The lease must be over at this instant. */
+  overdueAt?: number
+  requestId?: string
+}
+
+/**
+ * FAIL (seed 001 §7.5, seed 002 §5.4, §5.5): `active → retryable` or `discarded`, by the job's own
+ * policy. Settles after the commit; what the broker has to be told follows behind it, in the order
+ * of law 2, and is owed by the outbox until then. `stale`: the lease is not this one any more.
+ */
+export async function failLease(deps: Deps, attempt: FailedAttempt): Promise<JobRow | 'stale'> {
+  const { row, failure } = attempt
+  const policy = retryPolicyOf(row)
+  const verdict = evaluatingRetry(row, () => judge(policy, row.attempt, failure))
+  return verdict.do === 'retry'
+    ? await retry(deps, attempt, policy)
+    : await discard(deps, attempt, verdict.isDeadLetter)
+}
+
+/** Seed 002 §8: through the TTL queue of the delay, or held by the ledger where there is none. */
+async function retry(
+  deps: Deps,
+  attempt: FailedAttempt,
+  policy: RetryPolicy,
+): Promise<JobRow | 'stale'> {
+  const { row, failure } = attempt
+  const { delayMs, rungMs: wanted } = chooseDelay(policy.backoff, row.attempt, deps.random)
+  const rungMs = await usableRung(deps, row.queue, wanted)
+  const record = recordOf(deps, attempt)
+  const job = await deps.ledger.fail(row.id, fenceOf(attempt), {
+    ...record,
+    to: 'retryable',
+    dueAt: record.now + delayMs,
+    delayMs,
+    rungMs,
+    isTokenBack: deps.held.get(row.id)?.isLive() ?? false,
+  })
+  if (job === 'stale') return job
+  emitFailed(deps, attempt, job)
+  deps.events.emit({ type: 'job.retrying', job, failure, ...requestOf(attempt) })
+  if (rungMs === null) {
+    if (!settleLease(deps, job.id)) noteLeftOver(deps, job)
+  } else void sendThenSettle(deps, job, takeLease(deps, job.id))
+  return job
+}
+
+async function usableRung(
+  deps: Deps,
+  queue: string,
+  rungMs: number | null,
+): Promise<number | null> {
+  if (rungMs === null || deps.broker.isRungReady(queue, rungMs)) return rungMs
+  if (deps.broker.status().state !== 'up') return null
+  const outcome = await Promise.race([
+    deps.broker.ensureRung(queue, rungMs),
+    sleep(RUNG_WAIT_MS, 'unusable' as const, { ref: false }),
+  ])
+  return outcome === 'ready' ? rungMs : null
+}
+
+async function discard(
+  deps: Deps,
+  attempt: FailedAttempt,
+  isDeadLetter: boolean,
+): Promise<JobRow | 'stale'> {
+  // A lease that the ledger alone holds has no delivery that could still be nacked, and its copy is
+  // owed. Any other delivery comes back from the broker, and the arrival table then makes the copy.
+  const change = { to: 'discarded', isDeadLetter, copy: 'nack' } as const
+  const record = recordOf(deps, attempt)
+  const job = await deps.ledger.fail(attempt.row.id, fenceOf(attempt), { ...record, ...change })
+  if (job === 'stale') return job
+  emitFailed(deps, attempt, job)
+  deps.events.emit({ type: 'job.discarded', job, ...requestOf(attempt) })
+  const delivery = takeLease(deps, job.id)
+  if (job.outbox !== null) void sendThenSettle(deps, job, delivery)
+  else if (delivery) deadLetterDelivery(deps, delivery, job)
+  return job
+}
+
+/**
+ * The lease ran out and an attempt is left: available at once, without a delay (seed 001 §7.6). A
+ * native worker's delivery comes back by itself when its channel ends, so nothing is published.
+ */
+export async function returnLease(deps: Deps, attempt: FailedAttempt): Promise<JobRow | 'stale'> {
+  const change = { ...recordOf(deps, attempt), to: 'available' as const }
+  const job = await deps.ledger.fail(attempt.row.id, fenceOf(attempt), change)
+  if (job === 'stale') return job
+  emitFailed(deps, attempt, job)
+  deps.events.emit({ type: 'job.enqueued', job, promoted: true })
+  if (job.outbox !== null) void sendThenSettle(deps, job, takeLease(deps, job.id))
+  return job
+}
+
+function fenceOf({ row, workerId, overdueAt }: FailedAttempt): FailFence {
+  const { generation, attempt } = row
+  return {
+    generation,
+    attempt,
+    ...(workerId !== undefined && { workerId }),
+    ...(overdueAt !== undefined && { overdueAt }),
+  }
+}
+
+function recordOf(deps: Deps, { row, failure }: FailedAttempt) {
+  const now = deps.clock.now()
+  return { now, ...recordFailure(row.errors, row.attempt, failure, now) }
+}
+
+function emitFailed(deps: Deps, attempt: FailedAttempt, job: JobRow): void {
+  const { failure, row } = attempt
+  const event = { type: 'job.failed' as const, job, attempt: row.attempt, failure }
+  deps.events.emit({ ...event, ...requestOf(attempt) })
+}
+
+function requestOf({ requestId }: FailedAttempt): { requestId?: string } {
+  return requestId === undefined ? {} : { requestId }
+}

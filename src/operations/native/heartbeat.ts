@@ -1,0 +1,75 @@
+import type { NativeHeartbeat } from '../../job/request.ts'
+import type { ExtendedLease } from '../../ledger/leases.ts'
+import type { BeatResult } from '../../ledger/native.ts'
+import { broadcastCancel, broadcastDirective } from '../broadcasts.ts'
+import type { Deps, RequestContext } from '../deps.ts'
+import { emitPromoted } from '../emit-promoted.ts'
+import { acknowledgeEarly } from '../lease/hand-over.ts'
+import { isStronger } from '../worker-registry.ts'
+
+/**
+ * The heartbeat of a native worker (seed 002 §5.7): its leases go on, and what it runs without
+ * having said so has started. What it has not heard is said again: jobs that were cancelled, and
+ * what operators want of it. `heardOn`: the queue whose control queue it came by. Resolves after the
+ * commit; rejects when the ledger cannot be written.
+ */
+export async function nativeHeartbeat(
+  deps: Deps,
+  request: NativeHeartbeat,
+  context: RequestContext,
+  heardOn: string,
+): Promise<void> {
+  const { worker_id: workerId, job_ids: ids, visibility_timeout_ms: leaseMs } = request
+  const directive = deps.workers.beaten({
+    ...request,
+    workerId,
+    heardOn,
+    activeJobs: ids.length,
+    activeJobIds: ids,
+  })
+  if (directive !== 'running' && isStronger(directive, request.state ?? 'running')) {
+    const queue = deps.workers.queuesOf(workerId)[0] ?? heardOn
+    void broadcastDirective(deps, { queue, workerId, state: directive })
+  }
+  if (ids.length === 0) return
+  const results = await deps.ledger.beatNative(ids, {
+    now: deps.clock.now(),
+    wall: deps.clock.wall(),
+    workerId,
+    leaseMs: leaseMs ?? null,
+    defaultLeaseMs: deps.settings.visibilityTimeoutMs,
+  })
+  const extended: ExtendedLease[] = []
+  for (const result of results) {
+    if (result.outcome === 'extended') extended.push(result.lease)
+    tell(deps, result, workerId, context)
+  }
+  await acknowledgeEarly(deps, extended)
+}
+
+function tell(
+  deps: Deps,
+  result: BeatResult,
+  workerId: string,
+  { requestId }: RequestContext,
+): void {
+  switch (result.outcome) {
+    case 'extended':
+      deps.events.emit({ type: 'job.heartbeat', job: result.lease, workerId })
+      return
+    case 'started':
+      // A delivery may have been parked until this row moves.
+      deps.broker.unpark(result.job.id)
+      if (result.promoted) emitPromoted(deps, result.job)
+      deps.events.emit({ type: 'job.started', job: result.job, requestId })
+      return
+    case 'resumed':
+      deps.events.emit({ type: 'job.started', job: result.job, requestId })
+      return
+    case 'cancelled':
+      void broadcastCancel(deps, result.job)
+      return
+    case 'ignored':
+      return
+  }
+}

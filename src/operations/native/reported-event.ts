@@ -1,0 +1,98 @@
+import { failureOf } from '../../job/failure.ts'
+import type { NewJob } from '../../job/job.ts'
+import { attemptKey, type ReportedEvent, type Said } from '../../job/report.ts'
+import type { ReportEvent, ReportRequest } from '../../job/request.ts'
+import type { Deps } from '../deps.ts'
+import { adoptedJob } from '../enqueue/adopt.ts'
+import { reportedError } from './reported-error.ts'
+
+/** What a worker said of one job, as the ledger takes it. `begun`: `beginnings` of the same report. */
+export function reportedEvent(
+  deps: Deps,
+  event: ReportEvent,
+  request: ReportRequest,
+  begun: ReadonlyMap<string, number>,
+): ReportedEvent {
+  const { job_id: id, generation = null, attempt, job } = event
+  const { worker_id: workerId } = request
+  const said = saidOf(event, begun)
+  if (job == null) return { id, generation, attempt, workerId, said }
+  const { queue = 'default' } = request
+  const shown = { queue, body: job }
+  const adopt = () => shownJob(deps, event, job, queue)
+  const before = () => reportedError(event.headers ?? {})
+  return { id, generation, attempt, workerId, said, adopt, reportedError: before, shown }
+}
+
+/** The delivery that a report brought along, as a job of ours. */
+function shownJob(
+  deps: Deps,
+  event: ReportEvent,
+  job: Record<string, unknown>,
+  fallback: string,
+): NewJob {
+  const content = Buffer.from(JSON.stringify(job))
+  const { headers, properties } = event
+  const shown = { content, headers: headers ?? {}, properties: properties ?? {} }
+  const { message, maxAttempts, carry } = deps.broker.shown(shown)
+  return adoptedJob(deps, {
+    id: event.job_id,
+    queue: originOf(job, headers) ?? fallback,
+    maxAttempts: event.max_attempts ?? maxAttempts,
+    message,
+    carry: () => carry,
+  })
+}
+
+/** The control queue that a report comes by need not be that of the job. */
+function originOf(job: Record<string, unknown>, headers: ReportEvent['headers']): string | null {
+  const said = [job['queue'], headers?.['x-ojs-queue']]
+  return said.find((name): name is string => typeof name === 'string' && name !== '') ?? null
+}
+
+/** When executions began by their worker's clock; a start without a time is not among them. */
+export function beginnings(events: readonly ReportEvent[]): Map<string, number> {
+  const begun = new Map<string, number>()
+  for (const event of events) {
+    if (event.event !== 'started' || event.at == null) continue
+    const at = Date.parse(event.at)
+    if (Number.isFinite(at)) begun.set(keyOf(event), at)
+  }
+  return begun
+}
+
+function keyOf({ generation, attempt, job_id: id }: ReportEvent): string {
+  return attemptKey(generation ?? null, attempt, id)
+}
+
+/** Both times are the worker's: how far its clock is from ours does not matter. */
+function elapsed(
+  event: ReportEvent & { event: 'completed' },
+  begun: ReadonlyMap<string, number>,
+): { elapsedMs?: number } {
+  const { started_at: startedAt, at } = event
+  const told = typeof startedAt === 'string' ? Date.parse(startedAt) : undefined
+  const start = told ?? (begun.size === 0 ? undefined : begun.get(keyOf(event)))
+  if (start === undefined || at == null) return {}
+  const elapsedMs = Math.round(Date.parse(at) - start)
+  return elapsedMs >= 0 ? { elapsedMs } : {}
+}
+
+function saidOf(event: ReportEvent, begun: ReadonlyMap<string, number>): Said {
+  switch (event.event) {
+    case 'started':
+    case 'dropped':
+    case 'expired':
+      return { event: event.event }
+    case 'released':
+      return { event: 'released', tokenAttempt: event.token_attempt }
+    case 'completed': {
+      const { result } = event
+      const isNone = result === undefined || result === null
+      const text = isNone ? null : JSON.stringify(result)
+      return { event: 'completed', result: text, ...elapsed(event, begun) }
+    }
+    case 'failed':
+      return { event: 'failed', failure: failureOf(event.error), outcome: event.outcome ?? null }
+  }
+}

@@ -1,0 +1,59 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import type { EnsureOutcome, ScheduledMessage } from '../../../src/broker/broker.ts'
+import { adoptSchedule } from '../../../src/operations/enqueue/adopt-schedule.ts'
+import { NOW, rowOf } from '../../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../../ledger/sqlite-harness.ts'
+import { onToldBroker, type ToldStage } from '../told-broker.ts'
+
+const ID = '019539a4-b68c-7def-8000-1a2b3c4d5e6f'
+
+let harness: SqliteHarness
+let stage: ToldStage
+let outcome: EnsureOutcome
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  stage = onToldBroker(harness, { isDeclared: () => false, ensureQueue: async () => outcome })
+})
+afterEach(() => harness.destroy())
+
+/** Due in a minute, or long ago. */
+function scheduled(queue: string, delayMs = 60_000): ScheduledMessage {
+  const content = Buffer.from(JSON.stringify({ id: ID, type: 'a', args: [] }))
+  const message = { content, headers: { 'x-delay': delayMs }, properties: {} }
+  return {
+    ...{ id: ID, generation: 0, attempt: 1, maxAttempts: null },
+    ...{ queue, message, carry: () => ({}) },
+  }
+}
+
+it('for a queue that we know is stored, whatever keeps it away', async () => {
+  outcome = 'unavailable'
+  await harness.ledger.recordQueue('known', NOW)
+  expect(await adoptSchedule(stage.deps, scheduled('known'))).toBe('handled')
+  expect(rowOf(harness.ledger, ID)).toMatchObject({ state: 'scheduled', dueAt: NOW + 60_000 })
+  expect(stage.woken).toBe(0)
+})
+
+it('for another queue comes again while nobody can say whether it may be one', async () => {
+  outcome = 'unavailable'
+  await expect(adoptSchedule(stage.deps, scheduled('other'))).rejects.toMatchObject({ status: 503 })
+  expect(harness.ledger.find(ID)).toBeNull()
+  expect(stage.events).toEqual([])
+})
+
+it('for a queue that there may not be is none', async () => {
+  outcome = 'too-many-queues'
+  expect(await adoptSchedule(stage.deps, scheduled('other'))).toBe('malformed')
+  expect(harness.ledger.find(ID)).toBeNull()
+  expect(stage.events).toMatchObject([{ type: 'token.malformed', id: ID }])
+})
+
+it('that is due already is on its way at once, and told once', async () => {
+  outcome = 'ready'
+  for (let i = 0; i < 2; i++) {
+    expect(await adoptSchedule(stage.deps, scheduled('other', -1))).toBe('handled')
+  }
+  expect(rowOf(harness.ledger, ID).state).toBe('available')
+  expect(stage.events.map(({ type }) => type)).toEqual(['job.enqueued'])
+  expect(stage.woken).toBe(1)
+})

@@ -1,0 +1,93 @@
+import { expect, it } from 'vitest'
+import type { Deps } from '../../../src/operations/deps.ts'
+import { checkArgs } from '../../../src/operations/enqueue/check-args.ts'
+import { ArgsSchemas } from '../../../src/schemas/args-schemas.ts'
+import { Fuel } from '../../../src/schemas/fuel.ts'
+
+const SUBSCHEMAS = 300
+const LARGE = { prefixItems: Array(SUBSCHEMAS - 1).fill(true) }
+
+/** Any number is the URI of a registered schema; `reads`: how often one had to be compiled. */
+function registered(capacity?: number, schema: object = LARGE) {
+  const content = JSON.stringify(schema)
+  const seen = { reads: 0 }
+  const schemas = {
+    registration: Number,
+    find: () => {
+      seen.reads += 1
+      return { content }
+    },
+  }
+  const deps = {
+    ledger: { schemas },
+    argsSchemas: new ArgsSchemas(capacity),
+    settings: { schemaStrict: false },
+  } as unknown as Pick<Deps, 'ledger' | 'argsSchemas' | 'settings'>
+  return { deps, seen }
+}
+
+it.each([
+  ['a schema that nobody has registered is refused', 'https://example.com/none', true],
+  [
+    "one of OJS's own is none of those",
+    'https://openjobspec.org/schemas/v1/job.schema.json',
+    false,
+  ],
+])('where all have to be registered %s', (_, schema, isRefused) => {
+  const { deps } = registered()
+  const strict = {
+    ...deps,
+    ledger: { schemas: { registration: () => null } },
+    settings: { schemaStrict: true },
+  } as unknown as typeof deps
+  const check = () => checkArgs(strict, { schema, args: [] })
+  if (isRefused) expect(check).toThrow('not registered')
+  else expect(check).not.toThrow()
+})
+
+it('compiles a few schemas for one request, and the rest for the next', () => {
+  const { deps, seen } = registered()
+  const request = () => {
+    const fuel = new Fuel()
+    for (let i = 0; i < 10; i++) checkArgs(deps, { schema: String(i), args: [] }, { fuel })
+  }
+  const busy = expect.objectContaining({
+    status: 503,
+    retryable: true,
+    details: { reason: 'busy' },
+  })
+  expect(request).toThrow(busy)
+  expect(seen.reads).toBe(4)
+  expect(request).toThrow(busy)
+  expect(request).not.toThrow()
+  expect(seen.reads).toBe(10)
+})
+
+it('does not compile the same schemas again for each job of a batch', () => {
+  const { deps, seen } = registered(SUBSCHEMAS)
+  const fuel = new Fuel()
+  const batch = () => {
+    for (let i = 0; i < 1_000; i++) {
+      checkArgs(deps, { schema: String(i % 2), args: [] }, { fuel })
+    }
+  }
+  expect(batch).toThrow(expect.objectContaining({ status: 503 }))
+  expect(seen.reads).toBe(4)
+})
+
+it('compiles the schema of a job alone, however large', () => {
+  const { deps, seen } = registered(1)
+  for (let i = 0; i < 10; i++) checkArgs(deps, { schema: String(i), args: [] })
+  expect(seen.reads).toBe(10)
+})
+
+it('does not tell a client to try again where a schema cannot be compiled any more', () => {
+  const { deps } = registered(undefined, { items: { properties: { a: { pattern: '(?i)a' } } } })
+  const problem = { status: 400, code: 'schema_validation', retryable: false }
+  expect(() => checkArgs(deps, { schema: '1', args: [{ a: 0 }] })).toThrow(
+    expect.objectContaining({
+      ...problem,
+      details: { field: 'args', schema: '1', reason: 'unusable' },
+    }),
+  )
+})

@@ -1,0 +1,168 @@
+import { setImmediate as settled } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { EnsureOutcome } from '../../../src/broker/broker.ts'
+import type { JobRow } from '../../../src/job/job.ts'
+import { acknowledgeEarly } from '../../../src/operations/lease/hand-over.ts'
+import {
+  requeueLease,
+  settleLease,
+  toDeadLetters,
+} from '../../../src/operations/lease/lease-end.ts'
+import { fetched, rowOf } from '../../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../../ledger/sqlite-harness.ts'
+import { onToldBroker, type ToldStage, toldDelivery } from '../told-broker.ts'
+
+let harness: SqliteHarness
+let stage: ToldStage
+/** What RabbitMQ was told, in its order. */
+let told: string[]
+let declares: EnsureOutcome | null
+
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  told = []
+  declares = null
+  stage = onToldBroker(harness, {
+    publish: async ({ state }) => {
+      told.push(`publish ${state}`)
+      return 'confirmed'
+    },
+    isDeclared: () => declares === null,
+    ensureQueue: async () => declares ?? 'ready',
+    putBack: () => void told.push('put back'),
+    unpark: () => told.push('unpark') > 0,
+  })
+})
+afterEach(() => harness.destroy())
+
+async function leased(given: Parameters<typeof toldDelivery>[1] = {}): Promise<JobRow> {
+  const row = await fetched(harness.ledger, { visibilityTimeoutMs: 3_600_000 })
+  stage.deps.held.set(row.id, toldDelivery(told, given))
+  return row
+}
+
+describe('a lease that is over', () => {
+  it.each([
+    ['settled', true],
+    ['lost', false],
+  ] as const)('lets its delivery go, which is %s', async (settles, isBack) => {
+    const { id } = await leased({ settles })
+    expect(settleLease(stage.deps, id)).toBe(isBack)
+    expect(told).toEqual(['unpark', 'ack'])
+    expect(settleLease(stage.deps, id)).toBe(false)
+    expect(told).toEqual(['unpark', 'ack', 'unpark'])
+  })
+})
+
+describe('a job that is handed back', () => {
+  it('has the token that is held: it goes back to where it was', async () => {
+    const row = await leased()
+    expect(await requeueLease(stage.deps, row)).toMatchObject({ state: 'available', attempt: 0 })
+    expect(told).toEqual(['unpark', 'put back'])
+    expect(stage.deps.held.has(row.id)).toBe(false)
+  })
+
+  it('gets the token from RabbitMQ once more where its channel is gone', async () => {
+    const row = await leased({ isLive: false })
+    expect(await requeueLease(stage.deps, row)).toMatchObject({ outbox: null })
+    await settled()
+    expect(told).toEqual(['unpark'])
+  })
+
+  it('gets a new one where the held one is of an earlier attempt, which goes behind it', async () => {
+    const row = await leased({ attempt: 0 })
+    await requeueLease(stage.deps, row)
+    expect(told).toEqual(['unpark', 'publish available'])
+    await settled()
+    expect(told).toEqual(['unpark', 'publish available', 'ack'])
+  })
+
+  it('gets a new one where the ledger alone held the lease', async () => {
+    const row = await leased()
+    stage.deps.held.delete(row.id)
+    await harness.ledger.handOver([row])
+    await requeueLease(stage.deps, row)
+    await settled()
+    expect(told).toEqual(['unpark', 'publish available'])
+  })
+
+  it('stays with another worker', async () => {
+    const row = await leased()
+    expect(await requeueLease(stage.deps, row, { workerId: 'worker-2' })).toBe('stale')
+    expect(told).toEqual([])
+    expect(stage.deps.held.has(row.id)).toBe(true)
+  })
+})
+
+describe('a delivery for the dead letter queue', () => {
+  it.each<[EnsureOutcome | null, string]>([
+    [null, 'dead letter'],
+    ['ready', 'dead letter'],
+    // RabbitMQ would drop what it can route nowhere.
+    ['unavailable', 'put back'],
+  ])('where declaring that answers %s', async (outcome, expected) => {
+    declares = outcome
+    let isTold = false
+    toDeadLetters(stage.deps, toldDelivery(told), () => {
+      isTold = true
+    })
+    await settled()
+    expect(told).toEqual([expected])
+    expect(isTold).toBe(expected === 'dead letter')
+  })
+
+  it('says nothing of a copy where it was lost', async () => {
+    let isTold = false
+    toDeadLetters(stage.deps, toldDelivery(told, { settles: 'lost' }), () => {
+      isTold = true
+    })
+    expect([told, isTold]).toEqual([['dead letter'], false])
+  })
+})
+
+describe('a lease that is longer than RabbitMQ waits', () => {
+  it('lives on in the ledger alone, and its delivery goes behind that commit', async () => {
+    const row = await leased()
+    const handed = acknowledgeEarly(stage.deps, [row])
+    expect(told).toEqual([])
+    await handed
+    expect(told).toEqual(['ack'])
+    expect(stage.deps.held.has(row.id)).toBe(false)
+    expect(rowOf(harness.ledger, row.id)).toMatchObject({ state: 'active', holder: 'ledger' })
+  })
+
+  it('leaves alone the delivery of another lease that has begun meanwhile', async () => {
+    const row = await leased()
+    const handed = acknowledgeEarly(stage.deps, [row])
+    const other = toldDelivery(told)
+    stage.deps.held.set(row.id, other)
+    await handed
+    expect(told).toEqual([])
+    expect(stage.deps.held.get(row.id)).toBe(other)
+  })
+
+  it('stays as it is where its delivery is dead: RabbitMQ has the token', async () => {
+    const row = await leased()
+    stage.deps.held.set(row.id, toldDelivery(told, { isLive: false }))
+    await acknowledgeEarly(stage.deps, [row])
+    expect(told).toEqual([])
+    expect(rowOf(harness.ledger, row.id)).toMatchObject({ state: 'active', holder: 'gateway' })
+  })
+
+  it('has its token again where the delivery was lost before it could be acknowledged', async () => {
+    const row = await leased()
+    stage.deps.held.set(row.id, toldDelivery(told, { settles: 'lost' }))
+    await acknowledgeEarly(stage.deps, [row])
+    expect(told).toEqual(['ack'])
+    expect(rowOf(harness.ledger, row.id)).toMatchObject({ state: 'active', holder: 'gateway' })
+  })
+
+  it('keeps its delivery where the ledger cannot be written', async () => {
+    const row = await leased()
+    await harness.ledger.close()
+    await acknowledgeEarly(stage.deps, [row])
+    expect(told).toEqual([])
+    expect(stage.deps.held.has(row.id)).toBe(true)
+    await harness.reopen()
+  })
+})

@@ -1,0 +1,168 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import type { Broker, DeadLetter, PublishOutcome } from '../../../src/broker/broker.ts'
+import { shownMessage } from '../../../src/broker/message.ts'
+import { OjsError, unavailable } from '../../../src/errors.ts'
+import type { ReportEvent } from '../../../src/job/request.ts'
+import { diedInBroker } from '../../../src/operations/died-in-broker.ts'
+import { report } from '../../../src/operations/native/report.ts'
+import { uuid7 } from '../../../src/uuid.ts'
+import { fetched, NOW, pushed, rowOf } from '../../ledger/harness.ts'
+import {
+  openSqliteHarness,
+  refuseChangesOf,
+  type SqliteHarness,
+} from '../../ledger/sqlite-harness.ts'
+import { onToldBroker, type ToldStage, toldDelivery } from '../told-broker.ts'
+
+const AT = { attempt: 1, at: new Date(NOW).toISOString() }
+const FAILED = { ...AT, event: 'failed', error: { code: 'boom', message: 'it went off' } } as const
+
+let harness: SqliteHarness
+let stage: ToldStage
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  stage = onToldBroker(harness, { publish: async () => 'confirmed' })
+})
+afterEach(() => harness.destroy())
+
+it.each<[string, Partial<ReportEvent>, string]>([
+  ['success', { event: 'completed' }, 'job.completed'],
+  ['failure', FAILED, 'job.retrying'],
+  ['final failure', { ...FAILED, outcome: { decision: 'discard' } }, 'job.discarded'],
+])('of a start with its %s tells the start as it was', async (_end, said, last) => {
+  const { id } = await pushed(harness.ledger)
+  const events = [{ event: 'started' as const }, said].map((one) => ({ ...AT, ...one, job_id: id }))
+  await report(
+    stage.deps,
+    { worker_id: 'w', events: events as ReportEvent[] },
+    { requestId: 'req_1' },
+  )
+  const started = stage.events.find(({ type }) => type === 'job.started')
+  expect(started).toMatchObject({
+    job: { id, state: 'active', attempt: 1, workerId: 'w', enqueuedAt: NOW, startedAt: NOW },
+  })
+  expect(stage.events.map(({ type }) => type)).toContain(last)
+})
+
+it.each<[string, Parameters<typeof toldDelivery>[1], boolean]>([
+  ['is settled here, if it can be', {}, false],
+  ['is still out where it could not be settled', { settles: 'lost' }, true],
+  ['was its own where the delivery here is dead', { isLive: false, settles: 'lost' }, false],
+])(
+  'by another worker than the one that has the lease: its token %s',
+  async (_, given, tokenOut) => {
+    const { id } = await fetched(harness.ledger)
+    stage.deps.held.set(id, toldDelivery([], given))
+    stage.deps.unsure.add(id)
+    const done = { ...AT, event: 'completed', job_id: id } as const
+    await report(stage.deps, { worker_id: 'native', events: [done] }, { requestId: 'req_1' })
+    await harness.ledger.recordQueue('behind all lazy writes', NOW)
+    expect(rowOf(harness.ledger, id)).toMatchObject({ state: 'completed', tokenOut })
+    expect(rowOf(harness.ledger, id).workerId).toBe('native')
+    expect(stage.deps.unsure.has(id)).toBe(false)
+  },
+)
+
+it('of a job that the ledger refuses keeps nothing from its neighbours', async () => {
+  const jobs = [await pushed(harness.ledger), await pushed(harness.ledger)]
+  const unknown = uuid7()
+  const [poisoned, known] = jobs.map(({ id }) => id) as [string, string]
+  refuseChangesOf(harness.db, poisoned)
+  const job = { id: unknown, type: 'a.b', args: [] }
+  const events = [poisoned, known, unknown].map(
+    (id) =>
+      ({ ...AT, event: 'completed', job_id: id, ...(id === unknown && { job }) }) as ReportEvent,
+  )
+  stage.deps.broker.shown = shownMessage
+  const reported = await report(stage.deps, { worker_id: 'w', events }, { requestId: 'req_1' })
+  expect(reported).toEqual({ applied: 2, ignored: 1 })
+  const states = [poisoned, known, unknown].map((id) => harness.ledger.find(id)?.state)
+  expect(states).toEqual(['available', 'completed', 'completed'])
+})
+
+it('is followed up as far as it was written, where the ledger fails in between', async () => {
+  const { ledger } = harness
+  const jobs = [await pushed(ledger), await pushed(ledger), await pushed(ledger)]
+  const [first, poisoned, last] = jobs.map(({ id }) => id) as [string, string, string]
+  refuseChangesOf(harness.db, poisoned)
+  const { applyReports } = ledger
+  let isFull = true
+  ledger.applyReports = async (events, terms) => {
+    const isLast = events.length === 1 && events[0]?.id === last
+    if (isFull && isLast) throw unavailable('The disk is full.', 'ledger')
+    return await applyReports.call(ledger, events, terms)
+  }
+  const events = jobs.map(({ id }) => ({ ...AT, event: 'completed', job_id: id }) as ReportEvent)
+  const said = () => report(stage.deps, { worker_id: 'w', events }, { requestId: 'req_1' })
+  await expect(said()).rejects.toMatchObject({ status: 503 })
+  isFull = false
+  await said()
+  const completed = stage.events.filter(({ type }) => type === 'job.completed')
+  expect(completed).toMatchObject([{ job: { id: first } }, { job: { id: last } }])
+})
+
+it('of a job that nobody knew tells what its token said of the attempt before', async () => {
+  const id = uuid7()
+  const headers = { 'x-ojs-error-code': 'smtp_down', 'x-ojs-error-message': 'no route' }
+  const shown = { job: { id, type: 'a.b', args: [] }, headers }
+  const started = { ...AT, attempt: 2, event: 'started', job_id: id, ...shown } as ReportEvent
+  stage.deps.broker.shown = shownMessage
+  await report(stage.deps, { worker_id: 'w', events: [started] }, { requestId: 'req_1' })
+  const row = harness.ledger.find(id)
+  expect(row).toMatchObject({ state: 'active', attempt: 2 })
+  expect(JSON.parse(row?.errors ?? '')).toMatchObject([
+    { attempt: 1, code: 'smtp_down', message: 'no route' },
+  ])
+})
+
+it('of a failure whose rejected delivery was faster says what the failure was', async () => {
+  const { id } = await pushed(harness.ledger)
+  const content = Buffer.from(JSON.stringify({ id }))
+  const message = { content, headers: {} }
+  const letter = { id, queue: 'default', generation: 0, attempt: 1, reason: 'rejected', message }
+  await diedInBroker(stage.deps, { ...letter, isControl: false } as unknown as DeadLetter)
+  const row = () => harness.ledger.find(id)
+  expect(JSON.parse(row()?.error ?? '')).toMatchObject({ code: 'rejected' })
+
+  const discarded = { ...FAILED, job_id: id, outcome: { decision: 'discard' as const } }
+  await report(stage.deps, { worker_id: 'w', events: [discarded] }, { requestId: 'req_1' })
+  expect(row()).toMatchObject({ state: 'discarded', attempt: 1 })
+  const own = { code: 'boom', message: 'it went off' }
+  expect(JSON.parse(row()?.error ?? '')).toMatchObject(own)
+  expect(JSON.parse(row()?.errors ?? '')).toMatchObject([own])
+})
+
+it('a report comes again whose failed job cannot be kept while RabbitMQ takes no publishes', async () => {
+  let outcome: PublishOutcome = 'refused'
+  const shown: Broker['shown'] = () => {
+    throw new OjsError('invalid_request', 'It is no job.')
+  }
+  stage = onToldBroker(harness, { publishUnusable: async () => outcome, shown })
+  const id = uuid7()
+  const event = { ...FAILED, job_id: id, job: { id, type: 'No Type', args: [] } }
+  const said = () => report(stage.deps, { worker_id: 'w', events: [event] }, { requestId: 'req_1' })
+  await expect(said()).rejects.toMatchObject({ status: 503, retryable: true })
+  // Without a dead letter queue it would come again for ever.
+  outcome = 'returned'
+  expect(await said()).toEqual({ applied: 0, ignored: 1 })
+})
+
+it.each([
+  ['kept as a dead letter', false],
+  ['forgotten where it was cancelled', true],
+])('a failed job that comes along and is none of ours is %s', async (_, isCancelled) => {
+  const buried: string[] = []
+  const publishUnusable = async ({ id }: { id: string }) => {
+    buried.push(id)
+    return 'confirmed' as const
+  }
+  const shown: Broker['shown'] = () => {
+    throw new OjsError('invalid_request', 'It is no job.')
+  }
+  stage = onToldBroker(harness, { publishUnusable, shown })
+  const id = uuid7()
+  if (isCancelled) await harness.ledger.cancelAny(id, 'q', NOW)
+  const event = { ...FAILED, job_id: id, job: { id, type: 'No Type', args: [] } }
+  await report(stage.deps, { worker_id: 'w', events: [event] }, { requestId: 'req_1' })
+  expect(buried).toEqual(isCancelled ? [] : [id])
+})

@@ -1,0 +1,65 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { EnsureOutcome } from '../../../src/broker/broker.ts'
+import { sync } from '../../../src/operations/native/sync.ts'
+import { died, NOW, pushed } from '../../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../../ledger/sqlite-harness.ts'
+import { onToldBroker } from '../told-broker.ts'
+
+let harness: SqliteHarness
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+})
+afterEach(() => harness.destroy())
+
+it('names the life of a cancelled job that has had more than one', async () => {
+  const { ledger } = harness
+  const [first, second] = [await pushed(ledger), await died(ledger)]
+  await ledger.revive(second.id, second.generation, NOW)
+  await ledger.cancel(first.id, NOW)
+  await ledger.cancel(second.id, NOW + 1)
+  const { deps } = onToldBroker(harness, { recheckQueue: async () => 'ready' as const })
+  expect(await sync(deps, { queues: ['default'] })).toMatchObject({
+    tombstones: [second.id, first.id],
+    generations: { [second.id]: 1 },
+  })
+})
+
+it('looks for a retry queue that a worker has found missing', async () => {
+  const recheckQueue = async () => 'ready' as const
+  const recheckRung = vi.fn(async () => 'ready' as const)
+  const { deps } = onToldBroker(harness, { recheckQueue, recheckRung })
+  await sync(deps, { queues: ['a'] })
+  expect(recheckRung).not.toHaveBeenCalled()
+  await sync(deps, { queues: ['a', 'b'], rung_ms: 500 })
+  expect(recheckRung.mock.calls).toEqual([
+    ['a', 500],
+    ['b', 500],
+  ])
+})
+
+describe('a queue that RabbitMQ cannot be asked for', () => {
+  const DOWN = { state: 'down', reason: 'no declare connection' } as const
+  const UP = { state: 'up' } as const
+
+  it('is asked for again as soon as the connections are back', async () => {
+    const answers: EnsureOutcome[] = ['unavailable', 'ready']
+    const recheckQueue = vi.fn(async () => answers.shift() ?? 'lost')
+    const states = [DOWN, DOWN, UP]
+    const status = () => states.shift() ?? UP
+    const { deps } = onToldBroker(harness, { recheckQueue, status })
+    expect(await sync(deps, { queues: ['a'] })).not.toHaveProperty('not_ready')
+    expect([recheckQueue.mock.calls.length, states]).toEqual([2, []])
+    expect(harness.ledger.queues().map(({ name }) => name)).toEqual(['a'])
+  })
+
+  it.each([DOWN, UP])('is not said to be missing: %j', async (state) => {
+    const recheckQueue = async (queue: string) => (queue === 'lost' ? 'lost' : 'unavailable')
+    const { deps } = onToldBroker(harness, { recheckQueue, status: () => state })
+    const [begunAt, queues] = [performance.now(), ['a', 'lost', 'b']]
+    const answer = await sync(deps, { queues })
+    expect(answer).toMatchObject({ paused: [], directive: 'running', not_ready: ['lost'] })
+    // Who asks waits for a second.
+    expect(performance.now() - begunAt).toBeLessThan(900)
+    expect(harness.ledger.queues()).toEqual([])
+  })
+})

@@ -1,0 +1,108 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import type { Broker, PublishOutcome } from '../../../src/broker/broker.ts'
+import { cancel } from '../../../src/operations/cancel.ts'
+import { push } from '../../../src/operations/push.ts'
+import { sendToken } from '../../../src/operations/token/send-token.ts'
+import { prunedRows } from '../../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../../ledger/sqlite-harness.ts'
+import { deferred } from '../../support/deferred.ts'
+import { onToldBroker, type ToldStage } from '../told-broker.ts'
+
+let harness: SqliteHarness
+let stage: ToldStage
+const publish = vi.fn<Broker['publish']>()
+const broker = {
+  publish,
+  isQueueGone: async () => true,
+  recheckQueue: async () => 'ready' as const,
+  ensureQueue: async () => {
+    await harness.ledger.close()
+    return 'ready' as const
+  },
+}
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  stage = onToldBroker(harness, broker)
+})
+afterEach(() => harness.destroy())
+
+it.each<[PublishOutcome, number]>([
+  ['nacked', 1],
+  ['confirmed', 0],
+  ['unknown', 0],
+])('of a job that is cancelled on the way, and then is %s', async (outcome, pruned) => {
+  const isQueueGone = async () => false
+  stage = onToldBroker(harness, { ...broker, isQueueGone, broadcast: async () => 'confirmed' })
+  publish.mockImplementationOnce(async ({ id }) => {
+    await cancel(stage.deps, id, { requestId: 'req_2' })
+    return outcome
+  })
+  await push(stage.deps, { type: 'a', args: [] }, { requestId: 'req_1' })
+  expect(await prunedRows(harness)).toBe(pruned)
+})
+
+it('of a job that is cancelled on the way is waited for where an earlier one may be there', async () => {
+  const isQueueGone = async () => false
+  stage = onToldBroker(harness, { ...broker, isQueueGone, broadcast: async () => 'confirmed' })
+  publish.mockImplementationOnce(async ({ id }) => {
+    stage.deps.unsure.add(id)
+    await cancel(stage.deps, id, { requestId: 'req_2' })
+    return 'nacked'
+  })
+  await push(stage.deps, { type: 'a', args: [] }, { requestId: 'req_1' })
+  expect(await prunedRows(harness)).toBe(0)
+})
+
+it('of a job that is cancelled with its withdrawal is waited for by nobody', async () => {
+  const isQueueGone = async () => false
+  stage = onToldBroker(harness, { ...broker, isQueueGone, broadcast: async () => 'confirmed' })
+  publish.mockResolvedValueOnce('nacked')
+  const withdraw = harness.ledger.withdraw.bind(harness.ledger)
+  vi.spyOn(harness.ledger, 'withdraw').mockImplementationOnce((id, ...fence) => {
+    void cancel(stage.deps, id, { requestId: 'req_2' })
+    return withdraw(id, ...fence)
+  })
+  const { job } = await push(stage.deps, { type: 'a', args: [] }, { requestId: 'req_1' })
+  expect(harness.ledger.find(job.id)?.state).toBe('cancelled')
+  expect(await prunedRows(harness)).toBe(1)
+})
+
+it('of a job that is cancelled while its queue is declared again is not sent', async () => {
+  const broadcast = vi.fn<Broker['broadcast']>(async () => 'refused')
+  const ensureQueue = async () => {
+    const [row] = harness.ledger.outboxPage(0, 1)
+    await cancel(stage.deps, row?.id ?? '', { requestId: 'req_2' })
+    return 'ready' as const
+  }
+  stage = onToldBroker(harness, { ...broker, ensureQueue, broadcast })
+  publish.mockReset().mockResolvedValue('returned')
+  const { job } = await push(stage.deps, { type: 'a', args: [] }, { requestId: 'req_1' })
+  expect(publish).toHaveBeenCalledTimes(1)
+  // The relay tells the workers, as nobody else could.
+  expect(harness.ledger.outboxPage(0, 9)).toMatchObject([{ id: job.id, state: 'cancelled' }])
+})
+
+it('is in hand until the last of those who send it is done', async () => {
+  publish.mockReset().mockResolvedValue('confirmed')
+  const { job } = await push(stage.deps, { type: 'a', args: [] }, { requestId: 'req_1' })
+  const first = deferred<PublishOutcome>()
+  publish.mockReturnValueOnce(first.promise).mockResolvedValueOnce('refused')
+  const sent = sendToken(stage.deps, { ...job, outbox: 99 })
+  await sendToken(stage.deps, { ...job, outbox: 99 })
+  expect(stage.deps.sending.has(job.id)).toBe(true)
+  first.resolve('confirmed')
+  await sent
+  expect(stage.deps.sending.has(job.id)).toBe(false)
+})
+
+it.each<PublishOutcome>(['returned', 'nacked'])(
+  'is unknown for a token that was %s behind a ledger that is closed meanwhile',
+  async (outcome) => {
+    publish.mockResolvedValueOnce('confirmed')
+    const { job } = await push(stage.deps, { type: 'a', args: [] }, { requestId: 'req_1' })
+    publish.mockResolvedValue(outcome)
+    // Most callers have nobody left to tell: a rejection would end the process.
+    expect(await sendToken(stage.deps, job)).toEqual({ outcome: 'unknown', row: job })
+    expect(stage.deps.sending.size).toBe(0)
+  },
+)
