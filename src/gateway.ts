@@ -10,13 +10,15 @@ import type { Ledger } from './ledger/ledger.ts'
 import { openSqliteLedger } from './ledger/sqlite/open.ts'
 import { type Service, startAll, stopAll } from './lifecycle.ts'
 import type { Logger } from './logger.ts'
-import { type Deps, freshMemory } from './operations/deps.ts'
+import type { Deps } from './operations/deps.ts'
 import { diedInBroker } from './operations/died-in-broker.ts'
 import { adoptSchedule } from './operations/enqueue/adopt-schedule.ts'
 import { StartLimits } from './operations/fetch/start-limits.ts'
 import { followWorkflows } from './operations/follow-workflows.ts'
 import { isHealthy } from './operations/health.ts'
+import { Memory } from './operations/memory.ts'
 import { lostQueues, onQueueMissing, onRungMissing } from './operations/queue-missing.ts'
+import { Tokens } from './operations/token/tokens.ts'
 import { WorkerRegistry } from './operations/worker-registry.ts'
 import { ownVersion } from './own-version.ts'
 import { ArgsSchemas } from './schemas/args-schemas.ts'
@@ -112,7 +114,8 @@ async function compose(
     logger,
     events,
     settings: config,
-    ...freshMemory(),
+    tokens: new Tokens(),
+    memory: new Memory(),
     lost: lostQueues(ledger),
     argsSchemas: new ArgsSchemas(),
     workers: new WorkerRegistry(clock),

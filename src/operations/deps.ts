@@ -1,4 +1,4 @@
-import type { Broker, Delivery } from '../broker/broker.ts'
+import type { Broker } from '../broker/broker.ts'
 import type { Clock } from '../clock.ts'
 import type { Dialect } from '../dialect.ts'
 import type { Ledger } from '../ledger/ledger.ts'
@@ -7,8 +7,8 @@ import type { MemoryShare } from '../memory.ts'
 import type { ArgsSchemas } from '../schemas/args-schemas.ts'
 import type { JobEvents } from '../telemetry/events.ts'
 import type { StartLimits } from './fetch/start-limits.ts'
-import { InHand } from './token/in-hand.ts'
-import { UnsureTokens } from './token/unsure-tokens.ts'
+import type { Memory } from './memory.ts'
+import type { Tokens } from './token/tokens.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
 /** What every operation is given. Contracts only; the composition root fills it in. */
@@ -19,37 +19,15 @@ export interface Deps {
   readonly logger: Logger
   readonly events: JobEvents
   readonly settings: OperationSettings
-  /** The deliveries behind the leases whose holder is `gateway`, by job id. */
-  readonly held: Map<string, Delivery>
-  /** Ids whose token this process will publish or awaits the confirm of; the relay skips them. */
-  readonly sending: InHand
-  /** Ids whose token may be in RabbitMQ although it was never confirmed. */
-  readonly unsure: UnsureTokens
-  /** Queues that an operator has told us to recover (`recover.ts`). */
-  readonly recovering: Set<string>
+  readonly tokens: Tokens
+  readonly memory: Memory
   /**
    * Queues that are gone and whose jobs may have run: only an operator brings them back. The ledger
    * knows them, too (`queue-missing.ts`): a sample of a queue that is gone says nothing any more.
    */
   readonly lost: Set<string>
-  /** Queues in the place of others of their names, whose workers have to consume anew (`pause.ts`). */
-  readonly renewed: Set<string>
-  /**
-   * Ids of a batch whose confirms are not all in: their tokens wait, so that the batch becomes
-   * claimable in one step (architecture §2). In memory: after a crash the rows stand as they are.
-   */
-  readonly staging: Set<string>
-  /** Unknown ids whose `cancel` comes again because no worker could be told (`native/cancel.ts`). */
-  readonly untold: Set<string>
   /** Registered schemas, compiled. */
   readonly argsSchemas: ArgsSchemas
-  /**
-   * Unique jobs whose confirm is not in, by id: they may yet be withdrawn. Each settles, and is
-   * gone, when that is decided (`admission.ts`).
-   */
-  readonly unconfirmed: Map<string, Promise<unknown>>
-  /** Requests with an `Idempotency-Key` that are not answered yet, by scope and key. */
-  readonly keyed: Map<string, Promise<unknown>>
   /** Who fetches and beats, and what operators want of them. */
   readonly workers: WorkerRegistry
   /** Of jobs with a `rate_limit`: what FETCH has started of late. */
@@ -60,22 +38,6 @@ export interface Deps {
   wakeRelay(what?: 'all'): void
   /** A new UUIDv7, lower case. */
   newId(): string
-}
-
-/** What a process remembers by itself: nothing yet. */
-export function freshMemory() {
-  return {
-    held: new Map<string, Delivery>(),
-    sending: new InHand(),
-    unsure: new UnsureTokens(),
-    recovering: new Set<string>(),
-    lost: new Set<string>(),
-    renewed: new Set<string>(),
-    staging: new Set<string>(),
-    untold: new Set<string>(),
-    unconfirmed: new Map<string, Promise<unknown>>(),
-    keyed: new Map<string, Promise<unknown>>(),
-  } satisfies Partial<Deps>
 }
 
 interface OperationSettings {

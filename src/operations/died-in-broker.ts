@@ -30,7 +30,7 @@ export async function diedInBroker(deps: Deps, letter: DeadLetter): Promise<void
   if (letter.isControl || reason === 'unknown' || letter.id === '') return
   if (isOfAnother(deps, letter)) return
   const terms = { now: deps.clock.now(), wall: deps.clock.wall() }
-  let death: Death | null = null
+  const told: { death?: Death } = {}
   const token = {
     id: letter.id,
     queue: letter.queue,
@@ -40,18 +40,19 @@ export async function diedInBroker(deps: Deps, letter: DeadLetter): Promise<void
     wasInQueue: reason === 'expired' || reason === 'maxlen',
     describe(row: JobRow) {
       const failure = brokerFailure(reason)
-      death = { reason, failure, isCounted: hasFailedBefore(letter, row) }
-      return describe(row, letter, death, terms.now)
+      const death = { reason, failure, isCounted: hasFailedBefore(letter, row) }
+      told.death = death
+      return deathRecord(row, letter, death, terms.now)
     },
     adopt: () => adoptedJob(deps, letter),
     reportedError: () => reportedError(letter.message.headers),
   }
   const result = await deps.ledger.discardDead(token, terms)
   // What is malformed was counted where it was refused; the operator finds it in the DLX queue.
-  if (result.outcome !== 'discarded' || death === null) return
+  if (result.outcome !== 'discarded' || told.death === undefined) return
   // A delivery may have been parked until this row moves.
   deps.broker.unpark(result.job.id)
-  tell(deps, result.job, death)
+  tell(deps, result.job, told.death)
 }
 
 /**
@@ -74,7 +75,7 @@ function tell(deps: Deps, job: JobRow, { reason, failure, isCounted }: Death): v
   deps.events.emit({ type: 'job.discarded', job })
 }
 
-function describe(row: JobRow, letter: DeadLetter, death: Death, now: number) {
+function deathRecord(row: JobRow, letter: DeadLetter, death: Death, now: number) {
   const { reason, failure, isCounted } = death
   const policy = retryPolicyOf(row)
   if (reason === 'expired') {

@@ -109,8 +109,10 @@ async function sift(
     const isFull = fit.length < whole.length && (hasSome || jobs.length > 0)
     const bytes = fit.reduce((sum, { size }) => sum + size, 0)
     return { jobs, bytes, isLast: isFull || jobs.length === deliveries.length }
-  } catch (error) {
-    if (!hasSome) throw error
+  } catch (err) {
+    if (!hasSome) throw err
+    const { requestId } = context
+    deps.logger.warn({ err, requestId }, 'a FETCH is answered without what came last')
     return NOTHING_MORE
   }
 }
@@ -130,9 +132,9 @@ export async function giveBack(deps: Deps, jobs: readonly JobRow[]): Promise<voi
 
 /** Tokens of a batch that is not whole yet wait for the rest of it. */
 function withoutStaged(deps: Deps, deliveries: Delivery[]): Delivery[] {
-  if (deps.staging.size === 0) return deliveries
+  if (deps.tokens.staging.size === 0) return deliveries
   return deliveries.filter((delivery) => {
-    const isStaged = deps.staging.has(delivery.id)
+    const isStaged = deps.tokens.staging.has(delivery.id)
     if (isStaged) deps.broker.park(delivery, null)
     return !isStaged
   })
@@ -151,7 +153,7 @@ async function claim(
     queue: delivery.queue,
     generation: delivery.generation,
     attempt: delivery.attempt,
-    isHeldDelivery: deps.held.get(delivery.id) === delivery,
+    isHeldDelivery: deps.tokens.held.get(delivery.id) === delivery,
     reportedError: () => reportedError(delivery.message.headers),
     adopt: () => adoptedJob(deps, delivery),
   }))
@@ -193,9 +195,9 @@ function settle(
 ): void {
   switch (result.verdict) {
     case 'claimed':
-      deps.unsure.forget(delivery.id)
+      deps.tokens.unsure.forget(delivery.id)
       delivery.forgetContent()
-      deps.held.set(result.job.id, delivery)
+      deps.tokens.held.set(result.job.id, delivery)
       if (result.promoted) emitPromoted(deps, result.job)
       deps.events.emit({ type: 'job.started', job: result.job, requestId: context.requestId })
       return
@@ -216,7 +218,7 @@ function settle(
       return
     case 'hand-over':
       // What was held for the lease came over a channel that is gone.
-      if (!deps.held.get(result.job.id)?.isLive()) deps.held.delete(result.job.id)
+      if (!deps.tokens.held.get(result.job.id)?.isLive()) deps.tokens.held.delete(result.job.id)
       // RabbitMQ gives it out again: that time it is handed over.
       if (delivery.ack() === 'lost') void deps.ledger.handBack([result.job]).catch(() => {})
       return
@@ -240,7 +242,7 @@ function settle(
 
 function drop(deps: Deps, delivery: Delivery): void {
   if (delivery.ack() !== 'settled') return
-  deps.unsure.forget(delivery.id)
+  deps.tokens.unsure.forget(delivery.id)
   deps.ledger.tokenReturned(delivery.id, delivery.generation, delivery.attempt)
 }
 

@@ -18,7 +18,7 @@ import { once, rememberedJobs } from './enqueue/idempotency.ts'
 import { idTaken, keyTaken } from './job-refusals.ts'
 import { newJob, requireQueue, storedEvent } from './push.ts'
 import { requirePublishing } from './require-broker.ts'
-import { noteWithdrawal, type Sent, sendRefusal, sendToken } from './token/send-token.ts'
+import { isFailure, noteWithdrawal, type Sent, sendRefusal, sendToken } from './token/send-token.ts'
 
 export interface PushedBatch {
   /** In the order of the request. */
@@ -180,14 +180,14 @@ function newBatchJob(
 
 /** Ids that somebody else has staged stay his: the insert will refuse this batch. */
 function stage(deps: Deps, jobs: readonly NewJob[]): string[] {
-  const ids = jobs.map((job) => job.id).filter((id) => !deps.staging.has(id))
-  for (const id of ids) deps.staging.add(id)
+  const ids = jobs.map((job) => job.id).filter((id) => !deps.tokens.staging.has(id))
+  for (const id of ids) deps.tokens.staging.add(id)
   return ids
 }
 
 function unstage(deps: Deps, ids: readonly string[]): void {
   for (const id of ids) {
-    deps.staging.delete(id)
+    deps.tokens.staging.delete(id)
     deps.broker.unpark(id)
   }
 }
@@ -211,8 +211,8 @@ async function publishAll(
   const sent = await Promise.all(owed.map((row) => sendToken(deps, row)))
   // It takes others with it, of which nobody knows; to try those again would not help.
   const tooLarge = sent.find(({ outcome }) => outcome === 'too-large')
-  const refused = tooLarge ?? sent.find(({ outcome }) => outcome !== 'confirmed')
-  if (refused === undefined || refused.outcome === 'confirmed') return true
+  const refused = tooLarge ?? sent.find(({ outcome }) => isFailure(outcome))
+  if (refused === undefined || !isFailure(refused.outcome)) return true
   if (isFinal) return false
   const started = await withdrawAll(deps, rows, sent, key)
   const refusal = sendRefusal(deps, refused.row, refused.outcome)

@@ -19,6 +19,7 @@ import { idTaken, keyTaken } from './job-refusals.ts'
 import { requireNotPaused } from './pause.ts'
 import { requirePublishing } from './require-broker.ts'
 import {
+  isFailure,
   leaveToRelay,
   noteWithdrawal,
   type Sent,
@@ -120,7 +121,7 @@ async function publish(
       const sent = await sendToken(deps, row)
       // What was replaced cannot be had back: then the token stays owed, and the relay sees to it.
       if (replacing !== undefined) leaveToRelay(deps, sent)
-      else if (sent.outcome !== 'confirmed') await refuseUnlessStarted(deps, sent, key)
+      else if (isFailure(sent.outcome)) await refuseUnlessStarted(deps, sent, key)
     }
     if (told.length > 0) await briefly(Promise.all(told))
   } finally {
@@ -177,12 +178,12 @@ export async function requireQueue(deps: Deps, queue: string): Promise<void> {
  */
 async function refuseUnlessStarted(deps: Deps, sent: Sent, key: string | undefined): Promise<void> {
   const { row, outcome } = sent
-  if (outcome === 'confirmed' || row.outbox === null) return
+  if (!isFailure(outcome) || row.outbox === null) return
   // Its row owes the token until then, and the relay must not send what is being refused.
-  deps.sending.add(row.id)
+  deps.tokens.sending.add(row.id)
   const isWithdrawn = await deps.ledger
     .withdraw(row.id, row.outbox, key)
-    .finally(() => deps.sending.delete(row.id))
+    .finally(() => deps.tokens.sending.delete(row.id))
   noteWithdrawal(deps, sent, isWithdrawn)
   if (!isWithdrawn) return
   deps.events.drop(row.id)

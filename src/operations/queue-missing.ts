@@ -22,7 +22,7 @@ export async function onQueueMissing(
 ): Promise<'declare' | 'leave'> {
   const missing = deps.broker.silentlyAcknowledged(queue, deps.ledger.counts(queue).available)
   if (missing > 0 || isLost(deps, queue)) deps.lost.add(queue)
-  if (deps.lost.has(queue) && !deps.recovering.has(queue)) {
+  if (deps.lost.has(queue) && !deps.memory.recovering.has(queue)) {
     // What was seen of it is gone with this process, and the doubt is not.
     if (deps.ledger.queueMarker(queue) !== LOST) await deps.ledger.recordMarker(queue, LOST)
     deps.logger.error(

@@ -33,12 +33,12 @@ export async function recoverQueue(
       details: { queue, reason: 'queue_exists' },
     })
   }
-  deps.recovering.add(queue)
+  deps.memory.recovering.add(queue)
   try {
     const outcome = await deps.broker.recheckQueue(queue)
     if (outcome !== 'ready') throw queueRefusal(queue, outcome)
   } finally {
-    deps.recovering.delete(queue)
+    deps.memory.recovering.delete(queue)
   }
   deps.logger.warn({ queue, jobs: before, requestId: context.requestId }, 'queue recovered')
   return { queue, republished: before }

@@ -33,12 +33,12 @@ function inFlight(deps: Deps) {
   let leases = 0
   for (const queue of deps.ledger.queues()) leases += deps.ledger.counts(queue.name).active
   const retries = retryPublishes(deps)
-  return { publishes: deps.sending.size - retries, retries, leases }
+  return { publishes: deps.tokens.sending.size - retries, retries, leases }
 }
 
 /** By attempt: a slow retry publish may see its row become `available` meanwhile. */
 function retryPublishes(deps: Deps): number {
   let count = 0
-  for (const id of deps.sending) if ((deps.ledger.standing(id)?.attempt ?? 0) > 0) count++
+  for (const id of deps.tokens.sending) if ((deps.ledger.standing(id)?.attempt ?? 0) > 0) count++
   return count
 }

@@ -33,8 +33,8 @@ export async function extendLeases(deps: Deps): Promise<void> {
 
 /** Of a lease whose delivery is not here, RabbitMQ has the token. */
 async function handOverHeld(deps: Deps): Promise<void> {
-  const held = [...deps.held.keys()].flatMap((id) => deps.ledger.standing(id) ?? [])
+  const held = [...deps.tokens.held.keys()].flatMap((id) => deps.ledger.standing(id) ?? [])
   const leases = await handOver(deps, held)
-  deps.held.clear()
+  deps.tokens.held.clear()
   if (leases > 0) deps.logger.info({ leases }, 'leases handed over to the ledger')
 }

@@ -3,7 +3,7 @@ import type { JobRow, OwedMessage } from '../job/job.ts'
 import { untilDeadline } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
 import { sendToken } from '../operations/token/send-token.ts'
-import { RelayLine, type SendOutcome } from './relay-line.ts'
+import { RelayLine, type RelayOutcome } from './relay-line.ts'
 
 const PAGE = 500
 /** Of what is offered in one turn. What RabbitMQ's publisher refuses is in memory until its end. */
@@ -94,7 +94,7 @@ export class Outbox {
   }
 
   #offer(owed: OwedMessage, line: RelayLine | null): void {
-    if (this.#isInHand(owed.id)) this.#passed.set(owed.outbox, owed)
+    if (this.#deps.tokens.isInHand(owed.id)) this.#passed.set(owed.outbox, owed)
     else line?.offer(owed)
   }
 
@@ -150,9 +150,9 @@ export class Outbox {
   }
 
   /** Never rejects. */
-  async #send(owed: OwedMessage): Promise<SendOutcome> {
+  async #send(owed: OwedMessage): Promise<RelayOutcome> {
     this.#inFlight += 1
-    const outcome = await this.#publish(owed).catch((err: unknown): SendOutcome => {
+    const outcome = await this.#publish(owed).catch((err: unknown): RelayOutcome => {
       this.#deps.logger.error({ err, jobId: owed.id }, 'token cannot be relayed')
       return 'failed'
     })
@@ -163,33 +163,29 @@ export class Outbox {
     return outcome
   }
 
-  async #publish({ id, outbox }: OwedMessage): Promise<SendOutcome> {
+  async #publish({ id, outbox }: OwedMessage): Promise<RelayOutcome> {
     const row = this.#deps.ledger.find(id)
     // It has moved on since the page was read, or somebody is sending it, or has.
-    if (row === null || row.outbox !== outbox || !isOwedNow(row)) return 'moot'
-    if (this.#deps.ledger.isConfirming(outbox)) return 'moot'
+    if (row === null || row.outbox !== outbox || !isOwedNow(row)) return 'skipped'
+    if (this.#deps.ledger.isConfirming(outbox)) return 'skipped'
     // One whose token came far too early (a foreign one): the ledger holds it until it is due.
-    if (row.state === 'scheduled' && row.rungMs === null) return 'moot'
-    if (this.#isInHand(id)) return 'moot'
+    if (row.state === 'scheduled' && row.rungMs === null) return 'skipped'
+    if (this.#deps.tokens.isInHand(id)) return 'skipped'
     const { outcome } = await sendToken(this.#deps, row)
     if (outcome === 'too-large') return this.#leaveTooLarge(row)
+    if (outcome === 'not-owed') return 'skipped'
     return outcome === 'confirmed' ? 'sent' : 'failed'
   }
 
   /** Not for its queue to wait for: it will not go before RabbitMQ takes larger ones. */
-  #leaveTooLarge({ id, queue }: JobRow): SendOutcome {
+  #leaveTooLarge({ id, queue }: JobRow): RelayOutcome {
     if (this.#tooLarge.size >= MAX_TOO_LARGE) this.#tooLarge.clear()
     if (!this.#tooLarge.has(id)) {
       this.#tooLarge.add(id)
       const text = "a job waits that is larger than RabbitMQ's max_message_size"
       this.#deps.logger.warn({ jobId: id, queue }, text)
     }
-    return 'moot'
-  }
-
-  /** Somebody sends it, or its batch, of which one job may still be refused and all withdrawn. */
-  #isInHand(id: string): boolean {
-    return this.#deps.sending.has(id) || this.#deps.staging.has(id)
+    return 'skipped'
   }
 
   #onAllSettled(): void {

@@ -9,11 +9,11 @@ const CAPACITY = 4_096
 const MIN_ASIDE_MS = 1_000
 const MAX_ASIDE_MS = 30_000
 
-/** `moot`: nobody owes it any more, or somebody else is sending it. */
-export type SendOutcome = 'sent' | 'failed' | 'moot'
+/** `skipped`: nobody owes it any more, somebody else is sending it, or it is too large to go. */
+export type RelayOutcome = 'sent' | 'failed' | 'skipped'
 
 export interface RelayLineDeps {
-  send(owed: OwedMessage): Promise<SendOutcome>
+  send(owed: OwedMessage): Promise<RelayOutcome>
   /** What it left in the outbox may be offered again. */
   onRoom(): void
 }
@@ -110,7 +110,7 @@ export class RelayLine {
     this.#gone = 0
   }
 
-  #onOutcome(owed: OwedMessage, outcome: SendOutcome): void {
+  #onOutcome(owed: OwedMessage, outcome: RelayOutcome): void {
     this.#inFlight -= 1
     this.#bytesInFlight -= owed.bytes
     this.#taken.delete(owed.outbox)

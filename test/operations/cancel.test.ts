@@ -41,7 +41,7 @@ const cancelNow = async (id: string) => {
 describe('a job that is cancelled while it runs', () => {
   it.each(['settled', 'lost'] as const)('gives its delivery back, which is %s', async (settles) => {
     const { id } = await fetched(harness.ledger)
-    stage.deps.held.set(id, toldDelivery(told, { settles }))
+    stage.deps.tokens.held.set(id, toldDelivery(told, { settles }))
     expect(await cancelNow(id)).toMatchObject({ outbox: null, tokenOut: settles === 'lost' })
     expect(told).toEqual(['ack', 'ojs.control.cancel'])
   })
@@ -57,9 +57,9 @@ describe('a job that is cancelled while it runs', () => {
 describe('a job that is cancelled while it waits', () => {
   it.each<[string, (id: string) => unknown, boolean]>([
     ['nobody has sent', () => {}, false],
-    ['is being sent', (id) => stage.deps.sending.add(id), true],
-    ['is that of a batch under way', (id) => stage.deps.staging.add(id), true],
-    ['was sent and not confirmed', (id) => stage.deps.unsure.add(id), true],
+    ['is being sent', (id) => stage.deps.tokens.sending.add(id), true],
+    ['is that of a batch under way', (id) => stage.deps.tokens.staging.add(id), true],
+    ['was sent and not confirmed', (id) => stage.deps.tokens.unsure.add(id), true],
   ])('knows whether to wait for a token that %s', async (_, before, tokenOut) => {
     const { id } = await pushed(harness.ledger)
     before(id)
@@ -71,7 +71,7 @@ describe('a job that is cancelled while it waits', () => {
     'and whose lease has run out, with a delivery that was %s',
     async (settles) => {
       const job = await fetched(harness.ledger)
-      stage.deps.held.set(job.id, toldDelivery(told, { settles }))
+      stage.deps.tokens.held.set(job.id, toldDelivery(told, { settles }))
       publish = async () => 'refused'
       await returnLease(stage.deps, { row: job, failure: FAILURE })
       await settleLazily(harness.ledger)
@@ -83,7 +83,7 @@ describe('a job that is cancelled while it waits', () => {
     'and waited in the ledger for a retry, with a delivery that was %s',
     async (settles) => {
       const job = await fetched(harness.ledger)
-      stage.deps.held.set(job.id, toldDelivery(told, { settles, isLive: false }))
+      stage.deps.tokens.held.set(job.id, toldDelivery(told, { settles, isLive: false }))
       publish = async () => 'refused'
       const failed = await failLease(stage.deps, { row: job, failure: FAILURE })
       if (failed === 'stale') throw new Error('the lease is there')

@@ -57,9 +57,9 @@ describe('a cancellation', () => {
   })
 
   it.each<[string, (id: string) => void]>([
-    ['is being published', (id) => stage.deps.sending.add(id)],
-    ['waits for the rest of its batch', (id) => stage.deps.staging.add(id)],
-    ['was published without an answer', (id) => stage.deps.unsure.add(id)],
+    ['is being published', (id) => stage.deps.tokens.sending.add(id)],
+    ['waits for the rest of its batch', (id) => stage.deps.tokens.staging.add(id)],
+    ['was published without an answer', (id) => stage.deps.tokens.unsure.add(id)],
   ])('waits for one that %s', async (_name, note) => {
     const id = await owing(freshQueue())
     note(id)
@@ -120,7 +120,7 @@ describe('a cancellation', () => {
     const id = await stage.pushed(queue)
     await stage.fetched(queue)
     await cancel(stage.deps, id, CONTEXT)
-    expect(stage.deps.held.has(id)).toBe(false)
+    expect(stage.deps.tokens.held.has(id)).toBe(false)
     await eventually(() => !stage.row(id).tokenOut)
   })
 })

@@ -153,7 +153,7 @@ describe('a report', () => {
     const failed = { event: 'failed', error: ERROR } as const
     expect(await tell(id, failed)).toEqual({ applied: 0, ignored: 1 })
     expect(await tell(id, { event: 'completed' })).toEqual({ applied: 1, ignored: 0 })
-    expect(stage.deps.held.has(id)).toBe(false)
+    expect(stage.deps.tokens.held.has(id)).toBe(false)
     await eventually(() => !stage.row(id).tokenOut)
   })
 
@@ -161,7 +161,7 @@ describe('a report', () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue)
     await stage.fetched(queue)
-    stage.deps.held.delete(id)
+    stage.deps.tokens.held.delete(id)
     expect(await tell(id, { event: 'completed' })).toEqual({ applied: 1, ignored: 0 })
     await eventually(() => !stage.row(id).tokenOut)
   })

@@ -9,13 +9,15 @@ import type { JobRow } from '../../src/job/job.ts'
 import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
 import { type Service, startAll, stopAll } from '../../src/lifecycle.ts'
 import { createLogger } from '../../src/logger.ts'
-import { type Deps, freshMemory } from '../../src/operations/deps.ts'
+import type { Deps } from '../../src/operations/deps.ts'
 import { diedInBroker } from '../../src/operations/died-in-broker.ts'
 import { adoptSchedule } from '../../src/operations/enqueue/adopt-schedule.ts'
 import { StartLimits } from '../../src/operations/fetch/start-limits.ts'
 import { fetch } from '../../src/operations/fetch.ts'
+import { Memory } from '../../src/operations/memory.ts'
 import { push } from '../../src/operations/push.ts'
 import { onQueueMissing, onRungMissing } from '../../src/operations/queue-missing.ts'
+import { Tokens } from '../../src/operations/token/tokens.ts'
 import { WorkerRegistry } from '../../src/operations/worker-registry.ts'
 import { ArgsSchemas } from '../../src/schemas/args-schemas.ts'
 import { promoter } from '../../src/services/promoter.ts'
@@ -109,7 +111,9 @@ async function openStage(): Promise<Stage> {
     events: createJobEvents([(event) => void events.push(structuredClone(event))]),
     settings: config,
     argsSchemas: new ArgsSchemas(),
-    ...freshMemory(),
+    tokens: new Tokens(),
+    memory: new Memory(),
+    lost: new Set<string>(),
     workers: new WorkerRegistry(clock),
     startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),
     random: () => 0.5,

@@ -60,26 +60,26 @@ const now = async (id: string): Promise<JobRow> => {
 
 it('is sure again of a token that was never confirmed, and has come', async () => {
   const { id } = await pushed(harness.ledger)
-  stage.deps.unsure.add(id)
+  stage.deps.tokens.unsure.add(id)
   arriving(id)
   await fetchNow()
-  expect(stage.deps.unsure.has(id)).toBe(false)
+  expect(stage.deps.tokens.unsure.has(id)).toBe(false)
 })
 
 it('and of one that has come to be dropped', async () => {
   const { id } = await pushed(harness.ledger)
   await harness.ledger.cancel(id, NOW)
-  stage.deps.unsure.add(id)
+  stage.deps.tokens.unsure.add(id)
   arriving(id)
   expect(await fetchNow()).toEqual([])
-  expect(stage.deps.unsure.has(id)).toBe(false)
+  expect(stage.deps.tokens.unsure.has(id)).toBe(false)
 })
 
 it('holds the delivery of what it has started', async () => {
   const { id } = await pushed(harness.ledger)
   const delivery = arriving(id)
   expect(await fetchNow()).toMatchObject([{ id, state: 'active' }])
-  expect(stage.deps.held.get(id)).toBe(delivery)
+  expect(stage.deps.tokens.held.get(id)).toBe(delivery)
   expect(told).toEqual([])
 })
 
@@ -90,11 +90,11 @@ describe('a second delivery of a job that runs', () => {
   ])('is acknowledged, and the first one is kept where it %s', async (_, isLive) => {
     const { id } = await fetched(harness.ledger)
     const first = toldDelivery(told, { isLive })
-    stage.deps.held.set(id, first)
+    stage.deps.tokens.held.set(id, first)
     arriving(id)
     expect(await fetchNow()).toEqual([])
     expect(told).toEqual(['ack'])
-    expect(stage.deps.held.get(id)).toBe(isLive ? first : undefined)
+    expect(stage.deps.tokens.held.get(id)).toBe(isLive ? first : undefined)
     expect(await now(id)).toMatchObject({ state: 'active', holder: 'ledger' })
   })
 
@@ -108,7 +108,7 @@ describe('a second delivery of a job that runs', () => {
 
   it('is none where it is the one that is held', async () => {
     const { id } = await fetched(harness.ledger)
-    stage.deps.held.set(id, arriving(id))
+    stage.deps.tokens.held.set(id, arriving(id))
     await fetchNow()
     expect(told).toEqual([])
     expect(await now(id)).toMatchObject({ state: 'active', holder: 'gateway' })
@@ -154,7 +154,7 @@ it('keeps a token aside that comes a little early, until it is due', async () =>
 
 it('keeps the tokens of a batch aside that is not whole yet', async () => {
   const { id } = await pushed(harness.ledger)
-  stage.deps.staging.add(id)
+  stage.deps.tokens.staging.add(id)
   arriving(id)
   expect(await fetchNow()).toEqual([])
   expect(told).toEqual(['park null'])

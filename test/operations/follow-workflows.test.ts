@@ -139,7 +139,7 @@ describe('a step that replaces what another write of the same commit has moved',
     await settled()
     expect(storyOf(job.id)).toEqual(['job.enqueued', 'job.started', 'job.cancelled'])
     expect(delivery).toEqual(['ack'])
-    expect(stage.deps.held.size).toBe(0)
+    expect(stage.deps.tokens.held.size).toBe(0)
   })
 
   it('tells of a step that has begun with the end of what is replaced, and goes with it', async () => {

@@ -36,12 +36,12 @@ it('keeps the tokens of a batch from FETCH until the last of them is confirmed',
   const ids = newIds()
   const staged: string[][] = []
   publish = async () => {
-    staged.push([...stage.deps.staging])
+    staged.push([...stage.deps.tokens.staging])
     return 'confirmed'
   }
   await push(ids)
   expect(staged).toEqual([ids, ids])
-  expect([[...stage.deps.staging], unparked]).toEqual([[], ids])
+  expect([[...stage.deps.tokens.staging], unparked]).toEqual([[], ids])
 })
 
 it('leaves nothing for ever of a batch that is refused while a schedule of it comes due', async () => {
@@ -77,10 +77,10 @@ it('leaves nothing for ever of jobs of it that are cancelled with their withdraw
 it('leaves what somebody else has staged to him, and is refused', async () => {
   const [mine, his] = newIds()
   await push([his])
-  stage.deps.staging.add(his)
+  stage.deps.tokens.staging.add(his)
   unparked = []
   await expect(push([mine, his])).rejects.toMatchObject({ code: 'duplicate' })
-  expect([[...stage.deps.staging], unparked]).toEqual([[his], [mine]])
+  expect([[...stage.deps.tokens.staging], unparked]).toEqual([[his], [mine]])
 })
 
 it('is refused but for what a native worker has started meanwhile', async () => {

@@ -58,7 +58,7 @@ describe.each<[PublishOutcome, boolean]>([
     await expect(push(stage.deps, { ...JOB, id: one }, CONTEXT)).rejects.toThrow()
     const jobs = { jobs: [{ ...JOB, id: other }] }
     await expect(pushBatch(stage.deps, jobs, CONTEXT)).rejects.toThrow()
-    expect([one, other].filter((id) => stage.deps.unsure.has(id))).toEqual([])
+    expect([one, other].filter((id) => stage.deps.tokens.unsure.has(id))).toEqual([])
   })
 
   it('takes the others of its batch with it', async () => {
@@ -66,7 +66,7 @@ describe.each<[PublishOutcome, boolean]>([
     await expect(pushBatch(stage.deps, jobs, CONTEXT)).rejects.toMatchObject({ retryable: true })
     expect(harness.ledger.counts('default').available).toBe(0)
     expect(await prune()).toBe(isLost ? 2 : 0)
-    expect(stage.deps.staging).toEqual(new Set())
+    expect(stage.deps.tokens.staging).toEqual(new Set())
   })
 
   it('leaves no key behind, and nobody hears of it', async () => {

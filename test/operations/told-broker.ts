@@ -1,5 +1,7 @@
 import type { Broker, Delivery, Settled } from '../../src/broker/broker.ts'
-import { type Deps, freshMemory } from '../../src/operations/deps.ts'
+import type { Deps } from '../../src/operations/deps.ts'
+import { Memory } from '../../src/operations/memory.ts'
+import { Tokens } from '../../src/operations/token/tokens.ts'
 import { createJobEvents, type JobEvent } from '../../src/telemetry/events.ts'
 import { NOW } from '../ledger/harness.ts'
 import { SILENT, type SqliteHarness } from '../ledger/sqlite-harness.ts'
@@ -27,7 +29,9 @@ export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>)
   let count = 0
   const stage = { events, woken: 0 } as ToldStage
   const deps = {
-    ...freshMemory(),
+    tokens: new Tokens(),
+    memory: new Memory(),
+    lost: new Set<string>(),
     ledger,
     broker: { ...usual, ...broker },
     clock: { now: () => NOW, wall: () => NOW },

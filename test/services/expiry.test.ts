@@ -49,7 +49,7 @@ it('goes by the wall, as the time that the client has named', async () => {
 it('expects a token only where one may have been sent', async () => {
   const given = { expiresAt: NOW }
   const [lone, busy] = [await pushed(harness.ledger, given), await pushed(harness.ledger, given)]
-  stage.deps.sending.add(busy.id)
+  stage.deps.tokens.sending.add(busy.id)
   await expiring(() => expect(stateOf(busy.id)).toBe('discarded'))
   await settleLazily(harness.ledger)
   const out = [lone, busy].map(({ id }) => rowOf(harness.ledger, id).tokenOut)

@@ -19,7 +19,7 @@ it('counts a retry that is published apart from what is published for the first 
   const { deps } = onToldBroker(harness, {})
   const [fresh, failed] = [await pushed(harness.ledger), await fetched(harness.ledger)]
   const service = inFlightLog({ ...deps, logger: { ...deps.logger, debug } })
-  for (const { id } of [fresh, failed]) deps.sending.add(id)
+  for (const { id } of [fresh, failed]) deps.tokens.sending.add(id)
   await service.start()
   vi.advanceTimersByTime(50)
   expect(debug.mock.lastCall?.[0]).toEqual({ publishes: 1, retries: 1, leases: 1 })
@@ -30,7 +30,7 @@ it('goes on where the ledger cannot tell', async () => {
   const debug = vi.fn()
   const { deps } = onToldBroker(harness, {})
   const service = inFlightLog({ ...deps, logger: { ...deps.logger, debug } })
-  deps.sending.add('job')
+  deps.tokens.sending.add('job')
   await service.start()
   vi.advanceTimersByTime(50)
   expect(debug.mock.calls).toEqual([[{ publishes: 1, retries: 0, leases: 0 }, 'in flight']])

@@ -20,7 +20,7 @@ beforeEach(async () => {
     holders.push(rowOf(harness.ledger, id).holder)
     return 'settled' as const
   }
-  stage.deps.held.set(id, { ack, isLive: () => true } as unknown as Delivery)
+  stage.deps.tokens.held.set(id, { ack, isLive: () => true } as unknown as Delivery)
 })
 afterEach(() => harness.destroy())
 
@@ -46,14 +46,14 @@ it('acknowledges what is leased when it stops, behind the commit that hands it o
   expect(holders).toEqual([])
   await stop(keeper)
   expect(holders).toEqual(['ledger'])
-  expect(stage.deps.held.size).toBe(0)
+  expect(stage.deps.tokens.held.size).toBe(0)
   await stop(keeper)
   expect(holders).toEqual(['ledger'])
 })
 
 it('leaves a lease whose delivery is dead, or was never here: RabbitMQ has the token', async () => {
   const other = await fetched(harness.ledger)
-  stage.deps.held.set(id, toldDelivery([], { isLive: false }))
+  stage.deps.tokens.held.set(id, toldDelivery([], { isLive: false }))
   const keeper = leaseKeeper(stage.deps)
   await keeper.start()
   await stop(keeper)
@@ -68,7 +68,7 @@ it('keeps the deliveries where that cannot be written: RabbitMQ gives them out a
   await keeper.start()
   await harness.ledger.close()
   await expect(stop(keeper)).rejects.toMatchObject({ status: 503 })
-  expect([holders, stage.deps.held.size]).toEqual([[], 1])
+  expect([holders, stage.deps.tokens.held.size]).toEqual([[], 1])
   await harness.reopen()
 })
 

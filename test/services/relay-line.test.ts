@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { OwedMessage } from '../../src/job/job.ts'
-import { RelayLine, type SendOutcome } from '../../src/services/relay-line.ts'
+import { RelayLine, type RelayOutcome } from '../../src/services/relay-line.ts'
 
 /** What was sent, and how each of it is to end. */
 class Sends {
   readonly nonces: number[] = []
   rooms = 0
-  readonly #open = new Map<number, (outcome: SendOutcome) => void>()
+  readonly #open = new Map<number, (outcome: RelayOutcome) => void>()
   readonly line = new RelayLine({
     send: ({ outbox }) => {
       this.nonces.push(outbox)
@@ -25,7 +25,7 @@ class Sends {
     for (const outbox of nonces) this.line.offer(owed(outbox))
   }
 
-  async end(outcome: SendOutcome, ...nonces: number[]): Promise<void> {
+  async end(outcome: RelayOutcome, ...nonces: number[]): Promise<void> {
     for (const nonce of nonces) {
       this.#open.get(nonce)?.(outcome)
       this.#open.delete(nonce)
@@ -70,7 +70,7 @@ describe('a line of the relay', () => {
     expect(sends.nonces).toEqual(range(1, 257))
     await sends.end('sent', 200)
     expect(sends.nonces).toEqual(range(1, 258))
-    await sends.end('moot', ...range(1, 258))
+    await sends.end('skipped', ...range(1, 258))
     expect(sends.nonces).toEqual(range(1, 301))
     await sends.end('sent', ...range(258, 301))
     expect(sends.line.isIdle).toBe(true)
@@ -149,7 +149,7 @@ describe('a line of the relay', () => {
     await vi.advanceTimersByTimeAsync(1_000)
     sends.line.startAgain()
     sends.offer(1, 2, 3)
-    await sends.end('moot', 1)
+    await sends.end('skipped', 1)
     expect(sends.nonces).toEqual([1, 1, 2])
   })
 

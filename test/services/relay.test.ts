@@ -216,20 +216,20 @@ describe('the relay', () => {
 
   it('looks again soon for what somebody else had in hand, and has let go of', async () => {
     const { id } = await pushed(harness.ledger)
-    deps.sending.add(id)
+    deps.tokens.sending.add(id)
     await woken()
     expect(ids).toEqual([])
-    deps.sending.delete(id)
+    deps.tokens.sending.delete(id)
     await expect.poll(() => ids).toEqual([id])
   })
 
   it('forgets what somebody else had in hand, and has sent', async () => {
     const { id, outbox: nonce } = await pushed(harness.ledger)
-    deps.sending.add(id)
+    deps.tokens.sending.add(id)
     await woken()
     harness.ledger.confirmed(id, nonce)
     await settleLazily(harness.ledger)
-    deps.sending.delete(id)
+    deps.tokens.sending.delete(id)
     const find = vi.spyOn(harness.ledger, 'find')
     for (let i = 0; i < 3; i++) await woken()
     expect(find).toHaveBeenCalledTimes(1)

@@ -1,6 +1,7 @@
 import type { ControlVerdict, ScheduledMessage } from '../../broker/broker.ts'
 import { queueRefusal } from '../../broker/refusals.ts'
 import { OjsError } from '../../errors.ts'
+import { UNREPORTED } from '../../job/error-history.ts'
 import { failureOf } from '../../job/failure.ts'
 import { freshRow, type NewJob } from '../../job/job.ts'
 import { nativeDueAt } from '../../job/native-schedule.ts'
@@ -100,7 +101,7 @@ async function storeRetry(
 ): Promise<void> {
   const { id, generation, attempt } = message
   const { code, message: text } = reportedError(message.message.headers) ?? {
-    code: 'unreported',
+    code: UNREPORTED,
     message: 'A native worker retried the job and did not say why.',
   }
   const event = {

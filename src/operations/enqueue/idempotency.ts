@@ -41,7 +41,11 @@ async function onceWithKey<T>(
   replay: Replay<T>,
 ): Promise<T> {
   let others: OthersFirst | undefined
-  for (let other = deps.keyed.get(request.key); other; other = deps.keyed.get(request.key)) {
+  for (
+    let other = deps.memory.keyed.get(request.key);
+    other;
+    other = deps.memory.keyed.get(request.key)
+  ) {
     others ??= new OthersFirst(deps)
     await others.wait(other)
   }
@@ -53,8 +57,8 @@ async function onceWithKey<T>(
 /** The others wait; it is off the list before they look again. */
 async function alone<T>(deps: Deps, key: string, work: () => Promise<T>): Promise<T> {
   const working = work()
-  const over = () => deps.keyed.delete(key)
-  deps.keyed.set(key, working.then(over, over))
+  const over = () => deps.memory.keyed.delete(key)
+  deps.memory.keyed.set(key, working.then(over, over))
   return await working
 }
 

@@ -59,7 +59,7 @@ async function retry(
     dueAt: record.now + delayMs,
     delayMs,
     rungMs,
-    isTokenBack: deps.held.get(row.id)?.isLive() ?? false,
+    isTokenBack: deps.tokens.held.get(row.id)?.isLive() ?? false,
   })
   if (job === 'stale') return job
   emitFailed(deps, attempt, job)

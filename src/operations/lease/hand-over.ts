@@ -19,9 +19,11 @@ export async function acknowledgeEarly(deps: Deps, leases: readonly Lease[]): Pr
   const limit = deps.settings.deliveryTimeoutMs - DELIVERY_TIMEOUT_MARGIN_MS
   const early = leases.filter((lease) => {
     return (
-      deps.held.has(lease.id) && (lengthMs(lease) > limit || deps.broker.isCrowded(lease.queue))
+      deps.tokens.held.has(lease.id) &&
+      (lengthMs(lease) > limit || deps.broker.isCrowded(lease.queue))
     )
   })
+  if (early.length === 0) return
   try {
     await handOver(deps, early)
   } catch (err) {
@@ -38,15 +40,15 @@ export async function acknowledgeEarly(deps: Deps, leases: readonly Lease[]): Pr
  */
 export async function handOver(deps: Deps, leases: readonly LeaseFence[]): Promise<number> {
   const live = leases.flatMap((lease) => {
-    const delivery = deps.held.get(lease.id)
+    const delivery = deps.tokens.held.get(lease.id)
     return delivery?.isLive() ? [{ lease, delivery }] : []
   })
   if (live.length === 0) return 0
   const count = await deps.ledger.handOver(live.map(({ lease }) => lease))
   const lost = live.flatMap(({ lease, delivery }) => {
     // Meanwhile the lease may have ended, and the job been claimed again with another delivery.
-    if (deps.held.get(lease.id) !== delivery) return []
-    deps.held.delete(lease.id)
+    if (deps.tokens.held.get(lease.id) !== delivery) return []
+    deps.tokens.held.delete(lease.id)
     return delivery.ack() === 'lost' ? [lease] : []
   })
   if (lost.length > 0) await deps.ledger.handBack(lost)

@@ -2,7 +2,7 @@ import type { Delivery } from '../../broker/broker.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
 import type { AttemptFence } from '../../ledger/leases.ts'
 import type { Deps } from '../deps.ts'
-import { leaveToRelay, sendToken } from '../token/send-token.ts'
+import { isFailure, leaveToRelay, sendToken } from '../token/send-token.ts'
 
 /**
  * The lease is over: its delivery goes, and whatever waited for the row to move is looked at.
@@ -17,8 +17,8 @@ export function settleLease(deps: Deps, id: string): boolean {
  * among the held ones: the job may be claimed again meanwhile, with another delivery.
  */
 export function takeLease(deps: Deps, id: string): Delivery | undefined {
-  const delivery = deps.held.get(id)
-  deps.held.delete(id)
+  const delivery = deps.tokens.held.get(id)
+  deps.tokens.held.delete(id)
   deps.broker.unpark(id)
   return delivery
 }
@@ -35,15 +35,15 @@ export async function sendThenSettle(
   const sent = await sendToken(deps, row)
   leaveToRelay(deps, sent)
   const isBack = delivery?.ack() === 'settled'
-  if (!isBack && sent.outcome !== 'confirmed') noteLeftOver(deps, row)
+  if (!isBack && isFailure(sent.outcome)) noteLeftOver(deps, row)
 }
 
 /**
  * The job goes on, and the token of its last attempt may be the broker's again, whose connection went:
  * until the next one is confirmed nobody may take the job for one without a token.
  */
-export function noteLeftOver({ unsure }: Deps, row: Pick<JobRow, 'id' | 'state'>): void {
-  if (!isTerminal(row.state)) unsure.add(row.id)
+export function noteLeftOver({ tokens }: Deps, row: Pick<JobRow, 'id' | 'state'>): void {
+  if (!isTerminal(row.state)) tokens.unsure.add(row.id)
 }
 
 /**
@@ -56,7 +56,7 @@ export async function requeueLease(
   { workerId, requestId }: Pick<AttemptFence, 'workerId'> & { requestId?: string } = {},
 ): Promise<JobRow | 'stale'> {
   const { generation, attempt } = job
-  const tokenAttempt = deps.held.get(job.id)?.attempt ?? null
+  const tokenAttempt = deps.tokens.held.get(job.id)?.attempt ?? null
   const worker = workerId === undefined ? {} : { workerId }
   const row = await deps.ledger.release(job.id, { generation, attempt, tokenAttempt, ...worker })
   if (row === 'stale') return row

@@ -35,11 +35,11 @@ export async function controlCancel(
 async function tellOfUnknown(deps: Deps, id: string, queue: string): Promise<void> {
   const outcome = await briefly(broadcastCancel(deps, { id, queue, generation: 0 }))
   if (!isForLater(deps, outcome)) {
-    deps.untold.clear()
+    deps.memory.untold.clear()
     return
   }
   // Workers that missed it hear of it when their heartbeat names the id.
-  if (deps.untold.size >= MAX_UNTOLD && !deps.untold.has(id)) return
-  deps.untold.add(id)
+  if (deps.memory.untold.size >= MAX_UNTOLD && !deps.memory.untold.has(id)) return
+  deps.memory.untold.add(id)
   throw publishRefusal(queue, outcome)
 }

@@ -25,7 +25,7 @@ export async function nativeClaim(deps: Deps, request: NativeClaim): Promise<Nat
       now: deps.clock.now(),
       wall: deps.clock.wall(),
       isTombstoned: row === null && deps.ledger.isTombstoned(id),
-      isHeldHere: deps.held.get(id)?.isLive() ?? false,
+      isHeldHere: deps.tokens.held.get(id)?.isLive() ?? false,
     })
     if (decision.decision !== 'drop') return { attempt, ...decision }
     if (row !== null && decision.isOver) deps.ledger.tokenReturned(id, row.generation, attempt)

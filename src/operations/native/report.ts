@@ -121,7 +121,7 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
     return
   }
   if (isTokenBack(deps, job)) deps.ledger.tokenReturned(job.id, job.generation)
-  if (isTerminal(job.state)) deps.unsure.forget(job.id)
+  if (isTerminal(job.state)) deps.tokens.unsure.forget(job.id)
   if (result.outcome === 'started') {
     if (result.promoted) emitPromoted(deps, job)
     deps.events.emit({ type: 'job.started', job, requestId })

@@ -7,15 +7,19 @@ import { broadcastCancel } from '../broadcasts.ts'
 import type { Deps } from '../deps.ts'
 
 /** No queue has what ended so. */
-const SURELY_LOST: ReadonlySet<PublishOutcome> = new Set([
+const SURELY_LOST: ReadonlySet<SendOutcome> = new Set([
   'returned',
   'nacked',
   'too-large',
   'refused',
 ])
 
+/** `not-owed`: the first publish found no queue, and by then nobody wanted its token any more. */
+type SendOutcome = PublishOutcome | 'not-owed'
+type SendFailure = Exclude<PublishOutcome, 'confirmed'>
+
 export interface Sent {
-  outcome: PublishOutcome
+  outcome: SendOutcome
   /** The row whose nonce was published: a queue that had to be declared anew changes it. */
   row: JobRow
 }
@@ -27,7 +31,7 @@ export interface Sent {
  * behind a lost token, that is `unknown`, and the outbox goes on owing it.
  */
 export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
-  deps.sending.add(row.id)
+  deps.tokens.sending.add(row.id)
   try {
     const sent = await sendOwed(deps, row)
     if (sent.outcome === 'confirmed') noteConfirm(deps, sent.row)
@@ -36,11 +40,16 @@ export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
     return sent
   } catch (err) {
     deps.logger.warn({ err, jobId: row.id }, 'token stays owed')
-    deps.unsure.add(row.id)
+    deps.tokens.unsure.add(row.id)
     return { outcome: 'unknown', row }
   } finally {
-    deps.sending.delete(row.id)
+    deps.tokens.sending.delete(row.id)
   }
+}
+
+/** The token stays owed, unless whoever sent it takes it back. */
+export function isFailure(outcome: SendOutcome): outcome is SendFailure {
+  return outcome !== 'confirmed' && outcome !== 'not-owed'
 }
 
 /** The same for whoever is content that the job is stored: what cannot be sent now is the relay's. */
@@ -50,7 +59,7 @@ export async function sendOrLeave(deps: Deps, row: JobRow): Promise<void> {
 
 /** Its next look by itself is up to 30 s away, and a full queue may have room a moment later. */
 export function leaveToRelay(deps: Deps, { outcome }: Sent): void {
-  if (outcome !== 'confirmed') deps.wakeRelay()
+  if (isFailure(outcome)) deps.wakeRelay()
 }
 
 function noteConfirm({ ledger }: Deps, { id, outbox, state }: JobRow): void {
@@ -63,22 +72,24 @@ function noteConfirm({ ledger }: Deps, { id, outbox, state }: JobRow): void {
  * The job ended while its token was on its way, and that never reached a queue: nobody needs to wait
  * for it, and nobody else will hear of it.
  */
-function noteNeverPublished({ ledger, unsure }: Deps, { outcome, row }: Sent): void {
-  if (!SURELY_LOST.has(outcome) || isTerminal(row.state) || unsure.has(row.id)) return
+function noteNeverPublished({ ledger, tokens }: Deps, { outcome, row }: Sent): void {
+  if (!SURELY_LOST.has(outcome) || isTerminal(row.state) || tokens.unsure.has(row.id)) return
   const now = ledger.find(row.id)
   if (now === null || !isTerminal(now.state) || now.generation !== row.generation) return
   ledger.tokenReturned(row.id, row.generation)
 }
 
-function noteWhetherSure({ unsure }: Deps, { outcome, row }: Sent): void {
+function noteWhetherSure({ tokens }: Deps, { outcome, row }: Sent): void {
   // Broadcasts and copies are no tokens.
   if (isTerminal(row.state)) return
-  if (outcome === 'unknown') unsure.add(row.id)
-  else if (outcome === 'confirmed') unsure.forget(row.id)
+  if (outcome === 'unknown') tokens.unsure.add(row.id)
+  else if (!isFailure(outcome)) tokens.unsure.forget(row.id)
 }
 
 async function sendOwed(deps: Deps, row: JobRow): Promise<Sent> {
   const outcome = await publishOwed(deps, row)
+  // Nearly always; what is awaited for nothing costs each PUSH a turn.
+  if (outcome === 'confirmed') return { outcome, row }
   const isLost = outcome === 'returned' || (await diedWithQueue(deps, row, outcome))
   return isLost ? await sendAgain(deps, row) : { outcome, row }
 }
@@ -100,28 +111,24 @@ function publishOwed(deps: Deps, row: JobRow): Promise<PublishOutcome> {
 
 /** No queue took it: check or declare what it was for, once, and publish what the row says by then. */
 async function sendAgain(deps: Deps, row: JobRow): Promise<Sent> {
-  if (row.state === 'retryable' && row.rungMs !== null) return await afterLostRung(deps, row)
+  if (row.state === 'retryable' && row.rungMs !== null)
+    return await afterLostRung(deps, row, row.rungMs)
   const ensured = await deps.broker.ensureQueue(row.queue)
   // A queue that had been lost gave every waiting row a new nonce, this one too.
   const current = deps.ledger.find(row.id)
   // It has ended meanwhile: nobody wants its token any more, and what it owes is another message.
   if (current !== null && isTerminal(current.state) && !isTerminal(row.state)) {
     noteNeverPublished(deps, { outcome: 'returned', row })
-    return nothingOwed(row)
+    return { outcome: 'not-owed', row }
   }
-  if (current === null || current.outbox === null) return nothingOwed(row)
+  if (current === null || current.outbox === null) return { outcome: 'not-owed', row }
   if (ensured !== 'ready') return { outcome: 'returned', row: current }
   return { outcome: await deps.broker.publish(current), row: current }
 }
 
-/** To every caller as good as a confirm: the ledger's fence ignores the nonce of `row`. */
-function nothingOwed(row: JobRow): Sent {
-  return { outcome: 'confirmed', row }
-}
-
 /** The rung is gone or unbound: the outbox goes on owing the token, and the ledger holds the job. */
-async function afterLostRung(deps: Deps, row: JobRow): Promise<Sent> {
-  await deps.broker.recheckRung(row.queue, row.rungMs ?? 0)
+async function afterLostRung(deps: Deps, row: JobRow, rungMs: number): Promise<Sent> {
+  await deps.broker.recheckRung(row.queue, rungMs)
   return { outcome: 'returned', row: deps.ledger.find(row.id) ?? row }
 }
 
@@ -129,7 +136,7 @@ async function afterLostRung(deps: Deps, row: JobRow): Promise<Sent> {
 export function sendRefusal(
   { lost }: Deps,
   { queue }: Pick<JobRow, 'queue'>,
-  outcome: Exclude<PublishOutcome, 'confirmed'>,
+  outcome: SendFailure,
 ): OjsError {
   return lost.has(queue) && (outcome === 'returned' || outcome === 'refused')
     ? queueRefusal(queue, 'lost')
@@ -148,7 +155,7 @@ export function noteWithdrawal(deps: Deps, sent: Sent, isWithdrawn: boolean): vo
   }
   const { outcome, row } = sent
   // `unsure` is bounded: withdrawn jobs would crowd out others during a stall of RabbitMQ.
-  deps.unsure.forget(row.id)
+  deps.tokens.unsure.forget(row.id)
   if (SURELY_LOST.has(outcome)) deps.ledger.tokenReturned(row.id, row.generation)
 }
 
@@ -156,10 +163,6 @@ export function noteWithdrawal(deps: Deps, sent: Sent, isWithdrawn: boolean): vo
  * Of a job that has just ended: its token was never published, and now never will be, so that nobody
  * needs to wait for it.
  */
-export function isUnsent(
-  { sending, staging, unsure }: Deps,
-  { job, isTokenOwed }: Expired,
-): boolean {
-  const { id } = job
-  return isTokenOwed && !sending.has(id) && !staging.has(id) && !unsure.has(id)
+export function isUnsent({ tokens }: Deps, { job, isTokenOwed }: Expired): boolean {
+  return isTokenOwed && tokens.isSurelyUnsent(job.id)
 }

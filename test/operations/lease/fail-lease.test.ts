@@ -52,7 +52,7 @@ async function leased(
   job: Parameters<typeof fetched>[1] = {},
 ): Promise<JobRow> {
   const row = await fetched(harness.ledger, job)
-  stage.deps.held.set(row.id, toldDelivery(told, given))
+  stage.deps.tokens.held.set(row.id, toldDelivery(told, given))
   return row
 }
 const fail = (row: JobRow) => failLease(stage.deps, { row, failure: FAILURE })
@@ -67,7 +67,7 @@ describe('an attempt that failed', () => {
     outcome = confirm.promise
     const row = await leased()
     expect(await fail(row)).toMatchObject({ state: 'retryable', tokenOut: true })
-    expect(stage.deps.held.has(row.id)).toBe(false)
+    expect(stage.deps.tokens.held.has(row.id)).toBe(false)
     await settled()
     expect(told).toEqual(['unpark', 'publish retryable'])
     confirm.resolve('confirmed')
@@ -133,7 +133,7 @@ describe('the last attempt', () => {
     ['that came over a channel which is gone', false],
   ])('still owes the copy with a rejection %s', async (_, isHeld) => {
     const row = await leased({ settles: 'lost' }, { maxAttempts: 1 })
-    if (!isHeld) stage.deps.held.delete(row.id)
+    if (!isHeld) stage.deps.tokens.held.delete(row.id)
     await fail(row)
     await settled()
     expect(told).toEqual(isHeld ? ['unpark', 'dead letter'] : ['unpark'])
@@ -142,7 +142,7 @@ describe('the last attempt', () => {
 
   it('has its copy published where the ledger alone held the lease', async () => {
     const row = await leased({}, { maxAttempts: 1 })
-    stage.deps.held.delete(row.id)
+    stage.deps.tokens.held.delete(row.id)
     await harness.ledger.handOver([row])
     await fail(rowOf(harness.ledger, row.id))
     await settled()

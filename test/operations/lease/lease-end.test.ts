@@ -37,7 +37,7 @@ afterEach(() => harness.destroy())
 
 async function leased(given: Parameters<typeof toldDelivery>[1] = {}): Promise<JobRow> {
   const row = await fetched(harness.ledger, { visibilityTimeoutMs: 3_600_000 })
-  stage.deps.held.set(row.id, toldDelivery(told, given))
+  stage.deps.tokens.held.set(row.id, toldDelivery(told, given))
   return row
 }
 
@@ -59,7 +59,7 @@ describe('a job that is handed back', () => {
     const row = await leased()
     expect(await requeueLease(stage.deps, row)).toMatchObject({ state: 'available', attempt: 0 })
     expect(told).toEqual(['unpark', 'put back'])
-    expect(stage.deps.held.has(row.id)).toBe(false)
+    expect(stage.deps.tokens.held.has(row.id)).toBe(false)
   })
 
   it('gets the token from RabbitMQ once more where its channel is gone', async () => {
@@ -79,7 +79,7 @@ describe('a job that is handed back', () => {
 
   it('gets a new one where the ledger alone held the lease', async () => {
     const row = await leased()
-    stage.deps.held.delete(row.id)
+    stage.deps.tokens.held.delete(row.id)
     await harness.ledger.handOver([row])
     await requeueLease(stage.deps, row)
     await settled()
@@ -90,7 +90,7 @@ describe('a job that is handed back', () => {
     const row = await leased()
     expect(await requeueLease(stage.deps, row, { workerId: 'worker-2' })).toBe('stale')
     expect(told).toEqual([])
-    expect(stage.deps.held.has(row.id)).toBe(true)
+    expect(stage.deps.tokens.held.has(row.id)).toBe(true)
   })
 })
 
@@ -127,7 +127,7 @@ describe('a lease that is longer than RabbitMQ waits', () => {
     expect(told).toEqual([])
     await handed
     expect(told).toEqual(['ack'])
-    expect(stage.deps.held.has(row.id)).toBe(false)
+    expect(stage.deps.tokens.held.has(row.id)).toBe(false)
     expect(rowOf(harness.ledger, row.id)).toMatchObject({ state: 'active', holder: 'ledger' })
   })
 
@@ -135,15 +135,15 @@ describe('a lease that is longer than RabbitMQ waits', () => {
     const row = await leased()
     const handed = acknowledgeEarly(stage.deps, [row])
     const other = toldDelivery(told)
-    stage.deps.held.set(row.id, other)
+    stage.deps.tokens.held.set(row.id, other)
     await handed
     expect(told).toEqual([])
-    expect(stage.deps.held.get(row.id)).toBe(other)
+    expect(stage.deps.tokens.held.get(row.id)).toBe(other)
   })
 
   it('stays as it is where its delivery is dead: RabbitMQ has the token', async () => {
     const row = await leased()
-    stage.deps.held.set(row.id, toldDelivery(told, { isLive: false }))
+    stage.deps.tokens.held.set(row.id, toldDelivery(told, { isLive: false }))
     await acknowledgeEarly(stage.deps, [row])
     expect(told).toEqual([])
     expect(rowOf(harness.ledger, row.id)).toMatchObject({ state: 'active', holder: 'gateway' })
@@ -151,7 +151,7 @@ describe('a lease that is longer than RabbitMQ waits', () => {
 
   it('has its token again where the delivery was lost before it could be acknowledged', async () => {
     const row = await leased()
-    stage.deps.held.set(row.id, toldDelivery(told, { settles: 'lost' }))
+    stage.deps.tokens.held.set(row.id, toldDelivery(told, { settles: 'lost' }))
     await acknowledgeEarly(stage.deps, [row])
     expect(told).toEqual(['ack'])
     expect(rowOf(harness.ledger, row.id)).toMatchObject({ state: 'active', holder: 'gateway' })
@@ -162,7 +162,7 @@ describe('a lease that is longer than RabbitMQ waits', () => {
     await harness.ledger.close()
     await acknowledgeEarly(stage.deps, [row])
     expect(told).toEqual([])
-    expect(stage.deps.held.has(row.id)).toBe(true)
+    expect(stage.deps.tokens.held.has(row.id)).toBe(true)
     await harness.reopen()
   })
 })

@@ -52,14 +52,14 @@ it.each<[string, Parameters<typeof toldDelivery>[1], boolean]>([
   'by another worker than the one that has the lease: its token %s',
   async (_, given, tokenOut) => {
     const { id } = await fetched(harness.ledger)
-    stage.deps.held.set(id, toldDelivery([], given))
-    stage.deps.unsure.add(id)
+    stage.deps.tokens.held.set(id, toldDelivery([], given))
+    stage.deps.tokens.unsure.add(id)
     const done = { ...AT, event: 'completed', job_id: id } as const
     await report(stage.deps, { worker_id: 'native', events: [done] }, { requestId: 'req_1' })
     await harness.ledger.recordQueue('behind all lazy writes', NOW)
     expect(rowOf(harness.ledger, id)).toMatchObject({ state: 'completed', tokenOut })
     expect(rowOf(harness.ledger, id).workerId).toBe('native')
-    expect(stage.deps.unsure.has(id)).toBe(false)
+    expect(stage.deps.tokens.unsure.has(id)).toBe(false)
   },
 )
 

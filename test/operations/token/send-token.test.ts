@@ -45,7 +45,7 @@ it('of a job that is cancelled on the way is waited for where an earlier one may
   const isQueueGone = async () => false
   stage = onToldBroker(harness, { ...broker, isQueueGone, broadcast: async () => 'confirmed' })
   publish.mockImplementationOnce(async ({ id }) => {
-    stage.deps.unsure.add(id)
+    stage.deps.tokens.unsure.add(id)
     await cancel(stage.deps, id, { requestId: 'req_2' })
     return 'nacked'
   })
@@ -89,10 +89,10 @@ it('is in hand until the last of those who send it is done', async () => {
   publish.mockReturnValueOnce(first.promise).mockResolvedValueOnce('refused')
   const sent = sendToken(stage.deps, { ...job, outbox: 99 })
   await sendToken(stage.deps, { ...job, outbox: 99 })
-  expect(stage.deps.sending.has(job.id)).toBe(true)
+  expect(stage.deps.tokens.sending.has(job.id)).toBe(true)
   first.resolve('confirmed')
   await sent
-  expect(stage.deps.sending.has(job.id)).toBe(false)
+  expect(stage.deps.tokens.sending.has(job.id)).toBe(false)
 })
 
 it.each<PublishOutcome>(['returned', 'nacked'])(
@@ -103,6 +103,6 @@ it.each<PublishOutcome>(['returned', 'nacked'])(
     publish.mockResolvedValue(outcome)
     // Most callers have nobody left to tell: a rejection would end the process.
     expect(await sendToken(stage.deps, job)).toEqual({ outcome: 'unknown', row: job })
-    expect(stage.deps.sending.size).toBe(0)
+    expect(stage.deps.tokens.sending.size).toBe(0)
   },
 )

@@ -1,0 +1,16 @@
+/** What requests and looks that are under way leave to each other; nothing of it outlives the process. */
+export class Memory {
+  /** Queues that an operator has told us to recover (`recover.ts`). */
+  readonly recovering = new Set<string>()
+  /** Queues in the place of others of their names, whose workers have to consume anew (`pause.ts`). */
+  readonly renewed = new Set<string>()
+  /** Unknown ids whose `cancel` comes again because no worker could be told (`native/cancel.ts`). */
+  readonly untold = new Set<string>()
+  /**
+   * Unique jobs whose confirm is not in, by id: they may yet be withdrawn. Each settles, and is
+   * gone, when that is decided (`enqueue/admission.ts`).
+   */
+  readonly unconfirmed = new Map<string, Promise<unknown>>()
+  /** Requests with an `Idempotency-Key` that are not answered yet, by scope and key. */
+  readonly keyed = new Map<string, Promise<unknown>>()
+}
