@@ -117,29 +117,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): {
 } {
   const mistakes: string[] = []
   const warnings = checkNames(env, mistakes)
-  const read = (name: Name) => env[name] || VARIABLES[name].fallback
-  const int = (name: Name, min: number, max = 2 ** 31 - 1) => {
-    // Not what `Number` makes of it: a blank would be 0, and '1e3' a port.
-    const value = /^-?\d+$/.test(read(name)) ? Number(read(name)) : Number.NaN
-    if (value >= min && value <= max) return value
-    // Kubernetes gives it to every pod where a Service is named `ojs`.
-    const hint = /^tcp:\/\//.test(read(name)) ? ' (Kubernetes: enableServiceLinks: false)' : ''
-    mistakes.push(`${name} must be an integer from ${min} to ${max}, not '${read(name)}'${hint}`)
-    return min
-  }
-  const oneOf = <T extends string>(name: Name, values: readonly T[]) => {
-    const value = values.find((candidate) => candidate === read(name))
-    if (value === undefined) mistakes.push(`${name} must be one of ${values.join(', ')}`)
-    return value ?? (VARIABLES[name].fallback as T)
-  }
-  const duration = (name: Name) => {
-    try {
-      return parseDuration(read(name), name)
-    } catch {
-      mistakes.push(`${name} must be an ISO 8601 duration such as P7D, not '${read(name)}'`)
-      return 0
-    }
-  }
+  const { read, int, oneOf, duration } = readers(env, mistakes)
   const config: Config = {
     host: read('OJS_HOST'),
     port: int('OJS_PORT', 0, 65_535),
@@ -175,6 +153,34 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): {
   }
   if (mistakes.length > 0) throw new ConfigError(mistakes.join('\n'))
   return { config: Object.freeze(config), warnings }
+}
+
+/** By name, as the field's type; a value that is none is noted among `mistakes`. */
+function readers(env: Readonly<Record<string, string | undefined>>, mistakes: string[]) {
+  const read = (name: Name) => env[name] || VARIABLES[name].fallback
+  const int = (name: Name, min: number, max = 2 ** 31 - 1) => {
+    // Not what `Number` makes of it: a blank would be 0, and '1e3' a port.
+    const value = /^-?\d+$/.test(read(name)) ? Number(read(name)) : Number.NaN
+    if (value >= min && value <= max) return value
+    // Kubernetes gives it to every pod where a Service is named `ojs`.
+    const hint = /^tcp:\/\//.test(read(name)) ? ' (Kubernetes: enableServiceLinks: false)' : ''
+    mistakes.push(`${name} must be an integer from ${min} to ${max}, not '${read(name)}'${hint}`)
+    return min
+  }
+  const oneOf = <T extends string>(name: Name, values: readonly T[]) => {
+    const value = values.find((candidate) => candidate === read(name))
+    if (value === undefined) mistakes.push(`${name} must be one of ${values.join(', ')}`)
+    return value ?? (VARIABLES[name].fallback as T)
+  }
+  const duration = (name: Name) => {
+    try {
+      return parseDuration(read(name), name)
+    } catch {
+      mistakes.push(`${name} must be an ISO 8601 duration such as P7D, not '${read(name)}'`)
+      return 0
+    }
+  }
+  return { read, int, oneOf, duration }
 }
 
 function checkNames(
