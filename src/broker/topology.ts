@@ -126,7 +126,7 @@ function createTopology(file: TopologyFile, prefix: string, profile: QueueProfil
     const settings = file.queues[queue] ?? {}
     const place = { prefix, queue, ms: String(ttlMs ?? '') }
     return expandQueue(template, place, (kind, deadLetter) =>
-      queueArguments(kind, settings.type ?? profile, version, {
+      queueArguments(kind, settings.type ?? typeOf(kind, settings, profile), version, {
         ...deadLetter,
         ...(ttlMs !== undefined && { ttlMs }),
         ...(kind === 'job' && { limits: settings }),
@@ -152,6 +152,18 @@ function createTopology(file: TopologyFile, prefix: string, profile: QueueProfil
     rung: (queue, delayMs, version) => expand(file.rung, version, queue, delayMs),
     owner: (version) => expand(owner, version),
   }
+}
+
+/**
+ * A classic queue with a limit loses jobs when RabbitMQ starts (3.10.8): what its consumers held comes
+ * back to it beyond its length, and RabbitMQ drops the head before it reads that it is to reject
+ * instead. What it drops then, or what a TTL ends, is a dead letter in none of our quorum queues: they
+ * have no leader yet. `drop-head` is a wish to lose the oldest, and stays where it is.
+ */
+function typeOf(kind: QueueKind, limits: QueueLimits, profile: QueueProfile): QueueProfile {
+  const { maxLength, maxLengthBytes, messageTtlMs, overflow } = limits
+  const isLimited = (maxLength ?? maxLengthBytes ?? messageTtlMs) !== undefined
+  return kind === 'job' && isLimited && overflow !== 'drop-head' ? 'quorum' : profile
 }
 
 type ArgumentsOf = (

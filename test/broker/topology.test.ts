@@ -143,6 +143,30 @@ describe('settings of single queues', () => {
   })
 })
 
+describe('a queue with limits under the profile classic', () => {
+  const typeOf = (settings: object) => {
+    const topology = loadTopology('', 'classic', write({ ...shipped, queues: { q: settings } }))
+    const arguments_ = topology
+      .ofQueue('q', VERSION)
+      .map((one) => [one.kind, one.arguments['x-queue-type']])
+    return Object.fromEntries(arguments_)
+  }
+
+  it.each([{ maxLength: 9 }, { maxLengthBytes: 9 }, { messageTtlMs: 9 }])(
+    'is a quorum queue: %o',
+    (limits) => {
+      expect(typeOf(limits)).toMatchObject({ job: 'quorum', control: 'classic' })
+    },
+  )
+
+  it.each([{ maxLength: 9, type: 'classic' }, { maxLength: 9, overflow: 'drop-head' }, {}])(
+    'is a classic one where that is wished: %o',
+    (settings) => {
+      expect(typeOf(settings)).toMatchObject({ job: 'classic' })
+    },
+  )
+})
+
 describe('a file that is no topology', () => {
   it.each([
     ['an unknown member', { ...shipped, qeues: {} }],

@@ -22,6 +22,22 @@ export function queueFullFaults(node: PrivateNode): void {
       await pushed(gateway, 'other', 3 * LIMIT)
     })
 
+    test('and RabbitMQ is killed while consumers hold what is beyond its limit', async () => {
+      const { gateway } = await openStage(node, { env: { OJS_TOPOLOGY: limitedTopology() } })
+      const [leased] = await pushed(gateway, 'full', 1)
+      expect(await fetched(gateway, 'full', 1)).toEqual([{ id: leased, attempt: 1 }])
+      const accepted: string[] = []
+      await eventuallyFull(gateway, v7(), accepted)
+      await node.kill9()
+      await node.restart()
+      await eventually(async () => (await gateway.push('other')).status === 201)
+      const jobs = await fetched(gateway, 'full', accepted.length)
+      expect(new Set(jobs.map(({ id }) => id))).toEqual(new Set(accepted))
+      for (const { id } of jobs) expect((await gateway.ack(id)).status).toBe(200)
+      expect((await gateway.ack(leased ?? '')).status).toBe(200)
+      expect(await restOf(gateway, 'full')).toEqual([])
+    })
+
     test.each(PROFILES)('by a policy that came while it was in use (%s)', async (profile) => {
       const env = { OJS_QUEUE_TYPE: profile }
       const { gateway, vhost } = await openStage(node, { env })
