@@ -3,7 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isTerminal, JOB_STATES } from '../../src/job/job.ts'
 import { canBecome } from '../../src/job/states.ts'
-import { type Database, openDatabase, type SqlValue } from '../../src/ledger/sqlite/driver.ts'
+import {
+  type Database,
+  openDatabase,
+  type SqlValue,
+  type Statement,
+} from '../../src/ledger/sqlite/driver.ts'
 import { SqliteLedger } from '../../src/ledger/sqlite/ledger.ts'
 import { openLedgerFile } from '../../src/ledger/sqlite/open.ts'
 import type { Logger } from '../../src/logger.ts'
@@ -165,3 +170,14 @@ const WRONG_WORKFLOWS = `
     SELECT sum(progress IN ('waiting', 'started')), sum(progress = 'completed'),
       sum(progress = 'failed')
     FROM workflow_steps s WHERE s.workflow = w.seq AND type IS NOT NULL AND is_callback = 0)`
+
+/** The same database, and the text of each statement that is prepared with it from now on. */
+export function withTexts(db: Database): { noted: Database; texts: ReadonlyMap<unknown, string> } {
+  const texts = new Map<unknown, string>()
+  const prepare = <P extends readonly SqlValue[], R>(sql: string): Statement<P, R> => {
+    const statement = db.prepare<P, R>(sql)
+    texts.set(statement, sql)
+    return statement
+  }
+  return { noted: { ...db, prepare }, texts }
+}

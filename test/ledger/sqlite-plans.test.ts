@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { prepareStatements, type Statements } from '../../src/ledger/sqlite/statements.ts'
-import { openSqliteHarness, type SqliteHarness } from './sqlite-harness.ts'
+import { openSqliteHarness, type SqliteHarness, withTexts } from './sqlite-harness.ts'
 
 /** Statements of request paths and timers, and the index that each has to go by. */
 const INDEX_OF: Partial<Record<keyof Statements, string>> = {
@@ -65,16 +65,8 @@ describe('every statement', () => {
   const plans = new Map<string, string[]>()
   beforeAll(async () => {
     harness = await openSqliteHarness()
-    const texts = new Map<unknown, string>()
-    const statements = prepareStatements({
-      ...harness.db,
-      prepare: (sql) => {
-        const statement = harness.db.prepare(sql)
-        texts.set(statement, sql)
-        return statement
-      },
-    })
-    for (const [name, statement] of Object.entries(statements)) {
+    const { noted, texts } = withTexts(harness.db)
+    for (const [name, statement] of Object.entries(prepareStatements(noted))) {
       const sql = `EXPLAIN QUERY PLAN ${texts.get(statement)}`
       const plan = harness.db.prepare(sql).all() as { detail: string }[]
       plans.set(

@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import type { SqlValue } from '../../src/ledger/sqlite/driver.ts'
 import { prepareStatements } from '../../src/ledger/sqlite/statements.ts'
 import type { Store } from '../../src/ledger/sqlite/store.ts'
 import { cancelledTokens, Tombstones } from '../../src/ledger/sqlite/tombstones.ts'
@@ -34,9 +33,9 @@ it('forgets what a group that failed has counted', () => {
 it('reads no more of a hundred queues than of a few to tell the newest', () => {
   const statements = prepareStatements(harness.db)
   let rows = 0
-  const counted = <T extends keyof typeof statements>(name: T) => ({
-    all: (...parameters: SqlValue[]) => {
-      const found = statements[name].all(...parameters)
+  const counted = (name: 'cancelledTokens' | 'tombstonesOf') => ({
+    all: (queue: string, limit: number) => {
+      const found = statements[name].all(queue, limit)
       rows += found.length
       return found
     },

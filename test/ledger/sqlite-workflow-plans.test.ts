@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { prepareStatements } from '../../src/ledger/sqlite/statements.ts'
 import { prepareWorkflows } from '../../src/ledger/sqlite/workflow-statements.ts'
-import { openSqliteHarness } from './sqlite-harness.ts'
+import { openSqliteHarness, withTexts } from './sqlite-harness.ts'
 
 /** How each statement of workflows finds its rows; those that count once at start may read all. */
 const PLANS: Readonly<Record<string, RegExp>> = {
@@ -36,29 +36,19 @@ const PLANS: Readonly<Record<string, RegExp>> = {
 it('every statement of workflows finds its rows by an index, and no page is sorted', async () => {
   const harness = await openSqliteHarness()
   const found: Record<string, string> = {}
-  const explained = (statements: object, texts: ReadonlyMap<unknown, string>) => {
+  const explain = (prepare: (db: typeof harness.db) => object) => {
+    const { noted, texts } = withTexts(harness.db)
+    const statements = prepare(noted)
     for (const [name, statement] of Object.entries(statements)) {
       const sql = `EXPLAIN QUERY PLAN ${texts.get(statement)}`
       const plan = harness.db.prepare(sql).all() as { detail: string }[]
       found[name] = plan.map(({ detail }) => detail).join('; ')
     }
   }
-  const noted = (prepare: (db: typeof harness.db) => object) => {
-    const texts = new Map<unknown, string>()
-    const db = {
-      ...harness.db,
-      prepare: (sql: string) => {
-        const statement = harness.db.prepare(sql)
-        texts.set(statement, sql)
-        return statement
-      },
-    }
-    return [prepare(db), texts] as const
-  }
-  explained(...noted(prepareWorkflows))
+  explain(prepareWorkflows)
   expect(new Set(Object.keys(found))).toEqual(new Set(Object.keys(PLANS)))
   for (const [name, plan] of Object.entries(PLANS)) expect(found[name], name).toMatch(plan)
-  explained(...noted(prepareStatements))
+  explain(prepareStatements)
   expect(found['prunable']).toMatch(/SEARCH workflow_steps USING COVERING INDEX workflow_steps_job/)
   await harness.destroy()
 })

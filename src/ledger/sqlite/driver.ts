@@ -6,16 +6,31 @@
 
 export type SqlValue = string | number | null
 
-export interface Statement {
-  run(...values: SqlValue[]): { changes: number }
+/** A boolean in SQLite. */
+export type Flag = 0 | 1
+
+/**
+ * `P`: its parameters in order, with their names, so that one too few or two in the wrong places are
+ * errors of the compiler: SQLite binds NULL to what is not given. `R`: its rows, taken at their word.
+ */
+export interface Statement<P extends readonly SqlValue[] = readonly SqlValue[], R = unknown> {
+  run(...values: P): { changes: number }
   /** The first row, or undefined. */
-  get(...values: SqlValue[]): unknown
-  all(...values: SqlValue[]): unknown[]
+  get(...values: P): R | undefined
+  all(...values: P): R[]
+}
+
+/** Of a SELECT that always has one. */
+export function onlyRow<R>(row: R | undefined): R {
+  if (row === undefined) throw new Error('there is no row where there is always one')
+  return row
 }
 
 export interface Database {
   exec(sql: string): void
-  prepare(sql: string): Statement
+  prepare<P extends readonly SqlValue[] = readonly SqlValue[], R = unknown>(
+    sql: string,
+  ): Statement<P, R>
   /** Leaves one file behind, which anybody can open. */
   close(): void
   /** Without a write: for a file that is not ours. */
@@ -36,7 +51,8 @@ export async function openDatabase(path: string): Promise<Database> {
   return {
     exec: (sql) => db.exec(sql),
     // Counts are numbers as long as nobody calls `setReadBigInts`, which types cannot tell.
-    prepare: (sql) => db.prepare(planOnce(sql)) as Statement,
+    prepare: <P extends readonly SqlValue[], R>(sql: string) =>
+      db.prepare(planOnce(sql)) as Statement<P, R>,
     close() {
       letGo(db, ['PRAGMA journal_mode = DELETE'])
       db.close()

@@ -5,22 +5,11 @@ import { pageOf } from '../../job/page.ts'
 import { isListedWhenExpired, retryPolicyOf } from '../../job/retry-policy.ts'
 import type { Expired, ExpireTerms } from '../ledger.ts'
 import type { Access } from './access.ts'
+import { onlyRow } from './driver.ts'
 import { ended } from './life.ts'
 import { toJobRow } from './rows.ts'
+import type { DueRow } from './statements.ts'
 import { changed, isTokenOwed, type Store } from './store.ts'
-
-interface Due {
-  seq: number
-  lateMs: number
-  state: 'retryable' | 'scheduled'
-  queue: string
-  outbox: number | null
-  rungMs: number | null
-}
-
-interface Found {
-  id: string
-}
 
 /**
  * Due rows become available, the most overdue first: the two kinds run on different clocks, and
@@ -28,7 +17,7 @@ interface Found {
  */
 export function promoteDue(store: Store, now: number, wall: number, limit: number): JobRow[] {
   const { due } = store.statements
-  const rows = [...due.all('retryable', now, limit), ...due.all('scheduled', wall, limit)] as Due[]
+  const rows = [...due.all('retryable', now, limit), ...due.all('scheduled', wall, limit)]
   const first = rows.sort((a, b) => b.lateMs - a.lateMs).slice(0, limit)
   return pageOf(first, (row) => {
     const { seq, state, queue, rungMs } = row
@@ -45,7 +34,7 @@ export function promoteDue(store: Store, now: number, wall: number, limit: numbe
 }
 
 /** What it owes: the word of a confirm may wait for its turn to be written. */
-function unconfirmed({ confirming }: Store, { outbox }: Due): number | null {
+function unconfirmed({ confirming }: Store, { outbox }: DueRow): number | null {
   return outbox !== null && confirming.has(outbox) ? null : outbox
 }
 
@@ -63,7 +52,7 @@ export async function sendAhead(
   // Asked several times a second: a write that changes nothing would still cost a transaction.
   if (access.read(() => ahead.get(until, 1)) === undefined) return 0
   return await access.writeMany(limit, () => {
-    const rows = ahead.all(until, limit) as { seq: number }[]
+    const rows = ahead.all(until, limit)
     for (const { seq } of rows) send.run(seq, store.nonces.next())
     return rows.length
   })
@@ -76,7 +65,7 @@ export async function expireDue(
   terms: ExpireTerms,
 ): Promise<Expired[]> {
   const { expired, find } = store.statements
-  const page = () => expired.all(terms.wall, terms.limit) as Found[]
+  const page = () => expired.all(terms.wall, terms.limit)
   const rows = () => pageOf(page(), ({ id }) => changed(find.get(id)))
   // Asked several times a second: a write that changes nothing would still cost a transaction.
   if (access.read(page).length === 0) return []
@@ -128,7 +117,7 @@ export function expireRow(store: Store, row: JobRow, now: number): JobRow {
 
 /** The earliest due times; null: none. */
 export function nextDue(store: Store): { retryable: number | null; scheduled: number | null } {
-  return store.statements.nextDue.get() as { retryable: number | null; scheduled: number | null }
+  return onlyRow(store.statements.nextDue.get())
 }
 
 /** Active rows that have run out of time, oldest first. */
@@ -139,6 +128,6 @@ export function overdue(
   which: 'all' | 'not native',
 ): JobRow[] {
   const { overdue: ended, find } = store.statements
-  const found = ended.all(now, limit, which === 'all' ? 1 : 0) as Found[]
+  const found = ended.all(now, limit, which === 'all' ? 1 : 0) as { id: string }[]
   return pageOf(found, ({ id }) => changed(find.get(id)))
 }

@@ -29,7 +29,7 @@ export function enqueueNative(
 
 /** A PUSH that was refused, and the key of its request with it. */
 export function withdraw(store: Store, id: string, outbox: number, key?: string): boolean {
-  const row = store.statements.withdraw.get(id, outbox) as { queue: string } | undefined
+  const row = store.statements.withdraw.get(id, outbox)
   if (!row) return false
   store.counter.moved(row.queue, 'available', null)
   if (key !== undefined) store.statements.forgetKey.run(key)

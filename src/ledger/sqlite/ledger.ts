@@ -43,7 +43,7 @@ import { claimToken } from './claim.ts'
 import { Confirms } from './confirms.ts'
 import { SqliteCron } from './cron.ts'
 import { deadLetters, deleteDeadLetter, discardDead, revive } from './dead-letters.ts'
-import type { Database } from './driver.ts'
+import { type Database, onlyRow } from './driver.ts'
 import { expireDue, nextDue, overdue, promoteDue, sendAhead } from './due.ts'
 import { activate, enqueue, enqueueNative, withdraw, withdrawAll } from './enqueue.ts'
 import type { FileWatch } from './file-watch.ts'
@@ -309,9 +309,7 @@ export class SqliteLedger implements Ledger {
   }
 
   outboxPage(after: number, limit: number): OwedMessage[] {
-    const page = this.#access.read(() => {
-      return this.#store.statements.outboxPage.all(after, limit) as OwedMessage[]
-    })
+    const page = this.#access.read(() => this.#store.statements.outboxPage.all(after, limit))
     const owed = page.filter(({ outbox }) => !this.#confirms.has(outbox))
     const last = page.at(-1)
     return last && owed.length === 0 ? this.outboxPage(last.outbox, limit) : owed
@@ -322,10 +320,7 @@ export class SqliteLedger implements Ledger {
   }
 
   owedTokens(atMost: number): number {
-    return this.#access.read(() => {
-      const row = this.#store.statements.owedTokens.get(atMost) as { count: number }
-      return row.count
-    })
+    return this.#access.read(() => onlyRow(this.#store.statements.owedTokens.get(atMost)).count)
   }
 
   find(id: string): JobRow | null {
@@ -368,8 +363,7 @@ export class SqliteLedger implements Ledger {
 
   queueMarker(name: string): string | null {
     const { marker } = this.#store.statements
-    const row = this.#access.read(() => marker.get(name)) as { marker: string | null } | undefined
-    return row?.marker ?? null
+    return this.#access.read(() => marker.get(name))?.marker ?? null
   }
 
   async recordMarker(name: string, marker: string): Promise<void> {

@@ -1,4 +1,5 @@
 import type { Companion } from './companion.ts'
+import { onlyRow } from './driver.ts'
 import type { Statements } from './statements.ts'
 
 /** Reserved at once, so that the ceiling is written once in a million jobs. */
@@ -19,7 +20,7 @@ export class OutboxNonces implements Companion {
 
   constructor(statements: Statements) {
     this.#statements = statements
-    const { value } = statements.outboxCeiling.get() as { value: number }
+    const { value } = onlyRow(statements.outboxCeiling.get())
     this.#first = value
     this.#last = value
     this.#ceiling = value

@@ -1,6 +1,7 @@
-import type { JobRow } from '../../job/job.ts'
 import type { Rung } from '../ledger.ts'
 import type { Access } from './access.ts'
+import { onlyRow } from './driver.ts'
+import type { WaitingRow } from './statements.ts'
 import type { Store } from './store.ts'
 
 const REARM_PAGE = 1000
@@ -23,10 +24,6 @@ interface RearmedPage {
   rearmed: number
   /** Where the next page starts; null after the last one. */
   next: RearmCursor | null
-}
-
-interface Waiting extends Pick<JobRow, 'queue' | 'state' | 'holder'> {
-  seq: number
 }
 
 /** In pages of one group each, so that a long queue does not stop everything else. */
@@ -57,7 +54,7 @@ function rearmPage(
 ): RearmedPage {
   const { rearmable, handOverQueue } = store.statements
   const { after, to, upTo } = spanOf(store, queue, cursor)
-  const rows = rearmable.all(queue, after, to, REARM_PAGE, now + DRIFT_MS) as Waiting[]
+  const rows = rearmable.all(queue, after, to, REARM_PAGE, now + DRIFT_MS)
   const owed = rows.filter((row) => row.state === 'available')
   for (const row of rows) rearmRow(store, row, row.state === 'available')
   // The deliveries behind these leases went with the queue, those of native workers too: when the
@@ -114,7 +111,7 @@ function rearmRungPage(store: Store, rung: Rung, cursor: RearmCursor | null): Re
   const { after, to, upTo } = spanOf(store, rung.queue, cursor)
   const { rearmableOfRung } = store.statements
   store.moved.forgetRung(rung)
-  const rows = rearmableOfRung.all(rung.queue, after, to, REARM_PAGE, rung.delayMs) as Waiting[]
+  const rows = rearmableOfRung.all(rung.queue, after, to, REARM_PAGE, rung.delayMs)
   for (const row of rows) rearmRow(store, row, true)
   const isMore = rows.length > 0 || to < upTo
   return { rearmed: rows.length, next: isMore ? { after: endOf(rows, to), upTo } : null }
@@ -144,20 +141,20 @@ function spanOf(
 ): RearmCursor & { to: number } {
   const { after, upTo } = cursor ?? beginning(store)
   const found = store.statements[which].get(queue, after, upTo, MAX_LOOKED_AT)
-  return { after, upTo, to: found === undefined ? upTo : (found as { seq: number }).seq }
+  return { after, upTo, to: found?.seq ?? upTo }
 }
 
 /** Where the next page begins: behind what was looked at, or where this one was full. */
-function endOf(rows: readonly Waiting[], to: number): number {
+function endOf(rows: readonly WaitingRow[], to: number): number {
   return rows.length < REARM_PAGE ? to : (rows.at(-1)?.seq ?? to)
 }
 
 /** Rows that arrive meanwhile have a publish of their own; without an end, a busy queue has none. */
 function beginning(store: Store): RearmCursor {
-  return { after: 0, upTo: (store.statements.lastSeq.get() as { seq: number }).seq }
+  return { after: 0, upTo: onlyRow(store.statements.lastSeq.get()).seq }
 }
 
-function rearmRow(store: Store, row: Waiting, isOwed: boolean): void {
+function rearmRow(store: Store, row: WaitingRow, isOwed: boolean): void {
   store.statements.rearm.run(row.seq, isOwed ? store.nonces.next() : null)
   store.counter.left(row.queue, row)
 }

@@ -64,7 +64,7 @@ export class Register<T> implements Companion {
 /** Every queue that was ever used, by name. */
 export function queueRegister({ queues, recordQueue }: Statements): Register<QueueRecord> {
   return new Register({
-    records: queues.all() as QueueRecord[],
+    records: queues.all(),
     keyOf: ({ name }) => name,
     insert: ({ name, createdAt }) => recordQueue.run(name, createdAt),
   })
@@ -73,7 +73,7 @@ export function queueRegister({ queues, recordQueue }: Statements): Register<Que
 /** Every rung that was ever declared, by `rungKey`. */
 export function rungRegister({ rungs, recordRung }: Statements): Register<Rung> {
   return new Register({
-    records: rungs.all() as Rung[],
+    records: rungs.all(),
     keyOf: ({ queue, delayMs }) => rungKey(queue, delayMs),
     insert: ({ queue, delayMs }) => recordRung.run(queue, delayMs),
   })

@@ -24,7 +24,14 @@ export const JOB_COLUMNS = `${SHORT}, carry, error, errors, result, envelope`
 export const STANDING_COLUMNS = SHORT
 
 type LongTexts = Pick<JobRow, 'error' | 'errors' | 'result' | 'envelope'>
-type RawRow = LongTexts & { short: string; carry: string | null }
+
+/** As `STANDING_COLUMNS` selects it. */
+export interface RawStanding {
+  short: string
+}
+
+/** As `JOB_COLUMNS` selects it. */
+export type RawRow = RawStanding & LongTexts & { carry: string | null }
 
 /** A row as `JOB_COLUMNS` selects it; null for no row. */
 export function toJobRow(raw: unknown): JobRow | null {

@@ -24,7 +24,7 @@ export class StaleCopies implements Companion {
 
   constructor(statements: Statements) {
     this.#statements = statements
-    const rows = statements.staleCopies.all() as { name: string }[]
+    const rows = statements.staleCopies.all()
     this.#marks = new Map(rows.map((row) => [row.name, this.#lastMark]))
     this.#next = this.#marks
   }

@@ -3,15 +3,9 @@ import { JOB_STATES, type JobRow, type JobState, type RowState } from '../../job
 import type { StateCounts } from '../ledger.ts'
 import type { Companion } from './companion.ts'
 import { Notes } from './notes.ts'
-import type { Statements } from './statements.ts'
+import type { Counted, CountRow, Statements } from './statements.ts'
 
-/**
- * Counted twice: a dead letter also as a discarded job, and what a native worker still has after its
- * lease also as `available`.
- */
-const COUNTED = [...JOB_STATES, 'dead_letter', 'with_native'] as const
-
-type Counted = (typeof COUNTED)[number]
+const COUNTED: readonly Counted[] = [...JOB_STATES, 'dead_letter', 'with_native']
 
 type Counts = Record<Counted, number>
 
@@ -19,12 +13,6 @@ interface Move {
   queue: string
   from: Counted | null
   to: Counted | null
-}
-
-interface CountRow {
-  queue: string
-  state: Counted | 'withdrawn'
-  count: number
 }
 
 /** By queue. */
@@ -160,9 +148,9 @@ function statesOf({ dead_letter: _, with_native: __, ...states }: Readonly<Count
   return states
 }
 
-function toCounts(rows: unknown[]): Map<string, Counts> {
+function toCounts(rows: readonly CountRow[]): Map<string, Counts> {
   const byQueue = new Map<string, Counts>()
-  for (const { queue, state, count } of rows as CountRow[]) {
+  for (const { queue, state, count } of rows) {
     if (state === 'withdrawn') continue
     const counts = byQueue.get(queue) ?? { ...NONE }
     counts[state] = count

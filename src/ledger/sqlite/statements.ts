@@ -1,14 +1,67 @@
+import type { JobRow, JobState, OwedMessage, RowState } from '../../job/job.ts'
+import type { QueueRecord, Rung } from '../ledger.ts'
 import { prepareCron } from './cron-statements.ts'
-import type { Database } from './driver.ts'
+import type { Database, Flag } from './driver.ts'
 import { EMPTY, prepareEnds } from './end-statements.ts'
 import { LEASED, prepareLeases } from './lease-statements.ts'
 import { prepareNative } from './native-statements.ts'
 import { prepareQueues } from './queue-statements.ts'
-import { JOB_COLUMNS, STANDING_COLUMNS } from './rows.ts'
+import { JOB_COLUMNS, type RawRow, type RawStanding, STANDING_COLUMNS } from './rows.ts'
 import { prepareUnique } from './unique-statements.ts'
 
-/** Every statement of the ledger, prepared once. Parameters are listed where they are not plain. */
+/** Every statement of the ledger, prepared once. */
 export type Statements = ReturnType<typeof prepareStatements>
+
+/**
+ * Counted twice: a dead letter also as a discarded job, and what a native worker still has after its
+ * lease also as `available`.
+ */
+export type Counted = JobState | 'dead_letter' | 'with_native'
+
+export interface CountRow {
+  queue: string
+  state: Counted | 'withdrawn'
+  count: number
+}
+
+export interface DueRow {
+  seq: number
+  lateMs: number
+  state: 'retryable' | 'scheduled'
+  queue: string
+  outbox: number | null
+  rungMs: number | null
+}
+
+/** Of `insert` and `insertAgain`. */
+export type NewRow = [
+  id: string,
+  type: string,
+  queue: string,
+  priority: number,
+  maxAttempts: number,
+  visibilityTimeoutMs: number | null,
+  timeoutMs: number,
+  expiresAt: number | null,
+  createdAt: number,
+  carry: string | null,
+  envelope: string,
+  enqueuedAt: number,
+  generation: number,
+  attempt: number,
+  outbox: number | null,
+  state: JobState,
+  dueAt: number | null,
+  uniqueKey: string | null,
+]
+
+/** The rows of a queue behind `after` and up to `upTo`: what a page of `rearm` may look at. */
+type Span = [queue: string, after: number, upTo: number]
+
+/** A row that waits for the token that it has lost. */
+export interface WaitingRow extends Pick<JobRow, 'queue' | 'state' | 'holder'> {
+  seq: number
+}
 
 /** Throws where the schema is not the current one: migrate first. */
 export function prepareStatements(db: Database) {
@@ -30,22 +83,28 @@ export function prepareStatements(db: Database) {
 
 function prepareReads(db: Database) {
   return {
-    find: db.prepare(`SELECT ${JOB_COLUMNS} FROM jobs WHERE id = ?`),
-    standing: db.prepare(`SELECT ${STANDING_COLUMNS} FROM jobs WHERE id = ?`),
-    outboxPage: db.prepare(
+    find: db.prepare<[id: string], RawRow>(`SELECT ${JOB_COLUMNS} FROM jobs WHERE id = ?`),
+    standing: db.prepare<[id: string], RawStanding>(
+      `SELECT ${STANDING_COLUMNS} FROM jobs WHERE id = ?`,
+    ),
+    outboxPage: db.prepare<[after: number, limit: number], OwedMessage>(
       `SELECT id, queue, state, outbox, octet_length(envelope) AS bytes FROM jobs
        WHERE outbox > ? ORDER BY outbox LIMIT ?`,
     ),
-    owedTokens: db.prepare(
+    owedTokens: db.prepare<[atMost: number], { count: number }>(
       'SELECT count(*) AS count FROM (SELECT 1 FROM jobs WHERE outbox IS NOT NULL LIMIT ?)',
     ),
-    lastSeq: db.prepare('SELECT coalesce(max(seq), 0) AS seq FROM jobs'),
-    queues: db.prepare('SELECT name, created_at AS createdAt FROM queues ORDER BY seq'),
-    staleCopies: db.prepare('SELECT name FROM queues WHERE stale_copies = 1 ORDER BY seq'),
-    rungs: db.prepare('SELECT queue, delay_ms AS delayMs FROM rungs'),
-    stateCounts: db.prepare('SELECT queue, state, count FROM state_counts'),
+    lastSeq: db.prepare<[], { seq: number }>('SELECT coalesce(max(seq), 0) AS seq FROM jobs'),
+    queues: db.prepare<[], QueueRecord>(
+      'SELECT name, created_at AS createdAt FROM queues ORDER BY seq',
+    ),
+    staleCopies: db.prepare<[], { name: string }>(
+      'SELECT name FROM queues WHERE stale_copies = 1 ORDER BY seq',
+    ),
+    rungs: db.prepare<[], Rung>('SELECT queue, delay_ms AS delayMs FROM rungs'),
+    stateCounts: db.prepare<[], CountRow>('SELECT queue, state, count FROM state_counts'),
     /** What `stateCounts` must always say. Reads every row. */
-    recount: db.prepare(
+    recount: db.prepare<[], CountRow>(
       `SELECT queue, state, count(*) AS count FROM jobs GROUP BY queue, state
        UNION ALL
        SELECT queue, 'dead_letter', count(*) FROM jobs WHERE dead_letter = 1 GROUP BY queue
@@ -53,7 +112,9 @@ function prepareReads(db: Database) {
        SELECT queue, 'with_native', count(*) FROM jobs
        WHERE state = 'available' AND holder = 'native' GROUP BY queue`,
     ),
-    outboxCeiling: db.prepare(`SELECT value FROM settings WHERE name = 'outbox_ceiling'`),
+    outboxCeiling: db.prepare<[], { value: number }>(
+      `SELECT value FROM settings WHERE name = 'outbox_ceiling'`,
+    ),
   }
 }
 
@@ -63,23 +124,23 @@ function prepareDueReads(db: Database) {
     `SELECT min(due_at) FROM jobs
      WHERE state = '${state}' AND due_at IS NOT NULL AND ended_at IS NULL`
   return {
-    nextDue: db.prepare(
+    nextDue: db.prepare<[], { retryable: number | null; scheduled: number | null }>(
       `SELECT (${earliest('retryable')}) AS retryable, (${earliest('scheduled')}) AS scheduled`,
     ),
-    /** ?1 state, ?2 the time by its clock. */
-    due: db.prepare(
+    /** `now`: by the clock of the state. */
+    due: db.prepare<[state: DueRow['state'], now: number, limit: number], DueRow>(
       `SELECT seq, ?2 - due_at AS lateMs, state, queue, outbox, rung_ms AS rungMs FROM jobs
        WHERE state = ?1 AND due_at IS NOT NULL AND ended_at IS NULL AND due_at <= ?2
        ORDER BY due_at LIMIT ?3`,
     ),
-    /** ?1 wall time. Those that no exchange has or is owed to have; in the words of its index. */
-    ahead: db.prepare(
+    /** Those that no exchange has or is owed to have; in the words of its index. */
+    ahead: db.prepare<[until: number, limit: number], { seq: number }>(
       `SELECT seq FROM jobs INDEXED BY jobs_ahead
        WHERE state = 'scheduled' AND rung_ms IS NULL AND outbox IS NULL AND due_at <= ?1
        ORDER BY due_at LIMIT ?2`,
     ),
     /** An active job ends by itself, whatever has passed meanwhile. */
-    expired: db.prepare(
+    expired: db.prepare<[wall: number, limit: number], { id: string }>(
       `SELECT id FROM jobs
        WHERE expires_at IS NOT NULL AND ended_at IS NULL AND expires_at <= ?1
          AND state <> 'active'
@@ -90,11 +151,7 @@ function prepareDueReads(db: Database) {
 
 function prepareEnqueues(db: Database) {
   return {
-    /**
-     * ?1 to ?11 as named, ?12 now, ?13 generation, ?14 attempt, ?15 outbox, ?16 state, ?17 due,
-     * ?18 unique key.
-     */
-    insert: db.prepare(
+    insert: db.prepare<NewRow>(
       `INSERT INTO jobs (id, type, queue, priority, max_attempts, visibility_timeout_ms,
          timeout_ms, expires_at, created_at, carry, envelope, enqueued_at,
          generation, attempt, outbox, state, due_at, token_out, dead_letter_copied, unique_key)
@@ -103,10 +160,10 @@ function prepareEnqueues(db: Database) {
        ON CONFLICT (id) DO NOTHING`,
     ),
     /**
-     * The next life of an id whose last one is withdrawn, with nothing left of that one.
-     * Parameters as of `insert`, ?13 unused.
+     * The next life of an id whose last one is withdrawn, with nothing left of that one, and the
+     * generation after it.
      */
-    insertAgain: db.prepare(
+    insertAgain: db.prepare<NewRow, { generation: number }>(
       `UPDATE jobs SET type = ?2, queue = ?3, priority = ?4, max_attempts = ?5,
          visibility_timeout_ms = ?6, timeout_ms = ?7, expires_at = ?8, created_at = ?9,
          carry = ?10, envelope = ?11, enqueued_at = ?12, generation = generation + 1,
@@ -118,28 +175,30 @@ function prepareEnqueues(db: Database) {
        WHERE id = ?1 AND state = 'withdrawn'
        RETURNING generation`,
     ),
-    /** ?1 to ?2: no nonce is given out twice. */
-    confirmed: db.prepare('UPDATE jobs SET outbox = NULL WHERE outbox BETWEEN ?1 AND ?2'),
-    /** ?2 the rung that has its token after all. */
-    confirmedInRung: db.prepare('UPDATE jobs SET outbox = NULL, rung_ms = ?2 WHERE outbox = ?1'),
-    withdraw: db.prepare(
+    /** Both included: no nonce is given out twice. */
+    confirmed: db.prepare<[firstNonce: number, lastNonce: number]>(
+      'UPDATE jobs SET outbox = NULL WHERE outbox BETWEEN ?1 AND ?2',
+    ),
+    /** That rung has its token after all. */
+    confirmedInRung: db.prepare<[nonce: number, rungMs: number]>(
+      'UPDATE jobs SET outbox = NULL, rung_ms = ?2 WHERE outbox = ?1',
+    ),
+    withdraw: db.prepare<[id: string, nonce: number], { queue: string }>(
       `UPDATE jobs SET ${EMPTY}, ended_at = enqueued_at
        WHERE id = ?1 AND outbox = ?2 AND state = 'available' AND attempt = 0
        RETURNING queue`,
     ),
-    /** ?3 the state as it was read. */
-    withdrawUnstarted: db.prepare(
+    withdrawUnstarted: db.prepare<[id: string, generation: number, stateRead: RowState]>(
       `UPDATE jobs SET ${EMPTY}, ended_at = enqueued_at
        WHERE id = ?1 AND generation = ?2 AND state = ?3 AND attempt = 0`,
     ),
   }
 }
 
-/** ?1 the row, ?2 now, and a nonce for the one that needs a token. */
+/** A nonce for the row that needs a token. */
 function prepareDue(db: Database) {
   return {
-    /** ?3 wall time, ?4 nonce. */
-    activate: db.prepare(
+    activate: db.prepare<[id: string, now: number, wall: number, nonce: number], RawRow>(
       `UPDATE jobs SET activated_at = ?2,
          state = iif(due_at > ?3, 'scheduled', 'available'),
          outbox = iif(due_at > ?3, NULL, ?4), token_out = iif(due_at > ?3, 0, 1),
@@ -147,19 +206,28 @@ function prepareDue(db: Database) {
        WHERE id = ?1 AND state = 'pending'
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** ?3 nonce; null: its token waits in a rung, and comes by itself. */
-    promote: db.prepare(
+    /** `nonce` null: its token waits in a rung, and comes by itself. */
+    promote: db.prepare<[seq: number, now: number, nonce: number | null], RawRow>(
       `UPDATE jobs SET state = 'available', enqueued_at = ?2, due_at = NULL, token_out = 1,
          outbox = ?3, rung_ms = iif(?3 IS NULL, rung_ms, NULL)
        WHERE seq = ?1
        RETURNING ${JOB_COLUMNS}`,
     ),
-    sendAhead: db.prepare('UPDATE jobs SET outbox = ?2, rung_ms = 0, token_out = 1 WHERE seq = ?1'),
-    /**
-     * ?2 generation and ?3 state as they were read; ?4 now, ?5 dead letter. No copy is owed, and
-     * a job that the ledger held has no token.
-     */
-    expire: db.prepare(
+    sendAhead: db.prepare<[seq: number, nonce: number]>(
+      'UPDATE jobs SET outbox = ?2, rung_ms = 0, token_out = 1 WHERE seq = ?1',
+    ),
+    /** No copy is owed, and a job that the ledger held has no token. */
+    expire: db.prepare<
+      [
+        id: string,
+        generation: number,
+        stateRead: RowState,
+        now: number,
+        isDeadLetter: Flag,
+        error: string,
+      ],
+      RawRow
+    >(
       `UPDATE jobs SET state = 'discarded', discarded_at = ?4, ended_at = ?4, dead_letter = ?5,
          dead_letter_copied = 1, holder = NULL, error = ?6,
          token_out = iif(state IN ('scheduled', 'pending', 'retryable') AND rung_ms IS NULL
@@ -175,18 +243,18 @@ function prepareLost(db: Database) {
   const live = `SELECT seq, queue, state, holder FROM jobs INDEXED BY jobs_live
        WHERE queue = ?1 AND ended_at IS NULL AND seq > ?2 AND seq <= ?3`
   return {
-    /** What is behind the first ?4 rows of the queue. From the index alone. */
-    liveAfter: db.prepare(
+    /** What is behind the first so many rows of the queue. From the index alone. */
+    liveAfter: db.prepare<[...Span, skipped: number], { seq: number }>(
       `SELECT seq FROM jobs INDEXED BY jobs_live
        WHERE queue = ?1 AND ended_at IS NULL AND seq > ?2 AND seq <= ?3
        ORDER BY seq LIMIT 1 OFFSET ?4`,
     ),
     /**
-     * The rows of a queue whose token was in it, from the oldest. ?2 after and ?3 up to a seq. The
-     * token of a retry that has left its rung by ?5 may have come here. What a native worker still has
-     * after its lease comes back no more either.
+     * The rows of a queue whose token was in it, from the oldest. The token of a retry that has left its
+     * rung by `leftBy` may have come here. What a native worker still has after its lease comes back no
+     * more either.
      */
-    rearmable: db.prepare(
+    rearmable: db.prepare<[...Span, limit: number, leftBy: number], WaitingRow>(
       `${live}
          AND (state = 'available'
            OR state = 'scheduled' AND rung_ms IS NOT NULL AND outbox IS NULL
@@ -194,38 +262,40 @@ function prepareLost(db: Database) {
              AND due_at - coalesce(retry_delay_ms, rung_ms) + rung_ms <= ?5)
        ORDER BY seq LIMIT ?4`,
     ),
-    /** The same for a rung, ?5 its delay. */
-    rearmableOfRung: db.prepare(
+    /** The same for a rung. */
+    rearmableOfRung: db.prepare<[...Span, limit: number, rungMs: number], WaitingRow>(
       `${live}
          AND rung_ms = ?5 AND (state = 'retryable' OR state = 'available' AND outbox IS NULL)
        ORDER BY seq LIMIT ?4`,
     ),
     /** Only a lease has a holder still: `handOverQueue`. */
-    rearm: db.prepare('UPDATE jobs SET outbox = ?2, rung_ms = NULL, holder = NULL WHERE seq = ?1'),
-    rearmArrived: db.prepare(
+    rearm: db.prepare<[seq: number, nonce: number | null]>(
+      'UPDATE jobs SET outbox = ?2, rung_ms = NULL, holder = NULL WHERE seq = ?1',
+    ),
+    rearmArrived: db.prepare<[id: string, nonce: number], RawRow>(
       `UPDATE jobs SET outbox = ?2, rung_ms = NULL WHERE id = ?1 RETURNING ${JOB_COLUMNS}`,
     ),
-    handOverQueue: db.prepare(
+    handOverQueue: db.prepare<[queue: string, upTo: number]>(
       `UPDATE jobs SET holder = 'ledger' WHERE seq IN (
          SELECT seq FROM jobs INDEXED BY jobs_lease
          WHERE ${LEASED} AND queue = ?1 AND seq <= ?2
            AND state = 'active' AND holder IN ('gateway', 'native'))`,
     ),
-    /** The tokens of ended rows were in the lost queue too, unless they wait elsewhere until after ?4. */
-    forgetStrays: db.prepare(
+    /** The tokens of ended rows were in the lost queue too, unless they wait elsewhere until later. */
+    forgetStrays: db.prepare<[...Span, now: number]>(
       `UPDATE jobs SET token_out = 0 WHERE seq IN (
          SELECT seq FROM jobs INDEXED BY jobs_stray
          WHERE queue = ?1 AND ended_at IS NOT NULL AND token_out = 1 AND seq > ?2 AND seq <= ?3
            AND (due_at IS NULL OR due_at <= ?4))`,
     ),
     /** As `liveAfter`, of ended rows whose token is out. */
-    strayAfter: db.prepare(
+    strayAfter: db.prepare<[...Span, skipped: number], { seq: number }>(
       `SELECT seq FROM jobs INDEXED BY jobs_stray
        WHERE queue = ?1 AND ended_at IS NOT NULL AND token_out = 1 AND seq > ?2 AND seq <= ?3
        ORDER BY seq LIMIT 1 OFFSET ?4`,
     ),
-    /** Of those, the ones whose token went to the rung of ?4 ms: it was there if it is due after ?5. */
-    forgetRungStrays: db.prepare(
+    /** Of those, the ones whose token went to this rung: it was there if it is due after now. */
+    forgetRungStrays: db.prepare<[...Span, rungMs: number, now: number]>(
       `UPDATE jobs SET token_out = iif(due_at > ?5, 0, 1), due_at = NULL, rung_ms = NULL
        WHERE seq IN (
          SELECT seq FROM jobs INDEXED BY jobs_stray
@@ -237,20 +307,28 @@ function prepareLost(db: Database) {
 
 function prepareBookkeeping(db: Database) {
   return {
-    recordQueue: db.prepare(
+    recordQueue: db.prepare<[name: string, createdAt: number]>(
       'INSERT INTO queues (name, created_at) VALUES (?, ?) ON CONFLICT (name) DO NOTHING',
     ),
-    recordRung: db.prepare(
+    recordRung: db.prepare<[queue: string, delayMs: number]>(
       'INSERT INTO rungs (queue, delay_ms) VALUES (?, ?) ON CONFLICT DO NOTHING',
     ),
-    marker: db.prepare('SELECT marker FROM queues WHERE name = ?'),
-    recordMarker: db.prepare('UPDATE queues SET marker = ?2 WHERE name = ?1'),
-    keepStaleCopies: db.prepare('UPDATE queues SET stale_copies = ?2 WHERE name = ?1'),
-    keepCount: db.prepare(
+    marker: db.prepare<[name: string], { marker: string | null }>(
+      'SELECT marker FROM queues WHERE name = ?',
+    ),
+    recordMarker: db.prepare<[name: string, marker: string | null]>(
+      'UPDATE queues SET marker = ?2 WHERE name = ?1',
+    ),
+    keepStaleCopies: db.prepare<[name: string, isStale: Flag]>(
+      'UPDATE queues SET stale_copies = ?2 WHERE name = ?1',
+    ),
+    keepCount: db.prepare<[queue: string, state: Counted, count: number]>(
       `INSERT INTO state_counts (queue, state, count) VALUES (?, ?, ?)
        ON CONFLICT (queue, state) DO UPDATE SET count = excluded.count`,
     ),
-    raiseCeiling: db.prepare(`UPDATE settings SET value = ? WHERE name = 'outbox_ceiling'`),
-    probe: db.prepare(`UPDATE settings SET value = value + 1 WHERE name = 'probe'`),
+    raiseCeiling: db.prepare<[ceiling: number]>(
+      `UPDATE settings SET value = ? WHERE name = 'outbox_ceiling'`,
+    ),
+    probe: db.prepare<[]>(`UPDATE settings SET value = value + 1 WHERE name = 'probe'`),
   }
 }

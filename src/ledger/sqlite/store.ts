@@ -1,6 +1,5 @@
 import type { JobRow, NewJob } from '../../job/job.ts'
 import type { QueueRecord, Rung } from '../ledger.ts'
-import type { SqlValue } from './driver.ts'
 import type { MovedDebts } from './moved-debts.ts'
 import type { OutboxNonces } from './outbox-nonces.ts'
 import type { PauseStates } from './pauses.ts'
@@ -8,7 +7,7 @@ import type { Register } from './register.ts'
 import { toJobRow } from './rows.ts'
 import type { StaleCopies } from './stale-copies.ts'
 import type { StateCounter } from './state-counter.ts'
-import type { Statements } from './statements.ts'
+import type { NewRow, Statements } from './statements.ts'
 import type { Tombstones } from './tombstones.ts'
 import type { TrafficMinutes } from './traffic.ts'
 import type { WorkflowBook } from './workflow-book.ts'
@@ -48,7 +47,7 @@ interface FirstLife {
 export function insertJob(store: Store, job: NewJob, life: FirstLife): number | null {
   // Workers drop tokens of an id that was cancelled before it was known: this is not that job.
   const first = store.tombstones.forget(job.id) ? life.generation + 1 : life.generation
-  const values = [
+  const values: NewRow = [
     job.id,
     job.type,
     job.queue,
@@ -76,9 +75,8 @@ export function insertJob(store: Store, job: NewJob, life: FirstLife): number | 
   return generation
 }
 
-function generationAgain(store: Store, values: readonly SqlValue[]): number | null {
-  const row = store.statements.insertAgain.get(...values) as { generation: number } | undefined
-  return row?.generation ?? null
+function generationAgain(store: Store, values: NewRow): number | null {
+  return store.statements.insertAgain.get(...values)?.generation ?? null
 }
 
 /** Was its token to be published by this process, which has heard of no confirm? */
