@@ -128,6 +128,6 @@ export function overdue(
   which: 'all' | 'not native',
 ): JobRow[] {
   const { overdue: ended, find } = store.statements
-  const found = ended.all(now, limit, which === 'all' ? 1 : 0) as { id: string }[]
+  const found = ended.all(now, limit, which === 'all' ? 1 : 0)
   return pageOf(found, ({ id }) => changed(find.get(id)))
 }

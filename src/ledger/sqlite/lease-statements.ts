@@ -1,13 +1,52 @@
-import type { Database } from './driver.ts'
-import { JOB_COLUMNS } from './rows.ts'
+import type { RowState } from '../../job/job.ts'
+import type { ExtendedLease } from '../leases.ts'
+import type { Database, Flag } from './driver.ts'
+import { JOB_COLUMNS, type RawRow } from './rows.ts'
 
 /** What every end of a lease does beside its own columns. */
 export const END_LEASE = 'lease_ms = NULL, lease_expires_at = NULL, timeout_at = NULL'
 
+/** How every attempt starts. `leaseMs`: named by FETCH or by the heartbeat; null: the job's own. */
+type Start = [workerId: string | null, leaseMs: number | null, defaultLeaseMs: number, now: number]
+
+/** The attempt after the one that the row has counted. */
+export type StartNext<Generation> = [...Start, id: string, generation: Generation, attempt: number]
+
+/** Any attempt, of a row that was read. `enqueuedAt` null: as it was. */
+export type StartAny = [
+  ...Start,
+  id: string,
+  generation: number,
+  stateRead: RowState,
+  attemptRead: number,
+  attempt: number,
+  enqueuedAt: number | null,
+  error: string | null,
+  errors: string | null,
+]
+
+/** `leaseMs` null: its own length once more. */
+export type Extension = [id: string, now: number, leaseMs: number | null, workerId: string]
+
+/** One attempt of one life. */
+export type OfAttempt = [id: string, generation: number, attempt: number]
+
 /**
- * ?1 worker, ?2 lease named by FETCH, ?3 default lease, ?4 now. The token is in the holder's hands,
- * so it is out for certain, and in no rung. A native worker watches the execution time itself: as a
- * column, it would stand at the head of `jobs_lease` for as long as the job runs.
+ * What every statement begins with that ends an attempt without success. `workerId` and `overdueAt`
+ * where they are part of the fence.
+ */
+export type Fenced = [
+  ...OfAttempt,
+  workerId: string | null,
+  overdueAt: number | null,
+  error: string | null,
+  errors: string | null,
+]
+
+/**
+ * Of the parameters `Start`. The token is in the holder's hands, so it is out for certain, and in no
+ * rung. A native worker watches the execution time itself: as a column, it would stand at the head of
+ * `jobs_lease` for as long as the job runs.
  */
 export function startAs(holder: 'gateway' | 'native'): string {
   const timeoutAt = holder === 'native' ? 'NULL' : 'iif(timeout_ms > 0, ?4 + timeout_ms, NULL)'
@@ -34,30 +73,31 @@ function prepareClaims(db: Database) {
   return {
     /**
      * The claim that nearly every token leads to: the next attempt of an available job. It must
-     * never change a row that `decideArrival` would treat otherwise. ?5 id, ?6 generation, ?7 the
-     * token's attempt, ?8 wall time, ?9 the queue that the token was in, or null.
+     * never change a row that `decideArrival` would treat otherwise. `queue`: that of the token, where
+     * it is known.
      */
-    claimNext: db.prepare(
+    claimNext: db.prepare<[...StartNext<number>, wall: number, queue: string | null], RawRow>(
       `UPDATE jobs SET attempt = ?7, ${START}
        WHERE id = ?5 AND generation = ?6 AND state = 'available' AND attempt = ?7 - 1
          AND ?7 <= max(1, max_attempts) AND holder IS NOT 'native'
          AND (expires_at IS NULL OR expires_at > ?8) AND queue = coalesce(?9, queue)
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** ?5 id; ?6 generation, ?7 state and ?8 attempt as they were read; ?9 the new attempt. */
-    claim: db.prepare(
+    claim: db.prepare<StartAny, RawRow>(
       `UPDATE jobs SET attempt = ?9, ${START}, due_at = NULL,
          enqueued_at = coalesce(?10, enqueued_at), error = ?11, errors = ?12
        WHERE id = ?5 AND generation = ?6 AND state = ?7 AND attempt = ?8
        RETURNING ${JOB_COLUMNS}`,
     ),
     /**
-     * ?4 worker where one is given; ?5 a nonce for the row without a token that counts, ?6 the attempt
-     * of the token that is put back. One that was a native worker's may have the number of an earlier
-     * attempt, and counts only while that worker is the holder. The worker stays where a token is
-     * owed: `isOwedAgain`.
+     * The nonce is for the row without a token that counts. The token that is put back may have the
+     * number of an earlier attempt where it was a native worker's, and counts only while that worker is
+     * the holder. The worker stays where a token is owed: `isOwedAgain`.
      */
-    release: db.prepare(
+    release: db.prepare<
+      [...OfAttempt, workerId: string | null, nonce: number, tokenAttempt: number | null],
+      RawRow
+    >(
       `UPDATE jobs SET state = 'available', attempt = attempt - 1,
          worker_id = iif(holder = 'gateway' AND ?6 IS attempt, NULL, worker_id),
          outbox = iif(holder = 'gateway' AND ?6 IS attempt, NULL, ?5),
@@ -71,61 +111,56 @@ function prepareClaims(db: Database) {
 
 function prepareHolders(db: Database) {
   return {
-    handOver: db.prepare(
+    handOver: db.prepare<OfAttempt>(
       `UPDATE jobs SET holder = 'ledger'
        WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND state = 'active'
          AND holder = 'gateway'`,
     ),
     /** The claim has read the row in the same transaction, so its state is fence enough. */
-    handOverArrived: db.prepare(
+    handOverArrived: db.prepare<[id: string], RawRow>(
       `UPDATE jobs SET holder = 'ledger' WHERE id = ?1 AND state = 'active'
        RETURNING ${JOB_COLUMNS}`,
     ),
     /** Where the job has ended meanwhile, its end took the token for gone: it is out. */
-    handBack: db.prepare(
+    handBack: db.prepare<OfAttempt>(
       `UPDATE jobs SET holder = iif(state = 'active', 'gateway', NULL), token_out = 1
        WHERE id = ?1 AND generation = ?2 AND attempt = ?3
          AND (state = 'active' AND holder = 'ledger' OR ended_at IS NOT NULL)`,
     ),
     /** The time in which nobody could acknowledge does not count for the execution either. */
-    extendLeases: db.prepare(
+    extendLeases: db.prepare<[now: number]>(
       `UPDATE jobs SET lease_expires_at = max(lease_expires_at, ?1 + lease_ms),
          timeout_at = max(timeout_at, ?1 + lease_ms)
        WHERE ${LEASED}
          AND (lease_expires_at < ?1 + lease_ms OR timeout_at < ?1 + lease_ms)`,
     ),
     /** An attempt that starts in the future, or may run longer than anything allows it to. */
-    boundLeases: db.prepare(
+    boundLeases: db.prepare<[now: number]>(
       `UPDATE jobs SET lease_expires_at = min(lease_expires_at, ?1 + lease_ms),
          timeout_at = min(timeout_at, ?1 + max(timeout_ms, lease_ms))
        WHERE ${LEASED}
          AND (started_at > ?1 OR timeout_at > ?1 + max(timeout_ms, lease_ms))`,
     ),
     /** The condition of its index, word for word; each is due its delay after its start. */
-    boundRetries: db.prepare(
+    boundRetries: db.prepare<[now: number]>(
       `UPDATE jobs SET due_at = ?1 + retry_delay_ms
        WHERE state = 'retryable' AND due_at IS NOT NULL AND ended_at IS NULL AND due_at > ?1
          AND due_at > ?1 + retry_delay_ms`,
     ),
-    /** ?2 now, ?3 the new length where one is named, ?4 worker, ?5 attempt where it is given. */
-    extend: db.prepare(
+    extend: db.prepare<[...Extension, attempt: number | null], ExtendedLease>(
       `UPDATE jobs SET lease_expires_at = ?2 + coalesce(?3, lease_ms)
        WHERE id = ?1 AND state = 'active' AND (worker_id IS NULL OR worker_id = ?4)
          AND (?5 IS NULL OR attempt = ?5)
        RETURNING id, generation, attempt, queue, type, holder, started_at AS startedAt,
          lease_expires_at AS leaseExpiresAt`,
     ),
-    /** ?1 how many leases are looked at. */
-    activeByWorker: db.prepare(
+    activeByWorker: db.prepare<[lookedAt: number], { worker: string; jobs: number }>(
       `SELECT worker_id AS worker, count(*) AS jobs
        FROM (SELECT worker_id FROM jobs WHERE ${LEASED} ORDER BY ${LEASE_END} LIMIT ?1)
        WHERE worker_id IS NOT NULL GROUP BY worker_id`,
     ),
-    /**
-     * The execution time of a native worker's attempt is its own affair. ?3: native leases are among
-     * them.
-     */
-    overdue: db.prepare(
+    /** The execution time of a native worker's attempt is its own affair. */
+    overdue: db.prepare<[now: number, limit: number, isNativeToo: Flag], { id: string }>(
       `SELECT id FROM jobs
        WHERE lease_expires_at IS NOT NULL AND ${LEASE_END} <= ?1 AND state = 'active'
          AND (holder IS NOT 'native' OR ?3 AND lease_expires_at <= ?1)
@@ -135,9 +170,8 @@ function prepareHolders(db: Database) {
 }
 
 /**
- * ?2 generation, ?3 attempt, ?4 worker where one is given, ?5 when the lease must be over;
- * ?6 error, ?7 errors; ?8 a nonce. Whether a message is owed goes by the holder as this is written:
- * the token may have been acknowledged since the row was read.
+ * Whether a message is owed goes by the holder as this is written: the token may have been acknowledged
+ * since the row was read.
  */
 function prepareFailures(db: Database) {
   const record = `error = ?6, errors = ?7, ${END_LEASE}`
@@ -145,8 +179,18 @@ function prepareFailures(db: Database) {
          AND (?4 IS NULL OR worker_id = ?4) AND (?5 IS NULL OR ${LEASE_END} <= ?5)
          AND state = 'active'`
   return {
-    /** ?9 due, ?10 delay, ?11 rung, ?12 whether the old token is back. */
-    failToRetry: db.prepare(
+    /** `rungMs` null: the ledger holds the job; only then it matters whether the old token is back. */
+    failToRetry: db.prepare<
+      [
+        ...Fenced,
+        nonce: number | null,
+        dueAt: number,
+        delayMs: number,
+        rungMs: number | null,
+        isTokenBack: Flag,
+      ],
+      RawRow
+    >(
       `UPDATE jobs SET state = 'retryable', due_at = ?9, retry_delay_ms = ?10, rung_ms = ?11,
          token_out = CASE WHEN ?11 IS NOT NULL THEN 1
            WHEN holder = 'ledger' OR ?12 = 1 THEN 0 ELSE token_out END,
@@ -155,18 +199,18 @@ function prepareFailures(db: Database) {
        RETURNING ${JOB_COLUMNS}`,
     ),
     /** A native holder still has the delivery, and the row stays its own. */
-    failToAvailable: db.prepare(
+    failToAvailable: db.prepare<[...Fenced, nonce: number], RawRow>(
       `UPDATE jobs SET state = 'available', outbox = iif(holder = 'native', NULL, ?8),
          token_out = iif(holder = 'native', token_out, 1), holder = iif(holder = 'native', 'native', NULL),
          worker_id = NULL, started_at = NULL, ${record}
        WHERE ${fence}
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /**
-     * ?9 now, ?10 dead letter, ?11 whether the copy is to be published. Where it is owed there is no
-     * token: nothing could be nacked.
-     */
-    failToDiscarded: db.prepare(
+    /** Where a copy is to be published there is no token: nothing could be nacked. */
+    failToDiscarded: db.prepare<
+      [...Fenced, nonce: number, now: number, isDeadLetter: Flag, isCopyPublished: Flag],
+      RawRow
+    >(
       `UPDATE jobs SET state = 'discarded', discarded_at = ?9, completed_at = ?9, ended_at = ?9,
          dead_letter = ?10, dead_letter_copied = 0, holder = NULL,
          outbox = iif(?11 OR holder = 'ledger', ?8, NULL),

@@ -11,8 +11,9 @@ import type {
   SettleFence,
 } from '../leases.ts'
 import type { Statement } from './driver.ts'
+import type { Fenced, OfAttempt } from './lease-statements.ts'
 import { ACTIVE, ended, failed } from './life.ts'
-import { toJobRow } from './rows.ts'
+import { type RawRow, toJobRow } from './rows.ts'
 import type { Store } from './store.ts'
 
 export function releaseLease(
@@ -57,11 +58,16 @@ export function failLease(
 }
 
 /** Runs the one statement that makes this change. */
-function runFailure(store: Store, id: string, fence: FailFence, change: FailureChange): unknown {
+function runFailure(
+  store: Store,
+  id: string,
+  fence: FailFence,
+  change: FailureChange,
+): RawRow | undefined {
   const { statements, nonces } = store
   const { generation, attempt, workerId = null, overdueAt = null } = fence
   const { now, error, errors } = change
-  const fenced = [id, generation, attempt, workerId, overdueAt, error, errors] as const
+  const fenced: Fenced = [id, generation, attempt, workerId, overdueAt, error, errors]
   switch (change.to) {
     case 'retryable': {
       const { dueAt, delayMs, rungMs, isTokenBack } = change
@@ -76,30 +82,19 @@ function runFailure(store: Store, id: string, fence: FailFence, change: FailureC
   }
 }
 
-/** The parameters ?1 to ?7 of every statement that ends an attempt without success. */
-type Fenced = readonly [
-  id: string,
-  generation: number,
-  attempt: number,
-  workerId: string | null,
-  overdueAt: number | null,
-  error: string | null,
-  errors: string | null,
-]
-
 export function runDiscard(
   { statements, nonces }: Store,
   fenced: Fenced,
   now: number,
   { isDeadLetter, copy }: { isDeadLetter: boolean; copy: 'nack' | 'publish' },
-): unknown {
+): RawRow | undefined {
   const isListed = isDeadLetter ? 1 : 0
   const isPublished = copy === 'publish' ? 1 : 0
   return statements.failToDiscarded.get(...fenced, nonces.next(), now, isListed, isPublished)
 }
 
 export function activeByWorker({ statements }: Store, limit: number): Map<string, number> {
-  const counts = statements.activeByWorker.all(limit) as { worker: string; jobs: number }[]
+  const counts = statements.activeByWorker.all(limit)
   return new Map(counts.map(({ worker, jobs }) => [worker, jobs]))
 }
 
@@ -108,7 +103,7 @@ export function beatLeases(store: Store, ids: readonly string[], beat: Beat): Ex
   const { now, leaseMs, workerId, attempt = null } = beat
   const { extend } = store.statements
   return ids
-    .map((id) => extend.get(id, now, leaseMs, workerId, attempt) as ExtendedLease | undefined)
+    .map((id) => extend.get(id, now, leaseMs, workerId, attempt))
     .filter((lease) => lease !== undefined)
 }
 
@@ -121,7 +116,7 @@ export function handBackLeases({ statements }: Store, leases: readonly LeaseFenc
   return changedOf(leases, statements.handBack)
 }
 
-function changedOf(leases: readonly LeaseFence[], change: Statement): number {
+function changedOf(leases: readonly LeaseFence[], change: Statement<OfAttempt>): number {
   let changed = 0
   for (const { id, generation, attempt } of leases) {
     changed += change.run(id, generation, attempt).changes

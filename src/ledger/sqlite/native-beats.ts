@@ -1,6 +1,5 @@
 import type { JobRow } from '../../job/job.ts'
 import { decideBeat } from '../../job/native-heartbeat.ts'
-import type { ExtendedLease } from '../leases.ts'
 import type { BeatResult, NativeBeat } from '../native.ts'
 import { begin, isOwedAgain, leaveUnowned } from './native-start.ts'
 import { toStanding } from './rows.ts'
@@ -10,7 +9,7 @@ import { changed, type Store } from './store.ts'
 export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult {
   const { now, workerId, leaseMs } = beat
   const lease = store.statements.extendNative.get(id, now, leaseMs, workerId)
-  if (lease) return { outcome: 'extended', lease: lease as ExtendedLease }
+  if (lease) return { outcome: 'extended', lease }
   const standing = toStanding(store.statements.standing.get(id))
   if (standing === null) return beatUnknown(store, id)
   switch (decideBeat(workerId, standing, beat)) {

@@ -14,6 +14,7 @@ import {
 import type { ReportResult, ReportTerms } from '../native.ts'
 import { adoptJob } from './adoption.ts'
 import { expireRow } from './due.ts'
+import type { Fenced } from './lease-statements.ts'
 import { runDiscard } from './leases.ts'
 import { ACTIVE, AVAILABLE, ended, failed, started } from './life.ts'
 import { begin, isOwedAgain, leaveUnowned } from './native-start.ts'
@@ -267,7 +268,7 @@ function fail(
   const plan = planFailure(row, said, terms)
   const { id, generation, attempt, queue } = row
   const { error, errors } = recordFailure(row.errors, attempt, said.failure, now)
-  const fence = [id, generation, attempt, null, null, error, errors] as const
+  const fence: Fenced = [id, generation, attempt, null, null, error, errors]
   failed(store, row, now)
   if (plan.to === 'retryable') {
     const { dueAt, delayMs, rungMs } = plan

@@ -1,5 +1,7 @@
 import type { CancelledToken } from '../native.ts'
 import type { Companion } from './companion.ts'
+import { onlyRow } from './driver.ts'
+import type { CancelledRow } from './native-statements.ts'
 import type { Statements } from './statements.ts'
 import type { Store } from './store.ts'
 
@@ -20,7 +22,7 @@ export class Tombstones implements Companion {
   constructor(statements: Statements, capacity: number = MAX_TOMBSTONES) {
     this.#statements = statements
     this.#capacity = capacity
-    this.#count = (statements.countTombstones.get() as { count: number }).count
+    this.#count = onlyRow(statements.countTombstones.get()).count
   }
 
   /** Inside a write, what it has changed included; else as committed. */
@@ -35,8 +37,7 @@ export class Tombstones implements Companion {
   /** Whose workers were told; null: there is no tombstone. */
   queueOf(id: string): string | null {
     if (this.count === 0) return null
-    const found = this.#statements.tombstone.get(id) as { queue: string } | undefined
-    return found?.queue ?? null
+    return this.#statements.tombstone.get(id)?.queue ?? null
   }
 
   /** Inside a write. */
@@ -91,17 +92,13 @@ export function recordTombstone(store: Store, id: string, queue: string, now: nu
   return true
 }
 
-interface Cancelled extends CancelledToken {
-  at: number
-}
-
 /** One queue's share of a list: the newest, as many as were asked for. */
 interface Share {
   queue: string
   statement: Statements['cancelledTokens']
   /** As many as to ask for. */
   wanted: number
-  found: Cancelled[]
+  found: CancelledRow[]
 }
 
 const GROWTH = 4
@@ -134,7 +131,7 @@ export function cancelledTokens(
 
 function ask(share: Share, limit: number): void {
   const { statement, queue, wanted } = share
-  share.found = statement.all(queue, Math.min(wanted, limit + 1)) as Cancelled[]
+  share.found = statement.all(queue, Math.min(wanted, limit + 1))
 }
 
 /** Among those that were not asked for there may be one that is newer than `oldest`. */
@@ -143,7 +140,7 @@ function mayHaveMore({ found, wanted }: Share, oldest: number, limit: number): b
   return wanted <= limit && found.length === wanted && last !== undefined && last.at > oldest
 }
 
-function newestOf(shares: readonly Share[], count: number): Cancelled[] {
+function newestOf(shares: readonly Share[], count: number): CancelledRow[] {
   const all = shares.flatMap(({ found }) => found)
   return all.sort((a, b) => b.at - a.at).slice(0, count)
 }
