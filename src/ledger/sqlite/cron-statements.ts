@@ -1,4 +1,12 @@
-import type { Database } from './driver.ts'
+import type { CronEntry, CronStanding } from '../../job/cron-entry.ts'
+import type { Database, Flag } from './driver.ts'
+
+/** An entry as `COLUMNS` selects it. `queued` and `template` are JSON texts. */
+export type RawEntry = Omit<CronEntry, 'isEnabled' | 'queued' | 'template'> & {
+  enabled: Flag
+  queued: string | null
+  template: string
+}
 
 /** The columns of an entry, with the names of `RawEntry`. */
 const COLUMNS = `seq, name, next_run_at AS nextRunAt, last_run_at AS lastRunAt,
@@ -10,50 +18,70 @@ const LIVE = 'cron_entry IS NOT NULL AND ended_at IS NULL'
 
 export function prepareCron(db: Database) {
   return {
-    cronInsert: db.prepare(
+    cronInsert: db.prepare<
+      [
+        name: string,
+        nextRunAt: number | null,
+        isEnabled: Flag,
+        expression: string,
+        timezone: string,
+        overlap: CronEntry['overlap'],
+        createdAt: number,
+        description: string | null,
+        template: string,
+      ],
+      RawEntry
+    >(
       `INSERT INTO cron_jobs (name, next_run_at, enabled, expression, timezone, overlap, created_at,
          description, template)
        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
        RETURNING ${COLUMNS}`,
     ),
-    cronFind: db.prepare(`SELECT ${COLUMNS} FROM cron_jobs WHERE name = ?`),
+    cronFind: db.prepare<[name: string], RawEntry>(
+      `SELECT ${COLUMNS} FROM cron_jobs WHERE name = ?`,
+    ),
     /** In the order of `cronList`. */
-    cronSizes: db.prepare(
+    cronSizes: db.prepare<[limit: number, offset: number], { bytes: number }>(
       `SELECT octet_length(template) AS bytes FROM cron_jobs ORDER BY seq LIMIT ? OFFSET ?`,
     ),
-    cronList: db.prepare(`SELECT ${COLUMNS} FROM cron_jobs ORDER BY seq LIMIT ? OFFSET ?`),
+    cronList: db.prepare<[limit: number, offset: number], RawEntry>(
+      `SELECT ${COLUMNS} FROM cron_jobs ORDER BY seq LIMIT ? OFFSET ?`,
+    ),
     /** Reads one of the indexes, of which the registration limits the length. */
-    cronCount: db.prepare('SELECT count(*) AS count FROM cron_jobs'),
-    cronRemove: db.prepare('DELETE FROM cron_jobs WHERE name = ?'),
-    cronDue: db.prepare(
+    cronCount: db.prepare<[], { count: number }>('SELECT count(*) AS count FROM cron_jobs'),
+    cronRemove: db.prepare<[name: string]>('DELETE FROM cron_jobs WHERE name = ?'),
+    cronDue: db.prepare<[wall: number, limit: number], RawEntry>(
       `SELECT ${COLUMNS} FROM cron_jobs
        WHERE next_run_at IS NOT NULL AND next_run_at <= ? ORDER BY next_run_at LIMIT ?`,
     ),
-    /** ?1 behind this entry, ?2 later than this. Not by time, which changes on the way. */
-    cronAhead: db.prepare(
+    /** Not by time, which changes on the way. */
+    cronAhead: db.prepare<[afterSeq: number, wall: number, limit: number], CronStanding>(
       `SELECT seq, name, expression, timezone, next_run_at AS nextRunAt FROM cron_jobs
        WHERE seq > ?1 AND next_run_at > ?2 ORDER BY seq LIMIT ?3`,
     ),
-    cronReset: db.prepare(
+    cronReset: db.prepare<[seq: number, tick: number, nextRunAt: number]>(
       'UPDATE cron_jobs SET next_run_at = ?3 WHERE seq = ?1 AND next_run_at = ?2',
     ),
-    cronReleasable: db.prepare(
+    cronReleasable: db.prepare<[afterName: string, limit: number], RawEntry>(
       `SELECT ${COLUMNS} FROM cron_jobs AS entry
        WHERE queued IS NOT NULL AND name > ?
          AND NOT EXISTS (SELECT 1 FROM jobs WHERE ${LIVE} AND cron_entry = entry.seq)
        ORDER BY name LIMIT ?`,
     ),
     /** Jobs of an entry that are not over, oldest first. */
-    cronLive: db.prepare(
+    cronLive: db.prepare<[seq: number, limit: number], { id: string }>(
       `SELECT id FROM jobs WHERE ${LIVE} AND cron_entry = ? ORDER BY seq LIMIT ?`,
     ),
-    /** The rest of a tick; ?2 the next one, ?3 what is queued by then. */
-    cronMove: db.prepare('UPDATE cron_jobs SET next_run_at = ?2, queued = ?3 WHERE seq = ?1'),
-    /** The job of a tick, ?2 its id and ?3 the tick. */
-    cronRan: db.prepare(
+    /** The rest of a tick: the next one, and what is queued by then. */
+    cronMove: db.prepare<[seq: number, nextRunAt: number | null, queued: string | null]>(
+      'UPDATE cron_jobs SET next_run_at = ?2, queued = ?3 WHERE seq = ?1',
+    ),
+    cronRan: db.prepare<[seq: number, jobId: string, tick: number]>(
       `UPDATE cron_jobs SET last_job_id = ?2, last_run_at = ?3, run_count = run_count + 1
        WHERE seq = ?1`,
     ),
-    cronOwn: db.prepare('UPDATE jobs SET cron_entry = ?2 WHERE id = ?1'),
+    cronOwn: db.prepare<[jobId: string, seq: number]>(
+      'UPDATE jobs SET cron_entry = ?2 WHERE id = ?1',
+    ),
   }
 }

@@ -2,6 +2,8 @@ import type { CronDefinition, CronEntry, CronStanding } from '../../job/cron-ent
 import { freshRow } from '../../job/job.ts'
 import type { CronLedger, CronTick, Fired, Made, Making, TickChange } from '../cron.ts'
 import type { Access } from './access.ts'
+import type { RawEntry } from './cron-statements.ts'
+import { onlyRow } from './driver.ts'
 import type { Store } from './store.ts'
 import { admit } from './unique.ts'
 
@@ -42,7 +44,7 @@ export class SqliteCron implements CronLedger {
         description,
         JSON.stringify(template),
       )
-      return { outcome: 'registered', entry: toEntry(raw) }
+      return { outcome: 'registered', entry: toEntry(onlyRow(raw)) }
     })
   }
 
@@ -56,7 +58,7 @@ export class SqliteCron implements CronLedger {
   } {
     const { cronSizes, cronList } = this.#store.statements
     return this.#access.read(() => {
-      const sizes = cronSizes.all(limit, offset) as { bytes: number }[]
+      const sizes = cronSizes.all(limit, offset)
       return {
         entries: cronList.all(fitting(sizes), offset).map(toEntry),
         total: this.#count(),
@@ -80,7 +82,7 @@ export class SqliteCron implements CronLedger {
 
   ahead(wall: number, after: number, limit: number): CronStanding[] {
     const { cronAhead } = this.#store.statements
-    return this.#access.read(() => cronAhead.all(after, wall, limit) as CronStanding[])
+    return this.#access.read(() => cronAhead.all(after, wall, limit))
   }
 
   async reset({ seq, at }: CronTick, nextRunAt: number): Promise<void> {
@@ -170,7 +172,7 @@ export class SqliteCron implements CronLedger {
 
   #live({ seq }: CronEntry, limit: number): string[] {
     const rows = this.#store.statements.cronLive.all(seq, limit)
-    return rows.map((row) => (row as { id: string }).id)
+    return rows.map(({ id }) => id)
   }
 
   #queuedAt(tick: CronTick): CronEntry | null {
@@ -190,18 +192,11 @@ export class SqliteCron implements CronLedger {
   }
 
   #count(): number {
-    return (this.#store.statements.cronCount.get() as { count: number }).count
+    return onlyRow(this.#store.statements.cronCount.get()).count
   }
 }
 
-type RawEntry = Omit<CronEntry, 'isEnabled' | 'queued' | 'template'> & {
-  enabled: number
-  queued: string | null
-  template: string
-}
-
-function toEntry(raw: unknown): CronEntry {
-  const { enabled, queued, template, ...entry } = raw as RawEntry
+function toEntry({ enabled, queued, template, ...entry }: RawEntry): CronEntry {
   return {
     ...entry,
     isEnabled: enabled === 1,

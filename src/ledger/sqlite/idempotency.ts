@@ -10,12 +10,6 @@ import type { Statements } from './statements.ts'
 /** Some 200 bytes each; by their sequence numbers, so that nobody has to count them. */
 const MAX_KEYS = 10_000_000
 
-interface KeyRow {
-  fingerprint: string
-  jobs: string
-  existing: string
-}
-
 /** The part of the ledger that knows requests by their `Idempotency-Key`. */
 export class SqliteIdempotency implements IdempotencyMemory {
   readonly #access: Access
@@ -42,7 +36,7 @@ export class SqliteIdempotency implements IdempotencyMemory {
 
 /** Inside a write it sees what the write has done. */
 export function rememberedKey(statements: Statements, key: string, now: number): Remembered | null {
-  const row = statements.rememberedKey.get(key, now - IDEMPOTENCY_MS) as KeyRow | undefined
+  const row = statements.rememberedKey.get(key, now - IDEMPOTENCY_MS)
   if (!row) return null
   const { fingerprint, jobs, existing } = row
   return { fingerprint, jobs: JSON.parse(jobs), existing: JSON.parse(existing) }

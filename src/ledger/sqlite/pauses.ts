@@ -1,6 +1,7 @@
 import type { QueuePauses } from '../queues.ts'
 import type { Access } from './access.ts'
 import type { Companion } from './companion.ts'
+import { onlyRow } from './driver.ts'
 import { Notes } from './notes.ts'
 import type { Statements } from './statements.ts'
 import type { Store } from './store.ts'
@@ -18,7 +19,7 @@ export class PauseStates implements Companion {
   readonly #changes = new Notes<State>()
 
   constructor({ pauses }: Statements) {
-    for (const row of pauses.all() as Omit<State, 'isOwed'>[]) this.#apply({ ...row, isOwed: true })
+    for (const row of pauses.all()) this.#apply({ ...row, isOwed: true })
   }
 
   get paused(): ReadonlyMap<string, number> {
@@ -85,7 +86,7 @@ export class SqlitePauses implements QueuePauses {
       queues.record({ name: queue, createdAt: now })
       const isNew = statements.pauseQueue.run(queue, now).changes === 1
       if (isNew) pauses.note({ queue, pausedAt: now, isOwed: true })
-      const { pausedAt } = statements.pausedAt.get(queue) as { pausedAt: number }
+      const { pausedAt } = onlyRow(statements.pausedAt.get(queue))
       return { pausedAt, isNew }
     })
   }

@@ -1,6 +1,6 @@
 import type { SchemaInserted, SchemaLedger, SchemaRecord, SchemaSummary } from '../schemas.ts'
 import type { Access } from './access.ts'
-import type { Database } from './driver.ts'
+import { type Database, onlyRow } from './driver.ts'
 import { prepareSchemaStatements, type SchemaStatements } from './schema-statements.ts'
 
 /** Registered schemas, in a table of their own. */
@@ -33,24 +33,20 @@ export class SqliteSchemas implements SchemaLedger {
   }
 
   registration(uri: string): number | null {
-    return this.#access.read(() => {
-      const row = this.#statements.registration.get(uri) as { registration: number } | undefined
-      return row?.registration ?? null
-    })
+    return this.#access.read(() => this.#statements.registration.get(uri)?.registration ?? null)
   }
 
   list(limit: number, offset: number): { schemas: SchemaSummary[]; total: number } {
     return this.#access.read(() => {
-      const schemas = this.#statements.page.all(limit, offset) as SchemaSummary[]
-      return { schemas, total: this.#count() }
+      return { schemas: this.#statements.page.all(limit, offset), total: this.#count() }
     })
   }
 
   #find(uri: string): SchemaRecord | null {
-    return (this.#statements.find.get(uri) as SchemaRecord | undefined) ?? null
+    return this.#statements.find.get(uri) ?? null
   }
 
   #count(): number {
-    return (this.#statements.count.get() as { count: number }).count
+    return onlyRow(this.#statements.count.get()).count
   }
 }

@@ -33,8 +33,7 @@ export class TrafficMinutes implements Companion, QueueTraffic {
 
   constructor(statements: Statements) {
     this.#statements = statements
-    for (const row of statements.minutes.all()) {
-      const { queue, ...minute } = row as Minute & { queue: string }
+    for (const { queue, ...minute } of statements.minutes.all()) {
       this.#keepMinute(queue, minute)
     }
   }

@@ -1,47 +1,71 @@
+import { JOB_STATES, type JobState } from '../../job/job.ts'
 import type { Database } from './driver.ts'
-import { JOB_COLUMNS } from './rows.ts'
+import { JOB_COLUMNS, type RawRow } from './rows.ts'
 
-/** How many states a policy may name: all of them. The rest of the parameters are NULL. */
-export const STATE_PARAMETERS = 8
+type OneForEach<T> = { -readonly [K in keyof T]: JobState | null }
+
+/** The states that a policy names: it may be all of them. The rest of the parameters are NULL. */
+export type NamedStates = OneForEach<typeof JOB_STATES>
+
+/** The first of them. */
+const FIRST_STATE = 5
+
+export interface KeyRow {
+  fingerprint: string
+  /** JSON texts. */
+  jobs: string
+  existing: string
+}
 
 /** As `jobs_unique` has them: by their beginnings. */
 const OF_KEY = 'substr(unique_key, 1, 10) = substr(?1, 1, 10) AND unique_key = ?1'
 
 /** Unique keys, and the keys of requests. */
 export function prepareUnique(db: Database) {
-  const states = Array.from({ length: STATE_PARAMETERS }, (_, i) => `substr(?${i + 5}, 1, 2)`)
+  const states = JOB_STATES.map((_, i) => `substr(?${i + FIRST_STATE}, 1, 2)`)
   return {
     /** The usual answer is no, at a seventieth of the price of the next statement. */
-    isKeyKnown: db.prepare(`SELECT 1 FROM jobs WHERE ${OF_KEY} LIMIT 1`),
-    /**
-     * ?1 key, ?2 created after, ?3 another id, ?4 at most so many, ?5 to ?12 in one of these. ?13 wall:
-     * what has expired by then is as good as discarded, as `expired` has it; null: that counts too.
-     */
-    holdersOfKey: db.prepare(
+    isKeyKnown: db.prepare<[key: string]>(`SELECT 1 FROM jobs WHERE ${OF_KEY} LIMIT 1`),
+    /** What has expired by `wall` is as good as discarded, as `expired` has it; null: that counts too. */
+    holdersOfKey: db.prepare<
+      [
+        key: string,
+        createdAfter: number,
+        besidesId: string,
+        limit: number,
+        ...states: NamedStates,
+        wall: number | null,
+      ],
+      RawRow
+    >(
       `SELECT ${JOB_COLUMNS} FROM jobs
        WHERE ${OF_KEY} AND substr(state, 1, 2) IN (${states.join(', ')}) AND created_at > ?2
          AND id <> ?3
          AND NOT coalesce(expires_at <= ?13 AND ended_at IS NULL AND state <> 'active', 0)
        LIMIT ?4`,
     ),
-    uniqueKey: db.prepare('SELECT unique_key AS key FROM jobs WHERE id = ?'),
+    uniqueKey: db.prepare<[id: string], { key: string | null }>(
+      'SELECT unique_key AS key FROM jobs WHERE id = ?',
+    ),
     /** REPLACE: a key that is too old starts over, behind all others. */
-    rememberKey: db.prepare(
+    rememberKey: db.prepare<
+      [key: string, fingerprint: string, jobs: string, existing: string, createdAt: number]
+    >(
       `INSERT OR REPLACE INTO idempotency_keys (key, fingerprint, jobs, existing, created_at)
        VALUES (?1, ?2, ?3, ?4, ?5)`,
     ),
-    rememberedKey: db.prepare(
+    rememberedKey: db.prepare<[key: string, createdAfter: number], KeyRow>(
       `SELECT fingerprint, jobs, existing FROM idempotency_keys WHERE key = ?1 AND created_at > ?2`,
     ),
-    /** Those at the end that are later than ?1: their process's clock was ahead of ours. */
-    boundKeys: db.prepare(
+    /** Those at the end that are later than now: their process's clock was ahead of ours. */
+    boundKeys: db.prepare<[now: number]>(
       `UPDATE idempotency_keys SET created_at = ?1
        WHERE seq > coalesce(
          (SELECT seq FROM idempotency_keys WHERE created_at <= ?1 ORDER BY seq DESC LIMIT 1), 0)`,
     ),
-    forgetKey: db.prepare('DELETE FROM idempotency_keys WHERE key = ?'),
-    /** ?1 created before, ?2 how many may stay, ?3 at most so many. */
-    pruneKeys: db.prepare(
+    forgetKey: db.prepare<[key: string]>('DELETE FROM idempotency_keys WHERE key = ?'),
+    /** `capacity`: how many may stay. */
+    pruneKeys: db.prepare<[createdBy: number, capacity: number, limit: number]>(
       `DELETE FROM idempotency_keys
        WHERE seq IN (SELECT seq FROM idempotency_keys ORDER BY seq LIMIT ?3)
          AND (created_at <= ?1 OR seq <= (SELECT max(seq) FROM idempotency_keys) - ?2)`,

@@ -1,4 +1,4 @@
-import type { JobRow, JobState, NewJob, Unique } from '../../job/job.ts'
+import { JOB_STATES, type JobRow, type JobState, type NewJob, type Unique } from '../../job/job.ts'
 import { atTimeOf, replaceableStates, storedTerms } from '../../job/unique.ts'
 import type { EnqueueTerms, Inserted } from '../enqueued.ts'
 import type { Cancelled } from '../ledger.ts'
@@ -7,7 +7,7 @@ import { enqueue } from './enqueue.ts'
 import type { Protect } from './group-commit.ts'
 import { toJobRows } from './rows.ts'
 import type { Store } from './store.ts'
-import { STATE_PARAMETERS } from './unique-statements.ts'
+import type { NamedStates } from './unique-statements.ts'
 
 /** More than these are not cancelled by one PUSH: it would hold up every other write. */
 export const MAX_REPLACED = 100
@@ -55,15 +55,11 @@ export function rivalOf(
   row: JobRow,
   now: number,
 ): { existing: JobRow; uniqueKey: string } | null {
-  const { key } = (store.statements.uniqueKey.get(row.id) ?? { key: null }) as KeyRow
+  const { key } = store.statements.uniqueKey.get(row.id) ?? { key: null }
   if (key === null) return null
   const { states, periodMs } = storedTerms(row.envelope)
   const [existing] = holders(store, { key, states, periodMs, besides: row.id, limit: 1, now })
   return existing ? { existing, uniqueKey: key } : null
-}
-
-interface KeyRow {
-  key: string | null
 }
 
 function replace(
@@ -108,7 +104,7 @@ function holders(store: Store, query: KeyQuery): JobRow[] {
   const { isKeyKnown, holdersOfKey } = store.statements
   if (isKeyKnown.get(key) === undefined) return []
   const createdAfter = periodMs === null ? Number.MIN_SAFE_INTEGER : now - periodMs
-  const named = Array.from({ length: STATE_PARAMETERS }, (_, i) => states[i] ?? null)
+  const named = JOB_STATES.map((_, i) => states[i] ?? null) as NamedStates
   const wall = states.includes('discarded') ? null : store.workflows.sources.wall()
   return toJobRows(holdersOfKey.all(key, createdAfter, besides, limit, ...named, wall))
 }
