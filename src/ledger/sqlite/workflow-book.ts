@@ -46,10 +46,7 @@ export class WorkflowBook implements Companion {
     this.statements = statements
     this.sources = sources
     this.#endStep = endStep
-    for (const row of statements.counts.all()) {
-      const { state, count } = row as { state: WorkflowState; count: number }
-      this.#counts.set(state, count)
-    }
+    for (const { state, count } of statements.counts.all()) this.#counts.set(state, count)
     this.#running = this.count('running')
   }
 

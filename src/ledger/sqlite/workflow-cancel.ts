@@ -1,24 +1,16 @@
-import type { WorkflowHead } from '../../job/workflow-row.ts'
 import type { Cancelled } from '../ledger.ts'
 import type { CancelledWorkflow } from '../workflows.ts'
 import { cancelJob } from './cancel.ts'
 import type { Store } from './store.ts'
 
-interface StepRow {
-  /** Null: no step. */
-  type: string | null
-  isCallback: 0 | 1
-  jobId: string | null
-}
-
 /** The workflow first, so that no step begins with the end of another, and then its jobs. */
 export function cancelWorkflow(store: Store, id: string, now: number): CancelledWorkflow | 'stale' {
   const { statements } = store.workflows
-  const row = statements.cancel.get(id, now) as (WorkflowHead & { seq: number }) | undefined
+  const row = statements.cancel.get(id, now)
   if (row === undefined) return 'stale'
   const { seq, ...workflow } = row
   store.workflows.moved('running', 'cancelled')
-  const steps = statements.cancelSteps.all(seq, now) as StepRow[]
+  const steps = statements.cancelSteps.all(seq, now)
   const jobs: Cancelled[] = []
   for (const { jobId } of steps) {
     const cancelled = jobId === null ? 'stale' : cancelJob(store, jobId, now)

@@ -1,4 +1,4 @@
-import type { WorkflowHead, WorkflowRow, WorkflowStep } from '../../job/workflow-row.ts'
+import type { WorkflowHead, WorkflowRow } from '../../job/workflow-row.ts'
 import type {
   CancelledWorkflow,
   NewWorkflow,
@@ -10,6 +10,7 @@ import type { Access } from './access.ts'
 import type { Store } from './store.ts'
 import { cancelWorkflow } from './workflow-cancel.ts'
 import { createWorkflow } from './workflow-run.ts'
+import type { StepRow } from './workflow-statements.ts'
 import { withTexts } from './workflow-texts.ts'
 
 /** Workflows in the file of the ledger. */
@@ -35,13 +36,13 @@ export class SqliteWorkflows implements WorkflowLedger {
     const { all, ofState } = this.#store.workflows.statements
     return this.#access.read(() => {
       const page = state === null ? all.all(limit, offset) : ofState.all(limit, offset, state)
-      return { workflows: page as WorkflowHead[], total: this.#store.workflows.count(state) }
+      return { workflows: page, total: this.#store.workflows.count(state) }
     })
   }
 
   cancel(id: string, now: number): Promise<CancelledWorkflow | 'stale'> {
     const known = this.#access.read(() => this.#store.workflows.statements.head.get(id))
-    const weight = (known as WorkflowHead | undefined)?.open ?? 1
+    const weight = known?.open ?? 1
     return this.#access.writeMany(weight, () => cancelWorkflow(this.#store, id, now))
   }
 
@@ -54,21 +55,12 @@ export class SqliteWorkflows implements WorkflowLedger {
   }
 }
 
-type Shown = 'isCallback' | 'dependsOn' | 'state' | 'result' | 'resultBytes'
-
-type StepColumns = Omit<WorkflowStep, Shown> & {
-  isCallback: 0 | 1
-  dependsOn: string
-  bytes: number
-  state: WorkflowStep['state'] | null
-}
-
 function findWorkflow(store: Store, id: string): WorkflowRow | null {
   const { head, steps } = store.workflows.statements
-  const row = head.get(id) as (WorkflowHead & { seq: number }) | undefined
+  const row = head.get(id)
   if (row === undefined) return null
   const { seq, ...workflow } = row
-  const columns = steps.all(seq) as StepColumns[]
+  const columns = steps.all(seq)
   const starts = columns.map(({ startedAt }) => startedAt).filter((at) => at !== null)
   return {
     ...workflow,
@@ -86,7 +78,7 @@ function findWorkflow(store: Store, id: string): WorkflowRow | null {
 }
 
 /** As `workflowDocument` shows them: callbacks last. */
-function withResults({ workflows }: Store, columns: readonly StepColumns[]) {
+function withResults({ workflows }: Store, columns: readonly StepRow[]) {
   const callbacks = columns.filter(({ isCallback }) => isCallback === 1)
   const others = columns.filter(({ isCallback }) => isCallback === 0)
   return withTexts(workflows.statements, [...others, ...callbacks])

@@ -1,39 +1,16 @@
 import { OjsError } from '../../errors.ts'
 import { freshRow, type JobRow, type NewJob } from '../../job/job.ts'
 import type { PushRequest } from '../../job/request.ts'
-import {
-  type Arrivals,
-  decideNode,
-  type Inputs,
-  type JobRule,
-  type JoinRule,
-  type Outcome,
-} from '../../job/workflow.ts'
-import {
-  nearestFirst,
-  parentResults,
-  ResultBudget,
-  type StepResult,
-} from '../../job/workflow-results.ts'
-import type { FailedStep, WorkflowHead } from '../../job/workflow-row.ts'
+import { decideNode, type Inputs, type Outcome } from '../../job/workflow.ts'
+import { nearestFirst, parentResults, ResultBudget } from '../../job/workflow-results.ts'
+import type { FailedStep } from '../../job/workflow-row.ts'
 import { stepJob, type WorkflowSettings } from '../../job/workflow-step.ts'
 import type { CheckedNode, NewWorkflow, WorkflowNews } from '../workflows.ts'
-import type { SqlValue } from './driver.ts'
+import { onlyRow } from './driver.ts'
 import type { Store } from './store.ts'
 import { admit } from './unique.ts'
+import type { NodeColumns, NodeRow } from './workflow-statements.ts'
 import { withTexts } from './workflow-texts.ts'
-
-/** A node as its writes return it. */
-interface NodeRow extends Arrivals {
-  node: number
-  rule: JobRule | JoinRule
-  isCallback: 0 | 1
-  /** Null: no step. */
-  type: string | null
-  id: string | null
-  /** JSON: the nodes that wait for it. */
-  feeds: string
-}
 
 type News = WorkflowNews extends infer One
   ? One extends unknown
@@ -71,7 +48,7 @@ export function createWorkflow(store: Store, workflow: NewWorkflow, now: number)
   const { id, type, name, settings, nodes } = workflow
   const total = nodes.filter((node) => node.kind === 'job' && !node.isCallback).length
   const row = statements.create.get(id, type, total, now, name, JSON.stringify(settings))
-  const { seq } = row as { seq: number }
+  const { seq } = onlyRow(row)
   store.workflows.moved(null, 'running')
   const feeds = feedsOf(nodes)
   for (const [place, node] of nodes.entries()) {
@@ -99,8 +76,8 @@ export function endStep(store: Store, job: JobRow): void {
   const { id: jobId, state, startedAt, attempt } = job
   const row = statements.endStep.get(jobId, outcome, state, now, error, startedAt, attempt)
   if (row === undefined) return
-  const { workflow: seq, ...node } = row as NodeRow & { workflow: number }
-  const { settings, id } = statements.bySeq.get(seq) as WorkflowHead & { settings: string }
+  const { workflow: seq, ...node } = row
+  const { settings, id } = onlyRow(statements.bySeq.get(seq))
   const walk = newWalk(store, { seq, id, settings: JSON.parse(settings) }, now)
   note(walk, node, outcome, job)
   advance(walk)
@@ -114,7 +91,7 @@ function advance(walk: Walk): void {
     const [completed, failed] = [Number(outcome === 'completed'), Number(outcome === 'failed')]
     for (const node of JSON.parse(feeds) as number[]) {
       const row = arrive.get(walk.seq, node, completed, failed, 1 - completed - failed)
-      if (row !== undefined) decide(walk, row as NodeRow)
+      if (row !== undefined) decide(walk, row)
     }
   }
 }
@@ -142,7 +119,7 @@ function begin(walk: Walk, row: NodeRow): void {
 function madeJob(walk: Walk, row: NodeRow): JobRow | OjsError {
   const { store, seq, now, settings, id: workflow } = walk
   const { statements, sources } = store.workflows
-  const source = statements.source.get(seq, row.node) as { request: string; inputs: string }
+  const source = onlyRow(statements.source.get(seq, row.node))
   const inputs: Inputs = JSON.parse(source.inputs)
   const request: PushRequest = JSON.parse(source.request)
   try {
@@ -173,14 +150,12 @@ function stored(walk: Walk, job: NewJob): JobRow | OjsError {
   return freshRow(replacing?.job ?? job, admitted)
 }
 
-type ResultRow = Omit<StepResult, 'text'> & { node: number; id: string }
-
 function resultsOf(walk: Walk, inputs: Inputs): string {
   const { store, seq, resultBytes } = walk
   const nodes = nearestFirst(inputs)
   const { statements } = store.workflows
   const wanted = nodes.length === 0 ? [] : statements.results.all(seq, JSON.stringify(nodes))
-  const found = new Map((wanted as ResultRow[]).map((row) => [row.node, row]))
+  const found = new Map(wanted.map((row) => [row.node, row]))
   const rows = nodes.map((node) => found.get(node)).filter((row) => row !== undefined)
   const shown = withTexts(statements, rows, new ResultBudget(resultBytes))
   for (const { text, bytes } of shown) if (text !== null) walk.resultBytes -= bytes
@@ -222,7 +197,7 @@ function finish(walk: Walk): void {
     outcome ?? 'running',
     outcome === null ? null : now,
   )
-  const workflow = row as WorkflowHead
+  const workflow = onlyRow(row)
   if (outcome !== null) {
     store.workflows.moved('running', outcome)
     news.push({ what: 'ended', failed: outcome === 'failed' ? lastFailed(walk) : null })
@@ -231,7 +206,7 @@ function finish(walk: Walk): void {
 }
 
 function lastFailed({ store, seq }: Walk): FailedStep | null {
-  return (store.workflows.statements.lastFailed.get(seq) ?? null) as FailedStep | null
+  return store.workflows.statements.lastFailed.get(seq) ?? null
 }
 
 function newWalk(store: Store, workflow: Pick<Walk, 'seq' | 'id' | 'settings'>, now: number): Walk {
@@ -256,14 +231,15 @@ function feedsOf(nodes: readonly CheckedNode[]): number[][] {
 }
 
 /** `rule` to `request` of `addNode`. */
-function columnsOf(node: CheckedNode, feeds: readonly number[]): SqlValue[] {
+function columnsOf(node: CheckedNode, feeds: readonly number[]): NodeColumns {
   const { rule, needs } = node
   const text = JSON.stringify
   if (node.kind === 'join')
     return [rule, needs.length, 0, null, null, null, text(feeds), null, null]
   const { isCallback, push, id, dependsOn, inputs } = node
-  const shown = [isCallback ? 1 : 0, push.type, id, text(dependsOn), text(feeds)]
-  return [rule, needs.length, ...shown, text(inputs), text(push)]
+  const flag = isCallback ? 1 : 0
+  const texts = [text(dependsOn), text(feeds), text(inputs), text(push)] as const
+  return [rule, needs.length, flag, push.type, id, ...texts]
 }
 
 function rootRow(

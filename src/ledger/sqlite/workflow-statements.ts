@@ -1,4 +1,73 @@
-import type { Database } from './driver.ts'
+import type { RowState } from '../../job/job.ts'
+import type { Arrivals, JobRule, JoinRule, Outcome, WorkflowState } from '../../job/workflow.ts'
+import type { StepResult } from '../../job/workflow-results.ts'
+import type { FailedStep, WorkflowHead, WorkflowStep } from '../../job/workflow-row.ts'
+import type { Database, Flag } from './driver.ts'
+
+/** `seq`: which workflow. */
+type HeadRow = WorkflowHead & { seq: number }
+
+/** A node as its writes return it. */
+export interface NodeRow extends Arrivals {
+  node: number
+  rule: JobRule | JoinRule
+  isCallback: Flag
+  /** Null: no step. */
+  type: string | null
+  id: string | null
+  /** JSON: the nodes that wait for it. */
+  feeds: string
+}
+
+type ShownOtherwise = 'isCallback' | 'dependsOn' | 'state' | 'result' | 'resultBytes'
+
+/** A step for readers, without its result. */
+export type StepRow = Omit<WorkflowStep, ShownOtherwise> & {
+  isCallback: Flag
+  /** JSON. */
+  dependsOn: string
+  bytes: number
+  state: WorkflowStep['state'] | null
+}
+
+/** The result of a step, still to be read. */
+type ResultRow = Omit<StepResult, 'text'> & { node: number; id: string }
+
+/** Of a join only the first two and `feeds` say anything. */
+export type NodeColumns = [
+  rule: NodeRow['rule'],
+  pending: number,
+  isCallback: Flag,
+  type: string | null,
+  id: string | null,
+  dependsOn: string | null,
+  feeds: string,
+  inputs: string | null,
+  request: string | null,
+]
+
+type NewWorkflowRow = [
+  id: string,
+  type: WorkflowHead['type'],
+  total: number,
+  now: number,
+  name: string | null,
+  settings: string,
+]
+
+/** How the job of a step has ended. */
+type StepEnd = [
+  jobId: string,
+  outcome: Outcome,
+  jobState: RowState,
+  now: number,
+  error: string | null,
+  startedAt: number | null,
+  attempt: number,
+]
+
+/** Which node of which workflow. */
+type OfNode = [seq: number, node: number]
 
 /** Every statement of workflows, prepared once. */
 export type WorkflowStatements = ReturnType<typeof prepareWorkflows>
@@ -16,21 +85,29 @@ export function prepareWorkflows(db: Database) {
 
 function prepareReads(db: Database) {
   return {
-    result: db.prepare('SELECT result FROM jobs WHERE id = ?'),
-    counts: db.prepare('SELECT state, count(*) AS count FROM workflows GROUP BY state'),
-    head: db.prepare(`SELECT seq, ${HEAD} FROM workflows WHERE id = ?`),
-    bySeq: db.prepare(`SELECT ${HEAD}, settings FROM workflows WHERE seq = ?`),
-    all: db.prepare(`SELECT ${HEAD} FROM workflows ORDER BY seq DESC LIMIT ?1 OFFSET ?2`),
-    ofState: db.prepare(
+    result: db.prepare<[jobId: string], { result: string | null }>(
+      'SELECT result FROM jobs WHERE id = ?',
+    ),
+    counts: db.prepare<[], { state: WorkflowState; count: number }>(
+      'SELECT state, count(*) AS count FROM workflows GROUP BY state',
+    ),
+    head: db.prepare<[id: string], HeadRow>(`SELECT seq, ${HEAD} FROM workflows WHERE id = ?`),
+    bySeq: db.prepare<[seq: number], WorkflowHead & { settings: string }>(
+      `SELECT ${HEAD}, settings FROM workflows WHERE seq = ?`,
+    ),
+    all: db.prepare<[limit: number, offset: number], WorkflowHead>(
+      `SELECT ${HEAD} FROM workflows ORDER BY seq DESC LIMIT ?1 OFFSET ?2`,
+    ),
+    ofState: db.prepare<[limit: number, offset: number, state: WorkflowState], WorkflowHead>(
       `SELECT ${HEAD} FROM workflows WHERE state = ?3 ORDER BY seq DESC LIMIT ?1 OFFSET ?2`,
     ),
-    isStep: db.prepare('SELECT 1 FROM workflow_steps WHERE job_id = ?'),
+    isStep: db.prepare<[jobId: string]>('SELECT 1 FROM workflow_steps WHERE job_id = ?'),
     /**
      * For readers. A job that has begun another life tells nothing of this one, nor does one that is
      * deleted: what the step kept of its end does. Before that the job's own, which may be newer
      * (the late word of a native worker).
      */
-    steps: db.prepare(
+    steps: db.prepare<[seq: number], StepRow>(
       `SELECT s.id, s.type, s.is_callback AS isCallback, s.depends_on AS dependsOn,
          s.progress, coalesce(s.job_state, j.state) AS state, s.job_id AS jobId,
          coalesce(j.started_at, s.started_at) AS startedAt, s.ended_at AS endedAt,
@@ -39,17 +116,17 @@ function prepareReads(db: Database) {
        FROM workflow_steps s LEFT JOIN jobs j ON j.id = s.job_id AND j.generation = 0
        WHERE s.workflow = ? AND s.type IS NOT NULL ORDER BY s.node`,
     ),
-    lastFailed: db.prepare(
+    lastFailed: db.prepare<[seq: number], FailedStep>(
       `SELECT id, type, job_state AS state, error FROM workflow_steps
        WHERE workflow = ? AND progress = 'failed' AND type IS NOT NULL
        ORDER BY ended_at DESC, node DESC LIMIT 1`,
     ),
     /** What a step needs to begin. */
-    source: db.prepare(
+    source: db.prepare<OfNode, { request: string; inputs: string }>(
       'SELECT request, inputs FROM workflow_steps WHERE workflow = ? AND node = ?',
     ),
-    /** ?2 a JSON list of nodes. CROSS: from the list to the nodes, and never the other way. */
-    results: db.prepare(
+    /** `nodes`: a JSON list. CROSS: from the list to the nodes, and never the other way. */
+    results: db.prepare<[seq: number, nodes: string], ResultRow>(
       `SELECT s.node, s.id, ifnull(s.job_id, '') AS jobId, ${RESULT_BYTES} AS bytes
        FROM json_each(?2) wanted
        CROSS JOIN workflow_steps s ON s.workflow = ?1 AND s.node = wanted.value
@@ -60,51 +137,64 @@ function prepareReads(db: Database) {
 
 function prepareWrites(db: Database) {
   return {
-    create: db.prepare(
+    create: db.prepare<NewWorkflowRow, { seq: number }>(
       `INSERT INTO workflows (id, type, state, total, open, created_at, name, settings)
        VALUES (?1, ?2, 'running', ?3, ?3, ?4, ?5, ?6) RETURNING seq`,
     ),
-    addNode: db.prepare(
+    addNode: db.prepare<[...OfNode, ...NodeColumns]>(
       `INSERT INTO workflow_steps (workflow, node, progress, rule, pending, is_callback, type, id,
          depends_on, feeds, inputs, request)
        VALUES (?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
-    /** The step of a job that is over. ?2 outcome, ?3 state of the job, ?4 now, ?5 error. ?6, ?7 its attempt. */
-    endStep: db.prepare(
+    /** The step of a job that is over. */
+    endStep: db.prepare<StepEnd, NodeRow & { workflow: number }>(
       `UPDATE workflow_steps SET progress = ?2, job_state = ?3, ended_at = ?4, error = ?5,
          started_at = ?6, attempt = ?7
        WHERE job_id = ?1 AND progress = 'started'
        RETURNING workflow, ${NODE}`,
     ),
-    /** Something that a node waits for is over. ?3 1 for each: completed, ?4 failed, ?5 cancelled. */
-    arrive: db.prepare(
+    /** Something that a node waits for is over: 1 for how it ended. */
+    arrive: db.prepare<[...OfNode, completed: number, failed: number, cancelled: number], NodeRow>(
       `UPDATE workflow_steps SET pending = pending - 1, completed = completed + ?3,
          failed = failed + ?4, cancelled = cancelled + ?5
        WHERE workflow = ?1 AND node = ?2 AND progress = 'waiting'
        RETURNING ${NODE}`,
     ),
-    /** ?3 its job. */
-    startStep: db.prepare(
+    startStep: db.prepare<[...OfNode, jobId: string]>(
       `UPDATE workflow_steps SET progress = 'started', job_id = ?3
        WHERE workflow = ?1 AND node = ?2 AND progress = 'waiting'`,
     ),
-    /** It ends without a job. ?3 outcome, ?4 state to show, ?5 now, ?6 error. */
-    endNode: db.prepare(
+    /** It ends without a job. */
+    endNode: db.prepare<
+      [...OfNode, outcome: Outcome, shownState: RowState, now: number, error: string | null]
+    >(
       `UPDATE workflow_steps SET progress = ?3, job_state = ?4, ended_at = ?5, error = ?6
        WHERE workflow = ?1 AND node = ?2 AND progress = 'waiting'`,
     ),
-    /** ?2 to ?4 how many more; ?5 state and ?6 when it ended. */
-    progress: db.prepare(
+    /** The first three: how many more. */
+    progress: db.prepare<
+      [
+        seq: number,
+        ended: number,
+        completed: number,
+        failed: number,
+        state: WorkflowState,
+        endedAt: number | null,
+      ],
+      WorkflowHead
+    >(
       `UPDATE workflows SET open = open - ?2, completed = completed + ?3, failed = failed + ?4,
          state = ?5, ended_at = ?6
        WHERE seq = ?1 RETURNING ${HEAD}`,
     ),
-    cancel: db.prepare(
+    cancel: db.prepare<[id: string, now: number], HeadRow>(
       `UPDATE workflows SET state = 'cancelled', ended_at = ?2, open = 0
        WHERE id = ?1 AND state = 'running' RETURNING seq, ${HEAD}`,
     ),
-    /** ?2 now. */
-    cancelSteps: db.prepare(
+    cancelSteps: db.prepare<
+      [seq: number, now: number],
+      Pick<NodeRow, 'type' | 'isCallback'> & { jobId: string | null }
+    >(
       `UPDATE workflow_steps SET progress = 'cancelled', job_state = 'cancelled', ended_at = ?2
        WHERE workflow = ?1 AND progress IN ('waiting', 'started')
        RETURNING type, is_callback AS isCallback, job_id AS jobId`,
@@ -114,11 +204,11 @@ function prepareWrites(db: Database) {
 
 function prepareRetention(db: Database) {
   return {
-    oldestEnded: db.prepare(
+    oldestEnded: db.prepare<[endedBefore: number], { seq: number; state: WorkflowState }>(
       `SELECT seq, state FROM workflows WHERE ended_at IS NOT NULL AND ended_at < ?
        ORDER BY ended_at LIMIT 1`,
     ),
-    forgetSteps: db.prepare('DELETE FROM workflow_steps WHERE workflow = ?'),
-    forget: db.prepare('DELETE FROM workflows WHERE seq = ?'),
+    forgetSteps: db.prepare<[seq: number]>('DELETE FROM workflow_steps WHERE workflow = ?'),
+    forget: db.prepare<[seq: number]>('DELETE FROM workflows WHERE seq = ?'),
   }
 }

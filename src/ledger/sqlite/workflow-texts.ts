@@ -17,8 +17,9 @@ export function withTexts<T extends Sized>(
   budget = new ResultBudget(),
 ): (T & { text: string | null })[] {
   return steps.map((step) => {
-    const isShown = step.bytes > 0 && budget.takes(step.bytes)
-    const row = isShown ? (result.get(step.jobId) as { result: string }) : null
+    const { jobId, bytes } = step
+    const isShown = jobId !== null && bytes > 0 && budget.takes(bytes)
+    const row = isShown ? result.get(jobId) : undefined
     return { ...step, text: row?.result ?? null }
   })
 }
