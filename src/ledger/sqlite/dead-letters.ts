@@ -7,6 +7,7 @@ import { partOfHeap } from '../../memory.ts'
 import type { DeadLetterQuery, Revived } from '../dead-letters.ts'
 import type { DeadOutcome, DeadToken } from '../native.ts'
 import { adoptJob } from './adoption.ts'
+import type { CopiedRow } from './end-statements.ts'
 import { ended, failed } from './life.ts'
 import { toJobRow } from './rows.ts'
 import { changed, type Store } from './store.ts'
@@ -105,8 +106,7 @@ export function deadLetters(
   const { queue, limit, offset } = query
   const { deadLetters: ofAll, deadLettersOf, find } = store.statements
   const page = queue === null ? ofAll.all(limit, offset) : deadLettersOf.all(limit, offset, queue)
-  const found = page as { id: string }[]
-  const jobs = pageOf(found, ({ id }) => changed(find.get(id)), MAX_LISTED_TEXT)
+  const jobs = pageOf(page, ({ id }) => changed(find.get(id)), MAX_LISTED_TEXT)
   return { jobs, total: store.counter.deadLetters(queue) }
 }
 
@@ -148,17 +148,16 @@ export function confirmCopy(store: Store, id: string, outbox: number): void {
   noteCopy(store, id, null, store.statements.copyConfirmed.get(id, outbox))
 }
 
-interface Copied {
-  queue: string
-  isDeadLetter: 0 | 1
-}
-
 /**
  * The copy of a plain discard is stale at once. So is one that comes to be known when the row has
  * gone on: deleted, revived or pruned before.
  */
-function noteCopy(store: Store, id: string, generation: number | null, raw: unknown): void {
-  const copied = raw as Copied | undefined
+function noteCopy(
+  store: Store,
+  id: string,
+  generation: number | null,
+  copied: CopiedRow | undefined,
+): void {
   if (copied) {
     if (copied.isDeadLetter === 0) store.stale.add(copied.queue)
     return

@@ -1,6 +1,7 @@
-import type { Database } from './driver.ts'
+import type { RowState } from '../../job/job.ts'
+import type { Database, Flag } from './driver.ts'
 import { END_LEASE } from './lease-statements.ts'
-import { JOB_COLUMNS } from './rows.ts'
+import { JOB_COLUMNS, type RawRow } from './rows.ts'
 
 /** What every end of a life does beside its own columns (law 3: the outbox goes with it). */
 const END_LIFE = `outbox = NULL, holder = NULL, ${END_LEASE}`
@@ -9,6 +10,37 @@ const END_LIFE = `outbox = NULL, holder = NULL, ${END_LEASE}`
 export const EMPTY = `state = 'withdrawn', dead_letter = 0, outbox = NULL, carry = NULL, error = NULL,
   errors = NULL, result = NULL, envelope = '{}', unique_key = NULL`
 
+/** The end of a job whose token is in hand, or was. `completedAt` null: it expired. */
+type Discarded = [
+  id: string,
+  generation: number,
+  stateRead: RowState,
+  attemptRead: number,
+  now: number,
+  completedAt: number | null,
+  isCopied: Flag,
+  error: string | null,
+  errors: string | null,
+  isDeadLetter: Flag,
+  attempt: number,
+]
+
+/** Where a copy has been made. */
+export interface CopiedRow {
+  queue: string
+  isDeadLetter: Flag
+}
+
+/** Rows of a kind that ended in this span: before, and not before. */
+type Ended = [state: RowState, isDeadLetter: Flag, endedBefore: number, endedFrom: number]
+
+export interface PrunableRow {
+  seq: number
+  queue: string
+  isCopied: Flag
+  bytes: number
+}
+
 /** How a job ends, and what may still become of it. */
 export function prepareEnds(db: Database) {
   return { ...prepareTerminal(db), ...prepareDeadLetters(db), ...preparePruning(db) }
@@ -16,8 +48,17 @@ export function prepareEnds(db: Database) {
 
 function prepareTerminal(db: Database) {
   return {
-    /** ?2 attempt and ?3 worker, where given; ?4 now, ?5 result. */
-    complete: db.prepare(
+    /** Attempt and worker where they are part of the fence. */
+    complete: db.prepare<
+      [
+        id: string,
+        attempt: number | null,
+        workerId: string | null,
+        now: number,
+        result: string | null,
+      ],
+      RawRow
+    >(
       `UPDATE jobs SET state = 'completed', result = ?5, error = NULL, completed_at = ?4,
          ended_at = ?4, token_out = iif(holder = 'ledger', 0, token_out), ${END_LIFE}
        WHERE id = ?1 AND state = 'active' AND (?2 IS NULL OR attempt = ?2)
@@ -25,21 +66,18 @@ function prepareTerminal(db: Database) {
        RETURNING ${JOB_COLUMNS}`,
     ),
     /**
-     * ?2 state as it was read, ?3 now, ?4 a nonce where workers have to hear of it. A lease that the
-     * ledger alone held had no token, but perhaps a native worker.
+     * The nonce is for the row whose workers have to hear of it. A lease that the ledger alone held had
+     * no token, but perhaps a native worker.
      */
-    cancel: db.prepare(
+    cancel: db.prepare<[id: string, stateRead: RowState, now: number, nonce: number], RawRow>(
       `UPDATE jobs SET state = 'cancelled', cancelled_at = ?3, ended_at = ?3,
          token_out = iif(holder = 'ledger', 0, token_out),
          outbox = iif(token_out = 1 OR state = 'active', ?4, NULL), holder = NULL, ${END_LEASE}
        WHERE id = ?1 AND state = ?2
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /**
-     * ?2 generation, ?3 state and ?4 attempt as they were read; ?5 now, ?6 completed at, ?7 whether
-     * a copy is there or none is owed, ?10 dead letter. The token is in our hands.
-     */
-    discard: db.prepare(
+    /** `isCopied`: or no copy is owed. The token is in our hands. */
+    discard: db.prepare<Discarded, RawRow>(
       `UPDATE jobs SET state = 'discarded', discarded_at = ?5, ended_at = ?5, completed_at = ?6,
          dead_letter_copied = ?7, error = ?8, errors = ?9, dead_letter = ?10, attempt = ?11,
          token_out = 1,
@@ -48,7 +86,7 @@ function prepareTerminal(db: Database) {
        RETURNING ${JOB_COLUMNS}`,
     ),
     /** The same for a token that died in the broker: its copy is there. */
-    discardDead: db.prepare(
+    discardDead: db.prepare<Discarded, RawRow>(
       `UPDATE jobs SET state = 'discarded', discarded_at = ?5, ended_at = ?5, completed_at = ?6,
          dead_letter_copied = ?7, error = ?8, errors = ?9, dead_letter = ?10, attempt = ?11,
          token_out = 0, ${END_LIFE}
@@ -56,10 +94,11 @@ function prepareTerminal(db: Database) {
        RETURNING ${JOB_COLUMNS}`,
     ),
     /**
-     * Of a retry that the ledger holds it was that of the attempt before: the next is not out. ?3 the
-     * attempt of the token, or null: in a rung is the one after the row's.
+     * Of a retry that the ledger holds it was that of the attempt before: the next is not out. In a rung
+     * is the one after the row's, of which an older one says nothing. `tokenAttempt` null: it is the one
+     * that is out.
      */
-    tokenReturned: db.prepare(
+    tokenReturned: db.prepare<[id: string, generation: number, tokenAttempt: number | null]>(
       `UPDATE jobs SET token_out = 0
        WHERE id = ?1 AND generation = ?2 AND token_out = 1
          AND (rung_ms IS NULL OR ?3 IS NULL OR ?3 > attempt)
@@ -74,21 +113,24 @@ function prepareDeadLetters(db: Database) {
     `SELECT id FROM jobs WHERE dead_letter = 1 AND discarded_at IS NOT NULL ${where}
      ORDER BY discarded_at DESC, seq DESC`
   return {
-    deadLetters: db.prepare(`${newest('')} LIMIT ?1 OFFSET ?2`),
-    deadLettersOf: db.prepare(`${newest('AND queue = ?3')} LIMIT ?1 OFFSET ?2`),
-    deadLetterCopied: db.prepare(
+    deadLetters: db.prepare<[limit: number, offset: number], { id: string }>(
+      `${newest('')} LIMIT ?1 OFFSET ?2`,
+    ),
+    deadLettersOf: db.prepare<[limit: number, offset: number, queue: string], { id: string }>(
+      `${newest('AND queue = ?3')} LIMIT ?1 OFFSET ?2`,
+    ),
+    deadLetterCopied: db.prepare<[id: string, generation: number], CopiedRow>(
       `UPDATE jobs SET dead_letter_copied = 1
        WHERE id = ? AND generation = ? AND state = 'discarded' AND dead_letter_copied = 0
        RETURNING queue, dead_letter AS isDeadLetter`,
     ),
     /** The broker has a copy that was published. */
-    copyConfirmed: db.prepare(
+    copyConfirmed: db.prepare<[id: string, nonce: number], CopiedRow>(
       `UPDATE jobs SET outbox = NULL, dead_letter_copied = 1
        WHERE outbox = ?2 AND id = ?1 AND state = 'discarded'
        RETURNING queue, dead_letter AS isDeadLetter`,
     ),
-    /** ?3 now, ?4 nonce. */
-    revive: db.prepare(
+    revive: db.prepare<[id: string, generation: number, now: number, nonce: number], RawRow>(
       `UPDATE jobs SET state = 'available', generation = generation + 1, attempt = 0,
          outbox = ?4, token_out = 1, worker_id = NULL, due_at = NULL, rung_ms = NULL,
          retry_delay_ms = NULL, enqueued_at = ?3, started_at = NULL, completed_at = NULL,
@@ -96,34 +138,33 @@ function prepareDeadLetters(db: Database) {
        WHERE id = ?1 AND generation = ?2 AND dead_letter = 1 AND state = 'discarded'
        RETURNING ${JOB_COLUMNS}`,
     ),
-    deleteDeadLetter: db.prepare(
+    deleteDeadLetter: db.prepare<[id: string, now: number]>(
       `UPDATE jobs SET ${EMPTY}, ended_at = ?2
        WHERE id = ?1 AND dead_letter = 1 AND state = 'discarded'`,
     ),
   }
 }
 
-/**
- * ?1 state, ?2 dead letter, ?3 ended before, ?4 and not before, ?5 at most so many. The job of a step
- * stays as long as its workflow: others need its result, and readers too.
- */
+/** The job of a step stays as long as its workflow: others need its result, and readers too. */
 function preparePruning(db: Database) {
   const ended = `FROM jobs INDEXED BY jobs_prunable
          WHERE ended_at IS NOT NULL AND token_out = 0 AND state = ?1 AND dead_letter = ?2
            AND ended_at < ?3 AND ended_at >= ?4`
   return {
     /** When the one behind the first so many ended. From the index alone. */
-    prunableAfter: db.prepare(
+    prunableAfter: db.prepare<[...Ended, skipped: number], { endedAt: number }>(
       `SELECT ended_at AS endedAt ${ended} ORDER BY ended_at LIMIT 1 OFFSET ?5`,
     ),
-    prunable: db.prepare(
+    prunable: db.prepare<[...Ended, limit: number], PrunableRow>(
       `SELECT seq, queue, dead_letter_copied AS isCopied,
          octet_length(envelope) + ifnull(octet_length(result), 0) AS bytes ${ended}
          AND NOT EXISTS (SELECT 1 FROM workflow_steps WHERE job_id = jobs.id)
        ORDER BY ended_at LIMIT ?5`,
     ),
-    prune: db.prepare('DELETE FROM jobs WHERE seq = ?'),
-    /** ?2 now. The copy in the DLX queue needs a row that says what it is. */
-    pruneCopied: db.prepare(`UPDATE jobs SET ${EMPTY}, ended_at = ?2 WHERE seq = ?1`),
+    prune: db.prepare<[seq: number]>('DELETE FROM jobs WHERE seq = ?'),
+    /** The copy in the DLX queue needs a row that says what it is. */
+    pruneCopied: db.prepare<[seq: number, now: number]>(
+      `UPDATE jobs SET ${EMPTY}, ended_at = ?2 WHERE seq = ?1`,
+    ),
   }
 }

@@ -1,5 +1,5 @@
-import type { WorkflowState } from '../../job/workflow.ts'
 import type { PruneCutoffs } from '../ledger.ts'
+import type { PrunableRow } from './end-statements.ts'
 import type { Store } from './store.ts'
 
 interface Kind {
@@ -67,7 +67,7 @@ function spanOf(store: Store, kind: Kind, cutoff: number): Span {
     MAX_LOOKED_AT,
   )
   if (found === undefined) return { from, to: cutoff, next: Number.MIN_SAFE_INTEGER }
-  const next = (found as { endedAt: number }).endedAt + 1
+  const next = found.endedAt + 1
   return { from, to: next, next }
 }
 
@@ -79,19 +79,12 @@ function pruneWorkflows(store: Store, cutoff: number, limit: number): number {
   const { oldestEnded, forgetSteps, forget } = store.workflows.statements
   let changed = 0
   while (changed < limit) {
-    const row = oldestEnded.get(cutoff) as { seq: number; state: WorkflowState } | undefined
+    const row = oldestEnded.get(cutoff)
     if (row === undefined) break
     changed += forgetSteps.run(row.seq).changes + forget.run(row.seq).changes
     store.workflows.moved(row.state, null)
   }
   return changed
-}
-
-interface Prunable {
-  seq: number
-  queue: string
-  isCopied: 0 | 1
-  bytes: number
 }
 
 /** `isAll`: as many as were found. At least one. */
@@ -100,9 +93,9 @@ function choose(
   { state, isDeadLetter }: Kind,
   { from, to }: Span,
   limit: number,
-): { rows: Prunable[]; isAll: boolean } {
+): { rows: PrunableRow[]; isAll: boolean } {
   const { prunable } = store.statements
-  const found = prunable.all(state, isDeadLetter ? 1 : 0, to, from, limit) as Prunable[]
+  const found = prunable.all(state, isDeadLetter ? 1 : 0, to, from, limit)
   let bytes = 0
   const rows = found.filter((row, i) => {
     bytes += row.bytes
@@ -115,7 +108,12 @@ function choose(
  * A copy in the DLX queue outlives its row, and one that nobody has heard of yet may come later: the id
  * stays for a while.
  */
-function remove(store: Store, kind: Kind, { seq, queue, isCopied }: Prunable, now: number): void {
+function remove(
+  store: Store,
+  kind: Kind,
+  { seq, queue, isCopied }: PrunableRow,
+  now: number,
+): void {
   const { state, isDeadLetter } = kind
   if (state === 'discarded') {
     store.statements.pruneCopied.run(seq, now)

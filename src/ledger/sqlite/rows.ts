@@ -34,9 +34,9 @@ export interface RawStanding {
 export type RawRow = RawStanding & LongTexts & { carry: string | null }
 
 /** A row as `JOB_COLUMNS` selects it; null for no row. */
-export function toJobRow(raw: unknown): JobRow | null {
+export function toJobRow(raw: RawRow | undefined): JobRow | null {
   if (raw === undefined) return null
-  const { short, carry, error, errors, result, envelope } = raw as RawRow
+  const { short, carry, error, errors, result, envelope } = raw
   const row = JSON.parse(short) as JobStanding & Partial<LongTexts & { carry: Carry | null }>
   return Object.assign(row, {
     carry: carry === null ? null : (JSON.parse(carry) as Carry),
@@ -48,11 +48,11 @@ export function toJobRow(raw: unknown): JobRow | null {
 }
 
 /** The same of `STANDING_COLUMNS`. */
-export function toStanding(raw: unknown): JobStanding | null {
-  return raw === undefined ? null : (JSON.parse((raw as { short: string }).short) as JobStanding)
+export function toStanding(raw: RawStanding | undefined): JobStanding | null {
+  return raw === undefined ? null : (JSON.parse(raw.short) as JobStanding)
 }
 
 /** The rows of a SELECT of `JOB_COLUMNS`. */
-export function toJobRows(raw: readonly unknown[]): JobRow[] {
+export function toJobRows(raw: readonly RawRow[]): JobRow[] {
   return raw.map(toJobRow).filter((row) => row !== null)
 }

@@ -4,7 +4,7 @@ import type { MovedDebts } from './moved-debts.ts'
 import type { OutboxNonces } from './outbox-nonces.ts'
 import type { PauseStates } from './pauses.ts'
 import type { Register } from './register.ts'
-import { toJobRow } from './rows.ts'
+import { type RawRow, toJobRow } from './rows.ts'
 import type { StaleCopies } from './stale-copies.ts'
 import type { StateCounter } from './state-counter.ts'
 import type { NewRow, Statements } from './statements.ts'
@@ -88,7 +88,7 @@ export function isTokenOwed(
 }
 
 /** The row that a statement must have changed: it was read in the same transaction. */
-export function changed(raw: unknown): JobRow {
+export function changed(raw: RawRow | undefined): JobRow {
   const row = toJobRow(raw)
   if (!row) throw new Error('a row changed inside its own transaction')
   return row
