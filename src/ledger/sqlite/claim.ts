@@ -5,8 +5,9 @@ import type { JobRow } from '../../job/job.ts'
 import { isListedWhenExpired, retryPolicyOf } from '../../job/retry-policy.ts'
 import type { ClaimResult, ClaimTerms, ClaimToken } from '../leases.ts'
 import { adoptJob } from './adoption.ts'
+import { discardJob } from './discard.ts'
 import type { Protect } from './group-commit.ts'
-import { AVAILABLE, ended, started } from './life.ts'
+import { AVAILABLE, started } from './life.ts'
 import { toJobRow } from './rows.ts'
 import { changed, type Store } from './store.ts'
 
@@ -130,8 +131,9 @@ function exhaust(
   const isDeadLetter = retryPolicyOf(row).onExhaustion !== 'discard'
   // Those that nobody reported have been made all the same.
   const attempt = Math.max(row.attempt, arrival.skipped.at(-1) ?? 0)
-  const change = { ...said, attempt, completedAt: terms.now, deadLetterCopied: false, isDeadLetter }
-  return { verdict: 'exhausted', job: discard(store, terms, row, change) }
+  const ends = { attempt, completedAt: terms.now, deadLetterCopied: false, isDeadLetter }
+  const job = discardJob(store, row, terms.now, { ...said, ...ends, tokenOut: true })
+  return { verdict: 'exhausted', job }
 }
 
 /** Nothing is owed: the token is dropped. */
@@ -139,33 +141,9 @@ function expire(store: Store, terms: ClaimTerms, row: JobRow): ClaimResult {
   const { errors, attempt } = row
   const isDeadLetter = isListedWhenExpired(retryPolicyOf(row))
   const said = { error: EXPIRED, errors, attempt }
-  const change = { ...said, completedAt: null, deadLetterCopied: true, isDeadLetter }
-  return { verdict: 'expired', job: discard(store, terms, row, change) }
-}
-
-type Discard = Pick<
-  JobRow,
-  'error' | 'errors' | 'attempt' | 'completedAt' | 'deadLetterCopied' | 'isDeadLetter'
->
-
-function discard(store: Store, terms: ClaimTerms, row: JobRow, change: Discard): JobRow {
-  const job = changed(
-    store.statements.discard.get(
-      row.id,
-      row.generation,
-      row.state,
-      row.attempt,
-      terms.now,
-      change.completedAt,
-      change.deadLetterCopied ? 1 : 0,
-      change.error,
-      change.errors,
-      change.isDeadLetter ? 1 : 0,
-      change.attempt,
-    ),
-  )
-  ended(store, job, row)
-  return job
+  const ends = { completedAt: null, deadLetterCopied: true, isDeadLetter }
+  const job = discardJob(store, row, terms.now, { ...said, ...ends, tokenOut: true })
+  return { verdict: 'expired', job }
 }
 
 /** It came more than a minute early: the caller acknowledges it, the relay sends another. */

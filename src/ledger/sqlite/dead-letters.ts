@@ -7,8 +7,9 @@ import { partOfHeap } from '../../memory.ts'
 import type { DeadLetterQuery, Revived } from '../dead-letters.ts'
 import type { DeadOutcome, DeadToken } from '../native.ts'
 import { adoptJob } from './adoption.ts'
+import { discardJob } from './discard.ts'
 import type { CopiedRow } from './end-statements.ts'
-import { ended, failed } from './life.ts'
+import { failed } from './life.ts'
 import { toJobRow } from './rows.ts'
 import { changed, type Store } from './store.ts'
 import { rivalOf } from './unique.ts'
@@ -73,24 +74,17 @@ function adoptDead(store: Store, token: DeadToken, { now }: Times): DeadOutcome 
 
 function discardRow(store: Store, token: DeadToken, row: JobRow, now: number): JobRow {
   const { error, errors, isDeadLetter, isCounted = false } = token.describe(row)
-  const job = changed(
-    store.statements.discardDead.get(
-      row.id,
-      row.generation,
-      row.state,
-      row.attempt,
-      now,
-      token.isExpired ? null : now,
-      1,
-      error,
-      errors,
-      isDeadLetter ? 1 : 0,
-      // The token of a native worker keeps its number through later attempts.
-      token.isExpired ? row.attempt : Math.max(token.attempt, row.attempt),
-    ),
-  )
+  const job = discardJob(store, row, now, {
+    error,
+    errors,
+    isDeadLetter,
+    // The token of a native worker keeps its number through later attempts.
+    attempt: token.isExpired ? row.attempt : Math.max(token.attempt, row.attempt),
+    completedAt: token.isExpired ? null : now,
+    deadLetterCopied: true,
+    tokenOut: false,
+  })
   if (!token.isExpired && !isCounted) failed(store, job, now)
-  ended(store, job, row)
   if (!isDeadLetter) store.stale.add(job.queue)
   return job
 }

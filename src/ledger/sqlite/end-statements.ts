@@ -10,7 +10,7 @@ const END_LIFE = `outbox = NULL, holder = NULL, ${END_LEASE}`
 export const EMPTY = `state = 'withdrawn', dead_letter = 0, outbox = NULL, carry = NULL, error = NULL,
   errors = NULL, result = NULL, envelope = '{}', unique_key = NULL`
 
-/** The end of a job whose token is in hand, or was. `completedAt` null: it expired. */
+/** `isCopied`: or no copy is owed. */
 type Discarded = [
   id: string,
   generation: number,
@@ -23,6 +23,7 @@ type Discarded = [
   errors: string | null,
   isDeadLetter: Flag,
   attempt: number,
+  isTokenOut: Flag,
 ]
 
 /** Where a copy has been made. */
@@ -76,20 +77,10 @@ function prepareTerminal(db: Database) {
        WHERE id = ?1 AND state = ?2
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** `isCopied`: or no copy is owed. The token is in our hands. */
     discard: db.prepare<Discarded, RawRow>(
       `UPDATE jobs SET state = 'discarded', discarded_at = ?5, ended_at = ?5, completed_at = ?6,
          dead_letter_copied = ?7, error = ?8, errors = ?9, dead_letter = ?10, attempt = ?11,
-         token_out = 1,
-         ${END_LIFE}
-       WHERE id = ?1 AND generation = ?2 AND state = ?3 AND attempt = ?4
-       RETURNING ${JOB_COLUMNS}`,
-    ),
-    /** The same for a token that died in the broker: its copy is there. */
-    discardDead: db.prepare<Discarded, RawRow>(
-      `UPDATE jobs SET state = 'discarded', discarded_at = ?5, ended_at = ?5, completed_at = ?6,
-         dead_letter_copied = ?7, error = ?8, errors = ?9, dead_letter = ?10, attempt = ?11,
-         token_out = 0, ${END_LIFE}
+         token_out = ?12, ${END_LIFE}
        WHERE id = ?1 AND generation = ?2 AND state = ?3 AND attempt = ?4
        RETURNING ${JOB_COLUMNS}`,
     ),
