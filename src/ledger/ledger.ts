@@ -48,10 +48,9 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * discarded job that is its copy, and `copyConfirmed` takes note. Lazy: rides on the next
    * group commit (a few milliseconds at most) and nobody waits for it.
    * Fence: the row still carries this nonce, or the one that `promote` gave it in its place: then its
-   * token is in the rung, as of one that had been confirmed before. `id` is for ledgers whose nonces
-   * are not unique.
+   * token is in the rung, as of one that had been confirmed before. No nonce is given out twice.
    */
-  confirmed(id: string, outbox: number): void
+  confirmed(outbox: number): void
 
   /**
    * PUSH was refused after its insert: the row becomes invisible (`withdrawn`).

@@ -98,7 +98,7 @@ export function batchContract({ ledger, row }: UnderTest): void {
       const jobs = [newJob(), newJob(), newJob({ start: scheduled }), newJob({ start: pending })]
       const stored = storedOf(await ledger.insertAll(jobs, NOW))
       // The token of one was confirmed before that of another was refused.
-      ledger.confirmed(jobs[0]?.id ?? '', stored[0]?.outbox ?? 0)
+      ledger.confirmed(stored[0]?.outbox ?? 0)
       expect(await ledger.withdrawAll(jobs.map(({ id }) => row(id)))).toEqual([])
       const withdrawn = { state: 'withdrawn', outbox: null, envelope: '{}' }
       for (const { id } of jobs) expect(row(id)).toMatchObject(withdrawn)
@@ -154,7 +154,7 @@ export function batchContract({ ledger, row }: UnderTest): void {
       const { id, outbox } = await pushed(ledger)
       await ledger.withdrawAll([{ id, generation: 0 }])
       const before = row(id)
-      ledger.confirmed(id, outbox)
+      ledger.confirmed(outbox)
       await settleLazily(ledger)
       expect(row(id)).toEqual(before)
     })

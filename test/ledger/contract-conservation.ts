@@ -140,7 +140,7 @@ class World {
     if (state === 'retryable') this.#rung.push(next)
     if (!isConfirmed) return
     if (state === 'discarded') this.#ledger.copyConfirmed(this.#id, outbox)
-    else this.#ledger.confirmed(this.#id, outbox)
+    else this.#ledger.confirmed(outbox)
     await settleLazily(this.#ledger)
   }
 

@@ -85,7 +85,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
 
     it('leaves a token of a live job to its own confirm', async () => {
       const { id, outbox } = await pushed(ledger)
-      ledger.confirmed(id, outbox)
+      ledger.confirmed(outbox)
       await settleLazily(ledger)
       expect(row(id)).toMatchObject({ outbox: null, deadLetterCopied: false })
     })

@@ -91,7 +91,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       await plant({ id, state, outbox: null, tokenOut: false, deadLetterCopied: true })
       const before = row(id)
       const fence = { id, generation: 0, attempt: 0 }
-      ledger.confirmed(id, outbox)
+      ledger.confirmed(outbox)
       ledger.tokenReturned(id, 0)
       const outcomes = await Promise.all([
         ledger.withdraw(id, outbox),
@@ -118,7 +118,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       const waiting = await pushed(ledger)
       await plant({ id: waiting.id, state: 'scheduled', outbox: null, tokenOut: false })
       const [owing, confirmed] = [await pushed(ledger), await pushed(ledger)]
-      ledger.confirmed(confirmed.id, confirmed.outbox)
+      ledger.confirmed(confirmed.outbox)
       await settleLazily(ledger)
       const ids = [owing.id, confirmed.id, waiting.id]
       expect(await Promise.all(ids.map(isTokenOwed))).toEqual([true, false, false])
@@ -128,7 +128,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       const { id, outbox } = await pushed(ledger)
       // More than one group takes.
       for (let i = 0; i < 5_000; i++) ledger.tokenReturned('nobody', 0)
-      ledger.confirmed(id, outbox)
+      ledger.confirmed(outbox)
       expect(await isTokenOwed(id)).toBe(false)
     })
 
@@ -161,7 +161,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
     it('commits what is waiting, refuses what comes later, and may be called twice', async () => {
       const { id, outbox } = await pushed(ledger)
       const late = newJob()
-      ledger.confirmed(id, outbox)
+      ledger.confirmed(outbox)
       const inserting = ledger.insert(late, NOW)
       await ledger.close()
       await ledger.close()
@@ -169,7 +169,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       const refused = { code: 'backend_error', status: 503, details: { reason: 'ledger' } }
       await expect(ledger.insert(newJob(), NOW)).rejects.toMatchObject(refused)
       expect(() => ledger.find(id)).toThrow('closed')
-      ledger.confirmed(late.id, 1)
+      ledger.confirmed(1)
       await harness.reopen()
       expect(row(id).outbox).toBeNull()
       expect(row(late.id).state).toBe('available')

@@ -64,7 +64,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
     it('gives out increasing nonces, also after a restart', async () => {
       const first = await pushed(ledger)
       const second = await pushed(ledger)
-      ledger.confirmed(second.id, second.outbox)
+      ledger.confirmed(second.outbox)
       await harness.reopen()
       const third = await pushed(ledger)
       expect(second.outbox).toBeGreaterThan(first.outbox)
@@ -124,14 +124,14 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
   describe('confirmed', () => {
     it('clears the outbox; the token stays out', async () => {
       const { id, outbox } = await pushed(ledger)
-      ledger.confirmed(id, outbox)
+      ledger.confirmed(outbox)
       await settleLazily(ledger)
       expect(row(id)).toMatchObject({ outbox: null, tokenOut: true, state: 'available' })
     })
 
     it('clears each of those that come one after the other', async () => {
       for (const { id, outbox } of [await pushed(ledger), await pushed(ledger)]) {
-        ledger.confirmed(id, outbox)
+        ledger.confirmed(outbox)
         await settleLazily(ledger)
         expect(row(id).outbox).toBeNull()
       }
@@ -140,7 +140,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
     it('clears one that was owed before a restart', async () => {
       const { id, outbox } = await pushed(ledger)
       await harness.reopen()
-      ledger.confirmed(id, outbox)
+      ledger.confirmed(outbox)
       await settleLazily(ledger)
       expect(row(id)).toMatchObject({ outbox: null, state: 'available' })
     })
@@ -149,7 +149,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       const { id, outbox } = await pushed(ledger, { queue: 'q' })
       await ledger.rearm('q', NOW)
       const rearmed = row(id).outbox
-      ledger.confirmed(id, outbox)
+      ledger.confirmed(outbox)
       await settleLazily(ledger)
       expect(row(id).outbox).toBe(rearmed)
     })
@@ -157,8 +157,8 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
     it('clears those that are named and none between them, in any order', async () => {
       const jobs = [await pushed(ledger), await pushed(ledger), await pushed(ledger)]
       jobs.push(await pushed(ledger), await pushed(ledger), await pushed(ledger))
-      for (const [index, { id, outbox }] of [...jobs.entries()].reverse()) {
-        if ([0, 2, 3, 5].includes(index)) ledger.confirmed(id, outbox)
+      for (const [index, { outbox }] of [...jobs.entries()].reverse()) {
+        if ([0, 2, 3, 5].includes(index)) ledger.confirmed(outbox)
       }
       await settleLazily(ledger)
       const owed = [false, true, false, false, true, false]
@@ -168,7 +168,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
 
     it('is written without anybody waiting', async () => {
       const { id, outbox } = await pushed(ledger)
-      ledger.confirmed(id, outbox)
+      ledger.confirmed(outbox)
       await expect.poll(() => row(id).outbox, { interval: 5 }).toBeNull()
     })
   })
@@ -269,7 +269,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
 
     it('also for one whose token was confirmed long ago', async () => {
       const { id, outbox } = await pushed(ledger)
-      ledger.confirmed(id, outbox)
+      ledger.confirmed(outbox)
       expect(await ledger.rearm('default', NOW)).toBe(1)
       expect(row(id).outbox).toBeGreaterThan(outbox)
     })
@@ -344,15 +344,15 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
 
   describe('outboxPage, right after a confirm', () => {
     it('does not show a row whose confirm waits for its group', async () => {
-      const { id, outbox } = await pushed(ledger)
-      ledger.confirmed(id, outbox ?? 0)
+      const { outbox } = await pushed(ledger)
+      ledger.confirmed(outbox ?? 0)
       expect(ledger.outboxPage(0, 10)).toEqual([])
     })
 
     it('shows what comes after a page of such rows', async () => {
       const confirmed = await Promise.all(Array.from({ length: 5 }, () => pushed(ledger)))
       const { id } = await pushed(ledger)
-      for (const job of confirmed) ledger.confirmed(job.id, job.outbox)
+      for (const job of confirmed) ledger.confirmed(job.outbox)
       expect(ledger.outboxPage(0, 2).map((owed) => owed.id)).toEqual([id])
     })
   })
@@ -363,7 +363,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       const jobs = await Promise.all(Array.from({ length: 5 }, () => pushed(ledger)))
       expect(ledger.owedTokens(10)).toBe(5)
       expect(ledger.owedTokens(3)).toBe(3)
-      ledger.confirmed(jobs[0]?.id ?? '', jobs[0]?.outbox ?? 0)
+      ledger.confirmed(jobs[0]?.outbox ?? 0)
       await ledger.withdraw(jobs[1]?.id ?? '', jobs[1]?.outbox ?? 0)
       expect(ledger.owedTokens(10)).toBe(3)
     })

@@ -195,7 +195,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
     it('owes nothing once the rung has confirmed the token', async () => {
       const job = await fetched(ledger)
       await ledger.fail(job.id, fenceOf(job), VIA_RUNG)
-      ledger.confirmed(job.id, row(job.id).outbox ?? 0)
+      ledger.confirmed(row(job.id).outbox ?? 0)
       await settleLazily(ledger)
       expect(row(job.id)).toMatchObject({ state: 'retryable', outbox: null, tokenOut: true })
     })

@@ -255,7 +255,7 @@ class World {
     if (state !== 'discarded') this.#isTokenLost = false
     if (!isConfirmed) return
     if (state === 'discarded') this.#ledger.copyConfirmed(this.#id, outbox)
-    else this.#ledger.confirmed(this.#id, outbox)
+    else this.#ledger.confirmed(outbox)
     await settleLazily(this.#ledger)
   }
 

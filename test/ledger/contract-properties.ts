@@ -239,7 +239,7 @@ class Run {
         return { won: (await this.#ledger.cancel(id, NOW)) === 'stale' ? null : 'end', id }
       case 'confirmed':
         if (this.#ledger.find(id)?.state === 'discarded') this.#ledger.copyConfirmed(id, nonce)
-        else this.#ledger.confirmed(id, nonce)
+        else this.#ledger.confirmed(nonce)
         return { won: null, id }
       default:
         return this.#actAside(step, lease)

@@ -20,7 +20,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
   }
   const running = async (given: Parameters<typeof pushed>[1] = {}): Promise<string> => {
     const { id, outbox } = await pushed(ledger, given)
-    ledger.confirmed(id, outbox)
+    ledger.confirmed(outbox)
     await settleLazily(ledger)
     await apply(eventOf(id, STARTED))
     return id
@@ -42,7 +42,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
   describe('a report of a job that is given back', () => {
     it.each([1, 3])('makes it available, its attempt not counted (of %i)', async (maxAttempts) => {
       const { id, outbox } = await pushed(ledger, { queue: 'q', maxAttempts })
-      ledger.confirmed(id, outbox)
+      ledger.confirmed(outbox)
       await settleLazily(ledger)
       const before = row(id)
       await apply(eventOf(id, STARTED))
@@ -99,7 +99,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
 
       it.each(words)('%s: unless the one that was owed is out', async (_, say) => {
         const { id, outbox } = await owing()
-        ledger.confirmed(id, outbox ?? 0)
+        ledger.confirmed(outbox ?? 0)
         await say(id)
         expect(row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'native' })
       })

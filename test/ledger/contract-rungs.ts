@@ -23,7 +23,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
     const to = { to: 'retryable', dueAt: LATER, delayMs: 250, rungMs, isTokenBack: true } as const
     await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
     const { outbox } = row(job.id)
-    if (outbox !== null) ledger.confirmed(job.id, outbox)
+    if (outbox !== null) ledger.confirmed(outbox)
     await settleLazily(ledger)
     return row(job.id)
   }
@@ -48,8 +48,8 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
     await ledger.handOver([{ id, generation: 0, attempt: 2 }])
     await ledger.release(id, fenceOf(row(id)))
   }
-  const confirm = async ({ id, outbox }: JobRow) => {
-    ledger.confirmed(id, outbox ?? 0)
+  const confirm = async ({ outbox }: JobRow) => {
+    ledger.confirmed(outbox ?? 0)
     await settleLazily(ledger)
   }
   /** How many of those that ended retention may have. */
@@ -85,7 +85,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
     it('is heard at once: neither the relay nor a cancellation takes it for owed', async () => {
       const failed = await failing()
       const [promoted] = await promoteAll()
-      ledger.confirmed(failed.id, failed.outbox ?? 0)
+      ledger.confirmed(failed.outbox ?? 0)
       expect(ledger.isConfirming(promoted?.outbox ?? 0)).toBe(true)
       expect(ledger.outboxPage(0, 9)).toEqual([])
       expect(await ledger.cancel(failed.id, NOW)).toMatchObject({ isTokenOwed: false })
@@ -93,7 +93,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
 
     it('is heard by the job that comes due behind it', async () => {
       const failed = await failing()
-      ledger.confirmed(failed.id, failed.outbox ?? 0)
+      ledger.confirmed(failed.outbox ?? 0)
       const [promoted] = await promoteAll()
       expect(promoted).toMatchObject({ outbox: null, rungMs: 250 })
       await settleLazily(ledger)

@@ -143,7 +143,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
     it('owes none any more when it is due, if the exchange has it', async () => {
       const [there, lost] = [await scheduled(WALL), await scheduled(WALL)]
       await ledger.sendAhead(WALL, 9)
-      ledger.confirmed(there.id, row(there.id).outbox ?? 0)
+      ledger.confirmed(row(there.id).outbox ?? 0)
       await settleLazily(ledger)
       await ledger.promote(NOW, WALL, 9)
       expect(row(there.id)).toMatchObject({ state: 'available', outbox: null, tokenOut: true })
@@ -155,7 +155,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       await ledger.sendAhead(WALL, 9)
       const { outbox } = row(id)
       await ledger.promote(NOW, WALL, 9)
-      ledger.confirmed(id, outbox ?? 0)
+      ledger.confirmed(outbox ?? 0)
       await settleLazily(ledger)
       expect(row(id)).toMatchObject({ state: 'available', outbox: null, rungMs: 0 })
     })
@@ -163,7 +163,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
     it('is done again when the queue was lost: the exchange routes to nothing then', async () => {
       const { id } = await scheduled(WALL)
       await ledger.sendAhead(WALL, 9)
-      ledger.confirmed(id, row(id).outbox ?? 0)
+      ledger.confirmed(row(id).outbox ?? 0)
       await settleLazily(ledger)
       await ledger.rearm(row(id).queue, NOW)
       expect(row(id)).toMatchObject({ state: 'scheduled', rungMs: null, outbox: null })
@@ -216,7 +216,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
 
     it('lets the token in a rung come by itself', async () => {
       const { id, outbox } = await retrying(NOW, 250)
-      ledger.confirmed(id, outbox ?? 0)
+      ledger.confirmed(outbox ?? 0)
       const [promoted] = await ledger.promote(NOW, WALL, 10)
       expect(promoted).toMatchObject({ id, outbox: null, rungMs: 250, tokenOut: true })
       const [claimed] = await ledger.claim([token(id, { attempt: 2 })], TERMS)
@@ -324,7 +324,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       const waiting = await expiring({ state: 'scheduled', dueAt: WALL + 9 })
       const owing = await expiring({ state: 'available' })
       const confirmed = await pushed(ledger, { expiresAt: WALL })
-      ledger.confirmed(confirmed.id, confirmed.outbox)
+      ledger.confirmed(confirmed.outbox)
       const expired = await ledger.expire(terms)
       const owed = new Map(expired.map(({ job, isTokenOwed }) => [job.id, isTokenOwed]))
       const ids = [waiting.id, owing.id, confirmed.id]

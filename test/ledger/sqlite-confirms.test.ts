@@ -65,7 +65,7 @@ it('a confirm whose commit fails is not published again, and is written once the
     if (sql === 'COMMIT') throw Object.assign(new Error('disk full'), { errcode: 13 })
     exec(sql)
   })
-  ledger.confirmed(id, outbox)
+  ledger.confirmed(outbox)
   await expect(pushed(ledger)).rejects.toThrow('cannot be written')
   expect(rowOf(ledger, id).outbox).toBe(outbox)
   expect(ledger.outboxPage(0, 9)).toEqual([])

@@ -214,7 +214,7 @@ describe('a full disk', () => {
     }
     limit(pages + 2)
     const jobs = [newJob(), newJob({ envelope: `"${'x'.repeat(100_000)}"` }), newJob()]
-    ledger.confirmed(before.id, before.outbox)
+    ledger.confirmed(before.outbox)
     const refused = await Promise.allSettled([
       ...jobs.map((job) => ledger.insert(job, NOW)),
       ledger.recordQueue('new', NOW),

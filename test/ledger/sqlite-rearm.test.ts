@@ -36,7 +36,7 @@ async function turnsOf(work: () => Promise<unknown>): Promise<number> {
 async function plantBetween(): Promise<string> {
   plantHeld(2 * LOOKED_AT + 5)
   const { id, outbox } = await pushed(harness.ledger, { queue: 'q' })
-  harness.ledger.confirmed(id, outbox)
+  harness.ledger.confirmed(outbox)
   plantHeld(LOOKED_AT + 5)
   return id
 }

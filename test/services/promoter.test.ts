@@ -44,7 +44,7 @@ async function retrying(dueAt: number, rungMs: number | null): Promise<string> {
   const to = { to: 'retryable', dueAt, delayMs: 250, rungMs, isTokenBack: true } as const
   const row = await harness.ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
   if (row === 'stale') throw new Error('the job is leased')
-  if (row.outbox !== null) harness.ledger.confirmed(job.id, row.outbox)
+  if (row.outbox !== null) harness.ledger.confirmed(row.outbox)
   return job.id
 }
 

@@ -125,8 +125,7 @@ export class SqliteLedger implements Ledger {
     return insertMany(this.#access, this.#store, jobs, now, terms)
   }
 
-  /** No nonce is given out twice: it is enough. */
-  confirmed(_id: string, outbox: number): void {
+  confirmed(outbox: number): void {
     this.#confirms.add(outbox)
   }
 

@@ -65,7 +65,7 @@ export function leaveToRelay(deps: Deps, { outcome }: Sent): void {
 function noteConfirm({ ledger }: Deps, { id, outbox, state }: JobRow): void {
   if (outbox === null) return
   if (state === 'discarded') ledger.copyConfirmed(id, outbox)
-  else ledger.confirmed(id, outbox)
+  else ledger.confirmed(outbox)
 }
 
 /**
