@@ -134,12 +134,12 @@ async function compose(
     priorityOrder: () => priorityOrder(config.queueType, broker.serverVersion),
     version,
     events: ring,
-    metrics: metrics.exposition(() => ({
-      broker: broker.gauges(),
+    metrics: metrics.exposition({
+      broker: () => broker.gauges(),
       gateway: { version, isHealthy: () => isHealthy(deps) },
       ledger,
-      workers: deps.workers.gauges(),
-    })),
+      workers: () => deps.workers.gauges(),
+    }),
   })
 
   const services: Service[] = [

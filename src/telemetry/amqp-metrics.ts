@@ -8,6 +8,7 @@ import {
 } from 'prom-client'
 import type { BrokerGauges, BrokerObserver, ConnectionName } from '../broker/observer.ts'
 import type { BoundedLabels } from './bounded-labels.ts'
+import { oncePerTurn } from './once-per-turn.ts'
 
 /** prom-client's `Registry`, of either format, for whoever brings one. */
 export type MetricRegistry = Registry<PrometheusContentType> | Registry<OpenMetricsContentType>
@@ -108,13 +109,14 @@ export function amqpGauges(
   queues: BoundedLabels,
   broker: () => BrokerGauges,
 ): void {
+  const gauges = oncePerTurn(broker)
   const gauge = (name: string, help: string, read: (gauges: BrokerGauges) => number) =>
     new Gauge({
       name,
       help,
       registers: [registry],
       collect() {
-        this.set(read(broker()))
+        this.set(read(gauges()))
       },
     })
   gauge('ojs_amqp_connections_active', 'Open connections', (now) => now.connectionsActive)
@@ -129,7 +131,7 @@ export function amqpGauges(
     collect() {
       this.reset()
       const counts = new Map<string, number>()
-      for (const { queue, unacked } of broker().consumers) {
+      for (const { queue, unacked } of gauges().consumers) {
         const label = queues.of(queue)
         // Its place, not its tag: a series for each consumer that a queue ever had would have no end.
         const place = (counts.get(queue) ?? 0) + 1
@@ -138,7 +140,7 @@ export function amqpGauges(
       }
     },
   })
-  amqpQueueGauges(registry, queues, broker)
+  amqpQueueGauges(registry, queues, gauges)
 }
 
 function amqpQueueGauges(

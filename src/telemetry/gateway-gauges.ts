@@ -19,8 +19,8 @@ const MANY_TOKENS = 10_000
 /** Whether it works, and which one it is; read when somebody scrapes. */
 export function gatewayGauges(
   registry: Registry,
-  gateway: () => GatewayState,
-  ledger: () => LedgerState,
+  gateway: GatewayState,
+  ledger: LedgerState,
 ): void {
   const gauge = (name: string, help: string, read: () => number) =>
     new Gauge({
@@ -32,15 +32,15 @@ export function gatewayGauges(
       },
     })
   gauge('ojs_healthy', '1 while a PUSH can be accepted, as /ojs/v1/health says', () =>
-    Number(gateway().isHealthy()),
+    Number(gateway.isHealthy()),
   )
   gauge('ojs_ledger_writable', '0 while the last write to the ledger failed', () =>
-    Number(ledger().fault() === null),
+    Number(ledger.fault() === null),
   )
   gauge(
     'ojs_ledger_tokens_owed',
     'Stored jobs whose token RabbitMQ has not confirmed; 10000: or more',
-    () => ledger().owedTokens(MANY_TOKENS),
+    () => ledger.owedTokens(MANY_TOKENS),
   )
   new Gauge({
     name: 'ojs_build_info',
@@ -48,7 +48,7 @@ export function gatewayGauges(
     labelNames: ['version'],
     registers: [registry],
     collect() {
-      this.set({ version: gateway().version }, 1)
+      this.set({ version: gateway.version }, 1)
     },
   })
 }

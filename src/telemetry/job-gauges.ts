@@ -1,6 +1,7 @@
 import { Gauge, type Registry } from 'prom-client'
 import { JOB_STATES, type JobState } from '../job/job.ts'
 import type { BoundedLabels } from './bounded-labels.ts'
+import { oncePerTurn } from './once-per-turn.ts'
 
 /** The part of the ledger that the queue gauges read. */
 export interface QueueCounts {
@@ -17,11 +18,7 @@ export interface WorkerCounts {
 }
 
 /** Jobs by queue and state, read from the ledger's kept counts when somebody scrapes. */
-export function queueDepth(
-  registry: Registry,
-  labels: BoundedLabels,
-  ledger: () => QueueCounts,
-): void {
+export function queueDepth(registry: Registry, labels: BoundedLabels, ledger: QueueCounts): void {
   new Gauge({
     name: 'ojs_queue_depth',
     help: 'Jobs in the ledger',
@@ -29,10 +26,9 @@ export function queueDepth(
     registers: [registry],
     collect() {
       this.reset()
-      const source = ledger()
-      for (const { name } of source.queues()) {
+      for (const { name } of ledger.queues()) {
         const queue = labels.of(name)
-        const byState = source.counts(name)
+        const byState = ledger.counts(name)
         for (const state of JOB_STATES) this.inc({ queue, state }, byState[state])
       }
     },
@@ -43,7 +39,7 @@ export function queueDepth(
 export function deadLetterDepth(
   registry: Registry,
   labels: BoundedLabels,
-  ledger: () => QueueCounts,
+  ledger: QueueCounts,
 ): void {
   byQueue(registry, labels, ledger, {
     name: 'ojs_dead_letter_depth',
@@ -53,11 +49,7 @@ export function deadLetterDepth(
 }
 
 /** 1 for a queue that hands nothing out: somebody may have forgotten to resume it. */
-export function queuePaused(
-  registry: Registry,
-  labels: BoundedLabels,
-  ledger: () => QueueCounts,
-): void {
+export function queuePaused(registry: Registry, labels: BoundedLabels, ledger: QueueCounts): void {
   byQueue(registry, labels, ledger, {
     name: 'ojs_queue_paused',
     help: 'Whether the queue is paused',
@@ -69,7 +61,7 @@ export function queuePaused(
 function byQueue(
   registry: Registry,
   labels: BoundedLabels,
-  ledger: () => QueueCounts,
+  ledger: QueueCounts,
   gauge: { name: string; help: string; read(source: QueueCounts, queue: string): number },
 ): void {
   new Gauge({
@@ -79,9 +71,8 @@ function byQueue(
     registers: [registry],
     collect() {
       this.reset()
-      const source = ledger()
-      for (const { name } of source.queues()) {
-        this.inc({ queue: labels.of(name) }, gauge.read(source, name))
+      for (const { name } of ledger.queues()) {
+        this.inc({ queue: labels.of(name) }, gauge.read(ledger, name))
       }
     },
   })
@@ -89,12 +80,13 @@ function byQueue(
 
 /** Workers that were heard of lately, and how many of them have work. */
 export function workerGauges(registry: Registry, workers: () => WorkerCounts): void {
+  const counts = oncePerTurn(workers)
   new Gauge({
     name: 'ojs_workers_active',
     help: 'Workers that sent a FETCH or a heartbeat in the last 30 s',
     registers: [registry],
     collect() {
-      this.set(workers().active)
+      this.set(counts().active)
     },
   })
   new Gauge({
@@ -102,7 +94,7 @@ export function workerGauges(registry: Registry, workers: () => WorkerCounts): v
     help: 'Those of them whose last heartbeat named jobs',
     registers: [registry],
     collect() {
-      this.set(workers().busy)
+      this.set(counts().busy)
     },
   })
 }

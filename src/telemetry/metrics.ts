@@ -24,15 +24,17 @@ export interface Metrics {
   readonly observer: BrokerObserver
   /** For the AMQP door. */
   readonly control: ControlObserver
-  /** For the HTTP door. `sources` is asked at every scrape, never before. Call it once. */
-  exposition(sources: () => MetricSources): Exposition
+  /** For the HTTP door. The sources are asked at every scrape, never before. Call it once. */
+  exposition(sources: MetricSources): Exposition
 }
 
 export interface MetricSources {
-  broker: BrokerGauges
-  gateway: GatewayState
-  ledger: QueueCounts & LedgerState
-  workers: WorkerCounts
+  /** Walks over all that is held: called once for all gauges of a scrape. */
+  broker(): BrokerGauges
+  readonly gateway: GatewayState
+  readonly ledger: QueueCounts & LedgerState
+  /** Walks over all workers: called once a scrape, too. */
+  workers(): WorkerCounts
 }
 
 /** Queue names and job types come from clients; 200 of each keep their name. */
@@ -64,16 +66,13 @@ export function createMetrics(): Metrics {
     observer: amqpMetrics(registry, queues),
     control: controlMetrics(registry),
     exposition(sources) {
-      gatewayGauges(
-        registry,
-        () => sources().gateway,
-        () => sources().ledger,
-      )
-      queueDepth(registry, queues, () => sources().ledger)
-      deadLetterDepth(registry, queues, () => sources().ledger)
-      queuePaused(registry, queues, () => sources().ledger)
-      workerGauges(registry, () => sources().workers)
-      amqpGauges(registry, queues, () => sources().broker)
+      const { gateway, ledger } = sources
+      gatewayGauges(registry, gateway, ledger)
+      queueDepth(registry, queues, ledger)
+      deadLetterDepth(registry, queues, ledger)
+      queuePaused(registry, queues, ledger)
+      workerGauges(registry, () => sources.workers())
+      amqpGauges(registry, queues, () => sources.broker())
       return {
         http: httpMetrics(registry),
         contentType: registry.contentType,

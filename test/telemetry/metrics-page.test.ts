@@ -15,7 +15,7 @@ interface Registered {
 /** name → type and labels, of all that is ours. */
 function registered(): Record<string, string> {
   const register = vi.spyOn(Registry.prototype, 'registerMetric')
-  createMetrics().exposition(() => ({}) as MetricSources)
+  createMetrics().exposition({} as MetricSources)
   const metrics = register.mock.calls.map(([metric]) => metric as unknown as Registered)
   register.mockRestore()
   const ours = metrics.filter(({ name }) => name.startsWith('ojs_'))

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import type { BrokerGauges } from '../../src/broker/observer.ts'
 import type { JobState } from '../../src/job/job.ts'
 import type { JobEvent } from '../../src/telemetry/events.ts'
@@ -34,13 +34,13 @@ const EMPTY_LEDGER: MetricSources['ledger'] = {
 
 function open(sources: Partial<MetricSources> = {}) {
   const metrics = createMetrics()
-  const page = metrics.exposition(() => ({
-    broker: NO_BROKER,
+  const page = metrics.exposition({
+    broker: () => NO_BROKER,
     ledger: EMPTY_LEDGER,
-    workers: { active: 0, busy: 0 },
+    workers: () => ({ active: 0, busy: 0 }),
     gateway: { version: '1.2.3', isHealthy: () => true },
     ...sources,
-  }))
+  })
   /** All samples whose name starts so, as `name{labels}` → value. */
   const read = async (prefix: string): Promise<Record<string, number>> => {
     const lines = (await page.text()).split('\n').filter((line) => line.startsWith(prefix))
@@ -258,7 +258,7 @@ describe('gauges of the ledger and of the workers', () => {
         queues: () => [{ name: 'a' }, { name: 'b' }],
         deadLetterCount: (queue) => (queue === 'a' ? depth : 0),
       },
-      workers: { active: 3, busy: 2 },
+      workers: () => ({ active: 3, busy: 2 }),
     })
     expect(await read('ojs_dead_letter_depth')).toEqual({
       'ojs_dead_letter_depth{queue="a"}': 4,
@@ -378,6 +378,16 @@ describe('AMQP (seed 002 §12.1)', () => {
     })
   })
 
+  test('what is summed up over queues or workers is so once a scrape', async () => {
+    const broker = vi.fn(() => NO_BROKER)
+    const workers = vi.fn(() => ({ active: 0, busy: 0 }))
+    const { page } = open({ broker, workers })
+    for (const scrape of [1, 2, 3]) {
+      await page.text()
+      expect([broker, workers].map(({ mock }) => mock.calls.length)).toEqual([scrape, scrape])
+    }
+  })
+
   test('gauges are read from the broker layer', async () => {
     let broker: BrokerGauges = {
       connectionsActive: 3,
@@ -390,13 +400,7 @@ describe('AMQP (seed 002 §12.1)', () => {
       ],
       queues: [{ queue: 'a', buffered: 2, waiters: 1, utilization: 0.25 }],
     }
-    const metrics = createMetrics()
-    const page = metrics.exposition(() => ({
-      broker,
-      gateway: { version: '1.2.3', isHealthy: () => true },
-      ledger: EMPTY_LEDGER,
-      workers: { active: 0, busy: 0 },
-    }))
+    const { page } = open({ broker: () => broker })
     const text = await page.text()
     for (const sample of [
       'ojs_amqp_connections_active 3',
@@ -429,7 +433,7 @@ describe('AMQP (seed 002 §12.1)', () => {
     const known = Array.from({ length: 200 }, (_, i) => row(`q${i}`, 0.1))
     const queues = [...known, row('x', 0.25), row('y', 0.75), row('z', 0.5)]
     const consumers = queues.map(({ queue }) => ({ queue, consumer: `of ${queue}`, unacked: 5 }))
-    const { read } = open({ broker: { ...NO_BROKER, queues, consumers } })
+    const { read } = open({ broker: () => ({ ...NO_BROKER, queues, consumers }) })
     for (const scrape of [1, 2]) {
       expect(await read('ojs_amqp_buffered{queue="other"}'), `scrape ${scrape}`).toEqual({
         'ojs_amqp_buffered{queue="other"}': 6,
