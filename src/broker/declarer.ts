@@ -17,6 +17,15 @@ const DYING_MS = 500
 /** Why a queue is not declared. */
 type Refusal = Exclude<EnsureOutcome, 'ready'>
 
+/** What became of several entities. */
+interface Found {
+  outcome: EnsureOutcome
+  /** One of them is on a node of the cluster that is down. */
+  isAnyAway: boolean
+}
+
+const UNAVAILABLE: Found = { outcome: 'unavailable', isAnyAway: false }
+
 export interface DeclarerDeps {
   connection: Connection
   topology: Topology
@@ -167,13 +176,19 @@ export class Declarer {
 
   /** Exchanges and system queues. Single flight; once per connection. Never rejects. */
   ensureBase(): Promise<EnsureOutcome> {
-    this.#base ??= this.#ensureBase().then((outcome) => {
+    if (this.#base !== null) return this.#base
+    const flight = this.#lookAtBase().then(({ outcome, isAnyAway }) => {
+      // What another connection had says nothing any more: another look is under way, or was made.
+      if (this.#base !== flight) return outcome
+      this.#isBaseIncomplete = isAnyAway
+      if (isAnyAway) this.#retryLater()
       // Not kept: what an administrator has to create or allow may come at any time.
       if (outcome !== 'ready') this.#base = null
       this.#deps.onBase(outcome)
       return outcome
     })
-    return this.#base
+    this.#base = flight
+    return flight
   }
 
   stop(): void {
@@ -219,16 +234,16 @@ export class Declarer {
     return this.#deps.connection.serverVersion
   }
 
-  async #ensureBase(): Promise<EnsureOutcome> {
-    if ((await this.#deps.prepareBase?.()) === false) return 'unavailable'
+  /** Never rejects. */
+  async #lookAtBase(): Promise<Found> {
     const scratch = new ScratchChannel(this.#deps.connection)
     try {
+      if ((await this.#deps.prepareBase?.()) === false) return UNAVAILABLE
       const entities = this.#deps.topology.base(this.#version())
-      const decisive = this.#deps.names.exchange.direct
-      const { outcome, isAnyAway } = await this.#ensureAll(scratch, entities, decisive)
-      this.#isBaseIncomplete = isAnyAway
-      if (isAnyAway) this.#retryLater()
-      return outcome
+      return await this.#ensureAll(scratch, entities, this.#deps.names.exchange.direct)
+    } catch (error) {
+      this.#deps.logger.error({ err: error }, 'exchanges and system queues cannot be ensured')
+      return UNAVAILABLE
     } finally {
       await scratch.close()
     }
@@ -272,7 +287,7 @@ export class Declarer {
     scratch: ScratchChannel,
     entities: readonly Entity[],
     decisive: string,
-  ): Promise<{ outcome: EnsureOutcome; isAnyAway: boolean }> {
+  ): Promise<Found> {
     let outcome: EnsureOutcome = 'ready'
     let isAnyAway = false
     for (const entity of entities) {
