@@ -20,17 +20,46 @@ export type RpcReply =
 export class DirectRpc {
   readonly #connection: Connection
   readonly #logger: Logger
-  /** What takes the answer, by correlation id. */
-  readonly #questions = new Map<string, (reply: RpcReply) => void>()
-  #channel: Promise<Channel> | null = null
+  #current: RpcChannel | null = null
 
   constructor(connection: Connection, logger: Logger) {
     this.#connection = connection
     this.#logger = logger
-    connection.listen({ down: () => this.#forget() })
+    connection.listen({ down: () => this.#current?.end() })
   }
 
   /** Never rejects; settles within `timeoutMs`. `message.id` is the correlation id. */
+  ask(message: Outgoing, timeoutMs: number): Promise<RpcReply> {
+    if (this.#current === null || this.#current.isEnded) {
+      this.#current = new RpcChannel(this.#connection, this.#logger)
+    }
+    return this.#current.ask(message, timeoutMs)
+  }
+
+  async close(): Promise<void> {
+    await this.#current?.close()
+  }
+}
+
+/** One channel, and what is asked on it: an answer to that comes on no other. */
+class RpcChannel {
+  readonly #logger: Logger
+  /** What takes the answer, by correlation id. */
+  readonly #questions = new Map<string, (reply: RpcReply) => void>()
+  readonly #channel: Promise<Channel>
+  #isEnded = false
+
+  constructor(connection: Connection, logger: Logger) {
+    this.#logger = logger
+    this.#channel = this.#open(connection)
+    this.#channel.catch(() => this.end())
+  }
+
+  /** Nothing can be asked here any more. */
+  get isEnded(): boolean {
+    return this.#isEnded
+  }
+
   ask(message: Outgoing, timeoutMs: number): Promise<RpcReply> {
     return new Promise((resolve) => {
       const timer = setTimeout(() => answer({ outcome: 'silent' }), timeoutMs)
@@ -44,15 +73,20 @@ export class DirectRpc {
     })
   }
 
+  /** An answer to what was asked can never come. */
+  end(): void {
+    this.#isEnded = true
+    for (const answer of [...this.#questions.values()]) answer({ outcome: 'silent' })
+  }
+
   async close(): Promise<void> {
-    const channel = this.#channel
-    this.#forget()
-    if (channel !== null) await channel.then(closeChannel, () => {})
+    this.end()
+    await this.#channel.then(closeChannel, () => {})
   }
 
   async #send(message: Outgoing): Promise<void> {
     try {
-      const channel = await this.#open()
+      const channel = await this.#channel
       if (!this.#questions.has(message.id)) return
       const { exchange, routingKey, content, options } = message
       const asking = { ...options, replyTo: DIRECT_REPLY, correlationId: message.id }
@@ -63,17 +97,9 @@ export class DirectRpc {
     }
   }
 
-  #open(): Promise<Channel> {
-    this.#channel ??= this.#openChannel().catch((error: unknown) => {
-      this.#channel = null
-      throw error
-    })
-    return this.#channel
-  }
-
-  async #openChannel(): Promise<Channel> {
-    const channel = await this.#connection.openChannel()
-    channel.on('close', () => this.#forget())
+  async #open(connection: Connection): Promise<Channel> {
+    const channel = await connection.openChannel()
+    channel.on('close', () => this.end())
     channel.on('return', (message: Message) => {
       this.#answer(message.properties.correlationId, { outcome: 'returned' })
     })
@@ -89,11 +115,5 @@ export class DirectRpc {
 
   #answer(id: unknown, reply: RpcReply): void {
     this.#questions.get(String(id))?.(reply)
-  }
-
-  /** An answer to what was asked on that channel can never come. */
-  #forget(): void {
-    this.#channel = null
-    for (const answer of [...this.#questions.values()]) answer({ outcome: 'silent' })
   }
 }

@@ -4,6 +4,7 @@ import { beforeEach, expect, it } from 'vitest'
 import type { Connection, ConnectionListener } from '../../src/broker/connection.ts'
 import { DirectRpc, type RpcReply } from '../../src/broker/direct-rpc.ts'
 import type { Outgoing } from '../../src/broker/publish-lane.ts'
+import { deferred } from '../support/deferred.ts'
 import { logger } from './harness.ts'
 
 /** Nothing in this file waits so long. */
@@ -39,16 +40,20 @@ let channels: ToldChannel[]
 let listener: ConnectionListener
 /** What keeps a channel from being opened. */
 let refusal: Error | null
+/** What a channel waits for that is being opened. */
+let gate: Promise<void>
 
 beforeEach(() => {
   channels = []
   refusal = null
+  gate = Promise.resolve()
   const connection = {
     listen: (given: ConnectionListener) => {
       listener = given
     },
     async openChannel() {
       if (refusal) throw refusal
+      await gate
       const channel = new ToldChannel()
       channels.push(channel)
       return channel
@@ -108,6 +113,39 @@ it('is silent at once where no channel can be opened, and tries again with the n
   await nextTurn()
   channel().answer('b')
   expect(await next).toEqual(ANSWERED)
+})
+
+it('the end of an old channel concerns nothing that was asked on a newer one', async () => {
+  const lost = ask('a')
+  await nextTurn()
+  listener.down?.('cut')
+  expect(await lost).toEqual(SILENT)
+  const next = ask('b')
+  await nextTurn()
+  channel(0).emit('close')
+  const other = ask('c')
+  await nextTurn()
+  for (const id of ['b', 'c']) channel(1).answer(id)
+  expect(await Promise.all([next, other])).toEqual([ANSWERED, ANSWERED])
+  expect(channels).toHaveLength(2)
+})
+
+it('nor does an old channel that cannot be opened after all', async () => {
+  const opening = deferred()
+  gate = opening.promise
+  const lost = ask('a')
+  listener.down?.('cut')
+  expect(await lost).toEqual(SILENT)
+  gate = Promise.resolve()
+  const next = ask('b')
+  await nextTurn()
+  opening.reject(new Error('no connection'))
+  await nextTurn()
+  const other = ask('c')
+  await nextTurn()
+  for (const id of ['b', 'c']) channel().answer(id)
+  expect(await Promise.all([next, other])).toEqual([ANSWERED, ANSWERED])
+  expect(channels).toHaveLength(1)
 })
 
 it('asks nothing that nobody waits for any more', async () => {
