@@ -268,11 +268,16 @@ export class Deliveries {
   }
 
   async #lookUp(feed: Feed): Promise<void> {
+    const { queue } = feed
     feed.isLookedUp = true
-    feed.exists = await this.#lookup.ask(feed.queue)
+    try {
+      feed.exists = await this.#lookup.ask(queue)
+    } catch (error) {
+      this.#deps.logger.error({ err: error, queue }, 'queue cannot be looked up')
+    }
     feed.isLookedUp = false
     if (feed.exists) this.#nourish(feed)
-    else this.#line.reconsider(feed.queue)
+    else this.#line.reconsider(queue)
   }
 
   #rebuffer(delivery: LiveDelivery): void {

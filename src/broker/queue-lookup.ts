@@ -31,12 +31,14 @@ export class QueueLookup {
 
   async ask(queue: string): Promise<boolean> {
     this.#running.add(queue)
-    const presence = await this.#ask(queue)
-    this.#running.delete(queue)
-    if (presence === 'exists') return true
-    if (this.#absentUntil.size >= MAX_ABSENT) this.#absentUntil.clear()
-    this.#absentUntil.set(queue, this.#clock.now() + ABSENT_MS)
-    return false
+    let presence: Presence = 'unavailable'
+    try {
+      presence = await this.#ask(queue)
+    } finally {
+      this.#running.delete(queue)
+      if (presence !== 'exists') this.#believeAbsent(queue)
+    }
+    return presence === 'exists'
   }
 
   forget(queue: string): void {
@@ -52,5 +54,10 @@ export class QueueLookup {
     for (const [queue, until] of this.#absentUntil) {
       if (until <= now) this.#absentUntil.delete(queue)
     }
+  }
+
+  #believeAbsent(queue: string): void {
+    if (this.#absentUntil.size >= MAX_ABSENT) this.#absentUntil.clear()
+    this.#absentUntil.set(queue, this.#clock.now() + ABSENT_MS)
   }
 }

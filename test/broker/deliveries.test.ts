@@ -1,9 +1,10 @@
 import { EventEmitter } from 'node:events'
 import type { Channel, ConsumeMessage } from 'amqplib'
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import type { Connection } from '../../src/broker/connection.ts'
-import { Deliveries } from '../../src/broker/deliveries.ts'
+import { Deliveries, type DeliveriesDeps } from '../../src/broker/deliveries.ts'
 import { createNames } from '../../src/broker/names.ts'
+import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import { systemClock } from '../../src/clock.ts'
 import { deferred } from '../support/deferred.ts'
 import { logger, Recorder, request } from './harness.ts'
@@ -31,6 +32,23 @@ class SlowChannel extends EventEmitter {
   }
 }
 
+function deliveriesOn(connection: object, over: Partial<DeliveriesDeps> = {}): Deliveries {
+  return new Deliveries({
+    connection: connection as Connection,
+    names: createNames(''),
+    clock: systemClock(),
+    logger,
+    random: () => 0.5,
+    observer: SILENT_OBSERVER,
+    ...{ prefetch: 32, maxBlocks: 4, consumerPriority: 0, idleMs: 600_000, instance: 'i' },
+    isReady: () => true,
+    isPaused: () => false,
+    lookUp: async () => 'exists',
+    onQueueGone: () => {},
+    ...over,
+  })
+}
+
 it('gives back what comes when another gateway has the broker', async () => {
   const channel = new SlowChannel()
   const connection = {
@@ -39,19 +57,7 @@ it('gives back what comes when another gateway has the broker', async () => {
     openChannel: async () => channel as unknown as Channel,
   }
   const recorder = new Recorder()
-  const deliveries = new Deliveries({
-    connection: connection as unknown as Connection,
-    names: createNames(''),
-    clock: systemClock(),
-    logger,
-    random: () => 0.5,
-    observer: recorder.observer,
-    ...{ prefetch: 32, maxBlocks: 4, consumerPriority: 0, idleMs: 600_000, instance: 'i' },
-    isReady: () => true,
-    isPaused: () => false,
-    lookUp: async () => 'exists',
-    onQueueGone: () => {},
-  })
+  const deliveries = deliveriesOn(connection, { observer: recorder.observer })
   deliveries.resume()
   const waiting = new AbortController()
   const taken = deliveries.take(request(['q'], { signal: waiting.signal }))
@@ -69,4 +75,20 @@ it('gives back what comes when another gateway has the broker', async () => {
   expect(recorder.count('givenBack', 'q')).toBe(1)
   waiting.abort()
   expect(await taken).toEqual([])
+})
+
+it('answers at once who fetches from a queue that cannot be looked up', async () => {
+  const lookUp = vi.fn(async () => {
+    throw new Error('a bug')
+  })
+  const deliveries = deliveriesOn(
+    { isUp: true, listen: () => {} },
+    { clock: { now: () => 0, wall: () => 0 }, isReady: () => false, lookUp },
+  )
+  deliveries.resume()
+  const fetch = request(['q'], { waitMs: 0, hasClaimable: () => true })
+  expect(await deliveries.take(fetch)).toEqual([])
+  expect(await deliveries.take(fetch)).toEqual([])
+  // For a second it is not asked about again.
+  expect(lookUp).toHaveBeenCalledTimes(1)
 })

@@ -1,17 +1,25 @@
 import { beforeEach, expect, it } from 'vitest'
 import type { Presence } from '../../src/broker/entity.ts'
 import { QueueLookup } from '../../src/broker/queue-lookup.ts'
+import { deferred } from '../support/deferred.ts'
 
 const MAX_RUNNING = 16
 
 let now: number
 /** Answers that are waited for. */
 let answers: ((presence: Presence) => void)[]
+let failures: ((error: unknown) => void)[]
 let lookup: QueueLookup
 beforeEach(() => {
   now = 1_000_000
   answers = []
-  const ask = () => new Promise<Presence>((resolve) => answers.push(resolve))
+  failures = []
+  const ask = () => {
+    const { promise, resolve, reject } = deferred<Presence>()
+    answers.push(resolve)
+    failures.push(reject)
+    return promise
+  }
   lookup = new QueueLookup(ask, { now: () => now, wall: () => now })
 })
 
@@ -57,5 +65,14 @@ it('and no longer where it was declared, or on another connection', async () => 
 
 it('one that is there may be asked for again at once', async () => {
   expect(await asked('q', 'exists')).toBe(true)
+  expect(lookup.isPossible('q')).toBe(true)
+})
+
+it('a look that fails keeps nobody from the next one', async () => {
+  const failing = lookup.ask('q')
+  failures.shift()?.(new Error('a bug'))
+  await expect(failing).rejects.toThrow('a bug')
+  expect([lookup.isRunning('q'), lookup.isPossible('q')]).toEqual([false, false])
+  now += 1_000
   expect(lookup.isPossible('q')).toBe(true)
 })
