@@ -41,9 +41,11 @@ export class ControlHandler {
   }
 
   take(channel: ControlChannel, queue: string, message: ConsumeMessage): void {
-    const handling = this.#handle(channel, queue, message).finally(() =>
-      this.#handling.delete(handling),
-    )
+    const handling = this.#handle(channel, queue, message)
+      .catch((error: unknown) => {
+        this.#deps.logger.error({ err: error, queue }, 'bug: after a control message was settled')
+      })
+      .finally(() => this.#handling.delete(handling))
     this.#handling.set(handling, { queue, type: message.properties.type })
   }
 
@@ -64,18 +66,20 @@ export class ControlHandler {
   /** Begins in the turn in which the message came: that is what keeps the order. */
   async #handle(channel: ControlChannel, queue: string, message: ConsumeMessage): Promise<void> {
     const { observer, onControl, onSettled, stopping } = this.#deps
+    let verdict: ControlVerdict
+    // Nothing but the hook: what goes wrong once it is settled must not settle it again.
     try {
-      const verdict = await onControl(controlMessageOf(queue, message))
-      const isSettled = channel.settle(message, verdict === 'handled' ? 'ack' : 'dead-letter')
-      if (!isSettled) return
-      onSettled(queue)
-      if (verdict === 'handled') observer.acked(CONTROL_LABEL)
-      else observer.deadLettered(CONTROL_LABEL)
+      verdict = await onControl(controlMessageOf(queue, message))
     } catch (error) {
       this.#complain(queue, error)
       await pauseBeforeAgain(stopping)
       if (channel.settle(message, 'requeue')) observer.givenBack(CONTROL_LABEL, 1)
+      return
     }
+    if (!channel.settle(message, verdict === 'handled' ? 'ack' : 'dead-letter')) return
+    onSettled(queue)
+    if (verdict === 'handled') observer.acked(CONTROL_LABEL)
+    else observer.deadLettered(CONTROL_LABEL)
   }
 
   #complain(queue: string, error: unknown): void {

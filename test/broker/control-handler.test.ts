@@ -1,0 +1,55 @@
+import type { ConsumeMessage } from 'amqplib'
+import { expect, it, vi } from 'vitest'
+import type { ControlVerdict } from '../../src/broker/broker.ts'
+import type { ControlChannel } from '../../src/broker/control-channel.ts'
+import { ControlHandler } from '../../src/broker/control-handler.ts'
+import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
+import { systemClock } from '../../src/clock.ts'
+
+const MESSAGE = {
+  content: Buffer.from('{}'),
+  fields: { redelivered: false },
+  properties: { type: 'ojs.control.report' },
+} as ConsumeMessage
+
+const aBug = () => {
+  throw new Error('a bug')
+}
+
+/** How a message is settled about which this is said. */
+async function settled(
+  onControl: () => Promise<ControlVerdict>,
+  after: { observe?: () => void; onSettled?: () => void } = {},
+): Promise<string[]> {
+  const settle = vi.fn((_message: ConsumeMessage, _how: string) => true)
+  const errors: unknown[] = []
+  const log = { debug() {}, info() {}, warn() {}, error: (fields: object) => errors.push(fields) }
+  const observe = after.observe ?? (() => {})
+  const handler = new ControlHandler({
+    clock: systemClock(),
+    logger: log,
+    observer: { ...SILENT_OBSERVER, acked: observe, deadLettered: observe, givenBack: observe },
+    onControl,
+    onSettled: after.onSettled ?? (() => {}),
+    // Nothing is waited for before it is given back.
+    stopping: AbortSignal.abort(),
+  })
+  handler.take({ settle } as unknown as ControlChannel, 'email', MESSAGE)
+  await handler.finished()
+  expect(errors).toHaveLength(Object.keys(after).length)
+  return settle.mock.calls.map(([, how]) => how)
+}
+
+it('settles a message as it was handled', async () => {
+  expect(await settled(async () => 'handled')).toEqual(['ack'])
+  expect(await settled(async () => 'malformed')).toEqual(['dead-letter'])
+  expect(await settled(async () => aBug())).toEqual(['requeue'])
+  expect(await settled(aBug)).toEqual(['requeue'])
+})
+
+it('and only once, whatever those throw who are told of it', async () => {
+  expect(await settled(async () => 'handled', { observe: aBug })).toEqual(['ack'])
+  expect(await settled(async () => 'malformed', { observe: aBug })).toEqual(['dead-letter'])
+  expect(await settled(async () => 'handled', { onSettled: aBug })).toEqual(['ack'])
+  expect(await settled(aBug, { observe: aBug })).toEqual(['requeue'])
+})
