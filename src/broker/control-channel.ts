@@ -25,6 +25,8 @@ export class ControlChannel {
   #error: unknown = null
   #unsettled = 0
   #isDraining = false
+  /** Drained, and no message is on its way any more. */
+  #isCancelled = false
   #isClosed = false
 
   constructor(options: ControlChannelOptions) {
@@ -56,8 +58,10 @@ export class ControlChannel {
 
   /** Nothing new; closes when everything that is here has been settled. */
   async drain(): Promise<void> {
-    await Promise.all([...this.#tags.keys()].map((queue) => this.cancel(queue)))
+    // Before anything is waited for: nobody would cancel a consumer that comes meanwhile.
     this.#isDraining = true
+    await Promise.all([...this.#tags.keys()].map((queue) => this.cancel(queue)))
+    this.#isCancelled = true
     this.#closeIfDrained()
   }
 
@@ -115,7 +119,7 @@ export class ControlChannel {
   }
 
   #closeIfDrained(): void {
-    if (this.#isDraining && this.#unsettled === 0) void this.close()
+    if (this.#isCancelled && this.#unsettled === 0) void this.close()
   }
 
   #end(): void {

@@ -1,0 +1,73 @@
+import { EventEmitter } from 'node:events'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { ConsumeMessage } from 'amqplib'
+import { beforeEach, expect, it, vi } from 'vitest'
+import type { Connection } from '../../src/broker/connection.ts'
+import { ControlChannel } from '../../src/broker/control-channel.ts'
+import { deferred } from '../support/deferred.ts'
+
+/** Its consumers, and a broker that takes its time over a cancel. */
+class SlowChannel extends EventEmitter {
+  readonly consumers = new Map<string, (message: ConsumeMessage) => void>()
+  readonly cancelling = deferred()
+  isClosed = false
+
+  prefetch = async () => {}
+  ack = vi.fn()
+  async consume(
+    _source: string,
+    onMessage: (message: ConsumeMessage) => void,
+    { consumerTag }: { consumerTag: string },
+  ): Promise<void> {
+    this.consumers.set(consumerTag, onMessage)
+  }
+  async cancel(tag: string): Promise<void> {
+    await this.cancelling.promise
+    this.consumers.delete(tag)
+  }
+  async close(): Promise<void> {
+    this.isClosed = true
+    this.emit('close')
+  }
+}
+
+let slow: SlowChannel
+let taken: ConsumeMessage[]
+let channel: ControlChannel
+
+beforeEach(() => {
+  slow = new SlowChannel()
+  taken = []
+  channel = new ControlChannel({
+    connection: { openChannel: async () => slow } as unknown as Connection,
+    prefetch: 1,
+    onMessage: (_channel, _queue, message) => void taken.push(message),
+    onCancelled() {},
+    onClosed() {},
+  })
+})
+
+it('takes no consumer while it is being drained, which nobody would cancel', async () => {
+  await channel.consume('a', 'control.a', 'tag.a')
+  const drained = channel.drain()
+  await expect(channel.consume('b', 'control.b', 'tag.b')).rejects.toThrow('takes no consumers')
+  slow.cancelling.resolve()
+  await drained
+  expect([slow.consumers.size, slow.isClosed]).toEqual([0, true])
+})
+
+it('takes what comes before its consumers are cancelled, and closes when that is settled', async () => {
+  await channel.consume('a', 'control.a', 'tag.a')
+  const first = {} as ConsumeMessage
+  slow.consumers.get('tag.a')?.(first)
+  const drained = channel.drain()
+  channel.settle(first, 'ack')
+  const last = {} as ConsumeMessage
+  slow.consumers.get('tag.a')?.(last)
+  slow.cancelling.resolve()
+  await drained
+  await nextTurn()
+  expect([taken.length, slow.isClosed]).toEqual([2, false])
+  channel.settle(last, 'ack')
+  expect([slow.ack.mock.calls.length, slow.isClosed]).toEqual([2, true])
+})
