@@ -2,15 +2,14 @@ export type QueueProfile = 'classic' | 'quorum'
 
 /**
  * - `job`: what workers consume. - `dlx`: dead jobs of one queue. - `control`: control messages.
- * - `rung`: retry delay of one queue. - `level`: shared delay level. - `due`, `dead-letters`:
- *   system queues. - `owner`: the exclusive lock.
+ * - `rung`: retry delay of one queue. - `due`, `dead-letters`: system queues. - `owner`: the exclusive
+ *   lock.
  */
 export const QUEUE_KINDS = [
   'job',
   'dlx',
   'control',
   'rung',
-  'level',
   'due',
   'dead-letters',
   'owner',
@@ -28,7 +27,7 @@ export interface QueueLimits {
 export interface QueueArgumentOptions {
   deadLetterExchange?: string
   deadLetterKey?: string
-  /** Rungs and levels: how long a message stays. */
+  /** Of a rung: how long a message stays. */
   ttlMs?: number
   limits?: QueueLimits
 }
@@ -81,7 +80,6 @@ function queueType(kind: QueueKind, profile: QueueProfile): QueueProfile {
       return 'classic'
     case 'dlx':
     case 'rung':
-    case 'level':
     case 'due':
     case 'dead-letters':
       return 'quorum'
@@ -116,7 +114,7 @@ function quorumArguments(
   serverVersion: string,
   options: QueueArgumentOptions,
 ): QueueArguments {
-  const isConsumed = kind !== 'rung' && kind !== 'level'
+  const isConsumed = kind !== 'rung'
   const isSafe =
     options.deadLetterExchange !== undefined &&
     options.limits?.overflow !== 'drop-head' &&

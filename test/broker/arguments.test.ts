@@ -11,7 +11,6 @@ const VERSIONS = ['3.10.8', '3.13.7', '4.0.9', '4.3.1']
 const PROFILES: QueueProfile[] = ['classic', 'quorum']
 const DLX = { deadLetterExchange: 'ojs.exchange.dlx', deadLetterKey: 'email' }
 const RETRY = { deadLetterExchange: 'ojs.exchange.direct', deadLetterKey: 'email', ttlMs: 5000 }
-const LEVEL = { deadLetterExchange: 'ojs.system.delay.x3', ttlMs: 800 }
 
 const SAFE = { 'x-dead-letter-strategy': 'at-least-once', 'x-overflow': 'reject-publish' }
 const NO_LIMIT = { 'x-delivery-limit': 1_000_000 }
@@ -29,7 +28,6 @@ const OPTIONS: Record<QueueKind, object> = {
   dlx: {},
   control: DLX,
   rung: RETRY,
-  level: LEVEL,
   due: {},
   'dead-letters': {},
   owner: {},
@@ -47,12 +45,6 @@ const EXPECTED: Record<QueueKind, Record<QueueProfile, object>> = {
   },
   dlx: both({ 'x-queue-type': 'quorum', ...NO_LIMIT }),
   rung: both({ 'x-queue-type': 'quorum', ...TO_DIRECT, 'x-message-ttl': 5000, ...SAFE }),
-  level: both({
-    'x-queue-type': 'quorum',
-    'x-dead-letter-exchange': 'ojs.system.delay.x3',
-    'x-message-ttl': 800,
-    ...SAFE,
-  }),
   due: both({ 'x-queue-type': 'quorum', ...NO_LIMIT }),
   'dead-letters': both({ 'x-queue-type': 'quorum', ...NO_LIMIT }),
   owner: both({ 'x-queue-type': 'classic' }),
