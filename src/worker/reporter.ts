@@ -1,3 +1,5 @@
+import { setMaxListeners } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { PublishOutcome } from '../broker/broker.ts'
 import { untilDeadline } from '../lifecycle.ts'
 import type { Logger } from '../logger.ts'
@@ -43,6 +45,8 @@ export class Reporter {
 
   constructor(deps: ReporterDeps) {
     this.#deps = deps
+    // Of each queue several messages may wait to be sent again.
+    setMaxListeners(0, this.#givingUp.signal)
   }
 
   /** Goes out within 50 ms, or not at all when the end of the same execution comes first. */
@@ -94,23 +98,11 @@ export class Reporter {
       }
       logger.debug({ queue, outcome }, 'report not confirmed, again')
       if (outcome === 'returned') await ensure(queue)
-      await pause(pauseMs, this.#givingUp.signal)
+      await sleep(pauseMs, undefined, { signal: this.#givingUp.signal }).catch(() => {})
       pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)
     }
     return 'given-up'
   }
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const over = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', over)
-      resolve()
-    }
-    const timer = setTimeout(over, ms)
-    signal.addEventListener('abort', over, { once: true })
-  })
 }
 
 /** `too-large`: for RabbitMQ (`max_message_size`), which will never take it. */
