@@ -1,13 +1,9 @@
 import { partOfHeap } from '../memory.ts'
+import { type Door, Opening } from './opening.ts'
 
 /** Of all control queues 32,000 questions may be here, and an answer may be a whole job. */
 const MAX_WAITING = 1_024
 const MAX_WAITING_BYTES = partOfHeap(1 / 32, 32 * 1024 * 1024)
-
-/** What is published through, on whichever connection. */
-interface Door {
-  readonly isOpen: boolean
-}
 
 /**
  * Answers that wait until they can be published. Questions are heard as soon as the connection of the
@@ -15,41 +11,25 @@ interface Door {
  * what it should not, or consumes a queue that is paused.
  */
 export class ControlOpening {
-  readonly #looks = new Set<() => void>()
+  readonly #opening = new Opening()
   #bytes = 0
 
   get waiting(): number {
-    return this.#looks.size
+    return this.#opening.waiting
   }
 
   /** Something was opened: each looks whether it is what it waits for. */
   opened(): void {
-    for (const look of [...this.#looks]) look()
+    this.#opening.opened()
   }
 
   /** False: it is not open after `ms`, or too much waits already for `bytes` more. */
   async untilOpen(door: Door, bytes: number, ms: number): Promise<boolean> {
     if (door.isOpen) return true
-    if (this.#looks.size >= MAX_WAITING || this.#bytes + bytes > MAX_WAITING_BYTES) return false
+    if (this.waiting >= MAX_WAITING || this.#bytes + bytes > MAX_WAITING_BYTES) return false
     this.#bytes += bytes
-    const isOpen = await this.#opens(door, ms)
+    const isOpen = await this.#opening.untilOpen(door, ms)
     this.#bytes -= bytes
     return isOpen
-  }
-
-  #opens(door: Door, ms: number): Promise<boolean> {
-    return new Promise((resolve) => {
-      const end = (isOpen: boolean) => {
-        clearTimeout(timer)
-        this.#looks.delete(look)
-        resolve(isOpen)
-      }
-      const look = () => {
-        if (door.isOpen) end(true)
-      }
-      // It may never open: a broker takes only so many connections of a user.
-      const timer = setTimeout(end, ms, false).unref()
-      this.#looks.add(look)
-    })
   }
 }

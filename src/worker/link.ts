@@ -9,6 +9,7 @@ import { EntityChecker } from '../broker/entity-checker.ts'
 import { createNames, type Names } from '../broker/names.ts'
 import type { BrokerGauges, BrokerObserver, ConnectionName } from '../broker/observer.ts'
 import { SILENT_OBSERVER } from '../broker/observer.ts'
+import { Opening } from '../broker/opening.ts'
 import { Publisher } from '../broker/publisher.ts'
 import { Rungs } from '../broker/rungs.ts'
 import { loadTopology } from '../broker/topology.ts'
@@ -50,8 +51,7 @@ export class AmqpLink {
   readonly rungs: Rungs
   readonly publisher: Publisher
   readonly rpc: DirectRpc
-  readonly #waiting = new Set<(isOpen: boolean) => void>()
-  #hasStopped = false
+  readonly #opening = new Opening()
   #leaveMetrics: () => void = () => undefined
 
   /** Connects to nothing. Throws when the topology file is unusable. */
@@ -111,9 +111,7 @@ export class AmqpLink {
       onUnanswered: (queue, rungMs) => {
         if (rungMs !== null) this.rungs.doubt(queue, rungMs)
       },
-      onOpen: () => {
-        for (const settle of this.#waiting) settle(true)
-      },
+      onOpen: () => this.#opening.opened(),
       onChannelError: (code) => {
         if (code === 404) void this.declarer.recheckAll().then(() => this.rungs.recheckAll())
       },
@@ -129,22 +127,12 @@ export class AmqpLink {
 
   /** Callers that wait until something can be published. */
   get waiting(): number {
-    return this.#waiting.size
+    return this.#opening.waiting
   }
 
   /** False: it is still not possible after so long. */
-  async untilPublishing(waitMs: number): Promise<boolean> {
-    if (this.publisher.isOpen) return true
-    if (this.#hasStopped) return false
-    return await new Promise((resolve) => {
-      const settle = (isOpen: boolean) => {
-        clearTimeout(timer)
-        this.#waiting.delete(settle)
-        resolve(isOpen)
-      }
-      const timer = setTimeout(settle, waitMs, false)
-      this.#waiting.add(settle)
-    })
+  untilPublishing(waitMs: number): Promise<boolean> {
+    return this.#opening.untilOpen(this.publisher, waitMs)
   }
 
   /** A control message: persistent, mandatory, confirmed. Never rejects. */
@@ -162,8 +150,7 @@ export class AmqpLink {
   /** Ends both connections when what is under way is confirmed, or at the deadline. */
   async stop(deadline: AbortSignal): Promise<void> {
     await this.publisher.drain(deadline)
-    this.#hasStopped = true
-    for (const settle of this.#waiting) settle(false)
+    this.#opening.end()
     this.publisher.stop()
     this.declarer.stop()
     this.rungs.stop()
