@@ -38,17 +38,17 @@ export interface DeclarerDeps {
   isSame?(scratch: ScratchChannel, queue: string): Promise<boolean>
   /** Before the exchanges and system queues: false, it must be tried again later. */
   prepareBase?(): Promise<boolean>
-  onReady(queue: string): void
+  onReady?(queue: string): void
   /** The queue is missing and will be declared now. */
   onDeclare(queue: string): void
   /** Before `onQueueMissing`: what was said about its jobs is heard first. */
   catchUp?(queue: string, scratch: ScratchChannel): Promise<void>
   /** The job queue was looked for and is not there. */
-  onMissing(queue: string): void
+  onMissing?(queue: string): void
   /** The control queue was looked for and is not there; it may be declared next. */
   onControlMissing?(queue: string): void
   /** The exchanges, the system queues and the control queue of `default` were looked at. */
-  onBase(outcome: EnsureOutcome): void
+  onBase?(outcome: EnsureOutcome): void
   /** And after that every queue that was known. */
   onKnown?(): void
 }
@@ -184,7 +184,7 @@ export class Declarer {
       if (isAnyAway) this.#retryLater()
       // Not kept: what an administrator has to create or allow may come at any time.
       if (outcome !== 'ready') this.#base = null
-      this.#deps.onBase(outcome)
+      this.#deps.onBase?.(outcome)
       return outcome
     })
     this.#base = flight
@@ -267,7 +267,7 @@ export class Declarer {
         this.#known.add(queue)
         this.#ready.add(queue)
         this.#dying.delete(queue)
-        this.#deps.onReady(queue)
+        this.#deps.onReady?.(queue)
       }
       return outcome
     } catch (error) {
@@ -320,7 +320,7 @@ export class Declarer {
     const found = await this.#find(scratch, queue, jobQueue)
     if (found === 'unavailable') return 'unavailable'
     if (found === 'exists') return 'go-on'
-    this.#deps.onMissing(queue)
+    this.#deps.onMissing?.(queue)
     const refusal = found === 'renewed' ? null : this.#reserve(queue)
     if (refusal) {
       // A client's mistake in the name of a queue is no concern of the operator.

@@ -34,6 +34,7 @@ import type { Outgoing } from './publish-lane.ts'
 import { Publisher } from './publisher.ts'
 import { QueueDeaths } from './queue-deaths.ts'
 import { QueueWatch } from './queue-watch.ts'
+import { rechecksBy } from './rechecks.ts'
 import { Rungs } from './rungs.ts'
 import { loadTopology } from './topology.ts'
 
@@ -96,20 +97,15 @@ export class RabbitBroker implements Broker, Service {
     })
     const ensureQueue = (queue: string) => this.#declarer.ensure(queue)
     this.#rungs = new Rungs({ ...shared, ...declaring, ensureQueue })
+    const rechecks = rechecksBy(this.#declarer, this.#rungs)
     const publishing = {
       ...shared,
       connection: publish,
       timeoutMs: options.publishTimeoutMs,
       onOpen: () => this.#availability.notice(),
-      onChannelError: (code: unknown) => code === 404 && this.#onExchangeGone(),
+      ...rechecks,
     }
-    this.#publisher = new Publisher({
-      ...publishing,
-      onReturned: (queue, rungMs) => this.#onReturned(queue, rungMs),
-      onUnanswered: (queue, rungMs) => {
-        if (rungMs !== null) this.#rungs.doubt(queue, rungMs)
-      },
-    })
+    this.#publisher = new Publisher(publishing)
     this.#controlPublisher = new ControlPublisher({ ...publishing, replyConnection: reply })
     this.#consumers = new Consumers({
       ...shared,
@@ -128,7 +124,7 @@ export class RabbitBroker implements Broker, Service {
       owner: () => this.#consumers.owner,
       onUp: () => hooks.onUp(),
     })
-    this.#watch = this.#newWatch(options)
+    this.#watch = this.#newWatch(options, rechecks.onExchangeGone)
     this.#listen()
   }
 
@@ -299,7 +295,7 @@ export class RabbitBroker implements Broker, Service {
     }
   }
 
-  #newWatch(options: BrokerOptions): QueueWatch {
+  #newWatch(options: BrokerOptions, onExchangeGone: () => void): QueueWatch {
     return new QueueWatch({
       ...this.#deps,
       options,
@@ -313,7 +309,7 @@ export class RabbitBroker implements Broker, Service {
       onGone: (queue) => void this.#declarer.recheck(queue),
       lookAgain: (scratch) => this.#checker.lookAgain(scratch),
       missingExchange: (scratch) => this.#declarer.missingExchange(scratch),
-      onExchangeGone: () => this.#onExchangeGone(),
+      onExchangeGone,
     })
   }
 
@@ -335,20 +331,11 @@ export class RabbitBroker implements Broker, Service {
     this.#consumers.baseChecked(isReady)
   }
 
-  #onExchangeGone(): void {
-    void this.#declarer.recheckAll().then(() => this.#rungs.recheckAll())
-  }
-
   #onMissing(queue: string): void {
     // One that is declared for the first time has not died.
     if (this.#declarer.isKnown(queue)) this.#deaths.missed(queue)
     this.#consumers.deliveries.queueMissing(queue)
     this.#watch.forget(queue)
-  }
-
-  #onReturned(queue: string, rungMs: number | null): void {
-    if (rungMs === null) void this.#declarer.recheck(queue)
-    else void this.#rungs.recheck(queue, rungMs)
   }
 
   #messageOf(row: JobRow): Outgoing | null {

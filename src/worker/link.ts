@@ -11,6 +11,7 @@ import type { BrokerGauges, BrokerObserver, ConnectionName } from '../broker/obs
 import { SILENT_OBSERVER } from '../broker/observer.ts'
 import { Opening } from '../broker/opening.ts'
 import { Publisher } from '../broker/publisher.ts'
+import { rechecksBy } from '../broker/rechecks.ts'
 import { Rungs } from '../broker/rungs.ts'
 import { loadTopology } from '../broker/topology.ts'
 import { type Clock, systemClock } from '../clock.ts'
@@ -80,10 +81,7 @@ export class AmqpLink {
           return 'declare'
         },
       },
-      onReady() {},
       onDeclare: (queue) => this.publisher.noteNew(queue),
-      onMissing() {},
-      onBase() {},
     })
     this.rungs = new Rungs({
       ...shared,
@@ -107,14 +105,8 @@ export class AmqpLink {
       connection: this.publish,
       clock: this.clock,
       timeoutMs: options.publishTimeoutMs,
-      onReturned: (queue, rungMs) => this.#onReturned(queue, rungMs),
-      onUnanswered: (queue, rungMs) => {
-        if (rungMs !== null) this.rungs.doubt(queue, rungMs)
-      },
+      ...rechecksBy(this.declarer, this.rungs),
       onOpen: () => this.#opening.opened(),
-      onChannelError: (code) => {
-        if (code === 404) void this.declarer.recheckAll().then(() => this.rungs.recheckAll())
-      },
     })
     this.rpc = new DirectRpc(this.publish, logger)
   }
@@ -185,11 +177,6 @@ export class AmqpLink {
       ...connectionGauges([this.publish, this.consume], this.publish),
       confirmsPending: this.publisher.pending,
     }
-  }
-
-  #onReturned(queue: string, rungMs: number | null): void {
-    if (rungMs === null) void this.declarer.recheck(queue)
-    else void this.rungs.recheck(queue, rungMs)
   }
 }
 

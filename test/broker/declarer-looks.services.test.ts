@@ -51,8 +51,6 @@ function newDeclarer(hooks: Partial<DeclarerDeps['hooks']> = {}): Declarer {
     },
     onReady: (queue) => told.push(`ready ${queue}`),
     onDeclare: () => {},
-    onMissing: () => {},
-    onBase: () => {},
   })
 }
 

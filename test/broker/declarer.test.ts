@@ -38,9 +38,7 @@ beforeEach(() => {
       looks.push(look)
       return look.promise
     },
-    onReady() {},
     onDeclare() {},
-    onMissing() {},
     onBase: (outcome) => void told.push(outcome),
   })
 })

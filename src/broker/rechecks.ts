@@ -1,0 +1,26 @@
+import type { Declarer } from './declarer.ts'
+import type { PublisherDeps } from './publisher.ts'
+import type { Rungs } from './rungs.ts'
+
+interface Rechecks extends Pick<PublisherDeps, 'onReturned' | 'onUnanswered' | 'onChannelError'> {
+  /** What leads to every queue: each is looked at again. */
+  onExchangeGone(): void
+}
+
+/** What a publish says of the queues that it was for, to those that declare them. */
+export function rechecksBy(declarer: Declarer, rungs: Rungs): Rechecks {
+  const onExchangeGone = () => void declarer.recheckAll().then(() => rungs.recheckAll())
+  return {
+    onReturned(queue, rungMs) {
+      if (rungMs === null) void declarer.recheck(queue)
+      else void rungs.recheck(queue, rungMs)
+    },
+    onUnanswered(queue, rungMs) {
+      if (rungMs !== null) rungs.doubt(queue, rungMs)
+    },
+    onChannelError(code) {
+      if (code === 404) onExchangeGone()
+    },
+    onExchangeGone,
+  }
+}
