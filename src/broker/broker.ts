@@ -89,8 +89,8 @@ export interface Broker {
    */
   isQueueGone(queue: string): Promise<boolean>
 
-  /** Is the queue there? Asks the broker, declares nothing. Null when it cannot be asked now. */
-  probeQueue(queue: string): Promise<'exists' | 'missing' | null>
+  /** Is the queue there? Asks the broker, declares nothing. */
+  probeQueue(queue: string): Promise<Presence>
 
   /**
    * How many of `available` jobs have no token according to the last depth sample (ready in the
@@ -167,6 +167,9 @@ export type PublishOutcome =
   | 'too-large'
   /** Not sent: no connection, blocked, a rung that is not ready, too many publishes in flight. */
   | 'refused'
+
+/** `unavailable`: the broker cannot be asked at the moment. */
+export type Presence = 'exists' | 'missing' | 'unavailable'
 
 export type EnsureOutcome =
   | 'ready'

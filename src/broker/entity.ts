@@ -1,5 +1,5 @@
 import { type ChannelFailure, classify, differenceIn } from './amqp-error.ts'
-import type { BrokerWarning } from './broker.ts'
+import type { BrokerWarning, Presence } from './broker.ts'
 import type { ScratchChannel } from './scratch-channel.ts'
 import type { Entity, ExchangeEntity, QueueEntity } from './topology.ts'
 
@@ -14,8 +14,6 @@ export type EntityState =
   /** There, but the node of the cluster that has it is down. */
   | { state: 'away'; warning: BrokerWarning }
   | { state: 'access-refused'; warning: BrokerWarning }
-
-export type Presence = 'exists' | 'missing' | 'unavailable'
 
 /** Of a queue: how many messages are ready, and how many consumers it has; 0 where nobody knows. */
 interface Look {

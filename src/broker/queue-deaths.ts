@@ -1,4 +1,4 @@
-import type { Presence } from './entity.ts'
+import type { Presence } from './broker.ts'
 
 /** A queue that was missed so long ago has long been declared again. */
 const RECENT_MS = 5_000

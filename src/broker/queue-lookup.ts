@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts'
-import type { Presence } from './entity.ts'
+import type { Presence } from './broker.ts'
 
 /** How long "not there" is believed. */
 const ABSENT_MS = 1_000

@@ -9,6 +9,7 @@ import type {
   BrokerWarning,
   Delivery,
   EnsureOutcome,
+  Presence,
   PublishOutcome,
   Reply,
   ShownDelivery,
@@ -236,9 +237,8 @@ export class RabbitBroker implements Broker, Service {
     return sweepQueue(this.#connections.consume, this.#names.dlxQueue(queue), limit, isStale)
   }
 
-  async probeQueue(queue: string): Promise<'exists' | 'missing' | null> {
-    const presence = await this.#declarer.probe(queue)
-    return presence === 'unavailable' ? null : presence
+  probeQueue(queue: string): Promise<Presence> {
+    return this.#declarer.probe(queue)
   }
 
   silentlyAcknowledged(queue: string, available: number): number {

@@ -1,5 +1,5 @@
 import { beforeEach, expect, it } from 'vitest'
-import type { Presence } from '../../src/broker/entity.ts'
+import type { Presence } from '../../src/broker/broker.ts'
 import { QueueDeaths } from '../../src/broker/queue-deaths.ts'
 
 let now: number

@@ -1,5 +1,5 @@
 import { beforeEach, expect, it } from 'vitest'
-import type { Presence } from '../../src/broker/entity.ts'
+import type { Presence } from '../../src/broker/broker.ts'
 import { QueueLookup } from '../../src/broker/queue-lookup.ts'
 import { deferred } from '../support/deferred.ts'
 

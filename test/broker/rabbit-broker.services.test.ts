@@ -66,7 +66,7 @@ describe('start', () => {
     expect(JSON.stringify(status)).not.toContain('secret')
     expect(await broker.publish(row())).toBe('refused')
     expect(await broker.ensureQueue('email')).toBe('unavailable')
-    expect(await broker.probeQueue('email')).toBe(null)
+    expect(await broker.probeQueue('email')).toBe('unavailable')
     expect(await broker.take(request(['email'], { waitMs: 0 }))).toEqual([])
     expect(broker.isDeclared('email')).toBe(false)
   })
