@@ -65,8 +65,6 @@ export interface SourceSink {
   abort(jobId: string, reason: 'cancelled' | 'lost'): void
   /** The server wants the worker to stop taking jobs, or to end (seed 001 §10.4). */
   directive(state: 'quiet' | 'terminate'): void
-  /** Those that are running or whose report is under way: heartbeats keep them. */
-  activeJobIds(): string[]
   state(): WorkerState
   /** Something went wrong that no job shows: a failed poll, a lost connection. */
   onError(error: unknown): void
@@ -78,8 +76,6 @@ export interface SourceOptions {
   /** Slots in all. */
   readonly concurrency: number
   readonly queues: readonly string[]
-  /** The job types that have a handler at start. */
-  readonly types: readonly string[]
 }
 
 /** Used by one worker, started once. */

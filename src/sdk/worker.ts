@@ -141,9 +141,8 @@ export class OJSWorker {
     const { source, workerId, concurrency, queues, handleSignals } = this.#settings
     this.#state = 'running'
     if (handleSignals) this.#signals = listenToSignals((signal) => this.#onSignal(signal))
-    const types = [...this.#handlers.keys()]
     try {
-      await source.start(this.#sink(), { workerId, concurrency, queues, types })
+      await source.start(this.#sink(), { workerId, concurrency, queues })
     } catch (error) {
       await this.stop()
       throw error
@@ -218,7 +217,6 @@ export class OJSWorker {
       deliver: (lease) => this.#deliver(lease),
       abort: (jobId, reason) => this.#current.get(jobId)?.abort(reason),
       directive: (state) => this.#obey(state),
-      activeJobIds: () => this.#activeJobIds(),
       state: () =>
         this.#state === 'running' || this.#state === 'quiet' ? this.#state : 'terminate',
       onError: (error) => this.#onError(error),
@@ -254,10 +252,6 @@ export class OJSWorker {
       if (this.#executions.size === 0) this.#drain.wake()
       this.#settings.source.slotFree()
     }
-  }
-
-  #activeJobIds(): string[] {
-    return [...this.#current.values()].filter(({ isHeld }) => isHeld).map(({ jobId }) => jobId)
   }
 
   #obey(state: 'quiet' | 'terminate'): void {
