@@ -2,6 +2,7 @@ import type { Options } from 'amqplib'
 import { timestamp } from '../job/document.ts'
 import { MAX_INT32 } from '../job/int32.ts'
 import type { Carry, JobRow } from '../job/job.ts'
+import { traceIdIn } from '../job/trace-carry.ts'
 import {
   cleanList,
   cleanText,
@@ -52,7 +53,7 @@ export function tokenOf(row: JobRow): Token {
 /** Properties and headers alone: a native worker sends the body on as it came. */
 export function publishOptionsOf(source: TokenSource): Options.Publish {
   const { carry } = source
-  const correlationId = carry?.correlationId ?? traceIdIn(carry?.traceparent)
+  const correlationId = carry?.correlationId ?? traceIdIn(carry ?? {})
   // Only what a native publisher asked for: "preserve all other original properties" (§8.3).
   const replyTo = carry?.properties?.replyTo
   const options: Options.Publish = {
@@ -131,9 +132,4 @@ function int32(value: number): { '!': 'int32'; value: number } {
 /** As an AMQP short string holds it. */
 export function shortText(text: string): string {
   return cleanText(text, MAX_SHORT_BYTES)
-}
-
-/** `00-{trace id}-{span id}-01` → the trace id. */
-function traceIdIn(traceparent: string | undefined): string | undefined {
-  return traceparent && /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(traceparent)?.[1]
 }

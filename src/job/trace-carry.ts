@@ -48,7 +48,7 @@ export function sentWith<T extends PushContext>(context: T, { traceparent, trace
   return { ...rest, ...(traceparent && { traceparent }), ...(tracestate && { tracestate }) } as T
 }
 
-/** For log lines. */
+/** For log lines, and for who correlates by it. */
 export function traceIdIn({ traceparent }: Trace): string | undefined {
   return traceparent === undefined ? undefined : traceIdOf(traceparent)
 }

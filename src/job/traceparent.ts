@@ -32,7 +32,7 @@ export function isTracestate(text: string): boolean {
   return members.every((member) => MEMBER.test(member))
 }
 
-/** The 32 hex digits that name the trace. Only for a `traceparent` that `isTraceparent` accepts. */
-export function traceIdOf(traceparent: string): string {
-  return traceparent.slice(3, 35)
+/** The 32 hex digits that name the trace; undefined: a native client's header may say anything. */
+export function traceIdOf(traceparent: string): string | undefined {
+  return isTraceparent(traceparent) ? traceparent.slice(3, 35) : undefined
 }

@@ -186,6 +186,7 @@ function matches(event: Kept, { types, queues }: EventQuery): boolean {
 }
 
 function recorded(event: Kept): RecordedEvent {
+  const traceId = event.traceparent === null ? undefined : traceIdOf(event.traceparent)
   return {
     specversion: '1.0',
     id: `evt_${event.id}`,
@@ -199,7 +200,7 @@ function recorded(event: Kept): RecordedEvent {
       ...(event.queue !== null && { queue: event.queue }),
       ...(event.state !== null && { state: event.state, attempt: event.attempt }),
       ...(event.workerId !== null && { worker_id: event.workerId }),
-      ...(event.traceparent !== null && { trace_id: traceIdOf(event.traceparent) }),
+      ...(traceId !== undefined && { trace_id: traceId }),
       ...event.own,
     },
   }

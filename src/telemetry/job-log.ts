@@ -1,5 +1,5 @@
 import type { JobRow } from '../job/job.ts'
-import { traceIdOf } from '../job/traceparent.ts'
+import { traceIdIn } from '../job/trace-carry.ts'
 import type { Logger } from '../logger.ts'
 import type { CronEvent, JobEvent, LeaseFacts } from './events.ts'
 import { LineBudget } from './line-budget.ts'
@@ -72,8 +72,7 @@ function leaseFields({ id, queue, type, attempt }: Omit<LeaseFacts, 'leaseExpire
 
 function fieldsOf({ job, requestId }: { job: JobRow; requestId?: string }): object {
   const { id, type, queue, attempt, carry } = job
-  const traceId = carry?.traceparent && traceIdOf(carry.traceparent)
-  return { jobId: id, type, queue, attempt, requestId, traceId }
+  return { jobId: id, type, queue, attempt, requestId, traceId: traceIdIn(carry ?? {}) }
 }
 
 function cronFields(event: CronEvent): object {

@@ -33,6 +33,7 @@ describe('traceparent', () => {
     ['endless', `cc-${TRACE}-${PARENT}-01-${'x'.repeat(300)}`],
   ])('%s is ignored', (_name, text) => {
     expect(isTraceparent(text)).toBe(false)
+    expect(traceIdOf(text)).toBe(undefined)
   })
 })
 

@@ -224,6 +224,9 @@ describe('what an event says', () => {
     const cron = { name: 'nightly', expression: '0 0 * * *', jobType: 't', queue: 'q' }
     const tick = dataOf({ type: 'cron.triggered', cron, scheduledAt: 0, job })
     expect(tick).toMatchObject({ trace_id: TRACE })
+    // What a native client wrote into `x-ojs-trace-id`.
+    const odd = jobRow({ carry: { traceparent: TRACE } })
+    expect(dataOf({ type: 'job.enqueued', job: odd })).not.toHaveProperty('trace_id')
   })
 
   it('workflow.started, workflow.step_completed: what there is to do, and what is left', () => {

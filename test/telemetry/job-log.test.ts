@@ -42,6 +42,14 @@ it('names the job, its attempt and the request, and never what is in it', () => 
   expect(JSON.stringify(line)).not.toContain(SECRET)
 })
 
+it('names the trace where the job came with one, and nothing else that a header said', () => {
+  const trace = '0af7651916cd43dd8448eb211c80319c'
+  const traceIdOf = (traceparent: string) =>
+    lineOf({ type: 'job.completed', job: jobRow({ carry: { traceparent } }) })?.['traceId']
+  expect(traceIdOf(`00-${trace}-b7ad6b7169203331-01`)).toBe(trace)
+  expect(traceIdOf(trace)).toBe(undefined)
+})
+
 it('names who asked for a pause or a workflow, and of the workflow what is left', () => {
   const asked = { level: 'info', requestId: 'req_1' }
   const paused = lineOf({ type: 'queue.paused', queue: 'q', requestId: 'req_1' })
