@@ -5,9 +5,6 @@ export interface QueuePauses {
   /** Since when; null: it is not paused. Asked by every PUSH. */
   since(queue: string): number | null
 
-  /** Every paused queue, with since when. */
-  all(): ReadonlyMap<string, number>
-
   /** Remembers the queue where it is unknown. Fence: not paused; a pause that stands stays. */
   pause(queue: string, now: number): Promise<{ pausedAt: number; isNew: boolean }>
 

@@ -22,8 +22,8 @@ export class PauseStates implements Companion {
     for (const row of pauses.all()) this.#apply({ ...row, isOwed: true })
   }
 
-  get paused(): ReadonlyMap<string, number> {
-    return this.#paused
+  since(queue: string): number | null {
+    return this.#paused.get(queue) ?? null
   }
 
   get owed(): ReadonlySet<string> {
@@ -73,11 +73,7 @@ export class SqlitePauses implements QueuePauses {
   }
 
   since(queue: string): number | null {
-    return this.#store.pauses.paused.get(queue) ?? null
-  }
-
-  all(): ReadonlyMap<string, number> {
-    return this.#store.pauses.paused
+    return this.#store.pauses.since(queue)
   }
 
   pause(queue: string, now: number): Promise<{ pausedAt: number; isNew: boolean }> {
