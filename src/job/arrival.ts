@@ -24,10 +24,12 @@ export interface ArrivingToken {
  * - `expire`: `expires_at` has passed; the job is discarded and the token dropped.
  * - `hold`: keep the delivery unacknowledged until `until`, or until the row moves (null).
  * - `rearm`: acknowledge and write a new outbox; the ledger publishes it when due.
- * - `adopt`: no such row; validate the body as strictly as HTTP does and adopt it.
+ *
+ * A token without a row is not among its cases: its job is stored first (`adoption.ts` of the ledger),
+ * as if it had been waiting for exactly this token.
  */
 export type Arrival =
-  | { do: 'drop' | 'dead-letter' | 'keep' | 'hand-over' | 'expire' | 'rearm' | 'adopt' }
+  | { do: 'drop' | 'dead-letter' | 'keep' | 'hand-over' | 'expire' | 'rearm' }
   | { do: 'claim'; attempt: number; skipped: readonly number[]; promote: boolean }
   | { do: 'exhaust'; skipped: readonly number[] }
   | { do: 'hold'; until: number | null }
@@ -57,15 +59,10 @@ export interface ArrivalContext {
 const MAX_HOLD_MS = 60_000
 
 /**
- * The arrival table, in its order (architecture §2). `row` is null for an id that the ledger does
- * not know. Pure; the caller writes what it says, fenced by the row that it read.
+ * The arrival table, in its order (architecture §2). Pure; the caller writes what it says, fenced by the
+ * row that it read.
  */
-export function decideArrival(
-  token: ArrivingToken,
-  row: Fate | null,
-  context: ArrivalContext,
-): Arrival {
-  if (row === null) return { do: 'adopt' }
+export function decideArrival(token: ArrivingToken, row: Fate, context: ArrivalContext): Arrival {
   if (token.generation < row.generation) return { do: 'drop' }
   // A discard is `basic.nack`, which no broker confirms: until the copy is recorded, repeat it. Its
   // number does not matter: a native worker's token may have been run as a later attempt.

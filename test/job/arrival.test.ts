@@ -37,13 +37,6 @@ describe('the arrival table', () => {
       expect(decideArrival(token, row, other)).toEqual(expected)
     }
   })
-
-  it('adopts a token whose id is unknown', () => {
-    const context = { now: NOW, wall: WALL, isHeldDelivery: false }
-    for (const attempt of [1, 2, 9]) {
-      expect(decideArrival({ generation: 0, attempt }, null, context)).toEqual({ do: 'adopt' })
-    }
-  })
 })
 
 describe('limits of the arrival table', () => {

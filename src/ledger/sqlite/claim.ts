@@ -76,8 +76,6 @@ function applyArrival(
     case 'keep':
     case 'dead-letter':
       return { verdict: arrival.do, job: row }
-    case 'adopt':
-      throw new Error(`token of ${row.id}: a row that exists cannot be adopted`)
   }
 }
 
