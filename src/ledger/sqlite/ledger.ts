@@ -308,10 +308,15 @@ export class SqliteLedger implements Ledger {
   }
 
   outboxPage(after: number, limit: number): OwedMessage[] {
-    const page = this.#access.read(() => this.#store.statements.outboxPage.all(after, limit))
-    const owed = page.filter(({ outbox }) => !this.#confirms.has(outbox))
-    const last = page.at(-1)
-    return last && owed.length === 0 ? this.outboxPage(last.outbox, limit) : owed
+    const { outboxPage } = this.#store.statements
+    for (let last = after; ; ) {
+      const page = this.#access.read(() => outboxPage.all(last, limit))
+      const owed = page.filter(({ outbox }) => !this.#confirms.has(outbox))
+      const end = page.at(-1)
+      if (owed.length > 0 || !end) return owed
+      // All of it is confirmed, and none of it says so yet.
+      last = end.outbox
+    }
   }
 
   isConfirming(outbox: number): boolean {

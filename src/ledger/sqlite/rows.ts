@@ -37,14 +37,14 @@ export type RawRow = RawStanding & LongTexts & { carry: string | null }
 export function toJobRow(raw: RawRow | undefined): JobRow | null {
   if (raw === undefined) return null
   const { short, carry, error, errors, result, envelope } = raw
-  const row = JSON.parse(short) as JobStanding & Partial<LongTexts & { carry: Carry | null }>
-  return Object.assign(row, {
-    carry: carry === null ? null : (JSON.parse(carry) as Carry),
-    error,
-    errors,
-    result,
-    envelope,
-  })
+  // One by one: an object to assign them from would be thrown away for every row that is read.
+  const row = JSON.parse(short) as JobRow
+  row.carry = carry === null ? null : (JSON.parse(carry) as Carry)
+  row.error = error
+  row.errors = errors
+  row.result = result
+  row.envelope = envelope
+  return row
 }
 
 /** The same of `STANDING_COLUMNS`. */
