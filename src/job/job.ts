@@ -27,10 +27,7 @@ export const JOB_STATES = [
 /** The eight states of OJS (seed 001 §7). */
 export type JobState = (typeof JOB_STATES)[number]
 
-/**
- * `withdrawn`: a PUSH that was refused after its insert, a dead letter that was deleted, or what is left
- * of a pruned job whose copy is in RabbitMQ still. Invisible; its id may be used again.
- */
+/** `withdrawn`: no job any more, and not only where a PUSH was withdrawn: see `isErased`. */
 export type RowState = JobState | 'withdrawn'
 
 export type Holder = 'gateway' | 'ledger' | 'native'
@@ -157,6 +154,16 @@ const TERMINAL_STATES: ReadonlySet<RowState> = new Set<RowState>([
 /** No event leads out of it but the retry of a dead letter (ojs-digest §1.2). `withdrawn` counts too. */
 export function isTerminal(state: RowState): boolean {
   return TERMINAL_STATES.has(state)
+}
+
+/**
+ * Nothing is left of it but its id and its numbers, by which late tokens and copies are known for what
+ * they are: a PUSH that was refused after its insert, a dead letter that was deleted, or a discarded job
+ * that retention has pruned, whose copy may be in RabbitMQ still. To everybody else there is no such
+ * job: it is not shown, is in no count, and its id may be used again.
+ */
+export function isErased(state: RowState): state is 'withdrawn' {
+  return state === 'withdrawn'
 }
 
 /** `expires_at` has passed: the job is not to run any more. */

@@ -1,7 +1,7 @@
 import { between, isPromotedByStart, isWaitingWithNative, type ReportedError } from './arrival.ts'
 import { chooseDelay } from './backoff.ts'
 import type { Failure } from './error-history.ts'
-import { isTerminal, type JobRow, type NewJob } from './job.ts'
+import { isErased, isTerminal, type JobRow, type NewJob } from './job.ts'
 import type { ReportEvent } from './request.ts'
 import { judge, retryPolicyOf } from './retry-policy.ts'
 
@@ -82,7 +82,7 @@ type Fate = Pick<
 export function decideReport(event: ReportedEvent, row: Fate | null, now: number): Decision {
   const { said } = event
   if (said.event === 'dropped') return IGNORE
-  if (row === null || row.state === 'withdrawn' || row.state === 'pending') return IGNORE
+  if (row === null || isErased(row.state) || row.state === 'pending') return IGNORE
   if (event.generation !== null && event.generation !== row.generation) return IGNORE
   if (said.event === 'expired') return mayExpire(event, row) ? { do: 'expire' } : IGNORE
   if (said.event === 'released') return mayRelease(event, row) ? { do: 'release' } : IGNORE

@@ -6,8 +6,8 @@ import type { RowState } from './job.ts'
  * of the ledger judge every write by it.
  *
  * Three are no arrows of the seed's picture. A native worker may have begun before we know that the
- * job was due, and its success implies its start. `withdrawn` is a PUSH that was refused after its
- * insert, or a dead letter that was deleted; the id may be used again.
+ * job was due, and its success implies its start. `withdrawn` is what `isErased` tells of; the id may
+ * be used again.
  */
 const NEXT: Readonly<Record<RowState, readonly RowState[]>> = {
   available: ['active', 'completed', 'cancelled', 'discarded', 'withdrawn'],

@@ -13,8 +13,8 @@ export interface DeadLetterLedger {
   revive(id: string, generation: number, now: number): Promise<Revived>
 
   /**
-   * Dead letter delete: the row becomes `withdrawn` and loses its content, so that tokens of it
-   * are dropped for another week. Its copy becomes stale. Fence: a listed dead letter.
+   * Dead letter delete: the row is erased (`isErased`), so that tokens of it are dropped for another
+   * week. Its copy becomes stale. Fence: a listed dead letter.
    */
   deleteDeadLetter(id: string, now: number): Promise<boolean>
 

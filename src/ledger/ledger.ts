@@ -32,7 +32,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * PUSH: stores the job in the state that `job.start` names, attempt 0; an `available` one with a
    * fresh outbox nonce, the others without a token (`tokenOut` false). What its `unique` policy
    * wants is part of the same transaction, and so is the key of the request.
-   * Fence: no row with this id, or a `withdrawn` one (then generation + 1); no job in the way of its
+   * Fence: no row with this id, or one that is erased (then generation + 1); no job in the way of its
    * policy; the key of the request not remembered.
    */
   insert(job: NewJob, now: number, terms?: EnqueueTerms): Promise<Inserted>
@@ -53,7 +53,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   confirmed(outbox: number): void
 
   /**
-   * PUSH was refused after its insert: the row becomes invisible (`withdrawn`).
+   * PUSH was refused after its insert: the row is erased (`isErased`).
    * `key`: of the request, to be forgotten with it.
    * Fence: `available`, attempt 0, same nonce. False: somebody has the job already.
    */
@@ -97,9 +97,9 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
 
   /**
    * Retention: deletes ended rows whose token has come back and whose time is over, at most
-   * `limit`. A discarded row whose DLX copy was made becomes `withdrawn` first, so that the sweep
-   * knows what to do with the copy. Fewer where rows are large, or kept by workflows. Returns how many
-   * rows it changed; 0: there may be others the next time.
+   * `limit`. A discarded row is only erased (`isErased`) at first: its copy in the DLX queue may outlive
+   * it, and the sweep has to know what that is. Fewer where rows are large, or kept by workflows.
+   * Returns how many rows it changed; 0: there may be others the next time.
    */
   prune(cutoffs: PruneCutoffs, now: number, limit: number): Promise<number>
 
@@ -163,7 +163,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   /** How many rows owe a token, counted up to `atMost`. By index. */
   owedTokens(atMost: number): number
 
-  /** By primary key. `withdrawn` rows are returned too; operations hide them. */
+  /** By primary key. Rows that are erased are returned too; operations hide them. */
   find(id: string): JobRow | null
 
   /** The same without its long texts, which may be megabytes: for who looks at a thousand. */
@@ -220,7 +220,7 @@ export interface PruneCutoffs {
   cancelled: number
   /** Plain discards. */
   discarded: number
-  /** PUSHes that were refused, and dead letters that were deleted or pruned. */
+  /** What is erased (`isErased`), from when it was, and tombstones. */
   withdrawn: number
   deadLetters: number
 }

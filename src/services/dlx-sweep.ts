@@ -61,8 +61,8 @@ async function sweepQueue(deps: Deps, queue: string, mark: number): Promise<Swep
 
 /**
  * Stale: of an earlier life, or of a job that is over and not listed: a native worker may reject the
- * token of one that was cancelled meanwhile. The id of a deleted or pruned job is remembered as
- * `withdrawn`. Open: of a job that is under way. Its copy may have come before the news of it, or it
+ * token of one that was cancelled meanwhile. Those of deleted and pruned jobs are among them
+ * (`isErased`). Open: of a job that is under way. Its copy may have come before the news of it, or it
  * runs without that token (`noteCopyOf`): it is looked at again.
  */
 function fateOf(deps: Deps, { id, generation }: DeadLetterCopy): 'stale' | 'open' | 'kept' {

@@ -5,7 +5,7 @@ const INTERVAL_MS = 5_000
 /** Small, because a prune shares the ledger with everything else; together 10,000 rows a second. */
 const PAGE = 500
 const MAX_PAGES = 100
-/** A withdrawn row keeps its tokens from running as something new. */
+/** What is erased keeps its tokens from running as something new. */
 const WITHDRAWN_MS = 7 * 86_400_000
 
 /** How long ended jobs stay readable, in milliseconds (architecture §7, `OJS_RETENTION_*`). */

@@ -1,3 +1,4 @@
+import { isErased } from '../../job/job.ts'
 import { canBecome } from '../../job/states.ts'
 import type { Cancelled } from '../ledger.ts'
 import { ended } from './life.ts'
@@ -8,7 +9,7 @@ import { isTokenOwed, type Store } from './store.ts'
 export function cancelJob(store: Store, id: string, now: number): Cancelled | 'stale' {
   const { statements, nonces } = store
   const row = toJobRow(statements.find.get(id))
-  if (!row || row.state === 'withdrawn' || !canBecome(row.state, 'cancelled')) return 'stale'
+  if (!row || isErased(row.state) || !canBecome(row.state, 'cancelled')) return 'stale'
   const job = toJobRow(statements.cancel.get(id, row.state, now, nonces.next()))
   if (!job) return 'stale'
   ended(store, job, row)

@@ -1,7 +1,7 @@
 import { OjsError } from '../../errors.ts'
 import { isFromElsewhere } from '../../job/arrival.ts'
 import { mayDie } from '../../job/dead-letter.ts'
-import { isTerminal, type JobRow } from '../../job/job.ts'
+import { isErased, isTerminal, type JobRow } from '../../job/job.ts'
 import { pageOf } from '../../job/page.ts'
 import { partOfHeap } from '../../memory.ts'
 import type { DeadLetterQuery, Revived } from '../dead-letters.ts'
@@ -116,7 +116,7 @@ export function revive(store: Store, id: string, generation: number, now: number
   return job
 }
 
-/** The id stays for a while as `withdrawn`, so that its tokens are known for what they are. */
+/** It is erased; the id stays for a while, so that its tokens are known for what they are. */
 export function deleteDeadLetter(store: Store, id: string, now: number): boolean {
   const row = toJobRow(store.statements.find.get(id))
   if (!row || store.statements.deleteDeadLetter.run(id, now).changes !== 1) return false
@@ -158,6 +158,6 @@ function noteCopy(
   }
   const row = toJobRow(store.statements.find.get(id))
   if (!row) return
-  const isPast = generation === null || row.generation > generation || row.state === 'withdrawn'
+  const isPast = generation === null || row.generation > generation || isErased(row.state)
   if (isPast) store.stale.add(row.queue)
 }

@@ -6,7 +6,7 @@ import { JOB_COLUMNS, type RawRow } from './rows.ts'
 /** What every end of a life does beside its own columns (law 3: the outbox goes with it). */
 const END_LIFE = `outbox = NULL, holder = NULL, ${END_LEASE}`
 
-/** Only the id and the numbers stay, so that late tokens and copies are known for what they are. */
+/** What `isErased` tells of. */
 export const EMPTY = `state = 'withdrawn', dead_letter = 0, outbox = NULL, carry = NULL, error = NULL,
   errors = NULL, result = NULL, envelope = '{}', unique_key = NULL`
 

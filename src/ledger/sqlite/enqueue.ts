@@ -1,4 +1,4 @@
-import { isTerminal, type JobRow, type NewJob } from '../../job/job.ts'
+import { isErased, isTerminal, type JobRow, type NewJob } from '../../job/job.ts'
 import type { Enqueued } from '../enqueued.ts'
 import type { WithdrawFence } from '../ledger.ts'
 import { toJobRow } from './rows.ts'
@@ -48,7 +48,7 @@ export function withdrawAll(store: Store, rows: readonly WithdrawFence[], key?: 
  */
 function withdrawUnstarted(store: Store, { id, generation }: WithdrawFence): boolean {
   const row = toJobRow(store.statements.find.get(id))
-  if (!row || row.state === 'withdrawn' || isTerminal(row.state)) return false
+  if (!row || isErased(row.state) || isTerminal(row.state)) return false
   const { changes } = store.statements.withdrawUnstarted.run(id, generation, row.state)
   if (changes !== 1) return false
   store.counter.moved(row.queue, row.state, null)

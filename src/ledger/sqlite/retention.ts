@@ -1,3 +1,4 @@
+import { isErased } from '../../job/job.ts'
 import type { PruneCutoffs } from '../ledger.ts'
 import type { PrunableRow } from './end-statements.ts'
 import type { Store } from './store.ts'
@@ -119,6 +120,6 @@ function remove(
     store.statements.pruneCopied.run(seq, now)
     if (isCopied === 1) store.stale.add(queue)
   } else store.statements.prune.run(seq)
-  if (state !== 'withdrawn') store.counter.moved(queue, state, null)
+  if (!isErased(state)) store.counter.moved(queue, state, null)
   if (isDeadLetter) store.counter.moved(queue, 'dead_letter', null)
 }

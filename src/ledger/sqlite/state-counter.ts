@@ -1,5 +1,5 @@
 import { isWaitingWithNative } from '../../job/arrival.ts'
-import { JOB_STATES, type JobRow, type JobState, type RowState } from '../../job/job.ts'
+import { isErased, JOB_STATES, type JobRow, type JobState, type RowState } from '../../job/job.ts'
 import type { StateCounts } from '../ledger.ts'
 import type { Companion } from './companion.ts'
 import { Notes } from './notes.ts'
@@ -24,7 +24,7 @@ export interface Recount {
 
 /**
  * How many jobs of each state a queue has: kept, never counted, so that it costs the same at ten
- * rows and at ten million. Withdrawn rows are nobody's jobs and in no count.
+ * rows and at ten million. Rows that are erased are nobody's jobs and in no count.
  */
 export class StateCounter implements Companion {
   readonly #statements: Statements
@@ -139,9 +139,9 @@ const NONE: Readonly<Counts> = {
   with_native: 0,
 }
 
-/** What a row counts as: a withdrawn one is nobody's job. */
+/** What a row counts as: one that is erased is nobody's job. */
 export function counted(state: RowState): JobState | null {
-  return state === 'withdrawn' ? null : state
+  return isErased(state) ? null : state
 }
 
 function statesOf({ dead_letter: _, with_native: __, ...states }: Readonly<Counts>): StateCounts {

@@ -160,7 +160,7 @@ function prepareEnqueues(db: Database) {
        ON CONFLICT (id) DO NOTHING`,
     ),
     /**
-     * The next life of an id whose last one is withdrawn, with nothing left of that one, and the
+     * The next life of an id whose last one is erased, with nothing left of that one, and the
      * generation after it.
      */
     insertAgain: db.prepare<NewRow, { generation: number }>(

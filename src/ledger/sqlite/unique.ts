@@ -98,7 +98,7 @@ interface KeyQuery {
   now: number
 }
 
-/** Jobs with this key that are in the way. Withdrawn rows are in no state that a policy can name. */
+/** Jobs with this key that are in the way. Rows that are erased are in no state that a policy can name. */
 function holders(store: Store, query: KeyQuery): JobRow[] {
   const { key, states, periodMs, besides = '', limit, now } = query
   const { isKeyKnown, holdersOfKey } = store.statements
