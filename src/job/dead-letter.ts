@@ -1,7 +1,7 @@
 import { type ArrivingToken, isWaitingWithNative, isWithNative } from './arrival.ts'
 import type { Failure } from './error-history.ts'
 import { failureOf } from './failure.ts'
-import type { JobRow } from './job.ts'
+import { isHeldByBroker, type JobRow } from './job.ts'
 
 type Fate = Pick<JobRow, 'generation' | 'state' | 'attempt' | 'holder' | 'dueAt' | 'rungMs'>
 
@@ -30,7 +30,7 @@ export function mayDie(
   if (isWithNative(row)) {
     return !token.wasInQueue || row.state !== 'active' || token.attempt > row.attempt
   }
-  return token.attempt > row.attempt && (isClaimable(row, context) || isDelayed(row))
+  return token.attempt > row.attempt && (isClaimable(row, context) || isHeldByBroker(row))
 }
 
 /**
@@ -42,11 +42,6 @@ export function hasFailedBefore(
   row: Pick<JobRow, 'state' | 'holder' | 'attempt' | 'error'>,
 ): boolean {
   return isWaitingWithNative(row) && attempt <= row.attempt && row.error !== null
-}
-
-/** Its token waits in a rung or level, by our books. */
-function isDelayed({ state, rungMs }: Fate): boolean {
-  return rungMs !== null && (state === 'retryable' || state === 'scheduled')
 }
 
 /** The broker's timer and ours drift apart by some ms over the longest rung. */

@@ -121,7 +121,11 @@ export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
    * `pending` one, when it may run once it is activated.
    */
   dueAt: number | null
-  /** The TTL queue that the token of a retry went to (its delay); null: the ledger holds the job. */
+  /**
+   * Where the token waits, or is owed to, until the job is due: the TTL queue of a retry (its delay), or
+   * `IN_EXCHANGE`. Null: nowhere, the ledger holds the job. It stays when the job becomes available by
+   * its time, until the token is seen.
+   */
   rungMs: number | null
   /** The delay chosen for the last retry; stays for the next FETCH to tell (conformance.md S6). */
   retryDelayMs: number | null
@@ -169,6 +173,21 @@ export function isErased(state: RowState): state is 'withdrawn' {
 /** `expires_at` has passed: the job is not to run any more. */
 export function isExpired({ expiresAt }: Pick<JobRow, 'expiresAt'>, wall: number): boolean {
   return expiresAt !== null && expiresAt <= wall
+}
+
+/** In place of a delay: the token of a schedule is with the exchange of RabbitMQ's delay plugin. */
+export const IN_EXCHANGE = 0
+
+type Delayed = Pick<JobRow, 'state' | 'rungMs'>
+
+/** It waits for its time, and its token in RabbitMQ with it, by our books. */
+export function isHeldByBroker({ state, rungMs }: Delayed): boolean {
+  return rungMs !== null && (state === 'retryable' || state === 'scheduled')
+}
+
+/** It waits for its time without a token: one is made when it is due. */
+export function isHeldByLedger({ state, rungMs }: Delayed): boolean {
+  return rungMs === null && (state === 'retryable' || state === 'scheduled')
 }
 
 /** How often it may run: `max_attempts` 0 and 1 both mean "run once" (ojs-digest §3.1). */

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { JobRow, OwedMessage } from '../job/job.ts'
+import { isHeldByLedger, type JobRow, type OwedMessage } from '../job/job.ts'
 import { untilDeadline } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
 import { sendToken } from '../operations/token/send-token.ts'
@@ -169,7 +169,7 @@ export class Outbox {
     if (row === null || row.outbox !== outbox || !isOwedNow(row)) return 'skipped'
     if (this.#deps.ledger.isConfirming(outbox)) return 'skipped'
     // One whose token came far too early (a foreign one): the ledger holds it until it is due.
-    if (row.state === 'scheduled' && row.rungMs === null) return 'skipped'
+    if (isHeldByLedger(row)) return 'skipped'
     if (this.#deps.tokens.isInHand(id)) return 'skipped'
     const { outcome } = await sendToken(this.#deps, row)
     if (outcome === 'too-large') return this.#leaveTooLarge(row)

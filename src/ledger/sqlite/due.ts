@@ -39,8 +39,8 @@ function unconfirmed({ confirming }: Store, { outbox }: DueRow): number | null {
 }
 
 /**
- * Schedules whose token RabbitMQ is to hold from now on; a rung of 0 ms says so, and what is true of
- * tokens in rungs is true of theirs: none is owed when they are due.
+ * Schedules whose token RabbitMQ is to hold from now on (`IN_EXCHANGE`). What is true of tokens in rungs is
+ * true of theirs: none is owed when they are due.
  */
 export async function sendAhead(
   access: Access,

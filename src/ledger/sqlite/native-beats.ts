@@ -1,4 +1,4 @@
-import type { JobRow } from '../../job/job.ts'
+import { isHeldByLedger, type JobRow } from '../../job/job.ts'
 import { decideBeat } from '../../job/native-heartbeat.ts'
 import type { BeatResult, NativeBeat } from '../native.ts'
 import { begin, isOwedAgain, leaveUnowned } from './native-start.ts'
@@ -48,8 +48,7 @@ function beatUnknown({ tombstones }: Store, id: string): BeatResult {
  * lease had run out. Of a first attempt there is no earlier one, only a confirm that is not here yet.
  */
 function isTokenItsOwn({ confirming }: Store, row: JobRow): boolean {
-  const { outbox, attempt, generation, state, rungMs } = row
-  const isMade = state === 'available' || rungMs !== null
-  if (isMade && (outbox === null || confirming.has(outbox))) return true
+  const { outbox, attempt, generation } = row
+  if (!isHeldByLedger(row) && (outbox === null || confirming.has(outbox))) return true
   return attempt === 0 && generation === 0 && !isOwedAgain(row)
 }

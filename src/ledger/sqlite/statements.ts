@@ -1,4 +1,10 @@
-import type { JobRow, JobState, OwedMessage, RowState } from '../../job/job.ts'
+import {
+  IN_EXCHANGE,
+  type JobRow,
+  type JobState,
+  type OwedMessage,
+  type RowState,
+} from '../../job/job.ts'
 import type { QueueRecord, Rung } from '../ledger.ts'
 import { prepareCron } from './cron-statements.ts'
 import type { Database, Flag } from './driver.ts'
@@ -214,7 +220,7 @@ function prepareDue(db: Database) {
        RETURNING ${JOB_COLUMNS}`,
     ),
     sendAhead: db.prepare<[seq: number, nonce: number]>(
-      'UPDATE jobs SET outbox = ?2, rung_ms = 0, token_out = 1 WHERE seq = ?1',
+      `UPDATE jobs SET outbox = ?2, rung_ms = ${IN_EXCHANGE}, token_out = 1 WHERE seq = ?1`,
     ),
     /** No copy is owed, and a job that the ledger held has no token. */
     expire: db.prepare<
