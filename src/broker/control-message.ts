@@ -1,7 +1,7 @@
 import type { Options } from 'amqplib'
+import { OJS_MEDIA_TYPE } from '../job/media-type.ts'
 import type { Names } from './names.ts'
 import type { Outgoing } from './publish-lane.ts'
-import { CONTENT_TYPE } from './token.ts'
 
 /**
  * RabbitMQ's direct reply-to, as a pseudo-queue and as `reply_to` of a question: an address that
@@ -47,7 +47,7 @@ export function controlOptions(
   return {
     messageId: id,
     type,
-    contentType: CONTENT_TYPE,
+    contentType: OJS_MEDIA_TYPE,
     contentEncoding: 'utf-8',
     timestamp: Math.floor(wall / 1000),
     appId: 'ojs',

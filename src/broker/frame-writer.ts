@@ -1,7 +1,8 @@
+import { MAX_SHORT_BYTES } from './headers.ts'
+
 const FRAME_HEAD_BYTES = 7
 const SIZE_AT = 3
 const END = 0xce
-const MAX_SHORT_BYTES = 255
 const TEXT = 'S'.charCodeAt(0)
 const INT32 = 'I'.charCodeAt(0)
 const BOOLEAN = 't'.charCodeAt(0)

@@ -1,9 +1,10 @@
 import { rungKey } from '../job/backoff.ts'
 import type { JobRow } from '../job/job.ts'
+import { OJS_MEDIA_TYPE } from '../job/media-type.ts'
 import type { Unusable } from './broker.ts'
 import type { Names } from './names.ts'
 import type { LaneGroup, Outgoing } from './publish-lane.ts'
-import { CONTENT_TYPE, shortText, tokenOf } from './token.ts'
+import { shortText, tokenOf } from './token.ts'
 
 /**
  * The message that the row owes, addressed by its state: see `Broker.publish`. `wall`: the wall
@@ -55,7 +56,7 @@ export function toDeadLetters({ id, queue, content }: Unusable, { exchange }: Na
     options: {
       mandatory: true,
       persistent: true,
-      contentType: CONTENT_TYPE,
+      contentType: OJS_MEDIA_TYPE,
       contentEncoding: 'utf-8',
       messageId,
     },

@@ -2,6 +2,7 @@ import type { Options } from 'amqplib'
 import { timestamp } from '../job/document.ts'
 import { MAX_INT32 } from '../job/int32.ts'
 import type { Carry, JobRow } from '../job/job.ts'
+import { OJS_MEDIA_TYPE } from '../job/media-type.ts'
 import { traceIdIn } from '../job/trace-carry.ts'
 import {
   cleanList,
@@ -12,7 +13,6 @@ import {
   restoreHeaders,
 } from './headers.ts'
 
-export const CONTENT_TYPE = 'application/openjobspec+json'
 const MAX_DATE_MS = 8.64e15
 
 export interface Token {
@@ -59,7 +59,7 @@ export function publishOptionsOf(source: TokenSource): Options.Publish {
   const options: Options.Publish = {
     mandatory: true,
     persistent: true,
-    contentType: CONTENT_TYPE,
+    contentType: OJS_MEDIA_TYPE,
     contentEncoding: 'utf-8',
     messageId: shortText(source.id),
     type: shortText(source.type),

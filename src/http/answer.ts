@@ -1,11 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { OJS_MEDIA_TYPE } from '../job/media-type.ts'
 import { partOfHeap } from '../memory.ts'
 import type { Admission } from './gate.ts'
 import { LARGE_BYTES, UnsentAnswers } from './unsent.ts'
 
 export const OJS_VERSION = '1.0'
-/** Exact, without parameters: that is how clients compare it (seed 001 §4.1, §6.5). */
-export const OJS_MEDIA_TYPE = 'application/openjobspec+json'
 
 /** What an answer needs of a response: Express's and our own both have it. */
 export type Answerable = ServerResponse & {

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { invalidField } from '../errors.ts'
-import { OJS_MEDIA_TYPE } from './answer.ts'
+import { OJS_MEDIA_TYPE } from '../job/media-type.ts'
 
 const ACCEPTED = new Set([OJS_MEDIA_TYPE, 'application/json'])
 
