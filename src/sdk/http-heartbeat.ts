@@ -126,6 +126,7 @@ export class Heartbeat {
       method: 'POST',
       path: '/workers/heartbeat',
       timeout: Math.max(MIN_TIMEOUT_MS, this.#intervalMs()),
+      isUrgent: true,
       body: {
         worker_id: worker.workerId,
         state: sink.state(),

@@ -166,6 +166,7 @@ export class HttpSource implements JobSource {
       method: 'POST',
       path: '/workers/fetch',
       timeout: pollInterval + POLL_SLACK_MS,
+      isUrgent: true,
       body: {
         queues,
         count,

@@ -5,11 +5,17 @@ import { onAbort } from './on-abort.ts'
 import { MAX_DELAY_MS } from './pause.ts'
 import { delayBeforeRetry, type RetryOptions, type RetryPolicy, retryPolicy } from './retry.ts'
 import { endpointOf } from './server-url.ts'
+import { Slots } from './slots.ts'
 import { timeLimit } from './time-limit.ts'
 import type { Transport, TransportRequest, TransportResponse } from './transport.ts'
 
 const MEDIA_TYPE = 'application/openjobspec+json'
 const DEFAULT_TIMEOUT_MS = 30_000
+/**
+ * `fetch` opens a connection for each request that is under way: with ten thousand of them no server
+ * answers any in time. A gateway is at its quickest with 64, a distant one needs some more.
+ */
+const MAX_UNDER_WAY = 128
 
 /** The part of `fetch` that is used; the global one is of this type. */
 export type Fetch = (
@@ -37,7 +43,7 @@ export interface HttpTransportOptions {
   auth?: string | undefined
   /** Sent with every request. */
   headers?: Readonly<Record<string, string>> | undefined
-  /** Milliseconds for one try; `Infinity`: no limit. Default 30,000. */
+  /** Milliseconds for one try, from its turn on; `Infinity`: no limit. Default 30,000. */
   timeout?: number | undefined
   /** How a failed request is repeated; `false`: not at all. */
   retry?: RetryOptions | false | undefined
@@ -47,7 +53,8 @@ export interface HttpTransportOptions {
 
 /**
  * The OJS HTTP binding over `fetch` (seed 001; seed 004, "The transport layer"). Redirects are not
- * followed: they would turn a POST into a GET. No message holds credentials.
+ * followed: they would turn a POST into a GET. No message holds credentials. Of any number of
+ * requests at once 128 are under way, and the others wait for their turn, in order.
  */
 export class HttpTransport implements Transport {
   readonly #origin: string
@@ -56,6 +63,7 @@ export class HttpTransport implements Transport {
   readonly #timeout: number
   readonly #retry: RetryPolicy
   readonly #fetch: Fetch
+  readonly #slots = new Slots(MAX_UNDER_WAY)
 
   /** Throws `TypeError` for options that cannot work. */
   constructor({ url, auth, headers = {}, timeout, retry, fetch }: HttpTransportOptions) {
@@ -83,7 +91,7 @@ export class HttpTransport implements Transport {
     }
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return answerOf(opts, await this.#exchange(opts, message, attempt), attempt)
+        return answerOf(opts, await this.#inTurn(opts, message, attempt), attempt)
       } catch (error) {
         const delay = delayBeforeRetry(this.#retry, error, { attempt, isIdempotent })
         if (delay === undefined) throw error
@@ -92,14 +100,27 @@ export class HttpTransport implements Transport {
     }
   }
 
-  /** One try, its body read to the end. Rejects with `OJSTransportError` only. */
+  /** One try, when it is its turn. Rejects with `OJSTransportError` only. */
+  async #inTurn(opts: TransportRequest, message: Message, attempt: number): Promise<Received> {
+    const { signal, isUrgent = false } = opts
+    if (signal?.aborted) throw this.#failure('aborted', opts, attempt - 1)
+    if (isUrgent) return await this.#exchange(opts, message, attempt)
+    const turn = this.#slots.take(signal)
+    if (turn !== true && !(await turn)) throw this.#failure('aborted', opts, attempt - 1)
+    try {
+      return await this.#exchange(opts, message, attempt)
+    } finally {
+      this.#slots.give()
+    }
+  }
+
+  /** Its body read to the end. The time that it may take begins here. */
   async #exchange(
     opts: TransportRequest,
     { body, headers, timeout }: Message,
     attempt: number,
   ): Promise<Received> {
     const { signal } = opts
-    if (signal?.aborted) throw this.#failure('aborted', opts, attempt - 1)
     const limit = new AbortController()
     const end = () => limit.abort()
     const timer = timeout === Number.POSITIVE_INFINITY ? undefined : setTimeout(end, timeout)

@@ -19,6 +19,8 @@ export interface TransportRequest {
   timeout?: number | undefined
   /** True: sending it twice does no harm, so it may be tried again when the answer got lost. */
   idempotent?: boolean
+  /** Not to wait behind others: it holds a job's lease, or waits for so long itself. */
+  isUrgent?: boolean
   /** Statuses from 300 whose body is an answer and no error (health: 503). */
   accept?: readonly number[]
 }

@@ -1,0 +1,129 @@
+import { describe, expect, test } from 'vitest'
+import {
+  type Fetch,
+  HttpTransport,
+  OJSClient,
+  OJSTransportError,
+  OJSWorker,
+} from '../../src/sdk/index.ts'
+import { Slots } from '../../src/sdk/slots.ts'
+
+const AT_ONCE = 128
+
+/** Requests that are answered when the test says so. */
+function heldFetch() {
+  const paths: string[] = []
+  const open: (() => void)[] = []
+  const fetch: Fetch = (url, { signal, body = '{}' }) =>
+    new Promise((resolve, reject) => {
+      const job = { ...JSON.parse(body), queue: 'default', state: 'available', attempt: 0 }
+      const text = JSON.stringify({ job, jobs: [], state: 'running' })
+      paths.push(url.slice(url.indexOf('/ojs/v1') + 7))
+      open.push(() =>
+        resolve({ status: 200, headers: new Headers(), text: () => Promise.resolve(text) }),
+      )
+      signal.addEventListener('abort', () => reject(new Error('aborted')))
+    })
+  return { fetch, paths, open }
+}
+
+const turn = () => new Promise((resolve) => setImmediate(resolve))
+
+describe('of any number of requests at once', () => {
+  test('so many are under way, the others follow in their order, and all get through', async () => {
+    const { fetch, paths, open } = heldFetch()
+    const client = new OJSClient({ url: 'http://h', fetch })
+    const enqueued = Array.from({ length: 5_000 }, (_, i) => client.enqueue('t', [i]))
+    await turn()
+    expect(paths).toHaveLength(AT_ONCE)
+    for (let answered = 0; answered < 5_000; answered += 1) {
+      open[answered]?.()
+      if (answered % 50 === 0) await turn()
+      expect(paths.length - (answered + 1)).toBeLessThanOrEqual(AT_ONCE)
+    }
+    const jobs = await Promise.all(enqueued)
+    expect(jobs.map(({ args }) => args[0])).toEqual(enqueued.map((_, i) => i))
+  })
+
+  test('one that waits costs no time of its limit', async () => {
+    const { fetch, paths, open } = heldFetch()
+    const transport = new HttpTransport({ url: 'http://h', fetch, retry: false })
+    const get = (path: string, timeout: number) =>
+      transport.request({ method: 'GET', path, timeout })
+    const first = Array.from({ length: AT_ONCE }, () => get('/jobs/1', 60_000))
+    const late = get('/jobs/2', 20)
+    await new Promise((resolve) => setTimeout(resolve, 60))
+    expect(paths).not.toContain('/jobs/2')
+    open[0]?.()
+    await first[0]
+    await turn()
+    expect(paths.at(-1)).toBe('/jobs/2')
+    await expect(late).rejects.toMatchObject({ kind: 'timeout', attempts: 1 })
+    for (const answer of open) answer()
+    await Promise.all(first)
+  })
+
+  test('one that waits ends with its signal, and nothing of it is sent', async () => {
+    const { fetch, paths, open } = heldFetch()
+    const client = new OJSClient({ url: 'http://h', fetch })
+    const first = Array.from({ length: AT_ONCE }, () => client.getJob('1'))
+    const limit = new AbortController()
+    const aborted = client.getJob('2', { signal: limit.signal })
+    const last = client.getJob('3')
+    limit.abort(new Error('enough'))
+    const error = await aborted.catch((reason: unknown) => reason)
+    expect(error).toBeInstanceOf(OJSTransportError)
+    expect(error).toMatchObject({ kind: 'aborted', attempts: 0, cause: { message: 'enough' } })
+    for (const answer of open) answer()
+    await Promise.all(first)
+    open.at(-1)?.()
+    await last
+    expect(paths).toHaveLength(AT_ONCE + 1)
+    expect(paths).not.toContain('/jobs/2')
+  })
+
+  test('those that failed leave their places', async () => {
+    let sent = 0
+    const fetch: Fetch = () => {
+      sent += 1
+      return Promise.reject(new Error('refused'))
+    }
+    const client = new OJSClient({ url: 'http://h', fetch, retry: false })
+    const all = Array.from({ length: 3 * AT_ONCE }, () => client.getJob('1'))
+    await Promise.allSettled(all)
+    expect(sent).toBe(3 * AT_ONCE)
+  })
+
+  test("a worker's polls and heartbeats over the same transport wait for nobody", async () => {
+    const { fetch, paths, open } = heldFetch()
+    const transport = new HttpTransport({ url: 'http://h', fetch })
+    const client = new OJSClient({ transport })
+    const enqueued = Array.from({ length: 2 * AT_ONCE }, () => client.enqueue('t'))
+    const worker = new OJSWorker({ transport, handleSignals: false, logger: false })
+    const started = worker.start()
+    await turn()
+    expect(new Set(paths.slice(AT_ONCE))).toEqual(new Set(['/workers/fetch', '/workers/heartbeat']))
+    const stopped = worker.stop()
+    const answering = setInterval(() => {
+      for (const answer of open) answer()
+    }, 1)
+    await Promise.all([started, stopped, ...enqueued])
+    clearInterval(answering)
+  })
+})
+
+test('slots are given on in order, also after a time without anybody waiting', async () => {
+  const slots = new Slots(1)
+  const order: number[] = []
+  for (let round = 0; round < 3; round += 1) {
+    expect(slots.take(undefined)).toBe(true)
+    const waiting = [1, 2, 3].map(async (n) => {
+      await slots.take(undefined)
+      order.push(n)
+      slots.give()
+    })
+    slots.give()
+    await Promise.all(waiting)
+  }
+  expect(order).toEqual([1, 2, 3, 1, 2, 3, 1, 2, 3])
+})
