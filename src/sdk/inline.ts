@@ -27,7 +27,8 @@ export interface InlineOptions {
 
 /**
  * Runs one job at once and without a server, for tests of handlers and middleware: the same way
- * through middleware, timeout and error reporting that it takes in a worker. Never rejects.
+ * through middleware, timeout and error reporting that it takes in a worker. Resolves when the job
+ * has ended, also where its handler heeds no signal and goes on. Never rejects.
  */
 export function runInline(
   workerOrHandlers: InlineWorker | Readonly<Record<string, Handler>>,
@@ -55,10 +56,14 @@ export async function runInline(
     onReported() {},
     onError() {},
   })
-  const cancel = () => execution.abort('cancelled')
+  const cancel = () => {
+    execution.abort('cancelled')
+    lease.end()
+  }
   signal?.addEventListener('abort', cancel, { once: true })
   if (signal?.aborted) cancel()
-  await execution.run()
+  // A handler that heeds no signal may never end; what is told of the job is told by then.
+  await Promise.race([execution.run(), lease.ended])
   signal?.removeEventListener('abort', cancel)
   return lease.outcome
 }
@@ -70,6 +75,11 @@ class InlineLease implements Lease {
   readonly job: Job
   readonly attempt: number
   outcome: InlineOutcome = { state: 'cancelled' }
+  end: () => void = () => undefined
+  /** Nothing more will be reported. */
+  readonly ended = new Promise<void>((resolve) => {
+    this.end = resolve
+  })
 
   constructor(job: InlineJob) {
     const { attempt = 1 } = job
@@ -95,6 +105,7 @@ class InlineLease implements Lease {
 
   #settle(outcome: InlineOutcome): Promise<Settlement> {
     this.outcome = outcome
+    this.end()
     return Promise.resolve('settled')
   }
 }

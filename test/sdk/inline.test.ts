@@ -68,6 +68,16 @@ describe('inline execution', () => {
     expect(outcome).toMatchObject({ state: 'failed', error: { code: 'timeout' } })
   })
 
+  it('does not wait for a handler that heeds no signal', async () => {
+    const handlers = { hang: () => new Promise(() => {}) }
+    const overrun = await runInline(handlers, { type: 'hang', timeout_ms: 10 })
+    expect(overrun).toMatchObject({ state: 'failed', error: { code: 'timeout' } })
+    const controller = new AbortController()
+    const cancelled = runInline(handlers, { type: 'hang' }, { signal: controller.signal })
+    controller.abort()
+    expect(await cancelled).toEqual({ state: 'cancelled' })
+  })
+
   it('can be cancelled', async () => {
     const controller = new AbortController()
     const handlers = {
