@@ -100,6 +100,5 @@ export {
   type GroupDefinition,
   group,
   type WorkflowDefinition,
-  type WorkflowElement,
   type WorkflowStep,
 } from './workflow.ts'

@@ -90,6 +90,8 @@ export interface JobOptions extends WireJobOptions {
   timeoutMs?: number | undefined
   /** How long a worker may be silent before the job is given to another, in milliseconds. */
   visibilityTimeoutMs?: number | undefined
+  retry?: RetryPolicy | undefined
+  unique?: UniquePolicy | undefined
   rateLimit?: RateLimit | undefined
 }
 
@@ -102,8 +104,8 @@ export interface WireJobOptions {
   tags?: string[] | undefined
   /** True: waits until it is activated. */
   pending?: boolean | undefined
-  retry?: RetryPolicy | undefined
-  unique?: UniquePolicy | undefined
+  retry?: WireRetryPolicy | undefined
+  unique?: WireUniquePolicy | undefined
   delay_until?: string | Date | undefined
   scheduled_at?: string | Date | undefined
   expires_at?: string | Date | undefined

@@ -12,34 +12,39 @@ import { isRecord } from './json.ts'
 export interface ChainDefinition {
   type: 'chain'
   name?: string | undefined
-  steps: WorkflowElement[]
+  steps: readonly WorkflowStep[]
+  /** Of all jobs in it; a job's own win, and those of a workflow within. */
+  options?: JobOptions | undefined
 }
 
 /** Side by side. */
 export interface GroupDefinition {
   type: 'group'
   name?: string | undefined
-  jobs: WorkflowElement[]
+  jobs: readonly WorkflowStep[]
+  /** As those of a chain. */
+  options?: JobOptions | undefined
 }
 
 /** Side by side, and then the callbacks that fit the outcome. */
 export interface BatchDefinition {
   type: 'batch'
   name?: string | undefined
-  jobs: WorkflowElement[]
-  callbacks: { on_complete?: WireJob; on_success?: WireJob; on_failure?: WireJob }
+  jobs: readonly WorkflowStep[]
+  callbacks: BatchCallbacks
+  /** As those of a chain; of the callbacks too. */
+  options?: JobOptions | undefined
 }
 
-/** A job, or a workflow inside a workflow. */
-export type WorkflowElement = WireJob | ChainDefinition | GroupDefinition | BatchDefinition
+type TreeDefinition = ChainDefinition | GroupDefinition | BatchDefinition
 
-/** What may stand where a step is expected. */
-export type WorkflowStep = JobSpec | ChainDefinition | GroupDefinition | BatchDefinition
+/** A job, or a workflow inside a workflow. */
+export type WorkflowStep = JobSpec | TreeDefinition
 
 /** Steps in any order that their dependencies allow (seed 001 §14.1). */
 export interface GraphDefinition {
   name: string
-  steps: GraphStep[]
+  steps: readonly GraphStep[]
   /** Of all steps; a step's own win. */
   options?: JobOptions | undefined
 }
@@ -48,15 +53,11 @@ export interface GraphDefinition {
 export interface GraphStep extends JobSpec {
   id: string
   /** In either spelling: the steps that have to be completed before. */
-  depends_on?: string[] | undefined
-  dependsOn?: string[] | undefined
+  depends_on?: readonly string[] | undefined
+  dependsOn?: readonly string[] | undefined
 }
 
-export type WorkflowDefinition =
-  | ChainDefinition
-  | GroupDefinition
-  | BatchDefinition
-  | GraphDefinition
+export type WorkflowDefinition = TreeDefinition | GraphDefinition
 
 /** In either spelling. */
 export interface BatchCallbacks {
@@ -83,22 +84,17 @@ export function group(...jobs: WorkflowStep[]): GroupDefinition {
 
 /** Runs the jobs side by side, then the callbacks. Builds the definition only. */
 export function batch(jobs: readonly WorkflowStep[], callbacks: BatchCallbacks): BatchDefinition {
-  const complete = eitherSpelling('on_complete', callbacks.on_complete, callbacks.onComplete)
-  const success = eitherSpelling('on_success', callbacks.on_success, callbacks.onSuccess)
-  const failure = eitherSpelling('on_failure', callbacks.on_failure, callbacks.onFailure)
-  const wire = {
-    ...(complete && { on_complete: wireJob(complete) }),
-    ...(success && { on_success: wireJob(success) }),
-    ...(failure && { on_failure: wireJob(failure) }),
-  }
+  const wire = wireCallbacks(callbacks)
   if (Object.keys(wire).length === 0) throw new TypeError('batch() needs at least one callback.')
   return { type: 'batch', jobs: elements('batch', jobs), callbacks: wire }
 }
 
-/** The body of `POST /workflows`: what the helpers built is in wire form, a graph is made so. */
+/** The body of `POST /workflows`, whether the helpers have built the definition or its author has. */
 export function wireWorkflow(definition: WorkflowDefinition): object {
-  if ('type' in definition) return definition
-  const { steps, options, ...others } = definition
+  return isTree(definition) ? wireTree(definition) : wireGraph(definition)
+}
+
+function wireGraph({ steps, options, ...others }: GraphDefinition): object {
   return {
     ...others,
     steps: steps.map(({ id, depends_on, dependsOn, ...job }) => ({
@@ -110,14 +106,50 @@ export function wireWorkflow(definition: WorkflowDefinition): object {
   }
 }
 
-function elements(helper: string, steps: readonly WorkflowStep[]): WorkflowElement[] {
+function wireTree({ options, ...members }: TreeDefinition): object {
+  return {
+    ...members,
+    ...('steps' in members && { steps: members.steps.map(wireStep) }),
+    ...('jobs' in members && { jobs: members.jobs.map(wireStep) }),
+    ...('callbacks' in members && { callbacks: wireCallbacks(members.callbacks) }),
+    ...(options && { options: wireOptions(options) }),
+  }
+}
+
+/** What is in wire form already stays as it is. */
+function wireStep(step: WorkflowStep): object {
+  return isDefinition(step) ? wireTree(step) : wireJob(step)
+}
+
+interface WireCallbacks {
+  on_complete?: WireJob
+  on_success?: WireJob
+  on_failure?: WireJob
+}
+
+function wireCallbacks(callbacks: BatchCallbacks): WireCallbacks {
+  const complete = eitherSpelling('on_complete', callbacks.on_complete, callbacks.onComplete)
+  const success = eitherSpelling('on_success', callbacks.on_success, callbacks.onSuccess)
+  const failure = eitherSpelling('on_failure', callbacks.on_failure, callbacks.onFailure)
+  return {
+    ...(complete && { on_complete: wireJob(complete) }),
+    ...(success && { on_success: wireJob(success) }),
+    ...(failure && { on_failure: wireJob(failure) }),
+  }
+}
+
+function elements(helper: string, steps: readonly WorkflowStep[]): WorkflowStep[] {
   if (steps.length === 0) throw new TypeError(`${helper}() needs at least one job.`)
   return steps.map((step) => (isDefinition(step) ? step : wireJob(step)))
 }
 
 /** A job may have the type `chain` too, but no steps. */
-function isDefinition(
-  step: WorkflowStep,
-): step is ChainDefinition | GroupDefinition | BatchDefinition {
+function isDefinition(step: WorkflowStep): step is TreeDefinition {
   return isRecord(step) && ('steps' in step || 'jobs' in step)
+}
+
+const TREES: ReadonlySet<string> = new Set(['chain', 'group', 'batch'])
+
+function isTree(definition: WorkflowDefinition): definition is TreeDefinition {
+  return 'type' in definition && TREES.has(definition.type)
 }

@@ -125,6 +125,57 @@ describe('client.workflow', () => {
     })
   })
 
+  test('what was written by hand is sent in wire form, its options too', async () => {
+    const transport = accepting()
+    const client = new OJSClient({ transport })
+    await client.workflow({
+      ...chain({ type: 'a.b' }),
+      options: { queue: 'q', timeoutMs: 5_000, retry: { maxAttempts: 2 } },
+    })
+    await client.workflow({
+      type: 'chain',
+      steps: [
+        { type: 'a', args: 1, options: { timeoutMs: 6, unique: { argsKeys: ['x'] } } },
+        {
+          type: 'batch',
+          jobs: [{ type: 'b', options: { delayUntil: new Date(0) } }],
+          callbacks: { onSuccess: { type: 'c', options: { expiresAt: 'P1D' } } },
+          options: { visibilityTimeoutMs: 7 },
+        },
+      ],
+    })
+    expect(transport.requests.map(({ body }) => body)).toEqual([
+      {
+        type: 'chain',
+        steps: [{ type: 'a.b', args: [] }],
+        options: { queue: 'q', timeout_ms: 5_000, retry: { max_attempts: 2 } },
+      },
+      {
+        type: 'chain',
+        steps: [
+          { type: 'a', args: [1], options: { timeout_ms: 6, unique: { args_keys: ['x'] } } },
+          {
+            type: 'batch',
+            jobs: [{ type: 'b', args: [], options: { delay_until: '1970-01-01T00:00:00.000Z' } }],
+            callbacks: { on_success: { type: 'c', args: [], options: { expires_at: 'P1D' } } },
+            options: { visibility_timeout_ms: 7 },
+          },
+        ],
+      },
+    ])
+  })
+
+  test('a graph that says so is one', async () => {
+    const transport = accepting()
+    const graph = { type: 'dag', name: 'w', steps: [{ id: 'a', type: 't', dependsOn: [] }] }
+    await new OJSClient({ transport }).workflow(graph)
+    expect(transport.only.body).toEqual({
+      type: 'dag',
+      name: 'w',
+      steps: [{ id: 'a', type: 't', args: [], depends_on: [] }],
+    })
+  })
+
   test('a step names what it waits for in one spelling, and no queue of its own', async () => {
     const transport = accepting()
     const { workflows } = new OJSClient({ transport })
