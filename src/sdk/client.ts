@@ -147,14 +147,14 @@ export class OJSClient {
 
   /** What the server is and can do (seed 001 §21). */
   async manifest(call: CallOptions = {}): Promise<Manifest> {
-    const body = await this.#exchange({ method: 'GET', path: '/ojs/manifest', ...call })
+    const { body } = await this.#exchange({ method: 'GET', path: '/ojs/manifest', ...call })
     return { ...body } as Manifest
   }
 
   /** Also of a server that is not well: look at `status`. */
   async health(call: CallOptions = {}): Promise<Health> {
     const request = { method: 'GET', path: '/health', accept: [503], ...call }
-    return { ...(await this.#exchange(request)) } as Health
+    return { ...(await this.#exchange(request)).body } as Health
   }
 
   async #push(request: EnqueueRequest, call: CallOptions): Promise<Job> {

@@ -1,5 +1,5 @@
 import { OJSError, OJSTransportError } from './errors.ts'
-import { type Exchange, exchangeOver } from './exchange.ts'
+import { type Answer, type Exchange, exchangeOver } from './exchange.ts'
 import { Pause } from './pause.ts'
 import { retryAfterMs } from './retry.ts'
 import type { Transport, TransportRequest } from './transport.ts'
@@ -27,7 +27,7 @@ export class Courier {
    * Rejects with `OJSError`, `OJSTransportError`, or whatever the transport throws; at once when
    * all is ended, even where the transport does not heed its signal.
    */
-  send(request: TransportRequest): Promise<Record<string, unknown>> {
+  send(request: TransportRequest): Promise<Answer> {
     if (this.#hasEnded) return Promise.reject(aborted(request))
     const controller = new AbortController()
     this.#open.add(controller)

@@ -11,8 +11,15 @@ export interface CallOptions {
   headers?: Readonly<Record<string, string>> | undefined
 }
 
-/** One request and its JSON object. Rejects with `OJSError` or `OJSTransportError`. */
-export type Exchange = (request: TransportRequest) => Promise<Record<string, unknown>>
+/** A JSON object, and what it is the answer to. */
+export interface Answer {
+  readonly body: Record<string, unknown>
+  readonly status: number
+  readonly request: TransportRequest
+}
+
+/** Rejects with `OJSError` or `OJSTransportError`. */
+export type Exchange = (request: TransportRequest) => Promise<Answer>
 
 export function exchangeOver(transport: Transport): Exchange {
   return async (request) => {
@@ -23,7 +30,7 @@ export function exchangeOver(transport: Transport): Exchange {
       throw error ?? notOjs(request, status)
     }
     if (!isRecord(body)) throw notOjs(request, status)
-    return body
+    return { body, status, request }
   }
 }
 
@@ -33,20 +40,22 @@ function notOjs({ method, path }: TransportRequest, status: number): OJSTranspor
 }
 
 /** The object that an answer is about, e.g. `job`. What is in it is taken as the spec says. */
-export function objectIn<T extends object>(body: Record<string, unknown>, member: string): T {
-  const value = body[member]
-  if (!isRecord(value)) throw missing(member)
+export function objectIn<T extends object>(answer: Answer, member: string): T {
+  const value = answer.body[member]
+  if (!isRecord(value)) throw missing(answer, member)
   return value as T
 }
 
-export function listIn<T extends object>(body: Record<string, unknown>, member: string): T[] {
-  const value = body[member]
-  if (!Array.isArray(value)) throw missing(member)
+export function listIn<T extends object>(answer: Answer, member: string): T[] {
+  const value = answer.body[member]
+  if (!Array.isArray(value)) throw missing(answer, member)
   return value as T[]
 }
 
-function missing(member: string): OJSTransportError {
-  return new OJSTransportError(`The answer has no "${member}".`, { kind: 'protocol' })
+function missing({ request, status }: Answer, member: string): OJSTransportError {
+  const { method, path } = request
+  const message = `${method} ${path}: the server answered ${status}, and without "${member}".`
+  return new OJSTransportError(message, { kind: 'protocol', status })
 }
 
 /**

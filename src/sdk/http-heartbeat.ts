@@ -122,7 +122,7 @@ export class Heartbeat {
     const { courier, sink, worker, visibilityTimeout } = this.#deps
     const sentAt = performance.now()
     const pid = processId()
-    const answer = await courier.send({
+    const { body } = await courier.send({
       method: 'POST',
       path: '/workers/heartbeat',
       timeout: Math.max(MIN_TIMEOUT_MS, this.#intervalMs()),
@@ -138,7 +138,7 @@ export class Heartbeat {
         ...(visibilityTimeout !== undefined && { visibility_timeout_ms: visibilityTimeout }),
       },
     })
-    this.#obey(answer, leases, sentAt)
+    this.#obey(body, leases, sentAt)
   }
 
   #obey(answer: Record<string, unknown>, leases: readonly HttpLease[], sentAt: number): void {

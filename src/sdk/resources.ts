@@ -10,7 +10,7 @@ import type {
   Workflow,
 } from './answers.ts'
 import { OJSNotFoundError } from './errors.ts'
-import { type Exchange, listIn, objectIn, query, segment } from './exchange.ts'
+import { type Answer, type Exchange, listIn, objectIn, query, segment } from './exchange.ts'
 import type { Job } from './job.ts'
 import { eitherSpelling, type JobOptions, type JobSpec, wireJob } from './job-options.ts'
 import { type WorkflowDefinition, wireWorkflow } from './workflow.ts'
@@ -38,9 +38,9 @@ export function queuesOf(exchange: Exchange): Queues {
       return listed<Queue, 'queues'>(exchange, 'queues', '/queues', page)
     },
     async stats(name) {
-      const body = await exchange({ method: 'GET', path: `${path(name)}/stats` })
-      objectIn(body, 'stats')
-      return answered(body)
+      const answer = await exchange({ method: 'GET', path: `${path(name)}/stats` })
+      objectIn(answer, 'stats')
+      return answered(answer)
     },
     pause: (name) => direct(name, 'pause'),
     resume: (name) => direct(name, 'resume'),
@@ -63,8 +63,10 @@ export function deadLettersOf(exchange: Exchange): DeadLetters {
       return listed<Job, 'jobs'>(exchange, 'jobs', '/dead-letter', page)
     },
     async retry(id) {
-      const body = await exchange({ method: 'POST', path: `${path(id)}/retry`, body: {} })
-      return objectIn(body, 'job')
+      return objectIn(
+        await exchange({ method: 'POST', path: `${path(id)}/retry`, body: {} }),
+        'job',
+      )
     },
     async delete(id) {
       return deleted(exchange, path(id), { deleted: true, job_id: id })
@@ -173,12 +175,14 @@ export interface Workers {
 
 export function workersOf(exchange: Exchange): Workers {
   const direct = async (id: string, directive: 'quiet' | 'terminate') =>
-    exchange({
-      method: 'POST',
-      path: `/admin/workers/${segment(id, 'The id of a worker')}/${directive}`,
-      body: {},
-      idempotent: true,
-    })
+    answered<Record<string, unknown>>(
+      await exchange({
+        method: 'POST',
+        path: `/admin/workers/${segment(id, 'The id of a worker')}/${directive}`,
+        body: {},
+        idempotent: true,
+      }),
+    )
   return {
     async list(page = {}) {
       return listed<WorkerInfo, 'items'>(exchange, 'items', '/admin/workers', page)
@@ -220,9 +224,9 @@ async function listed<Item extends object, Member extends string>(
   path: string,
   page: object,
 ): Promise<Record<Member, Item[]> & { pagination: Pagination }> {
-  const body = await exchange({ method: 'GET', path: `${path}${query(page)}` })
-  listIn(body, member)
-  return answered(body)
+  const answer = await exchange({ method: 'GET', path: `${path}${query(page)}` })
+  listIn(answer, member)
+  return answered(answer)
 }
 
 /** A second try finds nothing any more when the answer to the first got lost. */
@@ -236,6 +240,6 @@ async function deleted<T extends object>(exchange: Exchange, path: string, done:
 }
 
 /** What the server answered is taken as the spec says; `defaults` are for an empty answer. */
-function answered<T extends object>(body: Record<string, unknown>, defaults?: T): T {
+function answered<T extends object>({ body }: Answer, defaults?: T): T {
   return { ...defaults, ...body } as T
 }

@@ -213,6 +213,16 @@ describe.each(CASES)('$what', ({ call, sent, body, result }) => {
   })
 })
 
+test('an answer without its member is told apart by what was asked', async () => {
+  const client = new OJSClient({ transport: mockTransport(() => ({ status: 200, body: {} })) })
+  await expect(client.getJob('1')).rejects.toMatchObject({
+    kind: 'protocol',
+    status: 200,
+    message: 'GET /jobs/1: the server answered 200, and without "job".',
+  })
+  await expect(client.queues.list()).rejects.toThrow('GET /queues: the server answered 200')
+})
+
 test('health of a server that is not well is an answer', async () => {
   const transport = mockTransport([{ status: 503, body: { status: 'degraded' } }])
   expect(await new OJSClient({ transport }).health()).toEqual({ status: 'degraded' })
