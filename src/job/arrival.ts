@@ -1,4 +1,4 @@
-import { appendErrors, errorEntry, UNREPORTED } from './error-history.ts'
+import { appendErrors, errorEntry, recordedOf, UNREPORTED } from './error-history.ts'
 import { allowedAttempts, isExpired, isTerminal, type JobRow } from './job.ts'
 import { cut, MAX_CODE, MAX_MESSAGE } from './text-size.ts'
 
@@ -180,4 +180,12 @@ export function recordSkipped(
     return errorEntry(attempt, { code, type: code, message, retryable: true }, now)
   })
   return { errors: appendErrors(errors, entries), last: JSON.stringify(entries.at(-1)) }
+}
+
+/** Of attempts that ended without a report, those that are not in `errors` yet: one's lease had run out. */
+export function unrecorded(
+  row: Pick<JobRow, 'attempt' | 'error' | 'errors'>,
+  skipped: readonly number[],
+): readonly number[] {
+  return skipped[0] === row.attempt && recordedOf(row) !== null ? skipped.slice(1) : skipped
 }

@@ -1,5 +1,5 @@
-import { type ArrivingToken, isWaitingWithNative, isWithNative } from './arrival.ts'
-import type { Failure } from './error-history.ts'
+import { type ArrivingToken, isWithNative } from './arrival.ts'
+import { type Failure, recordedOf } from './error-history.ts'
 import { failureOf } from './failure.ts'
 import { isHeldByBroker, type JobRow } from './job.ts'
 
@@ -35,13 +35,15 @@ export function mayDie(
 
 /**
  * The attempt of this dead token has its failure in `errors` already: its lease ran out, and nobody has
- * begun another since. What rejects it then is mostly who was told so (`ojs.control.claim`: `discard`).
+ * begun another since. What rejects it then is mostly who was told so (`ojs.control.claim`: `discard`),
+ * or the worker that has it, when it was heard of again.
  */
 export function hasFailedBefore(
   { attempt }: Pick<ArrivingToken, 'attempt'>,
-  row: Pick<JobRow, 'state' | 'holder' | 'attempt' | 'error'>,
+  row: Pick<JobRow, 'state' | 'holder' | 'attempt' | 'error' | 'errors'>,
 ): boolean {
-  return isWaitingWithNative(row) && attempt <= row.attempt && row.error !== null
+  if (!isWithNative(row) || attempt > row.attempt) return false
+  return row.state === 'active' ? recordedOf(row) !== null : row.error !== null
 }
 
 /** The broker's timer and ours drift apart by some ms over the longest rung. */

@@ -1,4 +1,5 @@
 import { timestamp } from './document.ts'
+import type { JobRow } from './job.ts'
 import { cut, utf8Bytes } from './text-size.ts'
 
 /** How an attempt ended badly, bounded in size: what `error` of a job keeps (ojs-digest §3.4). */
@@ -28,8 +29,11 @@ export function errorEntry(attempt: number, failure: Failure, now: number): Erro
 /** The code of an attempt that ended without a word of its worker. */
 export const UNREPORTED = 'unreported'
 
+/** The code of an attempt whose lease ran out: its worker was silent, and may be heard of again. */
+export const SILENT = 'visibility_timeout'
+
 /** Nor does RabbitMQ say why a native worker has rejected a job (`job/dead-letter.ts`). */
-const WORDLESS: ReadonlySet<string> = new Set([UNREPORTED, 'rejected'])
+const WORDLESS: ReadonlySet<string> = new Set([UNREPORTED, SILENT, 'rejected'])
 
 /** The newest entries that `errors` keeps (ojs-digest §2.3: at least 10). */
 const MAX_ERRORS = 50
@@ -46,6 +50,24 @@ const SLIM_MESSAGE = 500
  */
 export function appendErrors(errors: string | null, entries: readonly ErrorEntry[]): string {
   return packed([...entriesOf(errors), ...entries])
+}
+
+/**
+ * What was recorded of the attempt that `row` counts, when it was taken for over. Null: nothing, or only
+ * of an attempt of the same number in an earlier life, which leaves no `error` behind.
+ */
+export function recordedOf({
+  attempt,
+  error,
+  errors,
+}: Pick<JobRow, 'attempt' | 'error' | 'errors'>): ErrorEntry | null {
+  const newest = error === null ? undefined : entriesOf(errors).at(-1)
+  return newest?.attempt === attempt ? newest : null
+}
+
+/** `errors` with another word in the place of the newest entry; JSON texts. */
+export function replaceNewest(errors: string | null, entry: ErrorEntry): string {
+  return packed([...entriesOf(errors).slice(0, -1), entry])
 }
 
 /**

@@ -1,4 +1,14 @@
-import { appendErrors, errorEntry, type Failure, fillInError } from './error-history.ts'
+import {
+  appendErrors,
+  errorEntry,
+  type Failure,
+  fillInError,
+  recordedOf,
+  replaceNewest,
+  SILENT,
+  UNREPORTED,
+} from './error-history.ts'
+import type { JobRow } from './job.ts'
 import type { NackError } from './request.ts'
 import { cut, MAX_CODE, MAX_MESSAGE, utf8Bytes } from './text-size.ts'
 
@@ -72,6 +82,24 @@ export function recordFailure(
 }
 
 /**
+ * The same for the attempt that `row` runs. A native worker's may have failed before, when its lease ran
+ * out, and be heard of again after that: it has one entry, the last word on it. `isCounted`: its failure
+ * was counted and told then, and an attempt fails once.
+ */
+export function recordEnd(
+  row: Pick<JobRow, 'attempt' | 'error' | 'errors'>,
+  failure: Failure,
+  now: number,
+): { error: string; errors: string; isCounted: boolean } {
+  const before = recordedOf(row)
+  if (before === null) {
+    return { ...recordFailure(row.errors, row.attempt, failure, now), isCounted: false }
+  }
+  const errors = replaceNewest(row.errors, errorEntry(row.attempt, failure, now))
+  return { error: JSON.stringify(failure), errors, isCounted: before.code !== UNREPORTED }
+}
+
+/**
  * The same for an attempt that was recorded without its worker's word before that came. `error`
  * only where that attempt is the last one that failed. Null: nothing to fill in.
  */
@@ -104,8 +132,8 @@ export function timeoutFailure(limitMs: number, elapsedMs: number): Failure {
 /** Nobody settled the job or renewed its lease in time (ojs-digest §1.4). */
 export function visibilityFailure(): Failure {
   return {
-    code: 'visibility_timeout',
-    type: 'visibility_timeout',
+    code: SILENT,
+    type: SILENT,
     // No length: each heartbeat may have named another.
     message: 'No ACK, NACK or heartbeat came within the visibility timeout.',
     retryable: true,

@@ -139,6 +139,8 @@ export interface FailureRecord {
   now: number
   error: string | null
   errors: string | null
+  /** Its failure was counted before, when its lease had run out. */
+  isCounted?: boolean
 }
 
 /** What FAIL or the end of a lease makes of the attempt. */

@@ -70,7 +70,8 @@ export interface ReportTerms {
 
 /**
  * `begun`: as it ran, where the worker had not said that the attempt had started. `promoted`: it was
- * due and ran before anybody had made it available.
+ * due and ran before anybody had made it available. `isCounted`: that the attempt failed was counted
+ * before, when its lease ran out.
  */
 export type ReportResult =
   | { outcome: 'ignored' }
@@ -83,7 +84,14 @@ export type ReportResult =
   | { outcome: 'expired'; job: JobRow }
   /** Available again, the attempt not counted; a fresh outbox nonce where no token is out. */
   | { outcome: 'released'; job: JobRow }
-  | { outcome: 'completed' | 'failed'; job: JobRow; begun: JobRow | null; promoted: boolean }
+  | ({ outcome: 'completed' } & Ended)
+  | ({ outcome: 'failed'; isCounted: boolean } & Ended)
+
+interface Ended {
+  job: JobRow
+  begun: JobRow | null
+  promoted: boolean
+}
 
 export interface NativeBeat {
   now: number

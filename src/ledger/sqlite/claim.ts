@@ -1,5 +1,11 @@
 import { invalidField, OjsError } from '../../errors.ts'
-import { type Arrival, decideArrival, isFromElsewhere, recordSkipped } from '../../job/arrival.ts'
+import {
+  type Arrival,
+  decideArrival,
+  isFromElsewhere,
+  recordSkipped,
+  unrecorded,
+} from '../../job/arrival.ts'
 import { EXPIRED } from '../../job/dead-letter.ts'
 import type { JobRow } from '../../job/job.ts'
 import { isListedWhenExpired, retryPolicyOf } from '../../job/retry-policy.ts'
@@ -156,6 +162,6 @@ function skippedErrors(
   skipped: readonly number[],
 ): Pick<JobRow, 'error' | 'errors'> {
   const reported = token.reportedError?.() ?? null
-  const { errors, last } = recordSkipped(row.errors, skipped, reported, terms.now)
+  const { errors, last } = recordSkipped(row.errors, unrecorded(row, skipped), reported, terms.now)
   return { errors, error: last ?? row.error }
 }

@@ -48,7 +48,7 @@ export function failLease(
 ): JobRow | 'stale' {
   const job = toJobRow(runFailure(store, id, fence, change))
   if (!job) return 'stale'
-  failed(store, job, change.now)
+  if (!change.isCounted) failed(store, job, change.now)
   if (change.to === 'discarded') ended(store, job, ACTIVE)
   else store.counter.moved(job.queue, 'active', change.to)
   if (isWaitingWithNative(job)) {

@@ -1,4 +1,4 @@
-import { recordSkipped } from '../../job/arrival.ts'
+import { recordSkipped, unrecorded } from '../../job/arrival.ts'
 import type { JobRow } from '../../job/job.ts'
 import type { Beginning, ReportedEvent } from '../../job/report.ts'
 import type { ReportTerms } from '../native.ts'
@@ -17,7 +17,8 @@ export function begin(
   start: Beginning | null,
   leaseMs: number | null = null,
 ): JobRow {
-  const { errors, last } = recordSkipped(row.errors, start?.skipped ?? [], null, now)
+  const skipped = unrecorded(row, start?.skipped ?? [])
+  const { errors, last } = recordSkipped(row.errors, skipped, null, now)
   const job = changed(
     store.statements.nativeStart.get(
       event.workerId,

@@ -1,5 +1,5 @@
 import { rungKey } from '../../job/backoff.ts'
-import { recordFailure, recordLateFailure } from '../../job/failure.ts'
+import { recordEnd, recordLateFailure } from '../../job/failure.ts'
 import { isTerminal, type JobRow, type JobStanding } from '../../job/job.ts'
 import {
   attemptKey,
@@ -224,16 +224,12 @@ function endAttempt(
   const start = newStart(begins)
   const running = begins === null ? row : begin(store, event, terms, row, start)
   if (start && isOwedAgain(row)) leaveUnowned(store, running)
-  const job =
-    said.event === 'completed'
-      ? complete(store, { ...running, workerId: event.workerId }, said, terms, begins)
-      : fail(store, running, said, terms)
-  return {
-    outcome: said.event,
-    job,
-    begun: start && running,
-    promoted: start?.promote ?? false,
+  const whence = { begun: start && running, promoted: start?.promote ?? false }
+  if (said.event === 'failed') {
+    return { outcome: 'failed', ...fail(store, running, said, terms), ...whence }
   }
+  const job = complete(store, { ...running, workerId: event.workerId }, said, terms, begins)
+  return { outcome: 'completed', job, ...whence }
 }
 
 /** Null: it was running, or had been and only its lease had run out. */
@@ -262,14 +258,14 @@ function fail(
   row: JobRow,
   said: Extract<Said, { event: 'failed' }>,
   terms: ReportTerms,
-): JobRow {
+): { job: JobRow; isCounted: boolean } {
   const { now } = terms
   const { statements } = store
   const plan = planFailure(row, said, terms)
   const { id, generation, attempt, queue } = row
-  const { error, errors } = recordFailure(row.errors, attempt, said.failure, now)
+  const { error, errors, isCounted } = recordEnd(row, said.failure, now)
   const fence: Fenced = [id, generation, attempt, null, null, error, errors]
-  failed(store, row, now)
+  if (!isCounted) failed(store, row, now)
   if (plan.to === 'retryable') {
     const { dueAt, delayMs, rungMs } = plan
     // A rung that is lost must be known, or the token that the worker has put there is lost with it.
@@ -277,7 +273,7 @@ function fail(
     // Nothing is owed: the token is in the rung, or the ledger holds the job until it is due.
     const job = changed(statements.failToRetry.get(...fence, null, dueAt, delayMs, rungMs, 1))
     store.counter.moved(queue, 'active', 'retryable')
-    return job
+    return { job, isCounted }
   }
   const job = changed(runDiscard(store, fence, now, plan))
   ended(store, job, ACTIVE)
@@ -286,7 +282,7 @@ function fail(
     statements.tokenReturned.run(id, generation, null)
     job.tokenOut = false
   }
-  return job
+  return { job, isCounted }
 }
 
 /** As many as the broker may have in all (OJS_MAX_RUNGS), and then some: the names are a worker's. */

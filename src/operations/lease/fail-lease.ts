@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { chooseDelay } from '../../job/backoff.ts'
 import type { Failure } from '../../job/error-history.ts'
-import { recordFailure } from '../../job/failure.ts'
+import { recordEnd } from '../../job/failure.ts'
 import type { JobRow } from '../../job/job.ts'
 import { judge, type RetryPolicy, retryPolicyOf } from '../../job/retry-policy.ts'
 import type { FailFence } from '../../ledger/leases.ts'
@@ -62,7 +62,7 @@ async function retry(
     isTokenBack: deps.tokens.held.get(row.id)?.isLive() ?? false,
   })
   if (job === 'stale') return job
-  emitFailed(deps, attempt, job)
+  if (!record.isCounted) emitFailed(deps, attempt, job)
   deps.events.emit({ type: 'job.retrying', job, failure, ...requestOf(attempt) })
   if (rungMs === null) {
     if (!settleLease(deps, job.id)) noteLeftOver(deps, job)
@@ -95,7 +95,7 @@ async function discard(
   const record = recordOf(deps, attempt)
   const job = await deps.ledger.fail(attempt.row.id, fenceOf(attempt), { ...record, ...change })
   if (job === 'stale') return job
-  emitFailed(deps, attempt, job)
+  if (!record.isCounted) emitFailed(deps, attempt, job)
   deps.events.emit({ type: 'job.discarded', job, ...requestOf(attempt) })
   const delivery = takeLease(deps, job.id)
   if (job.outbox !== null) void sendThenSettle(deps, job, delivery)
@@ -108,10 +108,11 @@ async function discard(
  * native worker's delivery comes back by itself when its channel ends, so nothing is published.
  */
 export async function returnLease(deps: Deps, attempt: FailedAttempt): Promise<JobRow | 'stale'> {
-  const change = { ...recordOf(deps, attempt), to: 'available' as const }
+  const record = recordOf(deps, attempt)
+  const change = { ...record, to: 'available' } as const
   const job = await deps.ledger.fail(attempt.row.id, fenceOf(attempt), change)
   if (job === 'stale') return job
-  emitFailed(deps, attempt, job)
+  if (!record.isCounted) emitFailed(deps, attempt, job)
   deps.events.emit({ type: 'job.enqueued', job, promoted: true })
   if (job.outbox !== null) void sendThenSettle(deps, job, takeLease(deps, job.id))
   return job
@@ -129,7 +130,7 @@ function fenceOf({ row, workerId, overdueAt }: FailedAttempt): FailFence {
 
 function recordOf(deps: Deps, { row, failure }: FailedAttempt) {
   const now = deps.clock.now()
-  return { now, ...recordFailure(row.errors, row.attempt, failure, now) }
+  return { now, ...recordEnd(row, failure, now) }
 }
 
 function emitFailed(deps: Deps, attempt: FailedAttempt, job: JobRow): void {

@@ -1,6 +1,8 @@
+import type { JobRow } from '../../job/job.ts'
 import type { NativeHeartbeat } from '../../job/request.ts'
 import type { ExtendedLease } from '../../ledger/leases.ts'
 import type { BeatResult } from '../../ledger/native.ts'
+import type { LeaseFacts } from '../../telemetry/events.ts'
 import { broadcastCancel, broadcastDirective } from '../broadcasts.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { emitPromoted } from '../emit-promoted.ts'
@@ -57,13 +59,14 @@ function tell(
     case 'extended':
       deps.events.emit({ type: 'job.heartbeat', job: result.lease, workerId })
       return
+    case 'resumed':
+      // The attempt began once, however often its lease has run out since.
+      deps.events.emit({ type: 'job.heartbeat', job: leaseOf(result.job), workerId })
+      return
     case 'started':
       // A delivery may have been parked until this row moves.
       deps.broker.unpark(result.job.id)
       if (result.promoted) emitPromoted(deps, result.job)
-      deps.events.emit({ type: 'job.started', job: result.job, requestId })
-      return
-    case 'resumed':
       deps.events.emit({ type: 'job.started', job: result.job, requestId })
       return
     case 'cancelled':
@@ -72,4 +75,9 @@ function tell(
     case 'ignored':
       return
   }
+}
+
+/** Of a row that is active, and so has a lease. */
+function leaseOf({ id, queue, type, attempt, leaseExpiresAt }: JobRow): LeaseFacts {
+  return { id, queue, type, attempt, leaseExpiresAt: leaseExpiresAt ?? 0 }
 }

@@ -1,6 +1,7 @@
 import { isHopeless } from '../../errors.ts'
+import type { Failure } from '../../job/error-history.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
-import type { ReportedEvent, Said } from '../../job/report.ts'
+import type { ReportedEvent } from '../../job/report.ts'
 import type { ReportRequest } from '../../job/request.ts'
 import type { ReportResult } from '../../ledger/native.ts'
 import type { UnusableEvent } from '../../schemas/control.ts'
@@ -134,8 +135,10 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
   }
   if (result.promoted) emitPromoted(deps, job)
   if (result.begun) deps.events.emit({ type: 'job.started', job: result.begun, requestId })
-  if (event.said.event === 'failed') emitFailed(deps, job, event, event.said.failure, requestId)
-  else deps.events.emit({ type: 'job.completed', job, requestId })
+  if (event.said.event === 'failed') {
+    const isCounted = result.outcome === 'failed' && result.isCounted
+    emitFailed(deps, job, event, { failure: event.said.failure, isCounted }, requestId)
+  } else deps.events.emit({ type: 'job.completed', job, requestId })
   if (job.outbox !== null) void sendOrLeave(deps, job)
 }
 
@@ -161,10 +164,11 @@ function emitFailed(
   deps: Deps,
   job: JobRow,
   { attempt }: ReportedEvent,
-  failure: Extract<Said, { event: 'failed' }>['failure'],
+  { failure, isCounted }: { failure: Failure; isCounted: boolean },
   requestId: string,
 ): void {
-  deps.events.emit({ type: 'job.failed', job, attempt, failure, requestId })
+  // It was told when the lease of the attempt ran out.
+  if (!isCounted) deps.events.emit({ type: 'job.failed', job, attempt, failure, requestId })
   if (job.state === 'retryable') deps.events.emit({ type: 'job.retrying', job, failure, requestId })
   else deps.events.emit({ type: 'job.discarded', job, requestId })
 }

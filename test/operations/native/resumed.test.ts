@@ -1,0 +1,162 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { DeadLetter } from '../../../src/broker/broker.ts'
+import { visibilityFailure } from '../../../src/job/failure.ts'
+import type { JobRow } from '../../../src/job/job.ts'
+import type { ReportEvent } from '../../../src/job/request.ts'
+import { diedInBroker } from '../../../src/operations/died-in-broker.ts'
+import { returnLease } from '../../../src/operations/lease/fail-lease.ts'
+import { nativeHeartbeat } from '../../../src/operations/native/heartbeat.ts'
+import { report } from '../../../src/operations/native/report.ts'
+import { WorkerRegistry } from '../../../src/operations/worker-registry.ts'
+import { NOW, pushed, rowOf, TERMS, token } from '../../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../../ledger/sqlite-harness.ts'
+import { onToldBroker, type ToldStage } from '../told-broker.ts'
+
+let harness: SqliteHarness
+let stage: ToldStage
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  stage = onToldBroker(harness, { publish: async () => 'confirmed' })
+  Object.assign(stage.deps, { workers: new WorkerRegistry(stage.deps.clock) })
+})
+afterEach(() => harness.destroy())
+
+const row = (id: string): JobRow => rowOf(harness.ledger, id)
+const codes = (id: string) =>
+  JSON.parse(row(id).errors ?? '[]').map((entry: { attempt: number; code: string }) => [
+    entry.attempt,
+    entry.code,
+  ])
+const codeOf = (id: string) => JSON.parse(row(id).error ?? '{}').code
+const told = (...types: string[]) =>
+  types.map((type) => stage.events.filter((event) => event.type === type).length)
+const failuresOf = () => harness.ledger.traffic.lastHour('default', NOW).failed
+
+async function said(
+  id: string,
+  event: ReportEvent['event'],
+  more: object = {},
+  worker = 'w',
+): Promise<void> {
+  const one = { job_id: id, attempt: 1, event, at: new Date(NOW).toISOString(), ...more }
+  const request = { worker_id: worker, events: [one as ReportEvent] }
+  await report(stage.deps, request, { requestId: 'req_1' })
+}
+
+const FAILED = { error: { code: 'boom', message: 'it went off' } }
+
+function beat(id: string): Promise<void> {
+  const heartbeat = { worker_id: 'w', job_ids: [id] } as never
+  return nativeHeartbeat(stage.deps, heartbeat, { requestId: 'req_1' }, 'default')
+}
+
+async function leaseOver(id: string): Promise<void> {
+  await returnLease(stage.deps, { row: row(id), failure: visibilityFailure() })
+  expect(row(id)).toMatchObject({ state: 'available', holder: 'native', attempt: 1 })
+}
+
+/** Begun, and silent for so many leases; heard of between two of them. */
+async function silentFor(leases: number, maxAttempts = 3): Promise<string> {
+  const { id } = await pushed(harness.ledger, { maxAttempts })
+  await said(id, 'started')
+  await leaseOver(id)
+  for (let n = 1; n < leases; n++) {
+    await beat(id)
+    expect(row(id)).toMatchObject({ state: 'active', attempt: 1 })
+    await leaseOver(id)
+  }
+  return id
+}
+
+describe('an attempt that is heard of again after its lease', () => {
+  it.each([1, 2, 4])('fails once, with the word of its worker, after %i leases', async (leases) => {
+    const id = await silentFor(leases)
+    await said(id, 'failed', FAILED)
+    expect(row(id)).toMatchObject({ state: 'retryable', attempt: 1, retryDelayMs: 1_000 })
+    expect([codeOf(id), codes(id)]).toEqual(['boom', [[1, 'boom']]])
+    expect(told('job.started', 'job.failed', 'job.retrying')).toEqual([1, 1, 1])
+    expect([failuresOf(), harness.ledger.traffic.lastHour('default', NOW).waited]).toEqual([1, 1])
+  })
+
+  it('is told of as a heartbeat where it was one', async () => {
+    const id = await silentFor(2)
+    expect(stage.events.map(({ type }) => type)).toEqual([
+      ...['job.started', 'job.failed', 'job.enqueued'],
+      ...['job.heartbeat', 'job.enqueued'],
+    ])
+    const heartbeat = stage.events.find(({ type }) => type === 'job.heartbeat')
+    const visible = { id, attempt: 1, leaseExpiresAt: NOW + 30_000 }
+    expect(heartbeat).toMatchObject({ workerId: 'w', job: visible })
+  })
+
+  it('fails once where it runs again by then', async () => {
+    const id = await silentFor(1)
+    await beat(id)
+    await said(id, 'failed', FAILED)
+    expect([row(id).state, codes(id)]).toEqual(['retryable', [[1, 'boom']]])
+    expect([told('job.failed'), failuresOf()]).toEqual([[1], 1])
+  })
+
+  it('is followed by the next one, which fails for itself', async () => {
+    const id = await silentFor(2, 2)
+    await said(id, 'failed', { ...FAILED, outcome: { decision: 'retry', delay_ms: 9, rung_ms: 9 } })
+    await said(id, 'started', { attempt: 2 })
+    await said(id, 'failed', { ...FAILED, attempt: 2 })
+    expect(row(id)).toMatchObject({ state: 'discarded', attempt: 2, isDeadLetter: true })
+    expect(codes(id)).toEqual([
+      [1, 'boom'],
+      [2, 'boom'],
+    ])
+    expect(told('job.started', 'job.failed', 'job.discarded')).toEqual([2, 2, 1])
+    expect(failuresOf()).toBe(2)
+  })
+
+  it('has been silent, though it succeeds', async () => {
+    const id = await silentFor(2)
+    await said(id, 'completed')
+    expect(row(id)).toMatchObject({ state: 'completed', attempt: 1, error: null })
+    expect(codes(id)).toEqual([[1, 'visibility_timeout']])
+    expect(told('job.started', 'job.failed', 'job.completed')).toEqual([1, 1, 1])
+  })
+
+  it('fails once where its worker rejects the delivery, and then says why', async () => {
+    const id = await silentFor(1)
+    await beat(id)
+    const message = { content: Buffer.from(JSON.stringify({ id })), headers: {} }
+    const letter = { id, queue: 'default', generation: 0, attempt: 1, reason: 'rejected', message }
+    await diedInBroker(stage.deps, { ...letter, isControl: false } as unknown as DeadLetter)
+    expect([row(id).state, codeOf(id)]).toEqual(['discarded', 'rejected'])
+    await said(id, 'failed', { ...FAILED, outcome: { decision: 'discard' } })
+    expect([codeOf(id), codes(id)]).toEqual(['boom', [[1, 'boom']]])
+    expect([told('job.failed', 'job.discarded'), failuresOf()]).toEqual([[1, 1], 1])
+  })
+
+  it.each(['started', 'claimed'])('is one of those before the next: %s', async (how) => {
+    const id = await silentFor(1)
+    await beat(id)
+    if (how === 'started') await said(id, 'started', { attempt: 3 }, 'other')
+    else await harness.ledger.claim([token(id, { attempt: 3 })], TERMS)
+    expect(row(id)).toMatchObject({ state: 'active', attempt: 3 })
+    expect(codes(id)).toEqual([
+      [1, 'visibility_timeout'],
+      [2, 'unreported'],
+    ])
+    await said(id, 'failed', FAILED)
+    expect([codes(id)[0], told('job.failed')]).toEqual([[1, 'boom'], [1]])
+  })
+})
+
+it('an attempt of the same number in an earlier life is another one', async () => {
+  const { ledger } = harness
+  const { id } = await pushed(ledger, { maxAttempts: 1 })
+  await said(id, 'started')
+  await said(id, 'failed', FAILED)
+  await ledger.revive(id, 0, NOW)
+  await said(id, 'started', { generation: 1 })
+  await said(id, 'failed', { ...FAILED, generation: 1 })
+  expect(codes(id)).toEqual([
+    [1, 'boom'],
+    [1, 'boom'],
+  ])
+  expect([told('job.failed'), failuresOf()]).toEqual([[2], 2])
+})
