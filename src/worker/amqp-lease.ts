@@ -32,10 +32,12 @@ export interface LeaseDeps {
 }
 
 /**
- * - `waiting`: not begun. - `running`. - `ending`: its end is being reported, so that heartbeats
- *   must not name it any more. - `over`: settled, given back or cancelled.
+ * - `waiting`: not begun. - `running`. - `failing`: its handler has failed, and the way of the next
+ *   token is looked for, which takes seconds where a rung is new. - `ending`: the next token or its end
+ *   is on its way, so that heartbeats must not name it any more. - `over`: settled, given back or
+ *   cancelled.
  */
-type Phase = 'waiting' | 'running' | 'ending' | 'over'
+type Phase = 'waiting' | 'running' | 'failing' | 'ending' | 'over'
 
 /** One token in hand, run as `attempt`. */
 export class AmqpLease implements Lease {
@@ -76,6 +78,11 @@ export class AmqpLease implements Lease {
 
   get isOver(): boolean {
     return this.phase === 'over'
+  }
+
+  /** The gateway would take it for dead if heartbeats did not name it. */
+  get isAtWork(): boolean {
+    return this.phase === 'running' || this.phase === 'failing'
   }
 
   begin(): boolean | Promise<boolean> {
@@ -123,10 +130,11 @@ export class AmqpLease implements Lease {
   /** The next token or its promise, reported, then settled. */
   async fail(error: JobError): Promise<Settlement> {
     if (this.isOver) return 'stale'
-    this.phase = 'ending'
+    this.phase = this.phase === 'running' ? 'failing' : 'ending'
     const { delivery, attempt } = this
     const failure = failureOf(error)
-    const outcome = await this.#deps.decide({ delivery, token: this.#token, attempt, failure })
+    const run = { delivery, token: this.#token, attempt, failure }
+    const outcome = await this.#deps.decide({ ...run, onPublish: () => this.#stopNaming() })
     const ending = outcome.decision === 'discard' ? 'dead-letter' : 'ack'
     const next = `,"outcome":${JSON.stringify(outcome)}`
     const isLeft = outcome.decision === 'retry' && outcome.rung_ms == null
@@ -139,6 +147,11 @@ export class AmqpLease implements Lease {
       ...(isLeft ? [] : [() => this.#bareEvent('failed', lean)]),
     )
     return this.#endUntold(settlement)
+  }
+
+  /** Whoever has the next token by now may have failed with it, and this would begin another. */
+  #stopNaming(): void {
+    if (this.phase === 'failing') this.phase = 'ending'
   }
 
   /** Its `expires_at` has passed: it is not run, and the gateway discards it. */

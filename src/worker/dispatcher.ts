@@ -62,11 +62,11 @@ export class Dispatcher {
     this.#deps = deps
   }
 
-  /** Ids of jobs whose handler runs, by queue: those that heartbeats name. */
+  /** Ids of jobs that run, by queue: those that heartbeats name. */
   running(): Map<string, string[]> {
     const byQueue = new Map<string, string[]>()
     for (const [id, { lease }] of this.#inHand) {
-      if (lease?.phase !== 'running') continue
+      if (!lease?.isAtWork) continue
       const ids = byQueue.get(lease.delivery.queue)
       if (ids) ids.push(id)
       else byQueue.set(lease.delivery.queue, [id])
@@ -78,7 +78,7 @@ export class Dispatcher {
   shortestLeaseMs(): number {
     let shortest = Number.POSITIVE_INFINITY
     for (const { lease } of this.#inHand.values()) {
-      const own = lease?.phase === 'running' ? lease.job.visibility_timeout_ms : undefined
+      const own = lease?.isAtWork ? lease.job.visibility_timeout_ms : undefined
       if (typeof own === 'number' && own > 0) shortest = Math.min(shortest, own)
     }
     return shortest

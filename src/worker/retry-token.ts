@@ -20,6 +20,8 @@ export interface FailedRun {
   token: TokenJob
   attempt: number
   failure: Failure
+  /** Right before the next token is published. */
+  onPublish(): void
 }
 
 /**
@@ -55,6 +57,7 @@ async function publishTo(
   const isUsable = await usableRung(link, queue, rungMs, hasGateway)
   if (!isUsable) return false
   const source = retrySource(delivery, token, { attempt, failure, now: link.clock.now() })
+  run.onPublish()
   const outcome = await link.publisher.send({
     id,
     queue,

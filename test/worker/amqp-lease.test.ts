@@ -3,6 +3,7 @@ import type { LiveDelivery } from '../../src/broker/delivery.ts'
 import type { ReportedOutcome } from '../../src/job/request.ts'
 import { AmqpLease, type LeaseDeps } from '../../src/worker/amqp-lease.ts'
 import type { Told } from '../../src/worker/reporter.ts'
+import type { FailedRun } from '../../src/worker/retry-token.ts'
 import type { TokenJob } from '../../src/worker/token-job.ts'
 import { deferred } from '../support/deferred.ts'
 
@@ -143,15 +144,40 @@ test('a job that ended too late to be run is told to have expired', async () => 
   expect([await lease.expire(), done, events]).toEqual(['settled', ['ack'], ['expired']])
 })
 
-test('a failure that is being judged is no longer running, nor to be cancelled', async () => {
+test('a failure that is being judged is at work until the next token goes, not to be cancelled', async () => {
   const { promise, resolve } = deferred<ReportedOutcome>()
-  const { lease, done } = open({ decide: () => promise })
+  const decide = vi.fn((_run: FailedRun) => promise)
+  const { lease, done, events } = open({ decide })
   await lease.begin()
   const failed = lease.fail(FAILURE)
   void lease.cancel()
-  expect([lease.phase, done]).toEqual(['ending', []])
+  expect([lease.isAtWork, done]).toEqual([true, []])
+  decide.mock.lastCall?.[0].onPublish()
+  expect(lease.isAtWork).toBe(false)
   resolve({ decision: 'discard' })
-  expect([await failed, done]).toEqual(['settled', ['dead-letter']])
+  expect([await failed, done, events]).toEqual(['settled', ['dead-letter'], ['started', 'failed']])
+  decide.mock.lastCall?.[0].onPublish()
+  expect(lease.isOver).toBe(true)
+})
+
+test('one that fails without having begun is not at work', async () => {
+  const { promise, resolve } = deferred<ReportedOutcome>()
+  const { lease } = open({ decide: () => promise })
+  const failed = lease.fail(FAILURE)
+  expect(lease.isAtWork).toBe(false)
+  resolve({ decision: 'discard' })
+  expect(await failed).toBe('settled')
+})
+
+test('nothing at work is named while its end is reported', async () => {
+  const { report, answer } = slowReport()
+  const { lease } = open({ report })
+  await lease.begin()
+  const failed = lease.fail(FAILURE)
+  await new Promise(setImmediate)
+  expect([lease.phase, lease.isAtWork]).toEqual(['ending', false])
+  answer('reported')
+  await failed
 })
 
 test('an end is settled once, whatever else comes while it is reported', async () => {

@@ -2,15 +2,18 @@ import type { ConsumeMessage } from 'amqplib'
 import { expect, test, vi } from 'vitest'
 import type { Block } from '../../src/broker/block.ts'
 import { LiveDelivery } from '../../src/broker/delivery.ts'
+import type { ReportedOutcome } from '../../src/job/request.ts'
 import type { Lease, SourceSink } from '../../src/sdk/source.ts'
+import type { LeaseDeps } from '../../src/worker/amqp-lease.ts'
 import { Dispatcher } from '../../src/worker/dispatcher.ts'
 import type { Told } from '../../src/worker/reporter.ts'
 import { logger } from '../broker/harness.ts'
+import { deferred } from '../support/deferred.ts'
 
 const BODY = { specversion: '1.0', id: 'j', type: 't', args: [], timeout_ms: 0, max_attempts: 3 }
 
 /** What is done with the tokens of a worker that nobody answers. */
-function open(more: object = {}, told: Told = 'reported') {
+function open(more: object = {}, told: Told = 'reported', given: Partial<LeaseDeps> = {}) {
   const settled: string[] = []
   const delivered: Lease[] = []
   const claim = vi.fn(async () => null)
@@ -41,6 +44,7 @@ function open(more: object = {}, told: Told = 'reported') {
         return told
       },
       decide: async () => ({ decision: 'discard' }),
+      ...given,
     },
     context: () => ({ newId: () => 'x', now: 0, wall: 0, timeoutMs: 0, prefix: '' }),
     claim,
@@ -175,4 +179,19 @@ test('an older word of a cancellation takes nothing back of a newer one', async 
   arrive()
   await new Promise(setImmediate)
   expect([settled, delivered]).toEqual([['ack'], []])
+})
+
+test('a job is named in heartbeats until its end is on its way, not until it has failed', async () => {
+  const { promise: outcome, resolve } = deferred<ReportedOutcome>()
+  const { arrive, delivered, dispatcher } = open({ visibility_timeout_ms: 900 }, 'reported', {
+    decide: () => outcome,
+  })
+  arrive()
+  const [lease] = delivered
+  await lease?.begin()
+  const failed = lease?.fail({ code: 'boom', type: 'Boom', message: 'm', retryable: true })
+  expect([[...dispatcher.running()], dispatcher.shortestLeaseMs()]).toEqual([[['q', ['j']]], 900])
+  resolve({ decision: 'discard' })
+  await failed
+  expect([...dispatcher.running()]).toEqual([])
 })

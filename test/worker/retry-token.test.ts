@@ -58,9 +58,11 @@ function decide(
     ...{ job: { id: 'j', type: 't', queue: 'q' }, maxAttempts: 3, isKnown },
     ...{ envelope: () => '{}', carry: () => null },
   } as unknown as TokenJob
-  const run = { delivery, token, attempt, failure: FAILURE }
+  const announced: number[] = []
+  const onPublish = () => announced.push(sent.length)
+  const run = { delivery, token, attempt, failure: FAILURE, onPublish }
   const decided = decideFailure(link, run, hasGateway)
-  return decided.then((said) => ({ said, sent }))
+  return decided.then((said) => ({ said, sent, announced }))
 }
 
 const IN_RUNG = { decision: 'retry', rung_ms: expect.any(Number) }
@@ -68,6 +70,11 @@ const LEFT = { decision: 'retry', rung_ms: null }
 
 test('the next token is in its retry queue when RabbitMQ has confirmed it', async () => {
   expect(await decide('confirmed')).toMatchObject({ said: IN_RUNG, sent: ['ojs.exchange.retry'] })
+})
+
+test('its worker hears of it before it is published, and not where it is not', async () => {
+  expect(await decide('unknown')).toMatchObject({ announced: [0], sent: ['ojs.exchange.retry'] })
+  expect((await decide('confirmed', { isRungReady: false })).announced).toEqual([])
 })
 
 test.each<PublishOutcome>(['nacked', 'returned', 'unknown', 'refused', 'forbidden'])(
