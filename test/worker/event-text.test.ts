@@ -3,6 +3,7 @@ import type { LiveDelivery } from '../../src/broker/delivery.ts'
 import { failureOf } from '../../src/job/failure.ts'
 import { ack } from '../../src/operations/ack.ts'
 import type { Deps } from '../../src/operations/deps.ts'
+import { Tokens } from '../../src/operations/token/tokens.ts'
 import { parseReport, REPORT_EVENTS } from '../../src/schemas/control.ts'
 import { parseJsonList } from '../../src/schemas/json-list.ts'
 import {
@@ -58,7 +59,7 @@ const LARGEST = 1_048_574
 async function acknowledged(result: unknown) {
   const complete = async () => ({ id: 'j', state: 'completed' })
   const deps = {
-    ...{ ledger: { complete }, clock: { now: () => 0 }, held: new Map() },
+    ...{ ledger: { complete }, clock: { now: () => 0 }, tokens: new Tokens() },
     ...{ broker: { unpark: () => false }, events: { emit: () => {} } },
   }
   return (await ack(deps as unknown as Deps, { job_id: 'j', result }, { requestId: 'req_1' })).job
