@@ -13,6 +13,8 @@ import { storedEvent } from './push.ts'
 const PAGE = 50
 /** Ticks of one entry that wait for its job; each later one is left out. */
 const MAX_QUEUED = 100
+/** Times that an entry has missed and that are looked at one by one: of years there may be millions. */
+const MAX_MISSED = 100
 /** Jobs may come back to life while their like are cancelled, but not for ever. */
 const MAX_CANCEL_ROUNDS = 10
 
@@ -22,12 +24,12 @@ const MAX_CANCEL_ROUNDS = 10
  */
 const FAR_AHEAD_MS = 3 * 3_600_000
 
-type SkipReason = (CronEvent & { type: 'cron.skipped' })['reason']
+type SkipReason = Exclude<(CronEvent & { type: 'cron.skipped' })['reason'], 'missed'>
 
 /**
  * Fires what is due, the most overdue first: the tick that an entry stands at, once, and then the
  * next one that is still ahead; so after a downtime each entry catches up with one job (ojs-digest
- * §7.4). Returns how many ticks are done with; a whole page of them means that there may be more.
+ * §7.4), and tells how many times it has missed. Returns how many ticks are done with; a whole page of them means that there may be more.
  */
 export async function fireDue(deps: Deps): Promise<{ done: number; isMore: boolean }> {
   const wall = deps.clock.wall()
@@ -79,7 +81,9 @@ async function fireEntry(deps: Deps, entry: CronEntry, wall: number): Promise<bo
   const { name, seq, nextRunAt } = entry
   if (nextRunAt === null) return false
   const tick: CronTick = { name, seq, at: nextRunAt }
-  const next = nextOf(deps, entry, Math.max(tick.at, wall))
+  const following = nextOf(deps, entry, tick.at)
+  const isBehind = following !== null && following.at <= wall
+  const next = isBehind ? nextOf(deps, entry, wall) : following
   const job = isPausedFor(deps, entry) ? 'queue_paused' : jobOf(deps, entry, tick)
   const change = {
     job: typeof job === 'string' ? null : job,
@@ -92,8 +96,24 @@ async function fireEntry(deps: Deps, entry: CronEntry, wall: number): Promise<bo
   if (fired.outcome === 'stale') return true
   if (typeof job === 'string') tellSkipped(deps, entry, tick, job)
   else tellFired(deps, entry, tick, fired)
+  if (isBehind) tellMissed(deps, entry, following, wall)
   tellGap(deps, entry, next)
   return true
+}
+
+/** The times from `first` on that have passed: no job comes for them any more. */
+function tellMissed(deps: Deps, entry: CronEntry, first: Tick, wall: number): void {
+  let count = 0
+  let missed: Tick | null = first
+  while (missed !== null && missed.at <= wall && count < MAX_MISSED) {
+    tellGap(deps, entry, missed)
+    count++
+    missed = nextOf(deps, entry, missed.at)
+  }
+  const hasMore = missed !== null && missed.at <= wall
+  const cron = cronFacts(entry)
+  const what = { reason: 'missed', count, hasMore } as const
+  deps.events.emit({ type: 'cron.skipped', cron, scheduledAt: first.at, ...what })
 }
 
 /** A PUSH whose confirm is not in may still be refused: it is not known yet whether it is in the way. */

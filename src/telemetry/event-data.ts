@@ -49,7 +49,9 @@ export function ownData(event: ListedEvent): Readonly<Record<string, unknown>> |
       return {
         ...cronData(event),
         reason: event.reason,
-        ...(event.existingJobId != null && { existing_job_id: event.existingJobId }),
+        ...(event.reason === 'missed'
+          ? { count: event.count, has_more: event.hasMore }
+          : event.existingJobId != null && { existing_job_id: event.existingJobId }),
       }
   }
 }

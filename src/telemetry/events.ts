@@ -51,6 +51,18 @@ export type CronEvent =
       /** The job that was in the way. */
       existingJobId?: string | null
     }
+  /**
+   * Times that passed while nobody looked, from `scheduledAt` on: the one before them has made up for
+   * them. Told once, with how many there were; `hasMore`: that many have been counted, and no more.
+   */
+  | {
+      type: 'cron.skipped'
+      cron: CronFacts
+      scheduledAt: number
+      reason: 'missed'
+      count: number
+      hasMore: boolean
+    }
 
 export interface CronFacts {
   name: string

@@ -77,11 +77,14 @@ function fieldsOf({ job, requestId }: { job: JobRow; requestId?: string }): obje
 
 function cronFields(event: CronEvent): object {
   const { name, jobType, queue } = event.cron
-  const of =
-    event.type === 'cron.triggered'
-      ? { jobId: event.job.id }
-      : { reason: event.reason, jobId: event.existingJobId ?? undefined }
-  return { cron: name, tick: event.scheduledAt, type: jobType, queue, ...of }
+  return { cron: name, tick: event.scheduledAt, type: jobType, queue, ...tickFields(event) }
+}
+
+function tickFields(event: CronEvent): object {
+  if (event.type === 'cron.triggered') return { jobId: event.job.id }
+  const { reason } = event
+  if (event.reason === 'missed') return { reason, count: event.count, hasMore: event.hasMore }
+  return { reason, jobId: event.existingJobId ?? undefined }
 }
 
 /** The row may be in its next life already; the event says which attempt it was. */

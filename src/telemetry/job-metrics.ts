@@ -49,9 +49,13 @@ export function jobMetrics(
   return (event) => {
     if (event.type === 'token.malformed') malformed.inc({ queue: queues.of(event.queue) })
     else if (event.type === 'cron.triggered') ticks.inc({ outcome: 'triggered' })
-    else if (event.type === 'cron.skipped') ticks.inc({ outcome: event.reason })
+    else if (event.type === 'cron.skipped') countSkipped(ticks, event)
     else if ('job' in event) count(event, series.get(event.job.queue, event.job.type))
   }
+}
+
+function countSkipped(ticks: Counter, event: CronEvent & { type: 'cron.skipped' }): void {
+  ticks.inc({ outcome: event.reason }, event.reason === 'missed' ? event.count : 1)
 }
 
 type CountedEvent = Exclude<Extract<JobEvent, { job: unknown }>, CronEvent>

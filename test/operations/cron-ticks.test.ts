@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { CronDefinition } from '../../src/job/cron-entry.ts'
 import { fireDue, releaseQueued, returnFromAhead } from '../../src/operations/cron-ticks.ts'
 import { NOW } from '../ledger/harness.ts'
@@ -147,4 +147,63 @@ it('a look at entries that are right to be far ahead leaves others their turn', 
   await returnFromAhead(stage.deps)
   clearImmediate(others)
   expect(turns).toBeGreaterThanOrEqual(2)
+})
+
+describe('times that passed while nobody looked', () => {
+  const SECONDLY = { expression: '* * * * * *', overlap: 'allow' } as const
+  const plant = (at: number) => harness.db.exec(`UPDATE cron_jobs SET next_run_at = ${at}`)
+  const skipped = () => stage.events.filter(({ type }) => type === 'cron.skipped')
+
+  it.each([
+    [1_000, 1],
+    [5_000, 5],
+    [100_000, 100],
+  ])('are told of once: %i ms since the last one, %i of them', async (ms, count) => {
+    await register('often', SECONDLY)
+    plant(NOW - ms)
+    await fireDue(stage.deps)
+    expect(harness.ledger.counts('q').available).toBe(1)
+    const scheduledAt = NOW - ms + 1_000
+    expect(skipped()).toEqual([
+      expect.objectContaining({ reason: 'missed', scheduledAt, count, hasMore: false }),
+    ])
+    expect(harness.ledger.cron.find('often')?.nextRunAt).toBe(NOW + 1_000)
+  })
+
+  it('are counted to a hundred, and no year of them one by one', async () => {
+    await register('often', SECONDLY)
+    plant(NOW - 365 * 86_400_000)
+    await fireDue(stage.deps)
+    expect(skipped()).toMatchObject([{ reason: 'missed', count: 100, hasMore: true }])
+    expect(harness.ledger.cron.find('often')?.nextRunAt).toBe(NOW + 1_000)
+    await fireDue(stage.deps)
+    expect(skipped()).toHaveLength(1)
+  })
+
+  it('are none where the next one is ahead', async () => {
+    await register('often', SECONDLY)
+    plant(NOW - 999)
+    stage.deps.clock.wall = () => NOW - 1
+    await fireDue(stage.deps)
+    expect(skipped()).toEqual([])
+    expect(harness.ledger.cron.find('often')?.nextRunAt).toBe(NOW)
+  })
+
+  it('are told of behind what became of the one before, in a paused queue too', async () => {
+    await register('often', SECONDLY)
+    plant(NOW - 2_000)
+    await harness.ledger.pauses.pause('q', NOW)
+    await fireDue(stage.deps)
+    expect(skipped()).toMatchObject([{ reason: 'queue_paused' }, { reason: 'missed', count: 2 }])
+  })
+
+  it('may have been leapt over by the clocks', async () => {
+    const at = Date.UTC(2023, 2, 12, 8)
+    const given = { expression: '30 2 * * *', timezone: 'America/New_York' }
+    await register('nightly', given)
+    plant(at - 86_400_000)
+    stage.deps.clock.wall = () => at + 2 * 86_400_000
+    await fireDue(stage.deps)
+    expect(skipped()).toMatchObject([{ reason: 'dst_skip' }, { reason: 'missed', count: 2 }])
+  })
 })

@@ -270,10 +270,19 @@ it('keeps ticks of recurring jobs by the name of their entry', () => {
   const cron = { name: 'nightly', expression: '0 0 * * *', jobType: 't', queue: 'q' }
   ring.onJobEvent({ type: 'cron.triggered', cron, scheduledAt: 0, job: jobRow({ id: 'j' }) })
   ring.onJobEvent({ type: 'cron.skipped', cron, scheduledAt: 1, reason: 'queue_paused' })
+  const missed = { reason: 'missed', count: 7, hasMore: false } as const
+  ring.onJobEvent({ type: 'cron.skipped', cron, scheduledAt: 2, ...missed })
   const { events } = ring.list({ ...ANY, queues: new Set(['q']), after: null, limit: 9 })
   const data = { cron_name: 'nightly', cron_expr: '0 0 * * *', job_type: 't', queue: 'q' }
   expect(events.map(({ subject, data }) => [subject, data])).toEqual([
     ['nightly', { ...data, job_id: 'j', scheduled_at: '1970-01-01T00:00:00.000Z' }],
     ['nightly', { ...data, reason: 'queue_paused', scheduled_at: '1970-01-01T00:00:00.001Z' }],
+    [
+      'nightly',
+      {
+        ...{ ...data, scheduled_at: '1970-01-01T00:00:00.002Z' },
+        ...{ reason: 'missed', count: 7, has_more: false },
+      },
+    ],
   ])
 })

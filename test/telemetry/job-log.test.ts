@@ -146,4 +146,9 @@ it('tells what became of a tick', () => {
     reason: 'overlap',
     jobId: 'i',
   })
+  const missed = { reason: 'missed', count: 100, hasMore: true } as const
+  expect(lineOf({ type: 'cron.skipped', ...at, ...missed })).toEqual({
+    ...{ ...fields, ...missed },
+    msg: 'cron.skipped',
+  })
 })

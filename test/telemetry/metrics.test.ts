@@ -165,9 +165,12 @@ describe('jobs', () => {
     onJobEvent({ type: 'cron.triggered', ...at, job: jobRow() })
     onJobEvent({ type: 'cron.triggered', ...at, job: jobRow() })
     onJobEvent({ type: 'cron.skipped', ...at, reason: 'overlap' })
+    const missed = { reason: 'missed', count: 7, hasMore: false } as const
+    onJobEvent({ type: 'cron.skipped', ...at, ...missed })
     expect(await read('ojs_cron')).toEqual({
       'ojs_cron_ticks_total{outcome="triggered"}': 2,
       'ojs_cron_ticks_total{outcome="overlap"}': 1,
+      'ojs_cron_ticks_total{outcome="missed"}': 7,
     })
   })
 
