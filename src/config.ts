@@ -1,3 +1,4 @@
+import { notOneCluster } from './broker/cluster-urls.ts'
 import { PREFIX, PREFIX_RULE } from './broker/names.ts'
 import { DIALECTS, type Dialect } from './dialect.ts'
 import { type AccessConfig, readAccess } from './http/access-config.ts'
@@ -223,6 +224,8 @@ function queueNames(text: string, prefix: string, mistakes: string[]): string[] 
 function amqpUrls(text: string, mistakes: string[]): string[] {
   const urls = list(text)
   if (urls.length === 0) mistakes.push('OJS_AMQP_URL names no broker')
+  const differ = notOneCluster(urls.filter(isAmqpUrl).map((url) => new URL(url)))
+  if (differ !== null) mistakes.push(`OJS_AMQP_URL ${differ}`)
   for (const [i, url] of urls.entries()) {
     const entry = `OJS_AMQP_URL, entry ${i + 1}`
     if (isAmqpUrl(url)) checkAmqpOptions(new URL(url), entry, mistakes)

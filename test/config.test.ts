@@ -22,8 +22,8 @@ describe('configuration', () => {
 
   it('accepts the alias AMQP_URL, and the own name wins', () => {
     expect(readConfig({ AMQP_URL: 'amqp://a' }).config.amqpUrls).toEqual(['amqp://a'])
-    const both = { AMQP_URL: 'amqp://a', OJS_AMQP_URL: 'amqp://b, amqps://c' }
-    expect(readConfig(both).config.amqpUrls).toEqual(['amqp://b', 'amqps://c'])
+    const both = { AMQP_URL: 'amqp://a', OJS_AMQP_URL: 'amqp://b, amqp://c' }
+    expect(readConfig(both).config.amqpUrls).toEqual(['amqp://b', 'amqp://c'])
     // A scheme in any case, as RFC 3986 has it.
     expect(readConfig({ AMQP_URL: 'AMQP://a' }).config.amqpUrls).toEqual(['AMQP://a'])
     // Empty is not set: that is how Docker Compose hands on what nobody has said.
@@ -64,9 +64,24 @@ describe('configuration', () => {
   it('takes what AMQP URLs may say of a connection', () => {
     const url = 'amqp://host/%2Fojs?heartbeat=0&channelMax=2047&frameMax=0'
     expect(readConfig({ OJS_AMQP_URL: url }).config.amqpUrls).toEqual([url])
-    const mistaken = 'amqp://u:secret@host?heartbeat=never'
+    const mistaken = 'amqp://u:secret@host/%2Fojs?heartbeat=never'
     const message = messageOf(() => readConfig({ OJS_AMQP_URL: `${url},${mistaken}` }))
     expect(message).toBe('OJS_AMQP_URL, entry 2: heartbeat must be an integer from 0 to 65535')
+  })
+
+  it.each([
+    ['amqp://a/one, amqp://b/two', 'virtual hosts'],
+    ['amqp://a/%2Fojs, amqp://b', 'virtual hosts'],
+    ['amqp://a/%2Fojs, amqps://b/%2Fojs', 'amqp:// and amqps://'],
+  ])('takes several URLs for hosts of one cluster: not %s', (urls, why) => {
+    expect(() => readConfig({ OJS_AMQP_URL: urls })).toThrow(why)
+  })
+
+  it.each([
+    'amqp://a, amqp://b/, AMQP://c/%2f',
+    'amqp://u:p@a/%2Fojs, amqp://b:1/%2fojs?frameMax=0',
+  ])('takes hosts whose URLs name the same virtual host: %s', (urls) => {
+    expect(() => readConfig({ OJS_AMQP_URL: urls })).not.toThrow()
   })
 
   it('reports every mistake at once, without the password of a URL', () => {

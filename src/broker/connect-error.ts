@@ -1,5 +1,5 @@
-import { unescape as decode } from 'node:querystring'
 import { redactUrls } from '../logger.ts'
+import { virtualHostOf } from './cluster-urls.ts'
 
 /** What an operator may read of it: never a password. */
 export function describeError(error: unknown): string {
@@ -13,8 +13,7 @@ export function whyNotOpen(error: unknown, url: URL): string {
   const text = describeError(error)
   if (isOfUnknownAuthority(error)) return `${text}; NODE_EXTRA_CA_CERTS names a CA of your own`
   if (!text.startsWith('Expected ConnectionOpenOk; got <ConnectionClose')) return text
-  const vhost = decode(url.pathname.slice(1)) || '/'
-  return `RabbitMQ refused virtual host '${vhost}': missing, not for this user, or at its limit`
+  return `RabbitMQ refused virtual host '${virtualHostOf(url)}': missing, not for this user, or at its limit`
 }
 
 /** As OpenSSL says it of a certificate that nobody whom Node.js knows has signed. */

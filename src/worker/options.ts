@@ -1,4 +1,5 @@
 import type { QueueProfile } from '../broker/arguments.ts'
+import { notOneCluster } from '../broker/cluster-urls.ts'
 import { PREFIX, PREFIX_RULE } from '../broker/names.ts'
 import type { DelayMode } from '../broker/topology.ts'
 import type { Logger } from '../logger.ts'
@@ -12,7 +13,7 @@ import type { MetricRegistry } from '../telemetry/amqp-metrics.ts'
  * absent.
  */
 export interface AmqpOptions {
-  /** `amqp://user:password@host:port/vhost`; several: hosts of one cluster, tried in order. */
+  /** `amqp://user:password@host:port/vhost`; several: hosts of one cluster, tried in order, all with the same scheme and vhost. */
   url: string | readonly string[]
   /** As the gateway's `OJS_PREFIX`. */
   prefix?: string | undefined
@@ -107,6 +108,8 @@ function urlsOf(url: AmqpOptions['url'] | undefined): string[] {
   const urls = typeof url === 'string' ? [url] : [...(url ?? [])]
   if (urls.length === 0) throw new TypeError('url is missing: amqp://user:password@host/vhost')
   for (const one of urls) requireAmqp(one)
+  const differ = notOneCluster(urls.map((one) => new URL(one)))
+  if (differ !== null) throw new TypeError(`url ${differ}`)
   return urls
 }
 

@@ -44,6 +44,16 @@ test.each([{}, { url: undefined }, { url: [] }])('%j: the url is missing', (opti
   }
 })
 
+test.each([
+  [['amqp://a/one', 'amqp://b/two'], 'url names several virtual hosts'],
+  [['amqp://a', 'amqps://b'], 'url mixes amqp:// and amqps://'],
+])('%j are no hosts of one cluster', (several, message) => {
+  for (const make of [NativeWorker, NativeProducer]) {
+    expect(() => new make({ url: several })).toThrow(message)
+  }
+  expect(withDefaults({ url: ['amqp://a/%2f', 'amqp://b'] }, 'ojs-test').urls).toHaveLength(2)
+})
+
 test.each<[string, readonly unknown[]]>([
   ['timeoutMs', ['5000', Number.NaN, -1, 1.5]],
   ['publishTimeoutMs', ['10000', Number.NaN, 0, Number.POSITIVE_INFINITY, 2 ** 31]],
