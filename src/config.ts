@@ -1,5 +1,6 @@
 import { notOneCluster } from './broker/cluster-urls.ts'
 import { PREFIX, PREFIX_RULE } from './broker/names.ts'
+import { OF_GATEWAY, parameterMistakes } from './broker/url-parameters.ts'
 import { DIALECTS, type Dialect } from './dialect.ts'
 import { type AccessConfig, readAccess } from './http/access-config.ts'
 import { parseDuration } from './job/duration.ts'
@@ -228,37 +229,17 @@ function amqpUrls(text: string, mistakes: string[]): string[] {
   if (differ !== null) mistakes.push(`OJS_AMQP_URL ${differ}`)
   for (const [i, url] of urls.entries()) {
     const entry = `OJS_AMQP_URL, entry ${i + 1}`
-    if (isAmqpUrl(url)) checkAmqpOptions(new URL(url), entry, mistakes)
-    // Not shown: what does not parse cannot be redacted either.
-    else {
+    if (isAmqpUrl(url)) {
+      const found = parameterMistakes(new URL(url), OF_GATEWAY)
+      mistakes.push(...found.map((mistake) => `${entry}: ${mistake}`))
+    } else {
+      // Not shown: what does not parse cannot be redacted either.
       mistakes.push(
         `${entry}, is no amqp:// or amqps:// URL (percent-encode / @ , % in the password)`,
       )
     }
   }
   return urls
-}
-
-/**
- * What amqplib reads of a URL's query, with AMQP's own limits: beyond them it never connects. Headers
- * go in one frame: RabbitMQ ends the connection for one that is larger, again and again. amqplib
- * sends no more than 64 KiB of them.
- */
-const AMQP_OPTIONS = [
-  ['heartbeat', 0, 65_535],
-  ['channelMax', 0, 65_535],
-  ['frameMax', 65_536, 2 ** 32 - 1],
-] as const
-
-function checkAmqpOptions({ searchParams }: URL, entry: string, mistakes: string[]): void {
-  for (const [name, min, max] of AMQP_OPTIONS) {
-    const text = searchParams.get(name) ?? '0'
-    const value = /^\d+$/.test(text) ? Number(text) : Number.NaN
-    // 0 is "no limit" for each of them.
-    if (value === 0 || (value >= min && value <= max)) continue
-    const rule = min === 0 ? `from 0 to ${max}` : `from ${min} to ${max}, or 0`
-    mistakes.push(`${entry}: ${name} must be an integer ${rule}`)
-  }
 }
 
 /** `URL` takes a lone % in user and password; whoever decodes them does not. */

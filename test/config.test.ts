@@ -61,12 +61,41 @@ describe('configuration', () => {
     expect(readConfig({ OJS_QUEUE_XYZ: '1' }).warnings).toHaveLength(1)
   })
 
-  it('takes what AMQP URLs may say of a connection', () => {
-    const url = 'amqp://host/%2Fojs?heartbeat=0&channelMax=2047&frameMax=0'
+  it.each([
+    'heartbeat=1',
+    'heartbeat=300&channelMax=16',
+    'channelMax=0&frameMax=0',
+    'frameMax=65536',
+  ])('takes what AMQP URLs may say of a connection: %s', (query) => {
+    const url = `amqp://host/%2Fojs?${query}`
     expect(readConfig({ OJS_AMQP_URL: url }).config.amqpUrls).toEqual([url])
-    const mistaken = 'amqp://u:secret@host/%2Fojs?heartbeat=never'
-    const message = messageOf(() => readConfig({ OJS_AMQP_URL: `${url},${mistaken}` }))
-    expect(message).toBe('OJS_AMQP_URL, entry 2: heartbeat must be an integer from 0 to 65535')
+  })
+
+  it.each([
+    ...['heartbeat=0', 'heartbeat=301', 'heartbeat=never', 'heartbeat='],
+    ...['channelMax=1', 'channelMax=15'],
+  ])('says why a connection cannot have %s', (query) => {
+    const urls = `amqp://host,amqp://u:secret@host?${query}`
+    const message = messageOf(() => readConfig({ OJS_AMQP_URL: urls }))
+    const [name] = query.split('=')
+    expect(message).toMatch(`OJS_AMQP_URL, entry 2: ${name} must be an integer from`)
+    expect(message).toMatch(/without heartbeats|14 channels/)
+  })
+
+  it.each(['frame_max', 'channel_max', 'cacertfile', 'verify', 'heartbeats', 'Heartbeat'])(
+    'refuses a parameter that nobody reads: %s',
+    (name) => {
+      const url = `amqps://host/%2Fojs?heartbeat=5&${name}=5`
+      expect(messageOf(() => readConfig({ OJS_AMQP_URL: url }))).toBe(
+        `OJS_AMQP_URL, entry 1: unknown parameter '${name}'; there are heartbeat, channelMax, frameMax`,
+      )
+    },
+  )
+
+  it('shows nothing of a password with a question mark in it', () => {
+    const message = messageOf(() => readConfig({ OJS_AMQP_URL: 'amqp://user:1?secret=x@host' }))
+    expect(message).toContain('unknown parameter; there are')
+    expect(message).not.toContain('secret')
   })
 
   it.each([

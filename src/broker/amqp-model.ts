@@ -6,6 +6,8 @@ import { encodePublishes } from './publish-frames.ts'
 import { readStrangeHeaders } from './strange-headers.ts'
 
 const CONNECT_TIMEOUT_MS = 10_000
+/** Linux waits two hours with the first probe otherwise. */
+const KEEP_ALIVE_DELAY_MS = 30_000
 
 /** amqplib's connection. `signal` destroys its socket, but not that of TLS. */
 export function openModel(
@@ -18,6 +20,7 @@ export function openModel(
     // Without it Nagle holds back small frames: 44 ms instead of 0.3 ms to a first delivery.
     noDelay: true,
     keepAlive: true,
+    keepAliveDelay: KEEP_ALIVE_DELAY_MS,
     signal,
     clientProperties: { connection_name: connectionName },
     ...credentialsOf(url),

@@ -2,6 +2,7 @@ import type { QueueProfile } from '../broker/arguments.ts'
 import { notOneCluster } from '../broker/cluster-urls.ts'
 import { PREFIX, PREFIX_RULE } from '../broker/names.ts'
 import type { DelayMode } from '../broker/topology.ts'
+import { OF_CLIENT, parameterMistakes } from '../broker/url-parameters.ts'
 import type { Logger } from '../logger.ts'
 import { type Given, given } from '../sdk/given.ts'
 import { MAX_DELAY_MS } from '../sdk/pause.ts'
@@ -130,4 +131,6 @@ function loggerOf(given: AmqpOptions['logger']): Logger {
 function requireAmqp(url: string): void {
   const isAmqp = URL.canParse(url) && /^amqps?:$/.test(new URL(url).protocol)
   if (!isAmqp) throw new TypeError('url must be amqp://… or amqps://…')
+  const [mistake] = parameterMistakes(new URL(url), OF_CLIENT)
+  if (mistake !== undefined) throw new TypeError(`url: ${mistake}`)
 }

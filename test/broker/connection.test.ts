@@ -1,7 +1,7 @@
 import { once } from 'node:events'
-import { createServer, type Socket } from 'node:net'
+import { createServer, Socket } from 'node:net'
 import { createSecureContext, TLSSocket } from 'node:tls'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { Connection, type ConnectionOptions, closeChannel } from '../../src/broker/connection.ts'
 import { Authority } from '../support/certificates.ts'
 import { freePort } from '../support/free-port.mjs'
@@ -99,6 +99,14 @@ describe('Connection', () => {
     const peer = await startPeer()
     await connectionTo([`${peer.url}?heartbeat=7`]).connection.start()
     expect(peer.received.get('ConnectionTuneOk')).toMatchObject({ heartbeat: 7 })
+  })
+
+  it('has the kernel look for a silent peer after half a minute', async () => {
+    const keepAlive = vi.spyOn(Socket.prototype, 'setKeepAlive')
+    const peer = await startPeer()
+    await connectionTo([peer.url]).connection.start()
+    expect(keepAlive).toHaveBeenCalledWith(true, 30_000)
+    keepAlive.mockRestore()
   })
 
   it('takes the next host when one does not answer', async () => {

@@ -54,6 +54,13 @@ test.each([
   expect(withDefaults({ url: ['amqp://a/%2f', 'amqp://b'] }, 'ojs-test').urls).toHaveLength(2)
 })
 
+test.each(['heartbeat=0', 'heartbeats=5', 'frameMax=1'])('a url with %s is refused', (query) => {
+  for (const make of [NativeWorker, NativeProducer]) {
+    expect(() => new make({ url: `${url}?${query}` })).toThrow(/^url: /)
+  }
+  expect(() => withDefaults({ url: `${url}?heartbeat=9&channelMax=5` }, 'ojs-test')).not.toThrow()
+})
+
 test.each<[string, readonly unknown[]]>([
   ['timeoutMs', ['5000', Number.NaN, -1, 1.5]],
   ['publishTimeoutMs', ['10000', Number.NaN, 0, Number.POSITIVE_INFINITY, 2 ** 31]],
