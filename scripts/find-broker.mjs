@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { canInstallPackages } from './debian-packages.mjs'
 import { hasDockerEngine, startDockerBroker } from './docker-broker.mjs'
 import { inspectLocalBroker } from './local-broker.mjs'
@@ -32,8 +32,23 @@ const NONE_FOUND = `No RabbitMQ found. Do one of these, then run npm start again
   - have Docker run it: docker compose up -d rabbitmq`
 
 async function configuredBroker() {
-  const url = process.env.OJS_AMQP_URL || process.env.AMQP_URL
+  const { OJS_AMQP_URL, OJS_AMQP_URL_FILE, AMQP_URL } = process.env
+  if (OJS_AMQP_URL && OJS_AMQP_URL_FILE)
+    throw new Refusal('OJS_AMQP_URL and OJS_AMQP_URL_FILE are both set: which of them is meant?')
+  const url = OJS_AMQP_URL || (OJS_AMQP_URL_FILE && urlIn(OJS_AMQP_URL_FILE)) || AMQP_URL
   return url ? { url, origin: 'from OJS_AMQP_URL', stop: async () => {} } : undefined
+}
+
+function urlIn(path) {
+  let url = ''
+  try {
+    url = readFileSync(path, 'utf8').trim()
+  } catch (error) {
+    throw new Refusal(`OJS_AMQP_URL_FILE: '${path}' cannot be read (${error.code}).`)
+  }
+  // Another broker than the one that is meant would be found.
+  if (url === '') throw new Refusal(`OJS_AMQP_URL_FILE: '${path}' is empty.`)
+  return url
 }
 
 async function localBroker() {

@@ -63,7 +63,9 @@ async function prepare(signal) {
 }
 
 async function runGateway({ address, broker, signal, hurry }) {
-  const gateway = startGateway({ OJS_AMQP_URL: broker.url, OJS_PORT: String(address.port) })
+  // What was in the file is in the URL now, and both are one too many.
+  const amqp = { OJS_AMQP_URL: broker.url, OJS_AMQP_URL_FILE: '' }
+  const gateway = startGateway({ ...amqp, OJS_PORT: String(address.port) })
   const ended = new AbortController()
   const ending = gateway.exited.finally(() => ended.abort())
   signal.addEventListener('abort', () => void gateway.stop(signal.reason.signalName, hurry))

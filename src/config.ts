@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { notOneCluster } from './broker/cluster-urls.ts'
 import { PREFIX, PREFIX_RULE } from './broker/names.ts'
 import { OF_GATEWAY, parameterMistakes } from './broker/url-parameters.ts'
@@ -65,6 +66,7 @@ export const VARIABLES = {
   OJS_HOST: { fallback: '127.0.0.1', doc: 'address to bind' },
   OJS_PORT: { fallback: '8080', doc: 'port to bind; 0 = any free one' },
   OJS_AMQP_URL: { fallback: 'amqp://127.0.0.1:5672/%2Fojs', doc: 'broker; comma-separated list' },
+  OJS_AMQP_URL_FILE: { fallback: '', doc: 'file that holds OJS_AMQP_URL' },
   OJS_LEDGER: { fallback: 'sqlite:./data/ojs.db', doc: 'where the ledger lives' },
   OJS_LEDGER_SYNC: { fallback: 'full', doc: 'full | normal (power loss may lose the last second)' },
   OJS_QUEUE_TYPE: { fallback: 'classic', doc: 'classic | quorum' },
@@ -90,6 +92,7 @@ export const VARIABLES = {
   OJS_DIALECT: { fallback: 'seed', doc: 'seed | conformance (four answers of the public suite)' },
   OJS_SCHEMA_STRICT: { fallback: '0', doc: '1: a job may only name a registered schema' },
   OJS_API_KEYS: { fallback: '', doc: 'name:role:sha256hex,…; see `ojs-rabbitmq key new`' },
+  OJS_API_KEYS_FILE: { fallback: '', doc: 'file that holds OJS_API_KEYS' },
   OJS_ALLOW_OPEN: { fallback: '0', doc: '1: may be reached from outside without keys' },
   OJS_TLS_CERT: { fallback: '', doc: 'PEM file; with OJS_TLS_KEY: HTTPS' },
   OJS_TLS_KEY: { fallback: '', doc: 'PEM file of its private key' },
@@ -100,6 +103,10 @@ export const VARIABLES = {
 } as const satisfies Record<string, Variable>
 
 type Name = keyof typeof VARIABLES
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** Secrets: Docker and Kubernetes hand them on as files, whose path is in `<NAME>_FILE`. */
+const MAY_BE_IN_FILES = ['OJS_AMQP_URL', 'OJS_API_KEYS'] as const
 
 /** Read by the command `recover`, not by the gateway: what it asks, and the key that it shows. */
 const OTHER_NAMES = new Set(['OJS_URL', 'OJS_API_KEY'])
@@ -110,16 +117,15 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads the environment. Throws `ConfigError` with one line per mistake; unknown `OJS_*` names
- * that look like a misspelt one are mistakes, others come back as warnings.
+ * Reads the environment, and the files that it names for secrets. Throws `ConfigError` with one line
+ * per mistake; unknown `OJS_*` names that look like one of ours are mistakes, others come back as
+ * warnings.
  */
-export function readConfig(env: Readonly<Record<string, string | undefined>>): {
-  config: Config
-  warnings: string[]
-} {
+export function readConfig(given: Environment): { config: Config; warnings: string[] } {
   const mistakes: string[] = []
-  const warnings = checkNames(env, mistakes)
-  const { read, int, oneOf, duration } = readers(env, mistakes)
+  const warnings = checkNames(given, mistakes)
+  const env = { ...given, ...secretsInFiles(given, mistakes) }
+  const { read, int, oneOf, retention } = readers(env, mistakes)
   const config: Config = {
     host: read('OJS_HOST'),
     port: int('OJS_PORT', 0, 65_535),
@@ -143,10 +149,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): {
     maxBodyBytes: int('OJS_MAX_BODY_BYTES', 1024, 2 ** 30),
     maxBatchBytes: int('OJS_MAX_BATCH_BYTES', 1024, 2 ** 30),
     retention: {
-      completedMs: duration('OJS_RETENTION_COMPLETED'),
-      cancelledMs: duration('OJS_RETENTION_CANCELLED'),
-      discardedMs: duration('OJS_RETENTION_DISCARDED'),
-      deadLettersMs: duration('OJS_RETENTION_DEAD_LETTERS'),
+      completedMs: retention('OJS_RETENTION_COMPLETED'),
+      cancelledMs: retention('OJS_RETENTION_CANCELLED'),
+      discardedMs: retention('OJS_RETENTION_DISCARDED'),
+      deadLettersMs: retention('OJS_RETENTION_DEAD_LETTERS'),
     },
     dialect: oneOf('OJS_DIALECT', DIALECTS),
     schemaStrict: oneOf('OJS_SCHEMA_STRICT', ['0', '1']) === '1',
@@ -158,7 +164,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): {
 }
 
 /** By name, as the field's type; a value that is none is noted among `mistakes`. */
-function readers(env: Readonly<Record<string, string | undefined>>, mistakes: string[]) {
+function readers(env: Environment, mistakes: string[]) {
   const read = (name: Name) => env[name] || VARIABLES[name].fallback
   const int = (name: Name, min: number, max = 2 ** 31 - 1) => {
     // Not what `Number` makes of it: a blank would be 0, and '1e3' a port.
@@ -174,21 +180,46 @@ function readers(env: Readonly<Record<string, string | undefined>>, mistakes: st
     if (value === undefined) mistakes.push(`${name} must be one of ${values.join(', ')}`)
     return value ?? (VARIABLES[name].fallback as T)
   }
-  const duration = (name: Name) => {
+  const retention = (name: Name) => {
+    let ms: number | null = null
     try {
-      return parseDuration(read(name), name)
+      ms = parseDuration(read(name), name)
     } catch {
       mistakes.push(`${name} must be an ISO 8601 duration such as P7D, not '${read(name)}'`)
-      return 0
     }
+    // Elsewhere 0 is "no limit", and whoever means that here would lose every job as it ends.
+    if (ms === 0) mistakes.push(`${name} must be longer than 0, which would keep no job at all`)
+    return ms ?? 0
   }
-  return { read, int, oneOf, duration }
+  return { read, int, oneOf, retention }
 }
 
-function checkNames(
-  env: Readonly<Record<string, string | undefined>>,
-  mistakes: string[],
-): string[] {
+/** The secrets by their own names, as if they had been given there. */
+function secretsInFiles(env: Environment, mistakes: string[]): Environment {
+  const secrets: Record<string, string> = {}
+  for (const name of MAY_BE_IN_FILES) {
+    const path = env[`${name}_FILE`]
+    if (!path) continue
+    if (env[name]) mistakes.push(`${name} and ${name}_FILE are both set: which of them is meant?`)
+    else secrets[name] = secretIn(path, `${name}_FILE`, mistakes)
+  }
+  return secrets
+}
+
+function secretIn(path: string, name: string, mistakes: string[]): string {
+  try {
+    const text = readFileSync(path, 'utf8').trim()
+    // Not as if it were not set: without keys the gateway is open, without a URL at another broker.
+    if (text === '') mistakes.push(`${name}: '${path}' is empty`)
+    return text
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : error
+    mistakes.push(`${name}: '${path}' cannot be read (${code})`)
+    return ''
+  }
+}
+
+function checkNames(env: Environment, mistakes: string[]): string[] {
   const warnings: string[] = []
   // A key has no colon: without this a forgotten S would leave the gateway open.
   if (env['OJS_API_KEY']?.includes(':')) {
@@ -196,11 +227,24 @@ function checkNames(
   }
   for (const name of Object.keys(env)) {
     if (!name.startsWith('OJS_') || name in VARIABLES || OTHER_NAMES.has(name)) continue
-    const near = Object.keys(VARIABLES).find((known) => editDistance(known, name) <= 2)
-    if (near) mistakes.push(`${name} is not known; did you mean ${near}?`)
-    else warnings.push(`${name} is not known and ignored`)
+    const meant = namesMeantBy(name)
+    if (meant.length === 0) warnings.push(`${name} is not known and ignored`)
+    else mistakes.push(`${name} is not known; did you mean ${meant.join(' or ')}?`)
   }
   return warnings
+}
+
+/** What Kubernetes sets in every pod for a Service, which may be called `ojs` or `ojs-ledger`. */
+const OF_A_SERVICE = /_(SERVICE_(HOST|PORT)|PORT(_\d+_(TCP|UDP|SCTP))?)(_[A-Z0-9_]+)?$/
+
+/** A misspelt name, one that lacks its end, and one with an end too many, such as `_FILE`. */
+function namesMeantBy(name: string): string[] {
+  const known = Object.keys(VARIABLES)
+  const near = known.find((one) => editDistance(one, name) <= 2)
+  if (near !== undefined) return [near]
+  if (OF_A_SERVICE.test(name)) return []
+  const longer = known.filter((one) => one.startsWith(`${name}_`))
+  return longer.length > 0 ? longer : known.filter((one) => name.startsWith(`${one}_`))
 }
 
 function list(text: string): string[] {
@@ -212,6 +256,7 @@ function list(text: string): string[] {
 
 function queueNames(text: string, prefix: string, mistakes: string[]): string[] {
   const names = list(text)
+  if (names.length === 0) mistakes.push('OJS_QUEUES names no queue')
   for (const name of names) {
     try {
       checkQueueName(name, prefix, 'OJS_QUEUES')

@@ -1,6 +1,8 @@
-import { readFileSync } from 'node:fs'
-import { describe, expect, it } from 'vitest'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
 import { ConfigError, readConfig, type VARIABLES } from '../src/config.ts'
+import { temporaryDirectory } from './ledger/sqlite-harness.ts'
 
 describe('configuration', () => {
   it('has a default for everything', () => {
@@ -53,6 +55,24 @@ describe('configuration', () => {
       expect(() => readConfig({ [name]: 'quorum' })).toThrow('did you mean OJS_QUEUE_TYPE?')
     },
   )
+
+  it.each([
+    ['OJS_RETENTION', 'OJS_RETENTION_COMPLETED or OJS_RETENTION_CANCELLED or'],
+    ['OJS_VISIBILITY_TIMEOUT', 'OJS_VISIBILITY_TIMEOUT_MS?'],
+    ['OJS_LEDGER_PATH', 'OJS_LEDGER?'],
+    ['OJS_TLS_CERT_FILE', 'OJS_TLS_CERT?'],
+    ['OJS_PREFIX_FILE', 'OJS_PREFIX?'],
+    ['OJS_API_KEY_FILE', 'OJS_API_KEYS_FILE?'],
+  ])('refuses a name with too little or too much at its end: %s', (name, meant) => {
+    expect(() => readConfig({ [name]: '1' })).toThrow(`${name} is not known; did you mean ${meant}`)
+  })
+
+  it('only warns of what Kubernetes sets for a Service', () => {
+    const names = ['OJS_SERVICE_HOST', 'OJS_SERVICE_PORT_HTTP', 'OJS_PORT_8080_TCP_ADDR']
+    const more = ['OJS_PORT_8080_TCP', 'OJS_LEDGER_PORT', 'OJS_LEDGER_SERVICE_HOST']
+    const env = Object.fromEntries([...names, ...more].map((name) => [name, 'tcp://10.0.0.1:8080']))
+    expect(readConfig(env).warnings).toHaveLength(6)
+  })
 
   it('only warns of a name that is like none of ours', () => {
     expect(readConfig({ OJS_SOMETHING_ELSE: '1' }).warnings).toEqual([
@@ -188,6 +208,9 @@ describe('configuration', () => {
     ['OJS_LEDGER', 'sqlite::memory:'],
     ['OJS_LEDGER', 'sqlite:file:ojs.db?mode=memory'],
     ['OJS_QUEUES', 'email,dlx.email'],
+    ['OJS_QUEUES', ','],
+    ['OJS_RETENTION_COMPLETED', 'PT0S'],
+    ['OJS_RETENTION_DEAD_LETTERS', 'P0D'],
     ['OJS_ALLOW_OPEN', 'yes'],
     ['OJS_RATE_LIMIT', '1000'],
     ['OJS_CORS_ORIGINS', '*'],
@@ -205,6 +228,47 @@ describe('configuration', () => {
   it('says where a port comes from that is that of a Service of Kubernetes', () => {
     const read = () => readConfig({ OJS_PORT: 'tcp://10.0.0.1:8080' })
     expect(read).toThrow('enableServiceLinks: false')
+  })
+})
+
+describe('a secret in a file', () => {
+  const directory = temporaryDirectory()
+  afterAll(() => directory.remove())
+  const file = (text: string) => {
+    const path = join(directory.path, 'secret')
+    writeFileSync(path, text)
+    return path
+  }
+  const entry = `ops:admin:${'ab'.repeat(32)}`
+
+  it('is as good as one in the environment', () => {
+    const keys = readConfig({ OJS_API_KEYS_FILE: file(`${entry}\n`), OJS_HOST: '0.0.0.0' })
+    expect(keys.config.access.apiKeys).toMatchObject([{ name: 'ops', role: 'admin' }])
+    const env = { OJS_AMQP_URL_FILE: file('amqp://u:p@a,amqp://b\r\n'), AMQP_URL: 'amqp://c' }
+    expect(readConfig(env).config.amqpUrls).toEqual(['amqp://u:p@a', 'amqp://b'])
+    expect(readConfig({ OJS_API_KEYS_FILE: '' }).config.access.apiKeys).toEqual([])
+  })
+
+  it('is not given twice', () => {
+    const env = { OJS_API_KEYS: entry, OJS_API_KEYS_FILE: file(entry) }
+    expect(() => readConfig(env)).toThrow('OJS_API_KEYS and OJS_API_KEYS_FILE are both set')
+  })
+
+  it.each(['', '\n', ' \n'])('is there: not %j', (text) => {
+    const path = file(text)
+    const message = messageOf(() => readConfig({ OJS_API_KEYS_FILE: path }))
+    expect(message).toBe(`OJS_API_KEYS_FILE: '${path}' is empty`)
+  })
+
+  it('can be read', () => {
+    const path = join(directory.path, 'none')
+    const message = messageOf(() => readConfig({ OJS_API_KEYS_FILE: path }))
+    expect(message).toBe(`OJS_API_KEYS_FILE: '${path}' cannot be read (ENOENT)`)
+  })
+
+  it('is not shown where it is mistaken', () => {
+    const env = { OJS_API_KEYS_FILE: file('secret'), OJS_AMQP_URL_FILE: file('secret') }
+    expect(messageOf(() => readConfig(env))).not.toContain("secret'")
   })
 })
 

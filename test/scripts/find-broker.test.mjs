@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterEach, expect, it, vi } from 'vitest'
 import { findBroker } from '../../scripts/find-broker.mjs'
 
@@ -13,4 +16,22 @@ it('takes the broker that it is told of', async () => {
 it('looks for none, and installs none, for whom has interrupted it', async () => {
   vi.stubEnv('OJS_AMQP_URL', URL)
   await expect(findBroker(AbortSignal.abort())).rejects.toThrow('aborted')
+})
+
+it('reads the URL in a file, and takes no other broker where there is none', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ojs-url-'))
+  try {
+    const path = join(folder, 'url')
+    vi.stubEnv('OJS_AMQP_URL_FILE', path)
+    const { signal } = new AbortController()
+    await expect(findBroker(signal)).rejects.toThrow(`'${path}' cannot be read (ENOENT)`)
+    writeFileSync(path, '\n')
+    await expect(findBroker(signal)).rejects.toThrow(`'${path}' is empty`)
+    writeFileSync(path, `${URL}\n`)
+    expect(await findBroker(signal)).toMatchObject({ url: URL })
+    vi.stubEnv('OJS_AMQP_URL', URL)
+    await expect(findBroker(signal)).rejects.toThrow('both set')
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 })
