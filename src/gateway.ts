@@ -15,7 +15,7 @@ import { diedInBroker } from './operations/died-in-broker.ts'
 import { adoptSchedule } from './operations/enqueue/adopt-schedule.ts'
 import { StartLimits } from './operations/fetch/start-limits.ts'
 import { followWorkflows } from './operations/follow-workflows.ts'
-import { isHealthy } from './operations/health.ts'
+import { healthWarnings, isHealthy } from './operations/health.ts'
 import { Memory } from './operations/memory.ts'
 import { lostQueues, onQueueMissing, onRungMissing } from './operations/queue-missing.ts'
 import { Tokens } from './operations/token/tokens.ts'
@@ -136,7 +136,11 @@ async function compose(
     events: ring,
     metrics: metrics.exposition({
       broker: () => broker.gauges(),
-      gateway: { version, isHealthy: () => isHealthy(deps) },
+      gateway: {
+        version,
+        isHealthy: () => isHealthy(deps),
+        warnings: () => healthWarnings(deps),
+      },
       ledger,
       workers: () => deps.workers.gauges(),
     }),

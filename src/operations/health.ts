@@ -21,6 +21,11 @@ export function isHealthy({ broker, ledger }: Deps): boolean {
   return broker.status().state === 'up' && ledger.fault() === null
 }
 
+/** What should be looked at, and does not change whether it is well. */
+export function healthWarnings(deps: Deps): BrokerWarning[] {
+  return [...lostWarnings(deps), ...deps.broker.warnings()]
+}
+
 /** What `GET /ojs/v1/health` says. */
 export function health(deps: Deps, startedAt: number): Health {
   const broker = deps.broker.status()
@@ -45,7 +50,7 @@ export function health(deps: Deps, startedAt: number): Health {
         status: fault === null ? 'writable' : 'failing',
         ...(fault !== null && { error: fault }),
       },
-      warnings: [...lostWarnings(deps), ...deps.broker.warnings()],
+      warnings: healthWarnings(deps),
     },
   }
 }

@@ -5,6 +5,8 @@ export interface GatewayState {
   readonly version: string
   /** As `GET /ojs/v1/health` says. */
   isHealthy(): boolean
+  /** Of it as well. Their codes are ours, and few. */
+  warnings(): readonly { readonly code: string }[]
 }
 
 /** The part of the ledger that these gauges read. */
@@ -42,6 +44,16 @@ export function gatewayGauges(
     'Stored jobs whose token RabbitMQ has not confirmed; 10000: or more',
     () => ledger.owedTokens(MANY_TOKENS),
   )
+  new Gauge({
+    name: 'ojs_health_warnings',
+    help: 'Warnings of /ojs/v1/health',
+    labelNames: ['code'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      for (const { code } of gateway().warnings()) this.inc({ code })
+    },
+  })
   new Gauge({
     name: 'ojs_build_info',
     help: 'Always 1',

@@ -32,13 +32,19 @@ const EMPTY_LEDGER: MetricSources['ledger'] = {
   owedTokens: () => 0,
 }
 
+const WELL: MetricSources['gateway'] = {
+  version: '1.2.3',
+  isHealthy: () => true,
+  warnings: () => [],
+}
+
 function open(sources: Partial<MetricSources> = {}) {
   const metrics = createMetrics()
   const page = metrics.exposition({
     broker: () => NO_BROKER,
     ledger: EMPTY_LEDGER,
     workers: () => ({ active: 0, busy: 0 }),
-    gateway: { version: '1.2.3', isHealthy: () => true },
+    gateway: WELL,
     ...sources,
   })
   /** All samples whose name starts so, as `name{labels}` → value. */
@@ -542,7 +548,7 @@ describe('the gateway itself', () => {
   })
 
   test('is not: each gauge asks its own source', async () => {
-    const gateway = { version: '1.2.3', isHealthy: () => false }
+    const gateway = { ...WELL, isHealthy: () => false }
     expect(await readAll({ gateway })).toMatchObject({ ojs_healthy: 0, ojs_ledger_writable: 1 })
     const ledger = { ...EMPTY_LEDGER, fault: () => 'disk full', owedTokens: () => 7 }
     expect(await readAll({ ledger })).toEqual({
@@ -555,6 +561,18 @@ describe('the gateway itself', () => {
   test('counts no more than 10,000 owed tokens', async () => {
     const ledger = { ...EMPTY_LEDGER, owedTokens: (atMost: number) => Math.min(atMost, 1_000_000) }
     expect(await readAll({ ledger })).toMatchObject({ ojs_ledger_tokens_owed: 10_000 })
+  })
+
+  test('counts the warnings of its health by code, and forgets those that are over', async () => {
+    let codes = ['queue_differs', 'silent_acks', 'queue_differs']
+    const gateway = { ...WELL, warnings: () => codes.map((code) => ({ code })) }
+    const { read } = open({ gateway })
+    expect(await read('ojs_health_warnings')).toEqual({
+      'ojs_health_warnings{code="queue_differs"}': 2,
+      'ojs_health_warnings{code="silent_acks"}': 1,
+    })
+    codes = []
+    expect(await read('ojs_health_warnings')).toEqual({})
   })
 
   test('says its version', async () => {
