@@ -142,6 +142,7 @@ async function compose(
         warnings: () => healthWarnings(deps),
       },
       ledger,
+      relay: outboxRelay,
       workers: () => deps.workers.gauges(),
     }),
   })

@@ -43,6 +43,8 @@ export class Outbox {
   #lookedAtAll = Number.NEGATIVE_INFINITY
   /** Ids that were logged as too large. */
   readonly #tooLarge = new Set<string>()
+  /** Queues with such jobs: since when, and when one was tried last. */
+  readonly #tooLargeIn = new Map<string, { since: number; triedAt: number }>()
   #inFlight = 0
   #counts = { published: 0, failed: 0 }
   #onSettled: (() => void) | null = null
@@ -55,6 +57,26 @@ export class Outbox {
   /** Something of what was owed was in somebody's hand. */
   get hasPassed(): boolean {
     return this.#passed.size > 0
+  }
+
+  /**
+   * Queues of which RabbitMQ has taken nothing that the ledger owes for so long, in ms. Not those whose
+   * messages are on their way.
+   */
+  stuck(): ReadonlyMap<string, number> {
+    const now = this.#deps.clock.now()
+    const stuck = new Map<string, number>()
+    const note = (queue: string, since: number) =>
+      stuck.set(queue, Math.max(now - since, stuck.get(queue) ?? 0))
+    for (const [key, { stuckSince }] of this.#lines) {
+      if (stuckSince !== null) note(key.slice(key.indexOf(' ') + 1), stuckSince)
+    }
+    for (const [queue, { since, triedAt }] of this.#tooLargeIn) {
+      // A look at everything would have tried it: it is cancelled, or went after all.
+      if (now - triedAt > 2 * this.#options.everyMs) this.#tooLargeIn.delete(queue)
+      else note(queue, since)
+    }
+    return stuck
   }
 
   /** Offers what is owed to its line, as long as the broker takes publishes. */
@@ -144,7 +166,11 @@ export class Outbox {
     const key = `${state} ${queue}`
     const present = this.#lines.get(key)
     if (present !== undefined) return present
-    const line = new RelayLine({ send: (owed) => this.#send(owed), onRoom: this.#options.onRoom })
+    const line = new RelayLine({
+      send: (owed) => this.#send(owed),
+      onRoom: this.#options.onRoom,
+      now: () => this.#deps.clock.now(),
+    })
     this.#lines.set(key, line)
     return line
   }
@@ -179,6 +205,11 @@ export class Outbox {
 
   /** Not for its queue to wait for: it will not go before RabbitMQ takes larger ones. */
   #leaveTooLarge({ id, queue }: JobRow): RelayOutcome {
+    const now = this.#deps.clock.now()
+    this.#tooLargeIn.set(queue, {
+      since: this.#tooLargeIn.get(queue)?.since ?? now,
+      triedAt: now,
+    })
     if (this.#tooLarge.size >= MAX_TOO_LARGE) this.#tooLarge.clear()
     if (!this.#tooLarge.has(id)) {
       this.#tooLarge.add(id)

@@ -16,6 +16,7 @@ export interface RelayLineDeps {
   send(owed: OwedMessage): Promise<RelayOutcome>
   /** What it left in the outbox may be offered again. */
   onRoom(): void
+  now(): number
 }
 
 /**
@@ -33,6 +34,7 @@ export class RelayLine {
   #inFlight = 0
   #bytesInFlight = 0
   #failures = 0
+  #failingSince: number | null = null
   #aside: NodeJS.Timeout | undefined
   #leftFrom: number | null = null
   #isStopped = false
@@ -53,6 +55,11 @@ export class RelayLine {
 
   get hasLeft(): boolean {
     return this.#leftFrom !== null
+  }
+
+  /** The instant of the first failure since which nothing has gone; null: it is not stuck. */
+  get stuckSince(): number | null {
+    return this.isIdle ? null : this.#failingSince
   }
 
   offer(owed: OwedMessage): void {
@@ -115,14 +122,20 @@ export class RelayLine {
     this.#bytesInFlight -= owed.bytes
     this.#taken.delete(owed.outbox)
     if (outcome === 'failed') this.#onFailure(owed)
-    else if (outcome === 'sent') this.#failures = 0
+    else if (outcome === 'sent') this.#onSent()
     if (this.#isStopped) return
     this.#pump()
     if (this.hasRoom) this.#deps.onRoom()
   }
 
+  #onSent(): void {
+    this.#failures = 0
+    this.#failingSince = null
+  }
+
   /** Those that were under way with it fail with it, or have arrived: they count as one. */
   #onFailure(owed: OwedMessage): void {
+    this.#failingSince ??= this.#deps.now()
     this.#leave(owed)
     for (const next of this.#waiting.slice(this.#gone)) {
       this.#taken.delete(next.outbox)

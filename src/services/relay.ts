@@ -11,6 +11,8 @@ const AGAIN_MS = 1_000
 export interface Relay extends Service {
   /** Looks for what is owed since the last look; `all`: for everything, whatever failed before. */
   wake(what?: 'all'): void
+  /** Queues of which RabbitMQ takes nothing that it is owed, and for how long, in ms. */
+  stuck(): ReadonlyMap<string, number>
 }
 
 /**
@@ -62,5 +64,6 @@ export function relay(deps: Deps): Relay {
       if (what === 'all') outbox.forgive()
       loop.wake()
     },
+    stuck: () => outbox.stuck(),
   }
 }

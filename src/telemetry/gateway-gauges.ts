@@ -51,7 +51,7 @@ export function gatewayGauges(
     registers: [registry],
     collect() {
       this.reset()
-      for (const { code } of gateway().warnings()) this.inc({ code })
+      for (const { code } of gateway.warnings()) this.inc({ code })
     },
   })
   new Gauge({

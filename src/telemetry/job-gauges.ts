@@ -11,6 +11,12 @@ export interface QueueCounts {
   readonly pauses: { since(queue: string): number | null }
 }
 
+/** What the relay knows. */
+export interface OwedState {
+  /** In ms, by queue. */
+  stuck(): ReadonlyMap<string, number>
+}
+
 /** What the worker registry knows. */
 export interface WorkerCounts {
   active: number
@@ -54,6 +60,25 @@ export function queuePaused(registry: Registry, labels: BoundedLabels, ledger: Q
     name: 'ojs_queue_paused',
     help: 'Whether the queue is paused',
     read: ({ pauses }, queue) => (pauses.since(queue) === null ? 0 : 1),
+  })
+}
+
+/** Of the queues beyond the limit, which share a label, the one that is worst. */
+export function owedStuck(registry: Registry, labels: BoundedLabels, relay: OwedState): void {
+  new Gauge({
+    name: 'ojs_ledger_tokens_stuck_seconds',
+    help: 'For how long RabbitMQ has taken nothing of what the ledger owes a queue',
+    labelNames: ['queue'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      const worst = new Map<string, number>()
+      for (const [name, ms] of relay.stuck()) {
+        const queue = labels.of(name)
+        worst.set(queue, Math.max(ms / 1000, worst.get(queue) ?? 0))
+      }
+      for (const [queue, seconds] of worst) this.set({ queue }, seconds)
+    },
   })
 }
 

@@ -8,6 +8,8 @@ import type { Exposition, HttpObserver } from './exposition.ts'
 import { type GatewayState, gatewayGauges, type LedgerState } from './gateway-gauges.ts'
 import {
   deadLetterDepth,
+  type OwedState,
+  owedStuck,
   type QueueCounts,
   queueDepth,
   queuePaused,
@@ -33,6 +35,7 @@ export interface MetricSources {
   broker(): BrokerGauges
   readonly gateway: GatewayState
   readonly ledger: QueueCounts & LedgerState
+  readonly relay: OwedState
   /** Walks over all workers: called once a scrape, too. */
   workers(): WorkerCounts
 }
@@ -66,11 +69,12 @@ export function createMetrics(): Metrics {
     observer: amqpMetrics(registry, queues),
     control: controlMetrics(registry),
     exposition(sources) {
-      const { gateway, ledger } = sources
+      const { gateway, ledger, relay } = sources
       gatewayGauges(registry, gateway, ledger)
       queueDepth(registry, queues, ledger)
       deadLetterDepth(registry, queues, ledger)
       queuePaused(registry, queues, ledger)
+      owedStuck(registry, queues, relay)
       workerGauges(registry, () => sources.workers())
       amqpGauges(registry, queues, () => sources.broker())
       return {

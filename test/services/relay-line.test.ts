@@ -15,6 +15,7 @@ class Sends {
     onRoom: () => {
       this.rooms += 1
     },
+    now: () => Date.now(),
   })
 
   get inFlight(): number {
@@ -186,5 +187,32 @@ describe('a line of the relay', () => {
     await vi.advanceTimersByTimeAsync(60_000)
     expect(sends.nonces).toHaveLength(256)
     expect(sends.rooms).toBe(0)
+  })
+
+  it('is stuck from the first failure until one is sent, and not while it is only busy', async () => {
+    sends.offer(1, 2)
+    vi.advanceTimersByTime(5_000)
+    expect(sends.line.stuckSince).toBeNull()
+    const since = Date.now()
+    await sends.end('failed', 1, 2)
+    expect(sends.line.stuckSince).toBe(since)
+    await vi.advanceTimersByTimeAsync(1_000)
+    sends.line.startAgain()
+    sends.offer(1, 2)
+    await sends.end('failed', 1)
+    sends.line.forgive()
+    expect(sends.line.stuckSince).toBe(since)
+    sends.line.startAgain()
+    sends.offer(1, 2)
+    await sends.end('sent', 1)
+    expect(sends.line.stuckSince).toBeNull()
+  })
+
+  it('is not stuck when nothing is owed any more', async () => {
+    sends.offer(1)
+    await sends.end('failed', 1)
+    expect(sends.line.stuckSince).not.toBeNull()
+    sends.line.startAgain()
+    expect(sends.line.stuckSince).toBeNull()
   })
 })

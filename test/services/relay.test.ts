@@ -278,6 +278,31 @@ describe('the relay', () => {
     expect(told).toEqual([{ jobId: large.id, queue: 'default' }])
   })
 
+  it('knows for how long RabbitMQ has taken nothing of a queue', async () => {
+    await pushed(harness.ledger)
+    await woken()
+    now += 60_000
+    expect([...outbox.stuck()]).toEqual([])
+    await answered('nacked')
+    now += 5_000
+    expect([...outbox.stuck()]).toEqual([['default', 5_000]])
+    await woken('all')
+    await answered('confirmed')
+    expect([...outbox.stuck()]).toEqual([])
+  })
+
+  it('and for how long one of its jobs has been too large, until that is cancelled', async () => {
+    await pushed(harness.ledger)
+    await woken()
+    await answered('too-large')
+    now += 30_000
+    await woken()
+    await answered('too-large')
+    expect([...outbox.stuck()]).toEqual([['default', 30_000]])
+    now += 61_000
+    expect([...outbox.stuck()]).toEqual([])
+  })
+
   it('stops at once where nothing is under way', async () => {
     const { id } = await pushed(harness.ledger)
     await woken()

@@ -44,6 +44,7 @@ function open(sources: Partial<MetricSources> = {}) {
     broker: () => NO_BROKER,
     ledger: EMPTY_LEDGER,
     workers: () => ({ active: 0, busy: 0 }),
+    relay: { stuck: () => new Map() },
     gateway: WELL,
     ...sources,
   })
@@ -561,6 +562,20 @@ describe('the gateway itself', () => {
   test('counts no more than 10,000 owed tokens', async () => {
     const ledger = { ...EMPTY_LEDGER, owedTokens: (atMost: number) => Math.min(atMost, 1_000_000) }
     expect(await readAll({ ledger })).toMatchObject({ ojs_ledger_tokens_owed: 10_000 })
+  })
+
+  test('says for how long RabbitMQ takes nothing of a queue, and of those beyond 200 of the worst', async () => {
+    const names = Array.from({ length: 203 }, (_, i) => `q${i}`)
+    const stuck = new Map(names.map((name, i) => [name, i === 201 ? 90_500 : i]))
+    const { read } = open({ relay: { stuck: () => stuck } })
+    const samples = await read('ojs_ledger_tokens_stuck_seconds')
+    expect(Object.keys(samples)).toHaveLength(201)
+    expect(samples).toMatchObject({
+      'ojs_ledger_tokens_stuck_seconds{queue="q7"}': 0.007,
+      'ojs_ledger_tokens_stuck_seconds{queue="other"}': 90.5,
+    })
+    stuck.clear()
+    expect(await read('ojs_ledger_tokens_stuck_seconds')).toEqual({})
   })
 
   test('counts the warnings of its health by code, and forgets those that are over', async () => {
