@@ -269,7 +269,7 @@ describe('another process', () => {
   afterEach(() => child.kill('SIGKILL'))
 
   /** Its lines so far, a promise of the nth line, and what it complains of. */
-  function startWriter(): {
+  function startWriter(options: { uid?: number } = {}): {
     lines: string[]
     until(count: number): Promise<void>
     complaints: string[]
@@ -278,6 +278,7 @@ describe('another process', () => {
     const script = fileURLToPath(new URL('./writer.mjs', import.meta.url))
     child = spawn(process.execPath, [script, module, path], {
       stdio: ['ignore', 'pipe', 'pipe'],
+      ...options,
     })
     const lines: string[] = []
     const complaints: string[] = []
@@ -297,6 +298,24 @@ describe('another process', () => {
     await startWriter().until(1)
     await expect(open()).rejects.toThrow(`ledger ${path} is in use by another process`)
   })
+
+  it.runIf(process.getuid?.() === 0).each(['ojs.db', 'ojs.db-wal', '.'])(
+    'of a user who may not write %s says that (skipped unless root)',
+    async (name) => {
+      const NOBODY = 65_534
+      await (await open()).close()
+      for (const folder of [build.path, directory.path]) chmodSync(folder, 0o777)
+      chmodSync(path, 0o666)
+      writeFileSync(`${path}-wal`, '')
+      chmodSync(`${path}-wal`, 0o666)
+      const forbidden = join(directory.path, name)
+      chmodSync(forbidden, statSync(forbidden).isDirectory() ? 0o755 : 0o644)
+      const { complaints } = startWriter({ uid: NOBODY })
+      await once(child, 'close')
+      const line = `ledger ${path} cannot be opened: ${forbidden} is not writable by this user (uid ${NOBODY})`
+      expect(complaints.join('')).toContain(line)
+    },
+  )
 
   it('reads no warning of Node among its log lines', async () => {
     const { until, complaints } = startWriter()

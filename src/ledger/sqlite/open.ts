@@ -1,5 +1,7 @@
 import {
+  accessSync,
   closeSync,
+  constants,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -67,6 +69,7 @@ async function openFile(path: string): Promise<Database> {
     makeFolder(dirname(path))
     refuseLostFile(path)
     createForOwner(path)
+    requireWritable(path)
     return await openDatabase(path)
   } catch (error) {
     throw cannotOpen(path, error)
@@ -116,6 +119,23 @@ function createForOwner(path: string): void {
     // SQLite would not say why it cannot be made.
     const isLink = lstatSync(path, { throwIfNoEntry: false }) !== undefined
     throw isLink ? new Error('it is a link that leads nowhere', { cause: error }) : error
+  }
+}
+
+/**
+ * SQLite calls it a `disk I/O error`: a file that somebody else has put back, its log, or the folder in
+ * which the log is made.
+ */
+function requireWritable(path: string): void {
+  const real = realpathSync(path)
+  for (const one of [real, `${real}-wal`, dirname(real)]) {
+    try {
+      if (existsSync(one)) accessSync(one, constants.R_OK | constants.W_OK)
+    } catch (error) {
+      const user = process.getuid?.()
+      const who = user === undefined ? 'this user' : `this user (uid ${user})`
+      throw new Error(`${one} is not writable by ${who}`, { cause: error })
+    }
   }
 }
 
