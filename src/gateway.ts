@@ -3,7 +3,8 @@ import { priorityOrder } from './broker/priorities.ts'
 import { RabbitBroker } from './broker/rabbit-broker.ts'
 import { type Clock, systemClock } from './clock.ts'
 import type { Config } from './config.ts'
-import { controlDoor } from './control/consumer.ts'
+import { type ControlDoorDeps, controlDoor } from './control/consumer.ts'
+import { deadControlDoor } from './control/died-in-queue.ts'
 import { createHttpService } from './http/server.ts'
 import { readTls } from './http/tls.ts'
 import type { Ledger } from './ledger/ledger.ts'
@@ -180,7 +181,11 @@ export function brokerHooks(
   deps: () => Deps,
   observer: ControlObserver,
 ): BrokerHooks {
-  let control: BrokerHooks['onControl'] | undefined
+  let doors: ReturnType<typeof controlDoors> | undefined
+  const control = () => {
+    doors ??= controlDoors({ deps: deps(), observer })
+    return doors
+  }
   return {
     recordedQueues: () => ledger.queues().map((queue) => queue.name),
     recordedRungs: () => ledger.rungs(),
@@ -192,16 +197,19 @@ export function brokerHooks(
     onRungDeclared: (queue, delayMs) => ledger.recordRung({ queue, delayMs }),
     onRungMissing: (queue, delayMs) => onRungMissing(deps(), { queue, delayMs }),
     onScheduled: (message) => adoptSchedule(deps(), message),
-    onDeadLetter: (letter) => diedInBroker(deps(), letter),
-    onControl: (message) => {
-      control ??= controlDoor({ deps: deps(), observer })
-      return control(message)
-    },
+    onDeadLetter: (letter) =>
+      letter.isControl ? control().onDead(letter) : diedInBroker(deps(), letter),
+    onControl: (message) => control().onMessage(message),
     isPaused: (queue) => ledger.pauses.since(queue) !== null,
     availableJobs: (queue) => jobsWithToken(ledger, queue),
     onUp: () => onPublishingAgain(deps()),
     onConsumeUp: () => extendLeases(deps()),
   }
+}
+
+function controlDoors(given: ControlDoorDeps) {
+  const onMessage = controlDoor(given)
+  return { onMessage, onDead: deadControlDoor({ ...given, onControl: onMessage }) }
 }
 
 const MANY_TOKENS = 1_000

@@ -294,7 +294,7 @@ export interface DeadLetter extends DeadLetterCopy {
    * hand or by us) or where it is none of the four.
    */
   readonly reason: 'rejected' | 'expired' | 'maxlen' | 'delivery_limit' | 'unknown'
-  /** It died in a control queue: no job. */
+  /** It died in a control queue: what a worker has said, and no job. */
   readonly isControl: boolean
   readonly maxAttempts: number | null
   readonly message: ForeignMessage

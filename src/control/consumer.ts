@@ -5,15 +5,12 @@ import { parseJsonList } from '../schemas/json-list.ts'
 import { parseJsonObject } from '../schemas/json-text.ts'
 import type { ControlObserver, MalformedReason } from '../telemetry/control-metrics.ts'
 import { Complaints } from './complaints.ts'
-import { COMMANDS, LISTS, QUESTIONS, type Received } from './messages.ts'
+import { COMMANDS, isKnown, LISTS, QUESTIONS, type Received, typeLabel } from './messages.ts'
 import { errorAnswer, reply } from './rpc.ts'
 
 const MAX_BYTES = 1_048_576
 /** What text may grow by where a worker writes each character as `\u0000`: Python does. */
 const MAX_ESCAPED = 3
-
-/** Label of types that anybody may have thought of. */
-const UNKNOWN = 'unknown'
 
 export interface ControlDoorDeps {
   deps: Deps
@@ -50,7 +47,7 @@ export function controlDoor({ deps, observer }: ControlDoorDeps) {
       return 'handled'
     } catch (error) {
       const { reason, cause } = malformedIn(error, message)
-      observer.malformed(isKnown(message.type) ? message.type : UNKNOWN, reason)
+      observer.malformed(typeLabel(message.type), reason)
       complaints.malformed(message, reason, cause, requestId)
       if (reason !== 'invalid_json' && reason !== 'invalid_request') return 'malformed'
       if (!QUESTIONS.has(message.type) || message.replyTo === null) return 'malformed'
@@ -84,10 +81,6 @@ function read(
   const list = LISTS.get(type)
   const body = list ? parseJsonList(content, list) : parseJsonObject(content)
   return { message, body, context: { requestId }, skipped }
-}
-
-function isKnown(type: string): boolean {
-  return COMMANDS.has(type) || QUESTIONS.has(type)
 }
 
 async function handle({ deps, observer }: ControlDoorDeps, received: Received): Promise<void> {

@@ -62,6 +62,14 @@ export const LISTS: ReadonlyMap<string, ListMember> = new Map([
   ['ojs.control.report', REPORT_EVENTS],
 ])
 
+/**
+ * Of what died on its way to us: a report, and the wish to cancel. A heartbeat says what ran then, and
+ * would start anew what has ended since; nobody waits for an answer any more.
+ */
+export function isWorthHearingLate(type: string): boolean {
+  return LISTS.has(type) || type === 'ojs.control.cancel'
+}
+
 /** What is asked, with the address of the asker. */
 export const QUESTIONS: ReadonlyMap<string, Question> = new Map<string, Question>([
   [
@@ -74,3 +82,12 @@ export const QUESTIONS: ReadonlyMap<string, Question> = new Map<string, Question
   ],
   ['ojs.control.sync', async (deps, { body }) => JSON.stringify(await sync(deps, parseSync(body)))],
 ])
+
+export function isKnown(type: string): boolean {
+  return COMMANDS.has(type) || QUESTIONS.has(type)
+}
+
+/** For counters: anybody may have thought of other types. */
+export function typeLabel(type: string): string {
+  return isKnown(type) ? type : 'unknown'
+}

@@ -27,7 +27,7 @@ interface Death {
  */
 export async function diedInBroker(deps: Deps, letter: DeadLetter): Promise<void> {
   const { reason } = letter
-  if (letter.isControl || reason === 'unknown' || letter.id === '') return
+  if (reason === 'unknown' || letter.id === '') return
   if (isOfAnother(deps, letter)) return
   const terms = { now: deps.clock.now(), wall: deps.clock.wall() }
   const told: { death?: Death } = {}

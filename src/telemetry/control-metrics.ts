@@ -15,6 +15,8 @@ export interface ControlObserver {
   malformed(type: string, reason: MalformedReason): void
   /** Single events of a report or ids of a heartbeat that were left out. */
   skipped(type: string, count: number): void
+  /** A message that a limit of its queue took before it was read. */
+  died(type: string, reason: string): void
   /** An answer that nobody got: the asker is gone, or it could not be sent. */
   replyDropped(outcome: string): void
 }
@@ -35,6 +37,12 @@ export function controlMetrics(registry: Registry): ControlObserver {
     'Events of reports and ids of heartbeats that were left out: not valid',
     'type',
   )
+  const dead = counter(
+    'ojs_control_dead_total',
+    'Control messages that a limit took out of their queue before they were read',
+    'type',
+    'reason',
+  )
   const dropped = counter(
     'ojs_control_replies_dropped_total',
     'Answers nobody got, or that could not be sent',
@@ -44,6 +52,7 @@ export function controlMetrics(registry: Registry): ControlObserver {
     received: (type) => messages.inc({ type }),
     malformed: (type, reason) => malformed.inc({ type, reason }),
     skipped: (type, count) => skipped.inc({ type }, count),
+    died: (type, reason) => dead.inc({ type, reason }),
     replyDropped: (outcome) => dropped.inc({ outcome }),
   }
 }

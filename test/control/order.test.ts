@@ -34,7 +34,7 @@ beforeEach(async () => {
     },
   })
   Object.assign(deps, { workers: new WorkerRegistry(deps.clock) })
-  const observer = { received() {}, malformed() {}, skipped() {}, replyDropped() {} }
+  const observer = { received() {}, malformed() {}, skipped() {}, died() {}, replyDropped() {} }
   take = controlDoor({ deps, observer })
 })
 afterEach(() => harness.destroy())

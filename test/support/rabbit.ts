@@ -29,6 +29,8 @@ export interface Vhost {
   limitQueues(count: number | null): Promise<void>
   /** The same of connections. */
   limitConnections(count: number | null): Promise<void>
+  /** As `rabbitmqctl set_policy`, for queues. */
+  setPolicy(name: string, pattern: string, definition: object): Promise<void>
   /** Closes every connection into this vhost, as an operator would. */
   closeConnections(): Promise<void>
   /** Deletes the vhost with all its queues; connections into it are closed by the broker. */
@@ -145,6 +147,10 @@ async function createVhostOn(port: number, managementPort: number | undefined): 
     },
     limitQueues: (count) => limit('max-queues', count),
     limitConnections: (count) => limit('max-connections', count),
+    setPolicy: async (policy, pattern, definition) => {
+      const body = { pattern, definition, 'apply-to': 'queues' }
+      await call('PUT', `/policies/${name}/${policy}`, body)
+    },
     closeConnections: async () => {
       const close = () => call('DELETE', `/connections/username/${name}`)
       // 500 where one of them goes while RabbitMQ asks it to.
