@@ -38,6 +38,11 @@ export function classify(error: unknown): ChannelFailure {
   }
 }
 
+/** amqplib's own, where as many channels are open as its connection may have. */
+export function isNoChannel(error: unknown): boolean {
+  return error instanceof Error && error.message === 'No channels left to allocate'
+}
+
 /** amqplib wraps the broker's own words: `… with message "PRECONDITION_FAILED - …"`. */
 function reasonIn(text: string): string {
   return /with message "(.*)"$/s.exec(text)?.[1] ?? text

@@ -66,7 +66,12 @@ export class Availability {
     if (ownerState === 'owner' && blockedReason !== null) {
       return { state: 'blocked', reason: blockedReason }
     }
-    return { state: 'down', reason: problem ?? 'connecting' }
+    return { state: 'down', reason: problem ?? this.#missingChannels ?? 'connecting' }
+  }
+
+  get #missingChannels(): string | null {
+    const [warning] = this.#connections.flatMap(({ channelLimit }) => channelLimit.warning ?? [])
+    return warning?.message ?? null
   }
 
   /** After anything that decides whether jobs can be published. */

@@ -1,5 +1,5 @@
 import type { Channel, ConsumeMessage } from 'amqplib'
-import { type ChannelFailure, classify } from './amqp-error.ts'
+import { type ChannelFailure, classify, isNoChannel } from './amqp-error.ts'
 import type { Settled } from './broker.ts'
 import { type Connection, closeChannel } from './connection.ts'
 import { LiveDelivery } from './delivery.ts'
@@ -14,7 +14,7 @@ export type BlockState = 'opening' | 'running' | 'cancelling' | 'draining' | 'cl
 
 /** Why a block came to its end; `closed` is our own doing. */
 export type BlockEnd =
-  | { why: 'closed' | 'connection-lost' | 'cancelled-by-broker' | 'queue-missing' }
+  | { why: 'closed' | 'connection-lost' | 'cancelled-by-broker' | 'queue-missing' | 'no-channel' }
   | { why: 'channel-error'; failure: ChannelFailure }
 
 /** The user may not consume; `Denials` has told so. */
@@ -214,8 +214,11 @@ export class Block {
     const failure = classify(this.#error)
     const { denials, source } = this.#options
     if (failure.kind === 'access-refused') denials?.mayNotConsume(source, failure.text)
-    const isConnectionLost = !this.#options.connection.isUp || failure.kind === 'unavailable'
-    return isConnectionLost ? { why: 'connection-lost' } : { why: 'channel-error', failure }
+    const { isUp } = this.#options.connection
+    if (isUp && isNoChannel(this.#error)) return { why: 'no-channel' }
+    return !isUp || failure.kind === 'unavailable'
+      ? { why: 'connection-lost' }
+      : { why: 'channel-error', failure }
   }
 
   #end(end: BlockEnd): void {

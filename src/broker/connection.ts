@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Channel, ChannelModel, ConfirmChannel } from 'amqplib'
 import type { Logger } from '../logger.ts'
 import { openModel, streamOf, tune } from './amqp-model.ts'
+import { ChannelLimit } from './channel-limit.ts'
 import { describeError, isUnreachable, whyNotOpen } from './connect-error.ts'
 import type { BrokerObserver, ConnectionName } from './observer.ts'
 import { areAllListening, isAnyListening, reconnectDelayMs, waitToReconnect } from './reconnect.ts'
@@ -11,6 +12,8 @@ const CLOSE_TIMEOUT_MS = 2_000
 const LOOK_AGAIN_MS = 250
 /** Seed 002 §11.1; the handlers of a native worker may keep its event loop that long. */
 const HEARTBEAT_S = 60
+/** Of the pauses before a connection that comes, and then needs too many channels: 16 s. */
+const MAX_LIMITED_ATTEMPT = 5
 /** Share of the negotiated channel limit from which a connection counts as crowded. */
 const CROWDED = 3 / 4
 /**
@@ -61,6 +64,7 @@ export class Connection {
   channelsActive = 0
   /** How long RabbitMQ took for the newest answer that was timed; null before the first. */
   latencyMs: number | null = null
+  readonly channelLimit: ChannelLimit
 
   readonly #options: ConnectionOptions
   readonly #urls: readonly URL[]
@@ -71,10 +75,13 @@ export class Connection {
   /** Destroys the present socket, however stuck its peer is. */
   #socket = new AbortController()
   #running: Promise<void> | null = null
+  /** RabbitMQ ended the last one for its channels, as it may do with the next. */
+  #wasLimited = false
 
   constructor(options: ConnectionOptions) {
     this.name = options.name
     this.#options = options
+    this.channelLimit = new ChannelLimit(options.name, options.logger)
     this.#urls = options.urls.map((url) => new URL(url))
     for (const one of options.behind ?? []) one.listen({ down: () => this.#makeRoom() })
   }
@@ -131,9 +138,13 @@ export class Connection {
 
   /** Others may soon get no channel: RabbitMQ allows 2,047, unless it is configured otherwise. */
   get isCrowded(): boolean {
-    // As negotiated; amqplib's types do not have it.
+    return this.channelsActive > CROWDED * this.#channelMax
+  }
+
+  /** As negotiated; amqplib's types do not have it. */
+  get #channelMax(): number {
     const { channelMax = 0xffff } = (this.#model?.connection ?? {}) as { channelMax?: number }
-    return this.channelsActive > CROWDED * channelMax
+    return channelMax
   }
 
   /** Rejects when the connection is down. */
@@ -148,7 +159,10 @@ export class Connection {
   async #opened<C>(open: (model: ChannelModel) => Promise<C>): Promise<C> {
     const model = this.#live()
     const since = performance.now()
-    const channel = await open(model)
+    const channel = await open(model).catch((error: unknown) => {
+      this.channelLimit.notOpened(error, this.#channelMax)
+      throw error
+    })
     this.latencyMs = performance.now() - since
     // It went between the answer and here: nobody would tell the channel's end any more.
     if (this.#model !== model) throw new Error(`no ${this.name} connection: ${this.downReason}`)
@@ -184,7 +198,7 @@ export class Connection {
       await this.#untilItMayOpen()
       const failure = await this.#connectOnce(afterFirstAttempt)
       afterFirstAttempt()
-      if (failure.wasUp) attempt = 1
+      if (failure.wasUp) attempt = this.#wasLimited ? Math.min(attempt, MAX_LIMITED_ATTEMPT) : 1
       if (this.#stopping.signal.aborted) return
       const wasCut = await waitToReconnect({
         delayMs: reconnectDelayMs(attempt, random),
@@ -287,6 +301,7 @@ export class Connection {
     this.blockedReason = null
     this.channelsActive = 0
     this.latencyMs = null
+    this.#wasLimited = this.channelLimit.ended(reason)
     this.#endSocket()
     this.#noteDown(reason, url)
     for (const listener of this.#listeners) listener.down?.(reason)

@@ -1,4 +1,5 @@
 import type { Logger } from '../logger.ts'
+import type { BrokerWarning } from './broker.ts'
 import { Connection, GATEWAY_HEARTBEAT_S } from './connection.ts'
 import type { BrokerGauges, BrokerObserver, ConnectionName } from './observer.ts'
 import type { BrokerOptions } from './options.ts'
@@ -52,6 +53,10 @@ export class Connections {
 
   async close(): Promise<void> {
     await Promise.all([...this.main, this.reply].map((connection) => connection.close()))
+  }
+
+  warnings(): BrokerWarning[] {
+    return [...this.main, this.reply].flatMap(({ channelLimit }) => channelLimit.warning ?? [])
   }
 
   gauges(): ConnectionGauges {

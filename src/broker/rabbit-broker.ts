@@ -279,7 +279,9 @@ export class RabbitBroker implements Broker, Service {
   }
 
   warnings(): readonly BrokerWarning[] {
-    return [this.#checker, this.#denials, this.#watch].flatMap((one) => one.warnings())
+    return [this.#connections, this.#checker, this.#denials, this.#watch].flatMap((one) =>
+      one.warnings(),
+    )
   }
 
   /** '' while there is no connection. */

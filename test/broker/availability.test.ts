@@ -8,6 +8,7 @@ class ToldConnection {
   isUp = true
   downReason = ''
   blockedReason: string | null = null
+  channelLimit: { warning: { message: string } | null } = { warning: null }
   #listener: ConnectionListener = {}
 
   listen(listener: ConnectionListener): void {
@@ -83,6 +84,16 @@ it('hears by itself of connections that go, and of alarms', () => {
   expect([stateNow(), ups]).toEqual(['up', 3])
   connections.publish.cut()
   expect(availability.isUp).toBe(false)
+})
+
+it('says that a connection gets no more channels, where nothing else is known to be wrong', () => {
+  stage.owner = { state: 'asking', problem: null }
+  availability.notice()
+  expect(availability.status()).toEqual({ state: 'down', reason: 'connecting' })
+  connections.consume.channelLimit = { warning: { message: 'no more channels' } }
+  expect(availability.status()).toEqual({ state: 'down', reason: 'no more channels' })
+  stage.owner = { state: 'asking', problem: 'access refused' }
+  expect(availability.status()).toEqual({ state: 'down', reason: 'access refused' })
 })
 
 it('is down for good once it is stopped', () => {

@@ -35,11 +35,14 @@ class SilentChannel extends EventEmitter {
   }
 }
 
-function blockOn(channel: SilentChannel) {
+function blockOn(channel: SilentChannel, refusal: Error | null = null) {
   const deliveries: LiveDelivery[] = []
   const settled: unknown[][] = []
   const ends: { end: BlockEnd; lost: readonly LiveDelivery[] }[] = []
-  const openChannel = async () => channel as unknown as Channel
+  const openChannel = async () => {
+    if (refusal) throw refusal
+    return channel as unknown as Channel
+  }
   const block = new Block({
     connection: { isUp: true, openChannel } as unknown as Connection,
     ...{ queue: 'q', source: 'ojs.queue.q', tag: 't', prefetch: 32, consumerPriority: 0 },
@@ -50,6 +53,12 @@ function blockOn(channel: SilentChannel) {
   })
   return { block, deliveries, ends, settled }
 }
+
+it('ends without a channel where its connection may have no more: the connection is there', async () => {
+  const { block, ends } = blockOn(new SilentChannel(), new Error('No channels left to allocate'))
+  await block.open()
+  expect(ends).toEqual([{ end: { why: 'no-channel' }, lost: [] }])
+})
 
 async function open(count: number) {
   const channel = new SilentChannel()

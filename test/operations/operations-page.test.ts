@@ -54,7 +54,7 @@ test('every reason of an error is explained, and no other', () => {
 })
 
 test('every warning of health is explained, and no other', () => {
-  const files = ['entity', 'depth-sampler', 'rungs', 'entity-checker'].map(
+  const files = ['channel-limit', 'entity', 'depth-sampler', 'rungs', 'entity-checker'].map(
     (name) => `broker/${name}`,
   )
   const text = [...files, 'operations/queue-missing']

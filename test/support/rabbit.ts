@@ -29,6 +29,8 @@ export interface Vhost {
   limitQueues(count: number | null): Promise<void>
   /** The same of connections. */
   limitConnections(count: number | null): Promise<void>
+  /** How many channels its user may have, on all connections together. */
+  limitChannels(count: number | null): Promise<void>
   /** As `rabbitmqctl set_policy`, for queues. */
   setPolicy(name: string, pattern: string, definition: object): Promise<void>
   /** Closes every connection into this vhost, as an operator would. */
@@ -121,8 +123,8 @@ async function createVhostOn(port: number, managementPort: number | undefined): 
   const name = `test-${process.pid}-${Date.now().toString(36)}-${created}`
   const call = (method: Method, path: string, body?: unknown) =>
     management(managementPort, method, path, body)
-  const limit = async (what: string, count: number | null) => {
-    const path = `/vhost-limits/${name}/${what}`
+  const limit = async (what: string, count: number | null, of: 'vhost' | 'user' = 'vhost') => {
+    const path = `/${of}-limits/${name}/${what}`
     if (count === null) await call('DELETE', path)
     else await call('PUT', path, { value: count })
   }
@@ -147,6 +149,7 @@ async function createVhostOn(port: number, managementPort: number | undefined): 
     },
     limitQueues: (count) => limit('max-queues', count),
     limitConnections: (count) => limit('max-connections', count),
+    limitChannels: (count) => limit('max-channels', count, 'user'),
     setPolicy: async (policy, pattern, definition) => {
       const body = { pattern, definition, 'apply-to': 'queues' }
       await call('PUT', `/policies/${name}/${policy}`, body)
