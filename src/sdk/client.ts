@@ -92,7 +92,7 @@ export class OJSClient {
 
   /**
    * PUSH. `args` that are no array are wrapped into one. Resolves with the job as it was stored,
-   * or with the one that exists where its `unique` policy says `ignore`.
+   * or with the one that exists where its `unique` policy says `ignore`: that has `deduplicated`.
    */
   async enqueue(
     type: string,
@@ -141,8 +141,8 @@ export class OJSClient {
   }
 
   /** Starts what `chain`, `group` or `batch` describe, or a graph of steps. */
-  workflow(definition: WorkflowDefinition): Promise<Workflow> {
-    return this.workflows.create(definition)
+  workflow(definition: WorkflowDefinition, call: CallOptions = {}): Promise<Workflow> {
+    return this.workflows.create(definition, call)
   }
 
   /** What the server is and can do (seed 001 §21). */
@@ -162,7 +162,9 @@ export class OJSClient {
     try {
       const traced = withActiveTrace(call)
       const sent = { method: 'POST', path: '/jobs', body, idempotent: true, ...traced }
-      return objectIn(await this.#exchange(sent), 'job')
+      const answer = await this.#exchange(sent)
+      const job = objectIn<Job>(answer, 'job')
+      return answer.body['deduplicated'] === true ? { ...job, deduplicated: true } : job
     } catch (error) {
       if (!(error instanceof OJSDuplicateError) || error.existingJobId !== request.id) throw error
       return await this.#readBack(request, error, call)
@@ -174,7 +176,8 @@ export class OJSClient {
     try {
       const traced = withActiveTrace(call)
       const sent = { method: 'POST', path: '/jobs/batch', body, idempotent: true, ...traced }
-      return listIn(await this.#exchange(sent), 'jobs')
+      const answer = await this.#exchange(sent)
+      return withDeduplicated(listIn<Job>(answer, 'jobs'), answer.body['deduplicated'])
     } catch (error) {
       const isOwn =
         error instanceof OJSDuplicateError && requests.some(({ id }) => id === error.existingJobId)
@@ -231,6 +234,13 @@ function bodyOf(request: EnqueueRequest): WireJob {
   if (Object.keys(request.options).length > 0) return request
   const { options: _, ...job } = request
   return job
+}
+
+/** `places`: of the jobs that were there before, as the gateway tells them beside the list. */
+function withDeduplicated(jobs: Job[], places: unknown): Job[] {
+  if (!Array.isArray(places)) return jobs
+  const known = new Set<unknown>(places)
+  return jobs.map((job, i) => (known.has(i) ? { ...job, deduplicated: true } : job))
 }
 
 /** Not all at once: a batch may have a thousand jobs. */

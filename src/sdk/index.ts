@@ -3,15 +3,21 @@ export { type AbortCause, JobAbortError } from './abort.ts'
 export type {
   CronJob,
   Health,
+  HealthWarning,
   JobPage,
   Manifest,
+  OverlapPolicy,
   PageOptions,
   Pagination,
   Queue,
+  QueueCounts,
   QueueStats,
+  QueueStatus,
   Schema,
   WorkerInfo,
   Workflow,
+  WorkflowError,
+  WorkflowState,
   WorkflowStepState,
 } from './answers.ts'
 export {
@@ -67,8 +73,10 @@ export type {
   CronSpec,
   DeadLetters,
   Queues,
+  SchemaSpec,
   Schemas,
   Workers,
+  WorkflowPage,
   Workflows,
 } from './resources.ts'
 export type { RetryOptions } from './retry.ts'

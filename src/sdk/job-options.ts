@@ -1,3 +1,4 @@
+import type { JobState } from './job.ts'
 import { isRecord } from './json.ts'
 
 /** When a failed job runs again (seed 001 §9.1, seed 003). Intervals: milliseconds or ISO 8601. */
@@ -12,7 +13,7 @@ export interface RetryPolicy extends WireRetryPolicy {
   backoffCoefficient?: number | undefined
   backoffStrategy?: WireRetryPolicy['backoff_strategy']
   /** Codes or types of errors after which there is no retry; `auth.*` matches by prefix. */
-  nonRetryableErrors?: string[] | undefined
+  nonRetryableErrors?: readonly string[] | undefined
   onExhaustion?: WireRetryPolicy['on_exhaustion']
 }
 
@@ -26,30 +27,30 @@ export interface WireRetryPolicy {
   backoff_strategy?: 'exponential' | 'linear' | 'polynomial' | 'none' | 'constant' | undefined
   /** Delays of 0.5 to 1.5 times their length. */
   jitter?: boolean | undefined
-  non_retryable_errors?: string[] | undefined
+  non_retryable_errors?: readonly string[] | undefined
   on_exhaustion?: 'discard' | 'dead_letter' | undefined
 }
 
 /** Which jobs count as the same one, and what happens then (Level 4). */
 export interface UniquePolicy extends WireUniquePolicy {
   /** Only these fields of `args` count: names of members, or places (`0`). */
-  argsKeys?: string[] | undefined
+  argsKeys?: readonly string[] | undefined
   /** These members of `meta` count. */
-  metaKeys?: string[] | undefined
+  metaKeys?: readonly string[] | undefined
   onConflict?: WireUniquePolicy['on_conflict']
 }
 
 export interface WireUniquePolicy {
   /** What makes a job the same beside its type: of `type`, `queue`, `args` and `meta`. */
-  keys?: string[] | undefined
+  keys?: readonly string[] | undefined
   /** Seed 003's name of `args_keys`. */
-  key?: string[] | undefined
-  args_keys?: string[] | undefined
-  meta_keys?: string[] | undefined
+  key?: readonly string[] | undefined
+  args_keys?: readonly string[] | undefined
+  meta_keys?: readonly string[] | undefined
   /** ISO 8601, or seconds: jobs that were enqueued longer ago do not count. Default: all count. */
   period?: string | number | undefined
   /** Jobs in another state do not count. Default: all but the terminal states. */
-  states?: string[] | undefined
+  states?: readonly JobState[] | undefined
   /** `use_existing` and `drop` are other names of `ignore`. */
   on_conflict?:
     | 'reject'
@@ -84,6 +85,8 @@ export interface JobOptions extends WireJobOptions {
   schema?: string | undefined
   /** Not before then. */
   delayUntil?: string | Date | undefined
+  /** Another name of `delayUntil`. */
+  scheduledAt?: string | Date | undefined
   /** Discarded when it has not run by then. */
   expiresAt?: string | Date | undefined
   /** How long one execution may take, in milliseconds. */
@@ -101,7 +104,7 @@ export interface WireJobOptions {
   queue?: string | undefined
   /** Higher first; default 0. */
   priority?: number | undefined
-  tags?: string[] | undefined
+  tags?: readonly string[] | undefined
   /** True: waits until it is activated. */
   pending?: boolean | undefined
   retry?: WireRetryPolicy | undefined

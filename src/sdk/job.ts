@@ -1,3 +1,5 @@
+import type { RateLimit, WireRetryPolicy, WireUniquePolicy } from './job-options.ts'
+
 /** Seed 001 §5. */
 export type JobState =
   | 'scheduled'
@@ -30,6 +32,17 @@ export interface Job {
   /** How long its worker may be silent. */
   visibility_timeout_ms?: number
   tags?: string[]
+  /** As it was asked for; what the envelope has no room for is in `retry_extra`. */
+  retry?: WireRetryPolicy
+  retry_extra?: Pick<WireRetryPolicy, 'backoff_strategy'>
+  /** As it was asked for; what the envelope has no room for is in `unique_extra`. */
+  unique?: WireUniquePolicy
+  unique_extra?: WireUniquePolicy
+  rate_limit?: RateLimit
+  /** Members of `options` that the server does not know. */
+  options?: Record<string, unknown>
+  /** URI of the schema that `args` match. */
+  schema?: string
   created_at?: string
   enqueued_at?: string
   scheduled_at?: string
@@ -51,5 +64,10 @@ export interface Job {
   /** Of the last failure. */
   error?: Record<string, unknown>
   errors?: Record<string, unknown>[]
+  /**
+   * Of an answer to `enqueue` and `enqueueBatch`: nothing was stored, this is the job that its `unique`
+   * policy is content with.
+   */
+  deduplicated?: true
   [member: string]: unknown
 }

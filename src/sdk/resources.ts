@@ -1,75 +1,105 @@
 import type {
   CronJob,
   JobPage,
+  OverlapPolicy,
   PageOptions,
   Pagination,
   Queue,
   QueueStats,
+  QueueStatus,
   Schema,
   WorkerInfo,
   Workflow,
+  WorkflowState,
 } from './answers.ts'
 import { OJSNotFoundError } from './errors.ts'
-import { type Answer, type Exchange, listIn, objectIn, query, segment } from './exchange.ts'
+import {
+  type Answer,
+  type CallOptions,
+  type Exchange,
+  listIn,
+  objectIn,
+  query,
+  segment,
+} from './exchange.ts'
 import type { Job } from './job.ts'
 import { eitherSpelling, type JobOptions, type JobSpec, wireJob } from './job-options.ts'
+import { withActiveTrace } from './tracing.ts'
 import { type WorkflowDefinition, wireWorkflow } from './workflow.ts'
 
 // What the client offers beside jobs: one function per resource, one member per endpoint. POSTs
 // with nothing to say send `{}`: a body is a JSON object (seed 001 §6.1).
 
+interface PausedQueue {
+  queue: string
+  status: QueueStatus
+  paused_at?: string
+}
+
+interface ResumedQueue {
+  queue: string
+  status: QueueStatus
+  resumed_at?: string
+}
+
 /** Seed 001 §11. */
 export interface Queues {
-  list(page?: PageOptions): Promise<{ queues: Queue[]; pagination: Pagination }>
-  stats(name: string): Promise<QueueStats>
+  list(page?: PageOptions, call?: CallOptions): Promise<{ queues: Queue[]; pagination: Pagination }>
+  stats(name: string, call?: CallOptions): Promise<QueueStats>
   /** Workers get nothing from it, and nothing can be enqueued, until it is resumed. */
-  pause(name: string): Promise<{ queue: string; status: string; paused_at?: string }>
-  resume(name: string): Promise<{ queue: string; status: string; resumed_at?: string }>
+  pause(name: string, call?: CallOptions): Promise<PausedQueue>
+  resume(name: string, call?: CallOptions): Promise<ResumedQueue>
 }
 
 export function queuesOf(exchange: Exchange): Queues {
   const path = (name: string) => `/queues/${segment(name, 'The name of a queue')}`
-  const direct = async (name: string, verb: 'pause' | 'resume') =>
-    answered<{ queue: string; status: string }>(
-      await exchange({ method: 'POST', path: `${path(name)}/${verb}`, body: {}, idempotent: true }),
+  const direct = async (name: string, verb: 'pause' | 'resume', call: CallOptions) =>
+    answered<PausedQueue & ResumedQueue>(
+      await exchange({
+        method: 'POST',
+        path: `${path(name)}/${verb}`,
+        body: {},
+        idempotent: true,
+        ...call,
+      }),
     )
   return {
-    async list(page = {}) {
-      return listed<Queue, 'queues'>(exchange, 'queues', '/queues', page)
+    async list(page = {}, call = {}) {
+      return listed<Queue, 'queues'>(exchange, 'queues', '/queues', page, call)
     },
-    async stats(name) {
-      const answer = await exchange({ method: 'GET', path: `${path(name)}/stats` })
+    async stats(name, call = {}) {
+      const answer = await exchange({ method: 'GET', path: `${path(name)}/stats`, ...call })
       objectIn(answer, 'stats')
       return answered(answer)
     },
-    pause: (name) => direct(name, 'pause'),
-    resume: (name) => direct(name, 'resume'),
+    pause: (name, call = {}) => direct(name, 'pause', call),
+    resume: (name, call = {}) => direct(name, 'resume', call),
   }
 }
 
 /** Jobs that have failed for good (seed 001 §12). */
 export interface DeadLetters {
-  list(page?: PageOptions & { queue?: string | undefined }): Promise<JobPage>
+  list(page?: PageOptions & { queue?: string | undefined }, call?: CallOptions): Promise<JobPage>
   /** Available again, its attempts counted from 0. */
-  retry(id: string): Promise<Job>
+  retry(id: string, call?: CallOptions): Promise<Job>
   /** For ever. */
-  delete(id: string): Promise<{ deleted: boolean; job_id: string }>
+  delete(id: string, call?: CallOptions): Promise<{ deleted: boolean; job_id: string }>
 }
 
 export function deadLettersOf(exchange: Exchange): DeadLetters {
   const path = (id: string) => `/dead-letter/${segment(id, 'The id of a job')}`
   return {
-    async list(page = {}) {
-      return listed<Job, 'jobs'>(exchange, 'jobs', '/dead-letter', page)
+    async list(page = {}, call = {}) {
+      return listed<Job, 'jobs'>(exchange, 'jobs', '/dead-letter', page, call)
     },
-    async retry(id) {
+    async retry(id, call = {}) {
       return objectIn(
-        await exchange({ method: 'POST', path: `${path(id)}/retry`, body: {} }),
+        await exchange({ method: 'POST', path: `${path(id)}/retry`, body: {}, ...call }),
         'job',
       )
     },
-    async delete(id) {
-      return deleted(exchange, path(id), { deleted: true, job_id: id })
+    async delete(id, call = {}) {
+      return deleted(exchange, path(id), { deleted: true, job_id: id }, call)
     },
   }
 }
@@ -90,25 +120,26 @@ export interface CronSpec extends Omit<JobSpec, 'id'> {
   options?: Omit<JobOptions, 'id'> | undefined
 }
 
-type OverlapPolicy = 'skip' | 'allow' | 'cancel_previous' | 'enqueue'
-
 /** Seed 001 §13. */
 export interface Cron {
-  list(page?: PageOptions): Promise<{ cron_jobs: CronJob[]; pagination: Pagination }>
+  list(
+    page?: PageOptions,
+    call?: CallOptions,
+  ): Promise<{ cron_jobs: CronJob[]; pagination: Pagination }>
   /** Rejects with `OJSDuplicateError` where the name is taken. */
-  register(spec: CronSpec): Promise<CronJob>
-  get(name: string): Promise<CronJob>
+  register(spec: CronSpec, call?: CallOptions): Promise<CronJob>
+  get(name: string, call?: CallOptions): Promise<CronJob>
   /** Jobs that it has made stay. */
-  delete(name: string): Promise<{ deleted: boolean; name: string }>
+  delete(name: string, call?: CallOptions): Promise<{ deleted: boolean; name: string }>
 }
 
 export function cronOf(exchange: Exchange): Cron {
   const path = (name: string) => `/cron/${segment(name, 'The name of a cron job')}`
   return {
-    async list(page = {}) {
-      return listed<CronJob, 'cron_jobs'>(exchange, 'cron_jobs', '/cron', page)
+    async list(page = {}, call = {}) {
+      return listed<CronJob, 'cron_jobs'>(exchange, 'cron_jobs', '/cron', page, call)
     },
-    async register(spec) {
+    async register(spec, call = {}) {
       const { name, cron, timezone, enabled, description, ...others } = spec
       const { overlapPolicy, overlap_policy, ...job } = others
       const overlap = eitherSpelling('overlap_policy', overlapPolicy, overlap_policy)
@@ -121,98 +152,126 @@ export function cronOf(exchange: Exchange): Cron {
         ...(description !== undefined && { description }),
         ...wireJob(job),
       }
-      return objectIn(await exchange({ method: 'POST', path: '/cron', body }), 'cron_job')
+      return objectIn(await exchange({ method: 'POST', path: '/cron', body, ...call }), 'cron_job')
     },
-    async get(name) {
-      return objectIn(await exchange({ method: 'GET', path: path(name) }), 'cron_job')
+    async get(name, call = {}) {
+      return objectIn(await exchange({ method: 'GET', path: path(name), ...call }), 'cron_job')
     },
-    async delete(name) {
-      return deleted(exchange, path(name), { deleted: true, name })
+    async delete(name, call = {}) {
+      return deleted(exchange, path(name), { deleted: true, name }, call)
     },
   }
 }
 
+export interface SchemaSpec {
+  uri: string
+  type: string
+  version: number
+  schema: Record<string, unknown>
+}
+
 /** JSON Schemas (draft 2020-12) that `args` can be held to (seed 001 §15). */
 export interface Schemas {
-  list(page?: PageOptions): Promise<{ schemas: Schema[]; pagination: Pagination }>
+  list(
+    page?: PageOptions,
+    call?: CallOptions,
+  ): Promise<{ schemas: Schema[]; pagination: Pagination }>
   /** `schema` describes the whole `args` array. */
-  register(spec: {
-    uri: string
-    type: string
-    version: number
-    schema: Record<string, unknown>
-  }): Promise<Schema>
-  get(uri: string): Promise<Schema>
-  delete(uri: string): Promise<{ deleted: boolean; uri: string }>
+  register(spec: SchemaSpec, call?: CallOptions): Promise<Schema>
+  get(uri: string, call?: CallOptions): Promise<Schema>
+  delete(uri: string, call?: CallOptions): Promise<{ deleted: boolean; uri: string }>
 }
 
 export function schemasOf(exchange: Exchange): Schemas {
   const path = (uri: string) => `/schemas/${segment(uri, 'The URI of a schema')}`
   return {
-    async list(page = {}) {
-      return listed<Schema, 'schemas'>(exchange, 'schemas', '/schemas', page)
+    async list(page = {}, call = {}) {
+      return listed<Schema, 'schemas'>(exchange, 'schemas', '/schemas', page, call)
     },
-    async register(spec) {
-      return objectIn(await exchange({ method: 'POST', path: '/schemas', body: spec }), 'schema')
+    async register(spec, call = {}) {
+      return objectIn(
+        await exchange({ method: 'POST', path: '/schemas', body: spec, ...call }),
+        'schema',
+      )
     },
-    async get(uri) {
-      return objectIn(await exchange({ method: 'GET', path: path(uri) }), 'schema')
+    async get(uri, call = {}) {
+      return objectIn(await exchange({ method: 'GET', path: path(uri), ...call }), 'schema')
     },
-    async delete(uri) {
-      return deleted(exchange, path(uri), { deleted: true, uri })
+    async delete(uri, call = {}) {
+      return deleted(exchange, path(uri), { deleted: true, uri }, call)
     },
   }
 }
 
 /** The workers that the server knows (ojs-digest §11; not part of the seeds). */
 export interface Workers {
-  list(page?: PageOptions): Promise<{ items: WorkerInfo[]; pagination: Pagination }>
+  list(
+    page?: PageOptions,
+    call?: CallOptions,
+  ): Promise<{ items: WorkerInfo[]; pagination: Pagination }>
   /** It takes no further jobs; `*`: all of them. */
-  quiet(id: string): Promise<Record<string, unknown>>
+  quiet(id: string, call?: CallOptions): Promise<Record<string, unknown>>
   /** It ends when its jobs have; `*`: all of them. */
-  terminate(id: string): Promise<Record<string, unknown>>
+  terminate(id: string, call?: CallOptions): Promise<Record<string, unknown>>
 }
 
 export function workersOf(exchange: Exchange): Workers {
-  const direct = async (id: string, directive: 'quiet' | 'terminate') =>
+  const direct = async (id: string, directive: 'quiet' | 'terminate', call: CallOptions) =>
     answered<Record<string, unknown>>(
       await exchange({
         method: 'POST',
         path: `/admin/workers/${segment(id, 'The id of a worker')}/${directive}`,
         body: {},
         idempotent: true,
+        ...call,
       }),
     )
   return {
-    async list(page = {}) {
-      return listed<WorkerInfo, 'items'>(exchange, 'items', '/admin/workers', page)
+    async list(page = {}, call = {}) {
+      return listed<WorkerInfo, 'items'>(exchange, 'items', '/admin/workers', page, call)
     },
-    quiet: (id) => direct(id, 'quiet'),
-    terminate: (id) => direct(id, 'terminate'),
+    quiet: (id, call = {}) => direct(id, 'quiet', call),
+    terminate: (id, call = {}) => direct(id, 'terminate', call),
   }
 }
 
 /** Seed 001 §14. */
 export interface Workflows {
   /** Not repeated when the answer gets lost: it would start twice. */
-  create(definition: WorkflowDefinition): Promise<Workflow>
-  get(id: string): Promise<Workflow>
+  create(definition: WorkflowDefinition, call?: CallOptions): Promise<Workflow>
+  /** Without their steps. An addition of this gateway: other servers may not have it. */
+  list(page?: WorkflowPage, call?: CallOptions): Promise<WorkflowList>
+  get(id: string, call?: CallOptions): Promise<Workflow>
   /** With all of its jobs that have not ended. */
-  cancel(id: string): Promise<Workflow>
+  cancel(id: string, call?: CallOptions): Promise<Workflow>
+}
+
+/** Which workflows; default: all. */
+export interface WorkflowPage extends PageOptions {
+  state?: WorkflowState | undefined
+}
+
+interface WorkflowList {
+  workflows: Workflow[]
+  pagination: Pagination
 }
 
 export function workflowsOf(exchange: Exchange): Workflows {
   const path = (id: string) => `/workflows/${segment(id, 'The id of a workflow')}`
   return {
-    async create(definition) {
+    async create(definition, call = {}) {
       const body = wireWorkflow(definition)
-      return objectIn(await exchange({ method: 'POST', path: '/workflows', body }), 'workflow')
+      const sent = { method: 'POST', path: '/workflows', body, ...withActiveTrace(call) }
+      return objectIn(await exchange(sent), 'workflow')
     },
-    async get(id) {
-      return objectIn(await exchange({ method: 'GET', path: path(id) }), 'workflow')
+    async list(page = {}, call = {}) {
+      return listed<Workflow, 'workflows'>(exchange, 'workflows', '/workflows', page, call)
     },
-    async cancel(id) {
-      return objectIn(await exchange({ method: 'DELETE', path: path(id) }), 'workflow')
+    async get(id, call = {}) {
+      return objectIn(await exchange({ method: 'GET', path: path(id), ...call }), 'workflow')
+    },
+    async cancel(id, call = {}) {
+      return objectIn(await exchange({ method: 'DELETE', path: path(id), ...call }), 'workflow')
     },
   }
 }
@@ -223,16 +282,22 @@ async function listed<Item extends object, Member extends string>(
   member: Member,
   path: string,
   page: object,
+  call: CallOptions,
 ): Promise<Record<Member, Item[]> & { pagination: Pagination }> {
-  const answer = await exchange({ method: 'GET', path: `${path}${query(page)}` })
+  const answer = await exchange({ method: 'GET', path: `${path}${query(page)}`, ...call })
   listIn(answer, member)
   return answered(answer)
 }
 
 /** A second try finds nothing any more when the answer to the first got lost. */
-async function deleted<T extends object>(exchange: Exchange, path: string, done: T): Promise<T> {
+async function deleted<T extends object>(
+  exchange: Exchange,
+  path: string,
+  done: T,
+  call: CallOptions,
+): Promise<T> {
   try {
-    return answered(await exchange({ method: 'DELETE', path, idempotent: true }), done)
+    return answered(await exchange({ method: 'DELETE', path, idempotent: true, ...call }), done)
   } catch (error) {
     if (error instanceof OJSNotFoundError && error.attempts > 1) return done
     throw error

@@ -69,6 +69,22 @@ describe('the life of a job', () => {
     })
   })
 
+  test('a job that its unique policy is content with says that it was there', async () => {
+    const options = { queue, unique: { onConflict: 'ignore' as const } }
+    const first = await client.enqueue('t', [queue], options)
+    expect(first.deduplicated).toBeUndefined()
+    expect(await client.enqueue('t', [queue], options)).toMatchObject({
+      id: first.id,
+      deduplicated: true,
+    })
+    const [again, other] = await client.enqueueBatch([
+      { type: 't', args: [queue], options },
+      { type: 't', args: ['other'], options: { queue } },
+    ])
+    expect(again).toMatchObject({ id: first.id, deduplicated: true })
+    expect(other?.deduplicated).toBeUndefined()
+  })
+
   test('every option arrives', async () => {
     const job = await client.enqueue('t', [1], {
       queue,

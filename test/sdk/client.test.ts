@@ -197,12 +197,30 @@ describe('enqueue', () => {
     })
   })
 
+  test('a job that was there already says so, alone and in a batch', async () => {
+    const transport = mockTransport((request) => {
+      const { jobs } = request.body as { jobs?: object[] }
+      const one = { id: '1', type: 't' }
+      return jobs
+        ? { status: 201, body: { jobs: jobs.map(() => one), deduplicated: [1] } }
+        : { status: 200, body: { job: one, deduplicated: true } }
+    })
+    const client = new OJSClient({ transport })
+    expect((await client.enqueue('t')).deduplicated).toBe(true)
+    const batch = await client.enqueueBatch([{ type: 't' }, { type: 't' }, { type: 't' }])
+    expect(batch.map(({ deduplicated }) => deduplicated)).toEqual([undefined, true, undefined])
+  })
+
   test('the spelling of the wire is understood, both at once are not', async () => {
     const transport = accepting()
     const client = new OJSClient({ transport })
     await client.enqueue('t', [], { delay_until: '2030-01-01T00:00:00Z', timeout_ms: 5 })
     expect(transport.only.body).toMatchObject({
       options: { delay_until: '2030-01-01T00:00:00Z', timeout_ms: 5 },
+    })
+    await client.enqueue('t', [], { scheduledAt: new Date(0) })
+    expect(transport.requests[1]?.body).toMatchObject({
+      options: { scheduled_at: '1970-01-01T00:00:00.000Z' },
     })
     await expect(client.enqueue('t', [], { timeout_ms: 5, timeoutMs: 6 })).rejects.toThrow(
       /timeout_ms is given in two spellings/,

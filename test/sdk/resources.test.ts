@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import { OJSClient, OJSNotFoundError, OJSTransportError } from '../../src/sdk/index.ts'
+import {
+  type CallOptions,
+  chain,
+  OJSClient,
+  OJSNotFoundError,
+  OJSTransportError,
+} from '../../src/sdk/index.ts'
 import { mockTransport } from './mock-transport.ts'
 
 const PAGE = { total: 1, limit: 50, offset: 0, has_more: false }
@@ -186,6 +192,13 @@ const CASES: Case[] = [
     result: { ojs_version: '1.0' },
   },
   {
+    what: 'workflows.list',
+    call: ({ workflows }) => workflows.list({ state: 'running', limit: 5 }),
+    sent: { method: 'GET', path: '/workflows?state=running&limit=5' },
+    body: { workflows: [{ id: 'w', state: 'running' }], pagination: PAGE },
+    result: { workflows: [{ id: 'w', state: 'running' }], pagination: PAGE },
+  },
+  {
     what: 'health',
     call: (client) => client.health(),
     sent: { method: 'GET', path: '/health', accept: [503] },
@@ -211,6 +224,37 @@ describe.each(CASES)('$what', ({ call, sent, body, result }) => {
     const transport = mockTransport([{ status: 200, body: 'hello' }])
     await expect(call(new OJSClient({ transport }))).rejects.toBeInstanceOf(OJSTransportError)
   })
+})
+
+test.each<[string, (client: OJSClient, call: CallOptions) => Promise<unknown>]>([
+  ['queues.list', ({ queues }, call) => queues.list({}, call)],
+  ['queues.stats', ({ queues }, call) => queues.stats('q', call)],
+  ['queues.pause', ({ queues }, call) => queues.pause('q', call)],
+  ['queues.resume', ({ queues }, call) => queues.resume('q', call)],
+  ['deadLetters.list', ({ deadLetters }, call) => deadLetters.list({}, call)],
+  ['deadLetters.retry', ({ deadLetters }, call) => deadLetters.retry('1', call)],
+  ['deadLetters.delete', ({ deadLetters }, call) => deadLetters.delete('1', call)],
+  ['cron.list', ({ cron }, call) => cron.list({}, call)],
+  ['cron.register', ({ cron }, call) => cron.register(CRON, call)],
+  ['cron.get', ({ cron }, call) => cron.get('c', call)],
+  ['cron.delete', ({ cron }, call) => cron.delete('c', call)],
+  ['schemas.list', ({ schemas }, call) => schemas.list({}, call)],
+  ['schemas.register', ({ schemas }, call) => schemas.register(SCHEMA, call)],
+  ['schemas.get', ({ schemas }, call) => schemas.get('u', call)],
+  ['schemas.delete', ({ schemas }, call) => schemas.delete('u', call)],
+  ['workers.list', ({ workers }, call) => workers.list({}, call)],
+  ['workers.quiet', ({ workers }, call) => workers.quiet('w', call)],
+  ['workers.terminate', ({ workers }, call) => workers.terminate('w', call)],
+  ['workflow', (client, call) => client.workflow(chain({ type: 'a' }), call)],
+  ['workflows.create', ({ workflows }, call) => workflows.create(chain({ type: 'a' }), call)],
+  ['workflows.list', ({ workflows }, call) => workflows.list({}, call)],
+  ['workflows.get', ({ workflows }, call) => workflows.get('w', call)],
+  ['workflows.cancel', ({ workflows }, call) => workflows.cancel('w', call)],
+])('%s takes a signal, a time limit and headers', async (_what, send) => {
+  const options = { signal: AbortSignal.timeout(60_000), timeout: 7, headers: { 'x-own': '1' } }
+  const transport = mockTransport(() => new Error('enough'))
+  await expect(send(new OJSClient({ transport }), options)).rejects.toThrow('enough')
+  expect(transport.only).toMatchObject(options)
 })
 
 test('an answer without its member is told apart by what was asked', async () => {

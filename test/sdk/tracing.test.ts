@@ -1,7 +1,7 @@
 import { context, SpanStatusCode, TraceFlags, trace } from '@opentelemetry/api'
 import { AlwaysOffSampler } from '@opentelemetry/sdk-trace-base'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { type Handler, type JobContext, OJSClient, runInline } from '../../src/sdk/index.ts'
+import { chain, type Handler, type JobContext, OJSClient, runInline } from '../../src/sdk/index.ts'
 import { remoteSpanContext, traceContextOf } from '../../src/sdk/trace-context.ts'
 import { Spans, traceparentOf } from '../support/spans.ts'
 import { mockTransport, stored } from './mock-transport.ts'
@@ -71,6 +71,16 @@ describe('a client', () => {
       { traceparent },
       { traceparent: PRODUCER, 'x-own': '1' },
     ])
+  })
+
+  test('sends the context of the active span with a workflow', async () => {
+    const transport = mockTransport(() => ({ status: 201, body: { workflow: { id: 'w' } } }))
+    const client = new OJSClient({ transport })
+    const traceparent = await trace.getTracer('app').startActiveSpan('checkout', async (span) => {
+      await client.workflow(chain({ type: 'a' }), { headers: { 'x-own': '1' } })
+      return traceparentOf(span.spanContext())
+    })
+    expect(transport.only.headers).toEqual({ traceparent, 'x-own': '1' })
   })
 
   test('sends no header without an active span', async () => {
