@@ -18,7 +18,7 @@ import { StartLimits } from './operations/fetch/start-limits.ts'
 import { followWorkflows } from './operations/follow-workflows.ts'
 import { healthWarnings, isHealthy } from './operations/health.ts'
 import { Memory } from './operations/memory.ts'
-import { lostQueues, onQueueMissing, onRungMissing } from './operations/queue-missing.ts'
+import { markerOf, onQueueMissing, onRungMissing } from './operations/queue-missing.ts'
 import { Tokens } from './operations/token/tokens.ts'
 import { WorkerRegistry } from './operations/worker-registry.ts'
 import { ownVersion } from './own-version.ts'
@@ -117,7 +117,6 @@ async function compose(
     settings: config,
     tokens: new Tokens(),
     memory: new Memory(),
-    lost: lostQueues(ledger),
     argsSchemas: new ArgsSchemas(),
     workers: new WorkerRegistry(clock),
     startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),
@@ -191,7 +190,7 @@ export function brokerHooks(
     recordedRungs: () => ledger.rungs(),
     onQueueMissing: (queue, isRenewed) => onQueueMissing(deps(), queue, isRenewed),
     onQueueFound: (queue) => recordFoundQueue(deps(), queue),
-    markerOf: (queue) => ledger.queueMarker(queue),
+    markerOf: (queue) => markerOf({ ledger }, queue),
     onMarked: (queue, marker) => ledger.recordMarker(queue, marker),
     hasTokens: (queue) => ledger.counts(queue).available + ledger.counts(queue).active > 0,
     onRungDeclared: (queue, delayMs) => ledger.recordRung({ queue, delayMs }),

@@ -32,7 +32,7 @@ it('knows from its start which queues another process has found lost', async () 
   const path = join(dir, 'ojs.db')
   const ledger = await openSqliteLedger({ path, sync: 'normal', logger })
   for (const queue of ['lost', 'found']) await ledger.recordQueue(queue, NOW)
-  await ledger.recordMarker('lost', 'lost')
+  await ledger.lost.mark('lost', NOW)
   await ledger.close()
   const env = { OJS_LEDGER: `sqlite:${path}`, OJS_PORT: '0', OJS_AMQP_URL: 'amqp://127.0.0.1:1' }
   const gateway = await startGateway(readConfig(env).config, logger)

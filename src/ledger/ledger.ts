@@ -5,7 +5,7 @@ import type { EnqueueTerms, Inserted, InsertedAll } from './enqueued.ts'
 import type { IdempotencyMemory } from './idempotency.ts'
 import type { LeaseLedger } from './leases.ts'
 import type { NativeLedger } from './native.ts'
-import type { QueuePauses, QueueTraffic } from './queues.ts'
+import type { LostQueues, QueuePauses, QueueTraffic } from './queues.ts'
 import type { SchemaLedger } from './schemas.ts'
 import type { WorkflowLedger } from './workflows.ts'
 
@@ -24,6 +24,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   readonly cron: CronLedger
   readonly schemas: SchemaLedger
   readonly pauses: QueuePauses
+  readonly lost: LostQueues
   readonly traffic: QueueTraffic
   readonly workflows: WorkflowLedger
   readonly idempotency: IdempotencyMemory
@@ -138,7 +139,8 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * commits; when one fails, the call rejects and may be repeated. `retryable` rows that are due by
    * `now` or soon lose their `rungMs`, as their token may have come out of its rung before: the ledger
    * holds them. All others stay as they are: their token is still in the rung. Rows that are over stop
-   * waiting for a token that was in the queue (`tokenOut`). Its marker is forgotten.
+   * waiting for a token that was in the queue (`tokenOut`). With the last of them its marker is
+   * forgotten, and that it was lost (`lost`).
    */
   rearm(queue: string, now: number): Promise<number>
 

@@ -25,6 +25,19 @@ export interface QueuePauses {
   told(queue: string, pausedAt: number | null): void
 }
 
+/**
+ * Queues that are gone and whose jobs may have run: nothing is published to them before `rearm`, which
+ * takes them off. Reads are from memory.
+ */
+export interface LostQueues {
+  /** From now on, also where that cannot be written; of a queue that is recorded, in later runs as well. */
+  mark(queue: string, now: number): Promise<void>
+
+  has(queue: string): boolean
+
+  all(): readonly string[]
+}
+
 /** What happened in a queue within the last hour, kept by the minute and not counted. */
 export interface QueueTraffic {
   /** From memory: the 60 minutes up to `now`. */

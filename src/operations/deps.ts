@@ -21,11 +21,6 @@ export interface Deps {
   readonly settings: OperationSettings
   readonly tokens: Tokens
   readonly memory: Memory
-  /**
-   * Queues that are gone and whose jobs may have run: only an operator brings them back. The ledger
-   * knows them, too (`queue-missing.ts`): a sample of a queue that is gone says nothing any more.
-   */
-  readonly lost: Set<string>
   /** Registered schemas, compiled. */
   readonly argsSchemas: ArgsSchemas
   /** Who fetches and beats, and what operators want of them. */

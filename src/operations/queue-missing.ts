@@ -3,8 +3,11 @@ import type { Rung } from '../ledger/ledger.ts'
 import type { Deps } from './deps.ts'
 import { tellRenewed } from './pause.ts'
 
-/** In the ledger in place of the marker of a queue that is lost: no queue that is there has this one. */
-const LOST = 'lost'
+/**
+ * No queue that is there has this one. In the form of the broker's own: any other is that of an earlier
+ * build, and the queue would be marked anew.
+ */
+const NO_MARKER = 'q-lost'
 
 /**
  * A queue that we know is not in the broker any more (architecture §2, "Queue missing"). Before
@@ -20,40 +23,37 @@ export async function onQueueMissing(
   queue: string,
   isRenewed: boolean,
 ): Promise<'declare' | 'leave'> {
-  const missing = deps.broker.silentlyAcknowledged(queue, deps.ledger.counts(queue).available)
-  if (missing > 0 || isLost(deps, queue)) deps.lost.add(queue)
-  if (deps.lost.has(queue) && !deps.memory.recovering.has(queue)) {
-    // What was seen of it is gone with this process, and the doubt is not.
-    if (deps.ledger.queueMarker(queue) !== LOST) await deps.ledger.recordMarker(queue, LOST)
+  const { ledger, clock } = deps
+  const missing = deps.broker.silentlyAcknowledged(queue, ledger.counts(queue).available)
+  const isDoubtful = missing > 0 || ledger.lost.has(queue)
+  // What was seen of it is gone with this process, and the doubt is not.
+  if (isDoubtful) await ledger.lost.mark(queue, clock.now())
+  if (isDoubtful && !deps.memory.recovering.has(queue)) {
     deps.logger.error(
       { queue, missing },
       'queue is gone and its jobs may have run: not republished',
     )
     return 'leave'
   }
-  const jobs = await deps.ledger.rearm(queue, deps.clock.now())
-  const wasLost = deps.lost.delete(queue)
+  const jobs = await ledger.rearm(queue, clock.now())
   if (jobs > 0)
     deps.logger.warn({ queue, jobs }, 'queue was gone: its jobs will be published again')
-  if (jobs > 0 || wasLost) deps.wakeRelay()
+  if (jobs > 0 || isDoubtful) deps.wakeRelay()
   if (isRenewed) void tellRenewed(deps, queue)
   return 'declare'
 }
 
-/** Those that an earlier process has found lost. */
-export function lostQueues(ledger: Deps['ledger']): Set<string> {
-  const names = ledger.queues().map(({ name }) => name)
-  return new Set(names.filter((name) => ledger.queueMarker(name) === LOST))
-}
-
-/** By what this process has seen, or another before it has written down. */
-export function isLost({ ledger, lost }: Deps, queue: string): boolean {
-  return lost.has(queue) || ledger.queueMarker(queue) === LOST
+/**
+ * What tells the queue that has our tokens from another of its name (`QueueMarkers` of the broker). Null:
+ * nothing is known of it. One that is there in the place of one that was lost is never the same.
+ */
+export function markerOf({ ledger }: Pick<Deps, 'ledger'>, queue: string): string | null {
+  return ledger.lost.has(queue) ? NO_MARKER : ledger.queueMarker(queue)
 }
 
 /** Also while there is another queue of that name, which somebody else has declared. */
-export function lostWarnings({ lost }: Deps): BrokerWarning[] {
-  return [...lost].map((queue) => ({
+export function lostWarnings({ ledger }: Pick<Deps, 'ledger'>): BrokerWarning[] {
+  return ledger.lost.all().map((queue) => ({
     code: 'queue_lost',
     message:
       `Queue '${queue}' was lost, and its jobs may have run: they are not published again, and ` +

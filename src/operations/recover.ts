@@ -2,7 +2,6 @@ import { queueRefusal } from '../broker/refusals.ts'
 import { OjsError } from '../errors.ts'
 import { checkQueueName } from '../job/queue-name.ts'
 import type { Deps, RequestContext } from './deps.ts'
-import { isLost } from './queue-missing.ts'
 import { requirePublishing } from './require-broker.ts'
 
 export interface Recovered {
@@ -26,7 +25,7 @@ export async function recoverQueue(
   requirePublishing(deps)
   if (!deps.ledger.hasQueue(queue)) throw queueRefusal(queue, 'missing')
   const before = deps.ledger.counts(queue).available
-  if (!isLost(deps, queue) && (await deps.broker.probeQueue(queue)) === 'exists') {
+  if (!deps.ledger.lost.has(queue) && (await deps.broker.probeQueue(queue)) === 'exists') {
     const message = `Queue '${queue}' exists, and only a queue that is gone can be recovered.`
     throw new OjsError('invalid_request', message, {
       status: 409,

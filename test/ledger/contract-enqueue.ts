@@ -320,6 +320,26 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(ledger.queueMarker('unheard-of')).toBe(null)
     })
 
+    it('forgets that the queue was lost, which it was until then, and of no other', async () => {
+      await ledger.insertAll([newJob({ queue: 'other' }), newJob({ queue: 'q' })], NOW)
+      for (const queue of ['other', 'q', 'unheard-of']) await ledger.lost.mark(queue, NOW)
+      await ledger.lost.mark('q', NOW + 1)
+      expect(ledger.lost.all()).toEqual(['other', 'q', 'unheard-of'])
+      await harness.reopen()
+      expect(ledger.lost.all()).toEqual(['other', 'q'])
+      expect(['other', 'q', 'unheard-of'].map((q) => ledger.lost.has(q))).toEqual([
+        true,
+        true,
+        false,
+      ])
+      const rearming = ledger.rearm('q', NOW)
+      expect(ledger.lost.has('q')).toBe(true)
+      await rearming
+      expect(ledger.lost.all()).toEqual(['other'])
+      await harness.reopen()
+      expect(ledger.lost.all()).toEqual(['other'])
+    })
+
     it('twice at once: the later nonce counts', async () => {
       const { id, outbox } = await pushed(ledger)
       expect(

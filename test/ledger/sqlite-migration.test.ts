@@ -4,6 +4,7 @@ import { JOB_STATES } from '../../src/job/job.ts'
 import { type Database, openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { sql as firstSchema } from '../../src/ledger/sqlite/migrations/0001-jobs.ts'
 import { sql as checks } from '../../src/ledger/sqlite/migrations/0010-checks.ts'
+import { sql as lostQueues } from '../../src/ledger/sqlite/migrations/0014-lost-queues.ts'
 import { MIGRATIONS, migrate } from '../../src/ledger/sqlite/migrations.ts'
 import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
 import { pushed, rowOf } from './harness.ts'
@@ -51,6 +52,22 @@ describe('the table that is built anew for its checks', () => {
       expect(() => insert.run('c', 'active', -1, null)).toThrow('CHECK')
     })
   })
+})
+
+it('knows what was lost by a word in place of the marker, and keeps all other markers', async () => {
+  await withFile(async (db) => {
+    await migrate(db, path, SILENT)
+    // As the build before it left it.
+    db.exec(`ALTER TABLE queues DROP COLUMN lost_at`)
+    db.exec(`INSERT INTO queues (name, created_at, marker)
+             VALUES ('gone', 1, 'lost'), ('there', 2, 'q-1'), ('unmarked', 3, NULL)`)
+    db.exec(`PRAGMA user_version = ${MIGRATIONS.indexOf(lostQueues)}`)
+  })
+  const ledger = await open()
+  expect(ledger.lost.all()).toEqual(['gone'])
+  const markers = ['gone', 'there', 'unmarked'].map((queue) => ledger.queueMarker(queue))
+  expect(markers).toEqual([null, 'q-1', null])
+  await ledger.close()
 })
 
 describe('a ledger of the first schema', () => {

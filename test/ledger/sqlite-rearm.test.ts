@@ -58,3 +58,14 @@ it('finds what a lost rung had among any number of others, a page at a time', as
   expect(harness.ledger.find(id)?.rungMs).toBeNull()
   expect(turns).toBeGreaterThanOrEqual(6)
 })
+
+it('takes a queue for lost also while that cannot be written, and writes it the next time', async () => {
+  await harness.ledger.recordQueue('q', NOW)
+  harness.db.exec('PRAGMA query_only = 1')
+  await expect(harness.ledger.lost.mark('q', NOW)).rejects.toMatchObject({ status: 503 })
+  expect(harness.ledger.lost.all()).toEqual(['q'])
+  harness.db.exec('PRAGMA query_only = 0')
+  await harness.ledger.lost.mark('q', NOW)
+  await harness.reopen()
+  expect(harness.ledger.lost.all()).toEqual(['q'])
+})

@@ -16,7 +16,7 @@ import { StartLimits } from '../../src/operations/fetch/start-limits.ts'
 import { fetch } from '../../src/operations/fetch.ts'
 import { Memory } from '../../src/operations/memory.ts'
 import { push } from '../../src/operations/push.ts'
-import { onQueueMissing, onRungMissing } from '../../src/operations/queue-missing.ts'
+import { markerOf, onQueueMissing, onRungMissing } from '../../src/operations/queue-missing.ts'
 import { Tokens } from '../../src/operations/token/tokens.ts'
 import { WorkerRegistry } from '../../src/operations/worker-registry.ts'
 import { ArgsSchemas } from '../../src/schemas/args-schemas.ts'
@@ -87,7 +87,7 @@ async function openStage(): Promise<Stage> {
         recordedRungs: () => ledger.rungs(),
         onQueueMissing: (queue, isRenewed) => onQueueMissing(deps, queue, isRenewed),
         onQueueFound: (queue) => void ledger.recordQueue(queue, clock.now()),
-        markerOf: (queue) => ledger.queueMarker(queue),
+        markerOf: (queue) => markerOf({ ledger }, queue),
         onMarked: (queue, marker) => ledger.recordMarker(queue, marker),
         hasTokens: () => true,
         onRungDeclared: (queue, delayMs) => ledger.recordRung({ queue, delayMs }),
@@ -113,7 +113,6 @@ async function openStage(): Promise<Stage> {
     argsSchemas: new ArgsSchemas(),
     tokens: new Tokens(),
     memory: new Memory(),
-    lost: new Set<string>(),
     workers: new WorkerRegistry(clock),
     startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),
     random: () => 0.5,

@@ -1,18 +1,21 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { EnsureOutcome } from '../../src/broker/broker.ts'
+import { createNames } from '../../src/broker/names.ts'
+import { QueueMarkers, type QueueMarkersDeps } from '../../src/broker/queue-markers.ts'
+import type { ScratchChannel } from '../../src/broker/scratch-channel.ts'
 import type { JobRow } from '../../src/job/job.ts'
 import { cancel } from '../../src/operations/cancel.ts'
 import { tellOwedPauses } from '../../src/operations/pause.ts'
 import {
-  lostQueues,
   lostWarnings,
+  markerOf,
   onQueueMissing,
   onRungMissing,
 } from '../../src/operations/queue-missing.ts'
 import { recoverQueue } from '../../src/operations/recover.ts'
 import { sendToken } from '../../src/operations/token/send-token.ts'
 import { NOW, pushed } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { openSqliteHarness, SILENT, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { eventually } from '../support/in-process.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
 
@@ -67,14 +70,18 @@ it('one whose jobs may have run is left to an operator, once its last look is ol
 })
 
 it('it is left to an operator by the next process too, which has not seen it', async () => {
+  const nextProcess = async () => {
+    await harness.reopen()
+    Object.assign(stage.deps, { ledger: harness.ledger })
+  }
   silently = 101
   await missing()
   silently = 0
-  stage.deps.lost.clear()
+  await nextProcess()
   expect(await missing()).toBe('leave')
   expect(lostWarnings(stage.deps)).toMatchObject([{ code: 'queue_lost', details: { queue: 'q' } }])
   await recover()
-  stage.deps.lost.clear()
+  await nextProcess()
   expect(await missing()).toBe('declare')
   expect(lostWarnings(stage.deps)).toEqual([])
 })
@@ -95,7 +102,7 @@ it('nothing goes into another queue of its name meanwhile: `recover` would publi
   await missing()
   expect(await sendToken(stage.deps, row())).toMatchObject({ outcome: 'refused' })
   expect(published).toEqual([])
-  expect(lostQueues(harness.ledger)).toEqual(new Set(['q']))
+  expect(harness.ledger.lost.all()).toEqual(['q'])
   // What is no token goes: the copy of a dead letter, and to workers a cancel.
   await sendToken(stage.deps, { ...row(), state: 'discarded' })
   expect(published.splice(0)).toEqual([row().id])
@@ -106,10 +113,55 @@ it('nothing goes into another queue of its name meanwhile: `recover` would publi
   expect(cancelled.job.state).toBe('cancelled')
   const next = await pushed(harness.ledger, { queue: 'q' })
   await recover()
-  expect(lostQueues(harness.ledger)).toEqual(new Set())
+  expect(harness.ledger.lost.all()).toEqual([])
   const sent = await sendToken(stage.deps, harness.ledger.find(next.id) as JobRow)
   expect([sent.outcome, published]).toEqual(['confirmed', [next.id]])
 })
+
+it('another of its name is never taken for it, whatever was bound to either', async () => {
+  expect(markerOf(stage.deps, 'q')).toBeNull()
+  await harness.ledger.recordMarker('q', 'q-1')
+  expect(markerOf(stage.deps, 'q')).toBe('q-1')
+  silently = 101
+  await missing()
+  // One that the broker layer had set before, and records now.
+  await harness.ledger.recordMarker('q', 'q-2')
+  expect(markerOf(stage.deps, 'q')).toBe('q-lost')
+  await recover()
+  expect(markerOf(stage.deps, 'q')).toBeNull()
+})
+
+it.each([true, false])(
+  'the broker layer does not mark another in its place (jobs: %s)',
+  async (has) => {
+    silently = 101
+    await missing()
+    const asked: string[] = []
+    const gone: string[] = []
+    const markers = new QueueMarkers({
+      connection: { generation: 1 },
+      names: createNames(''),
+      logger: SILENT,
+      hooks: {
+        markerOf: (queue: string) => markerOf(stage.deps, queue),
+        onMarked: async () => {},
+        hasTokens: () => has,
+      },
+      readyQueues: () => ['q'],
+      options: { declare: 'lazy' },
+      onGone: (queue: string) => gone.push(queue),
+    } as unknown as QueueMarkersDeps)
+    const checkExchange = (name: string) => {
+      asked.push(name)
+      throw Object.assign(new Error(`NOT_FOUND - no exchange '${name}'`), { code: 404 })
+    }
+    const scratch = { run: async (work: (channel: object) => unknown) => work({ checkExchange }) }
+    expect(await markers.isSame(scratch as unknown as ScratchChannel, 'q')).toBe(false)
+    for (let i = 0; i < 2; i++) await markers.look(scratch as unknown as ScratchChannel)
+    expect(gone).toEqual(has ? ['q', 'q'] : [])
+    expect(new Set(asked)).toEqual(new Set(['ojs.system.marker.q-lost']))
+  },
+)
 
 it('it may be recovered also when another of its name is there, and no other may', async () => {
   stage.deps.broker.probeQueue = async () => 'exists'

@@ -31,7 +31,6 @@ export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>)
   const deps = {
     tokens: new Tokens(),
     memory: new Memory(),
-    lost: new Set<string>(),
     ledger,
     broker: { ...usual, ...broker },
     clock: { now: () => NOW, wall: () => NOW },

@@ -59,6 +59,7 @@ import {
   handOverLeases,
   releaseLease,
 } from './leases.ts'
+import { SqliteLostQueues } from './lost-queues.ts'
 import { beatJob } from './native-beats.ts'
 import { openStore } from './open-store.ts'
 import { SqlitePauses } from './pauses.ts'
@@ -82,6 +83,7 @@ export class SqliteLedger implements Ledger {
   readonly schemas: SqliteSchemas
   readonly cron: SqliteCron
   readonly pauses: SqlitePauses
+  readonly lost: SqliteLostQueues
   readonly traffic: TrafficMinutes
   readonly workflows: SqliteWorkflows
   readonly idempotency: SqliteIdempotency
@@ -103,6 +105,7 @@ export class SqliteLedger implements Ledger {
     this.schemas = new SqliteSchemas(this.#access, db)
     this.cron = new SqliteCron(this.#store, this.#access)
     this.pauses = new SqlitePauses(this.#store, this.#access)
+    this.lost = new SqliteLostQueues(statements, this.#access)
     this.traffic = store.traffic
     this.workflows = new SqliteWorkflows(store, this.#access)
     this.idempotency = new SqliteIdempotency(this.#access, statements)
@@ -289,8 +292,10 @@ export class SqliteLedger implements Ledger {
     return this.#access.read(() => cancelledTokens(this.#store, queues, limit))
   }
 
-  rearm(queue: string, now: number): Promise<number> {
-    return rearmQueue(this.#access, this.#store, queue, now)
+  async rearm(queue: string, now: number): Promise<number> {
+    const rearmed = await rearmQueue(this.#access, this.#store, queue, now)
+    this.lost.forget(queue)
+    return rearmed
   }
 
   tokenReturned(id: string, generation: number, attempt: number | null = null): void {

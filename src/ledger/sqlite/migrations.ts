@@ -15,6 +15,7 @@ import { sql as checks } from './migrations/0010-checks.ts'
 import { sql as shortKeys } from './migrations/0011-short-keys.ts'
 import { sql as markers } from './migrations/0012-markers.ts'
 import { sql as stepAttempts } from './migrations/0013-step-attempts.ts'
+import { sql as lostQueues } from './migrations/0014-lost-queues.ts'
 
 /** In order; the number of a migration is its place, starting at 1. Never edit a released one. */
 export const MIGRATIONS: readonly string[] = [
@@ -31,6 +32,7 @@ export const MIGRATIONS: readonly string[] = [
   shortKeys,
   markers,
   stepAttempts,
+  lostQueues,
 ]
 
 /** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */

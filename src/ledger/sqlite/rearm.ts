@@ -66,7 +66,7 @@ function rearmPage(
 
 /**
  * One page of its rows that are over: they stop waiting for a token that cannot come back. With the last
- * one the marker that the queue had is forgotten.
+ * one it is forgotten which marker the queue had, and that it was lost.
  */
 function forgetQueuePage(
   store: Store,
@@ -75,10 +75,10 @@ function forgetQueuePage(
   cursor: RearmCursor | null,
 ): RearmedPage {
   const { after, to, upTo } = spanOf(store, queue, cursor, 'strayAfter')
-  const { forgetStrays, recordMarker } = store.statements
+  const { forgetStrays, forgetPresence } = store.statements
   forgetStrays.run(queue, after, to, now)
   if (to < upTo) return { rearmed: 0, next: { after: to, upTo } }
-  recordMarker.run(queue, null)
+  forgetPresence.run(queue)
   return { rearmed: 0, next: null }
 }
 

@@ -322,8 +322,18 @@ function prepareBookkeeping(db: Database) {
     marker: db.prepare<[name: string], { marker: string | null }>(
       'SELECT marker FROM queues WHERE name = ?',
     ),
-    recordMarker: db.prepare<[name: string, marker: string | null]>(
+    recordMarker: db.prepare<[name: string, marker: string]>(
       'UPDATE queues SET marker = ?2 WHERE name = ?1',
+    ),
+    lostQueues: db.prepare<[], { name: string }>(
+      'SELECT name FROM queues WHERE lost_at IS NOT NULL ORDER BY seq',
+    ),
+    markLost: db.prepare<[name: string, now: number]>(
+      'UPDATE queues SET lost_at = ?2 WHERE name = ?1',
+    ),
+    /** What is known of a queue that is to be declared anew. */
+    forgetPresence: db.prepare<[name: string]>(
+      'UPDATE queues SET marker = NULL, lost_at = NULL WHERE name = ?1',
     ),
     keepStaleCopies: db.prepare<[name: string, isStale: Flag]>(
       'UPDATE queues SET stale_copies = ?2 WHERE name = ?1',

@@ -105,7 +105,7 @@ async function diedWithQueue(deps: Deps, row: JobRow, outcome: PublishOutcome): 
 function publishOwed(deps: Deps, row: JobRow): Promise<PublishOutcome> {
   if (row.state === 'cancelled') return broadcastCancel(deps, row)
   // Another queue of its name may be there: `recover` publishes all that waits, this as well.
-  if (deps.lost.has(row.queue) && !isTerminal(row.state)) return Promise.resolve('refused')
+  if (deps.ledger.lost.has(row.queue) && !isTerminal(row.state)) return Promise.resolve('refused')
   return deps.broker.publish(row)
 }
 
@@ -134,11 +134,11 @@ async function afterLostRung(deps: Deps, row: JobRow, rungMs: number): Promise<S
 
 /** Why a PUSH is refused whose token did not end in a confirm. It may have been what found the queue lost. */
 export function sendRefusal(
-  { lost }: Deps,
+  { ledger }: Pick<Deps, 'ledger'>,
   { queue }: Pick<JobRow, 'queue'>,
   outcome: SendFailure,
 ): OjsError {
-  return lost.has(queue) && (outcome === 'returned' || outcome === 'refused')
+  return ledger.lost.has(queue) && (outcome === 'returned' || outcome === 'refused')
     ? queueRefusal(queue, 'lost')
     : publishRefusal(queue, outcome)
 }
