@@ -8,6 +8,7 @@ import type { LiveDelivery } from './delivery.ts'
  */
 export class DeliveryBuffer {
   readonly #items: LiveDelivery[] = []
+  #bytes = 0
 
   get size(): number {
     return this.#items.length
@@ -15,7 +16,7 @@ export class DeliveryBuffer {
 
   /** Of all bodies. */
   get bytes(): number {
-    return this.#items.reduce((sum, { size }) => sum + size, 0)
+    return this.#bytes
   }
 
   /** Of what goes next; after all else when there is nothing. */
@@ -25,19 +26,25 @@ export class DeliveryBuffer {
 
   insert(delivery: LiveDelivery): void {
     this.#items.splice(this.#indexOf(delivery), 0, delivery)
+    this.#bytes += delivery.size
   }
 
   next(): LiveDelivery | undefined {
-    return this.#items.pop()
+    const next = this.#items.pop()
+    if (next !== undefined) this.#bytes -= next.size
+    return next
   }
 
   remove(delivery: LiveDelivery): void {
     const index = this.#indexOf(delivery)
-    if (this.#items[index] === delivery) this.#items.splice(index, 1)
+    if (this.#items[index] !== delivery) return
+    this.#items.splice(index, 1)
+    this.#bytes -= delivery.size
   }
 
   /** Everything, in the order in which it was in the queue. */
   drain(): LiveDelivery[] {
+    this.#bytes = 0
     return this.#items.splice(0).sort((a, b) => a.order - b.order)
   }
 

@@ -141,13 +141,13 @@ export class Feed {
 
   /** Opens a first block, or a sibling when every slot of the others is taken and `wanted` are not here. */
   nourish(wanted = 1): void {
-    if (!this.exists || this.restartDelayMs > 0 || this.#has('opening')) return
-    const running = this.#in('running')
-    const isExhausted = this.isShortOf(wanted) && running.every((block) => block.isFull)
+    // First of all: nearly every fetch ends here.
+    if (!this.isShortOf(wanted)) return
+    if (!this.exists || this.restartDelayMs > 0 || this.#has('opening') || this.#hasRoom) return
+    const running = this.#in('running').length
     // A block that only waits for its leases to end is no consumer, but it is a channel.
-    const hasRoom = running.length < this.#options.maxBlocks && this.blocks.size < MAX_CHANNELS
-    if (!isExhausted || !hasRoom) return
-    if (running.length === 0) this.#hasDelivered = false
+    if (running >= this.#options.maxBlocks || this.blocks.size >= MAX_CHANNELS) return
+    if (running === 0) this.#hasDelivered = false
     const block = this.#options.newBlock(this)
     this.blocks.add(block)
     void block.open().then(() => {

@@ -72,7 +72,7 @@ export function awaitedFeeds(
     const feed = feedOf(queue)
     if (feed === undefined) continue
     count += feed.buffer.size
-    // Nearly every fetch ends here; the sum of the bytes is one over all that is in the buffer.
+    // Nearly every fetch ends here.
     if (count >= wanted.count) return NOBODY
     bytes += feed.buffer.bytes
     if (bytes >= MAX_TAKEN_BYTES) return NOBODY
