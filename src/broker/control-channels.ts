@@ -21,7 +21,7 @@ export class ControlChannels {
   }
 
   /** In turns. Doubtful queues share one of their own, which they may block or have closed. */
-  next(isDoubtful: boolean): ControlChannel {
+  next({ isDoubtful }: { isDoubtful: boolean }): ControlChannel {
     const index = isDoubtful ? CHANNELS : this.#freeIndex()
     this.#turn += 1
     const present = this.#channels[index]

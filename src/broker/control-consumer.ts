@@ -100,7 +100,7 @@ export class ControlConsumer {
 
   /** The control queue was declared or checked; also again after each reconnect. */
   queueReady(queue: string): void {
-    this.#queues.get(queue)
+    this.#queues.getOrCreate(queue)
     if (!this.#queues.isDenied(queue)) this.#ensure([queue])
   }
 
@@ -201,7 +201,7 @@ export class ControlConsumer {
     if (this.#doubts.isLeftAlone(queue)) return
     const source = names.controlQueue(queue)
     const { messageCount, consumerCount } = await scratch.run((asked) => asked.checkQueue(source))
-    const known = this.#queues.get(queue)
+    const known = this.#queues.getOrCreate(queue)
     known.isUnsure = false
     if (!this.#isActive) return
     this.#backlog.depth(queue, messageCount)
@@ -215,7 +215,8 @@ export class ControlConsumer {
     }
     known.isRenewed = false
     // One that may not be consumed has its channel closed.
-    const channel = this.#channels.next(this.#doubts.has(queue) || this.#queues.isDenied(queue))
+    const isDoubtful = this.#doubts.has(queue) || this.#queues.isDenied(queue)
+    const channel = this.#channels.next({ isDoubtful })
     known.channel = channel
     this.#registrations += 1
     const tag = `ojs.${instance}.control.${queue}.${this.#registrations}`
@@ -261,7 +262,7 @@ export class ControlConsumer {
   }
 
   #onCancelled(channel: ControlChannel, queue: string): void {
-    const known = this.#queues.get(queue)
+    const known = this.#queues.getOrCreate(queue)
     if (known.channel !== channel) return
     known.channel = null
     this.#deps.observer.consumerCancelled(CONTROL_LABEL)
@@ -289,7 +290,7 @@ export class ControlConsumer {
   #onFailure(queue: string, error: unknown): void {
     if (!this.#isActive || !this.#deps.connection.isUp) return
     const failure = classify(error)
-    const known = this.#queues.get(queue)
+    const known = this.#queues.getOrCreate(queue)
     if (failure.kind === 'not-found') {
       known.channel = null
       this.#onGone(queue)
@@ -315,7 +316,7 @@ export class ControlConsumer {
   #onGone(queue: string): void {
     this.#backlog.gone(queue)
     if (!this.#isActive) return
-    const known = this.#queues.get(queue)
+    const known = this.#queues.getOrCreate(queue)
     if (!known.isToldMissing) this.#deps.logger.warn({ queue }, 'a control queue is gone')
     known.isToldMissing = true
     this.#deps.onQueueGone(queue)

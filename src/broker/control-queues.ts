@@ -33,7 +33,7 @@ export class ControlQueues {
   }
 
   /** Without a consumer when it is new. To be changed by who asks. */
-  get(queue: string): ControlQueue {
+  getOrCreate(queue: string): ControlQueue {
     const present = this.#byQueue.get(queue)
     if (present) return present
     this.#onNew(queue)

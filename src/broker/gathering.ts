@@ -76,7 +76,7 @@ export function awaitedFeeds(
     if (count >= wanted.count) return NOBODY
     bytes += feed.buffer.bytes
     if (bytes >= MAX_TAKEN_BYTES) return NOBODY
-    if (!seeWhetherMore(wanted, feed)) continue
+    if (!nourishForMore(wanted, feed)) continue
     if (awaited === null) awaited = [feed]
     else awaited.push(feed)
   }
@@ -88,7 +88,7 @@ export function awaitedFeeds(
  * Opens a consumer where the others are full. While jobs of the queue are leased, only what is sure
  * to come counts: workers that come again and again are faster with what is here.
  */
-function seeWhetherMore(
+function nourishForMore(
   { count, since, hasClaimable }: Pick<Wanted, 'count' | 'since' | 'hasClaimable'>,
   feed: Feed,
 ): boolean {

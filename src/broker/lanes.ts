@@ -26,7 +26,7 @@ export interface LanesDeps {
   /** What a publish has until its confirm. */
   timeoutMs: number
   /** `isProbe`: one publish at a time, until one is confirmed in time. */
-  newLane(isProbe: boolean): PublishLane
+  newLane(kind: { isProbe: boolean }): PublishLane
 }
 
 /**
@@ -52,7 +52,8 @@ export class Lanes {
 
   constructor(deps: LanesDeps) {
     this.#deps = deps
-    const lanes = (count: number) => Array.from({ length: count }, () => deps.newLane(false))
+    const lanes = (count: number) =>
+      Array.from({ length: count }, () => deps.newLane({ isProbe: false }))
     const { jobs, others } = deps.count ?? LANES
     this.#lanes = { jobs: lanes(jobs), others: lanes(others) }
     deps.connection.listen({
@@ -149,7 +150,7 @@ export class Lanes {
     const own = this.#suspects.get(key)
     if (own) return own
     if (own === undefined || this.#ownLanes >= MAX_OWN_LANES) return this.#sharedLane(message)
-    const lane = this.#deps.newLane(true)
+    const lane = this.#deps.newLane({ isProbe: true })
     this.#suspects.set(key, lane)
     this.#ownLanes += 1
     void lane.open()
@@ -167,7 +168,7 @@ export class Lanes {
   /** What waits in it goes on in a new one; what it has sent may still be answered. */
   async #replace(lane: PublishLane, lanes: PublishLane[]): Promise<void> {
     lane.hold()
-    const fresh = this.#deps.newLane(false)
+    const fresh = this.#deps.newLane({ isProbe: false })
     this.#renewedAt.set(fresh, this.#deps.clock.now())
     if (!(await this.#opens(fresh))) {
       this.#deps.connection.abandon('RabbitMQ has stopped reading from this connection')

@@ -63,7 +63,7 @@ export class Publisher {
   constructor(deps: PublisherDeps) {
     this.#deps = deps
     const { connection, clock, logger, timeoutMs, laneCounts } = deps
-    const newLane = (isProbe: boolean) => this.#newLane(isProbe)
+    const newLane: LanesDeps['newLane'] = (kind) => this.#newLane(kind)
     const count = laneCounts && { count: laneCounts }
     this.#lanes = new Lanes({ connection, clock, logger, timeoutMs, newLane, ...count })
     connection.listen({
@@ -135,7 +135,7 @@ export class Publisher {
     clearTimeout(this.#sweeper)
   }
 
-  #newLane(isProbe: boolean): PublishLane {
+  #newLane({ isProbe }: { isProbe: boolean }): PublishLane {
     const { observer, denials } = this.#deps
     return new PublishLane({
       connection: this.#deps.connection,

@@ -44,8 +44,10 @@ function jitter(random: () => number): number {
 
 export interface WaitOptions {
   delayMs: number
-  /** True when the last attempt got a TCP connection: then only a port that closes and opens again
-   * is news, and a broker that accepts but refuses us is not hammered once a second. */
+  /**
+   * True when the last attempt got a TCP connection: then only a port that closes and opens again
+   * is news, and a broker that accepts but refuses us is not hammered once a second.
+   */
   portWasOpen: boolean
   probe: () => Promise<boolean>
   random: () => number

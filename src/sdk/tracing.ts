@@ -1,3 +1,8 @@
+/**
+ * Tracing for those who have registered OpenTelemetry, through `@opentelemetry/api` only (seed 002
+ * §12.2; ojs-digest §15.2). Everybody else pays for one look whether they have.
+ */
+
 import {
   type Attributes,
   context,
@@ -15,11 +20,6 @@ import {
   type TraceContext,
   traceContextOf,
 } from './trace-context.ts'
-
-/**
- * Tracing for those who have registered OpenTelemetry, through `@opentelemetry/api` only (seed 002
- * §12.2; ojs-digest §15.2). Everybody else pays for one look whether they have.
- */
 
 /** The call with the context of the active span in its headers, beneath the caller's own. */
 export function withActiveTrace(call: CallOptions): CallOptions {

@@ -14,7 +14,7 @@ import {
   startMember,
   unusable,
 } from './event-text.ts'
-import type { Told } from './reporter.ts'
+import type { ReportOutcome } from './reporter.ts'
 import type { FailedRun } from './retry-token.ts'
 import { shownMembers } from './shown-job.ts'
 import type { TokenJob } from './token-job.ts'
@@ -25,7 +25,7 @@ export interface LeaseDeps {
   /** Wall time, ms. */
   now(): number
   started(queue: string, key: string, event: string): void
-  report(queue: string, key: string, event: string): Promise<Told>
+  report(queue: string, key: string, event: string): Promise<ReportOutcome>
   decide(run: FailedRun): Promise<ReportedOutcome>
   /** Settled, or lost with its channel: then the token comes again. */
   onOver(lease: AmqpLease, ending: Ending): void

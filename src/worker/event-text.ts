@@ -1,3 +1,8 @@
+/**
+ * Events of a report as text. Each of them is one that the gateway takes: what it refuses is gone
+ * with all that the event tells, and the delivery is acknowledged all the same.
+ */
+
 import type { LiveDelivery } from '../broker/delivery.ts'
 import { OjsError } from '../errors.ts'
 import { timestamp } from '../job/document.ts'
@@ -6,11 +11,6 @@ import { MAX_RESULT_BYTES } from '../job/result-size.ts'
 import { refuseUnkeepable } from '../schemas/json-text.ts'
 import { jobError } from '../sdk/job-error.ts'
 import type { JobError } from '../sdk/source.ts'
-
-/**
- * Events of a report as text. Each of them is one that the gateway takes: what it refuses is gone
- * with all that the event tells, and the delivery is acknowledged all the same.
- */
 
 /**
  * Events go together up to this, and a job goes along with what is only said. Bodies of control messages

@@ -26,9 +26,9 @@ export interface ReporterDeps {
 interface Waiting {
   text: string
   /** What came after it says more. */
-  isMoot?: boolean
+  isSuperseded?: boolean
   /** Told what became of it. */
-  resolve(told: Told): void
+  resolve(outcome: ReportOutcome): void
 }
 
 /**
@@ -55,7 +55,7 @@ export class Reporter {
   }
 
   /** Resolves when RabbitMQ has confirmed it, when we gave up at the end, or where it never will. */
-  report(queue: string, key: string, text: string): Promise<Told> {
+  report(queue: string, key: string, text: string): Promise<ReportOutcome> {
     return this.#lane(queue).add(key, text)
   }
 
@@ -83,11 +83,11 @@ export class Reporter {
   }
 
   /** A worker that cannot report keeps its deliveries: nothing is lost. */
-  async #send(queue: string, batch: readonly Waiting[]): Promise<Told> {
+  async #send(queue: string, batch: readonly Waiting[]): Promise<ReportOutcome> {
     const { tell, ensure, logger, workerId } = this.#deps
     let pauseMs = FIRST_PAUSE_MS
     for (let tries = 1; !this.#givingUp.signal.aborted; tries++) {
-      const events = batch.filter(({ isMoot }) => !isMoot).map(({ text }) => text)
+      const events = batch.filter(({ isSuperseded }) => !isSuperseded).map(({ text }) => text)
       if (events.length === 0) return 'reported'
       const by = JSON.stringify(workerId)
       const outcome = await tell(queue, `{"worker_id":${by},"events":[${events.join(',')}]}`)
@@ -106,11 +106,11 @@ export class Reporter {
 }
 
 /** `too-large`: for RabbitMQ (`max_message_size`), which will never take it. */
-export type Told = 'reported' | 'given-up' | 'too-large'
+export type ReportOutcome = 'reported' | 'given-up' | 'too-large'
 
 /** The reports of one queue, which its gateway consumer gets in this order but for those repeated. */
 class Lane {
-  readonly #send: (batch: readonly Waiting[]) => Promise<Told>
+  readonly #send: (batch: readonly Waiting[]) => Promise<ReportOutcome>
   /** By execution. */
   readonly #starts = new Map<string, string>()
   /** Those that are on their way, or repeated. */
@@ -121,7 +121,7 @@ class Lane {
   #timer: NodeJS.Timeout | undefined
   #onIdle: (() => void) | null = null
 
-  constructor(send: (batch: readonly Waiting[]) => Promise<Told>) {
+  constructor(send: (batch: readonly Waiting[]) => Promise<ReportOutcome>) {
     this.#send = send
   }
 
@@ -131,12 +131,12 @@ class Lane {
     else this.#timer ??= setTimeout(() => this.flush(), MAX_WAIT_MS)
   }
 
-  add(key: string, text: string): Promise<Told> {
+  add(key: string, text: string): Promise<ReportOutcome> {
     // The end implies the start: it is the later position of the same execution (architecture §5).
     this.#starts.delete(key)
     // Nor is it repeated: behind a `released` it would count as another one.
     const start = this.#startsSent.get(key)
-    if (start) start.isMoot = true
+    if (start) start.isSuperseded = true
     return new Promise((resolve) => {
       this.#waiting.push({ text, resolve })
       this.#schedule()

@@ -6,7 +6,7 @@ const channel = (name: string) => ({ name }) as unknown as ControlChannel
 
 function known(...names: string[]): ControlQueues {
   const queues = new ControlQueues(() => {})
-  for (const name of names) queues.get(name)
+  for (const name of names) queues.getOrCreate(name)
   return queues
 }
 
@@ -15,8 +15,8 @@ test('a queue is told of once, before anything is known of it', () => {
   const queues: ControlQueues = new ControlQueues((queue) => {
     told.push([queue, queues.find(queue) !== undefined])
   })
-  const a = queues.get('a')
-  expect(queues.get('a')).toBe(a)
+  const a = queues.getOrCreate('a')
+  expect(queues.getOrCreate('a')).toBe(a)
   expect(a).toEqual({ channel: null, isRenewed: false, isUnsure: false, isToldMissing: false })
   expect(queues.find('b')).toBeUndefined()
   expect(told).toEqual([['a', false]])
@@ -26,9 +26,9 @@ test('a queue is told of once, before anything is known of it', () => {
 test('a channel that is gone takes its own consumers with it, and no others', () => {
   const queues = known('a', 'b', 'c')
   const [one, two] = [channel('one'), channel('two')]
-  queues.get('a').channel = one
-  queues.get('b').channel = two
-  queues.get('c').channel = one
+  queues.getOrCreate('a').channel = one
+  queues.getOrCreate('b').channel = two
+  queues.getOrCreate('c').channel = one
   expect(queues.on(one)).toEqual(['a', 'c'])
   queues.closed(one)
   expect(queues.on(one)).toEqual([])
@@ -37,8 +37,8 @@ test('a channel that is gone takes its own consumers with it, and no others', ()
 
 test('those that are not well have no consumer, or one of which nothing is known', () => {
   const queues = known('none', 'unsure', 'well', 'denied')
-  for (const queue of ['unsure', 'well']) queues.get(queue).channel = channel(queue)
-  queues.get('unsure').isUnsure = true
+  for (const queue of ['unsure', 'well']) queues.getOrCreate(queue).channel = channel(queue)
+  queues.getOrCreate('unsure').isUnsure = true
   queues.deny('denied')
   expect(queues.unwell()).toEqual(['none', 'unsure'])
 })
@@ -65,7 +65,7 @@ test('what is granted for one is tried with the others; for one that was not den
 
 test('what was seen on a connection does not outlive it, but for that which was told and deleted', () => {
   const queues = known('a')
-  const a = queues.get('a')
+  const a = queues.getOrCreate('a')
   Object.assign(a, { channel: channel('c'), isRenewed: true, isUnsure: true, isToldMissing: true })
   queues.deny('a')
   queues.disconnected()

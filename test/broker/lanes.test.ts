@@ -69,7 +69,7 @@ beforeEach(() => {
     logger,
     count: { jobs: 1, others: 1 },
     timeoutMs: TIMEOUT_MS,
-    newLane: (isProbe) => {
+    newLane: ({ isProbe }) => {
       const lane = new ToldLane(isProbe)
       made.push(lane)
       return lane as unknown as PublishLane

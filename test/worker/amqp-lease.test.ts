@@ -2,7 +2,7 @@ import { expect, test, vi } from 'vitest'
 import type { LiveDelivery } from '../../src/broker/delivery.ts'
 import type { ReportedOutcome } from '../../src/job/request.ts'
 import { AmqpLease, type LeaseDeps } from '../../src/worker/amqp-lease.ts'
-import type { Told } from '../../src/worker/reporter.ts'
+import type { ReportOutcome } from '../../src/worker/reporter.ts'
 import type { FailedRun } from '../../src/worker/retry-token.ts'
 import type { TokenJob } from '../../src/worker/token-job.ts'
 import { deferred } from '../support/deferred.ts'
@@ -57,7 +57,7 @@ function open(
 
 /** A report that is answered when the test says so. */
 function slowReport() {
-  const { promise, resolve } = deferred<Told>()
+  const { promise, resolve } = deferred<ReportOutcome>()
   return { report: () => promise, answer: resolve }
 }
 
@@ -73,7 +73,7 @@ test('what could not be reported is not settled: the broker gives it to the next
 /** RabbitMQ's limit, as far as a test can see it: the text of one event. */
 function limitedTo(bytes: number) {
   const heard: Record<string, unknown>[] = []
-  const report = async (_queue: string, _key: string, event: string): Promise<Told> => {
+  const report = async (_queue: string, _key: string, event: string): Promise<ReportOutcome> => {
     if (event.length > bytes) return 'too-large'
     heard.push(JSON.parse(event))
     return 'reported'
@@ -270,7 +270,7 @@ test('of a cancelled job the token is dropped, and told to be', async () => {
   expect([done, events, await lease.begin()]).toEqual([['ack'], ['dropped'], false])
 })
 
-test.each<[Told, string[]]>([
+test.each<[ReportOutcome, string[]]>([
   ['reported', ['ack']],
   ['given-up', []],
 ])('of a cancelled job the token is kept until the word of it is %s', async (told, ending) => {

@@ -6,14 +6,14 @@ import type { ReportedOutcome } from '../../src/job/request.ts'
 import type { Lease, SourceSink } from '../../src/sdk/source.ts'
 import type { LeaseDeps } from '../../src/worker/amqp-lease.ts'
 import { Dispatcher } from '../../src/worker/dispatcher.ts'
-import type { Told } from '../../src/worker/reporter.ts'
+import type { ReportOutcome } from '../../src/worker/reporter.ts'
 import { logger } from '../broker/harness.ts'
 import { deferred } from '../support/deferred.ts'
 
 const BODY = { specversion: '1.0', id: 'j', type: 't', args: [], timeout_ms: 0, max_attempts: 3 }
 
 /** What is done with the tokens of a worker that nobody answers. */
-function open(more: object = {}, told: Told = 'reported', given: Partial<LeaseDeps> = {}) {
+function open(more: object = {}, told: ReportOutcome = 'reported', given: Partial<LeaseDeps> = {}) {
   const settled: string[] = []
   const delivered: Lease[] = []
   const claim = vi.fn(async () => null)
@@ -158,7 +158,7 @@ test('the shortest lease is that of a handler that runs', async () => {
   expect(dispatcher.shortestLeaseMs()).toBe(Number.POSITIVE_INFINITY)
 })
 
-test.each<[Told, string[]]>([
+test.each<[ReportOutcome, string[]]>([
   ['reported', ['ack']],
   ['given-up', []],
 ])(
