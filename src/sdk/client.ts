@@ -56,7 +56,8 @@ const REQUESTS_AT_A_TIME = 8
  * `OJSError` for what the server refused and with `OJSTransportError` where it gave no answer.
  *
  * The client mints the ids of jobs. So enqueueing is repeated after a lost answer without making
- * two jobs, and a 409 that names the job's own id means that an earlier try arrived.
+ * two jobs, and a 409 that names the job's own id means that an earlier try arrived. With the header
+ * `Idempotency-Key` the server mints them, and the key does the same.
  */
 export class OJSClient {
   readonly queues: Queues
@@ -100,14 +101,17 @@ export class OJSClient {
     options: JobOptions = {},
     call: CallOptions = {},
   ): Promise<Job> {
-    const request = requestOf({ type, args, options })
-    return required(await this.middleware.run(request, (final) => this.#push(final, call)))
+    const unsent = unsentIds(call)
+    const request = requestOf({ type, args, options }, unsent)
+    return required(await this.middleware.run(request, (final) => this.#push(final, call, unsent)))
   }
 
   /** PUSH batch: all of the jobs or none, in the order given. At most 1,000; `[]` sends nothing. */
   async enqueueBatch(jobs: readonly JobSpec[], call: CallOptions = {}): Promise<Job[]> {
-    const requests = jobs.map(requestOf)
-    const gate = new BatchGate(requests.length, (final) => this.#pushAll(final, call), call.signal)
+    const unsent = unsentIds(call)
+    const requests = jobs.map((job) => requestOf(job, unsent))
+    const send = (final: EnqueueRequest[]) => this.#pushAll(final, call, unsent)
+    const gate = new BatchGate(requests.length, send, call.signal)
     return await Promise.all(
       requests.map((request, index) =>
         gate.pass(index, async (arrive) => required(await this.middleware.run(request, arrive))),
@@ -157,8 +161,8 @@ export class OJSClient {
     return { ...(await this.#exchange(request)).body } as Health
   }
 
-  async #push(request: EnqueueRequest, call: CallOptions): Promise<Job> {
-    const body = bodyOf(request)
+  async #push(request: EnqueueRequest, call: CallOptions, unsent?: UnsentIds): Promise<Job> {
+    const body = bodyOf(request, unsent)
     try {
       const traced = withActiveTrace(call)
       const sent = { method: 'POST', path: '/jobs', body, idempotent: true, ...traced }
@@ -171,8 +175,12 @@ export class OJSClient {
     }
   }
 
-  async #pushAll(requests: readonly EnqueueRequest[], call: CallOptions): Promise<Job[]> {
-    const body = { jobs: requests.map(bodyOf) }
+  async #pushAll(
+    requests: readonly EnqueueRequest[],
+    call: CallOptions,
+    unsent: UnsentIds | undefined,
+  ): Promise<Job[]> {
+    const body = { jobs: requests.map((request) => bodyOf(request, unsent)) }
     try {
       const traced = withActiveTrace(call)
       const sent = { method: 'POST', path: '/jobs/batch', body, idempotent: true, ...traced }
@@ -224,16 +232,34 @@ function transportOf({ transport, url, ...http }: OJSClientOptions): Transport {
   return new HttpTransport({ url, ...http })
 }
 
-function requestOf(spec: JobSpec): EnqueueRequest {
+type UnsentIds = Set<string>
+
+/**
+ * Where the ids that are minted for this call are noted, to be left out of its body. Under an
+ * `Idempotency-Key` the server compares the bodies, and with a new id in it no two would be the same;
+ * there the key says which request is another's repetition. `undefined`: ids are sent.
+ */
+function unsentIds({ headers = {} }: CallOptions): UnsentIds | undefined {
+  const hasKey = Object.entries(headers).some(
+    ([name, value]) => name.toLowerCase() === 'idempotency-key' && value !== undefined,
+  )
+  return hasKey ? new Set() : undefined
+}
+
+function requestOf(spec: JobSpec, unsent: UnsentIds | undefined): EnqueueRequest {
   const job = wireJob(spec)
-  return Object.assign(job, { id: job.id ?? newJobId(), options: job.options ?? {} })
+  const id = job.id ?? newJobId()
+  if (job.id === undefined) unsent?.add(id)
+  return Object.assign(job, { id, options: job.options ?? {} })
 }
 
 /** Without options where there are none (seed 004, "enqueue"). */
-function bodyOf(request: EnqueueRequest): WireJob {
-  if (Object.keys(request.options).length > 0) return request
-  const { options: _, ...job } = request
-  return job
+function bodyOf(request: EnqueueRequest, unsent: UnsentIds | undefined): WireJob {
+  const { id, options, ...job } = request
+  const isSent = unsent === undefined || !unsent.has(id)
+  const hasOptions = Object.keys(options).length > 0
+  if (isSent && hasOptions) return request
+  return { ...(isSent && { id }), ...job, ...(hasOptions && { options }) }
 }
 
 /** `places`: of the jobs that were there before, as the gateway tells them beside the list. */

@@ -85,6 +85,30 @@ describe('the life of a job', () => {
     expect(other?.deduplicated).toBeUndefined()
   })
 
+  test('an Idempotency-Key makes a repeated call one job, also when an answer gets lost', async () => {
+    const call = { headers: { 'Idempotency-Key': queue } }
+    const first = await client.enqueue('t', [1], { queue }, call)
+    expect(await client.enqueue('t', [1], { queue }, call)).toMatchObject({ id: first.id })
+    await expect(client.enqueue('t', [2], { queue }, call)).rejects.toBeInstanceOf(
+      OJSDuplicateError,
+    )
+    let sent = 0
+    const fetch: Fetch = async (url, init) => {
+      sent += 1
+      const answer = await globalThis.fetch(url, init)
+      if (sent > 1) return answer
+      await answer.text()
+      throw new TypeError('fetch failed')
+    }
+    const lossy = new OJSClient({ url: server.url, fetch })
+    const other = { headers: { 'Idempotency-Key': `${queue}-lost` } }
+    const job = await lossy.enqueue('t', [3], { queue }, other)
+    expect(sent).toBe(2)
+    expect(await client.getJob(job.id)).toMatchObject({ args: [3] })
+    const { stats } = await client.queues.stats(queue)
+    expect(stats.available).toBe(2)
+  })
+
   test('every option arrives', async () => {
     const job = await client.enqueue('t', [1], {
       queue,

@@ -197,6 +197,47 @@ describe('enqueue', () => {
     })
   })
 
+  describe('with an Idempotency-Key', () => {
+    const call = { headers: { 'idempotency-KEY': 'k1' } }
+
+    test('the same call has the same body: ids that the client mints are not in it', async () => {
+      const transport = mockTransport((request) => {
+        const { jobs } = request.body as { jobs?: object[] }
+        const job = stored(request, { id: 'of the server' })
+        return { status: 201, body: jobs ? { jobs: jobs.map(() => job) } : { job } }
+      })
+      const client = new OJSClient({ transport })
+      let seen: string | undefined
+      client.use((request, next) => {
+        seen = request.id
+        return next()
+      })
+      expect(await client.enqueue('t', [1], {}, call)).toMatchObject({ id: 'of the server' })
+      await client.enqueue('t', [1], { queue: 'q' }, call)
+      await client.enqueueBatch([{ type: 't' }, { type: 't', id: 'own' }], call)
+      expect(transport.requests.map(({ body }) => body)).toEqual([
+        { type: 't', args: [1] },
+        { type: 't', args: [1], options: { queue: 'q' } },
+        {
+          jobs: [
+            { type: 't', args: [] },
+            { id: 'own', type: 't', args: [] },
+          ],
+        },
+      ])
+      expect(transport.requests[0]).toMatchObject({ idempotent: true, headers: call.headers })
+      expect(seen).toBe('own')
+    })
+
+    test('an id that somebody has chosen is sent', async () => {
+      const transport = accepting()
+      const client = new OJSClient({ transport })
+      client.use((request, next) => next({ ...request, id: 'of the middleware' }))
+      await client.enqueue('t', [], {}, call)
+      expect(transport.only.body).toEqual({ id: 'of the middleware', type: 't', args: [] })
+    })
+  })
+
   test('a job that was there already says so, alone and in a batch', async () => {
     const transport = mockTransport((request) => {
       const { jobs } = request.body as { jobs?: object[] }
