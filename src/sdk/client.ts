@@ -9,6 +9,7 @@ import {
   objectIn,
   segment,
 } from './exchange.ts'
+import { requireObject } from './given.ts'
 import { HttpTransport, type HttpTransportOptions } from './http-transport.ts'
 import type { Job } from './job.ts'
 import { newJobId } from './job-id.ts'
@@ -21,6 +22,7 @@ import {
 } from './job-options.ts'
 import { isRecord } from './json.ts'
 import { type Middleware, MiddlewareChain } from './middleware.ts'
+import { requireSignal } from './on-abort.ts'
 import {
   type Cron,
   cronOf,
@@ -72,6 +74,7 @@ export class OJSClient {
 
   /** Throws `TypeError` for options that cannot work, an AMQP URL among them. */
   constructor(options: OJSClientOptions) {
+    requireObject(options, 'OJSClient needs options, such as { url }.')
     if (options.url !== undefined) refuseAmqp(options.url, 'OJSClient', 'NativeProducer')
     const exchange = exchangeOver(transportOf(options))
     this.#exchange = exchange
@@ -108,6 +111,7 @@ export class OJSClient {
 
   /** PUSH batch: all of the jobs or none, in the order given. At most 1,000; `[]` sends nothing. */
   async enqueueBatch(jobs: readonly JobSpec[], call: CallOptions = {}): Promise<Job[]> {
+    requireSignal(call.signal)
     const unsent = unsentIds(call)
     const requests = jobs.map((job) => requestOf(job, unsent))
     const send = (final: EnqueueRequest[]) => this.#pushAll(final, call, unsent)

@@ -1,12 +1,13 @@
 import { errorOfAnswer, OJSTransportError } from './errors.ts'
 import { isRecord } from './json.ts'
+import { requireSignal } from './on-abort.ts'
 import type { Transport, TransportRequest } from './transport.ts'
 
 /** Of a single call. */
 export interface CallOptions {
   /** Ends the wait; what was sent may still take effect. */
   signal?: AbortSignal | undefined
-  /** Milliseconds for one try, instead of the client's limit; `Infinity`: no limit. */
+  /** Milliseconds for one try, instead of the client's limit; 0 or `Infinity`: no limit. */
   timeout?: number | undefined
   headers?: Readonly<Record<string, string>> | undefined
 }
@@ -23,6 +24,7 @@ export type Exchange = (request: TransportRequest) => Promise<Answer>
 
 export function exchangeOver(transport: Transport): Exchange {
   return async (request) => {
+    requireSignal(request.signal)
     const { status, body, headers } = await transport.request(request)
     // For a transport that answers errors instead of throwing them.
     if (status >= 400 && !request.accept?.includes(status)) {

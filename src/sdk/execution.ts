@@ -242,10 +242,14 @@ function problemOf(result: unknown): JobError | undefined {
   if (typeof result === 'string' || result === undefined || result === null) return undefined
   try {
     // A function, a symbol: reported, it would be as if there were no result.
-    return JSON.stringify(result) === undefined ? resultError(`a ${typeof result}`) : undefined
+    return JSON.stringify(result) === undefined ? resultError(kindOf(result)) : undefined
   } catch (error) {
     return resultError(jobErrorOf(error).message)
   }
+}
+
+function kindOf(result: unknown): string {
+  return typeof result === 'object' ? 'an object whose toJSON gives nothing' : `a ${typeof result}`
 }
 
 function resultError(reason: string): JobError {

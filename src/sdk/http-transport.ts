@@ -1,5 +1,5 @@
 import { errorOfAnswer, OJSTransportError, retryAfterOf } from './errors.ts'
-import { given } from './given.ts'
+import { given, requireObject } from './given.ts'
 import { isRecord } from './json.ts'
 import { onAbort } from './on-abort.ts'
 import { MAX_DELAY_MS } from './pause.ts'
@@ -43,7 +43,7 @@ export interface HttpTransportOptions {
   auth?: string | undefined
   /** Sent with every request. */
   headers?: Readonly<Record<string, string>> | undefined
-  /** Milliseconds for one try, from its turn on; `Infinity`: no limit. Default 30,000. */
+  /** Milliseconds for one try, from its turn on; 0 or `Infinity`: no limit. Default 30,000. */
   timeout?: number | undefined
   /** How a failed request is repeated; `false`: not at all. */
   retry?: RetryOptions | false | undefined
@@ -66,7 +66,9 @@ export class HttpTransport implements Transport {
   readonly #slots = new Slots(MAX_UNDER_WAY)
 
   /** Throws `TypeError` for options that cannot work. */
-  constructor({ url, auth, headers = {}, timeout, retry, fetch }: HttpTransportOptions) {
+  constructor(options: HttpTransportOptions) {
+    requireObject(options, 'HttpTransport needs options, such as { url }.')
+    const { url, auth, headers = {}, timeout, retry, fetch } = options
     const endpoint = endpointOf(url, auth)
     this.#origin = endpoint.origin
     this.#base = endpoint.base

@@ -1,3 +1,4 @@
+import { requireObject } from './given.ts'
 import type { JobState } from './job.ts'
 import { isRecord } from './json.ts'
 
@@ -149,7 +150,9 @@ function argsArray(args: unknown): unknown[] {
 
 /** Throws `TypeError` for a member that is given twice, and for one that a job does not have. */
 export function wireJob(spec: JobSpec): WireJob {
+  requireObject(spec, 'A job is an object with a type.')
   const { type, args, options = {} } = spec
+  requireObject(options, 'The options of a job are an object.')
   // No list of entries: this runs for every job.
   for (const name in spec) requireMember(spec, name as keyof JobSpec)
   const id = either('id', spec, options)
@@ -185,12 +188,35 @@ function either<Name extends 'id' | 'meta' | 'schema'>(
   return spec[name]
 }
 
+/** A server keeps what it does not know, unheeded: a job with a `qeue` would be in another queue. */
+const OPTIONS: ReadonlySet<string> = new Set<keyof WireJobOptions>([
+  'queue',
+  'priority',
+  'tags',
+  'pending',
+  'retry',
+  'unique',
+  'delay_until',
+  'scheduled_at',
+  'expires_at',
+  'timeout_ms',
+  'visibility_timeout_ms',
+  'rate_limit',
+])
+
+function unknownOption(name: string): TypeError {
+  return new TypeError(`'${name}' is no option of a job: ${[...OPTIONS].join(', ')}.`)
+}
+
 /** The policies inside are renamed too; what a user may name freely is not. */
 export function wireOptions(options: JobOptions): WireJobOptions {
   return renamePolicies(snakeCased(options))
 }
 
 function renamePolicies(wire: WireJobOptions): WireJobOptions {
+  for (const name in wire) {
+    if (!(OPTIONS.has(name) || BESIDE_OPTIONS.has(name))) throw unknownOption(name)
+  }
   if (wire.retry !== undefined) wire.retry = snakeCased(wire.retry)
   if (wire.unique !== undefined) wire.unique = snakeCased(wire.unique)
   if (wire.rate_limit !== undefined) wire.rate_limit = snakeCased(wire.rate_limit)

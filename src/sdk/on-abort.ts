@@ -12,6 +12,12 @@ export function onAbort(signal: AbortSignal, end: () => void): () => void {
   return shared.add(end)
 }
 
+/** Throws `TypeError` for what programs without types give instead. */
+export function requireSignal(signal: AbortSignal | undefined): void {
+  if (signal === undefined || typeof signal?.addEventListener === 'function') return
+  throw new TypeError('signal must be an AbortSignal.')
+}
+
 function listenerOf(signal: AbortSignal): SharedListener<[]> {
   return new SharedListener(
     // The same one again is no second one.

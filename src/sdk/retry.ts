@@ -1,6 +1,7 @@
 import { familyOf } from './error-codes.ts'
 import { OJSError, OJSTransportError } from './errors.ts'
 import { given } from './given.ts'
+import { isRecord } from './json.ts'
 
 export interface RetryOptions {
   /** Tries in all, the first one included. Default 5. */
@@ -31,6 +32,9 @@ const DEFAULTS: RetryPolicy = {
 /** `false`: one try. */
 export function retryPolicy(options: RetryOptions | false | undefined): RetryPolicy {
   if (options === false) return { ...DEFAULTS, maxAttempts: 1 }
+  if (options !== undefined && !isRecord(options)) {
+    throw new TypeError('retry must be an object such as { maxAttempts: 5 }, or false.')
+  }
   const policy = { ...DEFAULTS, ...given(options ?? {}) }
   for (const [name, value] of Object.entries(policy)) {
     if (!(value >= 0)) throw new TypeError(`retry.${name} must be a number from 0.`)

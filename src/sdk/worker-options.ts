@@ -1,3 +1,4 @@
+import { requireObject } from './given.ts'
 import { HttpSource } from './http-source.ts'
 import { type Fetch, HttpTransport } from './http-transport.ts'
 import { nodeFetch } from './node-fetch.ts'
@@ -70,6 +71,7 @@ function show(level: 'warn' | 'error'): WorkerLogger['warn'] {
 
 /** Throws `TypeError` for options that cannot work. */
 export function settingsOf(options: OJSWorkerOptions): WorkerSettings {
+  requireObject(options, 'A worker needs options, such as { url }.')
   const { logger, queues = ['default'], workerId = randomId() } = options
   requireNames(queues)
   if (typeof workerId !== 'string' || workerId === '' || workerId.length > 255) {

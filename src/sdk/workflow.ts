@@ -1,3 +1,4 @@
+import { requireObject } from './given.ts'
 import {
   eitherSpelling,
   type JobOptions,
@@ -128,6 +129,7 @@ interface WireCallbacks {
 }
 
 function wireCallbacks(callbacks: BatchCallbacks): WireCallbacks {
+  requireObject(callbacks, 'A batch needs callbacks, an object such as { on_complete }.')
   const complete = eitherSpelling('on_complete', callbacks.on_complete, callbacks.onComplete)
   const success = eitherSpelling('on_success', callbacks.on_success, callbacks.onSuccess)
   const failure = eitherSpelling('on_failure', callbacks.on_failure, callbacks.onFailure)

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { reconnectDelayMs } from '../broker/reconnect.ts'
 import { untilDeadline } from '../lifecycle.ts'
 import type { NativeContext } from '../schemas/native-job.ts'
+import { requireObject } from '../sdk/given.ts'
 import type { JobSource, SourceOptions, SourceSink } from '../sdk/source.ts'
 import { uuid7 } from '../uuid.ts'
 import { ClaimedQueues } from './claimed-queues.ts'
@@ -59,6 +60,7 @@ class AmqpSource implements JobSource {
   #stopping: Promise<void> | null = null
 
   constructor(options: AmqpSourceOptions) {
+    requireObject(options, 'Options are an object, such as { url }.')
     const { heartbeatInterval = HEARTBEAT_MS, version, ...others } = options
     this.#version = version
     this.#heartbeatMs = delayMs('heartbeatInterval', heartbeatInterval)

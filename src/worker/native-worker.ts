@@ -1,4 +1,5 @@
 import { checkQueueName } from '../job/queue-name.ts'
+import { requireObject } from '../sdk/given.ts'
 import { OJSWorker } from '../sdk/worker.ts'
 import type { OJSWorkerOptions } from '../sdk/worker-options.ts'
 import { type AmqpSourceOptions, amqpSource } from './amqp-source.ts'
@@ -11,6 +12,7 @@ export type NativeWorkerOptions = AmqpSourceOptions &
 export class NativeWorker extends OJSWorker {
   /** Throws `TypeError` for options that cannot work; nothing is connected yet. */
   constructor(options: NativeWorkerOptions) {
+    requireObject(options, 'NativeWorker needs options, such as { url }.')
     const { queues, concurrency, workerId, gracePeriod, handleSignals, ...amqp } = options
     super({
       source: amqpSource(amqp),

@@ -4,7 +4,7 @@ import { PREFIX, PREFIX_RULE } from '../broker/names.ts'
 import type { DelayMode } from '../broker/topology.ts'
 import { OF_CLIENT, parameterMistakes } from '../broker/url-parameters.ts'
 import type { Logger } from '../logger.ts'
-import { type Given, given } from '../sdk/given.ts'
+import { type Given, given, requireObject } from '../sdk/given.ts'
 import { MAX_DELAY_MS } from '../sdk/pause.ts'
 import { silent, toConsole, type WorkerLogger, whole } from '../sdk/worker-options.ts'
 import type { MetricRegistry } from '../telemetry/amqp-metrics.ts'
@@ -71,6 +71,7 @@ const LIMITS = {
 
 /** Throws `TypeError` for a URL that is missing or none of AMQP's, and for what cannot work. */
 export function withDefaults(options: AmqpOptions, connectionName: string): LinkOptions {
+  requireObject(options, 'Options are an object, such as { url }.')
   const { url, registry = null, logger, ...others } = options
   const urls = urlsOf(url)
   const defaults = { ...QUEUE_DEFAULTS, ...LIMITS, topologyPath: null, connectionName }
@@ -106,12 +107,13 @@ function oneOf(name: string, value: string, allowed: readonly string[]): void {
 }
 
 function urlsOf(url: AmqpOptions['url'] | undefined): string[] {
-  const urls = typeof url === 'string' ? [url] : [...(url ?? [])]
+  const urls = typeof url === 'string' ? [url] : (url ?? [])
+  if (!Array.isArray(urls)) throw new TypeError('url must be amqp://…, or a list of such URLs.')
   if (urls.length === 0) throw new TypeError('url is missing: amqp://user:password@host/vhost')
   for (const one of urls) requireAmqp(one)
   const differ = notOneCluster(urls.map((one) => new URL(one)))
   if (differ !== null) throw new TypeError(`url ${differ}`)
-  return urls
+  return [...urls]
 }
 
 /** The broker layer's form: the fields first. */
