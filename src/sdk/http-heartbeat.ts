@@ -31,6 +31,11 @@ export class Heartbeat {
   readonly #deps: HeartbeatDeps
   readonly #pause = new Pause()
   readonly #told = new Pause()
+  #onFirst: (error: unknown) => void = () => undefined
+  /** What came of the first one: its error, or nothing. */
+  readonly first = new Promise<unknown>((resolve) => {
+    this.#onFirst = resolve
+  })
   #isDue = false
   /** The state in the newest heartbeat, whatever came of it. */
   #saying: string | undefined
@@ -108,7 +113,9 @@ export class Heartbeat {
         await this.#beatFor(leases.slice(from, from + MAX_IDS), leases.length)
       }
       this.#isFailing = false
+      this.#onFirst(undefined)
     } catch (error) {
+      this.#onFirst(error)
       if (this.#deps.courier.hasEnded) return
       // Once for each time that the server is away; the polls say the same.
       if (!this.#isFailing) this.#deps.sink.onError(error)

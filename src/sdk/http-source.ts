@@ -1,4 +1,5 @@
 import { backoffMs, Courier } from './courier.ts'
+import { OJSError } from './errors.ts'
 import { listIn } from './exchange.ts'
 import { Heartbeat } from './http-heartbeat.ts'
 import { HttpLease, type HttpLeaseDeps } from './http-lease.ts'
@@ -44,6 +45,11 @@ export class HttpSource implements JobSource {
   #beating: Promise<void> = Promise.resolve()
   #stopping: Promise<void> | undefined
   #isQuiet = false
+  #onFirstPoll: (error: unknown) => void = () => undefined
+  /** What came of the first poll: its error, or nothing. */
+  readonly #firstPoll = new Promise<unknown>((resolve) => {
+    this.#onFirstPoll = resolve
+  })
   #failures = 0
 
   constructor(options: HttpSourceOptions) {
@@ -52,7 +58,11 @@ export class HttpSource implements JobSource {
     this.#pollCourier = new Courier(options.transport)
   }
 
-  start(sink: SourceSink, worker: SourceOptions): Promise<void> {
+  /**
+   * Rejects where the server answers and refuses the very first questions: a wrong key or path, or
+   * options that it does not take. Later it is asked for ever: keys are replaced, servers set up.
+   */
+  async start(sink: SourceSink, worker: SourceOptions): Promise<void> {
     const { heartbeatInterval, visibilityTimeout } = this.#options
     const leases = this.#leases
     const forget = (lease: HttpLease) => {
@@ -76,7 +86,10 @@ export class HttpSource implements JobSource {
       onSettled: forget,
       onError: (error) => sink.onError(error),
     })
-    return Promise.resolve()
+    // It is answered at once, a poll when there are jobs. A server may do without heartbeats, though.
+    if (!isRefusal(await this.#heartbeat.first)) return
+    const refusal = await this.#firstPoll
+    if (isRefusal(refusal)) throw refusal
   }
 
   slotFree(): void {
@@ -126,6 +139,7 @@ export class HttpSource implements JobSource {
       if (count === 0) await this.#pollCourier.sleep(Number.POSITIVE_INFINITY, this.#freed)
       else await this.#pollFor(count, sink, worker, deps)
     }
+    this.#onFirstPoll(undefined)
   }
 
   async #pollFor(
@@ -138,6 +152,7 @@ export class HttpSource implements JobSource {
     const askedAt = performance.now()
     try {
       const jobs = await this.#fetch(count, worker)
+      this.#onFirstPoll(undefined)
       this.#failures = 0
       let taken = 0
       for (const answered of jobs) {
@@ -151,6 +166,7 @@ export class HttpSource implements JobSource {
       const rest = taken > 0 ? 0 : pollInterval - (performance.now() - askedAt)
       if (rest > 0 && !this.#isQuiet) await this.#pollCourier.sleep(rest, this.#rest)
     } catch (error) {
+      this.#onFirstPoll(error)
       if (this.#pollCourier.hasEnded) return
       sink.onError(error)
       this.#failures += 1
@@ -184,6 +200,11 @@ export class HttpSource implements JobSource {
     // The worker gives back what it has no slot for.
     sink.deliver(lease)
   }
+}
+
+function isRefusal(error: unknown): error is OJSError {
+  if (!(error instanceof OJSError) || error.retryable) return false
+  return [400, 401, 403, 404].includes(error.status ?? 0)
 }
 
 /** The envelope as handlers rely on it; `undefined`: it is none. */

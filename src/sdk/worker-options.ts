@@ -88,14 +88,18 @@ export function settingsOf(options: OJSWorkerOptions): WorkerSettings {
   }
 }
 
+/** Seed 003. With another name every poll would be refused. */
+const QUEUE_NAME = /^[a-z0-9][a-z0-9\-.]{0,127}$/
+
 /** A text is iterable too: each of its letters would be a queue, which the server declares for good. */
 function requireNames(queues: unknown): void {
   if (!Array.isArray(queues) || queues.length === 0) {
     throw new TypeError("queues must be a list with at least one name, such as ['email'].")
   }
   for (const name of queues) {
-    if (typeof name === 'string' && name !== '') continue
-    throw new TypeError(`${JSON.stringify(name)} is no queue: queues must be names.`)
+    if (typeof name === 'string' && QUEUE_NAME.test(name)) continue
+    const rule = "1 to 128 characters of a-z, 0-9, '-' and '.', a letter or digit first"
+    throw new TypeError(`${JSON.stringify(name)} is no queue: its name must be ${rule}.`)
   }
 }
 

@@ -111,7 +111,8 @@ export class OJSWorker {
 
   /**
    * Begins to take jobs. A server that is away is waited for, so that this resolves all the same.
-   * Rejects with what the source cannot mend, and for a worker that was stopped.
+   * Rejects with what waiting does not mend, a server that refuses at once (over HTTP: 400, 401, 403,
+   * 404), and for a worker that was stopped.
    */
   start(): Promise<void> {
     if (this.#stopping !== undefined) {

@@ -1,0 +1,73 @@
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { OJSError, OJSTransportError, OJSWorker } from '../../src/sdk/index.ts'
+import { ScriptedTransport } from './scripted-transport.ts'
+
+const workers: OJSWorker[] = []
+afterEach(() => Promise.all(workers.splice(0).map((worker) => worker.stop())))
+
+function workerOn(transport: ScriptedTransport): OJSWorker {
+  const options = { transport, logger: false, handleSignals: false, pollInterval: 5 } as const
+  const worker = new OJSWorker(options)
+  workers.push(worker)
+  return worker
+}
+
+function refusal(status: number, code: string): OJSError {
+  return new OJSError({ code, message: 'no', status, retryable: false })
+}
+
+function refusing(path: string, error: unknown, transport = new ScriptedTransport()) {
+  transport.scripts[path] = () => {
+    throw error
+  }
+  return transport
+}
+
+describe('the start of a worker', () => {
+  test.each([
+    [400, 'invalid_request'],
+    [401, 'x_unauthenticated'],
+    [403, 'x_forbidden'],
+    [404, 'not_found'],
+  ])('rejects with what the server refuses from the first: %i', async (status, code) => {
+    const error = refusal(status, code)
+    const worker = workerOn(
+      refusing('/workers/fetch', error, refusing('/workers/heartbeat', error)),
+    )
+    await expect(worker.start()).rejects.toBe(error)
+    expect(worker.state).toBe('stopped')
+  })
+
+  test.each([
+    ['away', new OJSTransportError('no connection', { kind: 'network' })],
+    ['behind a proxy that has it not yet', new OJSTransportError('404', { kind: 'protocol' })],
+    ['not well', new OJSError({ code: 'backend_error', message: 'no', status: 503 })],
+  ])('waits for a server that is %s', async (_what, error) => {
+    const transport = refusing('/workers/fetch', error, refusing('/workers/heartbeat', error))
+    await workerOn(transport).start()
+    await vi.waitFor(() => expect(transport.fetches.length).toBeGreaterThan(2))
+  })
+
+  test('needs no server that knows heartbeats', async () => {
+    const transport = refusing('/workers/heartbeat', refusal(404, 'not_found'))
+    await workerOn(transport).start()
+    expect(transport.fetches.length).toBeGreaterThan(0)
+  })
+
+  test('is over once the server has taken it: a key may be replaced later', async () => {
+    const transport = new ScriptedTransport()
+    const worker = workerOn(transport)
+    await worker.start()
+    refusing('/workers/fetch', refusal(401, 'x_unauthenticated'), transport)
+    const before = transport.fetches.length
+    await vi.waitFor(() => expect(transport.fetches.length).toBeGreaterThan(before + 2))
+    expect(worker.state).toBe('running')
+  })
+})
+
+test.each([['A B'], ['-a'], [''], ['a_b'], ['a'.repeat(129)]])(
+  'a queue that no server takes is refused at once: %j',
+  (name) => {
+    expect(() => new OJSWorker({ url: 'http://h', queues: ['a', name] })).toThrow(TypeError)
+  },
+)
