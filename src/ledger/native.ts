@@ -16,7 +16,8 @@ export interface NativeLedger {
    * What native workers report, in order and in one transaction; results in the order of `events`.
    * Fence: the report table (`job/report.ts`). What starts is leased to the worker, holder native.
    * What ends is settled as far as the worker does it: it acknowledges or nacks its delivery after
-   * the report is confirmed, so no token counts as out, but for one that it has put in a rung.
+   * the report is confirmed, so no token counts as out, but for one that it has put in a rung. A dead
+   * letter whose token is acknowledged so owes its copy (a fresh outbox nonce).
    */
   applyReports(events: readonly ReportedEvent[], terms: ReportTerms): Promise<ReportResult[]>
 

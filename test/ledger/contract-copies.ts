@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { JobRow } from '../../src/job/job.ts'
+import type { Said } from '../../src/job/report.ts'
 import { newJob } from '../support/jobs.ts'
+import { eventOf, REPORT } from './contract-reports.ts'
 import {
   copyCame,
   died,
@@ -24,6 +26,58 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
     await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'discarded', isDeadLetter, copy })
     return row(job.id)
   }
+
+  // The lease was ours, and its connection lost: RabbitMQ gave the token to a native worker.
+  describe('the copy of a dead letter whose token a native worker has run', () => {
+    const left: Said = {
+      ...{ event: 'failed', outcome: null },
+      failure: { code: 'e', type: 'e', message: 'it broke', retryable: true },
+    }
+
+    it.each<[string, Said]>([
+      ['succeeded', { event: 'completed', result: null }],
+      ['failed', left],
+      ['held its retry', { ...left, outcome: { decision: 'retry', delay_ms: 9 } }],
+      ['dropped it', { event: 'dropped' }],
+      ['found it expired', { event: 'expired' }],
+    ])('is owed when that is acknowledged, once: it %s', async (_, said) => {
+      const { id } = await discarded('nack', true)
+      expect(row(id)).toMatchObject({ tokenOut: true, outbox: null })
+      await ledger.applyReports([eventOf(id, said)], REPORT)
+      const { outbox } = row(id)
+      expect(row(id)).toMatchObject({ tokenOut: false, deadLetterCopied: false })
+      expect(ledger.outboxPage(0, 10).map((owed) => owed.id)).toEqual([id])
+      await ledger.applyReports([eventOf(id, said)], REPORT)
+      expect(row(id).outbox).toBe(outbox)
+      ledger.copyConfirmed(id, outbox ?? 0)
+      await settleLazily(ledger)
+      await ledger.applyReports([eventOf(id, said)], REPORT)
+      expect(row(id)).toMatchObject({ outbox: null, deadLetterCopied: true })
+    })
+
+    it('is made by the nack of a worker that rejects it', async () => {
+      const { id } = await discarded('nack', true)
+      const said: Said = { ...left, outcome: { decision: 'discard' } }
+      await ledger.applyReports([eventOf(id, said)], REPORT)
+      expect(row(id)).toMatchObject({ tokenOut: false, outbox: null })
+    })
+
+    it('is on its way where our own nack was sent', async () => {
+      const { id } = await discarded('nack', true)
+      ledger.tokenReturned(id, 0)
+      await settleLazily(ledger)
+      await ledger.applyReports([eventOf(id, { event: 'completed', result: null })], REPORT)
+      expect(row(id)).toMatchObject({ tokenOut: false, outbox: null })
+    })
+
+    it('is there already, or needed by nobody', async () => {
+      const [copied, plain] = [await discarded('nack', true), await discarded('nack', false)]
+      await plant({ id: copied.id, deadLetterCopied: true })
+      const events = [copied, plain].map(({ id }) => eventOf(id, { event: 'dropped' }))
+      await ledger.applyReports(events, REPORT)
+      expect(ledger.outboxPage(0, 10)).toEqual([])
+    })
+  })
 
   describe('a copy that is published', () => {
     it.each([false, true])(

@@ -115,6 +115,12 @@ function prepareDeadLetters(db: Database) {
        WHERE id = ? AND generation = ? AND state = 'discarded' AND dead_letter_copied = 0
        RETURNING queue, dead_letter AS isDeadLetter`,
     ),
+    /** Of a dead letter whose token was acknowledged, so that no nack makes its copy any more. */
+    oweCopy: db.prepare<[id: string, generation: number, nonce: number]>(
+      `UPDATE jobs SET outbox = ?3
+       WHERE id = ?1 AND generation = ?2 AND state = 'discarded' AND dead_letter = 1
+         AND dead_letter_copied = 0 AND outbox IS NULL`,
+    ),
     /** The broker has a copy that was published. */
     copyConfirmed: db.prepare<[id: string, nonce: number], CopiedRow>(
       `UPDATE jobs SET outbox = NULL, dead_letter_copied = 1

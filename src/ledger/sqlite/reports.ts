@@ -167,8 +167,16 @@ function noteDropped(store: Store, event: ReportedEvent): ReportResult {
   const row = toStanding(store.statements.standing.get(id))
   if (!row || (generation ?? row.generation) !== row.generation) return IGNORED
   leaveToLedger(store, event, row)
-  const { changes } = store.statements.tokenReturned.run(id, row.generation, attempt)
-  return changes === 1 ? { outcome: 'amended' } : IGNORED
+  return noteAcknowledged(store, row, attempt) ? { outcome: 'amended' } : IGNORED
+}
+
+/** False: it is not known to have been the token that is out. */
+function noteAcknowledged(store: Store, { id, generation }: JobStanding, attempt: number): boolean {
+  const { statements, nonces } = store
+  const isBack = statements.tokenReturned.run(id, generation, attempt).changes === 1
+  // It was to come back to us and to be nacked: nobody else makes the copy.
+  if (isBack) statements.oweCopy.run(id, generation, nonces.next())
+  return isBack
 }
 
 /** Whatever it says of a job that is over, or runs elsewhere: the worker settles its delivery now. */
@@ -178,9 +186,10 @@ function noteSettled(store: Store, event: ReportedEvent, said: Ended, row: JobSt
   const outcome = said.event === 'failed' ? said.outcome : null
   const isInRung = outcome?.decision === 'retry' && outcome.rung_ms != null
   if (!row.tokenOut || !isOfRow || isInRung) return
-  const { tokenReturned } = store.statements
-  if (isTerminal(row.state)) tokenReturned.run(row.id, row.generation, attempt)
-  else leaveToLedger(store, event, row)
+  if (!isTerminal(row.state)) leaveToLedger(store, event, row)
+  else if (outcome?.decision !== 'discard') noteAcknowledged(store, row, attempt)
+  // Its nack makes the copy.
+  else store.statements.tokenReturned.run(row.id, row.generation, attempt)
 }
 
 /** The lease goes on, and the token that was behind it is gone with this worker's word. */
