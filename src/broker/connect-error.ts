@@ -8,18 +8,44 @@ export function describeError(error: unknown): string {
   return redactUrls(error instanceof Error ? error.message || error.name : String(error))
 }
 
-/** amqplib drops the words of a broker that refuses after the login: it means the virtual host. */
+/** With what helps, where the words of OpenSSL, Node.js or amqplib do not say it. */
 export function whyNotOpen(error: unknown, url: URL): string {
-  const text = describeError(error)
-  if (isOfUnknownAuthority(error)) return `${text}; NODE_EXTRA_CA_CERTS names a CA of your own`
+  // OpenSSL's words end with their line.
+  const text = describeError(error).trim()
+  const hint = hintFor(error, text, url)
+  if (hint !== null) return `${text}; ${hint}`
+  // amqplib drops the words of a broker that refuses after the login: it means the virtual host.
   if (!text.startsWith('Expected ConnectionOpenOk; got <ConnectionClose')) return text
   return `RabbitMQ refused virtual host '${virtualHostOf(url)}': missing, not for this user, or at its limit`
 }
 
-/** As OpenSSL says it of a certificate that nobody whom Node.js knows has signed. */
-function isOfUnknownAuthority(error: unknown): boolean {
+/** By Node.js's code, as OpenSSL names what is wrong; the first of them is of a signer nobody knows. */
+const TLS_HINTS: readonly [code: RegExp, hint: string][] = [
+  [
+    /^(SELF_SIGNED_CERT|DEPTH_ZERO_SELF|UNABLE_TO_(VERIFY_LEAF|GET_ISSUER))/,
+    'NODE_EXTRA_CA_CERTS names a CA of your own',
+  ],
+  [
+    /ALERT_CERTIFICATE_REQUIRED$/,
+    'RabbitMQ insists on a certificate of ours, and is shown none: ssl_options.fail_if_no_peer_cert = false',
+  ],
+  // What a plain port says to a TLS handshake is read as one.
+  [
+    /^ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG)$/,
+    'is this a port without TLS? Its URL begins with amqp://',
+  ],
+]
+
+const PLAIN_PORTS = new Set(['', '5672'])
+
+function hintFor(error: unknown, text: string, { protocol, port }: URL): string | null {
   const code = error instanceof Error && 'code' in error ? `${error.code}` : ''
-  return /^(SELF_SIGNED_CERT|DEPTH_ZERO_SELF|UNABLE_TO_(VERIFY_LEAF|GET_ISSUER))/.test(code)
+  const [, hint] = TLS_HINTS.find(([pattern]) => pattern.test(code)) ?? []
+  if (hint !== undefined) return hint
+  // Nor does a TLS port understand what is not TLS. At the plain one it is a RabbitMQ that starts.
+  const isCut = /^Socket closed abruptly/.test(text)
+  if (!isCut || protocol !== 'amqp:' || PLAIN_PORTS.has(port)) return null
+  return 'is this a port for TLS? Its URL begins with amqps://'
 }
 
 /** No TCP connection came about (as opposed to a broker that answered and refused). */

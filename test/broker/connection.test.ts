@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer, Socket } from 'node:net'
 import { createSecureContext, TLSSocket } from 'node:tls'
 import { afterEach, describe, expect, it, vi } from 'vitest'
+import { whyNotOpen } from '../../src/broker/connect-error.ts'
 import { Connection, type ConnectionOptions, closeChannel } from '../../src/broker/connection.ts'
 import { Authority } from '../support/certificates.ts'
 import { freePort } from '../support/free-port.mjs'
@@ -228,6 +229,42 @@ describe('Connection', () => {
       await connection.start()
       expect(connection.downReason).toMatch(/certificate.*; NODE_EXTRA_CA_CERTS names a CA/)
       expect(lines.join()).not.toContain('s3cr3t')
+    }
+  })
+
+  it('says that a URL has the scheme of the other port', async () => {
+    const authority = new Authority()
+    opened.push(async () => authority.remove())
+    const { cert, key } = authority.issue('rabbitmq')
+    const secureContext = createSecureContext({ cert, key })
+    const { port } = await startOther((socket) => {
+      new TLSSocket(socket, { isServer: true, secureContext }).on('error', () => socket.destroy())
+    })
+    const toTls = connectionTo([`amqp://127.0.0.1:${port}`]).connection
+    await toTls.start()
+    expect(toTls.downReason).toMatch(/^Socket closed abruptly.*; is this a port for TLS\?.*amqps:/)
+
+    // What RabbitMQ answers to anything that is not AMQP.
+    const plain = await startOther((socket) => {
+      socket.once('data', () => socket.end('AMQP\0\0\x09\x01'))
+    })
+    const toPlain = connectionTo([`amqps://127.0.0.1:${plain.port}`]).connection
+    await toPlain.start()
+    expect(toPlain.downReason).toMatch(/; is this a port without TLS\?.*amqp:/)
+  })
+
+  it('says that RabbitMQ insists on a certificate', () => {
+    const code = 'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED'
+    const error = Object.assign(new Error('tlsv13 alert certificate required\n'), { code })
+    expect(whyNotOpen(error, new URL('amqps://host'))).toMatch(
+      /required; .*fail_if_no_peer_cert = false/,
+    )
+  })
+
+  it('takes a RabbitMQ that is starting for no other port', () => {
+    const error = new Error('Socket closed abruptly during opening handshake')
+    for (const url of ['amqp://host', 'amqp://host:5672', 'amqps://host:5671']) {
+      expect(whyNotOpen(error, new URL(url))).toBe(error.message)
     }
   })
 
