@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { ConfigError, readConfig, type VARIABLES } from '../src/config.ts'
+import { ConfigError, readConfig, VARIABLES } from '../src/config.ts'
 import { temporaryDirectory } from './ledger/sqlite-harness.ts'
 
 describe('configuration', () => {
@@ -42,11 +42,20 @@ describe('configuration', () => {
       value.replace(/\$\{(\w+):-(.*)\}/, '$2'),
     ])
     expect(env.length).toBeGreaterThan(8)
+    const all = Object.keys(VARIABLES).filter((name) => name.startsWith('OJS_RETENTION_'))
+    expect(env.map(([name]) => name)).toEqual(expect.arrayContaining(all))
     const { config, warnings } = readConfig(Object.fromEntries(env))
     const { amqpUrls } = config
     expect(amqpUrls).toEqual(['amqp://guest:guest@rabbitmq:5672/%2Fojs'])
     expect(config).toEqual({ ...readConfig({ OJS_ALLOW_OPEN: '1' }).config, amqpUrls })
     expect(warnings).toEqual([])
+  })
+
+  it('has Docker Compose float over no minor version, and keep no log for ever', () => {
+    const file = readFileSync(new URL('../docker-compose.yml', import.meta.url), 'utf8')
+    expect(file.match(/image: \S+/g)).toEqual([expect.stringMatching(/:\d+\.\d+$/)])
+    expect(file).toContain('max-size')
+    expect(file.match(/^ {4}logging: \*logging$/gm)).toHaveLength(2)
   })
 
   it.each(['OJS_QUEUE_TIPE', 'OJS_QUEU_TIPE', 'OJS_QUEUE_TYPES', 'OJS_QUEUETYPE'])(
