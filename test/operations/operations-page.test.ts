@@ -67,3 +67,15 @@ test('every warning of health is explained, and no other', () => {
   ]
   expect(new Set(listed('What health says', 1))).toEqual(new Set(said))
 })
+
+test('the unit for systemd runs what there is, and gives it the time that it takes to stop', () => {
+  const [, unit = ''] = page.match(/```ini\n([\s\S]*?)```/) ?? []
+  const setting = (name: string) => unit.match(new RegExp(`^${name}=(.*)$`, 'm'))?.[1] ?? ''
+  const { bin } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  expect(setting('ExecStart')).toMatch(`${bin['ojs-rabbitmq'].slice(1)} serve`)
+  const serve = readFileSync(join(ROOT, 'src/cli/serve.ts'), 'utf8')
+  const [graceMs = ''] = found(serve, /STOP_GRACE_MS = ([\d_]+)/g)
+  expect(Number(setting('TimeoutStopSec'))).toBeGreaterThan(Number(graceMs.replace('_', '')) / 1000)
+  expect(setting('Restart')).toBe('always')
+  expect(unit).toContain(`OJS_LEDGER=sqlite:/var/lib/${setting('StateDirectory')}/`)
+})
