@@ -1,6 +1,7 @@
 import { ConfigError, readConfig } from '../config.ts'
 import { createLogger } from '../logger.ts'
 import { type Command, complain } from './command.ts'
+import { tooFewOpenFiles } from './open-files.ts'
 
 const STOP_GRACE_MS = 30_000
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
@@ -17,6 +18,11 @@ export const serveCommand: Command = {
     const read = configOrMistake(env)
     if (typeof read === 'string') {
       console.error(read)
+      return 1
+    }
+    const tooFew = tooFewOpenFiles()
+    if (tooFew !== null) {
+      complain(tooFew)
       return 1
     }
     const logger = createLogger(read.config.logLevel)
