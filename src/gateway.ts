@@ -185,11 +185,14 @@ export function brokerHooks(
     doors ??= controlDoors({ deps: deps(), observer })
     return doors
   }
+  // Before those of the configuration are recorded.
+  const isLedgerNew = ledger.queues().length === 0
   return {
     recordedQueues: () => ledger.queues().map((queue) => queue.name),
     recordedRungs: () => ledger.rungs(),
     onQueueMissing: (queue, isRenewed) => onQueueMissing(deps(), queue, isRenewed),
     onQueueFound: (queue) => recordFoundQueue(deps(), queue),
+    isLedgerNew: () => isLedgerNew,
     markerOf: (queue) => markerOf({ ledger }, queue),
     onMarked: (queue, marker) => ledger.recordMarker(queue, marker),
     hasTokens: (queue) => ledger.counts(queue).available + ledger.counts(queue).active > 0,

@@ -1,5 +1,6 @@
 import type { BrokerWarning } from './broker.ts'
 import { DepthSampler, type DepthSamplerDeps } from './depth-sampler.ts'
+import { NewLedger, type NewLedgerDeps } from './new-ledger.ts'
 import type { BrokerOptions } from './options.ts'
 import { QueueMarkers, type QueueMarkersDeps } from './queue-markers.ts'
 import { ScratchChannel } from './scratch-channel.ts'
@@ -10,7 +11,10 @@ import { ScratchChannel } from './scratch-channel.ts'
  */
 const EVERY_MS = 10_000
 
-export interface QueueWatchDeps extends Omit<DepthSamplerDeps, 'isSame'>, QueueMarkersDeps {
+type Parts = Omit<DepthSamplerDeps, 'isSame'> & QueueMarkersDeps & NewLedgerDeps
+
+export interface QueueWatchDeps extends Parts {
+  hooks: QueueMarkersDeps['hooks'] & NewLedgerDeps['hooks']
   options: Pick<BrokerOptions, 'declare' | 'watchMs'>
   /** Is what was missing still missing? */
   lookAgain(scratch: ScratchChannel): Promise<void>
@@ -24,6 +28,7 @@ export class QueueWatch {
   readonly #deps: QueueWatchDeps
   readonly #markers: QueueMarkers
   readonly #sampler: DepthSampler
+  readonly #newLedger: NewLedger
   #timer: NodeJS.Timeout | undefined
   #isLooking = false
   /** That was told, for as long as it is not there. */
@@ -31,6 +36,7 @@ export class QueueWatch {
 
   constructor(deps: QueueWatchDeps) {
     this.#deps = deps
+    this.#newLedger = new NewLedger(deps)
     this.#markers = new QueueMarkers(deps)
     this.#sampler = new DepthSampler({
       ...deps,
@@ -63,7 +69,7 @@ export class QueueWatch {
   }
 
   warnings(): BrokerWarning[] {
-    return this.#sampler.warnings()
+    return [...this.#newLedger.warnings(), ...this.#sampler.warnings()]
   }
 
   async #look(): Promise<void> {
@@ -74,6 +80,7 @@ export class QueueWatch {
     try {
       await this.#deps.lookAgain(scratch)
       await this.#lookAtExchanges(scratch)
+      await this.#newLedger.look(scratch)
       await this.#markers.look(scratch)
       await this.#sampler.look(scratch)
     } catch (error) {

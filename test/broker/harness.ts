@@ -114,6 +114,7 @@ export async function startBroker(
         recorder.note('onQueueMissing', queue)
         return 'declare'
       },
+      isLedgerNew: () => false,
       markerOf: () => null,
       onMarked: async (queue, marker) => recorder.note('onMarked', queue, marker),
       hasTokens: () => false,

@@ -87,6 +87,7 @@ async function openStage(): Promise<Stage> {
         recordedRungs: () => ledger.rungs(),
         onQueueMissing: (queue, isRenewed) => onQueueMissing(deps, queue, isRenewed),
         onQueueFound: (queue) => void ledger.recordQueue(queue, clock.now()),
+        isLedgerNew: () => false,
         markerOf: (queue) => markerOf({ ledger }, queue),
         onMarked: (queue, marker) => ledger.recordMarker(queue, marker),
         hasTokens: () => true,

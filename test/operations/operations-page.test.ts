@@ -54,9 +54,14 @@ test('every reason of an error is explained, and no other', () => {
 })
 
 test('every warning of health is explained, and no other', () => {
-  const files = ['channel-limit', 'entity', 'depth-sampler', 'rungs', 'entity-checker'].map(
-    (name) => `broker/${name}`,
-  )
+  const files = [
+    'channel-limit',
+    'entity',
+    'new-ledger',
+    'depth-sampler',
+    'rungs',
+    'entity-checker',
+  ].map((name) => `broker/${name}`)
   const text = [...files, 'operations/queue-missing']
     .map((name) => readFileSync(join(ROOT, 'src', `${name}.ts`), 'utf8'))
     .join('\n')

@@ -1,0 +1,54 @@
+import type { Channel } from 'amqplib'
+import { expect, it } from 'vitest'
+import { createNames } from '../../src/broker/names.ts'
+import { NewLedger } from '../../src/broker/new-ledger.ts'
+import type { ScratchChannel } from '../../src/broker/scratch-channel.ts'
+
+type Answer = 'exists' | 'missing' | 'unavailable'
+
+function open(isNew: boolean) {
+  const stage = { answer: 'exists' as Answer, asked: [] as string[], lines: [] as object[] }
+  const warn = (fields: object) => void stage.lines.push(fields)
+  const checkExchange = async (name: string) => {
+    stage.asked.push(name)
+    if (stage.answer === 'exists') return
+    const missing = { code: 404 }
+    throw Object.assign(new Error(`no exchange '${name}'`), stage.answer === 'missing' && missing)
+  }
+  const scratch = {
+    run: (use: (channel: Channel) => unknown) => use({ checkExchange } as unknown as Channel),
+  } as unknown as ScratchChannel
+  const newLedger = new NewLedger({
+    names: createNames('tenant1'),
+    logger: { debug() {}, info() {}, warn, error() {} },
+    hooks: { isLedgerNew: () => isNew },
+  })
+  return { stage, newLedger, look: () => newLedger.look(scratch) }
+}
+
+it('is told once where RabbitMQ has the origin', async () => {
+  const { stage, newLedger, look } = open(true)
+  await look()
+  await look()
+  expect(stage.asked).toEqual(['tenant1.ojs.system.origin'])
+  expect(stage.lines).toEqual([{ code: 'ledger_is_new' }])
+  expect(newLedger.warnings()).toMatchObject([{ code: 'ledger_is_new' }])
+})
+
+it('is as it should be where it has none, also when it has one later: that is ours', async () => {
+  const { stage, newLedger, look } = open(true)
+  stage.answer = 'unavailable'
+  await look()
+  stage.answer = 'missing'
+  await look()
+  stage.answer = 'exists'
+  await look()
+  expect(stage.asked).toHaveLength(2)
+  expect([newLedger.warnings(), stage.lines]).toEqual([[], []])
+})
+
+it('that has served before is not asked for', async () => {
+  const { stage, newLedger, look } = open(false)
+  await look()
+  expect([stage.asked, newLedger.warnings()]).toEqual([[], []])
+})
