@@ -1,7 +1,8 @@
-import { type ChannelFailure, classify, differenceIn } from './amqp-error.ts'
+import { type ChannelFailure, classify, type Difference, differenceIn } from './amqp-error.ts'
 import type { BrokerWarning, Presence } from './broker.ts'
 import type { ScratchChannel } from './scratch-channel.ts'
 import type { Entity, ExchangeEntity, QueueEntity } from './topology.ts'
+import { typeDifference } from './type-difference.ts'
 
 /** What one entity is, after we have looked and perhaps declared. */
 export type EntityState =
@@ -125,9 +126,7 @@ function afterFailure(entity: Entity, error: unknown, action: string): EntitySta
 
 function differs(entity: Entity, text: string): BrokerWarning {
   const difference = differenceIn(text)
-  const says = difference
-    ? `'${difference.argument}' is ${difference.actual}, expected ${difference.expected}`
-    : text
+  const says = difference ? saysOf(entity, difference) : text
   return {
     code: `${entity.entity}_differs`,
     message: `${entity.entity} '${entity.name}' is kept as it is: ${says}.`,
@@ -137,6 +136,15 @@ function differs(entity: Entity, text: string): BrokerWarning {
       ...(entity.entity === 'queue' && { ours: entity.arguments }),
     },
   }
+}
+
+/** RabbitMQ names one argument: that the type is another one has to be seen in it. */
+function saysOf(entity: Entity, difference: Difference): string {
+  const { argument, actual, expected } = difference
+  const named = `'${argument}' is ${actual}, expected ${expected}`
+  const wanted = entity.entity === 'queue' ? entity.arguments['x-queue-type'] : undefined
+  const type = typeDifference(wanted, difference)
+  return type === null ? named : `${type} (${named})`
 }
 
 function refused(entity: Entity, action: string, text: string): BrokerWarning {

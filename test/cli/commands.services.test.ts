@@ -130,7 +130,9 @@ describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
     const differs = await cli(['topology', 'diff'], { ...env, OJS_QUEUE_TYPE: 'quorum' })
     expect(differs.code).toBe(1)
     expect(differs.out).toContain('ojs.queue.default')
-    expect(differs.out).toContain("'x-max-priority' is 10, expected none")
+    expect(differs.out).toContain(
+      "it is a classic queue, wanted quorum ('x-max-priority' is 10, expected none)",
+    )
     const missing = await cli(['topology', 'diff'], { ...env, OJS_QUEUES: 'nowhere' })
     expect(missing.code).toBe(1)
     expect(missing.out).toContain('ojs.queue.nowhere')

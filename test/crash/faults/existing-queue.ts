@@ -20,7 +20,7 @@ export function existingQueueFaults(node: PrivateNode): void {
         {
           code: 'queue_differs',
           message:
-            "queue 'ojs.queue.email' is kept as it is: 'x-max-priority' is 10, expected none.",
+            "queue 'ojs.queue.email' is kept as it is: it is a classic queue, wanted quorum ('x-max-priority' is 10, expected none).",
           details: {
             entity: 'ojs.queue.email',
             // RabbitMQ names the first difference and no other: what we would declare is told whole.

@@ -1,0 +1,24 @@
+import { expect, it } from 'vitest'
+import { typeDifference } from '../../src/broker/type-difference.ts'
+
+// What RabbitMQ 3.10.8 names for each pair of queues, and what a later one may.
+it.each([
+  ['quorum', 'x-max-priority', '10', 'it is a classic queue, wanted quorum'],
+  ['quorum', 'x-queue-type', 'none', 'it is a classic queue, wanted quorum'],
+  ['quorum', 'x-queue-type', 'classic', 'it is a classic queue, wanted quorum'],
+  ['quorum', 'x-overflow', 'none', 'it may be a classic queue, wanted quorum'],
+  ['classic', 'x-queue-type', 'quorum', 'it is a quorum queue, wanted classic'],
+  ['classic', 'x-dead-letter-strategy', 'at-least-once', 'it is a quorum queue, wanted classic'],
+  ['classic', 'x-delivery-limit', '20', 'it is a quorum queue, wanted classic'],
+  ['classic', 'x-max-priority', '5', null],
+  ['classic', 'x-max-priority', 'none', null],
+  ['classic', 'x-queue-type', 'none', null],
+  ['classic', 'x-overflow', 'none', null],
+  ['quorum', 'x-queue-type', 'stream', null],
+  ['quorum', 'x-overflow', 'drop-head', null],
+  ['quorum', 'x-dead-letter-strategy', 'none', null],
+  ['quorum', 'x-dead-letter-exchange', 'none', null],
+  [undefined, 'type', 'topic', null],
+])('where %s is wanted and %s is %s: %s', (wanted, argument, actual, says) => {
+  expect(typeDifference(wanted, { argument, actual, expected: 'x' })).toBe(says)
+})
