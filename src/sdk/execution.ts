@@ -2,7 +2,7 @@ import { JobAbortError } from './abort.ts'
 import type { Deadlines } from './deadlines.ts'
 import type { Job } from './job.ts'
 import { jobError, jobErrorOf } from './job-error.ts'
-import type { MiddlewareChain } from './middleware.ts'
+import type { Middleware, MiddlewareChain } from './middleware.ts'
 import type { JobError, Lease, Settlement } from './source.ts'
 import type { TraceContext } from './trace-context.ts'
 import { type ProcessEnd, type ProcessSpan, startProcess, traceOfLease } from './tracing.ts'
@@ -33,11 +33,14 @@ export interface JobContext<Args extends unknown[] = unknown[]> {
  */
 export type Handler<Args extends unknown[] = unknown[]> = (ctx: JobContext<Args>) => unknown
 
-export type ExecutionMiddleware = MiddlewareChain<JobContext, unknown>
+/** A layer around each handler; `next()` gives its result. */
+export type ExecutionMiddleware = Middleware<JobContext, unknown>
+
+export type ExecutionChain = MiddlewareChain<JobContext, unknown>
 
 export interface ExecutionDeps {
   readonly workerId: string
-  readonly middleware: ExecutionMiddleware
+  readonly middleware: ExecutionChain
   readonly deadlines: Deadlines<Execution>
   handlerOf(type: string): Handler | undefined
   /** The report of this execution has ended, well or not. */

@@ -44,7 +44,7 @@ export {
   type TransportFailure,
 } from './errors.ts'
 export type { CallOptions } from './exchange.ts'
-export type { ExecutionMiddleware, Handler, JobContext } from './execution.ts'
+export type { ExecutionChain, ExecutionMiddleware, Handler, JobContext } from './execution.ts'
 export { type Fetch, HttpTransport, type HttpTransportOptions } from './http-transport.ts'
 export { InMemoryTransport } from './in-memory-transport.ts'
 export {

@@ -1,12 +1,12 @@
 import { Deadlines } from './deadlines.ts'
-import { Execution, type ExecutionMiddleware, type Handler } from './execution.ts'
+import { Execution, type ExecutionChain, type Handler } from './execution.ts'
 import type { Job } from './job.ts'
 import { MiddlewareChain } from './middleware.ts'
 import type { JobError, Lease, Settlement } from './source.ts'
 
 /** What a worker does with a job of its own: handlers by type, and middleware. `OJSWorker` fits. */
 export interface InlineWorker {
-  readonly middleware: ExecutionMiddleware
+  readonly middleware: ExecutionChain
   readonly workerId: string
   handlerOf(type: string): Handler | undefined
 }

@@ -1,12 +1,12 @@
 import { Deadlines } from './deadlines.ts'
 import {
   Execution,
+  type ExecutionChain,
   type ExecutionDeps,
   type ExecutionMiddleware,
   type Handler,
-  type JobContext,
 } from './execution.ts'
-import { type Middleware, MiddlewareChain } from './middleware.ts'
+import { MiddlewareChain } from './middleware.ts'
 import { Pause } from './pause.ts'
 import { listenToSignals, type Signals } from './signals.ts'
 import type { JobSource, Lease, Settlement, SourceSink } from './source.ts'
@@ -37,7 +37,7 @@ export type OJSWorkerState = 'idle' | 'running' | 'quiet' | 'terminate' | 'stopp
  */
 export class OJSWorker {
   /** Around each handler; the first is the outermost. */
-  readonly middleware: ExecutionMiddleware = new MiddlewareChain()
+  readonly middleware: ExecutionChain = new MiddlewareChain()
   readonly #settings: WorkerSettings
   readonly #handlers = new Map<string, Handler>()
   /** Each takes a slot. */
@@ -101,9 +101,7 @@ export class OJSWorker {
 
   /** Adds execution middleware, the innermost so far; `middleware` has the other operations. */
   use(
-    ...args:
-      | [middleware: Middleware<JobContext, unknown>]
-      | [name: string, middleware: Middleware<JobContext, unknown>]
+    ...args: [middleware: ExecutionMiddleware] | [name: string, middleware: ExecutionMiddleware]
   ): this {
     this.middleware.use(...args)
     return this

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { JobAbortError } from '../../src/sdk/abort.ts'
-import type { JobContext } from '../../src/sdk/execution.ts'
+import type { ExecutionMiddleware, JobContext } from '../../src/sdk/execution.ts'
 import { OJSWorker } from '../../src/sdk/worker.ts'
 import type { OJSWorkerOptions } from '../../src/sdk/worker-options.ts'
 import { deferred } from '../support/deferred.ts'
@@ -123,14 +123,15 @@ describe('handlers', () => {
 describe('middleware', () => {
   it('runs in the order of seed 004', async () => {
     const order: string[] = []
+    const first: ExecutionMiddleware = async (_ctx, next) => {
+      order.push('first-before')
+      const result = await next()
+      order.push('first-after')
+      return result
+    }
     const { deliver } = await startWorker((worker) => {
       worker.register('test.job', () => void order.push('handler'))
-      worker.use(async (_ctx, next) => {
-        order.push('first-before')
-        const result = await next()
-        order.push('first-after')
-        return result
-      })
+      worker.use(first)
       worker.use('second', async (_ctx, next) => {
         order.push('second-before')
         const result = await next()
