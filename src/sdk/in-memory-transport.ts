@@ -13,9 +13,10 @@ const IMPLEMENTATION = { name: 'in-memory', version: '1', language: 'typescript'
 /**
  * A small OJS server in memory, for tests of programs that use the client or the HTTP worker: give
  * it to both as `transport`. It enqueues, gives out, completes, retries, cancels and lists dead
- * letters as a server does, and refuses what a server would. Workflows, cron, schemas and pausing
- * are not in it (`OJSUnsupportedError`); `unique` has no effect, retry intervals are understood in
- * milliseconds only, and times that are not relative.
+ * letters as a server does. It refuses types, `args` and ids that cannot be, and states that do not
+ * allow it; what a server checks besides (names of queues, numbers out of range, policies, `meta`) it
+ * takes. Workflows, cron, schemas and pausing are not in it (`OJSUnsupportedError`); `unique` and a
+ * relative `expires_at` have no effect, retry intervals are understood in milliseconds only.
  */
 export class InMemoryTransport implements Transport {
   readonly #jobs = new InMemoryJobs({ now: () => Date.now() + this.#ahead, newId: newJobId })
