@@ -29,7 +29,8 @@ type SkipReason = Exclude<(CronEvent & { type: 'cron.skipped' })['reason'], 'mis
 /**
  * Fires what is due, the most overdue first: the tick that an entry stands at, once, and then the
  * next one that is still ahead; so after a downtime each entry catches up with one job (ojs-digest
- * §7.4), and tells how many times it has missed. Returns how many ticks are done with; a whole page of them means that there may be more.
+ * §7.4), and tells how many times it has missed. Returns how many ticks are done with; a whole page of
+ * them means that there may be more.
  */
 export async function fireDue(deps: Deps): Promise<{ done: number; isMore: boolean }> {
   const wall = deps.clock.wall()
