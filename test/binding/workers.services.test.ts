@@ -112,7 +112,7 @@ describe('POST /ojs/v1/workers/fetch', () => {
   it.each([
     ['none', false],
     ['one', true],
-  ])('200: as many of several queues, of which %s was consumed before', async (_, isConsumed) => {
+  ])('200: as many of several queues, consumed before or not, %s', async (_, isConsumed) => {
     const misplaced = async () => {
       const queues = [freshQueue(), freshQueue(), freshQueue()]
       if (isConsumed) await startJob(gateway, queues[0] ?? '')

@@ -63,7 +63,7 @@ describe('POST /ojs/v1/workflows', () => {
   it.each([
     ['a cycle', { id: 'send-welcome', depends_on: ['send-confirmation'] }],
     ['a step that is not there', { id: 'x', depends_on: ['y'] }],
-  ])('400 invalid_request: %s; nothing is started', async (_what, step) => {
+  ])('400 invalid_request: nothing is started of what is no graph, %s', async (_what, step) => {
     const queue = freshQueue()
     const { steps, ...rest } = printedWorkflow(queue)
     const changed = [{ type: 'email.send', args: [], ...step }, ...steps.slice(1)]

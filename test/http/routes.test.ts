@@ -250,7 +250,7 @@ describe('what the routes make of errors', () => {
     ['an Error', new Error('secret amqp://u:p@h')],
     ['a TypeError', new TypeError('x is not a function')],
     ['a string', 'secret'],
-  ])('an unknown exception, %s, is logged once and not told', async (_name, thrown) => {
+  ])('an unknown exception is logged once and not told, %s', async (_name, thrown) => {
     const { result, error, door } = await failing(thrown)
     expect(result.status).toBe(500)
     expect(error).toMatchObject({ code: 'backend_error', retryable: true })

@@ -67,7 +67,7 @@ async function compile(file: string, compilerOptions: object): Promise<void> {
 describe('the package that npm packs', { timeout: 120_000 }, () => {
   test('holds what it needs and nothing else', async () => {
     const files = (await output('tar', ['-tzf', tarball])).trim().split('\n')
-    const others = files.filter((name) => !/^package\/(dist|docs|topology)\//.test(name))
+    const others = files.filter((name) => !/^package\/(dist|docs|examples|topology)\//.test(name))
     expect(others.sort()).toEqual(['package/LICENSE', 'package/README.md', 'package/package.json'])
     const kinds = /\.(js|d\.ts|js\.map)$/
     const built = files.filter((name) => name.startsWith('package/dist/'))
