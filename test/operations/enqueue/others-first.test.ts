@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { PublishOutcome } from '../../../src/broker/broker.ts'
 import type { RequestContext } from '../../../src/operations/deps.ts'
+import { OthersFirst } from '../../../src/operations/enqueue/others-first.ts'
 import { pushBatch } from '../../../src/operations/push-batch.ts'
 import { NOW } from '../../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../../ledger/sqlite-harness.ts'
@@ -64,4 +65,15 @@ it('but as long as it confirms in time, everybody waits for those before him', a
   await expect.poll(() => confirms.length).toBe(2)
   confirms[1]?.('confirmed')
   expect(await Promise.all(answers.slice(1))).toHaveLength(2)
+})
+
+it('nor is it a stall where many are before him, each of them quick', async () => {
+  const { publishTimeoutMs } = stage.deps.settings
+  const others = new OthersFirst(stage.deps)
+  const quick = async () => {
+    now += publishTimeoutMs / 11
+  }
+  for (let i = 0; i < 22; i++) await others.wait(quick())
+  // But nobody waits for ever.
+  await expect(others.wait(quick())).rejects.toMatchObject(UNCONFIRMED)
 })
