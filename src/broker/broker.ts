@@ -312,6 +312,8 @@ export interface ControlMessage {
   readonly type: string
   readonly content: Buffer
   readonly redelivered: boolean
+  /** It died in its queue, and what was said after it may have been heard before. */
+  readonly isLate?: boolean
   /** Null: it names no address, or none that we publish to (see `Broker.reply`). */
   readonly replyTo: string | null
   readonly correlationId: string | null

@@ -30,17 +30,21 @@ export class NewLedger {
     return this.#warning ? [this.#warning] : []
   }
 
-  /** Once, and before we declare the origin ourselves: it is there where queues have been marked. */
-  async look(scratch: ScratchChannel): Promise<void> {
+  /**
+   * Once, and before we declare the origin ourselves: it is there where queues have been marked. False:
+   * RabbitMQ cannot be asked, and nobody may declare it yet.
+   */
+  async look(scratch: ScratchChannel): Promise<boolean> {
     const { hooks, logger, names } = this.#deps
-    if (this.#isDecided) return
+    if (this.#isDecided) return true
     if (hooks.isLedgerNew()) {
       const { presence } = await lookFor(scratch, { entity: 'exchange', name: names.origin })
-      if (presence === 'unavailable') return
+      if (presence === 'unavailable') return false
       if (presence === 'exists') this.#warning = warningOf(names.origin)
     }
     this.#isDecided = true
     if (this.#warning) logger.warn({ code: this.#warning.code }, this.#warning.message)
+    return true
   }
 }
 

@@ -62,7 +62,7 @@ export interface BrokerHooks {
    * another one of its name is there already, and who consumed the old one may not know.
    */
   onQueueMissing(queue: string, isRenewed: boolean): Promise<'declare' | 'leave'>
-  /** It knew of no queue when this process began: it has never served any. */
+  /** It knew of no queue when this process began. */
   isLedgerNew(): boolean
   /** What the queue was marked with in this run or an earlier one, and not lost since; or null. */
   markerOf(queue: string): string | null

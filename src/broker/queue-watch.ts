@@ -80,8 +80,7 @@ export class QueueWatch {
     try {
       await this.#deps.lookAgain(scratch)
       await this.#lookAtExchanges(scratch)
-      await this.#newLedger.look(scratch)
-      await this.#markers.look(scratch)
+      if (await this.#newLedger.look(scratch)) await this.#markers.look(scratch)
       await this.#sampler.look(scratch)
     } catch (error) {
       // The ledger may be unreadable for a moment.

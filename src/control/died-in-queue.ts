@@ -15,7 +15,7 @@ export interface DeadControlDeps {
  * Control messages that a limit has taken out of their queue before we had them, such as a policy with
  * a `message-ttl` while no gateway ran. Their workers have the confirm, and have acknowledged the jobs:
  * nobody would ever say it again. They come in the order in which they died, after what is still in
- * their queue, and reports count in any order. What the door itself has refused (`rejected`) was
+ * their queue: of reports only those of ends count in any order (`messages.ts`). What the door itself has refused (`rejected`) was
  * counted there. Rejects where the message should come again: the ledger cannot be written now.
  */
 export function deadControlDoor({ deps, observer, onControl }: DeadControlDeps) {
@@ -41,5 +41,5 @@ export function deadControlDoor({ deps, observer, onControl }: DeadControlDeps) 
 function messageOf({ queue, message }: DeadLetter): ControlMessage {
   const { type = '' } = message.properties
   const asker = { replyTo: null, correlationId: null }
-  return { queue, type, content: message.content, redelivered: false, ...asker }
+  return { queue, type, content: message.content, redelivered: false, isLate: true, ...asker }
 }

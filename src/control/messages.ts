@@ -1,5 +1,6 @@
 import type { ControlMessage } from '../broker/broker.ts'
 import { infoDocument } from '../job/document.ts'
+import type { ReportEvent } from '../job/request.ts'
 import type { Deps, RequestContext } from '../operations/deps.ts'
 import { infoInOrder } from '../operations/info.ts'
 import { controlCancel } from '../operations/native/cancel.ts'
@@ -49,10 +50,11 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>([
   ],
   [
     'ojs.control.report',
-    (deps, { message: { queue }, body, context, skipped }) => {
+    (deps, { message: { queue, isLate }, body, context, skipped }) => {
       const { request, leftOut = [], ...left } = parseReport(body)
       skipped(left.skipped, left.complaint)
-      return report(deps, { ...request, queue }, context, leftOut)
+      const events = isLate ? request.events.filter(isOfAnEnd) : request.events
+      return report(deps, { ...request, events, queue }, context, leftOut)
     },
   ],
 ])
@@ -61,6 +63,14 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>([
 export const LISTS: ReadonlyMap<string, ListMember> = new Map([
   ['ojs.control.report', REPORT_EVENTS],
 ])
+
+/**
+ * A start that is heard late would begin what was given back since, and a release take away what has
+ * begun again. If there was no end either, the next heartbeat tells of the start.
+ */
+function isOfAnEnd({ event }: ReportEvent): boolean {
+  return event !== 'started' && event !== 'released'
+}
 
 /**
  * Of what died on its way to us: a report, and the wish to cancel. A heartbeat says what ran then, and

@@ -80,10 +80,8 @@ export function fillInError(
 ): { errors: string; isLast: boolean } | null {
   const known = entriesOf(errors)
   // The last: an earlier life of the job has had such an attempt, too.
-  const place = known.findLastIndex(
-    ({ attempt, code }) => attempt === entry.attempt && WORDLESS.has(code),
-  )
-  if (place < 0) return null
+  const place = known.findLastIndex(({ attempt }) => attempt === entry.attempt)
+  if (!WORDLESS.has(known[place]?.code ?? '')) return null
   known[place] = entry
   return { errors: packed(known), isLast: place === known.length - 1 }
 }

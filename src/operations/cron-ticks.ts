@@ -36,7 +36,13 @@ export async function fireDue(deps: Deps): Promise<{ done: number; isMore: boole
   const wall = deps.clock.wall()
   const entries = deps.ledger.cron.due(wall, PAGE)
   // Together, so that they share a commit.
-  const fired = await Promise.all(entries.map((entry) => fireEntry(deps, entry, wall)))
+  const missed: Missed[] = []
+  const fired = await Promise.all(entries.map((entry) => fireEntry(deps, entry, wall, missed)))
+  for (const one of missed) {
+    // Each is up to a hundred calculations, and after an outage there is one for every entry.
+    await nextTurn()
+    tellMissed(deps, one, wall)
+  }
   const done = fired.filter((isDone) => isDone).length
   return { done, isMore: done === PAGE }
 }
@@ -78,7 +84,12 @@ export async function releaseQueued(deps: Deps): Promise<void> {
 }
 
 /** False: the entry still stands at this tick; the next pass sees to it. */
-async function fireEntry(deps: Deps, entry: CronEntry, wall: number): Promise<boolean> {
+async function fireEntry(
+  deps: Deps,
+  entry: CronEntry,
+  wall: number,
+  missed: Missed[],
+): Promise<boolean> {
   const { name, seq, nextRunAt } = entry
   if (nextRunAt === null) return false
   const tick: CronTick = { name, seq, at: nextRunAt }
@@ -97,13 +108,18 @@ async function fireEntry(deps: Deps, entry: CronEntry, wall: number): Promise<bo
   if (fired.outcome === 'stale') return true
   if (typeof job === 'string') tellSkipped(deps, entry, tick, job)
   else tellFired(deps, entry, tick, fired)
-  if (isBehind) tellMissed(deps, entry, following, wall)
+  if (isBehind) missed.push({ entry, first: following })
   tellGap(deps, entry, next)
   return true
 }
 
-/** The times from `first` on that have passed: no job comes for them any more. */
-function tellMissed(deps: Deps, entry: CronEntry, first: Tick, wall: number): void {
+/** The times from `first` on have passed: no job comes for them any more. */
+interface Missed {
+  entry: CronEntry
+  first: Tick
+}
+
+function tellMissed(deps: Deps, { entry, first }: Missed, wall: number): void {
   let count = 0
   let missed: Tick | null = first
   while (missed !== null && missed.at <= wall && count < MAX_MISSED) {

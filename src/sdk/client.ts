@@ -174,7 +174,10 @@ export class OJSClient {
       const job = objectIn<Job>(answer, 'job')
       return answer.body['deduplicated'] === true ? { ...job, deduplicated: true } : job
     } catch (error) {
-      if (!(error instanceof OJSDuplicateError) || error.existingJobId !== request.id) throw error
+      // One that was not sent is no echo of ours.
+      const isSent = !unsent?.has(request.id)
+      const isOwn = isSent && error instanceof OJSDuplicateError
+      if (!isOwn || error.existingJobId !== request.id) throw error
       return await this.#readBack(request, error, call)
     }
   }
@@ -191,8 +194,12 @@ export class OJSClient {
       const answer = await this.#exchange(sent)
       return withDeduplicated(listIn<Job>(answer, 'jobs'), answer.body['deduplicated'])
     } catch (error) {
+      // Ids that were not sent cannot be asked for.
+      const areSent = !unsent?.size
       const isOwn =
-        error instanceof OJSDuplicateError && requests.some(({ id }) => id === error.existingJobId)
+        areSent &&
+        error instanceof OJSDuplicateError &&
+        requests.some(({ id }) => id === error.existingJobId)
       if (!isOwn) throw error
       return await this.#readBackAll(requests, error, call)
     }

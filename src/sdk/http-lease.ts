@@ -94,7 +94,9 @@ export class HttpLease implements Lease {
     const traced = withActiveTrace({})
     for (let failures = 0; ; failures += 1) {
       try {
-        await courier.send({ method: 'POST', path, body, timeout: REPORT_TIMEOUT_MS, ...traced })
+        // Its lease runs on, and a worker that ends waits for it: not behind what a client sends.
+        const sent = { method: 'POST', path, body, timeout: REPORT_TIMEOUT_MS, isUrgent: true }
+        await courier.send({ ...sent, ...traced })
         return 'settled'
       } catch (error) {
         const verdict = verdictOn(error)

@@ -18,6 +18,8 @@ const POLL_SLACK_MS = 10_000
 const POLL_PATIENCE_MS = 2_000
 /** And how long for the heartbeat that says so: by it the server tells a successor of the same id. */
 const LAST_BEAT_MS = 1_000
+/** How long a start waits for a server that may refuse the worker. */
+const START_PATIENCE_MS = 5_000
 
 /** Times are milliseconds. */
 export interface HttpSourceOptions {
@@ -60,7 +62,8 @@ export class HttpSource implements JobSource {
 
   /**
    * Rejects where the server answers and refuses the very first questions: a wrong key or path, or
-   * options that it does not take. Later it is asked for ever: keys are replaced, servers set up.
+   * options that it does not take. Later, and of a server that answers nothing for five seconds, it is
+   * asked for ever: keys are replaced, servers set up.
    */
   async start(sink: SourceSink, worker: SourceOptions): Promise<void> {
     const { heartbeatInterval, visibilityTimeout } = this.#options
@@ -86,10 +89,18 @@ export class HttpSource implements JobSource {
       onSettled: forget,
       onError: (error) => sink.onError(error),
     })
-    // It is answered at once, a poll when there are jobs. A server may do without heartbeats, though.
-    if (!isRefusal(await this.#heartbeat.first)) return
+    const patience = new Pause()
+    const answered = this.#refusal(this.#heartbeat)
+    const refusal = await Promise.race([answered, patience.sleep(START_PATIENCE_MS)])
+    patience.wake()
+    if (refusal) throw refusal
+  }
+
+  /** Of both. A heartbeat is answered at once, a poll when there are jobs; a server may have none of the one. */
+  async #refusal({ first }: Heartbeat): Promise<OJSError | undefined> {
+    if (!isRefusal(await first)) return undefined
     const refusal = await this.#firstPoll
-    if (isRefusal(refusal)) throw refusal
+    return isRefusal(refusal) ? refusal : undefined
   }
 
   slotFree(): void {

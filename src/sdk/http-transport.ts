@@ -110,6 +110,8 @@ export class HttpTransport implements Transport {
     const turn = this.#slots.take(signal)
     if (turn !== true && !(await turn)) throw this.#failure('aborted', opts, attempt - 1)
     try {
+      // Between its turn and this one.
+      if (signal?.aborted) throw this.#failure('aborted', opts, attempt - 1)
       return await this.#exchange(opts, message, attempt)
     } finally {
       this.#slots.give()

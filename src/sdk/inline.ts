@@ -2,7 +2,11 @@ import { Deadlines } from './deadlines.ts'
 import { Execution, type ExecutionChain, type Handler } from './execution.ts'
 import type { Job } from './job.ts'
 import { MiddlewareChain } from './middleware.ts'
+import { Pause } from './pause.ts'
 import type { JobError, Lease, Settlement } from './source.ts'
+
+/** For a handler that heeds its signal: what is behind the report of its job, such as a `finally`. */
+const CLEANUP_MS = 100
 
 /** What a worker does with a job of its own: handlers by type, and middleware. `OJSWorker` fits. */
 export interface InlineWorker {
@@ -28,7 +32,7 @@ export interface InlineOptions {
 /**
  * Runs one job at once and without a server, for tests of handlers and middleware: the same way
  * through middleware, timeout and error reporting that it takes in a worker. Resolves when the job
- * has ended, also where its handler heeds no signal and goes on. Never rejects.
+ * has ended, 100 ms later where its handler heeds no signal and goes on. Never rejects.
  */
 export function runInline(
   workerOrHandlers: InlineWorker | Readonly<Record<string, Handler>>,
@@ -62,8 +66,13 @@ export async function runInline(
   }
   signal?.addEventListener('abort', cancel, { once: true })
   if (signal?.aborted) cancel()
-  // A handler that heeds no signal may never end; what is told of the job is told by then.
-  await Promise.race([execution.run(), lease.ended])
+  const run = execution.run()
+  await Promise.race([run, lease.ended])
+  // What is told of the job has been told. A handler that heeds no signal may never end, one that does
+  // is given time for its `finally`.
+  const cleanup = new Pause()
+  await Promise.race([run, cleanup.sleep(CLEANUP_MS)])
+  cleanup.wake()
   signal?.removeEventListener('abort', cancel)
   return lease.outcome
 }

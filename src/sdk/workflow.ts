@@ -92,6 +92,7 @@ export function batch(jobs: readonly WorkflowStep[], callbacks: BatchCallbacks):
 
 /** The body of `POST /workflows`, whether the helpers have built the definition or its author has. */
 export function wireWorkflow(definition: WorkflowDefinition): object {
+  requireObject(definition, 'A workflow is an object, such as chain() makes.')
   return isTree(definition) ? wireTree(definition) : wireGraph(definition)
 }
 

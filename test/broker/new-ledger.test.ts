@@ -38,11 +38,12 @@ it('is told once where RabbitMQ has the origin', async () => {
 it('is as it should be where it has none, also when it has one later: that is ours', async () => {
   const { stage, newLedger, look } = open(true)
   stage.answer = 'unavailable'
-  await look()
+  // Until then nobody may make an origin of ours.
+  expect(await look()).toBe(false)
   stage.answer = 'missing'
-  await look()
+  expect(await look()).toBe(true)
   stage.answer = 'exists'
-  await look()
+  expect(await look()).toBe(true)
   expect(stage.asked).toHaveLength(2)
   expect([newLedger.warnings(), stage.lines]).toEqual([[], []])
 })

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ControlMessage, Reply } from '../../src/broker/broker.ts'
 import { controlDoor } from '../../src/control/consumer.ts'
 import { OjsError, unavailable } from '../../src/errors.ts'
-import { fetched, rowOf } from '../ledger/harness.ts'
+import { fetched, pushed, rowOf } from '../ledger/harness.ts'
 import { openSqliteHarness, refuseChangesOf, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
 
@@ -187,5 +187,35 @@ describe('a question', () => {
     stage.deps.broker.reply = async () => 'returned'
     expect(await take(info(UNKNOWN_ID))).toBe('handled')
     expect(heard).toContainEqual(['replyDropped', 'returned'])
+  })
+})
+
+describe('a report that died in its queue', () => {
+  const AT = '2026-11-26T12:00:00.000Z'
+  const late = (id: string, ...events: object[]) =>
+    message(
+      'ojs.control.report',
+      { worker_id: 'w', events: events.map((one) => ({ job_id: id, attempt: 1, at: AT, ...one })) },
+      { isLate: true },
+    )
+
+  it('tells of no start: the attempt may have been given back since', async () => {
+    const { id } = await pushed(harness.ledger)
+    expect(await take(late(id, { event: 'started' }))).toBe('handled')
+    expect(rowOf(harness.ledger, id)).toMatchObject({ state: 'available', attempt: 0 })
+  })
+
+  it('takes away nothing that may have begun again', async () => {
+    const { id } = await pushed(harness.ledger)
+    const started = { ...late(id, { event: 'started' }), isLate: false }
+    await take(started)
+    await take(late(id, { event: 'released', token_attempt: 1 }))
+    expect(rowOf(harness.ledger, id)).toMatchObject({ state: 'active', attempt: 1 })
+  })
+
+  it('tells of an end', async () => {
+    const { id } = await pushed(harness.ledger)
+    await take(late(id, { event: 'started' }, { event: 'completed', result: 7 }))
+    expect(rowOf(harness.ledger, id)).toMatchObject({ state: 'completed', result: '7' })
   })
 })

@@ -41,7 +41,7 @@ it('what a limit took is handled without an asker, and told of', async () => {
   await take(letter(type, 'expired'))
   const asker = { replyTo: null, correlationId: null }
   expect(heard).toEqual([
-    { queue: 'q', type, content: Buffer.from('{}'), redelivered: false, ...asker },
+    { queue: 'q', type, content: Buffer.from('{}'), redelivered: false, isLate: true, ...asker },
   ])
   expect(lines).toEqual([{ queue: 'q', type, reason: 'expired', isHandled: true }])
   expect(counted).toEqual([[type, 'expired']])

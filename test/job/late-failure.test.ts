@@ -41,6 +41,12 @@ describe('the late word on an attempt', () => {
     expect(JSON.parse(late?.error ?? '')).toEqual(failure)
   })
 
+  it('leaves the word on an earlier life alone where this one has its own', () => {
+    const { errors: once } = recordSkipped(null, [1], null, NOW)
+    const { errors: twice } = recordFailure(once, 1, failure, NOW)
+    expect(recordLateFailure(twice, 1, { ...failure, code: 'again' }, NOW + 1)).toBeNull()
+  })
+
   it('says the same as a report in time', () => {
     const { errors: one } = recordSkipped(null, [1], null, NOW)
     expect(recordLateFailure(one, 1, failure, NOW)).toEqual(recordFailure(null, 1, failure, NOW))

@@ -55,6 +55,14 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(row(id)).toMatchObject({ outbox: null, deadLetterCopied: true })
     })
 
+    it('is owed no more when the token has come after all, and was rejected: it is there', async () => {
+      const { id } = await discarded('nack', true)
+      await ledger.applyReports([eventOf(id, { event: 'dropped' })], REPORT)
+      expect(row(id).outbox).not.toBeNull()
+      await copyCame(ledger, id, 0)
+      expect(row(id)).toMatchObject({ outbox: null, deadLetterCopied: true })
+    })
+
     it('is made by the nack of a worker that rejects it', async () => {
       const { id } = await discarded('nack', true)
       const said: Said = { ...left, outcome: { decision: 'discard' } }

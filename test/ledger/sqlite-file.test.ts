@@ -5,6 +5,7 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -17,7 +18,17 @@ import {
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  onTestFinished,
+  vi,
+} from 'vitest'
 import { type Database, openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { openLedgerFile, openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
 import { newJob } from '../support/jobs.ts'
@@ -269,16 +280,19 @@ describe('another process', () => {
   afterEach(() => child.kill('SIGKILL'))
 
   /** Its lines so far, a promise of the nth line, and what it complains of. */
-  function startWriter(options: { uid?: number } = {}): {
+  function startWriter(
+    at = path,
+    uid?: number,
+  ): {
     lines: string[]
     until(count: number): Promise<void>
     complaints: string[]
   } {
     const module = join(build.path, 'ledger/sqlite/open.js')
     const script = fileURLToPath(new URL('./writer.mjs', import.meta.url))
-    child = spawn(process.execPath, [script, module, path], {
+    const as = uid === undefined ? [] : [String(uid)]
+    child = spawn(process.execPath, [script, module, at, ...as], {
       stdio: ['ignore', 'pipe', 'pipe'],
-      ...options,
     })
     const lines: string[] = []
     const complaints: string[] = []
@@ -303,16 +317,19 @@ describe('another process', () => {
     'of a user who may not write %s says that (skipped unless root)',
     async (name) => {
       const NOBODY = 65_534
-      await (await open()).close()
-      for (const folder of [build.path, directory.path]) chmodSync(folder, 0o777)
-      chmodSync(path, 0o666)
-      writeFileSync(`${path}-wal`, '')
-      chmodSync(`${path}-wal`, 0o666)
-      const forbidden = join(directory.path, name)
+      // Not below the folder for temporary files that this run has: nobody else may look into that.
+      const folder = mkdtempSync('/tmp/ojs-ledger-')
+      onTestFinished(() => rmSync(folder, { recursive: true }))
+      const ledger = join(folder, 'ojs.db')
+      await (await openSqliteLedger({ path: ledger, sync: 'full', logger: SILENT })).close()
+      writeFileSync(`${ledger}-wal`, '')
+      chmodSync(folder, 0o777)
+      for (const file of [ledger, `${ledger}-wal`]) chmodSync(file, 0o666)
+      const forbidden = join(folder, name)
       chmodSync(forbidden, statSync(forbidden).isDirectory() ? 0o755 : 0o644)
-      const { complaints } = startWriter({ uid: NOBODY })
+      const { complaints } = startWriter(ledger, NOBODY)
       await once(child, 'close')
-      const line = `ledger ${path} cannot be opened: ${forbidden} is not writable by this user (uid ${NOBODY})`
+      const line = `ledger ${ledger} cannot be opened: ${forbidden} is not writable by this user (uid ${NOBODY})`
       expect(complaints.join('')).toContain(line)
     },
   )

@@ -1,7 +1,9 @@
 // A process that holds a ledger and writes to it for ever; prints what it was told is safe.
-// node writer.mjs <module of openSqliteLedger> <ledger>
-const [module, path] = process.argv.slice(2)
+// node writer.mjs <module of openSqliteLedger> <ledger> [uid]
+const [module, path, uid] = process.argv.slice(2)
 const { openSqliteLedger } = await import(module)
+// Not before: this repository may be in a folder of root's.
+if (uid) process.setuid(Number(uid))
 const logger = { debug() {}, info() {}, warn() {}, error() {} }
 const ledger = await openSqliteLedger({ path, sync: 'full', logger })
 process.stdout.write('open\n')
@@ -17,7 +19,7 @@ async function work() {
     }
     const { outbox } = await ledger.insert(job, 1)
     process.stdout.write(`available ${id}\n`)
-    ledger.confirmed(id, outbox)
+    ledger.confirmed(outbox)
     const token = { id, generation: 0, attempt: 1, isHeldDelivery: false, adopt: () => job }
     const terms = { now: 1, wall: 1, workerId: 'w', leaseMs: null, defaultLeaseMs: 1000 }
     await ledger.claim([token], terms)

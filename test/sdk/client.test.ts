@@ -229,6 +229,15 @@ describe('enqueue', () => {
       expect(seen).toBe('own')
     })
 
+    test('a conflict of a batch is no echo of what it has not sent', async () => {
+      const error = { code: 'duplicate', message: 'taken', details: { existing_job_id: 'own' } }
+      const transport = mockTransport(() => ({ status: 409, body: { error } }))
+      const jobs = [{ type: 't' }, { type: 't', id: 'own' }]
+      const batch = new OJSClient({ transport }).enqueueBatch(jobs, call)
+      await expect(batch).rejects.toMatchObject({ code: 'duplicate', existingJobId: 'own' })
+      expect(transport.requests).toHaveLength(1)
+    })
+
     test('an id that somebody has chosen is sent', async () => {
       const transport = accepting()
       const client = new OJSClient({ transport })

@@ -78,6 +78,24 @@ describe('inline execution', () => {
     expect(await cancelled).toEqual({ state: 'cancelled' })
   })
 
+  it('gives a handler that heeds its signal time for what it does at last', async () => {
+    let isClean = false
+    const handlers = {
+      slow: async ({ signal }: { signal: AbortSignal }) => {
+        try {
+          await new Promise((_, reject) => {
+            signal.addEventListener('abort', () => reject(signal.reason))
+          })
+        } finally {
+          await new Promise((resolve) => setTimeout(resolve, 10))
+          isClean = true
+        }
+      },
+    }
+    await runInline(handlers, { type: 'slow', timeout_ms: 10 })
+    expect(isClean).toBe(true)
+  })
+
   it('can be cancelled', async () => {
     const controller = new AbortController()
     const handlers = {

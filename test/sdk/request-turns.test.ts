@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import {
   type Fetch,
   HttpTransport,
@@ -92,6 +92,26 @@ describe('of any number of requests at once', () => {
     const all = Array.from({ length: 3 * AT_ONCE }, () => client.getJob('1'))
     await Promise.allSettled(all)
     expect(sent).toBe(3 * AT_ONCE)
+  })
+
+  test('an abort between the turn of a request and its start is heard', async () => {
+    const { fetch, paths, open } = heldFetch()
+    const transport = new HttpTransport({ url: 'http://h', fetch, retry: false })
+    const first = Array.from({ length: AT_ONCE }, () =>
+      transport.request({ method: 'GET', path: '/jobs/1' }),
+    )
+    const controller = new AbortController()
+    const { signal } = controller
+    const late = transport.request({ method: 'GET', path: '/jobs/2', signal })
+    const failed = expect(late).rejects.toMatchObject({ kind: 'aborted' })
+    const give = vi.spyOn(Slots.prototype, 'give').mockImplementationOnce(function (this: Slots) {
+      give.mockRestore()
+      this.give()
+      controller.abort()
+    })
+    for (const answer of open) answer()
+    await Promise.all([...first, failed])
+    expect(paths).not.toContain('/jobs/2')
   })
 
   test("a worker's polls and heartbeats over the same transport wait for nobody", async () => {

@@ -54,6 +54,27 @@ describe('the start of a worker', () => {
     expect(transport.fetches.length).toBeGreaterThan(0)
   })
 
+  test('waits five seconds for one that answers nothing', async () => {
+    vi.useFakeTimers()
+    try {
+      const transport = new ScriptedTransport()
+      const silent = () => new Promise<never>(() => {})
+      Object.assign(transport.scripts, { '/workers/fetch': silent, '/workers/heartbeat': silent })
+      let isStarted = false
+      const started = workerOn(transport)
+        .start()
+        .then(() => {
+          isStarted = true
+        })
+      await vi.advanceTimersByTimeAsync(4_900)
+      expect(isStarted).toBe(false)
+      await vi.advanceTimersByTimeAsync(200)
+      await started
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
   test('is over once the server has taken it: a key may be replaced later', async () => {
     const transport = new ScriptedTransport()
     const worker = workerOn(transport)

@@ -111,7 +111,7 @@ function prepareDeadLetters(db: Database) {
       `${newest('AND queue = ?3')} LIMIT ?1 OFFSET ?2`,
     ),
     deadLetterCopied: db.prepare<[id: string, generation: number], CopiedRow>(
-      `UPDATE jobs SET dead_letter_copied = 1
+      `UPDATE jobs SET dead_letter_copied = 1, outbox = NULL
        WHERE id = ? AND generation = ? AND state = 'discarded' AND dead_letter_copied = 0
        RETURNING queue, dead_letter AS isDeadLetter`,
     ),
