@@ -17,9 +17,9 @@ import { adoptSchedule } from './operations/enqueue/adopt-schedule.ts'
 import { StartLimits } from './operations/fetch/start-limits.ts'
 import { followWorkflows } from './operations/follow-workflows.ts'
 import { healthWarnings, isHealthy } from './operations/health.ts'
-import { Memory } from './operations/memory.ts'
 import { markerOf, onQueueMissing, onRungMissing } from './operations/queue-missing.ts'
 import { Tokens } from './operations/token/tokens.ts'
+import { Transient } from './operations/transient.ts'
 import { WorkerRegistry } from './operations/worker-registry.ts'
 import { ownVersion } from './own-version.ts'
 import { ArgsSchemas } from './schemas/args-schemas.ts'
@@ -116,7 +116,7 @@ async function compose(
     events,
     settings: config,
     tokens: new Tokens(),
-    memory: new Memory(),
+    transient: new Transient(),
     argsSchemas: new ArgsSchemas(),
     workers: new WorkerRegistry(clock),
     startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),

@@ -135,7 +135,7 @@ function tellMissed(deps: Deps, { entry, first }: Missed, wall: number): void {
 
 /** A PUSH whose confirm is not in may still be refused: it is not known yet whether it is in the way. */
 function makingNow(deps: Deps): Omit<Making, 'job'> {
-  return { now: deps.clock.now(), isUnsettled: (id) => deps.memory.unconfirmed.has(id) }
+  return { now: deps.clock.now(), isUnsettled: (id) => deps.transient.unconfirmed.has(id) }
 }
 
 /** Null also where this machine does not know the zone any more: one entry must not stop the rest. */

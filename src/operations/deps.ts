@@ -7,8 +7,8 @@ import type { MemoryShare } from '../memory.ts'
 import type { ArgsSchemas } from '../schemas/args-schemas.ts'
 import type { JobEvents } from '../telemetry/events.ts'
 import type { StartLimits } from './fetch/start-limits.ts'
-import type { Memory } from './memory.ts'
 import type { Tokens } from './token/tokens.ts'
+import type { Transient } from './transient.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
 /** What every operation is given. Contracts only; the composition root fills it in. */
@@ -20,7 +20,7 @@ export interface Deps {
   readonly events: JobEvents
   readonly settings: OperationSettings
   readonly tokens: Tokens
-  readonly memory: Memory
+  readonly transient: Transient
   /** Registered schemas, compiled. */
   readonly argsSchemas: ArgsSchemas
   /** Who fetches and beats, and what operators want of them. */

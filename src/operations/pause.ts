@@ -57,7 +57,7 @@ export async function resumeQueue(
 /** Tells the workers of every queue what they have not heard of it. Never rejects. */
 export async function tellOwedPauses(deps: Deps): Promise<void> {
   const pauses = [...deps.ledger.pauses.owed()].map((queue) => tellWorkers(deps, queue))
-  const renewals = [...deps.memory.renewed].map((queue) => tellRenewed(deps, queue))
+  const renewals = [...deps.transient.renewed].map((queue) => tellRenewed(deps, queue))
   await Promise.all([...pauses, ...renewals])
 }
 
@@ -69,17 +69,17 @@ export async function tellOwedPauses(deps: Deps): Promise<void> {
 export async function tellRenewed(deps: Deps, queue: string): Promise<void> {
   // They consume anew when it is resumed, those that have heard of the pause: the others are told then.
   if (isPaused(deps, queue)) {
-    deps.memory.renewed.add(queue)
+    deps.transient.renewed.add(queue)
     return
   }
-  deps.memory.renewed.delete(queue)
+  deps.transient.renewed.delete(queue)
   const both = [
     { queue, isPaused: true },
     { queue, isPaused: false },
   ]
   const told = both.map((state) => broadcastPause(deps, state))
   const outcomes = await Promise.all(told)
-  if (outcomes.some((outcome) => outcome !== 'confirmed')) deps.memory.renewed.add(queue)
+  if (outcomes.some((outcome) => outcome !== 'confirmed')) deps.transient.renewed.add(queue)
 }
 
 /** One that is unknown comes into being, as with its first job (ojs-digest C-94). */

@@ -28,7 +28,7 @@ export async function onQueueMissing(
   const isDoubtful = missing > 0 || ledger.lost.has(queue)
   // What was seen of it is gone with this process, and the doubt is not.
   if (isDoubtful) await ledger.lost.mark(queue, clock.now())
-  if (isDoubtful && !deps.memory.recovering.has(queue)) {
+  if (isDoubtful && !deps.transient.recovering.has(queue)) {
     deps.logger.error(
       { queue, missing },
       'queue is gone and its jobs may have run: not republished',

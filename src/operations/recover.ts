@@ -32,12 +32,12 @@ export async function recoverQueue(
       details: { queue, reason: 'queue_exists' },
     })
   }
-  deps.memory.recovering.add(queue)
+  deps.transient.recovering.add(queue)
   try {
     const outcome = await deps.broker.recheckQueue(queue)
     if (outcome !== 'ready') throw queueRefusal(queue, outcome)
   } finally {
-    deps.memory.recovering.delete(queue)
+    deps.transient.recovering.delete(queue)
   }
   deps.logger.warn({ queue, jobs: before, requestId: context.requestId }, 'queue recovered')
   return { queue, republished: before }

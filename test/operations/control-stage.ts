@@ -14,10 +14,10 @@ import { diedInBroker } from '../../src/operations/died-in-broker.ts'
 import { adoptSchedule } from '../../src/operations/enqueue/adopt-schedule.ts'
 import { StartLimits } from '../../src/operations/fetch/start-limits.ts'
 import { fetch } from '../../src/operations/fetch.ts'
-import { Memory } from '../../src/operations/memory.ts'
 import { push } from '../../src/operations/push.ts'
 import { markerOf, onQueueMissing, onRungMissing } from '../../src/operations/queue-missing.ts'
 import { Tokens } from '../../src/operations/token/tokens.ts'
+import { Transient } from '../../src/operations/transient.ts'
 import { WorkerRegistry } from '../../src/operations/worker-registry.ts'
 import { ArgsSchemas } from '../../src/schemas/args-schemas.ts'
 import { promoter } from '../../src/services/promoter.ts'
@@ -113,7 +113,7 @@ async function openStage(): Promise<Stage> {
     settings: config,
     argsSchemas: new ArgsSchemas(),
     tokens: new Tokens(),
-    memory: new Memory(),
+    transient: new Transient(),
     workers: new WorkerRegistry(clock),
     startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),
     random: () => 0.5,

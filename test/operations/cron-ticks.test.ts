@@ -84,10 +84,10 @@ it('entries that a PUSH without its confirm is in the way of are no reason to lo
   await register('first', given)
   expect(await fireDue(stage.deps)).toEqual({ done: 1, isMore: false })
   const { id } = harness.db.prepare('SELECT id FROM jobs').get() as { id: string }
-  stage.deps.memory.unconfirmed.set(id, Promise.resolve())
+  stage.deps.transient.unconfirmed.set(id, Promise.resolve())
   await Promise.all(Array.from({ length: 50 }, (_, i) => register(`e${i}`, given)))
   expect(await fireDue(stage.deps)).toEqual({ done: 0, isMore: false })
-  stage.deps.memory.unconfirmed.clear()
+  stage.deps.transient.unconfirmed.clear()
   expect(await fireDue(stage.deps)).toEqual({ done: 50, isMore: true })
 })
 

@@ -223,7 +223,7 @@ describe('another queue in its place', () => {
     confirms = false
     await renewed()
     confirms = true
-    await eventually(() => stage.deps.memory.renewed.size === 1)
+    await eventually(() => stage.deps.transient.renewed.size === 1)
     await tellOwedPauses(stage.deps)
     expect(told).toEqual([...anew, ...anew])
     await tellOwedPauses(stage.deps)
@@ -238,6 +238,6 @@ describe('another queue in its place', () => {
     await harness.ledger.pauses.resume('q', NOW)
     await tellOwedPauses(stage.deps)
     expect(told.slice(-2)).toEqual(anew)
-    expect(stage.deps.memory.renewed.size).toBe(0)
+    expect(stage.deps.transient.renewed.size).toBe(0)
   })
 })

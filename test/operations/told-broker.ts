@@ -1,7 +1,7 @@
 import type { Broker, Delivery, Settled } from '../../src/broker/broker.ts'
 import type { Deps } from '../../src/operations/deps.ts'
-import { Memory } from '../../src/operations/memory.ts'
 import { Tokens } from '../../src/operations/token/tokens.ts'
+import { Transient } from '../../src/operations/transient.ts'
 import { createJobEvents, type JobEvent } from '../../src/telemetry/events.ts'
 import { NOW } from '../ledger/harness.ts'
 import { SILENT, type SqliteHarness } from '../ledger/sqlite-harness.ts'
@@ -30,7 +30,7 @@ export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>)
   const stage = { events, woken: 0 } as ToldStage
   const deps = {
     tokens: new Tokens(),
-    memory: new Memory(),
+    transient: new Transient(),
     ledger,
     broker: { ...usual, ...broker },
     clock: { now: () => NOW, wall: () => NOW },

@@ -26,14 +26,14 @@ export async function admitted<T extends object>(
   const unique = jobs.filter((job) => job.unique !== null)
   if (unique.length === 0) return decided(await work(asked))
   const own = new Set(unique.map((job) => job.id))
-  const isUnsettled = (id: string) => !own.has(id) && deps.memory.unconfirmed.has(id)
+  const isUnsettled = (id: string) => !own.has(id) && deps.transient.unconfirmed.has(id)
   let others: OthersFirst | undefined
   for (;;) {
     requireFreeIds(deps, chosenIds)
     const done = await visibly(deps, own, () => work({ request: asked.request, isUnsettled }))
     if (!isAboutOther(done)) return done
     others ??= new OthersFirst(deps)
-    await others.wait(deps.memory.unconfirmed.get(done.id))
+    await others.wait(deps.transient.unconfirmed.get(done.id))
   }
 }
 
@@ -46,13 +46,13 @@ async function visibly<T>(
   const working = work()
   const mine: string[] = []
   const over = () => {
-    for (const id of mine) deps.memory.unconfirmed.delete(id)
+    for (const id of mine) deps.transient.unconfirmed.delete(id)
   }
   const settled = working.then(over, over)
   for (const id of ids) {
     // Of somebody else who wants the same id: one of the two will be refused.
-    if (deps.memory.unconfirmed.has(id)) continue
-    deps.memory.unconfirmed.set(id, settled)
+    if (deps.transient.unconfirmed.has(id)) continue
+    deps.transient.unconfirmed.set(id, settled)
     mine.push(id)
   }
   return await working

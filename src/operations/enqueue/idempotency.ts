@@ -41,11 +41,8 @@ async function onceWithKey<T>(
   replay: Replay<T>,
 ): Promise<T> {
   let others: OthersFirst | undefined
-  for (
-    let other = deps.memory.keyed.get(request.key);
-    other;
-    other = deps.memory.keyed.get(request.key)
-  ) {
+  const { keyed } = deps.transient
+  for (let other = keyed.get(request.key); other; other = keyed.get(request.key)) {
     others ??= new OthersFirst(deps)
     await others.wait(other)
   }
@@ -57,8 +54,8 @@ async function onceWithKey<T>(
 /** The others wait; it is off the list before they look again. */
 async function alone<T>(deps: Deps, key: string, work: () => Promise<T>): Promise<T> {
   const working = work()
-  const over = () => deps.memory.keyed.delete(key)
-  deps.memory.keyed.set(key, working.then(over, over))
+  const over = () => deps.transient.keyed.delete(key)
+  deps.transient.keyed.set(key, working.then(over, over))
   return await working
 }
 

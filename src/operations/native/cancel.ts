@@ -35,11 +35,11 @@ export async function controlCancel(
 async function tellOfUnknown(deps: Deps, id: string, queue: string): Promise<void> {
   const outcome = await briefly(broadcastCancel(deps, { id, queue, generation: 0 }))
   if (!isForLater(deps, outcome)) {
-    deps.memory.untold.clear()
+    deps.transient.untold.clear()
     return
   }
   // Workers that missed it hear of it when their heartbeat names the id.
-  if (deps.memory.untold.size >= MAX_UNTOLD && !deps.memory.untold.has(id)) return
-  deps.memory.untold.add(id)
+  if (deps.transient.untold.size >= MAX_UNTOLD && !deps.transient.untold.has(id)) return
+  deps.transient.untold.add(id)
   throw publishRefusal(queue, outcome)
 }

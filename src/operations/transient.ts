@@ -1,5 +1,5 @@
 /** What requests and looks that are under way leave to each other; nothing of it outlives the process. */
-export class Memory {
+export class Transient {
   /** Queues that an operator has told us to recover (`recover.ts`). */
   readonly recovering = new Set<string>()
   /** Queues in the place of others of their names, whose workers have to consume anew (`pause.ts`). */
