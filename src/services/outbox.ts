@@ -4,11 +4,11 @@ import { untilDeadline } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
 import { sendToken } from '../operations/token/send-token.ts'
 import { RelayLine, type RelayOutcome } from './relay-line.ts'
+import { TooLargeJobs } from './too-large-jobs.ts'
 
 const PAGE = 500
 /** Of what is offered in one turn. What RabbitMQ's publisher refuses is in memory until its end. */
 const TURN_BYTES = 16 * 1024 * 1024
-const MAX_TOO_LARGE = 1_000
 
 export interface OutboxOptions {
   /** A look goes over everything again so long after the last that did, in ms. */
@@ -41,10 +41,7 @@ export class Outbox {
    */
   readonly #passed = new Map<number, OwedMessage>()
   #lookedAtAll = Number.NEGATIVE_INFINITY
-  /** Ids that were logged as too large. */
-  readonly #tooLarge = new Set<string>()
-  /** Queues with such jobs: since when, and when one was tried last. */
-  readonly #tooLargeIn = new Map<string, { since: number; triedAt: number }>()
+  readonly #tooLarge: TooLargeJobs
   #inFlight = 0
   #counts = { published: 0, failed: 0 }
   #onSettled: (() => void) | null = null
@@ -52,6 +49,8 @@ export class Outbox {
   constructor(deps: Deps, options: OutboxOptions) {
     this.#deps = deps
     this.#options = options
+    // A look at everything tries each of them.
+    this.#tooLarge = new TooLargeJobs(2 * options.everyMs)
   }
 
   /** Something of what was owed was in somebody's hand. */
@@ -68,14 +67,10 @@ export class Outbox {
     const stuck = new Map<string, number>()
     const note = (queue: string, since: number) =>
       stuck.set(queue, Math.max(now - since, stuck.get(queue) ?? 0))
-    for (const [key, { stuckSince }] of this.#lines) {
-      if (stuckSince !== null) note(key.slice(key.indexOf(' ') + 1), stuckSince)
+    for (const { queue, stuckSince } of this.#lines.values()) {
+      if (stuckSince !== null) note(queue, stuckSince)
     }
-    for (const [queue, { since, triedAt }] of this.#tooLargeIn) {
-      // A look at everything would have tried it: it is cancelled, or went after all.
-      if (now - triedAt > 2 * this.#options.everyMs) this.#tooLargeIn.delete(queue)
-      else note(queue, since)
-    }
+    for (const [queue, since] of this.#tooLarge.waiting(now)) note(queue, since)
     return stuck
   }
 
@@ -166,7 +161,7 @@ export class Outbox {
     const key = `${state} ${queue}`
     const present = this.#lines.get(key)
     if (present !== undefined) return present
-    const line = new RelayLine({
+    const line = new RelayLine(queue, {
       send: (owed) => this.#send(owed),
       onRoom: this.#options.onRoom,
       now: () => this.#deps.clock.now(),
@@ -204,15 +199,9 @@ export class Outbox {
   }
 
   /** Not for its queue to wait for: it will not go before RabbitMQ takes larger ones. */
-  #leaveTooLarge({ id, queue }: JobRow): RelayOutcome {
-    const now = this.#deps.clock.now()
-    this.#tooLargeIn.set(queue, {
-      since: this.#tooLargeIn.get(queue)?.since ?? now,
-      triedAt: now,
-    })
-    if (this.#tooLarge.size >= MAX_TOO_LARGE) this.#tooLarge.clear()
-    if (!this.#tooLarge.has(id)) {
-      this.#tooLarge.add(id)
+  #leaveTooLarge(row: JobRow): RelayOutcome {
+    const { id, queue } = row
+    if (this.#tooLarge.refused(row, this.#deps.clock.now())) {
       const text = "a job waits that is larger than RabbitMQ's max_message_size"
       this.#deps.logger.warn({ jobId: id, queue }, text)
     }

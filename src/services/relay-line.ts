@@ -25,6 +25,7 @@ export interface RelayLineDeps {
  * for 1, 2, 4 … 30 s; then one message goes ahead, and the others when that has arrived.
  */
 export class RelayLine {
+  readonly queue: string
   readonly #deps: RelayLineDeps
   #waiting: OwedMessage[] = []
   /** Of `#waiting` so many have gone. */
@@ -39,7 +40,8 @@ export class RelayLine {
   #leftFrom: number | null = null
   #isStopped = false
 
-  constructor(deps: RelayLineDeps) {
+  constructor(queue: string, deps: RelayLineDeps) {
+    this.queue = queue
     this.#deps = deps
   }
 

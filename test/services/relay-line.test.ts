@@ -7,7 +7,7 @@ class Sends {
   readonly nonces: number[] = []
   rooms = 0
   readonly #open = new Map<number, (outcome: RelayOutcome) => void>()
-  readonly line = new RelayLine({
+  readonly line = new RelayLine('q', {
     send: ({ outbox }) => {
       this.nonces.push(outbox)
       return new Promise((resolve) => this.#open.set(outbox, resolve))
