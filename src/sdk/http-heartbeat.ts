@@ -1,4 +1,5 @@
 import type { Courier } from './courier.ts'
+import { Deferred } from './deferred.ts'
 import type { HttpLease } from './http-lease.ts'
 import { Pause } from './pause.ts'
 import { processId } from './signals.ts'
@@ -31,11 +32,7 @@ export class Heartbeat {
   readonly #deps: HeartbeatDeps
   readonly #pause = new Pause()
   readonly #told = new Pause()
-  #onFirst: (error: unknown) => void = () => undefined
-  /** What came of the first one: its error, or nothing. */
-  readonly first = new Promise<unknown>((resolve) => {
-    this.#onFirst = resolve
-  })
+  readonly #first = new Deferred<unknown>()
   #isDue = false
   /** The state in the newest heartbeat, whatever came of it. */
   #saying: string | undefined
@@ -48,6 +45,11 @@ export class Heartbeat {
 
   constructor(deps: HeartbeatDeps) {
     this.#deps = deps
+  }
+
+  /** What came of the first one: its error, or nothing. */
+  get first(): Promise<unknown> {
+    return this.#first.promise
   }
 
   /** Resolves when the courier has ended. Never rejects. */
@@ -113,9 +115,9 @@ export class Heartbeat {
         await this.#beatFor(leases.slice(from, from + MAX_IDS), leases.length)
       }
       this.#isFailing = false
-      this.#onFirst(undefined)
+      this.#first.resolve(undefined)
     } catch (error) {
-      this.#onFirst(error)
+      this.#first.resolve(error)
       if (this.#deps.courier.hasEnded) return
       // Once for each time that the server is away; the polls say the same.
       if (!this.#isFailing) this.#deps.sink.onError(error)

@@ -1,4 +1,5 @@
 import { backoffMs, Courier } from './courier.ts'
+import { Deferred } from './deferred.ts'
 import { OJSError } from './errors.ts'
 import { listIn } from './exchange.ts'
 import { Heartbeat } from './http-heartbeat.ts'
@@ -47,11 +48,8 @@ export class HttpSource implements JobSource {
   #beating: Promise<void> = Promise.resolve()
   #stopping: Promise<void> | undefined
   #isQuiet = false
-  #onFirstPoll: (error: unknown) => void = () => undefined
   /** What came of the first poll: its error, or nothing. */
-  readonly #firstPoll = new Promise<unknown>((resolve) => {
-    this.#onFirstPoll = resolve
-  })
+  readonly #firstPoll = new Deferred<unknown>()
   #failures = 0
 
   constructor(options: HttpSourceOptions) {
@@ -96,10 +94,13 @@ export class HttpSource implements JobSource {
     if (refusal) throw refusal
   }
 
-  /** Of both. A heartbeat is answered at once, a poll when there are jobs; a server may have none of the one. */
+  /**
+   * Of both. A heartbeat is answered at once, a poll when there are jobs; and a server may do without
+   * heartbeats.
+   */
   async #refusal({ first }: Heartbeat): Promise<OJSError | undefined> {
     if (!isRefusal(await first)) return undefined
-    const refusal = await this.#firstPoll
+    const refusal = await this.#firstPoll.promise
     return isRefusal(refusal) ? refusal : undefined
   }
 
@@ -150,7 +151,7 @@ export class HttpSource implements JobSource {
       if (count === 0) await this.#pollCourier.sleep(Number.POSITIVE_INFINITY, this.#freed)
       else await this.#pollFor(count, sink, worker, deps)
     }
-    this.#onFirstPoll(undefined)
+    this.#firstPoll.resolve(undefined)
   }
 
   async #pollFor(
@@ -163,7 +164,7 @@ export class HttpSource implements JobSource {
     const askedAt = performance.now()
     try {
       const jobs = await this.#fetch(count, worker)
-      this.#onFirstPoll(undefined)
+      this.#firstPoll.resolve(undefined)
       this.#failures = 0
       let taken = 0
       for (const answered of jobs) {
@@ -177,7 +178,7 @@ export class HttpSource implements JobSource {
       const rest = taken > 0 ? 0 : pollInterval - (performance.now() - askedAt)
       if (rest > 0 && !this.#isQuiet) await this.#pollCourier.sleep(rest, this.#rest)
     } catch (error) {
-      this.#onFirstPoll(error)
+      this.#firstPoll.resolve(error)
       if (this.#pollCourier.hasEnded) return
       sink.onError(error)
       this.#failures += 1

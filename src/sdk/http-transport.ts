@@ -105,13 +105,10 @@ export class HttpTransport implements Transport {
   /** One try, when it is its turn. Rejects with `OJSTransportError` only. */
   async #inTurn(opts: TransportRequest, message: Message, attempt: number): Promise<Received> {
     const { signal, isUrgent = false } = opts
-    if (signal?.aborted) throw this.#failure('aborted', opts, attempt - 1)
     if (isUrgent) return await this.#exchange(opts, message, attempt)
     const turn = this.#slots.take(signal)
     if (turn !== true && !(await turn)) throw this.#failure('aborted', opts, attempt - 1)
     try {
-      // Between its turn and this one.
-      if (signal?.aborted) throw this.#failure('aborted', opts, attempt - 1)
       return await this.#exchange(opts, message, attempt)
     } finally {
       this.#slots.give()
@@ -125,6 +122,8 @@ export class HttpTransport implements Transport {
     attempt: number,
   ): Promise<Received> {
     const { signal } = opts
+    // Also between its turn and this one.
+    if (signal?.aborted) throw this.#failure('aborted', opts, attempt - 1)
     const limit = new AbortController()
     const end = () => limit.abort()
     const timer = timeout === Number.POSITIVE_INFINITY ? undefined : setTimeout(end, timeout)

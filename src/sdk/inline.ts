@@ -1,4 +1,5 @@
 import { Deadlines } from './deadlines.ts'
+import { Deferred } from './deferred.ts'
 import { Execution, type ExecutionChain, type Handler } from './execution.ts'
 import type { Job } from './job.ts'
 import { MiddlewareChain } from './middleware.ts'
@@ -62,12 +63,12 @@ export async function runInline(
   })
   const cancel = () => {
     execution.abort('cancelled')
-    lease.end()
+    lease.end.resolve()
   }
   signal?.addEventListener('abort', cancel, { once: true })
   if (signal?.aborted) cancel()
   const run = execution.run()
-  await Promise.race([run, lease.ended])
+  await Promise.race([run, lease.end.promise])
   // What is told of the job has been told. A handler that heeds no signal may never end, one that does
   // is given time for its `finally`.
   const cleanup = new Pause()
@@ -84,11 +85,8 @@ class InlineLease implements Lease {
   readonly job: Job
   readonly attempt: number
   outcome: InlineOutcome = { state: 'cancelled' }
-  end: () => void = () => undefined
   /** Nothing more will be reported. */
-  readonly ended = new Promise<void>((resolve) => {
-    this.end = resolve
-  })
+  readonly end = new Deferred<void>()
 
   constructor(job: InlineJob) {
     const { attempt = 1 } = job
@@ -114,7 +112,7 @@ class InlineLease implements Lease {
 
   #settle(outcome: InlineOutcome): Promise<Settlement> {
     this.outcome = outcome
-    this.end()
+    this.end.resolve()
     return Promise.resolve('settled')
   }
 }

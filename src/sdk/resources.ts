@@ -30,6 +30,9 @@ import { type WorkflowDefinition, wireWorkflow } from './workflow.ts'
 // What the client offers beside jobs: one function per resource, one member per endpoint. POSTs
 // with nothing to say send `{}`: a body is a JSON object (seed 001 §6.1).
 
+/** A page, under the name that the spec gives its list. */
+type Listed<Member extends string, Item> = Record<Member, Item[]> & { pagination: Pagination }
+
 interface PausedQueue {
   queue: string
   status: QueueStatus
@@ -44,7 +47,7 @@ interface ResumedQueue {
 
 /** Seed 001 §11. */
 export interface Queues {
-  list(page?: PageOptions, call?: CallOptions): Promise<{ queues: Queue[]; pagination: Pagination }>
+  list(page?: PageOptions, call?: CallOptions): Promise<Listed<'queues', Queue>>
   stats(name: string, call?: CallOptions): Promise<QueueStats>
   /** Workers get nothing from it, and nothing can be enqueued, until it is resumed. */
   pause(name: string, call?: CallOptions): Promise<PausedQueue>
@@ -65,7 +68,7 @@ export function queuesOf(exchange: Exchange): Queues {
     )
   return {
     async list(page = {}, call = {}) {
-      return listed<Queue, 'queues'>(exchange, 'queues', '/queues', page, call)
+      return listed<'queues', Queue>(exchange, 'queues', '/queues', page, call)
     },
     async stats(name, call = {}) {
       const answer = await exchange({ method: 'GET', path: `${path(name)}/stats`, ...call })
@@ -90,7 +93,7 @@ export function deadLettersOf(exchange: Exchange): DeadLetters {
   const path = (id: string) => `/dead-letter/${segment(id, 'The id of a job')}`
   return {
     async list(page = {}, call = {}) {
-      return listed<Job, 'jobs'>(exchange, 'jobs', '/dead-letter', page, call)
+      return listed<'jobs', Job>(exchange, 'jobs', '/dead-letter', page, call)
     },
     async retry(id, call = {}) {
       return objectIn(
@@ -122,10 +125,7 @@ export interface CronSpec extends Omit<JobSpec, 'id'> {
 
 /** Seed 001 §13. */
 export interface Cron {
-  list(
-    page?: PageOptions,
-    call?: CallOptions,
-  ): Promise<{ cron_jobs: CronJob[]; pagination: Pagination }>
+  list(page?: PageOptions, call?: CallOptions): Promise<Listed<'cron_jobs', CronJob>>
   /** Rejects with `OJSDuplicateError` where the name is taken. */
   register(spec: CronSpec, call?: CallOptions): Promise<CronJob>
   get(name: string, call?: CallOptions): Promise<CronJob>
@@ -137,7 +137,7 @@ export function cronOf(exchange: Exchange): Cron {
   const path = (name: string) => `/cron/${segment(name, 'The name of a cron job')}`
   return {
     async list(page = {}, call = {}) {
-      return listed<CronJob, 'cron_jobs'>(exchange, 'cron_jobs', '/cron', page, call)
+      return listed<'cron_jobs', CronJob>(exchange, 'cron_jobs', '/cron', page, call)
     },
     async register(spec, call = {}) {
       const { name, cron, timezone, enabled, description, ...others } = spec
@@ -172,10 +172,7 @@ export interface SchemaSpec {
 
 /** JSON Schemas (draft 2020-12) that `args` can be held to (seed 001 §15). */
 export interface Schemas {
-  list(
-    page?: PageOptions,
-    call?: CallOptions,
-  ): Promise<{ schemas: Schema[]; pagination: Pagination }>
+  list(page?: PageOptions, call?: CallOptions): Promise<Listed<'schemas', Schema>>
   /** `schema` describes the whole `args` array. */
   register(spec: SchemaSpec, call?: CallOptions): Promise<Schema>
   get(uri: string, call?: CallOptions): Promise<Schema>
@@ -186,7 +183,7 @@ export function schemasOf(exchange: Exchange): Schemas {
   const path = (uri: string) => `/schemas/${segment(uri, 'The URI of a schema')}`
   return {
     async list(page = {}, call = {}) {
-      return listed<Schema, 'schemas'>(exchange, 'schemas', '/schemas', page, call)
+      return listed<'schemas', Schema>(exchange, 'schemas', '/schemas', page, call)
     },
     async register(spec, call = {}) {
       return objectIn(
@@ -205,10 +202,7 @@ export function schemasOf(exchange: Exchange): Schemas {
 
 /** The workers that the server knows (ojs-digest §11; not part of the seeds). */
 export interface Workers {
-  list(
-    page?: PageOptions,
-    call?: CallOptions,
-  ): Promise<{ items: WorkerInfo[]; pagination: Pagination }>
+  list(page?: PageOptions, call?: CallOptions): Promise<Listed<'items', WorkerInfo>>
   /** It takes no further jobs; `*`: all of them. */
   quiet(id: string, call?: CallOptions): Promise<Record<string, unknown>>
   /** It ends when its jobs have; `*`: all of them. */
@@ -228,7 +222,7 @@ export function workersOf(exchange: Exchange): Workers {
     )
   return {
     async list(page = {}, call = {}) {
-      return listed<WorkerInfo, 'items'>(exchange, 'items', '/admin/workers', page, call)
+      return listed<'items', WorkerInfo>(exchange, 'items', '/admin/workers', page, call)
     },
     quiet: (id, call = {}) => direct(id, 'quiet', call),
     terminate: (id, call = {}) => direct(id, 'terminate', call),
@@ -240,7 +234,7 @@ export interface Workflows {
   /** Not repeated when the answer gets lost: it would start twice. */
   create(definition: WorkflowDefinition, call?: CallOptions): Promise<Workflow>
   /** Without their steps. An addition of this gateway: other servers may not have it. */
-  list(page?: WorkflowPage, call?: CallOptions): Promise<WorkflowList>
+  list(page?: WorkflowPage, call?: CallOptions): Promise<Listed<'workflows', Workflow>>
   get(id: string, call?: CallOptions): Promise<Workflow>
   /** With all of its jobs that have not ended. */
   cancel(id: string, call?: CallOptions): Promise<Workflow>
@@ -249,11 +243,6 @@ export interface Workflows {
 /** Which workflows; default: all. */
 export interface WorkflowPage extends PageOptions {
   state?: WorkflowState | undefined
-}
-
-interface WorkflowList {
-  workflows: Workflow[]
-  pagination: Pagination
 }
 
 export function workflowsOf(exchange: Exchange): Workflows {
@@ -265,7 +254,7 @@ export function workflowsOf(exchange: Exchange): Workflows {
       return objectIn(await exchange(sent), 'workflow')
     },
     async list(page = {}, call = {}) {
-      return listed<Workflow, 'workflows'>(exchange, 'workflows', '/workflows', page, call)
+      return listed<'workflows', Workflow>(exchange, 'workflows', '/workflows', page, call)
     },
     async get(id, call = {}) {
       return objectIn(await exchange({ method: 'GET', path: path(id), ...call }), 'workflow')
@@ -277,13 +266,13 @@ export function workflowsOf(exchange: Exchange): Workflows {
 }
 
 /** A page of a list, checked for its list. */
-async function listed<Item extends object, Member extends string>(
+async function listed<Member extends string, Item extends object>(
   exchange: Exchange,
   member: Member,
   path: string,
   page: object,
   call: CallOptions,
-): Promise<Record<Member, Item[]> & { pagination: Pagination }> {
+): Promise<Listed<Member, Item>> {
   const answer = await exchange({ method: 'GET', path: `${path}${query(page)}`, ...call })
   listIn(answer, member)
   return answered(answer)

@@ -17,6 +17,7 @@ export class Slots {
       this.#free -= 1
       return true
     }
+    if (signal?.aborted) return Promise.resolve(false)
     return new Promise((resolve) => {
       const take = () => {
         unheed?.()
