@@ -1,4 +1,5 @@
 import type { BrokerStatus } from './broker.ts'
+import { channelWarnings } from './channel-limit.ts'
 import type { Connection } from './connection.ts'
 import type { Names } from './names.ts'
 import type { OwnerState } from './owner.ts'
@@ -66,12 +67,8 @@ export class Availability {
     if (ownerState === 'owner' && blockedReason !== null) {
       return { state: 'blocked', reason: blockedReason }
     }
-    return { state: 'down', reason: problem ?? this.#missingChannels ?? 'connecting' }
-  }
-
-  get #missingChannels(): string | null {
-    const [warning] = this.#connections.flatMap(({ channelLimit }) => channelLimit.warning ?? [])
-    return warning?.message ?? null
+    const [lacking] = channelWarnings(this.#connections)
+    return { state: 'down', reason: problem ?? lacking?.message ?? 'connecting' }
   }
 
   /** After anything that decides whether jobs can be published. */

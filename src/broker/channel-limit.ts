@@ -8,6 +8,13 @@ const TOLD_MS = 120_000
 /** As RabbitMQ ends the connection of a user with `max-channels` (530). */
 const USER_LIMIT = /channels opened for user/
 
+/** Of those that lack channels now. */
+export function channelWarnings(
+  connections: readonly { readonly channelLimit: ChannelLimit }[],
+): BrokerWarning[] {
+  return connections.flatMap(({ channelLimit }) => channelLimit.warning ?? [])
+}
+
 /**
  * That a connection may have no more channels: agreed on when it was opened, or a limit of the user's,
  * for which RabbitMQ ends the connection. Who gets none goes without, and asks again; nothing says when

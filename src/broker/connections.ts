@@ -1,5 +1,6 @@
 import type { Logger } from '../logger.ts'
 import type { BrokerWarning } from './broker.ts'
+import { channelWarnings } from './channel-limit.ts'
 import { Connection, GATEWAY_HEARTBEAT_S } from './connection.ts'
 import type { BrokerGauges, BrokerObserver, ConnectionName } from './observer.ts'
 import type { BrokerOptions } from './options.ts'
@@ -56,7 +57,7 @@ export class Connections {
   }
 
   warnings(): BrokerWarning[] {
-    return [...this.main, this.reply].flatMap(({ channelLimit }) => channelLimit.warning ?? [])
+    return channelWarnings([...this.main, this.reply])
   }
 
   gauges(): ConnectionGauges {

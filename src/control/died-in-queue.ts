@@ -15,8 +15,9 @@ export interface DeadControlDeps {
  * Control messages that a limit has taken out of their queue before we had them, such as a policy with
  * a `message-ttl` while no gateway ran. Their workers have the confirm, and have acknowledged the jobs:
  * nobody would ever say it again. They come in the order in which they died, after what is still in
- * their queue: of reports only those of ends count in any order (`messages.ts`). What the door itself has refused (`rejected`) was
- * counted there. Rejects where the message should come again: the ledger cannot be written now.
+ * their queue: of reports only those of ends count in any order (`messages.ts`). What the door itself
+ * has refused (`rejected`) was counted there. Rejects where the message should come again: the ledger
+ * cannot be written now.
  */
 export function deadControlDoor({ deps, observer, onControl }: DeadControlDeps) {
   const lines = new LineBudget()

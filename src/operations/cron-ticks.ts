@@ -36,14 +36,14 @@ export async function fireDue(deps: Deps): Promise<{ done: number; isMore: boole
   const wall = deps.clock.wall()
   const entries = deps.ledger.cron.due(wall, PAGE)
   // Together, so that they share a commit.
-  const missed: Missed[] = []
-  const fired = await Promise.all(entries.map((entry) => fireEntry(deps, entry, wall, missed)))
-  for (const one of missed) {
+  const passes = await Promise.all(entries.map((entry) => fireEntry(deps, entry, wall)))
+  for (const { missed } of passes) {
+    if (missed === undefined) continue
     // Each is up to a hundred calculations, and after an outage there is one for every entry.
     await nextTurn()
-    tellMissed(deps, one, wall)
+    tellMissed(deps, missed, wall)
   }
-  const done = fired.filter((isDone) => isDone).length
+  const done = passes.filter(({ isDone }) => isDone).length
   return { done, isMore: done === PAGE }
 }
 
@@ -83,15 +83,22 @@ export async function releaseQueued(deps: Deps): Promise<void> {
   }
 }
 
-/** False: the entry still stands at this tick; the next pass sees to it. */
-async function fireEntry(
-  deps: Deps,
-  entry: CronEntry,
-  wall: number,
-  missed: Missed[],
-): Promise<boolean> {
+/** What became of an entry that was due. */
+interface Pass {
+  /** False: it still stands at this tick; the next pass sees to it. */
+  isDone: boolean
+  missed?: Missed
+}
+
+/** The times from `first` on have passed: no job comes for them any more. */
+interface Missed {
+  entry: CronEntry
+  first: Tick
+}
+
+async function fireEntry(deps: Deps, entry: CronEntry, wall: number): Promise<Pass> {
   const { name, seq, nextRunAt } = entry
-  if (nextRunAt === null) return false
+  if (nextRunAt === null) return { isDone: false }
   const tick: CronTick = { name, seq, at: nextRunAt }
   const following = nextOf(deps, entry, tick.at)
   const isBehind = following !== null && following.at <= wall
@@ -104,19 +111,12 @@ async function fireEntry(
     ...makingNow(deps),
   }
   const fired = await fireUnblocked(deps, tick, change)
-  if (fired.outcome === 'blocked' || fired.outcome === 'unsettled') return false
-  if (fired.outcome === 'stale') return true
+  if (fired.outcome === 'blocked' || fired.outcome === 'unsettled') return { isDone: false }
+  if (fired.outcome === 'stale') return { isDone: true }
   if (typeof job === 'string') tellSkipped(deps, entry, tick, job)
   else tellFired(deps, entry, tick, fired)
-  if (isBehind) missed.push({ entry, first: following })
   tellGap(deps, entry, next)
-  return true
-}
-
-/** The times from `first` on have passed: no job comes for them any more. */
-interface Missed {
-  entry: CronEntry
-  first: Tick
+  return { isDone: true, ...(isBehind && { missed: { entry, first: following } }) }
 }
 
 function tellMissed(deps: Deps, { entry, first }: Missed, wall: number): void {

@@ -14,7 +14,10 @@ import type { MetricRegistry } from '../telemetry/amqp-metrics.ts'
  * absent.
  */
 export interface AmqpOptions {
-  /** `amqp://user:password@host:port/vhost`; several: hosts of one cluster, tried in order, all with the same scheme and vhost. */
+  /**
+   * `amqp://user:password@host:port/vhost`; several: hosts of one cluster, tried in order, all with the
+   * same scheme and vhost.
+   */
   url: string | readonly string[]
   /** As the gateway's `OJS_PREFIX`. */
   prefix?: string | undefined

@@ -314,7 +314,8 @@ export class SqliteLedger implements Ledger {
 
   outboxPage(after: number, limit: number): OwedMessage[] {
     const { outboxPage } = this.#store.statements
-    for (let last = after; ; ) {
+    let last = after
+    for (;;) {
       const page = this.#access.read(() => outboxPage.all(last, limit))
       const owed = page.filter(({ outbox }) => !this.#confirms.has(outbox))
       const end = page.at(-1)
