@@ -30,13 +30,13 @@ import { inFlightLog } from './services/in-flight-log.ts'
 import { extendLeases, leaseKeeper } from './services/lease-keeper.ts'
 import { promoter } from './services/promoter.ts'
 import { reaper } from './services/reaper.ts'
-import { relay } from './services/relay.ts'
+import { type Relay, relay } from './services/relay.ts'
 import { retention } from './services/retention.ts'
 import type { ControlObserver } from './telemetry/control-metrics.ts'
 import { EventRing } from './telemetry/event-ring.ts'
 import { createJobEvents } from './telemetry/events.ts'
 import { jobLog } from './telemetry/job-log.ts'
-import { createMetrics } from './telemetry/metrics.ts'
+import { createMetrics, type MetricSources } from './telemetry/metrics.ts'
 import { uuid7 } from './uuid.ts'
 
 /** For `GET /ojs/v1/events`; about 500 bytes each. */
@@ -134,17 +134,7 @@ async function compose(
     priorityOrder: () => priorityOrder(config.queueType, broker.serverVersion),
     version,
     events: ring,
-    metrics: metrics.exposition({
-      broker: () => broker.gauges(),
-      gateway: {
-        version,
-        isHealthy: () => isHealthy(deps),
-        warnings: () => healthWarnings(deps),
-      },
-      ledger,
-      relay: outboxRelay,
-      workers: () => deps.workers.gauges(),
-    }),
+    metrics: metrics.exposition(metricSources(deps, { broker, relay: outboxRelay, version })),
   })
 
   const services: Service[] = [
@@ -160,6 +150,23 @@ async function compose(
   await startAll(services, logger)
   logger.info({ url: http.url(), queueType: config.queueType }, 'gateway listening')
   return { url: http.url(), stop: (deadline) => stopAll(services, deadline, logger) }
+}
+
+function metricSources(
+  deps: Deps,
+  { broker, relay, version }: { broker: RabbitBroker; relay: Relay; version: string },
+): MetricSources {
+  return {
+    broker: () => broker.gauges(),
+    gateway: {
+      version,
+      isHealthy: () => isHealthy(deps),
+      warnings: () => healthWarnings(deps),
+    },
+    ledger: deps.ledger,
+    relay,
+    workers: () => deps.workers.gauges(),
+  }
 }
 
 /** What happens by itself when its time has come. */
