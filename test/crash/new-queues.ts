@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { PrivateNode } from '../support/rabbit.ts'
+import type { PrivateNode, Vhost } from '../support/rabbit.ts'
 
 const LOOK_AGAIN_MS = 20
 
@@ -10,13 +10,18 @@ const LOOK_AGAIN_MS = 20
  * the last one was declared (`names.dets`, auto-save); killed before that, it comes back with a new,
  * empty queue of that name that never elects a leader: 3.10.8, docs/faults.md. What a broker does
  * to queues that it has only just confirmed is not what the power cuts here are about.
+ * `vhost`: where others may have, or have had, queues of the same names.
  */
-export async function untilRemembered(node: PrivateNode, queues: readonly string[]): Promise<void> {
-  while (!queues.every((queue) => isRemembered(node, queue))) await sleep(LOOK_AGAIN_MS)
+export async function untilRemembered(
+  node: PrivateNode,
+  queues: readonly string[],
+  vhost?: Vhost,
+): Promise<void> {
+  while (!queues.every((queue) => isRemembered(node, queue, vhost))) await sleep(LOOK_AGAIN_MS)
 }
 
 /** Whether RabbitMQ has the name of this quorum queue on its disk. */
-export function isRemembered({ dir }: PrivateNode, queue: string): boolean {
+export function isRemembered({ dir }: PrivateNode, queue: string, vhost?: Vhost): boolean {
   const file = join(dir, 'mnesia/ojs@localhost/quorum/ojs@localhost/names.dets')
-  return readFileSync(file).includes(`_${queue}`)
+  return readFileSync(file).includes(`${vhost?.name ?? ''}_${queue}`)
 }

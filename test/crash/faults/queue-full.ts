@@ -5,6 +5,7 @@ import { v7 } from 'uuid'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { eventually, type TestGateway } from '../../support/in-process.ts'
 import type { PrivateNode, Vhost } from '../../support/rabbit.ts'
+import { untilRemembered } from '../new-queues.ts'
 import { fetched, openStage, operate, PROFILES, pushBatch, pushed, restOf } from './stage.ts'
 
 /** Of the queue that gets full. */
@@ -23,11 +24,14 @@ export function queueFullFaults(node: PrivateNode): void {
     })
 
     test('and RabbitMQ is killed while consumers hold what is beyond its limit', async () => {
-      const { gateway } = await openStage(node, { env: { OJS_TOPOLOGY: limitedTopology() } })
+      const { gateway, vhost } = await openStage(node, {
+        env: { OJS_TOPOLOGY: limitedTopology() },
+      })
       const [leased] = await pushed(gateway, 'full', 1)
       expect(await fetched(gateway, 'full', 1)).toEqual([{ id: leased, attempt: 1 }])
       const accepted: string[] = []
       await eventuallyFull(gateway, v7(), accepted)
+      await untilRemembered(node, ['ojs.queue.full'], vhost)
       await node.kill9()
       await node.restart()
       await eventually(async () => (await gateway.push('other')).status === 201)
