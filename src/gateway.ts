@@ -202,6 +202,8 @@ export function brokerHooks(
     isLedgerNew: () => isLedgerNew,
     markerOf: (queue) => markerOf({ ledger }, queue),
     onMarked: (queue, marker) => ledger.recordMarker(queue, marker),
+    isUnwritten: (queue) => ledger.unwritten.has(queue),
+    onWritten: (queue) => ledger.unwritten.settle(queue),
     hasTokens: (queue) => ledger.counts(queue).available + ledger.counts(queue).active > 0,
     onRungDeclared: (queue, delayMs) => ledger.recordRung({ queue, delayMs }),
     onRungMissing: (queue, delayMs) => onRungMissing(deps(), { queue, delayMs }),

@@ -97,7 +97,7 @@ export class Connection {
 
   /** Whether every host of the list takes connections. One alone is not asked. */
   async areAllHostsUp(): Promise<boolean> {
-    return this.#urls.length === 1 || (await areAllListening(this.#urls))
+    return this.hasOneHost || (await areAllListening(this.#urls))
   }
 
   listen(listener: ConnectionListener): void {
@@ -145,6 +145,30 @@ export class Connection {
   get #channelMax(): number {
     const { channelMax = 0xffff } = (this.#model?.connection ?? {}) as { channelMax?: number }
     return channelMax
+  }
+
+  get hasOneHost(): boolean {
+    return this.#urls.length === 1
+  }
+
+  /** Another one, to the first host. It is the caller's to end, and nobody has it up again. */
+  async openBeside(name: string): Promise<{ model: ChannelModel; end(): void }> {
+    const [url] = this.#urls
+    if (url === undefined) throw new Error('no host')
+    const { connectionName, heartbeatS = HEARTBEAT_S } = this.#options
+    const socket = new AbortController()
+    const model = await openModel(url, {
+      connectionName: `${connectionName} ${name}`,
+      heartbeatS,
+      signal: AbortSignal.any([socket.signal, this.#stopping.signal]),
+    })
+    model.on('error', () => {})
+    const end = () => {
+      // The signal does not reach TLS.
+      streamOf(model)?.destroy()
+      socket.abort()
+    }
+    return { model, end }
   }
 
   /** Rejects when the connection is down. */

@@ -31,7 +31,13 @@ export interface ConsumersDeps {
   options: BrokerOptions
   hooks: Pick<
     BrokerHooks,
-    'onConsumeUp' | 'onControl' | 'onDeadLetter' | 'onQueueFound' | 'onScheduled' | 'isPaused'
+    | 'onConsumeUp'
+    | 'onControl'
+    | 'onDeadLetter'
+    | 'onQueueFound'
+    | 'onScheduled'
+    | 'isPaused'
+    | 'isUnwritten'
   >
   declarer: Declarer
   /** The exchanges and system queues are there. */
@@ -96,6 +102,8 @@ export class Consumers {
     })
     this.control = new ControlConsumer({
       ...consuming,
+      // One that is dead would cost the connection.
+      mayConsume: (queue) => declarer.isReady(queue) || !hooks.isUnwritten(queue),
       onControl: (message) => hooks.onControl(message),
       onQueueGone: (queue) => this.#onControlQueueGone(queue),
       onBacklogConsumed: () => this.#consumeSystem(),

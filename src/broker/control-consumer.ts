@@ -41,6 +41,8 @@ export interface ControlConsumerDeps {
   random: () => number
   /** Distinguishes our consumer tags from those of every other process. */
   instance: string
+  /** False: `queueReady` says when. Absent: always. */
+  mayConsume?(queue: string): boolean
   onControl(message: ControlMessage): Promise<ControlVerdict>
   /** The control queue was looked for and is not there, or was deleted. */
   onQueueGone(queue: string): void
@@ -197,8 +199,8 @@ export class ControlConsumer {
   }
 
   async #register(queue: string, scratch: ScratchChannel): Promise<void> {
-    const { clock, instance, names } = this.#deps
-    if (this.#doubts.isLeftAlone(queue)) return
+    const { clock, instance, mayConsume, names } = this.#deps
+    if (this.#doubts.isLeftAlone(queue) || mayConsume?.(queue) === false) return
     const source = names.controlQueue(queue)
     const { messageCount, consumerCount } = await scratch.run((asked) => asked.checkQueue(source))
     const known = this.#queues.getOrCreate(queue)

@@ -9,6 +9,7 @@ import type { BrokerHooks, BrokerOptions } from './options.ts'
 import { checkEach } from './parallel-checks.ts'
 import { ScratchChannel } from './scratch-channel.ts'
 import type { Entity, Topology } from './topology.ts'
+import type { UnwrittenQueues } from './unwritten-queues.ts'
 
 const RETRY_MS = 5_000
 /** RabbitMQ 4.3 forgot a queue 40 ms after the cancel, a busy 4.0 after 400. */
@@ -36,6 +37,8 @@ export interface DeclarerDeps {
   logger: Logger
   /** Is the queue that is there the one that had our tokens? (`queue-markers.ts`) */
   isSame?(scratch: ScratchChannel, queue: string): Promise<boolean>
+  /** Absent: another looks after queues that RabbitMQ has come back without. */
+  unwritten?: UnwrittenQueues
   /** Before the exchanges and system queues: false, it must be tried again later. */
   prepareBase?(): Promise<boolean>
   onReady?(queue: string): void
@@ -162,16 +165,6 @@ export class Declarer {
       else if (outcome === 'missing') await this.#lookAtAll(queue)
     })
     this.#deps.onKnown?.()
-  }
-
-  /** One of ours that is not there; null while all are, or nobody knows. */
-  async missingExchange(scratch: ScratchChannel): Promise<string | null> {
-    for (const entity of this.#deps.topology.base(this.#version())) {
-      if (entity.entity !== 'exchange') continue
-      const { presence } = await lookFor(scratch, entity)
-      if (presence === 'missing') return entity.name
-    }
-    return null
   }
 
   /** Exchanges and system queues. Single flight; once per connection. Never rejects. */
@@ -319,7 +312,10 @@ export class Declarer {
     const jobQueue = { entity: 'queue' as const, name: this.#deps.names.jobQueue(queue) }
     const found = await this.#find(scratch, queue, jobQueue)
     if (found === 'unavailable') return 'unavailable'
-    if (found === 'exists') return 'go-on'
+    if (found === 'exists') {
+      const onDead = (isDeaf: boolean) => this.#onDead(scratch, queue, isDeaf)
+      return (await this.#deps.unwritten?.mend(scratch, queue, onDead)) === false ? 'lost' : 'go-on'
+    }
     this.#deps.onMissing?.(queue)
     const refusal = found === 'renewed' ? null : this.#reserve(queue)
     if (refusal) {
@@ -328,13 +324,22 @@ export class Declarer {
       return refusal
     }
     await this.#deps.catchUp?.(queue, scratch)
-    const decision = await this.#deps.hooks.onQueueMissing(queue, found === 'renewed')
-    if (decision === 'declare') {
-      this.#deps.onDeclare(queue)
-      return 'go-on'
-    }
-    this.#deps.checker.warn(missing(jobQueue))
-    return 'lost'
+    return this.#onLost(queue, found === 'renewed')
+  }
+
+  async #onLost(queue: string, isRenewed: boolean): Promise<'go-on' | 'lost'> {
+    const { checker, hooks, names, onDeclare } = this.#deps
+    const decision = await hooks.onQueueMissing(queue, isRenewed)
+    if (decision === 'declare') onDeclare(queue)
+    else checker.warn(missing({ entity: 'queue', name: names.jobQueue(queue) }))
+    return decision === 'declare' ? 'go-on' : 'lost'
+  }
+
+  /** Its job queue is there, and dead; `isDeaf`: its control queue too. False: it stays as it is. */
+  async #onDead(scratch: ScratchChannel, queue: string, isDeaf: boolean): Promise<boolean> {
+    this.#deps.onMissing?.(queue)
+    if (!isDeaf) await this.#deps.catchUp?.(queue, scratch)
+    return (await this.#onLost(queue, false)) === 'go-on'
   }
 
   /**

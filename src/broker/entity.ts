@@ -44,6 +44,19 @@ export async function lookFor(
   }
 }
 
+/** One of the exchanges that is not there; null while all are, or nobody knows. */
+export async function missingExchange(
+  scratch: ScratchChannel,
+  entities: readonly Entity[],
+): Promise<string | null> {
+  for (const entity of entities) {
+    if (entity.entity !== 'exchange') continue
+    const { presence } = await lookFor(scratch, entity)
+    if (presence === 'missing') return entity.name
+  }
+  return null
+}
+
 function presenceIn({ kind }: ChannelFailure): Presence {
   switch (kind) {
     case 'not-found':

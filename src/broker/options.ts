@@ -68,6 +68,10 @@ export interface BrokerHooks {
   markerOf(queue: string): string | null
   /** Remembered until the queue is missing. May reject: then it is tried again. */
   onMarked(queue: string, marker: string): Promise<void>
+  /** We have declared it, and RabbitMQ may come back without it when it is killed. From memory. */
+  isUnwritten(queue: string): boolean
+  /** RabbitMQ has written it down. May reject: then it is tried again. */
+  onWritten(queue: string): Promise<void>
   /** Some job's token may be in the queue, or with a native worker of it. */
   hasTokens(queue: string): boolean
   /** Rungs that were declared in earlier runs, or in this one. Asked after every (re)connect. */

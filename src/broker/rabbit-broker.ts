@@ -25,6 +25,7 @@ import { sweepQueue } from './dead-letter-sweep.ts'
 import { Declarer } from './declarer.ts'
 import { Delays } from './delay-plugin.ts'
 import { Denials } from './denials.ts'
+import { missingExchange } from './entity.ts'
 import { EntityChecker } from './entity-checker.ts'
 import { shownMessage } from './message.ts'
 import { createNames, type Names } from './names.ts'
@@ -37,7 +38,8 @@ import { QueueDeaths } from './queue-deaths.ts'
 import { QueueWatch } from './queue-watch.ts'
 import { rechecksBy } from './rechecks.ts'
 import { Rungs } from './rungs.ts'
-import { loadTopology } from './topology.ts'
+import { loadTopology, type Topology } from './topology.ts'
+import { UnwrittenQueues } from './unwritten-queues.ts'
 
 /** Nothing is served before, and each host of a list that does not answer would take so long. */
 const START_WAIT_MS = 10_000
@@ -60,6 +62,7 @@ export class RabbitBroker implements Broker, Service {
     probe: (queue) => this.#declarer.probe(queue),
   })
   readonly #rungs: Rungs
+  readonly #unwritten: UnwrittenQueues
   readonly #publisher: Publisher
   readonly #controlPublisher: ControlPublisher
   readonly #consumers: Consumers
@@ -83,9 +86,12 @@ export class RabbitBroker implements Broker, Service {
     this.#delays = new Delays(options, this.#names.exchange.delayed, logger)
     this.#checker = new EntityChecker({ ...shared, options })
     const declaring = { checker: this.#checker, connection: declare, topology, options, hooks }
+    const readyQueues = () => this.#declarer.readyQueues()
+    this.#unwritten = new UnwrittenQueues({ ...shared, ...declaring, readyQueues })
     this.#declarer = new Declarer({
       ...shared,
       ...declaring,
+      unwritten: this.#unwritten,
       prepareBase: () => this.#delays.prepare(),
       isSame: (scratch, queue) => this.#watch.isSame(scratch, queue),
       catchUp: (queue, scratch) => this.#consumers.control.catchUp(queue, scratch),
@@ -125,7 +131,7 @@ export class RabbitBroker implements Broker, Service {
       owner: () => this.#consumers.owner,
       onUp: () => hooks.onUp(),
     })
-    this.#watch = this.#newWatch(options, rechecks.onExchangeGone)
+    this.#watch = this.#newWatch(options, topology, rechecks.onExchangeGone)
     this.#listen()
   }
 
@@ -175,6 +181,7 @@ export class RabbitBroker implements Broker, Service {
   publish(row: JobRow): Promise<PublishOutcome> {
     const message = this.#availability.isUp ? this.#messageOf(row) : null
     if (message === null) return Promise.resolve('refused')
+    if (this.#unwritten.isInHand(message)) return Promise.resolve('returned')
     // A rung that is not known to be ours loses jobs (architecture §3).
     if (message.rungMs !== null && !this.#rungs.isReady(row.queue, message.rungMs)) {
       void this.#rungs.ensure(row.queue, message.rungMs)
@@ -297,7 +304,8 @@ export class RabbitBroker implements Broker, Service {
     }
   }
 
-  #newWatch(options: BrokerOptions, onExchangeGone: () => void): QueueWatch {
+  #newWatch(options: BrokerOptions, topology: Topology, onExchangeGone: () => void): QueueWatch {
+    const exchanges = () => topology.base(this.serverVersion)
     return new QueueWatch({
       ...this.#deps,
       options,
@@ -310,7 +318,8 @@ export class RabbitBroker implements Broker, Service {
       held: (queue) => this.#consumers.deliveries.heldOf(queue) + this.#publisher.pending,
       onGone: (queue) => void this.#declarer.recheck(queue),
       lookAgain: (scratch) => this.#checker.lookAgain(scratch),
-      missingExchange: (scratch) => this.#declarer.missingExchange(scratch),
+      settle: () => this.#unwritten.settle(),
+      missingExchange: (scratch) => missingExchange(scratch, exchanges()),
       onExchangeGone,
     })
   }

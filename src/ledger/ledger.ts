@@ -5,7 +5,7 @@ import type { EnqueueTerms, Inserted, InsertedAll } from './enqueued.ts'
 import type { IdempotencyMemory } from './idempotency.ts'
 import type { LeaseLedger } from './leases.ts'
 import type { NativeLedger } from './native.ts'
-import type { LostQueues, QueuePauses, QueueTraffic } from './queues.ts'
+import type { LostQueues, QueuePauses, QueueTraffic, UnwrittenQueues } from './queues.ts'
 import type { SchemaLedger } from './schemas.ts'
 import type { WorkflowLedger } from './workflows.ts'
 
@@ -25,6 +25,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   readonly schemas: SchemaLedger
   readonly pauses: QueuePauses
   readonly lost: LostQueues
+  readonly unwritten: UnwrittenQueues
   readonly traffic: QueueTraffic
   readonly workflows: WorkflowLedger
   readonly idempotency: IdempotencyMemory

@@ -38,6 +38,20 @@ export interface LostQueues {
   all(): readonly string[]
 }
 
+/**
+ * Queues that were declared so short a time ago that RabbitMQ may come back without them when it is
+ * killed (docs/faults.md). Reads are from memory and see what is committed.
+ */
+export interface UnwrittenQueues {
+  has(queue: string): boolean
+
+  /** It is about to be declared. Remembers the queue where it is unknown. */
+  mark(queue: string, now: number): Promise<void>
+
+  /** RabbitMQ has written it down. */
+  settle(queue: string): Promise<void>
+}
+
 /** What happened in a queue within the last hour, kept by the minute and not counted. */
 export interface QueueTraffic {
   /** From memory: the 60 minutes up to `now`. */

@@ -12,7 +12,7 @@ const NO_MARKER = 'q-lost'
 /**
  * A queue that we know is not in the broker any more (architecture §2, "Queue missing"). Before
  * it is declared anew, every job whose token was in it gets a new outbox nonce; the relay then
- * publishes them.
+ * publishes them. That it is new is remembered before it is.
  *
  * `leave`: not without an operator. The last look at the queue showed far fewer tokens than the
  * ledger has available jobs, so somebody acknowledges natively without reporting: to republish
@@ -38,6 +38,7 @@ export async function onQueueMissing(
   const jobs = await ledger.rearm(queue, clock.now())
   if (jobs > 0)
     deps.logger.warn({ queue, jobs }, 'queue was gone: its jobs will be published again')
+  await ledger.unwritten.mark(queue, clock.now())
   if (jobs > 0 || isDoubtful) deps.wakeRelay()
   if (isRenewed) void tellRenewed(deps, queue)
   return 'declare'

@@ -117,6 +117,8 @@ export async function startBroker(
       isLedgerNew: () => false,
       markerOf: () => null,
       onMarked: async (queue, marker) => recorder.note('onMarked', queue, marker),
+      isUnwritten: () => false,
+      onWritten: async (queue) => recorder.note('onWritten', queue),
       hasTokens: () => false,
       recordedRungs: () => [],
       onRungDeclared: async (queue, delayMs) => recorder.note('onRungDeclared', queue, delayMs),

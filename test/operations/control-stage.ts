@@ -90,6 +90,8 @@ async function openStage(): Promise<Stage> {
         isLedgerNew: () => false,
         markerOf: (queue) => markerOf({ ledger }, queue),
         onMarked: (queue, marker) => ledger.recordMarker(queue, marker),
+        isUnwritten: (queue) => ledger.unwritten.has(queue),
+        onWritten: (queue) => ledger.unwritten.settle(queue),
         hasTokens: () => true,
         onRungDeclared: (queue, delayMs) => ledger.recordRung({ queue, delayMs }),
         onRungMissing: (queue, delayMs) => onRungMissing(deps, { queue, delayMs }),

@@ -118,6 +118,18 @@ it('nothing goes into another queue of its name meanwhile: `recover` would publi
   expect([sent.outcome, published]).toEqual(['confirmed', [next.id]])
 })
 
+it('is new to RabbitMQ when it is declared, and not where it is left to an operator', async () => {
+  const { unwritten } = harness.ledger
+  await missing()
+  expect(unwritten.has('q')).toBe(true)
+  await unwritten.settle('q')
+  silently = 101
+  await missing()
+  expect(unwritten.has('q')).toBe(false)
+  await recover()
+  expect(unwritten.has('q')).toBe(true)
+})
+
 it('another of its name is never taken for it, whatever was bound to either', async () => {
   expect(markerOf(stage.deps, 'q')).toBeNull()
   await harness.ledger.recordMarker('q', 'q-1')

@@ -73,6 +73,7 @@ import { prepareStatements } from './statements.ts'
 import type { Store } from './store.ts'
 import { cancelledTokens, recordTombstone } from './tombstones.ts'
 import type { TrafficMinutes } from './traffic.ts'
+import { SqliteUnwrittenQueues } from './unwritten-queues.ts'
 import { OWN_SOURCES, type StepSources, WorkflowBook } from './workflow-book.ts'
 import { SqliteWorkflows } from './workflow-ledger.ts'
 import { endStep } from './workflow-run.ts'
@@ -84,6 +85,7 @@ export class SqliteLedger implements Ledger {
   readonly cron: SqliteCron
   readonly pauses: SqlitePauses
   readonly lost: SqliteLostQueues
+  readonly unwritten: SqliteUnwrittenQueues
   readonly traffic: TrafficMinutes
   readonly workflows: SqliteWorkflows
   readonly idempotency: SqliteIdempotency
@@ -106,6 +108,7 @@ export class SqliteLedger implements Ledger {
     this.cron = new SqliteCron(this.#store, this.#access)
     this.pauses = new SqlitePauses(this.#store, this.#access)
     this.lost = new SqliteLostQueues(statements, this.#access)
+    this.unwritten = new SqliteUnwrittenQueues(this.#store, this.#access)
     this.traffic = store.traffic
     this.workflows = new SqliteWorkflows(store, this.#access)
     this.idempotency = new SqliteIdempotency(this.#access, statements)

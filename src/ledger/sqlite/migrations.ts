@@ -16,6 +16,7 @@ import { sql as shortKeys } from './migrations/0011-short-keys.ts'
 import { sql as markers } from './migrations/0012-markers.ts'
 import { sql as stepAttempts } from './migrations/0013-step-attempts.ts'
 import { sql as lostQueues } from './migrations/0014-lost-queues.ts'
+import { sql as unwrittenQueues } from './migrations/0015-unwritten-queues.ts'
 
 /** In order; the number of a migration is its place, starting at 1. Never edit a released one. */
 export const MIGRATIONS: readonly string[] = [
@@ -33,6 +34,7 @@ export const MIGRATIONS: readonly string[] = [
   markers,
   stepAttempts,
   lostQueues,
+  unwrittenQueues,
 ]
 
 /** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */

@@ -331,6 +331,12 @@ function prepareBookkeeping(db: Database) {
     markLost: db.prepare<[name: string, now: number]>(
       'UPDATE queues SET lost_at = ?2 WHERE name = ?1',
     ),
+    unwrittenQueues: db.prepare<[], { name: string }>(
+      'SELECT name FROM queues WHERE unwritten_since IS NOT NULL',
+    ),
+    markUnwritten: db.prepare<[name: string, since: number | null]>(
+      'UPDATE queues SET unwritten_since = ?2 WHERE name = ?1',
+    ),
     /** What is known of a queue that is to be declared anew. */
     forgetPresence: db.prepare<[name: string]>(
       'UPDATE queues SET marker = NULL, lost_at = NULL WHERE name = ?1',

@@ -28,11 +28,12 @@ let gateways = 0
 async function start(
   env: Record<string, string>,
   overrides: Parameters<typeof startTestGateway>[2] = {},
+  url = node.url(),
 ) {
   gateways += 1
   const prefix = `g${gateways}`
   const settings = { OJS_PREFIX: prefix, ...LASTING, ...env }
-  const gateway = await startTestGateway(node.url(), settings, overrides)
+  const gateway = await startTestGateway(url, settings, overrides)
   onTestFinished(() => gateway.destroy())
   await pushedToOthers(gateway)
   return { gateway, nameOf: (queue: string) => `${prefix}.ojs.queue.${queue}` }
@@ -56,6 +57,27 @@ async function leaderless(declare: (i: number) => Promise<string>): Promise<numb
     if (isLost) return i
   }
   throw new Error(`RabbitMQ has written each of ${TRIES} queues down before it was killed`)
+}
+
+function declareControl(name: string): Promise<unknown> {
+  return withChannel(node.url(), (channel) => channel.assertQueue(name))
+}
+
+async function untilItHasLeader(queue: string): Promise<void> {
+  const states = () => node.ctl(['eval', 'ets:tab2list(ra_state).'])
+  await eventually(async () => (await states()).includes(`_${queue}',leader`), 60_000)
+}
+
+/** Their ids; while the queue is asked whether it is dead, and replaced, there are none. */
+async function fetchedLate(gateway: TestGateway, queue: string, count: number): Promise<string[]> {
+  const ids: string[] = []
+  await eventually(async () => {
+    const request = { queues: [queue], count: count - ids.length, wait_ms: 500 }
+    const { status, body } = await gateway.request('POST', '/ojs/v1/workers/fetch', request)
+    if (status === 200) ids.push(...body.jobs.map(({ id }: { id: string }) => id))
+    return ids.length >= count
+  }, 60_000)
+  return ids
 }
 
 /** From the moment at which the port listens. */
@@ -132,12 +154,14 @@ describe('broker killed right after a new quorum queue', () => {
   before43('a job queue: the others are served, whatever is pushed to it', async () => {
     // The pushes to the others must not run into it, on any machine.
     const env = { OJS_QUEUE_TYPE: 'quorum', OJS_PUBLISH_TIMEOUT_MS: '10000' }
-    const { gateway, nameOf } = await start(env)
+    // Of a cluster's queue nobody knows whether its leader is away, so that it is left as it is.
+    const hosts = `${node.url()},${node.url()}`
+    const { gateway, nameOf } = await start(env, {}, hosts)
     await untilRemembered(node, OTHERS.map(nameOf))
     const i = await leaderless(async (i) => {
       await eventually(async () => (await gateway.push('other-0')).status === 201)
       // RabbitMQ forgets the last one; with this one there, that is the job queue.
-      await withChannel(node.url(), (channel) => channel.assertQueue(nameOf(`control.new-${i}`)))
+      await declareControl(nameOf(`control.new-${i}`))
       await pushed(gateway, `new-${i}`, 1)
       return nameOf(`new-${i}`)
     })
@@ -156,5 +180,32 @@ describe('broker killed right after a new quorum queue', () => {
     const third = Array.from({ length: 500 }, pushToLost)
     expect(new Set(await pushedToOthers(gateway))).toEqual(new Set([201]))
     await Promise.all(third)
+  })
+
+  before43.each([
+    { profile: 'quorum', lost: '', how: 'goes on' },
+    { profile: 'quorum', lost: '', how: 'is restarted' },
+    { profile: 'classic', lost: 'dlx.', how: 'goes on' },
+  ])('is replaced, with its jobs: $profile, the gateway $how', async ({ profile, lost, how }) => {
+    const { gateway, nameOf } = await start({ OJS_QUEUE_TYPE: profile })
+    const accepted: string[][] = []
+    const i = await leaderless(async (i) => {
+      await eventually(async () => (await gateway.push('other-0')).status === 201)
+      // RabbitMQ forgets the last one; with this one there, that is not the control queue.
+      if (profile === 'quorum') await declareControl(nameOf(`control.new-${i}`))
+      accepted.push(await pushed(gateway, `new-${i}`, 3))
+      return nameOf(`${lost}new-${i}`)
+    })
+    if (how === 'is restarted') await gateway.restart()
+    await expectOthersServed(gateway)
+    // Nothing waits in a dead queue when that is deleted, which would cost the connection.
+    const cuts = () => metric(gateway, 'ojs_amqp_reconnections_total')
+    const before = await cuts()
+    const jobs = await fetchedLate(gateway, `new-${i}`, 3)
+    expect(new Set(jobs)).toEqual(new Set(accepted[i]))
+    for (const id of jobs) expect((await gateway.ack(id)).status).toBe(200)
+    expect((await gateway.push(`new-${i}`)).status).toBe(201)
+    await untilItHasLeader(nameOf(`${lost}new-${i}`))
+    expect(await cuts()).toBe(before)
   })
 })
