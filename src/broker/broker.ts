@@ -157,7 +157,7 @@ export type PublishOutcome =
   | 'confirmed'
   /** The queue refused it: it is full (`reject-publish`), or died under it (`isQueueGone`). */
   | 'nacked'
-  /** No queue took it. */
+  /** No queue took it, or none could be: it may be a dead one, and was not sent. */
   | 'returned'
   /** No confirm in time, or the channel went first: it may or may not have arrived. */
   | 'unknown'

@@ -57,6 +57,8 @@ export class Connection {
   readonly name: ConnectionName
   /** Counts successful connects; what belongs to an older one is dead. */
   generation = 0
+  /** RabbitMQ may have been started anew since the last one: this is the first, or an attempt has failed. */
+  isAfterRestart = false
   /** Why publishers are blocked (memory or disk alarm), or null. */
   blockedReason: string | null = null
   /** Why there is no connection. Never holds credentials. */
@@ -75,6 +77,10 @@ export class Connection {
   /** Destroys the present socket, however stuck its peer is. */
   #socket = new AbortController()
   #running: Promise<void> | null = null
+  /** What ends those beside this one. */
+  readonly #beside = new Set<() => void>()
+  /** Attempts that failed since the last connection. */
+  #failures = 0
   /** RabbitMQ ended the last one for its channels, as it may do with the next. */
   #wasLimited = false
 
@@ -115,6 +121,7 @@ export class Connection {
   /** Idempotent; legal without `start`. */
   async close(): Promise<void> {
     this.#stopping.abort()
+    for (const end of this.#beside) end()
     // amqplib's promise stays open when the socket dies before `close-ok`; the end of `#run` does
     // not, because the connection's `close` event comes in any case.
     if (this.#model) this.#model.close().catch(() => {})
@@ -157,17 +164,22 @@ export class Connection {
     if (url === undefined) throw new Error('no host')
     const { connectionName, heartbeatS = HEARTBEAT_S } = this.#options
     const socket = new AbortController()
-    const model = await openModel(url, {
-      connectionName: `${connectionName} ${name}`,
-      heartbeatS,
-      signal: AbortSignal.any([socket.signal, this.#stopping.signal]),
-    })
-    model.on('error', () => {})
+    const given = { connectionName: `${connectionName} ${name}`, heartbeatS, signal: socket.signal }
+    let model: ChannelModel | undefined
     const end = () => {
+      this.#beside.delete(end)
       // The signal does not reach TLS.
-      streamOf(model)?.destroy()
+      if (model) streamOf(model)?.destroy()
       socket.abort()
     }
+    this.#beside.add(end)
+    try {
+      model = await openModel(url, given)
+    } catch (error) {
+      end()
+      throw error
+    }
+    model.on('error', () => {})
     return { model, end }
   }
 
@@ -263,6 +275,7 @@ export class Connection {
         await ended
         return { wasUp: true, reachedBroker: true }
       } catch (error) {
+        this.#failures += 1
         reachedBroker ||= !isUnreachable(error)
         this.#noteDown(whyNotOpen(error, url), url)
       }
@@ -307,6 +320,8 @@ export class Connection {
     this.#model = model
     this.blockedReason = null
     this.downReason = ''
+    this.isAfterRestart = this.generation === 0 || this.#failures > 0
+    this.#failures = 0
     this.generation += 1
     logger.info(
       { connection: this.name, host: url.host, version: this.serverVersion },

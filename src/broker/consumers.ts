@@ -31,15 +31,11 @@ export interface ConsumersDeps {
   options: BrokerOptions
   hooks: Pick<
     BrokerHooks,
-    | 'onConsumeUp'
-    | 'onControl'
-    | 'onDeadLetter'
-    | 'onQueueFound'
-    | 'onScheduled'
-    | 'isPaused'
-    | 'isUnwritten'
+    'onConsumeUp' | 'onControl' | 'onDeadLetter' | 'onQueueFound' | 'onScheduled' | 'isPaused'
   >
   declarer: Declarer
+  /** Its queues may be dead (`dead-queues.ts`). */
+  isDoubtful(queue: string): boolean
   /** The exchanges and system queues are there. */
   isBaseReady(): boolean
   /** The broker became ours, or somebody else's, or nobody knows. */
@@ -103,7 +99,7 @@ export class Consumers {
     this.control = new ControlConsumer({
       ...consuming,
       // One that is dead would cost the connection.
-      mayConsume: (queue) => declarer.isReady(queue) || !hooks.isUnwritten(queue),
+      mayConsume: (queue) => !deps.isDoubtful(queue),
       onControl: (message) => hooks.onControl(message),
       onQueueGone: (queue) => this.#onControlQueueGone(queue),
       onBacklogConsumed: () => this.#consumeSystem(),

@@ -65,6 +65,8 @@ export class ControlConsumer {
   readonly #pulse = new Pulse(CHECK_MS / 2)
   /** Registrations that are to be made or made sure of, in this order. */
   readonly #due = new Set<string>()
+  /** That of those is being emptied, whether or not it may be consumed. */
+  readonly #alive = new Set<string>()
   readonly #channels: ControlChannels
   readonly #stopping = new AbortController()
   #isActive = false
@@ -123,11 +125,14 @@ export class ControlConsumer {
     const entity = { entity: 'queue' as const, name: names.controlQueue(queue) }
     const until = clock.now() + CATCH_UP_MS
     while ((await lookFor(scratch, entity)).ready > 0 && clock.now() < until) {
+      // What has messages is alive.
+      this.#alive.add(queue)
       this.#ensure([queue])
       await sleep(LOOK_AGAIN_MS, undefined, { ref: false })
     }
     const left = AbortSignal.timeout(Math.max(0, until - clock.now()))
     await untilDeadline(this.#handler.reportsOf(queue), left)
+    this.#alive.delete(queue)
   }
 
   /** Every queue that was known before has been looked at. */
@@ -200,7 +205,8 @@ export class ControlConsumer {
 
   async #register(queue: string, scratch: ScratchChannel): Promise<void> {
     const { clock, instance, mayConsume, names } = this.#deps
-    if (this.#doubts.isLeftAlone(queue) || mayConsume?.(queue) === false) return
+    if (this.#doubts.isLeftAlone(queue)) return
+    if (mayConsume?.(queue) === false && !this.#alive.has(queue)) return
     const source = names.controlQueue(queue)
     const { messageCount, consumerCount } = await scratch.run((asked) => asked.checkQueue(source))
     const known = this.#queues.getOrCreate(queue)

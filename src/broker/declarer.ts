@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../logger.ts'
 import type { EnsureOutcome, Presence } from './broker.ts'
 import type { Connection } from './connection.ts'
+import type { DeadQueues } from './dead-queues.ts'
 import { type EntityState, lookFor, missing } from './entity.ts'
 import type { EntityChecker } from './entity-checker.ts'
 import type { Names } from './names.ts'
@@ -9,7 +10,6 @@ import type { BrokerHooks, BrokerOptions } from './options.ts'
 import { checkEach } from './parallel-checks.ts'
 import { ScratchChannel } from './scratch-channel.ts'
 import type { Entity, Topology } from './topology.ts'
-import type { UnwrittenQueues } from './unwritten-queues.ts'
 
 const RETRY_MS = 5_000
 /** RabbitMQ 4.3 forgot a queue 40 ms after the cancel, a busy 4.0 after 400. */
@@ -38,7 +38,7 @@ export interface DeclarerDeps {
   /** Is the queue that is there the one that had our tokens? (`queue-markers.ts`) */
   isSame?(scratch: ScratchChannel, queue: string): Promise<boolean>
   /** Absent: another looks after queues that RabbitMQ has come back without. */
-  unwritten?: UnwrittenQueues
+  dead?: DeadQueues
   /** Before the exchanges and system queues: false, it must be tried again later. */
   prepareBase?(): Promise<boolean>
   onReady?(queue: string): void
@@ -113,8 +113,9 @@ export class Declarer {
       if (presence !== 'exists') return presence
       this.#known.add(queue)
       // Before anybody consumes from it, and it looks as if it had been there all the time.
-      if (this.#dying.has(queue)) await this.ensure(queue)
-      return presence
+      const { dead } = this.#deps
+      if (this.#dying.has(queue) || dead?.isDoubtful(queue)) await this.ensure(queue)
+      return dead?.isDoubtful(queue) ? 'unavailable' : presence
     } finally {
       await scratch.close()
     }
@@ -256,6 +257,7 @@ export class Declarer {
       if (isAnyAway) this.#incomplete.add(queue)
       else this.#incomplete.delete(queue)
       if (isAnyAway) this.#retryLater()
+      if (outcome === 'access-refused') this.#deps.dead?.notDeclared(queue)
       if (outcome === 'ready' && generation === this.#deps.connection.generation) {
         this.#known.add(queue)
         this.#ready.add(queue)
@@ -312,9 +314,12 @@ export class Declarer {
     const jobQueue = { entity: 'queue' as const, name: this.#deps.names.jobQueue(queue) }
     const found = await this.#find(scratch, queue, jobQueue)
     if (found === 'unavailable') return 'unavailable'
-    if (found === 'exists') {
+    if (found !== 'missing') {
       const onDead = (isDeaf: boolean) => this.#onDead(scratch, queue, isDeaf)
-      return (await this.#deps.unwritten?.mend(scratch, queue, onDead)) === false ? 'lost' : 'go-on'
+      const verdict = (await this.#deps.dead?.mend(scratch, queue, onDead)) ?? 'sound'
+      if (verdict === 'unknown') return 'unavailable'
+      if (verdict !== 'sound') return verdict === 'left' ? 'lost' : 'go-on'
+      if (found === 'exists') return 'go-on'
     }
     this.#deps.onMissing?.(queue)
     const refusal = found === 'renewed' ? null : this.#reserve(queue)
@@ -335,7 +340,7 @@ export class Declarer {
     return decision === 'declare' ? 'go-on' : 'lost'
   }
 
-  /** Its job queue is there, and dead; `isDeaf`: its control queue too. False: it stays as it is. */
+  /** Its job queue is dead; `isDeaf`: its control queue too. False: it stays. */
   async #onDead(scratch: ScratchChannel, queue: string, isDeaf: boolean): Promise<boolean> {
     this.#deps.onMissing?.(queue)
     if (!isDeaf) await this.#deps.catchUp?.(queue, scratch)
@@ -364,9 +369,8 @@ export class Declarer {
     await sleep(DYING_MS, undefined, { ref: false })
     const later = await lookFor(scratch, jobQueue)
     if (later.presence !== 'exists') return later.presence
-    const isAsNew = later.ready + later.consumers === 0
-    const isSame = await this.#deps.isSame?.(scratch, queue)
-    return isAsNew || isSame === false ? 'renewed' : 'exists'
+    if (later.ready + later.consumers === 0) return 'renewed'
+    return (await this.#deps.isSame?.(scratch, queue)) === false ? 'renewed' : 'exists'
   }
 
   /** Null: it may be declared, and counts against `maxQueues` until `#ensureQueue` ends. */

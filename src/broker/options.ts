@@ -70,7 +70,7 @@ export interface BrokerHooks {
   onMarked(queue: string, marker: string): Promise<void>
   /** We have declared it, and RabbitMQ may come back without it when it is killed. From memory. */
   isUnwritten(queue: string): boolean
-  /** RabbitMQ has written it down. May reject: then it is tried again. */
+  /** RabbitMQ has written it down, or we did not declare it. May reject: then it is tried again. */
   onWritten(queue: string): Promise<void>
   /** Some job's token may be in the queue, or with a native worker of it. */
   hasTokens(queue: string): boolean

@@ -21,8 +21,6 @@ export interface QueueWatchDeps extends Parts {
   missingExchange(scratch: ScratchChannel): Promise<string | null>
   /** And with it every binding to it. */
   onExchangeGone(): void
-  /** What was ready at the last look is written down. */
-  settle(): Promise<void>
 }
 
 /** What becomes of the queues and exchanges while nobody tells: looks now and then. */
@@ -81,7 +79,6 @@ export class QueueWatch {
     const scratch = new ScratchChannel(connection)
     try {
       await this.#deps.lookAgain(scratch)
-      await this.#deps.settle()
       await this.#lookAtExchanges(scratch)
       if (await this.#newLedger.look(scratch)) await this.#markers.look(scratch)
       await this.#sampler.look(scratch)

@@ -22,6 +22,7 @@ import { Connections } from './connections.ts'
 import { Consumers } from './consumers.ts'
 import { ControlPublisher } from './control-publisher.ts'
 import { sweepQueue } from './dead-letter-sweep.ts'
+import { DeadQueues } from './dead-queues.ts'
 import { Declarer } from './declarer.ts'
 import { Delays } from './delay-plugin.ts'
 import { Denials } from './denials.ts'
@@ -39,7 +40,6 @@ import { QueueWatch } from './queue-watch.ts'
 import { rechecksBy } from './rechecks.ts'
 import { Rungs } from './rungs.ts'
 import { loadTopology, type Topology } from './topology.ts'
-import { UnwrittenQueues } from './unwritten-queues.ts'
 
 /** Nothing is served before, and each host of a list that does not answer would take so long. */
 const START_WAIT_MS = 10_000
@@ -62,7 +62,7 @@ export class RabbitBroker implements Broker, Service {
     probe: (queue) => this.#declarer.probe(queue),
   })
   readonly #rungs: Rungs
-  readonly #unwritten: UnwrittenQueues
+  readonly #dead: DeadQueues
   readonly #publisher: Publisher
   readonly #controlPublisher: ControlPublisher
   readonly #consumers: Consumers
@@ -86,17 +86,20 @@ export class RabbitBroker implements Broker, Service {
     this.#delays = new Delays(options, this.#names.exchange.delayed, logger)
     this.#checker = new EntityChecker({ ...shared, options })
     const declaring = { checker: this.#checker, connection: declare, topology, options, hooks }
-    const readyQueues = () => this.#declarer.readyQueues()
-    this.#unwritten = new UnwrittenQueues({ ...shared, ...declaring, readyQueues })
+    this.#dead = new DeadQueues({
+      ...shared,
+      ...declaring,
+      isReady: (queue) => this.#declarer.isReady(queue),
+    })
     this.#declarer = new Declarer({
       ...shared,
       ...declaring,
-      unwritten: this.#unwritten,
+      dead: this.#dead,
       prepareBase: () => this.#delays.prepare(),
       isSame: (scratch, queue) => this.#watch.isSame(scratch, queue),
       catchUp: (queue, scratch) => this.#consumers.control.catchUp(queue, scratch),
       onReady: (queue) => this.#consumers.queueReady(queue),
-      onDeclare: (queue) => this.#publisher.noteNew(queue),
+      onDeclare: (queue) => this.#onDeclare(queue),
       onMissing: (queue) => this.#onMissing(queue),
       onBase: (outcome) => this.#onBase(outcome),
       onControlMissing: (queue) => this.#consumers.control.queueMissing(queue),
@@ -121,6 +124,7 @@ export class RabbitBroker implements Broker, Service {
       options,
       hooks,
       declarer: this.#declarer,
+      isDoubtful: (queue) => this.#dead.isDoubtful(queue),
       isBaseReady: () => this.#availability.isBaseReady,
       onOwnerChange: () => this.#availability.notice(),
     })
@@ -160,6 +164,7 @@ export class RabbitBroker implements Broker, Service {
     this.#watch.stop()
     this.#declarer.stop()
     this.#rungs.stop()
+    this.#dead.stop()
     await untilDeadline(this.#consumers.stop(), deadline)
     for (const publisher of [this.#publisher, this.#controlPublisher]) {
       await publisher.drain(deadline)
@@ -181,7 +186,7 @@ export class RabbitBroker implements Broker, Service {
   publish(row: JobRow): Promise<PublishOutcome> {
     const message = this.#availability.isUp ? this.#messageOf(row) : null
     if (message === null) return Promise.resolve('refused')
-    if (this.#unwritten.isInHand(message)) return Promise.resolve('returned')
+    if (!this.#mayTake(message)) return Promise.resolve('returned')
     // A rung that is not known to be ours loses jobs (architecture §3).
     if (message.rungMs !== null && !this.#rungs.isReady(row.queue, message.rungMs)) {
       void this.#rungs.ensure(row.queue, message.rungMs)
@@ -194,7 +199,17 @@ export class RabbitBroker implements Broker, Service {
 
   publishUnusable(message: Unusable): Promise<PublishOutcome> {
     if (!this.#availability.isUp) return Promise.resolve('refused')
-    return this.#publisher.send(toDeadLetters(message, this.#names))
+    const outgoing = toDeadLetters(message, this.#names)
+    if (!this.#mayTake(outgoing)) return Promise.resolve('returned')
+    return this.#publisher.send(outgoing)
+  }
+
+  /** False: where it leads may be a dead queue, which is asked, or replaced, or will be. */
+  #mayTake({ exchange, queue }: Outgoing): boolean {
+    const { direct, dlx } = this.#names.exchange
+    if (exchange !== direct && exchange !== dlx) return true
+    if (this.#dead.isDoubtful(queue)) return false
+    return exchange !== dlx || !this.#dead.isBeingReplaced(this.#names.dlxQueue(queue))
   }
 
   shown(delivery: ShownDelivery): ShownMessage {
@@ -240,7 +255,7 @@ export class RabbitBroker implements Broker, Service {
   async sweepDeadLetters(
     ...[queue, limit, isStale]: Parameters<Broker['sweepDeadLetters']>
   ): Promise<SweptDeadLetters | null> {
-    if (this.#consumers.owner.state !== 'owner') return null
+    if (this.#consumers.owner.state !== 'owner' || this.#dead.isDoubtful(queue)) return null
     return sweepQueue(this.#connections.consume, this.#names.dlxQueue(queue), limit, isStale)
   }
 
@@ -312,13 +327,13 @@ export class RabbitBroker implements Broker, Service {
       connection: this.#connections.declare,
       names: this.#names,
       now: () => this.#deps.clock.now(),
-      queues: () => this.#declarer.knownQueues(),
+      // What a dead one shows says nothing of its jobs.
+      queues: () => [...this.#declarer.knownQueues()].filter((one) => !this.#dead.isDoubtful(one)),
       readyQueues: () => this.#declarer.readyQueues(),
       available: (queue) => this.#deps.hooks.availableJobs(queue),
       held: (queue) => this.#consumers.deliveries.heldOf(queue) + this.#publisher.pending,
       onGone: (queue) => void this.#declarer.recheck(queue),
       lookAgain: (scratch) => this.#checker.lookAgain(scratch),
-      settle: () => this.#unwritten.settle(),
       missingExchange: (scratch) => missingExchange(scratch, exchanges()),
       onExchangeGone,
     })
@@ -340,6 +355,11 @@ export class RabbitBroker implements Broker, Service {
     const isReady = this.#connections.declare.isUp && outcome !== 'unavailable'
     this.#availability.baseChanged(isReady)
     this.#consumers.baseChecked(isReady)
+  }
+
+  #onDeclare(queue: string): void {
+    this.#publisher.noteNew(queue)
+    this.#dead.noteDeclared(queue)
   }
 
   #onMissing(queue: string): void {

@@ -45,10 +45,10 @@ export interface LostQueues {
 export interface UnwrittenQueues {
   has(queue: string): boolean
 
-  /** It is about to be declared. Remembers the queue where it is unknown. */
-  mark(queue: string, now: number): Promise<void>
+  /** It is about to be declared. No effect on `queues`. */
+  mark(queue: string): Promise<void>
 
-  /** RabbitMQ has written it down. */
+  /** RabbitMQ has written it down, or it was not declared. */
   settle(queue: string): Promise<void>
 }
 

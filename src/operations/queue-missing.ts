@@ -38,7 +38,7 @@ export async function onQueueMissing(
   const jobs = await ledger.rearm(queue, clock.now())
   if (jobs > 0)
     deps.logger.warn({ queue, jobs }, 'queue was gone: its jobs will be published again')
-  await ledger.unwritten.mark(queue, clock.now())
+  await ledger.unwritten.mark(queue)
   if (jobs > 0 || isDoubtful) deps.wakeRelay()
   if (isRenewed) void tellRenewed(deps, queue)
   return 'declare'

@@ -1,4 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
+import { UNWRITTEN_MS } from '../../src/broker/unwritten.ts'
 import { eventually } from '../support/in-process.ts'
 import { samplesOf, scrape } from '../telemetry/exposition-text.ts'
 import { amqpStage, answerTo, deliveryOf, onJobQueues } from './stage.ts'
@@ -20,6 +22,8 @@ async function startWaiting(queue: string): Promise<{ jobs: Promise<{ id: string
 describe('a lost connection', () => {
   it('AMQP-025 reconnects with exponential backoff: 1 s, 2 s, 4 s, each ±25 %', async () => {
     const reconnections = 'ojs_amqp_reconnections_total{connection="publish"}'
+    // New queues would be asked whether they have come back, on another connection.
+    await sleep(2 * UNWRITTEN_MS)
     const before = await metric(reconnections)
     const from = wire.attempts.length
     const since = () => wire.attempts.slice(from).map((at) => at - cutAt)

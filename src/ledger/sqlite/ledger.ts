@@ -108,7 +108,7 @@ export class SqliteLedger implements Ledger {
     this.cron = new SqliteCron(this.#store, this.#access)
     this.pauses = new SqlitePauses(this.#store, this.#access)
     this.lost = new SqliteLostQueues(statements, this.#access)
-    this.unwritten = new SqliteUnwrittenQueues(this.#store, this.#access)
+    this.unwritten = new SqliteUnwrittenQueues(statements, this.#access)
     this.traffic = store.traffic
     this.workflows = new SqliteWorkflows(store, this.#access)
     this.idempotency = new SqliteIdempotency(this.#access, statements)

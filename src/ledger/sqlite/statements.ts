@@ -331,12 +331,11 @@ function prepareBookkeeping(db: Database) {
     markLost: db.prepare<[name: string, now: number]>(
       'UPDATE queues SET lost_at = ?2 WHERE name = ?1',
     ),
-    unwrittenQueues: db.prepare<[], { name: string }>(
-      'SELECT name FROM queues WHERE unwritten_since IS NOT NULL',
+    unwrittenQueues: db.prepare<[], { name: string }>('SELECT name FROM unwritten_queues'),
+    markUnwritten: db.prepare<[name: string]>(
+      'INSERT INTO unwritten_queues VALUES (?) ON CONFLICT DO NOTHING',
     ),
-    markUnwritten: db.prepare<[name: string, since: number | null]>(
-      'UPDATE queues SET unwritten_since = ?2 WHERE name = ?1',
-    ),
+    markWritten: db.prepare<[name: string]>('DELETE FROM unwritten_queues WHERE name = ?'),
     /** What is known of a queue that is to be declared anew. */
     forgetPresence: db.prepare<[name: string]>(
       'UPDATE queues SET marker = NULL, lost_at = NULL WHERE name = ?1',

@@ -1,4 +1,7 @@
-/** When a queue was declared, until RabbitMQ has certainly written that down (broker/unwritten.ts). */
+/**
+ * Queues that RabbitMQ may not have written down yet (broker/unwritten.ts). A table of its own: not every
+ * one of them comes into being.
+ */
 export const sql = `
-ALTER TABLE queues ADD COLUMN unwritten_since INTEGER;
+CREATE TABLE unwritten_queues (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 `

@@ -1,0 +1,265 @@
+import type { Channel, ChannelModel } from 'amqplib'
+import type { Logger } from '../logger.ts'
+import { isAtLeast } from './arguments.ts'
+import type { Connection } from './connection.ts'
+import { lookFor } from './entity.ts'
+import type { EntityChecker } from './entity-checker.ts'
+import { isInTime } from './in-time.ts'
+import type { Names } from './names.ts'
+import type { BrokerHooks, BrokerOptions } from './options.ts'
+import { ScratchChannel } from './scratch-channel.ts'
+import type { QueueEntity, Topology } from './topology.ts'
+import { UNWRITTEN_MS } from './unwritten.ts'
+
+/** A queue with a leader answers at once; one without after 65 s, with the end of the connection. */
+const ANSWER_MS = 5_000
+/** RabbitMQ deletes a queue without a leader after 5 s in vain (3.10.8). */
+const DELETE_MS = 30_000
+
+/** Also how long it may take until one that is written counts as written. */
+const SETTLE_MS = UNWRITTEN_MS / 2
+
+/** Not those that queues share. */
+const KINDS: ReadonlySet<string> = new Set(['job', 'dlx', 'control'])
+
+/**
+ * `replaced`: what was dead is deleted, and has to be declared. `left`: it is dead, and stays.
+ * `unknown`: it may be dead, and could not be asked or deleted.
+ */
+type Verdict = 'sound' | 'replaced' | 'left' | 'unknown'
+
+type Answer = 'answered' | 'refused' | 'silent'
+
+export interface DeadQueuesDeps {
+  connection: Connection
+  names: Names
+  topology: Topology
+  checker: EntityChecker
+  options: Pick<BrokerOptions, 'declare'>
+  hooks: Pick<BrokerHooks, 'isUnwritten' | 'onWritten'>
+  logger: Logger
+  /** Checked or declared on the present connection. */
+  isReady(queue: string): boolean
+}
+
+/**
+ * Quorum queues that we have declared and that RabbitMQ has come back without, because it was killed
+ * before it had written them down (`unwritten.ts`): in their place is another, which is empty and never
+ * has a leader. It takes nothing and gives nothing, for ever, and only its deletion helps.
+ *
+ * A queue that only has no majority at the moment looks the same. So no other is deleted than one that
+ * was unwritten when RabbitMQ went, where the list of hosts names one, and while another quorum queue of
+ * ours answers.
+ */
+export class DeadQueues {
+  readonly #deps: DeadQueuesDeps
+  /** Declared, or found alive, on the present connection: when, by `performance.now()`. */
+  readonly #soundSince = new Map<string, number>()
+  /** Names in the broker of those that are asked or replaced while their job queue is used. */
+  readonly #beside = new Set<string>()
+  #settling: NodeJS.Timeout | undefined
+  /** One after another: each has a connection of its own. */
+  #mendingBeside: Promise<void> = Promise.resolve()
+
+  constructor(deps: DeadQueuesDeps) {
+    this.#deps = deps
+    deps.connection.listen({ down: () => this.#soundSince.clear() })
+  }
+
+  /** About to be declared on the present connection. */
+  noteDeclared(queue: string): void {
+    this.#soundSince.set(queue, performance.now())
+    this.#settleLater()
+  }
+
+  /** RabbitMQ refuses it, and has none of its name. */
+  notDeclared(queue: string): void {
+    const { hooks, logger } = this.#deps
+    this.#soundSince.delete(queue)
+    hooks.onWritten(queue).catch((err: unknown) => {
+      logger.warn({ err, queue }, 'a queue is remembered as declared that is not')
+    })
+  }
+
+  /** It may be dead, and nobody has looked at it on the present connection yet. */
+  isDoubtful(queue: string): boolean {
+    return this.#deps.hooks.isUnwritten(queue) && !this.#deps.isReady(queue)
+  }
+
+  stop(): void {
+    clearTimeout(this.#settling)
+  }
+
+  /**
+   * Looks at an OJS queue that is there. Where its job queue is dead, `onDead` hears of it before that
+   * is deleted, and whether its control queue is, too; false: it stays. A classic job queue can do
+   * without the others for a time: they are looked at beside it.
+   */
+  async mend(
+    scratch: ScratchChannel,
+    queue: string,
+    onDead: (isControlDead: boolean) => Promise<boolean>,
+  ): Promise<Verdict> {
+    if (!this.#mayBeDead(queue)) return 'sound'
+    const { generation } = this.#deps.connection
+    const entities = this.#entitiesOf(queue)
+    if (!entities.some(isJobQueue)) {
+      this.#mendingBeside = this.#mendingBeside.then(() => this.#mendBeside(queue, entities))
+      return 'sound'
+    }
+    const dead = await this.#deadOf(scratch, entities)
+    if (dead === null) return 'unknown'
+    const isControlDead = dead.some(({ kind }) => kind === 'control')
+    if (dead.some(isJobQueue) && !(await onDead(isControlDead))) return 'left'
+    const isDone = await this.#delete(dead)
+    if (!isDone || generation !== this.#deps.connection.generation) return 'unknown'
+    this.noteDeclared(queue)
+    return dead.length > 0 ? 'replaced' : 'sound'
+  }
+
+  /**
+   * Is the dead letter queue being asked or replaced? What is on its way into a dead queue costs its
+   * connection when that is deleted (541).
+   */
+  isBeingReplaced(dlxQueue: string): boolean {
+    return this.#beside.has(dlxQueue)
+  }
+
+  #mayBeDead(queue: string): boolean {
+    const { connection, hooks, options } = this.#deps
+    if (!hooks.isUnwritten(queue) || this.#soundSince.has(queue)) return false
+    const isMended = options.declare !== 'never' && connection.hasOneHost
+    if (isMended && connection.isAfterRestart && !isAtLeast(connection.serverVersion, 4, 3))
+      return true
+    this.noteDeclared(queue)
+    return false
+  }
+
+  /** Those that can be dead. */
+  #entitiesOf(queue: string): QueueEntity[] {
+    const { connection, topology } = this.#deps
+    const entities = topology.ofQueue(queue, connection.serverVersion)
+    return entities.filter(({ kind }) => KINDS.has(kind)).filter(isQuorum)
+  }
+
+  #settleLater(): void {
+    this.#settling ??= setTimeout(() => {
+      this.#settling = undefined
+      void this.#settle()
+    }, SETTLE_MS).unref()
+  }
+
+  /** What has been sound for long enough is written, or waits for the next look. */
+  async #settle(): Promise<void> {
+    const { hooks, isReady, logger } = this.#deps
+    const before = performance.now() - UNWRITTEN_MS
+    const unwritten = [...this.#soundSince].filter(([queue]) => hooks.isUnwritten(queue))
+    const written = unwritten.filter(([queue, since]) => since < before && isReady(queue))
+    if (written.length < unwritten.length) this.#settleLater()
+    try {
+      await Promise.all(written.map(([queue]) => hooks.onWritten(queue)))
+    } catch (err) {
+      logger.warn({ err }, 'queues are remembered as unwritten that are written')
+      this.#settleLater()
+    }
+  }
+
+  /** Never rejects. */
+  async #mendBeside(queue: string, entities: readonly QueueEntity[]): Promise<void> {
+    const { checker, connection, logger } = this.#deps
+    // Another one for the same connection has come first, or the connection is gone.
+    if (this.#soundSince.has(queue) || !connection.isUp) return
+    const { generation } = connection
+    const scratch = new ScratchChannel(connection)
+    for (const { name } of entities) this.#beside.add(name)
+    try {
+      const dead = await this.#deadOf(scratch, entities)
+      if (dead === null || !(await this.#delete(dead))) return
+      for (const entity of dead) await checker.ensure(scratch, entity)
+      if (generation === connection.generation) this.noteDeclared(queue)
+    } catch (err) {
+      logger.warn({ err, queue }, 'what belongs to a new queue could not be looked after')
+    } finally {
+      for (const { name } of entities) this.#beside.delete(name)
+      await scratch.close()
+    }
+  }
+
+  /** Null: nobody knows. */
+  async #deadOf(
+    scratch: ScratchChannel,
+    entities: readonly QueueEntity[],
+  ): Promise<QueueEntity[] | null> {
+    const empty: QueueEntity[] = []
+    for (const entity of entities) {
+      const { presence, ready, consumers } = await lookFor(scratch, entity)
+      // So it looks as well where its leader does not answer within 250 ms.
+      if (presence === 'exists' && ready + consumers === 0) empty.push(entity)
+    }
+    if (empty.length === 0) return []
+    // One that is older, and that nobody consumes. A message that comes goes back with the connection.
+    const witness = this.#deps.names.dueDeadLetters
+    const names = [witness, ...empty.map(({ name }) => name)]
+    const answers = await this.#ask(names, ANSWER_MS, (channel, name) => channel.get(name))
+    if (answers === null) return null
+    const [witnessed, ...rest] = answers
+    const dead = empty.filter((_, i) => rest[i] === 'silent')
+    return dead.length > 0 && witnessed !== 'answered' ? null : dead
+  }
+
+  /** True: all of them are gone. */
+  async #delete(queues: readonly QueueEntity[]): Promise<boolean> {
+    if (queues.length === 0) return true
+    const names = queues.map(({ name }) => name)
+    for (const entity of names) {
+      const text =
+        'RabbitMQ has come back with a dead queue in the place of a new one: it is deleted'
+      this.#deps.logger.warn({ entity }, text)
+    }
+    const answers = await this.#ask(names, DELETE_MS, (channel, name) => channel.deleteQueue(name))
+    return answers?.every((answer) => answer === 'answered') === true
+  }
+
+  /** On a connection of its own, which it may cost. Null: there is none. */
+  async #ask(
+    names: readonly string[],
+    ms: number,
+    ask: (channel: Channel, name: string) => Promise<unknown>,
+  ): Promise<Answer[] | null> {
+    const { connection, logger } = this.#deps
+    try {
+      const { model, end } = await connection.openBeside('mend')
+      const answerOf = async (name: string): Promise<Answer> => {
+        const channel = await openOn(model)
+        let answer: Answer = 'silent'
+        const asked = ask(channel, name).then(
+          () => (answer = 'answered'),
+          () => (answer = 'refused'),
+        )
+        await isInTime(asked, ms)
+        return answer
+      }
+      return await Promise.all(names.map(answerOf)).finally(end)
+    } catch (err) {
+      logger.warn(
+        { err, queues: names },
+        'new queues could not be asked whether they have come back',
+      )
+      return null
+    }
+  }
+}
+
+function isQuorum({ arguments: given }: QueueEntity): boolean {
+  return given['x-queue-type'] === 'quorum'
+}
+
+function isJobQueue({ kind }: QueueEntity): boolean {
+  return kind === 'job'
+}
+
+async function openOn(model: ChannelModel): Promise<Channel> {
+  const channel = await model.createChannel()
+  channel.on('error', () => {})
+  return channel
+}

@@ -1,0 +1,159 @@
+import { beforeEach, expect, it, onTestFinished, vi } from 'vitest'
+import type { Connection } from '../../src/broker/connection.ts'
+import { DeadQueues, type DeadQueuesDeps } from '../../src/broker/dead-queues.ts'
+import { EntityChecker } from '../../src/broker/entity-checker.ts'
+import { createNames } from '../../src/broker/names.ts'
+import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
+import { ScratchChannel } from '../../src/broker/scratch-channel.ts'
+import { loadTopology } from '../../src/broker/topology.ts'
+import { UNWRITTEN_MS } from '../../src/broker/unwritten.ts'
+import { vhostOfTest } from './fixtures.ts'
+import { logger, startConnection } from './harness.ts'
+
+/** What RabbitMQ makes of such queues when it is killed: test/crash/faults/new-queues.test.ts. */
+const { vhost, admin } = vhostOfTest()
+
+const QUEUES = ['ojs.queue.dlx.email', 'ojs.queue.email', 'ojs.queue.control.email']
+
+let connection: Connection
+let unwritten: Set<string>
+let ready: Set<string>
+let dead: boolean[]
+let queues: DeadQueues
+beforeEach(async () => {
+  connection = await startConnection(vhost.url, { name: 'declare', random: () => 0 })
+  onTestFinished(() => connection.close())
+  unwritten = new Set(['email'])
+  ready = new Set()
+  dead = []
+  for (const name of [...QUEUES, 'ojs.system.due.dlx']) {
+    await admin.channel.assertQueue(name, { arguments: { 'x-queue-type': 'quorum' } })
+  }
+  queues = newQueues()
+})
+
+function newQueues(over: Partial<DeadQueuesDeps> = {}): DeadQueues {
+  const options = { declare: 'lazy' as const }
+  return new DeadQueues({
+    connection,
+    names: createNames(''),
+    topology: loadTopology('', 'quorum', null),
+    checker: new EntityChecker({ options, observer: SILENT_OBSERVER, logger }),
+    options,
+    hooks: {
+      isUnwritten: (queue) => unwritten.has(queue),
+      onWritten: async (queue) => void unwritten.delete(queue),
+    },
+    logger,
+    isReady: (queue) => ready.has(queue),
+    ...over,
+  })
+}
+
+async function mend() {
+  const scratch = new ScratchChannel(connection)
+  const verdict = await queues.mend(scratch, 'email', async (isControlDead) => {
+    dead.push(isControlDead)
+    return true
+  })
+  await scratch.close()
+  return verdict
+}
+
+/** They have no binding but this one, and a queue that is deleted loses it. */
+async function areTheSame(): Promise<boolean> {
+  for (const name of QUEUES) admin.channel.publish('mark', name, Buffer.from('x'))
+  await admin.channel.waitForConfirms()
+  const counts = QUEUES.map(async (name) => (await admin.channel.checkQueue(name)).messageCount)
+  return (await Promise.all(counts)).every((count) => count > 0)
+}
+
+it('those that answer are left as they are, whether or not there is anything in them', async () => {
+  await admin.channel.assertExchange('mark', 'direct')
+  for (const name of QUEUES) await admin.channel.bindQueue(name, 'mark', name)
+  expect(await mend()).toBe('sound')
+  expect(await areTheSame()).toBe(true)
+  queues = newQueues()
+  expect(await mend()).toBe('sound')
+  expect(await areTheSame()).toBe(true)
+  expect(dead).toEqual([])
+})
+
+it('where they cannot be asked nobody says that they are well', async () => {
+  connection.openBeside = () => Promise.reject(new Error('no more connections'))
+  expect(await mend()).toBe('unknown')
+  expect(queues.isDoubtful('email')).toBe(true)
+  // What has been declared on this connection is not asked.
+  queues.noteDeclared('email')
+  expect(await mend()).toBe('sound')
+  queues = newQueues({ options: { declare: 'never' } })
+  expect(await mend()).toBe('sound')
+})
+
+it('those of a classic queue are asked beside it, and get nothing meanwhile', async () => {
+  queues = newQueues({ topology: loadTopology('', 'classic', null) })
+  let isAsked = false
+  const { openBeside } = connection
+  connection.openBeside = (name) => {
+    isAsked = queues.isBeingReplaced('ojs.queue.dlx.email')
+    return openBeside.call(connection, name)
+  }
+  expect(await mend()).toBe('sound')
+  await expect.poll(() => isAsked).toBe(true)
+  await expect.poll(() => queues.isBeingReplaced('ojs.queue.dlx.email')).toBe(false)
+  expect(queues.isBeingReplaced('ojs.queue.dlx.other')).toBe(false)
+})
+
+it('doubtful is what is unwritten, until it is ready', () => {
+  expect(queues.isDoubtful('other')).toBe(false)
+  expect(queues.isDoubtful('email')).toBe(true)
+  ready.add('email')
+  expect(queues.isDoubtful('email')).toBe(false)
+  ready.clear()
+  queues.notDeclared('email')
+  expect(queues.isDoubtful('email')).toBe(false)
+})
+
+it('is written when it has been sound for long enough on one connection', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  for (const queue of ['away', 'late', 'unsaid']) unwritten.add(queue)
+  ready = new Set(['email', 'late', 'unsaid'])
+  for (const queue of ['email', 'away']) queues.noteDeclared(queue)
+  await vi.advanceTimersByTimeAsync(UNWRITTEN_MS - 1)
+  queues.noteDeclared('late')
+  expect(unwritten).toEqual(new Set(['email', 'away', 'late', 'unsaid']))
+  await vi.advanceTimersByTimeAsync(UNWRITTEN_MS)
+  expect(unwritten).toEqual(new Set(['away', 'late', 'unsaid']))
+  // It becomes ready after all.
+  ready.add('away')
+  await vi.advanceTimersByTimeAsync(UNWRITTEN_MS)
+  expect(unwritten).toEqual(new Set(['unsaid']))
+  unwritten.add('email')
+  queues.noteDeclared('email')
+  queues.stop()
+  await vi.advanceTimersByTimeAsync(3 * UNWRITTEN_MS)
+  expect(unwritten).toEqual(new Set(['email', 'unsaid']))
+})
+
+it('is not asked where RabbitMQ has been there all the time', async () => {
+  const asked = vi.spyOn(connection, 'openBeside')
+  const before = connection.generation
+  connection.abandon('test')
+  await expect.poll(() => connection.generation).toBe(before + 1)
+  expect(await mend()).toBe('sound')
+  expect(asked).not.toHaveBeenCalled()
+})
+
+it('is sound on one connection, and asked again on the next after a restart', async () => {
+  expect(await mend()).toBe('sound')
+  const asked = vi.spyOn(connection, 'openBeside')
+  expect(await mend()).toBe('sound')
+  expect(asked).not.toHaveBeenCalled()
+  const before = connection.generation
+  connection.abandon('test')
+  await expect.poll(() => connection.generation).toBe(before + 1)
+  connection.isAfterRestart = true
+  expect(await mend()).toBe('sound')
+  expect(asked).toHaveBeenCalledOnce()
+})
