@@ -1,4 +1,4 @@
-import { beforeEach, expect, it, onTestFinished, vi } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Connection } from '../../src/broker/connection.ts'
 import { DeadQueues, type DeadQueuesDeps } from '../../src/broker/dead-queues.ts'
 import { EntityChecker } from '../../src/broker/entity-checker.ts'
@@ -7,6 +7,7 @@ import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import { ScratchChannel } from '../../src/broker/scratch-channel.ts'
 import { loadTopology } from '../../src/broker/topology.ts'
 import { UNWRITTEN_MS } from '../../src/broker/unwritten.ts'
+import { answerTo } from '../amqp/stage.ts'
 import { vhostOfTest } from './fixtures.ts'
 import { logger, startConnection } from './harness.ts'
 
@@ -19,6 +20,7 @@ let connection: Connection
 let unwritten: Set<string>
 let ready: Set<string>
 let dead: boolean[]
+let mayReplace: boolean
 let queues: DeadQueues
 beforeEach(async () => {
   connection = await startConnection(vhost.url, { name: 'declare', random: () => 0 })
@@ -26,6 +28,7 @@ beforeEach(async () => {
   unwritten = new Set(['email'])
   ready = new Set()
   dead = []
+  mayReplace = true
   for (const name of [...QUEUES, 'ojs.system.due.dlx']) {
     await admin.channel.assertQueue(name, { arguments: { 'x-queue-type': 'quorum' } })
   }
@@ -54,7 +57,7 @@ async function mend() {
   const scratch = new ScratchChannel(connection)
   const verdict = await queues.mend(scratch, 'email', async (isControlDead) => {
     dead.push(isControlDead)
-    return true
+    return mayReplace
   })
   await scratch.close()
   return verdict
@@ -77,6 +80,52 @@ it('those that answer are left as they are, whether or not there is anything in 
   expect(await mend()).toBe('sound')
   expect(await areTheSame()).toBe(true)
   expect(dead).toEqual([])
+})
+
+describe('where nothing answers for 5 s', () => {
+  /** To a `get` from one of these; all else is RabbitMQ's own. */
+  function silence(isSilent: (name: string) => boolean): void {
+    const { openBeside } = connection
+    connection.openBeside = async (name) => {
+      const beside = await openBeside.call(connection, name)
+      const { model } = beside
+      const createChannel = model.createChannel.bind(model)
+      model.createChannel = async () => {
+        const channel = await createChannel()
+        const get = channel.get.bind(channel)
+        channel.get = (queue) => (isSilent(queue) ? new Promise(() => {}) : get(queue))
+        return channel
+      }
+      return beside
+    }
+  }
+
+  async function areThere(): Promise<boolean[]> {
+    const looks = QUEUES.map((name) => answerTo(admin, (channel) => channel.checkQueue(name)))
+    return (await Promise.all(looks)).map((answer) => answer === 'ok')
+  }
+
+  it('a queue is dead: it is deleted, after its jobs were seen to', async () => {
+    silence((name) => name !== 'ojs.system.due.dlx' && name !== 'ojs.queue.control.email')
+    expect(await mend()).toBe('replaced')
+    expect(dead).toEqual([false])
+    expect(await areThere()).toEqual([false, false, true])
+  })
+
+  it('nobody knows, where no other queue answers either', async () => {
+    silence(() => true)
+    expect(await mend()).toBe('unknown')
+    expect(dead).toEqual([])
+    expect(await areThere()).toEqual([true, true, true])
+  })
+
+  it('a queue stays whose jobs may not be published again', async () => {
+    silence((name) => QUEUES.includes(name))
+    mayReplace = false
+    expect(await mend()).toBe('left')
+    expect(dead).toEqual([true])
+    expect(await areThere()).toEqual([true, true, true])
+  })
 })
 
 it('where they cannot be asked nobody says that they are well', async () => {
