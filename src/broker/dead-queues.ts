@@ -23,8 +23,8 @@ const SETTLE_MS = UNWRITTEN_MS / 2
 const KINDS: ReadonlySet<string> = new Set(['job', 'dlx', 'control'])
 
 /**
- * `replaced`: what was dead is deleted, and has to be declared. `left`: it is dead, and stays.
- * `unknown`: it may be dead, and could not be asked or deleted.
+ * Of a job queue. `replaced`: it was dead, is deleted, and has to be declared. `left`: it is dead, and
+ * stays. `unknown`: it, or what belongs to it, may be dead, and could not be asked or deleted.
  */
 type Verdict = 'sound' | 'replaced' | 'left' | 'unknown'
 
@@ -92,8 +92,8 @@ export class DeadQueues {
 
   /**
    * Looks at an OJS queue that is there. Where its job queue is dead, `onDead` hears of it before that
-   * is deleted, and whether its control queue is, too; false: it stays. A classic job queue can do
-   * without the others for a time: they are looked at beside it.
+   * is deleted, and whether its control queue is, too; false: it stays. What belongs to it has to be
+   * declared in any case. A classic job queue can do without that for a time: it is looked at beside it.
    */
   async mend(
     scratch: ScratchChannel,
@@ -114,7 +114,7 @@ export class DeadQueues {
     const isDone = await this.#delete(dead)
     if (!isDone || generation !== this.#deps.connection.generation) return 'unknown'
     this.noteDeclared(queue)
-    return dead.length > 0 ? 'replaced' : 'sound'
+    return dead.some(isJobQueue) ? 'replaced' : 'sound'
   }
 
   /**

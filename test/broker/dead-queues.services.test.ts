@@ -112,6 +112,13 @@ describe('where nothing answers for 5 s', () => {
     expect(await areThere()).toEqual([false, false, true])
   })
 
+  it('what belongs to a job queue may be dead alone: its jobs are where they were', async () => {
+    silence((name) => name === 'ojs.queue.dlx.email')
+    expect(await mend()).toBe('sound')
+    expect(dead).toEqual([])
+    expect(await areThere()).toEqual([false, true, true])
+  })
+
   it('nobody knows, where no other queue answers either', async () => {
     silence(() => true)
     expect(await mend()).toBe('unknown')
