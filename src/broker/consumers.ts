@@ -34,8 +34,8 @@ export interface ConsumersDeps {
     'onConsumeUp' | 'onControl' | 'onDeadLetter' | 'onQueueFound' | 'onScheduled' | 'isPaused'
   >
   declarer: Declarer
-  /** Its queues may be dead (`dead-queues.ts`). */
-  isDoubtful(queue: string): boolean
+  /** False: its control queue may be dead (`dead-queues.ts`), which would cost the connection. */
+  mayConsumeControl(queue: string): boolean
   /** The exchanges and system queues are there. */
   isBaseReady(): boolean
   /** The broker became ours, or somebody else's, or nobody knows. */
@@ -98,8 +98,7 @@ export class Consumers {
     })
     this.control = new ControlConsumer({
       ...consuming,
-      // One that is dead would cost the connection.
-      mayConsume: (queue) => !deps.isDoubtful(queue),
+      mayConsume: (queue) => deps.mayConsumeControl(queue),
       onControl: (message) => hooks.onControl(message),
       onQueueGone: (queue) => this.#onControlQueueGone(queue),
       onBacklogConsumed: () => this.#consumeSystem(),

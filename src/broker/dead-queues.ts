@@ -19,12 +19,9 @@ const DELETE_MS = 30_000
 /** Also how long it may take until one that is written counts as written. */
 const SETTLE_MS = UNWRITTEN_MS / 2
 
-/** Not those that queues share. */
-const KINDS: ReadonlySet<string> = new Set(['job', 'dlx', 'control'])
-
 /**
  * Of a job queue. `replaced`: it was dead, is deleted, and has to be declared. `left`: it is dead, and
- * stays. `unknown`: it, or what belongs to it, may be dead, and could not be asked or deleted.
+ * stays. `unknown`: it may be dead, and could not be asked or deleted.
  */
 type Verdict = 'sound' | 'replaced' | 'left' | 'unknown'
 
@@ -40,6 +37,8 @@ export interface DeadQueuesDeps {
   logger: Logger
   /** Checked or declared on the present connection. */
   isReady(queue: string): boolean
+  /** What belongs to the queue has been looked at, and may be used. */
+  onMended(queue: string): void
 }
 
 /**
@@ -55,7 +54,7 @@ export class DeadQueues {
   readonly #deps: DeadQueuesDeps
   /** Declared, or found alive, on the present connection: when, by `performance.now()`. */
   readonly #soundSince = new Map<string, number>()
-  /** Names in the broker of those that are asked or replaced while their job queue is used. */
+  /** Names in the broker of those that are, or will be, asked or replaced while their job queue is used. */
   readonly #beside = new Set<string>()
   #settling: NodeJS.Timeout | undefined
   /** One after another: each has a connection of its own. */
@@ -91,38 +90,36 @@ export class DeadQueues {
   }
 
   /**
-   * Looks at an OJS queue that is there. Where its job queue is dead, `onDead` hears of it before that
-   * is deleted, and whether its control queue is, too; false: it stays. What belongs to it has to be
-   * declared in any case. A classic job queue can do without that for a time: it is looked at beside it.
+   * Looks at an OJS queue that is there. Where its job queue is dead, `onDead` is awaited before that is
+   * deleted; false: it stays. Jobs can do without what belongs to it for a time: that is looked at, and
+   * declared anew, beside it.
    */
   async mend(
     scratch: ScratchChannel,
     queue: string,
-    onDead: (isControlDead: boolean) => Promise<boolean>,
+    onDead: () => Promise<boolean>,
   ): Promise<Verdict> {
     if (!this.#mayBeDead(queue)) return 'sound'
-    const { generation } = this.#deps.connection
-    const entities = this.#entitiesOf(queue)
-    if (!entities.some(isJobQueue)) {
-      this.#mendingBeside = this.#mendingBeside.then(() => this.#mendBeside(queue, entities))
-      return 'sound'
-    }
-    const dead = await this.#deadOf(scratch, entities)
+    const { connection, topology } = this.#deps
+    const { generation, serverVersion } = connection
+    const entities = topology.ofQueue(queue, serverVersion).filter(isQuorum)
+    const dead = await this.#deadOf(scratch, entities.filter(isJobQueue))
     if (dead === null) return 'unknown'
-    const isControlDead = dead.some(({ kind }) => kind === 'control')
-    if (dead.some(isJobQueue) && !(await onDead(isControlDead))) return 'left'
+    if (dead.length > 0 && !(await onDead())) return 'left'
     const isDone = await this.#delete(dead)
-    if (!isDone || generation !== this.#deps.connection.generation) return 'unknown'
-    this.noteDeclared(queue)
-    return dead.some(isJobQueue) ? 'replaced' : 'sound'
+    if (!isDone || generation !== connection.generation) return 'unknown'
+    const others = entities.filter(({ kind }) => kind === 'dlx' || kind === 'control')
+    for (const { name } of others) this.#beside.add(name)
+    this.#mendingBeside = this.#mendingBeside.then(() => this.#mendBeside(queue, others))
+    return dead.length > 0 ? 'replaced' : 'sound'
   }
 
   /**
-   * Is the dead letter queue being asked or replaced? What is on its way into a dead queue costs its
-   * connection when that is deleted (541).
+   * Is this one, in the broker's name, being asked or replaced, or about to be? What is on its way into a
+   * dead queue costs its connection when that is deleted (541), and so does a consumer.
    */
-  isBeingReplaced(dlxQueue: string): boolean {
-    return this.#beside.has(dlxQueue)
+  isBeingReplaced(name: string): boolean {
+    return this.#beside.has(name)
   }
 
   #mayBeDead(queue: string): boolean {
@@ -133,13 +130,6 @@ export class DeadQueues {
       return true
     this.noteDeclared(queue)
     return false
-  }
-
-  /** Those that can be dead. */
-  #entitiesOf(queue: string): QueueEntity[] {
-    const { connection, topology } = this.#deps
-    const entities = topology.ofQueue(queue, connection.serverVersion)
-    return entities.filter(({ kind }) => KINDS.has(kind)).filter(isQuorum)
   }
 
   #settleLater(): void {
@@ -166,13 +156,12 @@ export class DeadQueues {
 
   /** Never rejects. */
   async #mendBeside(queue: string, entities: readonly QueueEntity[]): Promise<void> {
-    const { checker, connection, logger } = this.#deps
-    // Another one for the same connection has come first, or the connection is gone.
-    if (this.#soundSince.has(queue) || !connection.isUp) return
+    const { checker, connection, logger, onMended } = this.#deps
     const { generation } = connection
     const scratch = new ScratchChannel(connection)
-    for (const { name } of entities) this.#beside.add(name)
     try {
+      // Another one for the same connection may have come first, or the connection be gone.
+      if (this.#soundSince.has(queue) || !connection.isUp) return
       const dead = await this.#deadOf(scratch, entities)
       if (dead === null || !(await this.#delete(dead))) return
       for (const entity of dead) await checker.ensure(scratch, entity)
@@ -182,6 +171,7 @@ export class DeadQueues {
     } finally {
       for (const { name } of entities) this.#beside.delete(name)
       await scratch.close()
+      onMended(queue)
     }
   }
 

@@ -315,7 +315,7 @@ export class Declarer {
     const found = await this.#find(scratch, queue, jobQueue)
     if (found === 'unavailable') return 'unavailable'
     if (found !== 'missing') {
-      const onDead = (isDeaf: boolean) => this.#onDead(scratch, queue, isDeaf)
+      const onDead = () => this.#onDead(scratch, queue)
       const verdict = (await this.#deps.dead?.mend(scratch, queue, onDead)) ?? 'sound'
       if (verdict === 'unknown') return 'unavailable'
       if (verdict !== 'sound') return verdict === 'left' ? 'lost' : 'go-on'
@@ -340,10 +340,10 @@ export class Declarer {
     return decision === 'declare' ? 'go-on' : 'lost'
   }
 
-  /** Its job queue is dead; `isDeaf`: its control queue too. False: it stays. */
-  async #onDead(scratch: ScratchChannel, queue: string, isDeaf: boolean): Promise<boolean> {
+  /** False: it stays. */
+  async #onDead(scratch: ScratchChannel, queue: string): Promise<boolean> {
     this.#deps.onMissing?.(queue)
-    if (!isDeaf) await this.#deps.catchUp?.(queue, scratch)
+    await this.#deps.catchUp?.(queue, scratch)
     return (await this.#onLost(queue, false)) === 'go-on'
   }
 

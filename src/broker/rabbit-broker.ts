@@ -90,6 +90,7 @@ export class RabbitBroker implements Broker, Service {
       ...shared,
       ...declaring,
       isReady: (queue) => this.#declarer.isReady(queue),
+      onMended: (queue) => this.#consumers.control.queueReady(queue),
     })
     this.#declarer = new Declarer({
       ...shared,
@@ -124,7 +125,7 @@ export class RabbitBroker implements Broker, Service {
       options,
       hooks,
       declarer: this.#declarer,
-      isDoubtful: (queue) => this.#dead.isDoubtful(queue),
+      mayConsumeControl: (queue) => this.#mayConsumeControl(queue),
       isBaseReady: () => this.#availability.isBaseReady,
       onOwnerChange: () => this.#availability.notice(),
     })
@@ -210,6 +211,11 @@ export class RabbitBroker implements Broker, Service {
     if (exchange !== direct && exchange !== dlx) return true
     if (this.#dead.isDoubtful(queue)) return false
     return exchange !== dlx || !this.#dead.isBeingReplaced(this.#names.dlxQueue(queue))
+  }
+
+  #mayConsumeControl(queue: string): boolean {
+    const name = this.#names.controlQueue(queue)
+    return !this.#dead.isDoubtful(queue) && !this.#dead.isBeingReplaced(name)
   }
 
   shown(delivery: ShownDelivery): ShownMessage {
