@@ -54,6 +54,8 @@ export class DeadQueues {
   readonly #deps: DeadQueuesDeps
   /** Declared, or found alive, on the present connection: when, by `performance.now()`. */
   readonly #soundSince = new Map<string, number>()
+  /** Their job queues have answered on the present connection. */
+  readonly #alive = new Set<string>()
   /** Names in the broker of those that are, or will be, asked or replaced while their job queue is used. */
   readonly #beside = new Set<string>()
   #settling: NodeJS.Timeout | undefined
@@ -62,7 +64,12 @@ export class DeadQueues {
 
   constructor(deps: DeadQueuesDeps) {
     this.#deps = deps
-    deps.connection.listen({ down: () => this.#soundSince.clear() })
+    deps.connection.listen({
+      down: () => {
+        this.#soundSince.clear()
+        this.#alive.clear()
+      },
+    })
   }
 
   /** About to be declared on the present connection. */
@@ -82,7 +89,7 @@ export class DeadQueues {
 
   /** It may be dead, and nobody has looked at it on the present connection yet. */
   isDoubtful(queue: string): boolean {
-    return this.#deps.hooks.isUnwritten(queue) && !this.#deps.isReady(queue)
+    return this.#mayBeDead(queue) && !this.#alive.has(queue) && !this.#deps.isReady(queue)
   }
 
   stop(): void {
@@ -99,8 +106,11 @@ export class DeadQueues {
     queue: string,
     onDead: () => Promise<boolean>,
   ): Promise<Verdict> {
-    if (!this.#mayBeDead(queue)) return 'sound'
-    const { connection, topology } = this.#deps
+    const { connection, hooks, topology } = this.#deps
+    if (!this.#mayBeDead(queue)) {
+      if (hooks.isUnwritten(queue) && !this.#soundSince.has(queue)) this.noteDeclared(queue)
+      return 'sound'
+    }
     const { generation, serverVersion } = connection
     const entities = topology.ofQueue(queue, serverVersion).filter(isQuorum)
     const dead = await this.#deadOf(scratch, entities.filter(isJobQueue))
@@ -108,6 +118,7 @@ export class DeadQueues {
     if (dead.length > 0 && !(await onDead())) return 'left'
     const isDone = await this.#delete(dead)
     if (!isDone || generation !== connection.generation) return 'unknown'
+    this.#alive.add(queue)
     const others = entities.filter(({ kind }) => kind === 'dlx' || kind === 'control')
     for (const { name } of others) this.#beside.add(name)
     this.#mendingBeside = this.#mendingBeside.then(() => this.#mendBeside(queue, others))
@@ -126,10 +137,7 @@ export class DeadQueues {
     const { connection, hooks, options } = this.#deps
     if (!hooks.isUnwritten(queue) || this.#soundSince.has(queue)) return false
     const isMended = options.declare !== 'never' && connection.hasOneHost
-    if (isMended && connection.isAfterRestart && !isAtLeast(connection.serverVersion, 4, 3))
-      return true
-    this.noteDeclared(queue)
-    return false
+    return isMended && connection.isAfterRestart && !isAtLeast(connection.serverVersion, 4, 3)
   }
 
   #settleLater(): void {
