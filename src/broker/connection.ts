@@ -57,8 +57,11 @@ export class Connection {
   readonly name: ConnectionName
   /** Counts successful connects; what belongs to an older one is dead. */
   generation = 0
-  /** RabbitMQ may have been started anew since the last one: this is the first, or an attempt has failed. */
-  isAfterRestart = false
+  /**
+   * RabbitMQ may have been started anew since the last connection: this is the first, an attempt has
+   * failed, or there is none.
+   */
+  isAfterRestart = true
   /** Why publishers are blocked (memory or disk alarm), or null. */
   blockedReason: string | null = null
   /** Why there is no connection. Never holds credentials. */
@@ -337,6 +340,7 @@ export class Connection {
   #lost(reason: string, url: URL): void {
     this.#model = null
     this.#stream = null
+    this.isAfterRestart = true
     this.blockedReason = null
     this.channelsActive = 0
     this.latencyMs = null

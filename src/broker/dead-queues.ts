@@ -37,7 +37,7 @@ export interface DeadQueuesDeps {
   logger: Logger
   /** Checked or declared on the present connection. */
   isReady(queue: string): boolean
-  /** What belongs to the queue has been looked at, and may be used. */
+  /** What belongs to the queue has been looked at, and is doubtful no more. */
   onMended(queue: string): void
 }
 
@@ -52,15 +52,15 @@ export interface DeadQueuesDeps {
  */
 export class DeadQueues {
   readonly #deps: DeadQueuesDeps
-  /** Declared, or found alive, on the present connection: when, by `performance.now()`. */
-  readonly #soundSince = new Map<string, number>()
-  /** Their job queues have answered on the present connection. */
+  /** Their job queues have answered, or are replaced, on the present connection. */
   readonly #alive = new Set<string>()
-  /** Names in the broker of those that are, or will be, asked or replaced while their job queue is used. */
+  /** So is all that belongs to them, or they were declared on it: when, by `performance.now()`. */
+  readonly #soundSince = new Map<string, number>()
+  /** What belongs to them is, or will be, looked at while their jobs flow. */
   readonly #beside = new Set<string>()
-  #settling: NodeJS.Timeout | undefined
   /** One after another: each has a connection of its own. */
   #mendingBeside: Promise<void> = Promise.resolve()
+  #settling: NodeJS.Timeout | undefined
 
   constructor(deps: DeadQueuesDeps) {
     this.#deps = deps
@@ -87,24 +87,32 @@ export class DeadQueues {
     })
   }
 
+  stop(): void {
+    clearTimeout(this.#settling)
+  }
+
   /** It may be dead, and nobody has looked at it on the present connection yet. */
   isDoubtful(queue: string): boolean {
     return this.#mayBeDead(queue) && !this.#alive.has(queue) && !this.#deps.isReady(queue)
   }
 
-  stop(): void {
-    clearTimeout(this.#settling)
+  /**
+   * The same of its dead letter and control queues. What is on its way into a dead queue costs its
+   * connection when that is deleted (541), and so does a consumer.
+   */
+  isBesideDoubtful(queue: string): boolean {
+    return this.#beside.has(queue) || this.isDoubtful(queue)
   }
 
   /**
-   * Looks at an OJS queue that is there. Where its job queue is dead, `onDead` is awaited before that is
-   * deleted; false: it stays. Jobs can do without what belongs to it for a time: that is looked at, and
+   * Looks at an OJS queue that is there. Where its job queue is dead, `isReplaceable` is asked before that
+   * is deleted; false: it stays. Jobs can do without what belongs to it for a time: that is looked at, and
    * declared anew, beside it.
    */
   async mend(
     scratch: ScratchChannel,
     queue: string,
-    onDead: () => Promise<boolean>,
+    isReplaceable: () => Promise<boolean>,
   ): Promise<Verdict> {
     const { connection, hooks, topology } = this.#deps
     if (!this.#mayBeDead(queue)) {
@@ -115,29 +123,21 @@ export class DeadQueues {
     const entities = topology.ofQueue(queue, serverVersion).filter(isQuorum)
     const dead = await this.#deadOf(scratch, entities.filter(isJobQueue))
     if (dead === null) return 'unknown'
-    if (dead.length > 0 && !(await onDead())) return 'left'
+    if (dead.length > 0 && !(await isReplaceable())) return 'left'
     const isDone = await this.#delete(dead)
     if (!isDone || generation !== connection.generation) return 'unknown'
     this.#alive.add(queue)
-    const others = entities.filter(({ kind }) => kind === 'dlx' || kind === 'control')
-    for (const { name } of others) this.#beside.add(name)
-    this.#mendingBeside = this.#mendingBeside.then(() => this.#mendBeside(queue, others))
+    this.#mendBeside(queue, entities.filter(isOwn))
     return dead.length > 0 ? 'replaced' : 'sound'
-  }
-
-  /**
-   * Is this one, in the broker's name, being asked or replaced, or about to be? What is on its way into a
-   * dead queue costs its connection when that is deleted (541), and so does a consumer.
-   */
-  isBeingReplaced(name: string): boolean {
-    return this.#beside.has(name)
   }
 
   #mayBeDead(queue: string): boolean {
     const { connection, hooks, options } = this.#deps
     if (!hooks.isUnwritten(queue) || this.#soundSince.has(queue)) return false
-    const isMended = options.declare !== 'never' && connection.hasOneHost
-    return isMended && connection.isAfterRestart && !isAtLeast(connection.serverVersion, 4, 3)
+    if (options.declare === 'never' || !connection.hasOneHost) return false
+    // From 4.3 on RabbitMQ forgets none; which it is nobody knows before there is a connection.
+    const isForgetful = !connection.isUp || !isAtLeast(connection.serverVersion, 4, 3)
+    return isForgetful && connection.isAfterRestart
   }
 
   #settleLater(): void {
@@ -152,7 +152,9 @@ export class DeadQueues {
     const { hooks, isReady, logger } = this.#deps
     const before = performance.now() - UNWRITTEN_MS
     const unwritten = [...this.#soundSince].filter(([queue]) => hooks.isUnwritten(queue))
-    const written = unwritten.filter(([queue, since]) => since < before && isReady(queue))
+    const written = unwritten.filter(
+      ([queue, since]) => since < before && isReady(queue) && !this.#beside.has(queue),
+    )
     if (written.length < unwritten.length) this.#settleLater()
     try {
       await Promise.all(written.map(([queue]) => hooks.onWritten(queue)))
@@ -162,24 +164,40 @@ export class DeadQueues {
     }
   }
 
+  #mendBeside(queue: string, entities: readonly QueueEntity[]): void {
+    if (this.#beside.has(queue)) return
+    this.#beside.add(queue)
+    this.#mendingBeside = this.#mendingBeside.then(async () => {
+      const { connection } = this.#deps
+      let asked: number
+      let isSound: boolean
+      // What was learned on a connection that is gone says nothing any more.
+      do {
+        asked = connection.generation
+        isSound = await this.#isMended(queue, entities)
+      } while (connection.isUp && asked !== connection.generation)
+      this.#beside.delete(queue)
+      // Asked again where nobody knows, by the next who looks.
+      if (isSound) this.noteDeclared(queue)
+      else this.#soundSince.delete(queue)
+      this.#deps.onMended(queue)
+    })
+  }
+
   /** Never rejects. */
-  async #mendBeside(queue: string, entities: readonly QueueEntity[]): Promise<void> {
-    const { checker, connection, logger, onMended } = this.#deps
-    const { generation } = connection
+  async #isMended(queue: string, entities: readonly QueueEntity[]): Promise<boolean> {
+    const { checker, connection, logger } = this.#deps
     const scratch = new ScratchChannel(connection)
     try {
-      // Another one for the same connection may have come first, or the connection be gone.
-      if (this.#soundSince.has(queue) || !connection.isUp) return
       const dead = await this.#deadOf(scratch, entities)
-      if (dead === null || !(await this.#delete(dead))) return
+      if (dead === null || !(await this.#delete(dead))) return false
       for (const entity of dead) await checker.ensure(scratch, entity)
-      if (generation === connection.generation) this.noteDeclared(queue)
+      return connection.isUp
     } catch (err) {
       logger.warn({ err, queue }, 'what belongs to a new queue could not be looked after')
+      return false
     } finally {
-      for (const { name } of entities) this.#beside.delete(name)
       await scratch.close()
-      onMended(queue)
     }
   }
 
@@ -254,6 +272,11 @@ function isQuorum({ arguments: given }: QueueEntity): boolean {
 
 function isJobQueue({ kind }: QueueEntity): boolean {
   return kind === 'job'
+}
+
+/** Not those that it shares with others. */
+function isOwn({ kind }: QueueEntity): boolean {
+  return kind === 'dlx' || kind === 'control'
 }
 
 async function openOn(model: ChannelModel): Promise<Channel> {

@@ -315,36 +315,34 @@ export class Declarer {
     const found = await this.#find(scratch, queue, jobQueue)
     if (found === 'unavailable') return 'unavailable'
     if (found !== 'missing') {
-      const onDead = () => this.#onDead(scratch, queue)
-      const verdict = (await this.#deps.dead?.mend(scratch, queue, onDead)) ?? 'sound'
+      const isReplaceable = () => this.#mayBeAnew(scratch, queue, false)
+      const verdict = (await this.#deps.dead?.mend(scratch, queue, isReplaceable)) ?? 'sound'
       if (verdict === 'unknown') return 'unavailable'
-      if (verdict !== 'sound') return verdict === 'left' ? 'lost' : 'go-on'
-      if (found === 'exists') return 'go-on'
+      if (verdict === 'left') return 'lost'
+      if (verdict === 'replaced') this.#deps.onDeclare(queue)
+      if (verdict === 'replaced' || found === 'exists') return 'go-on'
     }
-    this.#deps.onMissing?.(queue)
     const refusal = found === 'renewed' ? null : this.#reserve(queue)
     if (refusal) {
+      this.#deps.onMissing?.(queue)
       // A client's mistake in the name of a queue is no concern of the operator.
       if (this.#known.has(queue)) this.#deps.checker.warn(missing(jobQueue))
       return refusal
     }
-    await this.#deps.catchUp?.(queue, scratch)
-    return this.#onLost(queue, found === 'renewed')
+    if (!(await this.#mayBeAnew(scratch, queue, found === 'renewed'))) return 'lost'
+    this.#deps.onDeclare(queue)
+    return 'go-on'
   }
 
-  async #onLost(queue: string, isRenewed: boolean): Promise<'go-on' | 'lost'> {
-    const { checker, hooks, names, onDeclare } = this.#deps
+  /** It is gone, whatever is there in its place. False: an operator has to decide. */
+  async #mayBeAnew(scratch: ScratchChannel, queue: string, isRenewed: boolean): Promise<boolean> {
+    const { catchUp, checker, hooks, names, onMissing } = this.#deps
+    onMissing?.(queue)
+    await catchUp?.(queue, scratch)
     const decision = await hooks.onQueueMissing(queue, isRenewed)
-    if (decision === 'declare') onDeclare(queue)
-    else checker.warn(missing({ entity: 'queue', name: names.jobQueue(queue) }))
-    return decision === 'declare' ? 'go-on' : 'lost'
-  }
-
-  /** False: it stays. */
-  async #onDead(scratch: ScratchChannel, queue: string): Promise<boolean> {
-    this.#deps.onMissing?.(queue)
-    await this.#deps.catchUp?.(queue, scratch)
-    return (await this.#onLost(queue, false)) === 'go-on'
+    if (decision === 'leave')
+      checker.warn(missing({ entity: 'queue', name: names.jobQueue(queue) }))
+    return decision === 'declare'
   }
 
   /**

@@ -125,7 +125,7 @@ export class RabbitBroker implements Broker, Service {
       options,
       hooks,
       declarer: this.#declarer,
-      mayConsumeControl: (queue) => this.#mayConsumeControl(queue),
+      mayConsumeControl: (queue) => !this.#dead.isBesideDoubtful(queue),
       isBaseReady: () => this.#availability.isBaseReady,
       onOwnerChange: () => this.#availability.notice(),
     })
@@ -208,14 +208,8 @@ export class RabbitBroker implements Broker, Service {
   /** False: where it leads may be a dead queue, which is asked, or replaced, or will be. */
   #mayTake({ exchange, queue }: Outgoing): boolean {
     const { direct, dlx } = this.#names.exchange
-    if (exchange !== direct && exchange !== dlx) return true
-    if (this.#dead.isDoubtful(queue)) return false
-    return exchange !== dlx || !this.#dead.isBeingReplaced(this.#names.dlxQueue(queue))
-  }
-
-  #mayConsumeControl(queue: string): boolean {
-    const name = this.#names.controlQueue(queue)
-    return !this.#dead.isDoubtful(queue) && !this.#dead.isBeingReplaced(name)
+    if (exchange === direct) return !this.#dead.isDoubtful(queue)
+    return exchange !== dlx || !this.#dead.isBesideDoubtful(queue)
   }
 
   shown(delivery: ShownDelivery): ShownMessage {
@@ -261,7 +255,7 @@ export class RabbitBroker implements Broker, Service {
   async sweepDeadLetters(
     ...[queue, limit, isStale]: Parameters<Broker['sweepDeadLetters']>
   ): Promise<SweptDeadLetters | null> {
-    if (this.#consumers.owner.state !== 'owner' || this.#dead.isDoubtful(queue)) return null
+    if (this.#consumers.owner.state !== 'owner' || this.#dead.isBesideDoubtful(queue)) return null
     return sweepQueue(this.#connections.consume, this.#names.dlxQueue(queue), limit, isStale)
   }
 

@@ -19,18 +19,14 @@ const QUEUES = ['ojs.queue.dlx.email', 'ojs.queue.email', 'ojs.queue.control.ema
 let connection: Connection
 let unwritten: Set<string>
 let ready: Set<string>
-let dead: number
 let mended: string[]
-let mayReplace: boolean
 let queues: DeadQueues
 beforeEach(async () => {
   connection = await startConnection(vhost.url, { name: 'declare', random: () => 0 })
   onTestFinished(() => connection.close())
   unwritten = new Set(['email'])
   ready = new Set()
-  dead = 0
   mended = []
-  mayReplace = true
   for (const name of [...QUEUES, 'ojs.system.due.dlx']) {
     await admin.channel.assertQueue(name, { arguments: { 'x-queue-type': 'quorum' } })
   }
@@ -56,12 +52,9 @@ function newQueues(over: Partial<DeadQueuesDeps> = {}): DeadQueues {
   })
 }
 
-async function mend() {
+async function mend(isReplaceable = async () => true) {
   const scratch = new ScratchChannel(connection)
-  const verdict = await queues.mend(scratch, 'email', async () => {
-    dead += 1
-    return mayReplace
-  })
+  const verdict = await queues.mend(scratch, 'email', isReplaceable)
   await scratch.close()
   return verdict
 }
@@ -82,7 +75,6 @@ it('those that answer are left as they are, whether or not there is anything in 
   queues = newQueues()
   expect(await mend()).toBe('sound')
   expect(await areTheSame()).toBe(true)
-  expect(dead).toBe(0)
 })
 
 describe('where nothing answers for 5 s', () => {
@@ -108,44 +100,64 @@ describe('where nothing answers for 5 s', () => {
     return (await Promise.all(looks)).map((answer) => answer === 'ok')
   }
 
-  it('a queue is dead: it is deleted, after its jobs were seen to', async () => {
+  it('a queue is dead: it is deleted, and nothing goes into it before it is declared', async () => {
     silence((name) => name === 'ojs.queue.email')
-    expect(await mend()).toBe('replaced')
-    expect(dead).toBe(1)
+    const isReplaceable = vi.fn(async () => {
+      expect(queues.isDoubtful('email')).toBe(true)
+      expect(await areThere()).toEqual([true, true, true])
+      return true
+    })
+    expect(await mend(isReplaceable)).toBe('replaced')
+    expect(isReplaceable).toHaveBeenCalledOnce()
     expect(await areThere()).toEqual([true, false, true])
+  })
+
+  it('all of them are dead: those beside the job queue are replaced too', async () => {
+    silence((name) => QUEUES.includes(name))
+    expect(await mend()).toBe('replaced')
+    queues.noteDeclared('email')
+    await expectReplacedBeside()
+    expect(await answerOf('ojs.queue.email')).toBe(404)
   })
 
   it('what belongs to it may be dead alone: that is replaced, and not used meanwhile', async () => {
     silence((name) => name !== 'ojs.queue.email' && name !== 'ojs.system.due.dlx')
-    for (const name of QUEUES) await admin.channel.sendToQueue(name, Buffer.from('x'))
-    await admin.channel.waitForConfirms()
-    for (const name of QUEUES) await admin.channel.purgeQueue(name)
+    const isReplaceable = vi.fn(async () => true)
+    expect(await mend(isReplaceable)).toBe('sound')
+    expect(isReplaceable).not.toHaveBeenCalled()
+    expect([queues.isDoubtful('email'), queues.isBesideDoubtful('email')]).toEqual([false, true])
+    // Somebody else looks at it meanwhile.
     expect(await mend()).toBe('sound')
-    expect(dead).toBe(0)
-    expect(QUEUES.map((name) => queues.isBeingReplaced(name))).toEqual([true, false, true])
-    expect(mended).toEqual([])
-    await expect.poll(() => mended, { timeout: 15_000 }).toEqual(['email'])
-    expect(QUEUES.map((name) => queues.isBeingReplaced(name))).toEqual([false, false, false])
-    // Declared as we would: those of the test had no dead letter exchange.
-    const ours = { 'x-queue-type': 'quorum' }
-    const again = QUEUES.map((name) =>
-      answerTo(admin, (channel) => channel.assertQueue(name, { arguments: ours })),
-    )
-    expect(await Promise.all(again)).toEqual([406, 'ok', 406])
+    await expectReplacedBeside()
+    expect(await answerOf('ojs.queue.email')).toBe('ok')
   })
+
+  /** Declared as we would: those of the test have no dead letter exchange. */
+  async function expectReplacedBeside(): Promise<void> {
+    expect(mended).toEqual([])
+    await expect.poll(() => mended, { timeout: 20_000 }).toEqual(['email'])
+    expect(queues.isBesideDoubtful('email')).toBe(false)
+    expect(await answerOf('ojs.queue.dlx.email')).toBe(406)
+    expect(await answerOf('ojs.queue.control.email')).toBe(406)
+  }
+
+  /** To a declare as the test does it. */
+  function answerOf(name: string): Promise<'ok' | number> {
+    return answerTo(admin, async (channel) => {
+      await channel.checkQueue(name)
+      await channel.assertQueue(name, { arguments: { 'x-queue-type': 'quorum' } })
+    })
+  }
 
   it('nobody knows, where no other queue answers either', async () => {
     silence(() => true)
     expect(await mend()).toBe('unknown')
-    expect(dead).toBe(0)
     expect(await areThere()).toEqual([true, true, true])
   })
 
   it('a queue stays whose jobs may not be published again', async () => {
     silence((name) => QUEUES.includes(name))
-    mayReplace = false
-    expect(await mend()).toBe('left')
-    expect(dead).toBe(1)
+    expect(await mend(async () => false)).toBe('left')
     expect(await areThere()).toEqual([true, true, true])
   })
 })
@@ -209,6 +221,15 @@ it('is not asked where RabbitMQ has been there all the time', async () => {
   await expect.poll(() => connection.generation).toBe(before + 1)
   expect(await mend()).toBe('sound')
   expect(asked).not.toHaveBeenCalled()
+})
+
+it('may be dead as long as there is no connection, whatever the last one said', async () => {
+  await mend()
+  await expect.poll(() => mended).toEqual(['email'])
+  connection.isAfterRestart = false
+  connection.abandon('test')
+  const state = () => [connection.isUp, queues.isDoubtful('email')]
+  await expect.poll(state).toEqual([false, true])
 })
 
 it('is sound on one connection, and asked again on the next after a restart', async () => {
