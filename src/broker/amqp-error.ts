@@ -38,6 +38,11 @@ export function classify(error: unknown): ChannelFailure {
   }
 }
 
+/** RabbitMQ gave this reason itself; an error of the socket has a text for a code. */
+export function hasReplyCode(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && typeof error.code === 'number'
+}
+
 /** amqplib's own, where as many channels are open as its connection may have. */
 export function isNoChannel(error: unknown): boolean {
   return error instanceof Error && error.message === 'No channels left to allocate'

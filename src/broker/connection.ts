@@ -2,6 +2,7 @@ import type { Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Channel, ChannelModel, ConfirmChannel } from 'amqplib'
 import type { Logger } from '../logger.ts'
+import { hasReplyCode } from './amqp-error.ts'
 import { openModel, streamOf, tune } from './amqp-model.ts'
 import { ChannelLimit } from './channel-limit.ts'
 import { describeError, isUnreachable, whyNotOpen } from './connect-error.ts'
@@ -58,8 +59,8 @@ export class Connection {
   /** Counts successful connects; what belongs to an older one is dead. */
   generation = 0
   /**
-   * RabbitMQ may have been started anew since the last connection: this is the first, an attempt has
-   * failed, or there is none.
+   * RabbitMQ may have been started anew since the last connection: this is the first, RabbitMQ did not
+   * say that it ended that one, an attempt has failed, or there is none.
    */
   isAfterRestart = true
   /** Why publishers are blocked (memory or disk alarm), or null. */
@@ -84,6 +85,8 @@ export class Connection {
   readonly #beside = new Set<() => void>()
   /** Attempts that failed since the last connection. */
   #failures = 0
+  /** RabbitMQ said itself that it ended the last connection. */
+  #wasClosed = false
   /** RabbitMQ ended the last one for its channels, as it may do with the next. */
   #wasLimited = false
 
@@ -164,7 +167,7 @@ export class Connection {
   /** Another one, to the first host. It is the caller's to end, and nobody has it up again. */
   async openBeside(name: string): Promise<{ model: ChannelModel; end(): void }> {
     const [url] = this.#urls
-    if (url === undefined) throw new Error('no host')
+    if (url === undefined || this.#stopping.signal.aborted) throw new Error('no connection beside')
     const { connectionName, heartbeatS = HEARTBEAT_S } = this.#options
     const socket = new AbortController()
     const given = { connectionName: `${connectionName} ${name}`, heartbeatS, signal: socket.signal }
@@ -178,6 +181,7 @@ export class Connection {
     this.#beside.add(end)
     try {
       model = await openModel(url, given)
+      socket.signal.throwIfAborted()
     } catch (error) {
       end()
       throw error
@@ -314,6 +318,7 @@ export class Connection {
         this.#model = null
       })
       model.on('close', (error) => {
+        this.#wasClosed = hasReplyCode(error)
         this.#lost(error ? describeError(error) : reason, url)
         resolve()
       })
@@ -323,7 +328,7 @@ export class Connection {
     this.#model = model
     this.blockedReason = null
     this.downReason = ''
-    this.isAfterRestart = this.generation === 0 || this.#failures > 0
+    this.isAfterRestart = !this.#wasClosed || this.#failures > 0
     this.#failures = 0
     this.generation += 1
     logger.info(

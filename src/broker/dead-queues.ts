@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Channel, ChannelModel } from 'amqplib'
 import type { Logger } from '../logger.ts'
+import { classify } from './amqp-error.ts'
 import { isAtLeast } from './arguments.ts'
 import type { Connection } from './connection.ts'
 import { lookFor } from './entity.ts'
@@ -18,6 +20,8 @@ const DELETE_MS = 30_000
 
 /** Also how long it may take until one that is written counts as written. */
 const SETTLE_MS = UNWRITTEN_MS / 2
+/** Until what could not be looked at is looked at again. */
+const AGAIN_MS = 5_000
 
 /**
  * Of a job queue. `replaced`: it was dead, is deleted, and has to be declared. `left`: it is dead, and
@@ -58,6 +62,9 @@ export class DeadQueues {
   readonly #soundSince = new Map<string, number>()
   /** What belongs to them is, or will be, looked at while their jobs flow. */
   readonly #beside = new Set<string>()
+  /** They are dead on the present connection, and stay. */
+  readonly #left = new Set<string>()
+  readonly #stopping = new AbortController()
   /** One after another: each has a connection of its own. */
   #mendingBeside: Promise<void> = Promise.resolve()
   #settling: NodeJS.Timeout | undefined
@@ -68,6 +75,7 @@ export class DeadQueues {
       down: () => {
         this.#soundSince.clear()
         this.#alive.clear()
+        this.#left.clear()
       },
     })
   }
@@ -76,6 +84,11 @@ export class DeadQueues {
   noteDeclared(queue: string): void {
     this.#soundSince.set(queue, performance.now())
     this.#settleLater()
+  }
+
+  /** It has been declared, with all that belongs to it, or is as it was declared before. */
+  noteReady(queue: string): void {
+    if (this.#deps.hooks.isUnwritten(queue)) this.noteDeclared(queue)
   }
 
   /** RabbitMQ refuses it, and has none of its name. */
@@ -88,6 +101,7 @@ export class DeadQueues {
   }
 
   stop(): void {
+    this.#stopping.abort()
     clearTimeout(this.#settling)
   }
 
@@ -114,18 +128,20 @@ export class DeadQueues {
     queue: string,
     isReplaceable: () => Promise<boolean>,
   ): Promise<Verdict> {
-    const { connection, hooks, topology } = this.#deps
-    if (!this.#mayBeDead(queue)) {
-      if (hooks.isUnwritten(queue) && !this.#soundSince.has(queue)) this.noteDeclared(queue)
-      return 'sound'
-    }
+    const { connection, topology } = this.#deps
+    if (!this.#mayBeDead(queue)) return 'sound'
+    // Whoever has to decide has not, and asking takes 5 s.
+    if (this.#left.has(queue) && !(await isReplaceable())) return 'left'
     const { generation, serverVersion } = connection
     const entities = topology.ofQueue(queue, serverVersion).filter(isQuorum)
     const dead = await this.#deadOf(scratch, entities.filter(isJobQueue))
     if (dead === null) return 'unknown'
-    if (dead.length > 0 && !(await isReplaceable())) return 'left'
+    if (dead.length > 0 && !(await isReplaceable())) {
+      this.#left.add(queue)
+      return 'left'
+    }
     const isDone = await this.#delete(dead)
-    if (!isDone || generation !== connection.generation) return 'unknown'
+    if (!isDone || !this.#isStill(generation)) return 'unknown'
     this.#alive.add(queue)
     this.#mendBeside(queue, entities.filter(isOwn))
     return dead.length > 0 ? 'replaced' : 'sound'
@@ -140,47 +156,75 @@ export class DeadQueues {
     return isForgetful && connection.isAfterRestart
   }
 
+  /** The connection has not been lost since it was of this generation. */
+  #isStill(generation: number): boolean {
+    const { connection } = this.#deps
+    return connection.isUp && connection.generation === generation
+  }
+
   #settleLater(): void {
+    if (this.#stopping.signal.aborted) return
     this.#settling ??= setTimeout(() => {
-      this.#settling = undefined
-      void this.#settle()
+      void this.#settle().finally(() => {
+        this.#settling = undefined
+        const { isUnwritten } = this.#deps.hooks
+        if ([...this.#soundSince.keys()].some((queue) => isUnwritten(queue))) this.#settleLater()
+      })
     }, SETTLE_MS).unref()
   }
 
-  /** What has been sound for long enough is written, or waits for the next look. */
+  /** What has been sound for long enough is written, or waits for the next look. Never rejects. */
   async #settle(): Promise<void> {
     const { hooks, isReady, logger } = this.#deps
     const before = performance.now() - UNWRITTEN_MS
-    const unwritten = [...this.#soundSince].filter(([queue]) => hooks.isUnwritten(queue))
-    const written = unwritten.filter(
-      ([queue, since]) => since < before && isReady(queue) && !this.#beside.has(queue),
-    )
-    if (written.length < unwritten.length) this.#settleLater()
+    const isOld = ([queue, since]: [string, number]) =>
+      since < before && hooks.isUnwritten(queue) && isReady(queue) && !this.#beside.has(queue)
+    const old = [...this.#soundSince].filter(isOld)
+    if (old.length === 0 || !(await this.#isThere())) return
+    const written = old.filter(([queue, since]) => this.#soundSince.get(queue) === since)
     try {
       await Promise.all(written.map(([queue]) => hooks.onWritten(queue)))
     } catch (err) {
       logger.warn({ err }, 'queues are remembered as unwritten that are written')
-      this.#settleLater()
     }
+  }
+
+  /**
+   * RabbitMQ answers on the present connection, so it has not been killed as long as that exists. A
+   * connection that has lost its peer in a power cut looks well for up to 30 s.
+   */
+  async #isThere(): Promise<boolean> {
+    const { connection, names } = this.#deps
+    const scratch = new ScratchChannel(connection)
+    const exchange = { entity: 'exchange' as const, name: names.exchange.direct }
+    const { presence } = await lookFor(scratch, exchange)
+    await scratch.close()
+    return presence !== 'unavailable'
   }
 
   #mendBeside(queue: string, entities: readonly QueueEntity[]): void {
     if (this.#beside.has(queue)) return
     this.#beside.add(queue)
+    this.#mendInTurn(queue, entities)
+  }
+
+  /** Again and again, where nobody knows. */
+  #mendInTurn(queue: string, entities: readonly QueueEntity[]): void {
+    const { signal } = this.#stopping
     this.#mendingBeside = this.#mendingBeside.then(async () => {
-      const { connection } = this.#deps
-      let asked: number
-      let isSound: boolean
+      if (signal.aborted) return
+      const { generation } = this.#deps.connection
       // What was learned on a connection that is gone says nothing any more.
-      do {
-        asked = connection.generation
-        isSound = await this.#isMended(queue, entities)
-      } while (connection.isUp && asked !== connection.generation)
-      this.#beside.delete(queue)
-      // Asked again where nobody knows, by the next who looks.
-      if (isSound) this.noteDeclared(queue)
-      else this.#soundSince.delete(queue)
-      this.#deps.onMended(queue)
+      if ((await this.#isMended(queue, entities)) && this.#isStill(generation)) {
+        this.#beside.delete(queue)
+        this.noteDeclared(queue)
+        this.#deps.onMended(queue)
+        return
+      }
+      sleep(AGAIN_MS, undefined, { signal, ref: false }).then(
+        () => this.#mendInTurn(queue, entities),
+        () => {},
+      )
     })
   }
 
@@ -192,7 +236,7 @@ export class DeadQueues {
       const dead = await this.#deadOf(scratch, entities)
       if (dead === null || !(await this.#delete(dead))) return false
       for (const entity of dead) await checker.ensure(scratch, entity)
-      return connection.isUp
+      return true
     } catch (err) {
       logger.warn({ err, queue }, 'what belongs to a new queue could not be looked after')
       return false
@@ -209,6 +253,7 @@ export class DeadQueues {
     const empty: QueueEntity[] = []
     for (const entity of entities) {
       const { presence, ready, consumers } = await lookFor(scratch, entity)
+      if (presence === 'unavailable') return null
       // So it looks as well where its leader does not answer within 250 ms.
       if (presence === 'exists' && ready + consumers === 0) empty.push(entity)
     }
@@ -246,12 +291,17 @@ export class DeadQueues {
     try {
       const { model, end } = await connection.openBeside('mend')
       const answerOf = async (name: string): Promise<Answer> => {
-        const channel = await openOn(model)
         let answer: Answer = 'silent'
-        const asked = ask(channel, name).then(
-          () => (answer = 'answered'),
-          () => (answer = 'refused'),
-        )
+        const asked = openOn(model)
+          .then((channel) => ask(channel, name))
+          .then(
+            () => (answer = 'answered'),
+            (error: unknown) => {
+              // The end of the connection is no answer.
+              if (classify(error).kind === 'unavailable') throw error
+              answer = 'refused'
+            },
+          )
         await isInTime(asked, ms)
         return answer
       }

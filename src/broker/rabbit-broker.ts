@@ -99,7 +99,7 @@ export class RabbitBroker implements Broker, Service {
       prepareBase: () => this.#delays.prepare(),
       isSame: (scratch, queue) => this.#watch.isSame(scratch, queue),
       catchUp: (queue, scratch) => this.#consumers.control.catchUp(queue, scratch),
-      onReady: (queue) => this.#consumers.queueReady(queue),
+      onReady: (queue) => this.#onReady(queue),
       onDeclare: (queue) => this.#onDeclare(queue),
       onMissing: (queue) => this.#onMissing(queue),
       onBase: (outcome) => this.#onBase(outcome),
@@ -199,9 +199,9 @@ export class RabbitBroker implements Broker, Service {
   }
 
   publishUnusable(message: Unusable): Promise<PublishOutcome> {
-    if (!this.#availability.isUp) return Promise.resolve('refused')
     const outgoing = toDeadLetters(message, this.#names)
-    if (!this.#mayTake(outgoing)) return Promise.resolve('returned')
+    // Nobody else has it: it is tried again.
+    if (!this.#availability.isUp || !this.#mayTake(outgoing)) return Promise.resolve('refused')
     return this.#publisher.send(outgoing)
   }
 
@@ -360,6 +360,11 @@ export class RabbitBroker implements Broker, Service {
   #onDeclare(queue: string): void {
     this.#publisher.noteNew(queue)
     this.#dead.noteDeclared(queue)
+  }
+
+  #onReady(queue: string): void {
+    this.#dead.noteReady(queue)
+    this.#consumers.queueReady(queue)
   }
 
   #onMissing(queue: string): void {

@@ -1,4 +1,6 @@
+import type { ChannelModel } from 'amqplib'
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { streamOf } from '../../src/broker/amqp-model.ts'
 import type { Connection } from '../../src/broker/connection.ts'
 import { DeadQueues, type DeadQueuesDeps } from '../../src/broker/dead-queues.ts'
 import { EntityChecker } from '../../src/broker/entity-checker.ts'
@@ -9,10 +11,10 @@ import { loadTopology } from '../../src/broker/topology.ts'
 import { UNWRITTEN_MS } from '../../src/broker/unwritten.ts'
 import { answerTo } from '../amqp/stage.ts'
 import { vhostOfTest } from './fixtures.ts'
-import { logger, startConnection } from './harness.ts'
+import { logger, row, startConnection } from './harness.ts'
 
 /** What RabbitMQ makes of such queues when it is killed: test/crash/faults/new-queues.test.ts. */
-const { vhost, admin } = vhostOfTest()
+const { vhost, admin, start, reconnectAdmin } = vhostOfTest()
 
 const QUEUES = ['ojs.queue.dlx.email', 'ojs.queue.email', 'ojs.queue.control.email']
 
@@ -59,7 +61,7 @@ async function mend(isReplaceable = async () => true) {
   return verdict
 }
 
-/** They have no binding but this one, and a queue that is deleted loses it. */
+/** They have no binding but this one, and a queue that is deleted loses it. A question holds a message for a moment. */
 async function areTheSame(): Promise<boolean> {
   for (const name of QUEUES) admin.channel.publish('mark', name, Buffer.from('x'))
   await admin.channel.waitForConfirms()
@@ -71,10 +73,10 @@ it('those that answer are left as they are, whether or not there is anything in 
   await admin.channel.assertExchange('mark', 'direct')
   for (const name of QUEUES) await admin.channel.bindQueue(name, 'mark', name)
   expect(await mend()).toBe('sound')
-  expect(await areTheSame()).toBe(true)
+  await expect.poll(areTheSame).toBe(true)
   queues = newQueues()
   expect(await mend()).toBe('sound')
-  expect(await areTheSame()).toBe(true)
+  await expect.poll(areTheSame).toBe(true)
 })
 
 describe('where nothing answers for 5 s', () => {
@@ -155,14 +157,87 @@ describe('where nothing answers for 5 s', () => {
     expect(await areThere()).toEqual([true, true, true])
   })
 
-  it('a queue stays whose jobs may not be published again', async () => {
+  it('a queue stays whose jobs may not be published again, until they may', async () => {
     silence((name) => QUEUES.includes(name))
     expect(await mend(async () => false)).toBe('left')
     expect(await areThere()).toEqual([true, true, true])
+    // Each PUSH looks again, and would wait.
+    const asked = vi.spyOn(connection, 'openBeside')
+    expect(await mend(async () => false)).toBe('left')
+    expect(asked).not.toHaveBeenCalled()
+    expect(await mend()).toBe('replaced')
   })
 })
 
-it('where they cannot be asked nobody says that they are well', async () => {
+describe('a connection that is lost meanwhile', () => {
+  /** `asked`: when a question is on its way; `after`: before its answer is heard. */
+  function around(over: { asked?(model: ChannelModel): void; after?(): Promise<void> }): void {
+    const { openBeside } = connection
+    connection.openBeside = async (name) => {
+      const beside = await openBeside.call(connection, name)
+      const createChannel = beside.model.createChannel.bind(beside.model)
+      beside.model.createChannel = async () => {
+        const channel = await createChannel()
+        const get = channel.get.bind(channel)
+        channel.get = async (queue) => {
+          const asked = get(queue)
+          over.asked?.(beside.model)
+          const answer = await asked
+          await over.after?.()
+          return answer
+        }
+        return channel
+      }
+      return beside
+    }
+  }
+
+  it('gives no answer', async () => {
+    around({ asked: (model) => streamOf(model)?.destroy(new Error('lost')) })
+    expect(await mend()).toBe('unknown')
+  })
+
+  it('has given one that says nothing any more', async () => {
+    const lost = new Promise<void>((down) => connection.listen({ down: () => down() }))
+    around({
+      after: () => {
+        connection.abandon('test')
+        return lost
+      },
+    })
+    const scratch = new ScratchChannel(connection)
+    expect(await queues.mend(scratch, 'email', async () => true)).toBe('unknown')
+    await expect.poll(() => connection.isUp).toBe(true)
+    expect(queues.isDoubtful('email')).toBe(true)
+  })
+})
+
+it('what belongs to a queue is looked at until somebody knows, and not used before', async () => {
+  const { openBeside } = connection
+  let asked = 0
+  connection.openBeside = (name) => {
+    asked += 1
+    if (asked === 2) return Promise.reject(new Error('no more connections'))
+    return openBeside.call(connection, name)
+  }
+  expect(await mend()).toBe('sound')
+  await expect.poll(() => asked).toBe(2)
+  expect([queues.isDoubtful('email'), queues.isBesideDoubtful('email')]).toEqual([false, true])
+  queues.noteReady('email')
+  await expect.poll(() => mended, { timeout: 20_000 }).toEqual(['email'])
+  expect([asked, queues.isBesideDoubtful('email')]).toEqual([3, false])
+})
+
+it('none is opened beside a connection that is closed', async () => {
+  await connection.close()
+  await expect(connection.openBeside('test')).rejects.toThrow()
+})
+
+it('where they cannot be looked at or asked nobody says that they are well', async () => {
+  const openChannel = vi.spyOn(connection, 'openChannel')
+  openChannel.mockRejectedValueOnce(new Error('No channels left to allocate'))
+  expect(await mend()).toBe('unknown')
+  openChannel.mockRestore()
   connection.openBeside = () => Promise.reject(new Error('no more connections'))
   expect(await mend()).toBe('unknown')
   expect(queues.isDoubtful('email')).toBe(true)
@@ -192,41 +267,96 @@ it('doubtful is what is unwritten, until it is ready, was declared or has answer
   expect(isDoubtful()).toBe(false)
 })
 
-it('is written when it has been sound for long enough on one connection', async () => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
-  onTestFinished(() => void vi.useRealTimers())
-  for (const queue of ['away', 'late', 'unsaid']) unwritten.add(queue)
-  ready = new Set(['email', 'late', 'unsaid'])
-  for (const queue of ['email', 'away']) queues.noteDeclared(queue)
-  await vi.advanceTimersByTimeAsync(UNWRITTEN_MS - 1)
-  queues.noteDeclared('late')
-  expect(unwritten).toEqual(new Set(['email', 'away', 'late', 'unsaid']))
-  await vi.advanceTimersByTimeAsync(UNWRITTEN_MS)
-  expect(unwritten).toEqual(new Set(['away', 'late', 'unsaid']))
-  // It becomes ready after all.
-  ready.add('away')
-  await vi.advanceTimersByTimeAsync(UNWRITTEN_MS)
-  expect(unwritten).toEqual(new Set(['unsaid']))
-  unwritten.add('email')
-  queues.noteDeclared('email')
-  queues.stop()
-  await vi.advanceTimersByTimeAsync(3 * UNWRITTEN_MS)
-  expect(unwritten).toEqual(new Set(['email', 'unsaid']))
+describe('is written when it has been sound for long enough on one connection', () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+    onTestFinished(() => void vi.useRealTimers())
+  })
+
+  /** RabbitMQ is asked in between, in real time. */
+  async function pass(ms: number): Promise<void> {
+    for (let left = ms; left > 0; left -= 500) {
+      await vi.advanceTimersByTimeAsync(Math.min(left, 500))
+      await connection.openChannel().then((channel) => channel.close())
+    }
+  }
+
+  it('from when it was declared, or ready', async () => {
+    for (const queue of ['away', 'late', 'unsaid']) unwritten.add(queue)
+    ready = new Set(['email', 'late', 'unsaid'])
+    for (const queue of ['email', 'away']) queues.noteDeclared(queue)
+    await pass(UNWRITTEN_MS - 1)
+    queues.noteReady('late')
+    expect(unwritten).toEqual(new Set(['email', 'away', 'late', 'unsaid']))
+    await pass(UNWRITTEN_MS)
+    expect(unwritten).toEqual(new Set(['away', 'late', 'unsaid']))
+    // It becomes ready after all.
+    ready.add('away')
+    queues.noteReady('away')
+    await pass(UNWRITTEN_MS)
+    expect(unwritten).toEqual(new Set(['away', 'unsaid']))
+    await pass(UNWRITTEN_MS)
+    expect(unwritten).toEqual(new Set(['unsaid']))
+    unwritten.add('email')
+    queues.noteDeclared('email')
+    queues.stop()
+    await pass(3 * UNWRITTEN_MS)
+    expect(unwritten).toEqual(new Set(['email', 'unsaid']))
+  })
+
+  it('and that answers: one may have lost its peer in a power cut', async () => {
+    ready.add('email')
+    const openChannel = vi.spyOn(connection, 'openChannel')
+    let die = () => {}
+    const dead = new Promise<never>((_, reject) => {
+      die = () => reject(new Error('heartbeat timeout'))
+    })
+    openChannel.mockReturnValueOnce(dead)
+    queues.noteDeclared('email')
+    await vi.advanceTimersByTimeAsync(3 * UNWRITTEN_MS)
+    expect(openChannel).toHaveBeenCalledOnce()
+    die()
+    await vi.advanceTimersByTimeAsync(1)
+    expect(unwritten).toEqual(new Set(['email']))
+    await pass(UNWRITTEN_MS)
+    expect(unwritten).toEqual(new Set())
+  })
+})
+
+it('takes no publish before somebody has looked at it', async () => {
+  const { broker } = await start({ queueType: 'quorum' }, { isUnwritten: () => true })
+  const unusable = { id: 'a', queue: 'email', content: Buffer.from('{}') }
+  expect(await broker.publish(row())).toBe('returned')
+  // Nobody has it but the worker that is told so.
+  expect(await broker.publishUnusable(unusable)).toBe('refused')
+  expect(await broker.sweepDeadLetters('email', 1, () => false)).toBeNull()
+  expect(await broker.ensureQueue('email')).toBe('ready')
+  expect(await broker.publish(row())).toBe('confirmed')
+  await expect.poll(() => broker.publishUnusable(unusable)).toBe('confirmed')
 })
 
 it('is not asked where RabbitMQ has been there all the time', async () => {
   const asked = vi.spyOn(connection, 'openBeside')
   const before = connection.generation
-  connection.abandon('test')
+  await vhost.closeConnections()
+  await reconnectAdmin()
   await expect.poll(() => connection.generation).toBe(before + 1)
   expect(await mend()).toBe('sound')
   expect(asked).not.toHaveBeenCalled()
 })
 
+it('is asked where the connection was lost, and nobody has said why', async () => {
+  const asked = vi.spyOn(connection, 'openBeside')
+  const before = connection.generation
+  connection.abandon('test')
+  await expect.poll(() => connection.generation).toBe(before + 1)
+  expect(await mend()).toBe('sound')
+  expect(asked).toHaveBeenCalled()
+})
+
 it('may be dead as long as there is no connection, whatever the last one said', async () => {
   await mend()
   await expect.poll(() => mended).toEqual(['email'])
-  connection.isAfterRestart = false
   connection.abandon('test')
   const state = () => [connection.isUp, queues.isDoubtful('email')]
   await expect.poll(state).toEqual([false, true])
@@ -241,7 +371,6 @@ it('is sound on one connection, and asked again on the next after a restart', as
   const before = connection.generation
   connection.abandon('test')
   await expect.poll(() => connection.generation).toBe(before + 1)
-  connection.isAfterRestart = true
   expect(await mend()).toBe('sound')
   expect(asked).toHaveBeenCalled()
 })

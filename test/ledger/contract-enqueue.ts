@@ -421,6 +421,11 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       // It was deleted, and is declared anew.
       await ledger.unwritten.mark('written')
       expect(unwritten()).toEqual(['new', 'written'])
+      // And again, in the moment in which it has been written.
+      await Promise.all([ledger.unwritten.settle('written'), ledger.unwritten.mark('written')])
+      expect(unwritten()).toEqual(['new', 'written'])
+      await harness.reopen()
+      expect(unwritten()).toEqual(['new', 'written'])
     })
   })
 }

@@ -18,8 +18,8 @@ export class SqliteUnwrittenQueues implements UnwrittenQueues {
     return this.#names.has(queue)
   }
 
+  /** Also where the name is there: it may be about to go. */
   async mark(queue: string): Promise<void> {
-    if (this.#names.has(queue)) return
     await this.#access.write(() => this.#statements.markUnwritten.run(queue))
     this.#names.add(queue)
   }
