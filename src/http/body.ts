@@ -1,13 +1,18 @@
 import type { Request, Response } from 'express'
 import { OjsError } from '../errors.ts'
 import { heapOfText, partOfHeap, UNCOUNTED_BYTES } from '../memory.ts'
-import { JSON_LIMITS, parseJsonObject } from '../schemas/json-text.ts'
+import { JSON_LIMITS, type JsonLimits, parseJsonObject } from '../schemas/json-text.ts'
 import { BodyBudget, type Incoming } from './body-budget.ts'
 import { requireJson } from './media-type.ts'
 import { Pieces } from './pieces.ts'
 
 /** It is the memory of the process, so one for all listeners in it. */
 const PROCESS_BUDGET = new BodyBudget(partOfHeap(1 / 4, 256 * 1024 * 1024))
+
+interface Reading {
+  limits?: JsonLimits
+  budget?: BodyBudget
+}
 
 /**
  * The JSON object in the body of a request (seed 001 §6.1). Throws 400, 503 while too many others
@@ -19,10 +24,10 @@ export async function readJson(
   request: Request,
   response: Response,
   maxBytes: number,
-  budget: BodyBudget = PROCESS_BUDGET,
+  { limits = JSON_LIMITS, budget = PROCESS_BUDGET }: Reading = {},
 ): Promise<Record<string, unknown>> {
   if (hasBody(request)) requireJson(request.headers)
-  return parsed(request, await readBody(request, response, maxBytes, budget))
+  return parsed(request, await readBody(request, response, maxBytes, budget), limits)
 }
 
 /**
@@ -37,14 +42,14 @@ export async function readOptionalJson(
   const body = await readBody(request, response, maxBytes, PROCESS_BUDGET)
   if (body.length === 0) return {}
   requireJson(request.headers)
-  return parsed(request, body)
+  return parsed(request, body, JSON_LIMITS)
 }
 
 /** What it takes of the heap is given back when the route is done (`route.ts`). */
-function parsed({ memory }: Request, body: Buffer): Record<string, unknown> {
-  if (body.length < UNCOUNTED_BYTES) return parseJsonObject(body, JSON_LIMITS)
+function parsed({ memory }: Request, body: Buffer, limits: JsonLimits): Record<string, unknown> {
+  if (body.length < UNCOUNTED_BYTES) return parseJsonObject(body, limits)
   memory.require(heapOfText(body))
-  return parseJsonObject(body, JSON_LIMITS, (bytes) => memory.require(bytes))
+  return parseJsonObject(body, limits, (bytes) => memory.require(bytes))
 }
 
 function hasBody({ headers }: Request): boolean {

@@ -18,7 +18,10 @@ export interface LeaseLedger {
    */
   release(id: string, fence: ReleaseFence): Promise<JobRow | 'stale'>
 
-  /** ACK: `active → completed`. Fence: `active`, and `attempt` and `workerId` where given. */
+  /**
+   * ACK: `active → completed`. Fence: `active`, `attempt` where given, and `workerId` where it is given
+   * and the claim recorded an owner.
+   */
   complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | 'stale'>
 
   /**

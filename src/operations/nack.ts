@@ -21,7 +21,8 @@ export async function nack(
   const request = parseNack(body)
   const fence = settleFence(request)
   const row = leasedRow(deps, request.job_id, fence)
-  const worker = fence.workerId === undefined ? {} : { workerId: fence.workerId }
+  const { workerId } = fence
+  const worker = workerId === undefined || row.workerId === null ? {} : { workerId }
   const { requestId } = context
   const job = request.requeue
     ? await requeueLease(deps, row, { ...worker, requestId })
@@ -40,7 +41,7 @@ function leasedRow(deps: Deps, id: string, fence: SettleFence): JobRow {
   const isTheirs =
     row?.state === 'active' &&
     (fence.attempt === undefined || fence.attempt === row.attempt) &&
-    (fence.workerId === undefined || fence.workerId === row.workerId)
+    (fence.workerId === undefined || row.workerId === null || fence.workerId === row.workerId)
   if (!isTheirs) throw explainStaleLease(deps, id, fence, 'nack')
   return row
 }

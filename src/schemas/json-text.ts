@@ -10,6 +10,9 @@ export interface JsonLimits {
 /** ojs-digest §2.3: 32 levels; enough for every OJS document, too little to exhaust a stack. */
 export const JSON_LIMITS: JsonLimits = { maxDepth: 32 }
 
+/** Of a list of documents in an object: each may nest as deep as one that comes alone (seed 001 §9.2). */
+export const LIST_LIMITS: JsonLimits = { maxDepth: JSON_LIMITS.maxDepth + 2 }
+
 /**
  * Bytes of an HTTP body or a foreign AMQP message → the JSON object in it. Throws `OjsError` 400:
  * `invalid_payload` for what is not JSON in UTF-8 (seed 001 §4.2), `invalid_request` for what is

@@ -156,7 +156,7 @@ describe('what all clients send at once', () => {
         method: 'POST',
         path: '/echo',
         async handle(req, res) {
-          answer(res, 200, JSON.stringify(await readJson(req, res, MAX, budget)))
+          answer(res, 200, JSON.stringify(await readJson(req, res, MAX, { budget })))
         },
       },
     ])
@@ -237,7 +237,7 @@ test('what one may send, it may send alone, whatever all of them may', async () 
       method: 'POST',
       path: '/echo',
       async handle(req, res) {
-        answer(res, 200, JSON.stringify(await readJson(req, res, MAX, budget)))
+        answer(res, 200, JSON.stringify(await readJson(req, res, MAX, { budget })))
       },
     },
   ])

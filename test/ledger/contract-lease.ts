@@ -148,10 +148,13 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       },
     )
 
-    it('is stale for a worker when the lease names none', async () => {
+    it('is any worker’s where the lease names none, of its attempt alone', async () => {
       const { id } = await pushed(ledger)
       await ledger.claim([token(id)], { ...TERMS, workerId: null })
-      expect(await ledger.complete(id, { workerId: 'worker-1' }, change)).toBe('stale')
+      const workerId = 'worker-1'
+      expect(await ledger.complete(id, { workerId, attempt: 2 }, change)).toBe('stale')
+      const job = await ledger.complete(id, { workerId, attempt: 1 }, change)
+      expect(job).toMatchObject({ state: 'completed' })
     })
 
     it.each<RowState>(['available', 'scheduled', 'pending', 'retryable'])(

@@ -42,6 +42,18 @@ describe('a batch', () => {
     expect(await storyOf(gateway, queue, ids[0])).toEqual(['job.enqueued', 'job.started'])
   })
 
+  it('has jobs that nest as deep as one alone, and no deeper', async () => {
+    const nested = (levels: number): unknown[] => (levels === 1 ? [] : [nested(levels - 1)])
+    const alone = (job: object) => gateway.request('POST', '/ojs/v1/jobs', job)
+    const asStep = (job: object) =>
+      gateway.request('POST', '/ojs/v1/workflows', { type: 'chain', steps: [job] })
+    for (const post of [alone, (job: object) => push([job]), asStep]) {
+      expect((await post(item({ id: undefined, args: nested(31) }))).status).toBe(201)
+      const deeper = await post(item({ id: undefined, args: nested(32) }))
+      expect([deeper.status, deeper.body.error?.code]).toEqual([400, 'invalid_request'])
+    }
+  })
+
   it('may be of several queues and states, and mints the ids that are missing', async () => {
     const other = freshQueue()
     const { status, body } = await push([

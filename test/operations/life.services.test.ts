@@ -145,6 +145,19 @@ describe.each(['classic', 'quorum'])('the life of a job, profile %s', (profile) 
     expect((await gateway.ack(v7())).status).toBe(404)
   })
 
+  it.each(['ack', 'nack'])('takes an %s of any worker where the FETCH named none', async (verb) => {
+    const id: string = (await gateway.push(fresh())).body.job.id
+    await fetchOne(gateway, queue)
+    const error = { code: 'test_failure', message: 'it failed' }
+    const settle = (over: object) =>
+      gateway.request('POST', `/ojs/v1/workers/${verb}`, { job_id: id, error, ...over })
+    const stale = await settle({ worker_id: 'w1', attempt: 2 })
+    expect(stale.body.error.details.reason).toBe('stale_attempt')
+    const settled = await settle({ worker_id: 'w1', attempt: 1 })
+    expect([settled.status, settled.body.job_id]).toEqual([200, id])
+    expect((await settle({ worker_id: 'w1' })).status).toBe(409)
+  })
+
   it('never hands out a job whose expires_at has passed', async () => {
     const options = { expires_at: '+PT0.1S' }
     const id: string = (await gateway.push(fresh(), { options })).body.job.id

@@ -6,6 +6,7 @@ import { info } from '../../operations/info.ts'
 import { type Pushed, push } from '../../operations/push.ts'
 import { type PushedBatch, pushBatch } from '../../operations/push-batch.ts'
 import { explainItem } from '../../schemas/batch-item.ts'
+import { LIST_LIMITS } from '../../schemas/json-text.ts'
 import { traced } from '../../telemetry/tracing.ts'
 import { answer } from '../answer.ts'
 import { readJson, readOptionalJson } from '../body.ts'
@@ -32,7 +33,8 @@ export function jobRoutes({ deps, maxBodyBytes, maxBatchBytes }: Door): Route[] 
       path: `${JOBS}/batch`,
       access: ['producer'],
       async handle(request, response) {
-        const body = await readJson(request, response, maxBatchBytes).catch((error: unknown) => {
+        const reading = readJson(request, response, maxBatchBytes, { limits: LIST_LIMITS })
+        const body = await reading.catch((error: unknown) => {
           throw explainItem(error)
         })
         answerBatch(response, await pushBatch(deps, body, request.context))

@@ -12,6 +12,7 @@ import {
   getWorkflow,
   listWorkflows,
 } from '../../operations/workflows.ts'
+import { LIST_LIMITS } from '../../schemas/json-text.ts'
 import { answer } from '../answer.ts'
 import { readJson } from '../body.ts'
 import { pageOf, pagination, parameter } from '../query.ts'
@@ -28,7 +29,7 @@ export function workflowRoutes({ deps, maxBodyBytes }: Door): Route[] {
       path: WORKFLOWS,
       access: ['producer'],
       async handle(request, response) {
-        const body = await readJson(request, response, maxBodyBytes)
+        const body = await readJson(request, response, maxBodyBytes, { limits: LIST_LIMITS })
         const workflow = await createWorkflow(deps, body, request.context)
         const text = `{"workflow":${workflowDocument(workflow)}}`
         answer(response, 201, text, 'Location', `${WORKFLOWS}/${workflow.id}`)

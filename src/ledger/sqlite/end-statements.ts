@@ -63,7 +63,7 @@ function prepareTerminal(db: Database) {
       `UPDATE jobs SET state = 'completed', result = ?5, error = NULL, completed_at = ?4,
          ended_at = ?4, token_out = iif(holder = 'ledger', 0, token_out), ${END_LIFE}
        WHERE id = ?1 AND state = 'active' AND (?2 IS NULL OR attempt = ?2)
-         AND (?3 IS NULL OR worker_id = ?3)
+         AND (?3 IS NULL OR worker_id IS NULL OR worker_id = ?3)
        RETURNING ${JOB_COLUMNS}`,
     ),
     /**

@@ -160,7 +160,7 @@ export class GroupCommit {
 
   /**
    * One more turn than necessary: a group twice as large for a fraction of a millisecond, and a
-   * tenth more jobs per second (bench/README.md).
+   * tenth more jobs per second (bench/HISTORY.md).
    */
   #schedule(): void {
     this.#turn ??= setImmediate(() => {
