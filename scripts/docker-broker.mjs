@@ -36,7 +36,9 @@ export async function startDockerBroker(signal) {
   const stop = async () => {
     await waitingFor('RabbitMQ to stop', () => compose(['stop', 'rabbitmq']))
   }
-  say('Starting RabbitMQ with docker compose (the first time it downloads the image).')
+  say(
+    `Starting RabbitMQ with docker compose --project-name ${PROJECT} (the first time it downloads the image).`,
+  )
   try {
     await waitingFor('RabbitMQ in Docker to start', async () => {
       const up = await compose(['up', '--detach', '--wait', 'rabbitmq'], { signal })

@@ -25,7 +25,7 @@ const writer = new FrameWriter(ROOM_BYTES)
 
 /**
  * `basic.publish` and its content, byte for byte as amqplib has it, for a fifth of the CPU: some 4 µs
- * less for each job, of 100 that a PUSH takes and 35 of a native producer (bench/README.md). Null for
+ * less for each job, of 100 that a PUSH takes and 35 of a native producer (bench/HISTORY.md). Null for
  * what is not plain (`frame-writer.ts`) and for bodies of more than one frame: amqplib knows how.
  */
 export function publishFrames(

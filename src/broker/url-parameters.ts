@@ -19,7 +19,7 @@ export const OF_GATEWAY: Readonly<Record<string, Parameter>> = {
     mayBeZero: false,
     why: 'seconds; without heartbeats, or with rare ones, a connection that the network has lost without a word stays, and nothing comes over it',
   },
-  // Measured: 14, and one for each queue that is fetched from.
+  // Measured: 14, and one per consumer of a queue that is fetched from.
   channelMax: {
     least: 16,
     most: 65_535,

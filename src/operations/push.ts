@@ -98,7 +98,7 @@ async function store(
 /**
  * RabbitMQ works on the first jobs of a turn of the event loop while the requests behind them are
  * read, as long as it has no more than those to confirm. Else a turn would store the jobs of all
- * clients, and then all would wait for RabbitMQ (bench/README.md). Without a token there is no hurry.
+ * clients, and then all would wait for RabbitMQ (bench/HISTORY.md). Without a token there is no hurry.
  */
 function enoughFor({ broker }: Deps, { start }: NewJob): number {
   return start.state === 'available' ? Math.max(FEW, broker.publishing) : Number.POSITIVE_INFINITY

@@ -192,13 +192,18 @@ describe('a file that is no topology', () => {
 })
 
 describe('the shipped policies', () => {
-  it('limit job queues and nothing that must not be lost', () => {
+  it.each(['', 'tenant-1'])('limit job queues and nothing else of prefix "%s"', (prefix) => {
     const file: { policies: { pattern: string }[] } = JSON.parse(
       readFileSync(new URL('../../topology/policies.json', import.meta.url), 'utf8'),
     )
-    const names = createNames('')
+    const names = createNames(prefix)
     const all = [
-      ...[names.dlxQueue('a'), names.controlQueue('a'), names.retryQueue('a', 1000)],
+      ...[
+        names.dlxQueue('a'),
+        names.dlxQueue('b.ojs.queue.c'),
+        names.controlQueue('a'),
+        names.retryQueue('a', 1000),
+      ],
       ...[
         names.due,
         names.dueDeadLetters,

@@ -1,0 +1,84 @@
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import type { Route } from '../../src/http/route.ts'
+import type { Door } from '../../src/http/routes/door.ts'
+import { routesOf } from '../../src/http/server.ts'
+import { BACKOFF_STRATEGIES, CONFLICT_NAMES } from '../../src/job/request.ts'
+import { CRON_SCHEMA } from '../../src/schemas/cron.ts'
+import { PUSH_SCHEMA } from '../../src/schemas/push.ts'
+import {
+  ACK_SCHEMA,
+  FETCH_SCHEMA,
+  HEARTBEAT_SCHEMA,
+  NACK_SCHEMA,
+  nackError,
+} from '../../src/schemas/workers.ts'
+
+const ROOT = resolve(import.meta.dirname, '../..')
+const read = (file: string) => readFileSync(resolve(ROOT, file), 'utf8')
+const page = read('docs/http.md')
+
+function role({ access = ['admin'] }: Route): string {
+  return access === 'anybody' ? access : [...(access.length > 0 ? access : ['admin'])].join(', ')
+}
+
+test('docs/http.md lists each endpoint with its roles, and no other', () => {
+  const served = routesOf({} as unknown as Door).map(
+    (route) => `${route.method} ${route.path}: ${role(route)}`,
+  )
+  const rows = [...page.matchAll(/^\| `((?:GET|POST|DELETE) \S+)` \| ([\w, ]+) \|/gm)]
+  const listed = rows.map(([, endpoint, roles]) => `${endpoint}: ${roles}`)
+  expect(listed).toHaveLength(served.length)
+  expect(new Set(listed)).toEqual(new Set(served))
+})
+
+/** Names in the first column of the tables below a heading. */
+function members(heading: string): string[] {
+  const section = page.split(/^## /m).find((text) => text.startsWith(`${heading}\n`)) ?? ''
+  const cells = [...section.matchAll(/^\| (.+?) \|/gm)].map(([, cell = '']) => cell)
+  return cells.flatMap((cell) => [...cell.matchAll(/`(\w+)`/g)].map(([, name = '']) => name))
+}
+
+const { options } = PUSH_SCHEMA.properties
+const OPTIONS = options.properties
+const named = (schema: { properties: object }) => Object.keys(schema.properties)
+
+describe('docs/http.md has each member that a request is checked for', () => {
+  const { retry, unique, ...others } = OPTIONS
+  test.each([
+    ['A job', [...Object.keys(others), 'type', 'args', 'id', 'specversion', 'schema', 'options']],
+    ['A job', [...named(retry), ...named(unique), 'retry', 'unique']],
+    ['FETCH', named(FETCH_SCHEMA)],
+    ['ACK', [...named(ACK_SCHEMA), 'result']],
+    ['NACK', named(NACK_SCHEMA)],
+    ['Heartbeat', named(HEARTBEAT_SCHEMA)],
+    ['A cron entry', named(CRON_SCHEMA).filter((name) => name !== 'job_template')],
+    ['A workflow', ['name', 'options', 'steps', 'type', 'jobs', 'callbacks']],
+    ['A schema', ['uri', 'type', 'version', 'schema']],
+  ])('%s: %j', (heading, wanted) => {
+    expect(members(heading)).toEqual(expect.arrayContaining(wanted))
+  })
+
+  test.each([...Object.keys(nackError.properties), 'job_template', 'depends_on'])('%s', (name) => {
+    expect(page).toContain(`\`${name}`)
+  })
+
+  test('and each word that they may be', () => {
+    const words = [
+      ...BACKOFF_STRATEGIES,
+      ...CONFLICT_NAMES,
+      ...CRON_SCHEMA.properties.overlap_policy.enum,
+    ]
+    for (const word of words) if (word !== null) expect(page).toContain(`\`${word}\``)
+  })
+})
+
+test('docs/http.md has each event that is listed', () => {
+  const kinds = ['src/telemetry/event-data.ts', 'src/telemetry/workflow-events.ts']
+    .flatMap((file) => [...read(file).matchAll(/case '([a-z_]+\.[a-z_]+)':/g)])
+    .map(([, type = '']) => type)
+  const [, list = ''] = /^(Events are [\s\S]+?)\n\n/m.exec(page) ?? []
+  const listed = [...list.matchAll(/`([a-z_]+\.[a-z_]+)`/g)].map(([, type = '']) => type)
+  expect(new Set(listed)).toEqual(new Set(kinds))
+})
