@@ -29,42 +29,46 @@ async function benchmark(options) {
   if (!options.gateway && isBuildStale()) await build(signal)
   const plan = { ...options, main, sbin: await requireRabbitmqSbin(), signal }
   const measured = []
-  for (const profile of PROFILES) {
-    const rows = ROWS.filter((row) => row.profile === profile && isWanted(row, options.only))
-    if (rows.length > 0) measured.push(...(await measureProfile(profile, rows, plan)))
+  try {
+    for (const profile of PROFILES) {
+      const rows = ROWS.filter((row) => row.profile === profile && isWanted(row, options.only))
+      if (rows.length > 0) await measureProfile(profile, rows, plan, measured)
+    }
+  } finally {
+    // Of a run that is interrupted after an hour, what there is.
+    if (measured.length > 0) report(measured, options)
   }
-  report(measured, options)
 }
 
 function isWanted({ name }, only) {
   return only.length === 0 || only.some((each) => name.includes(each))
 }
 
-/** A broker and a gateway per profile: nothing of one is left in the memory of the other. */
-async function measureProfile(profile, rows, plan) {
+/** A broker and a gateway per profile: nothing of one is left in the memory of the other. Adds to `measured`. */
+async function measureProfile(profile, rows, plan, measured) {
   const stage = new Stage(profile)
   const nodeArgs = (name) => (plan.profile ? profilerArguments(resolve(plan.profile), name) : [])
   try {
     await waitingFor(`RabbitMQ and the gateway, ${profile}`, () =>
       stage.open({ sbin: plan.sbin, main: plan.main, nodeArgs }),
     )
-    const measured = []
     for (const row of rows) {
       const result = await untilAborted(plan.signal, row.measure(stage, { ...plan, ...row }))
       const parts = Array.isArray(result) ? result : [{ ...row, result }]
       for (const part of parts) measured.push({ ...part, brokerVersion: stage.brokerVersion })
     }
-    return measured
   } finally {
     await waitingFor('everything to end', () => stage.close())
   }
 }
 
 function untilAborted(signal, work) {
-  return new Promise((resolve, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-    work.then(resolve, reject)
+  let onAbort
+  const aborted = new Promise((_, reject) => {
+    onAbort = () => reject(signal.reason)
+    signal.addEventListener('abort', onAbort, { once: true })
   })
+  return Promise.race([work, aborted]).finally(() => signal.removeEventListener('abort', onAbort))
 }
 
 function profilerArguments(dir, name) {
