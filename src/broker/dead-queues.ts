@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Channel, ChannelModel } from 'amqplib'
 import type { Logger } from '../logger.ts'
@@ -71,6 +72,8 @@ export class DeadQueues {
 
   constructor(deps: DeadQueuesDeps) {
     this.#deps = deps
+    // As many as there are queues may wait at the same time.
+    setMaxListeners(0, this.#stopping.signal)
     deps.connection.listen({
       down: () => {
         this.#soundSince.clear()
