@@ -91,7 +91,7 @@ function noteJob(model: Model, real: Real, given: JobOptions, shown: { id: strin
 const push = fc.tuple(client, jobOptions).map(([by, given]) =>
   command(`${by}: PUSH ${JSON.stringify(given)}`, async (model, real) => {
     const answer = await clientOf(real, by).push(bodyOf(given, real))
-    expect(answer.status).toBe(201)
+    expect(answer.status, answer.text).toBe(201)
     const shown = jobOf(answer)
     const job = noteJob(model, real, given, shown)
     // On a busy machine a job that is due soon may be due by now.
@@ -107,7 +107,7 @@ const batch = fc
       const jobs = given.map((job) => ({ ...job, start: 'now' as const }))
       const body = { jobs: jobs.map((job) => bodyOf(job, real)) }
       const answer = await clientOf(real, by).send('POST', '/ojs/v1/jobs/batch', body)
-      expect(answer.status).toBe(201)
+      expect(answer.status, answer.text).toBe(201)
       const shown = jobsOf(answer)
       expect(shown).toHaveLength(jobs.length)
       for (const [i, job] of jobs.entries()) noteJob(model, real, job, shown[i] ?? { id: '' })
@@ -136,7 +136,7 @@ const fetchJobs = fc
         ...(claimable.length > 0 && { wait_ms: 30_000 }),
       }
       const answer = await clientOf(real, by).fetch(body)
-      expect(answer.status).toBe(200)
+      expect(answer.status, answer.text).toBe(200)
       const shown = jobsOf(answer)
       // Some of them: what is still on its way is not waited for. But one at least.
       expect(shown.length).toBeLessThanOrEqual(Math.min(count, claimable.length))
@@ -211,7 +211,7 @@ const beat = fc.tuple(client, fc.array(pick, { maxLength: 4 })).map(([by, at]) =
     const jobs = [...new Set(at.map((i) => model.job(i)))].filter((job) => job !== undefined)
     const body = { worker_id: workerOf(by), active_jobs: jobs.map(({ id }) => id) }
     const answer = await clientOf(real, by).send('POST', '/ojs/v1/workers/heartbeat', body)
-    expect(answer.status).toBe(200)
+    expect(answer.status, answer.text).toBe(200)
     const own = jobs.filter(({ state, worker }) => state === 'active' && worker === by)
     expect(answer.body['jobs_extended']).toEqual(own.map(({ id }) => id))
     const cancelled = (answer.body['cancelled_jobs'] ?? []) as string[]
@@ -247,7 +247,7 @@ const retryDead = fc.tuple(client, pick).map(([by, at]) =>
     const job = model.job(at, isDeadLetter)
     const path = `/ojs/v1/dead-letter/${job?.id ?? UNKNOWN}/retry`
     const answer = await clientOf(real, by).send('POST', path)
-    if (!(job && isDeadLetter(job))) return expect(answer.status).toBe(404)
+    if (!(job && isDeadLetter(job))) return expect(answer.status, answer.text).toBe(404)
     revive(job)
     expect(jobOf(answer)).toMatchObject({ state: 'available', attempt: 0 })
   }),
@@ -260,7 +260,7 @@ const deleteDead = fc.tuple(client, pick).map(([by, at]) =>
       'DELETE',
       `/ojs/v1/dead-letter/${job?.id ?? UNKNOWN}`,
     )
-    if (!(job && isDeadLetter(job))) return expect(answer.status).toBe(404)
+    if (!(job && isDeadLetter(job))) return expect(answer.status, answer.text).toBe(404)
     expect(answer).toMatchObject({ status: 200, body: { deleted: true, job_id: job.id } })
     job.state = 'gone'
   }),
@@ -270,7 +270,8 @@ const get = fc.tuple(client, pick).map(([by, at]) =>
   command(`${by}: GET #${at}`, async (model, real) => {
     const job = model.job(at)
     const answer = await clientOf(real, by).get(job?.id ?? UNKNOWN)
-    if (job === undefined || job.state === 'gone') return expect(answer.status).toBe(404)
+    if (job === undefined || job.state === 'gone')
+      return expect(answer.status, answer.text).toBe(404)
     expect(jobOf(answer)).toMatchObject(facts(job))
   }),
 )
@@ -379,7 +380,7 @@ function holds(job: ModelJob, by: number, fence: string): boolean {
 }
 
 function expectRefusal(answer: Answer, job: ModelJob | undefined): void {
-  expect(answer.status).toBe(refusal(job))
+  expect(answer.status, answer.text).toBe(refusal(job))
   const { error } = answer.body as { error?: { code?: string; request_id?: string } }
   expect(error).toMatchObject({
     code: answer.status === 404 ? 'not_found' : 'invalid_request',
