@@ -6,6 +6,7 @@ import {
   COMMA,
   depthChange,
   type JsonLimits,
+  listOf,
   OPEN_ARRAY,
   parseJsonObject,
   QUOTE,
@@ -37,7 +38,7 @@ export class Unreadable {
  * change, is `Unreadable` and takes no other with it. Throws for what is wrong with all the rest.
  */
 export function parseJsonList(bytes: Buffer, list: ListMember): Record<string, unknown> {
-  const limits = { maxDepth: list.item.maxDepth + 2 }
+  const limits = listOf(list.item)
   try {
     return parseJsonObject(bytes, limits)
   } catch (error) {

@@ -10,8 +10,13 @@ export interface JsonLimits {
 /** ojs-digest §2.3: 32 levels; enough for every OJS document, too little to exhaust a stack. */
 export const JSON_LIMITS: JsonLimits = { maxDepth: 32 }
 
-/** Of a list of documents in an object: each may nest as deep as one that comes alone (seed 001 §9.2). */
-export const LIST_LIMITS: JsonLimits = { maxDepth: JSON_LIMITS.maxDepth + 2 }
+/** Of an object with a list of such documents: each may nest as deep as one that comes alone. */
+export function listOf({ maxDepth }: JsonLimits): JsonLimits {
+  return { maxDepth: maxDepth + 2 }
+}
+
+/** Batches (seed 001 §9.2) and workflows. */
+export const LIST_LIMITS = listOf(JSON_LIMITS)
 
 /**
  * Bytes of an HTTP body or a foreign AMQP message → the JSON object in it. Throws `OjsError` 400:
