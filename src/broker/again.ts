@@ -4,11 +4,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 const PAUSE_MS = 1_000
 
 /**
- * Before a message that could not be handled comes again: the ledger may be full. What stops gives it
- * back at once.
+ * Before a message that could not be handled comes again, as when the ledger is full, or what failed is
+ * tried once more. What stops ends it at once. Keeps no process alive.
  */
-export async function pauseBeforeAgain(stopping: AbortSignal): Promise<void> {
-  // As many as are handled may wait at the same time.
+export async function pauseBeforeAgain(stopping: AbortSignal, ms = PAUSE_MS): Promise<void> {
+  // As many as there are may wait at the same time.
   setMaxListeners(0, stopping)
-  await sleep(PAUSE_MS, undefined, { signal: stopping, ref: false }).catch(() => {})
+  await sleep(ms, undefined, { signal: stopping, ref: false }).catch(() => {})
 }

@@ -1,23 +1,12 @@
-import { setMaxListeners } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
-import type { Channel, ChannelModel } from 'amqplib'
-import type { Logger } from '../logger.ts'
-import { classify } from './amqp-error.ts'
+import { pauseBeforeAgain } from './again.ts'
 import { isAtLeast } from './arguments.ts'
-import type { Connection } from './connection.ts'
+import { DeadQueueProbe, type ProbeDeps } from './dead-queue-probe.ts'
 import { lookFor } from './entity.ts'
 import type { EntityChecker } from './entity-checker.ts'
-import { isInTime } from './in-time.ts'
-import type { Names } from './names.ts'
 import type { BrokerHooks, BrokerOptions } from './options.ts'
 import { ScratchChannel } from './scratch-channel.ts'
 import type { QueueEntity, Topology } from './topology.ts'
 import { UNWRITTEN_MS } from './unwritten.ts'
-
-/** A queue with a leader answers at once; one without after 65 s, with the end of the connection. */
-const ANSWER_MS = 5_000
-/** RabbitMQ deletes a queue without a leader after 5 s in vain (3.10.8). */
-const DELETE_MS = 30_000
 
 /** Also how long it may take until one that is written counts as written. */
 const SETTLE_MS = UNWRITTEN_MS / 2
@@ -30,16 +19,11 @@ const AGAIN_MS = 5_000
  */
 type Verdict = 'sound' | 'replaced' | 'left' | 'unknown'
 
-type Answer = 'answered' | 'refused' | 'silent'
-
-export interface DeadQueuesDeps {
-  connection: Connection
-  names: Names
+export interface DeadQueuesDeps extends ProbeDeps {
   topology: Topology
   checker: EntityChecker
   options: Pick<BrokerOptions, 'declare'>
   hooks: Pick<BrokerHooks, 'isUnwritten' | 'onWritten'>
-  logger: Logger
   /** Checked or declared on the present connection. */
   isReady(queue: string): boolean
   /** What belongs to the queue has been looked at, and is doubtful no more. */
@@ -57,6 +41,7 @@ export interface DeadQueuesDeps {
  */
 export class DeadQueues {
   readonly #deps: DeadQueuesDeps
+  readonly #probe: DeadQueueProbe
   /** Their job queues have answered, or are replaced, on the present connection. */
   readonly #alive = new Set<string>()
   /** So is all that belongs to them, or they were declared on it: when, by `performance.now()`. */
@@ -72,8 +57,7 @@ export class DeadQueues {
 
   constructor(deps: DeadQueuesDeps) {
     this.#deps = deps
-    // As many as there are queues may wait at the same time.
-    setMaxListeners(0, this.#stopping.signal)
+    this.#probe = new DeadQueueProbe(deps)
     deps.connection.listen({
       down: () => {
         this.#soundSince.clear()
@@ -137,13 +121,13 @@ export class DeadQueues {
     if (this.#left.has(queue) && !(await isReplaceable())) return 'left'
     const { generation, serverVersion } = connection
     const entities = topology.ofQueue(queue, serverVersion).filter(isQuorum)
-    const dead = await this.#deadOf(scratch, entities.filter(isJobQueue))
+    const dead = await this.#probe.deadOf(scratch, entities.filter(isJobQueue))
     if (dead === null) return 'unknown'
     if (dead.length > 0 && !(await isReplaceable())) {
       this.#left.add(queue)
       return 'left'
     }
-    const isDone = await this.#delete(dead)
+    const isDone = await this.#probe.delete(dead)
     if (!isDone || !this.#isStill(generation)) return 'unknown'
     this.#alive.add(queue)
     this.#mendBeside(queue, entities.filter(isOwn))
@@ -224,10 +208,7 @@ export class DeadQueues {
         this.#deps.onMended(queue)
         return
       }
-      sleep(AGAIN_MS, undefined, { signal, ref: false }).then(
-        () => this.#mendInTurn(queue, entities),
-        () => {},
-      )
+      void pauseBeforeAgain(signal, AGAIN_MS).then(() => this.#mendInTurn(queue, entities))
     })
   }
 
@@ -236,8 +217,8 @@ export class DeadQueues {
     const { checker, connection, logger } = this.#deps
     const scratch = new ScratchChannel(connection)
     try {
-      const dead = await this.#deadOf(scratch, entities)
-      if (dead === null || !(await this.#delete(dead))) return false
+      const dead = await this.#probe.deadOf(scratch, entities)
+      if (dead === null || !(await this.#probe.delete(dead))) return false
       for (const entity of dead) await checker.ensure(scratch, entity)
       return true
     } catch (err) {
@@ -245,76 +226,6 @@ export class DeadQueues {
       return false
     } finally {
       await scratch.close()
-    }
-  }
-
-  /** Null: nobody knows. */
-  async #deadOf(
-    scratch: ScratchChannel,
-    entities: readonly QueueEntity[],
-  ): Promise<QueueEntity[] | null> {
-    const empty: QueueEntity[] = []
-    for (const entity of entities) {
-      const { presence, ready, consumers } = await lookFor(scratch, entity)
-      if (presence === 'unavailable') return null
-      // So it looks as well where its leader does not answer within 250 ms.
-      if (presence === 'exists' && ready + consumers === 0) empty.push(entity)
-    }
-    if (empty.length === 0) return []
-    // One that is older, and that nobody consumes. A message that comes goes back with the connection.
-    const witness = this.#deps.names.dueDeadLetters
-    const names = [witness, ...empty.map(({ name }) => name)]
-    const answers = await this.#ask(names, ANSWER_MS, (channel, name) => channel.get(name))
-    if (answers === null) return null
-    const [witnessed, ...rest] = answers
-    const dead = empty.filter((_, i) => rest[i] === 'silent')
-    return dead.length > 0 && witnessed !== 'answered' ? null : dead
-  }
-
-  /** True: all of them are gone. */
-  async #delete(queues: readonly QueueEntity[]): Promise<boolean> {
-    if (queues.length === 0) return true
-    const names = queues.map(({ name }) => name)
-    for (const entity of names) {
-      const text =
-        'RabbitMQ has come back with a dead queue in the place of a new one: it is deleted'
-      this.#deps.logger.warn({ entity }, text)
-    }
-    const answers = await this.#ask(names, DELETE_MS, (channel, name) => channel.deleteQueue(name))
-    return answers?.every((answer) => answer === 'answered') === true
-  }
-
-  /** On a connection of its own, which it may cost. Null: there is none. */
-  async #ask(
-    names: readonly string[],
-    ms: number,
-    ask: (channel: Channel, name: string) => Promise<unknown>,
-  ): Promise<Answer[] | null> {
-    const { connection, logger } = this.#deps
-    try {
-      const { model, end } = await connection.openBeside('mend')
-      const answerOf = async (name: string): Promise<Answer> => {
-        let answer: Answer = 'silent'
-        const asked = openOn(model)
-          .then((channel) => ask(channel, name))
-          .then(
-            () => (answer = 'answered'),
-            (error: unknown) => {
-              // The end of the connection is no answer.
-              if (classify(error).kind === 'unavailable') throw error
-              answer = 'refused'
-            },
-          )
-        await isInTime(asked, ms)
-        return answer
-      }
-      return await Promise.all(names.map(answerOf)).finally(end)
-    } catch (err) {
-      logger.warn(
-        { err, queues: names },
-        'new queues could not be asked whether they have come back',
-      )
-      return null
     }
   }
 }
@@ -330,10 +241,4 @@ function isJobQueue({ kind }: QueueEntity): boolean {
 /** Not those that it shares with others. */
 function isOwn({ kind }: QueueEntity): boolean {
   return kind === 'dlx' || kind === 'control'
-}
-
-async function openOn(model: ChannelModel): Promise<Channel> {
-  const channel = await model.createChannel()
-  channel.on('error', () => {})
-  return channel
 }

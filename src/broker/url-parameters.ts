@@ -24,7 +24,7 @@ export const OF_GATEWAY: Readonly<Record<string, Parameter>> = {
     least: 16,
     most: 65_535,
     mayBeZero: true,
-    why: 'a gateway has some 14 channels, and one more for each queue that is fetched from',
+    why: 'a gateway has some 14 channels, and one more per consumer of a queue that is fetched from',
   },
   // Headers go in one frame, of which amqplib fills up to 64 KiB with them.
   frameMax: {

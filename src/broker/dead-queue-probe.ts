@@ -1,0 +1,107 @@
+import type { Channel, ChannelModel } from 'amqplib'
+import type { Logger } from '../logger.ts'
+import { classify } from './amqp-error.ts'
+import type { Connection } from './connection.ts'
+import { lookFor } from './entity.ts'
+import { isInTime } from './in-time.ts'
+import type { Names } from './names.ts'
+import type { ScratchChannel } from './scratch-channel.ts'
+import type { QueueEntity } from './topology.ts'
+
+/** A queue with a leader answers at once; one without after 65 s, with the end of the connection. */
+const ANSWER_MS = 5_000
+/** RabbitMQ deletes a queue without a leader after 5 s in vain (3.10.8). */
+const DELETE_MS = 30_000
+
+type Answer = 'answered' | 'refused' | 'silent'
+
+export interface ProbeDeps {
+  connection: Connection
+  names: Names
+  logger: Logger
+}
+
+/** Asks queues whether they are dead, and deletes those that are (`dead-queues.ts`). */
+export class DeadQueueProbe {
+  readonly #deps: ProbeDeps
+
+  constructor(deps: ProbeDeps) {
+    this.#deps = deps
+  }
+
+  /** Those of these that are there, empty and without consumers, and do not answer. Null: nobody knows. */
+  async deadOf(
+    scratch: ScratchChannel,
+    entities: readonly QueueEntity[],
+  ): Promise<QueueEntity[] | null> {
+    const empty: QueueEntity[] = []
+    for (const entity of entities) {
+      const { presence, ready, consumers } = await lookFor(scratch, entity)
+      if (presence === 'unavailable') return null
+      // So it looks as well where its leader does not answer within 250 ms.
+      if (presence === 'exists' && ready + consumers === 0) empty.push(entity)
+    }
+    if (empty.length === 0) return []
+    // One that is older, and that nobody consumes. A message that comes goes back with the connection.
+    const witness = this.#deps.names.dueDeadLetters
+    const names = [witness, ...empty.map(({ name }) => name)]
+    const answers = await this.#ask(names, ANSWER_MS, (channel, name) => channel.get(name))
+    if (answers === null) return null
+    const [witnessed, ...rest] = answers
+    const dead = empty.filter((_, i) => rest[i] === 'silent')
+    return dead.length > 0 && witnessed !== 'answered' ? null : dead
+  }
+
+  /** True: all of them are gone. */
+  async delete(queues: readonly QueueEntity[]): Promise<boolean> {
+    if (queues.length === 0) return true
+    const names = queues.map(({ name }) => name)
+    for (const entity of names) {
+      const text =
+        'RabbitMQ has come back with a dead queue in the place of a new one: it is deleted'
+      this.#deps.logger.warn({ entity }, text)
+    }
+    const answers = await this.#ask(names, DELETE_MS, (channel, name) => channel.deleteQueue(name))
+    return answers?.every((answer) => answer === 'answered') === true
+  }
+
+  /** On a connection of its own, which it may cost. Null: there is none. */
+  async #ask(
+    names: readonly string[],
+    ms: number,
+    ask: (channel: Channel, name: string) => Promise<unknown>,
+  ): Promise<Answer[] | null> {
+    const { connection, logger } = this.#deps
+    try {
+      const { model, end } = await connection.openBeside('mend')
+      const answerOf = async (name: string): Promise<Answer> => {
+        let answer: Answer = 'silent'
+        const asked = openOn(model)
+          .then((channel) => ask(channel, name))
+          .then(
+            () => (answer = 'answered'),
+            (error: unknown) => {
+              // The end of the connection is no answer.
+              if (classify(error).kind === 'unavailable') throw error
+              answer = 'refused'
+            },
+          )
+        await isInTime(asked, ms)
+        return answer
+      }
+      return await Promise.all(names.map(answerOf)).finally(end)
+    } catch (err) {
+      logger.warn(
+        { err, queues: names },
+        'new queues could not be asked whether they have come back',
+      )
+      return null
+    }
+  }
+}
+
+async function openOn(model: ChannelModel): Promise<Channel> {
+  const channel = await model.createChannel()
+  channel.on('error', () => {})
+  return channel
+}
