@@ -3,8 +3,9 @@ import { expect, it } from 'vitest'
 import { inRe2 } from '../../src/schemas/ecma-pattern.ts'
 import { SchemaFault } from '../../src/schemas/schema-fault.ts'
 
+// Those that Node's Unicode has: the engine's may be newer (Debian 13's Node has Unicode 16).
 const CHARACTERS = [
-  ...Array.from({ length: 0x3100 }, (_, code) => String.fromCharCode(code)),
+  ...Array.from({ length: 0x3100 }, (_, code) => String.fromCharCode(code)).filter(isAssigned),
   ...['\ufeff', '\ufefe', '\uff00', '\u{1f600}', '\u{10ffff}'],
 ]
 const PATTERNS = [
@@ -33,3 +34,7 @@ it.each([
 ])('%s, which JavaScript does not know, is refused', (pattern) => {
   expect(() => inRe2(pattern)).toThrow(SchemaFault)
 })
+
+function isAssigned(character: string): boolean {
+  return !/\p{Cn}/u.test(character)
+}
