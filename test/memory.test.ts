@@ -1,7 +1,15 @@
 import { expect, it } from 'vitest'
-import { heapOfText, MemoryShare, partOfHeap, WorkMemory } from '../src/memory.ts'
+import { heapBytesOf, heapOfText, MemoryShare, partOfHeap, WorkMemory } from '../src/memory.ts'
 
 const MIB = 1024 * 1024
+
+it('takes the heap for what is left of it without the nursery, where that can be told', () => {
+  expect(heapBytesOf(259 * MIB, '')).toBe(259 * MIB)
+  expect(heapBytesOf(332 * MIB, '--enable-source-maps --max-old-space-size=140')).toBe(140 * MIB)
+  const twice = '--max_old_space_size=140 --no-warnings --max-old-space-size=1000'
+  expect(heapBytesOf(1192 * MIB, twice)).toBe(1000 * MIB)
+  expect(heapBytesOf(100 * MIB, '--max-heap-size=100 --max-old-space-size=140')).toBe(100 * MIB)
+})
 
 it('lets requests have half of the heap together, and one that is alone nearly all of it', () => {
   const all = new WorkMemory(300 * MIB)

@@ -1,7 +1,8 @@
 import type { ChannelModel } from 'amqplib'
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { streamOf } from '../../src/broker/amqp-model.ts'
-import type { Connection } from '../../src/broker/connection.ts'
+import { isAtLeast } from '../../src/broker/arguments.ts'
+import { Connection } from '../../src/broker/connection.ts'
 import { DeadQueues, type DeadQueuesDeps } from '../../src/broker/dead-queues.ts'
 import { EntityChecker } from '../../src/broker/entity-checker.ts'
 import { createNames } from '../../src/broker/names.ts'
@@ -24,6 +25,7 @@ let ready: Set<string>
 let mended: string[]
 let queues: DeadQueues
 beforeEach(async () => {
+  pretendForgetful()
   connection = await startConnection(vhost.url, { name: 'declare', random: () => 0 })
   onTestFinished(() => connection.close())
   unwritten = new Set(['email'])
@@ -34,6 +36,17 @@ beforeEach(async () => {
   }
   queues = newQueues()
 })
+
+/** RabbitMQ from 4.3 on forgets no queue, and none of its queues is asked. */
+function pretendForgetful(): void {
+  const { get } = Object.getOwnPropertyDescriptor(Connection.prototype, 'serverVersion') ?? {}
+  const version = vi.spyOn(Connection.prototype, 'serverVersion', 'get')
+  version.mockImplementation(function (this: Connection) {
+    const own: string = get?.call(this)
+    return isAtLeast(own, 4, 3) ? '4.2.0' : own
+  })
+  onTestFinished(() => version.mockRestore())
+}
 
 function newQueues(over: Partial<DeadQueuesDeps> = {}): DeadQueues {
   const options = { declare: 'lazy' as const }
@@ -374,3 +387,18 @@ it('is sound on one connection, and asked again on the next after a restart', as
   expect(await mend()).toBe('sound')
   expect(asked).toHaveBeenCalled()
 })
+
+it.each([
+  ['4.2.9', 1],
+  ['4.3.0', 0],
+])(
+  'with RabbitMQ %s is asked %d times, of those that it may have forgotten',
+  async (version, times) => {
+    vi.spyOn(connection, 'serverVersion', 'get').mockReturnValue(version)
+    const asked = vi
+      .spyOn(connection, 'openBeside')
+      .mockRejectedValue(new Error('no more connections'))
+    expect(await mend()).toBe(times === 0 ? 'sound' : 'unknown')
+    expect(asked).toHaveBeenCalledTimes(times)
+  },
+)
