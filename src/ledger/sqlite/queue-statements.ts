@@ -27,9 +27,11 @@ export function prepareQueues(db: Database) {
     pauseTold: db.prepare<[queue: string, pausedAt: number | null]>(
       'UPDATE queues SET pause_owed = 0 WHERE name = ?1 AND paused_at IS ?2',
     ),
+    /** Numbers that are none to JavaScript throw: builds before 27 November 2026 have stored some. */
     minutes: db.prepare<[], MinuteRow>(
-      `SELECT minute, queue, completed, failed, timed, duration_ms AS durationMs, waited,
-         wait_ms AS waitMs
+      `SELECT minute, queue, completed, failed, timed, waited,
+         min(duration_ms, ${Number.MAX_SAFE_INTEGER}) AS durationMs,
+         min(wait_ms, ${Number.MAX_SAFE_INTEGER}) AS waitMs
        FROM queue_minutes ORDER BY minute`,
     ),
     keepMinute: db.prepare<

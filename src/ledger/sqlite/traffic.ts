@@ -5,6 +5,11 @@ import type { Statements } from './statements.ts'
 
 const MINUTE_MS = 60_000
 const MINUTES = 60
+/**
+ * 100 days. What says that it took longer was not measured: a program that sets no time sends 1970 or
+ * the year 1. A million of them a minute are a safe integer yet.
+ */
+const MAX_MS = 8_640_000_000
 
 interface Minute extends Traffic {
   minute: number
@@ -69,8 +74,8 @@ export class TrafficMinutes implements Companion, QueueTraffic {
 
   /** Inside a write. `durationMs` null: nobody has said when it began. */
   completed(queue: string, at: number, durationMs: number | null): void {
-    const kind = durationMs === null ? 'completed' : 'timed'
-    this.#note(queue, at, kind, durationMs ?? 0)
+    const isTimed = durationMs !== null && durationMs <= MAX_MS
+    this.#note(queue, at, isTimed ? 'timed' : 'completed', isTimed ? durationMs : 0)
   }
 
   /** Inside a write. */
@@ -80,7 +85,7 @@ export class TrafficMinutes implements Companion, QueueTraffic {
 
   /** Inside a write: an attempt begins after so long in the queue. */
   waited(queue: string, at: number, waitMs: number): void {
-    this.#note(queue, at, 'waited', waitMs)
+    if (waitMs <= MAX_MS) this.#note(queue, at, 'waited', waitMs)
   }
 
   /** What began before a restart may have begun later than now, by a clock that was set back since. */
