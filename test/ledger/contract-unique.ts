@@ -29,6 +29,8 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
   })
   const job = (over: Partial<Unique> = {}, given: Partial<NewJob> = {}) =>
     newJob({ createdAt: NOW, ...given, unique: claim(over) })
+  const large = (mebibytes: number, over: Partial<Unique> = {}) =>
+    job(over, { envelope: `{"args":["${'x'.repeat(mebibytes * 1024 * 1024)}"]}` })
   const stored = (inserted: InsertedAll): Admitted[] => {
     if (inserted.outcome !== 'inserted') throw new Error(inserted.outcome)
     return inserted.stored
@@ -234,6 +236,15 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(ledger.counts('default')).toMatchObject({ available: 101, cancelled: 100 })
     })
 
+    it('cancels many only where they are small together, and one whatever its size', async () => {
+      await ledger.insertAll([large(17), large(16, { states: ['pending'] })], NOW)
+      expect(await ledger.insert(replacing(), NOW)).toMatchObject({ outcome: 'conflict' })
+      const alone = await pushed(ledger, large(33, { key: 'alone' }))
+      expect(await ledger.insert(job({ key: 'alone', onConflict: 'replace' }), NOW)).toMatchObject({
+        replacing: { cancelled: [{ job: { id: alone.id } }] },
+      })
+    })
+
     it('cancels none while one of them may still be withdrawn', async () => {
       const [first, second] = [job(), job({ states: ['pending'] })]
       for (const one of [first, second]) await ledger.insert(one, NOW)
@@ -311,6 +322,16 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       const batch = await ledger.insertAll(keys.slice(0, 10).map(replaceAt), NOW)
       expect(batch.outcome).toBe('inserted')
       expect(ledger.counts('default')).toMatchObject({ available: 11, cancelled: 1_000 })
+    })
+
+    it('replaces 64 MiB of others, and no more', async () => {
+      const keys = ['a', 'b', 'c']
+      await ledger.insertAll([...keys.map((key) => large(33, { key })), job({ key: 'd' })], NOW)
+      const replaceAt = (key: string) => job({ key, onConflict: 'replace' })
+      const insert = (...of: string[]) => ledger.insertAll(of.map(replaceAt), NOW)
+      expect(await insert('a', 'b', 'd')).toMatchObject({ outcome: 'conflict', index: 1 })
+      expect(ledger.counts('default')).toMatchObject({ available: 4, cancelled: 0 })
+      expect(await insert('d', 'b')).toMatchObject({ outcome: 'inserted' })
     })
 
     it('replaces an earlier one, whose token never goes out', async () => {

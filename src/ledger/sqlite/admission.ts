@@ -7,10 +7,10 @@ import type { Access } from './access.ts'
 import type { Protect } from './group-commit.ts'
 import { rememberedKey, rememberKey } from './idempotency.ts'
 import type { Store } from './store.ts'
-import { admit, MAX_REPLACED } from './unique.ts'
+import { admit, ROOM, type Room } from './unique.ts'
 
 /** Of one batch: each cancel is as much as an insert, and all of them are one write. */
-const MAX_REPLACED_TOGETHER = 1_000
+const ROOM_TOGETHER: Readonly<Room> = { jobs: 1_000, bytes: 64 * 1024 * 1024 }
 
 /**
  * Thrown inside a write so that all it has done is rolled back, and caught by `refusable`: it never
@@ -70,12 +70,15 @@ export function insertMany(
       const { request } = terms
       const remembered = request && rememberedKey(store.statements, request.key, now)
       if (remembered) return { outcome: 'remembered', remembered }
-      let left = MAX_REPLACED_TOGETHER
+      const left = { ...ROOM_TOGETHER }
       const stored = jobs.map((job, index) => {
-        const maxReplaced = Math.min(left, MAX_REPLACED)
-        const admitted = admit(store, job, now, terms, undefined, maxReplaced)
+        const room = smallerOf(left, ROOM)
+        const admitted = admit(store, job, now, terms, undefined, room)
         if (!isAdmitted(admitted)) throw new Refused({ ...admitted, index })
-        left -= cancelledBy(admitted).length
+        for (const { job } of cancelledBy(admitted)) {
+          left.jobs -= 1
+          left.bytes -= job.envelope.length
+        }
         return admitted
       })
       const own = new Set(jobs.map(({ id }) => id))
@@ -84,6 +87,10 @@ export function insertMany(
       return { outcome: 'inserted', stored }
     }),
   )
+}
+
+function smallerOf(one: Room, other: Room): Room {
+  return { jobs: Math.min(one.jobs, other.jobs), bytes: Math.min(one.bytes, other.bytes) }
 }
 
 async function refusable<T>(write: Promise<T>): Promise<T> {

@@ -20,29 +20,32 @@ export interface KeyRow {
 /** As `jobs_unique` has them: by their beginnings. */
 const OF_KEY = 'substr(unique_key, 1, 10) = substr(?1, 1, 10) AND unique_key = ?1'
 
+/** What has expired by `wall` is as good as discarded, as `expired` has it; null: that counts too. */
+export type Holders = [
+  key: string,
+  createdAfter: number,
+  besidesId: string,
+  limit: number,
+  ...states: NamedStates,
+  wall: number | null,
+]
+
 /** Unique keys, and the keys of requests. */
 export function prepareUnique(db: Database) {
   const states = JOB_STATES.map((_, i) => `substr(?${i + FIRST_STATE}, 1, 2)`)
+  const inTheWay = `${OF_KEY} AND substr(state, 1, 2) IN (${states.join(', ')}) AND created_at > ?2
+    AND id <> ?3 AND NOT coalesce(expires_at <= ?13 AND ended_at IS NULL AND state <> 'active', 0)`
   return {
-    /** The usual answer is no, at a seventieth of the price of the next statement. */
+    /** The usual answer is no, at a seventieth of the price of the next two. */
     isKeyKnown: db.prepare<[key: string]>(`SELECT 1 FROM jobs WHERE ${OF_KEY} LIMIT 1`),
-    /** What has expired by `wall` is as good as discarded, as `expired` has it; null: that counts too. */
-    holdersOfKey: db.prepare<
-      [
-        key: string,
-        createdAfter: number,
-        besidesId: string,
-        limit: number,
-        ...states: NamedStates,
-        wall: number | null,
-      ],
-      RawRow
-    >(
-      `SELECT ${JOB_COLUMNS} FROM jobs
-       WHERE ${OF_KEY} AND substr(state, 1, 2) IN (${states.join(', ')}) AND created_at > ?2
-         AND id <> ?3
-         AND NOT coalesce(expires_at <= ?13 AND ended_at IS NULL AND state <> 'active', 0)
-       LIMIT ?4`,
+    holdersOfKey: db.prepare<Holders, RawRow>(
+      `SELECT ${JOB_COLUMNS} FROM jobs WHERE ${inTheWay} LIMIT ?4`,
+    ),
+    /** Of as many: how large they are, without reading them. */
+    sizeOfHolders: db.prepare<Holders, { jobs: number; bytes: number }>(
+      `SELECT count(*) AS jobs, ifnull(sum(bytes), 0) AS bytes
+       FROM (SELECT octet_length(envelope) + ifnull(octet_length(errors), 0) AS bytes
+             FROM jobs WHERE ${inTheWay} LIMIT ?4)`,
     ),
     uniqueKey: db.prepare<[id: string], { key: string | null }>(
       'SELECT unique_key AS key FROM jobs WHERE id = ?',

@@ -3,19 +3,25 @@ import { atTimeOf, replaceableStates, storedTerms } from '../../job/unique.ts'
 import type { EnqueueTerms, Inserted } from '../enqueued.ts'
 import type { Cancelled } from '../ledger.ts'
 import { cancelJob } from './cancel.ts'
+import { onlyRow } from './driver.ts'
 import { enqueue } from './enqueue.ts'
 import type { Protect } from './group-commit.ts'
 import { toJobRows } from './rows.ts'
 import type { Store } from './store.ts'
-import type { NamedStates } from './unique-statements.ts'
+import type { Holders, NamedStates } from './unique-statements.ts'
 
-/** More than these are not cancelled by one PUSH: it would hold up every other write. */
-export const MAX_REPLACED = 100
+/** What one PUSH may cancel: so many, which are so large together. */
+export interface Room {
+  jobs: number
+  bytes: number
+}
+
+/** More would hold up every other write, and all of them are in the heap at once. */
+export const ROOM: Readonly<Room> = { jobs: 100, bytes: 32 * 1024 * 1024 }
 
 /**
  * One job as a PUSH stores it, by its `unique` policy (ojs-digest §5.3). Inside a write, which the
  * caller takes back on `duplicate` if it was protected. `protect`: of a write that is not yet.
- * `maxReplaced`: how many others it may cancel.
  */
 export function admit(
   store: Store,
@@ -23,21 +29,22 @@ export function admit(
   now: number,
   terms: Pick<EnqueueTerms, 'isUnsettled'>,
   protect?: Protect,
-  maxReplaced = MAX_REPLACED,
+  room = ROOM,
 ): Inserted {
   const { unique } = job
   if (unique === null) return enqueue(store, job, now)
   const isReplacing = unique.onConflict.startsWith('replace')
   // What has ended cannot be replaced, and is not in the way.
   const states = isReplacing ? replaceableStates(unique.states) : unique.states
-  const limit = isReplacing ? maxReplaced + 1 : 1
-  const query = { key: unique.key, states, periodMs: unique.periodMs, limit, now }
+  const all = { key: unique.key, states, periodMs: unique.periodMs, limit: room.jobs + 1, now }
+  const mayReplace = isReplacing && store.workflows.mayReplace && hasRoom(store, all, room)
+  const query = mayReplace ? all : { ...all, limit: 1 }
   const found = holders(store, query)
   const [first] = found
   if (first === undefined) return enqueue(store, job, now)
   const unsettled = found.find(({ id }) => terms.isUnsettled?.(id))
   if (unsettled) return { outcome: 'unsettled', id: unsettled.id }
-  if (isReplacing && found.length <= maxReplaced && store.workflows.mayReplace) {
+  if (mayReplace) {
     protect?.()
     return replace(store, job, unique, found, query)
   }
@@ -98,13 +105,26 @@ interface KeyQuery {
   now: number
 }
 
+function hasRoom(store: Store, query: KeyQuery, room: Room): boolean {
+  const { isKeyKnown, sizeOfHolders } = store.statements
+  if (isKeyKnown.get(query.key) === undefined) return true
+  const { jobs, bytes } = onlyRow(sizeOfHolders.get(...parametersOf(store, query)))
+  if (jobs > room.jobs) return false
+  // A single one always fits, but for a batch that has replaced so much already.
+  return bytes <= room.bytes || (jobs === 1 && room.bytes === ROOM.bytes)
+}
+
 /** Jobs with this key that are in the way. Rows that are erased are in no state that a policy can name. */
 function holders(store: Store, query: KeyQuery): JobRow[] {
-  const { key, states, periodMs, besides = '', limit, now } = query
   const { isKeyKnown, holdersOfKey } = store.statements
-  if (isKeyKnown.get(key) === undefined) return []
+  if (isKeyKnown.get(query.key) === undefined) return []
+  return toJobRows(holdersOfKey.all(...parametersOf(store, query)))
+}
+
+function parametersOf(store: Store, query: KeyQuery): Holders {
+  const { key, states, periodMs, besides = '', limit, now } = query
   const createdAfter = periodMs === null ? Number.MIN_SAFE_INTEGER : now - periodMs
   const named = JOB_STATES.map((_, i) => states[i] ?? null) as NamedStates
   const wall = states.includes('discarded') ? null : store.workflows.sources.wall()
-  return toJobRows(holdersOfKey.all(key, createdAfter, besides, limit, ...named, wall))
+  return [key, createdAfter, besides, limit, ...named, wall]
 }
