@@ -10,6 +10,8 @@ import { Underway } from './underway.ts'
 
 /** How long a first delivery may take after the consumer was accepted. */
 const FIRST_DELIVERY_MS = 250
+/** A queue without a leader answers no consume for 15 to 65 s. */
+const OPENING_MS = 1_000
 /**
  * Share of a queue's possible deliveries in use from which it counts as crowded. The rest, 128 of
  * 2,048, is room for those that are just being handed out.
@@ -55,6 +57,7 @@ export class Feed {
   readonly #underway = new Underway()
   #lastFetchAt: number
   #startedAt = 0
+  #openingSince = 0
   #hasDelivered = false
   #restartAt = 0
   #surplusSince: number | null = null
@@ -150,6 +153,7 @@ export class Feed {
     if (running === 0) this.#hasDelivered = false
     const block = this.#options.newBlock(this)
     this.blocks.add(block)
+    this.#openingSince = this.#now()
     void block.open().then(() => {
       if (block.isIn('running')) this.#startedAt = this.#now()
     })
@@ -181,7 +185,13 @@ export class Feed {
 
   /** Nothing is here yet, but something may be about to come. */
   isAwaited(by: number): boolean {
-    return this.buffer.size === 0 && (this.isStarting || this.expectsBetter(by))
+    if (this.buffer.size > 0) return false
+    return (this.isStarting && !this.#isSilent) || this.expectsBetter(by)
+  }
+
+  /** RabbitMQ owes it an answer, and jobs of other queues would wait for it. */
+  get #isSilent(): boolean {
+    return this.#has('opening') && this.#now() - this.#openingSince >= OPENING_MS
   }
 
   add(delivery: LiveDelivery): void {

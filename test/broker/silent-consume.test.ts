@@ -1,0 +1,94 @@
+import { EventEmitter } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Channel, ConsumeMessage } from 'amqplib'
+import { expect, it } from 'vitest'
+import type { Connection } from '../../src/broker/connection.ts'
+import { Deliveries } from '../../src/broker/deliveries.ts'
+import { createNames } from '../../src/broker/names.ts'
+import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
+import { systemClock } from '../../src/clock.ts'
+import { idsOf, logger, request } from './harness.ts'
+
+type Deliver = (message: ConsumeMessage) => void
+
+/** As RabbitMQ's: one of a queue without a leader gives no answer to a consume. */
+class SilentChannel extends EventEmitter {
+  readonly #well: { deliver: Deliver }
+
+  constructor(well: { deliver: Deliver }) {
+    super()
+    this.#well = well
+  }
+
+  async prefetch() {}
+
+  async consume(source: string, deliver: Deliver) {
+    if (source.endsWith('.stuck')) return new Promise(() => {})
+    this.#well.deliver = deliver
+    return {}
+  }
+
+  async cancel() {}
+
+  async close() {
+    this.emit('close')
+  }
+}
+
+function start() {
+  const well: { deliver: Deliver } = { deliver: () => {} }
+  const connection = {
+    isUp: true,
+    isCrowded: false,
+    listen: () => {},
+    openChannel: async () => new SilentChannel(well) as unknown as Channel,
+  } as unknown as Connection
+  const deliveries = new Deliveries({
+    connection,
+    names: createNames(''),
+    clock: systemClock(),
+    logger,
+    random: () => 0.5,
+    observer: SILENT_OBSERVER,
+    prefetch: 32,
+    maxBlocks: 4,
+    consumerPriority: 0,
+    idleMs: 600_000,
+    instance: 'i',
+    isReady: () => true,
+    isPaused: () => false,
+    lookUp: async () => 'exists',
+    onQueueGone: () => {},
+  })
+  deliveries.resume()
+  const available = new Map([['stuck', 1]])
+  const hasClaimable = (queue: string, beyond = 0) => (available.get(queue) ?? 0) > beyond
+  const take = (queues: string[], waitMs: number) =>
+    deliveries.take(request(queues, { count: 1, waitMs, hasClaimable })).then(idsOf)
+  const arrive = (id: string, deliveryTag: number) => {
+    available.set('well', deliveryTag)
+    const properties = { headers: {}, messageId: id }
+    const message = { fields: { deliveryTag }, properties, content: Buffer.from('{}') }
+    well.deliver(message as unknown as ConsumeMessage)
+  }
+  return { take, arrive }
+}
+
+it('a queue whose consume is not answered keeps no job of another from who waits for both', async () => {
+  const { take, arrive } = start()
+  const both = take(['stuck', 'well'], 30_000)
+  await sleep(50)
+  arrive('a', 1)
+  expect(await Promise.race([both, sleep(4_000, 'nothing')])).toEqual(['a'])
+})
+
+it('nor from who waits for the other alone, behind that one', async () => {
+  const { take, arrive } = start()
+  const both = take(['stuck', 'well'], 30_000)
+  const alone = take(['well'], 4_000)
+  await sleep(50)
+  arrive('a', 1)
+  arrive('b', 2)
+  expect(await alone).toEqual(['b'])
+  expect(await both).toEqual(['a'])
+})
