@@ -239,6 +239,7 @@ export class Connection {
     const { observer, random } = this.#options
     for (let attempt = 1; !this.#stopping.signal.aborted; attempt++) {
       await this.#untilItMayOpen()
+      if (this.#stopping.signal.aborted) break
       const failure = await this.#connectOnce(afterFirstAttempt)
       afterFirstAttempt()
       if (failure.wasUp) attempt = this.#wasLimited ? Math.min(attempt, MAX_LIMITED_ATTEMPT) : 1
@@ -255,6 +256,7 @@ export class Connection {
       // A broker that has just opened its port may not be ready: short waits again.
       if (wasCut) attempt = 0
     }
+    afterFirstAttempt()
   }
 
   async #untilItMayOpen(): Promise<void> {

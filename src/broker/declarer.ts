@@ -258,7 +258,8 @@ export class Declarer {
       else this.#incomplete.delete(queue)
       if (isAnyAway) this.#retryLater()
       if (outcome === 'access-refused') this.#deps.dead?.notDeclared(queue)
-      if (outcome === 'ready' && generation === this.#deps.connection.generation) {
+      const { isUp, generation: present } = this.#deps.connection
+      if (outcome === 'ready' && isUp && generation === present) {
         this.#known.add(queue)
         this.#ready.add(queue)
         this.#dying.delete(queue)

@@ -268,9 +268,9 @@ export class PublishLane {
     if (publication.isSettled) this.#overdue -= 1
     else {
       this.#inFlight -= 1
-      this.#failures = 0
       const outcome = outcomeOf(publication, error)
       const isLost = outcome === 'unknown'
+      if (!isLost) this.#failures = 0
       this.#deps.onOutcome(publication, isLost ? this.#lossOf(publication) : outcome)
     }
     if (this.#waiting.length > 0) this.#transmitSoon()

@@ -191,6 +191,24 @@ describe('a publish channel', () => {
     }
   })
 
+  it('is not, where each publish costs its channel', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    let reopened = 0
+    for (let closed = 0; closed < 3; closed++) {
+      send(`id-${closed}`)
+      channel(closed)?.emit('error', Object.assign(new Error('not found'), { code: 404 }))
+      // amqplib calls back what is unconfirmed before it says `close`.
+      channel(closed)?.confirms[0]?.(new Error('channel closed'))
+      channel(closed)?.emit('close')
+      vi.advanceTimersByTime(1)
+      await nextTurn()
+      if (!lane.isOpen) break
+      reopened += 1
+    }
+    expect(reopened).toBe(1)
+  })
+
   it('has what comes while it opens wait, and sends it then', async () => {
     const another = newLane()
     const opening = another.open()
