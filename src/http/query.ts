@@ -53,9 +53,9 @@ export function parameter(request: Request, name: string): string | null {
   return first(request, name) || null
 }
 
-/** Given twice, the first one counts. */
+/** Given twice, the first one counts. SQLite would take what is before a NUL for the whole. */
 function first(request: Request, name: string): string | undefined {
   const value = request.query[name]
   const text = Array.isArray(value) ? value[0] : value
-  return typeof text === 'string' ? text : undefined
+  return typeof text === 'string' ? text.replaceAll('\0', '\ufffd') : undefined
 }

@@ -50,21 +50,37 @@ export function explainTerminal(deps: Deps, id: string): OjsError {
   })
 }
 
-/** `index`: of the job in its batch. */
-export function idTaken(id: string, index?: number): OjsError {
-  return new OjsError('duplicate', `A job with the id '${id}' already exists.`, {
-    details: { existing_job_id: id, field: 'id', ...(index !== undefined && { index }) },
+/** Where in a batch, and whether what is in its way is of the same batch: none of them is stored. */
+export interface InBatch {
+  index: number
+  isOwn?: boolean
+}
+
+export function idTaken(id: string, batch?: InBatch): OjsError {
+  const message = batch?.isOwn
+    ? `Two jobs of the batch have the id '${id}'. None is stored.`
+    : `A job with the id '${id}' already exists.`
+  return new OjsError('duplicate', message, {
+    details: { existing_job_id: id, field: 'id', ...placeOf(batch) },
   })
 }
 
 /** Seed 001 §9.1, "Duplicate Job". */
-export function keyTaken(existing: JobRow, uniqueKey: string, index?: number): OjsError {
-  return new OjsError('duplicate', 'A job with the same unique key already exists.', {
+export function keyTaken(existing: JobRow, uniqueKey: string, batch?: InBatch): OjsError {
+  const message = batch?.isOwn
+    ? 'Two jobs of the batch have the same unique key. None is stored.'
+    : 'A job with the same unique key already exists.'
+  return new OjsError('duplicate', message, {
     details: {
       existing_job_id: existing.id,
       unique_key: uniqueKey,
       existing_job_state: existing.state,
-      ...(index !== undefined && { index }),
+      ...placeOf(batch),
     },
   })
+}
+
+function placeOf(batch: InBatch | undefined): Record<string, unknown> {
+  if (batch === undefined) return {}
+  return { index: batch.index, ...(batch.isOwn && { reason: 'same_batch' }) }
 }

@@ -15,7 +15,7 @@ import type { Deps, RequestContext } from './deps.ts'
 import { admitted } from './enqueue/admission.ts'
 import { checkArgs } from './enqueue/check-args.ts'
 import { once, rememberedJobs } from './enqueue/idempotency.ts'
-import { idTaken, keyTaken } from './job-refusals.ts'
+import { type InBatch, idTaken, keyTaken } from './job-refusals.ts'
 import { newJob, requireQueue, storedEvent } from './push.ts'
 import { requirePublishing } from './require-broker.ts'
 import { isFailure, noteWithdrawal, type Sent, sendRefusal, sendToken } from './token/send-token.ts'
@@ -91,9 +91,13 @@ async function storeAll(
       case 'inserted':
         return await publishStored(deps, jobs, stored.stored, context, terms.request?.key)
       case 'duplicate':
-        throw idTaken(jobs[stored.index]?.id ?? '', stored.index)
+        throw idTaken(jobs[stored.index]?.id ?? '', placeIn(jobs, stored.index, jobs[stored.index]))
       case 'conflict':
-        throw keyTaken(stored.existing, jobs[stored.index]?.unique?.key ?? '', stored.index)
+        throw keyTaken(
+          stored.existing,
+          jobs[stored.index]?.unique?.key ?? '',
+          placeIn(jobs, stored.index, stored.existing),
+        )
       case 'remembered':
         return replayed(deps, stored.remembered, terms.request)
       case 'unsettled':
@@ -102,6 +106,15 @@ async function storeAll(
   } finally {
     unstage(deps, isStaged)
   }
+}
+
+/** Of the job that was refused; `other`: what is in its way. */
+function placeIn(
+  jobs: readonly NewJob[],
+  index: number,
+  other: Pick<NewJob, 'id'> | undefined,
+): InBatch {
+  return { index, isOwn: jobs.slice(0, index).some(({ id }) => id === other?.id) }
 }
 
 function replayed(

@@ -15,6 +15,8 @@ const asked = (query: string) => ({ query: parse(query) }) as Parameters<typeof 
 it('given twice, the first one counts; a text that is empty is none', () => {
   expect(parameter(asked('state=a&state=b'), 'state')).toBe('a')
   expect(parameter(asked('state='), 'state')).toBeNull()
+  // SQLite's text ends at a NUL, which would name another queue.
+  expect(parameter(asked('queue=a%00b'), 'queue')).toBe('a\ufffdb')
   expect(pageOf(asked('offset=7&offset=x'))).toEqual({ limit: 50, offset: 7 })
 })
 

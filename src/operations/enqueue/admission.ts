@@ -70,6 +70,6 @@ function isAboutOther(done: object): done is Unsettled {
 function requireFreeIds(deps: Deps, ids: readonly (string | null)[]): void {
   for (const [index, id] of ids.entries()) {
     if (id === null || visibleJob(deps, id) === null) continue
-    throw idTaken(id, ids.length > 1 ? index : undefined)
+    throw idTaken(id, ids.length > 1 ? { index } : undefined)
   }
 }
