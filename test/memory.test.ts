@@ -5,6 +5,7 @@ const MIB = 1024 * 1024
 
 it('takes the heap for what is left of it without the nursery, where that can be told', () => {
   expect(heapBytesOf(259 * MIB, '')).toBe(259 * MIB)
+  expect(heapBytesOf(259 * MIB, '--max-old-space-size=0')).toBe(259 * MIB)
   expect(heapBytesOf(332 * MIB, '--enable-source-maps --max-old-space-size=140')).toBe(140 * MIB)
   const twice = '--max_old_space_size=140 --no-warnings --max-old-space-size=1000'
   expect(heapBytesOf(1192 * MIB, twice)).toBe(1000 * MIB)
