@@ -77,7 +77,7 @@ export function insertMany(
         if (!isAdmitted(admitted)) throw new Refused({ ...admitted, index })
         for (const { job } of cancelledBy(admitted)) {
           left.jobs -= 1
-          left.bytes -= job.envelope.length
+          left.bytes -= Buffer.byteLength(job.envelope) + Buffer.byteLength(job.errors ?? '')
         }
         return admitted
       })

@@ -33,6 +33,7 @@ export function admit(
 ): Inserted {
   const { unique } = job
   if (unique === null) return enqueue(store, job, now)
+  if (store.statements.isKeyKnown.get(unique.key) === undefined) return enqueue(store, job, now)
   const isReplacing = unique.onConflict.startsWith('replace')
   // What has ended cannot be replaced, and is not in the way.
   const states = isReplacing ? replaceableStates(unique.states) : unique.states
@@ -106,8 +107,7 @@ interface KeyQuery {
 }
 
 function hasRoom(store: Store, query: KeyQuery, room: Room): boolean {
-  const { isKeyKnown, sizeOfHolders } = store.statements
-  if (isKeyKnown.get(query.key) === undefined) return true
+  const { sizeOfHolders } = store.statements
   const { jobs, bytes } = onlyRow(sizeOfHolders.get(...parametersOf(store, query)))
   if (jobs > room.jobs) return false
   // A single one always fits, but for a batch that has replaced so much already.
@@ -116,9 +116,7 @@ function hasRoom(store: Store, query: KeyQuery, room: Room): boolean {
 
 /** Jobs with this key that are in the way. Rows that are erased are in no state that a policy can name. */
 function holders(store: Store, query: KeyQuery): JobRow[] {
-  const { isKeyKnown, holdersOfKey } = store.statements
-  if (isKeyKnown.get(query.key) === undefined) return []
-  return toJobRows(holdersOfKey.all(...parametersOf(store, query)))
+  return toJobRows(store.statements.holdersOfKey.all(...parametersOf(store, query)))
 }
 
 function parametersOf(store: Store, query: KeyQuery): Holders {
