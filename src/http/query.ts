@@ -53,9 +53,14 @@ export function parameter(request: Request, name: string): string | null {
   return first(request, name) || null
 }
 
-/** Given twice, the first one counts. SQLite would take what is before a NUL for the whole. */
+/** Given twice, the first one counts. */
 function first(request: Request, name: string): string | undefined {
   const value = request.query[name]
   const text = Array.isArray(value) ? value[0] : value
-  return typeof text === 'string' ? text.replaceAll('\0', '\ufffd') : undefined
+  return typeof text === 'string' ? withoutNul(text) : undefined
+}
+
+/** Of a path or a query: the ledger would read it up to a NUL, and find something else. */
+export function withoutNul(text: string): string {
+  return text.replaceAll('\0', '\ufffd')
 }

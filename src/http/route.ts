@@ -1,6 +1,7 @@
 import type { Express, Request, Response } from 'express'
 import { type Access, requireRole } from './access.ts'
 import { otherMethod } from './pipeline.ts'
+import { withoutNul } from './query.ts'
 
 type Method = 'GET' | 'POST' | 'DELETE'
 type Handler = (request: Request, response: Response) => void | Promise<void>
@@ -67,11 +68,8 @@ function allowed(endpoints: readonly Route[]): string {
   return [...methods, 'OPTIONS'].join(', ')
 }
 
-/**
- * A parameter of the path, decoded. Not pattern-checked: an unknown id is a 404, not a 400. The ledger
- * would read it up to a NUL, and find another.
- */
+/** A parameter of the path, decoded. Not pattern-checked: an unknown id is a 404, not a 400. */
 export function pathParameter(request: Request, name: string): string {
   const value = request.params[name]
-  return typeof value === 'string' ? value.replaceAll('\0', '\uFFFD') : ''
+  return typeof value === 'string' ? withoutNul(value) : ''
 }
