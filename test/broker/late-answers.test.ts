@@ -1,5 +1,4 @@
 import { EventEmitter } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it, onTestFinished } from 'vitest'
 import { Connection, type ConnectionListener } from '../../src/broker/connection.ts'
 import { Declarer } from '../../src/broker/declarer.ts'
@@ -114,7 +113,6 @@ it('nor does one that waits for others, though they come up while it is closed',
   const last = connect('reply', [first])
   last.listen({ up: note })
   void last.start()
-  await sleep(50)
   await first.start()
   await last.close()
   await first.close()

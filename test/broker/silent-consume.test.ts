@@ -1,5 +1,4 @@
 import { EventEmitter } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Channel, ConsumeMessage } from 'amqplib'
 import { expect, it } from 'vitest'
 import type { Connection } from '../../src/broker/connection.ts'
@@ -13,18 +12,18 @@ type Deliver = (message: ConsumeMessage) => void
 
 /** As RabbitMQ's: one of a queue without a leader gives no answer to a consume. */
 class SilentChannel extends EventEmitter {
-  readonly #well: { deliver: Deliver }
+  readonly #onWell: (deliver: Deliver) => void
 
-  constructor(well: { deliver: Deliver }) {
+  constructor(onWell: (deliver: Deliver) => void) {
     super()
-    this.#well = well
+    this.#onWell = onWell
   }
 
   async prefetch() {}
 
   async consume(source: string, deliver: Deliver) {
     if (source.endsWith('.stuck')) return new Promise(() => {})
-    this.#well.deliver = deliver
+    this.#onWell(deliver)
     return {}
   }
 
@@ -36,12 +35,15 @@ class SilentChannel extends EventEmitter {
 }
 
 function start() {
-  const well: { deliver: Deliver } = { deliver: () => {} }
+  let onWell: (deliver: Deliver) => void = () => {}
+  const well = new Promise<Deliver>((resolve) => {
+    onWell = resolve
+  })
   const connection = {
     isUp: true,
     isCrowded: false,
     listen: () => {},
-    openChannel: async () => new SilentChannel(well) as unknown as Channel,
+    openChannel: async () => new SilentChannel(onWell) as unknown as Channel,
   } as unknown as Connection
   const deliveries = new Deliveries({
     connection,
@@ -65,11 +67,12 @@ function start() {
   const hasClaimable = (queue: string, beyond = 0) => (available.get(queue) ?? 0) > beyond
   const take = (queues: string[], waitMs: number) =>
     deliveries.take(request(queues, { count: 1, waitMs, hasClaimable })).then(idsOf)
-  const arrive = (id: string, deliveryTag: number) => {
+  const arrive = async (id: string, deliveryTag: number) => {
+    const deliver = await well
     available.set('well', deliveryTag)
     const properties = { headers: {}, messageId: id }
     const message = { fields: { deliveryTag }, properties, content: Buffer.from('{}') }
-    well.deliver(message as unknown as ConsumeMessage)
+    deliver(message as unknown as ConsumeMessage)
   }
   return { take, arrive }
 }
@@ -77,18 +80,16 @@ function start() {
 it('a queue whose consume is not answered keeps no job of another from who waits for both', async () => {
   const { take, arrive } = start()
   const both = take(['stuck', 'well'], 30_000)
-  await sleep(50)
-  arrive('a', 1)
-  expect(await Promise.race([both, sleep(4_000, 'nothing')])).toEqual(['a'])
-})
+  await arrive('a', 1)
+  expect(await both).toEqual(['a'])
+}, 5_000)
 
 it('nor from who waits for the other alone, behind that one', async () => {
   const { take, arrive } = start()
   const both = take(['stuck', 'well'], 30_000)
   const alone = take(['well'], 4_000)
-  await sleep(50)
-  arrive('a', 1)
-  arrive('b', 2)
+  await arrive('a', 1)
+  await arrive('b', 2)
   expect(await alone).toEqual(['b'])
   expect(await both).toEqual(['a'])
 })
