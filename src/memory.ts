@@ -6,7 +6,7 @@ const MIB = 1024 * 1024
 
 /** `limit`: V8's `heap_size_limit`. `options`: what Node was started with, the last one counts. */
 export function heapBytesOf(limit: number, options: string): number {
-  // V8 adds the nursery to it, 192 MiB of it in Node 24, where nothing stays that stays alive.
+  // V8 adds the nursery to the limit, 192 MiB in Node 24: no room for what lives on.
   const named = [...options.matchAll(/--max[-_]old[-_]space[-_]size=([1-9]\d*)/g)].at(-1)?.[1]
   return named === undefined ? limit : Math.min(limit, Number(named) * MIB)
 }

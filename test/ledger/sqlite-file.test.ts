@@ -382,7 +382,6 @@ describe('another process', () => {
   )
 })
 
-/** The sources as Node 20 can run them, in a directory that finds this repository's packages. */
 /** As root, but not where io_uring may be on: there Node refuses (that of Debian 13). */
 function mayBecomeNobody(): boolean {
   if (process.getuid?.() !== 0) return false
@@ -390,6 +389,7 @@ function mayBecomeNobody(): boolean {
   return spawnSync(process.execPath, ['-e', script]).status === 0
 }
 
+/** The sources as Node 20 can run them, in a directory that finds this repository's packages. */
 function compileLedger(): ReturnType<typeof temporaryDirectory> {
   const root = resolve(import.meta.dirname, '../..')
   const target = temporaryDirectory()
