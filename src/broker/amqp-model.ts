@@ -9,10 +9,15 @@ const CONNECT_TIMEOUT_MS = 10_000
 /** Linux waits two hours with the first probe otherwise. */
 const KEEP_ALIVE_DELAY_MS = 30_000
 
+export interface PeerOptions {
+  connectionName: string
+  heartbeatS: number
+}
+
 /** amqplib's connection. `signal` destroys its socket, but not that of TLS. */
 export function openModel(
   url: URL,
-  given: { connectionName: string; heartbeatS: number; signal: AbortSignal },
+  given: PeerOptions & { signal: AbortSignal },
 ): Promise<ChannelModel> {
   const { connectionName, heartbeatS, signal } = given
   const socket = {

@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Channel, ChannelModel, ConfirmChannel } from 'amqplib'
 import type { Logger } from '../logger.ts'
 import { hasReplyCode } from './amqp-error.ts'
-import { openModel, streamOf, tune } from './amqp-model.ts'
+import { openModel, type PeerOptions, streamOf, tune } from './amqp-model.ts'
+import { type Beside, BesideConnections } from './beside.ts'
 import { ChannelLimit } from './channel-limit.ts'
 import { describeError, isUnreachable, whyNotOpen } from './connect-error.ts'
 import type { BrokerObserver, ConnectionName } from './observer.ts'
@@ -81,8 +82,8 @@ export class Connection {
   /** Destroys the present socket, however stuck its peer is. */
   #socket = new AbortController()
   #running: Promise<void> | null = null
-  /** What ends those beside this one. */
-  readonly #beside = new Set<() => void>()
+  readonly #peer: PeerOptions
+  readonly #beside: BesideConnections
   /** Attempts that failed since the last connection. */
   #failures = 0
   /** RabbitMQ said itself that it ended the last connection. */
@@ -95,6 +96,9 @@ export class Connection {
     this.#options = options
     this.channelLimit = new ChannelLimit(options.name, options.logger)
     this.#urls = options.urls.map((url) => new URL(url))
+    const { connectionName, heartbeatS = HEARTBEAT_S } = options
+    this.#peer = { connectionName, heartbeatS }
+    this.#beside = new BesideConnections(this.#urls[0], this.#peer)
     for (const one of options.behind ?? []) one.listen({ down: () => this.#makeRoom() })
   }
 
@@ -127,7 +131,7 @@ export class Connection {
   /** Idempotent; legal without `start`. */
   async close(): Promise<void> {
     this.#stopping.abort()
-    for (const end of this.#beside) end()
+    this.#beside.close()
     // amqplib's promise stays open when the socket dies before `close-ok`; the end of `#run` does
     // not, because the connection's `close` event comes in any case.
     if (this.#model) this.#model.close().catch(() => {})
@@ -165,29 +169,8 @@ export class Connection {
   }
 
   /** Another one, to the first host. It is the caller's to end, and nobody has it up again. */
-  async openBeside(name: string): Promise<{ model: ChannelModel; end(): void }> {
-    const [url] = this.#urls
-    if (url === undefined || this.#stopping.signal.aborted) throw new Error('no connection beside')
-    const { connectionName, heartbeatS = HEARTBEAT_S } = this.#options
-    const socket = new AbortController()
-    const given = { connectionName: `${connectionName} ${name}`, heartbeatS, signal: socket.signal }
-    let model: ChannelModel | undefined
-    const end = () => {
-      this.#beside.delete(end)
-      // The signal does not reach TLS.
-      if (model) streamOf(model)?.destroy()
-      socket.abort()
-    }
-    this.#beside.add(end)
-    try {
-      model = await openModel(url, given)
-      socket.signal.throwIfAborted()
-    } catch (error) {
-      end()
-      throw error
-    }
-    model.on('error', () => {})
-    return { model, end }
+  openBeside(name: string): Promise<Beside> {
+    return this.#beside.open(name)
   }
 
   /** Rejects when the connection is down. */
@@ -294,9 +277,8 @@ export class Connection {
   }
 
   #open(url: URL): Promise<ChannelModel> {
-    const { connectionName, heartbeatS = HEARTBEAT_S } = this.#options
     this.#socket = new AbortController()
-    return openModel(url, { connectionName, heartbeatS, signal: this.#socket.signal })
+    return openModel(url, { ...this.#peer, signal: this.#socket.signal })
   }
 
   /**

@@ -1,0 +1,50 @@
+import type { ChannelModel } from 'amqplib'
+import { openModel, type PeerOptions, streamOf } from './amqp-model.ts'
+
+export interface Beside {
+  model: ChannelModel
+  end(): void
+}
+
+/** Connections for what may cost one: each is its opener's to end, and nobody has it up again. */
+export class BesideConnections {
+  readonly #url: URL | undefined
+  readonly #options: PeerOptions
+  readonly #ends = new Set<() => void>()
+  #isClosed = false
+
+  constructor(url: URL | undefined, options: PeerOptions) {
+    this.#url = url
+    this.#options = options
+  }
+
+  async open(name: string): Promise<Beside> {
+    if (this.#url === undefined || this.#isClosed) throw new Error('no connection beside')
+    const { connectionName, heartbeatS } = this.#options
+    const socket = new AbortController()
+    const given = { connectionName: `${connectionName} ${name}`, heartbeatS, signal: socket.signal }
+    let model: ChannelModel | undefined
+    const end = () => {
+      this.#ends.delete(end)
+      // The signal does not reach TLS.
+      if (model) streamOf(model)?.destroy()
+      socket.abort()
+    }
+    this.#ends.add(end)
+    try {
+      model = await openModel(this.#url, given)
+      socket.signal.throwIfAborted()
+    } catch (error) {
+      end()
+      throw error
+    }
+    model.on('error', () => {})
+    return { model, end }
+  }
+
+  /** Ends them all, and opens no other. */
+  close(): void {
+    this.#isClosed = true
+    for (const end of this.#ends) end()
+  }
+}
