@@ -62,8 +62,6 @@ export function createMetrics(): Metrics {
   const registry = new Registry()
   const queues = new BoundedLabels(MAX_QUEUES)
   const types = new BoundedLabels(MAX_TYPES)
-  collectDefaultMetrics({ register: registry })
-  for (const name of MISNAMED) registry.removeSingleMetric(name)
   return {
     onJobEvent: jobMetrics(registry, queues, types),
     observer: amqpMetrics(registry, queues),
@@ -77,13 +75,26 @@ export function createMetrics(): Metrics {
       owedStuck(registry, queues, relay)
       workerGauges(registry, () => sources.workers())
       amqpGauges(registry, queues, () => sources.broker())
-      return {
-        http: httpMetrics(registry),
-        contentType: registry.contentType,
-        text: () => registry.metrics(),
-      }
+      const http = httpMetrics(registry)
+      const all = Registry.merge([processMetrics(), registry])
+      return { http, contentType: all.contentType, text: () => all.metrics() }
     },
   }
+}
+
+let ofProcess: Registry | undefined
+
+/**
+ * prom-client's own, made once: each set of them watches the event loop and the garbage collector until
+ * the process ends (2 MB, and a timer of 10 ms), and whoever embeds the gateway may start it often.
+ */
+function processMetrics(): Registry {
+  if (ofProcess !== undefined) return ofProcess
+  const made = new Registry()
+  collectDefaultMetrics({ register: made })
+  for (const name of MISNAMED) made.removeSingleMetric(name)
+  ofProcess = made
+  return made
 }
 
 const HTTP_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]

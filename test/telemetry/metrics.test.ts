@@ -1,9 +1,15 @@
+import { createRequire } from 'node:module'
 import { describe, expect, test, vi } from 'vitest'
 import type { BrokerGauges } from '../../src/broker/observer.ts'
 import type { JobState } from '../../src/job/job.ts'
 import type { JobEvent } from '../../src/telemetry/events.ts'
 import { createMetrics, type MetricSources } from '../../src/telemetry/metrics.ts'
 import { jobRow } from '../http/job-rows.ts'
+
+/** As prom-client, which is CommonJS, has it. */
+const performanceHooks: typeof import('node:perf_hooks') = createRequire(import.meta.url)(
+  'node:perf_hooks',
+)
 
 const NO_BROKER: BrokerGauges = {
   connectionsActive: 0,
@@ -510,6 +516,16 @@ test('process metrics are there, and two gateways in one process do not meet', a
   expect(await one.page.text()).toMatch(/^process_cpu_seconds_total /m)
   expect(await one.page.text()).toMatch(/^nodejs_eventloop_lag_seconds /m)
   expect(one.page.contentType).toBe('text/plain; version=0.0.4; charset=utf-8')
+})
+
+test('a gateway that is started often watches the event loop once', async () => {
+  const watched = vi.spyOn(performanceHooks, 'monitorEventLoopDelay')
+  await open().page.text()
+  watched.mockClear()
+  for (let i = 0; i < 3; i++)
+    expect(await open().page.text()).toMatch(/^# TYPE nodejs_gc_duration_/m)
+  expect(watched).not.toHaveBeenCalled()
+  watched.mockRestore()
 })
 
 test('what is named like a counter is one', async () => {
