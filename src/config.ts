@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { notOneCluster } from './broker/cluster-urls.ts'
+import { isAmqpUrl, notOneCluster } from './broker/cluster-urls.ts'
 import { PREFIX, PREFIX_RULE } from './broker/names.ts'
 import { OF_GATEWAY, parameterMistakes } from './broker/url-parameters.ts'
 import { DIALECTS, type Dialect } from './dialect.ts'
@@ -280,24 +280,11 @@ function amqpUrls(text: string, mistakes: string[]): string[] {
     } else {
       // Not shown: what does not parse cannot be redacted either.
       mistakes.push(
-        `${entry}, is no amqp:// or amqps:// URL (percent-encode / @ , % in the password)`,
+        `${entry}, is no amqp:// or amqps:// URL (percent-encode / @ , % # in the password)`,
       )
     }
   }
   return urls
-}
-
-/** `URL` takes a lone % in user and password; whoever decodes them does not. */
-function isAmqpUrl(text: string): boolean {
-  if (!/^amqps?:\/\//i.test(text)) return false
-  try {
-    const { username, password } = new URL(text)
-    decodeURIComponent(username)
-    decodeURIComponent(password)
-    return true
-  } catch {
-    return false
-  }
 }
 
 function ledgerPath(text: string, mistakes: string[]): string {

@@ -201,6 +201,9 @@ describe('configuration', () => {
     ['OJS_AMQP_URL', ','],
     ['OJS_AMQP_URL', 'amqp:host'],
     ['OJS_AMQP_URL', 'amqp://user:100%@host'],
+    // Read as host `user` and port 12.
+    ['OJS_AMQP_URL', 'amqp://user:12#secret@host/%2Fojs'],
+    ['OJS_AMQP_URL', 'amqp://user:12/secret@host/%2Fojs'],
     ['OJS_AMQP_URL', 'amqp://host?heartbeat=5s'],
     ['OJS_AMQP_URL', 'amqp://host/%2Fojs?heartbeat=-1'],
     ['OJS_AMQP_URL', 'amqp://host?heartbeat=65536'],

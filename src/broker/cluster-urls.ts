@@ -1,5 +1,21 @@
 import { unescape as decode } from 'node:querystring'
 
+/**
+ * `URL` takes a lone % in user and password; whoever decodes them does not. And a / or # in a password
+ * ends the host there: what is before it would be shown as the host, and the rest as a virtual host.
+ */
+export function isAmqpUrl(text: string): boolean {
+  if (!/^amqps?:\/\//i.test(text)) return false
+  try {
+    const { username, password, pathname, hash } = new URL(text)
+    decodeURIComponent(username)
+    decodeURIComponent(password)
+    return hash === '' && (username !== '' || !pathname.includes('@'))
+  } catch {
+    return false
+  }
+}
+
 /** As amqplib reads it: what a URL that names none means is `/`. */
 export function virtualHostOf({ pathname }: URL): string {
   return decode(pathname.slice(1)) || '/'

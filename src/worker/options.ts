@@ -1,5 +1,5 @@
 import type { QueueProfile } from '../broker/arguments.ts'
-import { notOneCluster } from '../broker/cluster-urls.ts'
+import { isAmqpUrl, notOneCluster } from '../broker/cluster-urls.ts'
 import { PREFIX, PREFIX_RULE } from '../broker/names.ts'
 import type { DelayMode } from '../broker/topology.ts'
 import { OF_CLIENT, parameterMistakes } from '../broker/url-parameters.ts'
@@ -134,8 +134,11 @@ function loggerOf(given: AmqpOptions['logger']): Logger {
 
 /** Without the URL in the text: it may hold a password. */
 function requireAmqp(url: string): void {
-  const isAmqp = URL.canParse(url) && /^amqps?:$/.test(new URL(url).protocol)
-  if (!isAmqp) throw new TypeError('url must be amqp://… or amqps://…')
+  if (!isAmqpUrl(url)) {
+    throw new TypeError(
+      'url must be amqp://… or amqps://… (percent-encode / @ % # in the password)',
+    )
+  }
   const [mistake] = parameterMistakes(new URL(url), OF_CLIENT)
   if (mistake !== undefined) throw new TypeError(`url: ${mistake}`)
 }

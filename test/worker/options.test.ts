@@ -54,6 +54,17 @@ test.each([
   expect(withDefaults({ url: ['amqp://a/%2f', 'amqp://b'] }, 'ojs-test').urls).toHaveLength(2)
 })
 
+test.each(['1%', '1#2', '1/2'])(
+  'a password %j that is not percent-encoded is refused',
+  (password) => {
+    for (const make of [NativeWorker, NativeProducer]) {
+      expect(() => new make({ url: `amqp://user:${password}@host/%2Fojs` })).toThrow(
+        /percent-encode/,
+      )
+    }
+  },
+)
+
 test.each(['heartbeat=0', 'heartbeats=5', 'frameMax=1'])('a url with %s is refused', (query) => {
   for (const make of [NativeWorker, NativeProducer]) {
     expect(() => new make({ url: `${url}?${query}` })).toThrow(/^url: /)
