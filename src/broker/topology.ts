@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import { type QueueKind, type QueueLimits, type QueueProfile, queueArguments } from './arguments.ts'
-import { withPrefix } from './names.ts'
+import { createNames, withPrefix } from './names.ts'
 
 /**
  * `ttl`: `ojs.exchange.delayed` leads to the gateway. `plugin`: it delays by itself and leads to the
@@ -85,6 +85,9 @@ export function loadTopology(
   if (!isTopology(content)) {
     throw new Error(`${file} is no topology: ${ajv.errorsText(isTopology.errors)}`)
   }
+  const lacking = lackingIn(content)
+  if (lacking !== null)
+    throw new Error(`${file} is no topology of this gateway: it has no ${lacking}`)
   return createTopology(delayMode === 'plugin' ? delaying(content) : content, prefix, profile)
 }
 
@@ -102,7 +105,40 @@ function contentOf(file: string | URL): unknown {
   }
 }
 
-const DELAYED = 'ojs.exchange.delayed'
+const NAMES = createNames('')
+const NEEDED_EXCHANGES: readonly TopologyFile['exchanges'][number][] = [
+  { name: NAMES.exchange.direct, type: 'direct' },
+  { name: NAMES.exchange.dlx, type: 'direct' },
+  { name: NAMES.exchange.retry, type: 'direct' },
+  { name: NAMES.exchange.delayed, type: 'topic' },
+]
+const NEEDED_QUEUES: readonly Pick<QueueTemplate, 'kind' | 'name'>[] = [
+  { kind: 'dead-letters', name: NAMES.deadLetters },
+  { kind: 'due', name: NAMES.due },
+  { kind: 'owner', name: NAMES.owner },
+  { kind: 'dlx', name: NAMES.dlxQueue('{queue}') },
+  { kind: 'job', name: NAMES.jobQueue('{queue}') },
+  { kind: 'control', name: NAMES.controlQueue('{queue}') },
+  { kind: 'rung', name: 'ojs.queue.retry.{queue}.{ms}' },
+]
+
+/**
+ * What the code works with by its name; null: all of it is there. Under another name it would be
+ * declared, filled, and missed where it is looked for: each job would get a new message again and again.
+ */
+function lackingIn({ exchanges, system, perQueue, rung }: TopologyFile): string | null {
+  const exchange = NEEDED_EXCHANGES.find(
+    ({ name, type }) => !exchanges.some((one) => one.name === name && one.type === type),
+  )
+  if (exchange) return `exchange '${exchange.name}' of type ${exchange.type}`
+  const templates = [...system, ...perQueue, rung]
+  const queue = NEEDED_QUEUES.find(
+    ({ kind, name }) => !templates.some((one) => one.kind === kind && one.name === name),
+  )
+  return queue ? `queue '${queue.name}' of kind ${queue.kind}` : null
+}
+
+const DELAYED = NAMES.exchange.delayed
 
 /** The plugin's exchange is not ours to declare here; each job queue is bound to it by its name. */
 function delaying(file: TopologyFile): TopologyFile {

@@ -182,6 +182,39 @@ describe('a file that is no topology', () => {
     expect(() => loadTopology('', 'classic', file)).toThrow(file)
   })
 
+  it.each([
+    ['a limit that RabbitMQ does not take', { maxLength: 1e300 }],
+    ['a time to live beyond 32 bits', { messageTtlMs: 2 ** 32 }],
+  ])('%s is refused, and not with each PUSH', (_what, settings) => {
+    const file = write({ ...shipped, queues: { email: settings } })
+    expect(() => loadTopology('', 'classic', file)).toThrow('must be <= ')
+  })
+
+  it.each([
+    'ojs.exchange.direct',
+    'ojs.exchange.dlx',
+    'ojs.exchange.retry',
+    'ojs.exchange.delayed',
+    'ojs.system.due',
+    'ojs.system.owner',
+    'ojs.queue.{queue}',
+    'ojs.queue.dlx.{queue}',
+    'ojs.queue.control.{queue}',
+    'ojs.queue.retry.{queue}.{ms}',
+    'ojs.system.dead-letters',
+  ])('what calls %s otherwise is refused: the code would look for it', (name) => {
+    const renamed = JSON.stringify(shipped).replaceAll(`"name":"${name}"`, '"name":"ojs.other"')
+    const file = write(JSON.parse(renamed))
+    expect(() => loadTopology('', 'classic', file)).toThrow(`'${name}' of `)
+  })
+
+  it('may have more than the shipped one', () => {
+    const audit = '{"name":"ojs.exchange.audit","type":"fanout"}'
+    const more = JSON.stringify(shipped).replace('"exchanges":[', `"exchanges":[${audit},`)
+    const topology = loadTopology('', 'classic', write(JSON.parse(more)))
+    expect(topology.base(VERSION).map(nameOf)).toContain('ojs.exchange.audit')
+  })
+
   it('what is no JSON, or not there, is refused with its name and what it was to be', () => {
     const file = write({})
     writeFileSync(file, 'exchanges: []')
