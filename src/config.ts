@@ -177,7 +177,9 @@ function readers(env: Environment, mistakes: string[]) {
   }
   const oneOf = <T extends string>(name: Name, values: readonly T[]) => {
     const value = values.find((candidate) => candidate === read(name))
-    if (value === undefined) mistakes.push(`${name} must be one of ${values.join(', ')}`)
+    if (value === undefined) {
+      mistakes.push(`${name} must be one of ${values.join(', ')}, not '${read(name)}'`)
+    }
     return value ?? (VARIABLES[name].fallback as T)
   }
   const retention = (name: Name) => {
@@ -294,6 +296,9 @@ function ledgerPath(text: string, mistakes: string[]): string {
   } else if (path === ':memory:' || path.startsWith('file:')) {
     // SQLite's words for no file at all, and for another than the one of this name.
     mistakes.push("OJS_LEDGER must be sqlite:<path>, not ':memory:' or a file: URI: jobs are kept")
+  } else if (path !== path.trim() || /\p{Cc}/u.test(path)) {
+    // From a file with Windows line ends it is another ledger than without, and nothing shows it.
+    mistakes.push(`OJS_LEDGER must not begin or end with a blank, nor hold line ends: '${text}'`)
   }
   return path
 }

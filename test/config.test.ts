@@ -151,6 +151,11 @@ describe('configuration', () => {
     expect(message).not.toContain('secret')
   })
 
+  it('says what a setting was that is none of the known ones', () => {
+    const message = messageOf(() => readConfig({ OJS_QUEUE_TYPE: 'quorum\r' }))
+    expect(message).toBe("OJS_QUEUE_TYPE must be one of classic, quorum, not 'quorum\r'")
+  })
+
   it('takes each setting from its own variable', () => {
     const { config } = readConfig({
       ...{ OJS_HOST: '::1', OJS_PORT: '1', OJS_LEDGER: 'sqlite:/l', OJS_LEDGER_SYNC: 'normal' },
@@ -217,6 +222,8 @@ describe('configuration', () => {
     ['OJS_LEDGER', 'postgres://x'],
     ['OJS_LEDGER', 'sqlite:'],
     ['OJS_LEDGER', 'sqlite: '],
+    ['OJS_LEDGER', 'sqlite:./data/ojs.db\r'],
+    ['OJS_LEDGER', 'sqlite:./data/ojs.db '],
     ['OJS_LEDGER', 'sqlite::memory:'],
     ['OJS_LEDGER', 'sqlite:file:ojs.db?mode=memory'],
     ['OJS_QUEUES', 'email,dlx.email'],

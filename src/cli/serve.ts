@@ -1,6 +1,6 @@
 import { ConfigError, readConfig } from '../config.ts'
 import { createLogger } from '../logger.ts'
-import { type Command, complain } from './command.ts'
+import { type Command, complain, printable } from './command.ts'
 import { tooFewOpenFiles } from './open-files.ts'
 
 const STOP_GRACE_MS = 30_000
@@ -17,7 +17,8 @@ export const serveCommand: Command = {
     }
     const read = configOrMistake(env)
     if (typeof read === 'string') {
-      console.error(read)
+      // A carriage return in a value would hide what is before it.
+      console.error(read.split('\n').map(printable).join('\n'))
       return 1
     }
     const tooFew = tooFewOpenFiles()

@@ -40,6 +40,17 @@ it.each(SIGNALS)(
   },
 )
 
+it('shows the carriage return of a value from a file with Windows line ends', async () => {
+  const told = vi.spyOn(console, 'error').mockReturnValue()
+  expect(await serve({ OJS_PORT: '8080\r', OJS_DECLARE: 'often' })).toBe(1)
+  const [lines] = told.mock.calls
+  expect(String(lines).split('\n')).toEqual([
+    "OJS_PORT must be an integer from 0 to 65535, not '8080\\u{d}'",
+    "OJS_DECLARE must be one of eager, lazy, never, not 'often'",
+  ])
+  told.mockRestore()
+})
+
 it('stops when the npx that ran it is gone', async () => {
   const before = listeners()
   const parent = vi.spyOn(process, 'ppid', 'get').mockReturnValue(4711)
