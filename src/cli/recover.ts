@@ -34,6 +34,11 @@ export const recoverCommand: Command = {
       values.url ?? (env['OJS_URL'] || `${scheme}://127.0.0.1:${env['OJS_PORT'] || 8080}`)
     const path = `/ojs/v1/admin/queues/${encodeURIComponent(values.queue)}/recover`
     const key = env['OJS_API_KEY']
+    // Node.js would refuse the header, and that reads as if nobody answered.
+    if (key && !/^[\x21-\x7e]+$/.test(key)) {
+      console.error('OJS_API_KEY has a blank, a line end or another character that is in no key.')
+      return 2
+    }
     const headers = key ? { authorization: `Bearer ${key}` } : {}
     const shown = redactUrls(base)
     if (!URL.canParse(base)) {

@@ -205,6 +205,13 @@ describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
     expect(await cli([...RECOVER, 'nowhere'])).toMatchObject({ code: 2 })
   })
 
+  it('recover takes a key with a line end for a mistake, and not for a gateway that is away', async () => {
+    const { code, err } = await cli([...RECOVER, gateway.url], { OJS_API_KEY: 'ojs_hunter2\r' })
+    expect(code).toBe(2)
+    expect(err).toMatch(/^OJS_API_KEY has a blank, a line end/)
+    expect(err).not.toContain('hunter2')
+  })
+
   it('recover takes an empty variable for one that is not set, as serve does', async () => {
     const { port } = new URL(gateway.url)
     const args = ['recover', '--queue', 'unknown']
