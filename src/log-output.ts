@@ -2,8 +2,12 @@ import { write, writeSync } from 'node:fs'
 
 /** In characters; some 60,000 lines. */
 const MAX_WAITING = 16 * 1024 * 1024
-/** Before what could not be written is tried again: a pipe that is full, or anything else. */
-const BUSY_RETRY_MS = 100
+/**
+ * Before what could not be written is tried again: a pipe that is full, or anything else. A reader empties
+ * the 64 KiB of a pipe in a few ms: with one pause for all it would get no more than that in each.
+ */
+const MIN_BUSY_RETRY_MS = 1
+const MAX_BUSY_RETRY_MS = 100
 const RETRY_MS = 1_000
 /** The end of the process waits no longer for a pipe that is full. */
 const EXIT_WAIT_MS = 1_000
@@ -30,6 +34,7 @@ export class LogOutput {
   /** What is left of the present write. */
   #sending: Buffer | null = null
   #isWriting = false
+  #busyRetryMs = MIN_BUSY_RETRY_MS
   #retry: NodeJS.Timeout | undefined
   #lost = 0
   /** Whoever read it has gone, and nobody can come back. */
@@ -84,6 +89,7 @@ export class LogOutput {
   }
 
   #written(bytes: number): void {
+    this.#busyRetryMs = MIN_BUSY_RETRY_MS
     const left = this.#sending?.subarray(bytes)
     this.#sending = left === undefined || left.length === 0 ? null : left
     if (this.#lost > 0 && this.#sending === null) {
@@ -101,12 +107,15 @@ export class LogOutput {
       this.#waiting = ''
       return
     }
-    const delayMs = isBusy(error) ? BUSY_RETRY_MS : RETRY_MS
-    this.#retry = setTimeout(() => {
-      this.#retry = undefined
-      this.#send()
-    }, delayMs)
+    this.#retry = setTimeout(
+      () => {
+        this.#retry = undefined
+        this.#send()
+      },
+      isBusy(error) ? this.#busyRetryMs : RETRY_MS,
+    )
     this.#retry.unref()
+    this.#busyRetryMs = Math.min(2 * this.#busyRetryMs, MAX_BUSY_RETRY_MS)
   }
 }
 

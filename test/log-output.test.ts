@@ -80,6 +80,24 @@ describe('the output of log lines', () => {
     await readUntil(read, (so) => so.includes('and on it goes'))
   })
 
+  it('keeps up with a reader that is slower for a moment', async () => {
+    const { fd, read } = pipe()
+    const output = new LogOutput({ fd, lostLine })
+    const lines = 40_000
+    for (let i = 0; i < lines; i++) output.write(`${'x'.repeat(99)}\n`)
+    const begun = performance.now()
+    // 64 KiB every 5 ms.
+    let left = lines * 100
+    await readUntil(
+      () => {
+        left -= read().length
+        return ''
+      },
+      () => left === 0,
+    )
+    expect(performance.now() - begun).toBeLessThan(3_000)
+  })
+
   it('survives a full disk, and does not hold up the end of the process', async () => {
     const output = new LogOutput({ fd: open('/dev/full', constants.O_WRONLY), lostLine })
     const logger = createLogger('info', output)
