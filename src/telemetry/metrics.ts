@@ -98,6 +98,8 @@ function processMetrics(): Registry {
 }
 
 const HTTP_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+/** Anybody may try the other thirty that Node reads, on every route. */
+const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'DELETE', 'OPTIONS'])
 const STATUS_CLASSES = ['gone', '1xx', '2xx', '3xx', '4xx', '5xx'] as const
 
 /** Requests by route template, method and class of status; a client that left is `gone`. */
@@ -109,14 +111,15 @@ function httpMetrics(registry: Registry): HttpObserver {
     buckets: HTTP_BUCKETS,
     registers: [registry],
   })
-  // Routes are ours and methods are Node's: both are few.
+  // Routes are ours, and methods those that some route has: both are few.
   const all = new BoundedLabels(Number.POSITIVE_INFINITY)
   const series = new SeriesByPair(all, all, (route, method) =>
     STATUS_CLASSES.map((status) => histogram.labels(route, method, status)),
   )
   return {
     requestDone(route, method, status, seconds) {
-      series.get(route, method)[Math.floor(status / 100)]?.observe(seconds)
+      const served = METHODS.has(method) ? method : 'other'
+      series.get(route, served)[Math.floor(status / 100)]?.observe(seconds)
     },
   }
 }

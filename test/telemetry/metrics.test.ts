@@ -1,3 +1,4 @@
+import { METHODS } from 'node:http'
 import { createRequire } from 'node:module'
 import { describe, expect, test, vi } from 'vitest'
 import type { BrokerGauges } from '../../src/broker/observer.ts'
@@ -507,6 +508,21 @@ describe('HTTP', () => {
       [`${name}{route="/ojs/v1/health",method="GET",status="5xx"}`]: 1,
     })
   })
+})
+
+test('a stranger who tries every method on every route takes no series from the others', async () => {
+  const { page, read } = open()
+  for (let route = 0; route < 40; route++) {
+    for (const method of METHODS) page.http.requestDone(`/ojs/v1/${route}`, method, 405, 0.01)
+  }
+  page.http.requestDone('/ojs/v1/jobs', 'POST', 201, 0.02)
+  const name = 'ojs_http_request_duration_seconds_count'
+  const counted = await read(name)
+  expect(counted).toMatchObject({
+    [`${name}{route="/ojs/v1/jobs",method="POST",status="2xx"}`]: 1,
+    [`${name}{route="/ojs/v1/0",method="other",status="4xx"}`]: METHODS.length - 5,
+  })
+  expect(Object.keys(counted).length).toBeLessThan(300)
 })
 
 test('process metrics are there, and two gateways in one process do not meet', async () => {
