@@ -2,6 +2,8 @@ import { write, writeSync } from 'node:fs'
 
 /** In characters; some 60,000 lines. */
 const MAX_WAITING = 16 * 1024 * 1024
+/** In bytes, what a pipe takes. Of a write that is under way at the end of the process nobody learns what is out. */
+const MAX_WRITE = 65_536
 /**
  * Before what could not be written is tried again: a pipe that is full, or anything else. A reader empties
  * the 64 KiB of a pipe in a few ms: with one pause for all it would get no more than that in each.
@@ -55,11 +57,11 @@ export class LogOutput {
   }
 
   /**
-   * For the end of the process: what is not under way yet. What is, the system finishes. It gives up
-   * where nothing can be written: a log is no reason to stay.
+   * For the end of the process: what is not under way yet. What is, the system finishes, or does not. It
+   * gives up where nothing can be written: a log is no reason to stay.
    */
   flushSync(): void {
-    const begun = this.#isWriting ? null : this.#sending
+    const begun = this.#sending?.subarray(this.#isWriting ? MAX_WRITE : 0)
     let rest = Buffer.concat([begun ?? Buffer.alloc(0), Buffer.from(this.#waiting)])
     this.#waiting = ''
     this.#sending = null
@@ -81,7 +83,8 @@ export class LogOutput {
       this.#waiting = ''
     }
     this.#isWriting = true
-    write(this.#options.fd, this.#sending, (error, written) => {
+    const length = Math.min(this.#sending.length, MAX_WRITE)
+    write(this.#options.fd, this.#sending, 0, length, (error, written) => {
       this.#isWriting = false
       if (error) this.#failed(error)
       else this.#written(written)
