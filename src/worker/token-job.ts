@@ -7,7 +7,7 @@ import { isOptionMember } from '../job/envelope.ts'
 import type { Failure } from '../job/error-history.ts'
 import { type Carry, freshRow } from '../job/job.ts'
 import { isJsonObject } from '../job/json-value.ts'
-import { parseJsonObject } from '../schemas/json-text.ts'
+import { JSON_LIMITS, parseJsonObject } from '../schemas/json-text.ts'
 import { type NativeContext, nativeJob } from '../schemas/native-job.ts'
 import type { Job } from '../sdk/job.ts'
 
@@ -26,13 +26,19 @@ export interface TokenJob {
   carry(): Carry | null
 }
 
+/**
+ * A step's token has `parent_results` in it: results, each of which may nest as deep as the request or
+ * report that it came with, in as many lists as workflows may be nested in each other.
+ */
+const TOKEN_LIMITS = { maxDepth: JSON_LIMITS.maxDepth + 4 }
+
 /** What every body of the gateway begins with. */
 const GATEWAY_BODY = '{"specversion":"1.0","id":"'
 
 /** Throws `OjsError` for what the gateway would not adopt either. */
 export function tokenJob(delivery: LiveDelivery, context: NativeContext): TokenJob {
   const { content } = delivery.message
-  const body = parseJsonObject(content)
+  const body = parseJsonObject(content, TOKEN_LIMITS)
   const headers = delivery.raw.properties.headers ?? {}
   const isOfProducer = headers[OJS_HEADERS.native] !== undefined
   return isGatewayForm(body) && (isOfProducer || isOfGateway(headers, content))

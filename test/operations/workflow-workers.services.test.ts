@@ -70,6 +70,21 @@ describe.each(Object.keys(KINDS) as (keyof typeof KINDS)[])('%s', (kind) => {
     expect(steps.map(({ result }) => result)).toEqual([first, second, third])
   })
 
+  it('hands on a result that is as deep as one may be', async () => {
+    const deep: unknown = JSON.parse(`${'['.repeat(31)}${']'.repeat(31)}`)
+    await work(kind, {
+      parse: () => deep,
+      render: ({ job }) => job['parent_results'] !== undefined,
+    })
+    const workflow = await client.workflow(chain(group(step('parse')), step('render')))
+    await eventually(async () => (await client.workflows.get(workflow.id)).state !== 'running')
+    const { steps = [] } = await client.workflows.get(workflow.id)
+    expect(steps.map(({ state, error }) => [state, error])).toEqual([
+      ['completed', undefined],
+      ['completed', undefined],
+    ])
+  })
+
   it('fails a step, and the callbacks of a batch hear of it', async () => {
     const heard: unknown[] = []
     await work(kind, {

@@ -78,6 +78,15 @@ test.each([
   expect(token(body).read).toThrow(why)
 })
 
+test('a step may see results as deep as a worker may return them, in lists of lists', () => {
+  // `{"result": …}` may nest 32 levels over HTTP, and one more in a report.
+  const deep: unknown = JSON.parse(`${'['.repeat(32)}${']'.repeat(32)}`)
+  const body = { ...BODY, parent_results: [[[deep]]] }
+  expect(token(body).read().job['parent_results']).toEqual([[[deep]]])
+  expect(token({ ...BODY, parent_results: [[[[deep]]]] }).read).toThrow('deeper')
+  expect(token(body, {}).read).toThrow('deeper')
+})
+
 test('the next token says all that came, and the failure', () => {
   const failure = { code: 'boom', type: 'Boom', message: 'm', retryable: true }
   const failed = { attempt: 1, failure, now: NOW }
