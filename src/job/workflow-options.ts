@@ -24,9 +24,10 @@ export function stepRequest(step: Members, defaults: Members): Record<string, un
   const { options } = own
   // Anything but an object is for the check of the job to refuse.
   if (options != null && !isJsonObject(options)) return own
-  const inherited = withDefaults(defaults, { ...own, ...options })
+  const inner = present(options ?? {})
+  const inherited = withDefaults(defaults, { ...own, ...inner })
   if (Object.keys(inherited).length === 0) return own
-  return { ...own, options: { ...inherited, ...present(options ?? {}) } }
+  return { ...own, options: { ...inherited, ...inner } }
 }
 
 /** Options of a workflow within a workflow: those of the outer one are its defaults. */

@@ -306,6 +306,12 @@ describe('options', () => {
       { options: { queue: null } },
       { options: { queue: 'q' } },
     ],
+    [
+      'are overlaid from the top level, whatever is null beside it',
+      { queue: 'q' },
+      { queue: 'o', options: { queue: null } },
+      { queue: 'o', options: { queue: null } },
+    ],
     ['are overlaid in another spelling', { timeout_ms: 1 }, { timeout: 9 }, { timeout: 9 }],
     [
       'are overlaid as a whole',
