@@ -197,8 +197,8 @@ function addJoin({ nodes }: Draft, needs: readonly number[], rule: JoinRule): nu
 }
 
 /** A job may have the type `chain` too, but no steps. */
-function isTree(element: Members): boolean {
-  return ('steps' in element || 'jobs' in element) && !('args' in element)
+function isTree({ steps, jobs, args }: Members): boolean {
+  return (steps != null || jobs != null) && args == null
 }
 
 type Element = [element: unknown, path: string, i: number]

@@ -280,6 +280,17 @@ describe('a tree', () => {
     expect(jobsOf(found).map(({ request }) => request)).toEqual([job(), job()])
   })
 
+  it('tells jobs from workflows by what they have, and null is nothing', () => {
+    const group = { type: 'group', args: null, steps: null, jobs: [job()] }
+    const single = job({ steps: null, jobs: null })
+    expect(jobsOf(plan({ type: 'chain', steps: [group, single] })).map(({ id }) => id)).toEqual([
+      '0.0',
+      '1',
+    ])
+    const { args: _, ...bare } = single
+    expect(jobsOf(plan({ type: 'chain', steps: [bare] }))).toHaveLength(1)
+  })
+
   it.each(['saga', 'steps[0].type'])('a saga is not offered: %s', (field) => {
     const request =
       field === 'saga'
