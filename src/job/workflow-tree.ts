@@ -247,8 +247,8 @@ function callbacksOf(body: Members, path: string): NamedCallback[] {
   })
 }
 
-/** 1 to 255 characters that the ledger keeps as they are: no NUL, where SQLite's drivers end a text. */
-const OWN_ID = /^[^\0]{1,255}$/
+/** 1 to 255 characters that the ledger keeps as they are (`storable` of the schemas). */
+const OWN_ID = /^[^\0\p{Cs}]{1,255}$/u
 
 /** That of the request, or its place: `"0"`, `"1"` (ojs-digest §8.1). */
 function ownId({ id }: Members, i: number, path: string): string {
@@ -256,7 +256,7 @@ function ownId({ id }: Members, i: number, path: string): string {
   if (typeof id === 'string' && OWN_ID.test(id)) return id
   throw invalidField(
     `${path}.id`,
-    `The '${path}.id' field must be a string of 1 to 255 characters other than NUL.`,
+    `The '${path}.id' field must be a string of 1 to 255 characters, no NUL or half a surrogate pair.`,
   )
 }
 

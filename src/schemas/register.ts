@@ -18,7 +18,7 @@ export const parseRegister = parser<RegisterRequest>({
       type: 'string',
       minLength: 1,
       maxLength: 2048,
-      pattern: '^[a-zA-Z][a-zA-Z0-9+.-]*:[^\\s\\u0000-\\u0020<>"{}|\\\\^`]+$',
+      pattern: '^[a-zA-Z][a-zA-Z0-9+.-]*:[^\\s\\p{Cs}\\u0000-\\u0020<>"{}|\\\\^`]+$',
     },
     type: jobType,
     version: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER },

@@ -1,7 +1,10 @@
 import { MAX_DURATION_MS } from '../job/duration.ts'
 
-/** SQLite's drivers end a text at its first NUL: two ids that differ after it would be one. */
-export const storable = '^[^\\u0000]*$'
+/**
+ * SQLite's drivers end a text at its first NUL, and write half a surrogate pair as U+FFFD: two ids that
+ * differ there would be one, and what is read back would be neither.
+ */
+export const storable = '^[^\\u0000\\p{Cs}]*$'
 
 export const id = { type: 'string', minLength: 1, maxLength: 255, pattern: storable } as const
 const optionalId = { ...id, type: ['string', 'null'] } as const

@@ -181,6 +181,12 @@ describe('a tree', () => {
     expect(jobsOf(plan({ type: 'group', jobs: many(1_000) }))).toHaveLength(1_000)
   })
 
+  it('takes any other characters for an id, 255 of them', () => {
+    const ids = ['\u{1f600}'.repeat(255), 'ü\n']
+    const found = plan({ type: 'group', jobs: ids.map((id) => job({ id })) })
+    expect(jobsOf(found).map(({ id }) => id)).toEqual(ids)
+  })
+
   it('tells a job of the type chain from a chain', () => {
     const [only] = jobsOf(plan({ type: 'group', jobs: [job({ type: 'chain', jobs: 1 })] }))
     expect(only?.request).toMatchObject({ type: 'chain', args: [], jobs: 1 })
@@ -197,6 +203,7 @@ describe('a tree', () => {
     ['a list that is none', { type: 'group', jobs: {} }, 'jobs'],
     ['an id that is none', { type: 'group', jobs: [job({ id: 7 })] }, 'jobs[0].id'],
     ['an id with a NUL', { type: 'group', jobs: [job({ id: 'a\0b' })] }, 'jobs[0].id'],
+    ['an id with half a pair', { type: 'group', jobs: [job({ id: '\ud83d' })] }, 'jobs[0].id'],
     [
       'an own id that a place has',
       { type: 'group', jobs: [job({ id: '1' }), job()] },

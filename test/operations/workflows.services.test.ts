@@ -482,6 +482,7 @@ describe('a workflow that cannot run leaves nothing', () => {
     ['no name', { steps: [a] }, 'name'],
     ['a name with a NUL', { ...dag(a), name: 'b\0d' }, 'name'],
     ['an id with a NUL', dag({ ...a, id: 'a\0b' }), 'steps[0].id'],
+    ['an id with half a pair', dag({ ...a, id: '\ud83d' }), 'steps[0].id'],
     ['no steps', { name: 'bad' }, 'steps'],
     ['empty steps', dag(), 'steps'],
     ['no id', dag(job('a')), 'steps[0].id'],

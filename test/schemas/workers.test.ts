@@ -170,6 +170,7 @@ describe('NACK', () => {
     [{ job_id: 'x', error, worker_id: '' }, 'worker_id'],
     [{ job_id: 'x', error, worker_id: 'w'.repeat(256) }, 'worker_id'],
     [{ job_id: 'x', error, worker_id: 'w\0' }, 'worker_id'],
+    [{ job_id: 'x', error, worker_id: 'w\ud83d' }, 'worker_id'],
     [{ job_id: 'x\0y', error }, 'job_id'],
     [{ job_id: 'x', error, attempt: 0 }, 'attempt'],
     [{ job_id: 'x', error, attempt: 1.5 }, 'attempt'],
