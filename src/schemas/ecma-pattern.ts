@@ -15,7 +15,8 @@ const KNOWN_ESCAPES = new Set('dDwWsSbBtnvfrcxupP')
  * the same text differently. Throws `SchemaFault` for what only RE2 knows: taken for what it means
  * there, it would accept what any other validator refuses.
  */
-export function inRe2(source: string): string {
+export function inRe2(pattern: string): string {
+  const source = withPlainEscapes(pattern)
   let text = ''
   let isInClass = false
   for (let at = 0; at < source.length; at++) {
@@ -36,12 +37,29 @@ export function inRe2(source: string): string {
   return text
 }
 
+/** A surrogate pair; a property of Unicode by its long form; `[\s\S]`: any other. */
+const ESCAPES =
+  /\\(?:u([dD][89abAB][\da-fA-F]{2})\\u([dD][c-fC-F][\da-fA-F]{2})|[pP]\{(?:General_Category|gc|Script|sc)=(\w+)\}|[\s\S])/g
+
+/** Two escapes of a pair are one character to ECMA-262, and RE2 knows properties by their names alone. */
+function withPlainEscapes(pattern: string): string {
+  return pattern.replace(ESCAPES, (whole, high?: string, low?: string, property?: string) => {
+    if (high !== undefined && low !== undefined) return charOf(high, low)
+    return property === undefined ? whole : `${whole.slice(0, 2)}{${property}}`
+  })
+}
+
+function charOf(high: string, low: string): string {
+  return String.fromCharCode(Number.parseInt(high, 16), Number.parseInt(low, 16))
+}
+
 function escaped(source: string, at: number, isInClass: boolean): string {
   const next = source[at + 1] ?? ''
   const isLetter = /[A-Za-z]/.test(next)
   const isBraced = 'pP'.includes(next)
     ? source[at + 2] === '{'
     : next !== 'x' || source[at + 2] !== '{'
+  if (next === 'k') throw new SchemaFault(String.raw`a pattern has '\k': no references back`)
   if (isLetter && !(KNOWN_ESCAPES.has(next) && isBraced)) throw unknown(`\\${next}`)
   if (next === 's') return isInClass ? SPACE : `[${SPACE}]`
   if (next === 'S') return isInClass ? NO_SPACE : `[^${SPACE}]`

@@ -6,7 +6,7 @@ import { SchemaFault } from '../../src/schemas/schema-fault.ts'
 // Those that Node's Unicode has: the engine's may be newer (Debian 13's Node has Unicode 16).
 const CHARACTERS = [
   ...Array.from({ length: 0x3100 }, (_, code) => String.fromCharCode(code)).filter(isAssigned),
-  ...['\ufeff', '\ufefe', '\uff00', '\u{1f600}', '\u{10ffff}'],
+  ...['\ufeff', '\ufefe', '\uff00', '\u{1f600}', '\u{10ffff}', '\ud83d', '\\ud83d\ude00'],
 ]
 const PATTERNS = [
   ...[String.raw`^\s$`, String.raw`^\S$`, String.raw`^[\s]$`, String.raw`^[^\s]$`],
@@ -16,6 +16,9 @@ const PATTERNS = [
   ...[String.raw`^\d$`, String.raw`^\D$`, String.raw`^\w$`, String.raw`^\W$`, String.raw`^\p{L}$`],
   ...[String.raw`^\P{Lu}$`, String.raw`^\u00e9$`, String.raw`^\u{1f600}$`, String.raw`^\xe9$`],
   ...[String.raw`^\cA$`, String.raw`^\0$`, String.raw`^\/$`, '^(?:a|.)$'],
+  ...[String.raw`^\ud83d\ude00$`, String.raw`^[\uD83D\uDE00-\ud83d\ude4f]$`, String.raw`^\ud83d$`],
+  ...[String.raw`^\\ud83d\ude00$`, String.raw`^\p{Script=Greek}$`, String.raw`^[^\P{sc=Latin}]$`],
+  ...[String.raw`^\p{General_Category=Lu}$`, String.raw`^[\P{gc=N}]$`],
   ...[String.raw`^(?<x>\S)$`, '^a?.{0,1}$', '^$', 'b$'],
 ]
 
