@@ -46,7 +46,12 @@ export const MAX_DURATION_MS = 10 * MS_PER_YEAR
  */
 export function parseDuration(text: string, field: string): number {
   const ms = isoMs(text) ?? shortMs(text)
-  if (ms === null || ms > MAX_DURATION_MS) {
+  if (ms !== null && ms > MAX_DURATION_MS) {
+    throw invalidField(field, `The '${field}' field must not be longer than ten years.`, {
+      received: text.slice(0, 100),
+    })
+  }
+  if (ms === null) {
     throw invalidField(
       field,
       `The '${field}' field must be an ISO 8601 duration such as "PT30S".`,

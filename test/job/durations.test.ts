@@ -25,6 +25,13 @@ describe('durations', () => {
     },
   )
 
+  it('says of one that is too long just that', () => {
+    expect(parseDuration('P10Y', 'x')).toBe(315_360_000_000)
+    expect(() => parseDuration('P10YT1S', 'x')).toThrow(
+      "The 'x' field must not be longer than ten years.",
+    )
+  })
+
   it('formats so that parsing gives the same milliseconds', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 10_000_000_000 }), (ms) => {
