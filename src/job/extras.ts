@@ -31,7 +31,7 @@ function restored(body: Record<string, unknown>, member: keyof typeof EXTRAS) {
   const extra = body[beside]
   if (!isJsonObject(policy) || !isJsonObject(extra)) return body
   if (unless.some((name) => policy[name] != null)) return body
-  const known = names.filter((name) => Object.hasOwn(extra, name))
+  const known = names.filter((name) => Object.hasOwn(extra, name) && policy[name] == null)
   const picked = Object.fromEntries(known.map((name) => [name, extra[name]]))
-  return { ...body, [member]: { ...picked, ...policy } }
+  return { ...body, [member]: { ...policy, ...picked } }
 }

@@ -210,6 +210,19 @@ describe('the two dialects', () => {
     expect(job(given).document['retry_extra']).toEqual({ backoff_strategy: 'linear' })
   })
 
+  it('takes a null in the policy for nothing, as a program writes it that reads a job', () => {
+    const retry = { max_attempts: 5, backoff_strategy: 'none' }
+    const unique = { keys: ['type'], on_conflict: 'drop' }
+    const made = job({ type: 'a', args: [], retry, unique })
+    const again = job({
+      ...made.document,
+      retry: { max_attempts: 5, backoff_strategy: null, strategy: null },
+      unique: { key: null, keys: null, on_conflict: null },
+    })
+    expect(again.document).toEqual(made.document)
+    expect(again.unique).toEqual(made.unique)
+  })
+
   it('says what is wrong with what stands beside a policy', () => {
     const wild = { type: 'a', args: [], retry: {}, retry_extra: { backoff_strategy: 'wild' } }
     expect(refused(wild).details).toMatchObject({ field: 'retry.backoff_strategy' })
