@@ -108,7 +108,7 @@ function quoted(text: string): string {
 const PERHAPS_NOT_NORMAL = /[^\0-\u02ff]/
 
 /** Below U+0300 nothing combines: most texts are their own NFC, and this is how to see it soon. */
-function normal(text: string): string {
+export function normal(text: string): string {
   return PERHAPS_NOT_NORMAL.test(text) && !isHeaped(text) ? text.normalize('NFC') : text
 }
 

@@ -1,5 +1,5 @@
 import { invalidField } from '../errors.ts'
-import { canonicalJson, type SortingBudget, sha256 } from './canonical-json.ts'
+import { canonicalJson, normal, type SortingBudget, sha256 } from './canonical-json.ts'
 import { timestamp } from './document.ts'
 import { formatDuration, MAX_DURATION_MS, parseDuration } from './duration.ts'
 import {
@@ -105,7 +105,8 @@ function argsNamed(names: readonly string[], args: readonly unknown[]): object {
   const fields = fieldsNamed(names, args)
   const found = names.flatMap((name) => {
     if (isPlace(name, args)) return [[name, args[Number(name)]] as const]
-    return fields.has(name) ? [[name, fields.get(name)] as const] : []
+    const own = normal(name)
+    return fields.has(own) ? [[name, fields.get(own)] as const] : []
   })
   // fromEntries defines own members: a field called `__proto__` stays data.
   return Object.fromEntries(found)
@@ -116,27 +117,30 @@ function isPlace(name: string, args: readonly unknown[]): boolean {
 }
 
 /**
- * Each as the first object that has it. In one pass: a client sends as many names and arguments as
+ * Each as the first object that has it, by its name in NFC: typed on two machines it is one name, and a
+ * field that is taken for missing makes all jobs the same. In one pass: a client sends as many names and arguments as
  * a body holds, and to look for each in each would stop everything else here for half an hour.
  */
 function fieldsNamed(
   names: readonly string[],
   args: readonly unknown[],
 ): ReadonlyMap<string, unknown> {
-  const wanted = new Set(names)
+  const wanted = new Set(names.map(normal))
   const fields = new Map<string, unknown>()
   for (const arg of args) {
     if (!isJsonObject(arg)) continue
     for (const name of Object.keys(arg)) {
-      if (wanted.has(name) && !fields.has(name)) fields.set(name, arg[name])
+      const own = normal(name)
+      if (wanted.has(own) && !fields.has(own)) fields.set(own, arg[name])
     }
   }
   return fields
 }
 
 function membersNamed(names: readonly string[], source: Subject['meta']): object {
-  const found = names.filter((name) => Object.hasOwn(source, name))
-  return Object.fromEntries(found.map((name) => [name, source[name]]))
+  const fields = fieldsNamed(names, [source])
+  const found = names.filter((name) => fields.has(normal(name)))
+  return Object.fromEntries(found.map((name) => [name, fields.get(normal(name))]))
 }
 
 /** None is as good as not named: a policy that nothing can conflict with is no policy. */

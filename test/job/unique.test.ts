@@ -43,6 +43,20 @@ describe('the key', () => {
     expect(first).not.toBe(keyOf({ key: ['id'] }, { args: [{ id: 2 }] }))
   })
 
+  it('knows a field by its name in NFC, as it compares all texts', () => {
+    const [composed, apart] = ['gr\u00f6\u00dfe', 'gro\u0308\u00dfe']
+    for (const [said, written] of [
+      [composed, apart],
+      [apart, composed],
+    ] as const) {
+      const ofArgs = (value: number) => keyOf({ key: [said] }, { args: [{ [written]: value }] })
+      const ofMeta = (value: number) => keyOf({ meta_keys: [said] }, { meta: { [written]: value } })
+      expect(ofArgs(1)).not.toBe(ofArgs(2))
+      expect(ofArgs(1)).toBe(keyOf({ key: [said] }, { args: [{ [said]: 1 }] }))
+      expect(ofMeta(1)).not.toBe(ofMeta(2))
+    }
+  })
+
   it('looks at each argument once, however many fields are named', () => {
     let looks = 0
     const seen = (arg: object) =>
