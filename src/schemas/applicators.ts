@@ -46,13 +46,14 @@ function contains(context: KeywordCxt): void {
   const count = gen.let('count', 0)
   eachItem(context, 0, { compositeRule: true }, (isMatch) => {
     gen.if(isMatch, () => gen.code(_`${count}++`))
+    // What the item failed at is no error of the list, and a reference copies all errors so far.
+    context.reset()
     // One more changes nothing.
     gen.if(max === undefined ? _`${count} >= ${min}` : _`${count} > ${max}`, () => gen.break())
   })
   const isEnough = _`${count} >= ${min}`
   const valid = max === undefined ? isEnough : _`${isEnough} && ${count} <= ${max}`
-  // What the items failed at is no error of the list.
-  context.result(valid, () => context.reset())
+  context.result(valid)
 }
 
 function containsMessage({ min, max }: KeywordCxt['params']) {
