@@ -123,6 +123,26 @@ describe('anything that is thrown', () => {
     })
   })
 
+  it('says of bytes only how many there are, and looks at none', () => {
+    const bytes = [
+      Buffer.alloc(3),
+      new Uint8Array(4),
+      new Float64Array(1),
+      new DataView(new ArrayBuffer(2)),
+    ]
+    for (const each of bytes) {
+      Object.defineProperty(each, 'toJSON', { value: () => expect.unreachable() })
+    }
+    // By its keys this would take seconds, and some hundred megabytes.
+    const details = { bytes, body: new Uint8Array(10_000_000) }
+    const since = performance.now()
+    expect(jobErrorOf(Object.assign(new Error('x'), { details })).details).toMatchObject({
+      bytes: ['[3 bytes]', '[4 bytes]', '[8 bytes]', '[2 bytes]'],
+      body: '[10000000 bytes]',
+    })
+    expect(performance.now() - since).toBeLessThan(1_000)
+  })
+
   it('is bounded in size', () => {
     const details = {
       text: 'ä'.repeat(1_000_000),
