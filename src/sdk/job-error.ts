@@ -44,15 +44,29 @@ function errorOfObject(thrown: Record<string, unknown>): JobError {
 }
 
 function detailsOf(thrown: Record<string, unknown>) {
-  const { details, code, cause, stack } = thrown
+  const [details, code, cause, stack] = ['details', 'code', 'cause', 'stack'].map((name) =>
+    readable(thrown, name),
+  )
   const own = isObject(details) && !Array.isArray(details) ? plainData(details) : {}
   return {
     ...(isObject(own) && own),
     ...((typeof code === 'string' || typeof code === 'number') && { code: plainData(code) }),
     ...(cause !== undefined && { cause: plainData(cause) }),
     // It says next to nothing itself.
-    ...(thrown instanceof AggregateError && { errors: plainData(thrown.errors) }),
+    ...(thrown instanceof AggregateError && { errors: plainData(readable(thrown, 'errors')) }),
     ...(typeof stack === 'string' && { stack: cut(stack, MAX_STACK) }),
+  }
+}
+
+/**
+ * A stack that cannot be made (`Error.prepareStackTrace` of a broken source map) costs nothing but
+ * itself: not the message, nor that there is to be no retry.
+ */
+function readable(thrown: object, name: string): unknown {
+  try {
+    return (thrown as Record<string, unknown>)[name]
+  } catch {
+    return undefined
   }
 }
 

@@ -123,6 +123,20 @@ describe('anything that is thrown', () => {
     })
   })
 
+  it.each(['stack', 'details', 'code', 'cause'])(
+    'whose %s cannot be read says the rest',
+    (name) => {
+      const thrown = Object.assign(new TypeError('declined'), { retryable: false })
+      Object.defineProperty(thrown, name, {
+        get() {
+          throw new Error('no')
+        },
+      })
+      const rest = { type: 'TypeError', message: 'declined', retryable: false }
+      expect(jobErrorOf(thrown)).toMatchObject(rest)
+    },
+  )
+
   it('says of bytes only how many there are, and looks at none', () => {
     const bytes = [
       Buffer.alloc(3),
