@@ -19,6 +19,7 @@ interface HttpModule {
 interface ClientRequest {
   on(event: 'error', listener: (error: Error) => void): unknown
   on(event: 'response', listener: (response: IncomingMessage) => void): unknown
+  on(event: 'close', listener: () => void): unknown
   end(text?: string): unknown
   destroy(error: Error): unknown
 }
@@ -66,7 +67,13 @@ function exchange(
     const abort = () => request.destroy(new Error('The request was aborted.'))
     signal.addEventListener('abort', abort, { once: true })
     request.on('error', reject)
+    let hasAnswer = false
+    // An answer that changes the protocol (101) ends it without a word, and no abort would be heard.
+    request.on('close', () => {
+      if (!hasAnswer) reject(new Error('The connection ended without an answer.'))
+    })
     request.on('response', (response) => {
+      hasAnswer = true
       agent.options.timeout = idleMs(response)
       let text = ''
       response.setEncoding('utf8')

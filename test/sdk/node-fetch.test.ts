@@ -107,6 +107,14 @@ describe('the HTTP client of Node.js behind the transport', () => {
     await expect(refused).rejects.toThrow('ECONNREFUSED')
   })
 
+  it('is told that the protocol was changed, which nobody had asked for', async () => {
+    const url = await serve(({ socket }) => {
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n')
+    })
+    const request = newTransport(url).request({ method: 'POST', path: '/x', body: {} })
+    await expect(request).rejects.toMatchObject({ kind: 'network' })
+  }, 5_000)
+
   it('is not there in a browser', async () => {
     await serve(() => undefined)
     vi.stubGlobal('process', undefined)
