@@ -1,6 +1,7 @@
 import { OJSTransportError } from './errors.ts'
 import type { Job } from './job.ts'
 import type { EnqueueRequest } from './job-options.ts'
+import { onAbort } from './on-abort.ts'
 
 interface Arrival {
   index: number
@@ -21,6 +22,7 @@ export class BatchGate {
   #expected: number
   readonly #signal: AbortSignal | undefined
   readonly #abort = () => this.#rejectAll(aborted(this.#signal))
+  readonly #unheed: (() => void) | undefined
   #failure: { error: unknown } | undefined
 
   /** `send` answers one job for each request, in their order, and heeds the same signal. */
@@ -32,7 +34,7 @@ export class BatchGate {
     this.#expected = size
     this.#send = send
     this.#signal = signal
-    if (size > 0) signal?.addEventListener('abort', this.#abort, { once: true })
+    if (size > 0 && signal) this.#unheed = onAbort(signal, this.#abort)
   }
 
   /** Called once for each job: `enter` runs its middleware, with `arrive` inside. */
@@ -70,7 +72,7 @@ export class BatchGate {
   #expectOneLess(): void {
     this.#expected -= 1
     if (this.#expected > 0) return
-    this.#signal?.removeEventListener('abort', this.#abort)
+    this.#unheed?.()
     if (this.#failure) this.#rejectAll(this.#failure.error)
     else if (this.#waiting.length > 0) {
       void this.#sendAll(this.#waiting.sort((a, b) => a.index - b.index))

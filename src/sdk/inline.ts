@@ -3,6 +3,7 @@ import { Deferred } from './deferred.ts'
 import { Execution, type ExecutionChain, type Handler } from './execution.ts'
 import type { Job } from './job.ts'
 import { MiddlewareChain } from './middleware.ts'
+import { onAbort } from './on-abort.ts'
 import { Pause } from './pause.ts'
 import type { JobError, Lease, Settlement } from './source.ts'
 
@@ -65,7 +66,7 @@ export async function runInline(
     execution.abort('cancelled')
     lease.end.resolve()
   }
-  signal?.addEventListener('abort', cancel, { once: true })
+  const unheed = signal && onAbort(signal, cancel)
   if (signal?.aborted) cancel()
   const run = execution.run()
   await Promise.race([run, lease.end.promise])
@@ -74,7 +75,7 @@ export async function runInline(
   const cleanup = new Pause()
   await Promise.race([run, cleanup.sleep(CLEANUP_MS)])
   cleanup.wake()
-  signal?.removeEventListener('abort', cancel)
+  unheed?.()
   return lease.outcome
 }
 

@@ -1,11 +1,12 @@
 import { isInTime } from '../broker/in-time.ts'
 import { publishRefusal } from '../broker/refusals.ts'
-import { untilDeadline } from '../lifecycle.ts'
 import { OJSClient } from '../sdk/client.ts'
+import { Deferred } from '../sdk/deferred.ts'
 import { OJSBackendError, OJSTransportError } from '../sdk/errors.ts'
 import { type CallOptions, segment } from '../sdk/exchange.ts'
 import type { Job } from '../sdk/job.ts'
 import type { JobOptions, JobSpec } from '../sdk/job-options.ts'
+import { onAbort } from '../sdk/on-abort.ts'
 import { Pause } from '../sdk/pause.ts'
 import { uuid7 } from '../uuid.ts'
 import { AmqpTransport } from './amqp-transport.ts'
@@ -150,7 +151,9 @@ async function heeding<T>(signal: AbortSignal | undefined, ask: () => Promise<T>
   if (signal === undefined) return await ask()
   if (!signal.aborted) {
     const asked = ask()
-    await untilDeadline(asked, signal)
+    const end = new Deferred<void>()
+    const unheed = onAbort(signal, () => end.resolve())
+    await Promise.race([asked, end.promise]).finally(unheed)
     if (!signal.aborted) return await asked
   }
   const init = { kind: 'aborted', cause: signal.reason } as const

@@ -190,4 +190,19 @@ describe('enqueue middleware of a batch', () => {
     expect(added).toHaveBeenCalledOnce()
     expect(removed).toHaveBeenCalledOnce()
   })
+
+  test('is one of many with the same signal, which Node takes for no leak', async () => {
+    const warned = vi.spyOn(process, 'emitWarning').mockReturnValue()
+    const { signal } = new AbortController()
+    const client = new OJSClient({ transport: accepting() }).use(async (_request, next) => {
+      await new Promise((resolve) => setImmediate(resolve))
+      return await next()
+    })
+    const batches = Array.from({ length: 20 }, () =>
+      client.enqueueBatch([{ type: 't' }], { signal }),
+    )
+    await Promise.all(batches)
+    expect(warned).not.toHaveBeenCalled()
+    warned.mockRestore()
+  })
 })

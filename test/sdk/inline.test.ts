@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { JobContext } from '../../src/sdk/execution.ts'
 import { runInline } from '../../src/sdk/inline.ts'
 import { OJSWorker } from '../../src/sdk/worker.ts'
@@ -52,6 +52,20 @@ describe('inline execution', () => {
       state: 'failed',
       error: { code: 'handler_error', message: 'no', retryable: false },
     })
+  })
+
+  it('takes one signal for many jobs at a time', async () => {
+    const warned = vi.spyOn(process, 'emitWarning').mockReturnValue()
+    const controller = new AbortController()
+    const hang = ({ signal }: JobContext) =>
+      new Promise((resolve) => signal.addEventListener('abort', resolve))
+    const jobs = Array.from({ length: 20 }, () =>
+      runInline({ hang }, { type: 'hang' }, { signal: controller.signal }),
+    )
+    controller.abort()
+    expect(await Promise.all(jobs)).toEqual(jobs.map(() => ({ state: 'cancelled' })))
+    expect(warned).not.toHaveBeenCalled()
+    warned.mockRestore()
   })
 
   it('answers that there is no handler', async () => {
