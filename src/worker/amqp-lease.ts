@@ -25,7 +25,7 @@ export interface LeaseDeps {
   /** Wall time, ms. */
   now(): number
   started(queue: string, key: string, event: string): void
-  report(queue: string, key: string, event: string): Promise<ReportOutcome>
+  report(queue: string, key: string, event: string, isStart?: boolean): Promise<ReportOutcome>
   decide(run: FailedRun): Promise<ReportedOutcome>
   /** Settled, or lost with its channel: then the token comes again. */
   onOver(lease: AmqpLease, ending: Ending): void
@@ -96,7 +96,7 @@ export class AmqpLease implements Lease {
 
   /** Else a job that kills its worker would be tried for ever. */
   async #beginRecorded(): Promise<boolean> {
-    const report = (event: string) => this.#deps.report(this.#queue, this.#key, event)
+    const report = (event: string) => this.#deps.report(this.#queue, this.#key, event, true)
     let told = await report(this.#event('started'))
     if (told === 'too-large') told = await report(this.#bareEvent('started', ''))
     const isReported = told === 'reported'

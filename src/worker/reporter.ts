@@ -54,9 +54,12 @@ export class Reporter {
     this.#lane(queue).addStart(key, text)
   }
 
-  /** Resolves when RabbitMQ has confirmed it, when we gave up at the end, or where it never will. */
-  report(queue: string, key: string, text: string): Promise<ReportOutcome> {
-    return this.#lane(queue).add(key, text)
+  /**
+   * Resolves when RabbitMQ has confirmed it, when we gave up at the end, or where it never will.
+   * `isStart`: of a start, which what comes next of its execution makes unnecessary.
+   */
+  report(queue: string, key: string, text: string, isStart = false): Promise<ReportOutcome> {
+    return this.#lane(queue).add(key, text, isStart)
   }
 
   /** Everything that waits goes out now. */
@@ -131,14 +134,14 @@ class Lane {
     else this.#timer ??= setTimeout(() => this.flush(), MAX_WAIT_MS)
   }
 
-  add(key: string, text: string): Promise<ReportOutcome> {
+  add(key: string, text: string, isStart: boolean): Promise<ReportOutcome> {
     // The end implies the start: it is the later position of the same execution (architecture §5).
     this.#starts.delete(key)
     // Nor is it repeated: behind a `released` it would count as another one.
     const start = this.#startsSent.get(key)
     if (start) start.isSuperseded = true
     return new Promise((resolve) => {
-      this.#waiting.push({ text, resolve })
+      this.#waiting.push(isStart ? this.#start(key, text, resolve) : { text, resolve })
       this.#schedule()
     })
   }
@@ -153,9 +156,10 @@ class Lane {
     for (const batch of batches(all)) void this.#publish(batch)
   }
 
-  #start(key: string, text: string): Waiting {
-    const resolve = () => {
+  #start(key: string, text: string, tell: Waiting['resolve'] = () => undefined): Waiting {
+    const resolve = (outcome: ReportOutcome) => {
       if (this.#startsSent.get(key) === start) this.#startsSent.delete(key)
+      tell(outcome)
     }
     const start: Waiting = { text, resolve }
     this.#startsSent.set(key, start)

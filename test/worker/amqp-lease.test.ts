@@ -1,10 +1,12 @@
 import { expect, test, vi } from 'vitest'
+import type { PublishOutcome } from '../../src/broker/broker.ts'
 import type { LiveDelivery } from '../../src/broker/delivery.ts'
 import type { ReportedOutcome } from '../../src/job/request.ts'
 import { AmqpLease, type LeaseDeps } from '../../src/worker/amqp-lease.ts'
-import type { ReportOutcome } from '../../src/worker/reporter.ts'
+import { Reporter, type ReportOutcome } from '../../src/worker/reporter.ts'
 import type { FailedRun } from '../../src/worker/retry-token.ts'
 import type { TokenJob } from '../../src/worker/token-job.ts'
+import { logger } from '../broker/harness.ts'
 import { deferred } from '../support/deferred.ts'
 
 const FAILURE = { code: 'boom', type: 'Boom', message: 'm', retryable: true }
@@ -289,4 +291,30 @@ test('of a cancelled job the token that went with its channel comes again: nothi
   const { lease, events } = open({}, false, () => false)
   await lease.cancel()
   expect([events, lease.isOver]).toEqual([[], true])
+})
+
+test('a start that is put on record is not told again behind the word that it was given back', async () => {
+  const sent: { events: string[]; answer(outcome: PublishOutcome): void }[] = []
+  const reporter = new Reporter({
+    workerId: 'w',
+    logger,
+    tell: (_queue, body) =>
+      new Promise((answer) => {
+        const { events } = JSON.parse(body) as { events: { event: string }[] }
+        sent.push({ events: events.map(({ event }) => event), answer })
+      }),
+    ensure: async () => undefined,
+  })
+  const { lease, done } = open({ report: (...event) => reporter.report(...event) }, true)
+  const begun = lease.begin()
+  await vi.waitFor(() => expect(sent).toHaveLength(1))
+  const released = lease.release()
+  await vi.waitFor(() => expect(sent).toHaveLength(2))
+  sent[1]?.answer('confirmed')
+  await released
+  // Its connection went before the confirm.
+  sent[0]?.answer('unknown')
+  expect([await begun, done]).toEqual([false, ['give-back']])
+  await reporter.stop(AbortSignal.timeout(5_000))
+  expect(sent.map(({ events }) => events)).toEqual([['started'], ['released']])
 })
