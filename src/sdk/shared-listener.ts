@@ -18,6 +18,10 @@ export class SharedListener<Args extends readonly unknown[]> {
     this.#unlisten = unlisten
   }
 
+  get isHeard(): boolean {
+    return this.#all.size > 0
+  }
+
   /** Again for each one: somebody may have removed all listeners. What is returned takes it back. */
   add(listener: (...args: Args) => void): () => void {
     this.#all.add(listener)

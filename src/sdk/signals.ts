@@ -19,8 +19,11 @@ export function processId(): number | undefined {
 export interface Signals {
   /** Stops listening; from then on signals do what they do without us. */
   end(): void
-  /** After the end: lets the signal that came do what it does without us, unless others listen. */
-  raiseAgain(): void
+  /**
+   * After the end: lets the signal that came do what it does without us, unless others listen. False:
+   * another worker of this process does, and ends as well; ask again.
+   */
+  raiseAgain(): boolean
 }
 
 /** Calls `onSignal` for each SIGTERM and SIGINT. Does nothing where there is no process. */
@@ -28,17 +31,21 @@ export function listenToSignals(
   onSignal: (signal: string) => void,
   source: SignalSource | undefined = theProcess(),
 ): Signals {
-  if (!source) return { end() {}, raiseAgain() {} }
+  if (!source) return { end() {}, raiseAgain: () => true }
   let last: string | undefined
   const listener = (signal: string) => {
     last = signal
     onSignal(signal)
   }
-  const end = listenerOf(source).add(listener)
+  const shared = listenerOf(source)
+  const end = shared.add(listener)
   return {
     end,
     raiseAgain() {
-      if (last !== undefined && source.listenerCount(last) === 0) source.kill(source.pid, last)
+      if (last === undefined) return true
+      if (shared.isHeard) return false
+      if (source.listenerCount(last) === 0) source.kill(source.pid, last)
+      return true
     },
   }
 }

@@ -177,9 +177,13 @@ export class OJSWorker {
   #endSignals(): void {
     const signals = this.#signals
     signals?.end()
-    if (!signals || this.#executions.size === 0) return
+    if (signals) this.#raiseIfHanging(signals)
+  }
+
+  #raiseIfHanging(signals: Signals): void {
+    if (this.#executions.size === 0) return
     setTimeout(() => {
-      if (this.#executions.size > 0) signals.raiseAgain()
+      if (this.#executions.size > 0 && !signals.raiseAgain()) this.#raiseIfHanging(signals)
     }, LAST_WORDS_MS)
   }
 

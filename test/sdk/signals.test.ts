@@ -42,6 +42,16 @@ it('are left to others who listen, and never made up', () => {
   expect(source.kill).not.toHaveBeenCalled()
 })
 
+it('are raised again when the last worker has ended, whichever hangs', () => {
+  const source = newProcess()
+  const [hanging, slow] = [1, 2].map(() => listenToSignals(() => undefined, source))
+  source.emit('SIGTERM', 'SIGTERM')
+  hanging?.end()
+  expect([hanging?.raiseAgain(), source.kill.mock.calls]).toEqual([false, []])
+  slow?.end()
+  expect([hanging?.raiseAgain(), source.kill.mock.calls]).toEqual([true, [[7, 'SIGTERM']]])
+})
+
 it('are heard by any number of workers with one listener', () => {
   const source = newProcess()
   const heard: number[] = []
