@@ -74,9 +74,7 @@ export function settingsOf(options: OJSWorkerOptions): WorkerSettings {
   requireObject(options, 'A worker needs options, such as { url }.')
   const { logger, queues = ['default'], workerId = randomId() } = options
   requireNames(queues)
-  if (typeof workerId !== 'string' || workerId === '' || workerId.length > 255) {
-    throw new TypeError('workerId must be a text of 1 to 255 characters.')
-  }
+  requireWorkerId(workerId)
   return {
     source: options.source ?? httpSource(options),
     queues: [...queues],
@@ -86,6 +84,13 @@ export function settingsOf(options: OJSWorkerOptions): WorkerSettings {
     logger: logger === false ? silent : (logger ?? toConsole),
     handleSignals: options.handleSignals ?? true,
   }
+}
+
+/** With another one no gateway takes a word of a native worker, which would acknowledge its jobs unheard. */
+function requireWorkerId(workerId: unknown): void {
+  const isUsable = typeof workerId === 'string' && workerId !== '' && workerId.length <= 255
+  if (isUsable && !workerId.includes('\0')) return
+  throw new TypeError('workerId must be a text of 1 to 255 characters, NUL not among them.')
 }
 
 /** Seed 003. With another name every poll would be refused. */

@@ -11,7 +11,7 @@ import { GatewayLine } from './gateway-line.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { Intake } from './intake.ts'
 import { AmqpLink } from './link.ts'
-import { type AmqpOptions, delayMs, withDefaults } from './options.ts'
+import { type AmqpOptions, delayMs, labelOf, withDefaults } from './options.ts'
 import { Orders } from './orders.ts'
 import { Reporter } from './reporter.ts'
 import { decideFailure } from './retry-token.ts'
@@ -62,7 +62,7 @@ class AmqpSource implements JobSource {
   constructor(options: AmqpSourceOptions) {
     requireObject(options, 'Options are an object, such as { url }.')
     const { heartbeatInterval = HEARTBEAT_MS, version, ...others } = options
-    this.#version = version
+    this.#version = labelOf('version', version)
     this.#heartbeatMs = delayMs('heartbeatInterval', heartbeatInterval)
     this.#link = new AmqpLink(withDefaults(others, 'ojs-worker'), {
       askForQueue: (queue, rungMs) => this.#gateway.announce(queue, rungMs),

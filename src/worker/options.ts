@@ -105,6 +105,12 @@ export function delayMs(name: string, value: number): number {
   throw new TypeError(`${name} must be milliseconds, at most ${MAX_DELAY_MS}.`)
 }
 
+/** A gateway refuses heartbeats with any other one, and takes the worker for dead. */
+export function labelOf(name: string, value: string | undefined): string | undefined {
+  if (value === undefined || (typeof value === 'string' && value.length <= 255)) return value
+  throw new TypeError(`${name} must be a text of at most 255 characters.`)
+}
+
 function oneOf(name: string, value: string, allowed: readonly string[]): void {
   if (!allowed.includes(value)) throw new TypeError(`${name} must be ${allowed.join(' or ')}.`)
 }

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { parseNativeHeartbeat } from '../../src/schemas/control.ts'
 import type { WorkerLogger } from '../../src/sdk/index.ts'
 import {
   type AmqpOptions,
@@ -95,6 +96,19 @@ test.each<[string, readonly unknown[]]>([
 test.each(['5000', Number.NaN, 0, 2 ** 31])('a heartbeat every %j ms is refused', (value) => {
   const given = { url, heartbeatInterval: value } as NativeWorkerOptions
   expect(() => new NativeWorker(given)).toThrow('heartbeatInterval must be')
+})
+
+test.each([
+  ['version', ['v'.repeat(256), 2]],
+  ['workerId', ['w'.repeat(256), 'a\0b', '', 7]],
+])('a %s that no gateway takes is refused', (name, values) => {
+  for (const value of values) {
+    const given = { url, [name]: value } as unknown as NativeWorkerOptions
+    expect(() => new NativeWorker(given)).toThrow(`${name} must be a text`)
+    // As a gateway says it.
+    const body = { worker_id: 'w', [name === 'version' ? name : 'worker_id']: value }
+    expect(() => parseNativeHeartbeat(body)).toThrow()
+  }
 })
 
 test('a worker, too, takes options that are undefined', () => {
