@@ -14,6 +14,10 @@ export class DeliveryBuffer {
     return this.#items.length
   }
 
+  get all(): readonly LiveDelivery[] {
+    return this.#items
+  }
+
   /** Of all bodies. */
   get bytes(): number {
     return this.#bytes

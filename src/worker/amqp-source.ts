@@ -13,6 +13,7 @@ import { Intake } from './intake.ts'
 import { AmqpLink } from './link.ts'
 import { type AmqpOptions, delayMs, labelOf, withDefaults } from './options.ts'
 import { Orders } from './orders.ts'
+import { Relief } from './relief.ts'
 import { Reporter } from './reporter.ts'
 import { decideFailure } from './retry-token.ts'
 
@@ -46,6 +47,7 @@ interface Running {
   intake: Intake
   orders: Orders
   heartbeat: Heartbeat
+  relief: Relief
 }
 
 /** The life of a native worker: puts its parts together, and brings them back after each reconnect. */
@@ -84,6 +86,7 @@ class AmqpSource implements JobSource {
       },
     })
     running.heartbeat.start()
+    running.relief.start()
     await this.#link.start()
     if (!this.#link.consume.isUp) {
       sink.onError(new Error(`no connection to RabbitMQ: ${this.#link.consume.downReason}`))
@@ -93,6 +96,7 @@ class AmqpSource implements JobSource {
 
   slotFree(): void {
     this.#running?.dispatcher.pump()
+    this.#running?.relief.slotFree()
   }
 
   async quiet(): Promise<void> {
@@ -109,9 +113,10 @@ class AmqpSource implements JobSource {
 
   /** A RabbitMQ that is silent answers nothing of this; the end of its connection settles it. */
   async #stop(deadline: AbortSignal): Promise<void> {
-    const { reporter, dispatcher, heartbeat } = this.#running ?? {}
+    const { reporter, dispatcher, heartbeat, relief } = this.#running ?? {}
     this.#onEstablished?.()
     heartbeat?.stop()
+    relief?.stop()
     await untilDeadline(this.quiet(), deadline)
     await reporter?.stop(deadline)
     const left = dispatcher?.unsettled() ?? []
@@ -171,7 +176,8 @@ class AmqpSource implements JobSource {
         orders.catchUpIfUnanswered()
       },
     })
-    return { sink, options, reporter, dispatcher, intake, orders, heartbeat }
+    const relief = new Relief(parts)
+    return { sink, options, reporter, dispatcher, intake, orders, heartbeat, relief }
   }
 
   #context(): NativeContext {

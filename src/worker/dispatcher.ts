@@ -125,18 +125,28 @@ export class Dispatcher {
     }
   }
 
+  /** What waits for a free slot. */
+  get held(): readonly LiveDelivery[] {
+    return this.#held.all
+  }
+
   /** What was delivered and not handed over, in the order in which it came; of one queue, or all. */
   giveBack(queue: string | null = null): void {
     const isMeant = (delivery: LiveDelivery) => queue === null || delivery.queue === queue
-    for (const delivery of this.#held.drain()) {
-      if (isMeant(delivery)) delivery.giveBack()
-      else this.#held.insert(delivery)
-    }
+    this.giveBackHeld(isMeant)
     for (const { next } of this.#inHand.values()) {
       for (const delivery of next.splice(0)) {
         if (isMeant(delivery)) delivery.giveBack()
         else next.push(delivery)
       }
+    }
+  }
+
+  /** The same of those alone that wait for a slot, not for an execution of their job. */
+  giveBackHeld(isMeant: (delivery: LiveDelivery) => boolean): void {
+    for (const delivery of this.#held.drain()) {
+      if (isMeant(delivery)) delivery.giveBack()
+      else this.#held.insert(delivery)
     }
   }
 

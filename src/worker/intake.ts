@@ -31,6 +31,8 @@ interface Source {
   /** Those that only wait for their deliveries to be settled too. */
   readonly blocks: Set<Block>
   isPaused: boolean
+  /** No slot is free for what it would bring. */
+  isResting: boolean
   isOpening: boolean
   openedAt: number
   readonly restartDelay: RestartDelay
@@ -94,6 +96,23 @@ export class Intake {
     await this.#start(source)
   }
 
+  /** As `pause`, until `wake`; false: it was woken meanwhile. */
+  async rest(queue: string): Promise<boolean> {
+    const source = this.#source(queue)
+    source.isResting = true
+    await this.#end(source)
+    return source.isResting
+  }
+
+  /** Those that rest are consumed again. */
+  wake(): void {
+    for (const source of this.#sources.values()) {
+      if (!source.isResting) continue
+      source.isResting = false
+      void this.#start(source)
+    }
+  }
+
   /** No delivery comes any more once this has resolved. */
   async quiet(): Promise<void> {
     this.#isStopped = true
@@ -135,6 +154,7 @@ export class Intake {
       ended: Promise.resolve(),
       blocks: new Set(),
       isPaused: false,
+      isResting: false,
       isOpening: false,
       openedAt: 0,
       restartDelay: new RestartDelay(this.#deps.link.random),
@@ -159,7 +179,7 @@ export class Intake {
   }
 
   #mayConsume(source: Source): boolean {
-    return this.#mayOpen && !this.#isStopped && !source.isPaused
+    return this.#mayOpen && !this.#isStopped && !source.isPaused && !source.isResting
   }
 
   async #consume(source: Source): Promise<void> {

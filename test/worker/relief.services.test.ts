@@ -1,0 +1,37 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { eventually } from '../support/in-process.ts'
+import { createVhost } from '../support/rabbit.ts'
+import { type Bench, bench, gate, publishJob, until } from './harness.ts'
+
+const vhost = await createVhost()
+let on: Bench
+
+beforeAll(async () => {
+  on = await bench(vhost.url)
+})
+afterEach(() => on.clear())
+afterAll(async () => {
+  await on.close()
+  await vhost.drop()
+})
+
+test('a worker whose handler hangs keeps no job from others, and goes on when it has ended', async () => {
+  const end = gate()
+  const ran = new Set<string>()
+  const { queue, desk, jobQueue } = await on.setUp(
+    { 'test.job': ({ job }) => (ran.size === 0 ? end.opened : ran.add(job.id)) },
+    { concurrency: 1 },
+  )
+  const overrun = { timeout_ms: 50, max_attempts: 1 }
+  await until(desk, await publishJob(on.admin, queue, { envelope: overrun }))
+  const other = await on.start({ queues: [queue] }, { 'test.job': ({ job }) => ran.add(job.id) })
+  const publishFour = () => Promise.all([1, 2, 3, 4].map(() => publishJob(on.admin, queue)))
+  const ids = await publishFour()
+  // One of them was delivered to the first worker.
+  await eventually(() => ids.every((id) => ran.has(id)))
+  await other.stop()
+  expect((await on.admin.channel.checkQueue(jobQueue)).consumerCount).toBe(0)
+  const later = await publishFour()
+  end.open()
+  await eventually(() => later.every((id) => ran.has(id)))
+})

@@ -1,0 +1,88 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import type { LiveDelivery } from '../../src/broker/delivery.ts'
+import { Relief, type ReliefDeps } from '../../src/worker/relief.ts'
+
+beforeEach(() => {
+  vi.useFakeTimers()
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+function setUp(queues: readonly string[], isLeft = true) {
+  const held: LiveDelivery[] = []
+  const gaveBack: string[] = []
+  const running = new Map<string, string[]>()
+  const slots = { free: 0 }
+  const rest = vi.fn<ReliefDeps['intake']['rest']>(async () => isLeft)
+  const intake = { rest, wake: vi.fn() }
+  const relief = new Relief({
+    dispatcher: {
+      held,
+      running: () => running,
+      giveBackHeld: (isMeant) => {
+        gaveBack.push(...held.filter(isMeant).map(({ id }) => id))
+      },
+    },
+    intake,
+    sink: { capacity: () => slots.free },
+    options: { queues },
+  })
+  relief.start()
+  const hold = (id: string, queue: string) => held.push({ id, queue } as LiveDelivery)
+  const pass = (seconds: number) => vi.advanceTimersByTimeAsync(seconds * 1_000)
+  return { relief, intake, slots, running, hold, held, gaveBack, pass }
+}
+
+test('what has waited for a slot for 5 s is given back, and its queue left to others', async () => {
+  const { intake, hold, gaveBack, pass } = setUp(['q'])
+  hold('1', 'q')
+  await pass(5)
+  hold('2', 'q')
+  expect([intake.rest.mock.calls, gaveBack]).toEqual([[], []])
+  await pass(5)
+  expect([intake.rest.mock.calls, gaveBack]).toEqual([[['q']], ['1', '2']])
+})
+
+test('what came since is not', async () => {
+  const { hold, held, gaveBack, pass } = setUp(['q'])
+  for (const id of ['1', '2', '3']) {
+    hold(id, 'q')
+    await pass(5)
+    held.length = 0
+  }
+  expect(gaveBack).toEqual([])
+})
+
+test('nor while a slot is free, or where one was in the meantime', async () => {
+  const { relief, intake, slots, hold, gaveBack, pass } = setUp(['q'], false)
+  hold('1', 'q')
+  slots.free = 1
+  await pass(15)
+  relief.slotFree()
+  expect(intake.wake).toHaveBeenCalledOnce()
+  slots.free = 0
+  await pass(10)
+  relief.slotFree()
+  expect(intake.wake).toHaveBeenCalledOnce()
+  expect(gaveBack).toEqual([])
+})
+
+test('of several queues only while nothing is at work: what waits is the next to run', async () => {
+  const { running, hold, gaveBack, pass } = setUp(['a', 'b'])
+  running.set('a', ['1'])
+  hold('2', 'b')
+  await pass(15)
+  expect(gaveBack).toEqual([])
+  running.clear()
+  await pass(10)
+  expect(gaveBack).toEqual(['2'])
+})
+
+test('nothing is looked at after the end', async () => {
+  const { relief, hold, gaveBack, pass } = setUp(['q'])
+  hold('1', 'q')
+  relief.stop()
+  await pass(15)
+  expect([gaveBack, vi.getTimerCount()]).toEqual([[], 0])
+})
