@@ -26,6 +26,8 @@ const (
 	exchange    = "ojs.exchange.direct"
 	workerID    = "go-example"
 	concurrency = 5
+	// Of a job that is shown to the gateway, which takes reports of 7 MiB unless it is told otherwise.
+	maxShown = 7<<20 - 64<<10
 )
 
 type job struct {
@@ -190,6 +192,10 @@ func handle(r *reporter, queue string, d amqp.Delivery) error {
 	attempt := attemptOf(d.Headers)
 	e := event{JobID: j.ID, Generation: j.Generation, Attempt: attempt, Event: "completed"}
 	result, err := run(j, attempt)
+	if err != nil && len(d.Body) > maxShown {
+		log.Printf("%s is too large to be shown: %v", j.ID, err)
+		return d.Nack(false, false) // to its dead letter queue: the gateway would never hear of it
+	}
 	if err != nil {
 		e.Event = "failed"
 		e.show(d)

@@ -30,6 +30,7 @@ ANSWER_S = 1
 SILENCE_S = 30
 MAX_CANCELLED = 10_000
 MAX_RESULT = 1_000_000
+MAX_EVENT = 7 * 1024 * 1024 - 4096  # unless the gateway's OJS_MAX_BODY_BYTES is another
 MAX_DEPTH = 31
 
 
@@ -394,12 +395,22 @@ class Worker:
         if run.is_cancelled:
             print(f"cancelled {run.job['id']}", flush=True)
             self.drop(run)
-        else:
-            self.report(event)
+        elif (told := self.that_fits(event)) is not None:
+            self.report(told)
             if run.tag is not None:
                 self.channel.basic_ack(run.tag)
+        elif run.tag is not None:
+            self.channel.basic_nack(run.tag, requeue=False)
         del self.runs[run.job['id']]
         self.look_again(run)
+
+    def that_fits(self, event):
+        """None: it is too large with the job, and without it the gateway would not know the job."""
+        if len(json.dumps(event)) <= MAX_EVENT:
+            return event
+        if self.ask(QUEUE, 'ojs.control.info', {'job_id': event['job_id']}) is None:
+            return None
+        return {name: event[name] for name in event if name not in ('job', 'headers', 'properties')}
 
     def look_again(self, run):
         """At what had to wait for it, which may be over now: `claim` says so."""

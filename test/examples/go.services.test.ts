@@ -4,7 +4,14 @@ import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import { DEBIAN_GO, DEBIAN_GOPATH } from '../../scripts/test-environment.mjs'
 import { ROOT, scratchDir } from '../sdk/bundle.ts'
-import { Example, expectUsualJobs, publishJob, stageForAll, withExample } from './harness.ts'
+import {
+  Example,
+  expectKeptDead,
+  expectUsualJobs,
+  publishJob,
+  stageForAll,
+  withExample,
+} from './harness.ts'
 
 const stage = stageForAll()
 const folder = scratchDir()
@@ -76,4 +83,9 @@ test('attempts of other types do not end it', async () => {
     for (const attempt of odd) await publishJob(stage, {}, { 'x-ojs-attempt': attempt })
     await expectUsualJobs(stage, example)
   })
+}, 120_000)
+
+test('a native job that is too large to be shown when it fails is a dead letter', async () => {
+  const example = new Example(program, [], stage.env())
+  await withExample(example, () => expectKeptDead(stage, example))
 }, 120_000)

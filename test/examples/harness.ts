@@ -170,3 +170,15 @@ export async function expectUsualJobs(stage: Stage, example: Example): Promise<v
   const unknown = { type: 'nobody.knows', args: [], state: 'discarded' }
   expect(await runJob(stage, example, unknown)).toMatchObject({ attempt: 1 })
 }
+
+/** A report that shows it is larger than the gateway takes: acknowledged behind that, it would be gone. */
+export async function expectKeptDead(stage: Stage, example: Example): Promise<void> {
+  const dead = () =>
+    asClient(stage, async ({ channel }) => {
+      const { messageCount } = await channel.checkQueue('ojs.queue.dlx.email')
+      return messageCount
+    })
+  const before = await dead()
+  await publishJob(stage, { args: ['a@flaky.example', 'x'.repeat(8 * 1024 * 1024)] })
+  await example.until(async () => (await dead()) > before)
+}

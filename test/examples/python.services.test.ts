@@ -5,7 +5,15 @@ import { DEBIAN_PYTHON } from '../../scripts/test-environment.mjs'
 import { ROOT } from '../sdk/bundle.ts'
 import { startTestGateway } from '../support/in-process.ts'
 import { createVhost } from '../support/rabbit.ts'
-import { asClient, Example, publishJob, runJob, stageForAll, withExample } from './harness.ts'
+import {
+  asClient,
+  Example,
+  expectKeptDead,
+  publishJob,
+  runJob,
+  stageForAll,
+  withExample,
+} from './harness.ts'
 
 const WORKER_ID = 'python-1'
 const stage = stageForAll()
@@ -153,6 +161,11 @@ describe('the Python worker, written from docs/control-protocol.md', { timeout: 
       await example.until(async () => (await found().catch(() => null))?.state === 'completed')
       expect(await found()).toMatchObject({ attempt: 2, tags: ['a', 'b'], max_attempts: 7 })
     })
+  })
+
+  test('rejects what is too large to be shown when it fails', async () => {
+    const example = startPython()
+    await withExample(example, () => expectKeptDead(stage, example))
   })
 
   test('gives back what does not end in time when it is shut down', async () => {
