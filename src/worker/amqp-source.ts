@@ -3,6 +3,7 @@ import { reconnectDelayMs } from '../broker/reconnect.ts'
 import { untilDeadline } from '../lifecycle.ts'
 import type { NativeContext } from '../schemas/native-job.ts'
 import { requireObject } from '../sdk/given.ts'
+import { Pause } from '../sdk/pause.ts'
 import type { JobSource, SourceOptions, SourceSink } from '../sdk/source.ts'
 import { uuid7 } from '../uuid.ts'
 import { ClaimedQueues } from './claimed-queues.ts'
@@ -18,6 +19,8 @@ import { Reporter } from './reporter.ts'
 import { decideFailure } from './retry-token.ts'
 
 const HEARTBEAT_MS = 5_000
+/** How long a start waits for RabbitMQ, as over HTTP: it is waited for anyway. */
+const START_PATIENCE_MS = 5_000
 /** Between the last acknowledgement and the end of its channel. */
 const SETTLE_MS = 250
 /** `basic.qos` counts in 16 bits. */
@@ -87,11 +90,20 @@ class AmqpSource implements JobSource {
     })
     running.heartbeat.start()
     running.relief.start()
+    const patience = new Pause()
+    const begun = this.#begin(sink).then((isUp) => (isUp ? established : undefined))
+    await Promise.race([begun, patience.sleep(START_PATIENCE_MS)])
+    patience.wake()
+  }
+
+  /** False: RabbitMQ cannot be reached yet. */
+  async #begin(sink: SourceSink): Promise<boolean> {
+    const { consume } = this.#link
     await this.#link.start()
-    if (!this.#link.consume.isUp) {
-      sink.onError(new Error(`no connection to RabbitMQ: ${this.#link.consume.downReason}`))
+    if (!consume.isUp && !this.#stopping) {
+      sink.onError(new Error(`no connection to RabbitMQ: ${consume.downReason}`))
     }
-    await established
+    return consume.isUp
   }
 
   slotFree(): void {

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { parseNativeHeartbeat } from '../../src/schemas/control.ts'
 import type { WorkerLogger } from '../../src/sdk/index.ts'
 import {
@@ -129,3 +129,14 @@ test.each(['Email', 'a b', '', 'dlx.email', 'ojs.queue.email', 'x'.repeat(129)])
     expect(make).toThrow(`${JSON.stringify(name)} is no queue`)
   },
 )
+
+test('a worker has started where RabbitMQ cannot be reached: it is waited for, as over HTTP', async () => {
+  const error = vi.fn()
+  const logger = { info() {}, warn() {}, error }
+  // Nobody listens at this port.
+  const worker = new NativeWorker({ url: 'amqp://127.0.0.1:9', logger, handleSignals: false })
+  await worker.start()
+  expect(worker.state).toBe('running')
+  expect(error).toHaveBeenCalledExactlyOnceWith('amqp source', expect.anything())
+  await worker.stop()
+}, 5_000)
