@@ -208,8 +208,18 @@ function unknownOption(name: string): TypeError {
   return new TypeError(`'${name}' is no option of a job: ${[...OPTIONS].join(', ')}.`)
 }
 
-/** The policies inside are renamed too; what a user may name freely is not. */
-export function wireOptions(options: JobOptions): WireJobOptions {
+/** Of all jobs of a workflow; an id and a schema are a single job's. */
+export type SharedOptions = Omit<JobOptions, 'id' | 'schema'>
+
+/**
+ * The policies inside are renamed too; what a user may name freely is not. Throws `TypeError` for what
+ * a server would keep with each job, unheeded: `args` that no schema was asked about.
+ */
+export function wireOptions(options: SharedOptions): WireJobOptions {
+  for (const name of ['id', 'schema'] satisfies (keyof JobOptions)[]) {
+    if ((options as JobOptions)[name] === undefined) continue
+    throw new TypeError(`'${name}' is a job's own, and no option of a workflow.`)
+  }
   return renamePolicies(snakeCased(options))
 }
 

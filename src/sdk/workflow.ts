@@ -1,8 +1,8 @@
 import { requireObject } from './given.ts'
 import {
   eitherSpelling,
-  type JobOptions,
   type JobSpec,
+  type SharedOptions,
   type WireJob,
   wireJob,
   wireOptions,
@@ -15,7 +15,7 @@ export interface ChainDefinition {
   name?: string | undefined
   steps: readonly WorkflowStep[]
   /** Of all jobs in it; a job's own win, and those of a workflow within. */
-  options?: JobOptions | undefined
+  options?: SharedOptions | undefined
 }
 
 /** Side by side. */
@@ -24,7 +24,7 @@ export interface GroupDefinition {
   name?: string | undefined
   jobs: readonly WorkflowStep[]
   /** As those of a chain. */
-  options?: JobOptions | undefined
+  options?: SharedOptions | undefined
 }
 
 /** Side by side, and then the callbacks that fit the outcome. */
@@ -34,7 +34,7 @@ export interface BatchDefinition {
   jobs: readonly WorkflowStep[]
   callbacks: BatchCallbacks
   /** As those of a chain; of the callbacks too. */
-  options?: JobOptions | undefined
+  options?: SharedOptions | undefined
 }
 
 type TreeDefinition = ChainDefinition | GroupDefinition | BatchDefinition
@@ -47,7 +47,7 @@ export interface GraphDefinition {
   name: string
   steps: readonly GraphStep[]
   /** Of all steps; a step's own win. */
-  options?: JobOptions | undefined
+  options?: SharedOptions | undefined
 }
 
 /** `id`: of the step, for the `depends_on` of others. The server mints that of its job. */

@@ -188,6 +188,22 @@ describe('client.workflow', () => {
     expect(transport.requests).toEqual([])
   })
 
+  test.each(['id', 'schema'])('its options have no %s: those are of one job', async (name) => {
+    const transport = accepting()
+    const client = new OJSClient({ transport })
+    const options = { queue: 'q', [name]: 'urn:x' }
+    const job = { type: 't', args: [] }
+    const graph = { name: 'w', steps: [{ id: 'a', ...job }], options }
+    for (const definition of [
+      graph,
+      { ...chain(job), options },
+      chain({ ...group(job), options }),
+    ]) {
+      await expect(client.workflow(definition)).rejects.toThrow(`'${name}' is a job's own`)
+    }
+    expect(transport.requests).toEqual([])
+  })
+
   test('get and cancel', async () => {
     const transport = accepting()
     const { workflows } = new OJSClient({ transport })
