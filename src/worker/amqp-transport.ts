@@ -14,6 +14,7 @@ import { JSON_LIMITS, parseJsonObject } from '../schemas/json-text.ts'
 import { plainCopy } from '../schemas/plain-json.ts'
 import { parsePush } from '../schemas/validator.ts'
 import { MAX_DELAY_MS } from '../sdk/pause.ts'
+import { Slots } from '../sdk/slots.ts'
 import { timeLimit } from '../sdk/time-limit.ts'
 import type { TraceContext } from '../sdk/trace-context.ts'
 import type { Transport, TransportRequest, TransportResponse } from '../sdk/transport.ts'
@@ -22,6 +23,11 @@ import { uuid7 } from '../uuid.ts'
 import type { AmqpLink } from './link.ts'
 
 const INFO_WAIT_MS = 5_000
+/**
+ * The publisher refuses what comes when 16,384 messages are unconfirmed, or too many bytes, as a gateway
+ * has to; a program that enqueues more at once may wait instead. RabbitMQ gets 1,536 of them at a time.
+ */
+const MAX_UNDER_WAY = 4_096
 
 /**
  * What of the HTTP binding RabbitMQ can serve by itself: PUSH, PUSH batch, and GET of a job by a
@@ -29,6 +35,7 @@ const INFO_WAIT_MS = 5_000
  */
 export class AmqpTransport implements Transport {
   readonly #link: AmqpLink
+  readonly #slots = new Slots(MAX_UNDER_WAY)
 
   constructor(link: AmqpLink) {
     this.#link = link
@@ -123,7 +130,18 @@ export class AmqpTransport implements Transport {
     if (publish.blockedReason !== null) throw brokerRefusal('blocked')
   }
 
-  #publish(row: JobRow): Promise<PublishOutcome> {
+  /** When it is its turn. */
+  async #publish(row: JobRow): Promise<PublishOutcome> {
+    const turn = this.#slots.take(undefined)
+    if (turn !== true) await turn
+    try {
+      return await this.#publishNow(row)
+    } finally {
+      this.#slots.give()
+    }
+  }
+
+  #publishNow(row: JobRow): Promise<PublishOutcome> {
     const { publisher, names, options, clock } = this.#link
     const message =
       row.state === 'scheduled' && options.delayMode === 'ttl'

@@ -1,9 +1,11 @@
-import { expect, test } from 'vitest'
+import { v7 } from 'uuid'
+import { expect, test, vi } from 'vitest'
+import type { PublishOutcome } from '../../src/broker/broker.ts'
 import { AmqpTransport } from '../../src/worker/amqp-transport.ts'
 import type { AmqpLink } from '../../src/worker/link.ts'
 
 /** POST /jobs over a link that is as it is told. */
-function push(given: object) {
+function push(given: object, path = '/jobs', body: object = { type: 't', args: [] }) {
   const link = {
     clock: { now: () => 0, wall: () => 0 },
     options: { publishTimeoutMs: 10, prefix: '', timeoutMs: 30_000, delayMode: 'ttl' },
@@ -14,10 +16,9 @@ function push(given: object) {
     publisher: { send: async () => 'returned' },
     ...given,
   }
-  const body = { type: 't', args: [] }
   return new AmqpTransport(link as unknown as AmqpLink).request({
     method: 'POST',
-    path: '/jobs',
+    path,
     body,
   } as never)
 }
@@ -39,3 +40,27 @@ test('a queue that is gone is not waited for for ever', async () => {
     body: { error: { details: { reason: 'unroutable' } } },
   })
 }, 30_000)
+
+test('of ten thousand jobs at once some thousand are under way, and the others wait in order', async () => {
+  const ids = Array.from({ length: 10_000 }, () => v7())
+  const sent: { id: string; confirm(outcome: PublishOutcome): void }[] = []
+  const publisher = {
+    send: ({ id }: { id: string }) =>
+      new Promise<PublishOutcome>((confirm) => {
+        sent.push({ id, confirm })
+      }),
+  }
+  const jobs = ids.map((id) => ({ id, type: 't', args: [] }))
+  const answer = push({ publisher }, '/jobs/batch', { jobs })
+  await vi.waitFor(() => expect(sent).toHaveLength(4_096))
+  sent[0]?.confirm('confirmed')
+  await vi.waitFor(() => expect(sent).toHaveLength(4_097))
+  for (const { confirm } of sent) confirm('confirmed')
+  await vi.waitFor(() => {
+    for (const { confirm } of sent) confirm('confirmed')
+    expect(sent).toHaveLength(10_000)
+  })
+  for (const { confirm } of sent) confirm('confirmed')
+  expect(await answer).toMatchObject({ status: 201 })
+  expect(sent.map(({ id }) => id)).toEqual(ids)
+})
