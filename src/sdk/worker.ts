@@ -46,6 +46,8 @@ export class OJSWorker {
   readonly #current = new Map<string, Execution>()
   readonly #deadlines = new Deadlines<Execution>((execution) => execution.overrun())
   readonly #drain = new Pause()
+  /** Jobs whose end could not be told since the worker stops: they run again. */
+  readonly #untold = new Set<string>()
   readonly #executionDeps: ExecutionDeps
   #state: OJSWorkerState = 'idle'
   #hasPatience = true
@@ -209,7 +211,8 @@ export class OJSWorker {
       this.#onError(error)
     }
     clearTimeout(timer)
-    const abandoned = left.filter(({ isSettled }) => !isSettled).map(({ jobId }) => jobId)
+    const unsettled = left.filter(({ isSettled }) => !isSettled).map(({ jobId }) => jobId)
+    const abandoned = [...new Set([...this.#untold, ...unsettled])]
     if (abandoned.length > 0) this.#log('error', 'jobs left at shutdown', { job_ids: abandoned })
     return abandoned
   }
@@ -265,6 +268,7 @@ export class OJSWorker {
   #onReported({ lease }: Execution, report: string, settlement: Settlement): void {
     if (settlement === 'settled') return
     const details = { job_id: lease.job.id, attempt: lease.attempt, report }
+    if (settlement === 'failed' && this.#state === 'terminate') this.#untold.add(lease.job.id)
     if (settlement === 'stale') this.#log('warn', 'report came too late', details)
     else this.#log('error', 'report could not be made; the job will run again', details)
   }

@@ -519,6 +519,21 @@ describe('shutdown', () => {
     expect(source.calls).toContain('stop')
   })
 
+  it('names what ended in time and could not be reported: it runs again', async () => {
+    const ends = [deferred<void>(), deferred<void>()]
+    const { worker, deliver } = await startWorker(
+      (it) => it.register<[index: number]>('test.job', ({ args: [i] }) => ends[i]?.promise),
+      { gracePeriod: 60_000 },
+    )
+    const [before, lease] = [deliver({ args: [0] }), deliver({ args: [1] })]
+    for (const one of [before, lease]) one.answer = 'failed'
+    ends[0]?.resolve()
+    await expect.poll(() => worker.activeJobs).toBe(1)
+    const stopping = worker.stop()
+    ends[1]?.resolve()
+    expect(await stopping).toEqual({ abandoned: [lease.job.id] })
+  })
+
   it('goes on where the source throws instead of rejecting', async () => {
     const { worker, source } = await startWorker(() => undefined)
     source.quiet = () => {
