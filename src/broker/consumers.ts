@@ -124,6 +124,14 @@ export class Consumers {
     this.control.queueReady(queue)
   }
 
+  /** A queue that we alone consume is not there; who consumed it may not have been told. */
+  ownMissing(name: string): void {
+    const { names } = this.#deps
+    if (name === names.due) this.#due.queueMissing()
+    else if (name === names.deadLetters) this.#deadLetters.queueMissing()
+    else this.control.queueMissing(name.slice(names.controlQueue('').length))
+  }
+
   /** Resolves when everything is finished or given back. */
   async stop(): Promise<void> {
     this.#isStopped = true

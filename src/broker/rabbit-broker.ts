@@ -103,7 +103,7 @@ export class RabbitBroker implements Broker, Service {
       onDeclare: (queue) => this.#onDeclare(queue),
       onMissing: (queue) => this.#onMissing(queue),
       onBase: (outcome) => this.#onBase(outcome),
-      onControlMissing: (queue) => this.#consumers.control.queueMissing(queue),
+      onOwnMissing: (name) => this.#consumers.ownMissing(name),
       onKnown: () => this.#consumers.control.allKnown(),
     })
     const ensureQueue = (queue: string) => this.#declarer.ensure(queue)

@@ -77,6 +77,14 @@ export class SystemConsumer {
     void this.#block?.cancel()
   }
 
+  /**
+   * The queue was looked for and is not there. RabbitMQ 3.10 tells its consumer nothing where it is
+   * declared anew next, as both are when one of the two was deleted right after the other.
+   */
+  queueMissing(): void {
+    this.#block?.orphan()
+  }
+
   /** What is being handled is finished first. */
   async stop(): Promise<void> {
     this.#isWanted = false
