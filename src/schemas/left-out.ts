@@ -1,5 +1,6 @@
 import { isJsonObject } from '../job/json-value.ts'
 import { memberTexts, Unreadable } from './json-list.ts'
+import { JSON_LIMITS, parseJsonObject } from './json-text.ts'
 import { checker } from './validator.ts'
 import { id as ID } from './workers.ts'
 
@@ -7,7 +8,7 @@ import { id as ID } from './workers.ts'
 export interface LeftOut {
   id: string
   problem: string
-  /** For a job that the ledger has: failures that may take its place, the best first. */
+  /** For a job that the ledger has: events that may take its place, the best first. */
   standIns: object[]
   /** For one that nobody has: the failed job, as it was shown. */
   content: Buffer | null
@@ -33,21 +34,32 @@ export function leftOutIn(event: unknown, problem: string): LeftOut | null {
 }
 
 /**
- * The work of a `completed` is done, but what came of it is not known: such a job fails for good. A
+ * As it was told, without what decides nothing, such as `at`. Where that cannot be: the work of a
+ * `completed` is done, but what came of it is not known: such a job fails for good. A
  * failure stays one, with another error; where it asks the gateway for a retry after a delay that is
  * none, the gateway chooses that. Any other outcome that cannot be told is left alone: its token may
  * be in a retry queue.
  */
 function standInsFor(
-  { id, attempt, generation, name, outcome }: Members,
+  { id, attempt, generation, name, outcome, said }: Members,
   problem: string,
 ): object[] {
   const error = { code: CODE, message: `The report of this attempt is not valid: ${problem}` }
-  const about = { job_id: id, attempt, generation, event: 'failed' }
-  if (name === 'completed') return [{ ...about, error: { ...error, retryable: false } }]
+  const about = { job_id: id, attempt, generation }
+  if (name === 'completed') {
+    const failure = { ...about, event: 'failed', error: { ...error, retryable: false } }
+    return 'result' in said ? [{ ...about, event: name, result: said.result }, failure] : [failure]
+  }
   if (name !== 'failed') return []
-  const failure = { ...about, error, outcome }
-  return isAskedOfUs(outcome) ? [failure, { ...failure, outcome: null }] : [failure]
+  const failures = [said.error, error].map((one) => ({
+    ...about,
+    event: name,
+    error: one,
+    outcome,
+  }))
+  return isAskedOfUs(outcome)
+    ? [...failures, { ...about, event: name, error, outcome: null }]
+    : failures
 }
 
 function isLeftToUs(outcome: unknown): boolean {
@@ -67,14 +79,16 @@ interface Members {
   name: unknown
   outcome: unknown
   job: Buffer | null
+  /** What came of it: those members that can be taken as they are; a result that is absent is one. */
+  said: { result?: unknown; error?: unknown }
 }
 
 function membersOf(event: unknown): Members {
   if (event instanceof Unreadable) return membersIn(event.text)
   const { job_id: id, event: name, job, ...said } = isJsonObject(event) ? event : {}
-  const { attempt, generation, outcome } = said
+  const { attempt, generation, outcome, result, error } = said
   const content = isJsonObject(job) ? Buffer.from(JSON.stringify(job)) : null
-  return { id, attempt, generation, name, outcome, job: content }
+  return { id, attempt, generation, name, outcome, job: content, said: { result, error } }
 }
 
 function membersIn(text: Buffer): Members {
@@ -88,6 +102,19 @@ function membersIn(text: Buffer): Members {
     name: said('event'),
     outcome: said('outcome'),
     job: job?.startsWith('{') ? Buffer.from(job, 'latin1') : null,
+    said: { ...takenFrom(texts, 'result'), ...takenFrom(texts, 'error') },
+  }
+}
+
+/** Empty where it cannot be taken as it is. */
+function takenFrom(texts: Map<string, string>, name: string): object {
+  const text = texts.get(name)
+  if (text === undefined) return { [name]: undefined }
+  try {
+    const limits = { maxDepth: JSON_LIMITS.maxDepth + 1 }
+    return parseJsonObject(Buffer.from(`{"${name}":${text}}`, 'latin1'), limits)
+  } catch {
+    return {}
   }
 }
 

@@ -77,7 +77,7 @@ describe('a claim is answered from behind what was said before it:', () => {
     // The result is left out, and what stands in for it is written with the rest.
     [
       'a success that is not valid',
-      (id) => [said(id, 'completed', { at: 7 })],
+      (id) => [said(id, 'completed', { result: JSON.parse(`${'['.repeat(33)}${']'.repeat(33)}`) })],
       { decision: 'discard' },
     ],
   ])('%s', async (_, before, answer) => {

@@ -183,7 +183,6 @@ describe('ojs.control.report', () => {
   const BAD: [string, object, string][] = [
     ['too deep', { result: '?' }, nested(33)],
     ['deeper than a stack', { result: '?' }, nested(400_000)],
-    ['with a job that is too deep', { job: { args: '?' } }, nested(32)],
     ['with a number that would be changed', { result: { n: ['?'] } }, '9007199254740993'],
     ['with a number that is none', { result: '?' }, 'NaN'],
     ['that is no UTF-8', { result: ['?'] }, '"\xff"'],
@@ -207,6 +206,19 @@ describe('ojs.control.report', () => {
     const job = await untilState(gateway, bad.id, 'discarded')
     expect(job).toMatchObject({ error: { code: 'invalid_report' } })
     expect(job).not.toHaveProperty('result')
+  })
+
+  it.each<[string, object, string]>([
+    ['a time that is a number', { at: 1_770_000_000 }, ''],
+    ['headers with a number that is none', { headers: { n: '?' } }, 'NaN'],
+    ['a job that is too deep', { job: { args: '?' } }, nested(32)],
+  ])('takes a completion with %s for one without', async (_name, members, put) => {
+    const { id, queue, token, about } = await inHand()
+    const events = [{ ...about, event: 'completed', result: { sent: 3 }, ...members }]
+    const text = JSON.stringify({ worker_id: 'w', events }).replace('"?"', put)
+    await client.say(queue, REPORT, Buffer.from(text))
+    client.channel.ack(token)
+    expect(await untilState(gateway, id, 'completed')).toMatchObject({ result: { sent: 3 } })
   })
 
   it.each([

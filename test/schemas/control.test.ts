@@ -224,9 +224,15 @@ describe('ojs.control.report', () => {
 
   it.each<[string, object, object]>([
     [
-      'a completed job by one that failed for good',
-      { event: 'completed', at: 7 },
-      { error: { ...ERROR, retryable: false } },
+      'a completed job by one that says no more than what came of it',
+      { event: 'completed', at: 7, headers: 7, result: { n: 1 } },
+      { event: 'completed', result: { n: 1 } },
+    ],
+    ['a completed job without a result', { event: 'completed', at: 7 }, { event: 'completed' }],
+    [
+      'a failure by one that says no more than why',
+      { event: 'failed', at: 7, error: { message: 'm', code: 'c', retryable: false } },
+      { error: { message: 'm', code: 'c', retryable: false } },
     ],
     [
       'a failure by one with another error, and its outcome',
@@ -243,12 +249,25 @@ describe('ojs.control.report', () => {
     expect(standIn({ ...about, ...said })).toEqual([{ ...about, event: 'failed', ...more }])
   })
 
-  it('replaces what cannot be read by what can still be told of it', () => {
-    const text = '{"job_id":"j","attempt":2,"event":"completed","result":NaN}'
+  it.each<[string, object]>([
+    [
+      '"event":"completed","result":NaN',
+      { event: 'failed', error: { ...ERROR, retryable: false } },
+    ],
+    ['"event":"completed","result":[9007199254740993]', { event: 'failed', error: ERROR }],
+    ['"event":"completed","result":{"n":1},"headers":{"x":NaN}', { result: { n: 1 } }],
+    ['"event":"completed","headers":{"x":NaN}', { event: 'completed' }],
+    [
+      '"event":"failed","error":{"message":"m","code":"c"},"headers":{"x":NaN}',
+      { event: 'failed', error: { message: 'm', code: 'c' } },
+    ],
+    ['"event":"failed","error":{"message":"m","code":NaN}', { event: 'failed', error: ERROR }],
+  ])('replaces what cannot be read by what can still be told of it: %s', (members, said) => {
+    const text = `{"job_id":"j","attempt":2,${members}}`
     const report = Buffer.from(`{"worker_id":"w","events":[${text}]}`)
-    const about = { job_id: 'j', attempt: 2, generation: null, event: 'failed' }
+    const standIn = { job_id: 'j', attempt: 2, generation: null, ...said }
     expect(parseReport(parseJsonList(report, REPORT_EVENTS)).leftOut).toMatchObject([
-      { id: 'j', standIn: about, content: null },
+      { id: 'j', standIn, content: null },
     ])
   })
 
