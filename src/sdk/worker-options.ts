@@ -89,8 +89,8 @@ export function settingsOf(options: OJSWorkerOptions): WorkerSettings {
 /** With another one no gateway takes a word of a native worker, which would acknowledge its jobs unheard. */
 function requireWorkerId(workerId: unknown): void {
   const isUsable = typeof workerId === 'string' && workerId !== '' && workerId.length <= 255
-  if (isUsable && !workerId.includes('\0')) return
-  throw new TypeError('workerId must be a text of 1 to 255 characters, NUL not among them.')
+  if (isUsable && !/[\0\p{Cs}]/u.test(workerId)) return
+  throw new TypeError('workerId must be 1 to 255 characters, no NUL or half a surrogate pair.')
 }
 
 /** Seed 003. With another name every poll would be refused. */

@@ -100,7 +100,7 @@ test.each(['5000', Number.NaN, 0, 2 ** 31])('a heartbeat every %j ms is refused'
 
 test.each([
   ['version', ['v'.repeat(256), 2]],
-  ['workerId', ['w'.repeat(256), 'a\0b', '', 7]],
+  ['workerId', ['w'.repeat(256), 'a\0b', 'a\ud800', '', 7]],
 ])('a %s that no gateway takes is refused', (name, values) => {
   for (const value of values) {
     const given = { url, [name]: value } as unknown as NativeWorkerOptions

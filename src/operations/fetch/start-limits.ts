@@ -9,20 +9,27 @@ interface Candidate extends Turn {
   readonly id: string
 }
 
+interface Waiting extends Turn {
+  readonly limit: JobRateLimit
+}
+
 interface Starts {
-  limit: JobRateLimit
-  /** When, oldest first; those that have left the window may still be there. */
+  readonly key: string
+  /** Of all limits that its jobs have had: they need not have the same. */
+  windowMs: number
+  most: number
+  /** When, oldest first; those that no limit asks for may still be there. */
   times: number[]
   /** Jobs that wait for their turn, by id. */
-  readonly waiting: Map<string, Turn>
+  readonly waiting: Map<string, Waiting>
   timer: NodeJS.Timeout | undefined
   /** When it goes off. */
   wakeAt: number
 }
 
 /**
- * What FETCH has started of jobs with a limit, by key, in a sliding window: exact, and never more
- * times in memory than jobs were started within it. In this process only; a restart begins anew.
+ * What FETCH has started of jobs with a limit, by key, in a sliding window: exact, and never more than
+ * twice as many times in memory as a limit allows. In this process only; a restart begins anew.
  */
 export class StartLimits {
   readonly #clock: Clock
@@ -40,14 +47,15 @@ export class StartLimits {
     const starts = this.#of(limit)
     const now = this.#clock.now()
     forgetOlder(starts, now)
-    if (starts.times.length >= limit.starts) {
-      starts.waiting.set(id, { priority, order })
-      this.#wake(starts, now)
+    const dueAt = dueAtOf(starts, limit, 0)
+    if (dueAt > now) {
+      starts.waiting.set(id, { limit, priority, order })
+      this.#wake(starts, dueAt, now)
       return false
     }
     starts.waiting.delete(id)
     starts.times.push(now)
-    this.#wake(starts, now)
+    this.#wake(starts, now + starts.windowMs, now)
     return true
   }
 
@@ -56,25 +64,26 @@ export class StartLimits {
     const starts = this.#byKey.get(key)
     if (!starts) return
     starts.times.pop()
-    this.#releaseFirst(starts, 1)
+    this.#releaseDue(starts, this.#clock.now())
   }
 
   get size(): number {
     return this.#byKey.size
   }
 
-  #of(limit: JobRateLimit): Starts {
-    const known = this.#byKey.get(limit.key)
+  #of({ key, starts: most, windowMs }: JobRateLimit): Starts {
+    const known = this.#byKey.get(key)
     if (known) {
-      known.limit = limit
+      known.most = Math.max(known.most, most)
+      known.windowMs = Math.max(known.windowMs, windowMs)
       // Behind all others: the map's order is that of their last use.
-      this.#byKey.delete(limit.key)
-      this.#byKey.set(limit.key, known)
+      this.#byKey.delete(key)
+      this.#byKey.set(key, known)
       return known
     }
     if (this.#byKey.size >= MAX_KEYS) this.#forgetLeastRecent()
-    const starts: Starts = { limit, times: [], waiting: new Map(), ...ASLEEP }
-    this.#byKey.set(limit.key, starts)
+    const starts: Starts = { key, windowMs, most, times: [], waiting: new Map(), ...ASLEEP }
+    this.#byKey.set(key, starts)
     return starts
   }
 
@@ -82,15 +91,12 @@ export class StartLimits {
     const [first] = this.#byKey.values()
     if (!first) return
     clearTimeout(first.timer)
-    this.#byKey.delete(first.limit.key)
+    this.#byKey.delete(first.key)
     for (const id of first.waiting.keys()) this.#release(id)
   }
 
-  /** When the next one may start; with nobody waiting, when there is nothing left to remember. */
-  #wake(starts: Starts, now: number): void {
-    const { times, waiting, limit } = starts
-    const since = (waiting.size > 0 ? times[0] : times.at(-1)) ?? now
-    const wakeAt = Math.ceil(since + limit.windowMs)
+  #wake(starts: Starts, at: number, now: number): void {
+    const wakeAt = Math.ceil(at)
     if (starts.wakeAt <= wakeAt) return
     clearTimeout(starts.timer)
     starts.wakeAt = wakeAt
@@ -102,35 +108,51 @@ export class StartLimits {
     Object.assign(starts, ASLEEP)
     const now = this.#clock.now()
     forgetOlder(starts, now)
-    const { waiting, times, limit } = starts
+    const { waiting, times, windowMs } = starts
     if (waiting.size + times.length === 0) {
-      this.#byKey.delete(limit.key)
+      this.#byKey.delete(starts.key)
       return
     }
-    this.#releaseFirst(starts, limit.starts - times.length)
-    this.#wake(starts, now)
+    this.#releaseDue(starts, now)
+    // With nobody waiting, when there is nothing left to remember.
+    let next = (times.at(-1) ?? now) + windowMs
+    for (const { limit } of waiting.values()) next = Math.min(next, nextDueOf(starts, limit, now))
+    this.#wake(starts, next, now)
   }
 
   /** A job of a higher priority overtakes all that have waited longer. Who is gone takes no place. */
-  #releaseFirst({ waiting }: Starts, count: number): void {
-    for (let free = count; free > 0; ) {
-      const id = firstOf(waiting)
-      if (id === undefined) return
+  #releaseDue(starts: Starts, now: number): void {
+    const { waiting } = starts
+    let released = 0
+    for (const [id, { limit }] of [...waiting].sort(([, a], [, b]) =>
+      goesBefore(a, b) ? -1 : 1,
+    )) {
+      if (dueAtOf(starts, limit, released) > now) continue
       waiting.delete(id)
-      if (this.#release(id)) free -= 1
+      if (this.#release(id)) released += 1
     }
   }
 }
 
 const ASLEEP = { timer: undefined, wakeAt: Number.POSITIVE_INFINITY } as const
 
-function forgetOlder({ times, limit }: Starts, now: number): void {
-  const first = times.findIndex((at) => at + limit.windowMs > now)
+function forgetOlder({ times, windowMs, most }: Starts, now: number): void {
+  const first = times.findIndex((at) => at + windowMs > now)
   if (first !== 0) times.splice(0, first === -1 ? times.length : first)
+  if (times.length >= 2 * most) times.splice(0, times.length - most)
 }
 
-function firstOf(waiting: ReadonlyMap<string, Turn>): string | undefined {
-  let first: [string, Turn] | undefined
-  for (const one of waiting) if (!first || goesBefore(one[1], first[1])) first = one
-  return first?.[0]
+/** When it may start; `planned`: so many others do now. */
+function dueAtOf({ times }: Starts, limit: JobRateLimit, planned: number): number {
+  if (planned >= limit.starts) return Number.POSITIVE_INFINITY
+  const at = times[times.length + planned - limit.starts]
+  return at === undefined ? Number.NEGATIVE_INFINITY : at + limit.windowMs
+}
+
+/** The same where what was released is not started, or is gone: later than now in any case. */
+function nextDueOf(starts: Starts, limit: JobRateLimit, now: number): number {
+  const { times } = starts
+  const from = Math.max(0, times.length - limit.starts)
+  const at = times.slice(from).find((one) => one + limit.windowMs > now) ?? now
+  return at + limit.windowMs
 }

@@ -46,6 +46,20 @@ describe('jobs with a limit', () => {
     expect(started(limit(2), 'd')).toEqual(['d'])
   })
 
+  it('are held to their own limit where others of their type have another', () => {
+    const [slow, quick] = [limit(1, 10_000), limit(5)]
+    expect(started(slow, 'a')).toEqual(['a'])
+    expect(started(quick, 'b')).toEqual(['b'])
+    vi.advanceTimersByTime(2_000)
+    expect(started(slow, 'c')).toEqual([])
+    expect(started(quick, 'd', 'e', 'f', 'g', 'h', 'i')).toEqual(['d', 'e', 'f', 'g', 'h'])
+    vi.advanceTimersByTime(10_000)
+    expect(released).toContain('c')
+    expect(started(slow, 'c', 'j')).toEqual(['c'])
+    vi.advanceTimersByTime(60_000)
+    expect(limits.size).toBe(0)
+  })
+
   it('are released in their order, as many as may start', () => {
     started(limit(2), 'a', 'b', 'c', 'd', 'e')
     vi.advanceTimersByTime(999)
