@@ -90,7 +90,7 @@ export function settingsOf(options: OJSWorkerOptions): WorkerSettings {
 function requireWorkerId(workerId: unknown): void {
   const isUsable = typeof workerId === 'string' && workerId !== '' && workerId.length <= 255
   if (isUsable && !/[\0\p{Cs}]/u.test(workerId)) return
-  throw new TypeError('workerId must be 1 to 255 characters, no NUL or half a surrogate pair.')
+  throw new TypeError('workerId must be a text of 1 to 255 characters, no NUL or half a pair.')
 }
 
 /** Seed 003. With another name every poll would be refused. */
