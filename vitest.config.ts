@@ -25,9 +25,9 @@ function testFiles(): string[] {
 
 /**
  * What comes first, by project and file. The tests with a broker mostly wait, the crashes keep both
- * cores busy: so two of those run beside them, the longest ones, and one that waits as much as they do
- * (two minutes: at the end all would wait for it). What only computes comes after them, the files that take 20 s and more before the many that take none: the run would wait for
- * them at its end.
+ * cores busy: so two of those run beside them, the longest ones, and one that itself waits for two
+ * minutes. What only computes comes after them, the files that take 20 s and more before the many that
+ * take none: the run would wait for them at its end.
  */
 const ORDER = [
   /^crash .*\/crash\.test\.ts$/,
