@@ -99,20 +99,23 @@ export function wireWorkflow(definition: WorkflowDefinition): object {
 function wireGraph({ steps, options, ...others }: GraphDefinition): object {
   return {
     ...others,
-    steps: steps.map(({ id, depends_on, dependsOn, ...job }) => ({
-      ...wireJob(job),
-      id,
-      depends_on: eitherSpelling('depends_on', depends_on, dependsOn) ?? [],
-    })),
+    steps: listOf('steps', steps).map(wireGraphStep),
     ...(options && { options: wireOptions(options) }),
   }
+}
+
+function wireGraphStep(step: GraphStep): object {
+  requireObject(step, 'A step is an object such as { id, type, args }.')
+  const { id, depends_on, dependsOn, ...job } = step
+  const needs = eitherSpelling('depends_on', depends_on, dependsOn) ?? []
+  return { ...wireJob(job), id, depends_on: needs }
 }
 
 function wireTree({ options, ...members }: TreeDefinition): object {
   return {
     ...members,
-    ...('steps' in members && { steps: members.steps.map(wireStep) }),
-    ...('jobs' in members && { jobs: members.jobs.map(wireStep) }),
+    ...('steps' in members && { steps: listOf('steps', members.steps).map(wireStep) }),
+    ...('jobs' in members && { jobs: listOf('jobs', members.jobs).map(wireStep) }),
     ...('callbacks' in members && { callbacks: wireCallbacks(members.callbacks) }),
     ...(options && { options: wireOptions(options) }),
   }
@@ -144,6 +147,12 @@ function wireCallbacks(callbacks: BatchCallbacks): WireCallbacks {
 function elements(helper: string, steps: readonly WorkflowStep[]): WorkflowStep[] {
   if (steps.length === 0) throw new TypeError(`${helper}() needs at least one job.`)
   return steps.map((step) => (isDefinition(step) ? step : wireJob(step)))
+}
+
+/** Throws `TypeError` for what programs without types give instead. */
+function listOf<T>(name: string, value: readonly T[]): readonly T[] {
+  if (Array.isArray(value)) return value
+  throw new TypeError(`'${name}' of a workflow is a list.`)
 }
 
 /** A job may have the type `chain` too, but no steps. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { batch, chain, group, OJSClient } from '../../src/sdk/index.ts'
+import { batch, chain, group, OJSClient, type WorkflowDefinition } from '../../src/sdk/index.ts'
 import { mockTransport } from './mock-transport.ts'
 
 describe('chain, group and batch', () => {
@@ -186,6 +186,18 @@ describe('client.workflow', () => {
     await expect(workflows.create({ name: 'w', steps: [misplaced] })).rejects.toThrow(TypeError)
     expect(() => chain(misplaced)).toThrow("'queue' belongs into options")
     expect(transport.requests).toEqual([])
+  })
+
+  test.each([
+    [{ name: 'w' }, "'steps' of a workflow is a list"],
+    [{ name: 'w', steps: { type: 't' } }, "'steps' of a workflow is a list"],
+    [{ name: 'w', steps: [null] }, 'A step is an object'],
+    [{ type: 'group', jobs: 'a' }, "'jobs' of a workflow is a list"],
+    [{ type: 'chain', steps: [{ type: 'group', jobs: null }] }, "'jobs' of a workflow is a list"],
+  ])('one without types is told what %j lacks', async (definition, message) => {
+    const { workflows } = new OJSClient({ transport: accepting() })
+    const created = workflows.create(definition as unknown as WorkflowDefinition)
+    await expect(created).rejects.toThrow(message)
   })
 
   test.each(['id', 'schema'])('its options have no %s: those are of one job', async (name) => {
