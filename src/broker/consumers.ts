@@ -55,6 +55,8 @@ export class Consumers {
   /** Schedules that were published natively. */
   readonly #due: SystemConsumer
   #isStopped = false
+  /** One of the system's queues was gone, and all of them are about to be declared. */
+  #isAnyGone = false
 
   constructor(deps: ConsumersDeps) {
     this.#deps = deps
@@ -71,9 +73,7 @@ export class Consumers {
       lookUp: (queue) => this.#lookUp(queue),
       onQueueGone: (queue) => void declarer.recheckDying(queue),
     })
-    const onQueueGone = () => {
-      if (options.declare !== 'never') void declarer.recheckAll()
-    }
+    const onQueueGone = () => this.#recheckBase()
     this.#deadLetters = new SystemConsumer({
       ...consuming,
       // Not one of the clients' queues: it is in none of their counters.
@@ -114,6 +114,7 @@ export class Consumers {
 
   /** After each look at the exchanges and system queues, also those long after the connect. */
   baseChecked(isReady: boolean): void {
+    if (isReady && this.#isAnyGone) this.#renewSystem()
     this.#consumeSystem()
     if (isReady) this.control.queueReady('default')
   }
@@ -122,14 +123,6 @@ export class Consumers {
   queueReady(queue: string): void {
     this.deliveries.queueReady(queue)
     this.control.queueReady(queue)
-  }
-
-  /** A queue that we alone consume is not there; who consumed it may not have been told. */
-  ownMissing(name: string): void {
-    const { names } = this.#deps
-    if (name === names.due) this.#due.queueMissing()
-    else if (name === names.deadLetters) this.#deadLetters.queueMissing()
-    else this.control.queueMissing(name.slice(names.controlQueue('').length))
   }
 
   /** Resolves when everything is finished or given back. */
@@ -186,7 +179,25 @@ export class Consumers {
     if (options.declare === 'never') return
     // That of `default` is one of the system's.
     if (declarer.isKnown(queue)) void declarer.recheck(queue)
-    else void declarer.recheckAll()
+    else this.#recheckBase()
+  }
+
+  #recheckBase(): void {
+    const { declarer, options } = this.#deps
+    if (options.declare === 'never') return
+    this.#isAnyGone = true
+    void declarer.recheckAll()
+  }
+
+  /**
+   * RabbitMQ 3.10 does not tell the consumer of a quorum queue that it was deleted where the name is
+   * declared anew within some 50 ms: so it is with one that was deleted right after another, because
+   * of which all are declared. Its messages would be assigned to that consumer, and never come.
+   */
+  #renewSystem(): void {
+    this.#isAnyGone = false
+    this.#due.renew()
+    this.#deadLetters.renew()
   }
 
   async #lookUp(queue: string): Promise<Presence> {

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../logger.ts'
-import type { QueueKind } from './arguments.ts'
 import type { EnsureOutcome, Presence } from './broker.ts'
 import type { Connection } from './connection.ts'
 import type { DeadQueues } from './dead-queues.ts'
@@ -15,8 +14,6 @@ import type { Entity, Topology } from './topology.ts'
 const RETRY_MS = 5_000
 /** RabbitMQ 4.3 forgot a queue 40 ms after the cancel, a busy 4.0 after 400. */
 const DYING_MS = 500
-/** What the gateway alone consumes, and whoever owns the broker. */
-const OWN: ReadonlySet<QueueKind> = new Set(['control', 'due', 'dead-letters'])
 
 /** Why a queue is not declared. */
 type Refusal = Exclude<EnsureOutcome, 'ready'>
@@ -51,8 +48,8 @@ export interface DeclarerDeps {
   catchUp?(queue: string, scratch: ScratchChannel): Promise<void>
   /** The job queue was looked for and is not there. */
   onMissing?(queue: string): void
-  /** A queue that the gateway alone consumes is not there; it may be declared next. */
-  onOwnMissing?(name: string): void
+  /** The control queue was looked for and is not there; it may be declared next. */
+  onControlMissing?(queue: string): void
   /** The exchanges, the system queues and the control queue of `default` were looked at. */
   onBase?(outcome: EnsureOutcome): void
   /** And after that every queue that was known. */
@@ -290,7 +287,7 @@ export class Declarer {
     let outcome: EnsureOutcome = 'ready'
     let isAnyAway = false
     for (const entity of entities) {
-      await this.#tellMissing(scratch, entity)
+      await this.#tellMissingControl(scratch, entity)
       const state = await this.#deps.checker.ensure(scratch, entity)
       if (state.state === 'unavailable') return { outcome: 'unavailable', isAnyAway }
       if (entity.name === decisive) outcome = outcomeOf(state)
@@ -299,11 +296,13 @@ export class Declarer {
     return { outcome, isAnyAway }
   }
 
-  /** It is declared without a look first, which would not tell that it was missing. */
-  async #tellMissing(scratch: ScratchChannel, entity: Entity): Promise<void> {
-    if (entity.entity !== 'queue' || !OWN.has(entity.kind)) return
+  /** A control queue is declared without a look first, which would not tell that it was missing. */
+  async #tellMissingControl(scratch: ScratchChannel, entity: Entity): Promise<void> {
+    const { names, onControlMissing } = this.#deps
+    if (onControlMissing === undefined || entity.entity !== 'queue') return
+    if (entity.kind !== 'control') return
     const { presence } = await lookFor(scratch, entity)
-    if (presence === 'missing') this.#deps.onOwnMissing?.(entity.name)
+    if (presence === 'missing') onControlMissing(entity.name.slice(names.controlQueue('').length))
   }
 
   /**

@@ -103,7 +103,7 @@ export class RabbitBroker implements Broker, Service {
       onDeclare: (queue) => this.#onDeclare(queue),
       onMissing: (queue) => this.#onMissing(queue),
       onBase: (outcome) => this.#onBase(outcome),
-      onOwnMissing: (name) => this.#consumers.ownMissing(name),
+      onControlMissing: (queue) => this.#consumers.control.queueMissing(queue),
       onKnown: () => this.#consumers.control.allKnown(),
     })
     const ensureQueue = (queue: string) => this.#declarer.ensure(queue)

@@ -78,10 +78,10 @@ export class SystemConsumer {
   }
 
   /**
-   * The queue was looked for and is not there. RabbitMQ 3.10 tells its consumer nothing where it is
-   * declared anew next, as both are when one of the two was deleted right after the other.
+   * The queue may have been declared anew without a word to its consumer. What is being handled comes
+   * again, as after a lost connection.
    */
-  queueMissing(): void {
+  renew(): void {
     this.#block?.orphan()
   }
 
