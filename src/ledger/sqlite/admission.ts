@@ -1,29 +1,15 @@
-import { OjsError } from '../../errors.ts'
 import type { NewJob } from '../../job/job.ts'
 import type { Admitted, EnqueueTerms, Inserted, InsertedAll } from '../enqueued.ts'
 import type { KeyedRequest } from '../idempotency.ts'
 import type { Cancelled } from '../ledger.ts'
 import type { Access } from './access.ts'
-import type { Protect } from './group-commit.ts'
+import { type Protect, TakenBack } from './group-commit.ts'
 import { rememberedKey, rememberKey } from './idempotency.ts'
 import type { Store } from './store.ts'
 import { admit, ROOM, type Room } from './unique.ts'
 
 /** Of one batch: each cancel is as much as an insert, and all of them are one write. */
 const ROOM_TOGETHER: Readonly<Room> = { jobs: 1_000, bytes: 64 * 1024 * 1024 }
-
-/**
- * Thrown inside a write so that all it has done is rolled back, and caught by `refusable`: it never
- * leaves this file. An `OjsError`, because the group commit passes on those as they are.
- */
-class Refused<T> extends OjsError {
-  readonly outcome: T
-
-  constructor(outcome: T) {
-    super('duplicate', 'The ledger did not store what it was given.')
-    this.outcome = outcome
-  }
-}
 
 /** PUSH of a job with a `unique` policy, or of a request with an `Idempotency-Key`. */
 export function insertOne(
@@ -46,10 +32,10 @@ export function insertOne(
     const inserted = admit(store, job, now, terms, protect)
     if (request && isAdmitted(inserted)) remember(store, request, [job], [inserted], now)
     // It may have replaced something before it found its id taken.
-    if (inserted.outcome === 'duplicate' && isProtected) throw new Refused(inserted)
+    if (inserted.outcome === 'duplicate' && isProtected) throw new TakenBack(inserted)
     return inserted
   }
-  return refusable(access.write(run, 1, terms.enough))
+  return access.write(run, 1, terms.enough)
 }
 
 /** Does an insert of this job have to change more than its own row? */
@@ -65,41 +51,30 @@ export function insertMany(
   now: number,
   terms: EnqueueTerms,
 ): Promise<InsertedAll> {
-  return refusable(
-    access.writeMany(jobs.length, (): InsertedAll => {
-      const { request } = terms
-      const remembered = request && rememberedKey(store.statements, request.key, now)
-      if (remembered) return { outcome: 'remembered', remembered }
-      const left = { ...ROOM_TOGETHER }
-      const stored = jobs.map((job, index) => {
-        const room = smallerOf(left, ROOM)
-        const admitted = admit(store, job, now, terms, undefined, room)
-        if (!isAdmitted(admitted)) throw new Refused({ ...admitted, index })
-        for (const { job } of cancelledBy(admitted)) {
-          left.jobs -= 1
-          left.bytes -= Buffer.byteLength(job.envelope) + Buffer.byteLength(job.errors ?? '')
-        }
-        return admitted
-      })
-      const own = new Set(jobs.map(({ id }) => id))
-      for (const one of stored) forgetTokens(store, own, cancelledBy(one))
-      if (request) remember(store, request, jobs, stored, now)
-      return { outcome: 'inserted', stored }
-    }),
-  )
+  return access.writeMany(jobs.length, (): InsertedAll => {
+    const { request } = terms
+    const remembered = request && rememberedKey(store.statements, request.key, now)
+    if (remembered) return { outcome: 'remembered', remembered }
+    const left = { ...ROOM_TOGETHER }
+    const stored = jobs.map((job, index) => {
+      const room = smallerOf(left, ROOM)
+      const admitted = admit(store, job, now, terms, undefined, room)
+      if (!isAdmitted(admitted)) throw new TakenBack({ ...admitted, index })
+      for (const { job } of cancelledBy(admitted)) {
+        left.jobs -= 1
+        left.bytes -= Buffer.byteLength(job.envelope) + Buffer.byteLength(job.errors ?? '')
+      }
+      return admitted
+    })
+    const own = new Set(jobs.map(({ id }) => id))
+    for (const one of stored) forgetTokens(store, own, cancelledBy(one))
+    if (request) remember(store, request, jobs, stored, now)
+    return { outcome: 'inserted', stored }
+  })
 }
 
 function smallerOf(one: Room, other: Room): Room {
   return { jobs: Math.min(one.jobs, other.jobs), bytes: Math.min(one.bytes, other.bytes) }
-}
-
-async function refusable<T>(write: Promise<T>): Promise<T> {
-  try {
-    return await write
-  } catch (error) {
-    if (error instanceof Refused) return error.outcome
-    throw error
-  }
 }
 
 function isAdmitted(inserted: Inserted): inserted is Admitted {

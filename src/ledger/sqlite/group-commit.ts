@@ -32,9 +32,20 @@ interface Write {
   fail(error: Error): void
 }
 
-interface Settled {
-  write: Write
-  result: unknown
+/** Of a group that is committed, in its order: whoever comes later goes on later. */
+type Settled = { write: Write } & ({ result: unknown } | { error: unknown })
+
+/**
+ * Thrown by a write that takes back all that it has done, and answers with this. What is protected is
+ * rolled back; nothing else may have changed.
+ */
+export class TakenBack extends Error {
+  readonly outcome: unknown
+
+  constructor(outcome: unknown) {
+    super('a write has taken back what it had done')
+    this.outcome = outcome
+  }
 }
 
 /**
@@ -229,14 +240,16 @@ export class GroupCommit {
   #runWithoutPoison(group: Write[]): void {
     for (let rest = group; ; ) {
       try {
-        const settled = this.#runGroup(rest)
-        for (const { write, result } of settled) write.succeed(result)
+        for (const settled of this.#runGroup(rest)) {
+          if ('error' in settled) refuse(settled.write, settled.error)
+          else settled.write.succeed(settled.result)
+        }
         return
       } catch (error) {
         this.#rollBack()
         if (!(error instanceof PoisonedGroup)) throw error
         const { write, cause } = error
-        write.fail(refusal(cause))
+        refuse(write, cause)
         rest = rest.filter((other) => other !== write)
       }
     }
@@ -244,7 +257,6 @@ export class GroupCommit {
 
   #runGroup(group: readonly Write[]): Settled[] {
     const settled: Settled[] = []
-    const refused: [Write, unknown][] = []
     this.#db.exec('BEGIN IMMEDIATE')
     for (const write of group) {
       try {
@@ -252,14 +264,13 @@ export class GroupCommit {
         for (const companion of this.#companions) companion.keep()
       } catch (error) {
         this.#survive(write, error)
-        refused.push([write, error])
+        settled.push({ write, error })
       }
     }
     if (this.#fault !== null) this.#probe()
     for (const companion of this.#companions) companion.store()
     this.#commit()
     for (const companion of this.#companions) this.#tellCommitted(companion)
-    for (const [write, error] of refused) write.fail(refusal(error))
     return settled
   }
 
@@ -343,7 +354,8 @@ function take(queue: Write[]): Write[] {
   return queue.splice(0, count)
 }
 
-function refusal(cause: unknown): Error {
-  if (cause instanceof OjsError) return cause
-  return new OjsError('backend_error', 'The ledger refused the write.', { cause })
+function refuse(write: Write, cause: unknown): void {
+  if (cause instanceof TakenBack) write.succeed(cause.outcome)
+  else if (cause instanceof OjsError) write.fail(cause)
+  else write.fail(new OjsError('backend_error', 'The ledger refused the write.', { cause }))
 }

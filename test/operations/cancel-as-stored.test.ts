@@ -1,0 +1,39 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { cancel } from '../../src/operations/cancel.ts'
+import { push } from '../../src/operations/push.ts'
+import { pushBatch } from '../../src/operations/push-batch.ts'
+import { rowOf, settleLazily } from '../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { onToldBroker, type ToldStage } from './told-broker.ts'
+
+const CONTEXT = { requestId: 'req_1' }
+const KEYED = { ...CONTEXT, idempotencyKey: 'k' }
+const UNIQUE = { options: { unique: { keys: ['type'] } } }
+const JOB = { type: 'a', args: [] }
+
+let harness: SqliteHarness
+let stage: ToldStage
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  stage = onToldBroker(harness, {
+    publish: async () => 'confirmed',
+    broadcast: async () => 'confirmed',
+  })
+})
+afterEach(() => harness.destroy())
+
+it.each<[string, (id: string) => Promise<unknown>]>([
+  ['a PUSH', (id) => push(stage.deps, { ...JOB, id }, CONTEXT)],
+  ['that of a unique job', (id) => push(stage.deps, { ...JOB, ...UNIQUE, id }, CONTEXT)],
+  ['one with a key', (id) => push(stage.deps, { ...JOB, id }, KEYED)],
+  ['a batch', (id) => pushBatch(stage.deps, { jobs: [{ ...JOB, id }] }, CONTEXT)],
+])('CANCEL in the commit of %s is told behind it, and waits for the token', async (_, start) => {
+  const id = stage.deps.newId()
+  const pushed = start(id)
+  for (let i = 0; i < 20; i++) await Promise.resolve()
+  await Promise.all([pushed, cancel(stage.deps, id, CONTEXT)])
+  await settleLazily(harness.ledger)
+  const own = stage.events.filter((event) => 'job' in event && event.job.id === id)
+  expect(own.map(({ type }) => type)).toEqual(['job.enqueued', 'job.cancelled'])
+  expect(rowOf(harness.ledger, id)).toMatchObject({ tokenOut: true })
+})
