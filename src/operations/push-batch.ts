@@ -90,8 +90,11 @@ async function storeAll(
     switch (stored.outcome) {
       case 'inserted':
         return await publishStored(deps, jobs, stored.stored, context, terms.request?.key)
-      case 'duplicate':
-        throw idTaken(jobs[stored.index]?.id ?? '', placeIn(jobs, stored.index, jobs[stored.index]))
+      case 'duplicate': {
+        const id = jobs[stored.index]?.id ?? ''
+        if (deps.transient.undecided.has(id)) return { outcome: 'unsettled', id }
+        throw idTaken(id, placeIn(jobs, stored.index, jobs[stored.index]))
+      }
       case 'conflict':
         throw keyTaken(
           stored.existing,
@@ -149,7 +152,10 @@ async function publishStored(
     // In a later turn: until then the batch is in hand here.
     if (!isOut) setImmediate(() => deps.wakeRelay())
   } finally {
-    for (const { id } of own) deps.events.release(id)
+    for (const { id } of own) {
+      deps.events.release(id)
+      deps.transient.undecided.end(id)
+    }
   }
   const firstJobId = own[0]?.id
   const { requestId } = context
@@ -169,9 +175,10 @@ function rowOf(stored: Admitted, job: NewJob | undefined): JobRow {
   return freshRow(placed, stored)
 }
 
-/** Each job is an event of its own; the log has one line for all of them. */
+/** Until the confirms are in. Each job is an event of its own; the log has one line for all of them. */
 function hold(deps: Deps, rows: readonly JobRow[], { requestId }: RequestContext): void {
   for (const job of rows) {
+    deps.transient.undecided.begin(job.id)
     if (job.state === 'cancelled') continue
     deps.events.hold({ type: storedEvent(job), job, requestId, inBatch: true })
   }

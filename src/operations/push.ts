@@ -85,6 +85,7 @@ async function store(
     case 'existing':
       return { job: stored.job, isDuplicate: true }
     case 'duplicate':
+      if (deps.transient.undecided.has(job.id)) return { outcome: 'unsettled', id: job.id }
       throw idTaken(job.id)
     case 'conflict':
       throw keyTaken(stored.existing, job.unique?.key ?? '')
@@ -116,6 +117,7 @@ async function publish(
   const row = freshRow(replacing?.job ?? job, stored)
   const told = replacing?.cancelled.map((one) => followCancel(deps, one, context)) ?? []
   deps.events.hold({ type: storedEvent(row), job: row, requestId: context.requestId })
+  deps.transient.undecided.begin(row.id)
   try {
     if (row.outbox !== null) {
       const sent = await sendToken(deps, row)
@@ -126,6 +128,7 @@ async function publish(
     if (told.length > 0) await briefly(Promise.all(told))
   } finally {
     deps.events.release(row.id)
+    deps.transient.undecided.end(row.id)
   }
   return row
 }

@@ -1,3 +1,5 @@
+import { Undecided } from './enqueue/undecided.ts'
+
 /** What requests and looks that are under way leave to each other; nothing of it outlives the process. */
 export class Transient {
   /** Queues that an operator has told us to recover (`recover.ts`). */
@@ -11,6 +13,8 @@ export class Transient {
    * gone, when that is decided (`enqueue/admission.ts`).
    */
   readonly unconfirmed = new Map<string, Promise<unknown>>()
+  /** Ids of jobs that are stored and may yet be withdrawn, unique or not (`enqueue/admission.ts`). */
+  readonly undecided = new Undecided()
   /** Requests with an `Idempotency-Key` that are not answered yet, by scope and key. */
   readonly keyed = new Map<string, Promise<unknown>>()
 }

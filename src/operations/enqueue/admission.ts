@@ -12,10 +12,11 @@ interface Enqueueing {
 }
 
 /**
- * Stores and publishes jobs of which some are unique. A job whose own confirm is not in may yet be
- * withdrawn: nobody is told "there is one already" because of it, and nothing replaces it. So `work`
- * answers `unsettled` where it met such a one, and is done again when that one is decided. It never
- * waits while others wait for it, and with the ids looked up before, no two wait for each other.
+ * Stores and publishes jobs. One whose own confirm is not in may yet be withdrawn: nobody is told "there
+ * is one already" because of it, of its unique key or of its id, and nothing replaces it. (Who repeats
+ * a PUSH whose answer is late would take that for the answer.) So `work` answers `unsettled` where it
+ * met such a one, and is done again when that one is decided. It never waits while others wait for it,
+ * and with the ids looked up before, no two wait for each other.
  */
 export async function admitted<T extends object>(
   deps: Deps,
@@ -24,16 +25,21 @@ export async function admitted<T extends object>(
   work: (terms: EnqueueTerms) => Promise<T | Unsettled>,
 ): Promise<T> {
   const unique = jobs.filter((job) => job.unique !== null)
-  if (unique.length === 0) return decided(await work(asked))
   const own = new Set(unique.map((job) => job.id))
-  const isUnsettled = (id: string) => !own.has(id) && deps.transient.unconfirmed.has(id)
+  const { unconfirmed, undecided } = deps.transient
+  const isUnsettled = (id: string) => !own.has(id) && unconfirmed.has(id)
+  const storeUnique = () => {
+    requireFreeIds(deps, chosenIds)
+    return visibly(deps, own, () => work({ request: asked.request, isUnsettled }))
+  }
   let others: OthersFirst | undefined
   for (;;) {
-    requireFreeIds(deps, chosenIds)
-    const done = await visibly(deps, own, () => work({ request: asked.request, isUnsettled }))
+    const id = chosenIds.find((chosen) => chosen !== null && undecided.has(chosen)) ?? null
+    const store = unique.length > 0 ? storeUnique : () => work(asked)
+    const done: T | Unsettled = id === null ? await store() : { outcome: 'unsettled', id }
     if (!isAboutOther(done)) return done
     others ??= new OthersFirst(deps)
-    await others.wait(deps.transient.unconfirmed.get(done.id))
+    await others.wait(unconfirmed.get(done.id) ?? undecided.decision(done.id))
   }
 }
 
@@ -56,11 +62,6 @@ async function visibly<T>(
     mine.push(id)
   }
   return await working
-}
-
-function decided<T extends object>(done: T | Unsettled): T {
-  if (isAboutOther(done)) throw new Error('a job that is not unique waits for none')
-  return done
 }
 
 function isAboutOther(done: object): done is Unsettled {

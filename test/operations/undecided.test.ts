@@ -1,0 +1,82 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { PublishOutcome } from '../../src/broker/broker.ts'
+import { push } from '../../src/operations/push.ts'
+import { pushBatch } from '../../src/operations/push-batch.ts'
+import { rowOf, settleLazily } from '../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { deferred } from '../support/deferred.ts'
+import { onToldBroker, type ToldStage } from './told-broker.ts'
+
+let harness: SqliteHarness
+let stage: ToldStage
+let publish: () => Promise<PublishOutcome>
+
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  publish = async () => 'confirmed'
+  stage = onToldBroker(harness, {
+    publish: () => publish(),
+    broadcast: async () => 'confirmed',
+    isQueueGone: async () => false,
+  })
+})
+afterEach(() => harness.destroy())
+
+const CONTEXT = { requestId: 'req_1' }
+const UNIQUE = { options: { unique: { keys: ['type'] } } }
+
+const pushOne = (id: string, more: object = {}, context = CONTEXT) =>
+  push(stage.deps, { type: 'a', args: [], id, ...more }, context)
+const storyOf = (id: string) =>
+  stage.events.filter((event) => 'job' in event && event.job.id === id).map(({ type }) => type)
+
+describe('an id whose PUSH may yet be refused', () => {
+  it.each<[string, (id: string) => Promise<unknown>]>([
+    ['PUSH', (id) => pushOne(id)],
+    ['PUSH of a unique job', (id) => pushOne(id, UNIQUE)],
+    ['batch', (id) => pushBatch(stage.deps, { jobs: [{ type: 'a', args: [], id }] }, CONTEXT)],
+  ])('is no reason to refuse another %s of it', async (_, again) => {
+    const id = stage.deps.newId()
+    const first = deferred<PublishOutcome>()
+    publish = () => first.promise
+    const refused = pushOne(id)
+    refused.catch(() => {})
+    while (harness.ledger.find(id) === null) await nextTurn()
+    const second = again(id)
+    second.catch(() => {})
+    await settleLazily(harness.ledger)
+    publish = async () => 'confirmed'
+    first.resolve('unknown')
+    await expect(refused).rejects.toMatchObject({ status: 503 })
+    await second
+    expect(rowOf(harness.ledger, id)).toMatchObject({ state: 'available' })
+    expect(storyOf(id)).toEqual(['job.enqueued'])
+  })
+})
+
+describe('another PUSH of the id', () => {
+  it('that is stored in the same commit waits for the word of the first', async () => {
+    const id = stage.deps.newId()
+    const outcomes: PublishOutcome[] = ['unknown', 'confirmed']
+    publish = async () => outcomes.shift() ?? 'refused'
+    const [first, second] = await Promise.allSettled([pushOne(id), pushOne(id)])
+    expect([first.status, second.status]).toEqual(['rejected', 'fulfilled'])
+    expect(storyOf(id)).toEqual(['job.enqueued'])
+  })
+
+  it('is told of as any other, whenever it comes while the first is withdrawn', async () => {
+    for (let late = 0; late < 40; late++) {
+      const id = stage.deps.newId()
+      publish = async () => 'unknown'
+      const refused = pushOne(id)
+      refused.catch(() => {})
+      while (harness.ledger.find(id) === null) await nextTurn()
+      for (let i = 0; i < late; i++) await Promise.resolve()
+      publish = async () => 'confirmed'
+      await pushOne(id)
+      await expect(refused).rejects.toMatchObject({ status: 503 })
+      expect(storyOf(id)).toEqual(['job.enqueued'])
+    }
+  })
+})
