@@ -110,12 +110,13 @@ async function fireEntry(deps: Deps, entry: CronEntry, wall: number): Promise<Pa
     maxQueued: MAX_QUEUED,
     ...makingNow(deps),
   }
-  const fired = await fireUnblocked(deps, tick, change)
-  if (fired.outcome === 'blocked' || fired.outcome === 'unsettled') return { isDone: false }
-  if (fired.outcome === 'stale') return { isDone: true }
-  if (typeof job === 'string') tellSkipped(deps, entry, tick, job)
-  else tellFired(deps, entry, tick, fired)
-  tellGap(deps, entry, next)
+  const outcome = await fireUnblocked(deps, tick, change, (fired) => {
+    if (typeof job === 'string') tellSkipped(deps, entry, tick, job)
+    else tellFired(deps, entry, tick, fired)
+    tellGap(deps, entry, next)
+  })
+  if (outcome === 'blocked' || outcome === 'unsettled') return { isDone: false }
+  if (outcome === 'stale') return { isDone: true }
   return { isDone: true, ...(isBehind && { missed: { entry, first: following } }) }
 }
 
@@ -148,15 +149,25 @@ function nextOf(deps: Deps, entry: Omit<CronStanding, 'nextRunAt'>, instant: num
   }
 }
 
-/** Cancels what is in the way where the policy says so; the ledger decides each time anew. */
-async function fireUnblocked(deps: Deps, tick: CronTick, change: TickChange): Promise<Fired> {
+/**
+ * Cancels what is in the way where the policy says so; the ledger decides each time anew. `tell` is
+ * called at once: who has replaced the job in the same commit tells of its end next.
+ */
+async function fireUnblocked(
+  deps: Deps,
+  tick: CronTick,
+  change: TickChange,
+  tell: (fired: Fired) => void,
+): Promise<Fired['outcome']> {
   let fired = await deps.ledger.cron.fire(tick, change)
   for (let round = 0; fired.outcome === 'blocked' && round < MAX_CANCEL_ROUNDS; round++) {
     const context = contextOf(tick)
     await Promise.all(fired.runningIds.map((id) => cancelJob(deps, id, context)))
     fired = await deps.ledger.cron.fire(tick, change)
   }
-  return fired
+  const { outcome } = fired
+  if (outcome !== 'blocked' && outcome !== 'unsettled' && outcome !== 'stale') tell(fired)
+  return outcome
 }
 
 async function releaseEntry(deps: Deps, entry: CronEntry): Promise<void> {

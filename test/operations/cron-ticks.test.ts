@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { CronDefinition } from '../../src/job/cron-entry.ts'
 import { fireDue, releaseQueued, returnFromAhead } from '../../src/operations/cron-ticks.ts'
+import { push } from '../../src/operations/push.ts'
 import { NOW } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
@@ -65,6 +66,23 @@ it('a hundred ticks of an entry wait for their turn, and the next one is left ou
   waiting(100)
   await fireDue(stage.deps)
   expect(stage.events).toMatchObject([{ type: 'cron.skipped', reason: 'queue_full' }])
+})
+
+it('a job is told of before its end, where a PUSH has replaced it in the same commit', async () => {
+  const unique = { keys: ['type'], on_conflict: 'replace' as const }
+  const job = { type: 'a', args: [], options: { queue: 'q', unique } }
+  Object.assign(stage.deps.broker, {
+    publish: async () => 'confirmed',
+    broadcast: async () => 'confirmed',
+  })
+  await register('one', { template: job })
+  const fired = fireDue(stage.deps)
+  await Promise.all([fired, push(stage.deps, job, { requestId: 'req_1' })])
+  const [triggered] = stage.events.filter(({ type }) => type === 'cron.triggered')
+  const id = triggered && 'job' in triggered ? triggered.job.id : ''
+  const own = stage.events.filter((event) => 'job' in event && event.job.id === id)
+  const types = own.map(({ type }) => type).filter((type) => type.startsWith('job.'))
+  expect(types).toEqual(['job.enqueued', 'job.cancelled'])
 })
 
 it('all entries that were far ahead go on, however many', async () => {

@@ -9,7 +9,7 @@ const PATIENCE = 1 / 2
 const LIMIT = 2
 
 /**
- * For a request that has to wait until others with its key are decided. Where RabbitMQ stalls, each of
+ * For a request that has to wait until others with its key or an id of its are decided. Where RabbitMQ stalls, each of
  * them takes the whole time that a confirm may take, and they would wait one behind another; so nobody
  * begins to wait again who has waited for long. Made with the first wait.
  */
@@ -31,7 +31,7 @@ export class OthersFirst {
     const isStalling = this.#stalledMs >= this.#timeoutMs * PATIENCE
     if (isStalling || began - this.#since >= this.#timeoutMs * LIMIT) {
       throw unavailable(
-        'RabbitMQ has not confirmed in time what comes before, with the same key.',
+        'RabbitMQ has not confirmed in time what comes before, with the same key or id.',
         'unconfirmed',
       )
     }
