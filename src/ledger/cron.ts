@@ -21,7 +21,10 @@ export interface CronLedger {
   /** Its jobs stay; what is queued goes with it. False: there was none of this name. */
   remove(name: string): Promise<boolean>
 
-  /** Enabled entries whose time has come, the most overdue first; by index. */
+  /**
+   * Enabled entries whose time has come, the most overdue first; by index. Fewer where they are large: all
+   * that is given out is in memory at once.
+   */
   due(wall: number, limit: number): CronEntry[]
 
   /**
@@ -37,7 +40,10 @@ export interface CronLedger {
   /** Another time for what stands at this tick. Fence: it still does. */
   reset(tick: CronTick, nextRunAt: number): Promise<void>
 
-  /** Entries with queued ticks and no job that is not over, by name from `after` on; by index. */
+  /**
+   * Entries with queued ticks and no job that is not over, by name from `after` on; by index. Fewer
+   * where they are large; none: there are no more.
+   */
   releasable(after: string, limit: number): CronEntry[]
 
   /**

@@ -29,8 +29,8 @@ type SkipReason = Exclude<(CronEvent & { type: 'cron.skipped' })['reason'], 'mis
 /**
  * Fires what is due, the most overdue first: the tick that an entry stands at, once, and then the
  * next one that is still ahead; so after a downtime each entry catches up with one job (ojs-digest
- * §7.4), and tells how many times it has missed. Returns how many ticks are done with; a whole page of
- * them means that there may be more.
+ * §7.4), and tells how many times it has missed. Returns how many ticks are done with; where there are
+ * any, there may be more.
  */
 export async function fireDue(deps: Deps): Promise<{ done: number; isMore: boolean }> {
   const wall = deps.clock.wall()
@@ -44,7 +44,8 @@ export async function fireDue(deps: Deps): Promise<{ done: number; isMore: boole
     tellMissed(deps, missed, wall)
   }
   const done = passes.filter(({ isDone }) => isDone).length
-  return { done, isMore: done === PAGE }
+  // Fewer than a page may be what there is memory for.
+  return { done, isMore: done > 0 }
 }
 
 /**
@@ -79,7 +80,7 @@ export async function releaseQueued(deps: Deps): Promise<void> {
   while (after !== undefined) {
     const entries = deps.ledger.cron.releasable(after, PAGE)
     await Promise.all(entries.map((entry) => releaseEntry(deps, entry)))
-    after = entries.length < PAGE ? undefined : entries.at(-1)?.name
+    after = entries.at(-1)?.name
   }
 }
 

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import type { JobRow } from '../../src/job/job.ts'
 import { mayHaveMore } from '../../src/job/page.ts'
 import { NOW, pushed } from './harness.ts'
@@ -41,7 +41,11 @@ it('expires jobs that are large a few at a time', async () => {
   await plantLarge({ expiresAt: NOW - 1 })
   const terms = { now: NOW, wall: NOW, limit: PAGE }
   const expired = async () => (await harness.ledger.expire(terms)).map(({ job }) => job)
-  expect(await pagesOf(expired)).toEqual([2, 2, 1])
+  // Not for the time that they take.
+  const clock = vi.spyOn(performance, 'now').mockReturnValue(0)
+  const pages = await pagesOf(expired)
+  clock.mockRestore()
+  expect(pages).toEqual([2, 2, 1])
 })
 
 it('shows a few of the large jobs whose leases are over', async () => {
@@ -67,4 +71,19 @@ it('lists a few of the large dead letters', async () => {
   const page = (offset: number) =>
     harness.ledger.deadLetters({ queue: null, limit: 100, offset }).jobs.length
   expect([page(0), page(6)]).toEqual([6, 1])
+})
+
+it('gives out a few of the large cron entries that are due, or whose ticks wait', async () => {
+  const { cron } = harness.ledger
+  const template = { type: 'a', args: ['x'.repeat(1_500_000)] }
+  const rest = { expression: '* * * * *', timezone: 'UTC', description: null, template } as const
+  const given = { isEnabled: true, overlap: 'enqueue', ...rest } as const
+  const first = { nextRunAt: NOW, createdAt: NOW, limit: 100 }
+  for (const name of ['a', 'b', 'c', 'd', 'e']) await cron.register({ name, ...given }, first)
+  harness.db.exec(`UPDATE cron_jobs SET queued = '[${NOW - 1}]'`)
+  const names = (entries: readonly { name: string }[]) => entries.map(({ name }) => name)
+  expect(names(cron.due(NOW, 50))).toEqual(['a', 'b'])
+  expect(names(cron.releasable('', 50))).toEqual(['a', 'b'])
+  expect(names(cron.releasable('b', 50))).toEqual(['c', 'd'])
+  expect(names(cron.releasable('e', 50))).toEqual([])
 })

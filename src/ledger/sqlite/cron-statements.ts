@@ -16,6 +16,14 @@ const COLUMNS = `seq, name, next_run_at AS nextRunAt, last_run_at AS lastRunAt,
 /** As the index of the migration has it, word for word. */
 const LIVE = 'cron_entry IS NOT NULL AND ended_at IS NULL'
 
+const DUE = `FROM cron_jobs
+       WHERE next_run_at IS NOT NULL AND next_run_at <= ? ORDER BY next_run_at LIMIT ?`
+
+const RELEASABLE = `FROM cron_jobs AS entry
+       WHERE queued IS NOT NULL AND name > ?
+         AND NOT EXISTS (SELECT 1 FROM jobs WHERE ${LIVE} AND cron_entry = entry.seq)
+       ORDER BY name LIMIT ?`
+
 export function prepareCron(db: Database) {
   return {
     cronInsert: db.prepare<
@@ -50,9 +58,10 @@ export function prepareCron(db: Database) {
     /** Reads one of the indexes, of which the registration limits the length. */
     cronCount: db.prepare<[], { count: number }>('SELECT count(*) AS count FROM cron_jobs'),
     cronRemove: db.prepare<[name: string]>('DELETE FROM cron_jobs WHERE name = ?'),
-    cronDue: db.prepare<[wall: number, limit: number], RawEntry>(
-      `SELECT ${COLUMNS} FROM cron_jobs
-       WHERE next_run_at IS NOT NULL AND next_run_at <= ? ORDER BY next_run_at LIMIT ?`,
+    cronDue: db.prepare<[wall: number, limit: number], RawEntry>(`SELECT ${COLUMNS} ${DUE}`),
+    /** In its order, as is the next of its own. */
+    cronDueSizes: db.prepare<[wall: number, limit: number], { bytes: number }>(
+      `SELECT octet_length(template) AS bytes ${DUE}`,
     ),
     /** Not by time, which changes on the way. */
     cronAhead: db.prepare<[afterSeq: number, wall: number, limit: number], CronStanding>(
@@ -63,10 +72,10 @@ export function prepareCron(db: Database) {
       'UPDATE cron_jobs SET next_run_at = ?3 WHERE seq = ?1 AND next_run_at = ?2',
     ),
     cronReleasable: db.prepare<[afterName: string, limit: number], RawEntry>(
-      `SELECT ${COLUMNS} FROM cron_jobs AS entry
-       WHERE queued IS NOT NULL AND name > ?
-         AND NOT EXISTS (SELECT 1 FROM jobs WHERE ${LIVE} AND cron_entry = entry.seq)
-       ORDER BY name LIMIT ?`,
+      `SELECT ${COLUMNS} ${RELEASABLE}`,
+    ),
+    cronReleasableSizes: db.prepare<[afterName: string, limit: number], { bytes: number }>(
+      `SELECT octet_length(template) AS bytes ${RELEASABLE}`,
     ),
     /** Jobs of an entry that are not over, oldest first. */
     cronLive: db.prepare<[seq: number, limit: number], { id: string }>(

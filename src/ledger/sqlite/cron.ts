@@ -12,7 +12,7 @@ type Registered = Awaited<ReturnType<CronLedger['register']>>
 /** As many as a pass cancels before it looks again. */
 const LIVE_PAGE = 100
 
-/** Of templates in one list, which an answer has twice. */
+/** Of templates that are read together: in one list, which an answer has twice, or due at once. */
 const MAX_LIST_BYTES = 4 * 1024 * 1024
 
 /** Recurring jobs: a row for each entry, and its number on each of its jobs. */
@@ -72,8 +72,11 @@ export class SqliteCron implements CronLedger {
   }
 
   due(wall: number, limit: number): CronEntry[] {
-    const { cronDue } = this.#store.statements
-    return this.#access.read(() => cronDue.all(wall, limit).map(toEntry))
+    const { cronDue, cronDueSizes } = this.#store.statements
+    return this.#access.read(() => {
+      const count = fitting(cronDueSizes.all(wall, limit))
+      return count === 0 ? [] : cronDue.all(wall, count).map(toEntry)
+    })
   }
 
   fire(tick: CronTick, change: TickChange): Promise<Fired> {
@@ -91,8 +94,11 @@ export class SqliteCron implements CronLedger {
   }
 
   releasable(after: string, limit: number): CronEntry[] {
-    const { cronReleasable } = this.#store.statements
-    return this.#access.read(() => cronReleasable.all(after, limit).map(toEntry))
+    const { cronReleasable, cronReleasableSizes } = this.#store.statements
+    return this.#access.read(() => {
+      const count = fitting(cronReleasableSizes.all(after, limit))
+      return count === 0 ? [] : cronReleasable.all(after, count).map(toEntry)
+    })
   }
 
   release(tick: CronTick, making: Making): Promise<Made | { outcome: 'stale' }> {
