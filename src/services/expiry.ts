@@ -1,4 +1,3 @@
-import { mayHaveMore } from '../job/page.ts'
 import type { Deps } from '../operations/deps.ts'
 import { isUnsent } from '../operations/token/send-token.ts'
 import { Loop } from './loop.ts'
@@ -30,6 +29,5 @@ async function expireOnce(deps: Deps): Promise<boolean> {
     deps.events.emit({ type: 'job.expired', job })
     broker.unpark(job.id)
   }
-  const jobs = expired.map(({ job }) => job)
-  return mayHaveMore(jobs, PAGE)
+  return expired.length > 0
 }

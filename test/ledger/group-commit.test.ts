@@ -26,6 +26,7 @@ describe('a group commit', () => {
   let group: GroupCommit
   /** By the clock, in ms. */
   let commitTakes: number
+  let takeTime: (ms: number) => void
 
   beforeEach(async () => {
     directory = temporaryDirectory()
@@ -36,6 +37,9 @@ describe('a group commit', () => {
     commitTakes = 0
     let now = 0
     vi.spyOn(performance, 'now').mockImplementation(() => now)
+    takeTime = (ms) => {
+      now += ms
+    }
     const exec = db.exec.bind(db)
     vi.spyOn(db, 'exec').mockImplementation((sql) => {
       executed.push(sql)
@@ -106,6 +110,36 @@ describe('a group commit', () => {
       await Promise.all([1, 2].map((n) => group.write(() => insert(5000 + n), 600)))
       expect(commits()).toBe(5)
       expect(stored()).toHaveLength(2502)
+    })
+
+    it('ends where it takes long; the rest follows in later turns, in its order', async () => {
+      const turns: number[] = []
+      const slow = (n: number) => () => {
+        takeTime(40)
+        turns.push(commits())
+        return insert(n)
+      }
+      group.writeLazily(() => void slow(0)())
+      group.writeLazily(() => void slow(10)())
+      const writes = [1, 2, 3, 4].map((n) => group.write(slow(n)))
+      const behind = group.written().then(stored)
+      await Promise.all(writes.slice(0, 1))
+      expect(turns.length).toBeLessThan(6)
+      expect(await behind).toEqual([0, 1, 2, 3, 4, 10])
+      expect(turns).toEqual([0, 0, 1, 1, 2, 2])
+    })
+
+    it('is not stored where it ends early and cannot be committed; nor is the rest', async () => {
+      const hasFailed = failCommits(1)
+      const slow = (n: number) => () => {
+        takeTime(60)
+        return insert(n)
+      }
+      const writes = await Promise.allSettled([1, 2].map((n) => group.write(slow(n))))
+      expect(writes.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+      expect([hasFailed(), stored()]).toEqual([1, []])
+      await group.write(() => insert(3))
+      expect(stored()).toEqual([3])
     })
 
     it('takes a write that is heavier than the limit alone', async () => {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { NOW, pushed, rowOf } from './harness.ts'
 import { openSqliteHarness, refuseChangesOf, type SqliteHarness } from './sqlite-harness.ts'
 
@@ -22,4 +22,16 @@ it('expires the others where the ledger refuses one of them', async () => {
   await expect(ledger.expire(TERMS)).rejects.toMatchObject({ status: 500 })
   expect(harness.inspect()).toEqual([])
   expect(ledger.counts('default')).toMatchObject({ available: 1, discarded: 2 })
+})
+
+it('expires fewer than there are where that takes long, and at least one', async () => {
+  const { ledger } = harness
+  for (let n = 0; n < 4; n++) await pushed(ledger, { expiresAt: NOW })
+  let now = 0
+  // One look at the clock for each of them.
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 30))
+  const expired: number[] = []
+  while (expired.at(-1) !== 0) expired.push((await ledger.expire(TERMS)).length)
+  clock.mockRestore()
+  expect(expired).toEqual([2, 2, 0])
 })

@@ -5,6 +5,8 @@ import { type Database, SQLITE, type Statement, sqliteCode } from './driver.ts'
 
 /** More than this in one turn would keep the event loop from everything else for too long. */
 const MAX_WEIGHT = 1000
+/** So does one that takes this long, whatever it weighs: an ACK may begin hundreds of steps. */
+const MAX_GROUP_MS = 50
 const LAZY_DELAY_MS = 10
 const MAX_LAZY_DELAY_MS = 1000
 /** Writes that nobody waits for have a COMMIT of their own for no more than a tenth of the time. */
@@ -28,6 +30,7 @@ export type Protect = () => void
 interface Write {
   run(protect: Protect): unknown
   weight: number
+  isLazy: boolean
   succeed(result: unknown): void
   fail(error: Error): void
 }
@@ -46,6 +49,13 @@ export class TakenBack extends Error {
     super('a write has taken back what it had done')
     this.outcome = outcome
   }
+}
+
+/** What one transaction has come to. */
+interface Group {
+  settled: Settled[]
+  /** It took too long for these. */
+  left: Write[]
 }
 
 /**
@@ -108,6 +118,7 @@ export class GroupCommit {
       this.#waiting.push({
         run,
         weight,
+        isLazy: false,
         succeed: (result) => resolve(result as T),
         fail: reject,
       })
@@ -135,6 +146,7 @@ export class GroupCommit {
     this.#lazy.push({
       run,
       weight: 1,
+      isLazy: true,
       succeed: settled,
       fail: (error) => {
         this.#logger.error({ err: error }, 'ledger: a lazy write failed')
@@ -240,9 +252,11 @@ export class GroupCommit {
   #runWithoutPoison(group: Write[]): void {
     for (let rest = group; ; ) {
       try {
-        for (const settled of this.#runGroup(rest)) {
-          if ('error' in settled) refuse(settled.write, settled.error)
-          else settled.write.succeed(settled.result)
+        const { settled, left } = this.#runGroup(rest)
+        this.#putBack(left)
+        for (const one of settled) {
+          if ('error' in one) refuse(one.write, one.error)
+          else one.write.succeed(one.result)
         }
         return
       } catch (error) {
@@ -255,10 +269,16 @@ export class GroupCommit {
     }
   }
 
-  #runGroup(group: readonly Write[]): Settled[] {
+  #runGroup(group: readonly Write[]): Group {
     const settled: Settled[] = []
+    const until = performance.now() + MAX_GROUP_MS
+    let left: Write[] = []
     this.#db.exec('BEGIN IMMEDIATE')
-    for (const write of group) {
+    for (const [i, write] of group.entries()) {
+      if (i > 0 && performance.now() > until) {
+        left = group.slice(i)
+        break
+      }
       try {
         settled.push({ write, result: this.#runWrite(write) })
         for (const companion of this.#companions) companion.keep()
@@ -271,7 +291,13 @@ export class GroupCommit {
     for (const companion of this.#companions) companion.store()
     this.#commit()
     for (const companion of this.#companions) this.#tellCommitted(companion)
-    return settled
+    return { settled, left }
+  }
+
+  /** They come first the next time. */
+  #putBack(left: readonly Write[]): void {
+    this.#lazy.unshift(...left.filter(({ isLazy }) => isLazy))
+    this.#waiting.unshift(...left.filter(({ isLazy }) => !isLazy))
   }
 
   /** Whatever it does with the news: the group is stored, and nobody may be told that it is not. */

@@ -2,7 +2,12 @@ import { OjsError } from '../../errors.ts'
 import { freshRow, type JobRow, type NewJob } from '../../job/job.ts'
 import type { PushRequest } from '../../job/request.ts'
 import { decideNode, type Inputs, type Outcome } from '../../job/workflow.ts'
-import { nearestFirst, parentResults, ResultBudget } from '../../job/workflow-results.ts'
+import {
+  nearestFirst,
+  parentResults,
+  ResultBudget,
+  type StepResult,
+} from '../../job/workflow-results.ts'
 import type { FailedStep } from '../../job/workflow-row.ts'
 import { stepJob, type WorkflowSettings } from '../../job/workflow-step.ts'
 import type { CheckedNode, NewWorkflow, WorkflowNews } from '../workflows.ts'
@@ -10,7 +15,6 @@ import { onlyRow } from './driver.ts'
 import type { Store } from './store.ts'
 import { admit } from './unique.ts'
 import type { NodeColumns, NodeRow } from './workflow-statements.ts'
-import { withTexts } from './workflow-texts.ts'
 
 type News = WorkflowNews extends infer One
   ? One extends unknown
@@ -33,8 +37,14 @@ interface Walk {
   now: number
   /** How much of `MAX_RESULT_BYTES` is left. */
   resultBytes: number
+  /** Results that a job was given: hundreds may begin with one end, each with those of hundreds before it. */
+  results: Map<number, StepResult>
+  /** Of these steps. */
+  ids: Map<number, string>
   /** Nodes that are over, and whose dependents have not heard of it. */
   over: { feeds: string; outcome: Outcome }[]
+  /** Nodes that wait no more: of half a million dependencies nearly all may lead to them. */
+  decided: Set<number>
   /** Jobs that are no callbacks. */
   ended: Record<Outcome, number>
   news: News[]
@@ -84,21 +94,40 @@ export function endStep(store: Store, job: JobRow): void {
   finish(walk)
 }
 
+/** In waves: the node that ends the workflow waits for all of them, and hears of each wave once. */
 function advance(walk: Walk): void {
   const { arrive } = walk.store.workflows.statements
-  // A list that grows while it is walked: what ends with one node ends others.
-  for (const { feeds, outcome } of walk.over) {
-    const [completed, failed] = [Number(outcome === 'completed'), Number(outcome === 'failed')]
-    for (const node of JSON.parse(feeds) as number[]) {
-      const row = arrive.get(walk.seq, node, completed, failed, 1 - completed - failed)
+  while (walk.over.length > 0) {
+    const wave = walk.over.splice(0)
+    for (const [node, { completed, failed, cancelled }] of arrivalsOf(wave, walk.decided)) {
+      const count = completed + failed + cancelled
+      const row = arrive.get(walk.seq, node, count, completed, failed, cancelled)
       if (row !== undefined) decide(walk, row)
     }
   }
 }
 
+/** What each node hears of them, in the order in which it first does. */
+function arrivalsOf(
+  wave: Walk['over'],
+  decided: ReadonlySet<number>,
+): Map<number, Record<Outcome, number>> {
+  const arrivals = new Map<number, Record<Outcome, number>>()
+  for (const { feeds, outcome } of wave) {
+    for (const node of JSON.parse(feeds) as number[]) {
+      if (decided.has(node)) continue
+      const ofNode = arrivals.get(node) ?? { completed: 0, failed: 0, cancelled: 0 }
+      ofNode[outcome] += 1
+      arrivals.set(node, ofNode)
+    }
+  }
+  return arrivals
+}
+
 function decide(walk: Walk, row: NodeRow): void {
   const decision = decideNode(row.rule, row)
   if (decision === 'wait') return
+  walk.decided.add(row.node)
   if (decision === 'start') begin(walk, row)
   else endNode(walk, row, decision, null)
 }
@@ -151,17 +180,23 @@ function stored(walk: Walk, job: NewJob): JobRow | OjsError {
 }
 
 function resultsOf(walk: Walk, inputs: Inputs): string {
-  const { store, seq, resultBytes } = walk
-  const nodes = nearestFirst(inputs)
+  const { store, seq, resultBytes, results } = walk
   const { statements } = store.workflows
-  const wanted = nodes.length === 0 ? [] : statements.results.all(seq, JSON.stringify(nodes))
-  const found = new Map(wanted.map((row) => [row.node, row]))
-  const rows = nodes.map((node) => found.get(node)).filter((row) => row !== undefined)
-  const shown = withTexts(statements, rows, new ResultBudget(resultBytes))
-  for (const { text, bytes } of shown) if (text !== null) walk.resultBytes -= bytes
-  const results = new Map(shown.map((row) => [row.node, row]))
-  const named = new Map(rows.map(({ node, id }) => [node, id]))
-  return parentResults(inputs, results, named, new ResultBudget(resultBytes))
+  const nodes = nearestFirst(inputs)
+  const unread = nodes.filter((node) => !results.has(node))
+  const read = unread.length === 0 ? [] : statements.results.all(seq, JSON.stringify(unread))
+  for (const { node, id, jobId, bytes } of read) {
+    results.set(node, { jobId, bytes, text: null })
+    walk.ids.set(node, id)
+  }
+  const budget = new ResultBudget(resultBytes)
+  for (const node of nodes) {
+    const result = results.get(node)
+    if (result === undefined || result.bytes === 0 || !budget.takes(result.bytes)) continue
+    result.text ??= statements.result.get(result.jobId)?.result ?? null
+    walk.resultBytes -= result.bytes
+  }
+  return parentResults(inputs, results, walk.ids, new ResultBudget(resultBytes))
 }
 
 /** A node that ends without a job: never begun, come together, or not to be made. */
@@ -216,7 +251,10 @@ function newWalk(store: Store, workflow: Pick<Walk, 'seq' | 'id' | 'settings'>, 
     ...workflow,
     now,
     resultBytes: MAX_RESULT_BYTES,
+    results: new Map(),
+    ids: new Map(),
     over: [],
+    decided: new Set(),
     ended,
     news: [],
     outcome: null,

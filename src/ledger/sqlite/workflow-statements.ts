@@ -153,10 +153,13 @@ function prepareWrites(db: Database) {
        WHERE job_id = ?1 AND progress = 'started'
        RETURNING workflow, ${NODE}`,
     ),
-    /** Something that a node waits for is over: 1 for how it ended. */
-    arrive: db.prepare<[...OfNode, completed: number, failed: number, cancelled: number], NodeRow>(
-      `UPDATE workflow_steps SET pending = pending - 1, completed = completed + ?3,
-         failed = failed + ?4, cancelled = cancelled + ?5
+    /** So much of what a node waits for is over, and how it ended. */
+    arrive: db.prepare<
+      [...OfNode, count: number, completed: number, failed: number, cancelled: number],
+      NodeRow
+    >(
+      `UPDATE workflow_steps SET pending = pending - ?3, completed = completed + ?4,
+         failed = failed + ?5, cancelled = cancelled + ?6
        WHERE workflow = ?1 AND node = ?2 AND progress = 'waiting'
        RETURNING ${NODE}`,
     ),
