@@ -105,6 +105,12 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    */
   prune(cutoffs: PruneCutoffs, now: number, limit: number): Promise<number>
 
+  /**
+   * As `boundWaits`, for retention: what ended after `now` counts as ended at `now`, at most `limit` of
+   * what may be pruned. Returns how many rows it changed.
+   */
+  boundEnds(now: number, limit: number): Promise<number>
+
   /** Rungs that were declared in this or earlier runs. From memory. */
   rungs(): readonly Rung[]
 

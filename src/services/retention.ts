@@ -23,6 +23,10 @@ export function retention(deps: Deps, kept: Retention): Loop {
     everyMs: INTERVAL_MS,
     logger: deps.logger,
     runOnce: async (isStopped) => {
+      // Again and again: some become prunable only when their token is back.
+      const ahead = await inPages(isStopped, () => deps.ledger.boundEnds(deps.clock.now(), PAGE))
+      if (ahead > 0)
+        deps.logger.warn({ rows: ahead }, 'the clock was set back: retention begins now')
       const pruned = await inPages(isStopped, () => pruneOnce(deps, kept))
       if (pruned > 0) deps.logger.info({ jobs: pruned }, 'ended jobs pruned')
       await inPages(isStopped, () => deps.ledger.idempotency.prune(deps.clock.now(), PAGE))

@@ -158,6 +158,28 @@ export function retentionContract({ ledger, row }: UnderTest): void {
       expect(await ledger.prune(cutoffs, LATER, 2)).toBe(0)
     })
 
+    it.each(kinds)(
+      'begins with the right time where %s was written by a clock ahead',
+      async (kind) => {
+        const id = await ENDED[kind]()
+        const before = NOW - 1000
+        const cutoffs = { ...NEVER, [kind]: before + 1 }
+        expect(await ledger.prune(cutoffs, before, 10)).toBe(0)
+        expect(await ledger.boundEnds(before, 10)).toBe(1)
+        expect(await ledger.boundEnds(before, 10)).toBe(0)
+        expect(await ledger.prune({ ...NEVER, [kind]: before }, before, 10)).toBe(0)
+        expect(await ledger.prune(cutoffs, before, 10)).toBe(1)
+        expect(ledger.find(id)?.state ?? 'withdrawn').toBe('withdrawn')
+      },
+    )
+
+    it('begins so with cancelled ids too, a page at a time', async () => {
+      for (const id of [1, 2, 3]) await ledger.cancelAny(newJob().id + id, 'q', NOW)
+      expect(await ledger.boundEnds(NOW - 1000, 2)).toBe(2)
+      expect(await ledger.boundEnds(NOW - 1000, 2)).toBe(1)
+      expect(await ledger.prune({ ...NEVER, withdrawn: NOW - 999 }, NOW, 10)).toBe(3)
+    })
+
     it('does it once when two ask', async () => {
       await ENDED.completed()
       const cutoffs = { ...NEVER, completed: LATER }

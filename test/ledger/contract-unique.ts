@@ -168,6 +168,19 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
     })
   })
 
+  it('whose period lies ahead, as the clock was set back, has it from the next start on', async () => {
+    const [ahead, periodMs] = [NOW + 86_400_000, 1000]
+    const first = job({ periodMs }, { createdAt: ahead })
+    await ledger.insert(first, ahead)
+    await ledger.boundWaits(NOW)
+    expect(row(first.id).createdAt).toBe(NOW)
+    const next = (now: number) => ledger.insert(job({ periodMs }, { createdAt: now }), now)
+    expect(await next(NOW + 999)).toMatchObject({ outcome: 'conflict' })
+    expect(await next(NOW + 1000)).toMatchObject({ outcome: 'inserted' })
+    await ledger.boundWaits(NOW + 1000)
+    expect(row(first.id).createdAt).toBe(NOW)
+  })
+
   describe('ignore', () => {
     it('stores nothing and names the one that is there', async () => {
       const { id } = await pushed(ledger, job())

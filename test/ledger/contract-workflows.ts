@@ -629,6 +629,16 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       })
     })
 
+    it('of a workflow that a clock ahead ended begins with the right time', async () => {
+      const workflow = await create(newGraph({ a: [] }))
+      await complete(workflow, 'a')
+      const before = NOW - 1_000
+      expect(await ledger.boundEnds(before, 100)).toBe(1)
+      expect(await ledger.boundEnds(before, 100)).toBe(0)
+      expect(await ledger.prune({ ...ALL, completed: before + 1 }, before, 100)).toBeGreaterThan(0)
+      expect(ledger.workflows.find(workflow.id)).toBeNull()
+    })
+
     it('takes a workflow that is over, and then its jobs', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'] }))
       const { id } = jobOf(workflow, 'a')

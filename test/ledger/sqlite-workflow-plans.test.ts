@@ -29,6 +29,7 @@ const PLANS: Readonly<Record<string, RegExp>> = {
   cancel: /^SEARCH workflows USING INDEX sqlite_autoindex_workflows_1/,
   cancelSteps: /^SEARCH workflow_steps USING INDEX sqlite_autoindex_workflow_steps_1/,
   oldestEnded: /^SEARCH workflows USING INDEX workflows_ended/,
+  boundEnds: /^SEARCH workflows USING /,
   forgetSteps: /^SEARCH workflow_steps USING .*INDEX sqlite_autoindex_workflow_steps_1/,
   forget: /^SEARCH workflows USING INTEGER PRIMARY KEY/,
 }

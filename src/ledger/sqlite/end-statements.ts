@@ -158,6 +158,14 @@ function preparePruning(db: Database) {
          AND NOT EXISTS (SELECT 1 FROM workflow_steps WHERE job_id = jobs.id)
        ORDER BY ended_at LIMIT ?5`,
     ),
+    /** Their time would be over only when that comes. */
+    boundEnds: db.prepare<[state: RowState, isDeadLetter: Flag, now: number, limit: number]>(
+      `UPDATE jobs SET ended_at = ?3 WHERE seq IN (
+         SELECT seq FROM jobs INDEXED BY jobs_prunable
+         WHERE ended_at IS NOT NULL AND token_out = 0 AND state = ?1 AND dead_letter = ?2
+           AND ended_at > ?3
+         LIMIT ?4)`,
+    ),
     prune: db.prepare<[seq: number]>('DELETE FROM jobs WHERE seq = ?'),
     /** The copy in the DLX queue needs a row that says what it is. */
     pruneCopied: db.prepare<[seq: number, now: number]>(

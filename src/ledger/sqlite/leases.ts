@@ -128,5 +128,7 @@ function changedOf(leases: readonly LeaseFence[], change: Statement<OfAttempt>):
 export function boundWaits({ statements, traffic }: Store, now: number): number {
   traffic.forgetAfter(now)
   statements.boundKeys.run(now)
+  // The newest job was written last: where its time has come, nobody's clock was ahead.
+  if ((statements.newestCreated.get()?.createdAt ?? now) > now) statements.boundCreated.run(now)
   return statements.boundLeases.run(now).changes + statements.boundRetries.run(now).changes
 }

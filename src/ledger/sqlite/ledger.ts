@@ -65,7 +65,7 @@ import { openStore } from './open-store.ts'
 import { SqlitePauses } from './pauses.ts'
 import { rearmQueue, rearmRung } from './rearm.ts'
 import { applyReports } from './reports.ts'
-import { pruneBatch } from './retention.ts'
+import { boundEnds, pruneBatch } from './retention.ts'
 import { toJobRow, toStanding } from './rows.ts'
 import { SqliteSchemas } from './schemas.ts'
 import type { Recount } from './state-counter.ts'
@@ -229,6 +229,10 @@ export class SqliteLedger implements Ledger {
 
   prune(cutoffs: PruneCutoffs, now: number, limit: number): Promise<number> {
     return this.#access.writeMany(limit, () => pruneBatch(this.#store, cutoffs, now, limit))
+  }
+
+  boundEnds(now: number, limit: number): Promise<number> {
+    return this.#access.writeMany(limit, () => boundEnds(this.#store, now, limit))
   }
 
   staleCopies(): ReadonlyMap<string, number> {

@@ -148,6 +148,10 @@ function prepareTombstones(db: Database) {
     forgetOldestTombstone: db.prepare<[]>(
       'DELETE FROM tombstones WHERE seq = (SELECT min(seq) FROM tombstones)',
     ),
+    boundTombstones: db.prepare<[now: number, limit: number]>(
+      `UPDATE tombstones SET cancelled_at = ?1 WHERE seq IN (
+         SELECT seq FROM tombstones WHERE cancelled_at > ?1 LIMIT ?2)`,
+    ),
     pruneTombstones: db.prepare<[cancelledBefore: number, limit: number]>(
       `DELETE FROM tombstones WHERE seq IN (
          SELECT seq FROM tombstones WHERE cancelled_at < ?1 ORDER BY cancelled_at LIMIT ?2)`,

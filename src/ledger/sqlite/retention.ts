@@ -56,6 +56,21 @@ export function pruneBatch(
   return limit - left
 }
 
+/**
+ * What ended in the future, by a clock that was ahead and is right again, has ended now. Returns how many
+ * rows it changed.
+ */
+export function boundEnds(store: Store, now: number, limit: number): number {
+  let left = limit
+  for (const { state, isDeadLetter } of KINDS) {
+    if (left === 0) break
+    left -= store.statements.boundEnds.run(state, isDeadLetter ? 1 : 0, now, left).changes
+  }
+  if (left > 0) left -= store.statements.boundTombstones.run(now, left).changes
+  if (left > 0) left -= store.workflows.statements.boundEnds.run(now, left).changes
+  return limit - left
+}
+
 /** From where the last batch ended; behind the newest one, from the oldest again. */
 function spanOf(store: Store, kind: Kind, cutoff: number): Span {
   const from = store.pruned.get(kind) ?? Number.MIN_SAFE_INTEGER

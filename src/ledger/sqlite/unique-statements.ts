@@ -60,6 +60,15 @@ export function prepareUnique(db: Database) {
     rememberedKey: db.prepare<[key: string, createdAfter: number], KeyRow>(
       `SELECT fingerprint, jobs, existing FROM idempotency_keys WHERE key = ?1 AND created_at > ?2`,
     ),
+    newestCreated: db.prepare<[], { createdAt: number }>(
+      'SELECT created_at AS createdAt FROM jobs WHERE seq = (SELECT max(seq) FROM jobs)',
+    ),
+    /** The period of such a job begins with this start. Reads the whole index. */
+    boundCreated: db.prepare<[now: number]>(
+      `UPDATE jobs SET created_at = ?1 WHERE seq IN (
+         SELECT seq FROM jobs INDEXED BY jobs_unique
+         WHERE unique_key IS NOT NULL AND created_at > ?1)`,
+    ),
     /** Those at the end that are later than now: their process's clock was ahead of ours. */
     boundKeys: db.prepare<[now: number]>(
       `UPDATE idempotency_keys SET created_at = ?1

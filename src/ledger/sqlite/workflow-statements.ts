@@ -211,6 +211,10 @@ function prepareRetention(db: Database) {
       `SELECT seq, state FROM workflows WHERE ended_at IS NOT NULL AND ended_at < ?
        ORDER BY ended_at LIMIT 1`,
     ),
+    boundEnds: db.prepare<[now: number, limit: number]>(
+      `UPDATE workflows SET ended_at = ?1 WHERE seq IN (
+         SELECT seq FROM workflows WHERE ended_at IS NOT NULL AND ended_at > ?1 LIMIT ?2)`,
+    ),
     forgetSteps: db.prepare<[seq: number]>('DELETE FROM workflow_steps WHERE workflow = ?'),
     forget: db.prepare<[seq: number]>('DELETE FROM workflows WHERE seq = ?'),
   }
