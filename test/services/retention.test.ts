@@ -8,13 +8,14 @@ const KEPT = { completedMs: 1, cancelledMs: 20, discardedMs: 300, deadLettersMs:
 const WEEK_MS = 7 * 86_400_000
 
 /** A ledger that has so much to prune with each call, rows and keys; then nothing more. */
-function ledgerWith(rows: number[], keys: number[]) {
+function ledgerWith(rows: number[], keys: number[], ahead: number[] = []) {
   const prune = vi.fn(async (_cutoffs: object, _now: number, _limit: number) => rows.shift() ?? 0)
   const pruneKeys = vi.fn(async (_now: number, _limit: number) => keys.shift() ?? 0)
-  const ledger = { prune, idempotency: { prune: pruneKeys } }
+  const boundEnds = vi.fn(async (_now: number, _limit: number) => ahead.shift() ?? 0)
+  const ledger = { prune, boundEnds, idempotency: { prune: pruneKeys } }
   const clock = { now: () => NOW, wall: () => 0 }
   const service = retention({ ledger, clock, logger: SILENT } as unknown as Deps, KEPT)
-  return { service, prune, pruneKeys }
+  return { service, prune, pruneKeys, boundEnds }
 }
 
 /** One pass; nothing in it takes time. */
@@ -61,4 +62,14 @@ it('ends with the page that it is at when it is stopped', async () => {
   })
   await pass(service)
   expect([prune.mock.calls.length, pruneKeys.mock.calls.length]).toEqual([1, 0])
+})
+
+it('begins with what ended after now, by a clock that was ahead', async () => {
+  const { service, prune, boundEnds } = ledgerWith([], [], [500, 2])
+  prune.mockImplementationOnce(async () => {
+    expect(boundEnds.mock.calls).toEqual(Array(3).fill([NOW, 500]))
+    return 0
+  })
+  await pass(service)
+  expect(prune).toHaveBeenCalledTimes(1)
 })

@@ -285,10 +285,9 @@ export class SqliteLedger implements Ledger {
   }
 
   cancelAny(id: string, queue: string, now: number): ReturnType<Ledger['cancelAny']> {
-    return this.#access.writeMany(1, () => {
-      const isUnknown = recordTombstone(this.#store, id, queue, now)
-      return isUnknown ? 'tombstoned' : cancelJob(this.#store, id, now)
-    })
+    return this.#access.writeMany(1, () =>
+      recordTombstone(this.#store, id, queue, now) ? 'tombstoned' : cancelJob(this.#store, id, now),
+    )
   }
 
   isTombstoned(id: string): boolean {
@@ -311,8 +310,7 @@ export class SqliteLedger implements Ledger {
   }
 
   extendLeases(now: number): Promise<number> {
-    const { extendLeases } = this.#store.statements
-    return this.#access.write(() => extendLeases.run(now).changes)
+    return this.#access.write(() => this.#store.statements.extendLeases.run(now).changes)
   }
 
   boundWaits(now: number): Promise<number> {
@@ -320,10 +318,9 @@ export class SqliteLedger implements Ledger {
   }
 
   outboxPage(after: number, limit: number): OwedMessage[] {
-    const { outboxPage } = this.#store.statements
     let last = after
     for (;;) {
-      const page = this.#access.read(() => outboxPage.all(last, limit))
+      const page = this.#access.read(() => this.#store.statements.outboxPage.all(last, limit))
       const owed = page.filter(({ outbox }) => !this.#confirms.has(outbox))
       const end = page.at(-1)
       if (owed.length > 0 || !end) return owed
@@ -379,8 +376,7 @@ export class SqliteLedger implements Ledger {
   }
 
   queueMarker(name: string): string | null {
-    const { marker } = this.#store.statements
-    return this.#access.read(() => marker.get(name))?.marker ?? null
+    return this.#access.read(() => this.#store.statements.marker.get(name))?.marker ?? null
   }
 
   async recordMarker(name: string, marker: string): Promise<void> {
