@@ -40,14 +40,16 @@ export class Relief {
   }
 
   review(): void {
+    this.slotFree()
     const waits = this.#isFull() ? [...this.#deps.dispatcher.held] : []
     const overdue = waits.filter((delivery) => this.#waited.has(delivery))
     this.#waited = new Set(waits)
     for (const queue of new Set(overdue.map((delivery) => delivery.queue))) void this.#leave(queue)
   }
 
+  /** Also where the next one of another queue has taken it at once: that would go on for ever. */
   slotFree(): void {
-    if (this.#deps.sink.capacity() > 0) this.#deps.intake.wake()
+    if (!this.#isFull()) this.#deps.intake.wake()
   }
 
   #isFull(): boolean {

@@ -59,6 +59,7 @@ test('nor while a slot is free, or where one was in the meantime', async () => {
   hold('1', 'q')
   slots.free = 1
   await pass(15)
+  intake.wake.mockClear()
   relief.slotFree()
   expect(intake.wake).toHaveBeenCalledOnce()
   slots.free = 0
@@ -77,6 +78,19 @@ test('of several queues only while nothing is at work: what waits is the next to
   running.clear()
   await pass(10)
   expect(gaveBack).toEqual(['2'])
+})
+
+test('of several queues all are consumed again when a slot is, though none stays free', async () => {
+  const { relief, intake, running, pass } = setUp(['a', 'b'])
+  await pass(5)
+  relief.slotFree()
+  expect(intake.wake).not.toHaveBeenCalled()
+  running.set('b', ['1'])
+  relief.slotFree()
+  expect(intake.wake).toHaveBeenCalledOnce()
+  // Its start was not confirmed yet when the slot was free.
+  await pass(5)
+  expect(intake.wake).toHaveBeenCalledTimes(2)
 })
 
 test('nothing is looked at after the end', async () => {
