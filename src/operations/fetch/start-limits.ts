@@ -150,9 +150,9 @@ function dueAtOf({ times }: Starts, limit: JobRateLimit, planned: number): numbe
 }
 
 /** The same where what was released is not started, or is gone: later than now in any case. */
-function nextDueOf(starts: Starts, limit: JobRateLimit, now: number): number {
-  const { times } = starts
-  const from = Math.max(0, times.length - limit.starts)
-  const at = times.slice(from).find((one) => one + limit.windowMs > now) ?? now
-  return at + limit.windowMs
+function nextDueOf({ times }: Starts, limit: JobRateLimit, now: number): number {
+  // ✱ No copy of them: it is asked for each job that waits, 2,048 of a queue.
+  let i = Math.max(0, times.length - limit.starts)
+  while ((times[i] ?? now) + limit.windowMs <= now) i += 1
+  return (times[i] ?? now) + limit.windowMs
 }
