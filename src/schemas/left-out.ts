@@ -36,30 +36,26 @@ export function leftOutIn(event: unknown, problem: string): LeftOut | null {
 /**
  * As it was told, without what decides nothing, such as `at`. Where that cannot be: the work of a
  * `completed` is done, but what came of it is not known: such a job fails for good. A
- * failure stays one, with another error; where it asks the gateway for a retry after a delay that is
- * none, the gateway chooses that. Any other outcome that cannot be told is left alone: its token may
- * be in a retry queue.
+ * failure stays one, with another error, and for good where it says so; where it asks the gateway for
+ * a retry after a delay that is none, the gateway chooses that. Any other outcome that cannot be told
+ * is left alone: its token may be in a retry queue.
  */
 function standInsFor(
-  { id, attempt, generation, name, outcome, said }: Members,
+  { id, attempt, generation, name, outcome, said, isFinal }: Members,
   problem: string,
 ): object[] {
   const error = { code: CODE, message: `The report of this attempt is not valid: ${problem}` }
   const about = { job_id: id, attempt, generation }
+  const failure = { ...about, event: 'failed', error: { ...error, retryable: false } }
   if (name === 'completed') {
-    const failure = { ...about, event: 'failed', error: { ...error, retryable: false } }
     return 'result' in said ? [{ ...about, event: name, result: said.result }, failure] : [failure]
   }
   if (name !== 'failed') return []
-  const failures = [said.error, error].map((one) => ({
-    ...about,
-    event: name,
-    error: one,
-    outcome,
-  }))
-  return isAskedOfUs(outcome)
-    ? [...failures, { ...about, event: name, error, outcome: null }]
-    : failures
+  const failures = [
+    { ...failure, error: said.error, outcome },
+    { ...failure, error: isFinal ? failure.error : error, outcome },
+  ]
+  return isAskedOfUs(outcome) ? [...failures, { ...failure, error, outcome: null }] : failures
 }
 
 function isLeftToUs(outcome: unknown): boolean {
@@ -81,6 +77,8 @@ interface Members {
   job: Buffer | null
   /** What came of it: those members that can be taken as they are; a result that is absent is one. */
   said: { result?: unknown; error?: unknown }
+  /** Its error says that there is to be no retry. */
+  isFinal: boolean
 }
 
 function membersOf(event: unknown): Members {
@@ -88,7 +86,8 @@ function membersOf(event: unknown): Members {
   const { job_id: id, event: name, job, ...said } = isJsonObject(event) ? event : {}
   const { attempt, generation, outcome, result, error } = said
   const content = isJsonObject(job) ? Buffer.from(JSON.stringify(job)) : null
-  return { id, attempt, generation, name, outcome, job: content, said: { result, error } }
+  const isFinal = isJsonObject(error) && error['retryable'] === false
+  return { id, attempt, generation, name, outcome, job: content, said: { result, error }, isFinal }
 }
 
 function membersIn(text: Buffer): Members {
@@ -100,10 +99,24 @@ function membersIn(text: Buffer): Members {
     attempt: said('attempt'),
     generation: said('generation'),
     name: said('event'),
-    outcome: said('outcome'),
+    outcome: outcomeIn(texts.get('outcome') ?? 'null'),
     job: job?.startsWith('{') ? Buffer.from(job, 'latin1') : null,
     said: { ...takenFrom(texts, 'result'), ...takenFrom(texts, 'error') },
+    isFinal: textsIn(texts.get('error') ?? 'null').get('retryable') === 'false',
   }
+}
+
+/** Where it cannot be read as a whole, what decides: it may be the delay that is NaN. */
+function outcomeIn(text: string): unknown {
+  const whole = readable(text)
+  if (whole !== false || !text.startsWith('{')) return whole
+  const texts = textsIn(text)
+  const names = ['decision', 'delay_ms', 'rung_ms']
+  return Object.fromEntries(names.map((name) => [name, readable(texts.get(name) ?? 'null')]))
+}
+
+function textsIn(text: string): Map<string, string> {
+  return memberTexts(Buffer.from(text, 'latin1'))
 }
 
 /** Empty where it cannot be taken as it is. */

@@ -235,6 +235,11 @@ describe('ojs.control.report', () => {
       { error: { message: 'm', code: 'c', retryable: false } },
     ],
     [
+      'a failure for good by one with another error, for good',
+      { event: 'failed', error: { message: 'm', retryable: false } },
+      { error: { ...ERROR, retryable: false } },
+    ],
+    [
       'a failure by one with another error, and its outcome',
       { event: 'failed', error: {}, outcome: { decision: 'discard' } },
       { error: ERROR, outcome: { decision: 'discard' } },
@@ -262,12 +267,43 @@ describe('ojs.control.report', () => {
       { event: 'failed', error: { message: 'm', code: 'c' } },
     ],
     ['"event":"failed","error":{"message":"m","code":NaN}', { event: 'failed', error: ERROR }],
+    [
+      '"event":"failed","error":{"code":"c","retryable":false,"details":{"x":NaN}}',
+      { error: { ...ERROR, retryable: false } },
+    ],
+    [
+      '"event":"failed","error":{"message":"m","code":"c"},"outcome":{"decision":"retry","delay_ms":NaN}',
+      { event: 'failed', error: ERROR, outcome: null },
+    ],
+    [
+      '"event":"failed","error":{"code":"c"},"outcome":{"decision":"discard","delay_ms":NaN}',
+      { error: ERROR, outcome: { decision: 'discard' } },
+    ],
   ])('replaces what cannot be read by what can still be told of it: %s', (members, said) => {
     const text = `{"job_id":"j","attempt":2,${members}}`
     const report = Buffer.from(`{"worker_id":"w","events":[${text}]}`)
     const standIn = { job_id: 'j', attempt: 2, generation: null, ...said }
     expect(parseReport(parseJsonList(report, REPORT_EVENTS)).leftOut).toMatchObject([
       { id: 'j', standIn, content: null },
+    ])
+  })
+
+  it.each([
+    '"event":"completed","generation":NaN',
+    '"event":"completed","attempt":NaN',
+    '"event":"started","at":NaN',
+    '"event":"released","token_attempt":1,"at":NaN',
+    '"event":"dropped","at":NaN',
+    '"event":"expired","at":NaN',
+    '"event":"failed","error":{"message":"m","code":"c"},"outcome":NaN',
+    '"event":"failed","error":{"code":NaN},"outcome":false',
+    '"event":"failed","error":{"code":"c"},"outcome":{"decision":NaN,"delay_ms":5}',
+    '"event":"failed","error":{"code":"c"},"outcome":{"decision":"retry","delay_ms":5,"rung_ms":NaN}',
+  ])('replaces nothing of what cannot be read where that would be guessed: %s', (members) => {
+    const text = `{"job_id":"j","attempt":2,${members}}`
+    const report = Buffer.from(`{"worker_id":"w","events":[${text}]}`)
+    expect(parseReport(parseJsonList(report, REPORT_EVENTS)).leftOut).toMatchObject([
+      { id: 'j', standIn: null },
     ])
   })
 
