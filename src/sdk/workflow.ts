@@ -39,6 +39,13 @@ export interface BatchDefinition {
 
 type TreeDefinition = ChainDefinition | GroupDefinition | BatchDefinition
 
+/** Those of one may be there as null in another, where a program has one type for all. */
+interface TreeMembers {
+  steps?: readonly WorkflowStep[] | null
+  jobs?: readonly WorkflowStep[] | null
+  callbacks?: BatchCallbacks | null
+}
+
 /** A job, or a workflow inside a workflow. */
 export type WorkflowStep = JobSpec | TreeDefinition
 
@@ -112,11 +119,12 @@ function wireGraphStep(step: GraphStep): object {
 }
 
 function wireTree({ options, ...members }: TreeDefinition): object {
+  const { steps, jobs, callbacks }: TreeMembers = members
   return {
     ...members,
-    ...('steps' in members && { steps: listOf('steps', members.steps).map(wireStep) }),
-    ...('jobs' in members && { jobs: listOf('jobs', members.jobs).map(wireStep) }),
-    ...('callbacks' in members && { callbacks: wireCallbacks(members.callbacks) }),
+    ...(steps && { steps: listOf('steps', steps).map(wireStep) }),
+    ...(jobs && { jobs: listOf('jobs', jobs).map(wireStep) }),
+    ...(callbacks && { callbacks: wireCallbacks(callbacks) }),
     ...(options && { options: wireOptions(options) }),
   }
 }
@@ -155,9 +163,11 @@ function listOf<T>(name: string, value: readonly T[]): readonly T[] {
   throw new TypeError(`'${name}' of a workflow is a list.`)
 }
 
-/** A job may have the type `chain` too, but no steps. */
+/** A job may have the type `chain` too, but no steps. As on the server, null is as good as absent. */
 function isDefinition(step: WorkflowStep): step is TreeDefinition {
-  return isRecord(step) && ('steps' in step || 'jobs' in step)
+  if (!isRecord(step)) return false
+  const { steps, jobs, args }: TreeMembers & { args?: unknown } = step
+  return (steps != null || jobs != null) && args == null
 }
 
 const TREES: ReadonlySet<string> = new Set(['chain', 'group', 'batch'])

@@ -1,5 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import { batch, chain, group, OJSClient, type WorkflowDefinition } from '../../src/sdk/index.ts'
+import {
+  batch,
+  type ChainDefinition,
+  chain,
+  group,
+  OJSClient,
+  type WorkflowDefinition,
+} from '../../src/sdk/index.ts'
 import { mockTransport } from './mock-transport.ts'
 
 describe('chain, group and batch', () => {
@@ -165,6 +172,17 @@ describe('client.workflow', () => {
     ])
   })
 
+  test.each([null, undefined])('what is %s in a workflow is not there', async (none) => {
+    const transport = accepting()
+    const group = { type: 'group', args: none, steps: none, jobs: [{ type: 'a', args: 1 }] }
+    const job = { type: 'b', args: [], steps: undefined, jobs: undefined }
+    // As programs have them that have one type for all.
+    const definition = { type: 'chain', jobs: none, callbacks: none, steps: [group, job] }
+    await new OJSClient({ transport }).workflow(definition as unknown as ChainDefinition)
+    const wire = { ...group, jobs: [{ type: 'a', args: [1] }] }
+    expect(transport.only.body).toEqual({ ...definition, steps: [wire, { type: 'b', args: [] }] })
+  })
+
   test('a graph that says so is one', async () => {
     const transport = accepting()
     const graph = { type: 'dag', name: 'w', steps: [{ id: 'a', type: 't', dependsOn: [] }] }
@@ -193,7 +211,7 @@ describe('client.workflow', () => {
     [{ name: 'w', steps: { type: 't' } }, "'steps' of a workflow is a list"],
     [{ name: 'w', steps: [null] }, 'A step is an object'],
     [{ type: 'group', jobs: 'a' }, "'jobs' of a workflow is a list"],
-    [{ type: 'chain', steps: [{ type: 'group', jobs: null }] }, "'jobs' of a workflow is a list"],
+    [{ type: 'chain', steps: [{ type: 'group', jobs: {} }] }, "'jobs' of a workflow is a list"],
   ])('one without types is told what %j lacks', async (definition, message) => {
     const { workflows } = new OJSClient({ transport: accepting() })
     const created = workflows.create(definition as unknown as WorkflowDefinition)
