@@ -2,7 +2,7 @@ import { write, writeSync } from 'node:fs'
 
 /** In characters; some 60,000 lines. */
 const MAX_WAITING = 16 * 1024 * 1024
-/** In bytes, what a pipe takes. Of a write that is under way at the end of the process nobody learns what is out. */
+/** In bytes, what a pipe takes. What comes of a write that is under way at the end nobody learns. */
 const MAX_WRITE = 65_536
 /**
  * Before what could not be written is tried again: a pipe that is full, or anything else. A reader empties

@@ -115,6 +115,7 @@ const NEEDED_EXCHANGES: readonly TopologyFile['exchanges'][number][] = [
 const NEEDED_QUEUES: readonly Pick<QueueTemplate, 'kind' | 'name'>[] = [
   { kind: 'dead-letters', name: NAMES.deadLetters },
   { kind: 'due', name: NAMES.due },
+  { kind: 'dlx', name: NAMES.dueDeadLetters },
   { kind: 'owner', name: NAMES.owner },
   { kind: 'dlx', name: NAMES.dlxQueue('{queue}') },
   { kind: 'job', name: NAMES.jobQueue('{queue}') },

@@ -117,9 +117,10 @@ function isPlace(name: string, args: readonly unknown[]): boolean {
 }
 
 /**
- * Each as the first object that has it, by its name in NFC: typed on two machines it is one name, and a
- * field that is taken for missing makes all jobs the same. In one pass: a client sends as many names and arguments as
- * a body holds, and to look for each in each would stop everything else here for half an hour.
+ * Each as the first object that has it, by its name in NFC: typed on two machines it is one name, and
+ * a field that is taken for missing makes all jobs the same. In one pass: a client sends as many names
+ * and arguments as a body holds, and to look for each in each would stop everything else here for half
+ * an hour.
  */
 function fieldsNamed(
   names: readonly string[],

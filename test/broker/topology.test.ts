@@ -196,6 +196,7 @@ describe('a file that is no topology', () => {
     'ojs.exchange.retry',
     'ojs.exchange.delayed',
     'ojs.system.due',
+    'ojs.system.due.dlx',
     'ojs.system.owner',
     'ojs.queue.{queue}',
     'ojs.queue.dlx.{queue}',
