@@ -209,6 +209,13 @@ describe('a file that is no topology', () => {
     expect(() => loadTopology('', 'classic', file)).toThrow(`'${name}' of `)
   })
 
+  it('what has an exchange of another type is refused', () => {
+    const retyped = JSON.stringify(shipped).replace('"type":"direct"', '"type":"topic"')
+    const file = write(JSON.parse(retyped))
+    const lacking = "it has no exchange 'ojs.exchange.direct' of type direct"
+    expect(() => loadTopology('', 'classic', file)).toThrow(lacking)
+  })
+
   it('may have more than the shipped one', () => {
     const audit = '{"name":"ojs.exchange.audit","type":"fanout"}'
     const more = JSON.stringify(shipped).replace('"exchanges":[', `"exchanges":[${audit},`)

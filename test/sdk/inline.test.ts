@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import { describe, expect, it, vi } from 'vitest'
 import type { JobContext } from '../../src/sdk/execution.ts'
 import { runInline } from '../../src/sdk/inline.ts'
@@ -66,6 +67,12 @@ describe('inline execution', () => {
     expect(await Promise.all(jobs)).toEqual(jobs.map(() => ({ state: 'cancelled' })))
     expect(warned).not.toHaveBeenCalled()
     warned.mockRestore()
+  })
+
+  it('leaves nothing behind at a signal that lasts', async () => {
+    const { signal } = new AbortController()
+    await runInline({ ok: () => 1 }, { type: 'ok' }, { signal })
+    expect(getEventListeners(signal, 'abort')).toEqual([])
   })
 
   it('answers that there is no handler', async () => {
