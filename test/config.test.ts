@@ -224,6 +224,7 @@ describe('configuration', () => {
     ['OJS_LEDGER', 'sqlite: '],
     ['OJS_LEDGER', 'sqlite:./data/ojs.db\r'],
     ['OJS_LEDGER', 'sqlite:./data/ojs.db '],
+    ['OJS_LEDGER', 'sqlite:./data\r/ojs.db'],
     ['OJS_LEDGER', 'sqlite::memory:'],
     ['OJS_LEDGER', 'sqlite:file:ojs.db?mode=memory'],
     ['OJS_QUEUES', 'email,dlx.email'],
@@ -236,6 +237,11 @@ describe('configuration', () => {
     ['OJS_API_KEYS', ','],
   ])('refuses %s=%s', (name, value) => {
     expect(() => readConfig({ [name]: value })).toThrow(ConfigError)
+  })
+
+  it('takes an @ in a virtual host behind a user: no password ends there', () => {
+    const url = 'amqp://user:password@host/jobs@home'
+    expect(readConfig({ OJS_AMQP_URL: url }).config.amqpUrls).toEqual([url])
   })
 
   it('refuses queues that look like entities of its prefix', () => {

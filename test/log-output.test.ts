@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { LogOutput } from '../src/log-output.ts'
 import { createLogger, redactUrls } from '../src/logger.ts'
 
@@ -147,6 +147,45 @@ describe('the output of log lines', () => {
     for (const each of [held, fd]) closeSync(each)
     await once(cat, 'close')
     expect(statSync(copy).size).toBeGreaterThan(lines.length - 65_536)
+  })
+
+  it('writes nothing twice that is under way at the end of the process', async () => {
+    const dir = mkdtempSync(join(tmpdir(), 'ojs-log-'))
+    cleanups.push(() => rmSync(dir, { recursive: true }))
+    const path = join(dir, 'log')
+    const { O_APPEND, O_CREAT, O_WRONLY } = constants
+    const output = new LogOutput({ fd: open(path, O_APPEND | O_CREAT | O_WRONLY), lostLine })
+    const lines = numbered(100_000).join('')
+    output.write('first\n')
+    output.write(lines)
+    // All of the others are one write that has begun, or is in the file.
+    while (statSync(path).size === 0) await nextTurn()
+    await nextTurn()
+    output.flushSync()
+    await sleep(100)
+    expect(statSync(path).size).toBe('first\n'.length + lines.length)
+  })
+
+  it('writes at the end of the process what waits for a pipe that was full', async () => {
+    const { fd, read } = pipe()
+    const output = new LogOutput({ fd, lostLine })
+    output.write('x'.repeat(100_000))
+    await sleep(50)
+    const first = read()
+    output.flushSync()
+    // It may have been looking again at that moment.
+    await sleep(100)
+    expect(first.length + read().length).toBe(100_000)
+  })
+
+  it('looks ever more rarely at a pipe that nobody reads', async () => {
+    const timers = vi.spyOn(globalThis, 'setTimeout')
+    const output = new LogOutput({ fd: pipe().fd, lostLine })
+    output.write('x'.repeat(200_000))
+    const delays = () => timers.mock.calls.map(([, ms]) => ms)
+    await expect.poll(delays, { timeout: 5_000 }).toContain(100)
+    expect(delays()).toEqual(expect.arrayContaining([1, 2, 4, 8, 16, 32, 64]))
+    timers.mockRestore()
   })
 
   it('holds up the end of the process for a second at most where nobody reads', () => {

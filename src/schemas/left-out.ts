@@ -109,7 +109,7 @@ function membersIn(text: Buffer): Members {
 /** Where it cannot be read as a whole, what decides: it may be the delay that is NaN. */
 function outcomeIn(text: string): unknown {
   const whole = readable(text)
-  if (whole !== false || !text.startsWith('{')) return whole
+  if (whole !== false) return whole
   const texts = textsIn(text)
   const names = ['decision', 'delay_ms', 'rung_ms']
   return Object.fromEntries(names.map((name) => [name, readable(texts.get(name) ?? 'null')]))

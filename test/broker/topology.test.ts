@@ -184,6 +184,7 @@ describe('a file that is no topology', () => {
 
   it.each([
     ['a limit that RabbitMQ does not take', { maxLength: 1e300 }],
+    ['a limit in bytes that RabbitMQ does not take', { maxLengthBytes: 1e300 }],
     ['a time to live beyond 32 bits', { messageTtlMs: 2 ** 32 }],
   ])('%s is refused, and not with each PUSH', (_what, settings) => {
     const file = write({ ...shipped, queues: { email: settings } })
@@ -209,11 +210,12 @@ describe('a file that is no topology', () => {
     expect(() => loadTopology('', 'classic', file)).toThrow(`'${name}' of `)
   })
 
-  it('what has an exchange of another type is refused', () => {
-    const retyped = JSON.stringify(shipped).replace('"type":"direct"', '"type":"topic"')
-    const file = write(JSON.parse(retyped))
-    const lacking = "it has no exchange 'ojs.exchange.direct' of type direct"
-    expect(() => loadTopology('', 'classic', file)).toThrow(lacking)
+  it.each([
+    ['"type":"direct"', '"type":"topic"', "exchange 'ojs.exchange.direct' of type direct"],
+    ['"kind":"control"', '"kind":"dlx"', "queue 'ojs.queue.control.{queue}' of kind control"],
+  ])('what takes one thing for another is refused: %s', (said, otherwise, lacking) => {
+    const file = write(JSON.parse(JSON.stringify(shipped).replace(said, otherwise)))
+    expect(() => loadTopology('', 'classic', file)).toThrow(`it has no ${lacking}`)
   })
 
   it('may have more than the shipped one', () => {

@@ -218,6 +218,7 @@ describe('ojs.control.report', () => {
     expect(parsed(event)).toMatchObject({ request, skipped: 1, complaint })
   })
 
+  const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels)
   const standIn = (event: unknown) => parsed(event).leftOut?.map((left) => left.standIn)
 
   const ERROR = { code: 'invalid_report', message: expect.any(String) }
@@ -262,6 +263,11 @@ describe('ojs.control.report', () => {
     ['"event":"completed","result":[9007199254740993]', { event: 'failed', error: ERROR }],
     ['"event":"completed","result":{"n":1},"headers":{"x":NaN}', { result: { n: 1 } }],
     ['"event":"completed","headers":{"x":NaN}', { event: 'completed' }],
+    [
+      `"event":"completed","result":${nested(32)},"headers":{"x":NaN}`,
+      { event: 'completed', result: JSON.parse(nested(32)) },
+    ],
+    [`"event":"completed","result":${nested(33)}`, { event: 'failed', error: ERROR }],
     [
       '"event":"failed","error":{"message":"m","code":"c"},"headers":{"x":NaN}',
       { event: 'failed', error: { message: 'm', code: 'c' } },

@@ -38,6 +38,10 @@ it.each([
   expect(() => inRe2(pattern)).toThrow(SchemaFault)
 })
 
+it('a reference back is called what it is', () => {
+  expect(() => inRe2(String.raw`^(?<x>a)\k<x>$`)).toThrow('no references back')
+})
+
 function isAssigned(character: string): boolean {
   return !/\p{Cn}/u.test(character)
 }

@@ -137,6 +137,12 @@ describe('anything that is thrown', () => {
     },
   )
 
+  it('of many errors that cannot be read says the rest', () => {
+    const thrown = new AggregateError([], 'all of them')
+    Object.defineProperty(thrown, 'errors', { get: () => expect.unreachable() })
+    expect(jobErrorOf(thrown)).toMatchObject({ type: 'AggregateError', message: 'all of them' })
+  })
+
   it('says of bytes only how many there are, and looks at none', () => {
     const bytes = [
       Buffer.alloc(3),

@@ -33,7 +33,7 @@ it('are left to others who listen, and never made up', () => {
   const source = newProcess()
   const silent = listenToSignals(() => undefined, source)
   silent.end()
-  silent.raiseAgain()
+  expect(silent.raiseAgain()).toBe(true)
   source.on('SIGTERM', () => undefined)
   const signals = listenToSignals(() => undefined, source)
   source.emit('SIGTERM', 'SIGTERM')

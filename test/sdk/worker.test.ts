@@ -534,6 +534,18 @@ describe('shutdown', () => {
     expect(await stopping).toEqual({ abandoned: [lease.job.id] })
   })
 
+  it('names no job of which another has told meanwhile', async () => {
+    const end = deferred<void>()
+    const { worker, deliver } = await startWorker(
+      (it) => it.register('test.job', () => end.promise),
+      { gracePeriod: 60_000 },
+    )
+    deliver().answer = 'stale'
+    const stopping = worker.stop()
+    end.resolve()
+    expect(await stopping).toEqual({ abandoned: [] })
+  })
+
   it('goes on where the source throws instead of rejecting', async () => {
     const { worker, source } = await startWorker(() => undefined)
     source.quiet = () => {

@@ -183,6 +183,11 @@ describe('client.workflow', () => {
     expect(transport.only.body).toEqual({ ...definition, steps: [wire, { type: 'b', args: [] }] })
   })
 
+  test('a job that has jobs beside its args is a job, and told where they belong', () => {
+    const job = { type: 'a', args: [], jobs: [{ type: 'b' }] }
+    expect(() => chain(job)).toThrow("'jobs' belongs into options")
+  })
+
   test('a graph that says so is one', async () => {
     const transport = accepting()
     const graph = { type: 'dag', name: 'w', steps: [{ id: 'a', type: 't', dependsOn: [] }] }

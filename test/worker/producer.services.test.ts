@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import { v7 } from 'uuid'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { OJSBackendError, OJSNotFoundError, OJSRateLimitError } from '../../src/sdk/index.ts'
@@ -288,6 +289,16 @@ describe('without a gateway', () => {
       cause: signal.reason,
     })
     await lost.close()
+  })
+
+  test('questions leave nothing behind at a signal that lasts', async () => {
+    const { signal } = new AbortController()
+    const id = '0197a2b4-0000-7000-8000-000000000001'
+    const ask = () => producer.getJob(id, { signal, timeout: 50 }).catch(() => {})
+    const asked = Array.from({ length: 20 }, ask)
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1)
+    await Promise.all(asked)
+    expect(getEventListeners(signal, 'abort')).toEqual([])
   })
 
   test('a broker that cannot be reached is a backend error', async () => {

@@ -35,7 +35,8 @@ function setUp(queues: readonly string[], isLeft = true) {
 }
 
 test('what has waited for a slot for 5 s is given back, and its queue left to others', async () => {
-  const { intake, hold, gaveBack, pass } = setUp(['q'])
+  const { intake, running, hold, gaveBack, pass } = setUp(['q'])
+  running.set('q', ['0'])
   hold('1', 'q')
   await pass(5)
   hold('2', 'q')
@@ -51,6 +52,26 @@ test('what came since is not', async () => {
     await pass(5)
     held.length = 0
   }
+  expect(gaveBack).toEqual([])
+})
+
+test('nor what is of another queue', async () => {
+  const { intake, hold, gaveBack, pass } = setUp(['a', 'b'])
+  hold('1', 'a')
+  await pass(5)
+  hold('2', 'b')
+  await pass(5)
+  expect([intake.rest.mock.calls, gaveBack]).toEqual([[['a']], ['1']])
+})
+
+test('what waits anew has its time anew', async () => {
+  const { slots, hold, gaveBack, pass } = setUp(['q'])
+  hold('1', 'q')
+  await pass(5)
+  slots.free = 1
+  await pass(5)
+  slots.free = 0
+  await pass(5)
   expect(gaveBack).toEqual([])
 })
 

@@ -60,6 +60,36 @@ describe('jobs with a limit', () => {
     expect(limits.size).toBe(0)
   })
 
+  it('are released when their own limit lets them, whichever has the longer window', () => {
+    const [slow, quick] = [limit(9, 10_000), limit(1)]
+    expect([started(slow, 'a'), started(quick, 'b')]).toEqual([['a'], []])
+    vi.advanceTimersByTime(1_000)
+    expect(released).toEqual(['b'])
+  })
+
+  it('are released one by one where nobody takes them, whatever window others have', () => {
+    const [slow, quick] = [limit(9, 10_000), limit(1)]
+    expect([started(slow, 'a'), started(quick, 'b', 'c')]).toEqual([['a'], []])
+    vi.advanceTimersByTime(1_999)
+    expect(released).toEqual(['b'])
+    vi.advanceTimersByTime(1)
+    expect(released).toEqual(['b', 'c'])
+  })
+
+  it('are held to their limit however many have started in its window', () => {
+    const [slow, quick] = [limit(2, 10_000), limit(2)]
+    expect(started(slow, 'a', 'b')).toEqual(['a', 'b'])
+    for (const pair of [
+      ['c', 'd'],
+      ['e', 'f'],
+    ]) {
+      vi.advanceTimersByTime(1_000)
+      expect(started(quick, ...pair)).toEqual(pair)
+    }
+    expect(started(slow, 'g')).toEqual([])
+    expect(started(quick, 'h')).toEqual([])
+  })
+
   it('are released in their order, as many as may start', () => {
     started(limit(2), 'a', 'b', 'c', 'd', 'e')
     vi.advanceTimersByTime(999)

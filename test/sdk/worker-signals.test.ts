@@ -1,0 +1,44 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { OJSWorker } from '../../src/sdk/worker.ts'
+import { deferred } from '../support/deferred.ts'
+import { FakeLease, FakeSource, newLogger } from './fake-source.ts'
+
+const { raiseAgain } = vi.hoisted(() => ({ raiseAgain: vi.fn<() => boolean>() }))
+vi.mock('../../src/sdk/signals.ts', async (original) => ({
+  ...(await original()),
+  listenToSignals: () => ({ end: () => {}, raiseAgain }),
+}))
+
+beforeEach(() => {
+  vi.useFakeTimers()
+  raiseAgain.mockReset()
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+async function stopped(handler: () => unknown): Promise<void> {
+  const source = new FakeSource()
+  const worker = new OJSWorker({ source, logger: newLogger(), gracePeriod: 0 })
+  worker.register('test.job', handler)
+  await worker.start()
+  source.sink.deliver(new FakeLease())
+  await vi.advanceTimersByTimeAsync(0)
+  const stopping = worker.stop()
+  await vi.advanceTimersByTimeAsync(10_000)
+  await stopping
+}
+
+it('a handler that hangs is asked after until no other worker is left to end', async () => {
+  const end = deferred<void>()
+  raiseAgain.mockReturnValueOnce(false).mockReturnValueOnce(false).mockReturnValue(true)
+  await stopped(() => end.promise)
+  await vi.advanceTimersByTimeAsync(10_000)
+  expect(raiseAgain).toHaveBeenCalledTimes(3)
+  end.resolve()
+})
+
+it('nothing is waited for where none hangs', async () => {
+  await stopped(() => 1)
+  expect([vi.getTimerCount(), raiseAgain.mock.calls]).toEqual([0, []])
+})
