@@ -8,10 +8,10 @@ import { deferred } from '../support/deferred.ts'
 async function opening() {
   const consumeOk = deferred<object>()
   const asked = deferred()
-  const consume = () => {
+  const consume = vi.fn(() => {
     asked.resolve()
     return consumeOk.promise
-  }
+  })
   const done = async () => {}
   const cancel = vi.fn(done)
   const methods = { prefetch: done, consume, cancel, close: done }
@@ -28,7 +28,7 @@ async function opening() {
   const intake = new Intake(deps as unknown as IntakeDeps)
   void intake.open(['q'])
   await asked.promise
-  return { intake, cancel, confirm: () => consumeOk.resolve({}) }
+  return { intake, consume, cancel, confirm: () => consumeOk.resolve({}) }
 }
 
 it.each([
@@ -55,6 +55,28 @@ it.each([
   if (!isPaused) void intake.resume('q')
   confirm()
   expect(await paused).toBe(isPaused)
+})
+
+it('consumes a queue that rests when it is woken, and not when RabbitMQ is back', async () => {
+  const { intake, consume, confirm } = await opening()
+  confirm()
+  expect(await intake.rest('q')).toBe(true)
+  await intake.open(['q'])
+  expect(consume).toHaveBeenCalledOnce()
+  intake.wake()
+  await expect.poll(() => consume.mock.calls).toHaveLength(2)
+  await intake.quiet()
+  await intake.open(['q'])
+  expect(consume).toHaveBeenCalledTimes(2)
+})
+
+it('tells that a queue was woken before it rested', async () => {
+  const { intake, consume, confirm } = await opening()
+  const resting = intake.rest('q')
+  intake.wake()
+  confirm()
+  expect(await resting).toBe(false)
+  await expect.poll(() => consume.mock.calls).toHaveLength(2)
 })
 
 /** As a worker that is stopped: it does not wait for its first `quiet`. */
