@@ -48,7 +48,7 @@ export function parseDuration(text: string, field: string): number {
   const ms = isoMs(text) ?? shortMs(text)
   if (ms !== null && ms > MAX_DURATION_MS) {
     throw invalidField(field, `The '${field}' field must not be longer than ten years.`, {
-      received: text.slice(0, 100),
+      received: text,
     })
   }
   if (ms === null) {

@@ -30,9 +30,8 @@ describe('durations', () => {
     expect(() => parseDuration('P10YT1S', 'x')).toThrow(
       "The 'x' field must not be longer than ten years.",
     )
-    const text = `P${'9'.repeat(150)}D`
-    const received = expect.objectContaining({ received: text.slice(0, 100) })
-    expect(() => parseDuration(text, 'x')).toThrow(expect.objectContaining({ details: received }))
+    const details = expect.objectContaining({ received: 'P11Y' })
+    expect(() => parseDuration('P11Y', 'x')).toThrow(expect.objectContaining({ details }))
   })
 
   it('formats so that parsing gives the same milliseconds', () => {

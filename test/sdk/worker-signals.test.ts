@@ -17,7 +17,7 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-async function stopped(handler: () => unknown): Promise<void> {
+async function stopped(handler: () => unknown, ms: number): Promise<void> {
   const source = new FakeSource()
   const worker = new OJSWorker({ source, logger: newLogger(), gracePeriod: 0 })
   worker.register('test.job', handler)
@@ -25,20 +25,20 @@ async function stopped(handler: () => unknown): Promise<void> {
   source.sink.deliver(new FakeLease())
   await vi.advanceTimersByTimeAsync(0)
   const stopping = worker.stop()
-  await vi.advanceTimersByTimeAsync(10_000)
+  await vi.advanceTimersByTimeAsync(ms)
   await stopping
 }
 
 it('a handler that hangs is asked after until no other worker is left to end', async () => {
   const end = deferred<void>()
   raiseAgain.mockReturnValueOnce(false).mockReturnValueOnce(false).mockReturnValue(true)
-  await stopped(() => end.promise)
+  await stopped(() => end.promise, 10_000)
   await vi.advanceTimersByTimeAsync(10_000)
   expect(raiseAgain).toHaveBeenCalledTimes(3)
   end.resolve()
 })
 
 it('nothing is waited for where none hangs', async () => {
-  await stopped(() => 1)
+  await stopped(() => 1, 0)
   expect([vi.getTimerCount(), raiseAgain.mock.calls]).toEqual([0, []])
 })
