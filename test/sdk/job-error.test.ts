@@ -153,14 +153,11 @@ describe('anything that is thrown', () => {
     for (const each of bytes) {
       Object.defineProperty(each, 'toJSON', { value: () => expect.unreachable() })
     }
-    // By its keys this would take seconds, and some hundred megabytes.
     const details = { bytes, body: new Uint8Array(10_000_000) }
-    const since = performance.now()
     expect(jobErrorOf(Object.assign(new Error('x'), { details })).details).toMatchObject({
       bytes: ['[3 bytes]', '[4 bytes]', '[8 bytes]', '[2 bytes]'],
       body: '[10000000 bytes]',
     })
-    expect(performance.now() - since).toBeLessThan(1_000)
   })
 
   it('is bounded in size', () => {

@@ -1,6 +1,7 @@
+import { v7 } from 'uuid'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { OJSClient } from '../../src/sdk/index.ts'
-import { startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { OJSClient, OJSTransportError } from '../../src/sdk/index.ts'
+import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 
@@ -19,19 +20,22 @@ afterEach(async () => {
   await vhost.drop()
 })
 
-it.each(['a job', 'a batch'])(
+it.each<[string, (client: OJSClient, id: string) => Promise<unknown>]>([
+  ['a job', (client, id) => client.enqueue('a.b', [1], { id })],
+  ['a batch', (client, id) => client.enqueueBatch([{ type: 'a.b', args: [1], options: { id } }])],
+])(
   'does not take its own echo for the answer while RabbitMQ may not confirm %s',
-  async (what) => {
+  async (_, enqueue) => {
     expect((await gateway.push('default')).status).toBe(201)
     const client = new OJSClient({ url: gateway.url, timeout: 500 })
+    const id = v7()
     proxy.hold('to-broker')
-    const enqueued =
-      what === 'a job'
-        ? client.enqueue('a.b', [1]).then((job) => [job])
-        : client.enqueueBatch([{ type: 'a.b', args: [1] }])
-    const jobs = await enqueued.catch(() => [])
-    await new Promise((resolve) => setTimeout(resolve, 3_000))
-    const states = await Promise.all(jobs.map(async ({ id }) => (await gateway.get(id)).status))
-    expect(states).toEqual(jobs.map(() => 200))
+    const enqueued = enqueue(client, id)
+    enqueued.catch(() => {})
+    const isStatus = (wanted: number) => async () => (await gateway.get(id)).status === wanted
+    await eventually(isStatus(200))
+    // Each PUSH of it is taken back in the end: nothing reaches RabbitMQ.
+    await expect(enqueued).rejects.toThrow(OJSTransportError)
+    await eventually(isStatus(404))
   },
 )

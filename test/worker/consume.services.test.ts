@@ -1,21 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { v7 } from 'uuid'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { eventually } from '../support/in-process.ts'
-import { createVhost } from '../support/rabbit.ts'
-import { type Bench, bench, gate, publishJob, ready, until } from './harness.ts'
+import { benchOfFile, gate, publishJob, ready, until } from './harness.ts'
 
-const vhost = await createVhost()
-let on: Bench
-
-beforeAll(async () => {
-  on = await bench(vhost.url)
-})
-afterEach(() => on.clear())
-afterAll(async () => {
-  await on.close()
-  await vhost.drop()
-})
+const { on } = benchOfFile()
 
 describe('success', () => {
   test('is reported with the result, then acknowledged', async () => {

@@ -1,6 +1,6 @@
 import type { ConsumeMessage } from 'amqplib'
 import { v7 } from 'uuid'
-import { afterEach } from 'vitest'
+import { afterAll, afterEach, beforeAll } from 'vitest'
 import { createNames } from '../../src/broker/names.ts'
 import { tokenOf } from '../../src/broker/token.ts'
 import type { Handler } from '../../src/sdk/execution.ts'
@@ -8,6 +8,8 @@ import { NativeWorker, type NativeWorkerOptions } from '../../src/worker/index.t
 import { type Admin, connectAdmin, row } from '../broker/harness.ts'
 import { deferred } from '../support/deferred.ts'
 import { eventually } from '../support/in-process.ts'
+import { late } from '../support/late.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: bodies are read as a gateway would, member by member
 type Json = any
@@ -246,6 +248,22 @@ export interface Bench {
   ): Promise<{ queue: string; jobQueue: string; desk: ControlDesk; worker: NativeWorker }>
   clear(): Promise<void>
   close(): Promise<void>
+}
+
+/** One for all tests of a file, in a vhost of its own. */
+export function benchOfFile(): { vhost: Vhost; on: Bench } {
+  let vhost: Vhost
+  let on: Bench
+  beforeAll(async () => {
+    vhost = await createVhost()
+    on = await bench(vhost.url)
+  })
+  afterEach(() => on.clear())
+  afterAll(async () => {
+    await on.close()
+    await vhost.drop()
+  })
+  return { vhost: late(() => vhost), on: late(() => on) }
 }
 
 export async function bench(url: string): Promise<Bench> {

@@ -1,12 +1,10 @@
 import { v7 } from 'uuid'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { eventually } from '../support/in-process.ts'
 import { pikaConsume } from '../support/pika.ts'
-import { createVhost } from '../support/rabbit.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 import {
-  type Bench,
-  bench,
+  benchOfFile,
   broadcast,
   gate,
   publishJob,
@@ -16,17 +14,7 @@ import {
   untilInRung,
 } from './harness.ts'
 
-const vhost = await createVhost()
-let on: Bench
-
-beforeAll(async () => {
-  on = await bench(vhost.url)
-})
-afterEach(() => on.clear())
-afterAll(async () => {
-  await on.close()
-  await vhost.drop()
-})
+const { vhost, on } = benchOfFile()
 
 /** A policy whose delays are exact: one rung, 100 ms. */
 const SOON = { initial_interval: 'PT0.1S', backoff_coefficient: 1, jitter: false }

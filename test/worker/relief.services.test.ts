@@ -1,19 +1,8 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { eventually } from '../support/in-process.ts'
-import { createVhost } from '../support/rabbit.ts'
-import { type Bench, bench, gate, publishJob, until } from './harness.ts'
+import { benchOfFile, gate, publishJob, until } from './harness.ts'
 
-const vhost = await createVhost()
-let on: Bench
-
-beforeAll(async () => {
-  on = await bench(vhost.url)
-})
-afterEach(() => on.clear())
-afterAll(async () => {
-  await on.close()
-  await vhost.drop()
-})
+const { on } = benchOfFile()
 
 test('a worker whose handler hangs keeps no job from others, and goes on when it has ended', async () => {
   const end = gate()

@@ -9,9 +9,9 @@ const PATIENCE = 1 / 2
 const LIMIT = 2
 
 /**
- * For a request that has to wait until others with its key or an id of its are decided. Where RabbitMQ stalls, each of
- * them takes the whole time that a confirm may take, and they would wait one behind another; so nobody
- * begins to wait again who has waited for long. Made with the first wait.
+ * For a request that has to wait until others with its key, or with an id of its jobs, are decided.
+ * Where RabbitMQ stalls, each of them takes the whole time that a confirm may take, and they would wait
+ * one behind another; so nobody begins to wait again who has waited for long. Made with the first wait.
  */
 export class OthersFirst {
   readonly #clock: Deps['clock']
