@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { compileArgsSchema, type Violation } from '../../src/schemas/args-schema.ts'
 import { Fuel, OutOfFuel, stepsFor } from '../../src/schemas/fuel.ts'
 import { SchemaFault } from '../../src/schemas/schema-fault.ts'
@@ -461,15 +461,21 @@ describe('a hostile schema', () => {
     expect(check({ items: { pattern } }, [text])).toHaveLength(1)
   })
 
-  it('looks for what a list contains in the time that it has items', () => {
+  it('copies no errors of other items where it looks for what a list contains', () => {
     const schema = { contains: { $ref: '#/$defs/header' }, $defs: { header: { type: 'object' } } }
-    const numbers = Array.from({ length: 200_000 }, (_, i) => i)
-    const before = performance.now()
-    expect(check(schema, numbers)).toEqual([
+    const numbers = Array.from({ length: 2_000 }, (_, i) => i)
+    // As Ajv puts the errors of a reference behind those that it has.
+    const concat = vi.spyOn(Array.prototype, 'concat')
+    onTestFinished(() => concat.mockRestore())
+    const violations = check(schema, numbers)
+    const copied = concat.mock.contexts.reduce<number>(
+      (sum, list) => sum + (list as unknown[]).length,
+      0,
+    )
+    expect(copied).toBeLessThanOrEqual(numbers.length)
+    expect(violations).toEqual([
       { path: 'args', message: 'must contain at least 1 valid item(s)', schema_path: '#/contains' },
     ])
-    // With the errors of all items behind one another it is minutes.
-    expect(performance.now() - before).toBeLessThan(5_000)
   })
 
   it('compiles a large definition once, however often it is used', () => {

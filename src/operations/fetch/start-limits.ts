@@ -123,10 +123,9 @@ export class StartLimits {
   /** A job of a higher priority overtakes all that have waited longer. Who is gone takes no place. */
   #releaseDue(starts: Starts, now: number): void {
     const { waiting } = starts
+    const inTurn = [...waiting].sort(([, a], [, b]) => (goesBefore(a, b) ? -1 : 1))
     let released = 0
-    for (const [id, { limit }] of [...waiting].sort(([, a], [, b]) =>
-      goesBefore(a, b) ? -1 : 1,
-    )) {
+    for (const [id, { limit }] of inTurn) {
       if (dueAtOf(starts, limit, released) > now) continue
       waiting.delete(id)
       if (this.#release(id)) released += 1
