@@ -1,21 +1,14 @@
 import { timestamp } from './document.ts'
-import { cut } from './text-size.ts'
 import { ResultBudget } from './workflow-results.ts'
 import type { WorkflowHead, WorkflowRow, WorkflowStep } from './workflow-row.ts'
-
-/** Characters of the steps' errors that one answer shows whole, and of those in its `errors`. */
-const MAX_ERROR_TEXT = 1_048_576
-/** Characters of a message for which that has no room; the whole one is at `GET /jobs/:id`. */
-const BRIEF_MESSAGE = 1_000
 
 /** A workflow in the answers (seed 001 §14.1, §14.2; ojs-digest §8.2) as JSON text. */
 export function workflowDocument(workflow: WorkflowRow): string {
   const budget = new ResultBudget()
-  const errors = new ErrorRoom()
   const steps = workflow.steps.filter(({ isCallback }) => !isCallback)
   const callbacks = workflow.steps.filter(({ isCallback }) => isCallback)
-  let text = `${members(summary(workflow))},${members(times(workflow))},"steps":${listText(steps, budget, errors)}`
-  if (callbacks.length > 0) text += `,"callbacks":${listText(callbacks, budget, errors)}`
+  let text = `${members(summary(workflow))},${members(times(workflow))},"steps":${listText(steps, budget)}`
+  if (callbacks.length > 0) text += `,"callbacks":${listText(callbacks, budget)}`
   const metadata = { ...times(workflow), ...counts(workflow) }
   return `{${text},${members({ ...failures(workflow), metadata })}}`
 }
@@ -94,37 +87,19 @@ function failures({ steps }: WorkflowRow): object {
 }
 
 function errorsOf(failed: readonly WorkflowStep[]): object[] {
-  const room = new ErrorRoom()
   return failed.map(({ jobId, state, error, attempt }) => {
     const record: { code?: unknown; message?: unknown } = JSON.parse(error ?? '{}')
     // One that was cancelled left no record of a failure.
     const { code = state, message = `The job was ${state}.` } = record
-    const isWhole = room.has(error?.length ?? 0)
-    return { job_id: jobId, code, message: isWhole ? message : shortened(message), attempt }
+    return { job_id: jobId, code, message, attempt }
   })
 }
 
-/** Several hundred steps may have failed, each with an error of 85 kB. */
-class ErrorRoom {
-  #left = MAX_ERROR_TEXT
-
-  /** For an error of this many characters; it is taken then. */
-  has(length: number): boolean {
-    if (length > this.#left) return false
-    this.#left -= length
-    return true
-  }
+function listText(steps: readonly WorkflowStep[], budget: ResultBudget): string {
+  return `[${steps.map((step) => stepText(step, budget)).join(',')}]`
 }
 
-function shortened(message: unknown): unknown {
-  return typeof message === 'string' ? cut(message, BRIEF_MESSAGE) : message
-}
-
-function listText(steps: readonly WorkflowStep[], budget: ResultBudget, errors: ErrorRoom): string {
-  return `[${steps.map((step) => stepText(step, budget, errors)).join(',')}]`
-}
-
-function stepText(step: WorkflowStep, budget: ResultBudget, errors: ErrorRoom): string {
+function stepText(step: WorkflowStep, budget: ResultBudget): string {
   const { id, type, state, jobId, startedAt, endedAt, dependsOn, error, progress } = step
   let text = members({
     id,
@@ -139,15 +114,9 @@ function stepText(step: WorkflowStep, budget: ResultBudget, errors: ErrorRoom): 
     text += `,"result":${budget.show({ jobId, text: step.result, bytes: step.resultBytes })}`
   }
   if (error !== null && progress !== 'completed') {
-    text += `,"error":${errors.has(error.length) ? error : briefly(error)}`
+    text += `,"error":${error}`
   }
   return `{${text}}`
-}
-
-/** JSON text in, JSON text out. */
-function briefly(error: string): string {
-  const { code, message }: { code?: unknown; message?: unknown } = JSON.parse(error)
-  return JSON.stringify({ code, message: shortened(message) })
 }
 
 /** Without the braces, to go on behind them. */

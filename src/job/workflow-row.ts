@@ -37,7 +37,10 @@ export interface WorkflowStep {
   startedAt: number | null
   endedAt: number | null
   attempt: number
-  /** JSON texts. `result`: null where there is none, or it is only named (`ResultBudget`). */
+  /**
+   * JSON texts. `result`: null where there is none, or it is only named (`ResultBudget`). `error`: of a
+   * step that has not succeeded; only `code` and `message` where the answer has no room for all of it.
+   */
   result: string | null
   resultBytes: number
   error: string | null

@@ -230,22 +230,3 @@ it('tells of the failure that was first, and of those that have a job', () => {
   ])
   expect(document.steps[3]).not.toHaveProperty('error')
 })
-
-it('shows a megabyte of errors, and of the others what they say first', () => {
-  const error = JSON.stringify({
-    code: 'e',
-    message: 'm'.repeat(9_000),
-    details: 'd'.repeat(60_000),
-  })
-  const steps = Array.from({ length: 200 }, (_, node) => step(node, { error }))
-  const { steps: shown, errors } = documentOf({ steps })
-  const whole = Math.floor(1_048_576 / error.length)
-  expect(shown[whole - 1].error).toEqual(JSON.parse(error))
-  expect(shown[whole].error).toEqual({ code: 'e', message: 'm'.repeat(1_000) })
-  expect(errors).toHaveLength(200)
-  const lengths = errors.map(({ message }: { message: string }) => message.length)
-  expect(lengths.indexOf(1_000)).toBe(whole)
-  expect(lengths.lastIndexOf(9_000)).toBe(whole - 1)
-  const few = documentOf({ steps: steps.slice(0, 2) })
-  expect(few.errors[1].message).toHaveLength(9_000)
-})

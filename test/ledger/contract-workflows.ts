@@ -428,6 +428,38 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(JSON.parse(stepOf(workflow, 'a').error ?? '')).toMatchObject({ code: 'boom' })
     })
 
+    it('is whole for the first megabyte of them, callbacks last; of the others it is what they say first', async () => {
+      const message = `${'é'.repeat(999)}😀${'m'.repeat(2_000)}`
+      const error = JSON.stringify({ code: 'e', message, details: 'd'.repeat(250_000) })
+      const whole = Math.floor(1_048_576 / Buffer.byteLength(error))
+      const jobs = Array.from({ length: whole + 1 }, () => job())
+      const callbacks = { on_failure: job(), on_complete: job() }
+      const workflow = await create(newWorkflow({ type: 'batch', jobs, callbacks }))
+      const ids = () =>
+        find(workflow).steps.flatMap(({ id, jobId }) => (jobId === null ? [] : [id]))
+      const fail = async (id: string) => {
+        const change = {
+          ...LATER,
+          error,
+          to: 'discarded',
+          isDeadLetter: true,
+          copy: 'nack',
+        } as const
+        const lease = await claim(workflow, id)
+        await ledger.fail(lease.id, fenceOf(lease), change)
+      }
+      const failed = ids()
+      for (const id of failed) await fail(id)
+      for (const id of ids()) if (!failed.includes(id)) await fail(id)
+      const brief = JSON.stringify({ code: 'e', message: 'é'.repeat(999) })
+      const texts = find(workflow).steps.map((one) => one.error)
+      const shown = texts.map((text) =>
+        text === error ? 'whole' : text === brief ? 'brief' : text,
+      )
+      const expected = Array.from({ length: whole + 3 }, (_, i) => (i < whole ? 'whole' : 'brief'))
+      expect(shown).toEqual(expected)
+    })
+
     it('is none where it has succeeded after all', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'] }))
       const first = await claim(workflow, 'a')

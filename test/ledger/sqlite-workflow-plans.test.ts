@@ -15,6 +15,10 @@ const PLANS: Readonly<Record<string, RegExp>> = {
   isStep: /^SEARCH workflow_steps USING COVERING INDEX workflow_steps_job/,
   steps:
     /^SEARCH s USING INDEX sqlite_autoindex_workflow_steps_1 .*; SEARCH j USING INDEX sqlite_autoindex_jobs_1/,
+  error:
+    /^SEARCH s USING INDEX sqlite_autoindex_workflow_steps_1 .*; SEARCH j USING INDEX sqlite_autoindex_jobs_1/,
+  briefError:
+    /^SEARCH s USING INDEX sqlite_autoindex_workflow_steps_1 .*; SEARCH j USING INDEX sqlite_autoindex_jobs_1/,
   lastFailed: /^SEARCH workflow_steps USING INDEX sqlite_autoindex_workflow_steps_1/,
   source: /^SEARCH workflow_steps USING INDEX sqlite_autoindex_workflow_steps_1/,
   results:

@@ -11,7 +11,7 @@ import type { Store } from './store.ts'
 import { cancelWorkflow } from './workflow-cancel.ts'
 import { createWorkflow } from './workflow-run.ts'
 import type { StepRow } from './workflow-statements.ts'
-import { withTexts } from './workflow-texts.ts'
+import { withErrors, withTexts } from './workflow-texts.ts'
 
 /** Workflows in the file of the ledger. */
 export class SqliteWorkflows implements WorkflowLedger {
@@ -65,7 +65,7 @@ function findWorkflow(store: Store, id: string): WorkflowRow | null {
   return {
     ...workflow,
     startedAt: starts.length === 0 ? null : Math.min(...starts),
-    steps: withResults(store, columns).map(({ bytes, text, ...step }) => ({
+    steps: withContents(store, seq, columns).map(({ bytes, text, node, errorBytes, ...step }) => ({
       ...step,
       isCallback: step.isCallback === 1,
       dependsOn: JSON.parse(step.dependsOn),
@@ -77,9 +77,10 @@ function findWorkflow(store: Store, id: string): WorkflowRow | null {
   }
 }
 
-/** As `workflowDocument` shows them: callbacks last. */
-function withResults({ workflows }: Store, columns: readonly StepRow[]) {
+/** Results and errors, in the order in which `workflowDocument` shows the steps: callbacks last. */
+function withContents({ workflows }: Store, seq: number, columns: readonly StepRow[]) {
   const callbacks = columns.filter(({ isCallback }) => isCallback === 1)
   const others = columns.filter(({ isCallback }) => isCallback === 0)
-  return withTexts(workflows.statements, [...others, ...callbacks])
+  const { statements } = workflows
+  return withErrors(statements, seq, withTexts(statements, [...others, ...callbacks]))
 }

@@ -19,14 +19,16 @@ export interface NodeRow extends Arrivals {
   feeds: string
 }
 
-type ShownOtherwise = 'isCallback' | 'dependsOn' | 'state' | 'result' | 'resultBytes'
+type ShownOtherwise = 'isCallback' | 'dependsOn' | 'state' | 'result' | 'resultBytes' | 'error'
 
-/** A step for readers, without its result. */
+/** A step for readers, without its result and its error. */
 export type StepRow = Omit<WorkflowStep, ShownOtherwise> & {
+  node: number
   isCallback: Flag
   /** JSON. */
   dependsOn: string
   bytes: number
+  errorBytes: number
   state: WorkflowStep['state'] | null
 }
 
@@ -78,6 +80,10 @@ const NODE =
   'node, rule, pending, completed, failed, cancelled, is_callback AS isCallback, type, id, feeds'
 /** Of its text, which is not read for it. */
 const RESULT_BYTES = 'ifnull(octet_length(j.result), 0)'
+/** The job's own may be newer than what its step kept of its end. */
+const ERROR = 'coalesce(j.error, s.error)'
+/** A job that has begun another life tells nothing of the step. */
+const STEP_AND_JOB = 'workflow_steps s LEFT JOIN jobs j ON j.id = s.job_id AND j.generation = 0'
 
 export function prepareWorkflows(db: Database) {
   return { ...prepareReads(db), ...prepareWrites(db), ...prepareRetention(db) }
@@ -108,13 +114,22 @@ function prepareReads(db: Database) {
      * (the late word of a native worker).
      */
     steps: db.prepare<[seq: number], StepRow>(
-      `SELECT s.id, s.type, s.is_callback AS isCallback, s.depends_on AS dependsOn,
+      `SELECT s.node, s.id, s.type, s.is_callback AS isCallback, s.depends_on AS dependsOn,
          s.progress, coalesce(s.job_state, j.state) AS state, s.job_id AS jobId,
          coalesce(j.started_at, s.started_at) AS startedAt, s.ended_at AS endedAt,
          coalesce(j.attempt, s.attempt, 0) AS attempt,
-         ${RESULT_BYTES} AS bytes, coalesce(j.error, s.error) AS error
-       FROM workflow_steps s LEFT JOIN jobs j ON j.id = s.job_id AND j.generation = 0
+         ${RESULT_BYTES} AS bytes,
+         iif(s.progress = 'completed', 0, ifnull(octet_length(${ERROR}), 0)) AS errorBytes
+       FROM ${STEP_AND_JOB}
        WHERE s.workflow = ? AND s.type IS NOT NULL ORDER BY s.node`,
+    ),
+    error: db.prepare<OfNode, { error: string }>(
+      `SELECT ${ERROR} AS error FROM ${STEP_AND_JOB} WHERE s.workflow = ? AND s.node = ?`,
+    ),
+    /** JSON: a list of its code and its message. One call: SQLite parses the error once. */
+    briefError: db.prepare<OfNode, { said: string }>(
+      `SELECT json_extract(${ERROR}, '$.code', '$.message') AS said
+       FROM ${STEP_AND_JOB} WHERE s.workflow = ? AND s.node = ?`,
     ),
     lastFailed: db.prepare<[seq: number], FailedStep>(
       `SELECT id, type, job_state AS state, error FROM workflow_steps

@@ -1,4 +1,6 @@
+import { cut } from '../../job/text-size.ts'
 import { ResultBudget } from '../../job/workflow-results.ts'
+import { onlyRow } from './driver.ts'
 import type { WorkflowStatements } from './workflow-statements.ts'
 
 interface Sized {
@@ -21,5 +23,34 @@ export function withTexts<T extends Sized>(
     const isShown = jobId !== null && bytes > 0 && budget.takes(bytes)
     const row = isShown ? result.get(jobId) : undefined
     return { ...step, text: row?.result ?? null }
+  })
+}
+
+/** Bytes of the steps' errors that one answer shows whole. */
+const MAX_ERROR_BYTES = 1_048_576
+/** Characters of a message for which that has no room; the whole one is at `GET /jobs/:id`. */
+const BRIEF_MESSAGE = 1_000
+
+/**
+ * Steps in the order in which they are shown, each with its error as JSON text. Hundreds may have
+ * failed, each with an error of 85 kB: of those behind the first megabyte only `code` and the beginning
+ * of `message` are read.
+ */
+export function withErrors<T extends { node: number; errorBytes: number }>(
+  { error, briefError }: WorkflowStatements,
+  seq: number,
+  steps: readonly T[],
+): (T & { error: string | null })[] {
+  let left = MAX_ERROR_BYTES
+  return steps.map((step) => {
+    const { node, errorBytes } = step
+    if (errorBytes === 0) return { ...step, error: null }
+    if (errorBytes <= left) {
+      left -= errorBytes
+      return { ...step, error: onlyRow(error.get(seq, node)).error }
+    }
+    const { said } = onlyRow(briefError.get(seq, node))
+    const [code, message]: [code: string, message: string] = JSON.parse(said)
+    return { ...step, error: JSON.stringify({ code, message: cut(message, BRIEF_MESSAGE) }) }
   })
 }
