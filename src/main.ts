@@ -48,7 +48,7 @@ async function main(): Promise<number> {
   // Not what every object has: `constructor` is no command.
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   if (command) return runCommand(command, args)
-  console.error(`ojs-rabbitmq: unknown command '${name}'\n\n${help()}`)
+  complain(`unknown command '${name}'; see ojs-rabbitmq --help`)
   return 2
 }
 

@@ -59,7 +59,9 @@ describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
   })
 
   it('refuses what it does not know', async () => {
-    expect((await cli(['sevre'])).code).toBe(2)
+    // A line, not the page of help, above which the mistake would scroll away.
+    const err = "ojs-rabbitmq: unknown command 'sevre'; see ojs-rabbitmq --help\n"
+    expect(await cli(['sevre'])).toEqual({ code: 2, out: '', err })
     expect((await cli(['topology'])).code).toBe(2)
     expect((await cli(['recover'])).code).toBe(2)
     expect((await cli(['constructor'])).code).toBe(2)
