@@ -148,7 +148,7 @@ async function compose(
   ]
   for (const queue of config.queues) await ledger.recordQueue(queue, clock.now())
   await startAll(services, logger)
-  logger.info({ url: http.url(), queueType: config.queueType }, 'gateway listening')
+  logger.info({ version, url: http.url(), queueType: config.queueType }, 'gateway listening')
   return { url: http.url(), stop: (deadline) => stopAll(services, deadline, logger) }
 }
 

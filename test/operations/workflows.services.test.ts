@@ -447,16 +447,17 @@ describe('the list of workflows', () => {
 })
 
 describe('what is told of a workflow', () => {
+  const eventsOf = async (id: string): Promise<Json[]> => {
+    const { body } = await gateway.request('GET', '/ojs/v1/events?limit=1000')
+    return body.events.filter((event: Json) => event.subject === id)
+  }
+
   it('are its events, behind those of its jobs', async () => {
     const { id } = await created({ type: 'chain', name: 'told', steps: [job('one'), job('two')] })
     await complete('one')
     await fail('two')
-    const eventsOf = async (): Promise<Json[]> => {
-      const { body } = await gateway.request('GET', '/ojs/v1/events?limit=1000')
-      return body.events.filter((event: Json) => event.subject === id)
-    }
-    await eventually(async () => (await eventsOf()).length === 3)
-    const [started, step, failed] = await eventsOf()
+    await eventually(async () => (await eventsOf(id)).length === 3)
+    const [started, step, failed] = await eventsOf(id)
     expect(started).toMatchObject({
       type: 'workflow.started',
       data: { workflow_id: id, workflow_name: 'told', total_steps: 2 },
@@ -469,6 +470,16 @@ describe('what is told of a workflow', () => {
       type: 'workflow.failed',
       data: { failed_step_id: '1', failed_step_type: 'two', error: { code: 'handler_error' } },
     })
+  })
+
+  it('is its cancellation, and no other end', async () => {
+    const { id } = await created({ type: 'group', name: 'dropped', jobs: [job('a'), job('b')] })
+    await gateway.request('DELETE', `${PATH}/${id}`)
+    await eventually(async () => (await eventsOf(id)).length === 2)
+    expect(await eventsOf(id)).toMatchObject([
+      { type: 'workflow.started' },
+      { type: 'workflow.cancelled', data: { workflow_id: id, workflow_name: 'dropped' } },
+    ])
   })
 })
 

@@ -6,6 +6,7 @@ import { Gateway } from '../support/gateway.ts'
 import { eventually } from '../support/in-process.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 
+const PACKAGE = join(import.meta.dirname, '../../package.json')
 const TRACE_ID = '0af7651916cd43dd8448eb211c80319c'
 const SECRET = 'attack at dawn'
 
@@ -41,6 +42,11 @@ describe('what an operator sees', () => {
     await eventually(() => line() !== undefined)
     return JSON.parse(line() ?? '')
   }
+
+  it('logs which version listens where', async () => {
+    const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8'))
+    expect(await logged('gateway listening')).toMatchObject({ version, url: gateway.url })
+  })
 
   it('logs each step of a job with its ids, and never what is in it', async () => {
     const pushed = await gateway.client.push(
