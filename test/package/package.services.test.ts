@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
@@ -113,6 +113,31 @@ describe('the package that npm packs', { timeout: 120_000 }, () => {
     expect(server).toEqual(['ConfigError', 'createLogger', 'readConfig', 'startGateway'])
     expect(sdk).toEqual(expect.arrayContaining(['Client', 'OJSClient', 'OJSWorker', 'Worker']))
     expect(worker).toEqual(expect.arrayContaining(['NativeProducer', 'NativeWorker', 'amqpSource']))
+  })
+
+  test('can be required, with its types, by a CommonJS program in TypeScript', async () => {
+    writeFileSync(
+      join(consumer, 'common.cts'),
+      `import { readConfig } from 'ojs-rabbitmq'
+      import { chain, OJSClient } from 'ojs-rabbitmq/sdk'
+      import { NativeProducer } from 'ojs-rabbitmq/worker'
+      export const made = [new OJSClient({ url: 'http://h' }), chain({ type: 'a' }), NativeProducer]
+      console.log(made.length, readConfig({}).config.port)`,
+    )
+    await compile('common.cts', { declaration: true })
+    expect(await output(process.execPath, ['common.cjs'])).toBe('3 8080\n')
+  })
+
+  test('has examples that compile where its page says', async () => {
+    const page = readFileSync(join(ROOT, 'examples', 'README.md'), 'utf8')
+    const [, copy = ''] = /^(cp -r \S+ \S+)/m.exec(page) ?? []
+    const [, project = ''] = /^npx tsc -p (\S+)$/m.exec(page) ?? []
+    await output('sh', ['-euc', copy])
+    await output(process.execPath, [TSC, '-p', project])
+    const run = /node (\S+\/dist\/\S+\.js)/g
+    const programs = [...page.matchAll(run)].map(([, program = '']) => program)
+    expect(programs).toHaveLength(2)
+    for (const program of programs) expect(existsSync(join(consumer, program)), program).toBe(true)
   })
 
   test("gives types to a browser's program, which has none of Node.js", async () => {
