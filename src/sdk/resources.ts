@@ -33,13 +33,13 @@ import { type WorkflowDefinition, wireWorkflow } from './workflow.ts'
 /** A page, under the name that the spec gives its list. */
 type Listed<Member extends string, Item> = Record<Member, Item[]> & { pagination: Pagination }
 
-interface PausedQueue {
+export interface PausedQueue {
   queue: string
   status: QueueStatus
   paused_at?: string
 }
 
-interface ResumedQueue {
+export interface ResumedQueue {
   queue: string
   status: QueueStatus
   resumed_at?: string

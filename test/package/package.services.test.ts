@@ -128,6 +128,28 @@ describe('the package that npm packs', { timeout: 120_000 }, () => {
     expect(await output(process.execPath, ['common.cjs'])).toBe('3 8080\n')
   })
 
+  test('has a name for what each call answers, which a library that exports calls needs', async () => {
+    writeFileSync(
+      join(consumer, 'library.ts'),
+      `import { OJSClient, OJSWorker, runInline } from 'ojs-rabbitmq/sdk'
+      import { NativeProducer } from 'ojs-rabbitmq/worker'
+      const { queues, cron, deadLetters, schemas, workers, workflows } = new OJSClient({ url: 'http://h' })
+      export const resources = { queues, cron, deadLetters, schemas, workers, workflows }
+      export const ofQueues = [() => queues.list(), () => queues.stats('q')]
+      export const [pause, resume] = [() => queues.pause('q'), () => queues.resume('q')]
+      export const ofCron = [() => cron.list(), () => cron.get('c'), () => cron.delete('c')]
+      export const ofDead = [() => deadLetters.list(), () => deadLetters.delete('d')]
+      export const ofSchemas = [() => schemas.list(), () => schemas.get('s')]
+      export const ofWorkers = [() => workers.list(), () => workers.quiet('w')]
+      export const ofWorkflows = [() => workflows.list(), () => workflows.cancel('f')]
+      export const worker = new OJSWorker({ url: 'http://h' })
+      export const ofWorker = [() => worker.stop(), () => runInline(worker, { type: 'a' })]
+      export const producer = new NativeProducer({ url: 'amqp://h' })
+      export const enqueue = () => producer.enqueueBatch([])`,
+    )
+    await compile('library.ts', { declaration: true })
+  })
+
   test('has examples that compile where its page says', async () => {
     const page = readFileSync(join(ROOT, 'examples', 'README.md'), 'utf8')
     const [, copy = ''] = /^(cp -r \S+ \S+)/m.exec(page) ?? []
