@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { expect, test } from 'vitest'
+import { brokerRefusal, publishRefusal, queueRefusal } from '../../src/broker/refusals.ts'
 
 // docs/operations.md tells operators what each `reason` and each warning means.
 
@@ -51,6 +52,24 @@ test('every reason of an error is explained, and no other', () => {
   ].filter((reason) => reason !== 'dst_skip' && reason !== 'missed')
   expect(said.length).toBeGreaterThan(25)
   expect(new Set(listed('What a `reason` means', 2))).toEqual(new Set(said))
+})
+
+test("what RabbitMQ refuses has the reason's status, and says when to ask again", () => {
+  const [, table = ''] = page.split('## What a `reason` means\n')
+  const statusOf = (reason: unknown) =>
+    Number(found(table, new RegExp(`^\\| (\\d+) \\|[^|]*\`${reason}\``, 'gm'))[0])
+  const publishes = ['nacked', 'returned', 'unknown', 'forbidden', 'too-large', 'refused'] as const
+  const queues = ['lost', 'too-many-queues', 'access-refused', 'unavailable'] as const
+  const refusals = [
+    ...(['down', 'blocked', 'foreign'] as const).map(brokerRefusal),
+    ...publishes.map((outcome) => publishRefusal('q', outcome)),
+    ...queues.map((outcome) => queueRefusal('q', outcome)),
+  ]
+  for (const { details, status, retryAfterSeconds } of refusals) {
+    const reason = details?.['reason']
+    expect(status, `${reason}`).toBe(statusOf(reason))
+    expect(retryAfterSeconds !== undefined, `${reason}`).toBe(status === 503 || status === 429)
+  }
 })
 
 test('every warning of health is explained, and no other', () => {

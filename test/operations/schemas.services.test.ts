@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { OJSClient } from '../../src/sdk/index.ts'
 import { fetchOne, freshQueue, gatewayForAll } from './harness.ts'
 
@@ -289,4 +290,25 @@ it('has its schemas again after a restart, and may be strict from then on', asyn
   expect([unknown.status, unknown.body.error.code]).toEqual([400, 'invalid_request'])
   expect(unknown.body.error.details.field).toBe('schema')
   expect((await gateway.push(queue)).status).toBe(201)
+})
+
+it('keeps no more than 10,000, and finds those that are there', async () => {
+  const last = await register()
+  await gateway.stop()
+  const db = await openDatabase(gateway.ledgerPath)
+  db.exec(`INSERT INTO schemas (uri, type, version, content, created_at)
+    WITH RECURSIVE n(i) AS (SELECT (SELECT COUNT(*) FROM schemas) UNION ALL SELECT i + 1 FROM n WHERE i < 9999)
+    SELECT 'urn:planted:' || i, 'a', 1, 'true', 0 FROM n`)
+  db.close()
+  await gateway.restart()
+  const post = (uri: string) => gateway.request('POST', SCHEMAS, { uri, ...EMAIL })
+  const refused = await post(freshUri())
+  expect(refused.status).toBe(422)
+  expect(refused.body.error).toMatchObject({
+    code: 'unsupported',
+    details: { reason: 'too_many_schemas', max_schemas: 10_000 },
+  })
+  expect((await post(last)).status).toBe(200)
+  expect((await gateway.request('DELETE', at(last))).status).toBe(200)
+  expect((await post(freshUri())).status).toBe(201)
 })
