@@ -7,6 +7,11 @@ const { start } = await import('./start-gateway.mjs')
 const { Refusal, say } = await import('./progress.mjs')
 
 try {
+  if (process.argv.length > 2) {
+    throw new Refusal(
+      'npm start takes no arguments. OJS_* variables configure it: README.md, "Configuration".',
+    )
+  }
   process.exitCode = await start()
 } catch (error) {
   say(error instanceof Refusal ? error.message : error.stack)

@@ -44,8 +44,8 @@ interface Run {
 }
 
 /** `npm start`, with nothing of this process's own configuration. */
-function start(env: Record<string, string> = {}): Run {
-  const child = spawn(process.execPath, [join(root, 'scripts', 'start.mjs')], {
+function start(env: Record<string, string> = {}, args: readonly string[] = []): Run {
+  const child = spawn(process.execPath, [join(root, 'scripts', 'start.mjs'), ...args], {
     env: { PATH: process.env['PATH'], OJS_AMQP_URL: vhost.url, OJS_PORT: '0', ...env },
     stdio: ['ignore', 'ignore', 'pipe'],
   })
@@ -83,6 +83,17 @@ function gatewayOf({ child }: Run): number {
     .filter((each) => readFileSync(`/proc/${each}/cmdline`, 'utf8').includes('main.js'))
   return Number(pid)
 }
+
+test.each(['--help', '--port=9000', 'serve'])(
+  'npm start -- %s: says what it takes',
+  async (arg) => {
+    const run = start({}, [arg])
+    await eventually(() => run.child.exitCode !== null || run.said.includes('is ready'))
+    expect(run.child.exitCode).toBe(1)
+    expect(run.said).toContain('npm start takes no arguments')
+    expect(existsSync(lock())).toBe(false)
+  },
+)
 
 test('npm start: a gateway with the broker that is named, once per folder, until it is stopped', async () => {
   const run = start()
