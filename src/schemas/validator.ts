@@ -78,8 +78,11 @@ function explain(error: ErrorObject | undefined): OjsError {
       received: jsonTypeName(received),
     })
   }
-  return invalidField(field, `The '${field}' field ${error.message ?? 'is not valid'}.`, {
+  const allowed = error.keyword === 'enum' ? allowedIn(error) : undefined
+  const rule = allowed ? `must be one of ${allowed.join(', ')}` : (error.message ?? 'is not valid')
+  return invalidField(field, `The '${field}' field ${rule}.`, {
     validation: error.keyword,
+    ...(allowed && { expected: allowed }),
     ...(typeof received === 'string' && { received: received.slice(0, 100) }),
     ...(typeof received === 'number' && { received }),
   })
@@ -94,6 +97,12 @@ function aboutMember(error: ErrorObject, at: string): OjsError {
   return missing
     ? invalidField(field, `The '${field}' field is required.`, { validation: 'required' })
     : invalidField(field, `The '${field}' field is not known.`, { validation: 'unknown' })
+}
+
+/** Ajv's own message names none of them. */
+function allowedIn({ params }: ErrorObject): unknown[] {
+  const values: unknown[] = params['allowedValues']
+  return values.filter((value) => value !== null)
 }
 
 function expectedType({ params }: ErrorObject): string {

@@ -54,6 +54,14 @@ describe('a refusal tells', () => {
   ])('what it got of %j, and no more than a hundred characters', (member, details) => {
     expect(refused(parsePush, push(member)).details).toEqual(details)
   })
+
+  it('which words there are, where it got another one', () => {
+    const { message, details } = refused(parsePush, push({ retry: { on_exhaustion: 'drop' } }))
+    const field = 'retry.on_exhaustion'
+    expect(message).toBe(`The '${field}' field must be one of discard, dead_letter.`)
+    const expected = ['discard', 'dead_letter']
+    expect(details).toEqual({ field, validation: 'enum', expected, received: 'drop' })
+  })
 })
 
 describe('FETCH', () => {
