@@ -27,7 +27,7 @@ const CHARSET = /;\s*charset\s*=\s*"?([^\s;"]*)/i
 function requireJsonType(received: string): void {
   const [essence = ''] = received.split(';', 1)
   if (!ACCEPTED.has(essence.trim().toLowerCase())) {
-    throw invalidField('Content-Type', `The content type must be ${OJS_MEDIA_TYPE}.`, {
+    throw invalidField('Content-Type', `The content type must be ${[...ACCEPTED].join(' or ')}.`, {
       expected: [...ACCEPTED],
       received: received.slice(0, MAX_ECHO),
     })

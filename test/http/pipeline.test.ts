@@ -239,6 +239,15 @@ describe('refused before an operation sees it', () => {
     expect(error.request_id).toMatch(UUID_V7)
     expect(frame.log).toEqual([])
   })
+
+  test('says each content type that is taken', async () => {
+    const frame = await serve(ECHO)
+    const { message, details } = errorOf(
+      await frame.ask(post('{}', { 'Content-Type': 'text/plain' })),
+    )
+    for (const taken of [OJS, 'application/json']) expect(message).toContain(taken)
+    expect(details).toMatchObject({ expected: [OJS, 'application/json'] })
+  })
 })
 
 test.each([
