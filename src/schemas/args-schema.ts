@@ -10,6 +10,7 @@ import { fieldOf, joinPath } from './field-path.ts'
 import { FORMATS } from './formats.ts'
 import { Fuel, OutOfFuel } from './fuel.ts'
 import { literals } from './literals.ts'
+import { multipleOf } from './multiple-of.ts'
 import { linearPatterns } from './pattern.ts'
 import { SchemaFault } from './schema-fault.ts'
 import { COST, type Cost, planSchema, type SchemaPlan } from './schema-plan.ts'
@@ -110,11 +111,11 @@ function compile(plan: SchemaPlan, meter: Meter): ValidateFunction {
     logger: false,
     inlineRefs: false,
     ownProperties: true,
-    multipleOfPrecision: 9,
     formats: FORMATS,
     code: { regExp: linearPatterns(currentFuel), optimize: false },
   })
-  for (const own of [uniqueItems(currentFuel), ...literals(currentFuel), ...applicators()]) {
+  const ours = [uniqueItems(currentFuel), multipleOf(currentFuel), ...literals(currentFuel)]
+  for (const own of [...ours, ...applicators()]) {
     ajv.removeKeyword(String(own.keyword))
     ajv.addKeyword(own)
   }
@@ -131,14 +132,15 @@ function compile(plan: SchemaPlan, meter: Meter): ValidateFunction {
 /**
  * Before every other keyword of the subschema, so that what fails is paid for too. `notes`: what is
  * evaluated is noted from nothing on, when it runs. Ajv begins with what the first `if` or `anyOf` has to
- * say, which then counts where that failed, too.
+ * say, which then counts where that failed, too. Members: of an object without a prototype, whose names
+ * (`constructor`) would be evaluated from the start.
  */
 function addCost(ajv: Ajv2020, fuel: () => Fuel, notes: SchemaPlan['notes']): void {
   ajv.addKeyword({
     keyword: COST,
     code(context: KeywordCxt) {
       const { gen, it } = context
-      if (notes.members) it.props = gen.var('props', _`{}`)
+      if (notes.members) it.props = gen.var('props', _`{__proto__: null}`)
       if (notes.items) it.items = gen.var('items', 0)
       const [fixed, perItem, ofMembers, perText, handedOn] = context.schema as Cost
       const perMember = ofMembers + (notes.members ? MERGE * handedOn : 0)

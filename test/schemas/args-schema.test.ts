@@ -141,12 +141,48 @@ describe('a schema', () => {
       ],
     ],
     ['uniqueItems: false', { uniqueItems: false, maxItems: 2 }, [1, 1], [1, 1, 1]],
-    ['cents', { items: { multipleOf: 0.01 } }, [1.15, 0.07], [0.005]],
+    ['cents', { items: { multipleOf: 0.01 } }, [1.15, 0.07, -4.35, 1e12, -0, 0.3], [0.005]],
+    ['a sum that is no more of cents', { items: { multipleOf: 0.01 } }, [0.3], [0.1 + 0.2]],
+    ['a large divisor', { items: { multipleOf: 1e10 } }, [0, 1e10, -3e10, 1e22], [5]],
+    ['whole days', { items: { multipleOf: 86_400e9 } }, [3 * 86_400e9], [3 * 86_400e9 + 5]],
+    ['a number of 19 digits', { items: { multipleOf: 3 } }, [3e18, 0], [1e18]],
+    ['a quotient beyond all', { items: { multipleOf: 0.123_456_789 } }, [0], [1e308]],
+    ['a very small number', { items: { multipleOf: 0.5 } }, [2.5], [1e-10]],
+    [
+      'a very small divisor',
+      { items: { multipleOf: 1e-8 } },
+      [12_391_239_123, 1e-8, 1e300],
+      [1e-9],
+    ],
     [
       'unevaluatedProperties',
       { items: { allOf: [{ properties: { a: true } }], unevaluatedProperties: false } },
       [{ a: 1 }],
       [{ b: 1 }],
+    ],
+    [
+      'a member that every object inherits',
+      { items: { properties: { a: true }, unevaluatedProperties: false } },
+      [{ a: 1 }],
+      [{ constructor: 1 }],
+    ],
+    [
+      'a member that every object inherits, which is evaluated elsewhere',
+      { items: { anyOf: [{ properties: { toString: true } }], unevaluatedProperties: false } },
+      [{ toString: 1 }],
+      [{ toString: 1, valueOf: 1 }],
+    ],
+    [
+      'a member __proto__ that is evaluated',
+      { items: { patternProperties: { '^_': true }, unevaluatedProperties: false } },
+      [parsed('{"__proto__": 1}')],
+      [parsed('{"__proto__": 1, "a": 1}')],
+    ],
+    [
+      'a member __proto__ that is not',
+      { items: { properties: { a: true }, unevaluatedProperties: false } },
+      [{ a: 1 }],
+      [parsed('{"__proto__": 1}')],
     ],
     ['contains', { contains: { const: 1 } }, [2, 1], []],
     ['contains in an empty tuple', { prefixItems: [true, {}], contains: true }, [1], []],
@@ -281,6 +317,9 @@ describe('a schema', () => {
     ])
     expect(check({ items: { enum: [1, 3] } }, [2])).toMatchObject([
       { path: 'args[0]', message: 'must be equal to one of the allowed values' },
+    ])
+    expect(check({ items: { multipleOf: 0.01 } }, [0.001])).toMatchObject([
+      { path: 'args[0]', message: 'must be multiple of 0.01' },
     ])
     expect(check({ contains: { const: 1 } }, [2])).toMatchObject([
       { path: 'args', message: 'must contain at least 1 valid item(s)', schema_path: '#/contains' },
