@@ -7,8 +7,11 @@ type Body = Readonly<Record<string, unknown>>
 /** A job and what no answer shows. */
 interface Entry {
   job: Job
-  /** Of a discarded one: its retries were used up, or it expired and asked for it. */
-  isDeadLetter: boolean
+  /**
+   * Of a discarded one whose retries were used up, or that expired and asked for it: the how manyth dead
+   * letter it became. Null: it is none.
+   */
+  deadLetter: number | null
   /** Of `scheduled` and `retryable`. */
   dueAt: number
   /** Of `active`. */
@@ -36,6 +39,7 @@ export class InMemoryJobs {
   readonly #entries = new Map<string, Entry>()
   readonly #now: () => number
   readonly #newId: () => string
+  #deadLetters = 0
 
   constructor(deps: { now: () => number; newId: () => string }) {
     this.#now = deps.now
@@ -151,10 +155,12 @@ export class InMemoryJobs {
     }
   }
 
+  /** The newest first, as a server has them. */
   deadLetters(queue: string | null): Job[] {
     this.#letTimePass()
     return [...this.#entries.values()]
-      .filter(({ job, isDeadLetter }) => job.state === 'discarded' && isDeadLetter)
+      .filter(({ job, deadLetter }) => job.state === 'discarded' && deadLetter !== null)
+      .sort((a, b) => (b.deadLetter ?? 0) - (a.deadLetter ?? 0))
       .map(({ job }) => job)
       .filter((job) => queue === null || job.queue === queue)
   }
@@ -204,7 +210,7 @@ export class InMemoryJobs {
       enqueued_at: this.#timestamp(),
       ...(isScheduled && { scheduled_at: new Date(dueAt).toISOString() }),
     }
-    return { job, dueAt, leaseEndsAt: 0, leaseMs: LEASE_MS, isDeadLetter: false }
+    return { job, dueAt, leaseEndsAt: 0, leaseMs: LEASE_MS, deadLetter: null }
   }
 
   /** What time alone does: schedules and retries come due, leases run out, jobs expire. */
@@ -220,8 +226,7 @@ export class InMemoryJobs {
       }
       const isOver = Date.parse(job.expires_at ?? '') <= now
       if (isOver && job.state !== 'active' && !TERMINAL.includes(job.state)) {
-        entry.isDeadLetter = exhaustionOf(job) === 'dead_letter'
-        this.#end(job, 'discarded', {})
+        this.#discard(entry, exhaustionOf(job) === 'dead_letter')
       }
     }
   }
@@ -237,8 +242,8 @@ export class InMemoryJobs {
     return job
   }
 
-  #discard(entry: Entry): Job {
-    entry.isDeadLetter = exhaustionOf(entry.job) !== 'discard'
+  #discard(entry: Entry, isDeadLetter = exhaustionOf(entry.job) !== 'discard'): Job {
+    entry.deadLetter = isDeadLetter ? ++this.#deadLetters : null
     return this.#end(entry.job, 'discarded', {})
   }
 
@@ -301,7 +306,9 @@ function delayOf(job: Job): number {
 function isNotRetried(job: Job, error: Body): boolean {
   const listed = retryOf(job)['non_retryable_errors']
   if (!Array.isArray(listed)) return false
-  const names = [error['code'], error['type']].filter((name) => typeof name === 'string')
+  const { code, type, details } = error
+  const errorClass = isRecord(details) ? details['error_class'] : undefined
+  const names = [code, type, errorClass].filter((name) => typeof name === 'string')
   return listed.some((entry) =>
     names.some((name) =>
       String(entry).endsWith('.*') ? name.startsWith(entry.slice(0, -1)) : name === entry,

@@ -175,6 +175,22 @@ describe('worker endpoints', () => {
     expect(retried).not.toHaveProperty('discarded_at')
   })
 
+  test('dead letters are listed from the newest on', async () => {
+    const retry = { maxAttempts: 1 }
+    const [first, second, third] = await Promise.all(
+      ['a', 'b', 'c'].map((type) => client.enqueue(type, [], { retry })),
+    )
+    const listed = async () => (await client.deadLetters.list()).jobs.map(({ id }) => id)
+    const jobs = await fetched({ count: 3 })
+    for (const job of jobs.toReversed()) await failed(job)
+    expect(await listed()).toEqual([first?.id, second?.id, third?.id])
+    await client.deadLetters.retry(String(second?.id))
+    for (const job of await fetched()) await failed(job)
+    expect(await listed()).toEqual([second?.id, first?.id, third?.id])
+    const page = await client.deadLetters.list({ limit: 1, offset: 1 })
+    expect(page.jobs).toMatchObject([{ id: first?.id }])
+  })
+
   test('a job that is given back has not been tried', async () => {
     const { id } = await client.enqueue('a', [], { retry: { maxAttempts: 1 } })
     await fetched()
@@ -187,6 +203,11 @@ describe('worker endpoints', () => {
   test.each([
     ['the worker says so', {}, { retryable: false }],
     ['its code is listed', { nonRetryableErrors: ['auth.*'] }, { code: 'auth.expired' }],
+    [
+      'its class is listed',
+      { nonRetryableErrors: ['auth.*'] },
+      { details: { error_class: 'auth.expired' } },
+    ],
   ])('no retry where %s', async (_what, retry, error) => {
     await client.enqueue('a', [], { retry: { maxAttempts: 5, onExhaustion: 'discard', ...retry } })
     const [job] = await fetched()
