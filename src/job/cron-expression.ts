@@ -5,6 +5,7 @@ import { memo } from './memo.ts'
 const MAX_LENGTH = 255
 /** croner also reads `?`, `+`, years and whole dates; none of them is part of the dialect. */
 const TOKEN = /^[0-9A-Za-z*,/#-]+$/
+const STEPS_FROM = /(?<=^|[\s,])(\d+)\/\d+/g
 const ALIASES = new Set(
   ['yearly', 'annually', 'monthly', 'weekly', 'daily', 'midnight', 'hourly'].map((a) => `@${a}`),
 )
@@ -42,6 +43,8 @@ function mistakeIn(expression: string): string | null {
   const wrong = tokens.find((token) => !TOKEN.test(token) || /(^|,)\//.test(token))
   if (wrong !== undefined) return `'${wrong}' cannot be read`
   try {
+    // Of `75/15` croner makes no time, and of `75/15,0` only the other: as if it were `75`, it is refused.
+    patternOf(expression.replaceAll(STEPS_FROM, '$1'))
     return patternOf(expression).after(0) === null ? 'no date is ever like that' : null
   } catch (error) {
     return error instanceof Error ? asWritten(error.message) : String(error)
