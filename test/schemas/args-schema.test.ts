@@ -241,6 +241,7 @@ describe('a schema', () => {
       [{ constructor: 1 }],
     ],
     ['no inherited members', { items: { required: ['toString'] } }, [{ toString: 1 }], [{}]],
+    ["a member ''", { items: { required: ['a', ''] } }, [{ a: 1, '': 2 }], [{ a: 1 }]],
     [
       'a keyword that it does not know',
       { id: 'x', nullable: true, items: { 'x-y': 1, type: 'null' } },
