@@ -96,10 +96,18 @@ async function follow(deps: Deps, queue: string): Promise<void> {
   if (deps.ledger.pauses.owed().has(queue)) await briefly(tellWorkers(deps, queue))
 }
 
-/** How it stands now, so that what is repeated never undoes what came after it. */
+/**
+ * How it stands now, so that what is repeated never undoes what came after it. An earlier word that
+ * says the same settles nothing: between the two the workers were told the opposite.
+ */
 async function tellWorkers(deps: Deps, queue: string): Promise<PublishOutcome> {
+  const { newestWord } = deps.transient
   const pausedAt = deps.ledger.pauses.since(queue)
-  const outcome = await broadcastPause(deps, { queue, isPaused: pausedAt !== null })
+  const sent = broadcastPause(deps, { queue, isPaused: pausedAt !== null })
+  newestWord.set(queue, sent)
+  const outcome = await sent
+  if (newestWord.get(queue) !== sent) return outcome
+  newestWord.delete(queue)
   if (outcome === 'confirmed') deps.ledger.pauses.told(queue, pausedAt)
   return outcome
 }

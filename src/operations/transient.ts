@@ -6,6 +6,8 @@ export class Transient {
   readonly recovering = new Set<string>()
   /** Queues in the place of others of their names, whose workers have to consume anew (`pause.ts`). */
   readonly renewed = new Set<string>()
+  /** What the workers of a queue were told last of its pause, until that is answered (`pause.ts`). */
+  readonly newestWord = new Map<string, Promise<unknown>>()
   /** Unknown ids whose `cancel` comes again because no worker could be told (`native/cancel.ts`). */
   readonly untold = new Set<string>()
   /**
