@@ -1,7 +1,8 @@
 import { OjsError, stateConflict } from '../errors.ts'
 import { isExpired, type JobRow } from '../job/job.ts'
-import type { DeadLetterQuery } from '../ledger/dead-letters.ts'
+import type { DeadLetterQuery, Revived } from '../ledger/dead-letters.ts'
 import type { Deps, RequestContext } from './deps.ts'
+import { OthersFirst } from './enqueue/others-first.ts'
 import { keyTaken } from './job-refusals.ts'
 import { sendOrLeave } from './token/send-token.ts'
 
@@ -31,7 +32,7 @@ export async function retryDeadLetter(
       reason: 'expired',
     })
   }
-  const job = await deps.ledger.revive(id, row.generation, deps.clock.now())
+  const job = await revived(deps, row)
   if (job === 'stale') throw deadLetterNotFound(id)
   if ('existing' in job) throw keyTaken(job.existing, job.uniqueKey)
   const { requestId } = context
@@ -39,6 +40,19 @@ export async function retryDeadLetter(
   deps.events.emit({ type: 'job.enqueued', job, requestId, promoted: true })
   void sendOrLeave(deps, job)
   return job
+}
+
+/** One that may yet be withdrawn is no reason to say that its key is taken: see `admitted`. */
+async function revived(deps: Deps, { id, generation }: JobRow): Promise<Revived> {
+  let others: OthersFirst | undefined
+  for (;;) {
+    const done = await deps.ledger.revive(id, generation, deps.clock.now())
+    const isTaken = done !== 'stale' && 'existing' in done
+    const decision = isTaken ? deps.transient.unconfirmed.get(done.existing.id) : undefined
+    if (decision === undefined) return done
+    others ??= new OthersFirst(deps)
+    await others.wait(decision)
+  }
 }
 
 /** Removes a dead letter for good (seed 001 §12.3): GET answers 404 from then on. Throws 404, 503. */

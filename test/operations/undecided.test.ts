@@ -1,9 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
+import { retryDeadLetter } from '../../src/operations/dead-letters.ts'
 import { push } from '../../src/operations/push.ts'
 import { pushBatch } from '../../src/operations/push-batch.ts'
-import { rowOf, settleLazily } from '../ledger/harness.ts'
+import { FAILED, fenceOf, rowOf, settleLazily, TERMS, token } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { deferred } from '../support/deferred.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
@@ -22,6 +23,9 @@ beforeEach(async () => {
   })
 })
 afterEach(() => harness.destroy())
+
+type Word = ReturnType<typeof deferred<PublishOutcome>>
+type Pushed = ReturnType<typeof pushOne>
 
 const CONTEXT = { requestId: 'req_1' }
 const UNIQUE = { options: { unique: { keys: ['type'] } } }
@@ -78,5 +82,45 @@ describe('another PUSH of the id', () => {
       await expect(refused).rejects.toMatchObject({ status: 503 })
       expect(storyOf(id)).toEqual(['job.enqueued'])
     }
+  })
+})
+
+describe('a dead letter whose unique key has been taken', () => {
+  /** A dead letter whose key the next unique PUSH takes, which is not confirmed yet. */
+  async function beside(): Promise<{ dead: string; other: string; word: Word; refused: Pushed }> {
+    const dead = stage.deps.newId()
+    await pushOne(dead, UNIQUE)
+    await harness.ledger.claim([token(dead)], TERMS)
+    const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
+    await harness.ledger.fail(dead, fenceOf(rowOf(harness.ledger, dead)), change)
+    const word = deferred<PublishOutcome>()
+    publish = () => word.promise
+    const other = stage.deps.newId()
+    const refused = pushOne(other, UNIQUE)
+    refused.catch(() => {})
+    while (harness.ledger.find(other) === null) await nextTurn()
+    publish = async () => 'confirmed'
+    return { dead, other, word, refused }
+  }
+
+  it('by a PUSH that is refused comes back to life all the same', async () => {
+    const { dead, word, refused } = await beside()
+    const retried = retryDeadLetter(stage.deps, dead, CONTEXT)
+    retried.catch(() => {})
+    await settleLazily(harness.ledger)
+    word.resolve('unknown')
+    await expect(refused).rejects.toMatchObject({ status: 503 })
+    expect(await retried).toMatchObject({ id: dead, state: 'available', generation: 1 })
+  })
+
+  it('by a PUSH that stays is told of that one, once it does', async () => {
+    const { dead, other, word, refused } = await beside()
+    const retried = retryDeadLetter(stage.deps, dead, CONTEXT)
+    retried.catch(() => {})
+    await settleLazily(harness.ledger)
+    word.resolve('confirmed')
+    await refused
+    const details = { existing_job_id: other }
+    await expect(retried).rejects.toMatchObject({ status: 409, details })
   })
 })
