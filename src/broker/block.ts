@@ -60,6 +60,8 @@ export class Block {
   state: BlockState = 'opening'
   /** RabbitMQ has taken its consumer, whatever became of that. */
   wasAccepted = false
+  /** RabbitMQ may have taken its consumer. */
+  #hasAsked = false
   readonly #options: BlockOptions
   readonly #unsettled = new Set<LiveDelivery>()
   #channel: Channel | null = null
@@ -94,6 +96,7 @@ export class Block {
       channel.on('close', () => this.#end(this.#endOfChannel()))
       // AMQP-007: before consuming; it does not change for a consumer that runs.
       await channel.prefetch(prefetch)
+      this.#hasAsked = true
       await channel.consume(source, (message) => this.#onMessage(message), {
         consumerTag: this.tag,
         ...(consumerPriority !== 0 && { priority: consumerPriority }),
@@ -151,10 +154,10 @@ export class Block {
   /**
    * Its queue is gone, and every delivery with it. RabbitMQ 3.10 does not tell the consumer of a
    * quorum queue when the name is declared anew first: the channel would be silent for ever. One
-   * that is opening finds out by itself.
+   * that has not asked to consume yet finds out by itself.
    */
   orphan(): void {
-    if (this.isIn('opening', 'closed')) return
+    if (this.isIn('closed') || !this.#hasAsked) return
     const channel = this.#channel
     this.#end({ why: 'queue-missing' })
     if (channel) void closeChannel(channel)

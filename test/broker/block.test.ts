@@ -4,6 +4,7 @@ import { expect, it } from 'vitest'
 import { Block, type BlockEnd } from '../../src/broker/block.ts'
 import type { Connection } from '../../src/broker/connection.ts'
 import type { LiveDelivery } from '../../src/broker/delivery.ts'
+import { deferred } from '../support/deferred.ts'
 
 /** A channel that only writes down what is said on it. */
 class SilentChannel extends EventEmitter {
@@ -192,6 +193,24 @@ it('that opens finds out by itself that its queue is gone', async () => {
   expect(ends).toEqual([])
   await block.open()
   expect(block.state).toBe('running')
+})
+
+it('that is told so while RabbitMQ has not answered has ended, whatever the answer is', async () => {
+  const channel = new SilentChannel()
+  const asked = deferred()
+  const answer = deferred()
+  channel.consume = () => {
+    asked.resolve()
+    return answer.promise
+  }
+  const { block, ends } = blockOn(channel)
+  const opened = block.open()
+  await asked.promise
+  block.orphan()
+  expect(ends).toEqual([{ end: { why: 'queue-missing' }, lost: [] }])
+  answer.resolve()
+  await opened
+  expect([block.state, channel.said.at(-1), ends.length]).toEqual(['closed', ['close'], 1])
 })
 
 it('that cannot be opened has ended', async () => {
