@@ -186,11 +186,11 @@ export class Feed {
   /** Nothing is here yet, but something may be about to come. */
   isAwaited(by: number): boolean {
     if (this.buffer.size > 0) return false
-    return (this.isStarting && !this.#isSilent) || this.expectsBetter(by)
+    return (this.isStarting && !this.isSilent) || this.expectsBetter(by)
   }
 
   /** RabbitMQ owes it an answer, and jobs of other queues would wait for it. */
-  get #isSilent(): boolean {
+  get isSilent(): boolean {
     return this.#has('opening') && this.#now() - this.#openingSince >= OPENING_MS
   }
 

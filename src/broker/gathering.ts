@@ -95,6 +95,7 @@ function nourishForMore(
   if (!hasClaimable(feed.queue, feed.buffer.size)) return false
   if (!feed.exists) return feed.isLookedUp
   feed.nourish(count)
+  if (feed.isSilent) return false
   return feed.mayReceive && (feed.inUse === 0 || feed.isGrowing || feed.expectsMore(since))
 }
 

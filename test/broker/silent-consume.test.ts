@@ -34,7 +34,7 @@ class SilentChannel extends EventEmitter {
   }
 }
 
-function start() {
+function start(clock = systemClock()) {
   let onWell: (deliver: Deliver) => void = () => {}
   const well = new Promise<Deliver>((resolve) => {
     onWell = resolve
@@ -48,7 +48,7 @@ function start() {
   const deliveries = new Deliveries({
     connection,
     names: createNames(''),
-    clock: systemClock(),
+    clock,
     logger,
     random: () => 0.5,
     observer: SILENT_OBSERVER,
@@ -65,8 +65,8 @@ function start() {
   deliveries.resume()
   const available = new Map([['stuck', 1]])
   const hasClaimable = (queue: string, beyond = 0) => (available.get(queue) ?? 0) > beyond
-  const take = (queues: string[], waitMs: number) =>
-    deliveries.take(request(queues, { count: 1, waitMs, hasClaimable })).then(idsOf)
+  const take = (queues: string[], waitMs: number, count = 1) =>
+    deliveries.take(request(queues, { count, waitMs, hasClaimable })).then(idsOf)
   const arrive = async (id: string, deliveryTag: number) => {
     const deliver = await well
     available.set('well', deliveryTag)
@@ -93,3 +93,16 @@ it('nor from who waits for the other alone, behind that one', async () => {
   expect(await alone).toEqual(['b'])
   expect(await both).toEqual(['a'])
 })
+
+it('nor from who wants more than there is of the other, once it is known to be silent', async () => {
+  let now = 0
+  const { take, arrive } = start({ now: () => now, wall: () => now })
+  const begun = take(['well', 'stuck'], 30_000)
+  await arrive('a', 1)
+  expect(await begun).toEqual(['a'])
+  // From here on time stands still: who waits for it to pass waits for good.
+  now += 1_000
+  const both = take(['well', 'stuck'], 30_000, 5)
+  await arrive('b', 2)
+  expect(await both).toEqual(['b'])
+}, 5_000)
