@@ -3,7 +3,16 @@ import { decideArrival } from '../../src/job/arrival.ts'
 import { decideNativeClaim } from '../../src/job/native-claim.ts'
 import type { ReportedEvent, Said } from '../../src/job/report.ts'
 import { eventOf, REPORT } from './contract-reports.ts'
-import { NOW, pushed, settleLazily, TERMS, token, type UnderTest } from './harness.ts'
+import {
+  FAILED,
+  fenceOf,
+  NOW,
+  pushed,
+  settleLazily,
+  TERMS,
+  token,
+  type UnderTest,
+} from './harness.ts'
 
 const STARTED: Said = { event: 'started' }
 const released = (tokenAttempt: number): Said => ({ event: 'released', tokenAttempt })
@@ -38,6 +47,35 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
     { do: 'claim', attempt, skipped: [], promote: false },
     { decision: 'run', attempt },
   ]
+
+  describe('a job whose queue was lost before the word that a native worker has begun it', () => {
+    const begins: [string, (id: string) => Promise<unknown>][] = [
+      ['a report of its start', (id) => apply(eventOf(id, STARTED))],
+      ['a heartbeat', (id) => ledger.beatNative([id], BEAT)],
+    ]
+    const ends: [string, (id: string) => Promise<unknown>][] = [
+      ['its worker gives it back', (id) => apply(eventOf(id, released(1)))],
+      [
+        'its lease runs out',
+        (id) => ledger.fail(id, fenceOf(row(id)), { ...FAILED, to: 'available' }),
+      ],
+    ]
+    const cases = begins.flatMap(([told, begin]) =>
+      ends.map(([how, end]) => [told, how, begin, end] as const),
+    )
+
+    it.each(cases)('gets a new token: by %s, and %s', async (_told, _how, begin, end) => {
+      const { id, outbox } = await pushed(ledger, { queue: 'q' })
+      ledger.confirmed(outbox)
+      await settleLazily(ledger)
+      expect(await ledger.rearm('q', NOW)).toBe(1)
+      await begin(id)
+      expect(row(id)).toMatchObject({ state: 'active', attempt: 1, outbox: null })
+      await end(id)
+      expect(row(id)).toMatchObject({ state: 'available', holder: null })
+      expect(row(id).outbox).not.toBeNull()
+    })
+  })
 
   describe('a report of a job that is given back', () => {
     it.each([1, 3])('makes it available, its attempt not counted (of %i)', async (maxAttempts) => {

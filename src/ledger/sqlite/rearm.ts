@@ -56,7 +56,10 @@ function rearmPage(
   const { after, to, upTo } = spanOf(store, queue, cursor)
   const rows = rearmable.all(queue, after, to, REARM_PAGE, now + DRIFT_MS)
   const owed = rows.filter((row) => row.state === 'available')
-  for (const row of rows) rearmRow(store, row, row.state === 'available')
+  for (const row of rows) {
+    const isOwed = row.state === 'available'
+    rearmRow(store, row, { isOwed, isTokenGone: isOwed })
+  }
   // The deliveries behind these leases went with the queue, those of native workers too: when the
   // lease ends, or is released, the job needs a new token.
   if (cursor === null) handOverQueue.run(queue, upTo)
@@ -112,7 +115,8 @@ function rearmRungPage(store: Store, rung: Rung, cursor: RearmCursor | null): Re
   const { rearmableOfRung } = store.statements
   store.moved.forgetRung(rung)
   const rows = rearmableOfRung.all(rung.queue, after, to, REARM_PAGE, rung.delayMs)
-  for (const row of rows) rearmRow(store, row, true)
+  // What a worker has of these left the rung before, and is in the job queue.
+  for (const row of rows) rearmRow(store, row, { isOwed: true, isTokenGone: false })
   const isMore = rows.length > 0 || to < upTo
   return { rearmed: rows.length, next: isMore ? { after: endOf(rows, to), upTo } : null }
 }
@@ -154,7 +158,11 @@ function beginning(store: Store): RearmCursor {
   return { after: 0, upTo: onlyRow(store.statements.lastSeq.get()).seq }
 }
 
-function rearmRow(store: Store, row: WaitingRow, isOwed: boolean): void {
-  store.statements.rearm.run(row.seq, isOwed ? store.nonces.next() : null)
+function rearmRow(
+  store: Store,
+  row: WaitingRow,
+  { isOwed, isTokenGone }: { isOwed: boolean; isTokenGone: boolean },
+): void {
+  store.statements.rearm.run(row.seq, isOwed ? store.nonces.next() : null, isTokenGone ? 1 : 0)
   store.counter.left(row.queue, row)
 }

@@ -274,9 +274,14 @@ function prepareLost(db: Database) {
          AND rung_ms = ?5 AND (state = 'retryable' OR state = 'available' AND outbox IS NULL)
        ORDER BY seq LIMIT ?4`,
     ),
-    /** Only a lease has a holder still: `handOverQueue`. */
-    rearm: db.prepare<[seq: number, nonce: number | null]>(
-      'UPDATE jobs SET outbox = ?2, rung_ms = NULL, holder = NULL WHERE seq = ?1',
+    /**
+     * Only a lease has a holder still: `handOverQueue`. `isTokenGone`: what a native worker has begun, and
+     * says so only now, will not come back, so that the row is one of `isOwedAgain`, whoever had it last.
+     */
+    rearm: db.prepare<[seq: number, nonce: number | null, isTokenGone: Flag]>(
+      `UPDATE jobs SET outbox = ?2, rung_ms = NULL, holder = NULL,
+         worker_id = iif(?3, coalesce(worker_id, ''), worker_id)
+       WHERE seq = ?1`,
     ),
     rearmArrived: db.prepare<[id: string, nonce: number], RawRow>(
       `UPDATE jobs SET outbox = ?2, rung_ms = NULL WHERE id = ?1 RETURNING ${JOB_COLUMNS}`,
