@@ -41,7 +41,8 @@ export function begin(
 
 /**
  * Was the last attempt of this waiting job given back without its token, or that lost with its queue,
- * and is another one not out yet? Who starts it now runs that attempt, which may be long over: nobody has the token that is owed.
+ * and is another one not out yet? Who starts it now runs that attempt, which may be long over: nobody
+ * has the token that is owed.
  */
 export function isOwedAgain({ outbox, workerId }: JobRow): boolean {
   return outbox !== null && workerId !== null
