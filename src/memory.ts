@@ -63,6 +63,9 @@ export class WorkMemory {
 /** It is the memory of the process, so one for all gateways in it. */
 const WORK_MEMORY = new WorkMemory()
 
+/** More than this is never to be had, however long somebody waits. */
+export const MAX_ALONE = WORK_MEMORY.maxAlone
+
 /** What one request has of it. */
 export class MemoryShare {
   readonly #all: WorkMemory
@@ -81,7 +84,7 @@ export class MemoryShare {
 
   /** The same for what a request asks for. Throws 413 where there can never be as much, else 503. */
   require(bytes: number): void {
-    if (this.#bytes + bytes > this.#all.maxAlone) throw tooLarge()
+    if (this.#bytes + bytes > this.#all.maxAlone) throw noMemory()
     if (!this.take(bytes)) throw busy()
   }
 
@@ -95,7 +98,7 @@ export function busy(): OjsError {
   return unavailable('All requests together need too much memory now.', 'busy')
 }
 
-function tooLarge(): OjsError {
+export function noMemory(): OjsError {
   return new OjsError('invalid_request', 'The request needs more memory than this gateway has.', {
     status: 413,
     details: { field: 'body', reason: 'memory' },
@@ -112,7 +115,7 @@ const COPIES = 4
  * What JSON takes in the heap while it is worked on, beside its values (`json-text.ts`). A single
  * character that is not Latin makes a string take two bytes for each.
  */
-export function heapOfText(text: Buffer): number {
+export function heapOfText(text: Buffer, copies = COPIES): number {
   const isNarrow = isAscii(text) && !text.includes('\\u')
-  return COPIES * text.length * (isNarrow ? 1 : 2)
+  return copies * text.length * (isNarrow ? 1 : 2)
 }

@@ -1,6 +1,7 @@
 import type { ControlMessage, ControlVerdict } from '../broker/broker.ts'
 import { isHopeless, OjsError } from '../errors.ts'
 import type { Deps } from '../operations/deps.ts'
+import { hasRoomToRead } from '../operations/message-room.ts'
 import { parseJsonList } from '../schemas/json-list.ts'
 import { parseJsonObject } from '../schemas/json-text.ts'
 import type { ControlObserver, MalformedReason } from '../telemetry/control-metrics.ts'
@@ -77,7 +78,7 @@ function read(
   const { type, content, replyTo } = message
   if (!isKnown(type)) throw new Malformed('unknown_type')
   if (QUESTIONS.has(type) && replyTo === null) throw new Malformed('no_reply_to')
-  if (content.length > limit) throw new Malformed('too_large')
+  if (content.length > limit || !hasRoomToRead(content)) throw new Malformed('too_large')
   const list = LISTS.get(type)
   const body = list ? parseJsonList(content, list) : parseJsonObject(content)
   return { message, body, context: { requestId }, skipped }

@@ -58,6 +58,11 @@ export function refuseUnkeepable(bytes: Buffer, limits: JsonLimits = JSON_LIMITS
   if (doubts.inexactAt !== NOWHERE) throw inexact(bytes, doubts.inexactAt)
 }
 
+/** What its values take of the heap beside their text, at most; whatever it is, and however deep. */
+export function heapOfValues(bytes: Buffer): number {
+  return scan(bytes, 0, Number.POSITIVE_INFINITY).heapBytes
+}
+
 const NOWHERE = -1
 export const QUOTE = 0x22
 const PLUS = 0x2b

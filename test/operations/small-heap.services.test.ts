@@ -1,3 +1,5 @@
+import amqp from 'amqplib'
+import { v7 } from 'uuid'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { Gateway } from '../support/gateway.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
@@ -58,4 +60,44 @@ it('the jobs that workflows begin with are not all under way at once', {
   const answers = await Promise.all(Array.from({ length: 10 }, ask))
   for (const { status } of answers) expect(status).toBe(201)
   expect((await client.get('none')).status).toBe(404)
+})
+
+/** Two million objects: twice a heap of 128 MB. */
+const COSTLY = `[${'{},'.repeat(2_300_000)}{}]`
+
+it('a native message that would fill the heap is malformed, as one that is too large', {
+  timeout: 120_000,
+}, async () => {
+  const gateway = await withHeapOf(128)
+  await gateway.client.push({
+    type: 'a.job',
+    args: [],
+    options: { queue: 'costly' },
+  })
+  const connection = await amqp.connect(vhost.url)
+  onTestFinished(() => connection.close())
+  const channel = await connection.createConfirmChannel()
+  const send = async (exchange: string, key: string, text: string, more: object = {}) => {
+    channel.publish(exchange, key, Buffer.from(text), { messageId: v7(), ...more })
+    await channel.waitForConfirms()
+  }
+  const job = (id: string) => `{"id":"${id}","type":"a.job","args":${COSTLY}}`
+  const [first, second, third] = [v7(), v7(), v7()]
+
+  const headers = { 'x-delay': 1 }
+  await send('ojs.exchange.delayed', 'costly', job(first), { messageId: first, headers })
+  await gateway.untilLogged('malformed message', 30_000, (line) => line['jobId'] === first)
+
+  const event = `{"job_id":"${second}","attempt":1,"event":"completed","job":${job(second)}}`
+  const report = `{"worker_id":"w","events":[${event}]}`
+  const type = { type: 'ojs.control.report' }
+  await send('ojs.exchange.direct', 'ojs.queue.control.costly', report, type)
+  await gateway.untilLogged('malformed control message', 30_000)
+
+  const asked = { queues: ['costly'], wait_ms: 10_000 }
+  expect((await gateway.client.fetch(asked)).body['jobs']).toHaveLength(1)
+  await send('ojs.exchange.direct', 'costly', job(third), { messageId: third })
+  const none = gateway.client.fetch({ ...asked, wait_ms: 2_000 })
+  await gateway.untilLogged('malformed message', 30_000, (line) => line['jobId'] === third)
+  expect((await none).body['jobs']).toEqual([])
 })

@@ -1,14 +1,18 @@
 import { OjsError } from '../../errors.ts'
 import type { NewJob } from '../../job/job.ts'
+import { noMemory } from '../../memory.ts'
 import { type NativeMessage, nativeJob } from '../../schemas/native-job.ts'
 import type { Deps } from '../deps.ts'
+import { hasRoomToRead } from '../message-room.ts'
 
 /**
- * Larger than any job that HTTP takes. RabbitMQ takes 128 MB, and one body of that size, of nothing
- * but empty lists, is gigabytes when it is parsed: it would end the process, and the next one.
+ * Larger than any job that HTTP takes, or than this heap can read. RabbitMQ takes 128 MB, and one body of
+ * that size, of nothing but empty lists, is gigabytes when it is parsed: it would end the process, and the
+ * next one.
  */
 export function isTooLarge({ settings }: Pick<Deps, 'settings'>, { message }: NativeBody): boolean {
-  return message.content.length > maxBytes(settings)
+  const { content } = message
+  return content.length > maxBytes(settings) || !hasRoomToRead(content)
 }
 
 type NativeBody = { message: Pick<NativeMessage['message'], 'content'> }
@@ -39,6 +43,7 @@ export function adoptedJob(
 
 function tooLarge({ settings }: Deps, { message }: NativeBody): OjsError {
   const max = maxBytes(settings)
+  if (message.content.length <= max) return noMemory()
   return new OjsError('invalid_request', `The message is larger than ${max} bytes.`, {
     status: 413,
     details: { field: 'body', actual_bytes: message.content.length, max_bytes: max },
