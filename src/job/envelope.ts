@@ -2,7 +2,7 @@ import { invalidField, OjsError } from '../errors.ts'
 import type { SortingBudget } from './canonical-json.ts'
 import { timestamp } from './document.ts'
 import { parseDuration } from './duration.ts'
-import { type Instant, parseInstant } from './instant.ts'
+import { type Instant, parseInstant, toldInstant } from './instant.ts'
 import type { Carry, NewJob } from './job.ts'
 import { checkQueueName } from './queue-name.ts'
 import type { PushOptions, PushRequest, UniqueRequest } from './request.ts'
@@ -32,7 +32,10 @@ export interface EnvelopeContext {
 interface NativeContext {
   queue: string
   createdAt: number
+  /** By its header: no execution is numbered higher (seed 002 §8.3). */
   maxAttempts: number | null
+  /** Where neither its `retry` nor its header says it. */
+  maxAttemptsInBody?: number | null
   /**
    * It is not deliverable yet, for it came by `ojs.exchange.delayed`. `dueAt`: what its headers say
    * (wall time, ms), before anything in the body; null: nothing.
@@ -92,7 +95,6 @@ export function describeJob(request: PushRequest, context: EnvelopeContext): Des
   const priority = priorityOf(options.priority)
   const id = request.id ?? context.newId()
   const createdAt = context.native?.createdAt ?? context.now
-  // As with attempts, they may be in the header only.
   const tags = options.tags ?? context.carry?.tags ?? []
   const ownMeta = metaOf(request)
   const claim = options.unique ? claimOf(options.unique, request, queue, ownMeta, context) : null
@@ -111,7 +113,8 @@ export function describeJob(request: PushRequest, context: EnvelopeContext): Des
     timeout_ms: timeoutMs,
     visibility_timeout: visibilityMs === null ? undefined : Math.ceil(visibilityMs / 1000),
     visibility_timeout_ms: visibilityMs ?? undefined,
-    scheduled_at: scheduledAt?.text,
+    // As with attempts and tags, it may be in the header only.
+    scheduled_at: (scheduledAt ?? toldInstant(context.carry?.scheduledAt))?.text,
     expires_at: expiresAt?.text,
     max_attempts: maxAttempts,
     retry: retry.echo,
@@ -230,9 +233,12 @@ function seconds(value: number | null | undefined): number | undefined {
 function attemptsOf(options: PushOptions, request: PushRequest, context: EnvelopeContext) {
   const policy = options.retry ?? options.retry_policy
   const retry = normaliseRetry(policy, retryField(request))
+  const { maxAttempts: inHeader = null, maxAttemptsInBody = null } = context.native ?? {}
   // A native producer may say it in the header only (seed 002 §6.2).
-  const inHeader = policy?.max_attempts == null ? context.native?.maxAttempts : null
-  return { retry, maxAttempts: inHeader ?? retry.maxAttempts }
+  if (policy?.max_attempts == null) {
+    return { retry, maxAttempts: inHeader ?? maxAttemptsInBody ?? retry.maxAttempts }
+  }
+  return { retry, maxAttempts: Math.min(retry.maxAttempts, inHeader ?? retry.maxAttempts) }
 }
 
 function timesOf(options: PushOptions, request: PushRequest, context: EnvelopeContext) {

@@ -38,6 +38,19 @@ export function parseInstant(text: string, field: string, now: number): Instant 
   return { ms, text: isPlain ? text : new Date(ms).toISOString() }
 }
 
+/**
+ * What a message tells beside its body, or of its past: null where that is no instant, for a job is not
+ * refused for what decides nothing. Neither is one from now on: it would say when the message came.
+ */
+export function toldInstant(value: unknown): Instant | null {
+  if (typeof value !== 'string' || value.startsWith('+')) return null
+  try {
+    return parseInstant(value, 'told', 0)
+  } catch {
+    return null
+  }
+}
+
 function isLeapSecond(text: string): boolean {
   return text.startsWith(':60', 16)
 }

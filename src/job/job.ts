@@ -46,6 +46,8 @@ export interface NewJob {
   timeoutMs: number
   expiresAt: number | null
   createdAt: number
+  /** Of a native job: when it was published, as far as it says so. */
+  enqueuedAt?: number
   /**
    * The AMQP body and the stored document in one: a JSON object text in the form of seed 003 with
    * the exact `_ms` values and every unknown member kept, and without any member that changes

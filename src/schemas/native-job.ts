@@ -1,6 +1,6 @@
 import { invalidField } from '../errors.ts'
 import { type EnvelopeContext, toNewJob } from '../job/envelope.ts'
-import { hasRfc3339Year, parseInstant } from '../job/instant.ts'
+import { hasRfc3339Year, toldInstant } from '../job/instant.ts'
 import { MAX_INT32 } from '../job/int32.ts'
 import type { Carry, NewJob } from '../job/job.ts'
 import type { PushRequest } from '../job/request.ts'
@@ -13,7 +13,7 @@ export interface NativeMessage {
   /** `message_id`, or the body's where that is missing and the body is not too large to look into. */
   readonly id: string
   readonly queue: string
-  /** `x-ojs-max-attempts`; null when missing or unusable: then the body's `max_attempts` counts. */
+  /** `x-ojs-max-attempts`; null when missing or unusable: then the body says it. */
   readonly maxAttempts: number | null
   readonly message: {
     content: Buffer
@@ -23,6 +23,9 @@ export interface NativeMessage {
   /** What travels beside the body. */
   carry(): Carry
 }
+
+const ENQUEUED_AT = 'x-ojs-enqueued-at'
+const CREATED_AT = 'x-ojs-created-at'
 
 export type NativeContext = Omit<EnvelopeContext, 'carry' | 'native'>
 
@@ -49,16 +52,20 @@ export function nativeJob(
   if (queue !== message.queue) {
     throw invalidField('queue', `The body names queue '${queue}', the message came from another.`)
   }
-  return toNewJob(withPriority(request, message), {
+  const created = createdAt(context, body, message)
+  const job = toNewJob(withPriority(request, message), {
     ...context,
     carry: withBodyTrace(message.carry(), request),
     native: {
       queue: message.queue,
-      createdAt: createdAt(context, body, message),
-      maxAttempts: message.maxAttempts ?? countIn(body['max_attempts']),
+      createdAt: created,
+      maxAttempts: message.maxAttempts,
+      maxAttemptsInBody: countIn(body['max_attempts']),
       ...(schedule && { schedule }),
     },
   })
+  const enqueued = toldInstant(message.message.headers?.[ENQUEUED_AT])
+  return { ...job, enqueuedAt: enqueued?.ms ?? created }
 }
 
 function countIn(value: unknown): number | null {
@@ -80,25 +87,14 @@ function withPriority(request: PushRequest, { message }: NativeMessage): PushReq
  * (the same, in seconds), else now. One that is no instant is as good as none.
  */
 function createdAt(
-  { now, wall }: NativeContext,
+  { now }: NativeContext,
   body: Record<string, unknown>,
   { message }: NativeMessage,
 ): number {
-  const told = [body['created_at'], message.headers?.['x-ojs-created-at']]
-  const ms = told.map((value) => instantIn(value, wall)).find((instant) => instant !== null)
-  if (ms !== undefined && ms !== null) return ms
+  const told = toldInstant(body['created_at']) ?? toldInstant(message.headers?.[CREATED_AT])
+  if (told !== null) return told.ms
   // Some publishers write milli- or microseconds, which would be a year that no client parses.
   // A report may bring a fraction along, which the property itself cannot have.
   const sentAt = Math.floor((message.properties.timestamp ?? Number.NaN) * 1000)
   return hasRfc3339Year(sentAt) ? sentAt : now
-}
-
-/** Null for what is no instant: a job is not refused for what decides nothing. */
-function instantIn(value: unknown, wall: number): number | null {
-  if (typeof value !== 'string') return null
-  try {
-    return parseInstant(value, 'x-ojs-created-at', wall).ms
-  } catch {
-    return null
-  }
 }

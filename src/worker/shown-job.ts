@@ -21,7 +21,7 @@ const MAX_FAILED_BYTES = 3 * 1024 * 1024
 
 /** Those of OJS that a gateway cannot know better than the publisher. */
 const PUBLISHERS_OWN = [
-  ...[OJS_HEADERS.createdAt, OJS_HEADERS.scheduledAt, OJS_HEADERS.tags],
+  ...[OJS_HEADERS.createdAt, OJS_HEADERS.enqueuedAt, OJS_HEADERS.scheduledAt, OJS_HEADERS.tags],
   ...[OJS_HEADERS.traceId, OJS_HEADERS.traceState, OJS_HEADERS.idempotencyKey],
 ]
 

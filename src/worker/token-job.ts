@@ -109,7 +109,11 @@ function known(
 }
 
 function adopted(delivery: LiveDelivery, job: ReturnType<typeof nativeJob>): TokenJob {
-  const row = freshRow(job, { generation: 0, outbox: null, enqueuedAt: job.createdAt })
+  const row = freshRow(job, {
+    generation: 0,
+    outbox: null,
+    enqueuedAt: job.enqueuedAt ?? job.createdAt,
+  })
   const document: Job = JSON.parse(jobDocument({ ...row, state: 'active' }))
   return {
     job: { ...document, attempt: delivery.attempt, ...whileQueued(delivery) },

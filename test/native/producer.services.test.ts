@@ -104,6 +104,39 @@ test('unknown members of a native message are in FETCH and GET', async () => {
   expect(read).toMatchObject({ id, state: 'active', ...unknown })
 })
 
+test('what seed 002 §6.2 puts into headers is in FETCH and GET, and holds', async () => {
+  await pushTo('email')
+  await fetchFrom('email')
+  const id = v7()
+  const retry = { max_attempts: 7, initial_interval: 'PT0.3S' }
+  const body = JSON.stringify({ id, type: 'a.b', args: [], retry })
+  const headers = {
+    'x-ojs-queue': 'email',
+    'x-ojs-attempt': 2,
+    'x-ojs-max-attempts': 2,
+    'x-ojs-created-at': '2026-02-12T10:00:00.000Z',
+    'x-ojs-enqueued-at': '2026-02-12T10:30:00.250Z',
+    'x-ojs-scheduled-at': '2026-02-12T10:30:00.000Z',
+    'x-ojs-tags': 'a,b',
+    'x-ojs-error-code': 'E_BEFORE',
+    'x-ojs-error-message': 'the attempt before',
+  }
+  await pikaPublish(vhost.url, 'email', [{ body, properties: { message_id: id }, headers }])
+
+  const told = {
+    ...{ id, attempt: 2, max_attempts: 2, tags: ['a', 'b'] },
+    created_at: headers['x-ojs-created-at'],
+    enqueued_at: headers['x-ojs-enqueued-at'],
+    scheduled_at: headers['x-ojs-scheduled-at'],
+    error: { code: 'E_BEFORE', message: 'the attempt before' },
+  }
+  expect(await fetchFrom('email')).toMatchObject(told)
+  expect(jobOf(await gateway.client.get(id))).toMatchObject(told)
+  const failure = { job_id: id, error: { code: 'E', message: 'last' } }
+  const nack = await gateway.client.send('POST', '/ojs/v1/workers/nack', failure)
+  expect(nack.body).toMatchObject({ state: 'discarded', attempt: 2, max_attempts: 2 })
+})
+
 test('unknown members of an HTTP job survive a restart and reach a native consumer', async () => {
   const unknown = { x_vendor: { a: [1, null, 'é'] }, another: false, options_extra: '__proto__' }
   const pushed = await gateway.client.push({

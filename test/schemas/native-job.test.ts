@@ -65,6 +65,9 @@ describe('a native message', () => {
     [{ max_attempts: 7 }, null, 7],
     [{ max_attempts: 7 }, 5, 5],
     [{ max_attempts: 7, retry: { max_attempts: 4 } }, 5, 4],
+    // Seed 002 §8.3: at `x-ojs-max-attempts` the next failure must be a discard.
+    [{ retry: { max_attempts: 7 } }, 2, 2],
+    [{ max_attempts: 2, retry: { max_attempts: 7 } }, null, 7],
     [{ max_attempts: '7' }, null, 3],
     [{ max_attempts: -1 }, null, 3],
     [{ max_attempts: 0 }, null, 0],
@@ -90,6 +93,31 @@ describe('a native message', () => {
   ])('was created when it says so: %s', (_, body, headers, timestamp, at) => {
     const properties = timestamp === undefined ? {} : { timestamp }
     expect(read(body, properties, headers).createdAt).toBe(at)
+  })
+
+  // Seed 002 §6.2.
+  it.each<[string, object, Record<string, unknown>, number]>([
+    ['its header', {}, { 'x-ojs-enqueued-at': '2026-02-12T10:15:00Z' }, SENT + 900_000],
+    ['its creation, where its header is no time', {}, { 'x-ojs-enqueued-at': 'soon' }, SENT],
+    ['its creation, where there is no header', {}, {}, SENT],
+  ])('was enqueued when it says so: %s', (_, body, headers, at) => {
+    expect(read(body, { timestamp: SENT / 1000 }, headers).enqueuedAt).toBe(at)
+  })
+
+  it.each<[string, object, Carry, string | undefined]>([
+    ['header', {}, { scheduledAt: '2026-02-12T10:20:00Z' }, '2026-02-12T10:20:00Z'],
+    [
+      'body',
+      { scheduled_at: '2026-02-12T10:10:00Z' },
+      { scheduledAt: '2026-02-12T10:20:00Z' },
+      '2026-02-12T10:10:00Z',
+    ],
+    ['header, but that is no time', {}, { scheduledAt: 'soon' }, undefined],
+    ['header, but that tells no time for others', {}, { scheduledAt: '+PT5S' }, undefined],
+  ])('shows the time that it was scheduled for, of its %s', (_, body, carry, at) => {
+    const job = read(body, {}, {}, null, carry)
+    expect(JSON.parse(job.envelope).scheduled_at).toBe(at)
+    expect(job.start).toEqual({ state: 'available' })
   })
 
   const TRACE = `00-${'4b'.repeat(16)}-${'a1'.repeat(8)}-01`

@@ -170,6 +170,7 @@ test('what came beside the body of a job is shown, but for what would be refused
     'x-deep': [{ large: 2 ** 60 }],
     'x-death': [{ queue: 'q' }],
     'x-ojs-attempt': 2,
+    'x-ojs-enqueued-at': '2026-02-12T10:30:00.000Z',
     'x-ojs-tags': 'a,b',
     'x-ojs-trace-id': 5,
   }
@@ -178,6 +179,7 @@ test('what came beside the body of a job is shown, but for what would be refused
   expect(event?.headers).toEqual({
     'x-tenant': 'acme',
     'x-blob': { '!': 'bytes', value: 'YWJj' },
+    'x-ojs-enqueued-at': '2026-02-12T10:30:00.000Z',
     'x-ojs-tags': 'a,b',
   })
   expect(event?.properties).toEqual({ priority: 4, reply_to: 'r' })

@@ -21,7 +21,7 @@ export function adoptJob(store: Store, token: UnknownToken, now: number): NewJob
   if (job instanceof OjsError) return job
   const { generation, attempt } = token
   // It was in its queue before anybody here knew of it; a publisher's clock may be ahead.
-  const enqueuedAt = Math.min(now, job.createdAt)
+  const enqueuedAt = Math.min(now, job.enqueuedAt ?? job.createdAt)
   insertJob(store, job, { now, enqueuedAt, generation, attempt: attempt - 1, outbox: null })
   if (attempt > 1) noteBefore(store, token, allowedAttempts(job), now)
   return job
