@@ -52,7 +52,8 @@ export function nativeJob(
   if (queue !== message.queue) {
     throw invalidField('queue', `The body names queue '${queue}', the message came from another.`)
   }
-  const created = createdAt(context, body, message)
+  const enqueued = toldInstant(message.message.headers?.[ENQUEUED_AT])?.ms
+  const created = createdAt(message, body, enqueued ?? context.now)
   const job = toNewJob(withPriority(request, message), {
     ...context,
     carry: withBodyTrace(message.carry(), request),
@@ -64,8 +65,7 @@ export function nativeJob(
       ...(schedule && { schedule }),
     },
   })
-  const enqueued = toldInstant(message.message.headers?.[ENQUEUED_AT])
-  return { ...job, enqueuedAt: enqueued?.ms ?? created }
+  return { ...job, enqueuedAt: Math.max(created, enqueued ?? created) }
 }
 
 function countIn(value: unknown): number | null {
@@ -84,17 +84,17 @@ function withPriority(request: PushRequest, { message }: NativeMessage): PushReq
 
 /**
  * The body's own `created_at`, else `x-ojs-created-at` (seed 002 §6.2), else the message's timestamp
- * (the same, in seconds), else now. One that is no instant is as good as none.
+ * (the same, in seconds), else the latest that it can be. One that is no instant is as good as none.
  */
 function createdAt(
-  { now }: NativeContext,
-  body: Record<string, unknown>,
   { message }: NativeMessage,
+  body: Record<string, unknown>,
+  latest: number,
 ): number {
   const told = toldInstant(body['created_at']) ?? toldInstant(message.headers?.[CREATED_AT])
   if (told !== null) return told.ms
   // Some publishers write milli- or microseconds, which would be a year that no client parses.
   // A report may bring a fraction along, which the property itself cannot have.
   const sentAt = Math.floor((message.properties.timestamp ?? Number.NaN) * 1000)
-  return hasRfc3339Year(sentAt) ? sentAt : now
+  return hasRfc3339Year(sentAt) ? sentAt : latest
 }

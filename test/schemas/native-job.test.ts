@@ -89,6 +89,7 @@ describe('a native message', () => {
     ['property, in seconds', {}, { 'x-ojs-created-at': 'soon' }, SENT / 1000, SENT],
     ['property of a report, with a fraction', {}, {}, (SENT + 0.5) / 1000, SENT],
     ['arrival, where the property is in microseconds', {}, {}, SENT * 1000, NOW],
+    ['when it was enqueued', {}, { 'x-ojs-enqueued-at': '2026-02-12T10:00:00Z' }, undefined, SENT],
     ['arrival, where nobody says', {}, {}, undefined, NOW],
   ])('was created when it says so: %s', (_, body, headers, timestamp, at) => {
     const properties = timestamp === undefined ? {} : { timestamp }
@@ -100,6 +101,12 @@ describe('a native message', () => {
     ['its header', {}, { 'x-ojs-enqueued-at': '2026-02-12T10:15:00Z' }, SENT + 900_000],
     ['its creation, where its header is no time', {}, { 'x-ojs-enqueued-at': 'soon' }, SENT],
     ['its creation, where there is no header', {}, {}, SENT],
+    [
+      'its creation, before which nothing is',
+      {},
+      { 'x-ojs-enqueued-at': '2026-02-12T09:59:59Z' },
+      SENT,
+    ],
   ])('was enqueued when it says so: %s', (_, body, headers, at) => {
     expect(read(body, { timestamp: SENT / 1000 }, headers).enqueuedAt).toBe(at)
   })
