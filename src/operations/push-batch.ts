@@ -142,11 +142,13 @@ async function publishStored(
   // A later job of the batch may have taken the place of an earlier one, or be content with it.
   const answered = rows.map((row) => cancelled.get(row.id) ?? row)
   const existing = stored.flatMap((one, i) => (one.outcome === 'existing' ? [i] : []))
-  const own = answered.filter((_, i) => stored[i]?.outcome === 'inserted')
-  const told = replaced.map((one) => followCancel(deps, one, context))
+  const isOwn = (_: JobRow, i: number) => stored[i]?.outcome === 'inserted'
+  const own = answered.filter(isOwn)
   const placeOf = (id: string) => jobs.findIndex((job) => job.id === id)
-  hold(deps, own, context)
+  // As they were stored, and before the end of those among them that were replaced is told.
+  hold(deps, rows.filter(isOwn), context)
   try {
+    const told = replaced.map((one) => followCancel(deps, one, context))
     const isOut = await publishAll(deps, own, { isFinal: replaced.length > 0, key, placeOf })
     if (told.length > 0) await briefly(Promise.all(told))
     // In a later turn: until then the batch is in hand here.
@@ -179,7 +181,6 @@ function rowOf(stored: Admitted, job: NewJob | undefined): JobRow {
 function hold(deps: Deps, rows: readonly JobRow[], { requestId }: RequestContext): void {
   for (const job of rows) {
     deps.transient.undecided.begin(job.id)
-    if (job.state === 'cancelled') continue
     deps.events.hold({ type: storedEvent(job), job, requestId, inBatch: true })
   }
 }

@@ -200,7 +200,10 @@ describe('a batch', () => {
     expect(status).toBe(201)
     expect(body.jobs.map((job: { state: string }) => job.state)).toEqual(['cancelled', 'available'])
     expect((await fetchOne(gateway, queue)).id).toBe(body.jobs[1].id)
-    expect(await storyOf(gateway, queue, body.jobs[0].id)).toEqual(['job.cancelled'])
+    expect(await storyOf(gateway, queue, body.jobs[0].id)).toEqual([
+      'job.enqueued',
+      'job.cancelled',
+    ])
   })
 })
 
