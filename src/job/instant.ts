@@ -9,6 +9,9 @@ const RFC3339 =
 const FIRST = Date.parse('0000-01-01T00:00:00Z')
 const LAST = Date.parse('9999-12-31T23:59:59.999Z')
 
+const BEYOND_MS = /\.\d{3}\d*[1-9]/
+const FINER = /(?<=\.\d{3})\d+/
+
 /** An instant as the client wrote it and as a number. */
 export interface Instant {
   ms: number
@@ -18,7 +21,8 @@ export interface Instant {
 
 /**
  * RFC 3339 with any offset, or relative to `now` as `+PT5S` (conformance.md S19). A missing offset
- * is refused: it would mean a different instant on every machine (seed 001 §6.3).
+ * is refused: it would mean a different instant on every machine (seed 001 §6.3). What is finer than a
+ * millisecond is rounded up, because nothing begins or ends before its time.
  */
 export function parseInstant(text: string, field: string, now: number): Instant {
   if (text.startsWith('+P')) {
@@ -26,7 +30,8 @@ export function parseInstant(text: string, field: string, now: number): Instant 
     return { ms, text: new Date(ms).toISOString() }
   }
   const offset = text.length <= 64 ? RFC3339.exec(text)?.[1] : undefined
-  const ms = offset === undefined ? Number.NaN : instantOf(text.replace(' ', 'T').toUpperCase())
+  const whole = offset === undefined ? Number.NaN : instantOf(text.replace(' ', 'T').toUpperCase())
+  const ms = roundedUp(whole, text)
   if (!hasRfc3339Year(ms) || !isRealDate(text)) {
     throw invalidField(
       field,
@@ -41,11 +46,13 @@ export function parseInstant(text: string, field: string, now: number): Instant 
 /**
  * What a message tells beside its body, or of its past: null where that is no instant, for a job is not
  * refused for what decides nothing. Neither is one from now on: it would say when the message came.
+ * Rounded down, unlike a deadline: no job is younger than its first delivery.
  */
 export function toldInstant(value: unknown): Instant | null {
   if (typeof value !== 'string' || value.startsWith('+')) return null
   try {
-    return parseInstant(value, 'told', 0)
+    const { ms } = parseInstant(value.replace(FINER, ''), 'told', 0)
+    return { ms, text: parseInstant(value, 'told', 0).text }
   } catch {
     return null
   }
@@ -66,6 +73,11 @@ function instantOf(text: string): number {
   const ms = Date.parse(text.replace(':60', ':59')) + 1_000
   // The first was in 1972.
   return ms > 0 && ms % DAY_MS < 1_000 ? ms : Number.NaN
+}
+
+/** The last millisecond that there is stays: clients write `9999-12-31T23:59:59.999999Z` for never. */
+function roundedUp(ms: number, text: string): number {
+  return BEYOND_MS.test(text) && ms < LAST ? ms + 1 : ms
 }
 
 /** Can it be told in RFC 3339? Not `NaN`. */
