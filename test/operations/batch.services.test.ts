@@ -95,7 +95,10 @@ describe('a batch that is refused leaves nothing', () => {
       code: 'invalid_request',
       details: { index, field: 'type' },
     })
-    expect(body.error.message).toMatch(/^Batch validation failed: .*index/)
+    // As printed in seed 001 §9.2.
+    expect(body.error.message).toBe(
+      `Batch validation failed: job at index ${index} is missing required field 'type'.`,
+    )
     await expectNothing(jobs)
   })
 
