@@ -5,7 +5,7 @@ import { MAX_RESULT_BYTES } from '../job/result-size.ts'
 import { parseAck } from '../schemas/validator.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { explainStaleLease } from './job-refusals.ts'
-import { settleLease } from './lease/lease-end.ts'
+import { noteEnded, settleLease } from './lease/lease-end.ts'
 import { settleFence } from './lease/settle-fence.ts'
 
 /**
@@ -23,6 +23,7 @@ export async function ack(
   const job = await deps.ledger.complete(request.job_id, fence, change)
   if (job === 'stale') throw explainStaleLease(deps, request.job_id, fence, 'ack')
   if (settleLease(deps, job.id)) deps.ledger.tokenReturned(job.id, job.generation)
+  noteEnded(deps, job)
   deps.events.emit({ type: 'job.completed', job, requestId: context.requestId })
   return { job }
 }

@@ -2,7 +2,7 @@ import type { Cancelled } from '../ledger/ledger.ts'
 import { briefly } from './broadcasts.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { explainTerminal } from './job-refusals.ts'
-import { settleLease } from './lease/lease-end.ts'
+import { noteEnded, settleLease } from './lease/lease-end.ts'
 import { isUnsent, sendOrLeave } from './token/send-token.ts'
 
 /**
@@ -48,6 +48,7 @@ export async function followCancel(
   if (settleLease(deps, job.id) || isUnsent(deps, cancelled)) {
     deps.ledger.tokenReturned(job.id, job.generation)
   }
+  noteEnded(deps, job)
   deps.events.emit({ type: 'job.cancelled', ...cancelled, requestId: context.requestId })
   if (job.outbox !== null) await sendOrLeave(deps, job)
 }

@@ -49,7 +49,10 @@ export interface Worker {
   /** As it says itself. */
   reported: Directive | null
   directive: Directive
-  /** As of its last heartbeat, which may be 5 s ago or never was; `activeJobIds` are the first hundred. */
+  /**
+   * As of its last heartbeat, which may be 5 s ago or never was, without those that have ended since;
+   * `activeJobIds` are the first hundred.
+   */
   activeJobs: number
   activeJobIds: readonly string[]
   startedAt: number
@@ -140,6 +143,17 @@ export class WorkerRegistry {
     worker.activeJobIds = report.activeJobIds.slice(0, MAX_SHOWN_JOBS)
     this.#measure(worker)
     return worker.directive
+  }
+
+  /**
+   * The worker's lease of a job is over. One that beats only for the jobs that it has would have the last
+   * of them for ever; whoever runs it still says so with the next heartbeat. On the hot path, too.
+   */
+  ended(workerId: string, jobId: string): void {
+    const worker = this.#workers.get(workerId)
+    if (!worker?.activeJobIds.includes(jobId)) return
+    worker.activeJobIds = worker.activeJobIds.filter((id) => id !== jobId)
+    worker.activeJobs = Math.max(worker.activeJobs - 1, worker.activeJobIds.length)
   }
 
   /** Tells one worker. The same again is fine; `too-late`: it was told more already. */

@@ -330,6 +330,28 @@ describe('workers', () => {
     })
   })
 
+  it('are done with what they have reported, also where no further heartbeat says so', async () => {
+    const worker = 'by-the-job'
+    const shown = async () => {
+      const { items } = (await admin('GET', '?limit=100')).body
+      return items.find(({ id }: { id: string }) => id === worker)
+    }
+    const post = (path: string, body: object) =>
+      gateway.request('POST', `/ojs/v1/workers/${path}`, { worker_id: worker, ...body })
+    const ids = await leased(worker, 5)
+    await beat(worker, { active_jobs: ids })
+    expect(await shown()).toMatchObject({ active_jobs: 5, active_job_ids: ids })
+    const [done, failed, retried, given, cancelled] = ids
+    const error = { code: 'x', message: 'x' }
+    await post('ack', { job_id: done })
+    await post('nack', { job_id: failed, error: { ...error, retryable: false } })
+    await post('nack', { job_id: retried, error })
+    expect(await shown()).toMatchObject({ active_jobs: 2, active_job_ids: [given, cancelled] })
+    await post('nack', { job_id: given, requeue: true, error })
+    await gateway.cancel(cancelled ?? '')
+    expect(await shown()).toMatchObject({ active_jobs: 0, active_job_ids: [] })
+  })
+
   it('are counted, and forgotten when they are silent', async () => {
     const gauges = async () => samplesOf(await scrape(gateway), 'ojs_workers_')
     clock.aheadMs += 30_001

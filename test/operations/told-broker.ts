@@ -2,6 +2,7 @@ import type { Broker, Delivery, Settled } from '../../src/broker/broker.ts'
 import type { Deps } from '../../src/operations/deps.ts'
 import { Tokens } from '../../src/operations/token/tokens.ts'
 import { Transient } from '../../src/operations/transient.ts'
+import { WorkerRegistry } from '../../src/operations/worker-registry.ts'
 import { createJobEvents, type JobEvent } from '../../src/telemetry/events.ts'
 import { NOW } from '../ledger/harness.ts'
 import { SILENT, type SqliteHarness } from '../ledger/sqlite-harness.ts'
@@ -31,6 +32,7 @@ export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>)
   const deps = {
     tokens: new Tokens(),
     transient: new Transient(),
+    workers: new WorkerRegistry({ now: () => NOW, wall: () => NOW }),
     ledger,
     broker: { ...usual, ...broker },
     clock: { now: () => NOW, wall: () => NOW },

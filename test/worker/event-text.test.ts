@@ -57,7 +57,7 @@ const LARGEST = 1_048_574
 
 /** By an HTTP worker. */
 async function acknowledged(result: unknown) {
-  const complete = async () => ({ id: 'j', state: 'completed' })
+  const complete = async () => ({ id: 'j', state: 'completed', workerId: null })
   const deps = {
     ...{ ledger: { complete }, clock: { now: () => 0 }, tokens: new Tokens() },
     ...{ broker: { unpark: () => false }, events: { emit: () => {} } },

@@ -9,6 +9,7 @@ import { evaluatingRetry } from '../../telemetry/tracing.ts'
 import type { Deps } from '../deps.ts'
 import {
   deadLetterDelivery,
+  noteEnded,
   noteLeftOver,
   sendThenSettle,
   settleLease,
@@ -38,9 +39,12 @@ export async function failLease(deps: Deps, attempt: FailedAttempt): Promise<Job
   const { row, failure } = attempt
   const policy = retryPolicyOf(row)
   const verdict = evaluatingRetry(row, () => judge(policy, row.attempt, failure))
-  return verdict.do === 'retry'
-    ? await retry(deps, attempt, policy)
-    : await discard(deps, attempt, verdict.isDeadLetter)
+  const job =
+    verdict.do === 'retry'
+      ? await retry(deps, attempt, policy)
+      : await discard(deps, attempt, verdict.isDeadLetter)
+  if (job !== 'stale') noteEnded(deps, row)
+  return job
 }
 
 /** Seed 002 §8: through the TTL queue of the delay, or held by the ledger where there is none. */
@@ -112,6 +116,7 @@ export async function returnLease(deps: Deps, attempt: FailedAttempt): Promise<J
   const change = { ...record, to: 'available' } as const
   const job = await deps.ledger.fail(attempt.row.id, fenceOf(attempt), change)
   if (job === 'stale') return job
+  noteEnded(deps, attempt.row)
   if (!record.isCounted) emitFailed(deps, attempt, job)
   deps.events.emit({ type: 'job.enqueued', job, promoted: true })
   if (job.outbox !== null) void sendThenSettle(deps, job, takeLease(deps, job.id))

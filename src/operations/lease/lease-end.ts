@@ -23,6 +23,11 @@ export function takeLease(deps: Deps, id: string): Delivery | undefined {
   return delivery
 }
 
+/** `leased`: as it was until then. Its worker may never say of itself that it is done with it. */
+export function noteEnded({ workers }: Deps, leased: JobRow): void {
+  if (leased.workerId !== null) workers.ended(leased.workerId, leased.id)
+}
+
 /**
  * Publish, confirm, then acknowledge (law 2). Without a confirm the outbox still owes the token, so
  * that the old delivery is worth nothing and goes all the same.
@@ -60,6 +65,7 @@ export async function requeueLease(
   const worker = workerId === undefined ? {} : { workerId }
   const row = await deps.ledger.release(job.id, { generation, attempt, tokenAttempt, ...worker })
   if (row === 'stale') return row
+  noteEnded(deps, job)
   // Before the token is there for others, whose `job.started` would come first.
   const asked = requestId === undefined ? {} : { requestId }
   deps.events.emit({ type: 'job.enqueued', job: row, promoted: true, ...asked })
