@@ -1,3 +1,4 @@
+import type { Logger } from '../logger.ts'
 import type { BrokerWarning } from './broker.ts'
 import { lookFor } from './entity.ts'
 import type { Names } from './names.ts'
@@ -18,6 +19,7 @@ export interface DepthSamplerDeps {
   held(queue: string): number
   /** Is the queue the one that had its tokens? Asked only when many are missing. */
   isSame(scratch: ScratchChannel, queue: string): Promise<boolean>
+  logger: Pick<Logger, 'warn'>
 }
 
 /**
@@ -47,11 +49,7 @@ export class DepthSampler {
   }
 
   warnings(): BrokerWarning[] {
-    return this.suspects().map(({ queue, missing }) => ({
-      code: 'silent_acks',
-      message: `About ${missing} available jobs of queue '${queue}' have no message in RabbitMQ: somebody acknowledges without reporting.`,
-      details: { queue, missing },
-    }))
+    return this.suspects().map(({ queue, missing }) => warningOf(queue, missing))
   }
 
   /** Throws where the ledger cannot be read. */
@@ -75,6 +73,22 @@ export class DepthSampler {
     const count = rows - ready - held(queue)
     const isMany = count > Math.max(MIN_MISSING, rows * MISSING_SHARE)
     if (!isMany) this.#missing.delete(queue)
-    else if (await isSame(scratch, queue)) this.#missing.set(queue, { count, at: now() })
+    else if (await isSame(scratch, queue)) this.#note(queue, count, now())
+  }
+
+  #note(queue: string, count: number, at: number): void {
+    const isNews = !this.#missing.has(queue)
+    this.#missing.set(queue, { count, at })
+    if (!isNews) return
+    const { code, details, message } = warningOf(queue, count)
+    this.#deps.logger.warn({ ...details, code }, message)
+  }
+}
+
+function warningOf(queue: string, missing: number): BrokerWarning {
+  return {
+    code: 'silent_acks',
+    message: `About ${missing} available jobs of queue '${queue}' have no message in RabbitMQ: somebody acknowledges without reporting.`,
+    details: { queue, missing },
   }
 }

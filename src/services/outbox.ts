@@ -161,10 +161,14 @@ export class Outbox {
     const key = `${state} ${queue}`
     const present = this.#lines.get(key)
     if (present !== undefined) return present
+    const { logger } = this.#deps
     const line = new RelayLine(queue, {
       send: (owed) => this.#send(owed),
       onRoom: this.#options.onRoom,
       now: () => this.#deps.clock.now(),
+      onStuck: (forMs) =>
+        logger.warn({ queue, state, forMs }, 'RabbitMQ takes nothing of what a queue is owed'),
+      onMoving: () => logger.info({ queue, state }, 'RabbitMQ takes what a queue is owed again'),
     })
     this.#lines.set(key, line)
     return line

@@ -8,6 +8,8 @@ const PARALLEL_BYTES = 16 * 1024 * 1024
 const CAPACITY = 4_096
 const MIN_ASIDE_MS = 1_000
 const MAX_ASIDE_MS = 30_000
+/** A connection that went takes what was under way with it, and is back sooner. */
+const TOLD_AFTER_MS = 10_000
 
 /** `skipped`: nobody owes it any more, somebody else is sending it, or it is too large to go. */
 export type RelayOutcome = 'sent' | 'failed' | 'skipped'
@@ -17,6 +19,10 @@ export interface RelayLineDeps {
   /** What it left in the outbox may be offered again. */
   onRoom(): void
   now(): number
+  /** Told once, when nothing has gone for a while. */
+  onStuck(forMs: number): void
+  /** Something has gone after that. */
+  onMoving(): void
 }
 
 /**
@@ -36,6 +42,7 @@ export class RelayLine {
   #bytesInFlight = 0
   #failures = 0
   #failingSince: number | null = null
+  #isTold = false
   #aside: NodeJS.Timeout | undefined
   #leftFrom: number | null = null
   #isStopped = false
@@ -133,11 +140,15 @@ export class RelayLine {
   #onSent(): void {
     this.#failures = 0
     this.#failingSince = null
+    if (!this.#isTold) return
+    this.#isTold = false
+    this.#deps.onMoving()
   }
 
   /** Those that were under way with it fail with it, or have arrived: they count as one. */
   #onFailure(owed: OwedMessage): void {
     this.#failingSince ??= this.#deps.now()
+    this.#tellIfStuck(this.#deps.now() - this.#failingSince)
     this.#leave(owed)
     for (const next of this.#waiting.slice(this.#gone)) {
       this.#taken.delete(next.outbox)
@@ -153,5 +164,11 @@ export class RelayLine {
       this.#deps.onRoom()
     }, asideMs)
     this.#aside.unref()
+  }
+
+  #tellIfStuck(forMs: number): void {
+    if (this.#isTold || forMs < TOLD_AFTER_MS) return
+    this.#isTold = true
+    this.#deps.onStuck(forMs)
   }
 }

@@ -1,5 +1,5 @@
 import type { Channel } from 'amqplib'
-import { beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it, vi } from 'vitest'
 import { DepthSampler } from '../../src/broker/depth-sampler.ts'
 import { createNames } from '../../src/broker/names.ts'
 import type { ScratchChannel } from '../../src/broker/scratch-channel.ts'
@@ -13,6 +13,7 @@ let isSame: boolean
 let now: number
 let asked: number
 let sampler: DepthSampler
+const warn = vi.fn()
 beforeEach(() => {
   available = [0]
   held = 0
@@ -20,6 +21,7 @@ beforeEach(() => {
   isSame = true
   now = 1_000
   asked = 0
+  warn.mockClear()
   sampler = new DepthSampler({
     names: createNames(''),
     now: () => now,
@@ -27,6 +29,7 @@ beforeEach(() => {
     available: () => (available.length > 1 ? available.shift() : available[0]) ?? 0,
     held: () => held,
     isSame: async () => isSame,
+    logger: { warn },
   })
 })
 
@@ -58,6 +61,20 @@ it('misses tokens from more than a hundred, and more than a tenth of the jobs', 
   ready = 1_799
   expect(await missing()).toBe(201)
   expect(sampler.warnings()).toMatchObject([{ code: 'silent_acks', details: { missing: 201 } }])
+})
+
+it('says in the log of each queue that it misses some, when that begins', async () => {
+  available = [200]
+  await missing()
+  await missing()
+  const fields = { code: 'silent_acks', queue: 'q', missing: 200 }
+  expect(warn.mock.calls).toEqual([[fields, sampler.warnings()[0]?.message]])
+  ready = 200
+  await missing()
+  expect(warn).toHaveBeenCalledTimes(1)
+  ready = 0
+  await missing()
+  expect(warn).toHaveBeenCalledTimes(2)
 })
 
 it('misses none that are here, or that came or went while it asked', async () => {

@@ -181,6 +181,7 @@ describe('silent acknowledgements', () => {
       available: () => available,
       held: () => held,
       isSame: async () => isSame,
+      logger: { warn() {} },
     })
     const missing = async () => {
       await sampler.look(looking)

@@ -16,6 +16,8 @@ class Sends {
       this.rooms += 1
     },
     now: () => Date.now(),
+    onStuck() {},
+    onMoving() {},
   })
 
   get inFlight(): number {

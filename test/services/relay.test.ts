@@ -291,6 +291,32 @@ describe('the relay', () => {
     expect([...outbox.stuck()]).toEqual([])
   })
 
+  it('names a queue of which it has taken nothing for a while, once, and tells when it does', async () => {
+    const [warn, info] = [vi.spyOn(deps.logger, 'warn'), vi.spyOn(deps.logger, 'info')]
+    await pushed(harness.ledger)
+    for (const ms of [0, 1_000, 8_999, 1, 60_000]) {
+      now += ms
+      await woken('all')
+      await answered('nacked')
+    }
+    await woken('all')
+    await answered('confirmed')
+    const told = [warn, info].map(({ mock }) =>
+      mock.calls.filter(([, message]) => message.startsWith('RabbitMQ takes')),
+    )
+    warn.mockRestore()
+    info.mockRestore()
+    expect(told).toEqual([
+      [
+        [
+          { queue: 'default', state: 'available', forMs: 10_000 },
+          'RabbitMQ takes nothing of what a queue is owed',
+        ],
+      ],
+      [[{ queue: 'default', state: 'available' }, 'RabbitMQ takes what a queue is owed again']],
+    ])
+  })
+
   it('and for how long one of its jobs has been too large, until that is cancelled', async () => {
     await pushed(harness.ledger)
     await woken()
