@@ -223,7 +223,8 @@ function jobAttributes(job: JobRow): Attributes {
     'ojs.job.state': job.state,
     'ojs.job.priority': job.priority,
     'ojs.job.scheduled_at': job.carry?.scheduledAt,
-    'ojs.worker.id': job.workerId ?? undefined,
+    // No name: nobody has it (`isOwedAgain`).
+    'ojs.worker.id': job.workerId || undefined,
   }
 }
 

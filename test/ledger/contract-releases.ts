@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { decideArrival } from '../../src/job/arrival.ts'
+import type { NewJob } from '../../src/job/job.ts'
 import { decideNativeClaim } from '../../src/job/native-claim.ts'
 import type { ReportedEvent, Said } from '../../src/job/report.ts'
 import { eventOf, REPORT } from './contract-reports.ts'
@@ -49,12 +50,15 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
   ]
 
   describe('a job whose queue was lost before the word that a native worker has begun it', () => {
-    const begins: [string, (id: string) => Promise<unknown>][] = [
-      ['a report of its start', (id) => apply(eventOf(id, STARTED))],
+    const begins: [string, (id: string, attempt: number) => Promise<unknown>][] = [
+      ['a report of its start', (id, attempt) => apply(eventOf(id, STARTED, { attempt }))],
       ['a heartbeat', (id) => ledger.beatNative([id], BEAT)],
     ]
-    const ends: [string, (id: string) => Promise<unknown>][] = [
-      ['its worker gives it back', (id) => apply(eventOf(id, released(1)))],
+    const ends: [string, (id: string, attempt: number) => Promise<unknown>][] = [
+      [
+        'its worker gives it back',
+        (id, attempt) => apply(eventOf(id, released(attempt), { attempt })),
+      ],
       [
         'its lease runs out',
         (id) => ledger.fail(id, fenceOf(row(id)), { ...FAILED, to: 'available' }),
@@ -69,11 +73,43 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       ledger.confirmed(outbox)
       await settleLazily(ledger)
       expect(await ledger.rearm('q', NOW)).toBe(1)
-      await begin(id)
+      await begin(id, 1)
       expect(row(id)).toMatchObject({ state: 'active', attempt: 1, outbox: null })
-      await end(id)
+      await end(id, 1)
       expect(row(id)).toMatchObject({ state: 'available', holder: null })
       expect(row(id).outbox).not.toBeNull()
+    })
+
+    /** The gateway was away when it left its rung or level, and when the queue went. */
+    const away = (['retryable', 'scheduled'] as const).flatMap((state) =>
+      cases.map((one) => [state, ...one] as const),
+    )
+
+    it.each(away)('gets one, though it was still %s: by %s, and %s', async (...given) => {
+      const [state, , , begin, end] = given
+      const { id } = await pushed(ledger, { queue: 'q' })
+      const attempt = state === 'retryable' ? 1 : 0
+      await plant({ id, state, attempt, dueAt: NOW, rungMs: 0, outbox: null })
+      expect(await ledger.rearm('q', NOW)).toBe(0)
+      await begin(id, attempt + 1)
+      expect(row(id)).toMatchObject({ state: 'active', attempt: attempt + 1 })
+      await end(id, attempt + 1)
+      expect(row(id)).toMatchObject({ state: 'available', holder: null })
+      expect(row(id).outbox).not.toBeNull()
+    })
+
+    it.each<[string, Partial<NewJob>, (id: string) => Promise<unknown>]>([
+      ['cancelled', {}, (id) => ledger.cancel(id, NOW)],
+      ['expired', { expiresAt: NOW }, () => ledger.expire({ now: NOW, wall: NOW, limit: 9 })],
+      ['exhausted', {}, (id) => ledger.claim([token(id, { attempt: 9 })], TERMS)],
+    ])("is nobody's where it is %s before that", async (how, given, end) => {
+      const { id } = await pushed(ledger, { queue: 'q', ...given })
+      await ledger.rearm('q', NOW)
+      await end(id)
+      expect(row(id)).toMatchObject({
+        state: how === 'cancelled' ? how : 'discarded',
+        workerId: null,
+      })
     })
   })
 

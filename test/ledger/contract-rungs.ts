@@ -235,7 +235,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
       await ledger.rearmRung({ queue: 'q', delayMs: 250 }, NOW)
       const late = await retrying()
       expect(await ledger.rearm('q', NOW)).toBe(0)
-      expect(row(late.id)).toEqual({ ...late, rungMs: null })
+      expect(row(late.id)).toEqual({ ...late, rungMs: null, workerId: '' })
       const promoted = await promoteAll()
       expect(promoted.map(({ outbox }) => outbox !== null)).toEqual([true, true, true])
       expect(promoted.map(({ id }) => id)).toEqual([waiting.id, owing.id, late.id])
@@ -250,7 +250,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(await ledger.rearm('q', NOW)).toBe(0)
       expect(row(waiting.id)).toEqual(before)
       expect(await ledger.rearm('q', NOW + 1)).toBe(0)
-      expect(row(waiting.id)).toEqual({ ...before, rungMs: null })
+      expect(row(waiting.id)).toEqual({ ...before, rungMs: null, workerId: '' })
     })
 
     it('holds one whose token left a rung that is shorter than its delay', async () => {

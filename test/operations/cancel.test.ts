@@ -1,9 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import { cancel } from '../../src/operations/cancel.ts'
+import type { Deps } from '../../src/operations/deps.ts'
+import { heartbeat } from '../../src/operations/heartbeat.ts'
 import { failLease, returnLease } from '../../src/operations/lease/fail-lease.ts'
 import { sendToken } from '../../src/operations/token/send-token.ts'
-import { fetched, pushed, rowOf, settleLazily } from '../ledger/harness.ts'
+import { EventRing } from '../../src/telemetry/event-ring.ts'
+import { fetched, NOW, pushed, rowOf, settleLazily } from '../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage, toldDelivery } from './told-broker.ts'
 
@@ -55,6 +58,22 @@ describe('a job that is cancelled while it runs', () => {
 })
 
 describe('a job that is cancelled while it waits', () => {
+  it('after its queue was lost is news to each worker that has it still, and no event names one', async () => {
+    const { id } = await pushed(harness.ledger, { queue: 'q' })
+    await harness.ledger.rearm('q', NOW)
+    await cancelNow(id)
+    const workers = { beaten: () => 'running' }
+    const beat = { worker_id: 'w', active_jobs: [id] }
+    const answer = await heartbeat({ ...stage.deps, workers } as unknown as Deps, beat)
+    expect(answer).toMatchObject({ extended: [], cancelled: [id] })
+    const ring = new EventRing(9, stage.deps.clock, stage.deps.newId)
+    for (const event of stage.events) ring.onJobEvent(event)
+    const { events } = ring.list({ types: new Set(), queues: new Set(), after: null, limit: 9 })
+    expect(events.map(({ type, data }) => [type, data['worker_id']])).toEqual([
+      ['job.cancelled', undefined],
+    ])
+  })
+
   it.each<[string, (id: string) => unknown, boolean]>([
     ['nobody has sent', () => {}, false],
     ['is being sent', (id) => stage.deps.tokens.sending.add(id), true],

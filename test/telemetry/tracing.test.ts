@@ -74,6 +74,11 @@ describe('an enqueueing', () => {
     })
   })
 
+  it('names no worker of a job whose queue was lost', async () => {
+    await enqueue(row({ workerId: '' }))
+    expect(one().attributes['ojs.worker.id']).toBeUndefined()
+  })
+
   it.each([
     ['q', ['q', 'q'], 'q enqueue_batch', on('q')],
     [undefined, ['q', 'q'], 'q enqueue_batch', on('q')],

@@ -6,6 +6,9 @@ import { JOB_COLUMNS, type RawRow } from './rows.ts'
 /** What every end of a life does beside its own columns (law 3: the outbox goes with it). */
 const END_LIFE = `outbox = NULL, holder = NULL, ${END_LEASE}`
 
+/** A name in the row of a job that waits is nobody's who has it: `isOwedAgain`. */
+const LAST_WORKER = `worker_id = iif(state = 'active', worker_id, NULL)`
+
 /** What `isErased` tells of. */
 export const EMPTY = `state = 'withdrawn', dead_letter = 0, outbox = NULL, carry = NULL, error = NULL,
   errors = NULL, result = NULL, envelope = '{}', unique_key = NULL`
@@ -71,7 +74,7 @@ function prepareTerminal(db: Database) {
      * no token, but perhaps a native worker.
      */
     cancel: db.prepare<[id: string, stateRead: RowState, now: number, nonce: number], RawRow>(
-      `UPDATE jobs SET state = 'cancelled', cancelled_at = ?3, ended_at = ?3,
+      `UPDATE jobs SET state = 'cancelled', cancelled_at = ?3, ended_at = ?3, ${LAST_WORKER},
          token_out = iif(holder = 'ledger', 0, token_out),
          outbox = iif(token_out = 1 OR state = 'active', ?4, NULL), holder = NULL, ${END_LEASE}
        WHERE id = ?1 AND state = ?2
@@ -80,7 +83,7 @@ function prepareTerminal(db: Database) {
     discard: db.prepare<Discarded, RawRow>(
       `UPDATE jobs SET state = 'discarded', discarded_at = ?5, ended_at = ?5, completed_at = ?6,
          dead_letter_copied = ?7, error = ?8, errors = ?9, dead_letter = ?10, attempt = ?11,
-         token_out = ?12, ${END_LIFE}
+         token_out = ?12, ${LAST_WORKER}, ${END_LIFE}
        WHERE id = ?1 AND generation = ?2 AND state = ?3 AND attempt = ?4
        RETURNING ${JOB_COLUMNS}`,
     ),

@@ -1,5 +1,5 @@
 import { recordSkipped, unrecorded } from '../../job/arrival.ts'
-import type { JobRow } from '../../job/job.ts'
+import { isHeldByLedger, type JobRow } from '../../job/job.ts'
 import type { Beginning, ReportedEvent } from '../../job/report.ts'
 import type { ReportTerms } from '../native.ts'
 import { started } from './life.ts'
@@ -42,10 +42,10 @@ export function begin(
 /**
  * Was the last attempt of this waiting job given back without its token, or that lost with its queue,
  * and is another one not out yet? Who starts it now runs that attempt, which may be long over: nobody
- * has the token that is owed.
+ * has the token that is owed, or will be when the job is due.
  */
-export function isOwedAgain({ outbox, workerId }: JobRow): boolean {
-  return outbox !== null && workerId !== null
+export function isOwedAgain(row: JobRow): boolean {
+  return row.workerId !== null && (row.outbox !== null || isHeldByLedger(row))
 }
 
 /** No token is behind this lease: what comes after it publishes one. */

@@ -57,8 +57,7 @@ function rearmPage(
   const rows = rearmable.all(queue, after, to, REARM_PAGE, now + DRIFT_MS)
   const owed = rows.filter((row) => row.state === 'available')
   for (const row of rows) {
-    const isOwed = row.state === 'available'
-    rearmRow(store, row, { isOwed, isTokenGone: isOwed })
+    rearmRow(store, row, { isOwed: row.state === 'available', isTokenGone: true })
   }
   // The deliveries behind these leases went with the queue, those of native workers too: when the
   // lease ends, or is released, the job needs a new token.

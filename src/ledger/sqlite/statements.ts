@@ -235,7 +235,7 @@ function prepareDue(db: Database) {
       RawRow
     >(
       `UPDATE jobs SET state = 'discarded', discarded_at = ?4, ended_at = ?4, dead_letter = ?5,
-         dead_letter_copied = 1, holder = NULL, error = ?6,
+         dead_letter_copied = 1, holder = NULL, worker_id = NULL, error = ?6,
          token_out = iif(state IN ('scheduled', 'pending', 'retryable') AND rung_ms IS NULL
            AND outbox IS NULL, 0, token_out), outbox = NULL
        WHERE id = ?1 AND generation = ?2 AND state = ?3
