@@ -6,6 +6,8 @@ const MAX_LENGTH = 255
 /** croner also reads `?`, `+`, years and whole dates; none of them is part of the dialect. */
 const TOKEN = /^[0-9A-Za-z*,/#-]+$/
 const STEPS_FROM = /(?<=^|[\s,])(\d+)\/\d+/g
+/** Croner begins behind the end of the week then, and never comes round to Sunday. */
+const STEPS_FROM_7 = /(^|,)0*7\//
 const ALIASES = new Set(
   ['yearly', 'annually', 'monthly', 'weekly', 'daily', 'midnight', 'hourly'].map((a) => `@${a}`),
 )
@@ -42,8 +44,10 @@ function mistakeIn(expression: string): string | null {
     return `it has ${tokens.length} fields, not 5 or 6`
   const wrong = tokens.find((token) => !TOKEN.test(token) || /(^|,)\//.test(token))
   if (wrong !== undefined) return `'${wrong}' cannot be read`
+  if (STEPS_FROM_7.test(tokens.at(-1) ?? '')) return 'steps from Sunday begin with 0, not with 7'
   try {
-    // Of `75/15` croner makes no time, and of `75/15,0` only the other: as if it were `75`, it is refused.
+    // Of `75/15,0` croner makes only the other time. Of `75/15` alone it makes none, and looks for one
+    // through all of the calendar, for seconds or hours: as if it were `75`, it is refused before.
     patternOf(expression.replaceAll(STEPS_FROM, '$1'))
     return patternOf(expression).after(0) === null ? 'no date is ever like that' : null
   } catch (error) {
