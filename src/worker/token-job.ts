@@ -1,13 +1,14 @@
 import type { LiveDelivery } from '../broker/delivery.ts'
 import { OJS_HEADERS } from '../broker/headers.ts'
 import type { TokenSource } from '../broker/token.ts'
-import { invalidField } from '../errors.ts'
+import { invalidField, OjsError } from '../errors.ts'
 import { jobDocument } from '../job/document.ts'
 import { isOptionMember } from '../job/envelope.ts'
 import type { Failure } from '../job/error-history.ts'
 import { type Carry, freshRow } from '../job/job.ts'
 import { isJsonObject } from '../job/json-value.ts'
 import { JSON_LIMITS, parseJsonObject } from '../schemas/json-text.ts'
+import { hasRoomToRead } from '../schemas/message-room.ts'
 import { type NativeContext, nativeJob } from '../schemas/native-job.ts'
 import type { Job } from '../sdk/job.ts'
 
@@ -35,15 +36,22 @@ const TOKEN_LIMITS = { maxDepth: JSON_LIMITS.maxDepth + 4 }
 /** What every body of the gateway begins with. */
 const GATEWAY_BODY = '{"specversion":"1.0","id":"'
 
-/** Throws `OjsError` for what the gateway would not adopt either. */
+/** Throws `OjsError` for what the gateway would not adopt either, or this heap has no room for. */
 export function tokenJob(delivery: LiveDelivery, context: NativeContext): TokenJob {
   const { content } = delivery.message
+  if (!hasRoomToRead(content)) throw noRoom(content)
   const body = parseJsonObject(content, TOKEN_LIMITS)
   const headers = delivery.raw.properties.headers ?? {}
   const isOfProducer = headers[OJS_HEADERS.native] !== undefined
   return isGatewayForm(body) && (isOfProducer || isOfGateway(headers, content))
     ? known(delivery, body, content, !isOfProducer)
     : adopted(delivery, nativeJob(delivery, context))
+}
+
+/** It would end this worker, and the next one that RabbitMQ gives it to. */
+function noRoom({ length }: Buffer): OjsError {
+  const message = `The message of ${length} bytes needs more memory than this worker has.`
+  return new OjsError('invalid_request', message, { details: { field: 'body', reason: 'memory' } })
 }
 
 /**

@@ -2,6 +2,8 @@ import amqp from 'amqplib'
 import { v7 } from 'uuid'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { Gateway } from '../support/gateway.ts'
+import { eventually } from '../support/in-process.ts'
+import { WorkerProcess } from '../support/native-worker.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 
 let vhost: Vhost
@@ -15,6 +17,12 @@ async function withHeapOf(megabytes: number): Promise<Gateway> {
   const gateway = await Gateway.start({ amqpUrl: vhost.url, env })
   onTestFinished(() => gateway.dispose())
   return gateway
+}
+
+async function confirmChannel(): Promise<amqp.ConfirmChannel> {
+  const connection = await amqp.connect(vhost.url)
+  onTestFinished(() => connection.close())
+  return await connection.createConfirmChannel()
 }
 
 const LARGE = { type: 'large.job', args: ['x'.repeat(1_900_000)], options: { queue: 'large' } }
@@ -74,9 +82,7 @@ it('a native message that would fill the heap is malformed, as one that is too l
     args: [],
     options: { queue: 'costly' },
   })
-  const connection = await amqp.connect(vhost.url)
-  onTestFinished(() => connection.close())
-  const channel = await connection.createConfirmChannel()
+  const channel = await confirmChannel()
   const send = async (exchange: string, key: string, text: string, more: object = {}) => {
     channel.publish(exchange, key, Buffer.from(text), { messageId: v7(), ...more })
     await channel.waitForConfirms()
@@ -100,4 +106,30 @@ it('a native message that would fill the heap is malformed, as one that is too l
   const none = gateway.client.fetch({ ...asked, wait_ms: 2_000 })
   await gateway.untilLogged('malformed message', 30_000, (line) => line['jobId'] === third)
   expect((await none).body['jobs']).toEqual([])
+})
+
+it('a native worker gives a job that would fill its heap to the dead letters, and runs the next', {
+  timeout: 120_000,
+}, async () => {
+  const { client } = await withHeapOf(512)
+  const queue = 'worker-heap'
+  const task = { type: 'test.job', args: [], options: { queue } }
+  const [before, after] = [v7(), v7()]
+  await client.push({ ...task, id: before })
+  const worker = new WorkerProcess(vhost.url, queue, 'hang', {
+    NODE_OPTIONS: '--max-old-space-size=128',
+  })
+  onTestFinished(() => worker.kill9())
+  const died = worker.ended.then(() => Promise.reject(new Error('the worker has died')))
+  const runs = (id: string) => eventually(() => worker.runs.some((run) => run.id === id), 60_000)
+  await Promise.race([runs(before), died])
+  const channel = await confirmChannel()
+  const costly = v7()
+  const text = `{"id":"${costly}","type":"test.job","args":${COSTLY}}`
+  channel.publish('ojs.exchange.direct', queue, Buffer.from(text), { messageId: costly })
+  await channel.waitForConfirms()
+  await client.push({ ...task, id: after })
+  await Promise.race([runs(after), died])
+  const dead = async () => (await channel.checkQueue(`ojs.queue.dlx.${queue}`)).messageCount === 1
+  await eventually(dead, 30_000)
 })

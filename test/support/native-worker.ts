@@ -13,8 +13,9 @@ export class WorkerProcess {
   readonly ended: Promise<void>
   readonly #child: ChildProcess
 
-  constructor(url: string, queue: string, what: 'hang' | 'poison') {
+  constructor(url: string, queue: string, what: 'hang' | 'poison', env: NodeJS.ProcessEnv = {}) {
     const child = spawn(process.execPath, [SCRIPT, url, queue, what], {
+      env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     this.#child = child

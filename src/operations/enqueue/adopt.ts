@@ -1,9 +1,9 @@
 import { OjsError } from '../../errors.ts'
 import type { NewJob } from '../../job/job.ts'
 import { noMemory } from '../../memory.ts'
+import { hasRoomToRead } from '../../schemas/message-room.ts'
 import { type NativeMessage, nativeJob } from '../../schemas/native-job.ts'
 import type { Deps } from '../deps.ts'
-import { hasRoomToRead } from '../message-room.ts'
 
 /**
  * Larger than any job that HTTP takes, or than this heap can read. RabbitMQ takes 128 MB, and one body of

@@ -1,5 +1,5 @@
 import { heapOfText, MAX_ALONE } from '../memory.ts'
-import { heapOfValues } from '../schemas/json-text.ts'
+import { heapOfValues } from './json-text.ts'
 
 /** Its text while it is parsed, and once more as a row. */
 const COPIES = 2

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { hasRoomToRead } from '../../src/operations/message-room.ts'
+import { hasRoomToRead } from '../../src/schemas/message-room.ts'
 
 const MIB = 1024 * 1024
 const read = (text: string, mib: number) => hasRoomToRead(Buffer.from(text), mib * MIB)
