@@ -202,10 +202,10 @@ describe('the consumers of a queue', () => {
   it('are waited for while they open, and for a moment until their first delivery', async () => {
     feed.nourish()
     now += 60_000
-    expect(feed.isStarting).toBe(true)
+    expect([feed.isStarting, feed.isSilent]).toEqual([true, true])
     await blocks[0]?.run()
     now += 249
-    expect(feed.isStarting).toBe(true)
+    expect([feed.isStarting, feed.isSilent]).toEqual([true, false])
     now += 1
     expect(feed.isStarting).toBe(false)
     now -= 1

@@ -45,7 +45,8 @@ describe('a job that is cancelled while it runs', () => {
   it.each(['settled', 'lost'] as const)('gives its delivery back, which is %s', async (settles) => {
     const { id } = await fetched(harness.ledger)
     stage.deps.tokens.held.set(id, toldDelivery(told, { settles }))
-    expect(await cancelNow(id)).toMatchObject({ outbox: null, tokenOut: settles === 'lost' })
+    const ended = { outbox: null, tokenOut: settles === 'lost', workerId: 'worker-1' }
+    expect(await cancelNow(id)).toMatchObject(ended)
     expect(told).toEqual(['ack', 'ojs.control.cancel'])
   })
 

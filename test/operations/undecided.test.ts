@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import { retryDeadLetter } from '../../src/operations/dead-letters.ts'
 import { push } from '../../src/operations/push.ts'
@@ -115,12 +115,15 @@ describe('a dead letter whose unique key has been taken', () => {
 
   it('by a PUSH that stays is told of that one, once it does', async () => {
     const { dead, other, word, refused } = await beside()
+    const revive = vi.spyOn(harness.ledger, 'revive')
     const retried = retryDeadLetter(stage.deps, dead, CONTEXT)
     retried.catch(() => {})
-    await settleLazily(harness.ledger)
+    for (let i = 0; i < 5; i++) await settleLazily(harness.ledger)
     word.resolve('confirmed')
     await refused
     const details = { existing_job_id: other }
     await expect(retried).rejects.toMatchObject({ status: 409, details })
+    // And does not ask again and again meanwhile.
+    expect(revive).toHaveBeenCalledTimes(2)
   })
 })

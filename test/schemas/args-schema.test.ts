@@ -155,6 +155,20 @@ describe('a schema', () => {
       [1e-9],
     ],
     [
+      'a divisor of more decimals than a power of ten is exact for',
+      { items: { multipleOf: 3.64520140242e-15 } },
+      [3.64520140242e-12],
+      [3.2114224355320205e-12],
+    ],
+    [
+      'what is more than 15 digits long',
+      { items: { multipleOf: 101_528_848_297_310 } },
+      [5.208429917652003e16],
+      [5.208429917652004e16],
+    ],
+    ['a large negative number', { items: { multipleOf: 18 } }, [-9e24], [-1e24]],
+    ['less than a very large divisor', { items: { multipleOf: 1e18 } }, [3e18], [6]],
+    [
       'unevaluatedProperties',
       { items: { allOf: [{ properties: { a: true } }], unevaluatedProperties: false } },
       [{ a: 1 }],
@@ -543,6 +557,13 @@ describe('a hostile schema', () => {
     expect(check({ items: row }, rows)).toBeNull()
     const times = Array.from({ length: 70_000 }, () => '2026-11-23T12:00:00.000Z')
     expect(check({ items: { type: 'string', format: 'date-time' } }, times)).toBeNull()
+  })
+
+  it('pays for a multipleOf that is far from a double', () => {
+    const numbers = Array.from({ length: 1_000 }, () => 1e-27)
+    const fuel = () => new Fuel(200_000)
+    expect(check({ items: { multipleOf: 1e-9 } }, [0, ...numbers.fill(1e-9)], fuel())).toBeNull()
+    expect(() => check({ items: { multipleOf: 1e-30 } }, numbers, fuel())).toThrow(OutOfFuel)
   })
 
   it('shares fuel among the jobs of a request', () => {
