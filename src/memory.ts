@@ -1,4 +1,3 @@
-import { isAscii } from 'node:buffer'
 import { getHeapStatistics } from 'node:v8'
 import { OjsError, unavailable } from './errors.ts'
 
@@ -107,15 +106,3 @@ export function noMemory(): OjsError {
 
 /** What less than this needs is not worth counting. */
 export const UNCOUNTED_BYTES = 16_384
-
-/** Text is here as what it says, as a row and as an answer; once more while one becomes the other. */
-const COPIES = 4
-
-/**
- * What JSON takes in the heap while it is worked on, beside its values (`json-text.ts`). A single
- * character that is not Latin makes a string take two bytes for each.
- */
-export function heapOfText(text: Buffer, copies = COPIES): number {
-  const isNarrow = isAscii(text) && !text.includes('\\u')
-  return copies * text.length * (isNarrow ? 1 : 2)
-}

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { heapBytesOf, heapOfText, MemoryShare, partOfHeap, WorkMemory } from '../src/memory.ts'
+import { heapBytesOf, MemoryShare, partOfHeap, WorkMemory } from '../src/memory.ts'
 
 const MIB = 1024 * 1024
 
@@ -40,13 +40,6 @@ it('tells a request that can never have as much from one that has to wait', () =
 
 it('gives a stored job to a worker that asks alone, however large it is', () => {
   expect(new MemoryShare(new WorkMemory(300 * MIB)).take(1_000 * MIB)).toBe(true)
-})
-
-it('counts text twice that may be kept in two bytes a character', () => {
-  const heapOf = (text: string) => heapOfText(Buffer.from(text))
-  expect(heapOf('"plain text"')).toBe(4 * 12)
-  expect(heapOf('"\\u0416zzzz"')).toBe(8 * 12)
-  expect(heapOf('"Ж"')).toBe(8 * 4)
 })
 
 it('takes a part of a small heap only', () => {

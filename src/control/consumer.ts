@@ -1,9 +1,10 @@
 import type { ControlMessage, ControlVerdict } from '../broker/broker.ts'
 import { isHopeless, OjsError } from '../errors.ts'
+import { MAX_ALONE } from '../memory.ts'
 import type { Deps } from '../operations/deps.ts'
+import { hasRoomToRead } from '../schemas/json-heap.ts'
 import { parseJsonList } from '../schemas/json-list.ts'
 import { parseJsonObject } from '../schemas/json-text.ts'
-import { hasRoomToRead } from '../schemas/message-room.ts'
 import type { ControlObserver, MalformedReason } from '../telemetry/control-metrics.ts'
 import { Complaints } from './complaints.ts'
 import { COMMANDS, isKnown, LISTS, QUESTIONS, type Received, typeLabel } from './messages.ts'
@@ -78,7 +79,7 @@ function read(
   const { type, content, replyTo } = message
   if (!isKnown(type)) throw new Malformed('unknown_type')
   if (QUESTIONS.has(type) && replyTo === null) throw new Malformed('no_reply_to')
-  if (content.length > limit || !hasRoomToRead(content)) throw new Malformed('too_large')
+  if (content.length > limit || !hasRoomToRead(content, MAX_ALONE)) throw new Malformed('too_large')
   const list = LISTS.get(type)
   const body = list ? parseJsonList(content, list) : parseJsonObject(content)
   return { message, body, context: { requestId }, skipped }

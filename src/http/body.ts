@@ -1,6 +1,7 @@
 import type { Request, Response } from 'express'
 import { OjsError } from '../errors.ts'
-import { heapOfText, partOfHeap, UNCOUNTED_BYTES } from '../memory.ts'
+import { partOfHeap, UNCOUNTED_BYTES } from '../memory.ts'
+import { heapOfText } from '../schemas/json-heap.ts'
 import { JSON_LIMITS, type JsonLimits, parseJsonObject } from '../schemas/json-text.ts'
 import { BodyBudget, type Incoming } from './body-budget.ts'
 import { requireJson } from './media-type.ts'

@@ -7,8 +7,9 @@ import { isOptionMember } from '../job/envelope.ts'
 import type { Failure } from '../job/error-history.ts'
 import { type Carry, freshRow } from '../job/job.ts'
 import { isJsonObject } from '../job/json-value.ts'
+import { MAX_ALONE } from '../memory.ts'
+import { hasRoomToRead } from '../schemas/json-heap.ts'
 import { JSON_LIMITS, parseJsonObject } from '../schemas/json-text.ts'
-import { hasRoomToRead } from '../schemas/message-room.ts'
 import { type NativeContext, nativeJob } from '../schemas/native-job.ts'
 import type { Job } from '../sdk/job.ts'
 
@@ -39,7 +40,7 @@ const GATEWAY_BODY = '{"specversion":"1.0","id":"'
 /** Throws `OjsError` for what the gateway would not adopt either, or this heap has no room for. */
 export function tokenJob(delivery: LiveDelivery, context: NativeContext): TokenJob {
   const { content } = delivery.message
-  if (!hasRoomToRead(content)) throw noRoom(content)
+  if (!hasRoomToRead(content, MAX_ALONE)) throw noRoom(content)
   const body = parseJsonObject(content, TOKEN_LIMITS)
   const headers = delivery.raw.properties.headers ?? {}
   const isOfProducer = headers[OJS_HEADERS.native] !== undefined

@@ -1,7 +1,7 @@
 import { OjsError } from '../../errors.ts'
 import type { NewJob } from '../../job/job.ts'
-import { noMemory } from '../../memory.ts'
-import { hasRoomToRead } from '../../schemas/message-room.ts'
+import { MAX_ALONE, noMemory } from '../../memory.ts'
+import { hasRoomToRead } from '../../schemas/json-heap.ts'
 import { type NativeMessage, nativeJob } from '../../schemas/native-job.ts'
 import type { Deps } from '../deps.ts'
 
@@ -12,7 +12,7 @@ import type { Deps } from '../deps.ts'
  */
 export function isTooLarge({ settings }: Pick<Deps, 'settings'>, { message }: NativeBody): boolean {
   const { content } = message
-  return content.length > maxBytes(settings) || !hasRoomToRead(content)
+  return content.length > maxBytes(settings) || !hasRoomToRead(content, MAX_ALONE)
 }
 
 type NativeBody = { message: Pick<NativeMessage['message'], 'content'> }
