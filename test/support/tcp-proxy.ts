@@ -7,6 +7,7 @@ export type Direction = 'to-broker' | 'to-gateway'
 export type Tap = (connection: number, direction: Direction, chunk: Buffer) => void
 
 interface Pair {
+  readonly connection: number
   readonly client: Socket
   readonly server: Socket
 }
@@ -62,6 +63,13 @@ export class TcpProxy {
     for (const pair of this.#pairs) source(pair, direction).resume()
   }
 
+  /** The same for this connection alone. */
+  holdOne(connection: number, direction: Direction): void {
+    for (const pair of this.#pairs) {
+      if (pair.connection === connection) source(pair, direction).pause()
+    }
+  }
+
   /** From now on what comes to the gateway over this connection comes so much later. */
   lag(connection: number, ms: number): void {
     this.#lags.set(connection, ms)
@@ -109,7 +117,7 @@ export class TcpProxy {
     this.#connections += 1
     const connection = this.#connections
     const server = connect({ port, host: '127.0.0.1', noDelay: true })
-    const pair = { client, server }
+    const pair = { connection, client, server }
     this.#pairs.add(pair)
     const leave = () => {
       this.#pairs.delete(pair)
