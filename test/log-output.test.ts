@@ -54,6 +54,13 @@ describe('the output of log lines', () => {
     return { fd, read: () => readAll(reader), hangUp }
   }
 
+  /** How long it waited each time before it tried again what could not be written. */
+  function retries(): () => unknown[] {
+    const timers = vi.spyOn(globalThis, 'setTimeout')
+    cleanups.push(() => timers.mockRestore())
+    return () => timers.mock.calls.map(([, ms]) => ms)
+  }
+
   async function readUntil(read: () => string, isEnough: (text: string) => boolean) {
     let text = ''
     while (!isEnough(text)) {
@@ -112,9 +119,9 @@ describe('the output of log lines', () => {
   it('survives a full disk, and does not hold up the end of the process', async () => {
     const output = new LogOutput({ fd: open('/dev/full', constants.O_WRONLY), lostLine })
     const logger = createLogger('info', output)
+    const delays = retries()
     logger.info({}, 'one')
-    // The write has failed by then, or fails in the flush.
-    await sleep(50)
+    await expect.poll(delays).toContain(1_000)
     logger.info({}, 'two')
     output.flushSync()
   })
@@ -169,8 +176,9 @@ describe('the output of log lines', () => {
   it('writes at the end of the process what waits for a pipe that was full', async () => {
     const { fd, read } = pipe()
     const output = new LogOutput({ fd, lostLine })
+    const delays = retries()
     output.write('x'.repeat(100_000))
-    await sleep(50)
+    await expect.poll(delays).toContain(1)
     const first = read()
     output.flushSync()
     // It may have been looking again at that moment.
@@ -179,13 +187,11 @@ describe('the output of log lines', () => {
   })
 
   it('looks ever more rarely at a pipe that nobody reads', async () => {
-    const timers = vi.spyOn(globalThis, 'setTimeout')
+    const delays = retries()
     const output = new LogOutput({ fd: pipe().fd, lostLine })
     output.write('x'.repeat(200_000))
-    const delays = () => timers.mock.calls.map(([, ms]) => ms)
     await expect.poll(delays, { timeout: 5_000 }).toContain(100)
     expect(delays()).toEqual(expect.arrayContaining([1, 2, 4, 8, 16, 32, 64]))
-    timers.mockRestore()
   })
 
   it('holds up the end of the process for a second at most where nobody reads', () => {
