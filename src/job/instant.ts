@@ -10,7 +10,6 @@ const FIRST = Date.parse('0000-01-01T00:00:00Z')
 const LAST = Date.parse('9999-12-31T23:59:59.999Z')
 
 const BEYOND_MS = /\.\d{3}\d*[1-9]/
-const FINER = /(?<=\.\d{3})\d+/
 
 /** An instant as the client wrote it and as a number. */
 export interface Instant {
@@ -29,18 +28,13 @@ export function parseInstant(text: string, field: string, now: number): Instant 
     const ms = now + parseDuration(text.slice(1), field)
     return { ms, text: new Date(ms).toISOString() }
   }
-  const offset = text.length <= 64 ? RFC3339.exec(text)?.[1] : undefined
-  const whole = offset === undefined ? Number.NaN : instantOf(text.replace(' ', 'T').toUpperCase())
-  const ms = roundedUp(whole, text)
-  if (!hasRfc3339Year(ms) || !isRealDate(text)) {
-    throw invalidField(
-      field,
-      `The '${field}' field must be an RFC 3339 timestamp with an offset, such as "2026-02-12T10:30:00Z".`,
-      { expected: 'timestamp', received: text.slice(0, 100) },
-    )
-  }
-  const isPlain = offset === 'Z' && text[10] === 'T' && !isLeapSecond(text)
-  return { ms, text: isPlain ? text : new Date(ms).toISOString() }
+  const instant = rfc3339(text, roundedUp)
+  if (instant !== null) return instant
+  throw invalidField(
+    field,
+    `The '${field}' field must be an RFC 3339 timestamp with an offset, such as "2026-02-12T10:30:00Z".`,
+    { expected: 'timestamp', received: text.slice(0, 100) },
+  )
 }
 
 /**
@@ -49,13 +43,17 @@ export function parseInstant(text: string, field: string, now: number): Instant 
  * Rounded down, unlike a deadline: no job is younger than its first delivery.
  */
 export function toldInstant(value: unknown): Instant | null {
-  if (typeof value !== 'string' || value.startsWith('+')) return null
-  try {
-    const { ms } = parseInstant(value.replace(FINER, ''), 'told', 0)
-    return { ms, text: parseInstant(value, 'told', 0).text }
-  } catch {
-    return null
-  }
+  return typeof value === 'string' ? rfc3339(value, (ms) => ms) : null
+}
+
+/** `rounded`: of the milliseconds that are over at that instant. */
+function rfc3339(text: string, rounded: (ms: number, text: string) => number): Instant | null {
+  const offset = text.length <= 64 ? RFC3339.exec(text)?.[1] : undefined
+  if (offset === undefined) return null
+  const ms = rounded(instantOf(text.replace(' ', 'T').toUpperCase()), text)
+  if (!hasRfc3339Year(ms) || !isRealDate(text)) return null
+  const isPlain = offset === 'Z' && text[10] === 'T' && !isLeapSecond(text)
+  return { ms, text: isPlain ? text : new Date(ms).toISOString() }
 }
 
 function isLeapSecond(text: string): boolean {
