@@ -2,14 +2,11 @@ import { OjsError } from '../errors.ts'
 
 const ITEM = /^jobs\[(\d+)\]\.?/
 
-/** What a PUSH of its own is told of a member that is not there. */
-const REQUIRED = /^The ('.+') field is required\.$/
-
 /** Seed 001 §9.2: which job of a batch it is about; a missing member in the words that it prints. */
 export function atIndex(error: OjsError, index: number): OjsError {
-  const [, missing] = REQUIRED.exec(error.message) ?? []
+  const { validation, field } = error.details ?? {}
   const fault =
-    missing === undefined ? `: ${error.message}` : ` is missing required field ${missing}.`
+    validation === 'required' ? ` is missing required field '${field}'.` : `: ${error.message}`
   return error.withDetails({ index }, `Batch validation failed: job at index ${index}${fault}`)
 }
 
