@@ -83,7 +83,8 @@ export class MemoryShare {
 
   /** The same for what a request asks for. Throws 413 where there can never be as much, else 503. */
   require(bytes: number): void {
-    if (this.#bytes + bytes > this.#all.maxAlone) throw noMemory()
+    if (this.#bytes + bytes > this.#all.maxAlone)
+      throw noMemory('The request needs more memory than this gateway has.')
     if (!this.take(bytes)) throw busy()
   }
 
@@ -97,11 +98,9 @@ export function busy(): OjsError {
   return unavailable('All requests together need too much memory now.', 'busy')
 }
 
-export function noMemory(): OjsError {
-  return new OjsError('invalid_request', 'The request needs more memory than this gateway has.', {
-    status: 413,
-    details: { field: 'body', reason: 'memory' },
-  })
+export function noMemory(message: string): OjsError {
+  const details = { field: 'body', reason: 'memory' }
+  return new OjsError('invalid_request', message, { status: 413, details })
 }
 
 /** What less than this needs is not worth counting. */

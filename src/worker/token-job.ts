@@ -1,13 +1,13 @@
 import type { LiveDelivery } from '../broker/delivery.ts'
 import { OJS_HEADERS } from '../broker/headers.ts'
 import type { TokenSource } from '../broker/token.ts'
-import { invalidField, OjsError } from '../errors.ts'
+import { invalidField } from '../errors.ts'
 import { jobDocument } from '../job/document.ts'
 import { isOptionMember } from '../job/envelope.ts'
 import type { Failure } from '../job/error-history.ts'
 import { type Carry, freshRow } from '../job/job.ts'
 import { isJsonObject } from '../job/json-value.ts'
-import { MAX_ALONE } from '../memory.ts'
+import { MAX_ALONE, noMemory } from '../memory.ts'
 import { hasRoomToRead } from '../schemas/json-heap.ts'
 import { JSON_LIMITS, parseJsonObject } from '../schemas/json-text.ts'
 import { type NativeContext, nativeJob } from '../schemas/native-job.ts'
@@ -40,19 +40,16 @@ const GATEWAY_BODY = '{"specversion":"1.0","id":"'
 /** Throws `OjsError` for what the gateway would not adopt either, or this heap has no room for. */
 export function tokenJob(delivery: LiveDelivery, context: NativeContext): TokenJob {
   const { content } = delivery.message
-  if (!hasRoomToRead(content, MAX_ALONE)) throw noRoom(content)
+  // It would end this worker, and the next one that RabbitMQ gives it to.
+  if (!hasRoomToRead(content, MAX_ALONE)) {
+    throw noMemory('The message needs more memory than this worker has.')
+  }
   const body = parseJsonObject(content, TOKEN_LIMITS)
   const headers = delivery.raw.properties.headers ?? {}
   const isOfProducer = headers[OJS_HEADERS.native] !== undefined
   return isGatewayForm(body) && (isOfProducer || isOfGateway(headers, content))
     ? known(delivery, body, content, !isOfProducer)
     : adopted(delivery, nativeJob(delivery, context))
-}
-
-/** It would end this worker, and the next one that RabbitMQ gives it to. */
-function noRoom({ length }: Buffer): OjsError {
-  const message = `The message of ${length} bytes needs more memory than this worker has.`
-  return new OjsError('invalid_request', message, { details: { field: 'body', reason: 'memory' } })
 }
 
 /**

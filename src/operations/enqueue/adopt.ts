@@ -43,7 +43,9 @@ export function adoptedJob(
 
 function tooLarge({ settings }: Deps, { message }: NativeBody): OjsError {
   const max = maxBytes(settings)
-  if (message.content.length <= max) return noMemory()
+  if (message.content.length <= max) {
+    return noMemory('The message needs more memory than this gateway has.')
+  }
   return new OjsError('invalid_request', `The message is larger than ${max} bytes.`, {
     status: 413,
     details: { field: 'body', actual_bytes: message.content.length, max_bytes: max },
