@@ -73,10 +73,9 @@ export class SqliteCron implements CronLedger {
 
   due(wall: number, limit: number): CronEntry[] {
     const { cronDue, cronDueSizes } = this.#store.statements
-    return this.#access.read(() => {
-      const count = fitting(cronDueSizes.all(wall, limit))
-      return count === 0 ? [] : cronDue.all(wall, count).map(toEntry)
-    })
+    return this.#access.read(() =>
+      cronDue.all(wall, fitting(cronDueSizes.all(wall, limit))).map(toEntry),
+    )
   }
 
   fire(tick: CronTick, change: TickChange): Promise<Fired> {
@@ -95,10 +94,9 @@ export class SqliteCron implements CronLedger {
 
   releasable(after: string, limit: number): CronEntry[] {
     const { cronReleasable, cronReleasableSizes } = this.#store.statements
-    return this.#access.read(() => {
-      const count = fitting(cronReleasableSizes.all(after, limit))
-      return count === 0 ? [] : cronReleasable.all(after, count).map(toEntry)
-    })
+    return this.#access.read(() =>
+      cronReleasable.all(after, fitting(cronReleasableSizes.all(after, limit))).map(toEntry),
+    )
   }
 
   release(tick: CronTick, making: Making): Promise<Made | { outcome: 'stale' }> {

@@ -83,7 +83,8 @@ const RESULT_BYTES = 'ifnull(octet_length(j.result), 0)'
 /** The job's own may be newer than what its step kept of its end. */
 const ERROR = 'coalesce(j.error, s.error)'
 /** A job that has begun another life tells nothing of the step. */
-const STEP_AND_JOB = 'workflow_steps s LEFT JOIN jobs j ON j.id = s.job_id AND j.generation = 0'
+const ITS_JOB = 'LEFT JOIN jobs j ON j.id = s.job_id AND j.generation = 0'
+const STEP_AND_JOB = `workflow_steps s ${ITS_JOB}`
 
 export function prepareWorkflows(db: Database) {
   return { ...prepareReads(db), ...prepareWrites(db), ...prepareRetention(db) }
@@ -145,7 +146,7 @@ function prepareReads(db: Database) {
       `SELECT s.node, s.id, ifnull(s.job_id, '') AS jobId, ${RESULT_BYTES} AS bytes
        FROM json_each(?2) wanted
        CROSS JOIN workflow_steps s ON s.workflow = ?1 AND s.node = wanted.value
-       LEFT JOIN jobs j ON j.id = s.job_id AND j.generation = 0`,
+       ${ITS_JOB}`,
     ),
   }
 }

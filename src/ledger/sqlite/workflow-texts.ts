@@ -11,13 +11,13 @@ interface Sized {
 
 /**
  * Steps in the order in which their results are shown, each with its own; null where it is only named.
- * A workflow may have a gigabyte of results, and shows one megabyte of them, or what `budget` has.
+ * A workflow may have a gigabyte of results, and shows one megabyte of them.
  */
 export function withTexts<T extends Sized>(
   { result }: WorkflowStatements,
   steps: readonly T[],
-  budget = new ResultBudget(),
 ): (T & { text: string | null })[] {
+  const budget = new ResultBudget()
   return steps.map((step) => {
     const { jobId, bytes } = step
     const isShown = jobId !== null && bytes > 0 && budget.takes(bytes)

@@ -150,7 +150,7 @@ function dueAtOf({ times }: Starts, limit: JobRateLimit, planned: number): numbe
 
 /** The same where what was released is not started, or is gone: later than now in any case. */
 function nextDueOf({ times }: Starts, limit: JobRateLimit, now: number): number {
-  // ✱ No copy of them: it is asked for each job that waits, 2,048 of a queue.
+  // No copy of them: it is asked for each job that waits, 2,048 of a queue.
   let i = Math.max(0, times.length - limit.starts)
   while ((times[i] ?? now) + limit.windowMs <= now) i += 1
   return (times[i] ?? now) + limit.windowMs
