@@ -40,12 +40,13 @@ export class InMemoryTransport implements Transport {
   }
 
   async request(opts: TransportRequest): Promise<TransportResponse> {
+    if (opts.signal?.aborted) throw aborted(opts)
     // As over the wire: what is `undefined` gets lost, and nobody keeps a hold on what is inside.
     const body = opts.body === undefined ? {} : copy(opts.body)
     if (!isRecord(body)) refuse(400, 'invalid_request', 'A body is an object.')
     const [status, answer] =
       opts.path === '/workers/fetch'
-        ? await this.#fetch(body, opts.signal)
+        ? await this.#fetch(body, opts)
         : this.#answer(opts.method, new URL(opts.path, 'http://memory'), body)
     this.#wake()
     return { status, body: copy(answer) }
@@ -109,11 +110,12 @@ export class InMemoryTransport implements Transport {
   }
 
   /** Waits up to `wait_ms` for a first job, as the gateway does. */
-  async #fetch(body: Body, signal: AbortSignal | undefined): Promise<Answer> {
+  async #fetch(body: Body, opts: TransportRequest): Promise<Answer> {
+    const { signal } = opts
     const waitMs = typeof body['wait_ms'] === 'number' ? body['wait_ms'] : 0
     const endsAt = performance.now() + waitMs
     for (;;) {
-      if (signal?.aborted) throw aborted(signal)
+      if (signal?.aborted) throw aborted(opts)
       const jobs = this.#jobs.fetch(body)
       const left = endsAt - performance.now()
       if (jobs.length > 0 || left <= 0) return [200, { jobs }]
@@ -158,9 +160,9 @@ function page(member: string, all: readonly object[], url: URL): object {
   return { [member]: all.slice(offset, offset + limit), pagination }
 }
 
-function aborted(signal: AbortSignal): OJSTransportError {
-  const init = { kind: 'aborted', cause: signal.reason } as const
-  return new OJSTransportError('POST /workers/fetch: aborted by the caller', init)
+function aborted({ method, path, signal }: TransportRequest): OJSTransportError {
+  const init = { kind: 'aborted', cause: signal?.reason } as const
+  return new OJSTransportError(`${method} ${path}: aborted by the caller`, init)
 }
 
 function copy<T>(value: T): T {

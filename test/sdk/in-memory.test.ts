@@ -47,6 +47,17 @@ describe('client', () => {
     await expect(client.getJob('unknown')).rejects.toBeInstanceOf(OJSNotFoundError)
   })
 
+  test('does nothing for a call whose signal has fired', async () => {
+    const signal = AbortSignal.abort('enough')
+    const aborted = { name: 'OJSTransportError', kind: 'aborted', cause: 'enough' }
+    await expect(client.enqueue('a', [], {}, { signal })).rejects.toMatchObject(aborted)
+    expect(memory.jobs).toEqual([])
+    const { id } = await client.enqueue('a')
+    await expect(client.cancelJob(id, { signal })).rejects.toMatchObject(aborted)
+    await expect(client.getJob(id, { signal })).rejects.toMatchObject(aborted)
+    expect(memory.jobs).toMatchObject([{ id, state: 'available' }])
+  })
+
   test('a batch is all or none', async () => {
     expect(await client.enqueueBatch([{ type: 'a' }, { type: 'b' }])).toHaveLength(2)
     await expect(client.enqueueBatch([{ type: 'a' }, { type: '!' }])).rejects.toMatchObject({
