@@ -79,8 +79,9 @@ export class HttpTransport implements Transport {
     })
     this.#timeout = timeLimit(timeout, DEFAULT_TIMEOUT_MS)
     this.#retry = retryPolicy(retry)
-    // Looked up at each call: instrumentation replaces the global one at any time.
-    this.#fetch = fetch ?? ((target, init) => globalThis.fetch(target, init))
+    // Looked up at each call: instrumentation replaces the global one at any time. And not called as a
+    // method of ours: a browser's refuses that.
+    this.#fetch = (target, init) => (fetch ?? globalThis.fetch)(target, init)
   }
 
   async request(opts: TransportRequest): Promise<TransportResponse> {

@@ -4,6 +4,7 @@ import { join, relative } from 'node:path'
 import { createContext, runInContext } from 'node:vm'
 import { describe, expect, test } from 'vitest'
 import type * as Sdk from '../../src/sdk/index.ts'
+import { Client } from '../../src/sdk/index.ts'
 import { bundled, ROOT, SDK, scratchDir, typeCheck } from './bundle.ts'
 
 const OWN = /^src\/sdk\/[\w-]+\.ts$/
@@ -58,6 +59,16 @@ describe('in a browser', { timeout: 60_000 }, () => {
     expect(job.id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7/)
     expect(sent[0]?.url).toBe('https://jobs.example.com/ojs/v1/jobs')
     expect(() => new OJSClient({ url: 'amqp://h' })).toThrow('ojs-rabbitmq/worker')
+  })
+
+  test("a browser's own fetch may be given: it does not run as a method of something else", async () => {
+    // WebIDL: "Illegal invocation" in Chrome.
+    async function fetch(this: unknown, _url: string, init: RequestInit) {
+      if (this !== undefined && this !== globalThis) throw new TypeError('Illegal invocation')
+      return new Response(JSON.stringify({ job: JSON.parse(String(init.body)) }), { status: 201 })
+    }
+    const client = new Client({ url: 'https://jobs.example.com', fetch, retry: false })
+    expect(await client.enqueue('email.send')).toMatchObject({ type: 'email.send' })
   })
 
   test('its types need none of Node.js', () => {
