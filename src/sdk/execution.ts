@@ -182,7 +182,8 @@ export class Execution {
   #context(): JobContext {
     const { job, attempt } = this.lease
     return {
-      job,
+      // The handler's own: whatever it makes of it, the report is about the job that came.
+      job: { ...job },
       args: job.args,
       attempt,
       queue: job.queue,

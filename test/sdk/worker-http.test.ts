@@ -71,6 +71,16 @@ const conflict = (currentState: string) =>
     details: { current_state: currentState },
   })
 
+describe('reports', () => {
+  it('are about the job that came, whatever its handler makes of it', async () => {
+    const { transport } = newServer([{ id: 'job-of-server' }])
+    await startWorker(transport, ({ job }) => Object.assign(job, { id: 'mine' }))
+    await elapse(6_000)
+    expect(transport.acks).toMatchObject([{ job_id: 'job-of-server' }])
+    expect(transport.heartbeats.at(-1)).toMatchObject({ active_job_ids: [] })
+  })
+})
+
 describe('poll loop', () => {
   it('asks for as many jobs as there are free slots, in the order of the queues', async () => {
     const { transport, queue } = newServer([{}, {}])
