@@ -24,6 +24,19 @@ const TYPE = /^[a-zA-Z][a-zA-Z0-9_-]*(\.[a-zA-Z][a-zA-Z0-9_-]*)*$/
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const TERMINAL: readonly JobState[] = ['completed', 'cancelled', 'discarded']
 const LEASE_MS = 30_000
+/** What a server says of a job that it ends by itself. */
+const LOST = {
+  code: 'visibility_timeout',
+  type: 'visibility_timeout',
+  message: 'The worker that had the job fell silent.',
+  retryable: true,
+}
+const EXPIRED = {
+  code: 'expired',
+  type: 'expired',
+  message: 'The time of the job (expires_at) was over before it could run.',
+  retryable: false,
+}
 
 /** Throws the `OJSError` that a server would answer. */
 export function refuse(status: number, code: string, message: string, details: object = {}): never {
@@ -132,8 +145,7 @@ export class InMemoryJobs {
       return job
     }
     const error = isRecord(body['error']) ? body['error'] : {}
-    job.error = error
-    job.errors = [...(job.errors ?? []), { ...error, attempt: job.attempt }]
+    addError(job, error)
     if (error['retryable'] === false || isNotRetried(job, error)) return this.#discard(entry)
     return this.#retryOrDiscard(entry)
   }
@@ -221,11 +233,13 @@ export class InMemoryJobs {
       const isWaiting = job.state === 'scheduled' || job.state === 'retryable'
       if (isWaiting && entry.dueAt <= now) job.state = 'available'
       else if (job.state === 'active' && entry.leaseEndsAt <= now) {
+        addError(job, LOST)
         if (job.attempt < (job.max_attempts ?? 1)) job.state = 'available'
         else this.#discard(entry)
       }
       const isOver = Date.parse(job.expires_at ?? '') <= now
       if (isOver && job.state !== 'active' && !TERMINAL.includes(job.state)) {
+        job.error = { ...EXPIRED }
         this.#discard(entry, exhaustionOf(job) === 'dead_letter')
       }
     }
@@ -280,6 +294,11 @@ export class InMemoryJobs {
   #timestamp(): string {
     return new Date(this.#now()).toISOString()
   }
+}
+
+function addError(job: Job, error: Body): void {
+  job.error = { ...error }
+  job.errors = [...(job.errors ?? []), { ...error, attempt: job.attempt }]
 }
 
 function retryOf(job: Job): Body {

@@ -269,7 +269,9 @@ describe('worker endpoints', () => {
     const { id } = await client.enqueue('a', [], { retry: { maxAttempts: 1 } })
     await fetched()
     memory.advance(30_000)
-    expect((await client.deadLetters.list()).jobs).toMatchObject([{ id, state: 'discarded' }])
+    const error = { code: 'visibility_timeout', retryable: true }
+    const lost = { id, state: 'discarded', error, errors: [{ ...error, attempt: 1 }] }
+    expect((await client.deadLetters.list()).jobs).toMatchObject([lost])
     const expiresAt = new Date(Date.now() + 60_000)
     const other = await client.enqueue('b', [], { expiresAt })
     memory.advance(60_000)
@@ -292,7 +294,8 @@ describe('worker endpoints', () => {
     })
     memory.advance(61_000)
     expect(memory.jobs.map(({ state }) => state)).toEqual(['discarded', 'discarded'])
-    expect((await client.deadLetters.list()).jobs).toMatchObject([{ id }])
+    const error = { code: 'expired', retryable: false }
+    expect((await client.deadLetters.list()).jobs).toMatchObject([{ id, error }])
   })
 
   test('a pending job that is activated waits for its time', async () => {
