@@ -10,6 +10,7 @@ import { createApp } from './app.ts'
 import { Connections } from './connections.ts'
 import type { OjsRequest, OjsResponse } from './exchange.ts'
 import { ADMITTED, type Admission, Gate } from './gate.ts'
+import { handshakeLog } from './handshake-log.ts'
 import {
   CONNECTION_LIMITS,
   type ConnectionLimits,
@@ -48,6 +49,7 @@ export class HttpServer implements Service {
   /** Where there is anything to ask of a request. */
   readonly #gate: Gate | undefined
   readonly #connections: Connections
+  readonly #logHandshake: ReturnType<typeof handshakeLog>
   #isStopping = false
   #closed: Promise<unknown> = Promise.resolve()
 
@@ -64,6 +66,7 @@ export class HttpServer implements Service {
       stallTimeoutMs: limits.stallTimeoutMs,
     })
     this.#gate = gateOf(access, now)
+    this.#logHandshake = handshakeLog(options.logger, now)
     this.#listen()
   }
 
@@ -145,8 +148,12 @@ export class HttpServer implements Service {
     // Everything that a refused client goes on sending is reported here again.
     if (socket.writableEnded) return
     const error = parserError(cause)
-    if (error === undefined) socket.destroy()
-    else this.#refuse(socket, error)
+    if (error !== undefined) {
+      this.#refuse(socket, error)
+      return
+    }
+    this.#logHandshake(cause, socket)
+    socket.destroy()
   }
 
   #refuse(socket: Duplex, error: OjsError): void {

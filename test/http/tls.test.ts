@@ -9,7 +9,7 @@ import { readJson } from '../../src/http/body.ts'
 import type { Route } from '../../src/http/route.ts'
 import { readTls } from '../../src/http/tls.ts'
 import { Authority, type Certificate } from '../support/certificates.ts'
-import { errorOf, serve, slowRoute } from './frame.ts'
+import { EVENTUALLY, errorOf, serve, slowRoute } from './frame.ts'
 import { request } from './raw-client.ts'
 
 let authority: Authority
@@ -53,6 +53,12 @@ const ROUTES: Route[] = [
 
 const serveTls = (ca?: Buffer) =>
   serve(ROUTES, { tls: { cert: own.cert, key: own.key, ...(ca !== undefined && { ca }) } })
+
+const failed = (reason: string) => ({
+  level: 'warn',
+  fields: { address: '127.0.0.1', reason },
+  message: 'TLS handshake failed',
+})
 
 /** Resolves with the reason why there is no connection, or with its protocol. */
 async function handshake(port: number, options: ConnectionOptions): Promise<string> {
@@ -134,6 +140,16 @@ describe('HTTPS', () => {
     plain.send(request('GET', '/prototypes'))
     await plain.closed()
     expect(await handshake(frame.port, {})).toBe('TLSv1.3')
+    expect(frame.log).toEqual([failed('ERR_SSL_HTTP_REQUEST')])
+  })
+
+  test('a client that only hangs up, as a probe does, is no news', async () => {
+    const frame = await serveTls()
+    const probe = await frame.client()
+    probe.socket.end()
+    await probe.closed()
+    expect(await handshake(frame.port, {})).toBe('TLSv1.3')
+    expect(frame.log).toEqual([])
   })
 })
 
@@ -150,6 +166,32 @@ describe('client certificates', () => {
     expect(await handshake(frame.port, {})).not.toMatch(/^TLS/)
     expect(await handshake(frame.port, { cert, key })).not.toMatch(/^TLS/)
     expect(frame.done).toEqual([])
+  })
+
+  test.each([
+    ['TLSv1.3', 'of another CA', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
+    ['TLSv1.2', 'of another CA', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
+    ['TLSv1.3', 'expired', 'CERT_HAS_EXPIRED'],
+    ['TLSv1.3', 'none', 'ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE'],
+  ] as const)('the log says why a client was cut off: %s, %s', async (version, which, reason) => {
+    const frame = await serveTls(authority.ca.cert)
+    const { cert, key } =
+      which === 'expired' ? authority.issue('late', -1) : strangers.issue('client')
+    const shown = which === 'none' ? {} : { cert, key }
+    await handshake(frame.port, { ...shown, minVersion: version, maxVersion: version })
+    await expect.poll(() => frame.log, EVENTUALLY).toEqual([failed(reason)])
+  })
+
+  test('a million of them are ten lines in ten seconds', async () => {
+    let now = 0
+    const tls = { cert: own.cert, key: own.key, ca: authority.ca.cert }
+    const frame = await serve(ROUTES, { tls, now: () => now })
+    for (let i = 0; i < 12; i++) await handshake(frame.port, {})
+    // That of the last one has been written before this one comes.
+    now = 20_000
+    await handshake(frame.port, {})
+    await expect.poll(() => frame.log, EVENTUALLY).toHaveLength(11)
+    expect(frame.log.at(-1)?.fields).toMatchObject({ suppressed: 2 })
   })
 })
 

@@ -19,8 +19,8 @@ export class Authority {
     this.ca = this.#create('ca', ['-x509', '-days', '2'])
   }
 
-  /** For `localhost` and 127.0.0.1, as a server and as a client. */
-  issue(name: string): Certificate {
+  /** For `localhost` and 127.0.0.1, as a server and as a client. It has expired where `days` are below 0. */
+  issue(name: string, days = 2): Certificate {
     const extensions = join(this.#dir, `${name}.ext`)
     const { certPath, keyPath } = this.ca
     writeFileSync(
@@ -33,7 +33,7 @@ export class Authority {
     openssl(
       ['x509', '-req', '-in', request.certPath, ...ca].concat([
         '-days',
-        '2',
+        String(days),
         '-extfile',
         extensions,
         '-out',
