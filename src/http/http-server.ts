@@ -136,7 +136,7 @@ export class HttpServer implements Service {
   #handle(request: OjsRequest, response: OjsResponse, refusal?: OjsError): void {
     this.#connections.begin(response)
     if (this.#isStopping) response.shouldKeepAlive = false
-    const target = originForm(request.url ?? '/')
+    const target = originForm(request)
     if (target !== undefined) request.url = target
     if (this.#gate !== undefined) request.admission = this.#gate.admit(request)
     const unusable = target === undefined ? BAD_TARGET : refusal
@@ -196,10 +196,15 @@ const BAD_TARGET = new OjsError('invalid_request', 'The request target is not a 
   details: { field: 'path' },
 })
 
-/** `http://host/path`, which a server must accept as well, as `/path` (RFC 9112 §3.2.2). */
-function originForm(target: string): string | undefined {
+/**
+ * `http://host/path`, which a server must accept as well, as `/path`; its host counts, whatever the
+ * header says (RFC 9112 §3.2.2).
+ */
+function originForm({ url: target = '/', headers }: OjsRequest): string | undefined {
   if (target.startsWith('/') || target === '*') return target
   if (!URL.canParse(target)) return undefined
-  const { pathname, search } = new URL(target)
+  const { host, pathname, search } = new URL(target)
+  // Where there is none it is missed all the same.
+  if (headers.host !== undefined) headers.host = host
   return pathname.startsWith('/') ? pathname + search : undefined
 }

@@ -38,11 +38,17 @@ export const requireHost: Check = ({ headers, rawHeaders, httpVersion }) => {
 
 /**
  * RFC 9112 §6.1. Node undoes the chunks and nothing else: what is in them would be taken as it is, and
- * by a proxy in front perhaps for something else.
+ * by a proxy in front perhaps for something else. So may chunks be in HTTP/1.0, which has none: what
+ * comes behind them is no request.
  */
-export const requirePlainChunks: Check = ({ headers }) => {
+export const requirePlainChunks: Check = ({ headers, httpVersion, res }) => {
   const coding = headers['transfer-encoding']
-  if (coding === undefined || coding.toLowerCase() === 'chunked') return
+  if (coding === undefined) return
+  if (httpVersion === '1.0') {
+    if (res !== undefined) res.shouldKeepAlive = false
+    throw invalidField('Transfer-Encoding', 'HTTP/1.0 has no transfer coding.')
+  }
+  if (coding.toLowerCase() === 'chunked') return
   throw new OjsError('unsupported', 'No other transfer coding than chunked is understood.', {
     status: 501,
     details: { field: 'Transfer-Encoding', expected: 'chunked', received: coding.slice(0, 100) },

@@ -81,6 +81,17 @@ describe('a gateway that only this machine reaches, without keys and TLS, asked 
     expect(reached).toEqual([])
   })
 
+  test('of an absolute target its own host counts, not the header', async () => {
+    const { routes, reached } = world()
+    const frame = await serve(routes)
+    const asked = (target: string, host?: string) =>
+      frame.ask(request('GET', `http://${target}/thing`, { Host: host }))
+    refusedAsForeign(await asked(FOREIGN, 'localhost'), FOREIGN)
+    expect(reached).toEqual([])
+    expect((await asked('localhost', FOREIGN)).status).toBe(200)
+    expect(errorOf(await asked('localhost')).details).toMatchObject({ field: 'Host' })
+  })
+
   test('a name without end shows the beginning of it', async () => {
     const frame = await serve(world().routes)
     const host = `${'a.'.repeat(100)}example`

@@ -85,6 +85,12 @@ describe('what the parser refuses is answered as OJS, and the connection closed'
       501,
       'unsupported',
     ],
+    [
+      'chunks in HTTP/1.0, which does not know them',
+      `POST /echo HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`,
+      400,
+      'invalid_request',
+    ],
     ['a bad chunk size', post(CHUNKED, 'zz\r\n{}\r\n0\r\n\r\n'), 400, 'invalid_request'],
     ['a chunk that is too long', post(CHUNKED, '2\r\n{}}}\r\n0\r\n\r\n'), 400, 'invalid_request'],
     [
