@@ -32,12 +32,21 @@ export function parseTlsFiles(
 /** One that is cut off counts too. */
 const CERTIFICATE = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----(?:(?!-----BEGIN).)*/gs
 
+/** In the newer form and the older one. OpenSSL says `bad decrypt`. */
+const WITH_PASSPHRASE = /^(?:-----BEGIN ENCRYPTED|Proc-Type: 4,ENCRYPTED)/m
+
 /** Throws with the name of the variable whose file cannot be read or does not fit. */
 export async function readTls(files: TlsFiles): Promise<TlsMaterial> {
   const material = {
     cert: await read('OJS_TLS_CERT', files.cert),
     key: await read('OJS_TLS_KEY', files.key),
     ...(files.ca !== undefined && { ca: await read('OJS_TLS_CA', files.ca) }),
+  }
+  if (WITH_PASSPHRASE.test(material.key.toString('latin1'))) {
+    throw new Error(
+      'OJS_TLS_KEY cannot be used: it has a passphrase, which cannot be given here ' +
+        '(`openssl pkey -in KEY -out PLAIN` takes it off)',
+    )
   }
   try {
     createSecureContext(material)

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -24,6 +25,8 @@ afterAll(() => {
   authority.remove()
   strangers.remove()
 })
+
+const PKCS8 = ['pkcs8', '-topk8', '-v2', 'aes-128-cbc', '-passout', 'pass:xyzxyz']
 
 const ROUTES: Route[] = [
   {
@@ -247,6 +250,16 @@ describe('the files', () => {
     ['cannot be used', () => ({ cert: own.keyPath, key: own.keyPath })],
   ])('%s', async (message, files) => {
     await expect(readTls(files())).rejects.toThrow(message)
+  })
+
+  test.each(['ec', 'pkcs8'])('a key with a passphrase is named as such: %s', async (command) => {
+    const key = join(dirname(own.keyPath), `${command}.enc.key`)
+    // In the older form, the type of which is in its first line, and in the newer one.
+    const form = command === 'ec' ? ['ec', '-aes128', '-passout', 'pass:xyzxyz'] : PKCS8
+    execFileSync('openssl', [...form, '-in', own.keyPath, '-out', key], { stdio: 'ignore' })
+    await expect(readTls({ cert: own.certPath, key })).rejects.toThrow(
+      'OJS_TLS_KEY cannot be used: it has a passphrase',
+    )
   })
 
   test.each([
