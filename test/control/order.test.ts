@@ -25,7 +25,8 @@ beforeEach(async () => {
   replies = []
   told = async () => 'confirmed'
   const { deps } = onToldBroker(harness, {
-    publish: async () => 'confirmed',
+    // A dead letter's copy that was confirmed already would change what a claim is told.
+    publish: () => new Promise(() => {}),
     broadcast: () => told(),
     shown: shownMessage,
     reply: async (reply) => {
