@@ -53,6 +53,8 @@ interface OperationSettings {
   dialect: Dialect
   /** Prefix of broker entities; reserved as the start of queue names. */
   prefix: string
+  /** Queues that clients can bring into being. */
+  maxQueues: number
   /** A job that names a schema which is not registered is refused. */
   schemaStrict: boolean
   /** Of a request over HTTP: a job that came that way is no larger. */

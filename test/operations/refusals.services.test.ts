@@ -1,6 +1,7 @@
 import amqp from 'amqplib'
 import { v7 } from 'uuid'
 import { describe, expect, it } from 'vitest'
+import { connectControl } from '../support/control.ts'
 import { eventually, startTestGateway } from '../support/in-process.ts'
 import { createVhost } from '../support/rabbit.ts'
 import { samplesOf, scrape } from '../telemetry/exposition-text.ts'
@@ -67,6 +68,24 @@ describe('queues that there may not be', () => {
       code: 'unsupported',
       details: { reason: 'too_many_queues' },
     })
+  })
+
+  it('takes no job of one more from a report of a native worker', async () => {
+    const known = (await gateway.request('GET', '/ojs/v1/queues')).body
+    const { say, close } = await connectControl(vhost.url)
+    const shown = (queue: string) => {
+      const id = v7()
+      const job = { specversion: '1.0', id, type: 'test.job', queue, args: [] }
+      return { job_id: id, generation: 0, attempt: 1, event: 'completed', job }
+    }
+    const events = ['told-0', 'told-1', 'many-0'].map(shown)
+    const [more, another, last] = events.map(({ job_id }) => job_id)
+    await say('default', 'ojs.control.report', { worker_id: 'w', events })
+    await eventually(async () => (await gateway.get(last ?? '')).status === 200)
+    expect((await gateway.get(more ?? '')).status).toBe(404)
+    expect((await gateway.get(another ?? '')).status).toBe(404)
+    expect((await gateway.request('GET', '/ojs/v1/queues')).body).toEqual(known)
+    await close()
   })
 
   it('answers [] for a queue nobody has declared, and does not declare it', async () => {

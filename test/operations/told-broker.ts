@@ -43,6 +43,7 @@ export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>)
       timeoutMs: 30_000,
       deliveryTimeoutMs: 1_800_000,
       publishTimeoutMs: 10_000,
+      maxQueues: 10,
       maxBodyBytes: 1_000,
       maxBatchBytes: 2_000,
       delayMode: 'ttl',

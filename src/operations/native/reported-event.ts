@@ -1,3 +1,4 @@
+import { queueRefusal } from '../../broker/refusals.ts'
 import { failureOf } from '../../job/failure.ts'
 import type { NewJob } from '../../job/job.ts'
 import { attemptKey, type ReportedEvent, type Said } from '../../job/report.ts'
@@ -35,13 +36,24 @@ function shownJob(
   const { headers, properties } = event
   const shown = { content, headers: headers ?? {}, properties: properties ?? {} }
   const { message, maxAttempts, carry } = deps.broker.shown(shown)
+  const queue = originOf(job, headers) ?? fallback
+  requireRoomFor(deps, queue)
   return adoptedJob(deps, {
     id: event.job_id,
-    queue: originOf(job, headers) ?? fallback,
+    queue,
     maxAttempts: event.max_attempts ?? maxAttempts,
     message,
     carry: () => carry,
   })
+}
+
+/**
+ * What is recorded is declared after the next reconnect, and nothing forgets it again, while the name is
+ * a worker's. Throws 422 where it would be one too many; those of one commit may be some more.
+ */
+function requireRoomFor({ ledger, settings }: Deps, queue: string): void {
+  if (ledger.hasQueue(queue) || ledger.queues().length < settings.maxQueues) return
+  throw queueRefusal(queue, 'too-many-queues')
 }
 
 /** The control queue that a report comes by need not be that of the job. */
