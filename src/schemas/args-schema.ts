@@ -11,7 +11,7 @@ import { FORMATS } from './formats.ts'
 import { Fuel, OutOfFuel } from './fuel.ts'
 import { literals } from './literals.ts'
 import { multipleOf } from './multiple-of.ts'
-import { linearPatterns } from './pattern.ts'
+import { linearPatterns, type PatternEngine } from './pattern.ts'
 import { SchemaFault } from './schema-fault.ts'
 import { COST, type Cost, planSchema, type SchemaPlan } from './schema-plan.ts'
 import { uniqueItems } from './unique-items.ts'
@@ -27,7 +27,7 @@ export interface Violation {
 
 /** A registered schema, compiled. */
 export interface ArgsSchema {
-  /** Subschemas: what it takes of memory goes by it. */
+  /** Subschemas, and what its patterns take beside them: what it takes of memory goes by it. */
   readonly size: number
   /** What is wrong with `args`, at most ten; null: nothing. */
   violations(args: readonly unknown[], fuel: Fuel): Violation[] | null
@@ -37,6 +37,8 @@ const META_SCHEMA = 'https://json-schema.org/draft/2020-12/schema'
 const MAX_NODES = 5_000
 const MAX_DEPTH = 32
 const MAX_VIOLATIONS = 10
+/** Compiled, on average. */
+const SUBSCHEMA_BYTES = 4_096
 /** Steps for one member that is handed on. */
 const MERGE = 75
 
@@ -55,9 +57,10 @@ export function compileArgsSchema(
   requireValid(rest)
   const plan = planSchema(rest)
   const meter: Meter = { fuel: new Fuel() }
-  const validate = compile(plan, meter)
+  const patterns = linearPatterns(() => meter.fuel)
+  const validate = compile(plan, meter, patterns)
   const schema: ArgsSchema = {
-    size: plan.size,
+    size: plan.size + Math.ceil(patterns.bytes() / SUBSCHEMA_BYTES),
     violations: (args, fuel) => violations(validate, args, meter, fuel),
   }
   if (!isTried) requireEnd(schema)
@@ -103,7 +106,7 @@ function requireValid(document: object): void {
  * `loopRequired`: else a member named '' is never missed, as it is told by its name.
  * `optimize` off: the code is the same, and its making no longer quadratic.
  */
-function compile(plan: SchemaPlan, meter: Meter): ValidateFunction {
+function compile(plan: SchemaPlan, meter: Meter, regExp: PatternEngine): ValidateFunction {
   const currentFuel = () => meter.fuel
   const ajv = new Ajv2020({
     strict: false,
@@ -114,7 +117,7 @@ function compile(plan: SchemaPlan, meter: Meter): ValidateFunction {
     ownProperties: true,
     loopRequired: 0,
     formats: FORMATS,
-    code: { regExp: linearPatterns(currentFuel), optimize: false },
+    code: { regExp, optimize: false },
   })
   const ours = [uniqueItems(currentFuel), multipleOf(currentFuel), ...literals(currentFuel)]
   for (const own of [...ours, ...applicators()]) {

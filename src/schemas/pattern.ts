@@ -10,6 +10,14 @@ const MAX_PATTERN_LENGTH = 1_000
  */
 const MAX_PROGRAM = 10_000
 
+/**
+ * An instruction, and of its class each character as it is written. A property of Unicode is hundreds of
+ * ranges, which an anchored pattern has anew in each instruction: `^\p{L}{1,255}$` takes 2 MB.
+ */
+const BYTES = { instruction: 400, written: 4, property: 9_000 }
+const CLASSES = /\[(?:\\.|[^\]\\])*\]/gs
+const PROPERTY = /\\p/i
+
 /** Of `RegExp`, what Ajv uses. */
 interface Matcher {
   test(text: string): boolean
@@ -17,10 +25,12 @@ interface Matcher {
   toString(): string
 }
 
-interface PatternEngine {
+export interface PatternEngine {
   (source: string): Matcher
   /** What Ajv would write into code that stands alone; there is none here. */
   readonly code: string
+  /** What its patterns take of memory, roughly and at most, but for what matching adds. */
+  bytes(): number
 }
 
 /**
@@ -30,11 +40,13 @@ interface PatternEngine {
  */
 export function linearPatterns(fuel: () => Fuel): PatternEngine {
   let total = 0
+  let bytes = 0
   const engine = (source: string): Matcher => {
     const program = compile(source)
     const size = program.programSize()
     total += size
     if (total > MAX_PROGRAM) throw new SchemaFault('its patterns are too large')
+    bytes += size * bytesOfInstruction(source)
     return {
       test(text) {
         // The worst case is a walk through the whole program for every character.
@@ -44,7 +56,14 @@ export function linearPatterns(fuel: () => Fuel): PatternEngine {
       toString: () => source,
     }
   }
-  return Object.assign(engine, { code: 'linearPattern' })
+  return Object.assign(engine, { code: 'linearPattern', bytes: () => bytes })
+}
+
+function bytesOfInstruction(source: string): number {
+  const classes = source.match(CLASSES) ?? []
+  const written = Math.max(0, ...classes.map((one) => one.length))
+  const properties = PROPERTY.test(source) ? BYTES.property : 0
+  return BYTES.instruction + BYTES.written * written + properties
 }
 
 function compile(source: string): RE2JS {

@@ -44,3 +44,17 @@ it('keeps one that is larger than all of its room, until the next', () => {
   schemas.get(1, one.text)
   expect(one.reads).toBe(2)
 })
+
+it('counts what patterns take of memory', () => {
+  const schemas = new ArgsSchemas(100)
+  const text = String.raw`{"prefixItems":[{"pattern":"^\\p{L}{9}$"}]}`
+  let reads = 0
+  const use = (registration: number) =>
+    schemas.get(registration, () => {
+      reads += 1
+      return text
+    })
+  for (const registration of [1, 2, 3, 4]) use(registration)
+  use(1)
+  expect(reads).toBe(5)
+})
