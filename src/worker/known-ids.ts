@@ -2,6 +2,8 @@
 export class KnownIds<T> {
   readonly #limit: number
   readonly #ids = new Map<string, T>()
+  /** One for all times: a new one would step over everything that was deleted before. */
+  readonly #line = this.#ids.keys()
 
   constructor(limit: number) {
     this.#limit = limit
@@ -15,7 +17,7 @@ export class KnownIds<T> {
     this.#ids.delete(id)
     this.#ids.set(id, known)
     if (this.#ids.size <= this.#limit) return
-    const [oldest] = this.#ids.keys()
+    const { value: oldest } = this.#line.next()
     if (oldest !== undefined) this.#ids.delete(oldest)
   }
 }

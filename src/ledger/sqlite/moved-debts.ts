@@ -16,13 +16,15 @@ export interface MovedDebt {
  */
 export class MovedDebts {
   readonly #debts = new Map<number, MovedDebt>()
+  /** One for all times: a new one would step over everything that was deleted before. */
+  readonly #line = this.#debts.keys()
 
   /** A write that is run again, or rolled back, replaces it: what it gave out before is nobody's nonce. */
   add(before: number, debt: MovedDebt): void {
     this.#debts.delete(before)
     this.#debts.set(before, debt)
     if (this.#debts.size <= MAX_DEBTS) return
-    const [oldest] = this.#debts.keys()
+    const { value: oldest } = this.#line.next()
     if (oldest !== undefined) this.#debts.delete(oldest)
   }
 

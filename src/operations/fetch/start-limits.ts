@@ -35,6 +35,8 @@ export class StartLimits {
   readonly #clock: Clock
   readonly #release: (jobId: string) => boolean
   readonly #byKey = new Map<string, Starts>()
+  /** One for all times: a new one would step over everything that was deleted before. */
+  readonly #line = this.#byKey.values()
 
   /** `release` gets jobs whose turn may have come. False: nothing waits for it here any more. */
   constructor(clock: Clock, release: (jobId: string) => boolean) {
@@ -88,7 +90,7 @@ export class StartLimits {
   }
 
   #forgetLeastRecent(): void {
-    const [first] = this.#byKey.values()
+    const { value: first } = this.#line.next()
     if (!first) return
     clearTimeout(first.timer)
     this.#byKey.delete(first.key)

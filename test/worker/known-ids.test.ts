@@ -1,0 +1,31 @@
+import { expect, it, vi } from 'vitest'
+import { KnownIds } from '../../src/worker/known-ids.ts'
+
+it('knows the newest ids, those that were told again among them', () => {
+  const ids = new KnownIds<number>(3)
+  for (const [i, id] of ['a', 'b', 'c', 'a', 'd', 'e'].entries()) ids.set(id, i)
+  expect(['a', 'b', 'c', 'd', 'e'].map((id) => ids.get(id))).toEqual([
+    3,
+    undefined,
+    undefined,
+    4,
+    5,
+  ])
+  for (const [i, id] of ['f', 'a', 'g', 'h'].entries()) ids.set(id, i)
+  expect(['a', 'e', 'f', 'g', 'h'].map((id) => ids.get(id))).toEqual([
+    1,
+    undefined,
+    undefined,
+    2,
+    3,
+  ])
+})
+
+/** What it has deleted at the front a map keeps for a while, and each walk from there steps over it. */
+it('never looks for the oldest from the front again', () => {
+  const walks = vi.spyOn(Map.prototype, 'keys')
+  const ids = new KnownIds<number>(3)
+  for (let i = 0; i < 20; i++) ids.set(`id-${i}`, i)
+  expect(walks).toHaveBeenCalledTimes(1)
+  walks.mockRestore()
+})
