@@ -3,7 +3,7 @@ import type { Logger } from '../logger.ts'
 import type { EnsureOutcome, Presence } from './broker.ts'
 import type { Connection } from './connection.ts'
 import type { DeadQueues } from './dead-queues.ts'
-import { type EntityState, lookFor, missing } from './entity.ts'
+import { lookFor, missing, outcomeOf } from './entity.ts'
 import type { EntityChecker } from './entity-checker.ts'
 import type { Names } from './names.ts'
 import type { BrokerHooks, BrokerOptions } from './options.ts'
@@ -257,7 +257,7 @@ export class Declarer {
       if (isAnyAway) this.#incomplete.add(queue)
       else this.#incomplete.delete(queue)
       if (isAnyAway) this.#retryLater()
-      if (outcome === 'access-refused') this.#deps.dead?.notDeclared(queue)
+      if (outcome === 'access-refused') this.#refused(queue, entities)
       const { isUp, generation: present } = this.#deps.connection
       if (outcome === 'ready' && isUp && generation === present) {
         this.#known.add(queue)
@@ -273,6 +273,11 @@ export class Declarer {
       this.#starting.delete(queue)
       await scratch.close()
     }
+  }
+
+  #refused(queue: string, entities: readonly Entity[]): void {
+    this.#deps.dead?.notDeclared(queue)
+    if (!this.#known.has(queue)) this.#deps.checker.letPass(entities)
   }
 
   /**
@@ -381,19 +386,5 @@ export class Declarer {
     if (this.#known.size + this.#starting.size >= maxQueues) return 'too-many-queues'
     this.#starting.add(queue)
     return null
-  }
-}
-
-function outcomeOf(state: EntityState): EnsureOutcome {
-  switch (state.state) {
-    case 'ready':
-    case 'kept':
-      return 'ready'
-    case 'access-refused':
-    case 'missing':
-    case 'unavailable':
-      return state.state
-    case 'away':
-      return 'unavailable'
   }
 }

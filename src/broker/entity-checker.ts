@@ -7,6 +7,8 @@ import type { ScratchChannel } from './scratch-channel.ts'
 import type { Entity } from './topology.ts'
 
 const MAX_WARNINGS = 1_000
+/** Some five minutes: see `QueueWatch`. */
+const PASSING_LOOKS = 30
 
 export interface EntityCheckerDeps {
   options: Pick<BrokerOptions, 'declare'>
@@ -19,6 +21,8 @@ export class EntityChecker {
   readonly #deps: EntityCheckerDeps
   /** By entity name. */
   readonly #warnings = new Map<string, BrokerWarning>()
+  /** Of those that pass: for how many more looks. */
+  readonly #passing = new Map<string, number>()
 
   constructor(deps: EntityCheckerDeps) {
     this.#deps = deps
@@ -32,6 +36,7 @@ export class EntityChecker {
   async ensure(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {
     const isDeclaring = this.#deps.options.declare !== 'never'
     const state = await (isDeclaring ? this.#declare(scratch, entity) : look(scratch, entity))
+    this.#passing.delete(entity.name)
     switch (state.state) {
       case 'ready':
         this.#warnings.delete(entity.name)
@@ -63,10 +68,21 @@ export class EntityChecker {
   }
 
   /**
+   * What is told of these is over after a while, unless they are asked for again: only a client has
+   * named their queue, and may never do so again, whether the right to declare it is given or not.
+   */
+  letPass(entities: readonly Pick<Entity, 'name'>[]): void {
+    for (const { name } of entities) {
+      if (this.#warnings.has(name)) this.#passing.set(name, PASSING_LOOKS)
+    }
+  }
+
+  /**
    * Looks for one of those that are missing, each in its turn: nobody hears when an administrator has
    * created one that is not needed for what goes on.
    */
   async lookAgain(scratch: ScratchChannel): Promise<void> {
+    this.#forgetPassed()
     const found = [...this.#warnings].find(([, { code }]) => code.endsWith('_missing'))
     if (found === undefined) return
     const [name, warning] = found
@@ -75,6 +91,15 @@ export class EntityChecker {
     if (this.#warnings.get(name) !== warning) return
     this.#warnings.delete(name)
     if (presence !== 'exists') this.#warnings.set(name, warning)
+  }
+
+  #forgetPassed(): void {
+    for (const [name, looks] of this.#passing) {
+      this.#passing.set(name, looks - 1)
+      if (looks > 1) continue
+      this.#passing.delete(name)
+      this.#warnings.delete(name)
+    }
   }
 
   async #declare(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {

@@ -1,5 +1,5 @@
 import { type ChannelFailure, classify, type Difference, differenceIn } from './amqp-error.ts'
-import type { BrokerWarning, Presence } from './broker.ts'
+import type { BrokerWarning, EnsureOutcome, Presence } from './broker.ts'
 import type { ScratchChannel } from './scratch-channel.ts'
 import type { Entity, ExchangeEntity, QueueEntity } from './topology.ts'
 import { typeDifference } from './type-difference.ts'
@@ -183,5 +183,20 @@ export function missing(entity: Pick<Entity, 'entity' | 'name'>): BrokerWarning 
     code: `${entity.entity}_missing`,
     message: `${entity.entity} '${entity.name}' does not exist.`,
     details: { entity: entity.name },
+  }
+}
+
+/** What that is to who needs the entity. */
+export function outcomeOf(state: EntityState): EnsureOutcome {
+  switch (state.state) {
+    case 'ready':
+    case 'kept':
+      return 'ready'
+    case 'access-refused':
+    case 'missing':
+    case 'unavailable':
+      return state.state
+    case 'away':
+      return 'unavailable'
   }
 }

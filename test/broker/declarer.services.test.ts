@@ -306,6 +306,23 @@ describe('a user without rights', () => {
     expect(find(broker.warnings(), 'ojs.queue.forbidden')?.code).toBe('access_refused')
   })
 
+  it('is told for a while of what only a client has named, for good of a queue with jobs', async () => {
+    const admins = await start()
+    await admins.stop()
+    const url = await limitedUser(vhost, { configure: OWNER_ONLY, write: '.*', read: '.*' })
+    const { broker } = await start(
+      { amqpUrls: [url], watchMs: 20 },
+      { recordedQueues: () => ['recorded'] },
+    )
+    expect(await broker.ensureQueue('recorded')).toBe('access-refused')
+    expect(find(broker.warnings(), 'ojs.queue.recorded')).toBeDefined()
+    expect(await broker.ensureQueue('a-typo')).toBe('access-refused')
+    expect(find(broker.warnings(), 'ojs.queue.dlx.a-typo')).toBeDefined()
+    const isTold = ({ message }: BrokerWarning) => message.includes('a-typo')
+    await expect.poll(() => broker.warnings().some(isTold)).toBe(false)
+    expect(find(broker.warnings(), 'ojs.queue.recorded')).toBeDefined()
+  })
+
   it('needs no more than topology/README.md says where all is declared beforehand', async () => {
     const write = '^(ojs\\.|amq\\.default$)'
     const url = await limitedUser(vhost, { configure: OWNER_ONLY, write, read: '^ojs\\.' })
