@@ -181,7 +181,7 @@ export class Deliveries {
   }
 
   gauges(): Pick<BrokerGauges, 'consumers' | 'queues'> {
-    return feedGauges([...this.#feeds.values()], this.#line)
+    return feedGauges(this.#feeds, this.#line, this.#deps.isPaused)
   }
 
   /** Of a queue that somebody fetches from now; undefined: nothing of it may be served. */

@@ -2,20 +2,22 @@ import type { Feed } from './feed.ts'
 import type { FetchLine } from './fetch-line.ts'
 import type { BrokerGauges } from './observer.ts'
 
-/** What the metrics show of the queues that are consumed for FETCH. */
+/** What the metrics show of the queues that are consumed for FETCH, and of the paused ones that are not. */
 export function feedGauges(
-  feeds: readonly Feed[],
+  feeds: ReadonlyMap<string, Feed>,
   line: FetchLine,
+  isPaused: (queue: string) => boolean,
 ): Pick<BrokerGauges, 'consumers' | 'queues'> {
+  const queues = new Set([...feeds.keys(), ...[...line.waitedFor()].filter(isPaused)])
   return {
-    consumers: feeds.flatMap(({ queue, blocks }) =>
+    consumers: [...feeds.values()].flatMap(({ queue, blocks }) =>
       [...blocks].map(({ tag, unacked }) => ({ queue, consumer: tag, unacked })),
     ),
-    queues: feeds.map(({ queue, buffer, utilization }) => ({
+    queues: [...queues].map((queue) => ({
       queue,
-      buffered: buffer.size,
+      buffered: feeds.get(queue)?.buffer.size ?? 0,
       waiters: line.countFor(queue),
-      utilization,
+      utilization: feeds.get(queue)?.utilization ?? 0,
     })),
   }
 }

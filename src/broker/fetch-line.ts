@@ -53,6 +53,10 @@ export class FetchLine {
     return this.#waiters.countFor(queue)
   }
 
+  waitedFor(): Iterable<string> {
+    return this.#waiters.queues()
+  }
+
   serveAllEmpty(): void {
     this.#waiters.serveAllEmpty()
   }

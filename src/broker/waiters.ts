@@ -45,6 +45,10 @@ export class Waiters {
     return this.#byQueue.get(queue)?.size ?? 0
   }
 
+  queues(): Iterable<string> {
+    return this.#byQueue.keys()
+  }
+
   first(queue: string): Waiter | undefined {
     const [first] = this.#byQueue.get(queue) ?? []
     return first

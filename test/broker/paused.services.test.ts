@@ -87,6 +87,22 @@ describe.each(['classic', 'quorum'] as const)('a paused queue, profile %s', (que
     expect(seen.length).toBe(ids.length)
   })
 
+  it('is shown with those that wait for it, while nothing of it is held', async () => {
+    const { broker, queue, set, first } = await buffered(1)
+    expect(first?.ack()).toBe('settled')
+    set(true)
+    broker.pauseChanged(queue)
+    const isShown = () => broker.gauges().queues.find((gauge) => gauge.queue === queue)
+    await expect.poll(isShown).toBeUndefined()
+    const waiting = new AbortController()
+    const { signal } = waiting
+    const taking = broker.take(request([queue], { waitMs: 30_000, signal }))
+    expect(isShown()).toEqual({ queue, buffered: 0, waiters: 1, utilization: 0 })
+    waiting.abort()
+    expect(await taking).toEqual([])
+    expect(isShown()).toBeUndefined()
+  })
+
   it('holds nobody up who waits for another as well, whose queue comes later', async () => {
     const { broker, queue, set } = await buffered(2)
     const other = `other-${queue}`
