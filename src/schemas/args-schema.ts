@@ -6,6 +6,7 @@ import {
   type ValidateFunction,
 } from 'ajv/dist/2020.js'
 import { applicators } from './applicators.ts'
+import { dependentRequired } from './dependent-required.ts'
 import { fieldOf, joinPath } from './field-path.ts'
 import { FORMATS } from './formats.ts'
 import { Fuel, OutOfFuel } from './fuel.ts'
@@ -120,7 +121,7 @@ function compile(plan: SchemaPlan, meter: Meter, regExp: PatternEngine): Validat
     code: { regExp, optimize: false },
   })
   const ours = [uniqueItems(currentFuel), multipleOf(currentFuel), ...literals(currentFuel)]
-  for (const own of [...ours, ...applicators()]) {
+  for (const own of [...ours, dependentRequired(), ...applicators()]) {
     ajv.removeKeyword(String(own.keyword))
     ajv.addKeyword(own)
   }

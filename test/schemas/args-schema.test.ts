@@ -257,6 +257,24 @@ describe('a schema', () => {
     ['no inherited members', { items: { required: ['toString'] } }, [{ toString: 1 }], [{}]],
     ["a member ''", { items: { required: ['a', ''] } }, [{ a: 1, '': 2 }], [{ a: 1 }]],
     [
+      "a member '' beside another",
+      { items: { dependentRequired: { a: ['b', ''], '': ['b'] } } },
+      [{ a: 1, b: 2, '': 3 }, { c: 1 }],
+      [{ a: 1, b: 2 }],
+    ],
+    [
+      "another beside a member ''",
+      { items: { dependentRequired: { '': ['b'] } } },
+      [{ b: 1, '': 2 }, { a: 1 }],
+      [{ '': 1 }],
+    ],
+    [
+      'no inherited members beside others',
+      { items: { dependentRequired: { a: ['toString'], constructor: ['c'] } } },
+      [{ a: 1, toString: 1 }, { b: 1 }],
+      [{ a: 1 }],
+    ],
+    [
       'a keyword that it does not know',
       { id: 'x', nullable: true, items: { 'x-y': 1, type: 'null' } },
       [null],
@@ -326,6 +344,13 @@ describe('a schema', () => {
     ])
     expect(check(schema, [{ n: 1, 'a/b': 2 }])).toMatchObject([
       { path: 'args[0].a/b', message: 'must NOT have additional properties' },
+    ])
+    expect(check({ items: { dependentRequired: { n: ['', 'm'] } } }, [{ n: 1 }])).toEqual([
+      {
+        path: 'args[0]',
+        message: 'must have properties , m when property n is present',
+        schema_path: '#/items/dependentRequired',
+      },
     ])
     expect(check({ items: { const: 1 } }, [2])).toMatchObject([
       { path: 'args[0]', message: 'must be equal to constant' },
