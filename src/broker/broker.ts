@@ -165,6 +165,8 @@ export type PublishOutcome =
   | 'forbidden'
   /** Larger than RabbitMQ's `max_message_size`: refused, or not even sent. */
   | 'too-large'
+  /** Not sent, and the user may not publish there, as RabbitMQ has said of the last that was. */
+  | 'denied'
   /** Not sent: no connection, blocked, a rung that is not ready, too many publishes in flight. */
   | 'refused'
 

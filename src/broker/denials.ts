@@ -36,10 +36,14 @@ export class Denials {
     this.#deny('publish', EXCHANGE.exec(text)?.[1] ?? '', text)
   }
 
-  /** Called with every answer: the default exchange is `amq.default` in what RabbitMQ says. */
+  /** Called with every answer. */
   mayPublish(exchange: string): void {
     if (this.#warnings.publish.size === 0) return
-    this.#warnings.publish.delete(exchange === '' ? 'amq.default' : exchange)
+    this.#warnings.publish.delete(named(exchange))
+  }
+
+  isDenied(exchange: string): boolean {
+    return this.#warnings.publish.has(named(exchange))
   }
 
   mayNotConsume(queue: string, text: string): void {
@@ -61,4 +65,9 @@ export class Denials {
     this.#warnings[use].set(entity, warning)
     if (isNews) this.#logger.warn({ ...warning.details, code: warning.code }, warning.message)
   }
+}
+
+/** The default exchange is `amq.default` in what RabbitMQ says. */
+function named(exchange: string): string {
+  return exchange === '' ? 'amq.default' : exchange
 }

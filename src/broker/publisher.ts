@@ -188,7 +188,9 @@ export class Publisher {
     this.#pending.delete(pending.id)
     this.#bytes -= pending.bytes
     this.#observe(pending, outcome)
-    pending.resolve(outcome)
+    // While its channel is opened again: what is sent there would be refused with the channel as well.
+    const isDenied = outcome === 'refused' && this.#deps.denials?.isDenied(pending.exchange)
+    pending.resolve(isDenied ? 'denied' : outcome)
     if (this.#pending.size === 0) this.#onEmpty?.()
   }
 

@@ -52,6 +52,7 @@ export function publishRefusal(
     case 'unknown':
       return unavailable('RabbitMQ did not confirm the job in time.', 'unconfirmed')
     case 'forbidden':
+    case 'denied':
       return unavailable(`RabbitMQ refuses to publish to queue '${queue}'.`, 'access_refused')
     case 'too-large':
       return new OjsError(

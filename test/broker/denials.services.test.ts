@@ -26,6 +26,8 @@ it('a user who may not publish to an exchange is told once, until it is granted'
   const { broker } = await start({ amqpUrls: [url], queues: ['q'] }, {}, { logger })
   expect(await broker.publish(row({ queue: 'q' }))).toBe('forbidden')
   await expect.poll(() => broker.publish(row({ queue: 'q' }))).toBe('forbidden')
+  // No channel is open now, and that is not why.
+  expect(await broker.publish(row({ queue: 'q' }))).toBe('denied')
   expect(broker.warnings()).toMatchObject([
     {
       code: 'access_refused',

@@ -114,6 +114,7 @@ describe('a job that is cancelled while it waits', () => {
 
   it.each<[string, () => Promise<PublishOutcome>]>([
     ['was not confirmed in time', async () => 'unknown'],
+    ['had no confirm before its channel was closed for another', async () => 'forbidden'],
     ['may have gone out before the ledger failed', () => Promise.reject(new Error('closed'))],
   ])('waits for a token that %s, whatever else is refused', async (_, send) => {
     const { id } = await pushed(harness.ledger)

@@ -58,7 +58,15 @@ test("what RabbitMQ refuses has the reason's status, and says when to ask again"
   const [, table = ''] = page.split('## What a `reason` means\n')
   const statusOf = (reason: unknown) =>
     Number(found(table, new RegExp(`^\\| (\\d+) \\|[^|]*\`${reason}\``, 'gm'))[0])
-  const publishes = ['nacked', 'returned', 'unknown', 'forbidden', 'too-large', 'refused'] as const
+  const publishes = [
+    'nacked',
+    'returned',
+    'unknown',
+    'forbidden',
+    'denied',
+    'too-large',
+    'refused',
+  ] as const
   const queues = ['lost', 'too-many-queues', 'access-refused', 'unavailable'] as const
   const refusals = [
     ...(['down', 'blocked', 'foreign'] as const).map(brokerRefusal),

@@ -53,8 +53,9 @@ export async function keep(
 export function isForLater(
   { broker }: Pick<Deps, 'broker'>,
   outcome: PublishOutcome | undefined,
-): outcome is 'refused' | 'unknown' {
-  return outcome === 'refused' || (outcome === 'unknown' && broker.status().state !== 'up')
+): outcome is 'denied' | 'refused' | 'unknown' {
+  if (outcome === 'denied' || outcome === 'refused') return true
+  return outcome === 'unknown' && broker.status().state !== 'up'
 }
 
 /** What is wrong with the job that came along, if one did. */

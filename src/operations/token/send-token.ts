@@ -11,6 +11,7 @@ const SURELY_LOST: ReadonlySet<SendOutcome> = new Set([
   'returned',
   'nacked',
   'too-large',
+  'denied',
   'refused',
 ])
 
@@ -82,7 +83,7 @@ function noteNeverPublished({ ledger, tokens }: Deps, { outcome, row }: Sent): v
 function noteWhetherSure({ tokens }: Deps, { outcome, row }: Sent): void {
   // Broadcasts and copies are no tokens.
   if (isTerminal(row.state)) return
-  if (outcome === 'unknown') tokens.unsure.add(row.id)
+  if (outcome === 'unknown' || outcome === 'forbidden') tokens.unsure.add(row.id)
   else if (!isFailure(outcome)) tokens.unsure.forget(row.id)
 }
 

@@ -27,6 +27,7 @@ const AGAIN = { status: 503, retryable: true }
 it.each<[PublishOutcome, BrokerStatus['state']]>([
   ['refused', 'blocked'],
   ['refused', 'up'],
+  ['denied', 'up'],
   ['unknown', 'down'],
 ])('of an unknown id comes again until the workers are told: %s while %s', async (what, state) => {
   outcome = what
