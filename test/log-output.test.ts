@@ -61,6 +61,11 @@ describe('the output of log lines', () => {
     return () => timers.mock.calls.map(([, ms]) => ms)
   }
 
+  /** No write is under way any more, and what it came to was heard. */
+  async function written(): Promise<void> {
+    await expect.poll(() => process.getActiveResourcesInfo()).not.toContain('FSReqCallback')
+  }
+
   async function readUntil(read: () => string, isEnough: (text: string) => boolean) {
     let text = ''
     while (!isEnough(text)) {
@@ -169,7 +174,7 @@ describe('the output of log lines', () => {
     while (statSync(path).size === 0) await nextTurn()
     await nextTurn()
     output.flushSync()
-    await sleep(100)
+    await written()
     expect(statSync(path).size).toBe('first\n'.length + lines.length)
   })
 
@@ -182,7 +187,7 @@ describe('the output of log lines', () => {
     const first = read()
     output.flushSync()
     // It may have been looking again at that moment.
-    await sleep(100)
+    await written()
     expect(first.length + read().length).toBe(100_000)
   })
 
@@ -211,10 +216,13 @@ describe('the output of log lines', () => {
     const { fd, hangUp } = pipe()
     hangUp()
     const output = new LogOutput({ fd, lostLine })
+    const delays = retries()
     output.write('one\n')
-    await sleep(50)
+    await written()
     output.write('two\n')
+    expect(process.getActiveResourcesInfo()).not.toContain('FSReqCallback')
     output.flushSync()
+    expect(delays()).not.toContain(1_000)
   })
 })
 
