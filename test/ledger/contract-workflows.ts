@@ -404,6 +404,29 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     })
   })
 
+  it('a step shows nothing of the next life of its job, nor how that failed', async () => {
+    const workflow = await create(newGraph({ a: [] }))
+    const dead = await claim(workflow, 'a')
+    await discard(dead)
+    await ledger.revive(dead.id, 0, NOW)
+    const next = [token(dead.id, { generation: 1 })]
+    const [again] = await ledger.claim(next, { ...TERMS, now: NOW + 100 })
+    if (again?.verdict !== 'claimed') throw new Error('its next life has begun')
+    const { error, startedAt } = stepOf(workflow, 'a')
+    expect([error, startedAt]).toEqual([LATER.error, dead.startedAt])
+    const other = { now: NOW + 110, error: '{"code":"other","message":"of the next life"}' }
+    const change = {
+      ...LATER,
+      ...other,
+      to: 'discarded',
+      isDeadLetter: true,
+      copy: 'nack',
+    } as const
+    expect(await ledger.fail(dead.id, fenceOf(again.job), change)).toMatchObject({ generation: 1 })
+    const kept = { error: LATER.error, startedAt: dead.startedAt, attempt: 1, state: 'discarded' }
+    expect(stepOf(workflow, 'a')).toMatchObject(kept)
+  })
+
   describe('the error of a step', () => {
     it('outlives the dead letter', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'] }))
