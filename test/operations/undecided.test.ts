@@ -126,4 +126,23 @@ describe('a dead letter whose unique key has been taken', () => {
     // And does not ask again and again meanwhile.
     expect(revive).toHaveBeenCalledTimes(2)
   })
+
+  it('by one PUSH behind another waits no longer for them than a PUSH would', async () => {
+    const { dead, word, refused } = await beside()
+    word.resolve('confirmed')
+    await refused
+    let now = stage.deps.clock.now()
+    Object.assign(stage.deps, { clock: { now: () => now, wall: () => now } })
+    let undecided = 4
+    vi.spyOn(stage.deps.transient.unconfirmed, 'get').mockImplementation(() => {
+      undecided -= 1
+      if (undecided === 0) return undefined
+      return Promise.resolve().then(() => {
+        now += stage.deps.settings.publishTimeoutMs
+      })
+    })
+    const details = { reason: 'unconfirmed' }
+    const retried = retryDeadLetter(stage.deps, dead, CONTEXT)
+    await expect(retried).rejects.toMatchObject({ status: 503, details })
+  })
 })
