@@ -6,13 +6,11 @@ import { isListedWhenExpired, retryPolicyOf } from '../../job/retry-policy.ts'
 import type { Expired, ExpireTerms } from '../ledger.ts'
 import type { Access } from './access.ts'
 import { onlyRow } from './driver.ts'
+import { MAX_TURN_MS } from './group-commit.ts'
 import { ended } from './life.ts'
 import { toJobRow } from './rows.ts'
 import type { DueRow } from './statements.ts'
 import { changed, isTokenOwed, type Store } from './store.ts'
-
-/** One write, in which nothing else happens here. */
-const MAX_WRITE_MS = 50
 
 /**
  * Due rows become available, the most overdue first: the two kinds run on different clocks, and
@@ -87,7 +85,7 @@ export async function expireDue(
 
 /** As many as there is time for, and at least one. */
 function inTime<T, R>(list: readonly T[], make: (one: T) => R): R[] {
-  const until = performance.now() + MAX_WRITE_MS
+  const until = performance.now() + MAX_TURN_MS
   const made: R[] = []
   for (const one of list) {
     if (made.length > 0 && performance.now() > until) break

@@ -5,8 +5,8 @@ import { type Database, SQLITE, type Statement, sqliteCode } from './driver.ts'
 
 /** More than this in one turn would keep the event loop from everything else for too long. */
 const MAX_WEIGHT = 1000
-/** So does one that takes this long, whatever it weighs: an ACK may begin hundreds of steps. */
-const MAX_GROUP_MS = 50
+/** So does a group or a write that takes this long, whatever it weighs: an ACK may begin hundreds of steps. */
+export const MAX_TURN_MS = 50
 const LAZY_DELAY_MS = 10
 const MAX_LAZY_DELAY_MS = 1000
 /** Writes that nobody waits for have a COMMIT of their own for no more than a tenth of the time. */
@@ -271,7 +271,7 @@ export class GroupCommit {
 
   #runGroup(group: readonly Write[]): Group {
     const settled: Settled[] = []
-    const until = performance.now() + MAX_GROUP_MS
+    const until = performance.now() + MAX_TURN_MS
     let left: Write[] = []
     this.#db.exec('BEGIN IMMEDIATE')
     for (const [i, write] of group.entries()) {
