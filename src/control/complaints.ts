@@ -9,11 +9,14 @@ const MAX_TYPE = 100
 /** Log lines about what is malformed: of each kind ten in ten seconds, even if a million came. */
 export class Complaints {
   readonly #deps: Pick<Deps, 'clock' | 'logger'>
-  readonly #ofMessages = new LineBudget()
-  readonly #ofEvents = new LineBudget()
+  readonly #ofMessages: LineBudget
+  readonly #ofEvents: LineBudget
 
   constructor(deps: Pick<Deps, 'clock' | 'logger'>) {
     this.#deps = deps
+    const more = (what: string) => (suppressed: number) => deps.logger.warn({ suppressed }, what)
+    this.#ofMessages = new LineBudget(more('more malformed control messages'))
+    this.#ofEvents = new LineBudget(more('more events left out'))
   }
 
   malformed(

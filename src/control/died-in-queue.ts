@@ -20,7 +20,9 @@ export interface DeadControlDeps {
  * cannot be written now.
  */
 export function deadControlDoor({ deps, observer, onControl }: DeadControlDeps) {
-  const lines = new LineBudget()
+  const lines = new LineBudget((suppressed) =>
+    deps.logger.warn({ suppressed }, 'more control messages died in their queues'),
+  )
   return async (letter: DeadLetter): Promise<void> => {
     const { queue, reason } = letter
     if (reason === 'rejected' || reason === 'unknown') return

@@ -35,7 +35,9 @@ export function auditRequests(logger: Logger, now: () => number): Step {
 }
 
 function lineWriter(logger: Logger, now: () => number) {
-  const refusals = new LineBudget()
+  const refusals = new LineBudget((suppressed) =>
+    logger.warn({ suppressed }, 'more requests refused'),
+  )
   return (request: Request, address: string | undefined, status: number) => {
     const { requestId, method, admission } = request
     const { key } = admission

@@ -17,7 +17,9 @@ export function jobLog(
   logger: Logger,
   { isDebug, now }: { isDebug: boolean; now: () => number },
 ): (event: JobEvent) => void {
-  const malformed = new LineBudget()
+  const malformed = new LineBudget((suppressed) =>
+    logger.warn({ suppressed }, 'more malformed messages'),
+  )
   return (event) => {
     switch (event.type) {
       case 'workflow.started':

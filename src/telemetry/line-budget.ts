@@ -3,23 +3,45 @@ const MAX_LINES = 10
 
 /** Log lines that strangers can cause: ten in ten seconds; who causes a million gets no more. */
 export class LineBudget {
+  readonly #tellRest: (suppressed: number) => void
   #since = Number.NEGATIVE_INFINITY
   #lines = 0
   #suppressed = 0
+  #timer: NodeJS.Timeout | undefined
+
+  /** `tellRest`: so many were not shown, and no line has said so by the end of the ten seconds. */
+  constructor(tellRest: (suppressed: number) => void) {
+    this.#tellRest = tellRest
+  }
 
   /** Undefined: not this line. Else the fields for it: how many there were that are not shown. */
   take(now: number): { suppressed?: number } | undefined {
-    if (now - this.#since > WINDOW_MS) {
+    if (now - this.#since >= WINDOW_MS) {
       this.#since = now
       this.#lines = 0
     }
     this.#lines += 1
     if (this.#lines > MAX_LINES) {
       this.#suppressed += 1
+      this.#timer ??= this.#endIn(this.#since + WINDOW_MS - now)
       return undefined
     }
-    const fields = this.#suppressed === 0 ? {} : { suppressed: this.#suppressed }
+    const suppressed = this.#taken()
+    return suppressed === 0 ? {} : { suppressed }
+  }
+
+  #endIn(delayMs: number): NodeJS.Timeout {
+    const end = () => {
+      this.#timer = undefined
+      const suppressed = this.#taken()
+      if (suppressed > 0) this.#tellRest(suppressed)
+    }
+    return setTimeout(end, delayMs).unref()
+  }
+
+  #taken(): number {
+    const suppressed = this.#suppressed
     this.#suppressed = 0
-    return fields
+    return suppressed
   }
 }

@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import type { ControlMessage } from '../../src/broker/broker.ts'
 import { Complaints } from '../../src/control/complaints.ts'
 
@@ -44,4 +44,19 @@ it('of what was left out are heard, however many messages were none', () => {
   complaints.leftOut({ ...MESSAGE, type }, { problem: 'no id', count: 3 }, 'req_2')
   const said = { queue: 'q', type, problem: 'no id', count: 3, requestId: 'req_2' }
   expect(lines.slice(10)).toEqual([{ ...said, message: 'events left out' }])
+})
+
+it('of those that were not shown are told in the end, of each kind', () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const { complaints, lines } = open()
+  for (let i = 0; i < 12; i++) {
+    complaints.malformed(MESSAGE, 'invalid_json', undefined, 'req_1')
+    complaints.leftOut(MESSAGE, { count: 1, problem: 'p' }, 'req_1')
+  }
+  vi.advanceTimersByTime(10_000)
+  expect(lines.slice(20)).toEqual([
+    { suppressed: 2, message: 'more malformed control messages' },
+    { suppressed: 2, message: 'more events left out' },
+  ])
 })

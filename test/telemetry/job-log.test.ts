@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import type { Logger } from '../../src/logger.ts'
 import type { JobEvent } from '../../src/telemetry/events.ts'
 import { jobLog } from '../../src/telemetry/job-log.ts'
@@ -114,6 +114,8 @@ it('warns of messages that are no jobs', () => {
 })
 
 it('warns of ten of them in ten seconds, and says how many more there were', () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
   let now = 0
   const { lines, log } = open(false, () => now)
   const flood = () => {
@@ -126,6 +128,10 @@ it('warns of ten of them in ten seconds, and says how many more there were', () 
   flood()
   expect(lines).toHaveLength(20)
   expect(lines[10]).toMatchObject({ reason: 'no args', suppressed: 90 })
+  vi.advanceTimersByTime(10_000)
+  expect(lines.slice(20)).toEqual([
+    { level: 'warn', suppressed: 90, msg: 'more malformed messages' },
+  ])
 })
 
 const CRON = { name: 'nightly', expression: '0 0 * * *', jobType: 't', queue: 'q' }
