@@ -141,8 +141,7 @@ export class InMemoryJobs {
     const { job } = entry
     if (body['requeue'] === true) {
       job.attempt -= 1
-      job.state = 'available'
-      return job
+      return waitsAgain(job, 'available')
     }
     const error = isRecord(body['error']) ? body['error'] : {}
     addError(job, error)
@@ -179,11 +178,10 @@ export class InMemoryJobs {
 
   retryDead(id: string): Job {
     const job = this.#dead(id)
-    job.state = 'available'
     job.attempt = 0
     delete job.discarded_at
     delete job.error
-    return job
+    return waitsAgain(job, 'available')
   }
 
   deleteDead(id: string): void {
@@ -234,7 +232,7 @@ export class InMemoryJobs {
       if (isWaiting && entry.dueAt <= now) job.state = 'available'
       else if (job.state === 'active' && entry.leaseEndsAt <= now) {
         addError(job, LOST)
-        if (job.attempt < (job.max_attempts ?? 1)) job.state = 'available'
+        if (job.attempt < (job.max_attempts ?? 1)) waitsAgain(job, 'available')
         else this.#discard(entry)
       }
       const isOver = Date.parse(job.expires_at ?? '') <= now
@@ -250,10 +248,9 @@ export class InMemoryJobs {
     if (job.attempt >= (job.max_attempts ?? 1)) return this.#discard(entry)
     const delay = delayOf(job)
     entry.dueAt = this.#now() + delay
-    job.state = 'retryable'
     job.retry_delay_ms = delay
     job.next_attempt_at = new Date(entry.dueAt).toISOString()
-    return job
+    return waitsAgain(job, 'retryable')
   }
 
   #discard(entry: Entry, isDeadLetter = exhaustionOf(entry.job) !== 'discard'): Job {
@@ -299,6 +296,14 @@ export class InMemoryJobs {
 function addError(job: Job, error: Body): void {
   job.error = { ...error }
   job.errors = [...(job.errors ?? []), { ...error, attempt: job.attempt }]
+}
+
+/** For its next attempt: the last one is in its history. */
+function waitsAgain(job: Job, state: 'available' | 'retryable'): Job {
+  job.state = state
+  delete job.started_at
+  delete job.worker_id
+  return job
 }
 
 function retryOf(job: Job): Body {

@@ -211,6 +211,36 @@ describe('worker endpoints', () => {
     expect(await fetched()).toMatchObject([{ id, attempt: 1 }])
   })
 
+  test('a job that waits again shows no start and no worker, as on a server', async () => {
+    const retry = { maxAttempts: 3, initialIntervalMs: 1_000 }
+    const { id } = await client.enqueue('a', [], { retry })
+    const error = { code: 'shutdown', message: 'The worker gave the job back.' }
+    const started = async () => {
+      const [job] = await fetched({ worker_id: 'w' })
+      if (!job) throw new Error('no job')
+      expect(job).toMatchObject({ started_at: expect.any(String), worker_id: 'w' })
+      return { ...job }
+    }
+    const waits = async (state: string) => {
+      const job = await client.getJob(id)
+      expect(job.state).toBe(state)
+      expect(Object.keys(job)).not.toEqual(expect.arrayContaining(['started_at']))
+      expect(Object.keys(job)).not.toEqual(expect.arrayContaining(['worker_id']))
+    }
+    await started()
+    await worker('nack', { job_id: id, error, requeue: true })
+    await waits('available')
+    await started()
+    memory.advance(3_600_000)
+    await waits('available')
+    await failed(await started())
+    await waits('retryable')
+    memory.advance(1_000_000)
+    await failed(await started())
+    await client.deadLetters.retry(id)
+    await waits('available')
+  })
+
   test.each([
     ['the worker says so', {}, { retryable: false }],
     ['its code is listed', { nonRetryableErrors: ['auth.*'] }, { code: 'auth.expired' }],
