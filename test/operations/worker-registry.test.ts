@@ -321,3 +321,16 @@ describe('directives', () => {
     expect(registry.beaten(report('w1', { pid: 1, state: 'running' }))).toBe('quiet')
   })
 })
+
+it('counts the jobs behind the first hundred on, and no fewer than those that are named', () => {
+  const registry = new WorkerRegistry(clock)
+  const activeJobIds = ['a', 'b', 'c']
+  registry.beaten(report('many', { activeJobs: 150, activeJobIds }))
+  registry.beaten(report('few', { activeJobs: 1, activeJobIds }))
+  for (const worker of ['many', 'few']) registry.ended(worker, 'b')
+  for (const worker of ['many', 'few']) registry.ended(worker, 'unknown')
+  expect(registry.list(ALL).workers).toMatchObject([
+    { id: 'many', activeJobs: 149, activeJobIds: ['a', 'c'] },
+    { id: 'few', activeJobs: 2, activeJobIds: ['a', 'c'] },
+  ])
+})

@@ -55,3 +55,11 @@ it('says nothing where all were shown', () => {
   pass(60_000)
   expect(rests).toEqual([])
 })
+
+it('says nothing behind a line that has said it', () => {
+  flood(15)
+  now += 10_000
+  expect(budget.take(now)).toEqual({ suppressed: 5 })
+  vi.advanceTimersByTime(10_000)
+  expect(rests).toEqual([])
+})

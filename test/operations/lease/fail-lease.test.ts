@@ -170,6 +170,15 @@ describe('a lease that ran out', () => {
     expect(told).toEqual(['unpark', 'publish available', 'ack'])
   })
 
+  it('is taken from what its worker has named', async () => {
+    const row = await leased()
+    const { workers } = stage.deps
+    workers.beaten({ workerId: 'worker-1', activeJobs: 1, activeJobIds: [row.id] })
+    await ended(row)
+    const [worker] = workers.list({ limit: 1, offset: 0 }).workers
+    expect(worker).toMatchObject({ id: 'worker-1', activeJobs: 0, activeJobIds: [] })
+  })
+
   it('goes on where a heartbeat came since it was looked at', async () => {
     const row = await leased({}, { timeoutMs: 0 })
     const beat = { now: NOW + 1, leaseMs: 60_000, workerId: 'worker-1' }
