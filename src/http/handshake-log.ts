@@ -10,7 +10,9 @@ type HandshakeLog = (cause: Error & { code?: string }, socket: Duplex) => void
  * cannot tell why. Who only hangs up, as the probe of a balancer does, is no news.
  */
 export function handshakeLog(logger: Logger, now: () => number): HandshakeLog {
-  const lines = new LineBudget()
+  const lines = new LineBudget((suppressed) =>
+    logger.warn({ suppressed }, 'more TLS handshakes failed'),
+  )
   return (cause, socket) => {
     if (!(socket instanceof TLSSocket)) return
     // A code, whatever its type says.
