@@ -28,5 +28,5 @@ USER node
 ENV NODE_ENV=production OJS_HOST=0.0.0.0 OJS_PORT=8080
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
-  CMD ["node", "--input-type=module", "-e", "import { healthStatus } from '/app/scripts/health-status.mjs'; const { OJS_PORT, OJS_TLS_CERT } = process.env; process.exit((await healthStatus(`http${OJS_TLS_CERT ? 's' : ''}://127.0.0.1:${OJS_PORT}`)) === 200 ? 0 : 1)"]
+  CMD ["node", "--input-type=module", "-e", "import { healthStatus } from '/app/scripts/health-status.mjs'; const { OJS_PORT, OJS_TLS_CERT } = process.env; process.exit((await healthStatus(`http${OJS_TLS_CERT ? 's' : ''}://127.0.0.1:${OJS_PORT || 8080}`)) === 200 ? 0 : 1)"]
 CMD ["node", "dist/main.js", "serve"]

@@ -4,13 +4,19 @@ import { nextFreePort, speaksAmqp } from './ports.mjs'
 import { Refusal, say, waitingFor } from './progress.mjs'
 import { run, tail } from './run.mjs'
 
-/** True when a Docker engine answers within 2 s and the compose plugin is there. */
-export async function hasDockerEngine() {
-  const limits = { timeout: 2000, killSignal: 'SIGKILL' }
-  // Some clients exit with 0 without an engine; the server's version is then empty.
+/** Longer than an engine takes that is just waking up, or busy; one that is not there says so at once. */
+const ENGINE_TIMEOUT_MS = 10_000
+
+/** True when a Docker engine answers and the compose plugin is there. */
+export async function hasDockerEngine(signal) {
+  const limits = { timeout: ENGINE_TIMEOUT_MS, killSignal: 'SIGKILL', signal }
   const info = await run('docker', ['info', '--format', '{{.ServerVersion}}'], limits)
+  if (info.signal) say(`Skipping Docker: no answer within ${ENGINE_TIMEOUT_MS / 1000} s.`)
+  // Some clients exit with 0 without an engine; the server's version is then empty.
   if (info.code !== 0 || !/^\d+\./.test(info.output.trim())) return false
-  return (await run('docker', ['compose', 'version'], limits)).code === 0
+  const hasCompose = (await run('docker', ['compose', 'version'], limits)).code === 0
+  if (!hasCompose) say('Skipping Docker: `docker compose` is not installed.')
+  return hasCompose
 }
 
 /**
@@ -22,19 +28,25 @@ const PROJECT = `ojs-rabbitmq-${createHash('sha256').update(ROOT).digest('hex').
 /** The `rabbitmq` service of docker-compose.yml; its data stays in a named volume. */
 export async function startDockerBroker(signal) {
   const port = await nextFreePort(5672)
-  const ports = {
+  const settings = {
     RABBITMQ_PORT: String(port),
     RABBITMQ_MANAGEMENT_PORT: String(await nextFreePort(15_672)),
     RABBITMQ_PROMETHEUS_PORT: String(await nextFreePort(15_692)),
+    // Not `unless-stopped`: it would come back by itself, without a gateway, after each reboot.
+    RABBITMQ_RESTART: 'on-failure',
   }
   const compose = (args, options = {}) =>
     run('docker', ['compose', '--project-name', PROJECT, ...args], {
       cwd: ROOT,
-      env: { ...process.env, ...ports },
+      env: { ...process.env, ...settings },
       ...options,
     })
   const stop = async () => {
-    await waitingFor('RabbitMQ to stop', () => compose(['stop', 'rabbitmq']))
+    // In a session of its own: a second Ctrl-C would end it, and RabbitMQ run on.
+    const { code, output } = await waitingFor('RabbitMQ to stop', () =>
+      compose(['stop', 'rabbitmq'], { detached: true }),
+    )
+    if (code !== 0) say(`RabbitMQ in Docker may still run. docker compose failed:\n${tail(output)}`)
   }
   say(
     `Starting RabbitMQ with docker compose --project-name ${PROJECT} (the first time it downloads the image).`,

@@ -67,7 +67,7 @@ async function installedBroker(signal) {
 
 async function dockerBroker(signal) {
   if (!existsSync(inRoot('docker-compose.yml'))) return undefined
-  const isThere = await waitingFor('a Docker engine to answer', hasDockerEngine)
+  const isThere = await waitingFor('a Docker engine to answer', () => hasDockerEngine(signal))
   return isThere ? startDockerBroker(signal) : undefined
 }
 

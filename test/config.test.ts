@@ -53,7 +53,7 @@ describe('configuration', () => {
 
   it('has Docker Compose float over no minor version, and keep no log for ever', () => {
     const file = readFileSync(new URL('../docker-compose.yml', import.meta.url), 'utf8')
-    expect(file.match(/image: \S+/g)).toEqual([expect.stringMatching(/:\d+\.\d+$/)])
+    expect(file.match(/image: \S+/g)).toEqual([expect.stringMatching(/:\d+\.\d+-management$/)])
     expect(file).toContain('max-size')
     expect(file.match(/^ {4}logging: \*logging$/gm)).toHaveLength(2)
   })
