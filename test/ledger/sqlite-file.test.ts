@@ -335,6 +335,19 @@ describe('another process', () => {
     },
   )
 
+  it.runIf(mayBecomeNobody())(
+    'of a user who may not make it says that (skipped unless it may become one)',
+    async () => {
+      const folder = mkdtempSync('/tmp/ojs-ledger-')
+      onTestFinished(() => rmSync(folder, { recursive: true }))
+      chmodSync(folder, 0o755)
+      const { complaints } = startWriter(join(folder, 'ojs.db'), NOBODY)
+      await once(child, 'close')
+      const line = `cannot be opened: ${folder} is not writable by this user (uid ${NOBODY})`
+      expect(complaints.join('')).toContain(line)
+    },
+  )
+
   it('reads no warning of Node among its log lines', async () => {
     const { until, complaints } = startWriter()
     await until(100)

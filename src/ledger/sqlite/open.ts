@@ -117,8 +117,10 @@ function createForOwner(path: string): void {
   } catch (error) {
     if (existsSync(path)) return
     // SQLite would not say why it cannot be made.
-    const isLink = lstatSync(path, { throwIfNoEntry: false }) !== undefined
-    throw isLink ? new Error('it is a link that leads nowhere', { cause: error }) : error
+    if (lstatSync(path, { throwIfNoEntry: false }) !== undefined)
+      throw new Error('it is a link that leads nowhere', { cause: error })
+    requireAccess(realpathSync(dirname(path)))
+    throw error
   }
 }
 
@@ -128,14 +130,16 @@ function createForOwner(path: string): void {
  */
 function requireWritable(path: string): void {
   const real = realpathSync(path)
-  for (const one of [real, `${real}-wal`, dirname(real)]) {
-    try {
-      if (existsSync(one)) accessSync(one, constants.R_OK | constants.W_OK)
-    } catch (error) {
-      const user = process.getuid?.()
-      const who = user === undefined ? 'this user' : `this user (uid ${user})`
-      throw new Error(`${one} is not writable by ${who}`, { cause: error })
-    }
+  for (const one of [real, `${real}-wal`, dirname(real)]) if (existsSync(one)) requireAccess(one)
+}
+
+function requireAccess(one: string): void {
+  try {
+    accessSync(one, constants.R_OK | constants.W_OK)
+  } catch (error) {
+    const user = process.getuid?.()
+    const who = user === undefined ? 'this user' : `this user (uid ${user})`
+    throw new Error(`${one} is not writable by ${who}`, { cause: error })
   }
 }
 
