@@ -4,10 +4,10 @@ import { nextFreePort, speaksAmqp } from './ports.mjs'
 import { Refusal, say, waitingFor } from './progress.mjs'
 import { run, tail } from './run.mjs'
 
-/** Longer than an engine takes that is just waking up, or busy; one that is not there says so at once. */
-const ENGINE_TIMEOUT_MS = 10_000
+/** One that is not there says so at once; for one that is waking up nobody should have to wait. */
+const ENGINE_TIMEOUT_MS = 2_000
 
-/** True when a Docker engine answers and the compose plugin is there. */
+/** True when a Docker engine answers within 2 s and the compose plugin is there. */
 export async function hasDockerEngine(signal) {
   const limits = { timeout: ENGINE_TIMEOUT_MS, killSignal: 'SIGKILL', signal }
   const info = await run('docker', ['info', '--format', '{{.ServerVersion}}'], limits)
