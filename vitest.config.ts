@@ -24,18 +24,18 @@ function testFiles(): string[] {
 }
 
 /**
- * What comes first, by project and file. The tests with a broker mostly wait, the crashes keep both
- * cores busy: so two of those run beside them, the longest ones, and one that itself waits for two
- * minutes. What only computes comes after them, the files that take 20 s and more before the many that
- * take none: the run would wait for them at its end.
+ * What comes first, by project and file. The crashes come before the others, the longest ones at the
+ * head: their nodes start and die for minutes, and the run would wait for the last of them. Of what only
+ * computes, the files that take 20 s and more come before the many that take none.
  */
 const ORDER = [
   /^crash .*\/crash\.test\.ts$/,
   /^crash .*\/faults\/faults\.test\.ts$/,
   /^crash .*\/faults\/new-queues\.test\.ts$/,
+  /^crash .*\/faults\/native-worker\.test\.ts$/,
+  /^crash /,
   /^services-isolated /,
   /^services /,
-  /^crash /,
   /^unit .*\/(ledger\/sqlite|properties\/sqlite-ledger)\.test\.ts$/,
   /^unit /,
 ]
@@ -46,9 +46,12 @@ const EXPECT = { poll: { timeout: 15_000 } }
 /**
  * Two cores: vitest would leave one of them idle, and most tests wait for something. With four of
  * them a quarter of the time was idle, with six next to nothing, but the tests beside each other
- * waited long. All projects but one are one group, so that none waits for the last of another.
+ * waited long.
  */
-const TOGETHER = { maxWorkers: 5, sequence: { groupOrder: 0 }, expect: EXPECT }
+const WORKERS = 5
+
+/** All projects but one are one group, so that none waits for the last of another. */
+const TOGETHER = { sequence: { groupOrder: 0 }, expect: EXPECT }
 
 const UNIT = {
   ...TOGETHER,
@@ -80,6 +83,7 @@ function rank({ moduleId, project }: TestSpecification): number {
 // A machine with two cores is the measure: a real broker and a gateway are busy beside the tests.
 export default defineConfig({
   test: {
+    maxWorkers: WORKERS,
     sequence: { sequencer: InOrder },
     projects: [
       {

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, existsSync, mkdtempSync, openSync, readFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { constants, getPriority, setPriority, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { build, isBuildStale } from './build.mjs'
 import { canInstallPackages, installPackages } from './debian-packages.mjs'
@@ -17,7 +17,11 @@ import { removeFolder } from './remove-folder.mjs'
 import { findExecutable, isExecutable, run } from './run.mjs'
 import { countOf, sumOfAll } from './test-count.mjs'
 import { DEBIAN_GO, DEBIAN_GOPATH, DEBIAN_PYTHON, testVariables } from './test-environment.mjs'
-import { needsOf } from './test-projects.mjs'
+import { needsOf, PROJECTS } from './test-projects.mjs'
+
+/** Those that mostly wait have timers to keep: what computes beside them gives way. */
+const NICENESS = 5
+const BESIDE_OTHERS = '--maxWorkers=2'
 
 /** Everything behind `npm test`; answers how many test cases passed and failed. */
 export async function runTests(vitestArgs) {
@@ -103,21 +107,35 @@ function variables(sbin, broker) {
   }
 }
 
+const CASES = ['conformance']
+const UNITS = ['unit', 'unit-isolated']
+const REST = PROJECTS.filter((name) => ![...CASES, ...UNITS].includes(name))
+
 /**
- * The cases of OJS's public suite take 140 s and no CPU worth mentioning: they wait for delays and
- * for full minutes. So they wait beside everything else, the ledger on Node 22 comes after them, and
- * both tell how it went at the end.
+ * What has a broker mostly waits, and keeps both cores busy only while the crashes run. So three runs
+ * wait for another beside it, each in what the others leave: the cases of OJS's public suite, which
+ * take 140 s and no CPU worth mentioning (they wait for delays and for full minutes), the ledger on
+ * Node 22, and what only computes. They tell how it went at the end.
  */
 async function runEverything(vitest) {
-  const outputs = ['conformance.log', 'node-22.log'].map((name) => join(vitest.dir, name))
-  const [ofCases, ofLedger] = outputs
-  const cases = runVitest({ ...vitest, args: ['--project', 'conformance'], output: ofCases })
+  const outputs = ['conformance.log', 'node-22.log', 'unit.log'].map((name) =>
+    join(vitest.dir, name),
+  )
+  const [ofCases, ofLedger, ofUnits] = outputs
+  const cases = runVitest({ ...vitest, args: projects(CASES), output: ofCases })
   const thenLedger = () => runLedgerOnNode22(vitest, ofLedger)
   const ledger = cases.then(thenLedger, thenLedger)
-  const others = runVitest({ ...vitest, args: ['--project', '!conformance'] })
-  const count = await sumOfAll([others, cases, ledger])
+  const args = [...projects(UNITS), BESIDE_OTHERS]
+  const thenUnits = () => runVitest({ ...vitest, args, output: ofUnits, niceness: NICENESS })
+  const units = ledger.then(thenUnits, thenUnits)
+  const others = runVitest({ ...vitest, args: projects(REST) })
+  const count = await sumOfAll([others, cases, ledger, units])
   for (const output of outputs) if (existsSync(output)) process.stdout.write(readFileSync(output))
   return count
+}
+
+function projects(names) {
+  return names.flatMap((name) => ['--project', name])
 }
 
 /**
@@ -128,8 +146,8 @@ async function runLedgerOnNode22(vitest, output) {
   const nothing = { passed: 0, failed: 0 }
   if (Number.parseInt(process.versions.node, 10) >= 22 || vitest.interrupted.aborted) return nothing
   const node = await provideNode22(vitest.interrupted)
-  const args = ['--project', 'unit', 'test/ledger']
-  if (node) return runVitest({ ...vitest, node, args, output })
+  const args = [...projects(['unit']), BESIDE_OTHERS, 'test/ledger']
+  if (node) return runVitest({ ...vitest, node, args, output, niceness: NICENESS })
   say('Node 22 could not be obtained: the ledger was tested on this Node only.')
   return process.env.CI ? { passed: 0, failed: 1 } : nothing
 }
@@ -137,7 +155,8 @@ async function runLedgerOnNode22(vitest, output) {
 let runs = 0
 
 /** What it prints goes to our own output, or into the file `output`. */
-async function runVitest({ args, env, dir, interrupted, output, node = process.execPath }) {
+async function runVitest(options) {
+  const { args, env, dir, interrupted, output, node = process.execPath, niceness = 0 } = options
   if (interrupted.aborted) return { passed: 0, failed: 1 }
   const out = output === undefined ? 'inherit' : openSync(output, 'w')
   runs += 1
@@ -155,6 +174,7 @@ async function runVitest({ args, env, dir, interrupted, output, node = process.e
   })
   if (output !== undefined) closeSync(out)
   await once(child, 'spawn') // Rejects where it could not be started: then there is no group either.
+  setPriority(child.pid, Math.min(getPriority() + niceness, constants.priority.PRIORITY_LOW))
   const group = -child.pid
   guard(group)
   const exited = new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)))

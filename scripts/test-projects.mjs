@@ -9,11 +9,14 @@ const needs = {
   crash: { rabbitmq: true, sharedNode: false },
 }
 
+/** Those of every run that has no arguments. */
+export const PROJECTS = Object.keys(needs)
+
 /** What the run needs, read from vitest's arguments; no `--project` means all projects. */
 export function needsOf(vitestArgs) {
   const selected = selectedProjects(vitestArgs)
   const known = selected.every((name) => name in needs)
-  const names = selected.length > 0 && known ? selected : Object.keys(needs)
+  const names = selected.length > 0 && known ? selected : PROJECTS
   return {
     rabbitmq: names.some((name) => needs[name].rabbitmq),
     go: names.some((name) => needs[name].go === true),

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test, vi } from 'vitest'
 import { countOf, sumOfAll } from '../../scripts/test-count.mjs'
-import { needsOf } from '../../scripts/test-projects.mjs'
+import { needsOf, PROJECTS } from '../../scripts/test-projects.mjs'
+import config from '../../vitest.config.ts'
 
 const dir = mkdtempSync(join(tmpdir(), 'ojs-count-'))
 afterAll(() => rmSync(dir, { recursive: true, force: true }))
@@ -66,6 +67,11 @@ describe('counting a vitest run', () => {
 })
 
 describe('what a run needs', () => {
+  test('every project of vitest.config.ts is run', () => {
+    const names = config.test.projects.map(({ test }) => test.name)
+    expect(new Set(PROJECTS)).toEqual(new Set(names))
+  })
+
   const everything = { rabbitmq: true, sharedNode: true, go: true }
 
   test.each([
