@@ -20,8 +20,9 @@ const LOOP_SIDES = { ceiling: 'no backlog', gateway: 'backlog' }
 /**
  * The same four loads with and without a backlog, in turns: the ceiling, PUSH, and a loop, of bare
  * messages and of one worker's FETCH(10)+ACK. The backlog has a broker and a gateway of its own, whose ledger knows all of
- * its jobs: nothing of it burdens the other side. Both brokers have the policy for long queues that
- * `npm start` gives its own (scripts/long-queues.mjs).
+ * its jobs: nothing of it burdens the other side. Each load on it has one on the other before it:
+ * RabbitMQ goes on for seconds with what the last one took away from a long queue. Both brokers have the
+ * policy for long queues that `npm start` gives its own (scripts/long-queues.mjs).
  */
 export function measureBacklog(stage, plan) {
   return stage.withLongQueuePolicy(async () => {
@@ -36,8 +37,8 @@ async function measure(shallowStage, deepStage, plan, isPolicySet) {
   const deep = await prepare(deepStage, size)
   const rounds = await alternate(plan, {
     ceilingWithout: (seconds) => publish(shallow, seconds),
-    pushWithout: (seconds) => push(shallow, seconds),
     ceilingWith: (seconds) => publish(deep, seconds),
+    pushWithout: (seconds) => push(shallow, seconds),
     pushWith: (seconds) => push(deep, seconds),
     bareLoopWithout: (seconds) => circulateBare(shallow, seconds),
     bareLoopWith: (seconds) => circulateBare(deep, seconds),
