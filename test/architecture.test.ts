@@ -33,7 +33,15 @@ function read(path: string): Source {
   }
 }
 
-const AT_THE_TOP = ['clock.ts', 'errors.ts', 'lifecycle.ts', 'logger.ts', 'memory.ts', 'uuid.ts']
+const AT_THE_TOP = [
+  'by-age.ts',
+  'clock.ts',
+  'errors.ts',
+  'lifecycle.ts',
+  'logger.ts',
+  'memory.ts',
+  'uuid.ts',
+]
 
 /**
  * Who may import whom (house-style.md): rules import nothing; decisions import contracts; only

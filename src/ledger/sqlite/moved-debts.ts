@@ -1,3 +1,4 @@
+import { ByAge } from '../../by-age.ts'
 import type { Rung } from '../ledger.ts'
 
 /** More than may be under way (`publisher.ts`): what is forgotten costs a second token at most. */
@@ -15,17 +16,12 @@ export interface MovedDebt {
  * In memory, as what this process has on the way is.
  */
 export class MovedDebts {
-  readonly #debts = new Map<number, MovedDebt>()
-  /** One for all times: a new one would step over everything that was deleted before. */
-  readonly #line = this.#debts.keys()
+  readonly #debts = new ByAge<number, MovedDebt>()
 
   /** A write that is run again, or rolled back, replaces it: what it gave out before is nobody's nonce. */
   add(before: number, debt: MovedDebt): void {
-    this.#debts.delete(before)
     this.#debts.set(before, debt)
-    if (this.#debts.size <= MAX_DEBTS) return
-    const { value: oldest } = this.#line.next()
-    if (oldest !== undefined) this.#debts.delete(oldest)
+    if (this.#debts.size > MAX_DEBTS) this.#debts.dropOldest()
   }
 
   get(before: number): MovedDebt | undefined {

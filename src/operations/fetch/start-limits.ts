@@ -1,3 +1,4 @@
+import { ByAge } from '../../by-age.ts'
 import type { Clock } from '../../clock.ts'
 import type { JobRateLimit } from '../../job/rate-limit.ts'
 import { goesBefore, type Turn } from '../../job/turn.ts'
@@ -34,9 +35,8 @@ interface Starts {
 export class StartLimits {
   readonly #clock: Clock
   readonly #release: (jobId: string) => boolean
-  readonly #byKey = new Map<string, Starts>()
-  /** One for all times: a new one would step over everything that was deleted before. */
-  readonly #line = this.#byKey.values()
+  /** By the last use of each. */
+  readonly #byKey = new ByAge<string, Starts>()
 
   /** `release` gets jobs whose turn may have come. False: nothing waits for it here any more. */
   constructor(clock: Clock, release: (jobId: string) => boolean) {
@@ -78,8 +78,6 @@ export class StartLimits {
     if (known) {
       known.most = Math.max(known.most, most)
       known.windowMs = Math.max(known.windowMs, windowMs)
-      // Behind all others: the map's order is that of their last use.
-      this.#byKey.delete(key)
       this.#byKey.set(key, known)
       return known
     }
@@ -90,10 +88,9 @@ export class StartLimits {
   }
 
   #forgetLeastRecent(): void {
-    const { value: first } = this.#line.next()
+    const first = this.#byKey.dropOldest()
     if (!first) return
     clearTimeout(first.timer)
-    this.#byKey.delete(first.key)
     for (const id of first.waiting.keys()) this.#release(id)
   }
 
