@@ -78,6 +78,17 @@ it('a fetch waits for the first delivery of a consumer, however long that took t
   expect(other.feed.mayReceive).toBe(false)
 })
 
+it('a fetch does not wait for a consumer that RabbitMQ has not answered for a second', async () => {
+  const { other, awaited } = await twoQueues()
+  expect(awaited()).toEqual([other.feed])
+  now += 999
+  expect(awaited()).toEqual([other.feed])
+  now += 1
+  expect(awaited()).toEqual([])
+  await other.blocks[0]?.run()
+  expect(awaited()).toEqual([other.feed])
+})
+
 it('nor is a queue in vain that the broker is still asked about', async () => {
   const { other, look } = await twoQueues()
   other.feed.exists = false
