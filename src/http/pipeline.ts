@@ -39,13 +39,12 @@ export const requireHost: Check = ({ headers, rawHeaders, httpVersion }) => {
 /**
  * RFC 9112 §6.1. Node undoes the chunks and nothing else: what is in them would be taken as it is, and
  * by a proxy in front perhaps for something else. So may chunks be in HTTP/1.0, which has none: what
- * comes behind them is no request.
+ * comes behind them is no request (`render-error.ts` closes the connection).
  */
-export const requirePlainChunks: Check = ({ headers, httpVersion, res }) => {
+export const requirePlainChunks: Check = ({ headers, httpVersion }) => {
   const coding = headers['transfer-encoding']
   if (coding === undefined) return
   if (httpVersion === '1.0') {
-    if (res !== undefined) res.shouldKeepAlive = false
     throw invalidField('Transfer-Encoding', 'HTTP/1.0 has no transfer coding.')
   }
   if (coding.toLowerCase() === 'chunked') return

@@ -130,6 +130,23 @@ describe('what the parser refuses is answered as OJS, and the connection closed'
     expect((await frame.ask(request('POST', '/echo', {}, '{"a":1}'))).status).toBe(200)
   })
 
+  test.each([
+    ['POST', '', 400],
+    ['OPTIONS', 'Origin: https://a.test\r\nAccess-Control-Request-Method: POST\r\n', 204],
+  ])(
+    'chunks in HTTP/1.0: what comes behind them is no request (%s)',
+    async (method, headers, status) => {
+      const access = { apiKeys: [], corsOrigins: ['https://a.test'], rateLimit: undefined }
+      const frame = await serve(gate().routes, { access })
+      const client = await frame.client()
+      const kept = 'HTTP/1.0\r\nConnection: keep-alive\r\n'
+      const chunks = 'Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n'
+      client.send(`${method} /echo ${kept}${headers}${chunks}GET /echo ${kept}\r\n`)
+      expect((await client.answer()).status).toBe(status)
+      expect(await client.closed()).toBe('')
+    },
+  )
+
   test('the server goes on', async () => {
     const frame = await serve(gate().routes)
     await frame.ask('nonsense\r\n\r\n')
