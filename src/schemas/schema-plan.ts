@@ -153,7 +153,7 @@ class Planner {
     if (keyword === 'format') return isChecked(value) ? [[keyword, value]] : []
     if (keyword === '$anchor' || keyword === '$dynamicAnchor') this.#anchor(String(value), pointer)
     if (!VALUES.has(keyword)) return []
-    // Compiled member by member, as subschemas are.
+    // Looked at member by member, as subschemas are.
     if (keyword === 'dependentRequired' && isJsonObject(value)) {
       this.#grow(Object.keys(value).length)
     }

@@ -323,6 +323,22 @@ describe('a user without rights', () => {
     expect(find(broker.warnings(), 'ojs.queue.recorded')).toBeDefined()
   })
 
+  it('is told for good of a queue that there is by now, as it is used without the right', async () => {
+    const admins = await start()
+    await admins.stop()
+    const url = await limitedUser(vhost, { configure: OWNER_ONLY, write: '.*', read: '.*' })
+    const { broker } = await start({ amqpUrls: [url], watchMs: 20 })
+    expect(await broker.ensureQueue('late')).toBe('access-refused')
+    for (const name of ['late', 'dlx.late', 'control.late']) {
+      await admin.channel.assertQueue(`ojs.queue.${name}`)
+    }
+    expect(await broker.ensureQueue('late')).toBe('ready')
+    expect(await broker.ensureQueue('a-typo')).toBe('access-refused')
+    const isTold = ({ message }: BrokerWarning) => message.includes('a-typo')
+    await expect.poll(() => broker.warnings().some(isTold)).toBe(false)
+    expect(find(broker.warnings(), 'ojs.queue.late')).toBeDefined()
+  })
+
   it('needs no more than topology/README.md says where all is declared beforehand', async () => {
     const write = '^(ojs\\.|amq\\.default$)'
     const url = await limitedUser(vhost, { configure: OWNER_ONLY, write, read: '^ojs\\.' })

@@ -1,7 +1,9 @@
 import { expect, it } from 'vitest'
+import type { Connection } from '../../src/broker/connection.ts'
 import { EntityChecker } from '../../src/broker/entity-checker.ts'
 import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
-import { ofLogger } from './harness.ts'
+import { ScratchChannel } from '../../src/broker/scratch-channel.ts'
+import { logger, ofLogger } from './harness.ts'
 
 const warningOf = (entity: string, message = 'it differs') => ({
   code: 'queue_differs',
@@ -24,4 +26,23 @@ it('keeps a thousand warnings at most: names of queues come from clients', () =>
   checker.warn(warningOf('q0', 'it is missing'))
   expect(checker.warnings()[0]).toMatchObject({ message: 'it is missing' })
   expect(lines).toHaveLength(1_001)
+})
+
+it('keeps one that passes for thirty looks since it was last told, and all others', async () => {
+  const options = { declare: 'lazy' } as const
+  const checker = new EntityChecker({ options, observer: SILENT_OBSERVER, logger })
+  // Nothing is missing, so that nobody is asked.
+  const scratch = new ScratchChannel({} as Connection)
+  const look = async (times: number) => {
+    for (let i = 0; i < times; i++) await checker.lookAgain(scratch)
+    return checker.warnings().map(({ details }) => details?.['entity'])
+  }
+  for (const name of ['stays', 'passes']) checker.warn(warningOf(name))
+  checker.letPass([{ name: 'passes' }, { name: 'told later' }])
+  checker.warn(warningOf('told later'))
+  expect(await look(29)).toEqual(['stays', 'passes', 'told later'])
+  checker.letPass([{ name: 'passes' }])
+  expect(await look(29)).toEqual(['stays', 'passes', 'told later'])
+  expect(await look(1)).toEqual(['stays', 'told later'])
+  expect(await look(30)).toEqual(['stays', 'told later'])
 })

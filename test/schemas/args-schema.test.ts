@@ -269,6 +269,12 @@ describe('a schema', () => {
       [{ '': 1 }],
     ],
     [
+      'members beside others of objects alone',
+      { items: { dependentRequired: { length: ['unit'] } } },
+      ['text', ['item'], { length: 1, unit: 'm' }],
+      [{ length: 1 }],
+    ],
+    [
       'no inherited members beside others',
       { items: { dependentRequired: { a: ['toString'], constructor: ['c'] } } },
       [{ a: 1, toString: 1 }, { b: 1 }],

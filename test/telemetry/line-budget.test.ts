@@ -63,3 +63,16 @@ it('says nothing behind a line that has said it', () => {
   vi.advanceTimersByTime(10_000)
   expect(rests).toEqual([])
 })
+
+it('waits with one timer, however many were not shown', () => {
+  flood(100)
+  expect(vi.getTimerCount()).toBe(1)
+})
+
+it('keeps no process that is done from its end', () => {
+  vi.useRealTimers()
+  const timers = () => process.getActiveResourcesInfo().filter((what) => what === 'Timeout').length
+  const before = timers()
+  flood(11)
+  expect(timers()).toBe(before)
+})
