@@ -39,6 +39,7 @@ it('a job that is too large for RabbitMQ is withdrawn, and need not stay for its
 describe.each<[PublishOutcome, boolean]>([
   ['nacked', true],
   ['returned', true],
+  ['denied', true],
   ['refused', true],
   ['unknown', false],
   ['forbidden', false],
