@@ -174,9 +174,9 @@ async function runVitest(options) {
   })
   if (output !== undefined) closeSync(out)
   await once(child, 'spawn') // Rejects where it could not be started: then there is no group either.
-  setPriority(child.pid, Math.min(getPriority() + niceness, constants.priority.PRIORITY_LOW))
   const group = -child.pid
   guard(group)
+  setPriority(child.pid, Math.min(getPriority() + niceness, constants.priority.PRIORITY_LOW))
   const exited = new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)))
   interrupted.addEventListener('abort', () => void endProcess(group, exited, 10_000))
   const code = await exited
