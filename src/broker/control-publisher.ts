@@ -16,7 +16,7 @@ const DIRECT_ADDRESS = `${DIRECT_REPLY}.`
 /** Ours under any prefix: a reply must never land in a queue of jobs, whoever's it is. */
 const OWN_NAME = /(?:^|\.)ojs\./
 const CONTROL_CHARACTER = /\p{Cc}/u
-/** An asker waits no longer than about that (architecture §6): a later answer is worth nothing. */
+/** A later answer is worth nothing. */
 const ANSWER_MS = 1_000
 
 export interface ControlPublisherDeps
@@ -24,6 +24,8 @@ export interface ControlPublisherDeps
   names: Names
   /** For answers to direct reply addresses; not started yet. */
   replyConnection: Connection
+  /** How long an asker waits for an answer (architecture §6); 1 s. */
+  answerMs?: number
 }
 
 /**
@@ -40,12 +42,14 @@ export class ControlPublisher {
   readonly #direct: Publisher
   readonly #replyConnection: Connection
   readonly #opening = new ControlOpening()
+  readonly #answerMs: number
   #sent = 0
 
   constructor(deps: ControlPublisherDeps) {
     this.#names = deps.names
     this.#clock = deps.clock
     this.#replyConnection = deps.replyConnection
+    this.#answerMs = deps.answerMs ?? ANSWER_MS
     // Nobody is waiting where an answer is returned: nothing to declare.
     const own = { laneCounts: { jobs: 0, others: 1 }, onReturned: () => {}, onUnanswered: () => {} }
     this.#publisher = new Publisher({
@@ -115,7 +119,7 @@ export class ControlPublisher {
 
   /** `refused`: it is still not open, or not open again, when nobody waits for the answer any more. */
   async #sendInTime(publisher: Publisher, answer: Outgoing): Promise<PublishOutcome> {
-    const until = performance.now() + ANSWER_MS
+    const until = performance.now() + this.#answerMs
     for (;;) {
       const leftMs = Math.max(0, until - performance.now())
       const isOpen = await this.#opening.untilOpen(publisher, answer.content.length, leftMs)

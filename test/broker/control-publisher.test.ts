@@ -11,8 +11,8 @@ const NOWHERE = 'amqp://127.0.0.1:1'
 const EXCLUSIVE = 'amq.gen-1'
 const DIRECT = 'amq.rabbitmq.reply-to.a.b'
 
-/** Connected to nothing yet. */
-function publisherTo(url: string) {
+/** Connected to nothing yet. `answerMs`: longer than any machine takes, where an answer is to arrive. */
+function publisherTo(url: string, answerMs?: number) {
   const recorder = new Recorder()
   const shared = { logger, random: () => 0.5, observer: recorder.observer }
   const connecting = { ...shared, urls: [url], connectionName: 'test' }
@@ -25,6 +25,7 @@ function publisherTo(url: string) {
     names: createNames(''),
     clock: systemClock(),
     timeoutMs: 10_000,
+    ...(answerMs !== undefined && { answerMs }),
     onOpen: () => recorder.note('onOpen'),
     onChannelError: () => {},
   })
@@ -58,7 +59,7 @@ it.each([EXCLUSIVE, DIRECT])(
 // The connection of the consumers is often back first, and with it the questions.
 it('has an answer wait for the connection that it is published on', async () => {
   const peer = await startPeer()
-  const { publisher, connection, recorder, reply } = publisherTo(peer.url)
+  const { publisher, connection, recorder, reply } = publisherTo(peer.url, 60_000)
   const outcome = reply(EXCLUSIVE)
   await nextTurn()
   expect(publisher.waiting).toBe(1)
@@ -73,7 +74,7 @@ it('has an answer wait for the connection that it is published on', async () => 
 
 it('has it wait for the next channel where that one goes before it was sent', async () => {
   const peer = await startPeer()
-  const { connection, recorder, reply } = publisherTo(peer.url)
+  const { connection, recorder, reply } = publisherTo(peer.url, 60_000)
   await connection.start()
   await recorder.until('onOpen')
   // As many as RabbitMQ is given at a time, unconfirmed; the last one waits for them.

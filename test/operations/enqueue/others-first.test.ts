@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import type { PublishOutcome } from '../../../src/broker/broker.ts'
 import type { RequestContext } from '../../../src/operations/deps.ts'
 import { OthersFirst } from '../../../src/operations/enqueue/others-first.ts'
@@ -27,12 +27,13 @@ beforeEach(async () => {
 })
 afterEach(() => harness.destroy())
 
-it.each<[string, object, Partial<RequestContext>]>([
-  ['unique key', { unique: { on_conflict: 'ignore' } }, {}],
-  ['Idempotency-Key', {}, { idempotencyKey: 'k' }],
+it.each<[string, object, Partial<RequestContext>, number]>([
+  ['unique key', { unique: { on_conflict: 'ignore' } }, {}, 4],
+  ['Idempotency-Key', {}, { idempotencyKey: 'k' }, 1],
 ])(
   'of one %s nobody waits again and again for a RabbitMQ that stalls',
-  async (_, options, more) => {
+  async (_, options, more, written) => {
+    const { settledResults } = vi.spyOn(harness.ledger, 'insertAll').mock
     const body = { jobs: [{ type: 'a', args: [], options }] }
     const ask = () => pushBatch(stage.deps, body, { requestId: 'req_1', ...more })
     const answers = [ask(), ask(), ask(), ask()]
@@ -42,6 +43,10 @@ it.each<[string, object, Partial<RequestContext>]>([
         (error) => error,
       ),
     )
+    // All of them have heard by then what they wait for: on a busy machine not in one commit.
+    await expect
+      .poll(() => settledResults.filter(({ type }) => type === 'fulfilled'))
+      .toHaveLength(written)
     await expect.poll(() => confirms.length).toBe(1)
     now += stage.deps.settings.publishTimeoutMs
     confirms[0]?.('unknown')
