@@ -41,14 +41,16 @@ export function refuseLeftOut(
 }
 
 /**
- * Names of others in a member of a chain, group or batch: nobody would wait for them. An empty list,
- * as programs send that know one form of steps, asks for nothing. Throws 400.
+ * Names of others in a member of a chain, group or batch: nobody would wait for them. Programs that
+ * know one form of steps, seed 001's, send an empty list, which asks for nothing, or in a chain the one
+ * `before`, which its place says already. Throws 400.
  */
 export function refuseDependencies(
   { depends_on: names }: Readonly<Record<string, unknown>>,
   path: string,
+  before?: string,
 ): void {
-  if (names == null || (Array.isArray(names) && names.length === 0)) return
+  if (names == null || (Array.isArray(names) && names.every((name) => name === before))) return
   throw invalidField(
     inside(path, 'depends_on'),
     'What a job of a chain, group or batch waits for is said by its place, not by depends_on.',

@@ -79,12 +79,15 @@ function addTree(draft: Draft, type: TreeType, body: Members, place: Place): Bui
 function addChain(draft: Draft, body: Members, place: Place): BuiltTree {
   const built: Built[] = []
   let { after, afterIds } = place
+  let before: string | undefined
   for (const [element, path, i] of elementsOf(body, ['steps', 'jobs'], place.path)) {
+    refuseDependencies(element, path, before)
     const seen = [...place.seen, ...built.map(({ result }) => result)]
     const one = addElement(draft, element, i, { ...place, path, after, afterIds, seen })
     built.push(one)
     after = [one.end]
     afterIds = one.ids
+    before = ownId(element, i, path)
   }
   return joined(draft, built)
 }
@@ -94,7 +97,10 @@ function addGroup(draft: Draft, body: Members, place: Place): BuiltTree {
   const elements = elementsOf(body, ['jobs', 'steps'], place.path)
   return joined(
     draft,
-    elements.map(([element, path, i]) => addElement(draft, element, i, { ...place, path })),
+    elements.map(([element, path, i]) => {
+      refuseDependencies(element, path)
+      return addElement(draft, element, i, { ...place, path })
+    }),
   )
 }
 
@@ -127,10 +133,8 @@ function endBatch(
 }
 
 /** A job, or a workflow within the workflow. */
-function addElement(draft: Draft, element: unknown, i: number, place: Place): Built {
+function addElement(draft: Draft, element: Members, i: number, place: Place): Built {
   const { path } = place
-  if (!isJsonObject(element)) throw notAnObject(path)
-  refuseDependencies(element, path)
   const id = place.prefix + ownId(element, i, path)
   if (!isTree(element)) return addJob(draft, element, id, place)
   const type = kindOf(element['type'], `${path}.type`)
@@ -201,7 +205,7 @@ function isTree({ steps, jobs, args }: Members): boolean {
   return (steps != null || jobs != null) && args == null
 }
 
-type Element = [element: unknown, path: string, i: number]
+type Element = [element: Members, path: string, i: number]
 
 /** What it consists of, under the first of the two names that is there. */
 function elementsOf(body: Members, names: readonly [string, string], path: string): Element[] {
@@ -220,7 +224,10 @@ function elementsOf(body: Members, names: readonly [string, string], path: strin
     })
   }
   if (list.length > MAX_STEPS) throw tooManySteps(field)
-  return list.map((element: unknown, i) => [element, `${field}[${i}]`, i])
+  return list.map((element: unknown, i) => {
+    if (!isJsonObject(element)) throw notAnObject(`${field}[${i}]`)
+    return [element, `${field}[${i}]`, i]
+  })
 }
 
 type NamedCallback = [name: Callback, element: Members, path: string]

@@ -238,9 +238,29 @@ describe('a tree', () => {
       'steps[0].callbacks',
     ],
     [
-      'a dependency in a chain',
-      { type: 'chain', steps: [job(), job({ depends_on: ['0'] })] },
+      'a dependency in a chain that is not the one before',
+      { type: 'chain', steps: [job(), job(), job({ depends_on: ['0'] })] },
+      'steps[2].depends_on',
+    ],
+    [
+      'one dependency more in a chain',
+      { type: 'chain', steps: [job(), job(), job({ depends_on: ['1', '0'] })] },
+      'steps[2].depends_on',
+    ],
+    [
+      'a dependency in a chain that is no text',
+      { type: 'chain', steps: [job(), job({ depends_on: [0] })] },
       'steps[1].depends_on',
+    ],
+    [
+      'a dependency of the first in a chain',
+      { type: 'chain', steps: [job({ depends_on: ['1'] }), job()] },
+      'steps[0].depends_on',
+    ],
+    [
+      'a dependency in a group',
+      { type: 'group', jobs: [job(), job({ depends_on: ['0'] })] },
+      'jobs[1].depends_on',
     ],
     [
       'a dependency that is no list',
@@ -285,6 +305,32 @@ describe('a tree', () => {
     const callbacks = { on_success: job({ depends_on: none }) }
     const found = plan({ type: 'batch', jobs: [group], callbacks })
     expect(jobsOf(found).map(({ request }) => request)).toEqual([job(), job()])
+  })
+
+  it('has room for a dependency in a chain that is the one before, as its place says', () => {
+    const steps = [
+      job({ id: 'a', depends_on: [] }),
+      job({ id: 'b', depends_on: ['a', 'a'] }),
+      {
+        id: 'in',
+        type: 'chain',
+        depends_on: ['b'],
+        steps: [job({ id: 'c' }), job({ id: 'd', depends_on: ['c'] })],
+      },
+      { type: 'group', depends_on: ['in'], jobs: [job(), job()] },
+      job({ depends_on: ['3'] }),
+    ]
+    const found = jobsOf(plan({ type: 'chain', steps }))
+    expect(found.map(({ id, dependsOn }) => [id, dependsOn])).toEqual([
+      ['a', []],
+      ['b', ['a']],
+      ['in.c', ['b']],
+      ['in.d', ['in.c']],
+      ['3.0', ['in.c', 'in.d']],
+      ['3.1', ['in.c', 'in.d']],
+      ['4', ['3.0', '3.1']],
+    ])
+    for (const { request } of found) expect(request).toEqual(job())
   })
 
   it('tells jobs from workflows by what they have, and null is nothing', () => {
