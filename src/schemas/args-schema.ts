@@ -28,8 +28,10 @@ export interface Violation {
 
 /** A registered schema, compiled. */
 export interface ArgsSchema {
-  /** Subschemas, and what its patterns take beside them: what it takes of memory goes by it. */
+  /** Subschemas, and what its patterns take beside them: what compiling it takes goes by it. */
   readonly size: number
+  /** With what matching may leave behind: what it takes of memory goes by it. */
+  readonly room: number
   /** What is wrong with `args`, at most ten; null: nothing. */
   violations(args: readonly unknown[], fuel: Fuel): Violation[] | null
 }
@@ -60,8 +62,10 @@ export function compileArgsSchema(
   const meter: Meter = { fuel: new Fuel() }
   const patterns = linearPatterns(() => meter.fuel)
   const validate = compile(plan, meter, patterns)
+  const size = plan.size + Math.ceil(patterns.bytes() / SUBSCHEMA_BYTES)
   const schema: ArgsSchema = {
-    size: plan.size + Math.ceil(patterns.bytes() / SUBSCHEMA_BYTES),
+    size,
+    room: size + Math.ceil(patterns.keptBytes() / SUBSCHEMA_BYTES),
     violations: (args, fuel) => violations(validate, args, meter, fuel),
   }
   if (!isTried) requireEnd(schema)

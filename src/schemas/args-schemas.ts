@@ -16,17 +16,17 @@ export class ArgsSchemas {
   /** Compiled now, where it is not any more; `content`: its JSON text. */
   get(registration: number, content: () => string): ArgsSchema {
     const schema = this.#compiled.get(registration) ?? compiled(content())
-    if (!this.#compiled.delete(registration)) this.#size += schema.size
+    if (!this.#compiled.delete(registration)) this.#size += schema.room
     this.#compiled.set(registration, schema)
     this.#shrink(registration)
     return schema
   }
 
   #shrink(newest: number): void {
-    for (const [registration, { size }] of this.#compiled) {
+    for (const [registration, { room }] of this.#compiled) {
       if (this.#size <= this.#capacity || registration === newest) return
       this.#compiled.delete(registration)
-      this.#size -= size
+      this.#size -= room
     }
   }
 }

@@ -15,6 +15,11 @@ const MAX_PROGRAM = 10_000
  * ranges, which an anchored pattern has anew in each instruction: `^\p{L}{1,255}$` takes 2 MB.
  */
 const BYTES = { instruction: 400, written: 4, property: 9_000 }
+/**
+ * For each instruction, of what RE2 keeps of the texts so far (`forgetStates`), beside as much as the
+ * program has. Plain patterns need less; `(a|b)*a(a|b){20}c` needs all that it gets.
+ */
+const KEPT_BYTES = 2_000
 const CLASSES = /\[(?:\\.|[^\]\\])*\]/gs
 const PROPERTY = /\\p/i
 
@@ -29,8 +34,10 @@ export interface PatternEngine {
   (source: string): Matcher
   /** What Ajv would write into code that stands alone; there is none here. */
   readonly code: string
-  /** What its patterns take of memory, roughly and at most, but for what matching adds. */
+  /** What its patterns take of memory, roughly, as they are compiled. */
   bytes(): number
+  /** What matching may leave beside that, at most. */
+  keptBytes(): number
 }
 
 /**
@@ -41,22 +48,43 @@ export interface PatternEngine {
 export function linearPatterns(fuel: () => Fuel): PatternEngine {
   let total = 0
   let bytes = 0
+  let keptBytes = 0
   const engine = (source: string): Matcher => {
     const program = compile(source)
     const size = program.programSize()
     total += size
     if (total > MAX_PROGRAM) throw new SchemaFault('its patterns are too large')
-    bytes += size * bytesOfInstruction(source)
+    const own = size * bytesOfInstruction(source)
+    const mostKept = keepsStates(program) ? own + KEPT_BYTES * size : 0
+    bytes += own
+    keptBytes += mostKept
     return {
       test(text) {
         // The worst case is a walk through the whole program for every character.
         fuel().take(2 * text.length * size)
-        return program.test(text)
+        const isMatch = program.test(text)
+        forgetStates(program, mostKept)
+        return isMatch
       },
       toString: () => source,
     }
   }
-  return Object.assign(engine, { code: 'linearPattern', bytes: () => bytes })
+  return Object.assign(engine, {
+    code: 'linearPattern',
+    bytes: () => bytes,
+    keptBytes: () => keptBytes,
+  })
+}
+
+/** Not what RE2 finds in one pass: then there is but one state at a time. */
+function keepsStates(program: RE2JS): boolean {
+  return program.re2().onepass === null
+}
+
+/** RE2 itself lets each pattern have 8 MB of them for ever, and a schema has hundreds of patterns. */
+function forgetStates(program: RE2JS, mostKept: number): void {
+  const { lazyDFA } = program.re2()
+  if (lazyDFA !== null && lazyDFA.stateBudget - lazyDFA.memBudget > mostKept) lazyDFA.clearCache()
 }
 
 function bytesOfInstruction(source: string): number {

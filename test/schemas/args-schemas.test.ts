@@ -45,9 +45,12 @@ it('keeps one that is larger than all of its room, until the next', () => {
   expect(one.reads).toBe(2)
 })
 
-it('counts what patterns take of memory', () => {
-  const schemas = new ArgsSchemas(100)
-  const text = String.raw`{"prefixItems":[{"pattern":"^\\p{L}{9}$"}]}`
+it.each([
+  ['patterns take of memory', 100, String.raw`^\\p{L}{9}$`],
+  ['they may keep of what they match', 60, '(a|b)*a(a|b){9}c'],
+])('counts what %s', (_, capacity, pattern) => {
+  const schemas = new ArgsSchemas(capacity)
+  const text = `{"prefixItems":[{"pattern":"${pattern}"}]}`
   let reads = 0
   const use = (registration: number) =>
     schemas.get(registration, () => {
