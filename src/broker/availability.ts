@@ -9,7 +9,7 @@ const UP: BrokerStatus = { state: 'up' }
 export interface AvailabilityDeps {
   connections: Readonly<Record<'publish' | 'consume' | 'declare', Connection>>
   names: Names
-  /** Every publish channel is open. */
+  /** Every publish channel is open; told by a notice. */
   isPublisherOpen(): boolean
   owner(): { readonly state: OwnerState; readonly problem: string | null }
   /** Publishing is possible (again). */
@@ -21,6 +21,8 @@ export class Availability {
   readonly #deps: AvailabilityDeps
   readonly #connections: readonly Connection[]
   #isBaseReady = false
+  /** Generation of the publish connection on which every channel was open. */
+  #openOn = 0
   #wasUp = false
   #isStopped = false
   #onSettled: (() => void) | null = null
@@ -74,9 +76,9 @@ export class Availability {
   /** After anything that decides whether jobs can be published. */
   notice(): void {
     const isUp =
+      this.#wasOpened &&
       !this.#isStopped &&
       this.#connections.every((connection) => connection.isUp) &&
-      this.#deps.isPublisherOpen() &&
       this.#isBaseReady &&
       this.#deps.owner().state === 'owner' &&
       this.#deps.connections.publish.blockedReason === null
@@ -92,6 +94,16 @@ export class Availability {
       if (this.#isSettled) resolve()
       else this.#onSettled = resolve
     })
+  }
+
+  /**
+   * One that RabbitMQ closes is opened again, up to a minute later where that goes on: nothing but what
+   * goes through it waits meanwhile, whatever else is noticed.
+   */
+  get #wasOpened(): boolean {
+    const { generation } = this.#deps.connections.publish
+    if (this.#deps.isPublisherOpen()) this.#openOn = generation
+    return this.#openOn === generation
   }
 
   get #isSettled(): boolean {

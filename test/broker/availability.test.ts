@@ -6,6 +6,7 @@ import type { OwnerState } from '../../src/broker/owner.ts'
 
 class ToldConnection {
   isUp = true
+  generation = 1
   downReason = ''
   blockedReason: string | null = null
   channelLimit: { warning: { message: string } | null } = { warning: null }
@@ -63,7 +64,7 @@ it('is up when everything is, and says so once', () => {
 })
 
 it.each<[what: string, lose: () => unknown, state: string]>([
-  ['a publish channel', () => Object.assign(stage, { isPublisherOpen: false }), 'down'],
+  ['a publish channel', () => reconnectPublish(), 'down'],
   ['the exchanges', () => availability.baseChanged(false), 'down'],
   ['a word on whose the broker is', () => Object.assign(stage.owner, { state: 'asking' }), 'down'],
   ['the broker to itself', () => Object.assign(stage.owner, { state: 'foreign' }), 'foreign'],
@@ -71,6 +72,25 @@ it.each<[what: string, lose: () => unknown, state: string]>([
 ])('is not without %s', (_, lose, state) => {
   lose()
   expect(stateNow()).toBe(state)
+})
+
+/** Its channels are to be opened anew. */
+function reconnectPublish(): void {
+  const { publish } = connections
+  publish.cut()
+  Object.assign(publish, { isUp: true, generation: 2 })
+  stage.isPublisherOpen = false
+}
+
+it('is up for the other channels while one that RabbitMQ has closed is opened again', () => {
+  stage.isPublisherOpen = false
+  connections.publish.block('low on memory')
+  connections.publish.block(null)
+  expect(stateNow()).toBe('up')
+  reconnectPublish()
+  expect(stateNow()).toBe('down')
+  stage.isPublisherOpen = true
+  expect(stateNow()).toBe('up')
 })
 
 it('hears by itself of connections that go, and of alarms', () => {

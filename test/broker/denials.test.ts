@@ -43,6 +43,8 @@ it('the default exchange has a name in refusals, and none in publishes', () => {
   const { denials, entities } = open()
   denials.mayNotPublish(refusal('amq.default'))
   denials.mayNotPublish(refusal('x'))
+  expect(['', 'x', 'y'].map((exchange) => denials.isDenied(exchange))).toEqual([true, true, false])
   denials.mayPublish('')
+  expect(denials.isDenied('')).toBe(false)
   expect(entities()).toEqual(['x'])
 })
