@@ -12,9 +12,11 @@ afterEach(() => vi.restoreAllMocks())
 
 it('gives leases their time again before it ends any, when the process has stood still', async () => {
   const done: string[] = []
+  let looks = 0
   const record =
     <T>(what: string, value: T) =>
     () => {
+      if (what === 'looked') looks += 1
       if (done.at(-1) !== what) done.push(what)
       return value
     }
@@ -32,7 +34,8 @@ it('gives leases their time again before it ends any, when the process has stood
   await service.start()
   await vi.waitUntil(() => done.length === 1, { timeout: 15_000 })
   stoodMs += 4_000
-  await new Promise((resolve) => setTimeout(resolve, 300))
+  const before = looks
+  await vi.waitUntil(() => looks > before, { timeout: 15_000 })
   expect(done).toEqual(['looked'])
   stoodMs += 6_000
   await vi.waitUntil(() => done.length >= 3, { timeout: 15_000 })

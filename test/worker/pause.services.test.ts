@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
 import { GatewayLine } from '../../src/worker/gateway-line.ts'
+import { Intake } from '../../src/worker/intake.ts'
 import { AmqpLink } from '../../src/worker/link.ts'
 import { withDefaults } from '../../src/worker/options.ts'
 import { type Admin, connectAdmin } from '../broker/harness.ts'
@@ -141,10 +142,13 @@ describe('without a gateway', () => {
   test('what a worker hears while an answer is on its way is newer than that', async () => {
     queue = await stage.queue()
     const desk = await stage.desk(queue)
+    const paused = vi.spyOn(Intake.prototype, 'pause')
     desk.beforeSync = async () => {
+      // Not before what is asked of a queue that is about to be declared.
+      desk.beforeSync = async () => {}
       await broadcast(admin, queue, 'ojs.control.pause', { queue })
-      // It has time to be heard; were it late, it would be heard after the answer.
-      await new Promise((resolve) => setTimeout(resolve, 100))
+      await vi.waitUntil(() => paused.mock.calls.length > 0, { timeout: 15_000 })
+      paused.mockRestore()
     }
     await stage.start({ queues: [queue] }, {})
     await eventually(async () => (await consumers()) === 0)
