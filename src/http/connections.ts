@@ -5,6 +5,12 @@ import type { Listener } from './listener.ts'
 
 /** What a body that is on its way still has when the server stops. */
 const BODY_MS = 5_000
+/**
+ * What a connection without a request still has when the server stops: a next request may be on its way,
+ * and to close before it is read resets the connection. Under load one comes within that, and its answer
+ * says that it is the last (RFC 9112 §9.6).
+ */
+const IDLE_MS = 100
 
 interface ConnectionsOptions {
   isTls: boolean
@@ -20,6 +26,8 @@ export class Connections {
 
   constructor(server: Listener, { isTls, stallTimeoutMs }: ConnectionsOptions) {
     this.#server = server
+    // `close` would, at once.
+    server.closeIdleConnections = () => {}
     this.#watchStalled(stallTimeoutMs)
     if (!isTls) {
       server.on('connection', (socket) => this.#accept(socket))
@@ -97,21 +105,31 @@ export class Connections {
   }
 
   #drain(socket: Socket, latest: OjsResponse | undefined): void {
-    if (latest === undefined || latest.writableFinished) {
-      // Nothing has been asked here yet, or nothing more; Node counts such a connection as busy once
-      // a part of a request has come, and waits for the rest.
-      socket.destroy()
+    if (!isBusy(latest)) {
+      setTimeout(() => this.#closeIdle(socket), IDLE_MS).unref()
       return
     }
     if (!latest.req.complete) setTimeout(() => this.#giveUp(socket, latest), BODY_MS).unref()
     if (!latest.headersSent) latest.shouldKeepAlive = false
-    if (!latest.writableFinished) latest.once('close', () => this.#server.closeIdleConnections())
+    latest.once('close', () => this.#drain(socket, this.#latest.get(socket)))
+  }
+
+  #closeIdle(socket: Socket): void {
+    const latest = this.#latest.get(socket)
+    // Nothing has been asked here, or nothing more; Node counts such a connection as busy once a part of
+    // a request has come, and waits for the rest.
+    if (isBusy(latest)) this.#drain(socket, latest)
+    else socket.destroy()
   }
 
   /** Its body had a few seconds more to come. */
   #giveUp(socket: Socket, latest: OjsResponse): void {
     if (!latest.req.complete && this.#latest.get(socket) === latest) socket.destroy()
   }
+}
+
+function isBusy(latest: OjsResponse | undefined): latest is OjsResponse {
+  return latest !== undefined && !latest.writableFinished
 }
 
 function peerOf({ remoteAddress, remotePort }: Socket): string {

@@ -60,7 +60,24 @@ describe('stop', () => {
     expect(await refusesConnections(frame.port)).toBe(true)
   })
 
-  test('closes idle connections at once: fresh ones and those between two requests', async () => {
+  test('answers what was on its way on a connection without a request, as its last', async () => {
+    const frame = await serve(held().routes)
+    const fresh = await frame.client()
+    const used = await frame.client()
+    used.send(request('GET', '/fast'))
+    await used.answer()
+    // Not read yet.
+    for (const client of [fresh, used]) client.send(request('GET', '/fast'))
+    const stopped = frame.server.stop(NEVER)
+    for (const client of [fresh, used]) {
+      const last = await client.answer()
+      expect(last).toMatchObject({ status: 200, headers: { connection: 'close' } })
+      expect([await client.closed(), client.failure]).toEqual(['', undefined])
+    }
+    await stopped
+  })
+
+  test('closes idle connections soon: fresh ones and those between two requests', async () => {
     const frame = await serve(held().routes)
     const fresh = await frame.client()
     const used = await frame.client()
