@@ -29,6 +29,9 @@ export interface WorkflowLedger {
    */
   cancel(id: string, now: number): Promise<CancelledWorkflow | 'stale'>
 
+  /** Those of these jobs whose end may begin others. Asks nothing while no workflow is running. */
+  stepsAmong(jobIds: readonly string[]): ReadonlySet<string>
+
   /** How many are running. From memory. */
   running(): number
 

@@ -46,6 +46,11 @@ export class SqliteWorkflows implements WorkflowLedger {
     return this.#access.writeMany(weight, () => cancelWorkflow(this.#store, id, now))
   }
 
+  stepsAmong(jobIds: readonly string[]): ReadonlySet<string> {
+    const { workflows } = this.#store
+    return this.#access.read(() => new Set(jobIds.filter((id) => workflows.owns(id))))
+  }
+
   running(): number {
     return this.#store.workflows.count('running')
   }

@@ -19,8 +19,8 @@ export interface Reported {
 }
 
 /**
- * What became of jobs that a native worker ran (architecture §5): one commit for all of its events,
- * and asked for before anything is awaited (`earlier-writes.ts`). Resolves after it, so that the
+ * What became of jobs that a native worker ran (architecture §5): one commit for all of its events, or
+ * a few, and asked for before anything is awaited (`earlier-writes.ts`). Resolves after it, so that the
  * message may be acknowledged; rejects when the ledger cannot be written. What nobody knows, and what
  * is old news, is ignored. Of events that were `leftOut` the job ends as well as it can, or, where
  * nobody else has it, is kept as a dead letter.
@@ -36,7 +36,7 @@ export async function report(
   const standIns = leftOut.flatMap(({ standIn }) => standIn ?? [])
   const instead = standIns.map((event) => reportedEvent(deps, event, request, begun))
   for (const event of instead) event.isStandIn = true
-  const reported = await recordReports(deps, [...events, ...instead], context)
+  const reported = await recordParts(deps, partsOf(deps, [...events, ...instead]), context)
   await keepLeftOut(deps, leftOut, request.queue ?? 'default', context)
   return reported
 }
@@ -57,7 +57,11 @@ export async function recordReports(
   } catch (error) {
     if (!isHopeless(error)) throw error
     const [event, ...others] = events
-    if (event === undefined || others.length > 0) return await applyEach(deps, events, context)
+    if (event === undefined || others.length > 0) {
+      // The ledger refuses one of them, and took none.
+      const each = events.map((one) => [one])
+      return await recordParts(deps, each, context)
+    }
     const fields = { err: error, jobId: event.id, event: event.said.event, ...context }
     deps.logger.error(fields, 'the ledger refuses what is reported of a job')
     results = [{ outcome: 'ignored' }]
@@ -78,16 +82,33 @@ export async function recordReports(
 }
 
 /**
- * The ledger refuses one of them, and took none: each is written and followed by itself, so that what
- * comes again after a failure in between finds nothing half done. All are asked for at once: a claim
- * that waits behind the report does not know of those that are asked for later.
+ * Each that ends a step may begin a thousand others: what is told of its job is a write of its own, so
+ * that the ledger need not do it all in one turn.
  */
-async function applyEach(
+function partsOf({ ledger }: Deps, events: readonly ReportedEvent[]): ReportedEvent[][] {
+  const ends = events.filter(({ said }) => said.event !== 'started').map(({ id }) => id)
+  const steps = ledger.workflows.stepsAmong(ends)
+  const parts = new Map<string, ReportedEvent[]>([['', []]])
+  for (const event of events) {
+    const key = steps.has(event.id) ? event.id : ''
+    const part = parts.get(key)
+    if (part) part.push(event)
+    else parts.set(key, [event])
+  }
+  return [...parts.values()].filter((part) => part.length > 0)
+}
+
+/**
+ * Each is written and followed by itself, so that what comes again after a failure in between finds
+ * nothing half done. All are asked for at once: a claim that waits behind the report does not know of
+ * those that are asked for later.
+ */
+async function recordParts(
   deps: Deps,
-  events: readonly ReportedEvent[],
+  parts: readonly ReportedEvent[][],
   context: RequestContext,
 ): Promise<Reported> {
-  const each = await Promise.allSettled(events.map((one) => recordReports(deps, [one], context)))
+  const each = await Promise.allSettled(parts.map((part) => recordReports(deps, part, context)))
   const sum = { applied: 0, ignored: 0 }
   for (const one of each) {
     if (one.status === 'rejected') throw one.reason

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import type { Broker, DeadLetter, PublishOutcome } from '../../../src/broker/broker.ts'
 import { shownMessage } from '../../../src/broker/message.ts'
 import { OjsError, unavailable } from '../../../src/errors.ts'
@@ -12,6 +12,7 @@ import {
   refuseChangesOf,
   type SqliteHarness,
 } from '../../ledger/sqlite-harness.ts'
+import { newGraph } from '../../support/workflows.ts'
 import { onToldBroker, type ToldStage, toldDelivery } from '../told-broker.ts'
 
 const AT = { attempt: 1, at: new Date(NOW).toISOString() }
@@ -99,6 +100,44 @@ it('is followed up as far as it was written, where the ledger fails in between',
   await said()
   const completed = stage.events.filter(({ type }) => type === 'job.completed')
   expect(completed).toMatchObject([{ job: { id: first } }, { job: { id: last } }])
+})
+
+it('of steps that begin many others is written a few at a time, each with its start', async () => {
+  const { ledger } = harness
+  const roots: string[] = []
+  for (let n = 0; n < 3; n++) {
+    const workflow = newGraph({ root: [], leaf: ['root'] })
+    await ledger.workflows.create(workflow, NOW)
+    roots.push(ledger.workflows.find(workflow.id)?.steps[0]?.jobId ?? '')
+  }
+  const { id: other } = await pushed(ledger)
+  const ids = [other, ...roots]
+  const said = (event: 'started' | 'completed') =>
+    ids.map((id) => ({ ...AT, event, job_id: id }) as ReportEvent)
+  const events = [...said('started'), ...said('completed')]
+
+  const completed: number[] = []
+  const isCompleted = (id: string) => rowOf(ledger, id).state === 'completed'
+  const { emit } = stage.deps.events
+  stage.deps.events.emit = (event) => {
+    if (event.type === 'job.completed') completed.push(ids.filter(isCompleted).length)
+    emit.call(stage.deps.events, event)
+  }
+  let now = 0
+  // One look at the clock for each write of a turn.
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 30))
+  const reported = report(stage.deps, { worker_id: 'w', events }, { requestId: 'req_1' })
+  // What is asked for meanwhile comes behind all of it.
+  await ledger.written()
+  clock.mockRestore()
+  expect(ids.filter(isCompleted)).toEqual(ids)
+  expect(await reported).toEqual({ applied: 8, ignored: 0 })
+  expect(completed).toEqual([2, 2, 4, 4])
+  const told = stage.events.map((event) => ('job' in event ? [event.type, event.job.id] : []))
+  for (const id of ids) {
+    const types = told.filter(([, of]) => of === id).map(([type]) => type)
+    expect(types).toEqual(['job.started', 'job.completed'])
+  }
 })
 
 it('of a job that nobody knew tells what its token said of the attempt before', async () => {
