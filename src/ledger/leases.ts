@@ -68,8 +68,8 @@ export interface LeaseLedger {
   /**
    * For a start. `now` begins at the wall clock, which may have been set back since the rows were
    * written; their times would then lie far ahead. Afterwards no retry waits longer than its own
-   * delay from `now` on, and no lease that was visibly written before the change lasts longer than
-   * its own length; the traffic of times to come is forgotten, and the period of a unique job that was
+   * delay from `now` on, and no lease lasts longer than its own length, or the one that its last
+   * heartbeat has named; the traffic of times to come is forgotten, and the period of a unique job that was
    * created then begins at `now`. Returns how many rows changed.
    */
   boundWaits(now: number): Promise<number>

@@ -385,6 +385,45 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       expect(row(job.id)).toMatchObject({ leaseExpiresAt, timeoutAt })
     })
 
+    it.each<[string, number | null, number]>([
+      ['its own length', null, 1000],
+      ['the one that was asked for', 9000, 9000],
+    ])(
+      'no lease that was extended by a clock ahead lasts longer than %s',
+      async (_, leaseMs, length) => {
+        const given = { visibilityTimeoutMs: 1000, timeoutMs: 0 }
+        const [beaten, native] = [await fetched(ledger, given), await pushed(ledger, given)]
+        const later = { now: NOW + HOUR, wall: NOW + HOUR, workerId: 'worker-1', leaseMs }
+        await ledger.extend([beaten.id], { ...later, leaseMs: 2 * HOUR })
+        await ledger.extend([beaten.id], later)
+        const said = { now: NOW, wall: NOW, defaultLeaseMs: 1, workerId: 'worker-1', leaseMs: null }
+        await ledger.beatNative([native.id], said)
+        await ledger.beatNative([native.id], { ...said, ...later })
+        expect(await ledger.boundWaits(NOW + HOUR)).toBe(0)
+        expect(await ledger.boundWaits(NOW + 10)).toBe(2)
+        const ends = [beaten.id, native.id].map((id) => row(id).leaseExpiresAt)
+        expect(ends).toEqual(Array(2).fill(NOW + 10 + length))
+        expect(await ledger.boundWaits(NOW + 10)).toBe(0)
+      },
+    )
+
+    it('nor one that was given its time again at a start by such a clock', async () => {
+      const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 0 })
+      await ledger.extendLeases(NOW + HOUR)
+      expect(await ledger.boundWaits(NOW + 10)).toBe(1)
+      expect(row(job.id).leaseExpiresAt).toBe(NOW + 1010)
+    })
+
+    it('a lease is as long as its own heartbeats have asked for, not those of the attempt before', async () => {
+      const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 0 })
+      await ledger.extend([job.id], { now: NOW, workerId: 'worker-1', leaseMs: 2 * HOUR })
+      await ledger.release(job.id, { ...fenceOf(job), tokenAttempt: 1 })
+      await ledger.claim([token(job.id)], TERMS)
+      await ledger.extendLeases(NOW + HOUR)
+      expect(await ledger.boundWaits(NOW + 10)).toBe(1)
+      expect(row(job.id).leaseExpiresAt).toBe(NOW + 1010)
+    })
+
     it('leaves a lease alone that a heartbeat has made longer', async () => {
       const job = await fetched(ledger, { visibilityTimeoutMs: 1000 })
       await ledger.extend([job.id], { now: NOW, workerId: 'worker-1', leaseMs: HOUR })

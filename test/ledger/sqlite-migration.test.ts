@@ -5,6 +5,7 @@ import { type Database, openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { sql as firstSchema } from '../../src/ledger/sqlite/migrations/0001-jobs.ts'
 import { sql as checks } from '../../src/ledger/sqlite/migrations/0010-checks.ts'
 import { sql as lostQueues } from '../../src/ledger/sqlite/migrations/0014-lost-queues.ts'
+import { sql as extendedLeases } from '../../src/ledger/sqlite/migrations/0016-extended-leases.ts'
 import { MIGRATIONS, migrate } from '../../src/ledger/sqlite/migrations.ts'
 import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
 import { pushed, rowOf } from './harness.ts'
@@ -66,6 +67,23 @@ it('knows what was lost by a word in place of the marker, and keeps all other ma
   expect(ledger.lost.all()).toEqual(['gone'])
   const markers = ['gone', 'there', 'unmarked'].map((queue) => ledger.queueMarker(queue))
   expect(markers).toEqual([null, 'q-1', null])
+  await ledger.close()
+})
+
+it('leaves a lease alone that a heartbeat had made longer before lengths were written down', async () => {
+  await withFile(async (db) => {
+    for (const sql of MIGRATIONS.slice(0, MIGRATIONS.indexOf(extendedLeases))) db.exec(sql)
+    db.exec('PRAGMA application_id = 0x4f4a534c')
+    db.exec(`INSERT INTO jobs (id, generation, state, attempt, queue, type, priority, max_attempts, timeout_ms,
+               token_out, created_at, enqueued_at, started_at, dead_letter_copied, envelope, holder,
+               lease_ms, lease_expires_at)
+             VALUES ('job', 0, 'active', 1, 'q', 't', 0, 1, 0, 1, 1, 1, 1000, 0, '{}', 'native', 50, 9000);
+             INSERT INTO state_counts VALUES ('q', 'active', 1)`)
+    db.exec(`PRAGMA user_version = ${MIGRATIONS.indexOf(extendedLeases)}`)
+  })
+  const ledger = await open()
+  expect(await ledger.boundWaits(1000)).toBe(0)
+  expect(rowOf(ledger, 'job').leaseExpiresAt).toBe(9000)
   await ledger.close()
 })
 

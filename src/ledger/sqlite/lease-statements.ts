@@ -6,6 +6,9 @@ import { JOB_COLUMNS, type RawRow } from './rows.ts'
 /** What every end of a lease does beside its own columns. */
 export const END_LEASE = 'lease_ms = NULL, lease_expires_at = NULL, timeout_at = NULL'
 
+/** Of a heartbeat, whose length is the third parameter. */
+export const EXTEND_LEASE = 'lease_expires_at = ?2 + coalesce(?3, lease_ms), extended_ms = ?3'
+
 /** How every attempt starts. `leaseMs`: named by FETCH or by the heartbeat; null: the job's own. */
 type Start = [workerId: string | null, leaseMs: number | null, defaultLeaseMs: number, now: number]
 
@@ -52,7 +55,7 @@ export function startAs(holder: 'gateway' | 'native'): string {
   const timeoutAt = holder === 'native' ? 'NULL' : 'iif(timeout_ms > 0, ?4 + timeout_ms, NULL)'
   return `state = 'active', holder = '${holder}', worker_id = ?1, outbox = NULL, token_out = 1,
   rung_ms = NULL, lease_ms = coalesce(?2, visibility_timeout_ms, ?3),
-  lease_expires_at = ?4 + coalesce(?2, visibility_timeout_ms, ?3),
+  lease_expires_at = ?4 + coalesce(?2, visibility_timeout_ms, ?3), extended_ms = NULL,
   timeout_at = ${timeoutAt}, started_at = ?4`
 }
 
@@ -63,6 +66,9 @@ const LEASE_END = 'min(lease_expires_at, coalesce(timeout_at, lease_expires_at))
 
 /** Every lease, by `jobs_lease`: an expression is indexed, so that only a range on it is a search. */
 export const LEASED = `lease_expires_at IS NOT NULL AND ${LEASE_END} > 0`
+
+/** How long a lease lasts at most, from its start or last extension: a restart may have given it `lease_ms`. */
+const LONGEST = 'max(lease_ms, coalesce(extended_ms, 0))'
 
 /** How an attempt starts, what becomes of its lease, and how it ends without success. */
 export function prepareLeases(db: Database) {
@@ -134,12 +140,16 @@ function prepareHolders(db: Database) {
        WHERE ${LEASED}
          AND (lease_expires_at < ?1 + lease_ms OR timeout_at < ?1 + lease_ms)`,
     ),
-    /** An attempt that starts in the future, or may run longer than anything allows it to. */
+    /**
+     * An attempt that starts in the future, or may run or be silent longer than anything allows it to. What
+     * is behind the large texts of a row is read last.
+     */
     boundLeases: db.prepare<[now: number]>(
-      `UPDATE jobs SET lease_expires_at = min(lease_expires_at, ?1 + lease_ms),
+      `UPDATE jobs SET lease_expires_at = min(lease_expires_at, ?1 + ${LONGEST}),
          timeout_at = min(timeout_at, ?1 + max(timeout_ms, lease_ms))
        WHERE ${LEASED}
-         AND (started_at > ?1 OR timeout_at > ?1 + max(timeout_ms, lease_ms))`,
+         AND (started_at > ?1 OR timeout_at > ?1 + max(timeout_ms, lease_ms)
+           OR lease_expires_at > ?1 + lease_ms AND lease_expires_at > ?1 + coalesce(extended_ms, 0))`,
     ),
     /** The condition of its index, word for word; each is due its delay after its start. */
     boundRetries: db.prepare<[now: number]>(
@@ -148,7 +158,7 @@ function prepareHolders(db: Database) {
          AND due_at > ?1 + retry_delay_ms`,
     ),
     extend: db.prepare<[...Extension, attempt: number | null], ExtendedLease>(
-      `UPDATE jobs SET lease_expires_at = ?2 + coalesce(?3, lease_ms)
+      `UPDATE jobs SET ${EXTEND_LEASE}
        WHERE id = ?1 AND state = 'active' AND (worker_id IS NULL OR worker_id = ?4)
          AND (?5 IS NULL OR attempt = ?5)
        RETURNING id, generation, attempt, queue, type, holder, started_at AS startedAt,

@@ -17,6 +17,7 @@ import { sql as markers } from './migrations/0012-markers.ts'
 import { sql as stepAttempts } from './migrations/0013-step-attempts.ts'
 import { sql as lostQueues } from './migrations/0014-lost-queues.ts'
 import { sql as unwrittenQueues } from './migrations/0015-unwritten-queues.ts'
+import { sql as extendedLeases } from './migrations/0016-extended-leases.ts'
 
 /** In order; the number of a migration is its place, starting at 1. Never edit a released one. */
 export const MIGRATIONS: readonly string[] = [
@@ -35,6 +36,7 @@ export const MIGRATIONS: readonly string[] = [
   stepAttempts,
   lostQueues,
   unwrittenQueues,
+  extendedLeases,
 ]
 
 /** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */

@@ -3,6 +3,7 @@ import type { CancelledToken } from '../native.ts'
 import type { Database } from './driver.ts'
 import {
   END_LEASE,
+  EXTEND_LEASE,
   type Extension,
   type OfAttempt,
   type StartAny,
@@ -111,7 +112,7 @@ function prepareReportedEnds(db: Database) {
 function prepareBeats(db: Database) {
   return {
     extendNative: db.prepare<Extension, ExtendedLease>(
-      `UPDATE jobs SET lease_expires_at = ?2 + coalesce(?3, lease_ms),
+      `UPDATE jobs SET ${EXTEND_LEASE},
          worker_id = coalesce(worker_id, ?4)
        WHERE id = ?1 AND state = 'active'
          AND (worker_id = ?4 OR worker_id IS NULL AND holder = 'native')
