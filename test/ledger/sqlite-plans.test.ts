@@ -15,6 +15,7 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   deleteDeadLetter: 'sqlite_autoindex_jobs_1',
   promote: 'INTEGER PRIMARY KEY',
   rearm: 'INTEGER PRIMARY KEY',
+  handOverRow: 'INTEGER PRIMARY KEY',
   nextDue: 'jobs_due',
   due: 'jobs_due',
   ahead: 'jobs_ahead',

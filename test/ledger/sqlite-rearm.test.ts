@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { NOW, pushed } from './harness.ts'
+import { eventOf, REPORT } from './contract-reports.ts'
+import { FAILED, NOW, pushed, rowOf, settleLazily } from './harness.ts'
 import { openSqliteHarness, type SqliteHarness } from './sqlite-harness.ts'
 
 const LOOKED_AT = 10_000
@@ -47,6 +48,31 @@ it('finds what a lost queue had among any number of others, a page at a time', a
   expect(harness.ledger.find(id)?.outbox).not.toBeNull()
   expect(turns).toBeGreaterThanOrEqual(6)
 })
+
+it.each(['report', 'heartbeat'])(
+  'owes a token for what a native worker begins between its pages, by %s',
+  async (way) => {
+    const { ledger } = harness
+    plantHeld(LOOKED_AT + 5)
+    const { id, outbox } = await pushed(ledger, { queue: 'q' })
+    ledger.confirmed(outbox)
+    await settleLazily(ledger)
+    const rearming = ledger.rearm('q', NOW)
+    // Behind the first page, and before the second is asked for.
+    const said = { event: 'started' } as const
+    const beat = { now: NOW, wall: NOW, workerId: 'w', leaseMs: null, defaultLeaseMs: 1_000 }
+    const started =
+      way === 'report'
+        ? ledger.applyReports([eventOf(id, said)], REPORT)
+        : ledger.beatNative([id], beat)
+    expect(await started).toMatchObject([{ outcome: 'started' }])
+    await rearming
+    expect(rowOf(ledger, id)).toMatchObject({ state: 'active', holder: 'ledger' })
+    // The worker dies, and what it had of the lost queue does not come back.
+    await ledger.fail(id, { generation: 0, attempt: 1 }, { ...FAILED, to: 'available' })
+    expect(rowOf(ledger, id).outbox).not.toBeNull()
+  },
+)
 
 it('finds what a lost rung had among any number of others, a page at a time', async () => {
   const id = await plantBetween()

@@ -52,16 +52,17 @@ function rearmPage(
   now: number,
   cursor: RearmCursor | null,
 ): RearmedPage {
-  const { rearmable, handOverQueue } = store.statements
+  const { rearmable, handOverQueue, handOverRow } = store.statements
   const { after, to, upTo } = spanOf(store, queue, cursor)
-  const rows = rearmable.all(queue, after, to, REARM_PAGE, now + DRIFT_MS)
-  const owed = rows.filter((row) => row.state === 'available')
-  for (const row of rows) {
-    rearmRow(store, row, { isOwed: row.state === 'available', isTokenGone: true })
-  }
   // The deliveries behind these leases went with the queue, those of native workers too: when the
-  // lease ends, or is released, the job needs a new token.
+  // lease ends, or is released, the job needs a new token. So it is with what begins between pages.
   if (cursor === null) handOverQueue.run(queue, upTo)
+  const rows = rearmable.all(queue, after, to, REARM_PAGE, now + DRIFT_MS)
+  for (const row of rows) {
+    if (row.state === 'active') handOverRow.run(row.seq)
+    else rearmRow(store, row, { isOwed: row.state === 'available', isTokenGone: true })
+  }
+  const owed = rows.filter((row) => row.state === 'available')
   const isMore = rows.length > 0 || to < upTo
   return { rearmed: owed.length, next: isMore ? { after: endOf(rows, to), upTo } : null }
 }

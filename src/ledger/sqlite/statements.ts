@@ -258,11 +258,11 @@ function prepareLost(db: Database) {
     /**
      * The rows of a queue whose token was in it, from the oldest. The token of a retry that has left its
      * rung by `leftBy` may have come here. What a native worker still has after its lease comes back no
-     * more either.
+     * more either, nor what began since `handOverQueue`.
      */
     rearmable: db.prepare<[...Span, limit: number, leftBy: number], WaitingRow>(
       `${live}
-         AND (state = 'available'
+         AND (state = 'available' OR state = 'active' AND holder IN ('gateway', 'native')
            OR state = 'scheduled' AND rung_ms IS NOT NULL AND outbox IS NULL
            OR state = 'retryable' AND rung_ms IS NOT NULL AND outbox IS NULL
              AND due_at - coalesce(retry_delay_ms, rung_ms) + rung_ms <= ?5)
@@ -283,6 +283,7 @@ function prepareLost(db: Database) {
          worker_id = iif(?3, coalesce(worker_id, ''), worker_id)
        WHERE seq = ?1`,
     ),
+    handOverRow: db.prepare<[seq: number]>(`UPDATE jobs SET holder = 'ledger' WHERE seq = ?1`),
     rearmArrived: db.prepare<[id: string, nonce: number], RawRow>(
       `UPDATE jobs SET outbox = ?2, rung_ms = NULL WHERE id = ?1 RETURNING ${JOB_COLUMNS}`,
     ),
