@@ -1,0 +1,148 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import type { JobRow, NewJob } from '../../src/job/job.ts'
+import type { Said } from '../../src/job/report.ts'
+import { WORKFLOW_STATES } from '../../src/job/workflow.ts'
+import type { SqliteLedger } from '../../src/ledger/sqlite/ledger.ts'
+import { newJob } from '../support/jobs.ts'
+import { newGraph } from '../support/workflows.ts'
+import { eventOf, REPORT } from './contract-reports.ts'
+import { expectCounts, FAILED, fenceOf, NOW, settleLazily, TERMS, token } from './harness.ts'
+import { openSqliteHarness } from './sqlite-harness.ts'
+
+const FAILURE = { code: 'e', type: 'e', message: 'm', retryable: true }
+const GRAPH = { a: [], b: [], c: ['a'], d: ['a', 'b'], e: ['c', 'd'] }
+const BEAT = { now: NOW, wall: NOW, workerId: 'w', leaseMs: null, defaultLeaseMs: 500 }
+
+/** What one action works with: an id, which may be that of a step, and its row by then. */
+interface At {
+  ledger: SqliteLedger
+  id: string
+  row: JobRow | null
+  /** Of the attempt that runs, or the next one; sometimes of another. */
+  attempt: number
+  draw: number
+}
+
+const reported =
+  (said: Said) =>
+  ({ ledger, id, attempt, row }: At) =>
+    ledger.applyReports([eventOf(id, said, { attempt, generation: row?.generation ?? 0 })], REPORT)
+
+const pushed =
+  (given: Partial<NewJob> = {}) =>
+  ({ ledger, id, draw }: At) =>
+    ledger.insert(newJob({ id, queue: queueOf(draw), maxAttempts: 3, ...given }), NOW)
+
+const unique = (onConflict: 'replace' | 'reject'): Partial<NewJob> => {
+  const states = ['available', 'scheduled', 'active', 'retryable'] as const
+  return { unique: { key: 'k', onConflict, states: [...states], periodMs: null } }
+}
+
+const queueOf = (draw: number) => (draw % 2 === 0 ? 'alpha' : 'beta')
+const lease = ({ id, row, attempt }: At) => ({ id, generation: row?.generation ?? 0, attempt })
+
+/** Beside those of `contract-properties.ts`, whatever else moves rows between states. */
+const ACTIONS: Record<string, (at: At) => unknown> = {
+  push: pushed(),
+  pushReplacing: pushed(unique('replace')),
+  pushUnique: pushed(unique('reject')),
+  pushExpiring: pushed({ expiresAt: NOW + 1 }),
+  pushScheduled: pushed({ start: { state: 'scheduled', dueAt: NOW }, expiresAt: NOW + 1 }),
+  adoptSchedule: ({ ledger, id }) =>
+    ledger.adoptSchedule(newJob({ id, start: { state: 'scheduled', dueAt: NOW } }), NOW),
+  workflow: ({ ledger, draw }) =>
+    ledger.workflows.create(newGraph(GRAPH, { queue: queueOf(draw) }), NOW),
+  cancelWorkflow: ({ ledger, draw }) =>
+    ledger.workflows.cancel(workflowsOf(ledger)[draw]?.id ?? '', NOW),
+  claim: (at) => at.ledger.claim([token(at.id, { ...lease(at), adopt: () => adopted(at) })], TERMS),
+  complete: ({ ledger, id }) => ledger.complete(id, {}, { now: NOW, result: null }),
+  reap: ({ ledger }) => {
+    const [row] = ledger.overdue(NOW + 1e9, 1)
+    return row && ledger.fail(row.id, fenceOf(row), { ...FAILED, to: 'available' })
+  },
+  cancel: ({ ledger, id }) => ledger.cancel(id, NOW),
+  started: reported({ event: 'started' }),
+  completed: reported({ event: 'completed', result: null }),
+  released: reported({ event: 'released', tokenAttempt: 1 }),
+  expired: reported({ event: 'expired' }),
+  dropped: reported({ event: 'dropped' }),
+  failed: reported({ event: 'failed', failure: FAILURE, outcome: null }),
+  discarded: reported({ event: 'failed', failure: FAILURE, outcome: { decision: 'discard' } }),
+  beat: ({ ledger, id }) => ledger.beatNative([id], BEAT),
+  rearm: ({ ledger, draw }) => ledger.rearm(queueOf(draw), NOW),
+  promote: ({ ledger }) => ledger.promote(NOW + 1e6, NOW + 1e6, 3),
+  sendAhead: ({ ledger }) => ledger.sendAhead(NOW + 1e6, 2),
+  expire: ({ ledger }) => ledger.expire({ now: NOW, wall: NOW + 2, limit: 9 }),
+  revive: ({ ledger, id, row }) => ledger.revive(id, row?.generation ?? 0, NOW),
+  boundWaits: ({ ledger, draw }) => ledger.boundWaits(NOW - draw),
+}
+
+/** Without these nothing goes far. */
+const OFTEN = ['push', 'claim', 'started', 'started', 'promote', 'released']
+
+const adopted = ({ id, draw }: At) => newJob({ id, queue: queueOf(draw), maxAttempts: 3 })
+
+function workflowsOf(ledger: SqliteLedger) {
+  return ledger.workflows.list({ state: null, limit: 100, offset: 0 }).workflows
+}
+
+interface Action {
+  what: string
+  job: number
+  isStep: boolean
+  attemptOff: number
+  draw: number
+}
+
+/** The jobs of all steps that have begun. */
+function stepJobs(ledger: SqliteLedger): string[] {
+  const found = workflowsOf(ledger).map(({ id }) => ledger.workflows.find(id))
+  return found.flatMap((workflow) => workflow?.steps ?? []).flatMap(({ jobId }) => jobId ?? [])
+}
+
+const action: fc.Arbitrary<Action> = fc.record({
+  what: fc.constantFrom(...Object.keys(ACTIONS), ...OFTEN),
+  job: fc.nat(1),
+  isStep: fc.constantFrom(false, false, true),
+  attemptOff: fc.constantFrom(0, 0, 0, 0, 1, -1),
+  draw: fc.nat(9),
+})
+
+function act(ledger: SqliteLedger, one: Action): unknown {
+  const steps = one.isStep ? stepJobs(ledger) : []
+  const id = steps[one.draw % Math.max(1, steps.length)] ?? `job-${one.job}`
+  const row = ledger.find(id)
+  const next = (row?.attempt ?? 0) + (row?.state === 'active' ? 0 : 1)
+  const attempt = Math.max(1, next + one.attemptOff)
+  return ACTIONS[one.what]?.({ ledger, id, row, attempt, draw: one.draw })
+}
+
+/** Actions of one inner list happen in the same event-loop turn. */
+const history = fc.array(fc.array(action, { minLength: 2, maxLength: 6 }), {
+  minLength: 20,
+  maxLength: 60,
+})
+
+it('what is kept is what is counted, whatever has happened to jobs, steps and workflows', async () => {
+  await fc.assert(
+    fc.asyncProperty(history, async (turns) => {
+      const harness = await openSqliteHarness()
+      for (const turn of turns) {
+        const { ledger } = harness
+        await Promise.all(turn.map((one) => act(ledger, one)))
+        await settleLazily(ledger)
+        expectCounts(harness)
+        for (const state of WORKFLOW_STATES) {
+          const { workflows, total } = ledger.workflows.list({ state, limit: 100, offset: 0 })
+          expect(total).toBe(workflows.length)
+        }
+      }
+      await harness.reopen()
+      expectCounts(harness)
+      expect(harness.inspect()).toEqual([])
+      await harness.destroy()
+    }),
+    { numRuns: 15 },
+  )
+})
