@@ -76,10 +76,21 @@ export function invalidField(
   return new OjsError('invalid_request', message, { details: { field, ...details } })
 }
 
+/** What a 404 may be about, by its `resource_type`, and what messages call it. */
+const RESOURCES = {
+  job: 'Job',
+  queue: 'Queue',
+  dead_letter_job: 'Dead letter job',
+  cron_job: 'Cron job',
+  workflow: 'Workflow',
+  schema: 'Schema',
+  worker: 'Worker',
+} as const
+
 /** 404 (seed 001 §9.3). */
-export function jobNotFound(id: string): OjsError {
-  return new OjsError('not_found', `Job '${id}' not found.`, {
-    details: { resource_type: 'job', resource_id: id },
+export function notFound(type: keyof typeof RESOURCES, id: string): OjsError {
+  return new OjsError('not_found', `${RESOURCES[type]} '${id}' not found.`, {
+    details: { resource_type: type, resource_id: id },
   })
 }
 

@@ -1,4 +1,4 @@
-import { OjsError, unavailable } from '../errors.ts'
+import { notFound, OjsError, unavailable } from '../errors.ts'
 import type { BrokerStatus, EnsureOutcome, PublishOutcome } from './broker.ts'
 
 const REASON: Record<Exclude<BrokerStatus['state'], 'up'>, [reason: string, message: string]> = {
@@ -17,9 +17,7 @@ export function brokerRefusal(state: Exclude<BrokerStatus['state'], 'up'>): OjsE
 export function queueRefusal(queue: string, outcome: Exclude<EnsureOutcome, 'ready'>): OjsError {
   switch (outcome) {
     case 'missing':
-      return new OjsError('not_found', `Queue '${queue}' not found.`, {
-        details: { resource_type: 'queue', resource_id: queue },
-      })
+      return notFound('queue', queue)
     case 'lost':
       return unavailable(
         `Queue '${queue}' is gone and its jobs may have run; see 'ojs-rabbitmq recover'.`,

@@ -1,4 +1,4 @@
-import { jobNotFound, stateConflict } from '../errors.ts'
+import { notFound, stateConflict } from '../errors.ts'
 import type { JobRow } from '../job/job.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { sendOrLeave } from './token/send-token.ts'
@@ -22,7 +22,7 @@ export async function activate(deps: Deps, id: string, context: RequestContext):
 
 function explainNotPending(deps: Deps, id: string): Error {
   const row = visibleJob(deps, id)
-  if (row === null) return jobNotFound(id)
+  if (row === null) return notFound('job', id)
   return stateConflict(
     `Cannot activate job in state '${row.state}'. Only jobs in 'pending' state can be activated.`,
     { job_id: id, current_state: row.state, expected_state: 'pending' },

@@ -1,5 +1,5 @@
 import { queueRefusal } from '../broker/refusals.ts'
-import { invalidField, OjsError } from '../errors.ts'
+import { invalidField, notFound, OjsError } from '../errors.ts'
 import {
   type CronDefinition,
   type CronEntry,
@@ -111,7 +111,7 @@ export function listCron(
 /** One of them; not part of the seeds. Throws 404. */
 export function findCron(deps: Pick<Deps, 'ledger'>, name: string): CronEntry {
   const entry = deps.ledger.cron.find(name)
-  if (entry === null) throw cronNotFound(name)
+  if (entry === null) throw notFound('cron_job', name)
   return entry
 }
 
@@ -121,14 +121,8 @@ export async function removeCron(
   name: string,
   { requestId }: RequestContext,
 ): Promise<void> {
-  if (!(await deps.ledger.cron.remove(name))) throw cronNotFound(name)
+  if (!(await deps.ledger.cron.remove(name))) throw notFound('cron_job', name)
   deps.logger.info({ cron: name, requestId }, 'cron job removed')
-}
-
-function cronNotFound(name: string): OjsError {
-  return new OjsError('not_found', `Cron job '${name}' not found.`, {
-    details: { resource_type: 'cron_job', resource_id: name },
-  })
 }
 
 /** What events tell of an entry. */

@@ -1,4 +1,4 @@
-import { OjsError, stateConflict } from '../errors.ts'
+import { notFound, stateConflict } from '../errors.ts'
 import { isExpired, type JobRow } from '../job/job.ts'
 import type { DeadLetterQuery, Revived } from '../ledger/dead-letters.ts'
 import type { Deps, RequestContext } from './deps.ts'
@@ -33,7 +33,7 @@ export async function retryDeadLetter(
     })
   }
   const job = await revived(deps, row)
-  if (job === 'stale') throw deadLetterNotFound(id)
+  if (job === 'stale') throw notFound('dead_letter_job', id)
   if ('existing' in job) throw keyTaken(job.existing, job.uniqueKey)
   const { requestId } = context
   deps.events.emit({ type: 'dead_letter.retried', job, requestId })
@@ -63,18 +63,12 @@ export async function deleteDeadLetter(
 ): Promise<void> {
   const job = deadLetter(deps, id)
   const isDeleted = await deps.ledger.deleteDeadLetter(id, deps.clock.now())
-  if (!isDeleted) throw deadLetterNotFound(id)
+  if (!isDeleted) throw notFound('dead_letter_job', id)
   deps.events.emit({ type: 'dead_letter.deleted', job, requestId: context.requestId })
 }
 
 function deadLetter(deps: Deps, id: string): JobRow {
   const row = deps.ledger.find(id)
-  if (row?.state !== 'discarded' || !row.isDeadLetter) throw deadLetterNotFound(id)
+  if (row?.state !== 'discarded' || !row.isDeadLetter) throw notFound('dead_letter_job', id)
   return row
-}
-
-function deadLetterNotFound(id: string): OjsError {
-  return new OjsError('not_found', `Dead letter job '${id}' not found.`, {
-    details: { resource_type: 'dead_letter_job', resource_id: id },
-  })
 }

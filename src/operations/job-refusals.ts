@@ -1,5 +1,5 @@
 import { notActiveCode } from '../dialect.ts'
-import { jobNotFound, OjsError, stateConflict } from '../errors.ts'
+import { notFound, OjsError, stateConflict } from '../errors.ts'
 import type { JobRow } from '../job/job.ts'
 import type { SettleFence } from '../ledger/leases.ts'
 import type { Deps } from './deps.ts'
@@ -18,7 +18,7 @@ export function explainStaleLease(
   operation: keyof typeof VERB,
 ): OjsError {
   const row = visibleJob(deps, id)
-  if (row === null) return jobNotFound(id)
+  if (row === null) return notFound('job', id)
   const details = { job_id: id, current_state: row.state, expected_state: 'active' }
   if (row.state !== 'active') {
     return stateConflict(
@@ -43,7 +43,7 @@ function staleAttempt(said: number, runs: number): string {
 /** Why a CANCEL found nothing to cancel: 404, or 409 with the state it ended in (seed 001 §9.4). */
 export function explainTerminal(deps: Deps, id: string): OjsError {
   const row = visibleJob(deps, id)
-  if (row === null) return jobNotFound(id)
+  if (row === null) return notFound('job', id)
   return stateConflict(`Cannot cancel job in terminal state '${row.state}'.`, {
     job_id: id,
     current_state: row.state,

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { invalidField, OjsError } from '../errors.ts'
+import { invalidField, notFound, OjsError } from '../errors.ts'
 import type { SchemaRecord, SchemaSummary } from '../ledger/schemas.ts'
 import { compileArgsSchema } from '../schemas/args-schema.ts'
 import { OJS_SCHEMAS, ojsSchema } from '../schemas/ojs/catalogue.ts'
@@ -52,7 +52,7 @@ export function listSchemas(
 /** Throws 404. */
 export function getSchema({ ledger }: Pick<Deps, 'ledger'>, uri: string): SchemaRecord {
   const schema = ojsSchema(uri) ?? ledger.schemas.find(uri)
-  if (schema === null) throw schemaNotFound(uri)
+  if (schema === null) throw notFound('schema', uri)
   return schema
 }
 
@@ -67,7 +67,7 @@ export async function deleteSchema({ ledger }: Pick<Deps, 'ledger'>, uri: string
       details: { resource_type: 'schema', resource_id: uri, reason: 'built_in' },
     })
   }
-  if (!(await ledger.schemas.delete(uri))) throw schemaNotFound(uri)
+  if (!(await ledger.schemas.delete(uri))) throw notFound('schema', uri)
 }
 
 function sameOrConflict(existing: SchemaRecord, request: RegisterRequest): SchemaSummary {
@@ -105,11 +105,5 @@ function checkSchema(document: Record<string, unknown>): void {
 function tooMany(): OjsError {
   return new OjsError('unsupported', `There are ${MAX_SCHEMAS} schemas; delete some first.`, {
     details: { reason: 'too_many_schemas', max_schemas: MAX_SCHEMAS },
-  })
-}
-
-function schemaNotFound(uri: string): OjsError {
-  return new OjsError('not_found', `Schema '${uri}' not found.`, {
-    details: { resource_type: 'schema', resource_id: uri },
   })
 }

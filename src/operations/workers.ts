@@ -1,4 +1,4 @@
-import { OjsError } from '../errors.ts'
+import { notFound, OjsError } from '../errors.ts'
 import { broadcastDirective } from './broadcasts.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import type { Directive, ListedWorker, WorkerList } from './worker-registry.ts'
@@ -74,11 +74,7 @@ function directOne(
   directive: Directive,
 ): ListedWorker {
   const told = deps.workers.direct(workerId, directive)
-  if (told === 'unknown') {
-    throw new OjsError('not_found', `Worker '${workerId}' not found.`, {
-      details: { resource_type: 'worker', resource_id: workerId },
-    })
-  }
+  if (told === 'unknown') throw notFound('worker', workerId)
   if (told === 'too-late') {
     throw new OjsError('invalid_request', `Worker '${workerId}' was told to terminate already.`, {
       status: 409,

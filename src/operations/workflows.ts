@@ -1,4 +1,4 @@
-import { OjsError } from '../errors.ts'
+import { notFound, OjsError } from '../errors.ts'
 import type { PlannedJob, WorkflowState } from '../job/workflow.ts'
 import { planWorkflow } from '../job/workflow-plan.ts'
 import type { WorkflowHead, WorkflowRow } from '../job/workflow-row.ts'
@@ -81,7 +81,7 @@ function settingsOf({ settings }: Deps, context: RequestContext): WorkflowSettin
 /** Seed 001 §14.2. A pure read. Throws 404. */
 export function getWorkflow(deps: Pick<Deps, 'ledger'>, id: string): WorkflowRow {
   const workflow = deps.ledger.workflows.find(id)
-  if (workflow === null) throw workflowNotFound(id)
+  if (workflow === null) throw notFound('workflow', id)
   return workflow
 }
 
@@ -121,11 +121,5 @@ function notRunning(id: string, state: WorkflowState): OjsError {
   return new OjsError('invalid_request', `Cannot cancel workflow in terminal state '${state}'.`, {
     status: 409,
     details: { reason: 'invalid_state_transition', workflow_id: id, current_state: state },
-  })
-}
-
-function workflowNotFound(id: string): OjsError {
-  return new OjsError('not_found', `Workflow '${id}' not found.`, {
-    details: { resource_type: 'workflow', resource_id: id },
   })
 }

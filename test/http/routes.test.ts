@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest'
-import { jobNotFound, OjsError, stateConflict, unavailable } from '../../src/errors.ts'
+import { notFound, OjsError, stateConflict, unavailable } from '../../src/errors.ts'
 import { ack } from '../../src/operations/ack.ts'
 import { cancel } from '../../src/operations/cancel.ts'
 import { fetch } from '../../src/operations/fetch.ts'
@@ -272,7 +272,7 @@ describe('what the routes make of errors', () => {
 
   test('404 of a job', async () => {
     vi.mocked(info).mockImplementation((_deps, id) => {
-      throw jobNotFound(id)
+      throw notFound('job', id)
     })
     const door = await openDoor()
     const error = errorOf(await door.ask(send('GET', '/ojs/v1/jobs/nope')))

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { errorBody, jobNotFound } from '../../src/errors.ts'
+import { errorBody, notFound } from '../../src/errors.ts'
 import { OJS_SCHEMAS, ojsSchema } from '../../src/schemas/ojs/catalogue.ts'
 import { EventRing } from '../../src/telemetry/event-ring.ts'
 import { uuid7 } from '../../src/uuid.ts'
@@ -63,7 +63,7 @@ describe("OJS's own schemas", () => {
   })
 
   it('describe our errors', () => {
-    const body = JSON.parse(errorBody(jobNotFound('x'), 'req_1'))
+    const body = JSON.parse(errorBody(notFound('job', 'x'), 'req_1'))
     expect(ojsErrors('error', body.error)).toEqual([])
     expect(ojsErrors('error', { code: 'x' })).toHaveLength(2)
   })
