@@ -3,6 +3,7 @@ import { isAmqpUrl, notOneCluster } from './broker/cluster-urls.ts'
 import { PREFIX, PREFIX_RULE } from './broker/names.ts'
 import { OF_GATEWAY, parameterMistakes } from './broker/url-parameters.ts'
 import { DIALECTS, type Dialect } from './dialect.ts'
+import { messageOf } from './errors.ts'
 import { type AccessConfig, readAccess } from './http/access-config.ts'
 import { parseDuration } from './job/duration.ts'
 import { checkQueueName } from './job/queue-name.ts'
@@ -263,7 +264,7 @@ function queueNames(text: string, prefix: string, mistakes: string[]): string[] 
     try {
       checkQueueName(name, prefix, 'OJS_QUEUES')
     } catch (error) {
-      mistakes.push(error instanceof Error ? error.message : String(error))
+      mistakes.push(messageOf(error))
     }
   }
   return names

@@ -125,6 +125,11 @@ export function isHopeless(error: unknown): boolean {
   return [TypeError, RangeError, ReferenceError, SyntaxError].some((bug) => error instanceof bug)
 }
 
+/** Of whatever was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
 const DOCS_URL = 'https://openjobspec.org/schemas/v1/error.schema.json'
 
 /**

@@ -21,6 +21,13 @@ export function redactUrls(text: string): string {
   return text.replace(/\b(\w+:\/\/)\S*@/g, '$1')
 }
 
+/** What an operator may read of it: never a password. */
+export function describeError(error: unknown): string {
+  // Node.js, of a name with several addresses: it has no message of its own.
+  if (error instanceof AggregateError) return describeError(error.errors[0] ?? error.name)
+  return redactUrls(error instanceof Error ? error.message || error.name : String(error))
+}
+
 /** pino writing to stdout, or to `destination`. */
 export function createLogger(level: LogLevel, destination?: DestinationStream): Logger {
   return pino(

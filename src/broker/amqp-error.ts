@@ -1,3 +1,4 @@
+import { messageOf } from '../errors.ts'
 /** Why the broker closed a channel (seed 002 §10.1), as far as we act on it. */
 export type ChannelFailure =
   | { kind: 'not-found' }
@@ -15,7 +16,7 @@ export type ChannelFailure =
 
 /** amqplib's error of a channel or an operation, by its reply code (seed 002 §10.1); never throws. */
 export function classify(error: unknown): ChannelFailure {
-  const text = error instanceof Error ? error.message : String(error)
+  const text = messageOf(error)
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   switch (code) {
     case 404:

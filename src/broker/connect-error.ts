@@ -1,12 +1,5 @@
-import { redactUrls } from '../logger.ts'
+import { describeError } from '../logger.ts'
 import { virtualHostOf } from './cluster-urls.ts'
-
-/** What an operator may read of it: never a password. */
-export function describeError(error: unknown): string {
-  // Node.js, of a name with several addresses: it has no message of its own.
-  if (error instanceof AggregateError) return describeError(error.errors[0] ?? error.name)
-  return redactUrls(error instanceof Error ? error.message || error.name : String(error))
-}
 
 /** With what helps, where the words of OpenSSL, Node.js or amqplib do not say it. */
 export function whyNotOpen(error: unknown, url: URL): string {

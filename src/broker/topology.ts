@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+import { messageOf } from '../errors.ts'
 import { type QueueKind, type QueueLimits, type QueueProfile, queueArguments } from './arguments.ts'
 import { createNames, withPrefix } from './names.ts'
 
@@ -100,7 +101,7 @@ function contentOf(file: string | URL): unknown {
   try {
     return JSON.parse(readFileSync(file, 'utf8'))
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause)
+    const reason = messageOf(cause)
     throw new Error(`The topology file '${file}' cannot be read: ${reason}`, { cause })
   }
 }

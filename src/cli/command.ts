@@ -1,3 +1,4 @@
+import { messageOf } from '../errors.ts'
 /** One subcommand. Resolves to the exit code; `main.ts` is the only caller of `process.exit`. */
 export interface Command {
   summary: string
@@ -7,7 +8,7 @@ export interface Command {
 
 /** What went wrong, in a line on stderr. */
 export function complain(error: unknown): void {
-  const text = error instanceof Error ? error.message : String(error)
+  const text = messageOf(error)
   console.error(`ojs-rabbitmq: ${text.split('\n').map(printable).join('\n')}`)
 }
 

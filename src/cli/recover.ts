@@ -3,7 +3,7 @@ import { request as requestTls } from 'node:https'
 import { text } from 'node:stream/consumers'
 import { parseArgs } from 'node:util'
 import { readTls } from '../http/tls.ts'
-import { redactUrls } from '../logger.ts'
+import { describeError, redactUrls } from '../logger.ts'
 import { pathAbove } from '../sdk/server-url.ts'
 import type { Command } from './command.ts'
 
@@ -47,7 +47,7 @@ export const recoverCommand: Command = {
     }
     const certificate = await ownCertificate(env)
     const asked = post(below(base, path), { headers, ...certificate })
-    const answered = await asked.catch((error: unknown) => whyNot(error))
+    const answered = await asked.catch(describeError)
     if (typeof answered === 'string') {
       const names = /^https:/i.test(base)
         ? '--url, OJS_URL and NODE_EXTRA_CA_CERTS'
@@ -92,10 +92,4 @@ async function post(url: URL, options: object): Promise<{ isDone: boolean; body:
   })
   const { statusCode = 0 } = response
   return { isDone: statusCode >= 200 && statusCode < 300, body: await text(response) }
-}
-
-/** A name with several addresses has an error for each, and none of its own. */
-function whyNot(error: unknown): string {
-  const first: unknown = error instanceof AggregateError ? error.errors[0] : error
-  return redactUrls(first instanceof Error ? first.message || first.name : String(first))
 }

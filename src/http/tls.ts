@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'
+import { messageOf } from '../errors.ts'
 
 /** Paths of PEM files. */
 export interface TlsFiles {
@@ -52,7 +53,7 @@ export async function readTls(files: TlsFiles): Promise<TlsMaterial> {
     createSecureContext(material)
     if (material.ca !== undefined) requireCertificates(material.ca)
   } catch (cause) {
-    throw new Error(`OJS_TLS_CERT, OJS_TLS_KEY or OJS_TLS_CA cannot be used: ${reasonOf(cause)}`, {
+    throw new Error(`OJS_TLS_CERT, OJS_TLS_KEY or OJS_TLS_CA cannot be used: ${messageOf(cause)}`, {
       cause,
     })
   }
@@ -70,10 +71,6 @@ async function read(name: string, path: string): Promise<Buffer> {
   try {
     return await readFile(path)
   } catch (cause) {
-    throw new Error(`${name} cannot be read: ${reasonOf(cause)}`, { cause })
+    throw new Error(`${name} cannot be read: ${messageOf(cause)}`, { cause })
   }
-}
-
-function reasonOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause)
 }

@@ -5,6 +5,7 @@ import {
   type KeywordCxt,
   type ValidateFunction,
 } from 'ajv/dist/2020.js'
+import { messageOf } from '../errors.ts'
 import { applicators } from './applicators.ts'
 import { dependentRequired } from './dependent-required.ts'
 import { fieldOf, joinPath } from './field-path.ts'
@@ -224,8 +225,4 @@ function requireEnd(schema: ArgsSchema): void {
     if (error instanceof OutOfFuel) throw new SchemaFault('it refers to itself without end')
     throw error
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

@@ -1,4 +1,5 @@
 import { RE2JS } from 're2js'
+import { messageOf } from '../errors.ts'
 import { inRe2 } from './ecma-pattern.ts'
 import type { Fuel } from './fuel.ts'
 import { SchemaFault } from './schema-fault.ts'
@@ -102,7 +103,7 @@ function compile(source: string): RE2JS {
     return RE2JS.compile(RE2JS.translateRegExp(inRe2(source)))
   } catch (error) {
     if (error instanceof SchemaFault) throw error
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = messageOf(error)
     throw new SchemaFault(`the pattern '${brief(source)}' cannot be used: ${reason}`)
   }
 }

@@ -10,7 +10,7 @@ import {
   type Tracer,
   trace,
 } from '@opentelemetry/api'
-import { OjsError } from '../errors.ts'
+import { messageOf, OjsError } from '../errors.ts'
 import type { JobRow } from '../job/job.ts'
 import {
   registeredTracer,
@@ -170,7 +170,7 @@ async function inSpan<T>(
     return await context.with(trace.setSpan(parent, span), work, undefined, span)
   } catch (error) {
     const type = error instanceof OjsError ? error.code : nameOf(error)
-    const message = error instanceof Error ? error.message : String(error)
+    const message = messageOf(error)
     fail(span, type, message)
     throw error
   } finally {

@@ -4,7 +4,7 @@
  */
 
 import type { LiveDelivery } from '../broker/delivery.ts'
-import { OjsError } from '../errors.ts'
+import { messageOf, OjsError } from '../errors.ts'
 import { timestamp } from '../job/document.ts'
 import type { Failure } from '../job/error-history.ts'
 import { MAX_RESULT_BYTES } from '../job/result-size.ts'
@@ -51,7 +51,7 @@ export function resultMember(result: unknown): string | JobError {
     const problem = problemOf('result', text)
     return problem === null ? `,"result":${text}` : unusable(problem)
   } catch (error) {
-    return unusable(error instanceof Error ? error.message : String(error))
+    return unusable(messageOf(error))
   }
 }
 

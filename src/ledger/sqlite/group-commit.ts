@@ -1,4 +1,4 @@
-import { OjsError, unavailable } from '../../errors.ts'
+import { messageOf, OjsError, unavailable } from '../../errors.ts'
 import type { Logger } from '../../logger.ts'
 import type { Companion } from './companion.ts'
 import { type Database, SQLITE, type Statement, sqliteCode } from './driver.ts'
@@ -349,7 +349,7 @@ export class GroupCommit {
   }
 
   #failGroup(error: unknown, lazy: Write[], waiting: Write[]): void {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = messageOf(error)
     if (this.#fault === null) this.#logger.error({ err: error }, 'ledger: a group commit failed')
     this.#fault = reason
     this.#lazy.unshift(...lazy)

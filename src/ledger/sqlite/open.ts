@@ -10,6 +10,7 @@ import {
   statSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
+import { messageOf } from '../../errors.ts'
 import type { Logger } from '../../logger.ts'
 import { type Database, openDatabase, SQLITE, sqliteCode } from './driver.ts'
 import { FileWatch } from './file-watch.ts'
@@ -184,6 +185,6 @@ function explain(error: unknown, path: string): unknown {
 }
 
 function cannotOpen(path: string, error: unknown): Error {
-  const reason = error instanceof Error ? error.message : String(error)
+  const reason = messageOf(error)
   return new Error(`ledger ${path} cannot be opened: ${reason}`, { cause: error })
 }

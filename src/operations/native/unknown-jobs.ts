@@ -1,5 +1,6 @@
 import type { PublishOutcome, Unusable } from '../../broker/broker.ts'
 import { publishRefusal } from '../../broker/refusals.ts'
+import { messageOf } from '../../errors.ts'
 import type { ReportedEvent } from '../../job/report.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 
@@ -64,6 +65,6 @@ function whyNotAdopted({ adopt }: ReportedEvent): { problem?: string } {
     adopt?.()
     return {}
   } catch (error) {
-    return { problem: error instanceof Error ? error.message : String(error) }
+    return { problem: messageOf(error) }
   }
 }
