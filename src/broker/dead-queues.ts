@@ -4,7 +4,7 @@ import { DeadQueueProbe, type ProbeDeps } from './dead-queue-probe.ts'
 import { lookFor } from './entity.ts'
 import type { EntityChecker } from './entity-checker.ts'
 import type { BrokerHooks, BrokerOptions } from './options.ts'
-import { ScratchChannel } from './scratch-channel.ts'
+import { type ScratchChannel, withScratchChannel } from './scratch-channel.ts'
 import type { QueueEntity, Topology } from './topology.ts'
 import { UNWRITTEN_MS } from './unwritten.ts'
 
@@ -182,10 +182,8 @@ export class DeadQueues {
    */
   async #isThere(): Promise<boolean> {
     const { connection, names } = this.#deps
-    const scratch = new ScratchChannel(connection)
     const exchange = { entity: 'exchange' as const, name: names.exchange.direct }
-    const { presence } = await lookFor(scratch, exchange)
-    await scratch.close()
+    const { presence } = await withScratchChannel(connection, (it) => lookFor(it, exchange))
     return presence !== 'unavailable'
   }
 
@@ -215,17 +213,16 @@ export class DeadQueues {
   /** Never rejects. */
   async #isMended(queue: string, entities: readonly QueueEntity[]): Promise<boolean> {
     const { checker, connection, logger } = this.#deps
-    const scratch = new ScratchChannel(connection)
     try {
-      const dead = await this.#probe.deadOf(scratch, entities)
-      if (dead === null || !(await this.#probe.delete(dead))) return false
-      for (const entity of dead) await checker.ensure(scratch, entity)
-      return true
+      return await withScratchChannel(connection, async (scratch) => {
+        const dead = await this.#probe.deadOf(scratch, entities)
+        if (dead === null || !(await this.#probe.delete(dead))) return false
+        for (const entity of dead) await checker.ensure(scratch, entity)
+        return true
+      })
     } catch (err) {
       logger.warn({ err, queue }, 'what belongs to a new queue could not be looked after')
       return false
-    } finally {
-      await scratch.close()
     }
   }
 }

@@ -8,7 +8,7 @@ import type { EntityChecker } from './entity-checker.ts'
 import type { Names } from './names.ts'
 import type { BrokerHooks, BrokerOptions } from './options.ts'
 import { checkEach } from './parallel-checks.ts'
-import { ScratchChannel } from './scratch-channel.ts'
+import { type ScratchChannel, withScratchChannel } from './scratch-channel.ts'
 import type { Entity, Topology } from './topology.ts'
 
 const RETRY_MS = 5_000
@@ -106,8 +106,7 @@ export class Declarer {
   async probe(queue: string): Promise<Presence> {
     // It may be about to find that the queue is on its way out.
     await this.#flights.get(queue)
-    const scratch = new ScratchChannel(this.#deps.connection)
-    try {
+    return await withScratchChannel(this.#deps.connection, async (scratch) => {
       const name = this.#deps.names.jobQueue(queue)
       const { presence } = await lookFor(scratch, { entity: 'queue', name })
       if (presence !== 'exists') return presence
@@ -116,9 +115,7 @@ export class Declarer {
       const { dead } = this.#deps
       if (this.#dying.has(queue) || dead?.isDoubtful(queue)) await this.ensure(queue)
       return dead?.isDoubtful(queue) ? 'unavailable' : presence
-    } finally {
-      await scratch.close()
-    }
+    })
   }
 
   ensure(queue: string): Promise<EnsureOutcome> {
@@ -193,14 +190,11 @@ export class Declarer {
   async #lookAtAll(queue: string): Promise<void> {
     const { checker, connection, options, topology } = this.#deps
     if (options.declare !== 'never') return
-    const scratch = new ScratchChannel(connection)
-    try {
+    await withScratchChannel(connection, async (scratch) => {
       for (const entity of topology.ofQueue(queue, this.#version())) {
         await checker.ensure(scratch, entity)
       }
-    } finally {
-      await scratch.close()
-    }
+    })
   }
 
   #forget(): void {
@@ -230,24 +224,30 @@ export class Declarer {
 
   /** Never rejects. */
   async #lookAtBase(): Promise<Found> {
-    const scratch = new ScratchChannel(this.#deps.connection)
+    const { connection, logger, names, topology } = this.#deps
     try {
       if ((await this.#deps.prepareBase?.()) === false) return UNAVAILABLE
-      const entities = this.#deps.topology.base(this.#version())
-      return await this.#ensureAll(scratch, entities, this.#deps.names.exchange.direct)
+      const entities = topology.base(this.#version())
+      return await withScratchChannel(connection, (scratch) =>
+        this.#ensureAll(scratch, entities, names.exchange.direct),
+      )
     } catch (error) {
-      this.#deps.logger.error({ err: error }, 'exchanges and system queues cannot be ensured')
+      logger.error({ err: error }, 'exchanges and system queues cannot be ensured')
       return UNAVAILABLE
-    } finally {
-      await scratch.close()
     }
   }
 
   async #ensureQueue(queue: string): Promise<EnsureOutcome> {
     const base = await this.ensureBase()
     if (base !== 'ready') return base
+    return await withScratchChannel(this.#deps.connection, (scratch) =>
+      this.#ensureWith(scratch, queue),
+    )
+  }
+
+  /** Never rejects. */
+  async #ensureWith(scratch: ScratchChannel, queue: string): Promise<EnsureOutcome> {
     const { generation } = this.#deps.connection
-    const scratch = new ScratchChannel(this.#deps.connection)
     try {
       const permission = await this.#prepareDeclare(scratch, queue)
       if (permission !== 'go-on') return permission
@@ -271,7 +271,6 @@ export class Declarer {
       return 'unavailable'
     } finally {
       this.#starting.delete(queue)
-      await scratch.close()
     }
   }
 

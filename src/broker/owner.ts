@@ -3,7 +3,7 @@ import type { Logger } from '../logger.ts'
 import { type ChannelFailure, classify } from './amqp-error.ts'
 import { type Connection, closeChannel } from './connection.ts'
 import { lookFor } from './entity.ts'
-import { ScratchChannel } from './scratch-channel.ts'
+import { withScratchChannel } from './scratch-channel.ts'
 import type { Topology } from './topology.ts'
 
 /** A gateway that was just restarted finds its own socket still dying; then about every 2 s. */
@@ -111,15 +111,12 @@ export class Owner {
   /** A living gateway has not been gone for long. It is looked for, and nothing is taken. */
   async #mayComeBack(): Promise<boolean> {
     if (!this.#hasRival || this.#now() - this.#foreignUntil >= RIVAL_MS) return false
-    const scratch = new ScratchChannel(this.#connection)
-    try {
-      const { name } = this.#topology.owner(this.#connection.serverVersion)
-      const { presence } = await lookFor(scratch, { entity: 'queue', name })
-      if (presence === 'exists') this.#seeForeign()
-      return true
-    } finally {
-      await scratch.close()
-    }
+    const { name } = this.#topology.owner(this.#connection.serverVersion)
+    const { presence } = await withScratchChannel(this.#connection, (scratch) =>
+      lookFor(scratch, { entity: 'queue', name }),
+    )
+    if (presence === 'exists') this.#seeForeign()
+    return true
   }
 
   async #declare(channel: Channel): Promise<void> {

@@ -3,7 +3,7 @@ import { DepthSampler, type DepthSamplerDeps } from './depth-sampler.ts'
 import { NewLedger, type NewLedgerDeps } from './new-ledger.ts'
 import type { BrokerOptions } from './options.ts'
 import { QueueMarkers, type QueueMarkersDeps } from './queue-markers.ts'
-import { ScratchChannel } from './scratch-channel.ts'
+import { type ScratchChannel, withScratchChannel } from './scratch-channel.ts'
 
 /**
  * Longer than `UNWRITTEN_MS`: a broker that is killed has written by the next look what it had
@@ -76,17 +76,17 @@ export class QueueWatch {
     const { connection, logger } = this.#deps
     if (this.#isLooking || !connection.isUp) return
     this.#isLooking = true
-    const scratch = new ScratchChannel(connection)
     try {
-      await this.#deps.lookAgain(scratch)
-      await this.#lookAtExchanges(scratch)
-      if (await this.#newLedger.look(scratch)) await this.#markers.look(scratch)
-      await this.#sampler.look(scratch)
+      await withScratchChannel(connection, async (scratch) => {
+        await this.#deps.lookAgain(scratch)
+        await this.#lookAtExchanges(scratch)
+        if (await this.#newLedger.look(scratch)) await this.#markers.look(scratch)
+        await this.#sampler.look(scratch)
+      })
     } catch (error) {
       // The ledger may be unreadable for a moment.
       logger.warn({ err: error }, 'the queues cannot be looked at')
     } finally {
-      await scratch.close()
       this.#isLooking = false
     }
   }

@@ -8,7 +8,7 @@ import type { EntityChecker } from './entity-checker.ts'
 import type { Names } from './names.ts'
 import type { BrokerHooks, BrokerOptions } from './options.ts'
 import { checkEach } from './parallel-checks.ts'
-import { ScratchChannel } from './scratch-channel.ts'
+import { type ScratchChannel, withScratchChannel } from './scratch-channel.ts'
 import type { QueueEntity, Topology } from './topology.ts'
 import { UNWRITTEN_MS } from './unwritten.ts'
 
@@ -154,13 +154,13 @@ export class Rungs {
   async patrol(): Promise<void> {
     if (this.#isPatrolling || !this.#deps.connection.isUp) return
     this.#isPatrolling = true
-    const scratch = new ScratchChannel(this.#deps.connection)
     try {
-      // What native workers have reported since: they leave one that goes to us.
-      for (const rung of this.#readRecords()) await this.#ensure(rung)
-      for (const key of [...this.#known.keys()]) await this.#lookAgain(scratch, key)
+      await withScratchChannel(this.#deps.connection, async (scratch) => {
+        // What native workers have reported since: they leave one that goes to us.
+        for (const rung of this.#readRecords()) await this.#ensure(rung)
+        for (const key of [...this.#known.keys()]) await this.#lookAgain(scratch, key)
+      })
     } finally {
-      await scratch.close()
       this.#isPatrolling = false
     }
   }
@@ -194,15 +194,13 @@ export class Rungs {
   async #fly(key: string, rung: Rung): Promise<Outcome> {
     const { connection, logger } = this.#deps
     const { generation } = connection
-    const scratch = new ScratchChannel(connection)
     let outcome: Outcome = 'unavailable'
     try {
-      outcome = await this.#check(scratch, key, rung)
+      outcome = await withScratchChannel(connection, (scratch) =>
+        this.#check(scratch, key, rung).finally(() => this.#starting.delete(key)),
+      )
     } catch (error) {
       logger.error({ err: error, ...rung }, 'rung cannot be ensured')
-    } finally {
-      this.#starting.delete(key)
-      await scratch.close()
     }
     // What was found out on a connection that is gone may not be true any more.
     if (!connection.isUp || generation !== connection.generation) return 'unavailable'

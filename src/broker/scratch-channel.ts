@@ -29,3 +29,16 @@ export class ScratchChannel {
     if (channel) await closeChannel(channel)
   }
 }
+
+/** One for as long as `work` takes. */
+export async function withScratchChannel<T>(
+  connection: Connection,
+  work: (scratch: ScratchChannel) => Promise<T>,
+): Promise<T> {
+  const scratch = new ScratchChannel(connection)
+  try {
+    return await work(scratch)
+  } finally {
+    await scratch.close()
+  }
+}

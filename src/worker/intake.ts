@@ -2,7 +2,7 @@ import { Block, type BlockEnd } from '../broker/block.ts'
 import type { LiveDelivery } from '../broker/delivery.ts'
 import { lookFor } from '../broker/entity.ts'
 import { RestartDelay } from '../broker/reconnect.ts'
-import { ScratchChannel } from '../broker/scratch-channel.ts'
+import { withScratchChannel } from '../broker/scratch-channel.ts'
 import type { AmqpLink, ConsumerGauges } from './link.ts'
 
 export interface IntakeDeps {
@@ -69,12 +69,8 @@ export class Intake {
   /** The broker has nothing more of it for anybody, or has it no more; false where nobody answers. */
   async isEmpty(queue: string): Promise<boolean> {
     const { consume, names } = this.#deps.link
-    const scratch = new ScratchChannel(consume)
-    const { presence, ready } = await lookFor(scratch, {
-      entity: 'queue',
-      name: names.jobQueue(queue),
-    })
-    await scratch.close()
+    const entity = { entity: 'queue', name: names.jobQueue(queue) } as const
+    const { presence, ready } = await withScratchChannel(consume, (it) => lookFor(it, entity))
     return presence !== 'unavailable' && ready === 0
   }
 
