@@ -1,3 +1,4 @@
+import { membersOf } from '../job/json-value.ts'
 import type { DeadLetter } from './broker.ts'
 import type { LiveDelivery } from './delivery.ts'
 import type { Names } from './names.ts'
@@ -30,8 +31,7 @@ export function deadLetterOf(delivery: LiveDelivery, names: Names): DeadLetter {
  */
 function lastDeath(headers: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const deaths = headers['x-death']
-  const last: unknown = Array.isArray(deaths) ? deaths[0] : undefined
-  return typeof last === 'object' && last !== null ? { ...last } : {}
+  return membersOf(Array.isArray(deaths) ? deaths[0] : undefined)
 }
 
 interface Origin {

@@ -5,6 +5,8 @@
  * an adopted native message, which are kept unless they belong to the broker.
  */
 
+import { membersOf } from '../job/json-value.ts'
+
 /** Of AMQP's short strings: most properties, names, routing keys. */
 export const MAX_SHORT_BYTES = 255
 const MAX_TEXT_BYTES = 1_024
@@ -158,8 +160,8 @@ function cleanTyped(value: { '!'?: unknown; value?: unknown }): unknown {
   if (value['!'] === 'timestamp' && Number.isSafeInteger(inner) && Number(inner) >= 0) {
     return { '!': 'timestamp', value: inner }
   }
-  if (value['!'] === 'decimal' && typeof inner === 'object' && inner !== null) {
-    const { places, digits } = inner as { places?: unknown; digits?: unknown }
+  if (value['!'] === 'decimal') {
+    const { places, digits } = membersOf(inner)
     if (isUint(places, 8) && isUint(digits, 32)) {
       return { '!': 'decimal', value: { places, digits } }
     }

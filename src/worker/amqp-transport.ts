@@ -8,6 +8,7 @@ import { OjsError, unavailable } from '../errors.ts'
 import { type FreshJob, freshJobObject } from '../job/document.ts'
 import { describeJob } from '../job/envelope.ts'
 import { freshRow, type JobRow } from '../job/job.ts'
+import { membersOf } from '../job/json-value.ts'
 import type { PushRequest } from '../job/request.ts'
 import { enqueueing, traceOf } from '../job/trace-carry.ts'
 import { JSON_LIMITS, parseJsonObject } from '../schemas/json-text.ts'
@@ -184,7 +185,7 @@ function created(body: object): TransportResponse {
 }
 
 function jobsIn(body: unknown): unknown[] {
-  const jobs = typeof body === 'object' && body !== null && 'jobs' in body ? body.jobs : undefined
+  const { jobs } = membersOf(body)
   return Array.isArray(jobs) ? jobs : []
 }
 
@@ -208,7 +209,7 @@ function answerOf({ code, message, retryable, details, status }: OjsError): Tran
 
 /** An answer over AMQP has no status; its error body says as much. */
 function statusOf(body: unknown): number {
-  const error = typeof body === 'object' && body !== null && 'error' in body ? body.error : null
+  const { error } = membersOf(body)
   if (typeof error !== 'object' || error === null) return 200
-  return 'code' in error && error.code === 'not_found' ? 404 : 503
+  return membersOf(error)['code'] === 'not_found' ? 404 : 503
 }
