@@ -147,7 +147,7 @@ export class Feed {
     // First of all: nearly every fetch ends here.
     if (!this.isShortOf(wanted)) return
     if (!this.exists || this.restartDelayMs > 0 || this.#has('opening') || this.#hasRoom) return
-    const running = this.#in('running').length
+    const running = this.#running.length
     // A block that only waits for its leases to end is no consumer, but it is a channel.
     if (running >= this.#options.maxBlocks || this.blocks.size >= MAX_CHANNELS) return
     if (running === 0) this.#hasDelivered = false
@@ -216,7 +216,7 @@ export class Feed {
 
   /** Every consumer is cancelled. Resolves when no further delivery can come from them. */
   async quieten(): Promise<void> {
-    await Promise.all(this.#in('running').map((block) => block.cancel()))
+    await Promise.all(this.#running.map((block) => block.cancel()))
   }
 
   /**
@@ -231,7 +231,7 @@ export class Feed {
 
   /** After a burst: one block less, when even the others would have a whole one to spare. */
   retireSurplus(): void {
-    const running = this.#in('running')
+    const running = this.#running
     const isSurplus = this.inUse <= (running.length - 2) * this.#options.prefetch
     if (!isSurplus) this.#surplusSince = null
     else this.#surplusSince ??= this.#now()
@@ -266,8 +266,8 @@ export class Feed {
     return this.#options.clock.now()
   }
 
-  #in(state: Block['state']): Block[] {
-    return [...this.blocks].filter((block) => block.state === state)
+  get #running(): Block[] {
+    return [...this.blocks].filter(({ state }) => state === 'running')
   }
 
   #has(state: Block['state']): boolean {

@@ -3,7 +3,6 @@
  * and of routing keys that are a queue's name; keys that are an OJS queue name stay as they are.
  */
 export interface Names {
-  readonly prefix: string
   readonly exchange: {
     readonly direct: string
     readonly dlx: string
@@ -39,7 +38,6 @@ export function createNames(prefix: string): Names {
   // The one that is asked for on every lookup.
   const jobQueueStart = named('ojs.queue.')
   return {
-    prefix,
     exchange: {
       direct: named('ojs.exchange.direct'),
       dlx: named('ojs.exchange.dlx'),

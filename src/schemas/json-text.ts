@@ -52,9 +52,9 @@ export function parseJsonObject(
  * Throws as `parseJsonObject` would for what is not to be kept as it is; builds nothing. For text
  * that is known to be an object in JSON.
  */
-export function refuseUnkeepable(bytes: Buffer, limits: JsonLimits = JSON_LIMITS): void {
-  const doubts = scan(bytes, 0, limits.maxDepth)
-  if (doubts.tooDeepAt !== NOWHERE) throw tooDeep(bytes, doubts.tooDeepAt, limits)
+export function refuseUnkeepable(bytes: Buffer): void {
+  const doubts = scan(bytes, 0, JSON_LIMITS.maxDepth)
+  if (doubts.tooDeepAt !== NOWHERE) throw tooDeep(bytes, doubts.tooDeepAt, JSON_LIMITS)
   if (doubts.inexactAt !== NOWHERE) throw inexact(bytes, doubts.inexactAt)
 }
 
