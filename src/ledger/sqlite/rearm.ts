@@ -53,18 +53,17 @@ function rearmPage(
   cursor: RearmCursor | null,
 ): RearmedPage {
   const { rearmable, handOverQueue, handOverRow } = store.statements
-  const { after, to, upTo } = spanOf(store, queue, cursor)
+  const span = spanOf(store, queue, cursor)
   // The deliveries behind these leases went with the queue, those of native workers too: when the
   // lease ends, or is released, the job needs a new token. So it is with what begins between pages.
-  if (cursor === null) handOverQueue.run(queue, upTo)
-  const rows = rearmable.all(queue, after, to, REARM_PAGE, now + DRIFT_MS)
+  if (cursor === null) handOverQueue.run(queue, span.upTo)
+  const rows = rearmable.all(queue, span.after, span.to, REARM_PAGE, now + DRIFT_MS)
   for (const row of rows) {
     if (row.state === 'active') handOverRow.run(row.seq)
     else rearmRow(store, row, { isOwed: row.state === 'available', isTokenGone: true })
   }
   const owed = rows.filter((row) => row.state === 'available')
-  const isMore = rows.length > 0 || to < upTo
-  return { rearmed: owed.length, next: isMore ? { after: endOf(rows, to), upTo } : null }
+  return { rearmed: owed.length, next: nextOf(rows, span) }
 }
 
 /**
@@ -111,14 +110,13 @@ export async function rearmRung(
 
 /** One page of its rows that owe it a token, or whose token was in it. */
 function rearmRungPage(store: Store, rung: Rung, cursor: RearmCursor | null): RearmedPage {
-  const { after, to, upTo } = spanOf(store, rung.queue, cursor)
+  const span = spanOf(store, rung.queue, cursor)
   const { rearmableOfRung } = store.statements
   store.moved.forgetRung(rung)
-  const rows = rearmableOfRung.all(rung.queue, after, to, REARM_PAGE, rung.delayMs)
+  const rows = rearmableOfRung.all(rung.queue, span.after, span.to, REARM_PAGE, rung.delayMs)
   // What a worker has of these left the rung before, and is in the job queue.
   for (const row of rows) rearmRow(store, row, { isOwed: true, isTokenGone: false })
-  const isMore = rows.length > 0 || to < upTo
-  return { rearmed: rows.length, next: isMore ? { after: endOf(rows, to), upTo } : null }
+  return { rearmed: rows.length, next: nextOf(rows, span) }
 }
 
 /**
@@ -136,21 +134,24 @@ function forgetRungPage(
   return { rearmed: 0, next: to < upTo ? { after: to, upTo } : null }
 }
 
+type Span = RearmCursor & { to: number }
+
 /** What one page looks at: up to `to`. */
 function spanOf(
   store: Store,
   queue: string,
   cursor: RearmCursor | null,
   which: 'liveAfter' | 'strayAfter' = 'liveAfter',
-): RearmCursor & { to: number } {
+): Span {
   const { after, upTo } = cursor ?? beginning(store)
   const found = store.statements[which].get(queue, after, upTo, MAX_LOOKED_AT)
   return { after, upTo, to: found?.seq ?? upTo }
 }
 
-/** Where the next page begins: behind what was looked at, or where this one was full. */
-function endOf(rows: readonly WaitingRow[], to: number): number {
-  return rows.length < REARM_PAGE ? to : (rows.at(-1)?.seq ?? to)
+/** The next page begins behind what was looked at, or where this one was full. */
+function nextOf(rows: readonly WaitingRow[], { to, upTo }: Span): RearmCursor | null {
+  if (rows.length === 0 && to >= upTo) return null
+  return { after: rows.length < REARM_PAGE ? to : (rows.at(-1)?.seq ?? to), upTo }
 }
 
 /** Rows that arrive meanwhile have a publish of their own; without an end, a busy queue has none. */
