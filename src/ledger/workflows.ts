@@ -32,9 +32,6 @@ export interface WorkflowLedger {
   /** Those of these jobs whose end may begin others. Asks nothing while no workflow is running. */
   stepsAmong(jobIds: readonly string[]): ReadonlySet<string>
 
-  /** How many are running. From memory. */
-  running(): number
-
   /**
    * `listener` is called once after every commit that moved a workflow, with what happened, in
    * order. A listener is needed because whoever ends a job does not learn which steps that starts.

@@ -72,6 +72,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     const change = { ...LATER, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
     return ledger.fail(lease.id, fenceOf(lease), change)
   }
+  const running = () => ledger.workflows.list({ state: 'running', limit: 0, offset: 0 }).total
   const told = () => news.map((one) => `${one.what} ${nameIn(one)}`)
 
   describe('a workflow', () => {
@@ -136,7 +137,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(stepOf(workflow, 'd')).toMatchObject({ state: 'completed', endedAt: NOW + 5 })
       expect(told().slice(-2)).toEqual(['step d', 'ended completed'])
       expect(news.at(-1)?.workflow).toMatchObject({ id: workflow.id, state: 'completed', open: 0 })
-      expect(ledger.workflows.running()).toBe(0)
+      expect(running()).toBe(0)
     })
 
     it('begins its own steps, with its own results, whatever others there are', async () => {
@@ -220,7 +221,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       await complete(workflow, 'a')
       await complete(workflow, 'b')
       await reopen()
-      expect(ledger.workflows.running()).toBe(1)
+      expect(running()).toBe(1)
       await complete(workflow, 'c')
       await reopen()
       await complete(workflow, 'd')
@@ -267,7 +268,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       ])
       expect(again.status).toBe('rejected')
       expect(told()).toEqual(['born b'])
-      expect([ledger.counts('default').available, ledger.workflows.running()]).toEqual([2, 2])
+      expect([ledger.counts('default').available, running()]).toEqual([2, 2])
     })
   })
 

@@ -51,10 +51,6 @@ export class SqliteWorkflows implements WorkflowLedger {
     return this.#access.read(() => new Set(jobIds.filter((id) => workflows.owns(id))))
   }
 
-  running(): number {
-    return this.#store.workflows.count('running')
-  }
-
   onNews(listener: (news: readonly WorkflowNews[]) => void): void {
     this.#store.workflows.listen(listener)
   }
