@@ -88,9 +88,9 @@ export class MemoryShare {
     if (!this.take(bytes)) throw busy()
   }
 
-  giveBack(bytes = this.#bytes): void {
-    this.#all.giveBack(bytes)
-    this.#bytes -= bytes
+  giveBack(): void {
+    this.#all.giveBack(this.#bytes)
+    this.#bytes = 0
   }
 }
 

@@ -10,7 +10,7 @@ import { shortText, tokenOf } from './token.ts'
  * The message that the row owes, addressed by its state: see `Broker.publish`. `wall`: the wall
  * time in ms, from which the delay of a scheduled job is counted.
  */
-export function outgoingOf(row: JobRow, { exchange }: Names, wall = 0): Outgoing {
+export function outgoingOf(row: JobRow, { exchange }: Names, wall: number): Outgoing {
   const { state, queue, rungMs } = row
   if (state === 'scheduled') return delayed(row, exchange.delayed, wall)
   if (state === 'retryable' && rungMs !== null) {

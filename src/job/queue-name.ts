@@ -7,8 +7,8 @@ const MAX_LENGTH = 128
 // letter queue of `email`; likewise the others (ojs-digest §2.4).
 const RESERVED = ['dlx.', 'retry.', 'control.', 'ojs.']
 
-/** Throws `OjsError` 400 when `name` cannot be an OJS queue here. */
-export function checkQueueName(name: string, prefix: string, field = 'options.queue'): void {
+/** Throws `OjsError` 400 when `name`, which the request has in `field`, cannot be an OJS queue here. */
+export function checkQueueName(name: string, prefix: string, field: string): void {
   if (name.length > MAX_LENGTH || !PATTERN.test(name)) {
     throw invalidField(
       field,
