@@ -212,9 +212,8 @@ class AmqpSource implements JobSource {
       } catch (error) {
         logger.warn({ err: error }, 'cannot consume yet')
         running.sink.onError(error)
-        await new Promise((resolve) =>
-          setTimeout(resolve, reconnectDelayMs(attempt, this.#link.random)).unref(),
-        )
+        const pauseMs = reconnectDelayMs(attempt, this.#link.random)
+        await sleep(pauseMs, undefined, { ref: false })
       }
     }
   }
