@@ -1,19 +1,25 @@
 import { getHeapStatistics } from 'node:v8'
+import { resourceLimits } from 'node:worker_threads'
 import { OjsError, unavailable } from './errors.ts'
 
 const MIB = 1024 * 1024
 
-/** `limit`: V8's `heap_size_limit`. `options`: what Node was started with, the last one counts. */
-export function heapBytesOf(limit: number, options: string): number {
+/**
+ * `limit`: V8's `heap_size_limit`. `options`: what Node was started with, the last one counts, also in a
+ * worker thread. `threadMib`: what such a thread may have without them (`resourceLimits`).
+ */
+export function heapBytesOf(limit: number, options: string, threadMib?: number): number {
   // V8 adds the nursery to the limit, 192 MiB in Node 24: no room for what lives on.
   const named = [...options.matchAll(/--max[-_]old[-_]space[-_]size=([1-9]\d*)/g)].at(-1)?.[1]
-  return named === undefined ? limit : Math.min(limit, Number(named) * MIB)
+  const mib = Number(named ?? threadMib)
+  return mib > 0 ? Math.min(limit, mib * MIB) : limit
 }
 
 /** What V8 lets this process keep: `--max-old-space-size`, else a part of what machine or container have. */
 const HEAP_BYTES = heapBytesOf(
   getHeapStatistics().heap_size_limit,
   [process.env['NODE_OPTIONS'], ...process.execArgv].join(' '),
+  resourceLimits.maxOldGenerationSizeMb,
 )
 
 /** What the gateway has in the heap by itself, and for work that no client asks for. */

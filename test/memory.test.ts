@@ -12,6 +12,13 @@ it('takes the heap for what is left of it without the nursery, where that can be
   expect(heapBytesOf(100 * MIB, '--max-heap-size=100 --max-old-space-size=140')).toBe(100 * MIB)
 })
 
+it('takes for the heap of a worker thread what that was given, unless Node was told', () => {
+  expect(heapBytesOf(320 * MIB, '', 128)).toBe(128 * MIB)
+  expect(heapBytesOf(448 * MIB, '--max-old-space-size=256', 128)).toBe(256 * MIB)
+  expect(heapBytesOf(100 * MIB, '', 128)).toBe(100 * MIB)
+  expect(heapBytesOf(320 * MIB, '', 0)).toBe(320 * MIB)
+})
+
 it('lets requests have half of the heap together, and one that is alone nearly all of it', () => {
   const all = new WorkMemory(300 * MIB)
   const first = new MemoryShare(all)
