@@ -1,19 +1,22 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest'
+import type { Dialect } from '../../src/dialect.ts'
 import { pauseQueue, resumeQueue } from '../../src/operations/pause.ts'
 import { listQueues, queueStats } from '../../src/operations/queues.ts'
+import { recoverQueue } from '../../src/operations/recover.ts'
 import { openDoor } from './door.ts'
 import { request } from './raw-client.ts'
 
 // What a route does is parse, call, render. The operations have tests of their own.
 vi.mock('../../src/operations/pause.ts')
 vi.mock('../../src/operations/queues.ts')
+vi.mock('../../src/operations/recover.ts')
 
 beforeEach(() => {
   vi.resetAllMocks()
 })
 
-async function ask(method: string, path: string) {
-  const door = await openDoor()
+async function ask(method: string, path: string, dialect: Dialect = 'seed') {
+  const door = await openDoor(undefined, {}, { dialect })
   const result = await door.ask(request(method, `/ojs/v1/queues${path}`))
   expect(result.status).toBe(200)
   return JSON.parse(result.body)
@@ -77,3 +80,24 @@ test('when it was paused and resumed', async () => {
     resumed_at: '1970-01-01T00:00:05.000Z',
   })
 })
+
+// T2 of `src/dialect.ts`: OJS's public suite, which asks for it, is not where every run is.
+test('as OJS_DIALECT=conformance tells it', async () => {
+  vi.mocked(pauseQueue).mockResolvedValue({ pausedAt: 4_000 })
+  vi.mocked(resumeQueue).mockResolvedValue({ resumedAt: 5_000 })
+  const pause = await ask('POST', '/a/pause', 'conformance')
+  expect(pause.queue).toEqual({ name: 'a', paused: true })
+  const resume = await ask('POST', '/a/resume', 'conformance')
+  expect(resume.queue).toEqual({ name: 'a', paused: false })
+})
+
+test.each(['/queues/a/pause', '/queues/a/resume', '/admin/queues/a/recover'])(
+  'POST %s is refused with a body that is no JSON, and nothing is done',
+  async (path) => {
+    const door = await openDoor()
+    const type = { 'Content-Type': 'application/json' }
+    const { status, body } = await door.ask(request('POST', `/ojs/v1${path}`, type, '{'))
+    expect([status, JSON.parse(body).error.code]).toEqual([400, 'invalid_payload'])
+    for (const done of [pauseQueue, resumeQueue, recoverQueue]) expect(done).not.toHaveBeenCalled()
+  },
+)
