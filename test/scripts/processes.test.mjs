@@ -37,7 +37,7 @@ test('a process that complies is not killed, one that does not is', async () => 
 test('what is guarded ends with who guards it, the last one first; what is not goes on', async () => {
   const log = join(dir, 'ended')
   const [first, last, released] = await Promise.all(
-    ['first', 'last', 'released'].map((name) => startShell(`echo ${name} >> ${log}; exit`)),
+    ['first', 'last', 'released'].map((name) => startShell(`echo ${name} >> "${log}"; exit`)),
   )
   const guardian = `
     import { guard, unguard } from '${PROCESSES}'
