@@ -195,7 +195,7 @@ describe('the output of log lines', () => {
     const delays = retries()
     const output = new LogOutput({ fd: pipe().fd, lostLine })
     output.write('x'.repeat(200_000))
-    await expect.poll(delays, { timeout: 5_000 }).toContain(100)
+    await expect.poll(delays).toContain(100)
     expect(delays()).toEqual(expect.arrayContaining([1, 2, 4, 8, 16, 32, 64]))
   })
 

@@ -91,7 +91,7 @@ it('goes on when the limit of a full quorum queue is taken away', async () => {
   const publishing = () => broker.publish(row({ queue: 'unlimited' }))
   await expect.poll(publishing, { interval: 200 }).toBe('confirmed')
   // rabbitmqctl takes two seconds of a core, twice.
-}, 60_000)
+})
 
 it('streams: thousands at once, each with its own confirm', async () => {
   const { broker } = await start()
@@ -154,7 +154,7 @@ it('refuses while the broker is blocked, and says when it is not any more', asyn
   // What waited under the alarm goes first, and there is only a second for each.
   await expect.poll(() => broker.publish(row())).toBe('confirmed')
   // rabbitmqctl takes two seconds of a core, twice.
-}, 60_000)
+})
 
 async function declareBounded(queue: string, queueType: 'classic' | 'quorum', maxLength: number) {
   await admin.channel.assertExchange('ojs.exchange.direct', 'direct')

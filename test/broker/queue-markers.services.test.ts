@@ -180,8 +180,6 @@ describe('the marker of a queue', () => {
       await memory.someLooks()
       expect(memory.missed).toBe(1)
     },
-    // A node starts, and rabbitmqctl takes two seconds of a core, three times.
-    120_000,
   )
 
   it('of an earlier build, which no export has, is believed and replaced', async () => {

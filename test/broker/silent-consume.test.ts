@@ -82,17 +82,17 @@ it('a queue whose consume is not answered keeps no job of another from who waits
   const both = take(['stuck', 'well'], 30_000)
   await arrive('a', 1)
   expect(await both).toEqual(['a'])
-}, 5_000)
+}, 20_000)
 
 it('nor from who waits for the other alone, behind that one', async () => {
   const { take, arrive } = start()
   const both = take(['stuck', 'well'], 30_000)
-  const alone = take(['well'], 4_000)
+  const alone = take(['well'], 30_000)
   await arrive('a', 1)
   await arrive('b', 2)
   expect(await alone).toEqual(['b'])
   expect(await both).toEqual(['a'])
-})
+}, 20_000)
 
 it('nor from who wants more than there is of the other, once it is known to be silent', async () => {
   let now = 0

@@ -34,8 +34,7 @@ function cli(args: string[], env: Record<string, string> = {}): Promise<Ended> {
   })
 }
 
-// Some of them start half a dozen processes, each a second or more on a busy machine.
-describe('ojs-rabbitmq', { timeout: 60_000 }, () => {
+describe('ojs-rabbitmq', () => {
   let vhost: Vhost
   let gateway: Gateway
 

@@ -64,7 +64,7 @@ test('the Go worker finds int32 attempts, and its jobs are completed over HTTP',
     await expectUsualJobs(stage, example)
     expect(example.output).not.toContain('x-ojs-attempt is')
   })
-}, 120_000)
+})
 
 test('the retry of a native job has what came beside its body', async () => {
   await withExample(new Example(program, [], stage.env()), async (example) => {
@@ -75,7 +75,7 @@ test('the retry of a native job has what came beside its body', async () => {
     await example.until(async () => (await found().catch(() => null))?.state === 'completed')
     expect(await found()).toMatchObject({ attempt: 2, tags: ['a', 'b'] })
   })
-}, 120_000)
+})
 
 test('attempts of other types do not end it', async () => {
   const odd = [{ '!': 'int64', value: 1 }, 'two', null, true, -1]
@@ -83,9 +83,9 @@ test('attempts of other types do not end it', async () => {
     for (const attempt of odd) await publishJob(stage, {}, { 'x-ojs-attempt': attempt })
     await expectUsualJobs(stage, example)
   })
-}, 120_000)
+})
 
 test('a native job that is too large to be shown when it fails is a dead letter', async () => {
   const example = new Example(program, [], stage.env())
   await withExample(example, () => expectKeptDead(stage, example))
-}, 120_000)
+})

@@ -56,7 +56,7 @@ function tombstones(): Promise<string[]> {
 async function handOver(id: string): Promise<void> {
   await asClient(stage, async (client) => {
     const isBack = async () => (await client.channel.checkQueue('ojs.queue.email')).messageCount
-    await expect.poll(isBack, { timeout: 10_000 }).toBe(1)
+    await expect.poll(isBack).toBe(1)
     const message = await client.channel.get('ojs.queue.email')
     if (!message) throw new Error('somebody else has it')
     const token = { job_id: id, generation: 0, attempt: 1, worker_id: 'other-1' }
@@ -69,7 +69,7 @@ async function handOver(id: string): Promise<void> {
 
 const endless = { type: 'report.build', args: [3600], state: 'active' }
 
-describe('the Python worker, written from docs/control-protocol.md', { timeout: 120_000 }, () => {
+describe('the Python worker, written from docs/control-protocol.md', () => {
   test('runs jobs, and the gateway retries what fails', async () => {
     await withExample(startPython(), async (example) => {
       const sent = await runJob(stage, example, { type: 'email.send', args: ['a@example.com'] })
@@ -124,7 +124,7 @@ describe('the Python worker, written from docs/control-protocol.md', { timeout: 
     await asClient(stage, async (client) => {
       for (const job_id of [id, other]) await client.say('email', 'ojs.control.cancel', { job_id })
     })
-    await expect.poll(async () => (await tombstones()).length, { timeout: 10_000 }).toBe(2)
+    await expect.poll(async () => (await tombstones()).length).toBe(2)
     await withExample(startPython(), async (example) => {
       await example.until(async () => (await listed())['state'] === 'running')
       const body = { id, type: 'email.send', args: ['a@example.com'], options: { queue: 'email' } }

@@ -17,7 +17,7 @@ beforeAll(() => {
   const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')
   const project = join(ROOT, 'examples', 'typescript')
   execFileSync(process.execPath, [tsc, '-p', project, '--outDir', dir], { stdio: 'inherit' })
-}, 120_000)
+})
 
 describe.each(['http-worker', 'native-worker'])('the %s in TypeScript', (name) => {
   test('runs jobs that came over HTTP, and they are completed over HTTP', async () => {
@@ -31,5 +31,5 @@ describe.each(['http-worker', 'native-worker'])('the %s in TypeScript', (name) =
       await stage.client().cancelJob(id)
       await example.until(() => example.has(`cancelled ${id}`))
     })
-  }, 120_000)
+  })
 })

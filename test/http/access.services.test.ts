@@ -19,7 +19,7 @@ const keyOf = (role: Role) => newApiKey(`the-${role}`, role)
 const [producer, worker, operator] = [keyOf('producer'), keyOf('worker'), keyOf('operator')]
 
 // Most of them start processes, each a second or more on a busy machine.
-describe('a gateway with keys and TLS', { timeout: 60_000 }, () => {
+describe('a gateway with keys and TLS', () => {
   let authority: Authority
   let own: Certificate
   let vhost: Vhost

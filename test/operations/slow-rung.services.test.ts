@@ -35,4 +35,4 @@ it('a retry whose rung confirms it after its delay has one token, not two', asyn
   const next = (await gateway.push('q', { options: scheduled })).body.job.id
   await eventually(async () => (await tokens()).includes(next))
   expect(await tokens()).toEqual([id, next])
-}, 60_000)
+})

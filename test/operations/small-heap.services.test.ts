@@ -31,9 +31,7 @@ const CLIENTS = 80
 
 const reasonIn = (text: string) => /"reason":"(\w+)"/.exec(text)?.[1]
 
-it('a heap of 256 MB refuses what does not fit, and dies of nothing', {
-  timeout: 120_000,
-}, async () => {
+it('a heap of 256 MB refuses what does not fit, and dies of nothing', async () => {
   const { client } = await withHeapOf(256)
   let accepted = 0
   for (let round = 0; round < ROUNDS; round++) {
@@ -57,9 +55,7 @@ it('a heap of 256 MB refuses what does not fit, and dies of nothing', {
   expect((await client.get('none')).status).toBe(404)
 })
 
-it('the jobs that workflows begin with are not all under way at once', {
-  timeout: 120_000,
-}, async () => {
+it('the jobs that workflows begin with are not all under way at once', async () => {
   const { client } = await withHeapOf(160)
   const jobs = Array.from({ length: 900 }, () => ({ type: 'step.of', args: [] }))
   const options = { queue: 'steps', meta: { text: 'x'.repeat(30_000) } }
@@ -73,9 +69,7 @@ it('the jobs that workflows begin with are not all under way at once', {
 /** Two million objects: twice a heap of 128 MB. */
 const COSTLY = `[${'{},'.repeat(2_300_000)}{}]`
 
-it('a native message that would fill the heap is malformed, as one that is too large', {
-  timeout: 120_000,
-}, async () => {
+it('a native message that would fill the heap is malformed, as one that is too large', async () => {
   const gateway = await withHeapOf(128)
   await gateway.client.push({
     type: 'a.job',
@@ -108,9 +102,7 @@ it('a native message that would fill the heap is malformed, as one that is too l
   expect((await none).body['jobs']).toEqual([])
 })
 
-it('a native worker gives a job that would fill its heap to the dead letters, and runs the next', {
-  timeout: 120_000,
-}, async () => {
+it('a native worker gives a job that would fill its heap to the dead letters, and runs the next', async () => {
   const { client } = await withHeapOf(512)
   const queue = 'worker-heap'
   const task = { type: 'test.job', args: [], options: { queue } }

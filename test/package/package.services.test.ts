@@ -64,7 +64,7 @@ async function compile(file: string, compilerOptions: object): Promise<void> {
 }
 
 // A compiler, a bundler's checks, an installation: minutes on a busy machine, seconds otherwise.
-describe('the package that npm packs', { timeout: 120_000 }, () => {
+describe('the package that npm packs', () => {
   test('holds what it needs and nothing else', async () => {
     const files = (await output('tar', ['-tzf', tarball])).trim().split('\n')
     const others = files.filter((name) => !/^package\/(dist|docs|examples|topology)\//.test(name))

@@ -45,7 +45,7 @@ describe('a private node', () => {
     const command = join(node.dir, 'rabbitmqctl')
     const { stdout } = await promisify(execFile)(command, ['-q', 'list_vhosts'], { env: stray })
     expect(stdout).toContain('/ojs')
-  }, 60_000)
+  })
 
   test('loads the code of RabbitMQ at once, which its rabbitmqctl has no use for', () => {
     expect(readFileSync(`/proc/${node.pid}/environ`, 'utf8')).toContain('ensure_modules_loaded')
@@ -78,14 +78,14 @@ describe('a private node', () => {
     await clearLongQueuePolicy(node)
     expect(await policies()).toEqual(['', '', ''])
     await connection.close()
-  }, 60_000)
+  })
 
   test('does not take another node on its port for itself', async () => {
     // It says so when its own boot has failed, and not when the other one greets.
     await expect(startPrivateNode({ port: node.port })).rejects.toThrow(
       /did not start.*could_not_start_listener/s,
     )
-  }, 60_000)
+  })
 
   test('has another epmd when its own is killed: it would start a daemon that nobody would end', async () => {
     const first = node.epmdPid ?? 0
@@ -111,7 +111,7 @@ describe('a private node', () => {
     await node.stop()
     expect([isAlive(last), isAlive(epmd)]).toEqual([false, false])
     // How long a start takes is not the subject.
-  }, 60_000)
+  })
 })
 
 test.each([
@@ -142,7 +142,7 @@ describe('an epmd that takes its time', () => {
     expect(isAlive(epmd)).toBe(true)
     await node.stop()
     expect(isAlive(epmd)).toBe(false)
-  }, 60_000)
+  })
 })
 
 async function publishPersistent(url: string): Promise<void> {

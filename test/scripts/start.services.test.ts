@@ -145,4 +145,4 @@ test('npm start: its own node has the policy for long queues from its first star
   const second = await startOwnNode(sbin)
   onTestFinished(second.stop)
   expect(await ctl('list_policies')).not.toContain('ojs-lazy')
-}, 120_000)
+})

@@ -132,7 +132,7 @@ describe('a worker that gives back', () => {
     expect(new Set(await on.admin.takeAll(jobQueue))).toEqual(new Set([first, second]))
   })
 
-  test('ends where RabbitMQ has fallen silent, too', { timeout: 60_000 }, async () => {
+  test('ends where RabbitMQ has fallen silent, too', async () => {
     const proxy = await TcpProxy.start((await vhost).url)
     onTestFinished(() => proxy.stop())
     const queue = await on.queue()

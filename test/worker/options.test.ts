@@ -139,4 +139,4 @@ test('a worker has started where RabbitMQ cannot be reached: it is waited for, a
   expect(worker.state).toBe('running')
   expect(error).toHaveBeenCalledExactlyOnceWith('amqp source', expect.anything())
   await worker.stop()
-}, 5_000)
+})
