@@ -93,21 +93,54 @@ it('those that answer are left as they are, whether or not there is anything in 
 })
 
 describe('where nothing answers for 5 s', () => {
-  /** To a `get` from one of these; all else is RabbitMQ's own. */
+  /**
+   * To a `get` from one of these; all else is RabbitMQ's own. The 5 s are over as soon as all others that
+   * are asked with them have answered.
+   */
   function silence(isSilent: (name: string) => boolean): void {
     const { openBeside } = connection
+    const waits = waitsOf(5_000)
     connection.openBeside = async (name) => {
       const beside = await openBeside.call(connection, name)
       const { model } = beside
       const createChannel = model.createChannel.bind(model)
+      const own: (() => void)[] = []
+      let unheard = 0
+      const heard = () => {
+        unheard -= 1
+        // Not before the answers have been taken.
+        if (unheard === 0) setImmediate(() => own.forEach((end) => void end()))
+      }
       model.createChannel = async () => {
+        unheard += 1
+        // What is asked on it waits from now on.
+        waits.next = own
         const channel = await createChannel()
         const get = channel.get.bind(channel)
-        channel.get = (queue) => (isSilent(queue) ? new Promise(() => {}) : get(queue))
+        channel.get = (queue) => {
+          if (!isSilent(queue)) return get(queue).finally(heard)
+          heard()
+          return new Promise(() => {})
+        }
         return channel
       }
       return beside
     }
+  }
+
+  /** What ends each wait of this length goes to `next`. */
+  function waitsOf(length: number): { next: (() => void)[] } {
+    const waits: { next: (() => void)[] } = { next: [] }
+    const real = globalThis.setTimeout
+    const begin = (act: (...given: unknown[]) => void, ms?: number, ...given: unknown[]) => {
+      const timer = real(act, ms, ...given)
+      if (ms === length) waits.next.push(act)
+      return timer
+    }
+    const spy = vi.spyOn(globalThis, 'setTimeout')
+    spy.mockImplementation(begin as typeof real)
+    onTestFinished(() => void spy.mockRestore())
+    return waits
   }
 
   async function areThere(): Promise<boolean[]> {
