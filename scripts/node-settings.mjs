@@ -88,6 +88,8 @@ export function nodeEnvironment({ dir, erlArgs }, ports) {
     PATH: process.env.PATH ?? '/usr/sbin:/usr/bin:/sbin:/bin',
     LANG: 'C.UTF-8',
     HOME: dir,
+    // Else in the folder that `rabbitmqctl` was called from, such as that of the repository.
+    ERL_CRASH_DUMP: join(dir, 'erl_crash.dump'),
     RABBITMQ_CONF_ENV_FILE: '/dev/null',
     RABBITMQ_NODENAME: 'ojs@localhost',
     RABBITMQ_NODE_IP_ADDRESS: '127.0.0.1',

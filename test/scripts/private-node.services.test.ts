@@ -45,6 +45,8 @@ describe('a private node', () => {
     const command = join(node.dir, 'rabbitmqctl')
     const { stdout } = await promisify(execFile)(command, ['-q', 'list_vhosts'], { env: stray })
     expect(stdout).toContain('/ojs')
+    // What it tells of a crash stays here, too, and not where it was called from.
+    expect(readFileSync(command, 'utf8')).toContain(`ERL_CRASH_DUMP=${node.dir}/`)
   })
 
   test('loads the code of RabbitMQ at once, which its rabbitmqctl has no use for', () => {
