@@ -103,13 +103,7 @@ export class Consumers {
       onQueueGone: (queue) => this.#onControlQueueGone(queue),
       onBacklogConsumed: () => this.#consumeSystem(),
     })
-    this.owner = new Owner(
-      deps.connection,
-      deps.topology,
-      deps.logger,
-      (state) => this.#onOwner(state),
-      () => deps.clock.now(),
-    )
+    this.owner = new Owner({ ...deps, onChange: (state) => this.#onOwner(state) })
   }
 
   /** After each look at the exchanges and system queues, also those long after the connect. */

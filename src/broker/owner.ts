@@ -1,10 +1,11 @@
 import type { Channel } from 'amqplib'
+import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import { type ChannelFailure, classify } from './amqp-error.ts'
 import { type Connection, closeChannel } from './connection.ts'
 import { lookFor } from './entity.ts'
 import { withScratchChannel } from './scratch-channel.ts'
-import type { Topology } from './topology.ts'
+import type { QueueEntity, Topology } from './topology.ts'
 
 /** A gateway that was just restarted finds its own socket still dying; then about every 2 s. */
 const FIRST_RETRY_MS = 100
@@ -17,6 +18,15 @@ const RIVAL_MS = 60_000
 
 export type OwnerState = 'asking' | 'owner' | 'foreign'
 
+export interface OwnerDeps {
+  connection: Connection
+  topology: Topology
+  clock: Pick<Clock, 'now'>
+  logger: Logger
+  /** Also where the state is the same, and its `problem` may be another. */
+  onChange(state: OwnerState): void
+}
+
 /**
  * One ledger per broker and prefix: the exclusive queue `ojs.system.owner` belongs to the consume
  * connection. A second gateway gets 405 and waits; a dead owner's queue goes with its socket. One that
@@ -27,11 +37,7 @@ export class Owner {
   state: OwnerState = 'asking'
   /** Why nobody can tell whose the broker is, where only an operator can change that. */
   problem: string | null = null
-  readonly #connection: Connection
-  readonly #topology: Topology
-  readonly #logger: Logger
-  readonly #onChange: (state: OwnerState) => void
-  readonly #now: () => number
+  readonly #deps: OwnerDeps
   /** When another was first seen to have the queue; null: it was ours last. */
   #foreignSince: number | null = null
   /** When another was last seen to have it. */
@@ -41,19 +47,9 @@ export class Owner {
   #retryMs = FIRST_RETRY_MS
   #isStopped = false
 
-  constructor(
-    connection: Connection,
-    topology: Topology,
-    logger: Logger,
-    onChange: (state: OwnerState) => void,
-    now: () => number,
-  ) {
-    this.#connection = connection
-    this.#topology = topology
-    this.#logger = logger
-    this.#onChange = onChange
-    this.#now = now
-    connection.listen({
+  constructor(deps: OwnerDeps) {
+    this.#deps = deps
+    deps.connection.listen({
       up: () => {
         this.#retryMs = FIRST_RETRY_MS
         // It may have had the queue all the time, and have lost its connection with us.
@@ -67,8 +63,9 @@ export class Owner {
   /** Never rejects; asks again until it is ours or the connection is gone. */
   async claim(): Promise<void> {
     clearTimeout(this.#retry)
-    const { generation } = this.#connection
-    const isCurrent = () => generation === this.#connection.generation && this.#connection.isUp
+    const { connection } = this.#deps
+    const { generation } = connection
+    const isCurrent = () => generation === connection.generation && connection.isUp
     try {
       if (await this.#mayComeBack()) {
         if (!isCurrent()) return
@@ -76,7 +73,7 @@ export class Owner {
         this.#claimLater()
         return
       }
-      this.#channel = await this.#connection.openChannel()
+      this.#channel = await connection.openChannel()
       await this.#declare(this.#channel)
       if (isCurrent()) this.#become('owner')
     } catch (error) {
@@ -95,7 +92,7 @@ export class Owner {
     this.#isStopped = true
     clearTimeout(this.#retry)
     if (this.state !== 'owner') return
-    const { name } = this.#topology.owner(this.#connection.serverVersion)
+    const { name } = this.#queue()
     await this.#channel?.deleteQueue(name).catch(() => {})
   }
 
@@ -103,16 +100,21 @@ export class Owner {
     return this.#foreignSince !== null && this.#foreignUntil - this.#foreignSince >= RIVAL_MS
   }
 
+  #queue(): QueueEntity {
+    const { connection, topology } = this.#deps
+    return topology.owner(connection.serverVersion)
+  }
+
   #seeForeign(): void {
-    this.#foreignUntil = this.#now()
+    this.#foreignUntil = this.#deps.clock.now()
     this.#foreignSince ??= this.#foreignUntil
   }
 
   /** A living gateway has not been gone for long. It is looked for, and nothing is taken. */
   async #mayComeBack(): Promise<boolean> {
-    if (!this.#hasRival || this.#now() - this.#foreignUntil >= RIVAL_MS) return false
-    const { name } = this.#topology.owner(this.#connection.serverVersion)
-    const { presence } = await withScratchChannel(this.#connection, (scratch) =>
+    if (!this.#hasRival || this.#deps.clock.now() - this.#foreignUntil >= RIVAL_MS) return false
+    const { name } = this.#queue()
+    const { presence } = await withScratchChannel(this.#deps.connection, (scratch) =>
       lookFor(scratch, { entity: 'queue', name }),
     )
     if (presence === 'exists') this.#seeForeign()
@@ -120,14 +122,14 @@ export class Owner {
   }
 
   async #declare(channel: Channel): Promise<void> {
-    const queue = this.#topology.owner(this.#connection.serverVersion)
+    const queue = this.#queue()
     const { durable, exclusive } = queue
     await channel.assertQueue(queue.name, { durable, exclusive, arguments: queue.arguments })
     // Nobody publishes here. The consumer is there to hear when an operator deletes the queue:
     // from then on another gateway could take it.
     const onMessage = (message: unknown) => {
       if (message !== null || this.#isStopped) return
-      this.#logger.warn({ queue: queue.name }, 'the owner queue was deleted')
+      this.#deps.logger.warn({ queue: queue.name }, 'the owner queue was deleted')
       void closeChannel(channel)
       this.#become('asking')
       void this.claim()
@@ -137,13 +139,13 @@ export class Owner {
 
   /** Once for each reason: it asks again every two seconds. */
   #complain({ kind }: ChannelFailure, error: unknown): void {
-    const { name } = this.#topology.owner(this.#connection.serverVersion)
+    const { name } = this.#queue()
     const problem = kind === 'access-refused' ? `${name}: access refused` : null
     if (problem === null || problem !== this.problem) {
-      this.#logger.warn({ err: error, queue: name }, 'cannot claim the owner queue')
+      this.#deps.logger.warn({ err: error, queue: name }, 'cannot claim the owner queue')
     }
     this.problem = problem
-    this.#onChange(this.state)
+    this.#deps.onChange(this.state)
   }
 
   #claimLater(): void {
@@ -158,11 +160,11 @@ export class Owner {
     if (state === 'owner') this.#foreignSince = null
     if (this.state === state) return
     if (state === 'foreign') {
-      this.#logger.error({}, 'another ledger serves this broker and prefix')
+      this.#deps.logger.error({}, 'another ledger serves this broker and prefix')
     } else if (this.state === 'foreign' && state === 'owner') {
-      this.#logger.warn({}, 'the other gateway is gone: this one serves from now on')
+      this.#deps.logger.warn({}, 'the other gateway is gone: this one serves from now on')
     }
     this.state = state
-    this.#onChange(state)
+    this.#deps.onChange(state)
   }
 }

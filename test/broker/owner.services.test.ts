@@ -29,13 +29,7 @@ beforeEach(async () => {
 
 function ownerOn(connection: Connection): Owner {
   const topology = loadTopology('', 'classic', null)
-  return new Owner(
-    connection,
-    topology,
-    logger,
-    () => {},
-    () => now,
-  )
+  return new Owner({ connection, topology, clock: { now: () => now }, logger, onChange() {} })
 }
 
 async function claimed(): Promise<string> {

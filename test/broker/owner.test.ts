@@ -16,13 +16,9 @@ it('asks again every two seconds at least for what another gateway owns', async 
   peer.refusals.set('QueueDeclare', ['ChannelClose', locked])
   const options = { name: 'consume', connectionName: 'test', logger, random: () => 0.5 } as const
   const connection = new Connection({ ...options, urls: [peer.url], observer: SILENT_OBSERVER })
-  const owner = new Owner(
-    connection,
-    loadTopology('', 'classic', null),
-    logger,
-    () => {},
-    () => 0,
-  )
+  const topology = loadTopology('', 'classic', null)
+  const clock = { now: () => 0 }
+  const owner = new Owner({ connection, topology, clock, logger, onChange() {} })
   const waits: number[] = []
   let onSeventh = () => {}
   const asked = new Promise<void>((resolve) => {
@@ -109,7 +105,9 @@ describe('whose the broker is', () => {
     })
     const topology = loadTopology('', 'classic', null)
     const note = (state: OwnerState) => states.push(state)
-    owner = new Owner(stub as unknown as Connection, topology, logger, note, () => 0)
+    const clock = { now: () => 0 }
+    const deps = { topology, clock, logger, onChange: note }
+    owner = new Owner({ ...deps, connection: stub as unknown as Connection })
   })
   afterEach(() => void vi.useRealTimers())
 
