@@ -48,7 +48,8 @@ describe('a group commit', () => {
     })
     diary = new Diary()
     const insertProbe = db.prepare('INSERT INTO probes VALUES (1)')
-    group = new GroupCommit(db, [diary], () => void insertProbe.run(), SILENT)
+    const probe = () => void insertProbe.run()
+    group = new GroupCommit({ db, companions: [diary], logger: SILENT, probe })
   })
   afterEach(() => {
     vi.useRealTimers()
@@ -484,7 +485,8 @@ describe('a group commit', () => {
     })
 
     it('has room for so many; what is beyond is not done, and says so', async () => {
-      const small = new GroupCommit(db, [], () => {}, SILENT, 2)
+      const deps = { db, companions: [], logger: SILENT, probe() {} }
+      const small = new GroupCommit({ ...deps, maxLazy: 2 })
       expect([1, 2, 3].map((n) => small.writeLazily(() => insert(n)))).toEqual([true, true, false])
       await small.write(() => undefined)
       expect(small.writeLazily(() => insert(4))).toBe(true)

@@ -22,7 +22,8 @@ afterEach(() => harness.destroy())
 function openBeside(db: Database, maxLazy = 10_000) {
   const workflows = new WorkflowBook(prepareWorkflows(db), OWN_SOURCES, endStep)
   const { store, companions } = openStore(prepareStatements(db), workflows)
-  const access = new Access(new GroupCommit(db, companions, () => {}, SILENT, maxLazy))
+  const group = new GroupCommit({ db, companions, logger: SILENT, probe() {}, maxLazy })
+  const access = new Access(group)
   return { store, access, confirms: new Confirms(store, access) }
 }
 

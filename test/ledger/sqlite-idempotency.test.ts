@@ -34,7 +34,7 @@ it('keeps the newest keys of requests, as many as there is room for', async () =
   for (const key of ['a', 'b', 'c', 'd']) {
     await ledger.insert(newJob(), NOW, { request: { key, fingerprint: 'f' } })
   }
-  const access = new Access(new GroupCommit(db, [], () => {}, SILENT))
+  const access = new Access(new GroupCommit({ db, companions: [], logger: SILENT, probe() {} }))
   const keys = new SqliteIdempotency(access, prepareStatements(db), 2)
   expect(await keys.prune(NOW, 1)).toBe(1)
   expect(await keys.prune(NOW, 9)).toBe(1)

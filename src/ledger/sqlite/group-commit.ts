@@ -51,6 +51,16 @@ export class TakenBack extends Error {
   }
 }
 
+export interface GroupCommitDeps {
+  db: Database
+  companions: readonly Companion[]
+  logger: Logger
+  /** A harmless write that tells whether the ledger can be written again. */
+  probe(): void
+  /** How many lazy writes may wait. */
+  maxLazy?: number
+}
+
 /** What one transaction has come to. */
 interface Group {
   settled: Settled[]
@@ -86,14 +96,7 @@ export class GroupCommit {
   #isClosed = false
   #isProtected = false
 
-  /** `probe`: a harmless write that tells whether the ledger can be written again. */
-  constructor(
-    db: Database,
-    companions: readonly Companion[],
-    probe: () => void,
-    logger: Logger,
-    maxLazy: number = MAX_LAZY,
-  ) {
+  constructor({ db, companions, logger, probe, maxLazy = MAX_LAZY }: GroupCommitDeps) {
     this.#db = db
     this.#savepoint = db.prepare('SAVEPOINT one_write')
     this.#release = db.prepare('RELEASE one_write')

@@ -102,7 +102,7 @@ export class SqliteLedger implements Ledger {
     const { store, companions } = openStore(statements, workflows)
     this.#store = store
     const probe = () => void statements.probe.run()
-    this.#access = new Access(new GroupCommit(db, companions, probe, logger))
+    this.#access = new Access(new GroupCommit({ db, companions, probe, logger }))
     this.#confirms = new Confirms(store, this.#access)
     this.schemas = new SqliteSchemas(this.#access, db)
     this.cron = new SqliteCron(this.#store, this.#access)
