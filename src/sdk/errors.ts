@@ -140,7 +140,7 @@ interface Answer {
   status?: number
   body: unknown
   /** Lower-case names. */
-  headers?: Readonly<Record<string, string>>
+  headers?: Readonly<Record<string, string>> | undefined
   attempts?: number
 }
 
@@ -151,17 +151,15 @@ export function errorOfAnswer({ status, body, headers, attempts }: Answer): OJSE
   const { code, message, retryable, details, request_id: ownId } = error
   if (typeof code !== 'string' || code === '') return undefined
   const known = isRecord(details) ? details : undefined
-  const requestId = text(ownId) ?? headers?.['x-request-id']
-  const retryAfter = retryAfterOf(headers?.['retry-after']) ?? seconds(known)
   return new (classOf(code, status))({
     code,
     message: text(message) ?? code,
-    ...(typeof retryable === 'boolean' && { retryable }),
-    ...(known && { details: known }),
-    ...(status !== undefined && { status }),
-    ...(requestId !== undefined && { requestId }),
-    ...(retryAfter !== undefined && { retryAfter }),
-    ...(attempts !== undefined && { attempts }),
+    retryable: typeof retryable === 'boolean' ? retryable : undefined,
+    details: known,
+    status,
+    requestId: text(ownId) ?? headers?.['x-request-id'],
+    retryAfter: retryAfterOf(headers?.['retry-after']) ?? seconds(known),
+    attempts,
   })
 }
 

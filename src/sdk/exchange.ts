@@ -28,8 +28,7 @@ export function exchangeOver(transport: Transport): Exchange {
     const { status, body, headers } = await transport.request(request)
     // For a transport that answers errors instead of throwing them.
     if (status >= 400 && !request.accept?.includes(status)) {
-      const error = errorOfAnswer({ status, body, ...(headers && { headers }) })
-      throw error ?? notOjs(request, status)
+      throw errorOfAnswer({ status, body, headers }) ?? notOjs(request, status)
     }
     if (!isRecord(body)) throw notOjs(request, status)
     return { body, status, request }

@@ -198,14 +198,12 @@ function answerOf(
   if (error && status >= 300) throw error
   const isAnswer = (status >= 200 && status < 300) || accept.includes(status)
   if (isAnswer && body !== undefined) return { status, headers, body }
-  const requestId = headers['x-request-id']
-  const retryAfter = retryAfterOf(headers['retry-after'])
   throw new OJSTransportError(`${method} ${path}: the server answered ${status}, and not in OJS.`, {
     kind: 'protocol',
     status,
     attempts,
-    ...(requestId !== undefined && { requestId }),
-    ...(retryAfter !== undefined && { retryAfter }),
+    requestId: headers['x-request-id'],
+    retryAfter: retryAfterOf(headers['retry-after']),
   })
 }
 

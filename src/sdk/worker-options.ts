@@ -125,13 +125,7 @@ function httpTransport(options: OJSWorkerOptions): Transport {
   const { url, auth, headers, fetch = nodeFetch() } = options
   if (url === undefined) throw new TypeError('A worker needs a url, a transport or a source.')
   refuseAmqp(url, 'OJSWorker with a url', 'NativeWorker')
-  return new HttpTransport({
-    url,
-    retry: false,
-    ...(fetch && { fetch }),
-    ...(auth !== undefined && { auth }),
-    ...(headers && { headers }),
-  })
+  return new HttpTransport({ url, auth, headers: headers ?? {}, fetch, retry: false })
 }
 
 /** Throws `TypeError` for anything else: programs without types give texts and NaN, too. */

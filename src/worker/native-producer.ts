@@ -130,12 +130,7 @@ export class NativeProducer {
       outcome = await tell()
     if (outcome === 'confirmed') return
     const { message, details } = publishRefusal(queue, outcome)
-    throw new OJSBackendError({
-      code: 'backend_error',
-      message,
-      retryable: true,
-      ...(details && { details }),
-    })
+    throw new OJSBackendError({ code: 'backend_error', message, retryable: true, details })
   }
 
   #start(): Promise<void> {

@@ -14,15 +14,9 @@ export class NativeWorker extends OJSWorker {
   constructor(options: NativeWorkerOptions) {
     requireObject(options, 'NativeWorker needs options, such as { url }.')
     const { queues, concurrency, workerId, gracePeriod, handleSignals, ...amqp } = options
-    super({
-      source: amqpSource(amqp),
-      ...(queues && { queues }),
-      ...(concurrency !== undefined && { concurrency }),
-      ...(workerId !== undefined && { workerId }),
-      ...(gracePeriod !== undefined && { gracePeriod }),
-      ...(handleSignals !== undefined && { handleSignals }),
-      ...(amqp.logger !== undefined && { logger: amqp.logger }),
-    })
+    const { logger } = amqp
+    const source = amqpSource(amqp)
+    super({ source, queues, concurrency, workerId, gracePeriod, handleSignals, logger })
     for (const queue of queues ?? []) requireQueueName(queue, amqp.prefix ?? '')
   }
 }
