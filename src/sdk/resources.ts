@@ -22,6 +22,7 @@ import {
   query,
   segment,
 } from './exchange.ts'
+import { given } from './given.ts'
 import type { Job } from './job.ts'
 import { eitherSpelling, type JobOptions, type JobSpec, wireJob } from './job-options.ts'
 import { withActiveTrace } from './tracing.ts'
@@ -56,16 +57,6 @@ export interface Queues {
 
 export function queuesOf(exchange: Exchange): Queues {
   const path = (name: string) => `/queues/${segment(name, 'The name of a queue')}`
-  const direct = async (name: string, verb: 'pause' | 'resume', call: CallOptions) =>
-    answered<PausedQueue & ResumedQueue>(
-      await exchange({
-        method: 'POST',
-        path: `${path(name)}/${verb}`,
-        body: {},
-        idempotent: true,
-        ...call,
-      }),
-    )
   return {
     async list(page = {}, call = {}) {
       return listed<'queues', Queue>(exchange, 'queues', '/queues', page, call)
@@ -75,8 +66,12 @@ export function queuesOf(exchange: Exchange): Queues {
       objectIn(answer, 'stats')
       return answered(answer)
     },
-    pause: (name, call = {}) => direct(name, 'pause', call),
-    resume: (name, call = {}) => direct(name, 'resume', call),
+    async pause(name, call = {}) {
+      return directed(exchange, `${path(name)}/pause`, call)
+    },
+    async resume(name, call = {}) {
+      return directed(exchange, `${path(name)}/resume`, call)
+    },
   }
 }
 
@@ -143,15 +138,8 @@ export function cronOf(exchange: Exchange): Cron {
       const { name, cron, timezone, enabled, description, ...others } = spec
       const { overlapPolicy, overlap_policy, ...job } = others
       const overlap = eitherSpelling('overlap_policy', overlapPolicy, overlap_policy)
-      const body = {
-        name,
-        cron,
-        ...(timezone !== undefined && { timezone }),
-        ...(overlap !== undefined && { overlap_policy: overlap }),
-        ...(enabled !== undefined && { enabled }),
-        ...(description !== undefined && { description }),
-        ...wireJob(job),
-      }
+      const own = { name, cron, timezone, overlap_policy: overlap, enabled, description }
+      const body = { ...given(own), ...wireJob(job) }
       return objectIn(await exchange({ method: 'POST', path: '/cron', body, ...call }), 'cron_job')
     },
     async get(name, call = {}) {
@@ -210,22 +198,17 @@ export interface Workers {
 }
 
 export function workersOf(exchange: Exchange): Workers {
-  const direct = async (id: string, directive: 'quiet' | 'terminate', call: CallOptions) =>
-    answered<Record<string, unknown>>(
-      await exchange({
-        method: 'POST',
-        path: `/admin/workers/${segment(id, 'The id of a worker')}/${directive}`,
-        body: {},
-        idempotent: true,
-        ...call,
-      }),
-    )
+  const path = (id: string) => `/admin/workers/${segment(id, 'The id of a worker')}`
   return {
     async list(page = {}, call = {}) {
       return listed<'items', WorkerInfo>(exchange, 'items', '/admin/workers', page, call)
     },
-    quiet: (id, call = {}) => direct(id, 'quiet', call),
-    terminate: (id, call = {}) => direct(id, 'terminate', call),
+    async quiet(id, call = {}) {
+      return directed(exchange, `${path(id)}/quiet`, call)
+    },
+    async terminate(id, call = {}) {
+      return directed(exchange, `${path(id)}/terminate`, call)
+    },
   }
 }
 
@@ -276,6 +259,15 @@ async function listed<Member extends string, Item extends object>(
   const answer = await exchange({ method: 'GET', path: `${path}${query(page)}`, ...call })
   listIn(answer, member)
   return answered(answer)
+}
+
+/** Told twice it is the same. */
+async function directed<T extends object>(
+  exchange: Exchange,
+  path: string,
+  call: CallOptions,
+): Promise<T> {
+  return answered(await exchange({ method: 'POST', path, body: {}, idempotent: true, ...call }))
 }
 
 /** A second try finds nothing any more when the answer to the first got lost. */
