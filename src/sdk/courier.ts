@@ -1,7 +1,6 @@
-import { OJSError, OJSTransportError } from './errors.ts'
+import { OJSTransportError } from './errors.ts'
 import { type Answer, type Exchange, exchangeOver } from './exchange.ts'
 import { Pause } from './pause.ts'
-import { retryAfterMs } from './retry.ts'
 import type { Transport, TransportRequest } from './transport.ts'
 
 /**
@@ -56,30 +55,4 @@ export class Courier {
 
 function aborted({ method, path }: TransportRequest): OJSTransportError {
   return new OJSTransportError(`${method} ${path}: the worker has ended.`, { kind: 'aborted' })
-}
-
-/** However long the server asks to be left alone: a proxy's word must not end a worker. */
-const MAX_REST_MS = 60_000
-
-/**
- * Milliseconds: `base`, doubled with each failure up to `max` and shortened by up to a half at
- * random; no less than the server asked for, up to a minute.
- */
-export function backoffMs(error: unknown, failures: number, base: number, max: number): number {
-  const backoff = Math.min(max, base * 2 ** Math.min(failures, 30))
-  const asked = Math.min(retryAfterMs(error), MAX_REST_MS)
-  return Math.max(asked, backoff * (0.5 + Math.random() / 2))
-}
-
-/**
- * What a refused report means. `stale`: the server waits for it no more (409; 404: not even the
- * job is there). `refused`: what it says is not acceptable. Everything else may pass: the server
- * is away, its credentials are being renewed.
- */
-export function verdictOn(error: unknown): 'stale' | 'refused' | 'again' {
-  // Of a proxy that takes less than the server: the same body is too large for it every time.
-  if (error instanceof OJSTransportError && error.status === 413) return 'refused'
-  if (!(error instanceof OJSError)) return 'again'
-  if (error.status === 409 || error.status === 404) return 'stale'
-  return [400, 413, 422].includes(error.status ?? 0) && !error.retryable ? 'refused' : 'again'
 }

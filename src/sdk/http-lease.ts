@@ -1,7 +1,8 @@
-import { backoffMs, type Courier, verdictOn } from './courier.ts'
-import { OJSError } from './errors.ts'
+import type { Courier } from './courier.ts'
+import { OJSError, OJSTransportError } from './errors.ts'
 import type { Job } from './job.ts'
 import { jobError, jobErrorOf } from './job-error.ts'
+import { backoffMs } from './retry.ts'
 import type { JobError, Lease, Settlement } from './source.ts'
 import { withActiveTrace } from './tracing.ts'
 
@@ -120,6 +121,19 @@ export class HttpLease implements Lease {
     }
     return !courier.hasEnded && !this.isPast
   }
+}
+
+/**
+ * What a refused report means. `stale`: the server waits for it no more (409; 404: not even the
+ * job is there). `refused`: what it says is not acceptable. Everything else may pass: the server
+ * is away, its credentials are being renewed.
+ */
+function verdictOn(error: unknown): 'stale' | 'refused' | 'again' {
+  // Of a proxy that takes less than the server: the same body is too large for it every time.
+  if (error instanceof OJSTransportError && error.status === 413) return 'refused'
+  if (!(error instanceof OJSError)) return 'again'
+  if (error.status === 409 || error.status === 404) return 'stale'
+  return [400, 413, 422].includes(error.status ?? 0) && !error.retryable ? 'refused' : 'again'
 }
 
 /** An earlier try got through, and only its answer was lost. */

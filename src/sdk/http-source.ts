@@ -1,4 +1,4 @@
-import { backoffMs, Courier } from './courier.ts'
+import { Courier } from './courier.ts'
 import { Deferred } from './deferred.ts'
 import { OJSError } from './errors.ts'
 import { listIn } from './exchange.ts'
@@ -7,6 +7,7 @@ import { HttpLease, type HttpLeaseDeps } from './http-lease.ts'
 import type { Job } from './job.ts'
 import { isRecord } from './json.ts'
 import { Pause } from './pause.ts'
+import { backoffMs } from './retry.ts'
 import type { JobSource, SourceOptions, SourceSink } from './source.ts'
 import type { Transport } from './transport.ts'
 

@@ -77,9 +77,22 @@ function isTemporary(error: unknown): boolean {
 }
 
 /** How long the server asks us to wait, in milliseconds; 0 where it says nothing. */
-export function retryAfterMs(error: unknown): number {
+function retryAfterMs(error: unknown): number {
   if (error instanceof OJSError || error instanceof OJSTransportError) {
     return (error.retryAfter ?? 0) * 1_000
   }
   return 0
+}
+
+/** However long the server asks to be left alone: a proxy's word must not end a worker. */
+const MAX_REST_MS = 60_000
+
+/**
+ * Milliseconds: `base`, doubled with each failure up to `max` and shortened by up to a half at
+ * random; no less than the server asked for, up to a minute.
+ */
+export function backoffMs(error: unknown, failures: number, base: number, max: number): number {
+  const backoff = Math.min(max, base * 2 ** Math.min(failures, 30))
+  const asked = Math.min(retryAfterMs(error), MAX_REST_MS)
+  return Math.max(asked, backoff * (0.5 + Math.random() / 2))
 }
