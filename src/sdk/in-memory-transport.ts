@@ -8,8 +8,6 @@ import type { Transport, TransportRequest, TransportResponse } from './transport
 type Body = Readonly<Record<string, unknown>>
 type Answer = readonly [status: number, body: object]
 
-const IMPLEMENTATION = { name: 'in-memory', version: '1', language: 'typescript' }
-
 /**
  * A small OJS server in memory, for tests of programs that use the client or the HTTP worker: give
  * it to both as `transport`. It enqueues, gives out, completes, retries, cancels and lists dead
@@ -52,15 +50,15 @@ export class InMemoryTransport implements Transport {
     return { status, body: copy(answer) }
   }
 
-  #answer(method: string, url: URL, body: Body): Answer {
-    const [, resource = '', id = '', verb = ''] = url.pathname.split('/').map(decodeURIComponent)
+  #answer(method: string, { pathname, searchParams: search }: URL, body: Body): Answer {
+    const [, resource = '', id = '', verb = ''] = pathname.split('/').map(decodeURIComponent)
     if (resource === 'jobs') return this.#answerJobs(method, id, verb, body)
     if (resource === 'workers') return this.#answerWorkers(id, body)
-    if (resource === 'dead-letter') return this.#answerDeadLetters(method, id, url.searchParams)
-    if (resource === 'queues' && id === '') return [200, page('queues', this.#queues(), url)]
+    if (resource === 'dead-letter') return this.#answerDeadLetters(method, id, search)
+    if (resource === 'queues' && id === '') return [200, page('queues', this.#queues(), search)]
     if (resource === 'health') return [200, { status: 'ok', backend: { type: 'memory' } }]
-    if (url.pathname === '/ojs/manifest') return [200, MANIFEST]
-    return refuse(422, 'unsupported', `${method} ${url.pathname} is not offered in memory.`)
+    if (pathname === '/ojs/manifest') return [200, MANIFEST]
+    return refuse(422, 'unsupported', `${method} ${pathname} is not offered in memory.`)
   }
 
   #answerJobs(method: string, id: string, verb: string, body: Body): Answer {
@@ -95,10 +93,7 @@ export class InMemoryTransport implements Transport {
   }
 
   #answerDeadLetters(method: string, id: string, search: URLSearchParams): Answer {
-    if (id === '') {
-      const url = new URL(`http://memory/?${search}`)
-      return [200, page('jobs', this.#jobs.deadLetters(search.get('queue')), url)]
-    }
+    if (id === '') return [200, page('jobs', this.#jobs.deadLetters(search.get('queue')), search)]
     if (method === 'POST') return [200, { job: this.#jobs.retryDead(id) }]
     this.#jobs.deleteDead(id)
     return [200, { deleted: true, job_id: id }]
@@ -145,16 +140,16 @@ export class InMemoryTransport implements Transport {
 
 const MANIFEST = {
   ojs_version: '1.0',
-  implementation: IMPLEMENTATION,
+  implementation: { name: 'in-memory', version: '1', language: 'typescript' },
   conformance_level: 1,
   protocols: ['http'],
   backend: 'memory',
   capabilities: { batch_enqueue: true, dead_letter: true, delayed_jobs: true },
 }
 
-function page(member: string, all: readonly object[], url: URL): object {
-  const limit = Math.min(100, Number(url.searchParams.get('limit') ?? 50))
-  const offset = Number(url.searchParams.get('offset') ?? 0)
+function page(member: string, all: readonly object[], search: URLSearchParams): object {
+  const limit = Math.min(100, Number(search.get('limit') ?? 50))
+  const offset = Number(search.get('offset') ?? 0)
   const total = all.length
   const pagination = { total, limit, offset, has_more: offset + limit < total }
   return { [member]: all.slice(offset, offset + limit), pagination }
