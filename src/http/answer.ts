@@ -26,24 +26,14 @@ export function answer(
 ): void {
   const bytes = Buffer.byteLength(text)
   if (bytes > LARGE_BYTES && !UNSENT.hold(response, bytes)) return
-  response.writeHead(status, answerHeaders(response, bytes, extra))
+  response.writeHead(status, answerHeaders(response, OJS_MEDIA_TYPE, bytes, extra))
   // Pure ASCII, as most answers are, is the same in both, and faster to write in one of them.
   response.end(text, bytes === text.length ? 'latin1' : 'utf8')
 }
 
 /** An answer that is not OJS: what Prometheus reads. */
 export function answerText(response: Answerable, contentType: string, text: string): void {
-  response.writeHead(200, [
-    'OJS-Version',
-    OJS_VERSION,
-    'Content-Type',
-    contentType,
-    'X-Request-Id',
-    response.req.requestId,
-    'Content-Length',
-    String(Buffer.byteLength(text)),
-    ...response.req.admission.headers,
-  ])
+  response.writeHead(200, answerHeaders(response, contentType, Buffer.byteLength(text), []))
   response.end(text)
 }
 
@@ -60,12 +50,17 @@ export function answerEmpty(response: Answerable, ...extra: readonly string[]): 
   response.end()
 }
 
-function answerHeaders(response: Answerable, bytes: number, extra: readonly string[]): string[] {
+function answerHeaders(
+  response: Answerable,
+  contentType: string,
+  bytes: number,
+  extra: readonly string[],
+): string[] {
   return [
     'OJS-Version',
     OJS_VERSION,
     'Content-Type',
-    OJS_MEDIA_TYPE,
+    contentType,
     'X-Request-Id',
     response.req.requestId,
     'Content-Length',
