@@ -5,7 +5,6 @@ import type { Exposition } from '../telemetry/exposition.ts'
 import { HttpServer, type HttpServerOptions } from './http-server.ts'
 import { Polls } from './polls.ts'
 import type { Route } from './route.ts'
-import { adminRoutes } from './routes/admin.ts'
 import { adminWorkerRoutes } from './routes/admin-workers.ts'
 import { cronRoutes } from './routes/cron.ts'
 import { deadLetterRoutes } from './routes/dead-letters.ts'
@@ -14,6 +13,7 @@ import { eventRoutes } from './routes/events.ts'
 import { heartbeatRoutes } from './routes/heartbeat.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { queueRoutes } from './routes/queues.ts'
+import { recoverRoutes } from './routes/recover.ts'
 import { schemaRoutes } from './routes/schemas.ts'
 import { systemRoutes } from './routes/system.ts'
 import { workerRoutes } from './routes/workers.ts'
@@ -70,7 +70,7 @@ export function routesOf(door: Door): Route[] {
     ...workflowRoutes(door),
     ...eventRoutes(door),
     ...systemRoutes(door),
-    ...adminRoutes(door),
+    ...recoverRoutes(door),
     ...adminWorkerRoutes(door),
   ]
 }

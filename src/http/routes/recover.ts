@@ -4,8 +4,8 @@ import { readOptionalJson } from '../body.ts'
 import { pathParameter, type Route } from '../route.ts'
 import type { Door } from './door.ts'
 
-/** What an operator may ask of a running gateway; not part of the seeds. */
-export function adminRoutes({ deps, maxBodyBytes }: Door): Route[] {
+/** Declares a lost queue again, and publishes its jobs anew; not part of the seeds. */
+export function recoverRoutes({ deps, maxBodyBytes }: Door): Route[] {
   return [
     {
       method: 'POST',
