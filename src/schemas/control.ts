@@ -12,8 +12,8 @@ import type {
 import { type ListMember, Unreadable } from './json-list.ts'
 import { JSON_LIMITS } from './json-text.ts'
 import { jobIdIn, type LeftOut, leftOutIn } from './left-out.ts'
+import { count, id, label, leaseMs, MAX_IDS, nackError, queueName } from './shared-members.ts'
 import { checker, parser } from './validator.ts'
-import { count, id, label, leaseMs, MAX_IDS, nackError, queueName } from './workers.ts'
 
 /** The messages of the control plane (architecture §5); `docs/control-protocol.md` tells them. */
 

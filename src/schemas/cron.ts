@@ -1,5 +1,5 @@
 import { OVERLAP_NAMES } from '../job/cron-entry.ts'
-import { storable } from './workers.ts'
+import { storable } from './shared-members.ts'
 
 const text = { type: ['string', 'null'] } as const
 

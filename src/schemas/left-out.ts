@@ -1,8 +1,8 @@
 import { isJsonObject } from '../job/json-value.ts'
 import { memberTexts, Unreadable } from './json-list.ts'
 import { JSON_LIMITS, parseJsonObject } from './json-text.ts'
+import { id as ID } from './shared-members.ts'
 import { checker } from './validator.ts'
-import { id as ID } from './workers.ts'
 
 /** What is left of an event that is left out: its worker acknowledges the job, whatever we make of it. */
 export interface LeftOut {

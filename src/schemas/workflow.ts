@@ -1,11 +1,10 @@
 import type { GraphStep, WorkflowRequest } from '../job/workflow.ts'
 import { MAX_STEPS } from '../job/workflow-kinds.ts'
 import { PUSH_SCHEMA } from './push.ts'
+import { id } from './shared-members.ts'
 import { parser } from './validator.ts'
-import { storable } from './workers.ts'
 
 const { options } = PUSH_SCHEMA.properties
-const name = { type: 'string', minLength: 1, maxLength: 255, pattern: storable } as const
 
 /**
  * `POST /workflows` as far as all dialects agree. What it is made of is checked by the planner, and
@@ -13,7 +12,7 @@ const name = { type: 'string', minLength: 1, maxLength: 255, pattern: storable }
  */
 const WORKFLOW_SCHEMA = {
   type: 'object',
-  properties: { name: { ...name, type: ['string', 'null'] }, options },
+  properties: { name: { ...id, type: ['string', 'null'] }, options },
 } as const
 
 /** Seed 001 §14.1. A missing `depends_on` is an empty one (ojs-digest §8.1). */
@@ -21,7 +20,7 @@ const GRAPH_SCHEMA = {
   type: 'object',
   required: ['name', 'steps'],
   properties: {
-    name,
+    name: id,
     steps: {
       type: 'array',
       minItems: 1,
@@ -30,7 +29,7 @@ const GRAPH_SCHEMA = {
         type: 'object',
         required: ['id'],
         properties: {
-          id: name,
+          id,
           depends_on: { type: ['array', 'null'], items: { type: 'string' } },
         },
       },

@@ -7,12 +7,12 @@ import { routesOf } from '../../src/http/server.ts'
 import { BACKOFF_STRATEGIES, CONFLICT_NAMES } from '../../src/job/request.ts'
 import { CRON_SCHEMA } from '../../src/schemas/cron.ts'
 import { PUSH_SCHEMA } from '../../src/schemas/push.ts'
+import { nackError } from '../../src/schemas/shared-members.ts'
 import {
   ACK_SCHEMA,
   FETCH_SCHEMA,
   HEARTBEAT_SCHEMA,
   NACK_SCHEMA,
-  nackError,
 } from '../../src/schemas/workers.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
