@@ -9,6 +9,9 @@ export const MAX_CODE = 255
 /** Of an error's `message`, in characters. */
 export const MAX_MESSAGE = 10_000
 
+/** Of a result as JSON text, by whichever door its worker says it (ojs-digest §2.3). */
+export const MAX_RESULT_BYTES = 1_048_576
+
 const ENCODER = new TextEncoder()
 
 /** Bytes of the text in UTF-8. */

@@ -1,7 +1,7 @@
 import { OjsError } from '../errors.ts'
 import type { JobRow } from '../job/job.ts'
 import type { AckRequest } from '../job/request.ts'
-import { MAX_RESULT_BYTES } from '../job/result-size.ts'
+import { MAX_RESULT_BYTES } from '../job/text-size.ts'
 import { parseAck } from '../schemas/validator.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { explainStaleLease } from './job-refusals.ts'
