@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isInTime } from '../broker/in-time.ts'
 import { reconnectDelayMs } from '../broker/reconnect.ts'
 import { untilDeadline } from '../lifecycle.ts'
 import type { NativeContext } from '../schemas/native-job.ts'
 import { requireObject } from '../sdk/given.ts'
-import { Pause } from '../sdk/pause.ts'
 import type { JobSource, SourceOptions, SourceSink } from '../sdk/source.ts'
 import { uuid7 } from '../uuid.ts'
 import { ClaimedQueues } from './claimed-queues.ts'
@@ -90,10 +90,8 @@ class AmqpSource implements JobSource {
     })
     running.heartbeat.start()
     running.relief.start()
-    const patience = new Pause()
     const begun = this.#begin(sink).then((isUp) => (isUp ? established : undefined))
-    await Promise.race([begun, patience.sleep(START_PATIENCE_MS)])
-    patience.wake()
+    await isInTime(begun, START_PATIENCE_MS)
   }
 
   /** False: RabbitMQ cannot be reached yet. */

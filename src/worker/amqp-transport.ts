@@ -1,4 +1,4 @@
-import type { PublishOutcome } from '../broker/broker.ts'
+import type { EnsureOutcome, PublishOutcome } from '../broker/broker.ts'
 import { type HeaderTable, OJS_HEADERS } from '../broker/headers.ts'
 import { isInTime } from '../broker/in-time.ts'
 import { outgoingOf, toGateway } from '../broker/outgoing.ts'
@@ -114,13 +114,10 @@ export class AmqpTransport implements Transport {
   }
 
   async #requireQueue(queue: string): Promise<void> {
-    const { declarer, options } = this.#link
+    const { declarer } = this.#link
     await this.#requirePublishing()
     if (declarer.isReady(queue)) return
-    // RabbitMQ may be silent for minutes before its connection counts as lost.
-    const ensured = declarer.ensure(queue)
-    const isAnswered = await isInTime(ensured, 2 * options.publishTimeoutMs)
-    const outcome = isAnswered ? await ensured : 'unavailable'
+    const outcome = await this.#inTime(declarer.ensure(queue))
     if (outcome !== 'ready') throw queueRefusal(queue, outcome)
   }
 
@@ -157,11 +154,15 @@ export class AmqpTransport implements Transport {
 
   /** No queue took it: somebody has deleted it meanwhile. */
   async #publishAgain(message: Outgoing): Promise<PublishOutcome> {
-    const { publisher, declarer, options } = this.#link
-    const rechecked = declarer.recheck(message.queue)
-    const isAnswered = await isInTime(rechecked, 2 * options.publishTimeoutMs)
-    const isThere = isAnswered && (await rechecked) === 'ready'
-    return isThere ? await publisher.send(message) : 'returned'
+    const { publisher, declarer } = this.#link
+    const outcome = await this.#inTime(declarer.recheck(message.queue))
+    return outcome === 'ready' ? await publisher.send(message) : 'returned'
+  }
+
+  /** RabbitMQ may be silent for minutes before its connection counts as lost. */
+  async #inTime(ensured: Promise<EnsureOutcome>): Promise<EnsureOutcome> {
+    const isAnswered = await isInTime(ensured, 2 * this.#link.options.publishTimeoutMs)
+    return isAnswered ? await ensured : 'unavailable'
   }
 
   async #info(path: string, timeout: number | undefined): Promise<TransportResponse> {
