@@ -70,16 +70,12 @@ function decideCurrent(
   row: Fate,
   context: NativeClaimContext,
 ): NativeClaimDecision {
-  if (row.state === 'active') {
-    if (row.workerId !== workerId && isLeaseLive(row, context.now)) {
-      return { ...DROP, handOver: !context.isHeldHere }
-    }
-    return runOrDiscard(row, row.attempt + 1, context)
+  const isRunning = row.state === 'active'
+  if (isRunning && row.workerId !== workerId && isLeaseLive(row, context.now)) {
+    return { ...DROP, handOver: !context.isHeldHere }
   }
-  if (isWaitingWithNative(row)) {
-    return runOrDiscard(row, row.attempt + 1, context)
-  }
-  return DROP
+  const mayRun = isRunning || isWaitingWithNative(row)
+  return mayRun ? runOrDiscard(row, row.attempt + 1, context) : DROP
 }
 
 /** The next execution. */
