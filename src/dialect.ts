@@ -1,4 +1,4 @@
-import { type ErrorCode, invalidField } from './errors.ts'
+import { type ErrorCode, echoed, invalidField } from './errors.ts'
 
 /**
  * Four answers in which OJS's public test suite contradicts the seeds, so that no single one can
@@ -38,6 +38,6 @@ export function requireTypeCase(dialect: Dialect, type: string): void {
   if (dialect === 'seed' || type === type.toLowerCase()) return
   throw invalidField('type', "The 'type' field must be in lower case.", {
     validation: 'pattern',
-    received: type.slice(0, 100),
+    received: echoed(type),
   })
 }

@@ -76,6 +76,11 @@ export function invalidField(
   return new OjsError('invalid_request', message, { details: { field, ...details } })
 }
 
+/** As much of what a client has sent as an error says of it. */
+export function echoed(text: string): string {
+  return text.slice(0, 100)
+}
+
 /** What a 404 may be about, by its `resource_type`, and what messages call it. */
 const RESOURCES = {
   job: 'Job',

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { OjsError } from '../errors.ts'
+import { echoed, OjsError } from '../errors.ts'
 import type { Check } from './pipeline.ts'
 
 /**
@@ -27,7 +27,7 @@ export function refuseForeignHosts(
       'x_forbidden',
       'Whoever owns a name can point it here, and read with a web page. Use an address instead ' +
         'of the name, such as 127.0.0.1, list the origin in OJS_CORS_ORIGINS, or set OJS_API_KEYS.',
-      { details: { reason: 'host', field: 'Host', received: host.slice(0, 100) } },
+      { details: { reason: 'host', field: 'Host', received: echoed(host) } },
     )
   }
 }

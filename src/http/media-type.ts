@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { invalidField } from '../errors.ts'
+import { echoed, invalidField } from '../errors.ts'
 import { OJS_MEDIA_TYPE } from '../job/media-type.ts'
 
 const ACCEPTED = new Set([OJS_MEDIA_TYPE, 'application/json'])
@@ -16,12 +16,11 @@ export function requireJson(headers: IncomingHttpHeaders): void {
   if (encoding && encoding.trim().toLowerCase() !== 'identity') {
     throw invalidField('Content-Encoding', 'Compressed bodies are not accepted.', {
       expected: 'identity',
-      received: encoding.slice(0, MAX_ECHO),
+      received: echoed(encoding),
     })
   }
 }
 
-const MAX_ECHO = 100
 const CHARSET = /;\s*charset\s*=\s*"?([^\s;"]*)/i
 
 function requireJsonType(received: string): void {
@@ -29,13 +28,13 @@ function requireJsonType(received: string): void {
   if (!ACCEPTED.has(essence.trim().toLowerCase())) {
     throw invalidField('Content-Type', `The content type must be ${[...ACCEPTED].join(' or ')}.`, {
       expected: [...ACCEPTED],
-      received: received.slice(0, MAX_ECHO),
+      received: echoed(received),
     })
   }
   const charset = CHARSET.exec(received)?.[1]?.toLowerCase()
   if (charset === undefined || charset === 'utf-8' || charset === 'utf8') return
   throw invalidField('Content-Type', 'The body must be in UTF-8.', {
     expected: 'utf-8',
-    received: charset.slice(0, MAX_ECHO),
+    received: echoed(charset),
   })
 }

@@ -1,5 +1,5 @@
 import cors from 'cors'
-import { OjsError } from '../errors.ts'
+import { echoed, OjsError } from '../errors.ts'
 import { redactUrls } from '../logger.ts'
 import { answerEmpty } from './answer.ts'
 import { isAddress } from './hosts.ts'
@@ -72,7 +72,7 @@ export function refuseForeignOrigins(
       !isSameOrigin(origin, host ?? '', trustsNames)
     if (!isForeign) return
     throw new OjsError('x_forbidden', 'Pages of this origin may not change anything here.', {
-      details: { reason: 'origin', field: 'Origin', received: origin.slice(0, 100) },
+      details: { reason: 'origin', field: 'Origin', received: echoed(origin) },
     })
   }
 }

@@ -1,5 +1,5 @@
 import type { NextFunction, Request, Response } from 'express'
-import { invalidField, OjsError } from '../errors.ts'
+import { echoed, invalidField, OjsError } from '../errors.ts'
 import { answerEmpty } from './answer.ts'
 import { sendError } from './render-error.ts'
 import { headerOf, requestContext } from './request-context.ts'
@@ -50,7 +50,7 @@ export const requirePlainChunks: Check = ({ headers, httpVersion }) => {
   if (coding.toLowerCase() === 'chunked') return
   throw new OjsError('unsupported', 'No other transfer coding than chunked is understood.', {
     status: 501,
-    details: { field: 'Transfer-Encoding', expected: 'chunked', received: coding.slice(0, 100) },
+    details: { field: 'Transfer-Encoding', expected: 'chunked', received: echoed(coding) },
   })
 }
 
@@ -74,7 +74,7 @@ export const negotiateVersion: Check = (request) => {
   const wanted = headerOf(request.headers, 'ojs-version')
   if (wanted !== undefined && !SPOKEN_VERSIONS.has(wanted)) {
     throw new OjsError('unsupported', 'This server speaks OJS 1.0.', {
-      details: { field: 'OJS-Version', requested: wanted.slice(0, 100), supported: ['1.0'] },
+      details: { field: 'OJS-Version', requested: echoed(wanted), supported: ['1.0'] },
     })
   }
 }

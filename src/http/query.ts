@@ -1,5 +1,5 @@
 import type { Request } from 'express'
-import { invalidField } from '../errors.ts'
+import { echoed, invalidField } from '../errors.ts'
 
 const MAX_LIST_LENGTH = 100
 
@@ -36,7 +36,7 @@ export function integer(request: Request, name: string, fallback: number): numbe
   if (text === undefined) return fallback
   if (/^\d+$/.test(text)) return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
   throw invalidField(name, `The '${name}' parameter must be an integer from 0 on.`, {
-    received: text.slice(0, 100),
+    received: echoed(text),
   })
 }
 

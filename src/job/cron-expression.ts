@@ -1,5 +1,5 @@
 import { Cron } from 'croner'
-import { invalidField } from '../errors.ts'
+import { echoed, invalidField } from '../errors.ts'
 import { memo } from './memo.ts'
 
 const MAX_LENGTH = 255
@@ -27,7 +27,7 @@ export function checkExpression(expression: string, field: string): void {
   if (reason === null) return
   throw invalidField(field, `The '${field}' field is not a cron expression: ${reason}.`, {
     expected: 'cron expression',
-    received: expression.slice(0, 100),
+    received: echoed(expression),
     reason,
   })
 }

@@ -1,4 +1,4 @@
-import { invalidField } from '../errors.ts'
+import { echoed, invalidField } from '../errors.ts'
 import { memo } from './memo.ts'
 
 const DAY_MS = 86_400_000
@@ -43,7 +43,7 @@ export function checkZone(name: string, field: string): void {
   throw invalidField(
     field,
     `The '${field}' field must be an IANA time zone such as "America/New_York" or "UTC".`,
-    { expected: 'IANA time zone', received: name.slice(0, 100) },
+    { expected: 'IANA time zone', received: echoed(name) },
   )
 }
 

@@ -1,4 +1,4 @@
-import { invalidField } from '../errors.ts'
+import { echoed, invalidField } from '../errors.ts'
 
 const MS_PER = {
   weeks: 604_800_000,
@@ -57,7 +57,7 @@ export function parseDuration(text: string, field: string): number {
       `The '${field}' field must be an ISO 8601 duration such as "PT30S".`,
       {
         expected: 'duration',
-        received: text.slice(0, 100),
+        received: echoed(text),
       },
     )
   }

@@ -1,4 +1,4 @@
-import { invalidField } from '../errors.ts'
+import { echoed, invalidField } from '../errors.ts'
 import { parseDuration } from './duration.ts'
 
 const RFC3339 =
@@ -33,7 +33,7 @@ export function parseInstant(text: string, field: string, now: number): Instant 
   throw invalidField(
     field,
     `The '${field}' field must be an RFC 3339 timestamp with an offset, such as "2026-02-12T10:30:00Z".`,
-    { expected: 'timestamp', received: text.slice(0, 100) },
+    { expected: 'timestamp', received: echoed(text) },
   )
 }
 

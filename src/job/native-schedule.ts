@@ -1,4 +1,4 @@
-import { invalidField } from '../errors.ts'
+import { echoed, invalidField } from '../errors.ts'
 import { MAX_DURATION_MS } from './duration.ts'
 import { parseInstant } from './instant.ts'
 
@@ -34,6 +34,6 @@ function delayMs(value: unknown): number {
   throw invalidField(DELAY, `The header '${DELAY}' must be a number of milliseconds.`, {
     expected: 'milliseconds',
     // A table may have a `toString` of its own, which is none.
-    received: typeof value === 'string' ? value.slice(0, 100) : typeof value,
+    received: typeof value === 'string' ? echoed(value) : typeof value,
   })
 }

@@ -1,4 +1,4 @@
-import { invalidField } from '../errors.ts'
+import { echoed, invalidField } from '../errors.ts'
 import { canonicalJson, normal, type SortingBudget, sha256 } from './canonical-json.ts'
 import { timestamp } from './document.ts'
 import { formatDuration, MAX_DURATION_MS, parseDuration } from './duration.ts'
@@ -176,20 +176,19 @@ function conflictOf({ on_conflict: named }: UniqueRequest, field: string): OnCon
     case 'replace_except_schedule':
       return 'replace_except_schedule'
     default:
-      throw invalidField(`${field}.on_conflict`, `'${cutName(named)}' is no way out of a conflict.`)
+      throw invalidField(
+        `${field}.on_conflict`,
+        `'${echoed(String(named))}' is no way out of a conflict.`,
+      )
   }
 }
 
 function checkName(name: string, known: readonly string[], field: string): void {
   if (known.includes(name)) return
   throw invalidField(field, `The '${field}' field may name ${known.join(', ')}.`, {
-    received: cutName(name),
+    received: echoed(name),
     allowed: known,
   })
-}
-
-function cutName(name: string | null | undefined): string {
-  return String(name).slice(0, 100)
 }
 
 /**

@@ -1,4 +1,4 @@
-import { invalidField, OjsError } from '../errors.ts'
+import { echoed, invalidField, OjsError } from '../errors.ts'
 import type { WorkflowType } from './workflow.ts'
 
 /** Jobs of a workflow, callbacks included. */
@@ -19,7 +19,7 @@ export function kindOf(type: unknown, field: string): WorkflowType {
   }
   throw invalidField(field, `The '${field}' field must be chain, group or batch, or absent.`, {
     expected: [...TREES],
-    ...(typeof type === 'string' && { received: type.slice(0, 100) }),
+    ...(typeof type === 'string' && { received: echoed(type) }),
   })
 }
 

@@ -1,4 +1,4 @@
-import { invalidField } from '../errors.ts'
+import { echoed, invalidField } from '../errors.ts'
 import { isJsonObject } from './json-value.ts'
 import type { JobRule, JoinRule, Plan, PlanNode, ResultList, WorkflowRequest } from './workflow.ts'
 import {
@@ -238,7 +238,7 @@ function callbacksOf(body: Members, path: string): NamedCallback[] {
   if (!isJsonObject(callbacks)) throw notAnObject(field)
   const unknown = Object.keys(callbacks).find((name) => !Object.hasOwn(CALLBACKS, name))
   if (unknown !== undefined) {
-    const name = `${field}.${unknown.slice(0, 100)}`
+    const name = `${field}.${echoed(unknown)}`
     throw invalidField(name, `The '${name}' field is not known.`, { validation: 'unknown' })
   }
   const found = CALLBACK_NAMES.flatMap((name): NamedCallback[] => {

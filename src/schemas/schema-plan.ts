@@ -1,3 +1,4 @@
+import { echoed } from '../errors.ts'
 import { isJsonObject } from '../job/json-value.ts'
 import { FORMATS } from './formats.ts'
 import { SchemaFault } from './schema-fault.ts'
@@ -117,7 +118,7 @@ class Planner {
       const fragment = decoded(reference.slice(1))
       const pointer = this.#pointers.has(fragment) ? fragment : this.#anchors.get(fragment)
       if (pointer === undefined) {
-        throw new SchemaFault(`the reference '${reference.slice(0, 100)}' leads nowhere`)
+        throw new SchemaFault(`the reference '${echoed(reference)}' leads nowhere`)
       }
       referrer['$ref'] = `#${encoded(pointer)}`
     }
@@ -171,7 +172,7 @@ class Planner {
 
   #anchor(name: string, pointer: string): void {
     if ((this.#anchors.get(name) ?? pointer) !== pointer) {
-      throw new SchemaFault(`the anchor '${name.slice(0, 100)}' is in more than one place`)
+      throw new SchemaFault(`the anchor '${echoed(name)}' is in more than one place`)
     }
     this.#anchors.set(name, pointer)
   }
@@ -182,9 +183,7 @@ class Planner {
     const isOwn = this.#rootId !== null && text.startsWith(this.#rootId)
     const reference = (isOwn ? text.slice(this.#rootId?.length) : text) || '#'
     if (!reference.startsWith('#')) {
-      throw new SchemaFault(
-        `a $ref must stay inside the schema: '${text.slice(0, 100)}' is not fetched`,
-      )
+      throw new SchemaFault(`a $ref must stay inside the schema: '${echoed(text)}' is not fetched`)
     }
     return reference
   }

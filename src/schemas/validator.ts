@@ -1,5 +1,5 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
-import { invalidField, OjsError } from '../errors.ts'
+import { echoed, invalidField, OjsError } from '../errors.ts'
 import { withExtras } from '../job/extras.ts'
 import { jsonTypeName } from '../job/json-value.ts'
 import type {
@@ -83,7 +83,7 @@ function explain(error: ErrorObject | undefined): OjsError {
   return invalidField(field, `The '${field}' field ${rule}.`, {
     validation: error.keyword,
     ...(allowed && { expected: allowed }),
-    ...(typeof received === 'string' && { received: received.slice(0, 100) }),
+    ...(typeof received === 'string' && { received: echoed(received) }),
     ...(typeof received === 'number' && { received }),
   })
 }

@@ -1,5 +1,5 @@
 import type { Request } from 'express'
-import { invalidField } from '../../errors.ts'
+import { echoed, invalidField } from '../../errors.ts'
 import { WORKFLOW_STATES, type WorkflowState } from '../../job/workflow.ts'
 import {
   cancellationDocument,
@@ -76,6 +76,6 @@ function stateOf(request: Request): WorkflowState | null {
   if (state !== null || text === null) return state
   throw invalidField('state', "The 'state' parameter must be a state of a workflow.", {
     expected: [...WORKFLOW_STATES],
-    received: text.slice(0, 100),
+    received: echoed(text),
   })
 }
