@@ -1,4 +1,4 @@
-import { errorOfAnswer, OJSTransportError } from './errors.ts'
+import { errorOfAnswer, OJSTransportError, type OJSTransportErrorInit } from './errors.ts'
 import { isRecord } from './json.ts'
 import { requireSignal } from './on-abort.ts'
 import type { Transport, TransportRequest } from './transport.ts'
@@ -28,16 +28,20 @@ export function exchangeOver(transport: Transport): Exchange {
     const { status, body, headers } = await transport.request(request)
     // For a transport that answers errors instead of throwing them.
     if (status >= 400 && !request.accept?.includes(status)) {
-      throw errorOfAnswer({ status, body, headers }) ?? notOjs(request, status)
+      throw errorOfAnswer({ status, body, headers }) ?? notOjs(request, { status })
     }
-    if (!isRecord(body)) throw notOjs(request, status)
+    if (!isRecord(body)) throw notOjs(request, { status })
     return { body, status, request }
   }
 }
 
-function notOjs({ method, path }: TransportRequest, status: number): OJSTransportError {
-  const message = `${method} ${path}: the server answered ${status}, and not in OJS.`
-  return new OJSTransportError(message, { kind: 'protocol', status })
+/** E.g. of a proxy. */
+export function notOjs(
+  { method, path }: TransportRequest,
+  init: Omit<OJSTransportErrorInit, 'kind'> & { status: number },
+): OJSTransportError {
+  const message = `${method} ${path}: the server answered ${init.status}, and not in OJS.`
+  return new OJSTransportError(message, { kind: 'protocol', ...init })
 }
 
 /** The object that an answer is about, e.g. `job`. What is in it is taken as the spec says. */

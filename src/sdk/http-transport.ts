@@ -1,4 +1,5 @@
 import { errorOfAnswer, OJSTransportError, retryAfterOf } from './errors.ts'
+import { notOjs } from './exchange.ts'
 import { given, requireObject } from './given.ts'
 import { isRecord } from './json.ts'
 import { onAbort } from './on-abort.ts'
@@ -189,17 +190,16 @@ interface Received {
 
 /** Throws `OJSError`, or `OJSTransportError` where the answer is not OJS. */
 function answerOf(
-  { method, path, accept = [] }: TransportRequest,
+  request: TransportRequest,
   { status, headers, text }: Received,
   attempts: number,
 ): TransportResponse {
   const body = parse(text)
   const error = errorOfAnswer({ status, body, headers, attempts })
   if (error && status >= 300) throw error
-  const isAnswer = (status >= 200 && status < 300) || accept.includes(status)
+  const isAnswer = (status >= 200 && status < 300) || request.accept?.includes(status)
   if (isAnswer && body !== undefined) return { status, headers, body }
-  throw new OJSTransportError(`${method} ${path}: the server answered ${status}, and not in OJS.`, {
-    kind: 'protocol',
+  throw notOjs(request, {
     status,
     attempts,
     requestId: headers['x-request-id'],
