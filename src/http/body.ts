@@ -82,8 +82,8 @@ async function readBody(
     const body: Incoming = { maxBytes, size: 0, refuse }
     request.on('data', (chunk: Buffer) => {
       if (isOver) return
-      // The request does not tell when its connection ended and was answered 400 for that. Most
-      // bodies are whole by now.
+      // Where the connection ends before the body, the server answers 400 (`parser-errors.ts`), and of the
+      // two only the response tells. Most bodies come whole, and need no listener for it.
       if (body.size === 0 && chunk.length !== declared) {
         response.once('close', () => refuse(endedEarly()))
       }

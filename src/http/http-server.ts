@@ -71,8 +71,8 @@ export class HttpServer implements Service {
   }
 
   /**
-   * Where the server listens; the configured address until it does. All addresses are none that a
-   * client could go to: `reachedAs`, the `Host` that it asked for, is one.
+   * Where the server listens; the configured address until it does. Where it listens on all addresses
+   * (`0.0.0.0`, `::`), which no client can go to, `reachedAs` tells: the `Host` of who asks.
    */
   url(reachedAs?: string): string {
     const { host, port } = this.#options

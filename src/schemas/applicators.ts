@@ -2,9 +2,10 @@ import { _, type CodeKeywordDefinition, type KeywordCxt, Name, str } from 'ajv/d
 import { Type } from 'ajv/dist/compile/util.js'
 
 /**
- * `contains`, `unevaluatedItems` and `if` as draft 2020-12 means them. Where a list is empty, Ajv's own
- * `contains` answers for the list that it looked at before; where nothing was evaluated that could have
- * been, its `unevaluatedItems` looks at no item; and what its `if` evaluated counts where it failed, too.
+ * `contains`, `unevaluatedItems` and `if` as draft 2020-12 means them. Ajv's own are wrong in a case each:
+ * - `contains` of an empty list has the answer of the list before.
+ * - `unevaluatedItems` looks at no item where a keyword that might have evaluated some has not.
+ * - `if`: what it has evaluated counts as evaluated although it has failed.
  */
 export function applicators(): CodeKeywordDefinition[] {
   return [

@@ -18,9 +18,9 @@ export function heapOfText(text: Buffer, copies = COPIES): number {
 }
 
 /**
- * False: reading this message would fill the heap, which ends the process, and RabbitMQ gives it to the
- * next one. Unlike an HTTP request, which is told to come again, it is taken where it fits alone.
- * `room`: bytes, `MAX_ALONE`.
+ * False: reading this message would fill the heap, which ends the process, and RabbitMQ would give the
+ * message to the next one. `room`: how many bytes a message may take. Callers give `MAX_ALONE`, all that
+ * there is for one thing: unlike an HTTP request a message cannot be told to come again later.
  */
 export function hasRoomToRead(content: Buffer, room: number): boolean {
   // All but the largest on a small heap: these need no look.

@@ -42,7 +42,7 @@ export function parseJsonList(bytes: Buffer, list: ListMember): Record<string, u
   try {
     return parseJsonObject(bytes, limits)
   } catch (error) {
-    // Rare, so that what is well pays nothing for it.
+    // Only now, so that a document that can be read as a whole pays nothing for it.
     const edges = edgesIn(bytes, list)
     if (edges === null) throw error
     const [opening, ...ends] = edges

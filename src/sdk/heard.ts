@@ -1,6 +1,7 @@
 /**
- * The end of `source`, and whether anybody has asked for it: an error that nobody heard was not
- * caught either. It never is an unhandled rejection; who made it goes by `source`.
+ * A promise that settles as `source` does, and knows whether anybody has asked what came of it: where
+ * nobody has, nobody can have caught its error. It is never reported as an unhandled rejection: whoever
+ * made it looks at `source`.
  */
 export class Heard<Result> extends Promise<Result> {
   /** What is derived from it is an ordinary promise. */

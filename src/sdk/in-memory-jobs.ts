@@ -8,8 +8,8 @@ type Body = Readonly<Record<string, unknown>>
 interface Entry {
   job: Job
   /**
-   * Of a discarded one whose retries were used up, or that expired and asked for it: the how manyth dead
-   * letter it became. Null: it is none.
+   * Counted up with each job that becomes a dead letter: one whose retries were used up, or that expired
+   * and asked for it. Null: it is none.
    */
   deadLetter: number | null
   /** Of `scheduled` and `retryable`. */

@@ -108,7 +108,7 @@ function entryOf<Context, Result>(args: Arguments<Context, Result>): Entry<Conte
 /** What a layer called with `next()`. */
 interface Below<Result> {
   readonly done: Promise<Result>
-  /** The same for the layer. */
+  /** The same as the layer gets it: tells whether the layer has asked for it. */
   readonly heard: Heard<Result>
   isSettled: boolean
   result?: Result
@@ -139,7 +139,7 @@ async function runFrom<Context, Result>(
   let misuse: Error | undefined
   let hasEnded = false
   const next: Next<Context, Result> = (replacement = context) => {
-    // Whoever ran the chain went by its end; nobody else is left to tell.
+    // Whoever ran the chain has taken the end of this layer for its result: only the layer can be told.
     if (hasEnded) return Promise.reject(new Error(`Middleware '${name}' ${LATE}`))
     if (below) {
       misuse = new Error(`Middleware '${name}' called next() twice.`)

@@ -90,7 +90,7 @@ export class Dispatcher {
   }
 
   arrive(delivery: LiveDelivery): void {
-    // Of no job, then: none of what follows may take two of them for one.
+    // It is of no job, and two of them must not be taken for one that came twice.
     if (delivery.id === '') this.#reject(delivery, new Error('the message has no id'))
     if (this.#isKnown(delivery)) return
     this.#held.insert(delivery)
@@ -165,7 +165,7 @@ export class Dispatcher {
     const ended = this.#ended.get(delivery.id)
     const order = ended === undefined ? 1 : compare(delivery, ended)
     if (!ended || order > 0) return false
-    // A second copy of one before that has had its execution, too.
+    // One before that, which came a second time: it has had its execution, too.
     settle(delivery, order === 0 ? ended.ending : 'ack')
     return true
   }
