@@ -41,8 +41,8 @@ export interface ControlConsumerDeps {
   random: () => number
   /** Distinguishes our consumer tags from those of every other process. */
   instance: string
-  /** False: `queueReady` says when. Absent: always. */
-  mayConsume?(queue: string): boolean
+  /** False: `queueReady` says when. */
+  mayConsume(queue: string): boolean
   onControl(message: ControlMessage): Promise<ControlVerdict>
   /** The control queue was looked for and is not there, or was deleted. */
   onQueueGone(queue: string): void
@@ -65,7 +65,7 @@ export class ControlConsumer {
   readonly #pulse = new Pulse(CHECK_MS / 2)
   /** Registrations that are to be made or made sure of, in this order. */
   readonly #due = new Set<string>()
-  /** That of those is being emptied, whether or not it may be consumed. */
+  /** Queues that `catchUp` waits for: consumed whatever `mayConsume` says. */
   readonly #alive = new Set<string>()
   readonly #channels: ControlChannels
   readonly #stopping = new AbortController()
@@ -206,7 +206,7 @@ export class ControlConsumer {
   async #register(queue: string, scratch: ScratchChannel): Promise<void> {
     const { clock, instance, mayConsume, names } = this.#deps
     if (this.#doubts.isLeftAlone(queue)) return
-    if (mayConsume?.(queue) === false && !this.#alive.has(queue)) return
+    if (!mayConsume(queue) && !this.#alive.has(queue)) return
     const source = names.controlQueue(queue)
     const { messageCount, consumerCount } = await scratch.run((asked) => asked.checkQueue(source))
     const known = this.#queues.getOrCreate(queue)
@@ -222,7 +222,7 @@ export class ControlConsumer {
       return
     }
     known.isRenewed = false
-    // One that may not be consumed has its channel closed.
+    // RabbitMQ closes the channel of who consumes what it may not: no other queue shall be on it.
     const isDoubtful = this.#doubts.has(queue) || this.#queues.isDenied(queue)
     const channel = this.#channels.next({ isDoubtful })
     known.channel = channel

@@ -21,7 +21,6 @@ const ANSWER_MS = 1_000
 
 export interface ControlPublisherDeps
   extends Omit<PublisherDeps, 'laneCounts' | 'onReturned' | 'onUnanswered'> {
-  names: Names
   /** For answers to direct reply addresses; not started yet. */
   replyConnection: Connection
   /** How long an asker waits for an answer (architecture §6); 1 s. */

@@ -22,7 +22,7 @@ export interface LanesDeps {
   connection: Connection
   clock: Clock
   logger: Logger
-  count?: typeof LANES
+  count?: typeof LANES | undefined
   /** What a publish has until its confirm. */
   timeoutMs: number
   /** `isProbe`: one publish at a time, until one is confirmed in time. */

@@ -54,7 +54,7 @@ export interface LaneDeps {
   logger: Logger
   random: () => number
   /** One publish at a time, and none behind one that is overdue. */
-  isProbe?: boolean
+  isProbe: boolean
   onSent(publication: Publication): void
   /** At most once per publication from here; a timeout may have been first. */
   onOutcome(publication: Publication, outcome: PublishOutcome): void
@@ -63,9 +63,9 @@ export interface LaneDeps {
   /** Closed by the broker with this code. */
   onChannelError(code: unknown): void
   /** Closed by the broker because a message was larger than this. */
-  onTooLarge?(maxBytes: number): void
+  onTooLarge(maxBytes: number): void
   /** Closed by the broker because the user may not publish; the text names the exchange. */
-  onForbidden?(text: string): void
+  onForbidden(text: string): void
 }
 
 /** One confirm channel and the publishes that go through it, in order. */
@@ -176,12 +176,12 @@ export class PublishLane {
   get #mayTransmit(): boolean {
     if (!this.#channel || this.#isHeld || this.#isFull) return false
     // Its probe was answered: what waits behind it need not go one by one.
-    const isProbing = this.#deps.isProbe === true && this.#onRetired === null
+    const isProbing = this.#deps.isProbe && this.#onRetired === null
     return this.#inFlight + this.#overdue < (isProbing ? 1 : WINDOW)
   }
 
   get #isStuck(): boolean {
-    return this.#deps.isProbe === true && this.#overdue > 0
+    return this.#deps.isProbe && this.#overdue > 0
   }
 
   get #isOpening(): boolean {
@@ -221,11 +221,11 @@ export class PublishLane {
   #onError(error: Error & { code?: unknown }): void {
     const failure = classify(error)
     this.#isForbidden = failure.kind === 'access-refused'
-    if (failure.kind === 'access-refused') this.#deps.onForbidden?.(failure.text)
+    if (failure.kind === 'access-refused') this.#deps.onForbidden(failure.text)
     const maxBytes = maxMessageBytesIn(error)
     if (maxBytes !== null) {
       this.#maxBytes = maxBytes
-      this.#deps.onTooLarge?.(maxBytes)
+      this.#deps.onTooLarge(maxBytes)
     }
     this.#deps.onChannelError(error.code)
   }

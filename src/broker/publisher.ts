@@ -64,8 +64,7 @@ export class Publisher {
     this.#deps = deps
     const { connection, clock, logger, timeoutMs, laneCounts } = deps
     const newLane: LanesDeps['newLane'] = (kind) => this.#newLane(kind)
-    const count = laneCounts && { count: laneCounts }
-    this.#lanes = new Lanes({ connection, clock, logger, timeoutMs, newLane, ...count })
+    this.#lanes = new Lanes({ connection, clock, logger, timeoutMs, newLane, count: laneCounts })
     connection.listen({
       down: () => {
         this.#maxBytes = Number.POSITIVE_INFINITY

@@ -31,6 +31,7 @@ beforeEach(async () => {
     observer: SILENT_OBSERVER,
     random: () => 0.5,
     instance: 'test',
+    mayConsume: () => true,
     onControl: async () => 'handled',
     onQueueGone() {},
     onBacklogConsumed() {},

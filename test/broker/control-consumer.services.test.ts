@@ -260,6 +260,7 @@ describe('a control queue that cannot be asked for a moment', () => {
       observer: recorder.observer,
       random: () => 0,
       instance: 'test',
+      mayConsume: () => true,
       onControl: async ({ type }) => {
         recorder.note('onControl', type)
         return 'handled'

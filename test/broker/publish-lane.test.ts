@@ -67,6 +67,8 @@ function newLane(isProbe = false): PublishLane {
     onReturned: () => {},
     onOpen: () => {},
     onChannelError: () => {},
+    onTooLarge: () => {},
+    onForbidden: () => {},
   })
 }
 

@@ -249,6 +249,7 @@ it('a lane opens one channel, when a reopen and the next connection meet', async
     connection,
     logger,
     random: () => 0.5,
+    isProbe: false,
     onSent: () => {},
     onOutcome: () => {},
     onReturned: () => {},
@@ -256,6 +257,8 @@ it('a lane opens one channel, when a reopen and the next connection meet', async
       opens += 1
     },
     onChannelError: () => {},
+    onTooLarge: () => {},
+    onForbidden: () => {},
   })
   await Promise.all([lane.open(), lane.open()])
   await lane.open()
