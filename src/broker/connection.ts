@@ -369,6 +369,14 @@ export class Connection {
   }
 }
 
+/** It has not ended since it was of this generation: what was learned on it then holds still. */
+export function isStill(
+  { isUp, generation }: Pick<Connection, 'isUp' | 'generation'>,
+  before: number,
+): boolean {
+  return isUp && generation === before
+}
+
 /**
  * Resolves when the channel is closed, by the broker's answer or with its connection: amqplib's
  * own promise waits for the answer alone, for ever if need be. Never rejects.

@@ -1,5 +1,6 @@
 import { pauseBeforeAgain } from './again.ts'
 import { isAtLeast } from './arguments.ts'
+import { isStill } from './connection.ts'
 import { DeadQueueProbe, type ProbeDeps } from './dead-queue-probe.ts'
 import { lookFor } from './entity.ts'
 import type { EntityChecker } from './entity-checker.ts'
@@ -44,9 +45,9 @@ export class DeadQueues {
   readonly #probe: DeadQueueProbe
   /** Their job queues have answered, or are replaced, on the present connection. */
   readonly #alive = new Set<string>()
-  /** So is all that belongs to them, or they were declared on it: when, by `performance.now()`. */
+  /** And so have those that belong to them, or they were declared on it: when, by `performance.now()`. */
   readonly #soundSince = new Map<string, number>()
-  /** What belongs to them is, or will be, looked at while their jobs flow. */
+  /** Their dead letter and control queues are, or will be, looked at while their jobs flow. */
   readonly #beside = new Set<string>()
   /** They are dead on the present connection, and stay. */
   readonly #left = new Set<string>()
@@ -128,7 +129,7 @@ export class DeadQueues {
       return 'left'
     }
     const isDone = await this.#probe.delete(dead)
-    if (!isDone || !this.#isStill(generation)) return 'unknown'
+    if (!isDone || !isStill(connection, generation)) return 'unknown'
     this.#alive.add(queue)
     this.#mendBeside(queue, entities.filter(isOwn))
     return dead.length > 0 ? 'replaced' : 'sound'
@@ -141,12 +142,6 @@ export class DeadQueues {
     // From 4.3 on RabbitMQ forgets none; which it is nobody knows before there is a connection.
     const isForgetful = !connection.isUp || !isAtLeast(connection.serverVersion, 4, 3)
     return isForgetful && connection.isAfterRestart
-  }
-
-  /** The connection has not been lost since it was of this generation. */
-  #isStill(generation: number): boolean {
-    const { connection } = this.#deps
-    return connection.isUp && connection.generation === generation
   }
 
   #settleLater(): void {
@@ -198,9 +193,10 @@ export class DeadQueues {
     const { signal } = this.#stopping
     this.#mendingBeside = this.#mendingBeside.then(async () => {
       if (signal.aborted) return
-      const { generation } = this.#deps.connection
+      const { connection } = this.#deps
+      const { generation } = connection
       // What was learned on a connection that is gone says nothing any more.
-      if ((await this.#isMended(queue, entities)) && this.#isStill(generation)) {
+      if ((await this.#isMended(queue, entities)) && isStill(connection, generation)) {
         this.#beside.delete(queue)
         this.noteDeclared(queue)
         this.#deps.onMended(queue)

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../logger.ts'
 import type { EnsureOutcome, Presence } from './broker.ts'
-import type { Connection } from './connection.ts'
+import { type Connection, isStill } from './connection.ts'
 import type { DeadQueues } from './dead-queues.ts'
 import { lookFor, missing, outcomeOf } from './entity.ts'
 import type { EntityChecker } from './entity-checker.ts'
@@ -258,8 +258,7 @@ export class Declarer {
       else this.#incomplete.delete(queue)
       if (isAnyAway) this.#retryLater()
       if (outcome === 'access-refused') this.#refused(queue, entities)
-      const { isUp, generation: present } = this.#deps.connection
-      if (outcome === 'ready' && isUp && generation === present) {
+      if (outcome === 'ready' && isStill(this.#deps.connection, generation)) {
         this.#known.add(queue)
         this.#ready.add(queue)
         this.#dying.delete(queue)

@@ -2,7 +2,7 @@ import type { Channel } from 'amqplib'
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import { type ChannelFailure, classify } from './amqp-error.ts'
-import { type Connection, closeChannel } from './connection.ts'
+import { type Connection, closeChannel, isStill } from './connection.ts'
 import { lookFor } from './entity.ts'
 import { withScratchChannel } from './scratch-channel.ts'
 import type { QueueEntity, Topology } from './topology.ts'
@@ -65,19 +65,18 @@ export class Owner {
     clearTimeout(this.#retry)
     const { connection } = this.#deps
     const { generation } = connection
-    const isCurrent = () => generation === connection.generation && connection.isUp
     try {
       if (await this.#mayComeBack()) {
-        if (!isCurrent()) return
+        if (!isStill(connection, generation)) return
         this.#become('foreign')
         this.#claimLater()
         return
       }
       this.#channel = await connection.openChannel()
       await this.#declare(this.#channel)
-      if (isCurrent()) this.#become('owner')
+      if (isStill(connection, generation)) this.#become('owner')
     } catch (error) {
-      if (!isCurrent()) return
+      if (!isStill(connection, generation)) return
       const failure = classify(error)
       if (failure.kind === 'locked') {
         this.#seeForeign()

@@ -2,7 +2,7 @@ import type { ConfirmChannel, Options } from 'amqplib'
 import type { Logger } from '../logger.ts'
 import { classify, maxMessageBytesIn } from './amqp-error.ts'
 import type { PublishOutcome } from './broker.ts'
-import { type Connection, closeChannel } from './connection.ts'
+import { type Connection, closeChannel, isStill } from './connection.ts'
 import { lent } from './lent-headers.ts'
 import { reconnectDelayMs } from './reconnect.ts'
 
@@ -108,9 +108,9 @@ export class PublishLane {
     this.#openingOn = generation
     try {
       const channel = await connection.openConfirmChannel()
-      if (generation === connection.generation && connection.isUp) this.#use(channel)
+      if (isStill(connection, generation)) this.#use(channel)
     } catch (error) {
-      if (generation !== connection.generation || !connection.isUp) return
+      if (!isStill(connection, generation)) return
       this.#deps.logger.warn({ err: error }, 'publish channel cannot be opened')
       this.#refuseWaiting()
       this.#closeIfDone()
@@ -185,8 +185,7 @@ export class PublishLane {
   }
 
   get #isOpening(): boolean {
-    const { connection } = this.#deps
-    return connection.isUp && this.#openingOn === connection.generation
+    return isStill(this.#deps.connection, this.#openingOn)
   }
 
   #closeIfDone(): void {

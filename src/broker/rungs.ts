@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts'
 import { LADDER_MS, rungKey } from '../job/backoff.ts'
 import type { Logger } from '../logger.ts'
 import type { EnsureOutcome } from './broker.ts'
-import type { Connection } from './connection.ts'
+import { type Connection, isStill } from './connection.ts'
 import { lookFor } from './entity.ts'
 import type { EntityChecker } from './entity-checker.ts'
 import type { Names } from './names.ts'
@@ -203,7 +203,7 @@ export class Rungs {
       logger.error({ err: error, ...rung }, 'rung cannot be ensured')
     }
     // What was found out on a connection that is gone may not be true any more.
-    if (!connection.isUp || generation !== connection.generation) return 'unavailable'
+    if (!isStill(connection, generation)) return 'unavailable'
     if (outcome === 'ready') {
       this.#ready.add(key)
       logger.debug(rung, 'retry queue is ready')

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isStill } from '../broker/connection.ts'
 import { isInTime } from '../broker/in-time.ts'
 import { reconnectDelayMs } from '../broker/reconnect.ts'
 import { untilDeadline } from '../lifecycle.ts'
@@ -201,7 +202,7 @@ class AmqpSource implements JobSource {
     const { consume, logger } = this.#link
     const { generation } = consume
     // Also while it takes nothing: jobs that run may be cancelled, and who is quiet be told to end.
-    const isCurrent = () => !this.#stopping && consume.isUp && consume.generation === generation
+    const isCurrent = () => !this.#stopping && isStill(consume, generation)
     for (let attempt = 1; isCurrent(); attempt++) {
       try {
         await this.#establishOnce(running, isCurrent)
