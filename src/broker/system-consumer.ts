@@ -195,10 +195,7 @@ export class SystemConsumer {
     if (!isDenied(end))
       logger.warn({ end, queue: label }, 'the consumer of a system queue has ended')
     if (isQueueGone(end)) this.#deps.onQueueGone()
-    this.#openLater(block.wasAccepted ? this.#deps.clock.now() - this.#startedAt : 0)
-  }
-
-  #openLater(livedMs: number): void {
+    const livedMs = block.wasAccepted ? this.#deps.clock.now() - this.#startedAt : 0
     this.#openIn(this.#restartDelay.after(livedMs))
   }
 

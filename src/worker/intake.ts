@@ -191,10 +191,7 @@ export class Intake {
       prefetch,
       consumerPriority: 0,
       lingerMs: this.#deps.lingerMs,
-      nextOrder: () => {
-        this.#order += 1
-        return this.#order
-      },
+      nextOrder: () => ++this.#order,
       onDelivery: (delivery) => {
         observer.consumed(queue, delivery.redelivered)
         onDelivery(delivery)
