@@ -53,7 +53,7 @@ export interface Job {
   expires_at?: string
   next_attempt_at?: string
   retry_delay_ms?: number
-  /** Who runs it, or ran it last. */
+  /** Who runs it, while it is active. */
   worker_id?: string
   /** Of a step of a workflow. */
   workflow_id?: string

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import type { Route } from '../../src/http/route.ts'
 import type { Door } from '../../src/http/routes/door.ts'
 import { routesOf } from '../../src/http/server.ts'
+import { JOB_STATES } from '../../src/job/job.ts'
 import { BACKOFF_STRATEGIES, CONFLICT_NAMES } from '../../src/job/request.ts'
 import { CRON_SCHEMA } from '../../src/schemas/cron.ts'
 import { PUSH_SCHEMA } from '../../src/schemas/push.ts'
@@ -81,4 +82,29 @@ test('docs/http.md has each event that is listed', () => {
   const [, list = ''] = /^(Events are [\s\S]+?)\n\n/m.exec(page) ?? []
   const listed = [...list.matchAll(/`([a-z_]+\.[a-z_]+)`/g)].map(([, type = '']) => type)
   expect(new Set(listed)).toEqual(new Set(kinds))
+})
+
+/** The part of the page below a heading of either depth. */
+const below = (heading: string) =>
+  page.split(/^###? /m).find((text) => text.startsWith(`${heading}\n`)) ?? ''
+
+test('docs/http.md has each code of an error, with the status that it usually has', () => {
+  const table = read('src/errors.ts').split('} as const')[0] ?? ''
+  const codes = [...table.matchAll(/^ {2}(\w+): \{\s+status: (\d+)/gm)]
+  expect(codes.length).toBeGreaterThan(10)
+  const rows = [...below('Errors').matchAll(/^\| (`.+?) \| ([\d,; ]+) \|/gm)]
+  const listed = rows.flatMap(([, names = '', statuses = '']) =>
+    [...names.matchAll(/`(\w+)`/g)].map(([, name = '']) => [name, statuses] as const),
+  )
+  expect(new Set(listed.map(([name]) => name))).toEqual(new Set(codes.map(([, name]) => name)))
+  for (const [, name, status] of codes) expect(new Map(listed).get(name ?? '')).toContain(status)
+})
+
+test('docs/http.md has each member that a job gets in its life, and the name of each list', () => {
+  const document = read('src/job/document.ts')
+  const members = [...document.matchAll(/[,{]"(\w+)":/g)].map(([, name = '']) => name)
+  expect(members).toContain('retry_delay_ms')
+  const lists = ['queues', 'jobs', 'cron_jobs', 'workflows', 'schemas', 'events', 'items']
+  const answers = below('What comes back')
+  for (const name of [...members, ...JOB_STATES, ...lists]) expect(answers).toContain(`\`${name}\``)
 })
