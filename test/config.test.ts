@@ -239,6 +239,10 @@ describe('configuration', () => {
     expect(() => readConfig({ [name]: value })).toThrow(ConfigError)
   })
 
+  it('tells all of the rule that a prefix breaks', () => {
+    expect(() => readConfig({ OJS_PREFIX: '-tenant' })).toThrow(/the first a letter or digit/)
+  })
+
   it('takes an @ in a virtual host behind a user: no password ends there', () => {
     const url = 'amqp://user:password@host/jobs@home'
     expect(readConfig({ OJS_AMQP_URL: url }).config.amqpUrls).toEqual([url])

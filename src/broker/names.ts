@@ -25,7 +25,8 @@ export interface Names {
 
 /** What a prefix may be, and how that is said. */
 export const PREFIX = /^[a-z0-9][a-z0-9-]{0,31}$/
-export const PREFIX_RULE = 'must be up to 32 characters of a-z, 0-9 and -'
+export const PREFIX_RULE =
+  'must be up to 32 characters of a-z, 0-9 and -, the first a letter or digit'
 
 /** `ojs.…` → `tenant1.ojs.…`; the dot is ours. Anything else is no entity name and stays. */
 export function withPrefix(prefix: string, name: string): string {
