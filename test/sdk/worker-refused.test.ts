@@ -45,7 +45,7 @@ describe('the start of a worker', () => {
   ])('waits for a server that is %s', async (_what, error) => {
     const transport = refusing('/workers/fetch', error, refusing('/workers/heartbeat', error))
     await workerOn(transport).start()
-    await vi.waitFor(() => expect(transport.fetches.length).toBeGreaterThan(2))
+    await expect.poll(() => transport.fetches.length).toBeGreaterThan(2)
   })
 
   test('needs no server that knows heartbeats', async () => {
@@ -81,7 +81,7 @@ describe('the start of a worker', () => {
     await worker.start()
     refusing('/workers/fetch', refusal(401, 'x_unauthenticated'), transport)
     const before = transport.fetches.length
-    await vi.waitFor(() => expect(transport.fetches.length).toBeGreaterThan(before + 2))
+    await expect.poll(() => transport.fetches.length).toBeGreaterThan(before + 2)
     expect(worker.state).toBe('running')
   })
 })

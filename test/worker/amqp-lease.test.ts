@@ -307,9 +307,9 @@ test('a start that is put on record is not told again behind the word that it wa
   })
   const { lease, done } = open({ report: (...event) => reporter.report(...event) }, true)
   const begun = lease.begin()
-  await vi.waitFor(() => expect(sent).toHaveLength(1))
+  await expect.poll(() => sent).toHaveLength(1)
   const released = lease.release()
-  await vi.waitFor(() => expect(sent).toHaveLength(2))
+  await expect.poll(() => sent).toHaveLength(2)
   sent[1]?.answer('confirmed')
   await released
   // Its connection went before the confirm.

@@ -52,14 +52,14 @@ test('of ten thousand jobs at once some thousand are under way, and the others w
   }
   const jobs = ids.map((id) => ({ id, type: 't', args: [] }))
   const answer = push({ publisher }, '/jobs/batch', { jobs })
-  await vi.waitFor(() => expect(sent).toHaveLength(4_096))
+  await expect.poll(() => sent).toHaveLength(4_096)
   sent[0]?.confirm('confirmed')
-  await vi.waitFor(() => expect(sent).toHaveLength(4_097))
+  await expect.poll(() => sent).toHaveLength(4_097)
   for (const { confirm } of sent) confirm('confirmed')
   await vi.waitFor(() => {
     for (const { confirm } of sent) confirm('confirmed')
     expect(sent).toHaveLength(10_000)
-  })
+  }, 60_000)
   for (const { confirm } of sent) confirm('confirmed')
   expect(await answer).toMatchObject({ status: 201 })
   expect(sent.map(({ id }) => id)).toEqual(ids)
