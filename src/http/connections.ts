@@ -106,7 +106,9 @@ export class Connections {
 
   #drain(socket: Socket, latest: OjsResponse | undefined): void {
     if (!isBusy(latest)) {
-      setTimeout(() => this.#closeIdle(socket), IDLE_MS).unref()
+      // A process that stood still reads what has come meanwhile only after its timers.
+      const close = () => setImmediate(() => this.#closeIdle(socket))
+      setTimeout(close, IDLE_MS).unref()
       return
     }
     if (!latest.req.complete) setTimeout(() => this.#giveUp(socket, latest), BODY_MS).unref()

@@ -19,6 +19,12 @@ function held() {
   return { routes, open, entered }
 }
 
+/** As on a machine that others use, or for a large commit. */
+function standStill(ms: number): void {
+  const since = performance.now()
+  while (performance.now() - since < ms);
+}
+
 function refusesConnections(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ port, host: '127.0.0.1' })
@@ -74,6 +80,18 @@ describe('stop', () => {
       expect(last).toMatchObject({ status: 200, headers: { connection: 'close' } })
       expect([await client.closed(), client.failure]).toEqual(['', undefined])
     }
+    await stopped
+  })
+
+  test('answers it, too, where the process stands still for longer than the connection has', async () => {
+    const frame = await serve(held().routes)
+    const client = await frame.client()
+    client.send(request('GET', '/fast'))
+    await client.answer()
+    client.send(request('GET', '/fast'))
+    const stopped = frame.server.stop(NEVER)
+    standStill(300)
+    expect(await client.answer()).toMatchObject({ status: 200, headers: { connection: 'close' } })
     await stopped
   })
 
