@@ -110,8 +110,9 @@ it('of steps that begin many others is written a few at a time, each with its st
     await ledger.workflows.create(workflow, NOW)
     roots.push(ledger.workflows.find(workflow.id)?.steps[0]?.jobId ?? '')
   }
-  const { id: other } = await pushed(ledger)
-  const ids = [other, ...roots]
+  // Written in one with each other.
+  const others = [await pushed(ledger), await pushed(ledger)]
+  const ids = [...others.map(({ id }) => id), ...roots]
   const said = (event: 'started' | 'completed') =>
     ids.map((id) => ({ ...AT, event, job_id: id }) as ReportEvent)
   const events = [...said('started'), ...said('completed')]
@@ -131,13 +132,33 @@ it('of steps that begin many others is written a few at a time, each with its st
   await ledger.written()
   clock.mockRestore()
   expect(ids.filter(isCompleted)).toEqual(ids)
-  expect(await reported).toEqual({ applied: 8, ignored: 0 })
-  expect(completed).toEqual([2, 2, 4, 4])
+  expect(await reported).toEqual({ applied: 10, ignored: 0 })
+  expect(completed).toEqual([3, 3, 3, 5, 5])
   const told = stage.events.map((event) => ('job' in event ? [event.type, event.job.id] : []))
   for (const id of ids) {
     const types = told.filter(([, of]) => of === id).map(([type]) => type)
     expect(types).toEqual(['job.started', 'job.completed'])
   }
+})
+
+it('of two attempts of a step is taken in its order', async () => {
+  const { ledger } = harness
+  const workflow = newGraph({ root: [], leaf: ['root'] })
+  await ledger.workflows.create(workflow, NOW)
+  const id = ledger.workflows.find(workflow.id)?.steps[0]?.jobId ?? ''
+  const said = [
+    { ...AT, event: 'started' },
+    FAILED,
+    { ...AT, event: 'started', attempt: 2 },
+    { ...AT, event: 'completed', attempt: 2 },
+  ]
+  const events = said.map((one) => ({ ...one, job_id: id }) as ReportEvent)
+  await report(stage.deps, { worker_id: 'w', events }, { requestId: 'req_1' })
+  const told = stage.events.flatMap((event) =>
+    'job' in event && event.job.id === id ? [event.type] : [],
+  )
+  const first = ['job.started', 'job.failed', 'job.retrying']
+  expect(told).toEqual([...first, 'job.enqueued', 'job.started', 'job.completed'])
 })
 
 it('of a job that nobody knew tells what its token said of the attempt before', async () => {
