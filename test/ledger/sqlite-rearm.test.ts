@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { eventOf, REPORT } from './contract-reports.ts'
-import { FAILED, NOW, pushed, rowOf, settleLazily } from './harness.ts'
+import { FAILED, NOW, pushed, rowOf, settleLazily, TERMS, token } from './harness.ts'
 import { openSqliteHarness, type SqliteHarness } from './sqlite-harness.ts'
 
 const LOOKED_AT = 10_000
@@ -49,8 +49,8 @@ it('finds what a lost queue had among any number of others, a page at a time', a
   expect(turns).toBeGreaterThanOrEqual(6)
 })
 
-it.each(['report', 'heartbeat'])(
-  'owes a token for what a native worker begins between its pages, by %s',
+it.each(['report', 'heartbeat', 'claim'] as const)(
+  'owes a token for what begins between its pages, by %s',
   async (way) => {
     const { ledger } = harness
     plantHeld(LOOKED_AT + 5)
@@ -61,11 +61,15 @@ it.each(['report', 'heartbeat'])(
     // Behind the first page, and before the second is asked for.
     const said = { event: 'started' } as const
     const beat = { now: NOW, wall: NOW, workerId: 'w', leaseMs: null, defaultLeaseMs: 1_000 }
-    const started =
-      way === 'report'
-        ? ledger.applyReports([eventOf(id, said)], REPORT)
-        : ledger.beatNative([id], beat)
-    expect(await started).toMatchObject([{ outcome: 'started' }])
+    const ways = {
+      report: () => ledger.applyReports([eventOf(id, said)], REPORT),
+      heartbeat: () => ledger.beatNative([id], beat),
+      // By what FETCH had of the lost queue.
+      claim: () => ledger.claim([token(id)], TERMS),
+    }
+    const started = await ways[way]()
+    expect(rowOf(ledger, id).state).toBe('active')
+    expect(started).toHaveLength(1)
     await rearming
     expect(rowOf(ledger, id)).toMatchObject({ state: 'active', holder: 'ledger' })
     // The worker dies, and what it had of the lost queue does not come back.
