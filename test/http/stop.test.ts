@@ -5,6 +5,7 @@ import { answer } from '../../src/http/answer.ts'
 import { readJson } from '../../src/http/body.ts'
 import { Polls } from '../../src/http/polls.ts'
 import type { Route } from '../../src/http/route.ts'
+import { deferred } from '../support/deferred.ts'
 import { EVENTUALLY, serve, slowRoute } from './frame.ts'
 import { RawClient, request } from './raw-client.ts'
 
@@ -117,7 +118,8 @@ describe('stop', () => {
       },
     }
     const frame = await serve([...held().routes, echo])
-    const [half, stalled, coming] = [
+    const [half, stalled, coming, late] = [
+      await frame.client(),
       await frame.client(),
       await frame.client(),
       await frame.client(),
@@ -130,6 +132,9 @@ describe('stop', () => {
       client.send(Buffer.from('{'))
     }
     await expect.poll(() => reading).toBe(2)
+    // Not read yet.
+    late.send(request('POST', '/echo', { 'Content-Length': '2' }))
+    late.send(Buffer.from('{'))
     const stopped = frame.server.stop(NEVER)
     // At once: it has a few seconds, and a machine may pause for them.
     coming.send(Buffer.from('}'))
@@ -137,6 +142,46 @@ describe('stop', () => {
     expect((await coming.answer()).status).toBe(200)
     await stopped
     expect(await stalled.closed()).toBe('')
+    expect(await late.closed()).toBe('')
+    expect(reading).toBe(3)
+  })
+
+  test('answers what takes longer than an idle connection has, and came on one', async () => {
+    const { routes, open, entered } = held()
+    const frame = await serve(routes)
+    const [client, idle] = [await frame.client(), await frame.client()]
+    client.send(request('GET', '/slow'))
+    const stopped = frame.server.stop(NEVER)
+    await entered
+    expect(await idle.closed()).toBe('')
+    open()
+    expect(await client.answer()).toMatchObject({ status: 200, headers: { connection: 'close' } })
+    await stopped
+  })
+
+  test('closes soon what an answer has said keep-alive to before', async () => {
+    const word = deferred()
+    const begun: Route = {
+      method: 'GET',
+      path: '/begun',
+      async handle(_request, response) {
+        response.writeHead(200, { 'Content-Length': '2' }).write('{')
+        await word.promise
+        response.end('}')
+      },
+    }
+    const frame = await serve([begun])
+    const client = await frame.client()
+    client.send(request('GET', '/begun'))
+    await once(client.socket, 'data')
+    const stopped = frame.server.stop(NEVER)
+    word.resolve()
+    expect(await client.answer()).toMatchObject({
+      body: '{}',
+      headers: { connection: 'keep-alive' },
+    })
+    await stopped
+    expect(await client.closed()).toBe('')
   })
 
   test('answers what was asked, with Connection: close, and accepts nothing new', async () => {

@@ -37,6 +37,12 @@ it('keeps of what it has matched what it says at most, and of plain texts all', 
   expect(hungry.test(`${'a'.repeat(21)}c`)).toBe(true)
 })
 
+it('counts nothing for what RE2 needs no states for', () => {
+  const engine = linearPatterns(() => new Fuel())
+  expect(engine('^[a-z]+$').test('abc')).toBe(true)
+  expect(engine.keptBytes()).toBe(0)
+})
+
 /** RE2 needs another state for nearly each of them; with `c`, as it looks for that first. */
 function letters(seed: number): string {
   let bits = seed
