@@ -173,7 +173,7 @@ export class ControlConsumer {
   async stop(): Promise<void> {
     this.#stopping.abort()
     const channels = this.#deactivate()
-    await Promise.all(channels.map((channel) => channel.drain()))
+    for (const channel of channels) channel.mute()
     await this.#handler.finished()
     await Promise.all(channels.map((channel) => channel.close()))
   }

@@ -166,6 +166,8 @@ export class RabbitBroker implements Broker, Service {
     this.#declarer.stop()
     this.#rungs.stop()
     this.#dead.stop()
+    // A busy RabbitMQ would work on what nobody needs any more, before it answers what this waits for.
+    void this.#connections.declare.close()
     await untilDeadline(this.#consumers.stop(), deadline)
     for (const publisher of [this.#publisher, this.#controlPublisher]) {
       await publisher.drain(deadline)

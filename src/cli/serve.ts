@@ -3,7 +3,8 @@ import { createLogger } from '../logger.ts'
 import { type Command, complain, printable } from './command.ts'
 import { tooFewOpenFiles } from './open-files.ts'
 
-const STOP_GRACE_MS = 30_000
+/** It ends within 30 s: RabbitMQ may need 4 more to close connections, and the ledger is closed after that. */
+const STOP_GRACE_MS = 24_000
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 const PARENT_POLL_MS = 500
 

@@ -71,3 +71,15 @@ it('takes what comes before its consumers are cancelled, and closes when that is
   channel.settle(last, 'ack')
   expect([slow.ack.mock.calls.length, slow.isClosed]).toEqual([2, true])
 })
+
+it('leaves to RabbitMQ what comes once it is muted, and is closed before its consumers are cancelled', async () => {
+  await channel.consume('a', 'control.a', 'tag.a')
+  const first = {} as ConsumeMessage
+  slow.consumers.get('tag.a')?.(first)
+  channel.mute()
+  slow.consumers.get('tag.a')?.({} as ConsumeMessage)
+  expect(taken).toEqual([first])
+  channel.settle(first, 'ack')
+  await channel.close()
+  expect([slow.ack.mock.calls.length, slow.isClosed]).toEqual([1, true])
+})

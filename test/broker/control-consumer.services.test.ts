@@ -188,6 +188,19 @@ describe('control messages', () => {
     expect(types()).toEqual(['slow'])
   })
 
+  it('are waited for when the broker stops, and nothing is declared any more meanwhile', async () => {
+    const { waiting, onControl, types } = open()
+    const test = await start({}, { onControl })
+    await say(DEFAULT, 'slow')
+    await expect.poll(types).toEqual(['slow'])
+    const stopped = test.stop()
+    await expect.poll(() => test.broker.gauges().connectionsActive).toBe(2)
+    expect(await test.broker.ensureQueue('email')).toBe('unavailable')
+    waiting[0]?.settle()
+    await stopped
+    expect(test.recorder.count('acked', 'ojs.queue.control')).toBe(1)
+  })
+
   it('settle nothing on another connection than their own', async () => {
     const { waiting, onControl, types } = open()
     const test = await start({}, { onControl })

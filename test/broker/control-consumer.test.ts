@@ -34,10 +34,10 @@ class StuckChannel extends EventEmitter {
   }
 }
 
-function startConsumer() {
+function startConsumer(given: Partial<StuckChannel> = {}) {
   const consumed: string[] = []
   const late: (() => void)[] = []
-  const openChannel = vi.fn(async () => new StuckChannel(consumed, late))
+  const openChannel = vi.fn(async () => Object.assign(new StuckChannel(consumed, late), given))
   const connection = { isUp: true, listen: () => {}, openChannel } as unknown as Connection
   let now = 0
   const { observer } = new Recorder()
@@ -213,4 +213,13 @@ it('one that is missing and was never seen to is not looked for', async () => {
   consumer.queueMissing('unheard-of')
   await elapse(60_000)
   expect(consumed).not.toContain('unheard-of')
+})
+
+it('stops before RabbitMQ has cancelled the consumers of a thousand queues', async () => {
+  const cancel = vi.fn(() => new Promise<void>(() => {}))
+  const { consumer, consumed } = startConsumer({ cancel })
+  consumer.resume()
+  await vi.waitUntil(() => consumed.length > 1)
+  await consumer.stop()
+  expect(cancel).toHaveBeenCalled()
 })
