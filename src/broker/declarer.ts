@@ -165,6 +165,13 @@ export class Declarer {
     this.#deps.onKnown?.()
   }
 
+  /** Those that are to be there before anybody asks for them. Never rejects. */
+  async ensureConfigured(): Promise<void> {
+    await this.ensureBase()
+    const configured = this.#deps.options.queues.filter((queue) => this.#known.has(queue))
+    await checkEach(configured, async (queue) => void (await this.ensure(queue)))
+  }
+
   /** Exchanges and system queues. Single flight; once per connection. Never rejects. */
   ensureBase(): Promise<EnsureOutcome> {
     if (this.#base !== null) return this.#base

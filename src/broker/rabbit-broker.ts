@@ -43,6 +43,8 @@ import { loadTopology, type Topology } from './topology.ts'
 
 /** Nothing is served before, and each host of a list that does not answer would take so long. */
 const START_WAIT_MS = 10_000
+/** So long for the queues of earlier runs: a thousand take RabbitMQ ten seconds, and flow all the same. */
+const LOOKS_WAIT_MS = 1_000
 
 /**
  * RabbitMQ behind the contract: puts the parts of this folder together, and hands each call to the
@@ -155,7 +157,9 @@ export class RabbitBroker implements Broker, Service {
 
   async #firstAttempt(): Promise<void> {
     if (!(await this.#connections.start())) return
-    await Promise.all([this.#availability.settled(), this.#declaring])
+    await this.#availability.settled()
+    const enough = sleep(LOOKS_WAIT_MS, undefined, { ref: false })
+    await Promise.all([this.#declarer.ensureConfigured(), Promise.race([this.#declaring, enough])])
   }
 
   async stop(deadline: AbortSignal): Promise<void> {

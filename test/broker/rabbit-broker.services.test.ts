@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { DepthSampler } from '../../src/broker/depth-sampler.ts'
 import { createNames } from '../../src/broker/names.ts'
@@ -84,6 +85,35 @@ describe('start', () => {
     const { broker } = await start({ amqpUrls: Array(3).fill(`amqp://127.0.0.1:${port}`) })
     expect(watch.elapsedMs).toBeLessThan(15_000)
     expect(broker.status()).toMatchObject({ state: 'down' })
+  })
+
+  it('does not wait for every queue of an earlier run, but for those that the configuration names', async () => {
+    const startMs = async () => {
+      const watch = new Stopwatch()
+      const { broker, stop } = await start(
+        { queues: ['configured'] },
+        {
+          recordedQueues: () => ['configured', 'earlier'],
+          onQueueMissing: async (queue) => {
+            if (queue === 'earlier') await new Promise(() => {})
+            // Longer than it waits for others.
+            await sleep(1_500)
+            return 'declare'
+          },
+        },
+      )
+      const { elapsedMs } = watch
+      watch.end()
+      expect(broker.status()).toEqual({ state: 'up' })
+      expect(['configured', 'earlier'].map((queue) => broker.isDeclared(queue))).toEqual([
+        true,
+        false,
+      ])
+      await stop()
+      await admin.channel.deleteQueue('ojs.queue.configured')
+      return elapsedMs
+    }
+    expect(await leastOfThree(startMs, 6_000)).toBeLessThan(6_000)
   })
 
   it('throws for a topology that cannot be used, before anything is connected', async () => {
