@@ -99,7 +99,9 @@ export class Connection {
     const { connectionName, heartbeatS = HEARTBEAT_S } = options
     this.#peer = { connectionName, heartbeatS }
     this.#beside = new BesideConnections(this.#urls[0], this.#peer)
-    for (const one of options.behind ?? []) one.listen({ down: () => this.#makeRoom() })
+    for (const one of options.behind ?? []) {
+      one.listen({ down: () => this.#comesTooSoon() && this.#makeRoom() })
+    }
   }
 
   get isUp(): boolean {
@@ -250,7 +252,8 @@ export class Connection {
   }
 
   #comesTooSoon(): boolean {
-    return this.#options.behind?.some((one) => !one.isUp) === true
+    // Who was closed needs no place.
+    return this.#options.behind?.some((one) => !one.isUp && !one.#stopping.signal.aborted) === true
   }
 
   #makeRoom(): void {

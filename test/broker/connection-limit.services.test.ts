@@ -44,3 +44,12 @@ it('a place that is held by one which another comes before is given to that one'
   await eventually(() => behind.generation === 2)
   expect(first.generation).toBe(2)
 })
+
+it('a place is left to who has it when one that comes before is closed for good', async () => {
+  const first = await startConnection(vhost.url, { name: 'declare' })
+  const behind = await startConnection(vhost.url, { name: 'reply', behind: [first] })
+  onTestFinished(() => behind.close())
+  await first.close()
+  await behind.openChannel()
+  expect(behind.generation).toBe(1)
+})
