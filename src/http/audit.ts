@@ -50,7 +50,9 @@ function lineWriter(logger: Logger, now: () => number) {
       route: templateOf(request),
       status,
     }
-    if (REFUSED.has(status)) {
+    // Without a key nothing may be changed, whatever it was answered.
+    const isStranger = key === undefined && !READING.has(method)
+    if (isStranger || REFUSED.has(status)) {
       const suppressed = refusals.take(now())
       if (suppressed !== undefined) logger.warn({ ...fields, ...suppressed }, 'request refused')
     } else if (READING.has(method) || key?.role === 'worker') {

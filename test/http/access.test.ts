@@ -356,6 +356,21 @@ describe('the log', () => {
     expect(later.map(({ fields }) => fields['suppressed'])).toEqual([20, undefined])
   })
 
+  test.each([
+    ['POST', '/nowhere', 404],
+    ['POST', '/ojs/v1/health', 405],
+    ['DELETE', '/ojs/v1/jobs/%zz', 400],
+  ])('… nor where there is nothing to be refused: %s %s', async (method, path, status) => {
+    const frame = await serve(ROUTES, { access, now: () => 0 })
+    const client = await frame.client()
+    for (let i = 0; i < 30; i++) {
+      client.send(request(method, path))
+      expect((await client.answer()).status).toBe(status)
+    }
+    expect(frame.log).toHaveLength(10)
+    expect(frame.log[0]).toMatchObject({ message: 'request refused', fields: { status } })
+  })
+
   test('is not filled by a program that runs wild', async () => {
     const rateLimit = { limit: 1, windowMs: 60_000 }
     const frame = await serve(ROUTES, { access: { ...access, rateLimit }, now: () => 0 })
