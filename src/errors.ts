@@ -35,6 +35,17 @@ export interface OjsErrorOptions {
   cause?: unknown
 }
 
+/** There is room for the URI of a schema, and for what is said of it. */
+const MAX_MESSAGE = 4_096
+
+/**
+ * Who publishes a message names its members, in any length and with any character; what is said of it goes
+ * into logs and, where a native worker reads it, to a terminal.
+ */
+function shown(message: string): string {
+  return message.slice(0, MAX_MESSAGE).replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, '\ufffd')
+}
+
 /** An error that a client may see. Thrown anywhere, rendered in exactly one place per door. */
 export class OjsError extends Error {
   override readonly name = 'OjsError'
@@ -46,7 +57,7 @@ export class OjsError extends Error {
   readonly retryAfterSeconds: number | undefined
 
   constructor(code: ErrorCode, message: string, options: OjsErrorOptions = {}) {
-    super(message, { cause: options.cause })
+    super(shown(message), { cause: options.cause })
     this.code = code
     this.status = options.status ?? ERROR_CODES[code].status
     this.retryable = ERROR_CODES[code].retryable

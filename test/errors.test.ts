@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest'
+import { OjsError } from '../src/errors.ts'
+import { parsePush } from '../src/schemas/validator.ts'
+
+function messageAbout(member: string): string {
+  try {
+    parsePush({ type: 'a.b', args: [], options: { retry: { [member]: 1 } } })
+  } catch (error) {
+    if (error instanceof OjsError) return error.message
+  }
+  throw new Error('it was taken')
+}
+
+// Log lines and terminals get what is said of a message, and whoever publishes it names its members.
+test('a message rewrites no terminal, and is one line', () => {
+  const message = messageAbout('\u001b[2J\r\nall is well\u2028\u202e\ud800')
+  expect(message).toBe(
+    "The 'options.retry.\ufffd[2J\ufffd\ufffdall is well\ufffd\ufffd\ufffd' field is not known.",
+  )
+  const { stack } = new OjsError('invalid_request', 'first\nsecond')
+  expect(stack).toMatch(/^OjsError: first\ufffdsecond\n/)
+})
+
+test('a message has an end, whatever it names', () => {
+  expect(messageAbout('x'.repeat(1_000_000)).length).toBeLessThanOrEqual(4_096)
+})
