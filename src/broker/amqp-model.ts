@@ -1,6 +1,7 @@
 import { Writable } from 'node:stream'
 import { type ChannelModel, connect } from 'amqplib'
 import { credentialsOf, withHeartbeat } from './amqp-url.ts'
+import { tellEarlyErrorsLate } from './early-errors.ts'
 import { gatherWrites, writePromptly } from './gathered-writes.ts'
 import { encodePublishes } from './publish-frames.ts'
 import { readStrangeHeaders } from './strange-headers.ts'
@@ -15,10 +16,11 @@ export interface PeerOptions {
 }
 
 /** amqplib's connection. `signal` destroys its socket, but not that of TLS. */
-export function openModel(
+export async function openModel(
   url: URL,
   given: PeerOptions & { signal: AbortSignal },
 ): Promise<ChannelModel> {
+  tellEarlyErrorsLate()
   const { connectionName, heartbeatS, signal } = given
   const socket = {
     timeout: CONNECT_TIMEOUT_MS,
@@ -30,7 +32,10 @@ export function openModel(
     clientProperties: { connection_name: connectionName },
     ...credentialsOf(url),
   }
-  return connect(withHeartbeat(url, heartbeatS), socket)
+  const model = await connect(withHeartbeat(url, heartbeatS), socket)
+  // Also where its opener finds it ended, and does not listen any more.
+  model.on('error', () => {})
+  return model
 }
 
 /** Null: amqplib has changed, and does not show it any more. */

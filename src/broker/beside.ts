@@ -38,7 +38,6 @@ export class BesideConnections {
       end()
       throw error
     }
-    model.on('error', () => {})
     return { model, end }
   }
 

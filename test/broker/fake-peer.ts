@@ -34,6 +34,8 @@ export class FakePeer extends EventEmitter {
   readonly refusals = new Map<string, [method: string, fields: object]>()
   /** As many connections are closed in the packet that opens them. */
   closedAtOnce = 0
+  /** … with this code. */
+  closeCode = 320
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
   #socket: Socket | null = null
@@ -194,7 +196,7 @@ export class FakePeer extends EventEmitter {
     this.closedAtOnce -= 1
     this.#socket?.cork()
     this.send(0, 'ConnectionOpenOk', {})
-    const fields = { replyCode: 320, replyText: 'CONNECTION_FORCED', classId: 0, methodId: 0 }
+    const fields = { replyCode: this.closeCode, replyText: 'CLOSED', classId: 0, methodId: 0 }
     this.send(0, 'ConnectionClose', fields)
     this.#socket?.uncork()
   }
