@@ -14,6 +14,8 @@ declare global {
       readonly admission: Admission
       /** What it has of the heap; given back when its route is done (`route.ts`). */
       readonly memory: MemoryShare
+      /** Asked for by a name that somebody could own; only what is open to all is answered (`hosts.ts`). */
+      isOfForeignHost: boolean
       /** Set by the pipeline (`app.ts`) before any route runs. */
       context: RequestContext
     }
@@ -26,6 +28,7 @@ const NO_CONTEXT: RequestContext = Object.freeze({ requestId: '' })
 export class OjsRequest extends IncomingMessage {
   context = NO_CONTEXT
   admission: Admission = ADMITTED
+  isOfForeignHost = false
   readonly memory = new MemoryShare()
   #requestId: string | undefined
 

@@ -22,6 +22,7 @@ export function refuseForeignHosts(
       lastOwn = host
       return
     }
+    request.isOfForeignHost = true
     if (openPaths.has(request.path)) return
     throw new OjsError(
       'x_forbidden',

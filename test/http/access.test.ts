@@ -155,6 +155,12 @@ describe('what health tells of', () => {
     expect(await told(false, {})).toEqual(body)
   })
 
+  test('a page of a name that somebody has pointed here: not why', async () => {
+    const { error } = (await told(false, { Host: 'evil.example:8080' })).backend
+    expect(error).toBe('Only an operator is told why.')
+    expect((await told(false, { Host: 'localhost:8080' })).backend.error).toBe(reason)
+  })
+
   test.each([
     ['nobody', {}],
     ['a stranger', { Authorization: 'Bearer ojs_wrong' }],
@@ -164,7 +170,7 @@ describe('what health tells of', () => {
     const { warnings: _, ...rest } = body
     expect(await told(true, headers)).toEqual({
       ...rest,
-      backend: { ...body.backend, error: 'A key of an operator is told why.' },
+      backend: { ...body.backend, error: 'Only an operator is told why.' },
     })
   })
 })
