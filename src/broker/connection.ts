@@ -160,6 +160,11 @@ export class Connection {
     return this.channelsActive > CROWDED * this.#channelMax
   }
 
+  /** Closed by us: it needs no place any more. */
+  get isEnded(): boolean {
+    return this.#stopping.signal.aborted
+  }
+
   /** As negotiated; amqplib's types do not have it. */
   get #channelMax(): number {
     const { channelMax = 0xffff } = (this.#model?.connection ?? {}) as { channelMax?: number }
@@ -252,8 +257,7 @@ export class Connection {
   }
 
   #comesTooSoon(): boolean {
-    // Who was closed needs no place.
-    return this.#options.behind?.some((one) => !one.isUp && !one.#stopping.signal.aborted) === true
+    return this.#options.behind?.some((one) => !one.isUp && !one.isEnded) === true
   }
 
   #makeRoom(): void {
