@@ -18,7 +18,16 @@ export type LogLevel = (typeof LOG_LEVELS)[number]
 
 /** `amqp://user:secret@host` → `amqp://host`: whatever a library puts into an error text. */
 export function redactUrls(text: string): string {
-  return text.replace(/\b(\w+:\/\/)\S*@/g, '$1')
+  return text.replace(/\S+/g, redactUrl)
+}
+
+/** Not by one expression for all: without an `@` at its end that would go through the rest once for each `://`. */
+function redactUrl(word: string): string {
+  const end = word.lastIndexOf('@')
+  if (end === -1) return word
+  const scheme = /\b\w+:\/\//.exec(word)
+  const start = scheme ? scheme.index + scheme[0].length : word.length
+  return start > end ? word : word.slice(0, start) + word.slice(end + 1)
 }
 
 /** What an operator may read of it: never a password. */

@@ -250,3 +250,9 @@ it('shows the credentials of none of several URLs', () => {
   expect(lines.join('')).toContain('amqp://a refused')
   expect(lines.join('')).not.toMatch(/one@|two@/)
 })
+
+it('goes through a text of many schemes once, not once for each of them', () => {
+  const text = 'a://'.repeat(500_000)
+  expect(redactUrls(text)).toBe(text)
+  expect(redactUrls(`${text}user:secret@host x@a://b`)).toBe('a://host x@a://b')
+})
