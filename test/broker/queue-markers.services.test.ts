@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import type { Connection } from '../../src/broker/connection.ts'
 import { createNames } from '../../src/broker/names.ts'
 import type { BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
@@ -9,7 +9,7 @@ import { ScratchChannel } from '../../src/broker/scratch-channel.ts'
 import { loadTopology } from '../../src/broker/topology.ts'
 import { uuid7 } from '../../src/uuid.ts'
 import { eventually } from '../support/in-process.ts'
-import { startPrivateNode } from '../support/rabbit.ts'
+import { type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
 import { vhostOfTest } from './fixtures.ts'
 import { logger, startConnection, type TestBroker } from './harness.ts'
 import { HeldChannels } from './held-channels.ts'
@@ -151,11 +151,14 @@ describe('the marker of a queue', () => {
     expect(await markerExchanges()).toEqual([])
   })
 
-  it.each(['stopped', 'running'])(
-    'says nothing in a virtual host that was made from definitions meanwhile (%s)',
-    async (how) => {
-      const node = await startPrivateNode()
-      onTestFinished(() => node.stop())
+  describe('says nothing in a virtual host that was made from definitions meanwhile', () => {
+    let node: PrivateNode
+    beforeAll(async () => {
+      node = await startPrivateNode()
+    })
+    afterAll(() => node?.stop())
+
+    it.each(['stopped', 'running'])('(%s)', async (how) => {
       const memory = new Memory()
       const given = { amqpUrls: [node.url()] }
       const { broker, recorder, stop } = await start(memory, given)
@@ -179,8 +182,8 @@ describe('the marker of a queue', () => {
       await memory.untilMarked()
       await memory.someLooks()
       expect(memory.missed).toBe(1)
-    },
-  )
+    })
+  })
 
   it('of an earlier build, which no export has, is believed and replaced', async () => {
     const { memory, stop } = await marked()
