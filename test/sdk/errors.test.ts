@@ -46,6 +46,11 @@ describe('the class of an error', () => {
     expect(error).toMatchObject({ name: expected.name, code, message: 'm', status, retryable })
   })
 
+  test('one without a message has its code for that', () => {
+    const body = { error: { code: 'backend_error' } }
+    expect(errorOfAnswer({ status: 503, body })?.message).toBe('backend_error')
+  })
+
   test.each([
     [404, OJSNotFoundError],
     [409, OJSConflictError],

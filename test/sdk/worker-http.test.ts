@@ -71,6 +71,19 @@ const conflict = (currentState: string) =>
     details: { current_state: currentState },
   })
 
+it('sends what it was given for its requests: credentials, headers, by the fetch', async () => {
+  const fetch = vi.fn(async () => Response.json({ jobs: [] }))
+  const given = { url: 'http://h', auth: 't', headers: { 'x-tenant': 'a' }, fetch }
+  const worker = new OJSWorker({ ...given, logger: false, handleSignals: false })
+  workers.push(worker)
+  worker.register('test.job', () => undefined)
+  await worker.start()
+  await elapse()
+  const headers = expect.objectContaining({ authorization: 'Bearer t', 'x-tenant': 'a' })
+  const asked = expect.objectContaining({ headers })
+  expect(fetch).toHaveBeenCalledWith('http://h/ojs/v1/workers/fetch', asked)
+})
+
 describe('reports', () => {
   it('are about the job that came, whatever its handler makes of it', async () => {
     const { transport } = newServer([{ id: 'job-of-server' }])
