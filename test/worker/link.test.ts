@@ -46,6 +46,16 @@ async function linkToPeer(publishTimeoutMs: number) {
   return { peer, link }
 }
 
+test('a link that was stopped has closed both connections, and opens no other', async () => {
+  const { peer, link } = await linkToPeer(10_000)
+  await link.consume.start()
+  expect([link.publish.isUp, link.consume.isUp, peer.open]).toEqual([true, true, 2])
+  await link.stop(AbortSignal.timeout(10_000))
+  expect([link.publish.isUp, link.consume.isUp]).toEqual([false, false])
+  await vi.waitFor(() => expect(peer.open).toBe(0), 15_000)
+  expect(peer.connections).toBe(2)
+})
+
 test('what RabbitMQ says of a publish is heard by who declares', async () => {
   const { peer, link } = await linkToPeer(10_000)
   const queue = vi.spyOn(link.declarer, 'recheck').mockResolvedValue('ready')
