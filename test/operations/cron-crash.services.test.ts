@@ -1,22 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openDatabase } from '../../../src/ledger/sqlite/driver.ts'
-import { jobsOf } from '../../support/client.ts'
-import { Gateway } from '../../support/gateway.ts'
-import { eventually } from '../../support/in-process.ts'
-import { type PrivateNode, startPrivateNode } from '../../support/rabbit.ts'
-import { restartDoomed, untilDead } from '../failpoints.ts'
-import { Random } from '../random.ts'
+import { openDatabase } from '../../src/ledger/sqlite/driver.ts'
+import { restartDoomed, untilDead } from '../crash/failpoints.ts'
+import { Random } from '../crash/random.ts'
+import { jobsOf } from '../support/client.ts'
+import { Gateway } from '../support/gateway.ts'
+import { eventually } from '../support/in-process.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
 
 /**
  * Recurring jobs whose gateway is killed: each tick of an entry has its job exactly once, and none
  * of the jobs is lost.
  */
-let node: PrivateNode
+let vhost: Vhost
 beforeAll(async () => {
-  node = await startPrivateNode({})
+  vhost = await createVhost()
 })
-afterAll(() => node.stop())
+afterAll(() => vhost?.drop())
 
 const PATIENCE_MS = 60_000
 /** Longer than it is from one tick to the next. */
@@ -154,7 +154,7 @@ test('gateway killed at its ticks', { timeout: 8 * PATIENCE_MS }, async () => {
   const random = new Random(seed)
   // Leases of a worker that lives do not run out; of what a dead gateway gave away they do, soon.
   const env = { OJS_VISIBILITY_TIMEOUT_MS: '3000' }
-  const gateway = await Gateway.start({ amqpUrl: node.url(), env })
+  const gateway = await Gateway.start({ amqpUrl: vhost.url, env })
   const worker = work(gateway)
   try {
     for (const entry of ENTRIES) await register(gateway, entry)

@@ -1,24 +1,24 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openDatabase } from '../../src/ledger/sqlite/driver.ts'
+import { restartDoomed, untilDead } from '../crash/failpoints.ts'
+import { Random } from '../crash/random.ts'
 import { jobsOf } from '../support/client.ts'
 import { Gateway } from '../support/gateway.ts'
 import { eventually } from '../support/in-process.ts'
 import { inOrder } from '../support/order.ts'
-import { type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
-import { restartDoomed, untilDead } from './failpoints.ts'
-import { Random } from './random.ts'
+import { createVhost, type Vhost } from '../support/rabbit.ts'
 
 /**
  * Graphs of 20 steps whose gateway is killed at commits of its ledger: no step is lost, none has two
  * jobs, and none begins before what it waits for has ended. Each commit by itself is in
  * test/ledger/sqlite-workflow-crash.test.ts; here with the broker, workers and clients.
  */
-let node: PrivateNode
+let vhost: Vhost
 beforeAll(async () => {
-  node = await startPrivateNode({})
+  vhost = await createVhost()
 })
-afterAll(() => node.stop())
+afterAll(() => vhost?.drop())
 
 const KILLS = 6
 const WORKERS = 6
@@ -109,7 +109,7 @@ test('gateway killed at commits while workflows run', { timeout: 8 * PATIENCE_MS
   const seed = Number(process.env['OJS_CRASH_SEED'] ?? Date.now() % 1_000_000)
   const random = new Random(seed)
   const env = { OJS_VISIBILITY_TIMEOUT_MS: '1000' }
-  const gateway = await Gateway.start({ amqpUrl: node.url(), env })
+  const gateway = await Gateway.start({ amqpUrl: vhost.url, env })
   const worker = work(gateway)
   const accepted: string[] = []
   try {
