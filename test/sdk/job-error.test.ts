@@ -8,9 +8,11 @@ class PaymentError extends Error {
   readonly details = { card: '4242', amount: 10n, at: new Date(0) }
 }
 
+const LIMITED = new RangeError('limit', { cause: new TypeError('no number') })
+
 describe('anything that is thrown', () => {
   it('keeps class, message, stack, code, details and cause of an error', () => {
-    const error = jobErrorOf(new PaymentError('declined', { cause: new RangeError('limit') }))
+    const error = jobErrorOf(new PaymentError('declined', { cause: LIMITED }))
     expect(error).toEqual({
       code: 'handler_error',
       type: 'PaymentError',
@@ -21,7 +23,11 @@ describe('anything that is thrown', () => {
         amount: '10',
         at: '1970-01-01T00:00:00.000Z',
         code: 'card_declined',
-        cause: { type: 'RangeError', message: 'limit' },
+        cause: {
+          type: 'RangeError',
+          message: 'limit',
+          cause: { type: 'TypeError', message: 'no number' },
+        },
         stack: expect.stringContaining('declined'),
       },
     })
