@@ -81,6 +81,24 @@ it('of a job that the ledger refuses keeps nothing from its neighbours', async (
   expect(states).toEqual(['available', 'completed', 'completed'])
 })
 
+it('of a failure keeps no job that the ledger has, or that its worker has published again', async () => {
+  const publishUnusable = vi.fn(async () => 'confirmed' as const)
+  Object.assign(stage.deps.broker, { shown: shownMessage, publishUnusable })
+  const { id } = await pushed(harness.ledger)
+  const said = (job_id: string, more: Partial<ReportEvent> = {}) => {
+    // One that cannot be adopted.
+    const job = { id: job_id, type: '', args: [] }
+    const events = [{ ...FAILED, job_id, job, ...more } as ReportEvent]
+    return report(stage.deps, { worker_id: 'w', events }, { requestId: 'req_1' })
+  }
+  expect(await said(id)).toEqual({ applied: 1, ignored: 0 })
+  expect(await said(id)).toEqual({ applied: 0, ignored: 1 })
+  await said(uuid7(), { outcome: { decision: 'retry', delay_ms: 1_000, rung_ms: 1_000 } })
+  expect(publishUnusable).not.toHaveBeenCalled()
+  await said(uuid7())
+  expect(publishUnusable).toHaveBeenCalledOnce()
+})
+
 it('is followed up as far as it was written, where the ledger fails in between', async () => {
   const { ledger } = harness
   const jobs = [await pushed(ledger), await pushed(ledger), await pushed(ledger)]
