@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import type { Connection, ConnectionListener } from '../../src/broker/connection.ts'
 import { Declarer } from '../../src/broker/declarer.ts'
 import { EntityChecker } from '../../src/broker/entity-checker.ts'
@@ -13,20 +13,22 @@ let looks: ReturnType<typeof deferred<boolean>>[]
 let told: string[]
 let listener: ConnectionListener
 let declarer: Declarer
+let connection: { isUp: boolean }
 
 beforeEach(() => {
   looks = []
   told = []
-  const connection = {
+  const itsConnection = {
     isUp: false,
     serverVersion: '4.1.0',
     listen: (given: ConnectionListener) => {
       listener = given
     },
-  } as unknown as Connection
+  }
+  connection = itsConnection
   const { observer } = new Recorder()
   declarer = new Declarer({
-    connection,
+    connection: itsConnection as unknown as Connection,
     topology: { base: () => [] } as unknown as Topology,
     names: createNames(''),
     options: { declare: 'lazy', queues: [], maxQueues: 1 },
@@ -81,4 +83,18 @@ it('a look that fails in an unforeseen way is one that found nothing, and is not
   await nextTurn()
   looks[1]?.resolve(true)
   expect(await again).toBe('ready')
+})
+
+it('a base that is not ready is looked at again, until it is', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  connection.isUp = true
+  void declarer.ensureKnown()
+  for (const [i, isReady] of [false, false, true].entries()) {
+    looks[i]?.resolve(isReady)
+    while (told.length <= i) await nextTurn()
+    await vi.advanceTimersToNextTimerAsync()
+  }
+  expect(told).toEqual(['unavailable', 'unavailable', 'ready'])
+  expect(vi.getTimerCount()).toBe(0)
 })
