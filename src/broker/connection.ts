@@ -295,7 +295,8 @@ export class Connection {
   #adopt(model: ChannelModel, url: URL): Promise<void> {
     const { logger, observer } = this.#options
     const stream = streamOf(model)
-    if (stream?.writableEnded) {
+    // Or destroyed: what was reset before amqplib had ended it is never ended.
+    if (stream?.writable === false) {
       this.#endSocket()
       throw new Error('closed by RabbitMQ as soon as it was open')
     }

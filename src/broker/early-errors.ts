@@ -23,11 +23,16 @@ export function tellEarlyErrorsLate(): void {
   const { open } = prototype
   prototype.open = function (this: AmqpConnection, fields, opened) {
     const early: unknown[] = []
-    const hear = (error: unknown) => void early.push(error)
+    const hear = (error: unknown) => {
+      if (this.listenerCount('error') === 1) early.push(error)
+    }
     this.on('error', hear)
     open.call(this, fields, (...answer) => {
-      this.off('error', hear)
-      if (early.length > 0) setImmediate(() => this.emit('error', early[0]))
+      // Until then: a reset behind that packet is told before who has waited for the opening goes on.
+      setImmediate(() => {
+        this.off('error', hear)
+        if (early.length > 0) this.emit('error', early[0])
+      })
       opened(...answer)
     })
   }

@@ -86,6 +86,18 @@ describe('Connection', () => {
     },
   )
 
+  // amqplib's answer fails at once, and its stream is destroyed before it was ended.
+  it.each([320, 404, 541])('connects again when it is reset behind that, too: %i', async (code) => {
+    const peer = await startPeer()
+    Object.assign(peer, { closedAtOnce: 2, closeCode: code, resetsAtOnce: true })
+    const { connection, recorder } = connectionTo([peer.url], QUICK)
+    await connection.start()
+    await recorder.until('up')
+    await expect(connection.openConfirmChannel()).resolves.toBeDefined()
+    expect(connection).toMatchObject({ isUp: true, generation: 1 })
+    expect(peer.closedAtOnce).toBe(0)
+  })
+
   it('is up after start, under its name, with our heartbeat', async () => {
     const peer = await startPeer()
     const { connection, recorder } = connectionTo([peer.url])

@@ -36,6 +36,8 @@ export class FakePeer extends EventEmitter {
   closedAtOnce = 0
   /** … with this code. */
   closeCode = 320
+  /** … and with a reset right behind it, so that nothing can be said to it any more. */
+  resetsAtOnce = false
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
   #socket: Socket | null = null
@@ -197,8 +199,11 @@ export class FakePeer extends EventEmitter {
     this.#socket?.cork()
     this.send(0, 'ConnectionOpenOk', {})
     const fields = { replyCode: this.closeCode, replyText: 'CLOSED', classId: 0, methodId: 0 }
-    this.send(0, 'ConnectionClose', fields)
+    // Of a channel that there is not it is what amqplib does not expect, and answers with a close of its own.
+    if (this.closeCode === 404) this.send(1, 'ChannelClose', fields)
+    else this.send(0, 'ConnectionClose', fields)
     this.#socket?.uncork()
+    if (this.resetsAtOnce) this.#socket?.resetAndDestroy()
   }
 }
 
