@@ -56,12 +56,12 @@ it('a heap of 256 MB refuses what does not fit, and dies of nothing', async () =
 })
 
 it('the jobs that workflows begin with are not all under way at once', async () => {
-  const { client } = await withHeapOf(160)
+  const { client } = await withHeapOf(128)
   const jobs = Array.from({ length: 900 }, () => ({ type: 'step.of', args: [] }))
   const options = { queue: 'steps', meta: { text: 'x'.repeat(30_000) } }
   const workflow = { type: 'group', name: 'w', jobs, options }
   const ask = () => client.send('POST', '/ojs/v1/workflows', workflow)
-  const answers = await Promise.all(Array.from({ length: 10 }, ask))
+  const answers = await Promise.all(Array.from({ length: 6 }, ask))
   for (const { status } of answers) expect(status).toBe(201)
   expect((await client.get('none')).status).toBe(404)
 })
