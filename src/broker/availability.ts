@@ -21,7 +21,11 @@ export class Availability {
   readonly #deps: AvailabilityDeps
   readonly #connections: readonly Connection[]
   #isBaseReady = false
-  /** Generation of the publish connection on which every channel was open. */
+  /**
+   * Generation of the publish connection on which every channel was open. A channel that RabbitMQ closes is
+   * opened again, up to a minute later where that goes on: nothing but what goes through it waits meanwhile,
+   * whatever else is noticed.
+   */
   #openOn = 0
   #wasUp = false
   #isStopped = false
@@ -75,13 +79,15 @@ export class Availability {
 
   /** After anything that decides whether jobs can be published. */
   notice(): void {
+    const { publish } = this.#deps.connections
+    if (this.#deps.isPublisherOpen()) this.#openOn = publish.generation
     const isUp =
-      this.#wasOpened &&
       !this.#isStopped &&
       this.#connections.every((connection) => connection.isUp) &&
+      this.#openOn === publish.generation &&
       this.#isBaseReady &&
       this.#deps.owner().state === 'owner' &&
-      this.#deps.connections.publish.blockedReason === null
+      publish.blockedReason === null
     const isNews = isUp && !this.#wasUp
     this.#wasUp = isUp
     if (this.#isSettled) this.#onSettled?.()
@@ -94,16 +100,6 @@ export class Availability {
       if (this.#isSettled) resolve()
       else this.#onSettled = resolve
     })
-  }
-
-  /**
-   * One that RabbitMQ closes is opened again, up to a minute later where that goes on: nothing but what
-   * goes through it waits meanwhile, whatever else is noticed.
-   */
-  get #wasOpened(): boolean {
-    const { generation } = this.#deps.connections.publish
-    if (this.#deps.isPublisherOpen()) this.#openOn = generation
-    return this.#openOn === generation
   }
 
   get #isSettled(): boolean {
