@@ -88,14 +88,10 @@ export async function recordReports(
 function partsOf({ ledger }: Deps, events: readonly ReportedEvent[]): ReportedEvent[][] {
   const ends = events.filter(({ said }) => said.event !== 'started').map(({ id }) => id)
   const steps = ledger.workflows.stepsAmong(ends)
-  const parts = new Map<string, ReportedEvent[]>([['', []]])
-  for (const event of events) {
-    const key = steps.has(event.id) ? event.id : ''
-    const part = parts.get(key)
-    if (part) part.push(event)
-    else parts.set(key, [event])
-  }
-  return [...parts.values()].filter((part) => part.length > 0)
+  const ofSteps = new Map([...steps].map((id): [string, ReportedEvent[]] => [id, []]))
+  const rest: ReportedEvent[] = []
+  for (const event of events) (ofSteps.get(event.id) ?? rest).push(event)
+  return [rest, ...ofSteps.values()].filter((part) => part.length > 0)
 }
 
 /**
