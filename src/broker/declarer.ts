@@ -167,7 +167,7 @@ export class Declarer {
 
   /** Those that are to be there before anybody asks for them. Never rejects. */
   async ensureConfigured(): Promise<void> {
-    await this.ensureBase()
+    if ((await this.ensureBase()) === 'unavailable') return
     const configured = this.#deps.options.queues.filter((queue) => this.#known.has(queue))
     await checkEach(configured, async (queue) => void (await this.ensure(queue)))
   }
