@@ -9,7 +9,7 @@ import {
   brokerKilledWithClassicRungs,
   connectionsClosed,
 } from './outage-scenarios.ts'
-import { Random } from './random.ts'
+import { Random, SEED } from './random.ts'
 import {
   gatewayKilledInBatch,
   gatewayKilledInRetry,
@@ -28,10 +28,9 @@ import { brokerKilledWithSchedules, gatewayKilledWithSchedules } from './schedul
 import type { Stage } from './stage.ts'
 
 /**
- * `OJS_CRASH_SEED=n` repeats a run. `npm run soak` sets `OJS_CRASH_ROUND=n`: the n-th round has a
- * seed of its own, plays on the other type of queue every second time, and has more and longer outages.
+ * `npm run soak` sets `OJS_CRASH_ROUND=n`: the n-th round has a seed of its own, plays on the other
+ * type of queue every second time, and has more and longer outages.
  */
-const seed = Number(process.env['OJS_CRASH_SEED'] ?? Date.now() % 1_000_000)
 const round = Number(process.env['OJS_CRASH_ROUND'] ?? 0)
 const isSoak = process.env['OJS_CRASH_ROUND'] !== undefined
 
@@ -87,8 +86,8 @@ afterAll(() => node.stop())
 for (const [i, scenario] of [...SCENARIOS, ...(isSoak ? SOAK_ONLY : [])].entries()) {
   const [name, usual, play] = scenario
   const profile = round % 2 === 0 ? usual : OTHER[usual]
-  const title = `${name} (${profile}, OJS_CRASH_SEED=${seed})`
+  const title = `${name} (${profile}, OJS_CRASH_SEED=${SEED})`
   // No two of them strike at the same moment.
-  const random = new Random(seed * (SCENARIOS.length + SOAK_ONLY.length) + i)
+  const random = new Random(SEED * (SCENARIOS.length + SOAK_ONLY.length) + i)
   test(title, () => play({ title, name, node, prefix: `scene-${i}`, profile, random }))
 }

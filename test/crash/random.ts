@@ -1,3 +1,6 @@
+/** Names a run in the titles of its tests; `OJS_CRASH_SEED=n` repeats it. */
+export const SEED = Number(process.env['OJS_CRASH_SEED'] ?? Date.now() % 1_000_000)
+
 /** A seeded generator (mulberry32): the same seed strikes at the same moments again. */
 export class Random {
   #state: number

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { restartDoomed, untilDead } from '../crash/failpoints.ts'
-import { Random } from '../crash/random.ts'
+import { Random, SEED } from '../crash/random.ts'
 import { jobsOf } from '../support/client.ts'
 import { Gateway } from '../support/gateway.ts'
 import { eventually } from '../support/in-process.ts'
@@ -149,9 +149,10 @@ async function untilRuns(gateway: Gateway, name: string, count: number): Promise
   await eventually(async () => (await runCount(gateway, name)) >= count, PATIENCE_MS)
 }
 
-test('gateway killed at its ticks', { timeout: 8 * PATIENCE_MS }, async () => {
-  const seed = Number(process.env['OJS_CRASH_SEED'] ?? Date.now() % 1_000_000)
-  const random = new Random(seed)
+test(`gateway killed at its ticks (OJS_CRASH_SEED=${SEED})`, {
+  timeout: 8 * PATIENCE_MS,
+}, async () => {
+  const random = new Random(SEED)
   // Leases of a worker that lives do not run out; of what a dead gateway gave away they do, soon.
   const env = { OJS_VISIBILITY_TIMEOUT_MS: '3000' }
   const gateway = await Gateway.start({ amqpUrl: vhost.url, env })
@@ -173,9 +174,6 @@ test('gateway killed at its ticks', { timeout: 8 * PATIENCE_MS }, async () => {
     for (const { name } of ENTRIES.slice(0, 4)) await untilNextRun(gateway, name)
     for (const { name } of ENTRIES) await untilRuns(gateway, name, 2)
     await judge(gateway)
-  } catch (error) {
-    process.stdout.write(`  OJS_CRASH_SEED=${seed}\n`)
-    throw error
   } finally {
     await worker.stop()
     await gateway.dispose()

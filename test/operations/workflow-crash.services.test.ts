@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { restartDoomed, untilDead } from '../crash/failpoints.ts'
-import { Random } from '../crash/random.ts'
+import { Random, SEED } from '../crash/random.ts'
 import { jobsOf } from '../support/client.ts'
 import { Gateway } from '../support/gateway.ts'
 import { eventually } from '../support/in-process.ts'
@@ -105,9 +105,10 @@ async function stepsIn(path: string): Promise<Map<string, string[]>> {
   return steps
 }
 
-test('gateway killed at commits while workflows run', { timeout: 8 * PATIENCE_MS }, async () => {
-  const seed = Number(process.env['OJS_CRASH_SEED'] ?? Date.now() % 1_000_000)
-  const random = new Random(seed)
+test(`gateway killed at commits while workflows run (OJS_CRASH_SEED=${SEED})`, {
+  timeout: 8 * PATIENCE_MS,
+}, async () => {
+  const random = new Random(SEED)
   const env = { OJS_VISIBILITY_TIMEOUT_MS: '1000' }
   const gateway = await Gateway.start({ amqpUrl: vhost.url, env })
   const worker = work(gateway)
@@ -139,9 +140,6 @@ test('gateway killed at commits while workflows run', { timeout: 8 * PATIENCE_MS
     for (const steps of made.values()) expect(inOrder(steps)).toEqual(inOrder(ids))
     expect(worker.wrong).toEqual([])
     process.stdout.write(`  ${known.size} workflows, ${accepted.length} answered, ${KILLS} kills\n`)
-  } catch (error) {
-    process.stdout.write(`  OJS_CRASH_SEED=${seed}\n`)
-    throw error
   } finally {
     await worker.stop()
     await gateway.dispose()

@@ -5,11 +5,10 @@ import { Gateway } from '../../support/gateway.ts'
 import { eventually } from '../../support/in-process.ts'
 import { pikaPublish } from '../../support/pika.ts'
 import type { PrivateNode } from '../../support/rabbit.ts'
-import { Random } from '../random.ts'
+import { Random, SEED } from '../random.ts'
 import { type Hostile, hugeHeaders, noJob, staleToken } from './hostile.ts'
 import { depthOf, sumOf } from './stage.ts'
 
-const SEED = Number(process.env['OJS_CRASH_SEED'] ?? Date.now() % 1_000_000)
 const JOBS = 100
 const PER_JOB = 200
 const HUGE = 50
