@@ -1,4 +1,5 @@
 import { messageOf } from '../errors.ts'
+
 /** Why the broker closed a channel (seed 002 §10.1), as far as we act on it. */
 export type ChannelFailure =
   | { kind: 'not-found' }

@@ -1,4 +1,5 @@
 import { messageOf } from '../errors.ts'
+
 /** One subcommand. Resolves to the exit code; `main.ts` is the only caller of `process.exit`. */
 export interface Command {
   summary: string

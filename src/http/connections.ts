@@ -26,7 +26,7 @@ export class Connections {
 
   constructor(server: Listener, { isTls, stallTimeoutMs }: ConnectionsOptions) {
     this.#server = server
-    // `close` would, at once.
+    // `server.close()` calls it first, and would reset a connection whose next request is on its way.
     server.closeIdleConnections = () => {}
     this.#watchStalled(stallTimeoutMs)
     if (!isTls) {
