@@ -90,7 +90,6 @@ it('goes on when the limit of a full quorum queue is taken away', async () => {
   await node.ctl(['clear_policy', '-p', '/ojs', 'limit'])
   const publishing = () => broker.publish(row({ queue: 'unlimited' }))
   await expect.poll(publishing, { interval: 200 }).toBe('confirmed')
-  // rabbitmqctl takes two seconds of a core, twice.
 })
 
 it('streams: thousands at once, each with its own confirm', async () => {
@@ -153,7 +152,6 @@ it('refuses while the broker is blocked, and says when it is not any more', asyn
   expect(broker.status()).toEqual({ state: 'up' })
   // What waited under the alarm goes first, and there is only a second for each.
   await expect.poll(() => broker.publish(row())).toBe('confirmed')
-  // rabbitmqctl takes two seconds of a core, twice.
 })
 
 async function declareBounded(queue: string, queueType: 'classic' | 'quorum', maxLength: number) {

@@ -18,7 +18,6 @@ const run = promisify(execFile)
 const keyOf = (role: Role) => newApiKey(`the-${role}`, role)
 const [producer, worker, operator] = [keyOf('producer'), keyOf('worker'), keyOf('operator')]
 
-// Most of them start processes, each a second or more on a busy machine.
 describe('a gateway with keys and TLS', () => {
   let authority: Authority
   let own: Certificate

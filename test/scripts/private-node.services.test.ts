@@ -112,7 +112,6 @@ describe('a private node', () => {
     expect([isAlive(last), isAlive(epmd)]).toEqual([true, true])
     await node.stop()
     expect([isAlive(last), isAlive(epmd)]).toEqual([false, false])
-    // How long a start takes is not the subject.
   })
 })
 
