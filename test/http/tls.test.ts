@@ -179,7 +179,7 @@ describe('client certificates', () => {
   ] as const)('the log says why a client was cut off: %s, %s', async (version, which, reason) => {
     const frame = await serveTls(authority.ca.cert)
     const { cert, key } =
-      which === 'expired' ? authority.issue('late', -1) : strangers.issue('client')
+      which === 'expired' ? authority.issue('late', 0) : strangers.issue('client')
     const shown = which === 'none' ? {} : { cert, key }
     await handshake(frame.port, { ...shown, minVersion: version, maxVersion: version })
     await expect.poll(() => frame.log, EVENTUALLY).toEqual([failed(reason)])

@@ -14,7 +14,7 @@ const STOP_TIMEOUT_MS = 30_000
 
 export interface GatewayOptions {
   amqpUrl: string
-  /** More `OJS_*` variables. */
+  /** More variables of its environment. */
   env?: Readonly<Record<string, string>>
 }
 
