@@ -22,6 +22,12 @@ export class Availability {
   readonly #connections: readonly Connection[]
   #isBaseReady = false
   /**
+   * Generation of the publish connection beside which the exchanges and system queues were seen to. While it
+   * lasts, RabbitMQ has not been started anew: jobs go on where nothing but the declare connection is gone,
+   * which RabbitMQ ends for one declare that it fails at (541).
+   */
+  #baseOn = 0
+  /**
    * Generation of the publish connection on which every channel was open. A channel that RabbitMQ closes is
    * opened again, up to a minute later where that goes on: nothing but what goes through it waits meanwhile,
    * whatever else is noticed.
@@ -79,13 +85,15 @@ export class Availability {
 
   /** After anything that decides whether jobs can be published. */
   notice(): void {
-    const { publish } = this.#deps.connections
+    const { publish, consume } = this.#deps.connections
     if (this.#deps.isPublisherOpen()) this.#openOn = publish.generation
+    if (this.#isBaseReady) this.#baseOn = publish.generation
     const isUp =
       !this.#isStopped &&
-      this.#connections.every((connection) => connection.isUp) &&
+      publish.isUp &&
+      consume.isUp &&
       this.#openOn === publish.generation &&
-      this.#isBaseReady &&
+      this.#baseOn === publish.generation &&
       this.#deps.owner().state === 'owner' &&
       publish.blockedReason === null
     const isNews = isUp && !this.#wasUp

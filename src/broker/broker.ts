@@ -41,7 +41,7 @@ export interface Broker {
   /** Of the deliveries that we may hold of this queue few are left: others should not be kept. */
   isCrowded(queue: string): boolean
 
-  /** True when this queue was checked or declared on the present connection. */
+  /** True when this queue was checked or declared since RabbitMQ was last started, as far as is known. */
   isDeclared(queue: string): boolean
 
   /** How many tokens are under way to RabbitMQ, unconfirmed or waiting. */

@@ -57,7 +57,15 @@ export class Connections {
   }
 
   warnings(): BrokerWarning[] {
-    return channelWarnings([...this.main, this.reply])
+    return [...channelWarnings([...this.main, this.reply]), ...this.#withoutDeclare()]
+  }
+
+  /** Jobs flow all the same: the status does not tell. */
+  #withoutDeclare(): BrokerWarning[] {
+    const { isUp, downReason: reason } = this.declare
+    if (isUp || !this.publish.isUp) return []
+    const message = `Without the declare connection no new queue can be used: ${reason}`
+    return [{ code: 'declare_connection_down', message, details: { reason } }]
   }
 
   gauges(): ConnectionGauges {

@@ -68,7 +68,7 @@ export class Consumers {
       maxBlocks: options.maxBlocks ?? MAX_BLOCKS,
       consumerPriority: options.consumerPriority ?? 0,
       idleMs: options.idleMs ?? IDLE_MS,
-      isReady: (queue) => declarer.isReady(queue),
+      isReady: (queue) => declarer.isUsable(queue),
       isPaused: (queue) => hooks.isPaused(queue),
       lookUp: (queue) => this.#lookUp(queue),
       onQueueGone: (queue) => void declarer.recheckDying(queue),

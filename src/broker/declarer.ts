@@ -3,9 +3,8 @@ import type { Logger } from '../logger.ts'
 import type { EnsureOutcome, Presence } from './broker.ts'
 import { type Connection, isStill } from './connection.ts'
 import type { DeadQueues } from './dead-queues.ts'
-import { lookFor, missing, outcomeOf } from './entity.ts'
-import type { EntityChecker } from './entity-checker.ts'
-import type { Names } from './names.ts'
+import { type EntityDeps, ensureAll, type Found } from './ensure-all.ts'
+import { lookFor, missing } from './entity.ts'
 import type { BrokerHooks, BrokerOptions } from './options.ts'
 import { checkEach } from './parallel-checks.ts'
 import { type ScratchChannel, withScratchChannel } from './scratch-channel.ts'
@@ -18,22 +17,11 @@ const DYING_MS = 500
 /** Why a queue is not declared. */
 type Refusal = Exclude<EnsureOutcome, 'ready'>
 
-/** What became of several entities. */
-interface Found {
-  outcome: EnsureOutcome
-  /** One of them is on a node of the cluster that is down. */
-  isAnyAway: boolean
-}
-
-const UNAVAILABLE: Found = { outcome: 'unavailable', isAnyAway: false }
-
-export interface DeclarerDeps {
+export interface DeclarerDeps extends EntityDeps {
   connection: Connection
   topology: Topology
-  names: Names
   options: Pick<BrokerOptions, 'declare' | 'queues' | 'maxQueues'>
   hooks: Pick<BrokerHooks, 'onQueueMissing' | 'recordedQueues'>
-  checker: EntityChecker
   logger: Logger
   /** Is the queue that is there the one that had our tokens? (`queue-markers.ts`) */
   isSame?(scratch: ScratchChannel, queue: string): Promise<boolean>
@@ -41,6 +29,8 @@ export interface DeclarerDeps {
   dead?: DeadQueues
   /** Before the exchanges and system queues: false, it must be tried again later. */
   prepareBase?(): Promise<boolean>
+  /** RabbitMQ has not gone with the connection, as far as is known: others to it are up. */
+  isElsewhereUp?(): boolean
   onReady?(queue: string): void
   /** The queue is missing and will be declared now. */
   onDeclare(queue: string): void
@@ -48,8 +38,6 @@ export interface DeclarerDeps {
   catchUp?(queue: string, scratch: ScratchChannel): Promise<void>
   /** The job queue was looked for and is not there. */
   onMissing?(queue: string): void
-  /** The control queue was looked for and is not there; it may be declared next. */
-  onControlMissing?(queue: string): void
   /** The exchanges, the system queues and the control queue of `default` were looked at. */
   onBase?(outcome: EnsureOutcome): void
   /** And after that every queue that was known. */
@@ -65,6 +53,11 @@ export class Declarer {
   readonly #deps: DeclarerDeps
   /** Queues that are ours to care about: configured, recorded, declared or found. */
   readonly #known: Set<string>
+  /**
+   * Were ready when the declare connection went, and RabbitMQ did not; nothing has spoken against them since.
+   * So they take jobs before they have been looked at again.
+   */
+  readonly #believed = new Set<string>()
   /** About to be declared for the first time; these count against the limit too. */
   readonly #starting = new Set<string>()
   /** Checked or declared on the present connection. */
@@ -82,11 +75,21 @@ export class Declarer {
     this.#deps = deps
     const { declare: strategy, queues } = deps.options
     this.#known = new Set(strategy === 'lazy' ? [] : queues)
-    deps.connection.listen({ down: () => this.#forget() })
+    deps.connection.listen({ down: () => this.#lost() })
   }
 
   isReady(queue: string): boolean {
     return this.#ready.has(queue)
+  }
+
+  /** Ready, or as good as that while the connection is opened again. */
+  isUsable(queue: string): boolean {
+    return this.#ready.has(queue) || this.#believed.has(queue)
+  }
+
+  /** RabbitMQ may have been started anew. */
+  believeNone(): void {
+    this.#believed.clear()
   }
 
   isKnown(queue: string): boolean {
@@ -130,6 +133,7 @@ export class Declarer {
   /** Something says that the queue may be gone: a return, a cancel, a 404. */
   async recheck(queue: string): Promise<EnsureOutcome> {
     this.#ready.delete(queue)
+    this.#believed.delete(queue)
     // A flight under way may have looked before the queue went.
     await this.#flights.get(queue)
     this.#ready.delete(queue)
@@ -147,6 +151,7 @@ export class Declarer {
   /** An exchange may be gone: a publish was answered with 404. */
   recheckAll(): Promise<void> {
     this.#forget()
+    this.believeNone()
     return this.ensureKnown()
   }
 
@@ -204,6 +209,11 @@ export class Declarer {
     })
   }
 
+  #lost(): void {
+    if (this.#deps.isElsewhereUp?.()) for (const queue of this.#ready) this.#believed.add(queue)
+    this.#forget()
+  }
+
   #forget(): void {
     this.#ready.clear()
     this.#base = null
@@ -231,17 +241,18 @@ export class Declarer {
 
   /** Never rejects. */
   async #lookAtBase(): Promise<Found> {
-    const { connection, logger, names, topology } = this.#deps
+    const { connection, logger, names, prepareBase, topology } = this.#deps
     try {
-      if ((await this.#deps.prepareBase?.()) === false) return UNAVAILABLE
-      const entities = topology.base(this.#version())
-      return await withScratchChannel(connection, (scratch) =>
-        this.#ensureAll(scratch, entities, names.exchange.direct),
-      )
+      if ((await prepareBase?.()) !== false) {
+        const entities = topology.base(this.#version())
+        return await withScratchChannel(connection, (scratch) =>
+          ensureAll(this.#deps, scratch, entities, names.exchange.direct),
+        )
+      }
     } catch (error) {
       logger.error({ err: error }, 'exchanges and system queues cannot be ensured')
-      return UNAVAILABLE
     }
+    return { outcome: 'unavailable', isAnyAway: false }
   }
 
   async #ensureQueue(queue: string): Promise<EnsureOutcome> {
@@ -260,7 +271,7 @@ export class Declarer {
       if (permission !== 'go-on') return permission
       const entities = this.#deps.topology.ofQueue(queue, this.#version())
       const name = this.#deps.names.jobQueue(queue)
-      const { outcome, isAnyAway } = await this.#ensureAll(scratch, entities, name)
+      const { outcome, isAnyAway } = await ensureAll(this.#deps, scratch, entities, name)
       if (isAnyAway) this.#incomplete.add(queue)
       else this.#incomplete.delete(queue)
       if (isAnyAway) this.#retryLater()
@@ -286,36 +297,6 @@ export class Declarer {
   }
 
   /**
-   * In order. The outcome is that of the `decisive` entity, without which nothing works. Any other that
-   * is on a node of the cluster that is down keeps nobody from using what is there.
-   */
-  async #ensureAll(
-    scratch: ScratchChannel,
-    entities: readonly Entity[],
-    decisive: string,
-  ): Promise<Found> {
-    let outcome: EnsureOutcome = 'ready'
-    let isAnyAway = false
-    for (const entity of entities) {
-      await this.#tellMissingControl(scratch, entity)
-      const state = await this.#deps.checker.ensure(scratch, entity)
-      if (state.state === 'unavailable') return { outcome: 'unavailable', isAnyAway }
-      if (entity.name === decisive) outcome = outcomeOf(state)
-      isAnyAway ||= state.state === 'away'
-    }
-    return { outcome, isAnyAway }
-  }
-
-  /** A control queue is declared without a look first, which would not tell that it was missing. */
-  async #tellMissingControl(scratch: ScratchChannel, entity: Entity): Promise<void> {
-    const { names, onControlMissing } = this.#deps
-    if (onControlMissing === undefined || entity.entity !== 'queue') return
-    if (entity.kind !== 'control') return
-    const { presence } = await lookFor(scratch, entity)
-    if (presence === 'missing') onControlMissing(entity.name.slice(names.controlQueue('').length))
-  }
-
-  /**
    * The job queue decides whether anything is declared. If it is gone, its jobs get their new
    * outbox nonces committed first: a job that is published between the declare and that commit
    * would otherwise look as if its token had been in the lost queue. `go-on`: it is there, or may be
@@ -335,7 +316,7 @@ export class Declarer {
     }
     const refusal = found === 'renewed' ? null : this.#reserve(queue)
     if (refusal) {
-      this.#deps.onMissing?.(queue)
+      this.#noteMissing(queue)
       // A client's mistake in the name of a queue is no concern of the operator.
       if (this.#known.has(queue)) this.#deps.checker.warn(missing(jobQueue))
       return refusal
@@ -347,13 +328,18 @@ export class Declarer {
 
   /** It is gone, whatever is there in its place. False: an operator has to decide. */
   async #mayBeAnew(scratch: ScratchChannel, queue: string, isRenewed: boolean): Promise<boolean> {
-    const { catchUp, checker, hooks, names, onMissing } = this.#deps
-    onMissing?.(queue)
+    const { catchUp, checker, hooks, names } = this.#deps
+    this.#noteMissing(queue)
     await catchUp?.(queue, scratch)
     const decision = await hooks.onQueueMissing(queue, isRenewed)
     if (decision === 'leave')
       checker.warn(missing({ entity: 'queue', name: names.jobQueue(queue) }))
     return decision === 'declare'
+  }
+
+  #noteMissing(queue: string): void {
+    this.#believed.delete(queue)
+    this.#deps.onMissing?.(queue)
   }
 
   /**

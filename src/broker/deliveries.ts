@@ -32,7 +32,7 @@ export interface DeliveriesDeps {
   idleMs: number
   /** Distinguishes our consumer tags from those of every other process. */
   instance: string
-  /** Was the queue checked or declared on the present connection? */
+  /** Was the queue checked or declared, since RabbitMQ was last started? */
   isReady(queue: string): boolean
   /** Nothing is taken from it. From memory. */
   isPaused(queue: string): boolean

@@ -100,6 +100,7 @@ export class RabbitBroker implements Broker, Service {
       dead: this.#dead,
       prepareBase: () => this.#delays.prepare(),
       isSame: (scratch, queue) => this.#watch.isSame(scratch, queue),
+      isElsewhereUp: () => publish.isUp && consume.isUp,
       catchUp: (queue, scratch) => this.#consumers.control.catchUp(queue, scratch),
       onReady: (queue) => this.#onReady(queue),
       onDeclare: (queue) => this.#onDeclare(queue),
@@ -235,7 +236,7 @@ export class RabbitBroker implements Broker, Service {
   }
 
   isDeclared(queue: string): boolean {
-    return this.#declarer.isReady(queue)
+    return this.#declarer.isUsable(queue)
   }
 
   ensureQueue(queue: string): Promise<EnsureOutcome> {
@@ -346,8 +347,10 @@ export class RabbitBroker implements Broker, Service {
   }
 
   #listen(): void {
+    const { declare, publish } = this.#connections
     const down = () => this.#availability.baseChanged(false)
-    this.#connections.declare.listen({ up: () => this.#declareAll(), down })
+    declare.listen({ up: () => this.#declareAll(), down })
+    publish.listen({ down: () => this.#declarer.believeNone() })
   }
 
   #declareAll(): void {

@@ -65,10 +65,11 @@ it('is up when everything is, and says so once', () => {
 
 it.each<[what: string, lose: () => unknown, state: string]>([
   ['a publish channel', () => reconnectPublish(), 'down'],
-  ['the exchanges', () => availability.baseChanged(false), 'down'],
+  ['the exchanges', () => reconnectWithoutBase(), 'down'],
   ['a word on whose the broker is', () => Object.assign(stage.owner, { state: 'asking' }), 'down'],
   ['the broker to itself', () => Object.assign(stage.owner, { state: 'foreign' }), 'foreign'],
-  ['the declare connection', () => connections.declare.cut(), 'down'],
+  ['the publish connection', () => connections.publish.cut(), 'down'],
+  ['the consume connection', () => connections.consume.cut(), 'down'],
 ])('is not without %s', (_, lose, state) => {
   lose()
   expect(stateNow()).toBe(state)
@@ -81,6 +82,25 @@ function reconnectPublish(): void {
   Object.assign(publish, { isUp: true, generation: 2 })
   stage.isPublisherOpen = false
 }
+
+function reconnectWithoutBase(): void {
+  availability.baseChanged(false)
+  reconnectPublish()
+  stage.isPublisherOpen = true
+}
+
+it('is up without the declare connection, for as long as the publish connection lasts', () => {
+  availability.notice()
+  connections.declare.cut()
+  availability.baseChanged(false)
+  expect([availability.status().state, availability.isBaseReady]).toEqual(['up', false])
+  reconnectPublish()
+  stage.isPublisherOpen = true
+  expect(stateNow()).toBe('down')
+  connections.declare.isUp = true
+  availability.baseChanged(true)
+  expect([availability.status().state, ups]).toEqual(['up', 2])
+})
 
 it('is up for the other channels while one that RabbitMQ has closed is opened again', () => {
   stage.isPublisherOpen = false

@@ -4,10 +4,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { DepthSampler } from '../../src/broker/depth-sampler.ts'
 import { createNames } from '../../src/broker/names.ts'
+import type { ConnectionName } from '../../src/broker/observer.ts'
 import { ScratchChannel } from '../../src/broker/scratch-channel.ts'
 import { BACK_LIMIT_MS } from '../crash/service-back.ts'
 import { type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
 import { leastOfThree, Stopwatch } from '../support/stopwatch.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
 import { vhostOfTest } from './fixtures.ts'
 import { idsOf, newIds, ofLogger, request, row, startConnection } from './harness.ts'
 
@@ -129,6 +131,90 @@ describe('start', () => {
     expect(await broker.publish(row())).toBe('refused')
     expect(broker.gauges()).toMatchObject({ connectionsActive: 0, channelsActive: 0 })
   })
+})
+
+describe('while nothing but the declare connection is gone', () => {
+  /** It cannot come back until `release`, nor can those that `cut` ends. */
+  async function startAndCut(given: Parameters<typeof start>[1] = {}, first?: ConnectionName) {
+    const numbers = new Map<string, number>()
+    const proxy = await TcpProxy.start(vhost.url, (connection, direction, chunk) => {
+      const name = direction === 'to-broker' && /ojs-rabbitmq (\w+)/.exec(chunk.toString())?.[1]
+      if (name) numbers.set(name, connection)
+    })
+    onTestFinished(() => proxy.stop())
+    const started = await start({ amqpUrls: [proxy.url] }, given)
+    for (const queue of ['email', 'other']) await started.broker.ensureQueue(queue)
+    proxy.refuse(true)
+    const cut = async (name: ConnectionName) => {
+      proxy.cutOne(numbers.get(name) ?? 0)
+      await started.recorder.until('reconnecting', 1, name)
+    }
+    if (first) await cut(first)
+    await cut('declare')
+    return { ...started, cut, release: () => proxy.refuse(false) }
+  }
+
+  it('takes and gives the jobs of queues that were ready, and no others', async () => {
+    const { broker, recorder, release } = await startAndCut()
+    expect(broker.status()).toEqual({ state: 'up' })
+    expect(broker.warnings()).toMatchObject([{ code: 'declare_connection_down' }])
+    expect(['email', 'new'].map((queue) => broker.isDeclared(queue))).toEqual([true, false])
+    const job = row()
+    expect(await broker.publish(job)).toBe('confirmed')
+    expect(idsOf(await broker.take(request(['email'])))).toEqual([job.id])
+    expect(await broker.ensureQueue('new')).toBe('unavailable')
+    release()
+    await recorder.until('reconnected', 1, 'declare')
+    await expect.poll(() => broker.warnings()).toEqual([])
+    expect(await broker.ensureQueue('new')).toBe('ready')
+    expect([broker.status().state, recorder.count('onUp')]).toEqual(['up', 1])
+  })
+
+  it('does not believe that one is there which a publish says is not', async () => {
+    const { broker, recorder, release } = await startAndCut()
+    await admin.channel.deleteQueue('ojs.queue.email')
+    expect(await broker.publish(row())).toBe('returned')
+    expect(['email', 'other'].map((queue) => broker.isDeclared(queue))).toEqual([false, true])
+    release()
+    await recorder.until('onQueueMissing', 3)
+    await expect.poll(() => broker.isDeclared('email')).toBe(true)
+    expect(await broker.publish(row())).toBe('confirmed')
+  })
+
+  it('takes no job of one that went meanwhile before its jobs were seen to', async () => {
+    const usable: boolean[] = []
+    const hook = { onQueueMissing: async (_queue: string) => 'declare' as const }
+    const { broker, release } = await startAndCut({
+      onQueueMissing: (queue) => hook.onQueueMissing(queue),
+    })
+    hook.onQueueMissing = async (queue) => {
+      usable.push(broker.isDeclared(queue))
+      return 'declare'
+    }
+    await admin.channel.deleteQueue('ojs.queue.email')
+    expect(broker.isDeclared('email')).toBe(true)
+    release()
+    await expect.poll(() => usable).toEqual([false])
+    await expect.poll(() => broker.isDeclared('email')).toBe(true)
+  })
+
+  it('believes nothing any more when publishing loses RabbitMQ too', async () => {
+    const { broker, cut } = await startAndCut()
+    await cut('publish')
+    expect(['email', 'other'].map((queue) => broker.isDeclared(queue))).toEqual([false, false])
+    expect(broker.status().state).toBe('down')
+  })
+
+  it.each(['publish', 'consume'] as const)(
+    'believes nothing without the %s connection',
+    async (first) => {
+      const { broker } = await startAndCut({}, first)
+      expect(broker.isDeclared('email')).toBe(false)
+      expect(broker.warnings().map(({ code }) => code)).toEqual(
+        first === 'publish' ? [] : ['declare_connection_down'],
+      )
+    },
+  )
 })
 
 describe('ownership', () => {

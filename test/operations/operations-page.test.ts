@@ -83,6 +83,7 @@ test("what RabbitMQ refuses has the reason's status, and says when to ask again"
 test('every warning of health is explained, and no other', () => {
   const files = [
     'channel-limit',
+    'connections',
     'entity',
     'new-ledger',
     'depth-sampler',

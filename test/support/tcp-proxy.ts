@@ -77,11 +77,13 @@ export class TcpProxy {
 
   /** Ends every connection at once; what was held is lost. New ones are accepted. */
   cut(): void {
-    for (const { client, server } of this.#pairs) {
-      client.resetAndDestroy()
-      server.resetAndDestroy()
-    }
+    for (const pair of this.#pairs) reset(pair)
     this.#held.clear()
+  }
+
+  /** Ends this connection alone. */
+  cutOne(connection: number): void {
+    for (const pair of this.#pairs) if (pair.connection === connection) reset(pair)
   }
 
   /** Ends every connection for the gateway alone: the broker hears nothing of it, nor anything else. */
@@ -140,6 +142,11 @@ export class TcpProxy {
     }
     for (const direction of this.#held) source(pair, direction).pause()
   }
+}
+
+function reset({ client, server }: Pair): void {
+  client.resetAndDestroy()
+  server.resetAndDestroy()
 }
 
 function source(pair: Pair, direction: Direction): Socket {
