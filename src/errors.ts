@@ -37,6 +37,8 @@ export interface OjsErrorOptions {
 
 /** There is room for the URI of a schema, and for what is said of it. */
 const MAX_MESSAGE = 4_096
+/** Names of members are as long as a client makes them. */
+const MAX_FIELD = 300
 
 /**
  * Who publishes a message names its members, in any length and with any character; what is said of it goes
@@ -84,7 +86,8 @@ export function invalidField(
   message: string,
   details: Record<string, unknown> = {},
 ): OjsError {
-  return new OjsError('invalid_request', message, { details: { field, ...details } })
+  const shownField = field.slice(0, MAX_FIELD)
+  return new OjsError('invalid_request', message, { details: { field: shownField, ...details } })
 }
 
 /** As much of what a client has sent as an error says of it. */

@@ -3,10 +3,14 @@ import { OjsError } from '../src/errors.ts'
 import { parsePush } from '../src/schemas/validator.ts'
 
 function messageAbout(member: string): string {
+  return errorAbout(member).message
+}
+
+function errorAbout(member: string): OjsError {
   try {
     parsePush({ type: 'a.b', args: [], options: { retry: { [member]: 1 } } })
   } catch (error) {
-    if (error instanceof OjsError) return error.message
+    if (error instanceof OjsError) return error
   }
   throw new Error('it was taken')
 }
@@ -21,6 +25,8 @@ test('a message rewrites no terminal, and is one line', () => {
   expect(stack).toMatch(/^OjsError: first\ufffdsecond\n/)
 })
 
-test('a message has an end, whatever it names', () => {
-  expect(messageAbout('x'.repeat(1_000_000)).length).toBeLessThanOrEqual(4_096)
+test('a message has an end, whatever it names, and so has the field', () => {
+  const { message, details } = errorAbout('x'.repeat(1_000_000))
+  expect(message.length).toBeLessThanOrEqual(4_096)
+  expect(details?.['field']).toBe(`options.retry.${'x'.repeat(286)}`)
 })
