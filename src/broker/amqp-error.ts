@@ -3,19 +3,19 @@ import { messageOf } from '../errors.ts'
 /** Why the broker closed a channel (seed 002 §10.1), as far as we act on it. */
 export type ChannelFailure =
   | { kind: 'not-found' }
-  /** The queue exists, its node is away or its process ended: to declare it now would not help. */
+  /** The queue exists, but its node is down or its process has ended: declaring it now would not help. */
   | { kind: 'home-node-down'; text: string }
   | { kind: 'access-refused'; text: string }
-  /** 406: the virtual host, or the broker, has as many of these as it may have. */
+  /** 406: the virtual host, or the broker, has reached its limit of queues, exchanges etc. */
   | { kind: 'limit-reached'; text: string }
-  /** 405: somebody else's exclusive queue. */
+  /** 405: an exclusive queue of another connection. */
   | { kind: 'locked'; text: string }
   /** 406: exists with other arguments, or an argument that this broker refuses. */
   | { kind: 'differs'; text: string }
-  /** The connection or the channel went away; nothing is known. */
+  /** The connection or the channel was lost; the result is unknown. */
   | { kind: 'unavailable'; text: string }
 
-/** amqplib's error of a channel or an operation, by its reply code (seed 002 §10.1); never throws. */
+/** Classifies an error of a channel or an operation by its reply code (seed 002 §10.1). Never throws. */
 export function classify(error: unknown): ChannelFailure {
   const text = messageOf(error)
   const code = error instanceof Error && 'code' in error ? error.code : undefined
@@ -40,12 +40,12 @@ export function classify(error: unknown): ChannelFailure {
   }
 }
 
-/** RabbitMQ gave this reason itself; an error of the socket has a text for a code. */
+/** True when RabbitMQ itself gave the reason, as a numeric reply code; socket errors have a text as code. */
 export function hasReplyCode(error: unknown): boolean {
   return error instanceof Error && 'code' in error && typeof error.code === 'number'
 }
 
-/** amqplib's own, where as many channels are open as its connection may have. */
+/** True for the error that amqplib itself throws when all channels of its connection are in use. */
 export function isNoChannel(error: unknown): boolean {
   return error instanceof Error && error.message === 'No channels left to allocate'
 }
@@ -56,8 +56,8 @@ function reasonIn(text: string): string {
 }
 
 /**
- * `message size 70012 is larger than configured max size 65536` (406; RabbitMQ 4: `… than max size …`):
- * the largest body that RabbitMQ takes. Null for any other error.
+ * The largest body that RabbitMQ accepts, from `message size 70012 is larger than configured max size 65536`
+ * (406; RabbitMQ 4: `… than max size …`). Null for any other error.
  */
 export function maxMessageBytesIn(error: Error): number | null {
   const [, bytes] =
@@ -69,14 +69,14 @@ export interface Difference {
   argument: string
   /** What we would declare. */
   expected: string
-  /** What is there. */
+  /** What exists. */
   actual: string
 }
 
 /**
- * `… inequivalent arg 'x-max-priority' for queue 'q' in vhost '/': received none but current is
- * the value '10' of type 'long'`. The broker names the first difference only. Null for any other
- * text, such as `invalid arg 'x-…' for queue …`.
+ * Parses `… inequivalent arg 'x-max-priority' for queue 'q' in vhost '/': received none but current is the
+ * value '10' of type 'long'`. RabbitMQ names the first difference only. Null for any other text, such as
+ * `invalid arg 'x-…' for queue …`.
  */
 export function differenceIn(text: string): Difference | null {
   const match = /inequivalent arg '([^']*)' for .*?: received (.*) but current is (.*?)$/s.exec(

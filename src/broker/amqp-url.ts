@@ -1,6 +1,6 @@
 import { credentials } from 'amqplib'
 
-/** amqplib reads `user%C3%A4` with the ancient `unescape`; only ASCII would survive that. */
+/** Decodes user and password here, because amqplib uses the old `unescape`, which breaks `user%C3%A4`. */
 export function credentialsOf(url: URL): { credentials?: ReturnType<typeof credentials.plain> } {
   if (url.username === '' && url.password === '') return {}
   const plain = credentials.plain(
@@ -10,7 +10,7 @@ export function credentialsOf(url: URL): { credentials?: ReturnType<typeof crede
   return { credentials: plain }
 }
 
-/** `seconds`: of a URL that names none. */
+/** Sets the heartbeat of a URL that has none to `seconds`. */
 export function withHeartbeat(url: URL, seconds: number): string {
   const copy = new URL(url)
   if (!copy.searchParams.has('heartbeat')) copy.searchParams.set('heartbeat', `${seconds}`)

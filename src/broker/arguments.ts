@@ -1,9 +1,12 @@
 export type QueueProfile = 'classic' | 'quorum'
 
 /**
- * - `job`: what workers consume. - `dlx`: dead jobs of one queue. - `control`: control messages.
- * - `rung`: retry delay of one queue. - `due`, `dead-letters`: system queues. - `owner`: the exclusive
- *   lock.
+ * - `job`: what workers consume.
+ * - `dlx`: dead jobs of one queue.
+ * - `control`: control messages.
+ * - `rung`: retry delay of one queue.
+ * - `due`, `dead-letters`: system queues.
+ * - `owner`: the exclusive lock.
  */
 export const QUEUE_KINDS = [
   'job',
@@ -27,7 +30,7 @@ export interface QueueLimits {
 export interface QueueArgumentOptions {
   deadLetterExchange?: string
   deadLetterKey?: string
-  /** Of a rung: how long a message stays. */
+  /** Rungs only: how long a message stays. */
   ttlMs?: number
   limits?: QueueLimits
 }
@@ -35,9 +38,9 @@ export interface QueueArgumentOptions {
 export type QueueArguments = Record<string, string | number>
 
 /**
- * "Without limit" on every version: 3.10–3.13 put a returned message at the back of a quorum queue
- * that has no limit (order lost), 4.x stops at 20 when none is given, and −1 means "dead-letter
- * the first return" on 3.10 (rabbitmq.md §2.3, §2.7).
+ * Means "no limit" on every version: without a limit, 3.10–3.13 put a returned message at the back of a
+ * quorum queue (order lost), and 4.x stops at 20; −1 means "dead-letter at the first return" on 3.10
+ * (rabbitmq.md §2.3, §2.7).
  */
 const DELIVERY_LIMIT = 1_000_000
 const MAX_PRIORITY = 10
@@ -45,8 +48,8 @@ const MAX_PRIORITY = 10
 /**
  * The arguments of a queue, for every kind, profile and broker version (architecture §3).
  *
- * `x-queue-type` is always sent: 3.11+ fills a missing one in from the vhost's default, and the
- * declare would not be equivalent on the next vhost.
+ * `x-queue-type` is always sent: 3.11+ fills a missing type in from the vhost's default, so that the declare
+ * would not be equivalent in a vhost with another default.
  */
 export function queueArguments(
   kind: QueueKind,
@@ -59,7 +62,7 @@ export function queueArguments(
     'x-queue-type': type,
     ...deadLetterArguments(options),
     ...(options.ttlMs !== undefined && { 'x-message-ttl': options.ttlMs }),
-    // On a quorum queue the argument is a 406 in every version (rabbitmq.md §2.1).
+    // Quorum queues refuse this argument with 406 in every version (rabbitmq.md §2.1).
     ...(kind === 'job' && type === 'classic' && { 'x-max-priority': MAX_PRIORITY }),
     ...limitArguments(options.limits),
     ...(type === 'quorum' && quorumArguments(kind, serverVersion, options)),
@@ -67,8 +70,8 @@ export function queueArguments(
 }
 
 /**
- * Where losing a message at a broker crash was measured on classic queues, the type is not a
- * choice: dead letters, delays and system queues are quorum whatever the profile.
+ * Dead letters, delays and system queues are quorum whatever the profile, because classic queues were
+ * measured to lose messages at a broker crash.
  */
 function queueType(kind: QueueKind, profile: QueueProfile): QueueProfile {
   switch (kind) {
@@ -99,7 +102,7 @@ function deadLetterArguments(options: QueueArgumentOptions): QueueArguments {
 
 function limitArguments(limits: QueueLimits = {}): QueueArguments {
   const bounded = limits.maxLength !== undefined || limits.maxLengthBytes !== undefined
-  // A full queue refuses the new job (429) instead of dropping the oldest (seed 002 §7.2).
+  // A full queue refuses the new job (429) instead of dropping the oldest one (seed 002 §7.2).
   const overflow = limits.overflow ?? (bounded ? 'reject-publish' : undefined)
   return {
     ...(limits.maxLength !== undefined && { 'x-max-length': limits.maxLength }),
@@ -120,15 +123,15 @@ function quorumArguments(
     options.limits?.overflow !== 'drop-head' &&
     isAtLeast(serverVersion, 3, 10)
   return {
-    // The two need each other: without reject-publish the broker falls back to at-most-once with
-    // nothing but a log line (rabbitmq.md §1.7). Before 3.10 the first is unknown, and an
-    // unknown argument is stored and makes the queue differ after the upgrade.
+    // The two need each other: without reject-publish the broker falls back to at-most-once with only a log
+    // line (rabbitmq.md §1.7). Before 3.10 the first is unknown; an unknown argument is stored, and makes the
+    // queue differ after the upgrade.
     ...(isSafe && { 'x-dead-letter-strategy': 'at-least-once', 'x-overflow': 'reject-publish' }),
     ...(isConsumed && { 'x-delivery-limit': DELIVERY_LIMIT }),
   }
 }
 
-/** `3.13.7`, `4.0.0-rc.1`, `3.10.8+debian`: unreadable versions count as new. */
+/** Reads `3.13.7`, `4.0.0-rc.1`, `3.10.8+debian`. Unreadable versions count as new. */
 export function isAtLeast(version: string, major: number, minor: number): boolean {
   const match = /^(\d+)\.(\d+)/.exec(version)
   if (!match) return true

@@ -9,28 +9,28 @@ const UP: BrokerStatus = { state: 'up' }
 export interface AvailabilityDeps {
   connections: Readonly<Record<'publish' | 'consume' | 'declare', Connection>>
   names: Names
-  /** Every publish channel is open; told by a notice. */
+  /** True when every publish channel is open; a change is announced by `notice`. */
   isPublisherOpen(): boolean
   owner(): { readonly state: OwnerState; readonly problem: string | null }
-  /** Publishing is possible (again). */
+  /** Publishing has become possible (again). */
   onUp(): void
 }
 
-/** Whether jobs can be published, out of everything that decides it. */
+/** Decides whether jobs can be published, from all the conditions for that. */
 export class Availability {
   readonly #deps: AvailabilityDeps
   readonly #connections: readonly Connection[]
   #isBaseReady = false
   /**
-   * Generation of the publish connection beside which the exchanges and system queues were seen to. While it
-   * lasts, RabbitMQ has not been started anew: jobs go on where nothing but the declare connection is gone,
-   * which RabbitMQ ends for one declare that it fails at (541).
+   * Generation of the publish connection during which the exchanges and system queues were last ensured.
+   * RabbitMQ has not restarted while that connection lasts, so jobs go on when only the declare connection is
+   * lost: RabbitMQ ends that one for a single declare that fails internally (541).
    */
   #baseOn = 0
   /**
-   * Generation of the publish connection on which every channel was open. A channel that RabbitMQ closes is
-   * opened again, up to a minute later where that goes on: nothing but what goes through it waits meanwhile,
-   * whatever else is noticed.
+   * Generation of the publish connection on which every channel was open. RabbitMQ may close a single
+   * channel, and reopening it may take up to a minute if that repeats. Meanwhile only the publishes of that
+   * channel wait: the broker stays `up`.
    */
   #openOn = 0
   #wasUp = false
@@ -45,12 +45,12 @@ export class Availability {
     deps.connections.consume.listen({ down: notice })
   }
 
-  /** As of the last notice. */
+  /** As of the last `notice`. */
   get isUp(): boolean {
     return this.#wasUp
   }
 
-  /** Exchanges and system queues were seen to on the present declare connection. */
+  /** True when exchanges and system queues were ensured on the present declare connection. */
   get isBaseReady(): boolean {
     return this.#isBaseReady
   }
@@ -83,7 +83,7 @@ export class Availability {
     return { state: 'down', reason: problem ?? lacking?.message ?? 'connecting' }
   }
 
-  /** After anything that decides whether jobs can be published. */
+  /** To be called after every change of a condition for publishing. */
   notice(): void {
     const { publish, consume } = this.#deps.connections
     if (this.#deps.isPublisherOpen()) this.#openOn = publish.generation
@@ -102,7 +102,7 @@ export class Availability {
     if (isNews) this.#deps.onUp()
   }
 
-  /** Up, or not up for a reason that only time or an operator can change. */
+  /** Resolves when the broker is up, or is not for a reason that only time or an operator can change. */
   settled(): Promise<void> {
     return new Promise((resolve) => {
       if (this.#isSettled) resolve()

@@ -6,7 +6,7 @@ export interface Beside {
   end(): void
 }
 
-/** Connections for what may cost one: each is its opener's to end, and nobody has it up again. */
+/** Opens connections for what may cost a connection. The caller ends each; none is ever reopened. */
 export class BesideConnections {
   readonly #url: URL | undefined
   readonly #options: PeerOptions
@@ -26,7 +26,7 @@ export class BesideConnections {
     let model: ChannelModel | undefined
     const end = () => {
       this.#ends.delete(end)
-      // The signal does not reach TLS.
+      // Aborting the signal does not close a TLS socket.
       if (model) streamOf(model)?.destroy()
       socket.abort()
     }
@@ -41,7 +41,7 @@ export class BesideConnections {
     return { model, end }
   }
 
-  /** Ends them all, and opens no other. */
+  /** Ends all of them, and opens no other. */
   close(): void {
     this.#isClosed = true
     for (const end of this.#ends) end()

@@ -12,17 +12,17 @@ import type { Denials } from './denials.ts'
  */
 export type BlockState = 'opening' | 'running' | 'cancelling' | 'draining' | 'closed'
 
-/** Why a block came to its end; `closed` is our own doing. */
+/** Why a block ended; `closed`: we closed it. */
 export type BlockEnd =
   | { why: 'closed' | 'connection-lost' | 'cancelled-by-broker' | 'queue-missing' | 'no-channel' }
   | { why: 'channel-error'; failure: ChannelFailure }
 
-/** The user may not consume; `Denials` has told so. */
+/** The user may not consume; `Denials` has reported that already. */
 export function isDenied(end: BlockEnd): boolean {
   return end.why === 'channel-error' && end.failure.kind === 'access-refused'
 }
 
-/** RabbitMQ has told of it with this end. An orphan (`queue-missing`) is told of it by who knows. */
+/** By this end RabbitMQ told that the queue is gone. (`queue-missing` comes from a caller who knows it.) */
 export function isQueueGone(end: BlockEnd): boolean {
   if (end.why === 'cancelled-by-broker') return true
   return end.why === 'channel-error' && end.failure.kind === 'not-found'
@@ -34,33 +34,33 @@ export interface BlockOptions {
   queue: string
   /** Name of the AMQP queue. */
   source: string
-  /** Unique per registration: a re-used tag loses wake-ups of quorum queues up to 3.12.4. */
+  /** Unique per registration: a reused tag loses wake-ups of quorum queues up to 3.12.4. */
   tag: string
   prefetch: number
   consumerPriority: number
-  /** From the last settlement to the end of a channel that is drained; default 0. */
+  /** From the last settlement to the close of a drained channel; default 0. */
   lingerMs?: number
-  /** Next number of the arrival order of the whole process. */
+  /** Next number of the process-wide arrival order. */
   nextOrder(): number
   onDelivery(delivery: LiveDelivery): void
   onGivenBack?(): void
   /** `from`: where the delivery was before. */
   onSettled(delivery: LiveDelivery, from: LiveDelivery['place'], how: 'ack' | 'dead-letter'): void
-  /** `lost`: what was unsettled; already marked as gone. */
+  /** `lost`: the unsettled deliveries, already marked as gone. */
   onEnd(block: Block, end: BlockEnd, lost: readonly LiveDelivery[]): void
 }
 
 /**
- * One consumer on a channel of its own (architecture §4.4): what closes that channel, such as the
- * broker's delivery timeout, takes `prefetch` deliveries with it and no more.
+ * One consumer on a channel of its own (architecture §4.4): whatever closes that channel, such as RabbitMQ's
+ * delivery timeout, affects at most `prefetch` deliveries.
  */
 export class Block {
   readonly queue: string
   readonly tag: string
   state: BlockState = 'opening'
-  /** RabbitMQ has taken its consumer, whatever became of that. */
+  /** RabbitMQ accepted the consumer once, whatever became of it. */
   wasAccepted = false
-  /** RabbitMQ may have taken its consumer. */
+  /** `basic.consume` was sent, so RabbitMQ may have accepted the consumer. */
   #hasAsked = false
   readonly #options: BlockOptions
   readonly #unsettled = new Set<LiveDelivery>()
@@ -87,14 +87,14 @@ export class Block {
     const { connection, prefetch, source, consumerPriority, denials } = this.#options
     try {
       const channel = await connection.openChannel()
-      // Meanwhile: what it brought now would stay with nobody.
+      // Closed meanwhile: deliveries on this channel would belong to nobody.
       if (this.isIn('closed')) return await closeChannel(channel)
       this.#channel = channel
       channel.on('error', (error) => {
         this.#error = error
       })
       channel.on('close', () => this.#end(this.#endOfChannel()))
-      // AMQP-007: before consuming; it does not change for a consumer that runs.
+      // AMQP-007: before consuming; a running consumer keeps its prefetch.
       await channel.prefetch(prefetch)
       this.#hasAsked = true
       await channel.consume(source, (message) => this.#onMessage(message), {
@@ -114,7 +114,7 @@ export class Block {
   async cancel(): Promise<void> {
     if (this.state !== 'running' || !this.#channel) return
     this.state = 'cancelling'
-    // A failure means that the channel is gone, and then `close` has told so.
+    // A failure means that the channel is gone, and then `close` was emitted.
     await this.#channel.cancel(this.tag).catch(() => {})
     if (this.isIn('cancelling')) this.state = 'draining'
     this.#closeIfDrained()
@@ -132,7 +132,7 @@ export class Block {
     return isSent ? 'settled' : 'lost'
   }
 
-  /** Back to the broker, unassigned. */
+  /** Gives an unassigned delivery back to RabbitMQ. */
   giveBack(delivery: LiveDelivery): void {
     if (!this.#release(delivery)) return
     if (this.#send((channel) => channel.nack(delivery.raw, false, true))) {
@@ -142,9 +142,9 @@ export class Block {
   }
 
   /**
-   * Resolves when the broker has seen everything that was sent on the channel, settlements
-   * included: `connection.close` goes out past channels whose frames still wait for their turn.
-   * What is unsettled becomes the broker's again.
+   * Resolves when RabbitMQ has seen everything sent on the channel, settlements included: `connection.close`
+   * would overtake channels whose frames are still queued in amqplib. Unsettled deliveries return to
+   * RabbitMQ.
    */
   close(): Promise<void> {
     this.#closing ??= this.#close()
@@ -152,9 +152,9 @@ export class Block {
   }
 
   /**
-   * Its queue is gone, and every delivery with it. RabbitMQ 3.10 does not tell the consumer of a
-   * quorum queue when the name is declared anew first: the channel would be silent for ever. One
-   * that has not asked to consume yet finds out by itself.
+   * Ends the block because its queue is gone, and with it every delivery. When the name is declared anew
+   * first, RabbitMQ 3.10 does not cancel the consumer of a deleted quorum queue: the channel would stay
+   * silent for ever. A block that has not sent its consume yet finds out by itself.
    */
   orphan(): void {
     if (this.isIn('closed') || !this.#hasAsked) return
@@ -184,7 +184,7 @@ export class Block {
   #onMessage(message: ConsumeMessage | null): void {
     if (this.state === 'closed') return
     if (message === null) {
-      // Seed 002 §10.4. Deliveries of this channel may be the broker's again already.
+      // Seed 002 §10.4. Deliveries of this channel may have returned to RabbitMQ already.
       const channel = this.#channel
       this.#end({ why: 'cancelled-by-broker' })
       if (channel) void closeChannel(channel)
@@ -195,7 +195,7 @@ export class Block {
     this.#options.onDelivery(delivery)
   }
 
-  /** False when it was not ours to settle any more. */
+  /** False when the delivery could no longer be settled here. */
   #release(delivery: LiveDelivery): boolean {
     if (!this.#unsettled.delete(delivery)) return false
     delivery.place = 'gone'

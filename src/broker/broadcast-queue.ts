@@ -4,14 +4,14 @@ import { type Connection, closeChannel } from './connection.ts'
 
 export interface BroadcastMessage {
   type: string
-  /** Null: no JSON. */
+  /** Null: not JSON. */
   body: unknown
 }
 
 /**
- * An exclusive queue of this connection's own, bound to what it should hear; it vanishes with the
- * connection. Resolves when nothing that is published from now on can be missed; rejects when the
- * connection or the exchange is not there. `onClosed`: it hears nothing any more.
+ * Consumes an exclusive queue of this connection, bound to the given keys; it vanishes with the connection.
+ * Resolves when no later publish can be missed; rejects when the connection or the exchange is missing.
+ * `onClosed`: nothing more will be received.
  */
 export async function listenToBroadcasts(
   connection: Connection,
@@ -26,7 +26,7 @@ export async function listenToBroadcasts(
   const { queue } = await channel.assertQueue('', { exclusive: true, autoDelete: true })
   for (const key of source.keys) await channel.bindQueue(queue, source.exchange, key)
   const onMessage = (message: ConsumeMessage | null) => {
-    // Null: somebody deleted it.
+    // Null: the queue was deleted.
     if (message === null) void closeChannel(channel)
     else {
       const { content, properties } = message

@@ -3,79 +3,79 @@ import type { ShownProperties } from '../job/request.ts'
 import type { Turn } from '../job/turn.ts'
 
 /**
- * What operations and services see of RabbitMQ. Everything behind it lives in this folder, the
- * only importer of amqplib.
+ * What operations and services see of RabbitMQ. The implementation lives in this folder, the only importer of
+ * amqplib.
  */
 export interface Broker {
-  /** Cheap; called on every PUSH and FETCH. */
+  /** Cheap: called on every PUSH and FETCH. */
   status(): BrokerStatus
 
-  /** How long RabbitMQ took with the newest publish, or to open a channel for it; null: not known. */
+  /** How long RabbitMQ took with the newest publish, or to open a channel for it; null: unknown. */
   latencyMs(): number | null
 
   /**
-   * Publishes what `row` owes, mandatory and confirmed, to where its state points:
+   * Publishes the message that `row` owes, mandatory and confirmed, to where the row's state points:
    *
    * - `retryable` with a `rungMs`: the token of the next attempt, to `ojs.exchange.retry` with key
    *   `{queue}.{rungMs}`.
-   * - `scheduled`: the token of the first attempt, to the plugin's `ojs.exchange.delayed` with the
-   *   time that remains as `x-delay`.
-   * - `discarded`: the copy of the attempt that failed, to `ojs.exchange.dlx` (seed 002 §5.5; only
-   *   where there is no delivery that could be nacked).
-   * - else: the token of the next attempt, to `ojs.exchange.direct`.
+   * - `scheduled`: the token of the first attempt, to the plugin's `ojs.exchange.delayed` with the remaining
+   *   time as `x-delay`.
+   * - `discarded`: the copy of the failed attempt, to `ojs.exchange.dlx` (seed 002 §5.5; only where there is
+   *   no delivery that could be nacked).
+   * - any other state: the token of the next attempt, to `ojs.exchange.direct`.
    *
-   * Never rejects: what happened is the outcome; `refused` where the rung is not ready. The caller
-   * has the row's outbox nonce committed before it calls.
+   * Never rejects: the result is in the outcome, `refused` when the rung is not ready. The caller commits the
+   * row's outbox nonce before it calls.
    */
   publish(row: JobRow): Promise<PublishOutcome>
 
   /**
-   * Publishes what no job can be made of to `ojs.exchange.dlx`, mandatory and confirmed. Never
-   * rejects: what happened is the outcome.
+   * Publishes a message that cannot be made into a job to `ojs.exchange.dlx`, mandatory and confirmed. Never
+   * rejects: the result is in the outcome.
    */
   publishUnusable(message: Unusable): Promise<PublishOutcome>
 
-  /** A delivery that a worker tells of, as if it had come here. */
+  /** Reads a delivery that a worker reports as if the gateway had received that delivery itself. */
   shown(delivery: ShownDelivery): ShownMessage
 
-  /** Of the deliveries that we may hold of this queue few are left: others should not be kept. */
+  /** True when this queue's unacknowledged deliveries are close to the limit: do not keep further ones. */
   isCrowded(queue: string): boolean
 
-  /** True when this queue was checked or declared since RabbitMQ was last started, as far as is known. */
+  /** True when the queue was checked or declared since RabbitMQ last started, as far as is known. */
   isDeclared(queue: string): boolean
 
-  /** How many tokens are under way to RabbitMQ, unconfirmed or waiting. */
+  /** How many tokens are being published: sent and unconfirmed, or waiting to be sent. */
   readonly publishing: number
 
   /**
-   * Checks, and where the strategy allows declares, the queue and what belongs to it; single
-   * flight per queue. `missing`: not there and not to be declared by us.
+   * Checks the queue and the entities that belong to it, and declares what is missing where the strategy
+   * allows it. Single flight per queue. `missing`: the queue does not exist, and the gateway must not declare
+   * it.
    */
   ensureQueue(queue: string): Promise<EnsureOutcome>
 
-  /** The same, believing nothing that was found out before. */
+  /** As `ensureQueue`, but ignores the results of earlier checks. */
   recheckQueue(queue: string): Promise<EnsureOutcome>
 
-  /** True when this rung was declared as ours on the present connection: cheap. */
+  /** Cheap. True when this rung was declared with our arguments on the present connection. */
   isRungReady(queue: string, delayMs: number): boolean
 
   /**
-   * Declares the rung `ojs.queue.retry.{queue}.{delayMs}` where that is allowed; single flight per
-   * rung. `unusable`: it exists with arguments that are not ours (a classic rung loses messages at
-   * a broker crash, architecture §3), it was declared a moment ago (docs/faults.md), `OJS_MAX_RUNGS`
-   * is reached, the strategy forbids it, or the broker cannot be asked. The job is then held by the
-   * ledger.
+   * Declares the rung `ojs.queue.retry.{queue}.{delayMs}` where that is allowed; single flight per rung.
+   * `unusable`: the rung exists with arguments that are not ours (a classic rung loses messages at a broker
+   * crash, architecture §3), it was declared a moment ago (docs/faults.md), `OJS_MAX_RUNGS` is reached, the
+   * strategy forbids the declaration, or the broker cannot be asked. The ledger then holds the job.
    */
   ensureRung(queue: string, delayMs: number): Promise<'ready' | 'unusable'>
 
-  /** The same, believing nothing that was found out before: a publish was returned. */
+  /** As `ensureRung`, but ignores the results of earlier checks: for a publish that was returned. */
   recheckRung(queue: string, delayMs: number): Promise<'ready' | 'unusable'>
 
   /**
-   * Reads `ojs.queue.dlx.{queue}` once, acknowledges every copy that `isStale` names, and gives the
-   * others back in their order. Null when the queue is not there or the channel was lost; what was
-   * acknowledged until then stays so. `isComplete`: the end of the queue was reached within `limit`,
-   * of which no more than 65,535 count. `isStale` must not throw. One at a time per queue.
+   * Reads `ojs.queue.dlx.{queue}` once, acknowledges every copy for which `isStale` returns true, and gives
+   * the others back in their order. Null when the queue does not exist or the channel was lost; copies
+   * acknowledged before that stay removed. `isComplete`: the sweep reached the end of the queue within
+   * `limit` messages (65,535 at most). `isStale` must not throw. One sweep at a time per queue.
    */
   sweepDeadLetters(
     queue: string,
@@ -84,67 +84,67 @@ export interface Broker {
   ): Promise<SweptDeadLetters | null>
 
   /**
-   * After a nack: is the queue gone, or was it within the last seconds? A queue that dies nacks
-   * what was on its way into it, as a full one does. The answer may be a second old.
+   * To be asked after a nack: is the queue gone, or was it within the last seconds? RabbitMQ nacks a publish
+   * to a queue that is being deleted just as to a full queue. The answer may be a second old.
    */
   isQueueGone(queue: string): Promise<boolean>
 
-  /** Is the queue there? Asks the broker, declares nothing. */
+  /** Asks the broker whether the queue exists; declares nothing. */
   probeQueue(queue: string): Promise<Presence>
 
   /**
-   * How many of `available` jobs have no token according to the last depth sample (ready in the
-   * broker + held here, sampled every few seconds, at most 15 s old): 0 unless it is more than
-   * max(100, 10 %). Then somebody acknowledges without reporting (architecture §2).
+   * How many of `available` jobs have no token, according to the last depth sample (ready in the broker +
+   * held here, sampled every few seconds, at most 15 s old). 0 unless the number is above max(100, 10 %).
+   * Such a number means that a consumer acknowledges without reporting (architecture §2).
    */
   silentlyAcknowledged(queue: string, available: number): number
 
   /**
-   * Deliveries for a FETCH: at least one, or none when `waitMs` ran out or `signal` aborted.
-   * They are unacknowledged and out of every buffer: the caller settles, holds, parks or puts
-   * back each of them. Queues are served in order, within a queue by exact priority, then by
-   * arrival. Queues that do not exist are skipped.
+   * Deliveries for a FETCH: at least one, or none when `waitMs` ran out or `signal` aborted. They are
+   * unacknowledged and in no buffer: the caller settles, holds, parks or puts back each of them. Queues are
+   * served in the order given, within a queue by exact priority, then by arrival. Queues that do not exist
+   * are skipped.
    */
   take(request: TakeRequest): Promise<Delivery[]>
 
   /**
-   * The queue was paused or resumed (`BrokerHooks.isPaused` says which). Nothing is taken from a
-   * paused one: what nobody has goes back to RabbitMQ, and fetches that wait for it go on waiting.
+   * The queue was paused or resumed (`BrokerHooks.isPaused` says which). Nothing is taken from a paused
+   * queue: its unassigned deliveries go back to RabbitMQ, and the fetches that wait for it go on waiting.
    */
   pauseChanged(queue: string): void
 
-  /** Back to the head of the buffer, for the next fetch. */
+  /** Puts deliveries back at the head of the buffer, for the next fetch. */
   putBack(deliveries: readonly Delivery[]): void
 
   /**
-   * Keeps a delivery unacknowledged until `until` (clock time), or until `unpark` of its job;
-   * then it is in the buffer again.
+   * Keeps a delivery unacknowledged until `until` (clock time), or until `unpark` is called for its job; then
+   * the delivery goes back into the buffer.
    */
   park(delivery: Delivery, until: number | null): void
   unpark(jobId: string): boolean
 
   /**
-   * To every worker that listens for this queue: `ojs.exchange.direct` with routing key
-   * `ojs.control.workers.{queue}`, confirmed, not mandatory (there may be none). Never rejects.
+   * Publishes to every worker that listens for this queue: to `ojs.exchange.direct` with routing key
+   * `ojs.control.workers.{queue}`, confirmed, not mandatory (there may be no worker). Never rejects.
    */
   broadcast(message: Broadcast): Promise<PublishOutcome>
 
   /**
-   * The answer to an RPC, confirmed. `returned`: the asker is gone (of one that asked by
-   * `amq.rabbitmq.reply-to` that cannot be told). `refused`: not sent, also where `replyTo` is no
-   * address that we publish to: our own names, longer than 255 bytes, control characters. Never
-   * rejects.
+   * Publishes the answer to an RPC, confirmed. `returned`: the asker is gone (cannot be detected for an asker
+   * that uses `amq.rabbitmq.reply-to`). `refused`: not sent, also when `replyTo` is an address that the
+   * gateway does not publish to: one of our own names, longer than 255 bytes, or with control characters.
+   * Never rejects.
    */
   reply(message: Reply): Promise<PublishOutcome>
 
   /**
-   * False until what lay in the control queues when the consume connection was made has been
-   * settled, at most for 60 s; false too while nothing can be consumed. Until then nobody knows
-   * what native workers have done meanwhile (architecture §2, "Restart").
+   * False until the messages that waited in the control queues when the consume connection opened have been
+   * settled, for 60 s at most; false too while nothing can be consumed. Until then the gateway does not know
+   * what native workers have done in the meantime (architecture §2, "Restart").
    */
   controlBacklogConsumed(): boolean
 
-  /** Differences between what exists in the broker and what we would declare, and other doubts. */
+  /** Differences between the broker's entities and those we would declare, and other problems. */
   warnings(): readonly BrokerWarning[]
 }
 
@@ -155,19 +155,19 @@ export type BrokerStatus =
 
 export type PublishOutcome =
   | 'confirmed'
-  /** The queue refused it: it is full (`reject-publish`), or died under it (`isQueueGone`). */
+  /** The queue refused the message: it is full (`reject-publish`) or deleted (`isQueueGone`). */
   | 'nacked'
-  /** No queue took it, or none could be: it may be a dead one, and was not sent. */
+  /** Unroutable: no queue took the message. Or not sent, because the queue may be a dead one. */
   | 'returned'
-  /** No confirm in time, or the channel went first: it may or may not have arrived. */
+  /** No confirm in time, or the channel closed first: the message may or may not have arrived. */
   | 'unknown'
-  /** As `unknown`, and the channel went because the user may not publish (403). */
+  /** As `unknown`, and RabbitMQ closed the channel because the user may not publish (403). */
   | 'forbidden'
-  /** Larger than RabbitMQ's `max_message_size`: refused, or not even sent. */
+  /** Larger than RabbitMQ's `max_message_size`: RabbitMQ refused the message, or it was not even sent. */
   | 'too-large'
-  /** Not sent, and the user may not publish there, as RabbitMQ has said of the last that was. */
+  /** Not sent: RabbitMQ refused an earlier publish to this exchange because the user lacks the permission. */
   | 'denied'
-  /** Not sent: no connection, blocked, a rung that is not ready, too many publishes in flight. */
+  /** Not sent: no connection, blocked, the rung is not ready, or too many publishes in flight. */
   | 'refused'
 
 /** `unavailable`: the broker cannot be asked at the moment. */
@@ -175,25 +175,25 @@ export type Presence = 'exists' | 'missing' | 'unavailable'
 
 export type EnsureOutcome =
   | 'ready'
-  /** Not there, and the strategy or a limit forbids declaring it. */
+  /** The queue does not exist, and the strategy or a limit forbids declaring it. */
   | 'missing'
-  /** Gone with messages that may have been worked on; only an operator may declare it again. */
+  /** The queue is gone with messages that may have been processed; only an operator may declare it again. */
   | 'lost'
   | 'too-many-queues'
   /** The broker cannot be asked at the moment. */
   | 'unavailable'
-  /** 403: the user may not. */
+  /** 403: the user lacks the permission. */
   | 'access-refused'
 
-/** In how many levels a job queue of the broker is ordered: of a higher one first, FIFO in each. */
+/** How the broker orders a job queue: by priority level, highest first, and FIFO within each level. */
 export interface PriorityOrder {
-  /** 1: by arrival alone. */
+  /** 1: by arrival only. */
   levels: number
-  /** False: those of a lower level get a share even so. */
+  /** False: lower levels get a share even while higher ones have messages. */
   isStrict: boolean
 }
 
-/** What a worker showed us as a job, and is none. */
+/** A message that a worker reported as a job, but that cannot be made into one. */
 export interface Unusable {
   id: string
   /** The queue it came from. */
@@ -223,22 +223,22 @@ export interface TakeRequest {
   /** How long the client wants to wait for a first job; 0 = not at all. */
   waitMs: number
   /**
-   * True while the ledger knows of claimable jobs in this queue, more than `beyond` (default 0):
-   * worth a short wait.
+   * True while the ledger knows more than `beyond` (default 0) claimable jobs in this queue: worth a short
+   * wait.
    */
   hasClaimable(queue: string, beyond?: number): boolean
   /**
-   * Bytes of the jobs that it has already: it goes on with this, and only what is sure to come soon is
-   * waited for. Not said: it has none.
+   * Bytes of the jobs that the caller has taken already: this call continues that fetch, and waits only for
+   * jobs that are sure to come soon. Absent: the caller has none.
    */
   takenBytes?: number
   signal: AbortSignal
 }
 
 /**
- * One message from a job queue, bound to the channel that delivered it. Settling answers `lost`
- * when that channel is gone (the broker then delivers the message again); it never touches
- * another channel, so it can never settle another job (law 6).
+ * One message from a job queue, bound to the channel that delivered it. Settling answers `lost` when that
+ * channel is gone (the broker then delivers the message again). It never touches another channel, so it can
+ * never settle another job (law 6).
  */
 export interface Delivery extends Turn {
   readonly queue: string
@@ -250,17 +250,17 @@ export interface Delivery extends Turn {
   readonly redelivered: boolean
   /** `x-ojs-max-attempts`; null when missing or unusable. */
   readonly maxAttempts: number | null
-  /** Everything a foreign message brought along; see `message.ts`. Made anew each time it is asked for. */
+  /** The parts of a foreign message that matter here; see `message.ts`. Built anew at each access. */
   readonly message: ForeignMessage
-  /** Of the body, in bytes; 0 once it is forgotten. */
+  /** Size of the body in bytes; 0 after `forgetContent`. */
   readonly size: number
-  /** A look at the body without reading it: false is certain, true may be anything of that name. */
+  /** Searches the body, without parsing it, for a rate limit. False is certain, true a guess. */
   mayBeLimited(): boolean
   /** What must survive every republish of an adopted message: trace, cleaned headers, … */
   carry(): Carry
-  /** The row has the body now: a lease of minutes must not keep it here. */
+  /** Drops the body, which the row holds now: it must not stay in memory for a lease of minutes. */
   forgetContent(): void
-  /** True until the channel that delivered it is gone or it was settled. */
+  /** True until the delivery is settled or the channel that delivered it is gone. */
   isLive(): boolean
   ack(): Settled
   /** `basic.nack requeue=false`: to `ojs.exchange.dlx`. */
@@ -284,19 +284,19 @@ export interface DeadLetterCopy {
 }
 
 /**
- * One message of `ojs.system.dead-letters`: the gateway's own copy of what died in the broker. The
- * broker layer acknowledges it when the hook that was given it has settled, and gives it back after
- * a pause when the hook rejected.
+ * One message of `ojs.system.dead-letters`: the gateway's own copy of a message that died in the broker. The
+ * broker layer acknowledges it when the hook that received it has resolved, and gives it back after a pause
+ * when the hook rejected.
  */
 export interface DeadLetter extends DeadLetterCopy {
   /** The OJS queue it died in (`x-first-death-queue` / the first `x-death` entry). */
   readonly queue: string
   /**
-   * `x-death[0].reason`; `unknown` where there is none (published to the dead letter exchange by
-   * hand or by us) or where it is none of the four.
+   * `x-death[0].reason`; `unknown` when there is no such header (published to the dead letter exchange by
+   * hand or by us) or when it is none of the four reasons.
    */
   readonly reason: 'rejected' | 'expired' | 'maxlen' | 'delivery_limit' | 'unknown'
-  /** It died in a control queue: what a worker has said, and no job. */
+  /** The message died in a control queue: it is a worker's control message, not a job. */
   readonly isControl: boolean
   readonly maxAttempts: number | null
   readonly message: ForeignMessage
@@ -304,39 +304,39 @@ export interface DeadLetter extends DeadLetterCopy {
 }
 
 /**
- * One message of a control queue. The broker layer settles it by what the hook that was given it
- * answers, and gives it back after a pause when the hook rejected.
+ * One message of a control queue. The broker layer settles it by the verdict of the hook that received it,
+ * and gives it back after a pause when the hook rejected.
  */
 export interface ControlMessage {
-  /** The OJS queue whose control queue it came by. */
+  /** The OJS queue whose control queue delivered the message. */
   readonly queue: string
   /** '' when it has none. */
   readonly type: string
   readonly content: Buffer
   readonly redelivered: boolean
-  /** It died in its queue, and what was said after it may have been heard before. */
+  /** The message died in its queue and comes late: newer ones may have been handled before it. */
   readonly isLate?: boolean
-  /** Null: it names no address, or none that we publish to (see `Broker.reply`). */
+  /** Null: there is no reply address, or not one that the gateway publishes to (see `Broker.reply`). */
   readonly replyTo: string | null
   readonly correlationId: string | null
 }
 
-/** `malformed`: `basic.nack requeue=false`, to the dead letters of the queue that it came by. */
+/** `malformed`: `basic.nack requeue=false`, to the dead letters of the queue that delivered the message. */
 export type ControlVerdict = 'handled' | 'malformed'
 
 /**
- * One message of `ojs.system.due`: what a native client has published to `ojs.exchange.delayed`
- * (seed 002 §9.1.2). The broker layer settles it by what the hook that was given it answers.
+ * One message of `ojs.system.due`: a message that a native client published to `ojs.exchange.delayed` (seed
+ * 002 §9.1.2). The broker layer settles it by the verdict of the hook that received it.
  */
 export interface ScheduledMessage extends DeadLetterCopy {
-  /** The routing key: the OJS queue that it is for, if it is a name of one. */
+  /** The routing key: the OJS queue that the message is for, if the key is a valid queue name. */
   readonly queue: string
   readonly maxAttempts: number | null
   readonly message: ForeignMessage
   carry(): Carry
 }
 
-/** A delivery that a worker tells of; nobody has looked at what is in it. */
+/** A delivery that a worker reports. Its content is not validated yet. */
 export interface ShownDelivery {
   readonly content: Buffer
   readonly headers: Readonly<Record<string, unknown>>

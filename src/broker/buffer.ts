@@ -2,9 +2,9 @@ import { goesBefore, LAST_TURN, type Turn } from '../job/turn.ts'
 import type { LiveDelivery } from './delivery.ts'
 
 /**
- * Unassigned deliveries of one queue, by exact OJS priority, then in the order of the queue. An array
- * whose last element is the next to go: it holds at most blocks × prefetch, so that an insert by
- * binary search costs less than any cleverer structure.
+ * Unassigned deliveries of one queue, by exact OJS priority, then in queue order. The last element of the
+ * array is the next to go. It holds at most blocks × prefetch, so an insert by binary search is cheaper than
+ * any cleverer structure.
  */
 export class DeliveryBuffer {
   readonly #items: LiveDelivery[] = []
@@ -18,12 +18,12 @@ export class DeliveryBuffer {
     return this.#items
   }
 
-  /** Of all bodies. */
+  /** Total size of all bodies. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Of what goes next; after all else when there is nothing. */
+  /** Turn of the delivery that goes next; `LAST_TURN` when the buffer is empty. */
   get nextTurn(): Turn {
     return this.#items.at(-1) ?? LAST_TURN
   }
@@ -46,13 +46,13 @@ export class DeliveryBuffer {
     this.#bytes -= delivery.size
   }
 
-  /** Everything, in the order in which it was in the queue. */
+  /** Removes and returns everything, in queue order. */
   drain(): LiveDelivery[] {
     this.#bytes = 0
     return this.#items.splice(0).sort((a, b) => a.order - b.order)
   }
 
-  /** The first position whose delivery goes before this one, or is it. */
+  /** The first position whose delivery goes before this one, or is this one. */
   #indexOf(delivery: LiveDelivery): number {
     let low = 0
     let high = this.#items.length

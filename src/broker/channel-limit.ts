@@ -3,12 +3,12 @@ import { isNoChannel } from './amqp-error.ts'
 import type { BrokerWarning } from './broker.ts'
 import type { ConnectionName } from './observer.ts'
 
-/** Longer than the longest pause before who got no channel asks again: 60 s and a quarter. */
+/** Longer than the longest pause before a channel is requested again (60 s + 25 %). */
 const TOLD_MS = 120_000
-/** As RabbitMQ ends the connection of a user with `max-channels` (530). */
+/** Text with which RabbitMQ ends the connection of a user with `max-channels` (530). */
 const USER_LIMIT = /channels opened for user/
 
-/** Of those that lack channels now. */
+/** Warnings of the connections that lack channels now. */
 export function channelWarnings(
   connections: readonly { readonly channelLimit: ChannelLimit }[],
 ): BrokerWarning[] {
@@ -16,9 +16,9 @@ export function channelWarnings(
 }
 
 /**
- * That a connection may have no more channels: agreed on when it was opened, or a limit of the user's,
- * for which RabbitMQ ends the connection. Who gets none goes without, and asks again; nothing says when
- * there are enough. So it is a warning until it has not happened for a while.
+ * Tracks that a connection gets no more channels, because of the negotiated `channel_max` or of a limit of
+ * the user, for which RabbitMQ ends the connection. Whatever needed the channel retries later, and nothing
+ * tells when there are enough. So the warning stays until it has not happened for a while.
  */
 export class ChannelLimit {
   readonly #name: ConnectionName
@@ -37,14 +37,14 @@ export class ChannelLimit {
     return this.#now() < this.#until ? this.#warning : null
   }
 
-  /** A channel could not be opened; `channelMax`: as many may be open. */
+  /** A channel could not be opened. `channelMax`: how many may be open. */
   notOpened(error: unknown, channelMax: number): void {
     if (!isNoChannel(error)) return
     const help = 'raise channel_max of RabbitMQ, or channelMax in the AMQP URL'
     this.#tell(`No channels left to allocate (${channelMax})`, help)
   }
 
-  /** True where the connection was ended for this. */
+  /** True when the connection was ended for this reason. */
   ended(reason: string): boolean {
     if (!USER_LIMIT.test(reason)) return false
     this.#tell(reason, 'raise max-channels of the user (rabbitmqctl set_user_limits)')

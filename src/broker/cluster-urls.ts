@@ -1,8 +1,9 @@
 import { unescape as decode } from 'node:querystring'
 
 /**
- * `URL` takes a lone % in user and password; whoever decodes them does not. And a / or # in a password
- * ends the host there: what is before it would be shown as the host, and the rest as a virtual host.
+ * Stricter than `URL`, which accepts a lone % in user and password that `decodeURIComponent` throws on. An
+ * unescaped / or # in a password ends the host: what precedes it would be shown as the host, the rest as a
+ * virtual host.
  */
 export function isAmqpUrl(text: string): boolean {
   if (!/^amqps?:\/\//i.test(text)) return false
@@ -16,15 +17,15 @@ export function isAmqpUrl(text: string): boolean {
   }
 }
 
-/** As amqplib reads it: what a URL that names none means is `/`. */
+/** As amqplib reads it: a URL without a virtual host means `/`. */
 export function virtualHostOf({ pathname }: URL): string {
   return decode(pathname.slice(1)) || '/'
 }
 
 /**
- * Why these cannot be the hosts of one cluster; null when they can. Behind another virtual host there are
- * other queues: after a failover the gateway would find none of its messages there, publish all that waits
- * once more, and workers of both would run it. Shows no part of a URL: any may be a password.
+ * Why these URLs cannot be the hosts of one cluster; null when they can. Another virtual host has other
+ * queues: after a failover the gateway would find none of its messages, publish all waiting jobs again, and
+ * workers of both would run them. Shows no part of a URL: any part may be a password.
  */
 export function notOneCluster(urls: readonly URL[]): string | null {
   if (new Set(urls.map(virtualHostOf)).size > 1) {

@@ -1,18 +1,18 @@
 import { describeError } from '../logger.ts'
 import { virtualHostOf } from './cluster-urls.ts'
 
-/** With what helps, where the words of OpenSSL, Node.js or amqplib do not say it. */
+/** The error's text, with a hint where OpenSSL, Node.js or amqplib do not say what helps. */
 export function whyNotOpen(error: unknown, url: URL): string {
-  // OpenSSL's words end with their line.
+  // OpenSSL's texts end with a line break.
   const text = describeError(error).trim()
   const hint = hintFor(error, text, url)
   if (hint !== null) return `${text}; ${hint}`
-  // amqplib drops the words of a broker that refuses after the login: it means the virtual host.
+  // amqplib drops the text of a broker that refuses after the login: that is about the virtual host.
   if (!text.startsWith('Expected ConnectionOpenOk; got <ConnectionClose')) return text
   return `RabbitMQ refused virtual host '${virtualHostOf(url)}': missing, not for this user, or at its limit`
 }
 
-/** By Node.js's code, as OpenSSL names what is wrong; the first of them is of a signer nobody knows. */
+/** Hints by Node.js's error code, which names OpenSSL's reason. The first: the signer is unknown. */
 const TLS_HINTS: readonly [code: RegExp, hint: string][] = [
   [
     /^(SELF_SIGNED_CERT|DEPTH_ZERO_SELF|UNABLE_TO_(VERIFY_LEAF|GET_ISSUER))/,
@@ -22,7 +22,7 @@ const TLS_HINTS: readonly [code: RegExp, hint: string][] = [
     /ALERT_CERTIFICATE_REQUIRED$/,
     'RabbitMQ insists on a certificate of ours, and is shown none: ssl_options.fail_if_no_peer_cert = false',
   ],
-  // What a plain port says to a TLS handshake is read as one.
+  // A plain port's answer to a TLS handshake is read as a TLS record.
   [
     /^ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG)$/,
     'is this a port without TLS? Its URL begins with amqp://',
@@ -35,13 +35,13 @@ function hintFor(error: unknown, text: string, { protocol, port }: URL): string 
   const code = error instanceof Error && 'code' in error ? `${error.code}` : ''
   const [, hint] = TLS_HINTS.find(([pattern]) => pattern.test(code)) ?? []
   if (hint !== undefined) return hint
-  // Nor does a TLS port understand what is not TLS. At the plain one it is a RabbitMQ that starts.
+  // A TLS port cuts off what is not TLS. At the plain port, it is a RabbitMQ that is starting.
   const isCut = /^Socket closed abruptly/.test(text)
   if (!isCut || protocol !== 'amqp:' || PLAIN_PORTS.has(port)) return null
   return 'is this a port for TLS? Its URL begins with amqps://'
 }
 
-/** No TCP connection came about (as opposed to a broker that answered and refused). */
+/** True when no TCP connection came about (as opposed to a broker that answered and refused). */
 export function isUnreachable(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = 'code' in error ? error.code : undefined

@@ -12,15 +12,15 @@ import { areAllListening, isAnyListening, reconnectDelayMs, waitToReconnect } fr
 
 const CLOSE_TIMEOUT_MS = 2_000
 const LOOK_AGAIN_MS = 250
-/** Seed 002 §11.1; the handlers of a native worker may keep its event loop that long. */
+/** Seed 002 §11.1. A native worker's handlers may block its event loop that long. */
 const HEARTBEAT_S = 60
-/** Of the pauses before a connection that comes, and then needs too many channels: 16 s. */
+/** Caps the backoff (16 s) when RabbitMQ accepts the connection but then ends it for too many channels. */
 const MAX_LIMITED_ATTEMPT = 5
 /** Share of the negotiated channel limit from which a connection counts as crowded. */
 const CROWDED = 3 / 4
 /**
- * ✱ Where a network loses a connection without a word, RabbitMQ keeps it for three heartbeats, and
- * with it `ojs.system.owner` and every unacknowledged message: 180 s of 503 with the recommended 60 s.
+ * ✱ When the network drops a connection silently, RabbitMQ keeps it for three heartbeats, and so holds on to
+ * `ojs.system.owner` and every unacknowledged message: 180 s of 503 with the recommended 60 s.
  */
 export const GATEWAY_HEARTBEAT_S = 10
 
@@ -32,44 +32,44 @@ export interface ConnectionOptions {
   logger: Logger
   random: () => number
   observer: BrokerObserver
-  /** Seconds, where the URL names none. Each side gives up a silent peer after two or three of them. */
+  /** Used when the URL sets none. Seconds. Each side gives up a silent peer after two or three heartbeats. */
   heartbeatS?: number
-  /** Writes in the middle of a turn: for whom others wait while the turn goes on. */
+  /** Frames go out after each callback, not at the end of the turn, so that RabbitMQ need not idle. */
   isPrompt?: boolean
-  /** It is open only while all of these are: they need the places that a limit of RabbitMQ's leaves. */
+  /** Opened only while all of these are open: a connection limit may leave too few places for all. */
   behind?: readonly Connection[]
 }
 
-/** Told in order, synchronously. None may throw. */
+/** Listeners are called synchronously, in the order of registration. They must not throw. */
 export interface ConnectionListener {
   up?(): void
-  /** The connection and every channel of it are gone. */
+  /** The connection and all its channels are gone. */
   down?(reason: string): void
   blocked?(reason: string): void
   unblocked?(): void
 }
 
 /**
- * One AMQP connection that is always being kept up (seed 002 §11.3).
+ * One AMQP connection that reconnects for as long as it is not closed (seed 002 §11.3).
  *
- * amqplib's own `recovery` takes a single URL, its wait cannot be cut short, and it restores
- * neither channels nor consumers; what it would save is the ten lines of `#run`.
+ * amqplib's own `recovery` takes a single URL, its wait cannot be cut short, and it restores neither channels
+ * nor consumers; it would save only the ten lines of `#run`.
  */
 export class Connection {
   readonly name: ConnectionName
-  /** Counts successful connects; what belongs to an older one is dead. */
+  /** Counts successful connects; channels and deliveries of an older generation are dead. */
   generation = 0
   /**
-   * RabbitMQ may have been started anew since the last connection: this is the first, RabbitMQ did not
-   * say that it ended that one, an attempt has failed, or there is none.
+   * RabbitMQ may have restarted since the last connection. True for the first connection, after one that
+   * ended without RabbitMQ announcing its end, after a failed attempt, and while there is no connection.
    */
   isAfterRestart = true
-  /** Why publishers are blocked (memory or disk alarm), or null. */
+  /** Why RabbitMQ blocks publishers (memory or disk alarm), or null. */
   blockedReason: string | null = null
-  /** Why there is no connection. Never holds credentials. */
+  /** Why there is no connection. Never contains credentials. */
   downReason = 'not connected yet'
   channelsActive = 0
-  /** How long RabbitMQ took for the newest answer that was timed; null before the first. */
+  /** How long RabbitMQ took for the newest timed answer; null before the first. */
   latencyMs: number | null = null
   readonly channelLimit: ChannelLimit
 
@@ -84,11 +84,11 @@ export class Connection {
   #running: Promise<void> | null = null
   readonly #peer: PeerOptions
   readonly #beside: BesideConnections
-  /** Attempts that failed since the last connection. */
+  /** Failed attempts since the last connection. */
   #failures = 0
-  /** RabbitMQ said itself that it ended the last connection. */
+  /** RabbitMQ announced the end of the last connection (`connection.close`). */
   #wasClosed = false
-  /** RabbitMQ ended the last one for its channels, as it may do with the next. */
+  /** RabbitMQ ended the last connection because of its channels, and may do so with the next. */
   #wasLimited = false
 
   constructor(options: ConnectionOptions) {
@@ -113,7 +113,7 @@ export class Connection {
     return this.#model?.connection.serverProperties.version ?? ''
   }
 
-  /** Whether every host of the list takes connections. One alone is not asked. */
+  /** True when every host of the list accepts TCP connections. A single host is not tested. */
   async areAllHostsUp(): Promise<boolean> {
     return this.hasOneHost || (await areAllListening(this.#urls))
   }
@@ -134,12 +134,12 @@ export class Connection {
   async close(): Promise<void> {
     this.#stopping.abort()
     this.#beside.close()
-    // amqplib's promise stays open when the socket dies before `close-ok`; the end of `#run` does
-    // not, because the connection's `close` event comes in any case.
+    // amqplib's promise never settles when the socket dies before `close-ok`. `#run` ends all the same,
+    // because the connection's `close` event always comes.
     if (this.#model) this.#model.close().catch(() => {})
     else this.#socket.abort()
     const giveUp = setTimeout(() => this.#socket.abort(), CLOSE_TIMEOUT_MS)
-    // A TLS socket does not heed the signal: the deadline holds for it too.
+    // A TLS socket ignores the abort signal, so this deadline bounds the wait.
     const isOver = new AbortController()
     const deadline = sleep(2 * CLOSE_TIMEOUT_MS, undefined, { signal: isOver.signal })
     await Promise.race([this.#running, deadline.catch(() => {})])
@@ -148,24 +148,24 @@ export class Connection {
   }
 
   /**
-   * Ends this connection, which nothing can be done with any more; another one follows. By its stream:
-   * the signal of the socket would tell no reason, and not reach TLS.
+   * Ends a connection that has become useless; `#run` opens another. Destroys the stream: aborting the
+   * socket's signal would give no reason, and has no effect on TLS.
    */
   abandon(reason: string): void {
     this.#stream?.destroy(new Error(reason))
   }
 
-  /** Others may soon get no channel: RabbitMQ allows 2,047, unless it is configured otherwise. */
+  /** True when few channels are left: RabbitMQ allows 2,047 per connection unless configured otherwise. */
   get isCrowded(): boolean {
     return this.channelsActive > CROWDED * this.#channelMax
   }
 
-  /** Closed by us: it needs no place any more. */
+  /** We have closed it for good, so it no longer needs a place under RabbitMQ's connection limit. */
   get isEnded(): boolean {
     return this.#stopping.signal.aborted
   }
 
-  /** As negotiated; amqplib's types do not have it. */
+  /** The negotiated `channel_max`, which amqplib's types lack. */
   get #channelMax(): number {
     const { channelMax = 0xffff } = (this.#model?.connection ?? {}) as { channelMax?: number }
     return channelMax
@@ -175,7 +175,7 @@ export class Connection {
     return this.#urls.length === 1
   }
 
-  /** Another one, to the first host. It is the caller's to end, and nobody has it up again. */
+  /** Opens another connection, to the first host. The caller ends it; it is never reopened. */
   openBeside(name: string): Promise<Beside> {
     return this.#beside.open(name)
   }
@@ -197,7 +197,7 @@ export class Connection {
       throw error
     })
     this.latencyMs = performance.now() - since
-    // It went between the answer and here: nobody would tell the channel's end any more.
+    // The connection went between the answer and here: the channel would never emit `close`.
     if (this.#model !== model) throw new Error(`no ${this.name} connection: ${this.downReason}`)
     return channel
   }
@@ -208,8 +208,8 @@ export class Connection {
   }
 
   /**
-   * A channel without an `error` listener takes its siblings down with it, and a listener that
-   * throws without `handler-error` the whole connection (rabbitmq.md §5).
+   * An `error` event without a listener on one channel takes down its sibling channels; a listener that
+   * throws, without `handler-error`, takes down the whole connection (rabbitmq.md §5).
    */
   #watch<C extends Channel>(channel: C): C {
     this.channelsActive += 1
@@ -243,7 +243,7 @@ export class Connection {
       })
       if (this.#stopping.signal.aborted) return
       observer.reconnecting(this.name, attempt)
-      // A broker that has just opened its port may not be ready: short waits again.
+      // A broker that has just opened its port may not be ready: start again with short waits.
       if (wasCut) attempt = 0
     }
     afterFirstAttempt()
@@ -264,7 +264,7 @@ export class Connection {
     this.abandon('another connection comes first')
   }
 
-  /** One round over all hosts; when one answers, resolves after that connection has ended. */
+  /** Tries each host once. Where one answers, resolves after that connection has ended. */
   async #connectOnce(onUp: () => void): Promise<{ wasUp: boolean; reachedBroker: boolean }> {
     let reachedBroker = false
     for (const url of this.#urls) {
@@ -289,13 +289,14 @@ export class Connection {
   }
 
   /**
-   * Resolves when the connection has ended. Listeners come first, before any other turn. Throws for
-   * one that ended in the very read that opened it: amqplib told that before anybody could listen.
+   * Resolves when the connection has ended. Listeners are registered in this same turn. Throws when the
+   * connection ended in the same read that opened it: amqplib told that before a listener could be
+   * registered.
    */
   #adopt(model: ChannelModel, url: URL): Promise<void> {
     const { logger, observer } = this.#options
     const stream = streamOf(model)
-    // Or destroyed: what was reset before amqplib had ended it is never ended.
+    // `writable` rather than "ended": a socket that was reset before amqplib ended it never counts as ended.
     if (stream?.writable === false) {
       this.#endSocket()
       throw new Error('closed by RabbitMQ as soon as it was open')
@@ -306,7 +307,7 @@ export class Connection {
       let reason = 'connection closed'
       model.on('error', (error) => {
         reason = describeError(error)
-        // Channels are closed next; none may be opened on this connection meanwhile.
+        // amqplib closes the channels next; no channel may be opened on this connection meanwhile.
         this.#model = null
       })
       model.on('close', (error) => {
@@ -329,7 +330,7 @@ export class Connection {
     )
     if (this.generation > 1) observer.reconnected(this.name)
     for (const listener of this.#listeners) listener.up?.()
-    // Gone while this one was being opened, which may have got the place.
+    // A connection that has precedence may have gone while this one opened, and this one may hold its place.
     if (this.#comesTooSoon()) this.#makeRoom()
     return ended
   }
@@ -348,8 +349,8 @@ export class Connection {
   }
 
   /**
-   * The peer may be half open: without this the socket would stay until the kernel gives up. Not at
-   * once, so that a last `connection.close-ok` still gets out.
+   * Frees a half-open socket, which would otherwise stay until the kernel gives it up. Delayed, so that a
+   * last `connection.close-ok` still gets out.
    */
   #endSocket(): void {
     const socket = this.#socket
@@ -377,7 +378,7 @@ export class Connection {
   }
 }
 
-/** It has not ended since it was of this generation: what was learned on it then holds still. */
+/** True while the connection of generation `before` lives: what was learned on it still holds. */
 export function isStill(
   { isUp, generation }: Pick<Connection, 'isUp' | 'generation'>,
   before: number,
@@ -386,13 +387,13 @@ export function isStill(
 }
 
 /**
- * Resolves when the channel is closed, by the broker's answer or with its connection: amqplib's
- * own promise waits for the answer alone, for ever if need be. Never rejects.
+ * Resolves when the channel is closed, by the broker's answer or with its connection. amqplib's own promise
+ * waits for the answer only, so it may never settle. Never rejects.
  */
 export function closeChannel(channel: Channel): Promise<void> {
   return new Promise((resolve) => {
     channel.once('close', () => resolve())
-    // Rejects when it is closed already.
+    // Rejects when the channel is closed already.
     channel.close().catch(() => resolve())
   })
 }

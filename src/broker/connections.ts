@@ -12,10 +12,10 @@ interface ConnectionsDeps {
 }
 
 /**
- * A gateway's connections: one for everything that publishes; one for consumers and one for declares,
- * which never publish, because a connection that has published once under an alarm gets no more
- * deliveries or declares (architecture §4.1). A fourth for answers to direct reply addresses, when
- * there are any (`control-publisher.ts`).
+ * The gateway's connections: one for everything that publishes; one for consumers and one for declares, which
+ * never publish, because a connection that has published once under an alarm gets no more deliveries or
+ * declares (architecture §4.1). A fourth, opened on demand, for answers to direct reply addresses
+ * (`control-publisher.ts`).
  */
 export class Connections {
   readonly publish: Connection
@@ -23,7 +23,7 @@ export class Connections {
   readonly declare: Connection
   readonly reply: Connection
 
-  /** Connects to nothing. */
+  /** Opens no connection. */
   constructor(options: BrokerOptions, deps: ConnectionsDeps) {
     const connect = (name: ConnectionName, behind: Connection[] = []) =>
       new Connection({
@@ -41,12 +41,12 @@ export class Connections {
     this.reply = connect('reply', this.main)
   }
 
-  /** Without one of these nothing is served. */
+  /** The connections without which nothing is served. */
   get main(): Connection[] {
     return [this.publish, this.consume, this.declare]
   }
 
-  /** Resolves after the first attempt of each of them; true: all are up. */
+  /** Resolves after the first attempt of each. True: all are up. */
   async start(): Promise<boolean> {
     await Promise.all(this.main.map((connection) => connection.start()))
     return this.main.every((connection) => connection.isUp)
@@ -60,7 +60,7 @@ export class Connections {
     return [...channelWarnings([...this.main, this.reply]), ...this.#withoutDeclare()]
   }
 
-  /** Jobs flow all the same: the status does not tell. */
+  /** Jobs flow without the declare connection, so the broker's status does not show its loss. */
   #withoutDeclare(): BrokerWarning[] {
     const { isUp, downReason: reason } = this.declare
     if (isUp || !this.publish.isUp) return []
@@ -75,7 +75,7 @@ export class Connections {
 
 type ConnectionGauges = Pick<BrokerGauges, 'connectionsActive' | 'channelsActive' | 'blocked'>
 
-/** `publish`: the one of them that RabbitMQ blocks. */
+/** `publish`: the connection among them that RabbitMQ blocks. */
 export function connectionGauges(
   connections: readonly Connection[],
   publish: Connection,

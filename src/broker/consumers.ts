@@ -34,17 +34,17 @@ export interface ConsumersDeps {
     'onConsumeUp' | 'onControl' | 'onDeadLetter' | 'onQueueFound' | 'onScheduled' | 'isPaused'
   >
   declarer: Declarer
-  /** False: its control queue may be dead (`dead-queues.ts`), which would cost the connection. */
+  /** False: the control queue may be dead (`dead-queues.ts`); consuming it would cost the connection. */
   mayConsumeControl(queue: string): boolean
-  /** The exchanges and system queues are there. */
+  /** True when the exchanges and system queues exist. */
   isBaseReady(): boolean
-  /** The broker became ours, or somebody else's, or nobody knows. */
+  /** This gateway has become the owner, another one has, or the ownership is unknown. */
   onOwnerChange(): void
 }
 
 /**
- * Everything on the consume connection: who owns the broker, and while that is us, the consumers of
- * job queues, control queues, dead letters and native schedules.
+ * Everything on the consume connection: the claim of ownership and, while this gateway is the owner, the
+ * consumers of job queues, control queues, dead letters and native schedules.
  */
 export class Consumers {
   readonly deliveries: Deliveries
@@ -52,10 +52,10 @@ export class Consumers {
   readonly owner: Owner
   readonly #deps: ConsumersDeps
   readonly #deadLetters: SystemConsumer
-  /** Schedules that were published natively. */
+  /** Consumes the schedules that native clients have published. */
   readonly #due: SystemConsumer
   #isStopped = false
-  /** One of the system's queues was gone, and all of them are about to be declared. */
+  /** A system queue was gone, and all of them are about to be declared. */
   #isAnyGone = false
 
   constructor(deps: ConsumersDeps) {
@@ -76,7 +76,7 @@ export class Consumers {
     const onQueueGone = () => this.#recheckBase()
     this.#deadLetters = new SystemConsumer({
       ...consuming,
-      // Not one of the clients' queues: it is in none of their counters.
+      // Silent, because this is not a client's queue and must not appear in the counters.
       observer: SILENT_OBSERVER,
       source: deps.names.deadLetters,
       label: 'ojs.system.dead-letters',
@@ -106,20 +106,20 @@ export class Consumers {
     this.owner = new Owner({ ...deps, onChange: (state) => this.#onOwner(state) })
   }
 
-  /** After each look at the exchanges and system queues, also those long after the connect. */
+  /** Called after every check of the exchanges and system queues, also long after the connect. */
   baseChecked(isReady: boolean): void {
     if (isReady && this.#isAnyGone) this.#renewSystem()
     this.#consumeSystem()
     if (isReady) this.control.queueReady('default')
   }
 
-  /** The queue and what belongs to it was declared or checked. */
+  /** The queue and the entities that belong to it were declared or checked. */
   queueReady(queue: string): void {
     this.deliveries.queueReady(queue)
     this.control.queueReady(queue)
   }
 
-  /** Resolves when everything is finished or given back. */
+  /** Resolves when every delivery is settled or given back. */
   async stop(): Promise<void> {
     this.#isStopped = true
     const consumers = [this.deliveries, this.#deadLetters, this.#due, this.control]
@@ -159,8 +159,9 @@ export class Consumers {
   }
 
   /**
-   * Needs both, whichever comes last: the broker is ours, and the system queues are declared. A dead
-   * letter does not say why it died; its worker has said so before, and may not have been heard yet.
+   * Starts the system consumers once this gateway is the owner and the system queues are declared. Dead
+   * letters wait for the control backlog: they do not say why a job died; the worker's report does, and may
+   * not have been handled yet.
    */
   #consumeSystem(): void {
     if (this.#isStopped || !this.#deps.isBaseReady() || !this.deliveries.mayConsume) return
@@ -171,7 +172,7 @@ export class Consumers {
   #onControlQueueGone(queue: string): void {
     const { declarer, options } = this.#deps
     if (options.declare === 'never') return
-    // That of `default` is one of the system's.
+    // The control queue of `default` belongs to the system queues.
     if (declarer.isKnown(queue)) void declarer.recheck(queue)
     else this.#recheckBase()
   }
@@ -184,9 +185,10 @@ export class Consumers {
   }
 
   /**
-   * RabbitMQ 3.10 does not tell the consumer of a quorum queue that it was deleted where the name is
-   * declared anew within some 50 ms: so it is with one that was deleted right after another, because
-   * of which all are declared. Its messages would be assigned to that consumer, and never come.
+   * RabbitMQ 3.10 does not cancel the consumer of a deleted quorum queue when the name is declared anew
+   * within some 50 ms. That happens when two system queues are deleted in quick succession: the loss of the
+   * first makes us declare both. The old consumer would be assigned the second's messages and never get
+   * them.
    */
   #renewSystem(): void {
     this.#isAnyGone = false
@@ -200,7 +202,7 @@ export class Consumers {
     const presence = await declarer.probe(queue)
     if (presence === 'exists' && !wasKnown) {
       hooks.onQueueFound(queue)
-      // Somebody else's job queue: its workers report by the control queue that belongs to it.
+      // Another client declared it: its workers report through the control queue that belongs to it.
       void declarer.ensure(queue)
     }
     return presence

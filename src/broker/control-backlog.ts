@@ -1,26 +1,26 @@
 import type { Clock } from '../clock.ts'
 
-/** A backlog that takes longer must not keep dead workers' jobs for ever (architecture §2). */
+/** A backlog that takes longer must not hold dead workers' jobs back for ever (architecture §2). */
 const MAX_MS = 60_000
-/** Timers and the clock need not agree. */
+/** Timers and the clock may differ slightly. */
 const SLACK_MS = 100
 
 /**
- * Has what lay in the control queues when we began to consume been settled? Reports in there may
- * tell of jobs that look abandoned.
+ * Tracks whether the messages that waited in the control queues when consuming began have been settled.
+ * Reports among them may be about jobs that look abandoned.
  */
 export class ControlBacklog {
   readonly #clock: Clock
   readonly #onConsumed: () => void
-  /** By queue: messages still to settle; null until the queue was asked for its depth. */
+  /** By queue: messages still to settle; null until the queue's depth is known. */
   readonly #left = new Map<string, number | null>()
-  /** Null: nothing is consumed at the moment. */
+  /** When consuming began; null: nothing is consumed at the moment. */
   #since: number | null = null
   #isListComplete = false
   #isTold = false
   #timer: NodeJS.Timeout | undefined
 
-  /** `onConsumed`: once for each `begin`, at the latest when it has taken too long. */
+  /** `onConsumed`: called once after each `begin`, at the latest after `MAX_MS`. */
   constructor(clock: Clock, onConsumed: () => void) {
     this.#clock = clock
     this.#onConsumed = onConsumed
@@ -32,7 +32,7 @@ export class ControlBacklog {
     return isDone || this.#clock.now() - this.#since > MAX_MS
   }
 
-  /** Consuming begins; these queues are known already. */
+  /** Consuming begins. `queues`: those known already. */
   begin(queues: Iterable<string>): void {
     this.#since = this.#clock.now()
     this.#left.clear()
@@ -49,25 +49,25 @@ export class ControlBacklog {
     clearTimeout(this.#timer)
   }
 
-  /** Every queue that was known from earlier runs has been looked at. */
+  /** Every queue that was known from earlier runs has been checked. */
   listComplete(): void {
     this.#isListComplete = true
     this.#look()
   }
 
-  /** A queue that becomes known while the list is being made may have a backlog too. */
+  /** A queue that becomes known before the list is complete may have a backlog too. */
   queueKnown(queue: string): void {
     if (!this.#isListComplete) this.#left.set(queue, null)
   }
 
-  /** `messages`: how many were ready in it before it was consumed. */
+  /** `messages`: how many were ready in the queue before it was consumed. */
   depth(queue: string, messages: number): void {
     if (this.#left.get(queue) !== null) return
     if (messages === 0) this.gone(queue)
     else this.#left.set(queue, messages)
   }
 
-  /** With whatever was in it. */
+  /** The queue is gone or empty: nothing of it is left to settle. */
   gone(queue: string): void {
     if (this.#left.delete(queue)) this.#look()
   }

@@ -6,16 +6,16 @@ export interface ControlChannelOptions {
   /** Per consumer. */
   prefetch: number
   onMessage(channel: ControlChannel, queue: string, message: ConsumeMessage): void
-  /** The broker has ended this one consumer: its queue is gone. */
+  /** RabbitMQ cancelled this one consumer: its queue is gone. */
   onCancelled(channel: ControlChannel, queue: string): void
-  /** The channel is gone, and with it every consumer and what was not settled. */
+  /** The channel is gone, and with it every consumer and every unsettled delivery. */
   onClosed(channel: ControlChannel, unsettled: number, error: unknown): void
 }
 
 /**
- * One channel with the consumers of many control queues: there may be a thousand of those, most of
- * them silent, and RabbitMQ limits the channels of a connection. (A `Block` has its channel to
- * itself, because a job may be held for its whole lease; a control message is settled at once.)
+ * One channel with the consumers of many control queues: there may be a thousand, most of them silent, and
+ * RabbitMQ limits the channels of a connection. (A `Block` has its own channel, because a job may be held for
+ * its whole lease; a control message is settled at once.)
  */
 export class ControlChannel {
   readonly #options: ControlChannelOptions
@@ -25,9 +25,9 @@ export class ControlChannel {
   #error: unknown = null
   #unsettled = 0
   #isDraining = false
-  /** What comes is left to RabbitMQ, whose it is again when the channel is closed. */
+  /** Incoming messages are ignored; they return to RabbitMQ when the channel closes. */
   #isMuted = false
-  /** Drained, and no message is on its way any more. */
+  /** Every consumer is cancelled, and no message is on its way any more. */
   #isCancelled = false
   #isClosed = false
 
@@ -39,7 +39,7 @@ export class ControlChannel {
     return this.#unsettled
   }
 
-  /** Rejects when it cannot be consumed; the channel is gone then, unless the connection is down. */
+  /** Rejects when the queue cannot be consumed; the channel is gone then, unless the connection is down. */
   async consume(queue: string, source: string, consumerTag: string): Promise<void> {
     this.#opening ??= this.#open()
     const channel = await this.#opening
@@ -50,17 +50,17 @@ export class ControlChannel {
     })
   }
 
-  /** No message of this queue comes any more, but for those that are on their way. */
+  /** Resolves when no further message of this queue can come, except those on their way. */
   async cancel(queue: string): Promise<void> {
     const tag = this.#tags.get(queue)
     this.#tags.delete(queue)
-    // A failure means that the channel is gone, and then `close` has told so.
+    // A failure means that the channel is gone, and then `close` was emitted.
     if (tag !== undefined) await this.#channel?.cancel(tag).catch(() => {})
   }
 
-  /** Nothing new; closes when everything that is here has been settled. */
+  /** Cancels all consumers; closes the channel when every message received is settled. */
   async drain(): Promise<void> {
-    // Before anything is waited for: nobody would cancel a consumer that comes meanwhile.
+    // Set before the first await: a consumer added meanwhile would never be cancelled.
     this.#isDraining = true
     await Promise.all([...this.#tags.keys()].map((queue) => this.cancel(queue)))
     this.#isCancelled = true
@@ -68,22 +68,22 @@ export class ControlChannel {
   }
 
   /**
-   * Drains, and waits for no cancel before nothing new is taken: those of a thousand consumers, one after
-   * another, took a busy RabbitMQ 25 s. What was on its way is redelivered to the next gateway.
+   * Drains, but ignores new messages at once, without waiting for the cancels: a thousand, one after another,
+   * took a busy RabbitMQ 25 s. Ignored messages are redelivered to the next gateway.
    */
   mute(): void {
     this.#isMuted = true
     void this.drain()
   }
 
-  /** Resolves when the broker has seen everything that was settled. */
+  /** Resolves when RabbitMQ has seen every settlement. */
   async close(): Promise<void> {
     const channel = this.#channel
     this.#end()
     if (channel) await closeChannel(channel)
   }
 
-  /** `requeue`: it comes again. Nothing happens where the channel is gone: it comes again anyway. */
+  /** `requeue`: RabbitMQ redelivers it. False: the channel is gone, so that RabbitMQ redelivers it anyway. */
   settle(message: ConsumeMessage, how: 'ack' | 'dead-letter' | 'requeue'): boolean {
     if (this.#isClosed || !this.#channel) return false
     this.#unsettled -= 1
@@ -91,7 +91,7 @@ export class ControlChannel {
       if (how === 'ack') this.#channel.ack(message)
       else this.#channel.nack(message, false, how === 'requeue')
     } catch {
-      // It is closing: amqplib throws synchronously.
+      // The channel is closing: amqplib throws synchronously.
       return false
     }
     this.#closeIfDrained()
@@ -106,9 +106,9 @@ export class ControlChannel {
         this.#error = error
       })
       channel.on('close', () => this.#end())
-      // Drained before it was open.
+      // The channel was ended before it was open.
       if (this.#isClosed) void closeChannel(channel)
-      // AMQP-007. Per consumer: quorum queues know no limit for a whole channel.
+      // AMQP-007. Per consumer: quorum queues support no limit for a whole channel.
       else await channel.prefetch(this.#options.prefetch)
       return channel
     } catch (error) {

@@ -1,13 +1,13 @@
 import { ControlChannel, type ControlChannelOptions } from './control-channel.ts'
 
-/** For all control queues together; one more for those that are doubtful. */
+/** Number of channels for all control queues together; doubtful queues get one more. */
 const CHANNELS = 4
 
-/** The channels that the consumers of all control queues share, opened as they are needed. */
+/** The channels that the consumers of all control queues share; opened on demand. */
 export class ControlChannels {
   readonly #options: ControlChannelOptions
   readonly #channels: (ControlChannel | undefined)[] = []
-  /** With a consume that was not answered: nothing else gets through. */
+  /** Channels with an unanswered consume: nothing else gets through them. */
   readonly #unanswered = new Set<ControlChannel>()
   #turn = 0
 
@@ -15,12 +15,12 @@ export class ControlChannels {
     this.#options = options
   }
 
-  /** Deliveries that are not settled. */
+  /** Number of unsettled deliveries. */
   get unsettled(): number {
     return this.#channels.reduce((sum, channel) => sum + (channel?.unsettled ?? 0), 0)
   }
 
-  /** In turns. Doubtful queues share one of their own, which they may block or have closed. */
+  /** Takes turns. Doubtful queues share a channel of their own, which they may block or have closed. */
   next({ isDoubtful }: { isDoubtful: boolean }): ControlChannel {
     const index = isDoubtful ? CHANNELS : this.#freeIndex()
     this.#turn += 1
@@ -31,14 +31,14 @@ export class ControlChannels {
     return channel
   }
 
-  /** It comes last as long as this is not settled. */
+  /** Uses this channel last until `consumed` settles. */
   avoidUntil(channel: ControlChannel, consumed: Promise<void>): void {
     this.#unanswered.add(channel)
     const forget = () => this.#unanswered.delete(channel)
     consumed.then(forget, forget)
   }
 
-  /** False: it was none of them any more. */
+  /** False: the channel was no longer in use. */
   remove(closed: ControlChannel): boolean {
     const index = this.#channels.indexOf(closed)
     if (index === -1) return false
@@ -46,7 +46,7 @@ export class ControlChannels {
     return true
   }
 
-  /** All that there are; from now on there is none. */
+  /** Returns all channels in use and forgets them. */
   takeAll(): ControlChannel[] {
     this.#unanswered.clear()
     return this.#channels.splice(0).filter((channel) => channel !== undefined)

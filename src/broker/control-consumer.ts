@@ -23,9 +23,9 @@ import { ScratchChannel } from './scratch-channel.ts'
 
 /** Per queue; also how many of its messages are handled at the same time. */
 const PREFETCH = 32
-/** How often it is made sure that every consumer is still there. */
+/** How often every consumer is checked for being alive. */
 const CHECK_MS = 30_000
-/** What a queue that is missing waits for the reports about it. */
+/** How long the redeclaration of a missing queue waits for the reports about its jobs. */
 const CATCH_UP_MS = 5_000
 const LOOK_AGAIN_MS = 50
 /** A quorum queue without a leader answers no consume; after 65 s RabbitMQ ends the connection. */
@@ -41,29 +41,29 @@ export interface ControlConsumerDeps {
   random: () => number
   /** Distinguishes our consumer tags from those of every other process. */
   instance: string
-  /** False: `queueReady` says when. */
+  /** False: do not consume; `queueReady` is called when it is allowed. */
   mayConsume(queue: string): boolean
   onControl(message: ControlMessage): Promise<ControlVerdict>
-  /** The control queue was looked for and is not there, or was deleted. */
+  /** The control queue was looked for and does not exist, or was deleted. */
   onQueueGone(queue: string): void
-  /** After each `resume`, once `isBacklogConsumed`. */
+  /** Called after each `resume`, once `isBacklogConsumed` is true. */
   onBacklogConsumed(): void
 }
 
 /**
- * Consumes `ojs.queue.control.{queue}` of every queue that is known, while this gateway owns the
- * broker. What comes is for `ControlHandler`.
+ * Consumes `ojs.queue.control.{queue}` of every known queue while this gateway owns the broker, and passes
+ * the messages to `ControlHandler`.
  */
 export class ControlConsumer {
   readonly #deps: ControlConsumerDeps
   readonly #backlog: ControlBacklog
   readonly #handler: ControlHandler
   readonly #queues: ControlQueues
-  /** Those whose consume was not answered. */
+  /** Queues whose consume was not answered. */
   readonly #doubts: Doubts
   readonly #retryDelay: RestartDelay
   readonly #pulse = new Pulse(CHECK_MS / 2)
-  /** Registrations that are to be made or made sure of, in this order. */
+  /** Queues whose consumer is to be registered or checked next, in this order. */
   readonly #due = new Set<string>()
   /** Queues that `catchUp` waits for: consumed whatever `mayConsume` says. */
   readonly #alive = new Set<string>()
@@ -102,13 +102,13 @@ export class ControlConsumer {
     return this.#backlog.isConsumed
   }
 
-  /** The control queue was declared or checked; also again after each reconnect. */
+  /** The control queue was declared or checked; called again after each reconnect. */
   queueReady(queue: string): void {
     this.#queues.getOrCreate(queue)
     if (!this.#queues.isDenied(queue)) this.#ensure([queue])
   }
 
-  /** The control queue is not there; `queueReady` follows when it was declared anew. */
+  /** The control queue does not exist; `queueReady` follows once it is declared anew. */
   queueMissing(queue: string): void {
     this.#doubts.clear(queue)
     const known = this.#queues.find(queue)
@@ -116,16 +116,16 @@ export class ControlConsumer {
   }
 
   /**
-   * Resolves when what waits in the control queue is settled, or after `CATCH_UP_MS`. The queue's
-   * jobs get new messages then, and a report that was heard only afterwards would say that a job's
-   * retry waits in RabbitMQ, when it was lost with the queue.
+   * Resolves when the messages waiting in the control queue are settled, or after `CATCH_UP_MS`. The caller
+   * then sends new messages for the queue's jobs. A report handled only after that would claim that a job's
+   * retry waits in RabbitMQ, although it was lost with the queue.
    */
   async catchUp(queue: string, scratch: ScratchChannel): Promise<void> {
     const { clock, names } = this.#deps
     const entity = { entity: 'queue' as const, name: names.controlQueue(queue) }
     const until = clock.now() + CATCH_UP_MS
     while ((await lookFor(scratch, entity)).ready > 0 && clock.now() < until) {
-      // What has messages is alive.
+      // A queue that has messages is not dead.
       this.#alive.add(queue)
       this.#ensure([queue])
       await sleep(LOOK_AGAIN_MS, undefined, { ref: false })
@@ -135,12 +135,12 @@ export class ControlConsumer {
     this.#alive.delete(queue)
   }
 
-  /** Every queue that was known before has been looked at. */
+  /** Every queue known from earlier runs was checked. */
   allKnown(): void {
     this.#backlog.listComplete()
   }
 
-  /** The consume connection is up and the broker is ours. */
+  /** The consume connection is up and this gateway owns the broker. */
   resume(): void {
     if (this.#isActive || this.#stopping.signal.aborted) return
     this.#isActive = true
@@ -152,12 +152,12 @@ export class ControlConsumer {
     this.#check.unref()
   }
 
-  /** Nothing new is consumed until `resume`; what is here is finished. */
+  /** Consumes nothing new until `resume`; messages already received are handled to the end. */
   suspend(): void {
     for (const channel of this.#deactivate()) void channel.drain()
   }
 
-  /** The channels that were in use. */
+  /** Returns the channels that were in use. */
   #deactivate(): ControlChannel[] {
     this.#isActive = false
     this.#backlog.end()
@@ -169,7 +169,7 @@ export class ControlConsumer {
     return this.#channels.takeAll()
   }
 
-  /** What is being handled is finished first. */
+  /** First finishes the messages that are being handled. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     const channels = this.#deactivate()
@@ -178,7 +178,7 @@ export class ControlConsumer {
     await Promise.all(channels.map((channel) => channel.close()))
   }
 
-  /** All control queues as one; there may be a thousand, most of them silent. */
+  /** One entry for all control queues: there may be a thousand, most of them silent. */
   consumers(): BrokerGauges['consumers'] {
     const unacked = this.#channels.unsettled
     return this.#isActive ? [{ queue: CONTROL_LABEL, consumer: CONTROL_LABEL, unacked }] : []
@@ -190,11 +190,11 @@ export class ControlConsumer {
     if (!this.#isRegistering) void this.#registerDue()
   }
 
-  /** One after another: a thousand of them take two seconds, and nobody waits for the last. */
+  /** One after another: a thousand take two seconds, and nothing waits for the last of them. */
   async #registerDue(): Promise<void> {
     this.#isRegistering = true
     const scratch = new ScratchChannel(this.#deps.connection)
-    // A set that grows while it is walked is walked to its end.
+    // Iterating a set also visits what is added meanwhile.
     for (const queue of this.#due) {
       this.#due.delete(queue)
       await this.#register(queue, scratch).catch((error) => this.#onFailure(queue, error))
@@ -222,7 +222,7 @@ export class ControlConsumer {
       return
     }
     known.isRenewed = false
-    // RabbitMQ closes the channel of who consumes what it may not: no other queue shall be on it.
+    // RabbitMQ answers a forbidden consume by closing the channel: no other queue may be on it.
     const isDoubtful = this.#doubts.has(queue) || this.#queues.isDenied(queue)
     const channel = this.#channels.next({ isDoubtful })
     known.channel = channel
@@ -240,7 +240,7 @@ export class ControlConsumer {
     this.#ensure(this.#queues.allow(queue))
   }
 
-  /** The others must not wait for it: their reports would not be heard. */
+  /** Stops waiting for an unanswered consume: the other queues' reports would not be heard meanwhile. */
   #leaveAlone(queue: string, channel: ControlChannel, consumed: Promise<void>): void {
     const forMs = this.#doubts.add(queue)
     this.#deps.logger.warn({ queue, forMs }, 'a control queue does not answer: it is left alone')
@@ -252,9 +252,9 @@ export class ControlConsumer {
   }
 
   /**
-   * RabbitMQ 3.10 does not tell the consumer of a quorum queue that was deleted and declared anew
-   * before it was told: ✱ it is silent for ever, and may even be counted as a consumer of the new
-   * one. Its channel is given up with it; what was in hand there comes again.
+   * When a quorum queue is deleted and declared anew at once, RabbitMQ 3.10 does not cancel the old consumer:
+   * ✱ it stays silent for ever, and may even be counted as a consumer of the new queue. Its channel is
+   * closed, and the unsettled messages on it are redelivered.
    */
   #replace(channel: ControlChannel): void {
     const queues = this.#queues.on(channel)
@@ -280,7 +280,7 @@ export class ControlConsumer {
   #onClosed(closed: ControlChannel, unsettled: number, error: unknown): void {
     const { connection, logger, observer } = this.#deps
     if (unsettled > 0) observer.lost(CONTROL_LABEL, unsettled)
-    // Drained, or replaced already.
+    // The channel was drained, or has been replaced already.
     if (!this.#channels.remove(closed)) return
     this.#queues.closed(closed)
     if (!this.#isActive || !connection.isUp) return
@@ -292,8 +292,8 @@ export class ControlConsumer {
   }
 
   /**
-   * It could not be asked or consumed. Who consumed it until now goes on: its channel tells when it
-   * is gone, and beside a second one the queue's messages would come in no order.
+   * The control queue could not be checked or consumed. An existing consumer stays: its channel reports when
+   * it is gone, and a second consumer beside it would mix up the order of the queue's messages.
    */
   #onFailure(queue: string, error: unknown): void {
     if (!this.#isActive || !this.#deps.connection.isUp) return
@@ -308,7 +308,7 @@ export class ControlConsumer {
       this.#onDenied(queue, failure.text)
       return
     }
-    // Once: its node may be down for hours, and it is asked every few seconds.
+    // Log once: the queue's node may be down for hours, and this is retried every few seconds.
     if (!known.isUnsure) {
       this.#deps.logger.warn({ queue, failure }, 'a control queue cannot be consumed')
     }

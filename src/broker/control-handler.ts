@@ -7,12 +7,12 @@ import type { ControlChannel } from './control-channel.ts'
 import { isReplyAddress } from './control-publisher.ts'
 import type { BrokerObserver } from './observer.ts'
 
-/** Of counters and gauges, for all control queues; OJS queue names never begin with `ojs.`. */
+/** Label of counters and gauges, for all control queues; OJS queue names never begin with `ojs.`. */
 export const CONTROL_LABEL = 'ojs.queue.control'
 
-/** What tells of jobs that ran elsewhere. */
+/** Type of the messages that report on jobs run by native workers. */
 const REPORT = 'ojs.control.report'
-/** One line for all messages that could not be handled, no more often than this. */
+/** Messages that could not be handled are logged no more often than this, all together. */
 const COMPLAIN_MS = 10_000
 
 export interface ControlHandlerDeps {
@@ -20,19 +20,19 @@ export interface ControlHandlerDeps {
   logger: Logger
   observer: BrokerObserver
   onControl(message: ControlMessage): Promise<ControlVerdict>
-  /** A message of this queue is no more. */
+  /** A message of this queue has been settled for good. */
   onSettled(queue: string): void
-  /** Aborted: what could not be handled is given back without a pause. */
+  /** Aborted: messages that could not be handled are given back without a pause. */
   stopping: AbortSignal
 }
 
 /**
- * Messages of control queues that have come and are not settled. Handling begins in the order of each
- * queue and waits for nothing: a message is settled when its own hook is.
+ * Handles messages of control queues and settles them. Handling begins in the order of each queue, without
+ * waiting for earlier messages: a message is settled when its own hook has settled.
  */
 export class ControlHandler {
   readonly #deps: ControlHandlerDeps
-  /** With what is said, and of which queue. */
+  /** The messages being handled, each with its queue and type. */
   readonly #handling = new Map<Promise<void>, { queue: string; type: unknown }>()
   #complainedAt = Number.NEGATIVE_INFINITY
 
@@ -49,25 +49,25 @@ export class ControlHandler {
     this.#handling.set(handling, { queue, type: message.properties.type })
   }
 
-  /** Resolves when the reports of this queue are settled that are here. */
+  /** Resolves when the reports of this queue that have arrived are settled. */
   async reportsOf(queue: string): Promise<void> {
-    // Of nothing else: a `sync` waits for the queue itself.
+    // Reports only: a `sync` itself waits for this queue, so that waiting for it would be a deadlock.
     const reports = [...this.#handling].filter(
       ([, said]) => said.queue === queue && said.type === REPORT,
     )
     await Promise.all(reports.map(([handling]) => handling))
   }
 
-  /** Resolves when nothing is here any more. */
+  /** Resolves when no message is being handled. */
   async finished(): Promise<void> {
     while (this.#handling.size > 0) await Promise.all(this.#handling.keys())
   }
 
-  /** Begins in the turn in which the message came: that is what keeps the order. */
+  /** Calls the hook in the same turn in which the message came: that keeps the order. */
   async #handle(channel: ControlChannel, queue: string, message: ConsumeMessage): Promise<void> {
     const { observer, onControl, onSettled, stopping } = this.#deps
     let verdict: ControlVerdict
-    // Nothing but the hook: what goes wrong once it is settled must not settle it again.
+    // Only the hook is inside the `try`: an error after the settlement must not settle again.
     try {
       verdict = await onControl(controlMessageOf(queue, message))
     } catch (error) {

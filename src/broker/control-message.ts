@@ -4,17 +4,17 @@ import type { Names } from './names.ts'
 import type { Outgoing } from './publish-lane.ts'
 
 /**
- * RabbitMQ's direct reply-to, as a pseudo-queue and as `reply_to` of a question: an address that
- * lives as long as its asker's channel. Who publishes the bare name without consuming it has their
- * channel closed.
+ * RabbitMQ's direct reply-to, as a pseudo-queue and as the `reply_to` of a question: an address that lives as
+ * long as the asker's channel. RabbitMQ closes the channel of a client that publishes with the bare name
+ * without consuming it.
  */
 export const DIRECT_REPLY = 'amq.rabbitmq.reply-to'
 
 /** A JSON message of the control plane (architecture §5). */
 interface ToControlQueue {
-  /** `message_id`; unique, because a return names nothing else. */
+  /** `message_id`; unique, because a return identifies its publish by nothing else. */
   id: string
-  /** OJS queue whose control queue takes it. */
+  /** OJS queue whose control queue receives the message. */
   queue: string
   /** e.g. `ojs.control.report`. */
   type: string
@@ -23,8 +23,8 @@ interface ToControlQueue {
 }
 
 /**
- * To `ojs.queue.control.{queue}`. Mandatory: an unroutable message would be confirmed and lost.
- * `wall`: now, in ms.
+ * A message to `ojs.queue.control.{queue}`. Mandatory: otherwise an unroutable message would be confirmed and
+ * lost. `wall`: wall time now, in ms.
  */
 export function outgoingControl(names: Names, message: ToControlQueue, wall: number): Outgoing {
   return {
@@ -39,7 +39,7 @@ export function outgoingControl(names: Names, message: ToControlQueue, wall: num
   }
 }
 
-/** What every message of the control plane says of itself, in either direction. */
+/** Properties of every control plane message, in either direction. */
 export function controlOptions(
   { id, type }: { id: string; type: string },
   wall: number,
@@ -54,7 +54,7 @@ export function controlOptions(
   }
 }
 
-/** Routing key of what workers of a queue must hear; the exchange carries the prefix. */
+/** Routing key of broadcasts to the workers of a queue; the prefix is in the exchange's name. */
 export function workersKey(queue: string): string {
   return `ojs.control.workers.${queue}`
 }

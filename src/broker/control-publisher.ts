@@ -11,12 +11,12 @@ import { Publisher, type PublisherDeps } from './publisher.ts'
 /** Labels of the counters; OJS queue names never begin with `ojs.`. */
 const BROADCASTS = 'ojs.control.workers'
 const REPLIES = 'ojs.control.replies'
-/** What RabbitMQ makes of the bare name when somebody publishes with it. */
+/** RabbitMQ replaces the bare name in a question's `reply_to` by an address that begins so. */
 const DIRECT_ADDRESS = `${DIRECT_REPLY}.`
-/** Ours under any prefix: a reply must never land in a queue of jobs, whoever's it is. */
+/** Our names under any prefix: a reply must never land in a job queue, whoever owns that. */
 const OWN_NAME = /(?:^|\.)ojs\./
 const CONTROL_CHARACTER = /\p{Cc}/u
-/** A later answer is worth nothing. */
+/** Default of `answerMs`; nobody waits for a later answer. */
 const ANSWER_MS = 1_000
 
 export interface ControlPublisherDeps
@@ -28,11 +28,11 @@ export interface ControlPublisherDeps
 }
 
 /**
- * What the control plane says: broadcasts to workers and answers to RPCs, on a channel of their own.
+ * Publishes broadcasts to workers and answers to RPCs, on a channel of their own.
  *
- * Answers to direct reply addresses have a connection of their own, opened with the first: ✱ 3.10
- * closes the whole connection of who publishes to one that it cannot decode or whose node has left
- * the cluster (541), and the address is whatever the asker says.
+ * Answers to direct reply addresses have their own connection, opened for the first of them: ✱ 3.10 closes
+ * (541) the whole connection that publishes to an address which it cannot decode or whose node has left the
+ * cluster, and the asker chooses the address.
  */
 export class ControlPublisher {
   readonly #names: Names
@@ -49,7 +49,7 @@ export class ControlPublisher {
     this.#clock = deps.clock
     this.#replyConnection = deps.replyConnection
     this.#answerMs = deps.answerMs ?? ANSWER_MS
-    // Nobody is waiting where an answer is returned: nothing to declare.
+    // An answer is returned when nobody waits for it: there is nothing to declare.
     const own = { laneCounts: { jobs: 0, others: 1 }, onReturned: () => {}, onUnanswered: () => {} }
     this.#publisher = new Publisher({
       ...deps,
@@ -72,7 +72,7 @@ export class ControlPublisher {
     return this.#publisher.pending + this.#direct.pending
   }
 
-  /** Answers that wait until they can be published. */
+  /** Number of answers that wait until they can be published. */
   get waiting(): number {
     return this.#opening.waiting
   }
@@ -89,7 +89,7 @@ export class ControlPublisher {
   async reply({ replyTo, correlationId, type, body }: Reply): Promise<PublishOutcome> {
     if (!isReplyAddress(replyTo)) return 'refused'
     const isDirect = replyTo.startsWith(DIRECT_ADDRESS)
-    // The connection for them is opened with the first.
+    // The first such answer opens the connection.
     if (isDirect) void this.#replyConnection.start()
     const message = this.#message(type, body)
     return this.#sendInTime(isDirect ? this.#direct : this.#publisher, {
@@ -99,8 +99,8 @@ export class ControlPublisher {
       routingKey: replyTo,
       options: {
         ...message.options,
-        // ✱ 3.10 returns every mandatory message to a direct reply address, those it has handed
-        // over too, because that is no queue: a return would say nothing.
+        // ✱ 3.10 returns every mandatory message to a direct reply address, even one it has delivered,
+        // because the address is no queue: a return would say nothing.
         mandatory: !isDirect,
         ...(correlationId !== null && { correlationId }),
       },
@@ -116,14 +116,14 @@ export class ControlPublisher {
     this.#direct.stop()
   }
 
-  /** `refused`: it is still not open, or not open again, when nobody waits for the answer any more. */
+  /** `refused`: the publisher could not send the answer within `answerMs`; nobody waits any longer. */
   async #sendInTime(publisher: Publisher, answer: Outgoing): Promise<PublishOutcome> {
     const until = performance.now() + this.#answerMs
     for (;;) {
       const leftMs = Math.max(0, until - performance.now())
       const isOpen = await this.#opening.untilOpen(publisher, answer.content.length, leftMs)
       const outcome = isOpen ? await publisher.send(answer) : 'refused'
-      // Where it is open it is refused for another reason; else it was closed at that moment.
+      // Refused while open: for another reason. Refused and closed: it closed at that moment, so wait again.
       if (!isOpen || outcome !== 'refused' || publisher.isOpen) return outcome
     }
   }
@@ -145,7 +145,7 @@ export class ControlPublisher {
   }
 }
 
-/** Something that we may publish an answer to: a queue of the asker's, or its direct reply-to. */
+/** True for an address that we may publish an answer to: a queue of the asker, or its direct reply-to. */
 export function isReplyAddress(replyTo: string): boolean {
   return (
     replyTo !== '' &&

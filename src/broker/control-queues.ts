@@ -1,25 +1,25 @@
 import type { ControlChannel } from './control-channel.ts'
 
-/** What is known of the control queue of one queue. */
+/** State of one queue's control queue. */
 export interface ControlQueue {
-  /** Its consumer's; null: it has none. */
+  /** The channel of its consumer; null: it has none. */
   channel: ControlChannel | null
-  /** It was deleted and declared anew: who consumed the old one hears nothing. */
+  /** The control queue was deleted and declared anew: a consumer of the old one receives nothing. */
   isRenewed: boolean
-  /** Looked for in vain, which says nothing of who consumes it. */
+  /** The last check failed, which says nothing about an existing consumer. */
   isUnsure: boolean
-  /** The log has told that it is gone. */
+  /** Its absence has been logged. */
   isToldMissing: boolean
 }
 
-/** The control queues that were seen to, by the queues that they are for. None is ever forgotten. */
+/** The known control queues, by OJS queue. None is ever forgotten. */
 export class ControlQueues {
   readonly #byQueue = new Map<string, ControlQueue>()
-  /** Those that the user may not consume, the one that was tried last at the end. */
+  /** Queues whose control queue the user may not consume; the one tried last is at the end. */
   readonly #denied = new Set<string>()
   readonly #onNew: (queue: string) => void
 
-  /** `onNew`: before anything is known of it. */
+  /** `onNew`: called before the queue's state is created. */
   constructor(onNew: (queue: string) => void) {
     this.#onNew = onNew
   }
@@ -32,7 +32,7 @@ export class ControlQueues {
     return this.#byQueue.get(queue)
   }
 
-  /** Without a consumer when it is new. To be changed by who asks. */
+  /** A new entry has no consumer. The caller may change the returned state. */
   getOrCreate(queue: string): ControlQueue {
     const present = this.#byQueue.get(queue)
     if (present) return present
@@ -42,17 +42,17 @@ export class ControlQueues {
     return added
   }
 
-  /** Those whose consumer is on this channel. */
+  /** The queues whose consumer is on this channel. */
   on(channel: ControlChannel): string[] {
     return this.#those((known) => known.channel === channel)
   }
 
-  /** The channel is gone with them. */
+  /** The channel is gone, and its consumers with it. */
   closed(channel: ControlChannel): void {
     for (const known of this.#byQueue.values()) if (known.channel === channel) known.channel = null
   }
 
-  /** Of what was seen on a connection that is gone nothing holds but that they were there. */
+  /** The connection is gone: forget everything but the names. */
   disconnected(): void {
     this.#denied.clear()
     for (const known of this.#byQueue.values()) {
@@ -70,18 +70,18 @@ export class ControlQueues {
     return this.#denied.has(queue)
   }
 
-  /** The others that were denied: what is granted for one is probably granted for all. */
+  /** Returns the other denied queues: a right granted for one is probably granted for all. */
   allow(queue: string): string[] {
     return this.#denied.delete(queue) ? [...this.#denied] : []
   }
 
-  /** Of those that are denied one at a time: each costs its channel, and a line of RabbitMQ's log. */
+  /** All queues, but only one denied queue at a time: each costs its channel and a line in RabbitMQ's log. */
   checkable(): string[] {
     const [next] = this.#denied
     return this.names().filter((queue) => queue === next || !this.#denied.has(queue))
   }
 
-  /** Without a consumer, or with one of which nothing is known; and it may be otherwise by now. */
+  /** The queues that have no consumer, or whose last check failed, unless they are denied. */
   unwell(): string[] {
     const isUnwell = ({ channel, isUnsure }: ControlQueue) => channel === null || isUnsure
     return this.#those(isUnwell).filter((queue) => !this.#denied.has(queue))

@@ -8,23 +8,22 @@ const MAX_PREFETCH = 65_535
 /** A busy queue delivers within milliseconds. */
 const QUIET_MS = 2_000
 /**
- * For the broker to work off the acknowledgements; its channel looks for each among all survivors:
+ * How long RabbitMQ may take to process the acknowledgements. Its channel searches all survivors for each:
  * measured 0.2 s for 1,000 among 3,000 copies, 16 s for 6,700 among 20,000.
  */
 const FLUSH_MS = 60_000
 
 /**
- * Reads what is in the queue `source` now, at most `limit` messages, and acknowledges every one
- * that `isStale` names; see `Broker.sweepDeadLetters`.
+ * Reads the present messages of the queue `source`, at most `limit`, and acknowledges every one for which
+ * `isStale` returns true; see `Broker.sweepDeadLetters`.
  *
- * The others go back by closing the channel. That is the one way that keeps their order in a quorum
- * queue of RabbitMQ 3.10.8: measured with 3,000, they came back shuffled after `basic.nack` one by
- * one in ascending order (32 commands are in flight, further ones are gathered and turned round) and
- * with `multiple`, and in order in all rounds after a close without a `basic.cancel` before it. What
- * comes back stands before what was never delivered, so a queue that is longer than `limit` keeps
- * its order only as long as the next sweep's limit is not smaller.
+ * Closing the channel gives the others back. Nothing else keeps their order in a quorum queue of RabbitMQ
+ * 3.10.8: measured with 3,000, they came back shuffled after single `basic.nack`s in ascending order (32
+ * commands are in flight, further ones are batched and reversed) and after a `multiple` one, and in order in
+ * all rounds after a close without a preceding `basic.cancel`. Returned messages stand before those never
+ * delivered, so a queue longer than `limit` keeps its order only if the next sweep's limit is not smaller.
  *
- * `quietMs`: after so long without a delivery somebody else holds what is left.
+ * `quietMs`: after this long without a delivery, other consumers are assumed to hold the remaining messages.
  */
 export async function sweepQueue(
   connection: Pick<Connection, 'openChannel'>,
@@ -43,7 +42,7 @@ export async function sweepQueue(
     const { removed, kept } = reader
     return { removed, kept, isComplete: removed + kept >= messageCount }
   } catch {
-    // Not there, forbidden, or the connection went.
+    // The queue does not exist, is forbidden, or the connection was lost.
     return null
   } finally {
     await closeChannel(channel)
@@ -51,11 +50,11 @@ export async function sweepQueue(
 }
 
 /**
- * One pass over a queue. It keeps nothing of a survivor: that stays with the channel.
+ * One pass over a queue. Keeps no survivors in memory: they stay unacknowledged on the channel.
  *
- * A quorum queue's channel process forgets acknowledgements beyond the 32 in flight when it closes
- * (measured: 5 of 50 came back). So the last stale message is not acknowledged but returned; when it is
- * delivered again, everything before it was applied.
+ * When it closes, a quorum queue's channel process forgets acknowledgements beyond the 32 in flight
+ * (measured: 5 of 50 came back). So the last stale message is not acknowledged but requeued; when it is
+ * redelivered, RabbitMQ has applied everything before it.
  */
 class Reader {
   removed = 0
@@ -82,7 +81,7 @@ class Reader {
     this.#quietMs = quietMs
   }
 
-  /** False: the consumer was cancelled, or the channel lost. */
+  /** False: the consumer was cancelled, or the channel was lost. */
   async read(source: string): Promise<boolean> {
     const ended = new Promise<boolean>((resolve) => {
       this.#end = resolve
@@ -90,7 +89,7 @@ class Reader {
     this.#channel.once('close', () => this.#end(false))
     await this.#channel.prefetch(this.#count)
     await this.#channel.consume(source, (message) => this.#onMessage(message))
-    // Every message puts it off.
+    // Every message restarts this timer.
     if (this.#isReading) this.#timer = setTimeout(() => this.#finish(), this.#quietMs)
     const isWhole = await ended
     clearTimeout(this.#timer)
@@ -103,7 +102,7 @@ class Reader {
       return
     }
     if (this.#isReading) this.#look(message)
-    // What comes beyond the count, in the place of what was acknowledged, goes back unread.
+    // Messages beyond the count, delivered in place of acknowledged ones, go back unread.
     else if (this.#isHeldAgain(message)) {
       this.#channel.ack(message)
       this.#end(true)
@@ -129,13 +128,13 @@ class Reader {
     }
     this.#channel.nack(this.#held, false, true)
     this.#timer = setTimeout(() => {
-      // Not even the one that was to come again: somebody else may have got it.
+      // The held message did not come back: another consumer may have received it.
       this.removed -= 1
       this.#end(true)
     }, FLUSH_MS)
   }
 
-  /** Another copy that tells the same is as stale as this one. */
+  /** Another copy with the same facts is as stale as this one. */
   #isHeldAgain(message: ConsumeMessage): boolean {
     if (!this.#held || !message.fields.redelivered) return false
     const [a, b] = [factsOf(this.#held), factsOf(message)]

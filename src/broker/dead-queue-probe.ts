@@ -8,9 +8,9 @@ import type { Names } from './names.ts'
 import type { ScratchChannel } from './scratch-channel.ts'
 import type { QueueEntity } from './topology.ts'
 
-/** A queue with a leader answers at once; one without after 65 s, with the end of the connection. */
+/** A queue with a leader answers at once; one without a leader after 65 s, by ending the connection. */
 const ANSWER_MS = 5_000
-/** RabbitMQ deletes a queue without a leader after 5 s in vain (3.10.8). */
+/** RabbitMQ tries in vain for 5 s before it deletes a queue without a leader (3.10.8). */
 const DELETE_MS = 30_000
 
 type Answer = 'answered' | 'refused' | 'silent'
@@ -21,7 +21,7 @@ export interface ProbeDeps {
   logger: Logger
 }
 
-/** Asks queues whether they are dead, and deletes those that are (`dead-queues.ts`). */
+/** Probes queues for being dead, and deletes dead ones (`dead-queues.ts`). */
 export class DeadQueueProbe {
   readonly #deps: ProbeDeps
 
@@ -29,7 +29,7 @@ export class DeadQueueProbe {
     this.#deps = deps
   }
 
-  /** Those of these that are there, empty and without consumers, and do not answer. Null: nobody knows. */
+  /** Those `entities` that exist, are empty, have no consumers and do not answer. Null: undetermined. */
   async deadOf(
     scratch: ScratchChannel,
     entities: readonly QueueEntity[],
@@ -38,11 +38,11 @@ export class DeadQueueProbe {
     for (const entity of entities) {
       const { presence, ready, consumers } = await lookFor(scratch, entity)
       if (presence === 'unavailable') return null
-      // So it looks as well where its leader does not answer within 250 ms.
+      // A queue whose leader does not answer within 250 ms also reports 0 messages and 0 consumers.
       if (presence === 'exists' && ready + consumers === 0) empty.push(entity)
     }
     if (empty.length === 0) return []
-    // One that is older, and that nobody consumes. A message that comes goes back with the connection.
+    // An older queue that nobody consumes. A message that `get` takes returns when the connection ends.
     const witness = this.#deps.names.dueDeadLetters
     const names = [witness, ...empty.map(({ name }) => name)]
     const answers = await this.#ask(names, ANSWER_MS, (channel, name) => channel.get(name))
@@ -52,7 +52,7 @@ export class DeadQueueProbe {
     return dead.length > 0 && witnessed !== 'answered' ? null : dead
   }
 
-  /** True: all of them are gone. */
+  /** True when all of them are deleted. */
   async delete(queues: readonly QueueEntity[]): Promise<boolean> {
     if (queues.length === 0) return true
     const names = queues.map(({ name }) => name)
@@ -65,7 +65,7 @@ export class DeadQueueProbe {
     return answers?.every((answer) => answer === 'answered') === true
   }
 
-  /** On a connection of its own, which it may cost. Null: there is none. */
+  /** Asks on a separate connection, because RabbitMQ may end it. Null: no such connection could be opened. */
   async #ask(
     names: readonly string[],
     ms: number,

@@ -9,14 +9,14 @@ import { type ScratchChannel, withScratchChannel } from './scratch-channel.ts'
 import type { QueueEntity, Topology } from './topology.ts'
 import { UNWRITTEN_MS } from './unwritten.ts'
 
-/** Also how long it may take until one that is written counts as written. */
+/** Interval of `#settle`, so also how long a queue may count as unwritten after it has been written. */
 const SETTLE_MS = UNWRITTEN_MS / 2
-/** Until what could not be looked at is looked at again. */
+/** Pause before a queue whose state could not be determined is checked again. */
 const AGAIN_MS = 5_000
 
 /**
- * Of a job queue. `replaced`: it was dead, is deleted, and has to be declared. `left`: it is dead, and
- * stays. `unknown`: it may be dead, and could not be asked or deleted.
+ * State of a job queue. `replaced`: it was dead and is deleted; the caller declares it. `left`: it is dead
+ * and stays. `unknown`: it may be dead, but RabbitMQ could not be asked or could not delete it.
  */
 type Verdict = 'sound' | 'replaced' | 'left' | 'unknown'
 
@@ -27,32 +27,31 @@ export interface DeadQueuesDeps extends ProbeDeps {
   hooks: Pick<BrokerHooks, 'isUnwritten' | 'onWritten'>
   /** Checked or declared on the present connection. */
   isReady(queue: string): boolean
-  /** What belongs to the queue has been looked at, and is doubtful no more. */
+  /** The queue's own dead letter and control queues have been checked and are no longer doubtful. */
   onMended(queue: string): void
 }
 
 /**
- * Quorum queues that we have declared and that RabbitMQ has come back without, because it was killed
- * before it had written them down (`unwritten.ts`): in their place is another, which is empty and never
- * has a leader. It takes nothing and gives nothing, for ever, and only its deletion helps.
+ * Finds and replaces dead queues: quorum queues that this gateway declared and that RabbitMQ lost because it
+ * was killed before it had written them down (`unwritten.ts`). RabbitMQ comes back with another queue of the
+ * same name, which is empty and never gets a leader. It accepts and delivers nothing; only deleting it helps.
  *
- * A queue that only has no majority at the moment looks the same. So no other is deleted than one that
- * was unwritten when RabbitMQ went, where the list of hosts names one, and while another quorum queue of
- * ours answers.
+ * A queue that merely lacks a majority at the moment looks the same. So a queue is deleted only if it was
+ * unwritten when RabbitMQ went, the host list names a single host, and another quorum queue of ours answers.
  */
 export class DeadQueues {
   readonly #deps: DeadQueuesDeps
   readonly #probe: DeadQueueProbe
-  /** Their job queues have answered, or are replaced, on the present connection. */
+  /** Queues whose job queue answered, or was replaced, on the present connection. */
   readonly #alive = new Set<string>()
-  /** And so have those that belong to them, or they were declared on it: when, by `performance.now()`. */
+  /** Queues that are sound on this connection with all that belongs to them: since `performance.now()`. */
   readonly #soundSince = new Map<string, number>()
-  /** Their dead letter and control queues are, or will be, looked at while their jobs flow. */
+  /** Queues whose dead letter and control queues are being checked, or will be, while their jobs flow. */
   readonly #beside = new Set<string>()
-  /** They are dead on the present connection, and stay. */
+  /** Queues that were found dead on the present connection, and stay. */
   readonly #left = new Set<string>()
   readonly #stopping = new AbortController()
-  /** One after another: each has a connection of its own. */
+  /** Serializes the checks of `#mendInTurn`, because each opens a connection of its own. */
   #mendingBeside: Promise<void> = Promise.resolve()
   #settling: NodeJS.Timeout | undefined
 
@@ -68,18 +67,18 @@ export class DeadQueues {
     })
   }
 
-  /** About to be declared on the present connection. */
+  /** The queue is about to be declared on the present connection. */
   noteDeclared(queue: string): void {
     this.#soundSince.set(queue, performance.now())
     this.#settleLater()
   }
 
-  /** It has been declared, with all that belongs to it, or is as it was declared before. */
+  /** The queue and the entities that belong to it were declared, or exist as they were declared before. */
   noteReady(queue: string): void {
     if (this.#deps.hooks.isUnwritten(queue)) this.noteDeclared(queue)
   }
 
-  /** RabbitMQ refuses it, and has none of its name. */
+  /** RabbitMQ refuses the declare, and no queue of this name exists. */
   notDeclared(queue: string): void {
     const { hooks, logger } = this.#deps
     this.#soundSince.delete(queue)
@@ -93,23 +92,23 @@ export class DeadQueues {
     clearTimeout(this.#settling)
   }
 
-  /** It may be dead, and nobody has looked at it on the present connection yet. */
+  /** True when the queue may be dead and has not been checked on the present connection yet. */
   isDoubtful(queue: string): boolean {
     return this.#mayBeDead(queue) && !this.#alive.has(queue) && !this.#deps.isReady(queue)
   }
 
   /**
-   * The same of its dead letter and control queues. What is on its way into a dead queue costs its
-   * connection when that is deleted (541), and so does a consumer.
+   * The same for its dead letter and control queues. A publish on its way into a dead queue costs its
+   * connection (541) when that queue is deleted; so does a consumer of a dead queue.
    */
   isBesideDoubtful(queue: string): boolean {
     return this.#beside.has(queue) || this.isDoubtful(queue)
   }
 
   /**
-   * Looks at an OJS queue that is there. Where its job queue is dead, `isReplaceable` is asked before that
-   * is deleted; false: it stays. Jobs can do without what belongs to it for a time: that is looked at, and
-   * declared anew, beside it.
+   * Checks an existing OJS queue. If its job queue is dead, deletes it, unless `isReplaceable` resolves to
+   * false. The queue's own dead letter and control queues are checked and redeclared in the background: jobs
+   * can do without them for a time.
    */
   async mend(
     scratch: ScratchChannel,
@@ -118,7 +117,7 @@ export class DeadQueues {
   ): Promise<Verdict> {
     const { connection, topology } = this.#deps
     if (!this.#mayBeDead(queue)) return 'sound'
-    // Whoever has to decide has not, and asking takes 5 s.
+    // The operator has not decided yet, and probing the queue again would take 5 s.
     if (this.#left.has(queue) && !(await isReplaceable())) return 'left'
     const { generation, serverVersion } = connection
     const entities = topology.ofQueue(queue, serverVersion).filter(isQuorum)
@@ -139,7 +138,7 @@ export class DeadQueues {
     const { connection, hooks, options } = this.#deps
     if (!hooks.isUnwritten(queue) || this.#soundSince.has(queue)) return false
     if (options.declare === 'never' || !connection.hasOneHost) return false
-    // From 4.3 on RabbitMQ forgets none; which it is nobody knows before there is a connection.
+    // RabbitMQ 4.3 and later loses no queue. The version is unknown before there is a connection.
     const isForgetful = !connection.isUp || !isAtLeast(connection.serverVersion, 4, 3)
     return isForgetful && connection.isAfterRestart
   }
@@ -155,7 +154,7 @@ export class DeadQueues {
     }, SETTLE_MS).unref()
   }
 
-  /** What has been sound for long enough is written, or waits for the next look. Never rejects. */
+  /** Records queues that have been sound for long enough as written; the others wait. Never rejects. */
   async #settle(): Promise<void> {
     const { hooks, isReady, logger } = this.#deps
     const before = performance.now() - UNWRITTEN_MS
@@ -172,8 +171,8 @@ export class DeadQueues {
   }
 
   /**
-   * RabbitMQ answers on the present connection, so it has not been killed as long as that exists. A
-   * connection that has lost its peer in a power cut looks well for up to 30 s.
+   * True when RabbitMQ answers on the present connection, and so has not been killed since it was opened.
+   * Without asking, a connection that lost its peer in a power cut looks sound for up to 30 s.
    */
   async #isThere(): Promise<boolean> {
     const { connection, names } = this.#deps
@@ -188,14 +187,14 @@ export class DeadQueues {
     this.#mendInTurn(queue, entities)
   }
 
-  /** Again and again, where nobody knows. */
+  /** Repeats itself after a pause for as long as the state cannot be determined. */
   #mendInTurn(queue: string, entities: readonly QueueEntity[]): void {
     const { signal } = this.#stopping
     this.#mendingBeside = this.#mendingBeside.then(async () => {
       if (signal.aborted) return
       const { connection } = this.#deps
       const { generation } = connection
-      // What was learned on a connection that is gone says nothing any more.
+      // What a lost connection has shown no longer counts.
       if ((await this.#isMended(queue, entities)) && isStill(connection, generation)) {
         this.#beside.delete(queue)
         this.noteDeclared(queue)
@@ -231,7 +230,7 @@ function isJobQueue({ kind }: QueueEntity): boolean {
   return kind === 'job'
 }
 
-/** Not those that it shares with others. */
+/** The queue's own dead letter and control queues; system queues are shared between queues. */
 function isOwn({ kind }: QueueEntity): boolean {
   return kind === 'dlx' || kind === 'control'
 }

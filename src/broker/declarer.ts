@@ -11,7 +11,7 @@ import { type ScratchChannel, withScratchChannel } from './scratch-channel.ts'
 import type { Entity, Topology } from './topology.ts'
 
 const RETRY_MS = 5_000
-/** RabbitMQ 4.3 forgot a queue 40 ms after the cancel, a busy 4.0 after 400. */
+/** After cancelling the consumers, RabbitMQ 4.3 took 40 ms to forget the queue; a busy 4.0 took 400 ms. */
 const DYING_MS = 500
 
 /** Why a queue is not declared. */
@@ -23,48 +23,48 @@ export interface DeclarerDeps extends EntityDeps {
   options: Pick<BrokerOptions, 'declare' | 'queues' | 'maxQueues'>
   hooks: Pick<BrokerHooks, 'onQueueMissing' | 'recordedQueues'>
   logger: Logger
-  /** Is the queue that is there the one that had our tokens? (`queue-markers.ts`) */
+  /** True when the existing queue is the one that received our tokens (`queue-markers.ts`). */
   isSame?(scratch: ScratchChannel, queue: string): Promise<boolean>
-  /** Absent: another looks after queues that RabbitMQ has come back without. */
+  /** Handles queues that RabbitMQ lost in a crash (`dead-queues.ts`). Absent: another process does that. */
   dead?: DeadQueues
-  /** Before the exchanges and system queues: false, it must be tried again later. */
+  /** Runs before the exchanges and system queues are declared. False: try again later. */
   prepareBase?(): Promise<boolean>
-  /** RabbitMQ has not gone with the connection, as far as is known: others to it are up. */
+  /** True when RabbitMQ's other connections are up, so that it has not restarted as far as we know. */
   isElsewhereUp?(): boolean
   onReady?(queue: string): void
   /** The queue is missing and will be declared now. */
   onDeclare(queue: string): void
-  /** Before `onQueueMissing`: what was said about its jobs is heard first. */
+  /** Runs before `onQueueMissing`, so that pending reports about the queue's jobs are handled first. */
   catchUp?(queue: string, scratch: ScratchChannel): Promise<void>
-  /** The job queue was looked for and is not there. */
+  /** The check found that the job queue does not exist. */
   onMissing?(queue: string): void
-  /** The exchanges, the system queues and the control queue of `default` were looked at. */
+  /** The exchanges, the system queues and the control queue of `default` were checked. */
   onBase?(outcome: EnsureOutcome): void
-  /** And after that every queue that was known. */
+  /** Every queue that was known has been checked too. */
   onKnown?(): void
 }
 
 /**
- * The only code that declares (architecture §2, "Queue missing"). Single flight per queue; what was
- * checked counts for one connection, so everything known is checked again after each (re)connect
- * (seed 002 §11.3) and whenever something says that a queue may be gone.
+ * The only code that declares (architecture §2, "Queue missing"). Single flight per queue. The result of a
+ * check holds for one connection, so every known queue is checked again after each (re)connect (seed 002
+ * §11.3) and whenever there is a sign that a queue may be gone.
  */
 export class Declarer {
   readonly #deps: DeclarerDeps
-  /** Queues that are ours to care about: configured, recorded, declared or found. */
+  /** Queues that the gateway looks after: configured, recorded, declared or found. */
   readonly #known: Set<string>
   /**
-   * Were ready when the declare connection went, and RabbitMQ did not; nothing has spoken against them since.
-   * So they take jobs before they have been looked at again.
+   * Queues that were ready when the declare connection was lost while RabbitMQ's other connections stayed up,
+   * with no sign since that they are gone. They accept jobs before they have been checked again.
    */
   readonly #believed = new Set<string>()
-  /** About to be declared for the first time; these count against the limit too. */
+  /** About to be declared for the first time; they count against the limit too. */
   readonly #starting = new Set<string>()
   /** Checked or declared on the present connection. */
   readonly #ready = new Set<string>()
-  /** Their consumers were cancelled, and they have not been declared or found alive since. */
+  /** Queues whose consumers were cancelled and that have not been declared or found alive since. */
   readonly #dying = new Set<string>()
-  /** Ready, but something of theirs is on a node that is down. */
+  /** Ready, but one of the queue's entities is on a node that is down. */
   readonly #incomplete = new Set<string>()
   #isBaseIncomplete = false
   readonly #flights = new Map<string, Promise<EnsureOutcome>>()
@@ -82,12 +82,12 @@ export class Declarer {
     return this.#ready.has(queue)
   }
 
-  /** Ready, or as good as that while the connection is opened again. */
+  /** Ready, or assumed to be ready while the declare connection is reopened. */
   isUsable(queue: string): boolean {
     return this.#ready.has(queue) || this.#believed.has(queue)
   }
 
-  /** RabbitMQ may have been started anew. */
+  /** To be called when RabbitMQ may have restarted. */
   believeNone(): void {
     this.#believed.clear()
   }
@@ -105,16 +105,16 @@ export class Declarer {
     return this.#ready
   }
 
-  /** Asks the broker; declares nothing. A queue that is there is known from then on. */
+  /** Asks the broker whether the queue exists; declares nothing. An existing queue is known from then on. */
   async probe(queue: string): Promise<Presence> {
-    // It may be about to find that the queue is on its way out.
+    // The flight may be about to find that the queue is going away.
     await this.#flights.get(queue)
     return await withScratchChannel(this.#deps.connection, async (scratch) => {
       const name = this.#deps.names.jobQueue(queue)
       const { presence } = await lookFor(scratch, { entity: 'queue', name })
       if (presence !== 'exists') return presence
       this.#known.add(queue)
-      // Before anybody consumes from it, and it looks as if it had been there all the time.
+      // Handle the loss before anyone consumes the queue: afterwards it looks as if it had never been away.
       const { dead } = this.#deps
       if (this.#dying.has(queue) || dead?.isDoubtful(queue)) await this.ensure(queue)
       return dead?.isDoubtful(queue) ? 'unavailable' : presence
@@ -130,11 +130,11 @@ export class Declarer {
     return flight
   }
 
-  /** Something says that the queue may be gone: a return, a cancel, a 404. */
+  /** Checks again after a sign that the queue may be gone: a return, a cancel, a 404. */
   async recheck(queue: string): Promise<EnsureOutcome> {
     this.#ready.delete(queue)
     this.#believed.delete(queue)
-    // A flight under way may have looked before the queue went.
+    // A running flight may have looked before the queue went.
     await this.#flights.get(queue)
     this.#ready.delete(queue)
     const outcome = await this.ensure(queue)
@@ -142,20 +142,20 @@ export class Declarer {
     return outcome
   }
 
-  /** The queue's consumers were cancelled, or were told that there is none: it is gone, or will be. */
+  /** The queue's consumers were cancelled, or got 404: the queue is gone, or will be in a moment. */
   recheckDying(queue: string): Promise<EnsureOutcome> {
     this.#dying.add(queue)
     return this.recheck(queue)
   }
 
-  /** An exchange may be gone: a publish was answered with 404. */
+  /** Checks everything again after a publish was answered with 404: an exchange may be gone. */
   recheckAll(): Promise<void> {
     this.#forget()
     this.believeNone()
     return this.ensureKnown()
   }
 
-  /** Exchanges and system queues, then every known queue. Never rejects. */
+  /** Ensures exchanges and system queues, then every known queue. Never rejects. */
   async ensureKnown(): Promise<void> {
     clearTimeout(this.#retry)
     const base = await this.ensureBase()
@@ -170,22 +170,22 @@ export class Declarer {
     this.#deps.onKnown?.()
   }
 
-  /** Those that are to be there before anybody asks for them. Never rejects. */
+  /** Ensures the configured queues, which must exist before any client asks for them. Never rejects. */
   async ensureConfigured(): Promise<void> {
     if ((await this.ensureBase()) === 'unavailable') return
     const configured = this.#deps.options.queues.filter((queue) => this.#known.has(queue))
     await checkEach(configured, async (queue) => void (await this.ensure(queue)))
   }
 
-  /** Exchanges and system queues. Single flight; once per connection. Never rejects. */
+  /** Ensures exchanges and system queues. Single flight; once per connection. Never rejects. */
   ensureBase(): Promise<EnsureOutcome> {
     if (this.#base !== null) return this.#base
     const flight = this.#lookAtBase().then(({ outcome, isAnyAway }) => {
-      // What another connection had says nothing any more: another look is under way, or was made.
+      // Discard the result of an earlier connection's flight: a newer flight is running or has finished.
       if (this.#base !== flight) return outcome
       this.#isBaseIncomplete = isAnyAway
       if (isAnyAway) this.#retryLater()
-      // Not kept: what an administrator has to create or allow may come at any time.
+      // A failure is not kept: an administrator may create or permit what was missing at any time.
       if (outcome !== 'ready') this.#base = null
       this.#deps.onBase?.(outcome)
       return outcome
@@ -198,7 +198,7 @@ export class Declarer {
     clearTimeout(this.#retry)
   }
 
-  /** With `never`: an administrator is told of all that a queue needs, and not of the first alone. */
+  /** With `never`: warns about everything that the queue lacks, instead of the first missing entity only. */
   async #lookAtAll(queue: string): Promise<void> {
     const { checker, connection, options, topology } = this.#deps
     if (options.declare !== 'never') return
@@ -219,7 +219,7 @@ export class Declarer {
     this.#base = null
   }
 
-  /** What was on a node that was down may be back, or be gone for good. */
+  /** Entities on a node that was down may be back by now, or lost for good: check them again. */
   #forgetIncomplete(): void {
     for (const queue of this.#incomplete) this.#ready.delete(queue)
     if (this.#isBaseIncomplete) this.#base = null
@@ -297,10 +297,10 @@ export class Declarer {
   }
 
   /**
-   * The job queue decides whether anything is declared. If it is gone, its jobs get their new
-   * outbox nonces committed first: a job that is published between the declare and that commit
-   * would otherwise look as if its token had been in the lost queue. `go-on`: it is there, or may be
-   * declared now.
+   * Decides by the job queue whether anything may be declared. If the job queue is gone, its jobs get new
+   * outbox nonces, committed before the declare: a job published between the declare and that commit would
+   * otherwise look as if its token had been in the lost queue. `go-on`: the queue exists, or may be declared
+   * now.
    */
   async #prepareDeclare(scratch: ScratchChannel, queue: string): Promise<'go-on' | Refusal> {
     const jobQueue = { entity: 'queue' as const, name: this.#deps.names.jobQueue(queue) }
@@ -317,7 +317,7 @@ export class Declarer {
     const refusal = found === 'renewed' ? null : this.#reserve(queue)
     if (refusal) {
       this.#noteMissing(queue)
-      // A client's mistake in the name of a queue is no concern of the operator.
+      // A client's typo in a queue name is no concern of the operator.
       if (this.#known.has(queue)) this.#deps.checker.warn(missing(jobQueue))
       return refusal
     }
@@ -326,7 +326,7 @@ export class Declarer {
     return 'go-on'
   }
 
-  /** It is gone, whatever is there in its place. False: an operator has to decide. */
+  /** Handles the loss of the queue, even if another of its name exists. False: an operator has to decide. */
   async #mayBeAnew(scratch: ScratchChannel, queue: string, isRenewed: boolean): Promise<boolean> {
     const { catchUp, checker, hooks, names } = this.#deps
     this.#noteMissing(queue)
@@ -343,12 +343,13 @@ export class Declarer {
   }
 
   /**
-   * `renewed`: another queue of this name is there, whoever declared it. Its marker tells; where it
-   * has none yet, one that is as empty as a new one and consumed by nobody is one.
+   * Looks for the job queue. `renewed`: the existing queue is another one of the same name, whoever declared
+   * it. Its marker tells. A dying queue that has no marker yet counts as another one when it is empty and has
+   * no consumers after a wait.
    *
-   * RabbitMQ 4 cancels the consumers of a quorum queue first and forgets the queue later. A look in
-   * between finds it; the declare that follows would be the one that creates it, with nobody told of
-   * the tokens that went.
+   * RabbitMQ 4 first cancels the consumers of a deleted quorum queue and forgets the queue later. A check in
+   * between still finds it; the declare that follows would create a new one, and nobody would handle the lost
+   * tokens.
    */
   async #find(
     scratch: ScratchChannel,
@@ -356,7 +357,7 @@ export class Declarer {
     jobQueue: Pick<Entity, 'entity' | 'name'>,
   ): Promise<Presence | 'renewed'> {
     const { presence, away } = await lookFor(scratch, jobQueue)
-    // One that nobody looks after would never be seen to be back.
+    // Only for known queues: nothing would check an unknown one again and withdraw the warning.
     if (away && this.#known.has(queue)) this.#deps.checker.warn(away)
     if (presence !== 'exists') return presence
     if ((await this.#deps.isSame?.(scratch, queue)) === false) return 'renewed'
@@ -368,7 +369,7 @@ export class Declarer {
     return (await this.#deps.isSame?.(scratch, queue)) === false ? 'renewed' : 'exists'
   }
 
-  /** Null: it may be declared, and counts against `maxQueues` until `#ensureQueue` ends. */
+  /** Null: the queue may be declared, and counts against `maxQueues` until `#ensureQueue` ends. */
   #reserve(queue: string): Refusal | null {
     const { declare: strategy, maxQueues } = this.#deps.options
     if (strategy === 'never') return 'missing'

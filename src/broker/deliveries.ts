@@ -15,7 +15,7 @@ import { Parking } from './parking.ts'
 import { QueueLookup } from './queue-lookup.ts'
 
 const SWEEP_MS = 500
-/** FETCH may name any queue: beyond so many only one that is known to be there gets a feed. */
+/** FETCH may name any queue: above this number, only a queue that is known to exist gets a feed. */
 const MAX_FEEDS = 10_000
 
 export interface DeliveriesDeps {
@@ -32,17 +32,17 @@ export interface DeliveriesDeps {
   idleMs: number
   /** Distinguishes our consumer tags from those of every other process. */
   instance: string
-  /** Was the queue checked or declared, since RabbitMQ was last started? */
+  /** True when the queue was checked or declared since RabbitMQ last started. */
   isReady(queue: string): boolean
-  /** Nothing is taken from it. From memory. */
+  /** True: nothing is taken from the queue. Answers from memory. */
   isPaused(queue: string): boolean
   /** Asks the broker; declares nothing. */
   lookUp(queue: string): Promise<Presence>
-  /** A consumer was cancelled by the broker, or its queue was not there. */
+  /** RabbitMQ cancelled a consumer, or answered its consume with 404. */
   onQueueGone(queue: string): void
 }
 
-/** Deliveries for FETCH: consumer blocks and buffers of every queue (architecture §4.4). */
+/** Deliveries for FETCH: the consumer blocks and the buffer of every queue (architecture §4.4). */
 export class Deliveries {
   readonly #deps: DeliveriesDeps
   readonly #feeds = new Map<string, Feed>()
@@ -71,7 +71,7 @@ export class Deliveries {
     deps.connection.listen({ down: () => this.suspend() })
   }
 
-  /** False until `resume`: somebody else may own the broker. */
+  /** False until `resume`: another gateway may own the broker. */
   get mayConsume(): boolean {
     return this.#mayConsume
   }
@@ -81,7 +81,7 @@ export class Deliveries {
     this.#sweeper.unref()
   }
 
-  /** The consume connection is up and the broker is ours. */
+  /** The consume connection is up and this gateway owns the broker. */
   resume(): void {
     this.#mayConsume = true
     this.#lookup.forgetAll()
@@ -91,13 +91,13 @@ export class Deliveries {
     }
   }
 
-  /** Nothing new is consumed until `resume`. */
+  /** No new consumers until `resume`. */
   suspend(): void {
     this.#mayConsume = false
     for (const feed of this.#feeds.values()) feed.exists = false
   }
 
-  /** Another ledger serves this broker now: what nobody has goes back. */
+  /** Another ledger serves this broker now: unassigned deliveries go back to RabbitMQ. */
   async yield(): Promise<void> {
     this.suspend()
     await Promise.all([...this.#feeds.values()].map((feed) => this.#rest(feed)))
@@ -110,7 +110,7 @@ export class Deliveries {
     if (feed) this.#nourishIfWanted(feed)
   }
 
-  /** The broker was asked and has no such queue, whatever our consumers of it have heard. */
+  /** RabbitMQ has no such queue: end its blocks, even if RabbitMQ has not cancelled their consumers. */
   queueMissing(queue: string): void {
     const feed = this.#feeds.get(queue)
     if (!feed) return
@@ -121,7 +121,7 @@ export class Deliveries {
     }
   }
 
-  /** What nobody has goes back, or the fetches that have waited are served. */
+  /** Paused: unassigned deliveries go back. Resumed: the fetches that have waited are served. */
   pauseChanged(queue: string): void {
     if (this.#deps.isPaused(queue)) {
       const feed = this.#feeds.get(queue)
@@ -138,7 +138,7 @@ export class Deliveries {
     return this.#line.take(request)
   }
 
-  /** A message of ours is on its way to a job queue. */
+  /** The gateway has published a message to a job queue: a delivery of it may follow. */
   expect({ queue, id, priority }: JobRow, published: Promise<PublishOutcome>): void {
     this.#feeds.get(queue)?.expect(id, { priority, order: ++this.#arrivals }, published)
   }
@@ -159,7 +159,7 @@ export class Deliveries {
     return this.#parking.unpark(jobId)
   }
 
-  /** Deliveries of the queue that are here: buffered, in use or parked. */
+  /** Unsettled deliveries of the queue in this process: buffered, in use or parked. */
   heldOf(queue: string): number {
     return this.#feeds.get(queue)?.unacked ?? 0
   }
@@ -169,7 +169,7 @@ export class Deliveries {
     return isCrowded || this.#deps.connection.isCrowded
   }
 
-  /** Gives back, in order, what nobody has; then closes every channel, after what was settled. */
+  /** Gives unassigned deliveries back in order, then closes every channel, after its last settlement. */
   async stop(): Promise<void> {
     this.#isStopped = true
     clearInterval(this.#sweeper)
@@ -184,7 +184,7 @@ export class Deliveries {
     return feedGauges(this.#feeds, this.#line, this.#deps.isPaused)
   }
 
-  /** Of a queue that somebody fetches from now; undefined: nothing of it may be served. */
+  /** The feed of a queue that is being fetched from; undefined: nothing of it may be served. */
   #touched(queue: string): Feed | undefined {
     const mayHold =
       this.#feeds.size < MAX_FEEDS || this.#feeds.has(queue) || this.#deps.isReady(queue)
@@ -211,7 +211,7 @@ export class Deliveries {
       ...this.#deps,
       queue: feed.queue,
       source: names.jobQueue(feed.queue),
-      // ✱ RabbitMQ before 3.12.5 may wake no consumer of a quorum queue whose tag was there before (#9158).
+      // ✱ Before 3.12.5 RabbitMQ may never wake a consumer of a quorum queue that reuses a tag (#9158).
       tag: `ojs.${instance}.${feed.queue}.${this.#registrations}`,
       nextOrder: () => ++this.#arrivals,
       onDelivery: (delivery) => this.#onDelivery(feed, delivery),
@@ -224,7 +224,7 @@ export class Deliveries {
     this.#deps.observer.consumed(feed.queue, delivery.redelivered)
     feed.add(delivery)
     if (this.#mayConsume) this.#line.dispatchSoon(feed)
-    // Its consumer was about to begin when the broker became somebody else's.
+    // The consumer was being registered when another gateway became the owner.
     else void this.#rest(feed)
   }
 
@@ -252,10 +252,10 @@ export class Deliveries {
     setTimeout(() => this.#nourishIfWanted(feed), feed.restartDelayMs + 1).unref()
   }
 
-  /** Opens a block where one is missing; first of all, finds out whether the queue exists. */
+  /** Opens a block where one is missing; first finds out whether the queue exists. */
   #nourish(feed: Feed): void {
     if (!this.#mayConsume || this.#isStopped || this.#deps.isPaused(feed.queue)) return
-    // A restart that was due after nobody fetched any more: the queue may have another feed by now.
+    // A delayed restart may fire after the queue became idle; by now the queue may have another feed.
     if (this.#feeds.get(feed.queue) !== feed) return
     feed.exists ||= this.#deps.isReady(feed.queue)
     if (feed.exists) feed.nourish()
@@ -301,12 +301,12 @@ export class Deliveries {
   }
 
   /**
-   * Nobody fetches, or may: buffered deliveries go back to the broker, and channels are closed once
-   * no delivery on them is in use.
+   * To be called when nobody fetches from the queue, or nobody may: gives buffered deliveries back to
+   * RabbitMQ. Channels close once no delivery on them is in use.
    */
   async #rest(feed: Feed): Promise<void> {
     await feed.quieten()
-    // A fetch that came meanwhile takes from the buffer; the next sweep sees to the rest.
+    // A fetch that came meanwhile takes from the buffer; the next sweep handles the rest.
     const isWanted = this.#mayConsume && !feed.isIdle && !this.#deps.isPaused(feed.queue)
     if (isWanted || !feed.isQuiet) return
     const count = feed.giveBack()

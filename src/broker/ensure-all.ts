@@ -8,20 +8,20 @@ import type { Entity } from './topology.ts'
 export interface EntityDeps {
   checker: EntityChecker
   names: Names
-  /** The control queue was looked for and is not there; it may be declared next. */
+  /** The control queue was looked for and does not exist; it may be declared next. */
   onControlMissing?(queue: string): void
 }
 
-/** What became of several entities. */
+/** Result of ensuring several entities. */
 export interface Found {
   outcome: EnsureOutcome
-  /** One of them is on a node of the cluster that is down. */
+  /** At least one of them is on a cluster node that is down. */
   isAnyAway: boolean
 }
 
 /**
- * In order. The outcome is that of the `decisive` entity, without which nothing works. Any other that
- * is on a node of the cluster that is down keeps nobody from using what is there.
+ * Ensures the entities in order. The outcome is that of the entity named `decisive`, without which nothing
+ * works. Any other entity may be on a cluster node that is down without making the rest unusable.
  */
 export async function ensureAll(
   deps: EntityDeps,
@@ -41,7 +41,7 @@ export async function ensureAll(
   return { outcome, isAnyAway }
 }
 
-/** A control queue is declared without a look first, which would not tell that it was missing. */
+/** The declare of a control queue does not tell whether it was missing, so look for it first. */
 async function tellMissingControl(
   { names, onControlMissing }: EntityDeps,
   scratch: ScratchChannel,

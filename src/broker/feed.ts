@@ -8,25 +8,25 @@ import type { LiveDelivery } from './delivery.ts'
 import { RestartDelay } from './reconnect.ts'
 import { Underway } from './underway.ts'
 
-/** How long a first delivery may take after the consumer was accepted. */
+/** How long a first delivery may take after RabbitMQ accepted the consumer. */
 const FIRST_DELIVERY_MS = 250
-/** A queue without a leader answers no consume for 15 to 65 s. */
+/** After this wait, fetches stop waiting: a queue without a leader answers no consume for 15 to 65 s. */
 const OPENING_MS = 1_000
 /**
- * Share of a queue's possible deliveries in use from which it counts as crowded. The rest, 128 of
- * 2,048, is room for those that are just being handed out.
+ * A queue counts as crowded when more than this share of its possible deliveries is in use. The rest, 128 of
+ * 2,048, is room for deliveries that are just being handed out.
  */
 const CROWDED = 15 / 16
-/** A spare block goes only when it was spare for so long: consumers must not come and go. */
+/** A block goes only after it was surplus for this long: consumers must not come and go. */
 const SURPLUS_MS = 5_000
-/** One answer: it is written in one piece, of which V8 makes none above 512 MiB. */
+/** Most bytes of one FETCH answer: it is written as one string, and V8 allows none above 512 MiB. */
 export const MAX_TAKEN_BYTES = partOfHeap(1 / 16, 32 * 1024 * 1024)
 /**
- * After a FETCH has waited in vain for jobs that the ledger calls available, none waits for more for
- * so long: a hundred times what that wait took.
+ * After a FETCH has waited in vain for jobs that the ledger calls available, no fetch waits for more of them
+ * for this long: a hundred times as long as that wait.
  */
 const IN_VAIN_MS = 10_000
-/** Channels per queue, consuming or not. RabbitMQ takes 2047 per connection by default. */
+/** Channels per queue, consuming or not. RabbitMQ allows 2,047 per connection by default. */
 const MAX_CHANNELS = 512
 
 export interface FeedOptions {
@@ -36,13 +36,13 @@ export interface FeedOptions {
   idleMs: number
   clock: Clock
   random: () => number
-  /** A block that is about to open itself. */
+  /** Creates a block; the feed opens it. */
   newBlock(feed: Feed): Block
 }
 
 /**
- * Everything we hold of one queue: its buffer and its blocks. Knows when a block is wanted; that
- * somebody waits, and that we may consume at all, is told by `Deliveries`.
+ * The gateway's buffer and blocks of one queue. Decides when another block is needed; `Deliveries` knows
+ * whether a fetch is waiting and whether consuming is allowed at all.
  */
 export class Feed {
   readonly queue: string
@@ -70,12 +70,12 @@ export class Feed {
     this.#lastFetchAt = options.clock.now()
   }
 
-  /** Deliveries that are in use: leased, being claimed, or parked. */
+  /** Deliveries in use: leased, being claimed, or parked. */
   get inUse(): number {
     return this.unacked - this.buffer.size
   }
 
-  /** What is taken from now on had better not be held for long: each lease may keep a channel open. */
+  /** Deliveries taken from now on should not be held for long: each lease may keep a channel open. */
   get isCrowded(): boolean {
     const { maxBlocks, prefetch } = this.#options
     return this.inUse > CROWDED * maxBlocks * prefetch || this.blocks.size > 2 * maxBlocks
@@ -91,7 +91,7 @@ export class Feed {
     return this.blocks.size === 0 ? 0 : this.inUse / (this.blocks.size * this.#options.prefetch)
   }
 
-  /** Somebody fetches from it, or waits to. */
+  /** Records that a fetch takes from this queue, or waits for it. */
   touch(): void {
     this.#lastFetchAt = this.#now()
   }
@@ -111,44 +111,44 @@ export class Feed {
     return !this.#has('opening') && !this.#has('running') && !this.#has('cancelling')
   }
 
-  /** When a block may be opened again after a failure; 0 when at once. */
+  /** Milliseconds until a block may be opened again after a failure; 0: at once. */
   get restartDelayMs(): number {
     return Math.max(0, this.#restartAt - this.#now())
   }
 
   /**
-   * A fetch of so many gets fewer for now: seed 001 §7.3 lets it have fewer only where fewer are
-   * available. Enough for one answer is enough, however few they are.
+   * A fetch of `count` would get fewer for now: seed 001 §7.3 allows that only when fewer are available. What
+   * fills one answer (`MAX_TAKEN_BYTES`) suffices, however few jobs it is.
    */
   isShortOf(count: number): boolean {
     return this.buffer.size < count && this.buffer.bytes < MAX_TAKEN_BYTES
   }
 
-  /** What the ledger takes for available did not come: others have it, or have done it silently. */
+  /** Jobs that the ledger calls available did not come: others hold them, or acknowledged them silently. */
   gatheredInVain(): void {
     this.#inVainUntil = this.#now() + IN_VAIN_MS
   }
 
-  /** A consumer has just begun, or is about to, and does not have all that it may have. */
+  /** A consumer is starting, or has just started, and has room for more deliveries. */
   get isGrowing(): boolean {
     if (this.#has('opening')) return true
     const isYoung = this.#now() - this.#startedAt < FIRST_DELIVERY_MS
     return isYoung && this.#hasRoom
   }
 
-  /** A consumer of ours has room for another delivery, or is about to have, and there may be one. */
+  /** One of our consumers has room, or is starting, and another delivery may come. */
   get mayReceive(): boolean {
     if (this.#now() < this.#inVainUntil) return false
     return this.#has('opening') || this.#hasRoom
   }
 
-  /** Opens a first block, or a sibling when every slot of the others is taken and `wanted` are not here. */
+  /** Opens a first block, or a sibling when all slots are taken and fewer than `wanted` are buffered. */
   nourish(wanted = 1): void {
-    // First of all: nearly every fetch ends here.
+    // Checked first, because nearly every fetch ends here.
     if (!this.isShortOf(wanted)) return
     if (!this.exists || this.restartDelayMs > 0 || this.#has('opening') || this.#hasRoom) return
     const running = this.#running.length
-    // A block that only waits for its leases to end is no consumer, but it is a channel.
+    // A block that only waits for its leases to end is no consumer any more, but still a channel.
     if (running >= this.#options.maxBlocks || this.blocks.size >= MAX_CHANNELS) return
     if (running === 0) this.#hasDelivered = false
     const block = this.#options.newBlock(this)
@@ -159,7 +159,7 @@ export class Feed {
     })
   }
 
-  /** A message of ours is on its way to the queue, and from there perhaps to us. */
+  /** The gateway has published a message to the queue, and RabbitMQ may deliver it to us. */
   expect(id: string, turn: Turn, published: Promise<PublishOutcome>): void {
     if (this.blocks.size === 0) return
     this.#underway.sent(id, turn, this.#now())
@@ -169,40 +169,40 @@ export class Feed {
     })
   }
 
-  /** What was confirmed by then, and goes before all that is here, may be about to come. */
+  /** A message confirmed by the time `by` that goes before all buffered ones may be about to come. */
   expectsBetter(by: number): boolean {
     const { priority, order } = this.buffer.nextTurn
-    // One block alone is given everything in its order: what has not come before this will not come.
+    // A single block is given everything in queue order: an older message would have come by now.
     const turn = { priority, order: this.blocks.size > 1 ? order : Number.NEGATIVE_INFINITY }
     if (!this.#underway.hasBefore(turn, by, this.#now())) return false
     return this.#hasRoom
   }
 
-  /** What was confirmed by then may be about to come. */
+  /** A message confirmed by the time `by` may be about to come. */
   expectsMore(by: number): boolean {
     return this.#underway.hasBefore(LAST_TURN, by, this.#now())
   }
 
-  /** Nothing is here yet, but something may be about to come. */
+  /** Nothing is buffered yet, but a delivery may be about to come. */
   isAwaited(by: number): boolean {
     if (this.buffer.size > 0) return false
     return (this.isStarting && !this.isSilent) || this.expectsBetter(by)
   }
 
-  /** RabbitMQ owes it an answer, and jobs of other queues would wait for it. */
+  /** RabbitMQ has not answered a consume for long: jobs of other queues must not wait for this one. */
   get isSilent(): boolean {
     return this.#has('opening') && this.#now() - this.#openingSince >= OPENING_MS
   }
 
   add(delivery: LiveDelivery): void {
     this.#hasDelivered = true
-    // RabbitMQ deals to several blocks in turns, and each of them sends when it likes.
+    // RabbitMQ deals to several blocks in turns, and they deliver independently: restore the publish order.
     delivery.order = this.#underway.arrived(delivery.id) ?? delivery.order
     delivery.place = 'buffered'
     this.buffer.insert(delivery)
   }
 
-  /** `takenBytes`: of what is beside `taken` in the same answer. */
+  /** `takenBytes`: size of the jobs that are in the same answer besides `taken`. */
   takeInto(taken: LiveDelivery[], count: number, takenBytes = 0): void {
     let bytes = taken.reduce((sum, { size }) => sum + size, takenBytes)
     while (taken.length < count && bytes < MAX_TAKEN_BYTES) {
@@ -214,14 +214,14 @@ export class Feed {
     }
   }
 
-  /** Every consumer is cancelled. Resolves when no further delivery can come from them. */
+  /** Cancels every consumer. Resolves when no further delivery can come from them. */
   async quieten(): Promise<void> {
     await Promise.all(this.#running.map((block) => block.cancel()))
   }
 
   /**
-   * In delivery order: a quorum queue puts what comes back behind each other in the order in which
-   * it comes, so the reverse order would reverse the queue (measured, architecture §4.4).
+   * Gives buffered deliveries back in delivery order: a quorum queue lines returned messages up in the order
+   * in which they return, so the reverse order would reverse the queue (measured, architecture §4.4).
    */
   giveBack(): number {
     const unassigned = this.buffer.drain()
@@ -229,7 +229,7 @@ export class Feed {
     return unassigned.length
   }
 
-  /** After a burst: one block less, when even the others would have a whole one to spare. */
+  /** After a burst: ends one block when the remaining ones would still have a whole block's room to spare. */
   retireSurplus(): void {
     const running = this.#running
     const isSurplus = this.inUse <= (running.length - 2) * this.#options.prefetch
@@ -250,13 +250,13 @@ export class Feed {
     this.#restartAt = this.#now() + this.#restartDelay.after(livedMs)
   }
 
-  /** A new connection: what ended blocks on the old one does not count. */
+  /** To be called on a new connection: failures on the old one do not count. */
   forgetFailures(): void {
     this.#restartDelay.forgetFailures()
     this.#restartAt = 0
   }
 
-  /** A consumer may be given another delivery. */
+  /** A consumer can receive another delivery. */
   get #hasRoom(): boolean {
     for (const block of this.blocks) if (block.state === 'running' && !block.isFull) return true
     return false

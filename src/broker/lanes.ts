@@ -7,13 +7,13 @@ import { UNWRITTEN_MS } from './unwritten.ts'
 
 /** Channels for job queues, and for retry and dead letter queues (always quorum). */
 const LANES: Readonly<Record<LaneGroup, number>> = { jobs: 4, others: 2 }
-/** Replaced, with confirms still to come. More would not help where the broker confirms nothing. */
+/** Most replaced lanes that still await confirms. More would not help when RabbitMQ confirms nothing. */
 const MAX_RETIRED = 16
-/** Destinations under suspicion, and how many of them have a channel at the same time. */
+/** Most destinations under suspicion, and how many of them may have their own channel at a time. */
 const MAX_SUSPECTS = 1_000
 const MAX_OWN_LANES = 32
 
-/** At least so long may a channel take to open, on a broker that is busy. */
+/** A busy broker may take at least this long to open a channel. */
 const MIN_OPEN_MS = 5_000
 
 type Destination = Pick<Outgoing, 'exchange' | 'routingKey'>
@@ -23,31 +23,31 @@ export interface LanesDeps {
   clock: Clock
   logger: Logger
   count?: typeof LANES | undefined
-  /** What a publish has until its confirm. */
+  /** How long a publish may wait for its confirm. */
   timeoutMs: number
   /** `isProbe`: one publish at a time, until one is confirmed in time. */
   newLane(kind: { isProbe: boolean }): PublishLane
 }
 
 /**
- * Which channel a publish takes. A queue always uses the same one, which keeps its order.
+ * Chooses the channel of a publish. A queue always maps to the same one, which keeps its order.
  *
- * RabbitMQ stops serving a channel while a quorum queue without a leader keeps it waiting: 65 s for
- * each message (3.10.8). Hence a retry or dead letter queue never shares a channel with job queues;
- * a channel that has not confirmed in time is given up, in favour of what else goes through it; and
- * what it did not confirm goes through a channel of its own from then on, until a confirm is in
- * time again.
+ * While a quorum queue without a leader makes a channel wait, RabbitMQ does not serve that channel: 65 s for
+ * each message (3.10.8). Three rules follow. A retry or dead letter queue never shares a channel with job
+ * queues. A channel that has not confirmed in time is replaced, for the sake of the other queues on it. The
+ * destination that was not confirmed gets a channel of its own, until a publish to it is confirmed in time
+ * again.
  */
 export class Lanes {
   readonly #deps: LanesDeps
   readonly #lanes: Record<LaneGroup, PublishLane[]>
   readonly #retired = new Set<PublishLane>()
-  /** When those that have taken the place of others were made, by `clock`. */
+  /** When each lane that replaced another was created, by `clock`. */
   readonly #renewedAt = new WeakMap<PublishLane, number>()
-  /** By destination; null until it has something to publish. */
+  /** The probe lane of each suspected destination; null until there is something to publish. */
   readonly #suspects = new Map<string, PublishLane | null>()
   #ownLanes = 0
-  /** When these were declared, by `clock`; oldest first. */
+  /** When these destinations were declared, by `clock`; oldest first. */
   readonly #new = new Map<string, number>()
 
   constructor(deps: LanesDeps) {
@@ -59,14 +59,14 @@ export class Lanes {
     deps.connection.listen({
       up: () => {
         for (const lane of this.#shared) void lane.open()
-        // Something was for these while there was no connection to open them on.
+        // Publishes to these came while there was no connection to open their lanes on.
         for (const lane of this.#suspects.values()) void lane?.open()
       },
       down: () => this.#closeAll(),
     })
   }
 
-  /** The lanes that everything shares: nothing can be published before they are open. */
+  /** True when every shared lane is open; nothing can be published before. */
   get isOpen(): boolean {
     return this.#shared.every((lane) => lane.isOpen)
   }
@@ -75,13 +75,13 @@ export class Lanes {
     return this.#suspects.size > 0 ? this.#laneOfSuspect(message) : this.#sharedLane(message)
   }
 
-  /** About to be declared: if the connection ends soon, it may be without a leader afterwards. */
+  /** A queue is about to be declared: if the connection ends soon, it may come back without a leader. */
   noteNew(destination: Destination): void {
     this.#forgetWritten()
     this.#new.set(keyOf(destination), this.#deps.clock.now())
   }
 
-  /** The broker has answered in time. */
+  /** RabbitMQ has answered in time. */
   onAnswered(publication: Publication): void {
     if (this.#suspects.size === 0) return
     const key = keyOf(publication)
@@ -93,7 +93,7 @@ export class Lanes {
     this.#retire(lane)
   }
 
-  /** The broker has not answered in time. */
+  /** RabbitMQ has not answered in time. */
   onOverdue(publication: Publication): void {
     const { lane, isSent } = publication
     lane?.giveUp(publication)
@@ -106,10 +106,10 @@ export class Lanes {
   }
 
   /**
-   * The queue is full, or was: RabbitMQ tells a channel when a quorum queue is full and when it has
-   * room again, but not that its limit is gone. Where a policy was deleted, what such a channel
-   * publishes to the queue is refused for ever, even when it is empty (3.10.8). A new channel of a
-   * queue that is full is told so at once.
+   * The queue is full, or was. RabbitMQ tells a channel when a quorum queue becomes full and when it has room
+   * again, but not when its limit is removed: after the policy is deleted, the queue refuses for ever what
+   * such a channel publishes, even when it is empty (3.10.8). Hence the new channel, which learns the present
+   * state at once.
    */
   onRefused({ lane }: Publication): void {
     const lanes = lane && this.#groupOf(lane)
@@ -118,7 +118,7 @@ export class Lanes {
     if (ageMs >= this.#deps.timeoutMs) void this.#replace(lane, lanes)
   }
 
-  /** What is published there next goes through a channel of its own. */
+  /** The next publish to this destination goes through a channel of its own. */
   #suspect(key: string): void {
     if (this.#suspects.size >= MAX_SUSPECTS || this.#suspects.has(key)) return
     this.#suspects.set(key, null)
@@ -165,7 +165,7 @@ export class Lanes {
     return !lane.isHeld && this.#retired.size < MAX_RETIRED
   }
 
-  /** What waits in it goes on in a new one; what it has sent may still be answered. */
+  /** Moves the waiting publishes to a new lane; those already sent may still be answered in the old one. */
   async #replace(lane: PublishLane, lanes: PublishLane[]): Promise<void> {
     lane.hold()
     const fresh = this.#deps.newLane({ isProbe: false })
@@ -184,9 +184,9 @@ export class Lanes {
   }
 
   /**
-   * False: RabbitMQ does not even open a channel, and says nothing of an alarm. It does not read this
-   * connection any more, and need not ever do so again: when a quorum queue is deleted while a channel
-   * has more under way to it than RabbitMQ likes, 3.10.8 waits for the queue's word that it may go on.
+   * False: RabbitMQ does not even open a channel, though it reports no alarm. It has stopped reading this
+   * connection and may never read it again: when a quorum queue is deleted while a channel has more publishes
+   * under way to it than RabbitMQ's credit allows, 3.10.8 waits for the deleted queue to grant more credit.
    */
   async #opens(lane: PublishLane): Promise<boolean> {
     const { connection, timeoutMs } = this.#deps
@@ -203,7 +203,7 @@ export class Lanes {
     lane.retire(() => this.#retired.delete(lane))
   }
 
-  /** Suspicions outlive the connection: the queue that gave rise to them does, too. */
+  /** Suspicions outlive the connection, because the queue that caused them does too. */
   #closeAll(): void {
     for (const lane of [...this.#shared, ...this.#retired]) lane.close()
     for (const [key, lane] of this.#suspects) {

@@ -7,12 +7,13 @@ import { lookFor } from './entity.ts'
 import { withScratchChannel } from './scratch-channel.ts'
 import type { QueueEntity, Topology } from './topology.ts'
 
-/** A gateway that was just restarted finds its own socket still dying; then about every 2 s. */
+/** A restarted gateway finds its own old socket still dying; later retries come about every 2 s. */
 const FIRST_RETRY_MS = 100
 const MAX_RETRY_MS = 2_000
 /**
- * Our own dead socket does not last so long: who has the queue for longer is another gateway, and
- * lives. It must be gone for as long: the node that it was connected to may be restarting.
+ * Whoever holds the queue for longer is another, living gateway: our own dead socket does not last so long.
+ * Before we take over, the queue must be free for as long: the node that the gateway is connected to may be
+ * restarting.
  */
 const RIVAL_MS = 60_000
 
@@ -23,24 +24,24 @@ export interface OwnerDeps {
   topology: Topology
   clock: Pick<Clock, 'now'>
   logger: Logger
-  /** Also where the state is the same, and its `problem` may be another. */
+  /** Called also when the state is the same but `problem` may have changed. */
   onChange(state: OwnerState): void
 }
 
 /**
- * One ledger per broker and prefix: the exclusive queue `ojs.system.owner` belongs to the consume
- * connection. A second gateway gets 405 and waits; a dead owner's queue goes with its socket. One that
- * has waited beside a living gateway does not take the queue in the moment in which that connects anew:
- * its ledger knows nothing of the jobs that are there.
+ * Enforces one ledger per broker and prefix: the exclusive queue `ojs.system.owner` belongs to the consume
+ * connection. A second gateway gets 405 and waits; a dead owner's queue goes with its socket. A gateway that
+ * waits beside a living owner does not take the queue while that owner reconnects, because its ledger does
+ * not know the jobs in the broker.
  */
 export class Owner {
   state: OwnerState = 'asking'
-  /** Why nobody can tell whose the broker is, where only an operator can change that. */
+  /** Why the owner cannot be determined, if only an operator can change that; else null. */
   problem: string | null = null
   readonly #deps: OwnerDeps
-  /** When another was first seen to have the queue; null: it was ours last. */
+  /** When another gateway was first seen to hold the queue; null: we held it last. */
   #foreignSince: number | null = null
-  /** When another was last seen to have it. */
+  /** When another gateway was last seen to hold the queue. */
   #foreignUntil = 0
   #channel: Channel | null = null
   #retry: NodeJS.Timeout | undefined
@@ -52,7 +53,7 @@ export class Owner {
     deps.connection.listen({
       up: () => {
         this.#retryMs = FIRST_RETRY_MS
-        // It may have had the queue all the time, and have lost its connection with us.
+        // The rival may have held the queue all the time, and have lost its connection together with us.
         if (this.#hasRival) this.#seeForeign()
         void this.claim()
       },
@@ -60,7 +61,7 @@ export class Owner {
     })
   }
 
-  /** Never rejects; asks again until it is ours or the connection is gone. */
+  /** Never rejects; retries until the queue is ours or the connection is gone. */
   async claim(): Promise<void> {
     clearTimeout(this.#retry)
     const { connection } = this.#deps
@@ -86,7 +87,7 @@ export class Owner {
     }
   }
 
-  /** Deletes the queue, so that the next gateway need not wait until our socket is seen dead. */
+  /** Deletes the queue: the next gateway need not wait until RabbitMQ notices that our socket is dead. */
   async stop(): Promise<void> {
     this.#isStopped = true
     clearTimeout(this.#retry)
@@ -109,7 +110,7 @@ export class Owner {
     this.#foreignSince ??= this.#foreignUntil
   }
 
-  /** A living gateway has not been gone for long. It is looked for, and nothing is taken. */
+  /** True while a rival may come back, since it has not been gone for long. Only looks for the queue. */
   async #mayComeBack(): Promise<boolean> {
     if (!this.#hasRival || this.#deps.clock.now() - this.#foreignUntil >= RIVAL_MS) return false
     const { name } = this.#queue()
@@ -124,8 +125,8 @@ export class Owner {
     const queue = this.#queue()
     const { durable, exclusive } = queue
     await channel.assertQueue(queue.name, { durable, exclusive, arguments: queue.arguments })
-    // Nobody publishes here. The consumer is there to hear when an operator deletes the queue:
-    // from then on another gateway could take it.
+    // Nobody publishes here. The consumer serves to notice that an operator deletes the queue: from then on
+    // another gateway could take it.
     const onMessage = (message: unknown) => {
       if (message !== null || this.#isStopped) return
       this.#deps.logger.warn({ queue: queue.name }, 'the owner queue was deleted')
@@ -136,7 +137,7 @@ export class Owner {
     await channel.consume(queue.name, onMessage, { noAck: true })
   }
 
-  /** Once for each reason: it asks again every two seconds. */
+  /** Logs once per reason, since the claim is retried every two seconds. */
   #complain({ kind }: ChannelFailure, error: unknown): void {
     const { name } = this.#queue()
     const problem = kind === 'access-refused' ? `${name}: access refused` : null

@@ -7,29 +7,29 @@ import { lent } from './lent-headers.ts'
 import { reconnectDelayMs } from './reconnect.ts'
 
 /**
- * Sent and unconfirmed per channel; more wait here. RabbitMQ stops reading the whole connection
+ * Most unconfirmed publishes per channel; further ones wait here. RabbitMQ stops reading the whole connection
  * when 400 publishes wait for one of its channels (`credit_flow_default_credit`).
  */
 const WINDOW = 384
 
-/** Which channels may carry a message: those to job queues, or those to the queues behind them. */
+/** Which channels may carry a message: `jobs` are for job queues, `others` for the queues behind them. */
 export type LaneGroup = 'jobs' | 'others'
 
 export interface Outgoing {
-  /** `message_id`; a return names nothing else. */
+  /** `message_id`: the only thing by which a return identifies its publish. */
   id: string
-  /** OJS queue, for counting. */
+  /** OJS queue, for the counters. */
   queue: string
   exchange: string
   routingKey: string
-  /** The rung it goes to; null: to where the queue itself is served. */
+  /** The rung that the message goes to; null: to where the queue itself is consumed. */
   rungMs: number | null
   group: LaneGroup
   content: Buffer
   options: Options.Publish
 }
 
-/** One publish on its way. */
+/** A publish on its way to RabbitMQ. */
 export interface Publication {
   readonly id: string
   readonly queue: string
@@ -37,15 +37,15 @@ export interface Publication {
   readonly exchange: string
   readonly routingKey: string
   readonly bytes: number
-  /** Null once it is sent. */
+  /** Null once the message is sent. */
   message: Outgoing | null
-  /** `performance.now()` when it was handed to us; its timeout counts from here. */
+  /** `performance.now()` at the call of `send`; the timeout counts from here. */
   readonly since: number
   isSent: boolean
   isReturned: boolean
-  /** Set once it is settled; what comes later finds it and does nothing. */
+  /** Set once the outcome is decided; a later answer finds it set and changes nothing. */
   isSettled: boolean
-  /** Where it waits or was sent. */
+  /** The lane in which it waits or was sent. */
   lane: PublishLane | null
 }
 
@@ -53,18 +53,18 @@ export interface LaneDeps {
   connection: Connection
   logger: Logger
   random: () => number
-  /** One publish at a time, and none behind one that is overdue. */
+  /** Sends one publish at a time, and none after an overdue one. */
   isProbe: boolean
   onSent(publication: Publication): void
-  /** At most once per publication from here; a timeout may have been first. */
+  /** Called at most once per publication; a timeout may have settled it before. */
   onOutcome(publication: Publication, outcome: PublishOutcome): void
   onReturned(id: string): void
   onOpen(): void
-  /** Closed by the broker with this code. */
+  /** RabbitMQ closed the channel with this code. */
   onChannelError(code: unknown): void
-  /** Closed by the broker because a message was larger than this. */
+  /** RabbitMQ closed the channel because a message was larger than this. */
   onTooLarge(maxBytes: number): void
-  /** Closed by the broker because the user may not publish; the text names the exchange. */
+  /** RabbitMQ closed the channel because the user may not publish; the text names the exchange. */
   onForbidden(text: string): void
 }
 
@@ -78,7 +78,7 @@ export class PublishLane {
   #isFull = false
   #isHeld = false
   #isForbidden = false
-  /** RabbitMQ's `max_message_size`, where it was why the last channel ended. Bytes. */
+  /** RabbitMQ's `max_message_size` in bytes, if exceeding it ended the last channel. */
   #maxBytes = Number.POSITIVE_INFINITY
   #onRetired: (() => void) | null = null
   #failures = 0
@@ -98,12 +98,12 @@ export class PublishLane {
     return this.#isHeld
   }
 
-  /** Never rejects; tries again as long as the connection lives. */
+  /** Never rejects; retries for as long as the connection lives. */
   async open(): Promise<void> {
     const { connection } = this.#deps
     const { generation } = connection
-    // A reopen that was due on the old connection meets the open of the new one: a second channel
-    // would stay open for ever, and unused.
+    // A reopen scheduled on the old connection may coincide with the open of the new one: without this check
+    // a second channel would stay open, unused, for ever.
     if (this.#channel || this.#openingOn === generation || this.#onRetired) return
     this.#openingOn = generation
     try {
@@ -120,7 +120,7 @@ export class PublishLane {
     }
   }
 
-  /** The connection is gone; amqplib has told every unconfirmed publish. */
+  /** To be called when the connection is gone; amqplib has failed every unconfirmed publish already. */
   close(): void {
     this.#channel = null
     this.#isHeld = false
@@ -136,7 +136,7 @@ export class PublishLane {
     else this.#waiting.push(publication)
   }
 
-  /** Sends nothing from now on; what comes waits. */
+  /** Sends nothing from now on; new publishes wait. */
   hold(): void {
     this.#isHeld = true
   }
@@ -150,7 +150,7 @@ export class PublishLane {
     for (const publication of this.#waiting.splice(0)) to.send(publication)
   }
 
-  /** Gets nothing new. Its channel is closed when all that was sent is answered, however late. */
+  /** The lane gets no new publishes. Its channel closes when everything sent is answered, however late. */
   retire(onRetired: () => void): void {
     this.#onRetired = onRetired
     this.#transmitWaiting()
@@ -158,8 +158,8 @@ export class PublishLane {
   }
 
   /**
-   * Its time is over. Unsent: it leaves the line. Sent: it goes on counting against the window,
-   * because the broker has it, and amqplib too.
+   * Handles the timeout of a publish. Unsent: it leaves the line. Sent: it still counts against the window,
+   * because RabbitMQ and amqplib still hold it.
    */
   giveUp(publication: Publication): void {
     if (!publication.isSent) {
@@ -175,7 +175,7 @@ export class PublishLane {
 
   get #mayTransmit(): boolean {
     if (!this.#channel || this.#isHeld || this.#isFull) return false
-    // Its probe was answered: what waits behind it need not go one by one.
+    // A retired probe lane has had its answer: what waits behind it need not go one by one.
     const isProbing = this.#deps.isProbe && this.#onRetired === null
     return this.#inFlight + this.#overdue < (isProbing ? 1 : WINDOW)
   }
@@ -204,7 +204,7 @@ export class PublishLane {
     })
     this.#isForbidden = false
     this.#maxBytes = Number.POSITIVE_INFINITY
-    // amqplib tells this first, and then rejects what was unconfirmed.
+    // amqplib emits `error` first, and then rejects the unconfirmed publishes.
     channel.on('error', (error: Error & { code?: unknown }) => this.#onError(error))
     channel.on('close', () => {
       if (this.#channel !== channel) return
@@ -213,7 +213,7 @@ export class PublishLane {
     })
     this.#deps.onOpen()
     this.#transmitWaiting()
-    // What it was opened for may have timed out meanwhile.
+    // The publish that this lane was opened for may have timed out meanwhile.
     this.#closeIfDone()
   }
 
@@ -235,7 +235,7 @@ export class PublishLane {
       return
     }
     publication.isSent = true
-    // Held back by nothing any more; a confirm that never comes must not keep the body.
+    // Frees the body, which is no longer needed: a confirm that never comes must not keep it in memory.
     publication.message = null
     this.#inFlight += 1
     this.#deps.onSent(publication)
@@ -258,7 +258,7 @@ export class PublishLane {
       this.#deps.logger.warn({ err: error, jobId: publication.id }, 'publish refused')
       return false
     } finally {
-      // Whose message it is may send it once more.
+      // The caller may publish the same message once more.
       if (headers !== undefined) options.headers = headers
     }
   }
@@ -276,13 +276,13 @@ export class PublishLane {
     else this.#closeIfDone()
   }
 
-  /** Why the channel went before it was answered. */
+  /** Why the channel closed before this publish was answered. */
   #lossOf({ bytes }: Publication): PublishOutcome {
     if (bytes > this.#maxBytes) return 'too-large'
     return this.#isForbidden ? 'forbidden' : 'unknown'
   }
 
-  /** One frame of RabbitMQ's confirms many: once for all of them. */
+  /** One frame of RabbitMQ's may confirm many publishes: transmit once for all of them. */
   #transmitSoon(): void {
     if (this.#isTransmittingSoon) return
     this.#isTransmittingSoon = true
@@ -312,7 +312,7 @@ export class PublishLane {
   #reopenLater(): void {
     if (this.#onRetired) return
     this.#failures += 1
-    // The first time at once: one refused message must not stop a quarter of all queues.
+    // The first reopen is immediate: one refused message must not stop a quarter of all queues.
     const delayMs =
       this.#failures === 1 ? 0 : reconnectDelayMs(this.#failures - 1, this.#deps.random)
     setTimeout(() => {
@@ -323,7 +323,7 @@ export class PublishLane {
 
 /** amqplib passes null for `basic.ack`, and an error for `basic.nack` and for a lost channel. */
 function outcomeOf(publication: Publication, error: unknown): PublishOutcome {
-  // An unroutable message is returned, and then confirmed (rabbitmq.md §4).
+  // RabbitMQ first returns an unroutable message and then confirms it (rabbitmq.md §4).
   if (error === null) return publication.isReturned ? 'returned' : 'confirmed'
   return error instanceof Error && error.message === 'message nacked' ? 'nacked' : 'unknown'
 }

@@ -10,11 +10,11 @@ import type { Names } from './names.ts'
 import type { BrokerObserver } from './observer.ts'
 import { type Outgoing, type Publication, PublishLane } from './publish-lane.ts'
 
-/** Unconfirmed and waiting, over all queues. */
+/** Most publishes that are unconfirmed or waiting, over all queues. */
 const MAX_PENDING = 16_384
-/** Each of them has a row with the same text in the heap. */
+/** The same in bytes. The heap holds the text of each a second time, in its row. */
 const MAX_PENDING_BYTES = partOfHeap(1 / 4, 256 * 1024 * 1024)
-/** The sweep for timeouts comes no more often than this. */
+/** The timeout sweep runs no more often than this. */
 const MIN_SWEEP_MS = 20
 
 export interface PublisherDeps {
@@ -26,15 +26,15 @@ export interface PublisherDeps {
   observer: BrokerObserver
   denials?: Denials
   timeoutMs: number
-  /** Channels of each kind. */
+  /** Channels per lane group. */
   laneCounts?: LanesDeps['count']
-  /** No queue took a message of this queue, or of this rung of it. */
+  /** RabbitMQ returned a message of this queue, or of this rung of the queue. */
   onReturned(queue: string, rungMs: number | null): void
-  /** What was sent there was not answered in time. */
+  /** RabbitMQ did not answer in time to a message sent to this queue or rung. */
   onUnanswered(queue: string, rungMs: number | null): void
   /** Every channel is open (again). */
   onOpen(): void
-  /** A publish channel was closed by the broker, e.g. 404: an exchange is missing. */
+  /** RabbitMQ closed a publish channel, e.g. with 404 for a missing exchange. */
   onChannelError(code: unknown): void
 }
 
@@ -43,8 +43,8 @@ interface Pending extends Publication {
 }
 
 /**
- * Confirmed publishes, streamed: each waits for its own confirm and for no other (architecture
- * §4.2). Which channel each takes is up to `Lanes`.
+ * Confirmed publishes, streamed: each publish waits for its own confirm only (architecture §4.2). `Lanes`
+ * chooses the channel.
  */
 export class Publisher {
   readonly #deps: PublisherDeps
@@ -53,8 +53,8 @@ export class Publisher {
   readonly #pending = new Map<string, Pending>()
   #bytes = 0
   /**
-   * The largest body that this RabbitMQ takes, as far as is known. It closes the channel of a larger
-   * one, and all that is under way there is lost: once is enough. It may be another after a reconnect.
+   * The largest body that RabbitMQ accepts, once known; a reconnect may change it. RabbitMQ closes the
+   * channel for a larger body, and every unconfirmed publish on it is lost: this must happen once only.
    */
   #maxBytes = Number.POSITIVE_INFINITY
   #sweeper: NodeJS.Timeout | undefined
@@ -80,7 +80,7 @@ export class Publisher {
     return this.#pending.size
   }
 
-  /** This job queue is about to be declared, and with it its dead letter queue. */
+  /** This job queue, and with it its dead letter queue, is about to be declared. */
   noteNew(queue: string): void {
     const { direct, dlx } = this.#deps.names.exchange
     for (const exchange of [direct, dlx]) this.#lanes.noteNew({ exchange, routingKey: queue })
@@ -90,12 +90,12 @@ export class Publisher {
     return this.#pending.has(id)
   }
 
-  /** Never rejects. `refused`: not sent, for one of the reasons of `PublishOutcome`. */
+  /** Never rejects. `refused`: not sent, for one of the reasons given in `PublishOutcome`. */
   send(message: Outgoing): Promise<PublishOutcome> {
     if (message.content.length > this.#maxBytes) return Promise.resolve('too-large')
     const isTooMuch =
       this.#pending.size >= MAX_PENDING || this.#bytes + message.content.length > MAX_PENDING_BYTES
-    // A second publish of the same id would make a return ambiguous (law 3).
+    // A second publish with the same id would make a return ambiguous (law 3).
     if (isTooMuch || this.#pending.has(message.id)) return Promise.resolve('refused')
     return new Promise((resolve) => {
       const pending: Pending = {
@@ -121,7 +121,7 @@ export class Publisher {
     })
   }
 
-  /** Resolves when nothing is under way any more, or when the deadline aborts. */
+  /** Resolves when no publish is pending any more, or when the deadline aborts. */
   async drain(deadline: AbortSignal): Promise<void> {
     if (this.#pending.size === 0) return
     const empty = new Promise<void>((resolve) => {
@@ -168,9 +168,9 @@ export class Publisher {
   }
 
   /**
-   * Comes before the confirm. It may belong to an earlier publish of the same id that has timed
-   * out: then this one counts as returned too and is published again, which costs a duplicate;
-   * the other way round a job would be lost.
+   * The return comes before the confirm. It may belong to an earlier, timed-out publish of the same id: then
+   * this one counts as returned too and is published again, which costs a duplicate. Ignoring it could lose a
+   * job.
    */
   #onReturned(id: string): void {
     const pending = this.#pending.get(id)
@@ -187,7 +187,7 @@ export class Publisher {
     this.#pending.delete(pending.id)
     this.#bytes -= pending.bytes
     this.#observe(pending, outcome)
-    // While its channel is opened again: what is sent there would be refused with the channel as well.
+    // The lane reopens its channel after a 403: say why. Sent now, the message would close the channel again.
     const isDenied = outcome === 'refused' && this.#deps.denials?.isDenied(pending.exchange)
     pending.resolve(isDenied ? 'denied' : outcome)
     if (this.#pending.size === 0) this.#onEmpty?.()
@@ -203,7 +203,7 @@ export class Publisher {
     else if (outcome === 'unknown' || outcome === 'forbidden') observer.publishUnknown(queue)
   }
 
-  /** One timer for all: they time out in the order in which they came. */
+  /** One timer for all: publishes time out in the order in which they came. */
   #sweepIn(delayMs: number): NodeJS.Timeout {
     return setTimeout(() => this.#sweep(), Math.max(delayMs, MIN_SWEEP_MS))
   }
@@ -225,7 +225,7 @@ export class Publisher {
   }
 }
 
-/** The queue has answered, or the exchange did because no queue was there. */
+/** The queue has answered, or the exchange did because the message was unroutable. */
 function isAnswer(outcome: PublishOutcome): boolean {
   return outcome === 'confirmed' || outcome === 'nacked' || outcome === 'returned'
 }

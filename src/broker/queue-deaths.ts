@@ -1,8 +1,8 @@
 import type { Presence } from './broker.ts'
 
-/** A queue that was missed so long ago has long been declared again. */
+/** A queue found missing longer ago than this has been declared again by now. */
 const RECENT_MS = 5_000
-/** How long an answer of the broker counts: a full queue nacks thousands of publishes a second. */
+/** How long RabbitMQ's answer is reused: a full queue nacks thousands of publishes a second. */
 const BELIEVED_MS = 1_000
 
 export interface QueueDeathsDeps {
@@ -12,12 +12,12 @@ export interface QueueDeathsDeps {
 }
 
 /**
- * RabbitMQ nacks a publish both when the queue is full and when it dies under it, without a word on
- * which. This tells them apart.
+ * RabbitMQ nacks a publish both when the queue is full and when the queue is deleted meanwhile, without
+ * saying which. This class tells the two apart.
  */
 export class QueueDeaths {
   readonly #deps: QueueDeathsDeps
-  /** By queue; both as bounded as the queues that we know. Clock time. */
+  /** By queue; both are bounded by the number of known queues. Clock time. */
   readonly #missedAt = new Map<string, number>()
   readonly #answers = new Map<string, { at: number; isGone: Promise<boolean> }>()
 
@@ -25,12 +25,12 @@ export class QueueDeaths {
     this.#deps = deps
   }
 
-  /** It was looked for, and not there. */
+  /** The queue was looked for and does not exist. */
   missed(queue: string): void {
     this.#missedAt.set(queue, this.#deps.now())
   }
 
-  /** Is it gone, or was it a moment ago? */
+  /** True when the queue is gone, or was a moment ago. */
   async isGone(queue: string): Promise<boolean> {
     const now = this.#deps.now()
     const known = this.#answers.get(queue)

@@ -1,13 +1,13 @@
 import type { Clock } from '../clock.ts'
 import type { Presence } from './broker.ts'
 
-/** How long "not there" is believed. */
+/** How long a queue that was not found counts as absent. */
 const ABSENT_MS = 1_000
-/** Each lookup of a missing queue costs a channel; clients name queues as they like. */
+/** Most lookups at a time: each costs a channel when the queue is missing, and clients name any queue. */
 const MAX_RUNNING = 16
 const MAX_ABSENT = 10_000
 
-/** Whether queues that somebody fetches from exist. FETCH never declares (architecture §3). */
+/** Finds out whether queues that are fetched from exist. FETCH never declares (architecture §3). */
 export class QueueLookup {
   readonly #ask: (queue: string) => Promise<Presence>
   readonly #clock: Clock
@@ -23,7 +23,7 @@ export class QueueLookup {
     return this.#running.has(queue)
   }
 
-  /** False: it is being asked about already, was absent a moment ago, or too many lookups run. */
+  /** False: a lookup is running, the queue was absent a moment ago, or too many lookups run. */
   isPossible(queue: string): boolean {
     if (this.#running.has(queue) || this.#running.size >= MAX_RUNNING) return false
     return (this.#absentUntil.get(queue) ?? 0) <= this.#clock.now()

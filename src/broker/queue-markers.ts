@@ -8,7 +8,7 @@ import type { Names } from './names.ts'
 import type { BrokerHooks, BrokerOptions } from './options.ts'
 import type { ScratchChannel } from './scratch-channel.ts'
 
-/** Markers that definitions have in them. Those of an earlier build were internal, and had another form. */
+/** Prefix of markers that an export includes; an earlier build's were internal and had no prefix. */
 const EXPORTED = 'q-'
 
 export interface QueueMarkersDeps {
@@ -16,42 +16,42 @@ export interface QueueMarkersDeps {
   names: Names
   logger: Logger
   hooks: Pick<BrokerHooks, 'markerOf' | 'onMarked' | 'hasTokens'>
-  /** Those that were checked on the present connection. */
+  /** The queues that were checked on the present connection. */
   readyQueues(): Iterable<string>
   options: Pick<BrokerOptions, 'declare'>
-  /** The queue is gone, or another one of its name has taken its place. */
+  /** The queue is gone, or another queue of the same name has taken its place. */
   onGone(queue: string): void
 }
 
 /**
- * Whether a job queue is still the one that took our tokens. One that was deleted, or lost with the
- * broker's data, and that a native worker has declared before us looks as if it had been there all
- * the time. So each queue gets a marker: a durable exchange that nobody publishes to, bound to
- * the queue, and deleted by RabbitMQ with its last binding, which goes with the queue.
+ * Tells whether a job queue is still the one that received our tokens. If a queue was deleted, or lost with
+ * the broker's data, and a native worker declares it anew before us, it looks as if it had been there all the
+ * time. So each queue gets a marker: a durable exchange that nobody publishes to, bound to the queue.
+ * RabbitMQ deletes it with its last binding, which goes with the queue.
  *
- * A queue that is made from exported definitions is another one too, and empty, but has its marker.
- * What has none is the origin, an internal exchange, which RabbitMQ leaves out of an export. It leaves
- * out no binding, and from 4.3 on refuses to import one of an exchange that is not there: so a marker
- * may not be internal itself.
+ * A queue imported from exported definitions is also another, empty queue, but comes with its marker. What
+ * the import lacks is the origin, an internal exchange, which RabbitMQ leaves out of an export. A marker must
+ * not be internal itself: RabbitMQ exports its binding all the same, and from 4.3 on refuses to import a
+ * binding without its exchange.
  */
 export class QueueMarkers {
   readonly #deps: QueueMarkersDeps
-  /** Set, and not recorded yet; by queue. */
+  /** Markers that are set and not recorded yet, by queue. */
   readonly #fresh = new Map<string, string>()
-  /** Gone before they had a marker: not to be tried again before somebody has looked for them. */
+  /** Queues that vanished before they were marked; not tried again until a check has looked for them. */
   readonly #unmarkable = new Set<string>()
-  /** The connection on which RabbitMQ refused a marker: its other queues are not tried. */
+  /** The connection (generation) on which RabbitMQ refused a marker; other queues are not tried on it. */
   #refusedOn = 0
-  /** The connection on which the origin was looked for, and whether it was missing. */
+  /** The connection (generation) on which the origin was looked for, and whether it was missing. */
   #origin = { on: 0, isMissing: false }
-  /** Markers that were set since. */
+  /** Markers that this process has set since then, so that they cannot come from an import. */
   readonly #own = new Set<string>()
 
   constructor(deps: QueueMarkersDeps) {
     this.#deps = deps
   }
 
-  /** False: the queue had a marker, and has it no more. Throws where the ledger cannot be read. */
+  /** False: the queue lost its marker, or was imported. Throws when the ledger cannot be read. */
   async isSame(scratch: ScratchChannel, queue: string): Promise<boolean> {
     const marker = this.#deps.hooks.markerOf(queue)
     if (marker === null) return true
@@ -60,15 +60,15 @@ export class QueueMarkers {
     return !(await this.#areImported(scratch)) || this.#own.has(marker)
   }
 
-  /** The queue was looked for and is not there: what was set for it is gone too. */
+  /** The queue was looked for and does not exist: a marker set for it is gone too. */
   forget(queue: string): void {
     this.#fresh.delete(queue)
     this.#unmarkable.delete(queue)
   }
 
   /**
-   * Marks the queues that have no marker, and looks for the others'. A marker is recorded by the look
-   * after the one that set it. Throws where the ledger cannot be read.
+   * Marks queues that have no marker, and checks the markers of the others. A new marker is recorded at the
+   * look after the one that set it. Throws when the ledger cannot be read.
    */
   async look(scratch: ScratchChannel): Promise<void> {
     for (const queue of this.#deps.readyQueues()) await this.#seeTo(scratch, queue)
@@ -82,7 +82,7 @@ export class QueueMarkers {
     } else if (marker === null || !isExported(marker)) await this.#mark(scratch, queue, marker)
   }
 
-  /** `old`: of an earlier build, which the new one replaces. */
+  /** `old`: the marker of an earlier build, which the new one replaces. */
   async #mark(scratch: ScratchChannel, queue: string, old: string | null): Promise<void> {
     const { connection, hooks, options } = this.#deps
     const fresh = this.#fresh.get(queue)
@@ -101,7 +101,7 @@ export class QueueMarkers {
     const { connection, hooks, logger, names, onGone } = this.#deps
     const marker = EXPORTED + uuid7()
     const exchange = names.marker(marker)
-    // Before it is there: whether the markers of others are imported shall not depend on who comes first.
+    // Look first: once we declare the origin, imported markers can no longer be told apart.
     await this.#areImported(scratch)
     const declare = (name: string, options: object) =>
       scratch.run((channel) => channel.assertExchange(name, 'fanout', options))
@@ -116,20 +116,20 @@ export class QueueMarkers {
       logger.debug({ queue, reason: kind }, 'queue was not marked')
       if (kind === 'access-refused') this.#refusedOn = connection.generation
       if (kind === 'not-found') this.#unmarkable.add(queue)
-      // Without a binding it would never delete itself.
+      // Without a binding the marker would never delete itself.
       await this.#delete(scratch, marker)
       if (kind === 'not-found' && hooks.hasTokens(queue)) onGone(queue)
     }
   }
 
-  /** Were the markers that there are made from definitions? As it was when this connection was new. */
+  /** True when the existing markers come from imported definitions, as seen when the connection was new. */
   async #areImported(scratch: ScratchChannel): Promise<boolean> {
     const { connection, names } = this.#deps
     const { generation } = connection
     if (this.#origin.on !== generation) {
       const { presence } = await lookFor(scratch, { entity: 'exchange', name: names.origin })
       if (presence === 'unavailable' || generation !== connection.generation) return false
-      // Somebody else may have looked meanwhile, and have declared it since.
+      // A concurrent call may have looked meanwhile, and the origin may have been declared since.
       if (this.#origin.on !== generation) {
         this.#origin = { on: generation, isMissing: presence === 'missing' }
         this.#own.clear()

@@ -6,8 +6,8 @@ import { QueueMarkers, type QueueMarkersDeps } from './queue-markers.ts'
 import { type ScratchChannel, withScratchChannel } from './scratch-channel.ts'
 
 /**
- * Longer than `UNWRITTEN_MS`: a broker that is killed has written by the next look what it had
- * confirmed at this one.
+ * Longer than `UNWRITTEN_MS`: what RabbitMQ confirmed at one look is written by the next, even if it is
+ * killed after that.
  */
 const EVERY_MS = 10_000
 
@@ -16,14 +16,14 @@ type Parts = Omit<DepthSamplerDeps, 'isSame'> & QueueMarkersDeps & NewLedgerDeps
 export interface QueueWatchDeps extends Parts {
   hooks: QueueMarkersDeps['hooks'] & NewLedgerDeps['hooks']
   options: Pick<BrokerOptions, 'declare' | 'watchMs'>
-  /** Is what was missing still missing? */
+  /** Checks whether entities that were missing are still missing. */
   lookAgain(scratch: ScratchChannel): Promise<void>
   missingExchange(scratch: ScratchChannel): Promise<string | null>
-  /** And with it every binding to it. */
+  /** The exchange is gone, and with it every binding to it. */
   onExchangeGone(): void
 }
 
-/** What becomes of the queues and exchanges while nobody tells: looks now and then. */
+/** Checks the queues and exchanges now and then, for changes that RabbitMQ does not report. */
 export class QueueWatch {
   readonly #deps: QueueWatchDeps
   readonly #markers: QueueMarkers
@@ -31,7 +31,7 @@ export class QueueWatch {
   readonly #newLedger: NewLedger
   #timer: NodeJS.Timeout | undefined
   #isLooking = false
-  /** That was told, for as long as it is not there. */
+  /** The missing exchange that was logged last, while it is missing. */
   #missingExchange: string | null = null
 
   constructor(deps: QueueWatchDeps) {
@@ -58,12 +58,12 @@ export class QueueWatch {
     return this.#markers.isSame(scratch, queue)
   }
 
-  /** The queue was looked for and is not there. */
+  /** The queue was looked for and does not exist. */
   forget(queue: string): void {
     this.#markers.forget(queue)
   }
 
-  /** Jobs without a token according to a sample that is recent enough; else 0. */
+  /** Jobs without a token, according to a recent enough sample; else 0. */
   missing(queue: string): number {
     return this.#sampler.missing(queue)
   }
@@ -92,8 +92,8 @@ export class QueueWatch {
   }
 
   /**
-   * Only who publishes is told that an exchange is gone. RabbitMQ drops what it would dead-letter
-   * there, or holds it back where it may not be lost, and tells nobody.
+   * RabbitMQ reports a missing exchange to publishers only. Messages that it would dead-letter there it
+   * drops, or holds back when they must not be lost, without telling anyone.
    */
   async #lookAtExchanges(scratch: ScratchChannel): Promise<void> {
     const { logger, missingExchange, onExchangeGone } = this.#deps

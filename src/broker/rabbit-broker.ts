@@ -41,14 +41,14 @@ import { rechecksBy } from './rechecks.ts'
 import { Rungs } from './rungs.ts'
 import { loadTopology, type Topology } from './topology.ts'
 
-/** Nothing is served before, and each host of a list that does not answer would take so long. */
+/** Longest wait of `start`, before which nothing is served: each silent host alone takes as long. */
 const START_WAIT_MS = 10_000
-/** So long for the queues of earlier runs: a thousand take RabbitMQ ten seconds, and flow all the same. */
+/** Longest wait for checking earlier runs' queues: 1,000 take 10 s, and their jobs flow meanwhile. */
 const LOOKS_WAIT_MS = 1_000
 
 /**
- * RabbitMQ behind the contract: puts the parts of this folder together, and hands each call to the
- * one whose it is.
+ * RabbitMQ behind the `Broker` contract: composes the parts of this folder, and forwards each call to the
+ * part that implements it.
  */
 export class RabbitBroker implements Broker, Service {
   readonly name = 'broker'
@@ -73,7 +73,7 @@ export class RabbitBroker implements Broker, Service {
   #declaring: Promise<void> = Promise.resolve()
   #isStopped = false
 
-  /** Throws when the topology file is unusable. Connects to nothing. */
+  /** Throws when the topology file is unusable. Opens no connection. */
   constructor(options: BrokerOptions, deps: BrokerDeps) {
     this.#deps = deps
     const { logger, random, hooks, clock, observer = SILENT_OBSERVER } = deps
@@ -144,8 +144,8 @@ export class RabbitBroker implements Broker, Service {
   }
 
   /**
-   * Resolves when jobs can flow, or when it is clear that they cannot yet. Rejects for nothing but a
-   * broker that answers and does not have the plugin which it was said to have.
+   * Resolves when jobs can flow, or when it is clear that they cannot yet. Rejects only when a broker answers
+   * that lacks the delayed-message plugin which `OJS_DELAY_MODE=plugin` promises.
    */
   async start(): Promise<void> {
     if (this.#isStopped) return
@@ -171,14 +171,14 @@ export class RabbitBroker implements Broker, Service {
     this.#declarer.stop()
     this.#rungs.stop()
     this.#dead.stop()
-    // A busy RabbitMQ would work on what nobody needs any more, before it answers what this waits for.
+    // First: a busy RabbitMQ would work off obsolete checks before it answers what is awaited below.
     void this.#connections.declare.close()
     await untilDeadline(this.#consumers.stop(), deadline)
     for (const publisher of [this.#publisher, this.#controlPublisher]) {
       await publisher.drain(deadline)
       publisher.stop()
     }
-    // Only now: who owns the queue may count on it that nobody else consumes or publishes.
+    // Last: the next owner of `ojs.system.owner` relies on no other gateway consuming or publishing.
     await untilDeadline(this.#consumers.owner.stop(), deadline)
     await this.#connections.close()
   }
@@ -195,7 +195,7 @@ export class RabbitBroker implements Broker, Service {
     const message = this.#availability.isUp ? this.#messageOf(row) : null
     if (message === null) return Promise.resolve('refused')
     if (!this.#mayTake(message)) return Promise.resolve('returned')
-    // A rung that is not known to be ours loses jobs (architecture §3).
+    // A rung that is not known to have our arguments loses jobs (architecture §3).
     if (message.rungMs !== null && !this.#rungs.isReady(row.queue, message.rungMs)) {
       void this.#rungs.ensure(row.queue, message.rungMs)
       return Promise.resolve('refused')
@@ -207,12 +207,12 @@ export class RabbitBroker implements Broker, Service {
 
   publishUnusable(message: Unusable): Promise<PublishOutcome> {
     const outgoing = toDeadLetters(message, this.#names)
-    // Nobody else has it: it is tried again.
+    // `refused`, never `returned`: the caller must try again, because no other copy of the message exists.
     if (!this.#availability.isUp || !this.#mayTake(outgoing)) return Promise.resolve('refused')
     return this.#publisher.send(outgoing)
   }
 
-  /** False: where it leads may be a dead queue, which is asked, or replaced, or will be. */
+  /** False: the message would go to a queue that may be dead and is not checked or replaced yet. */
   #mayTake({ exchange, queue }: Outgoing): boolean {
     const { direct, dlx } = this.#names.exchange
     if (exchange === direct) return !this.#dead.isDoubtful(queue)
@@ -334,7 +334,7 @@ export class RabbitBroker implements Broker, Service {
       connection: this.#connections.declare,
       names: this.#names,
       now: () => this.#deps.clock.now(),
-      // What a dead one shows says nothing of its jobs.
+      // The depth of a dead queue says nothing about its jobs.
       queues: () => [...this.#declarer.knownQueues()].filter((one) => !this.#dead.isDoubtful(one)),
       readyQueues: () => this.#declarer.readyQueues(),
       available: (queue) => this.#deps.hooks.availableJobs(queue),
@@ -355,11 +355,11 @@ export class RabbitBroker implements Broker, Service {
 
   #declareAll(): void {
     this.#declaring = this.#declarer.ensureKnown()
-    // Nothing that flows waits for rungs: a retry asks for its own.
+    // Rungs come last: a retry ensures the rung that it needs, so no job waits for this.
     void this.#declaring.then(() => this.#rungs.ensureKnown())
   }
 
-  /** After each look at the exchanges and system queues, also those long after the connect. */
+  /** Called after every check of the exchanges and system queues, also long after the connect. */
   #onBase(outcome: EnsureOutcome): void {
     const isReady = this.#connections.declare.isUp && outcome !== 'unavailable'
     this.#availability.baseChanged(isReady)
@@ -377,7 +377,7 @@ export class RabbitBroker implements Broker, Service {
   }
 
   #onMissing(queue: string): void {
-    // One that is declared for the first time has not died.
+    // A queue that is about to be declared for the first time has not died.
     if (this.#declarer.isKnown(queue)) this.#deaths.missed(queue)
     this.#consumers.deliveries.queueMissing(queue)
     this.#watch.forget(queue)

@@ -12,15 +12,15 @@ import { type ScratchChannel, withScratchChannel } from './scratch-channel.ts'
 import type { QueueEntity, Topology } from './topology.ts'
 import { UNWRITTEN_MS } from './unwritten.ts'
 
-/** Rungs of one queue that are not on the ladder: exact delays of its clients (architecture §4.3). */
+/** Most rungs per queue that are not on the ladder: exact delays of its clients (architecture §4.3). */
 const MAX_EXACT = 16
-/** How long "not to be used" is believed: a hot path must not ask the broker for every retry. */
+/** How long a refused rung counts as unusable: a hot path must not ask the broker for every retry. */
 const REFUSED_MS = 60_000
-/** The same where the broker could not say: also how soon a known rung is asked for again. */
+/** The same when the broker could not be asked; also how soon a known rung is checked again. */
 const RETRY_MS = 5_000
-/** How long a rung gets no token that may be without a leader. Then one retry shows whether it is. */
+/** How long a rung that may lack a leader gets no token. After that, one retry shows whether it does. */
 const DOUBT_MS = 600_000
-/** Nothing tells us that a rung was deleted, but a publish that it does not take. */
+/** Interval of the check for deleted rungs: otherwise only a returned publish would reveal one. */
 const PATROL_MS = 30_000
 const MAX_REMEMBERED = 10_000
 
@@ -42,40 +42,40 @@ export interface RungsDeps {
   hooks: Pick<BrokerHooks, 'recordedRungs' | 'onRungDeclared' | 'onRungMissing'>
   clock: Clock
   logger: Logger
-  /** What a rung dead-letters to must be there before it. */
+  /** Ensures the job queue, which must exist before a rung that dead-letters to it. */
   ensureQueue(queue: string): Promise<EnsureOutcome>
-  /** A rung that is gone is another's to declare, who knows what has waited in it. */
+  /** True: never declare a known rung anew that is gone. The gateway does, since it knows the lost jobs. */
   leavesMissing?: boolean
-  /** Before one that is missing is declared: it may be new to us, and another may know its jobs. */
+  /** Called before a missing rung is declared: it may be known to another process, which has jobs in it. */
   askForRung?(queue: string, delayMs: number): Promise<unknown>
 }
 
 /**
- * The retry rungs `ojs.queue.retry.{queue}.{ms}` (architecture §3, §4.3; seed 002 §8.2): declared
- * when first needed, and used only while they are known to be as we declare them, and not before
- * RabbitMQ has had the time to write them down.
+ * The retry rungs `ojs.queue.retry.{queue}.{ms}` (architecture §3, §4.3; seed 002 §8.2). They are declared
+ * when first needed, and used only while they are known to have our arguments and after RabbitMQ has had time
+ * to write them to disk.
  *
- * None is declared while a node of the cluster is down, as far as the list of hosts tells: the part of
- * it that this node gets when it is back forwards nothing (3.10.8), should it become the leader before
- * the node's next start. Its retries would stay there, in no count of RabbitMQ's.
+ * No rung is declared while a cluster node is down, as far as the host list tells: the replica that this node
+ * gets when it is back forwards nothing (3.10.8) if it becomes the leader before the node's next start.
+ * Retries would stay in it, in none of RabbitMQ's counts.
  *
- * With the strategy `never` no rung is used: a passive declare does not show the arguments, and the
- * active one that compares them would create a rung that went in that moment. The ledger then
- * holds every retry.
+ * With the strategy `never` no rung is used: a passive declare does not show the arguments, and an active
+ * one, which compares them, would create a rung that was deleted at that moment. The ledger then holds every
+ * retry.
  */
 export class Rungs {
   readonly #deps: RungsDeps
   /** Recorded or declared earlier: tokens may wait in them. */
   readonly #known = new Map<string, Rung>()
-  /** About to be declared; these count against the limits too. */
+  /** About to be declared; they count against the limits too. */
   readonly #starting = new Map<string, Rung>()
   /** Declared or compared on the present connection. */
   readonly #ready = new Set<string>()
   readonly #unusableUntil = new Map<string, number>()
-  /** When those that are new, or in doubt, may be used. */
+  /** From when new or doubtful rungs may be used. */
   readonly #settledAt = new Map<string, number>()
   readonly #flights = new Map<string, Promise<Outcome>>()
-  /** Records that were read on the connection of this generation. */
+  /** Records that were read on the connection of generation `#readFor`. */
   readonly #read = new Set<string>()
   #readFor = 0
   #isPatrolling = false
@@ -111,18 +111,18 @@ export class Rungs {
     return answerOf(await this.#ensure({ queue, delayMs }))
   }
 
-  /** The broker did not answer to a publish: the ledger holds the next retries. */
+  /** RabbitMQ did not answer a publish to this rung: the ledger holds the next retries. */
   doubt(queue: string, delayMs: number): void {
     const key = rungKey(queue, delayMs)
     this.#ready.delete(key)
     this.#holdBack(key)
   }
 
-  /** Something says that the rung may be gone. */
+  /** Checks the rung again after a sign that it may be gone. */
   async recheck(queue: string, delayMs: number): Promise<'ready' | 'unusable'> {
     const key = rungKey(queue, delayMs)
     this.#forget(key)
-    // A flight under way may have looked before the rung went.
+    // A running flight may have looked before the rung went.
     await this.#flights.get(key)
     this.#forget(key)
     const outcome = await this.#ensure({ queue, delayMs })
@@ -130,13 +130,13 @@ export class Rungs {
     return answerOf(outcome)
   }
 
-  /** An exchange may be gone, and the bindings with it. */
+  /** Checks all rungs again: an exchange may be gone, and their bindings with it. */
   recheckAll(): Promise<void> {
     this.#forgetAll()
     return this.ensureKnown()
   }
 
-  /** After each (re)connect, when the queues were seen to. Never rejects. */
+  /** To be called after each (re)connect, once the queues are ensured. Never rejects. */
   async ensureKnown(): Promise<void> {
     clearTimeout(this.#retry)
     if (!this.#deps.connection.isUp) return
@@ -148,7 +148,7 @@ export class Rungs {
   }
 
   /**
-   * Looks whether the rungs are still there, those too that are not to be used for now: tokens may
+   * Checks that the known rungs still exist, including those that are unusable for now, because tokens may
    * wait in them. Never rejects.
    */
   async patrol(): Promise<void> {
@@ -156,7 +156,7 @@ export class Rungs {
     this.#isPatrolling = true
     try {
       await withScratchChannel(this.#deps.connection, async (scratch) => {
-        // What native workers have reported since: they leave one that goes to us.
+        // First those that native workers have reported since: they leave it to us to declare a lost rung.
         for (const rung of this.#readRecords()) await this.#ensure(rung)
         for (const key of [...this.#known.keys()]) await this.#lookAgain(scratch, key)
       })
@@ -202,7 +202,7 @@ export class Rungs {
     } catch (error) {
       logger.error({ err: error, ...rung }, 'rung cannot be ensured')
     }
-    // What was found out on a connection that is gone may not be true any more.
+    // What a lost connection has shown may no longer be true.
     if (!isStill(connection, generation)) return 'unavailable'
     if (outcome === 'ready') {
       this.#ready.add(key)
@@ -228,7 +228,7 @@ export class Rungs {
     return this.#declare(scratch, entity, key, rung)
   }
 
-  /** Its tokens are gone: the ledger takes their jobs back before anything new can go there. */
+  /** The rung's tokens are lost: the ledger takes their jobs back before anything new can go there. */
   async #noteMissing(key: string, rung: Rung): Promise<void> {
     if (!this.#known.has(key)) return
     this.#deps.logger.warn({ ...rung }, 'a retry queue is gone with its jobs')
@@ -246,7 +246,7 @@ export class Rungs {
     const found = await this.#deps.checker.ensure(scratch, entity)
     if (found.state === 'unavailable' || found.state === 'away') return 'unavailable'
     if (found.state !== 'ready') {
-      // Arguments never change: the rung that took our tokens was deleted, this is another one.
+      // A queue's arguments never change, so our rung was deleted and this is another queue.
       const isAnother = found.state === 'kept' && found.warning.code === 'queue_differs'
       if (isAnother) await this.#noteMissing(key, rung)
       return 'refused'
@@ -271,7 +271,7 @@ export class Rungs {
     return Math.max(0, leftMs)
   }
 
-  /** False: this rung would be one too many, or none may be declared. */
+  /** False: a limit is reached, or the strategy forbids declaring. */
   #reserve(key: string, rung: Rung): boolean {
     if (this.#known.has(key)) return true
     const { declare: strategy, maxRungs } = this.#deps.options
@@ -300,8 +300,8 @@ export class Rungs {
   }
 
   /**
-   * Each once per connection: a rung that was recorded in an earlier run, or by a native worker's
-   * report, may be gone with its tokens. Returns those that are new.
+   * Takes over recorded rungs, each once per connection: a rung recorded in an earlier run, or by a native
+   * worker's report, may be gone with its tokens. Returns the new ones.
    */
   #readRecords(): Rung[] {
     const { connection, hooks } = this.#deps
@@ -324,7 +324,7 @@ export class Rungs {
   }
 
   #remember(key: string, forMs: number): void {
-    // Delays come from clients.
+    // Bounded, because clients choose the delays.
     if (this.#unusableUntil.size >= MAX_REMEMBERED) this.#unusableUntil.clear()
     this.#unusableUntil.set(key, this.#deps.clock.now() + forMs)
   }
