@@ -22,7 +22,7 @@ export function isDenied(end: BlockEnd): boolean {
   return end.why === 'channel-error' && end.failure.kind === 'access-refused'
 }
 
-/** By this end RabbitMQ told that the queue is gone. (`queue-missing` comes from a caller who knows it.) */
+/** RabbitMQ reported with this end that the queue is gone; `queue-missing` comes from our own check. */
 export function isQueueGone(end: BlockEnd): boolean {
   if (end.why === 'cancelled-by-broker') return true
   return end.why === 'channel-error' && end.failure.kind === 'not-found'

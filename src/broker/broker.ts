@@ -38,7 +38,7 @@ export interface Broker {
   /** Reads a delivery that a worker reports as if the gateway had received that delivery itself. */
   shown(delivery: ShownDelivery): ShownMessage
 
-  /** True when this queue's unacknowledged deliveries are close to the limit: do not keep further ones. */
+  /** True when the deliveries held of this queue, or the channels, are close to a limit: hold no more. */
   isCrowded(queue: string): boolean
 
   /** True when the queue was checked or declared since RabbitMQ last started, as far as is known. */

@@ -99,8 +99,8 @@ export class Connection {
     const { connectionName, heartbeatS = HEARTBEAT_S } = options
     this.#peer = { connectionName, heartbeatS }
     this.#beside = new BesideConnections(this.#urls[0], this.#peer)
-    for (const one of options.behind ?? []) {
-      one.listen({ down: () => this.#comesTooSoon() && this.#makeRoom() })
+    for (const prior of options.behind ?? []) {
+      prior.listen({ down: () => this.#mustStayDown() && this.#yieldPlace() })
     }
   }
 
@@ -251,16 +251,16 @@ export class Connection {
 
   async #untilItMayOpen(): Promise<void> {
     const { signal } = this.#stopping
-    while (this.#comesTooSoon() && !signal.aborted) {
+    while (this.#mustStayDown() && !signal.aborted) {
       await sleep(LOOK_AGAIN_MS, undefined, { signal, ref: false }).catch(() => {})
     }
   }
 
-  #comesTooSoon(): boolean {
-    return this.#options.behind?.some((one) => !one.isUp && !one.isEnded) === true
+  #mustStayDown(): boolean {
+    return this.#options.behind?.some((prior) => !prior.isUp && !prior.isEnded) === true
   }
 
-  #makeRoom(): void {
+  #yieldPlace(): void {
     this.abandon('another connection comes first')
   }
 
@@ -290,7 +290,7 @@ export class Connection {
 
   /**
    * Resolves when the connection has ended. Listeners are registered in this same turn. Throws when the
-   * connection ended in the same read that opened it: amqplib told that before a listener could be
+   * connection ended in the same read that opened it: amqplib emitted that before a listener could be
    * registered.
    */
   #adopt(model: ChannelModel, url: URL): Promise<void> {
@@ -331,7 +331,7 @@ export class Connection {
     if (this.generation > 1) observer.reconnected(this.name)
     for (const listener of this.#listeners) listener.up?.()
     // A connection that has precedence may have gone while this one opened, and this one may hold its place.
-    if (this.#comesTooSoon()) this.#makeRoom()
+    if (this.#mustStayDown()) this.#yieldPlace()
     return ended
   }
 

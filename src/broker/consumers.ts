@@ -56,7 +56,7 @@ export class Consumers {
   readonly #due: SystemConsumer
   #isStopped = false
   /** A system queue was gone, and all of them are about to be declared. */
-  #isAnyGone = false
+  #isSystemQueueGone = false
 
   constructor(deps: ConsumersDeps) {
     this.#deps = deps
@@ -108,7 +108,7 @@ export class Consumers {
 
   /** Called after every check of the exchanges and system queues, also long after the connect. */
   baseChecked(isReady: boolean): void {
-    if (isReady && this.#isAnyGone) this.#renewSystem()
+    if (isReady && this.#isSystemQueueGone) this.#renewSystem()
     this.#consumeSystem()
     if (isReady) this.control.queueReady('default')
   }
@@ -128,7 +128,9 @@ export class Consumers {
 
   gauges(): Pick<BrokerGauges, 'consumers' | 'queues'> {
     const { consumers, queues } = this.deliveries.gauges()
-    const others = [this.#deadLetters, this.#due, this.control].flatMap((one) => one.consumers())
+    const others = [this.#deadLetters, this.#due, this.control].flatMap((consumer) =>
+      consumer.consumers(),
+    )
     return { consumers: [...consumers, ...others], queues }
   }
 
@@ -180,7 +182,7 @@ export class Consumers {
   #recheckBase(): void {
     const { declarer, options } = this.#deps
     if (options.declare === 'never') return
-    this.#isAnyGone = true
+    this.#isSystemQueueGone = true
     void declarer.recheckAll()
   }
 
@@ -191,7 +193,7 @@ export class Consumers {
    * them.
    */
   #renewSystem(): void {
-    this.#isAnyGone = false
+    this.#isSystemQueueGone = false
     this.#due.renew()
     this.#deadLetters.renew()
   }

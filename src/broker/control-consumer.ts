@@ -90,8 +90,8 @@ export class ControlConsumer {
     this.#channels = new ControlChannels({
       connection: deps.connection,
       prefetch: PREFETCH,
-      onMessage: (from, of, message) => this.#onMessage(from, of, message),
-      onCancelled: (from, of) => this.#onCancelled(from, of),
+      onMessage: (channel, queue, message) => this.#onMessage(channel, queue, message),
+      onCancelled: (channel, queue) => this.#onCancelled(channel, queue),
       onClosed: (closed, unsettled, error) => this.#onClosed(closed, unsettled, error),
     })
     deps.connection.listen({ down: () => this.suspend() })
@@ -208,7 +208,9 @@ export class ControlConsumer {
     if (this.#doubts.isLeftAlone(queue)) return
     if (!mayConsume(queue) && !this.#alive.has(queue)) return
     const source = names.controlQueue(queue)
-    const { messageCount, consumerCount } = await scratch.run((asked) => asked.checkQueue(source))
+    const { messageCount, consumerCount } = await scratch.run((scratchChannel) =>
+      scratchChannel.checkQueue(source),
+    )
     const known = this.#queues.getOrCreate(queue)
     known.isUnsure = false
     if (!this.#isActive) return

@@ -53,7 +53,7 @@ export class ControlHandler {
   async reportsOf(queue: string): Promise<void> {
     // Reports only: a `sync` itself waits for this queue, so that waiting for it would be a deadlock.
     const reports = [...this.#handling].filter(
-      ([, said]) => said.queue === queue && said.type === REPORT,
+      ([, message]) => message.queue === queue && message.type === REPORT,
     )
     await Promise.all(reports.map(([handling]) => handling))
   }

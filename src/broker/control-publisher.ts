@@ -50,10 +50,14 @@ export class ControlPublisher {
     this.#replyConnection = deps.replyConnection
     this.#answerMs = deps.answerMs ?? ANSWER_MS
     // An answer is returned when nobody waits for it: there is nothing to declare.
-    const own = { laneCounts: { jobs: 0, others: 1 }, onReturned: () => {}, onUnanswered: () => {} }
+    const overrides = {
+      laneCounts: { jobs: 0, others: 1 },
+      onReturned: () => {},
+      onUnanswered: () => {},
+    }
     this.#publisher = new Publisher({
       ...deps,
-      ...own,
+      ...overrides,
       onOpen: () => {
         deps.onOpen()
         this.#opening.opened()
@@ -61,7 +65,7 @@ export class ControlPublisher {
     })
     this.#direct = new Publisher({
       ...deps,
-      ...own,
+      ...overrides,
       connection: deps.replyConnection,
       onOpen: () => this.#opening.opened(),
       onChannelError: () => {},

@@ -44,7 +44,7 @@ export class ControlQueues {
 
   /** The queues whose consumer is on this channel. */
   on(channel: ControlChannel): string[] {
-    return this.#those((known) => known.channel === channel)
+    return this.#queuesWhere((known) => known.channel === channel)
   }
 
   /** The channel is gone, and its consumers with it. */
@@ -84,10 +84,10 @@ export class ControlQueues {
   /** The queues that have no consumer, or whose last check failed, unless they are denied. */
   unwell(): string[] {
     const isUnwell = ({ channel, isUnsure }: ControlQueue) => channel === null || isUnsure
-    return this.#those(isUnwell).filter((queue) => !this.#denied.has(queue))
+    return this.#queuesWhere(isUnwell).filter((queue) => !this.#denied.has(queue))
   }
 
-  #those(which: (known: ControlQueue) => boolean): string[] {
-    return [...this.#byQueue].filter(([, known]) => which(known)).map(([queue]) => queue)
+  #queuesWhere(matches: (known: ControlQueue) => boolean): string[] {
+    return [...this.#byQueue].filter(([, known]) => matches(known)).map(([queue]) => queue)
   }
 }

@@ -5,7 +5,7 @@ import type { Names } from './names.ts'
 
 const REASONS = ['rejected', 'expired', 'maxlen', 'delivery_limit'] as const
 
-/** What died, where and why; from a message of `ojs.system.dead-letters`. */
+/** Reads from a message of `ojs.system.dead-letters` what died, where and why. */
 export function deadLetterOf(delivery: LiveDelivery, names: Names): DeadLetter {
   const { id, generation, attempt, maxAttempts, message, raw } = delivery
   const death = lastDeath(message.headers)
@@ -26,8 +26,8 @@ export function deadLetterOf(delivery: LiveDelivery, names: Names): DeadLetter {
 }
 
 /**
- * The broker puts the newest death first. Not `x-first-death-queue`: for a job that was ever
- * retried, that is a rung. Empty when the message was published here by hand, or by us.
+ * The newest death, which RabbitMQ puts first. Not `x-first-death-queue`, which names a rung for every job
+ * that was ever retried. Empty when the message was published here by hand, or by us.
  */
 function lastDeath(headers: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const deaths = headers['x-death']
@@ -39,7 +39,7 @@ interface Origin {
   isControl: boolean
 }
 
-/** Null: not one of our queues; somebody else's may dead-letter to our exchange. */
+/** Null: not one of our queues; foreign queues may dead-letter to our exchange too. */
 function originOf(name: unknown, names: Names): Origin | null {
   if (typeof name !== 'string') return null
   const control = names.controlQueue('')
@@ -48,7 +48,7 @@ function originOf(name: unknown, names: Names): Origin | null {
   return name.startsWith(job) ? { queue: name.slice(job.length), isControl: false } : null
 }
 
-/** `{queue}`, or the name of a control queue. */
+/** Reads a routing key: `{queue}`, or the name of a control queue. */
 function originOfKey(key: string, names: Names): Origin {
   return originOf(key, names) ?? { queue: key, isControl: false }
 }

@@ -47,9 +47,9 @@ export class DeadQueueProbe {
     const names = [witness, ...empty.map(({ name }) => name)]
     const answers = await this.#ask(names, ANSWER_MS, (channel, name) => channel.get(name))
     if (answers === null) return null
-    const [witnessed, ...rest] = answers
-    const dead = empty.filter((_, i) => rest[i] === 'silent')
-    return dead.length > 0 && witnessed !== 'answered' ? null : dead
+    const [witnessAnswer, ...queueAnswers] = answers
+    const dead = empty.filter((_, i) => queueAnswers[i] === 'silent')
+    return dead.length > 0 && witnessAnswer !== 'answered' ? null : dead
   }
 
   /** True when all of them are deleted. */
@@ -76,7 +76,7 @@ export class DeadQueueProbe {
       const { model, end } = await connection.openBeside('mend')
       const answerOf = async (name: string): Promise<Answer> => {
         let answer: Answer = 'silent'
-        const asked = openOn(model)
+        const answered = openOn(model)
           .then((channel) => ask(channel, name))
           .then(
             () => (answer = 'answered'),
@@ -86,7 +86,7 @@ export class DeadQueueProbe {
               answer = 'refused'
             },
           )
-        await isInTime(asked, ms)
+        await isInTime(answered, ms)
         return answer
       }
       return await Promise.all(names.map(answerOf)).finally(end)

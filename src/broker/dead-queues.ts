@@ -161,7 +161,7 @@ export class DeadQueues {
     const isOld = ([queue, since]: [string, number]) =>
       since < before && hooks.isUnwritten(queue) && isReady(queue) && !this.#beside.has(queue)
     const old = [...this.#soundSince].filter(isOld)
-    if (old.length === 0 || !(await this.#isThere())) return
+    if (old.length === 0 || !(await this.#isBrokerAlive())) return
     const written = old.filter(([queue, since]) => this.#soundSince.get(queue) === since)
     try {
       await Promise.all(written.map(([queue]) => hooks.onWritten(queue)))
@@ -174,10 +174,12 @@ export class DeadQueues {
    * True when RabbitMQ answers on the present connection, and so has not been killed since it was opened.
    * Without asking, a connection that lost its peer in a power cut looks sound for up to 30 s.
    */
-  async #isThere(): Promise<boolean> {
+  async #isBrokerAlive(): Promise<boolean> {
     const { connection, names } = this.#deps
     const exchange = { entity: 'exchange' as const, name: names.exchange.direct }
-    const { presence } = await withScratchChannel(connection, (it) => lookFor(it, exchange))
+    const { presence } = await withScratchChannel(connection, (scratch) =>
+      lookFor(scratch, exchange),
+    )
     return presence !== 'unavailable'
   }
 

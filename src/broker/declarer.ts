@@ -29,7 +29,7 @@ export interface DeclarerDeps extends EntityDeps {
   dead?: DeadQueues
   /** Runs before the exchanges and system queues are declared. False: try again later. */
   prepareBase?(): Promise<boolean>
-  /** True when RabbitMQ's other connections are up, so that it has not restarted as far as we know. */
+  /** True when our other connections are up, so that RabbitMQ has not restarted as far as we know. */
   isElsewhereUp?(): boolean
   onReady?(queue: string): void
   /** The queue is missing and will be declared now. */
@@ -54,8 +54,8 @@ export class Declarer {
   /** Queues that the gateway looks after: configured, recorded, declared or found. */
   readonly #known: Set<string>
   /**
-   * Queues that were ready when the declare connection was lost while RabbitMQ's other connections stayed up,
-   * with no sign since that they are gone. They accept jobs before they have been checked again.
+   * Queues that were ready when the declare connection was lost while our other connections stayed up, with
+   * no sign since that they are gone. They accept jobs before they have been checked again.
    */
   readonly #believed = new Set<string>()
   /** About to be declared for the first time; they count against the limit too. */
@@ -75,7 +75,7 @@ export class Declarer {
     this.#deps = deps
     const { declare: strategy, queues } = deps.options
     this.#known = new Set(strategy === 'lazy' ? [] : queues)
-    deps.connection.listen({ down: () => this.#lost() })
+    deps.connection.listen({ down: () => this.#onDown() })
   }
 
   isReady(queue: string): boolean {
@@ -209,7 +209,7 @@ export class Declarer {
     })
   }
 
-  #lost(): void {
+  #onDown(): void {
     if (this.#deps.isElsewhereUp?.()) for (const queue of this.#ready) this.#believed.add(queue)
     this.#forget()
   }
@@ -307,7 +307,7 @@ export class Declarer {
     const found = await this.#find(scratch, queue, jobQueue)
     if (found === 'unavailable') return 'unavailable'
     if (found !== 'missing') {
-      const isReplaceable = () => this.#mayBeAnew(scratch, queue, false)
+      const isReplaceable = () => this.#mayRedeclare(scratch, queue, false)
       const verdict = (await this.#deps.dead?.mend(scratch, queue, isReplaceable)) ?? 'sound'
       if (verdict === 'unknown') return 'unavailable'
       if (verdict === 'left') return 'lost'
@@ -321,13 +321,17 @@ export class Declarer {
       if (this.#known.has(queue)) this.#deps.checker.warn(missing(jobQueue))
       return refusal
     }
-    if (!(await this.#mayBeAnew(scratch, queue, found === 'renewed'))) return 'lost'
+    if (!(await this.#mayRedeclare(scratch, queue, found === 'renewed'))) return 'lost'
     this.#deps.onDeclare(queue)
     return 'go-on'
   }
 
   /** Handles the loss of the queue, even if another of its name exists. False: an operator has to decide. */
-  async #mayBeAnew(scratch: ScratchChannel, queue: string, isRenewed: boolean): Promise<boolean> {
+  async #mayRedeclare(
+    scratch: ScratchChannel,
+    queue: string,
+    isRenewed: boolean,
+  ): Promise<boolean> {
     const { catchUp, checker, hooks, names } = this.#deps
     this.#noteMissing(queue)
     await catchUp?.(queue, scratch)
@@ -348,8 +352,8 @@ export class Declarer {
    * no consumers after a wait.
    *
    * RabbitMQ 4 first cancels the consumers of a deleted quorum queue and forgets the queue later. A check in
-   * between still finds it; the declare that follows would create a new one, and nobody would handle the lost
-   * tokens.
+   * between still finds it; the declare that follows would create a new one, and the loss of the tokens would
+   * go unhandled.
    */
   async #find(
     scratch: ScratchChannel,

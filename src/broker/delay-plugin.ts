@@ -4,12 +4,12 @@ import { Connection } from './connection.ts'
 import { SILENT_OBSERVER } from './observer.ts'
 import type { BrokerOptions } from './options.ts'
 
-/** Of RabbitMQ's (archived) plugin rabbitmq_delayed_message_exchange; seed 002 §8.4. */
+/** The exchange type of the (archived) plugin rabbitmq_delayed_message_exchange; seed 002 §8.4. */
 const TYPE = 'x-delayed-message'
 
 type DelayPlugin =
   | { state: 'ready' }
-  /** Not on this broker, or `ojs.exchange.delayed` is something else there. */
+  /** This broker lacks the plugin, or its `ojs.exchange.delayed` is of another type. */
   | { state: 'unusable'; reason: string }
   /** No broker answers, or it does not let us look. */
   | { state: 'unavailable'; reason: string }
@@ -19,14 +19,14 @@ interface DelayPluginOptions {
   connectionName: string
   /** Name of the exchange in the broker. */
   exchange: string
-  /** False: it is only looked for. */
+  /** False: only look for the exchange. */
   mayDeclare: boolean
   logger: Logger
 }
 
 type DelaysOptions = Pick<BrokerOptions, 'amqpUrls' | 'connectionName' | 'declare' | 'delayMode'>
 
-/** What mode `plugin` needs of the broker; in mode `ttl`, nothing. */
+/** Ensures what mode `plugin` needs of the broker; in mode `ttl`, nothing. */
 export class Delays {
   readonly #options: DelaysOptions
   readonly #exchange: string
@@ -38,7 +38,7 @@ export class Delays {
     this.#logger = logger
   }
 
-  /** Rejects where a broker answers and has not what the operator says that it has. */
+  /** Rejects when a broker answers that lacks the plugin which the operator has promised. */
   async require(): Promise<void> {
     const plugin = await this.#look()
     if (plugin.state !== 'unusable') return
@@ -48,7 +48,7 @@ export class Delays {
     )
   }
 
-  /** After each connect: this may be another broker, or one that was reset. False: not usable. */
+  /** To be called after each connect: this may be another broker, or one that was reset. False: unusable. */
   async prepare(): Promise<boolean> {
     const plugin = await this.#look()
     if (plugin.state === 'ready') return true
@@ -76,8 +76,8 @@ export class Delays {
 }
 
 /**
- * Declares `ojs.exchange.delayed` as the plugin's type. On a throw-away connection: RabbitMQ closes
- * the whole connection of who declares an exchange of a type that it does not know. Never rejects.
+ * Declares `ojs.exchange.delayed` as the plugin's type, on a throw-away connection: RabbitMQ closes the whole
+ * connection on which an exchange of an unknown type is declared. Never rejects.
  */
 export async function declareDelayedExchange(options: DelayPluginOptions): Promise<DelayPlugin> {
   const { amqpUrls: urls, connectionName, logger } = options
@@ -106,7 +106,7 @@ export async function declareDelayedExchange(options: DelayPluginOptions): Promi
   }
 }
 
-/** As above, but nothing is declared: only to an exchange that is there its type is told again. */
+/** Like `declareDelayedExchange`, but creates nothing: declares the type only if the exchange exists. */
 export async function lookForDelayedExchange(
   options: Omit<DelayPluginOptions, 'mayDeclare'>,
 ): Promise<DelayPlugin> {
@@ -127,7 +127,7 @@ async function declare(connection: Connection, options: DelayPluginOptions): Pro
 
 function verdictOn(error: unknown, lost: string | null): DelayPlugin {
   const failure = classify(error)
-  // RabbitMQ 4 ends the channel for it, as for an exchange that differs; 3 ended the connection.
+  // RabbitMQ 4 closes the channel for an unknown type, as for a differing exchange; 3 closed the connection.
   const text = lost ?? ('text' in failure ? failure.text : failure.kind)
   if (/COMMAND[_-]INVALID|unknown exchange type/i.test(text)) {
     return { state: 'unusable', reason: `RabbitMQ has no exchange type ${TYPE}` }

@@ -100,7 +100,7 @@ export class Deliveries {
   /** Another ledger serves this broker now: unassigned deliveries go back to RabbitMQ. */
   async yield(): Promise<void> {
     this.suspend()
-    await Promise.all([...this.#feeds.values()].map((feed) => this.#rest(feed)))
+    await Promise.all([...this.#feeds.values()].map((feed) => this.#giveBackUnassigned(feed)))
   }
 
   /** The queue was declared or checked: fetches that wait for it can be served. */
@@ -125,7 +125,7 @@ export class Deliveries {
   pauseChanged(queue: string): void {
     if (this.#deps.isPaused(queue)) {
       const feed = this.#feeds.get(queue)
-      if (feed) void this.#rest(feed)
+      if (feed) void this.#giveBackUnassigned(feed)
     } else if (this.#line.has(queue)) {
       const feed = this.#feedOf(queue)
       feed.touch()
@@ -225,7 +225,7 @@ export class Deliveries {
     feed.add(delivery)
     if (this.#mayConsume) this.#line.dispatchSoon(feed)
     // The consumer was being registered when another gateway became the owner.
-    else void this.#rest(feed)
+    else void this.#giveBackUnassigned(feed)
   }
 
   #onSettled(feed: Feed, delivery: LiveDelivery, from: Place, how: 'ack' | 'dead-letter'): void {
@@ -295,16 +295,16 @@ export class Deliveries {
         this.#nourish(feed)
       }
       if (!feed.isIdle && !isPaused) feed.retireSurplus()
-      else if (feed.blocks.size > 0) void this.#rest(feed)
+      else if (feed.blocks.size > 0) void this.#giveBackUnassigned(feed)
       else if (!this.#lookup.isRunning(queue)) this.#feeds.delete(queue)
     }
   }
 
   /**
-   * To be called when nobody fetches from the queue, or nobody may: gives buffered deliveries back to
-   * RabbitMQ. Channels close once no delivery on them is in use.
+   * Gives the buffered deliveries of a queue that is not fetched from, or must not be, back to RabbitMQ. Its
+   * channels close once no delivery on them is in use.
    */
-  async #rest(feed: Feed): Promise<void> {
+  async #giveBackUnassigned(feed: Feed): Promise<void> {
     await feed.quieten()
     // A fetch that came meanwhile takes from the buffer; the next sweep handles the rest.
     const isWanted = this.#mayConsume && !feed.isIdle && !this.#deps.isPaused(feed.queue)

@@ -5,12 +5,12 @@ import type { Delivery, ForeignMessage, Settled } from './broker.ts'
 import { carryOf, factsOf, foreignMessage } from './message.ts'
 
 /**
- * Where an unsettled delivery is; whoever takes it says so.
+ * Where an unsettled delivery is; whoever takes it sets this.
  *
- * - `buffered`: nobody has asked for it yet (`feed.ts`); so it begins.
- * - `out`: with the operations layer, or at work in a native worker (`feed.ts`, `system-consumer.ts`,
+ * - `buffered`: not requested yet (`feed.ts`); the initial place.
+ * - `out`: with the operations layer, or being processed by a native worker (`feed.ts`, `system-consumer.ts`,
  *   `worker/dispatcher.ts`).
- * - `parked`: aside until its row moves (`parking.ts`).
+ * - `parked`: set aside until its row moves (`parking.ts`).
  * - `gone`: settled, given back, or its channel is dead (`block.ts`): nothing can be done with it.
  */
 export type Place = 'buffered' | 'out' | 'parked' | 'gone'
@@ -18,7 +18,7 @@ export type Place = 'buffered' | 'out' | 'parked' | 'gone'
 const NOTHING = Buffer.alloc(0)
 const LIMIT_MEMBER = Buffer.from('"rate_limit"')
 
-/** A delivery and the block, hence the channel object, that it came from (law 6). */
+/** A delivery, bound to the block, hence to the channel object, that received it (law 6). */
 export class LiveDelivery implements Delivery {
   readonly queue: string
   readonly id: string
@@ -78,7 +78,7 @@ export class LiveDelivery implements Delivery {
     return this.block.settle(this, 'dead-letter')
   }
 
-  /** Back to RabbitMQ, unassigned. */
+  /** Gives the unassigned delivery back to RabbitMQ. */
   giveBack(): void {
     this.block.giveBack(this)
   }

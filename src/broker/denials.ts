@@ -6,12 +6,12 @@ type Use = 'publish' | 'consume'
 
 const ACTION = { publish: 'publish to exchange', consume: 'consume queue' } as const
 
-/** `ACCESS_REFUSED - access to exchange 'x' in vhost 'v' refused for user 'u'`, also with a topic. */
+/** Matches `ACCESS_REFUSED - access to exchange 'x' in vhost 'v' refused for user 'u'`, also with a topic. */
 const EXCHANGE = /\bexchange '(.*?)' in vhost /s
 
 /**
- * Rights that are found missing when they are used; those to declare are `EntityChecker`'s. Each is
- * told once, and is a warning until it is there or the connection is another one.
+ * Records missing rights to publish or consume, found when they are used (`EntityChecker` has those to
+ * declare). Each is logged once, and is a warning until the right is granted or the connection is replaced.
  */
 export class Denials {
   readonly #logger: Logger
@@ -31,12 +31,12 @@ export class Denials {
     return [...this.#warnings.publish.values(), ...this.#warnings.consume.values()]
   }
 
-  /** RabbitMQ has closed a channel that publishes with this text, which names the exchange. */
+  /** RabbitMQ has closed a publishing channel with this text, which names the exchange. */
   mayNotPublish(text: string): void {
     this.#deny('publish', EXCHANGE.exec(text)?.[1] ?? '', text)
   }
 
-  /** Called with every answer. */
+  /** Called after every answered publish. */
   mayPublish(exchange: string): void {
     if (this.#warnings.publish.size === 0) return
     this.#warnings.publish.delete(named(exchange))
@@ -67,7 +67,7 @@ export class Denials {
   }
 }
 
-/** The default exchange is `amq.default` in what RabbitMQ says. */
+/** RabbitMQ's texts call the default exchange `amq.default`. */
 function named(exchange: string): string {
   return exchange === '' ? 'amq.default' : exchange
 }

@@ -5,7 +5,7 @@ import type { Names } from './names.ts'
 import type { ScratchChannel } from './scratch-channel.ts'
 
 const MAX_AGE_MS = 15_000
-/** Fewer missing tokens are publishes under way and deliveries to native workers. */
+/** Fewer missing tokens are explained by publishes in flight and by deliveries to native workers. */
 const MIN_MISSING = 100
 const MISSING_SHARE = 0.1
 
@@ -15,17 +15,17 @@ export interface DepthSamplerDeps {
   queues(): Iterable<string>
   /** Jobs that are `available` in the ledger. */
   available(queue: string): number
-  /** Deliveries of this queue that are here. */
+  /** Unsettled deliveries of this queue in this process. */
   held(queue: string): number
-  /** Is the queue the one that had its tokens? Asked only when many are missing. */
+  /** True when the queue is the one that received its tokens. Asked only when many are missing. */
   isSame(scratch: ScratchChannel, queue: string): Promise<boolean>
   logger: Pick<Logger, 'warn'>
 }
 
 /**
- * Whether the tokens of a queue are where its rows say (architecture §2, "Queue missing"): far fewer
- * tokens than available jobs means that somebody acknowledges natively without reporting, and then a
- * lost queue must not simply be published again.
+ * Compares a queue's tokens with its rows (architecture §2, "Queue missing"). Far fewer tokens than available
+ * jobs means that a native consumer acknowledges without reporting. If such a queue is lost, its jobs must
+ * not simply be published again.
  */
 export class DepthSampler {
   readonly #deps: DepthSamplerDeps
@@ -35,13 +35,13 @@ export class DepthSampler {
     this.#deps = deps
   }
 
-  /** Jobs without a token according to a sample that is recent enough; else 0. */
+  /** Jobs without a token, according to a recent enough sample; else 0. */
   missing(queue: string): number {
     const sample = this.#missing.get(queue)
     return sample && this.#deps.now() - sample.at <= MAX_AGE_MS ? sample.count : 0
   }
 
-  /** Queues with a recent sample that misses tokens. */
+  /** Queues whose recent sample lacks tokens. */
   suspects(): { queue: string; missing: number }[] {
     return [...this.#missing.keys()]
       .map((queue) => ({ queue, missing: this.missing(queue) }))
@@ -52,7 +52,7 @@ export class DepthSampler {
     return this.suspects().map(({ queue, missing }) => warningOf(queue, missing))
   }
 
-  /** Throws where the ledger cannot be read. */
+  /** Samples every queue. Throws when the ledger cannot be read. */
   async look(scratch: ScratchChannel): Promise<void> {
     for (const queue of this.#deps.queues()) await this.#sample(scratch, queue)
   }
@@ -66,9 +66,9 @@ export class DepthSampler {
     }
     const name = names.jobQueue(queue)
     const { presence, ready } = await lookFor(scratch, { entity: 'queue', name })
-    // A queue that is gone keeps its last sample: that is when it is asked for.
+    // A lost queue keeps its last sample: this is when the sample is needed.
     if (presence !== 'exists') return
-    // Whatever came or went while we asked must not look like a missing token.
+    // A job that came or went during the request must not look like a missing token.
     const rows = Math.min(before, available(queue))
     const count = rows - ready - held(queue)
     const isMany = count > Math.max(MIN_MISSING, rows * MISSING_SHARE)

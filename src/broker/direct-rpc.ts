@@ -7,15 +7,15 @@ import type { Outgoing } from './publish-lane.ts'
 
 export type RpcReply =
   | { outcome: 'answered'; type: string; body: unknown }
-  /** Nobody answered in time, or the connection is away. */
+  /** Nobody answered in time, or the connection is down. */
   | { outcome: 'silent' }
-  /** There is no control queue to ask. */
+  /** The control queue to be asked does not exist. */
   | { outcome: 'returned' }
 
 /**
- * Questions over the control queues (seed 002 §5.8) by RabbitMQ's direct reply-to: no reply queue
- * has to be declared, and an answer that comes too late is dropped by the broker. It needs a
- * channel that publishes and consumes, on a connection that may publish.
+ * Asks questions over the control queues (seed 002 §5.8) with RabbitMQ's direct reply-to: no reply queue
+ * needs declaring, and RabbitMQ drops an answer that comes too late. Needs a channel that both publishes and
+ * consumes, on a connection that may publish.
  */
 export class DirectRpc {
   readonly #connection: Connection
@@ -41,10 +41,10 @@ export class DirectRpc {
   }
 }
 
-/** One channel, and what is asked on it: an answer to that comes on no other. */
+/** One channel and the questions asked on it: their answers come on no other. */
 class RpcChannel {
   readonly #logger: Logger
-  /** What takes the answer, by correlation id. */
+  /** What receives the answer, by correlation id. */
   readonly #questions = new Map<string, (reply: RpcReply) => void>()
   readonly #channel: Promise<Channel>
   #isEnded = false
@@ -55,7 +55,7 @@ class RpcChannel {
     this.#channel.catch(() => this.end())
   }
 
-  /** Nothing can be asked here any more. */
+  /** True when nothing can be asked on this channel any more. */
   get isEnded(): boolean {
     return this.#isEnded
   }
@@ -73,7 +73,7 @@ class RpcChannel {
     })
   }
 
-  /** An answer to what was asked can never come. */
+  /** Ends all questions as `silent`: their answers can never come. */
   end(): void {
     this.#isEnded = true
     for (const answer of [...this.#questions.values()]) answer({ outcome: 'silent' })

@@ -1,10 +1,10 @@
 import type { Clock } from '../clock.ts'
 
-/** A queue whose leader was lost with a node has another one by then. */
+/** After this time, a queue whose leader was lost with a node has a new one. */
 const FIRST_MS = 30_000
 const LONGEST_MS = 600_000
 
-/** Queues that have not answered: each is left alone for a while, twice as long the next time. */
+/** Queues that did not answer: each is left alone for a while, twice as long each time. */
 export class Doubts {
   readonly #clock: Clock
   readonly #byQueue = new Map<string, { until: number; ms: number }>()
@@ -13,7 +13,7 @@ export class Doubts {
     this.#clock = clock
   }
 
-  /** It has not answered, and not only in the past. */
+  /** True when the queue did not answer last time, even if it is no longer left alone. */
   has(queue: string): boolean {
     return this.#byQueue.has(queue)
   }
@@ -22,12 +22,12 @@ export class Doubts {
     return this.leftAloneMs(queue) > 0
   }
 
-  /** For how much longer. */
+  /** For how many more ms the queue is left alone. */
   leftAloneMs(queue: string): number {
     return Math.max(0, (this.#byQueue.get(queue)?.until ?? 0) - this.#clock.now())
   }
 
-  /** For how many ms it is left alone from now on. */
+  /** Returns for how many ms the queue is left alone from now on. */
   add(queue: string): number {
     const last = this.#byQueue.get(queue)
     const ms = last === undefined ? FIRST_MS : Math.min(2 * last.ms, LONGEST_MS)
@@ -35,7 +35,7 @@ export class Doubts {
     return ms
   }
 
-  /** It has answered, or is another queue now. */
+  /** The queue has answered, or is another queue now. */
   clear(queue: string): void {
     this.#byQueue.delete(queue)
   }

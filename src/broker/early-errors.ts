@@ -10,11 +10,12 @@ interface AmqpConnection extends EventEmitter {
 let isDone = false
 
 /**
- * amqplib reads on before it says that a connection is open: an error in that very read, such as RabbitMQ's
- * `connection.close` with 541 right behind its `open-ok`, finds nobody listening and ends the process. With
- * this it is told one turn later, when whoever has opened the connection listens.
+ * Delays errors that amqplib emits too early. It reads on before it reports a connection as open: an error in
+ * that read, such as RabbitMQ's `connection.close` with 541 right behind its `open-ok`, finds no listener and
+ * ends the process. With this patch the error comes one turn later, when the opener listens.
  *
- * Once and for all connections, as amqplib shows none before it is open. Where it has changed, nothing is done.
+ * Patches all connections at once, since amqplib exposes none before it is open. Does nothing if amqplib has
+ * changed.
  */
 export function tellEarlyErrorsLate(): void {
   const prototype = isDone ? null : connectionPrototype()
@@ -28,7 +29,7 @@ export function tellEarlyErrorsLate(): void {
     }
     this.on('error', hear)
     open.call(this, fields, (...answer) => {
-      // Until then: a reset behind that packet is told before who has waited for the opening goes on.
+      // Keep collecting until then: a reset behind that packet is emitted before the opener continues.
       setImmediate(() => {
         this.off('error', hear)
         if (early.length > 0) this.emit('error', early[0])
@@ -38,7 +39,7 @@ export function tellEarlyErrorsLate(): void {
   }
 }
 
-/** It is no export of the package. */
+/** The package does not export it. */
 function connectionPrototype(): AmqpConnection | null {
   try {
     const require = createRequire(import.meta.url)

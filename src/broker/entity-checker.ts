@@ -7,7 +7,7 @@ import type { ScratchChannel } from './scratch-channel.ts'
 import type { Entity } from './topology.ts'
 
 const MAX_WARNINGS = 1_000
-/** Some five minutes: see `QueueWatch`. */
+/** About five minutes of `QueueWatch`'s looks. */
 const PASSING_LOOKS = 30
 
 export interface EntityCheckerDeps {
@@ -16,12 +16,12 @@ export interface EntityCheckerDeps {
   logger: Logger
 }
 
-/** Brings single entities to what the strategy allows, and keeps what the operator should know. */
+/** Ensures single entities as far as the strategy allows, and keeps warnings for the operator. */
 export class EntityChecker {
   readonly #deps: EntityCheckerDeps
   /** By entity name. */
   readonly #warnings = new Map<string, BrokerWarning>()
-  /** Of those that pass: for how many more looks. */
+  /** Warnings that expire: for how many more looks each stays. */
   readonly #passing = new Map<string, number>()
 
   constructor(deps: EntityCheckerDeps) {
@@ -32,7 +32,7 @@ export class EntityChecker {
     return [...this.#warnings.values()]
   }
 
-  /** Declares and binds; with `never`, only looks. */
+  /** Declares and binds the entity; with `never`, only looks for it. */
   async ensure(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {
     const isDeclaring = this.#deps.options.declare !== 'never'
     const state = await (isDeclaring ? this.#declare(scratch, entity) : look(scratch, entity))
@@ -56,10 +56,10 @@ export class EntityChecker {
     return state
   }
 
-  /** `details.entity` tells two warnings apart; news is logged. */
+  /** Keeps one warning per `details.entity`; logs it when it is new. */
   warn(warning: BrokerWarning): void {
     const entity = String(warning.details?.['entity'])
-    // Names of queues come from clients.
+    // Bounded, because clients choose queue names.
     if (this.#warnings.size >= MAX_WARNINGS && !this.#warnings.has(entity)) return
     if (this.#warnings.get(entity)?.message !== warning.message) {
       this.#deps.logger.warn({ ...warning.details, code: warning.code }, warning.message)
@@ -68,8 +68,8 @@ export class EntityChecker {
   }
 
   /**
-   * What is told of these is over after a while, unless they are asked for again: only a client has
-   * named their queue, and may never do so again, whether the right to declare it is given or not.
+   * Lets the warnings about these entities expire, unless the entities are requested again: only a client has
+   * named their queue, and may never do so again, whether the right to declare it is granted or not.
    */
   letPass(entities: readonly Pick<Entity, 'name'>[]): void {
     for (const { name } of entities) {
@@ -78,8 +78,8 @@ export class EntityChecker {
   }
 
   /**
-   * Looks for one of those that are missing, each in its turn: nobody hears when an administrator has
-   * created one that is not needed for what goes on.
+   * Looks for one of the missing entities, each in its turn. Otherwise nothing would notice that an
+   * administrator has created one that no current operation needs.
    */
   async lookAgain(scratch: ScratchChannel): Promise<void> {
     this.#forgetPassed()

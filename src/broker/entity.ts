@@ -4,28 +4,28 @@ import type { ScratchChannel } from './scratch-channel.ts'
 import type { Entity, ExchangeEntity, QueueEntity } from './topology.ts'
 import { typeDifference } from './type-difference.ts'
 
-/** What one entity is, after we have looked and perhaps declared. */
+/** State of one entity after a look and perhaps a declare. */
 export type EntityState =
-  /** There, and as we would declare it. */
+  /** Exists as we would declare it. */
   | { state: 'ready' }
-  /** There, but different, or not to be checked by us; used as it is. */
+  /** Exists, but differs or cannot be checked by us; used as it is. */
   | { state: 'kept'; warning: BrokerWarning }
   | { state: 'missing' }
   | { state: 'unavailable'; reason: string }
-  /** There, but the node of the cluster that has it is down. */
+  /** Exists, but the cluster node that holds it is down. */
   | { state: 'away'; warning: BrokerWarning }
   | { state: 'access-refused'; warning: BrokerWarning }
 
-/** Of a queue: how many messages are ready, and how many consumers it has; 0 where nobody knows. */
+/** For queues: numbers of ready messages and of consumers; 0 when unknown. */
 interface Look {
   presence: Presence
   ready: number
   consumers: number
-  /** Set where the queue is there, and the node of the cluster that has it is down. */
+  /** Set when the queue exists, but the cluster node that holds it is down. */
   away?: BrokerWarning
 }
 
-/** Passive declare: the way to ask without changing anything. */
+/** Looks for the entity by a passive declare, which changes nothing. */
 export async function lookFor(
   scratch: ScratchChannel,
   entity: Pick<Entity, 'entity' | 'name'>,
@@ -44,7 +44,7 @@ export async function lookFor(
   }
 }
 
-/** One of the exchanges that is not there; null while all are, or nobody knows. */
+/** Name of the first missing exchange; null while all exist, or when that is unknown. */
 export async function missingExchange(
   scratch: ScratchChannel,
   entities: readonly Entity[],
@@ -61,7 +61,7 @@ function presenceIn({ kind }: ChannelFailure): Presence {
   switch (kind) {
     case 'not-found':
       return 'missing'
-    // Nobody may look into an exclusive or forbidden queue, but it is there.
+    // RabbitMQ does not let us look into an exclusive or forbidden queue, but the queue exists.
     case 'locked':
     case 'access-refused':
     case 'limit-reached':
@@ -74,15 +74,16 @@ function presenceIn({ kind }: ChannelFailure): Presence {
 }
 
 /**
- * Active declare and bindings. What exists with other arguments is kept and used, never deleted or
- * declared anew (seed 002 §10.1, 406); the bindings are asserted in any case, but for a rung's.
+ * Declares the entity actively, with its bindings. One that exists with other arguments is kept and used,
+ * never deleted or redeclared (seed 002 §10.1, 406). Bindings are asserted in any case, except those of a
+ * differing rung.
  */
 export async function declare(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {
   const state = await compareOrCreate(scratch, entity)
   if (entity.entity === 'exchange' || (state.state !== 'ready' && state.state !== 'kept')) {
     return state
   }
-  // We never publish to a rung that is not ours (architecture §3), so nothing may lead there.
+  // We never publish to a rung whose arguments are not ours (architecture §3), so nothing may lead there.
   if (entity.kind === 'rung' && state.state === 'kept') return state
   for (const binding of entity.bindings) {
     try {
@@ -94,7 +95,7 @@ export async function declare(scratch: ScratchChannel, entity: Entity): Promise<
   return state
 }
 
-/** Creates the entity when it is missing, without bindings; else only compares. */
+/** Creates the entity without bindings when it is missing; else only compares its arguments. */
 export async function compareOrCreate(
   scratch: ScratchChannel,
   entity: Entity,
@@ -151,7 +152,7 @@ function differs(entity: Entity, text: string): BrokerWarning {
   }
 }
 
-/** RabbitMQ names one argument: that the type is another one has to be seen in it. */
+/** RabbitMQ names one argument only; that the queue's type differs must be inferred from it. */
 function saysOf(entity: Entity, difference: Difference): string {
   const { argument, actual, expected } = difference
   const named = `'${argument}' is ${actual}, expected ${expected}`
@@ -177,7 +178,7 @@ function away({ name }: Pick<Entity, 'name'>, reason: string): BrokerWarning {
   }
 }
 
-/** The warning for an entity that is not there and that we may not declare. */
+/** The warning for a missing entity that we may not declare. */
 export function missing(entity: Pick<Entity, 'entity' | 'name'>): BrokerWarning {
   return {
     code: `${entity.entity}_missing`,
@@ -186,7 +187,7 @@ export function missing(entity: Pick<Entity, 'entity' | 'name'>): BrokerWarning 
   }
 }
 
-/** What that is to who needs the entity. */
+/** What the state means to a caller who needs the entity. */
 export function outcomeOf(state: EntityState): EnsureOutcome {
   switch (state.state) {
     case 'ready':

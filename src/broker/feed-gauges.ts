@@ -2,7 +2,7 @@ import type { Feed } from './feed.ts'
 import type { FetchLine } from './fetch-line.ts'
 import type { BrokerGauges } from './observer.ts'
 
-/** What the metrics show of the queues that are consumed for FETCH, and of the paused ones that are not. */
+/** Gauges of the queues that are consumed for FETCH, and of the paused queues that fetches wait for. */
 export function feedGauges(
   feeds: ReadonlyMap<string, Feed>,
   line: FetchLine,

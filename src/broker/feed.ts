@@ -189,7 +189,7 @@ export class Feed {
     return (this.isStarting && !this.isSilent) || this.expectsBetter(by)
   }
 
-  /** RabbitMQ has not answered a consume for long: jobs of other queues must not wait for this one. */
+  /** RabbitMQ has not answered a consume for `OPENING_MS`: fetches from other queues must not wait for it. */
   get isSilent(): boolean {
     return this.#has('opening') && this.#now() - this.#openingSince >= OPENING_MS
   }
@@ -238,7 +238,7 @@ export class Feed {
     if (this.#surplusSince === null || this.#now() - this.#surplusSince < SURPLUS_MS) return
     this.#surplusSince = this.#now()
     const [leastUsed] = running.sort((a, b) => a.unacked - b.unacked)
-    // What it has buffered stays in the buffer: there is traffic that will take it.
+    // Its buffered deliveries stay in the buffer: the present traffic will take them.
     void leastUsed?.cancel()
   }
 

@@ -18,21 +18,21 @@ const MAX_WAIT_MS = 30_000
 export interface FetchLineDeps {
   clock: Clock
   isPaused(queue: string): boolean
-  /** False: somebody else owns the broker, or it is away. Nobody waits then who did not ask to. */
+  /** False: another gateway owns the broker, or it is down. Then only long polls wait. */
   mayConsume(): boolean
-  /** What is held of the queue; undefined: nothing. */
+  /** The queue's feed; undefined: there is none. */
   feedOf(queue: string): Feed | undefined
-  /** The same of a queue that somebody fetches from now; undefined: nothing of it may be served. */
+  /** The feed of a queue that is being fetched from; undefined: nothing of it may be served. */
   touched(queue: string): Feed | undefined
-  /** False: there is no such queue, as far as is known. */
+  /** False: the queue does not exist, as far as is known. */
   mayExist(queue: string): boolean
   /** Opens a consumer where one is missing. */
   nourish(feed: Feed): void
 }
 
 /**
- * Who fetches gets what is there, or waits for it: in the order in which they came, of queues from
- * left to right, and each by priority (architecture §4.4).
+ * Serves fetches from the buffers, or lets them wait: in the order in which they came, each from its queues
+ * from left to right, and from a queue by priority (architecture §4.4).
  */
 export class FetchLine {
   readonly #deps: FetchLineDeps
@@ -44,7 +44,7 @@ export class FetchLine {
     this.#deps = deps
   }
 
-  /** Does somebody wait for this queue? */
+  /** True when a fetch waits for this queue. */
   has(queue: string): boolean {
     return this.#waiters.has(queue)
   }
@@ -87,7 +87,7 @@ export class FetchLine {
     return deliveries
   }
 
-  /** After the turn in which amqplib parsed a chunk: what arrived together is served together. */
+  /** Dispatches after amqplib has parsed the chunk: deliveries that arrived together are served together. */
   dispatchSoon(feed: Feed): void {
     if (this.#dispatches.has(feed)) return
     this.#dispatches.add(feed)
@@ -98,10 +98,10 @@ export class FetchLine {
     })
   }
 
-  /** The queue is not there: a short wait is over when none of its queues can still bring something. */
+  /** The queue does not exist: ends short waits for which no other queue can bring anything. */
   reconsider(queue: string): void {
     for (const waiter of this.#waiters.forQueue(queue)) {
-      const hasHope = waiter.queues.some((one) => this.#deps.mayExist(one))
+      const hasHope = waiter.queues.some((name) => this.#deps.mayExist(name))
       if (!waiter.isLongPoll && !hasHope) this.#waiters.serve(waiter, [])
     }
   }
@@ -128,7 +128,7 @@ export class FetchLine {
     return nextLookMs(waiter, this.#awaited(waiter), this.#deps.clock.now())
   }
 
-  /** There is more for this fetch, or for one that waits already, whose is what is here. */
+  /** True: this fetch waits for more jobs, or an earlier one does, to which the buffered jobs belong. */
   #isPutOff(wanted: Wanted): boolean {
     const isOthers = (queue: string) => {
       const waiter = this.#waiters.first(queue)
@@ -150,7 +150,7 @@ export class FetchLine {
     return this.#deps.isPaused(queue) ? undefined : this.#deps.feedOf(queue)
   }
 
-  /** What is here for it, but not of queues where others were first: those wait for more. */
+  /** Takes what is buffered for this waiter, but not from queues where an earlier waiter waits for more. */
   #takeFor(waiter: Waiter): LiveDelivery[] {
     const taken: LiveDelivery[] = []
     for (const queue of waiter.queues) {

@@ -8,9 +8,9 @@ const INT32 = 'I'.charCodeAt(0)
 const BOOLEAN = 't'.charCodeAt(0)
 
 /**
- * Writes frames of AMQP 0-9-1 (§2.3.5, §4.2) into one buffer, in one pass. It knows the plain values
- * alone: a text beyond ASCII, a header that is neither text nor int32 nor boolean, or what does not fit
- * make it unusable until it begins anew.
+ * Writes AMQP 0-9-1 frames (§2.3.5, §4.2) into one buffer, in one pass. It supports plain values only. A text
+ * beyond ASCII, a header that is neither text nor int32 nor boolean, or content that does not fit makes it
+ * unusable until `beginAnew`.
  */
 export class FrameWriter {
   readonly #bytes: Buffer
@@ -25,8 +25,8 @@ export class FrameWriter {
   }
 
   /**
-   * A write beyond the end of a buffer does nothing, so that one look at the end will do: with room
-   * for the head of what `withFrame` adds.
+   * False after a value that is not plain, or when the buffer was too small: writes beyond its end do
+   * nothing, so one check at the end suffices. Leaves room for the frame head that `withFrame` adds.
    */
   get isUsable(): boolean {
     return this.#isPlain && this.#at + FRAME_HEAD_BYTES <= this.#bytes.length
@@ -49,7 +49,7 @@ export class FrameWriter {
     this.uint8(END)
   }
 
-  /** What is there and one more frame, as a buffer of its own. */
+  /** Returns the written bytes and one more frame, in a new buffer. */
   withFrame(type: number, channel: number, payload: Buffer): Buffer {
     this.beginFrame(type, channel)
     this.#sizeIs(payload.length)
@@ -61,7 +61,7 @@ export class FrameWriter {
     return all
   }
 
-  /** A copy of what is there. */
+  /** Returns a copy of the written bytes. */
   taken(): Buffer {
     return Buffer.from(this.#bytes.subarray(0, this.#at))
   }
@@ -88,7 +88,7 @@ export class FrameWriter {
     }
   }
 
-  /** The properties of a content header: first which there are, then each that is not undefined. */
+  /** Properties of a content header: first the flags of those present, then each that is not undefined. */
   beginProperties(): void {
     this.#flags = 0
     this.#flagsAt = this.#at
@@ -123,7 +123,7 @@ export class FrameWriter {
     }
   }
 
-  /** With the members of its prototypes, as amqplib takes them. */
+  /** Includes inherited members, as amqplib does. */
   tableProperty(flag: number, table: Readonly<Record<string, unknown>>): void {
     this.#flags |= flag
     const sizeAt = this.#at

@@ -1,9 +1,9 @@
 import type { Writable } from 'node:stream'
 
 /**
- * What is written to `stream` in one turn of the event loop goes out in one system call at the end
- * of that turn, in the same order. amqplib writes every frame by itself, acknowledgements of 21
- * bytes included: each would cost a call here, and RabbitMQ a read.
+ * Sends everything written to `stream` in one turn of the event loop in one system call at the end of that
+ * turn, in the same order. amqplib writes every frame separately, even acknowledgements of 21 bytes: each
+ * would cost a system call here and a read in RabbitMQ.
  */
 export function gatherWrites(stream: Writable): void {
   const write = stream.write
@@ -16,7 +16,7 @@ export function gatherWrites(stream: Writable): void {
     if (!isGathering) {
       isGathering = true
       stream.cork()
-      // Before any I/O of the next turn: nothing waits that could go.
+      // Runs before any I/O of the next turn, so nothing is held back longer than this turn.
       process.nextTick(flush)
     }
     return write.apply(stream, written)
@@ -24,17 +24,16 @@ export function gatherWrites(stream: Writable): void {
   stream.write = gathered as typeof write
 }
 
-/** Of amqplib: it moves the frames of all channels to the socket. */
+/** Part of amqplib that moves the frames of all channels to the socket. */
 interface Muxer {
   _readIncoming(): void
   _scheduleRead(): void
 }
 
 /**
- * Frames go out when the callback that wrote them is over. amqplib lets them wait for the end of
- * the turn of the event loop, which may bring a request of every client there is; RabbitMQ would
- * have nothing to do until then. Private members of amqplib: false where they are missing, and then
- * everything is as before, but slower.
+ * Sends frames when the callback that wrote them is over. amqplib waits for the end of the event-loop turn,
+ * in which every client may have a request; RabbitMQ would be idle until then. Uses private members of
+ * amqplib. False when they are missing: then nothing changes, and writes stay slower.
  */
 export function writePromptly(connection: object): boolean {
   const { muxer } = connection as { muxer?: Partial<Muxer> }

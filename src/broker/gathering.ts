@@ -2,32 +2,32 @@ import { type Feed, MAX_TAKEN_BYTES } from './feed.ts'
 import type { Waiter, Wanted } from './waiters.ts'
 
 /**
- * What a fetch waits for, and how long, beyond the time that its client named (architecture §4.4):
+ * What a fetch waits for, and how long, beyond the time that its client asked for (architecture §4.4):
  *
- * - nothing is here for it: for a consumer that begins, or work that the ledger knows of (`bridgeMs`);
- * - something is here, but a queue or a job that goes before it is on its way (`isPreceded`), looked at
- *   every `PRECEDENCE_MS`;
- * - something is here, but not all that it wants, and more is available (`awaitedFeeds`): a first time
- *   for the rest of the burst (`beginLingering`), then as long as consumers may bring it (`nextLookMs`).
+ * - Nothing is buffered: a consumer that starts, or work that the ledger knows of (`bridgeMs`).
+ * - Something is buffered, but a job that goes before it, of its queue or an earlier one, is on its way
+ *   (`isPreceded`); checked every `PRECEDENCE_MS`.
+ * - Something is buffered, but less than it wants, and more is available (`awaitedFeeds`): first the rest of
+ *   the burst (`beginLingering`), then what consumers may bring (`nextLookMs`).
  *
- * What waits and what it waits for are `Waiter` and `Feed`; `FetchLine` asks.
+ * The state is in `Waiter` and `Feed`; `FetchLine` calls these functions.
  */
 
 /** How long a fetch waits for a message that is probably on its way (architecture §4.4). */
 const BRIDGE_MS = 250
 /**
- * The same for a consumer that has to be registered first, in a queue where the ledger knows of
- * work: on a busy machine 250 ms are sometimes too short for both, and `[]` would be wrong.
+ * The same when a consumer must be registered first and the ledger knows of work in the queue: on a busy
+ * machine 250 ms are sometimes too short for both, and `[]` would be wrong.
  */
 const START_MS = 1_000
-/** A waiter that wants more than has come gives the rest of the same burst this long. */
+/** How long a waiter that wants more waits for the rest of the same burst. */
 const LINGER_MS = 1
-/** How often a delivery looks whether a queue that goes before its own has begun to deliver. */
+/** How often a waiting delivery checks whether an earlier queue has begun to deliver. */
 export const PRECEDENCE_MS = 5
 /** How long a fetch that could have some of what it wants waits for the rest. */
 export const GATHERING_MS = 100
 
-/** For a fetch that does not want to wait; 0: there is nothing to wait for. */
+/** For a fetch that does not long-poll. 0: there is nothing to wait for. */
 export function bridgeMs(feed: Feed, hasWork: boolean): number {
   const isStarting = feed.exists ? feed.isStarting : feed.isLookedUp
   if (isStarting) return hasWork ? START_MS : BRIDGE_MS
@@ -35,9 +35,9 @@ export function bridgeMs(feed: Feed, hasWork: boolean): number {
 }
 
 /**
- * Queues are served from left to right, and each by priority: a delivery of `queue` waits while the
- * ledger knows of work that goes before it and may be on its way to us. Bounded by `Feed`.
- * `feedOf`: undefined where nothing of a queue may be served.
+ * Queues are served from left to right, and each by priority: true while a delivery of `queue` must wait,
+ * because the ledger knows of work that goes before it and may be on its way to us. `Feed` bounds the wait.
+ * `feedOf`: undefined when nothing of a queue may be served.
  */
 export function isPreceded(
   wanted: Pick<Wanted, 'queues' | 'since' | 'hasClaimable'>,
@@ -57,9 +57,9 @@ export function isPreceded(
 const NOBODY: readonly Feed[] = []
 
 /**
- * Consumers of ours may bring more for this fetch, of these queues: it has some of what it wants, or
- * could have it from here, and the ledger knows of more. Seed 001 §7.3 lets an answer have fewer jobs
- * only where fewer are available. `feedOf`: undefined where nothing of a queue may be served.
+ * Those feeds whose consumers may bring more for this fetch. None unless it has, or could have from the
+ * buffers, some of what it wants, and the ledger knows of more: seed 001 §7.3 lets an answer have fewer jobs
+ * only when fewer are available. `feedOf`: undefined when nothing of a queue may be served.
  */
 export function awaitedFeeds(
   wanted: Pick<Wanted, 'queues' | 'count' | 'since' | 'hasClaimable' | 'takenBytes'>,
@@ -85,8 +85,9 @@ export function awaitedFeeds(
 }
 
 /**
- * Opens a consumer where the others are full. While jobs of the queue are leased, only what is sure
- * to come counts: workers that come again and again are faster with what is here.
+ * Opens a consumer when the others are full. True: the feed may bring more. While jobs of the queue are
+ * leased, only what is sure to come counts: workers that fetch again and again are faster with what is
+ * buffered.
  */
 function nourishForMore(
   { count, since, hasClaimable }: Pick<Wanted, 'count' | 'since' | 'hasClaimable'>,
@@ -100,29 +101,29 @@ function nourishForMore(
 }
 
 /**
- * How long the rest of a burst is waited for, from now on. Once: who comes meanwhile takes what is
- * here, and where others fetch all the time, a waiter that let them each time would get nothing.
+ * How long to wait from now on for the rest of a burst. Once per waiter: fetches that come meanwhile take
+ * what is buffered, so a waiter that waited each time could get nothing where others fetch all the time.
  */
-export function beginLingering(waiter: Waiter | undefined, here: number): number {
-  if (waiter === undefined || waiter.hasLingered || here >= waiter.count) return 0
+export function beginLingering(waiter: Waiter | undefined, buffered: number): number {
+  if (waiter === undefined || waiter.hasLingered || buffered >= waiter.count) return 0
   waiter.hasLingered = true
   return LINGER_MS
 }
 
 /**
- * Begins to put a fetch off for these, or goes on with it: how soon to look again; 0: what is here is
- * handed out now. Bounded, since what the ledger takes for available may be with others; and where it
- * was, the next ones do not wait.
+ * Puts a fetch off for these feeds: returns how soon to look again; 0: hand out what is buffered now.
+ * Bounded, because other consumers may hold the jobs that the ledger calls available; if so, later fetches do
+ * not wait for them.
  */
 export function nextLookMs(waiter: Waiter, awaited: readonly Feed[], now: number): number {
   if (awaited.length === 0) return 0
   waiter.putOffSince ??= now
   const isStarting = (feed: Feed) => feed.isGrowing || feed.isLookedUp
   const atMostMs = awaited.some(isStarting) ? START_MS : GATHERING_MS
-  // Each of its queues with something in it looks at all of them.
+  // Each of its queues with buffered deliveries triggers a look at all of them.
   const lookMs = Math.max(LINGER_MS, waiter.queues.length / 2)
   if (now - waiter.putOffSince < atMostMs) return lookMs
-  // What has not begun yet has brought nothing for another reason.
+  // A feed that is still starting has brought nothing for another reason.
   for (const feed of awaited) if (!isStarting(feed)) feed.gatheredInVain()
   return 0
 }

@@ -1,13 +1,13 @@
 /**
  * What may be in a header table that we publish (architecture §3, "Headers").
  *
- * Two sources: values of the job model, which become `x-ojs-*` and nothing else, and the headers of
- * an adopted native message, which are kept unless they belong to the broker.
+ * Two sources: values of the job model, which become `x-ojs-*` headers only, and the headers of an adopted
+ * native message, which are kept unless they belong to the broker.
  */
 
 import { membersOf } from '../job/json-value.ts'
 
-/** Of AMQP's short strings: most properties, names, routing keys. */
+/** Limit of AMQP short strings: most properties, names, routing keys. */
 export const MAX_SHORT_BYTES = 255
 const MAX_TEXT_BYTES = 1_024
 const MAX_FOREIGN_BYTES = 8_192
@@ -15,8 +15,8 @@ const MAX_NAME_BYTES = 128
 const MAX_DEPTH = 8
 
 /**
- * Owned by the broker or read by it when a client sends them. A kept `x-death` can make 3.10 drop
- * the message as a cycle without a word; `CC` and `BCC` route copies (rabbitmq.md §1.3, §7).
+ * Headers that RabbitMQ sets, or interprets when a client sends them. A kept `x-death` can make 3.10 drop the
+ * message silently as a cycle; `CC` and `BCC` route copies (rabbitmq.md §1.3, §7).
  */
 const BROKER_NAMES = new Set([
   ...['x-death', 'x-delivery-count', 'x-acquired-count', 'x-received-from', 'x-delay', 'x-match'],
@@ -24,7 +24,7 @@ const BROKER_NAMES = new Set([
 ])
 const BROKER_PREFIXES = ['x-first-death-', 'x-last-death-', 'x-shovel', 'x-opt-']
 
-/** Written by us from the row at every publish; a foreign value would be stale. */
+/** We write these from the row at every publish; a foreign value would be stale. */
 export const OJS_HEADERS = {
   queue: 'x-ojs-queue',
   attempt: 'x-ojs-attempt',
@@ -38,7 +38,7 @@ export const OJS_HEADERS = {
   idempotencyKey: 'x-ojs-idempotency-key',
   errorMessage: 'x-ojs-error-message',
   errorCode: 'x-ojs-error-code',
-  /** Ours, from the native producer: no gateway has seen this job. Goes with the first republish. */
+  /** Set by the native producer: no gateway knows this job yet. Absent from the first republish on. */
   native: 'x-ojs-native',
 } as const
 
@@ -48,14 +48,14 @@ export type HeaderTable = Record<string, unknown>
 
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/
 
-/** No control characters, no lone surrogates, at most `maxBytes` of UTF-8. */
+/** Removes control characters and lone surrogates, and cuts to `maxBytes` of UTF-8. */
 export function cleanText(text: string, maxBytes = MAX_TEXT_BYTES): string {
-  // Nearly every text, at a third of the cost: this runs several times for every token.
+  // Fast path for nearly every text, at a third of the cost: this runs several times per token.
   if (text.length <= maxBytes && PRINTABLE_ASCII.test(text)) return text
   return cut(text.replace(/[\p{Cc}\p{Cs}]/gu, ' '), maxBytes)
 }
 
-/** A comma-separated list (seed 002 §6.2) as a header: of one that is too long the last items are left out. */
+/** Cleans a comma-separated list (seed 002 §6.2); a list that is too long loses its last items. */
 export function cleanList(text: string): string {
   const kept = cleanText(text)
   if (kept === text) return kept
@@ -68,15 +68,15 @@ function cut(text: string, maxBytes: number): string {
   const bytes = Buffer.from(text)
   if (bytes.length <= maxBytes) return text
   let end = maxBytes
-  // Not into the middle of a character: step back over its continuation bytes.
+  // Do not cut into a character: step back over its continuation bytes.
   while (end > 0 && ((bytes[end] ?? 0) & 0b1100_0000) === 0b1000_0000) end -= 1
   return bytes.toString('utf8', 0, end)
 }
 
 /**
- * The headers of a native message that every republish restores: JSON-able, at most 8 KiB, without
- * the broker's and without those we write ourselves. Byte arrays are kept as `{ '!': 'bytes' }`
- * with base64; `restoreHeaders` undoes that. A number keeps its value; its AMQP width is not known.
+ * The headers of a native message that every republish restores: JSON-able, at most 8 KiB, without RabbitMQ's
+ * headers and those we write ourselves. Byte arrays are kept as `{ '!': 'bytes' }` with base64;
+ * `restoreHeaders` undoes that. A number keeps its value; its AMQP width is not known.
  */
 export function cleanHeaders(headers: Readonly<HeaderTable>): HeaderTable {
   const kept: [string, unknown][] = []
@@ -94,9 +94,9 @@ export function cleanHeaders(headers: Readonly<HeaderTable>): HeaderTable {
 }
 
 /**
- * What `cleanHeaders` kept, as amqplib takes it: byte arrays are buffers again, and whole numbers
- * int32 where they fit. amqplib reads every width alike and would write the narrowest, so that
- * `.(int32)` of a Go worker, or a cast to Integer in Java, held for the first attempt alone.
+ * Turns headers kept by `cleanHeaders` into amqplib's form: byte arrays become buffers, and whole numbers
+ * int32 where they fit. amqplib reads every width alike and would write the narrowest, so that `.(int32)` of
+ * a Go worker, or a cast to Integer in Java, would work for the first attempt only.
  */
 export function restoreHeaders(headers: Readonly<HeaderTable>): HeaderTable {
   return Object.fromEntries(
@@ -118,7 +118,7 @@ function isUsableName(name: string): boolean {
   return name !== '' && name !== '!' && cleanText(name, MAX_NAME_BYTES) === name
 }
 
-/** Undefined: cannot be kept. */
+/** Undefined: the value cannot be kept. */
 function cleanValue(value: unknown, depth: number): unknown {
   switch (typeof value) {
     case 'boolean':
@@ -150,12 +150,12 @@ function cleanObject(value: object, depth: number): unknown {
 }
 
 /**
- * amqplib's notation for types without a JavaScript equal. It throws on one it does not know, so a
- * foreign table with a member `!` of its own could otherwise keep its job from being published.
+ * Keeps only known values of amqplib's notation for types without a JavaScript equivalent. amqplib throws on
+ * an unknown one, so a foreign table with its own member `!` could keep its job from being published.
  */
 function cleanTyped(value: { '!'?: unknown; value?: unknown }): unknown {
   const inner = value.value
-  // Of ours: what a native worker tells of has been cleaned before.
+  // In our own form: headers that a native worker reports have been cleaned before.
   if (value['!'] === 'bytes' && typeof inner === 'string') return { '!': 'bytes', value: inner }
   if (value['!'] === 'timestamp' && Number.isSafeInteger(inner) && Number(inner) >= 0) {
     return { '!': 'timestamp', value: inner }
@@ -177,7 +177,7 @@ function isInt32(value: number): boolean {
   return Number.isInteger(value) && value >= -(2 ** 31) && value < 2 ** 31
 }
 
-/** amqplib encodes whole numbers as int64 when they fit and throws on what fits neither way. */
+/** amqplib encodes whole numbers as int64 when they fit, and throws on values that fit neither way. */
 function isEncodable(value: number): boolean {
   if (!Number.isFinite(value)) return false
   return Math.abs(value) < 2 ** 50 || (Number.isInteger(value) && value >= -(2 ** 63))

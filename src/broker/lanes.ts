@@ -147,9 +147,9 @@ export class Lanes {
 
   #laneOfSuspect(message: Outgoing): PublishLane {
     const key = keyOf(message)
-    const own = this.#suspects.get(key)
-    if (own) return own
-    if (own === undefined || this.#ownLanes >= MAX_OWN_LANES) return this.#sharedLane(message)
+    const ownLane = this.#suspects.get(key)
+    if (ownLane) return ownLane
+    if (ownLane === undefined || this.#ownLanes >= MAX_OWN_LANES) return this.#sharedLane(message)
     const lane = this.#deps.newLane({ isProbe: true })
     this.#suspects.set(key, lane)
     this.#ownLanes += 1

@@ -1,14 +1,14 @@
 import { type HeaderTable, OJS_HEADERS } from './headers.ts'
 
-/** Always with the same members, in the same order; what a message does not have is undefined. */
+/** Always has the same members in the same order; headers that a message lacks are undefined. */
 const shared: HeaderTable = Object.fromEntries(
   Object.values(OJS_HEADERS).map((name) => [name, undefined]),
 )
 
 /**
- * The headers in a table that all publishes share, for amqplib, which encodes them before `publish`
- * returns. It makes them the prototype of an object of its own, and a table that is new for each
- * message costs V8 3 µs when it becomes one. Headers that are not OJS's own come back as they are.
+ * Copies the headers into one table that all publishes share; amqplib encodes them before `publish` returns.
+ * amqplib makes the table the prototype of another object, which costs V8 3 µs for each new table. Headers
+ * that are not OJS's own are returned unchanged.
  */
 export function lent(headers: HeaderTable): HeaderTable {
   for (const name in headers) if (!Object.hasOwn(shared, name)) return headers

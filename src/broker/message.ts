@@ -7,15 +7,15 @@ import { DIRECT_REPLY } from './control-message.ts'
 import { cleanHeaders, cleanList, cleanText, OJS_HEADERS } from './headers.ts'
 
 /**
- * Larger bodies are not parsed when they come, fetched or not: they have no id without `message_id`,
- * and no priority but the property's.
+ * Bodies above this are not parsed on arrival, whether they are fetched or not: without `message_id` they
+ * have no id, and their priority is that of the property.
  */
 const MAX_LOOK_BYTES = 4 * 1024 * 1024
 const MAX_MEMBERS_SEEN = 16
 const GENERATION_MEMBER = '"x_ojs_generation"'
 const PRIORITY_MEMBER = '"priority"'
 
-/** What a delivery must know before anyone has looked at the job. */
+/** What the gateway must know of a delivery before it handles the job. */
 export interface TokenFacts {
   id: string
   generation: number
@@ -33,8 +33,8 @@ interface ForeignParts {
 }
 
 /**
- * Never throws: what is missing or of a wrong type has its default (seed 002 §6.2); `id` is empty
- * where neither the properties nor the body name one.
+ * Never throws: values that are missing or of a wrong type have their default (seed 002 §6.2). `id` is empty
+ * when neither the properties nor the body contain one.
  */
 export function factsOf(message: Message): TokenFacts {
   const { content } = message
@@ -48,7 +48,7 @@ export function factsOf(message: Message): TokenFacts {
   }
 }
 
-/** The view that the job model gets; properties that are missing or of a wrong type are left out. */
+/** The job model's view of a message; properties that are missing or of a wrong type are left out. */
 export function foreignMessage({ content, properties }: ForeignParts): ForeignMessage {
   return {
     content,
@@ -65,7 +65,7 @@ export function foreignMessage({ content, properties }: ForeignParts): ForeignMe
   }
 }
 
-/** The same of a delivery that a worker tells of, whose properties have AMQP's names. */
+/** The same for a delivery that a worker reports, whose properties have AMQP's names. */
 export function shownMessage({ content, headers, properties }: ShownDelivery): ShownMessage {
   const { timestamp, correlation_id: correlationId, reply_to: replyTo, app_id: appId } = properties
   const priority = countIn(properties.priority, 0) ?? undefined
@@ -80,14 +80,14 @@ function maxAttemptsIn(headers: Readonly<Record<string, unknown>>): number | nul
 }
 
 /**
- * What every republish of an adopted message restores (seed 002 §8.3: "preserve all other original
- * message properties and headers"). Not `user_id`: it names the publisher's user, and RabbitMQ
- * closes the channel of anyone else who sends it.
+ * What every republish of an adopted message restores (seed 002 §8.3: "preserve all other original message
+ * properties and headers"). Not `user_id`: it names the publisher's user, and RabbitMQ closes the channel of
+ * any other user that sends it.
  */
 export function carryOf({ headers, properties }: ForeignMessage): Carry {
   const foreign = cleanHeaders(headers)
   const tags = tagsIn(headers[OJS_HEADERS.tags])
-  const own = {
+  const keptProperties = {
     ...(properties.appId !== undefined &&
       properties.appId !== 'ojs' && { appId: properties.appId }),
     ...(properties.replyTo !== undefined &&
@@ -101,7 +101,7 @@ export function carryOf({ headers, properties }: ForeignMessage): Carry {
     ...headerMember('scheduledAt', headers[OJS_HEADERS.scheduledAt]),
     ...(tags.length > 0 && { tags }),
     ...(Object.keys(foreign).length > 0 && { headers: foreign }),
-    ...(Object.keys(own).length > 0 && { properties: own }),
+    ...(Object.keys(keptProperties).length > 0 && { properties: keptProperties }),
   }
 }
 
@@ -133,7 +133,7 @@ function numberMember<K extends string>(name: K, value: unknown): Partial<Record
   return typeof value === 'number' ? ({ [name]: value } as Record<K, number>) : {}
 }
 
-/** Clients send int8, int32, int64, a typed value or digits; null when it is none of these. */
+/** Clients send int8, int32, int64, a typed value or digits. Null: none of these. */
 function countIn(value: unknown, min: number): number | null {
   const plain =
     typeof value === 'object' && value !== null && 'value' in value ? value.value : value
@@ -148,7 +148,7 @@ function idInBody(content: Buffer): string {
   return textIn(membersIn(content)['id']) ?? ''
 }
 
-/** Our own splice ends the body, so that almost every token is read without a parse. */
+/** We splice our own generation in at the end of the body, so almost every token is read without parsing. */
 function generationIn(content: Buffer): number {
   const at = content.lastIndexOf(GENERATION_MEMBER)
   if (at === -1) return 0
@@ -160,8 +160,8 @@ function generationIn(content: Buffer): number {
 }
 
 /**
- * The AMQP property is clamped to 0–9, so the exact value can be in the body only when the property
- * is at an end or missing; and then only when the member looks negative or has two digits.
+ * The AMQP property is clamped to 0–9. So the body can have another, exact value only when the property is 0,
+ * 9 or missing, and only when the member looks negative or has two digits.
  */
 function priorityOf(property: unknown, content: Buffer): number {
   const clamped = typeof property === 'number' ? property : 0
@@ -177,11 +177,11 @@ function mayHavePriorityBeyond(clamped: number, isGiven: boolean, content: Buffe
     const at = content.indexOf(PRIORITY_MEMBER, end)
     if (at === -1) return false
     end = at + PRIORITY_MEMBER.length
-    const rest = content.toString('latin1', end, end + 16)
-    const value = /^\s*:\s*(-?\d+)/.exec(rest)?.[1]
+    const tail = content.toString('latin1', end, end + 16)
+    const value = /^\s*:\s*(-?\d+)/.exec(tail)?.[1]
     if (value !== undefined && isBeyond(clamped, isGiven, Number(value))) return true
   }
-  // args full of members of that name: one parse is cheaper than to look at each.
+  // args full of members of that name: one parse is cheaper than looking at each.
   return true
 }
 

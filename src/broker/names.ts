@@ -1,6 +1,6 @@
 /**
- * Every name of a broker entity (seed 002 §4.1). A prefix goes in front of exchanges and queues,
- * and of routing keys that are a queue's name; keys that are an OJS queue name stay as they are.
+ * The name of every broker entity (seed 002 §4.1). A prefix goes in front of exchange and queue names, and of
+ * routing keys that are a queue's name; keys that are an OJS queue name stay as they are.
  */
 export interface Names {
   readonly exchange: {
@@ -14,7 +14,7 @@ export interface Names {
   readonly dueDeadLetters: string
   readonly deadLetters: string
   readonly owner: string
-  /** Exchanges of ours that lead nowhere: see `queue-markers.ts`. */
+  /** Exchanges of ours that route nowhere: see `queue-markers.ts`. */
   readonly origin: string
   marker(id: string): string
   jobQueue(queue: string): string
@@ -23,12 +23,12 @@ export interface Names {
   retryQueue(queue: string, delayMs: number): string
 }
 
-/** What a prefix may be, and how that is said. */
+/** The allowed prefixes, as a pattern and in words. */
 export const PREFIX = /^[a-z0-9][a-z0-9-]{0,31}$/
 export const PREFIX_RULE =
   'must be up to 32 characters of a-z, 0-9 and -, the first a letter or digit'
 
-/** `ojs.…` → `tenant1.ojs.…`; the dot is ours. Anything else is no entity name and stays. */
+/** `ojs.…` → `tenant1.ojs.…`; the dot is added here. Any other text is no entity name and stays. */
 export function withPrefix(prefix: string, name: string): string {
   return prefix !== '' && name.startsWith('ojs.') ? `${prefix}.${name}` : name
 }
@@ -36,7 +36,7 @@ export function withPrefix(prefix: string, name: string): string {
 /** `prefix`: `OJS_PREFIX`, without its dot; empty for none. */
 export function createNames(prefix: string): Names {
   const named = (name: string) => withPrefix(prefix, name)
-  // The one that is asked for on every lookup.
+  // Precomputed, because every lookup asks for it.
   const jobQueueStart = named('ojs.queue.')
   return {
     exchange: {

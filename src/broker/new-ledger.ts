@@ -12,10 +12,10 @@ export interface NewLedgerDeps {
 }
 
 /**
- * A ledger that begins empty beside a RabbitMQ in which gateways have been at work: its path is wrong, or
- * the file is lost. Jobs in the queues are adopted as they are taken, so that all looks well; what only
- * the other ledger holds nobody would miss before its time has come. A warning until the next start,
- * when this ledger is not new any more.
+ * Warns about an empty ledger beside a RabbitMQ that gateways have used before: the ledger's path is wrong,
+ * or the file is lost. Jobs in the queues are adopted as they are fetched, so that everything looks well, and
+ * nobody would miss the jobs that only the other ledger holds before they are due. The warning lasts until
+ * the next start, when this ledger is no longer new.
  */
 export class NewLedger {
   readonly #deps: NewLedgerDeps
@@ -31,8 +31,8 @@ export class NewLedger {
   }
 
   /**
-   * Once, and before we declare the origin ourselves: it is there where queues have been marked. False:
-   * RabbitMQ cannot be asked, and nobody may declare it yet.
+   * Looks once, before we declare the origin ourselves: the origin exists if a gateway has marked queues.
+   * False: RabbitMQ cannot be asked, and the origin must not be declared yet.
    */
   async look(scratch: ScratchChannel): Promise<boolean> {
     const { hooks, logger, names } = this.#deps

@@ -1,15 +1,15 @@
-/** `reply`: only for answers to direct reply addresses, opened with the first. */
+/** `reply`: only for answers to direct reply addresses; opened for the first of them. */
 export type ConnectionName = 'publish' | 'consume' | 'declare' | 'reply'
 
 /**
- * What telemetry hears of the broker layer, as it happens (seed 002 §12.1). Calls are synchronous
- * and on the hot path: a listener counts and returns. It must not throw.
+ * What the broker layer reports to telemetry, as it happens (seed 002 §12.1). Calls are synchronous and on
+ * the hot path: a listener counts and returns. It must not throw.
  */
 export interface BrokerObserver {
   /** Written to the socket; not yet confirmed. */
   published(queue: string): void
   confirmed(queue: string, latencySeconds: number): void
-  /** `basic.nack` from the broker: the queue is full. */
+  /** `basic.nack` from RabbitMQ: the queue is full, or was deleted meanwhile. */
   publishNacked(queue: string): void
   /** No confirm within the publish timeout, or the channel was lost first. */
   publishUnknown(queue: string): void
@@ -20,20 +20,20 @@ export interface BrokerObserver {
   deadLettered(queue: string): void
   /** `basic.nack requeue=true` of deliveries that nobody fetched. */
   givenBack(queue: string, count: number): void
-  /** Unsettled deliveries whose channel is gone; the broker delivers them again. */
+  /** Unsettled deliveries whose channel is gone; RabbitMQ redelivers them. */
   lost(queue: string, count: number): void
   consumerCancelled(queue: string): void
-  /** One attempt to connect again; `attempt` counts from 1. */
+  /** An attempt to reconnect follows; `attempt` counts from 1. */
   reconnecting(connection: ConnectionName, attempt: number): void
-  /** The event that seed 002 §11.3 wants; no metric counts it. */
+  /** The event that seed 002 §11.3 asks for; no metric counts it. */
   reconnected(connection: ConnectionName): void
-  /** Closed by the broker; `code` is AMQP's, e.g. 404. */
+  /** RabbitMQ closed a channel; `code` is AMQP's, e.g. 404. */
   channelError(connection: ConnectionName, code: number): void
   /** An entity exists with other arguments than ours (406). */
   declareConflict(entity: string): void
 }
 
-/** Gauges, read when they are asked for. */
+/** Gauges, computed when they are requested. */
 export interface BrokerGauges {
   connectionsActive: number
   channelsActive: number
@@ -55,7 +55,7 @@ interface ConsumerGauge {
 
 interface QueueGauge {
   queue: string
-  /** Delivered here and not assigned to a worker yet. */
+  /** Deliveries received here and not assigned to a worker yet. */
   buffered: number
   waiters: number
   /** Deliveries in use / (blocks × prefetch), 0…1; 0 without a block. */

@@ -1,11 +1,11 @@
-/** What is published through, on whichever connection. */
+/** A publisher, on whichever connection, that may be open or not. */
 export interface Door {
   readonly isOpen: boolean
 }
 
-/** Who waits until a door is open, but not for ever. */
+/** Lets callers wait until a door is open, for a limited time. */
 export class Opening {
-  /** Each ends a wait where there is nothing more to wait for. */
+  /** One function per wait: ends the wait when its door is open or nothing will open any more. */
   readonly #looks = new Set<() => void>()
   #isOver = false
 
@@ -13,18 +13,18 @@ export class Opening {
     return this.#looks.size
   }
 
-  /** Something was opened: each looks whether it is what it waits for. */
+  /** A door was opened: every wait checks whether it is its own. */
   opened(): void {
     for (const look of [...this.#looks]) look()
   }
 
-  /** Nothing is opened any more: nobody waits. */
+  /** No door will open any more: ends all waits. */
   end(): void {
     this.#isOver = true
     this.opened()
   }
 
-  /** False: it is not open after `ms`, or will not be. */
+  /** False: the door is not open after `ms`, or never will be. */
   async untilOpen(door: Door, ms: number): Promise<boolean> {
     if (door.isOpen || this.#isOver) return door.isOpen
     return await new Promise((resolve) => {
@@ -36,7 +36,7 @@ export class Opening {
       const look = () => {
         if (door.isOpen || this.#isOver) end(door.isOpen)
       }
-      // It may never open: a broker takes only so many connections of a user.
+      // The door may never open: RabbitMQ may limit the connections of a user.
       const timer = setTimeout(end, ms, false)
       this.#looks.add(look)
     })

@@ -6,16 +6,15 @@ import type { BrokerObserver } from './observer.ts'
 import type { DelayMode } from './topology.ts'
 
 /**
- * - `eager`: every configured queue at start; a queue that is neither configured nor there is
- *   `missing`.
+ * - `eager`: every configured queue at start; a queue that is neither configured nor present is `missing`.
  * - `lazy`: at first use.
  * - `never`: nothing is declared or bound; what is missing becomes a warning.
  */
 type DeclareStrategy = 'eager' | 'lazy' | 'never'
 
-/** The names are those of `Config`, which can be passed as it is. */
+/** The names match those of `Config`, which can be passed as it is. */
 export interface BrokerOptions {
-  /** At least one; tried in order. May carry credentials, which never reach a log or an error. */
+  /** At least one; tried in order. May contain credentials, which never reach a log or an error. */
   amqpUrls: readonly string[]
   /** `''`, or e.g. `tenant1` for `tenant1.ojs.queue.email`. */
   prefix: string
@@ -25,14 +24,14 @@ export interface BrokerOptions {
   queues: readonly string[]
   /** The most job queues that we declare for clients (`OJS_MAX_QUEUES`). */
   maxQueues: number
-  /** Rungs over all queues that we declare (`OJS_MAX_RUNGS`). */
+  /** The most rungs that we declare, over all queues (`OJS_MAX_RUNGS`). */
   maxRungs: number
-  /** How long a new rung gets no token; default 2000. Tests that are not about it want 0. */
+  /** How long a new rung gets no token; default 2000. Tests of other things set 0. */
   rungSettleMs?: number
-  /** How often the queues are looked at: their depths and markers; default 10,000. */
+  /** How often queue depths and markers are checked; default 10,000. */
   watchMs?: number
   publishTimeoutMs: number
-  /** What `ojs.exchange.delayed` is: ours, or the plugin's. Default `ttl`. */
+  /** How `ojs.exchange.delayed` works: `ttl`, a topic exchange of ours, or `plugin`. Default `ttl`. */
   delayMode?: DelayMode
   /** Null: the shipped file. */
   topologyPath: string | null
@@ -40,68 +39,68 @@ export interface BrokerOptions {
   prefetch?: number
   /** Consumer blocks per queue; default 64. */
   maxBlocks?: number
-  /** AMQP consumer `x-priority`; below 0 native workers are served first. Default 0. */
+  /** AMQP consumer `x-priority`; below 0, native workers are served first. Default 0. */
   consumerPriority?: number
-  /** Nobody fetching for so long gives unassigned deliveries back; default 2000. */
+  /** A queue not fetched from for this long gives its unassigned deliveries back; default 2000. */
   idleMs?: number
   /** Shown by RabbitMQ's management as `{connectionName} publish` …; default `ojs-rabbitmq`. */
   connectionName?: string
 }
 
 /**
- * What the composition root puts between the broker and the rest. Those that are asked for something
- * throw or reject where the ledger cannot be read or written; those that are told something do not.
+ * What the composition root connects the broker layer with. Hooks that return something throw or reject when
+ * the ledger cannot be read or written; mere notifications do not.
  */
 export interface BrokerHooks {
-  /** Queues that the ledger has recorded in earlier runs. Asked after every (re)connect. */
+  /** Queues that the ledger recorded in earlier runs. Called after every (re)connect. */
   recordedQueues(): readonly string[]
   /**
-   * The job queue is gone from the broker, with every token in it. Awaited **before** it is
-   * declared again: a new outbox nonce for its rows is committed here (architecture §2, "Queue
-   * missing"). `leave`: somebody acknowledges silently; an operator has to decide. `isRenewed`:
-   * another one of its name is there already, and who consumed the old one may not know.
+   * The job queue is gone from the broker, with every token in it. Awaited **before** the queue is declared
+   * again: a new outbox nonce for its rows is committed here (architecture §2, "Queue missing"). `leave`: a
+   * consumer acknowledges silently, and an operator has to decide. `isRenewed`: another queue of this name
+   * exists already, and consumers of the old one may not know that it is gone.
    */
   onQueueMissing(queue: string, isRenewed: boolean): Promise<'declare' | 'leave'>
-  /** It knew of no queue when this process began. */
+  /** True when the ledger knew of no queue at the start of this process. */
   isLedgerNew(): boolean
-  /** What the queue was marked with in this run or an earlier one, and not lost since; or null. */
+  /** The queue's last recorded marker, of this run or an earlier one, unless it is lost; or null. */
   markerOf(queue: string): string | null
-  /** Remembered until the queue is missing. May reject: then it is tried again. */
+  /** Remembers the marker until the queue is missing. May reject: then it is tried again. */
   onMarked(queue: string, marker: string): Promise<void>
-  /** We have declared it, and RabbitMQ may come back without it when it is killed. From memory. */
+  /** True: we declared the queue, and RabbitMQ may lose it if it is killed now. From memory. */
   isUnwritten(queue: string): boolean
-  /** RabbitMQ has written it down, or we did not declare it. May reject: then it is tried again. */
+  /** RabbitMQ has written the queue down, or we did not declare it. May reject: then it is tried again. */
   onWritten(queue: string): Promise<void>
-  /** Some job's token may be in the queue, or with a native worker of it. */
+  /** True when a job's token may be in the queue, or with a native worker of it. */
   hasTokens(queue: string): boolean
-  /** Rungs that were declared in earlier runs, or in this one. Asked after every (re)connect. */
+  /** Rungs declared in earlier runs or in this one. Called after every (re)connect. */
   recordedRungs(): readonly { queue: string; delayMs: number }[]
-  /** Awaited before a rung takes its first token: the ledger remembers it. */
+  /** Awaited before a rung receives its first token: the ledger records the rung. */
   onRungDeclared(queue: string, delayMs: number): Promise<void>
   /**
-   * The rung is gone from the broker, with every token in it. Awaited **before** it is declared
-   * again: the jobs that waited in it are held by the ledger from then on.
+   * The rung is gone from the broker, with every token in it. Awaited **before** the rung is declared again:
+   * from then on the ledger holds the jobs that waited in it.
    */
   onRungMissing(queue: string, delayMs: number): Promise<void>
   /** A message of `ojs.system.dead-letters`; acknowledged when this resolves. */
   onDeadLetter(letter: DeadLetter): Promise<void>
   /**
-   * A message of a control queue; settled by what this answers, given back after a pause when it
-   * rejects. Called in the order of the queue, without waiting for the call before.
+   * A message of a control queue; settled by the verdict, given back after a pause on a rejection. Called in
+   * queue order, without waiting for earlier calls.
    */
   onControl(message: ControlMessage): Promise<ControlVerdict>
   /**
-   * A message of `ojs.system.due`: a schedule that was published natively. Settled by what this
-   * answers, given back after a pause when it rejects.
+   * A message of `ojs.system.due`: a schedule that a native client published. Settled by the verdict, given
+   * back after a pause on a rejection.
    */
   onScheduled(message: ScheduledMessage): Promise<ControlVerdict>
   /** Jobs of this queue that are `available` in the ledger now; O(1). For the depth sample. */
   availableJobs(queue: string): number
-  /** Nothing may be handed out of this queue. Asked often: from memory. */
+  /** True: nothing may be handed out of this queue. Called often, so it answers from memory. */
   isPaused(queue: string): boolean
-  /** FETCH asked for a queue that somebody else has declared. */
+  /** A FETCH asked for a queue that another client has declared. */
   onQueueFound(queue: string): void
-  /** Publishing is possible (again): the relay runs. */
+  /** Publishing has become possible (again): the relay runs. */
   onUp(): void
   /** Awaited before anything is consumed after a (re)connect: leases are extended here. */
   onConsumeUp(): Promise<void>

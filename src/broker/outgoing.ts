@@ -7,8 +7,8 @@ import type { LaneGroup, Outgoing } from './publish-lane.ts'
 import { shortText, tokenOf } from './token.ts'
 
 /**
- * The message that the row owes, addressed by its state: see `Broker.publish`. `wall`: the wall
- * time in ms, from which the delay of a scheduled job is counted.
+ * The message that the row owes, addressed by the row's state: see `Broker.publish`. `wall`: the wall time in
+ * ms from which the delay of a scheduled job is counted.
  */
 export function outgoingOf(row: JobRow, { exchange }: Names, wall: number): Outgoing {
   const { state, queue, rungMs } = row
@@ -22,15 +22,15 @@ export function outgoingOf(row: JobRow, { exchange }: Names, wall: number): Outg
 }
 
 /**
- * A schedule of a native producer waits for a gateway in `ojs.system.due`, by its
- * `x-ojs-scheduled-at`: `x-delay` would count from whenever a gateway takes it. Mandatory, unlike to
- * the plugin's exchange: without that queue it would be lost.
+ * Addresses a native producer's schedule to `ojs.system.due`, where it waits for a gateway, which reads
+ * `x-ojs-scheduled-at` (`x-delay` would count from whenever a gateway takes it). Mandatory, unlike a publish
+ * to the plugin's exchange: without that queue the message would be lost.
  */
 export function toGateway(row: JobRow, { exchange }: Names): Outgoing {
   return outgoing(row, exchange.delayed, row.queue, null, 'others')
 }
 
-/** Seed 002 §9.1.2. The plugin knows no `mandatory`: it would return whatever it delays. */
+/** Seed 002 §9.1.2. Not `mandatory`: the plugin would return every message that it delays. */
 function delayed(row: JobRow, exchange: string, wall: number): Outgoing {
   const message = outgoing(row, exchange, row.queue, null, 'others')
   const headers: object = message.options.headers ?? {}
@@ -41,9 +41,9 @@ function delayed(row: JobRow, exchange: string, wall: number): Outgoing {
   }
 }
 
-/** What no job can be made of, to where RabbitMQ puts the tokens that we reject. */
+/** Addresses a message that is no job to where RabbitMQ puts the tokens that we reject. */
 export function toDeadLetters({ id, queue, content }: Unusable, { exchange }: Names): Outgoing {
-  // A return names the message by what was sent.
+  // As sent: a return is matched by this id.
   const messageId = shortText(id)
   return {
     id: messageId,
@@ -63,7 +63,7 @@ export function toDeadLetters({ id, queue, content }: Unusable, { exchange }: Na
   }
 }
 
-/** Member by member, as `freshRow`: this runs for every job. */
+/** Written member by member, as `freshRow` is, because this runs for every job. */
 function outgoing(
   row: JobRow,
   exchange: string,

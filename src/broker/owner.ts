@@ -67,7 +67,7 @@ export class Owner {
     const { connection } = this.#deps
     const { generation } = connection
     try {
-      if (await this.#mayComeBack()) {
+      if (await this.#mayRivalComeBack()) {
         if (!isStill(connection, generation)) return
         this.#become('foreign')
         this.#claimLater()
@@ -111,7 +111,7 @@ export class Owner {
   }
 
   /** True while a rival may come back, since it has not been gone for long. Only looks for the queue. */
-  async #mayComeBack(): Promise<boolean> {
+  async #mayRivalComeBack(): Promise<boolean> {
     if (!this.#hasRival || this.#deps.clock.now() - this.#foreignUntil >= RIVAL_MS) return false
     const { name } = this.#queue()
     const { presence } = await withScratchChannel(this.#deps.connection, (scratch) =>

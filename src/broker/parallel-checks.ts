@@ -1,7 +1,7 @@
-/** Entities checked at the same time after a (re)connect; each takes one channel. */
+/** How many entities are checked at a time after a (re)connect; each takes one channel. */
 const CONCURRENCY = 8
 
-/** Resolves when `check` has resolved for every item. A rejection ends one of the workers. */
+/** Resolves when `check` has resolved for every item. Rejects with the first rejection; the others go on. */
 export async function checkEach<T>(
   items: Iterable<T>,
   check: (item: T) => Promise<void>,

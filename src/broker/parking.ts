@@ -1,19 +1,19 @@
 import type { Clock } from '../clock.ts'
 import type { LiveDelivery } from './delivery.ts'
 
-/** Longer timers do not exist in Node; a delivery that comes back early is parked again. */
+/** The longest timer of Node.js; a delivery that comes back early is parked again. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
 /**
- * Deliveries that are kept unacknowledged until a time or until their row moves (architecture §2:
- * "held"). Each occupies a prefetch slot of its block, so their number is bounded.
+ * Deliveries that are kept unacknowledged until a time, or until their row moves (architecture §2: "held").
+ * Each occupies a prefetch slot of its block, so their number is bounded.
  */
 export class Parking {
   readonly #clock: Clock
   readonly #release: (delivery: LiveDelivery) => void
   readonly #byJob = new Map<string, Map<LiveDelivery, NodeJS.Timeout | undefined>>()
 
-  /** `release` gets what may be looked at again. */
+  /** `release` receives the deliveries that may be looked at again. */
   constructor(clock: Clock, release: (delivery: LiveDelivery) => void) {
     this.#clock = clock
     this.#release = release
@@ -27,7 +27,7 @@ export class Parking {
     else this.#byJob.set(delivery.id, new Map([[delivery, timer]]))
   }
 
-  /** False: there was none. */
+  /** False: no delivery of this job was parked. */
   unpark(jobId: string): boolean {
     const parked = [...(this.#byJob.get(jobId)?.keys() ?? [])]
     for (const delivery of parked) {
@@ -41,7 +41,7 @@ export class Parking {
     for (const jobId of [...this.#byJob.keys()]) this.unpark(jobId)
   }
 
-  /** It was settled or lost while it was parked. */
+  /** The delivery was settled or lost while it was parked. */
   forget(delivery: LiveDelivery): void {
     const parked = this.#byJob.get(delivery.id)
     if (!parked) return

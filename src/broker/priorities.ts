@@ -5,14 +5,14 @@ import type { PriorityOrder } from './broker.ts'
 const LEVELS = 10
 
 /**
- * What a broker makes of the priority of a message in a job queue (rabbitmq.md §2.3). Null: quorum
- * queues differ from version to version, and this one is not known.
+ * How a broker orders a job queue by message priority (rabbitmq.md §2.3). Null: unknown, because quorum
+ * queues differ from version to version and the version is not known.
  */
 export function priorityOrder(profile: QueueProfile, version: string): PriorityOrder | null {
   if (profile === 'classic') return { levels: LEVELS, isStrict: true }
   if (version === '') return null
   if (isAtLeast(version, 4, 3)) return { levels: LEVELS, isStrict: true }
-  // Above 4 is high; two of those are delivered for each of the others.
+  // Priorities above 4 are high; two high messages are delivered for each other one.
   if (isAtLeast(version, 4, 0)) return { levels: 2, isStrict: false }
   return { levels: 1, isStrict: true }
 }

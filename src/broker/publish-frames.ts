@@ -12,21 +12,21 @@ const METHOD_FRAME = 1
 const HEADER_FRAME = 2
 const BODY_FRAME = 3
 const FRAME_OVERHEAD = 8
-/** Class 60, method 40. */
+/** Class and method number of `basic.publish`. */
 const BASIC = 60
 const PUBLISH = 40
 const MANDATORY = 1
-/** For the method and the properties of a message. */
+/** Room for the method and the properties of a message. */
 const ROOM_BYTES = 4096
-/** Of larger ones the bytes cost more than what is around them. */
+/** Larger bodies are left to amqplib: their bytes cost more than the frames around them. */
 const MAX_BODY_BYTES = 16 * 1024
 
 const writer = new FrameWriter(ROOM_BYTES)
 
 /**
- * `basic.publish` and its content, byte for byte as amqplib has it, for a fifth of the CPU: some 4 µs
- * less for each job, of 100 that a PUSH takes and 35 of a native producer (bench/HISTORY.md). Null for
- * what is not plain (`frame-writer.ts`) and for bodies of more than one frame: amqplib knows how.
+ * Encodes `basic.publish` and its content, byte for byte as amqplib does, for a fifth of the CPU: some 4 µs
+ * less per job, of the 100 that a PUSH takes and the 35 of a native producer (bench/HISTORY.md). Null for
+ * values that are not plain (`frame-writer.ts`) and for bodies of more than one frame, which amqplib encodes.
  */
 export function publishFrames(
   channel: number,
@@ -45,7 +45,7 @@ function writeMethod(channel: number, fields: Publish['fields']): void {
   writer.beginFrame(METHOD_FRAME, channel)
   writer.uint16(BASIC)
   writer.uint16(PUBLISH)
-  // Was a ticket once.
+  // Reserved; formerly the access ticket.
   writer.uint16(0)
   writer.shortText(fields['exchange'])
   writer.shortText(fields['routingKey'])
@@ -53,7 +53,7 @@ function writeMethod(channel: number, fields: Publish['fields']): void {
   writer.endFrame()
 }
 
-/** §4.2.6.1; the flags are those of the order in which class basic has its properties. */
+/** §4.2.6.1. The flags follow the order of the properties in class basic. */
 function writeHeader(channel: number, properties: Publish['properties'], bodyBytes: number): void {
   writer.beginFrame(HEADER_FRAME, channel)
   writer.uint16(BASIC)
@@ -79,7 +79,7 @@ function writeHeader(channel: number, properties: Publish['properties'], bodyByt
   writer.endFrame()
 }
 
-/** Of amqplib's connection; none of it is in its types, which is why package.json has it to the minor version. */
+/** Members of amqplib's connection; its types lack them, so package.json fixes the minor version. */
 interface Publishing {
   sendMessage: (
     channel: number,
@@ -89,16 +89,16 @@ interface Publishing {
     properties: Publish['properties'],
     content: Buffer,
   ) => boolean
-  /** By their number; what is written there goes out in its turn. */
+  /** By channel number; what is written to a buffer is sent in its turn. */
   channels: readonly ({ buffer: { write(bytes: Buffer): boolean } } | null)[]
   frameMax: number
-  /** Spares a heartbeat. */
+  /** Tells amqplib that the next heartbeat is unnecessary. */
   sentSinceLastCheck: boolean
 }
 
 /**
- * What is published over `connection`, amqplib's own, is encoded by `publishFrames` from now on where
- * that can. False: one that is made differently, and is left as it is.
+ * Makes amqplib's `connection` encode its publishes with `publishFrames` from now on, where that can. False:
+ * the connection has another structure and is left unchanged.
  */
 export function encodePublishes(connection: object): boolean {
   if (!isPublishing(connection)) return false

@@ -12,7 +12,7 @@ import { reconnectDelayMs } from './reconnect.ts'
  */
 const WINDOW = 384
 
-/** Which channels may carry a message: `jobs` are for job queues, `others` for the queues behind them. */
+/** Which channels may carry a message: `jobs` to job and control queues, `others` to everything else. */
 export type LaneGroup = 'jobs' | 'others'
 
 export interface Outgoing {

@@ -12,7 +12,7 @@ import { type Outgoing, type Publication, PublishLane } from './publish-lane.ts'
 
 /** Most publishes that are unconfirmed or waiting, over all queues. */
 const MAX_PENDING = 16_384
-/** The same in bytes. The heap holds the text of each a second time, in its row. */
+/** The same in bytes of body. The heap holds each body a second time, as the text of its row. */
 const MAX_PENDING_BYTES = partOfHeap(1 / 4, 256 * 1024 * 1024)
 /** The timeout sweep runs no more often than this. */
 const MIN_SWEEP_MS = 20
@@ -30,7 +30,7 @@ export interface PublisherDeps {
   laneCounts?: LanesDeps['count']
   /** RabbitMQ returned a message of this queue, or of this rung of the queue. */
   onReturned(queue: string, rungMs: number | null): void
-  /** RabbitMQ did not answer in time to a message sent to this queue or rung. */
+  /** RabbitMQ did not answer a publish to this queue or rung in time. */
   onUnanswered(queue: string, rungMs: number | null): void
   /** Every channel is open (again). */
   onOpen(): void
@@ -54,7 +54,7 @@ export class Publisher {
   #bytes = 0
   /**
    * The largest body that RabbitMQ accepts, once known; a reconnect may change it. RabbitMQ closes the
-   * channel for a larger body, and every unconfirmed publish on it is lost: this must happen once only.
+   * channel for a larger body, which fails every unconfirmed publish on it: this must happen once only.
    */
   #maxBytes = Number.POSITIVE_INFINITY
   #sweeper: NodeJS.Timeout | undefined

@@ -1,8 +1,8 @@
-/** Tells a consumer that hears nothing, though there is something to hear, from one that rests. */
+/** Tells a consumer that receives nothing although messages wait from one that has nothing to receive. */
 export class Pulse {
   readonly #patienceMs: number
   readonly #beats = new Map<string, number>()
-  /** Where messages were waiting at the last look: when, and how many had come until then. */
+  /** Queues with waiting messages at the last look: when, and how many had been received until then. */
   readonly #suspects = new Map<string, { at: number; beats: number }>()
 
   constructor(patienceMs: number) {
@@ -13,7 +13,7 @@ export class Pulse {
     this.#beats.set(queue, (this.#beats.get(queue) ?? 0) + 1)
   }
 
-  /** True: messages were waiting a while ago, others or the same are now, and none came between. */
+  /** True: messages waited at a look `#patienceMs` ago and wait now, and none was received in between. */
   isMissed(queue: string, waiting: number, now: number): boolean {
     const beats = this.#beats.get(queue) ?? 0
     const suspect = this.#suspects.get(queue)

@@ -71,10 +71,10 @@ export class QueueMarkers {
    * look after the one that set it. Throws when the ledger cannot be read.
    */
   async look(scratch: ScratchChannel): Promise<void> {
-    for (const queue of this.#deps.readyQueues()) await this.#seeTo(scratch, queue)
+    for (const queue of this.#deps.readyQueues()) await this.#markOrCheck(scratch, queue)
   }
 
-  async #seeTo(scratch: ScratchChannel, queue: string): Promise<void> {
+  async #markOrCheck(scratch: ScratchChannel, queue: string): Promise<void> {
     const { hooks, onGone } = this.#deps
     const marker = hooks.markerOf(queue)
     if (marker !== null && hooks.hasTokens(queue) && !(await this.isSame(scratch, queue))) {
@@ -87,8 +87,8 @@ export class QueueMarkers {
     const { connection, hooks, options } = this.#deps
     const fresh = this.#fresh.get(queue)
     if (fresh === undefined) {
-      const isVain = this.#refusedOn === connection.generation || this.#unmarkable.has(queue)
-      if (options.declare !== 'never' && !isVain) await this.#set(scratch, queue)
+      const isHopeless = this.#refusedOn === connection.generation || this.#unmarkable.has(queue)
+      if (options.declare !== 'never' && !isHopeless) await this.#create(scratch, queue)
       return
     }
     this.#fresh.delete(queue)
@@ -97,7 +97,7 @@ export class QueueMarkers {
     if (old !== null) await this.#delete(scratch, old)
   }
 
-  async #set(scratch: ScratchChannel, queue: string): Promise<void> {
+  async #create(scratch: ScratchChannel, queue: string): Promise<void> {
     const { connection, hooks, logger, names, onGone } = this.#deps
     const marker = EXPORTED + uuid7()
     const exchange = names.marker(marker)

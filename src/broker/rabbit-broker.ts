@@ -171,7 +171,7 @@ export class RabbitBroker implements Broker, Service {
     this.#declarer.stop()
     this.#rungs.stop()
     this.#dead.stop()
-    // First: a busy RabbitMQ would work off obsolete checks before it answers what is awaited below.
+    // Close this one first, or a busy RabbitMQ works off obsolete checks before it answers the stops below.
     void this.#connections.declare.close()
     await untilDeadline(this.#consumers.stop(), deadline)
     for (const publisher of [this.#publisher, this.#controlPublisher]) {
@@ -207,7 +207,7 @@ export class RabbitBroker implements Broker, Service {
 
   publishUnusable(message: Unusable): Promise<PublishOutcome> {
     const outgoing = toDeadLetters(message, this.#names)
-    // `refused`, never `returned`: the caller must try again, because no other copy of the message exists.
+    // No other copy of the message exists: after `refused` the caller tries again.
     if (!this.#availability.isUp || !this.#mayTake(outgoing)) return Promise.resolve('refused')
     return this.#publisher.send(outgoing)
   }
@@ -308,8 +308,8 @@ export class RabbitBroker implements Broker, Service {
   }
 
   warnings(): readonly BrokerWarning[] {
-    return [this.#connections, this.#checker, this.#denials, this.#watch].flatMap((one) =>
-      one.warnings(),
+    return [this.#connections, this.#checker, this.#denials, this.#watch].flatMap((part) =>
+      part.warnings(),
     )
   }
 
@@ -335,7 +335,8 @@ export class RabbitBroker implements Broker, Service {
       names: this.#names,
       now: () => this.#deps.clock.now(),
       // The depth of a dead queue says nothing about its jobs.
-      queues: () => [...this.#declarer.knownQueues()].filter((one) => !this.#dead.isDoubtful(one)),
+      queues: () =>
+        [...this.#declarer.knownQueues()].filter((queue) => !this.#dead.isDoubtful(queue)),
       readyQueues: () => this.#declarer.readyQueues(),
       available: (queue) => this.#deps.hooks.availableJobs(queue),
       held: (queue) => this.#consumers.deliveries.heldOf(queue) + this.#publisher.pending,

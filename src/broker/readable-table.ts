@@ -1,9 +1,9 @@
-/** Arrays and tables inside one another; amqplib recurses, and cannot go deeper than its stack. */
+/** Deepest nesting of arrays and tables that is kept; amqplib recurses and is limited by its stack. */
 const MAX_DEPTH = 32
 const UNREADABLE = -1
 const LENGTH_BYTES = 4
 
-/** Bytes of a value behind its tag. */
+/** Size in bytes of a value after its tag. */
 const FIXED = new Map<string, number>([
   ...['t', 'b', 'B'].map((tag) => [tag, 1] as const),
   ...['s', 'u'].map((tag) => [tag, 2] as const),
@@ -16,11 +16,12 @@ const LONG_OF_THE_GRAMMAR = 'L'
 const LONG = 'l'.charCodeAt(0)
 
 /**
- * An AMQP field table without the headers that amqplib cannot decode: those of a type that it does
- * not know, and those that are nested too deeply. A signed 64-bit integer under the tag of the 0-9-1
- * grammar, `L` (Python's `amqp` sends it), gets the tag that RabbitMQ and amqplib use, `l`.
+ * Returns an AMQP field table without the headers that amqplib cannot decode: those of unknown types and
+ * those nested too deeply. A signed 64-bit integer with the tag of the 0-9-1 grammar, `L` (Python's `amqp`
+ * sends it), gets RabbitMQ's and amqplib's tag, `l`.
  *
- * `table`: the bytes behind the length. Behind a header whose end cannot be told all are lost.
+ * `table`: the bytes after the length. A header whose end cannot be determined is dropped with all that
+ * follow.
  */
 export function readableTable(table: Buffer): Buffer {
   const copy = Buffer.from(table)
@@ -36,7 +37,7 @@ export function readableTable(table: Buffer): Buffer {
   return Buffer.concat(kept)
 }
 
-/** Where the value whose tag is at `at` ends; its own length tells it, whatever is inside. */
+/** Where the value whose tag is at `at` ends: its own length tells, whatever it contains. */
 function endOf(bytes: Buffer, at: number): number {
   const tag = tagAt(bytes, at)
   const fixed = FIXED.get(tag)
@@ -45,7 +46,7 @@ function endOf(bytes: Buffer, at: number): number {
   return within(bytes, at + 1 + LENGTH_BYTES + bytes.readUInt32BE(at + 1))
 }
 
-/** False: it cannot be made so. */
+/** False: the value cannot be made readable. */
 function makeReadable(bytes: Buffer, at: number, depth: number): boolean {
   const tag = tagAt(bytes, at)
   if (tag === LONG_OF_THE_GRAMMAR) bytes[at] = LONG
@@ -66,7 +67,7 @@ function within(bytes: Buffer, end: number): number {
   return end <= bytes.length ? end : UNREADABLE
 }
 
-/** Past the end is '', which is no tag. */
+/** Past the end: '', which is no tag. */
 function tagAt(bytes: Buffer, at: number): string {
   return bytes.toString('latin1', at, at + 1)
 }

@@ -3,11 +3,11 @@ import type { PublisherDeps } from './publisher.ts'
 import type { Rungs } from './rungs.ts'
 
 interface Rechecks extends Pick<PublisherDeps, 'onReturned' | 'onUnanswered' | 'onChannelError'> {
-  /** What leads to every queue: each is looked at again. */
+  /** An exchange is gone, which routes to every queue: each is checked again. */
   onExchangeGone(): void
 }
 
-/** What a publish says of the queues that it was for, to those that declare them. */
+/** Forwards what publishes reveal about queues and rungs to the parts that declare them. */
 export function rechecksBy(declarer: Declarer, rungs: Rungs): Rechecks {
   const onExchangeGone = () => void declarer.recheckAll().then(() => rungs.recheckAll())
   return {

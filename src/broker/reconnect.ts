@@ -10,12 +10,12 @@ export function reconnectDelayMs(attempt: number, random: () => number): number 
   return Math.round(seconds * 1000 * jitter(random))
 }
 
-/** A consumer that lived this long has got over whatever ended the one before. */
+/** A consumer that lived this long has recovered from whatever ended the one before. */
 const STABLE_MS = 10_000
 
 /**
- * Seed 002 §10.4: "attempting to re-register the consumer after a delay", which grows while the
- * consumers keep ending.
+ * Seed 002 §10.4: "attempting to re-register the consumer after a delay". The delay grows while the consumers
+ * keep ending.
  */
 export class RestartDelay {
   readonly #random: () => number
@@ -25,14 +25,14 @@ export class RestartDelay {
     this.#random = random
   }
 
-  /** Milliseconds to wait after a consumer that lived for `livedMs`; 0: it was never accepted. */
+  /** Milliseconds to wait after a consumer that lived for `livedMs` (0: it was never accepted). */
   after(livedMs: number): number {
     if (livedMs > STABLE_MS) this.#failures = 0
     this.#failures += 1
     return reconnectDelayMs(this.#failures, this.#random)
   }
 
-  /** A new connection: what ended consumers on the old one does not count. */
+  /** To be called on a new connection: failures on the old one do not count. */
   forgetFailures(): void {
     this.#failures = 0
   }
@@ -45,8 +45,8 @@ function jitter(random: () => number): number {
 export interface WaitOptions {
   delayMs: number
   /**
-   * True when the last attempt got a TCP connection: then only a port that closes and opens again
-   * is news, and a broker that accepts but refuses us is not hammered once a second.
+   * True when the last attempt got a TCP connection. Then only a port that closes and opens again cuts the
+   * wait short, so that a broker that accepts but refuses us is not contacted every second.
    */
   portWasOpen: boolean
   probe: () => Promise<boolean>
@@ -55,9 +55,9 @@ export interface WaitOptions {
 }
 
 /**
- * Waits for the backoff, looking about once a second whether the port has opened meanwhile, so
- * that service is back within 5 s of a restarted broker listening (a deliberate deviation from the
- * plain backoff of seed 002 §11.3). Resolves to true when the port cut the wait short.
+ * Waits for the backoff, probing the port about once a second, so that service is back within 5 s of a
+ * restarted broker listening (a deliberate deviation from the plain backoff of seed 002 §11.3). Resolves to
+ * true when the port cut the wait short.
  */
 export async function waitToReconnect(options: WaitOptions): Promise<boolean> {
   let left = options.delayMs

@@ -7,7 +7,7 @@ const REASON: Record<Exclude<BrokerStatus['state'], 'up'>, [reason: string, mess
   foreign: ['foreign_ledger', 'Another gateway with another ledger serves this broker.'],
 }
 
-/** 503: RabbitMQ is not to be had, for this reason. */
+/** The 503 that says why RabbitMQ cannot be used. */
 export function brokerRefusal(state: Exclude<BrokerStatus['state'], 'up'>): OjsError {
   const [reason, message] = REASON[state]
   return unavailable(message, reason)

@@ -185,13 +185,13 @@ export class Rungs {
       this.#remember(key, REFUSED_MS)
       return Promise.resolve('refused')
     }
-    const flight = this.#fly(key, rung).finally(() => this.#flights.delete(key))
+    const flight = this.#runCheck(key, rung).finally(() => this.#flights.delete(key))
     this.#flights.set(key, flight)
     return flight
   }
 
   /** Never rejects. */
-  async #fly(key: string, rung: Rung): Promise<Outcome> {
+  async #runCheck(key: string, rung: Rung): Promise<Outcome> {
     const { connection, logger } = this.#deps
     const { generation } = connection
     let outcome: Outcome = 'unavailable'

@@ -2,8 +2,8 @@ import type { Channel } from 'amqplib'
 import { type Connection, closeChannel } from './connection.ts'
 
 /**
- * A throw-away channel: every failed declare closes its channel, so the next call gets a new one
- * (seed 002 §10.1: "MUST open a new channel after a channel-level error").
+ * A throw-away channel: every failed declare closes its channel, so the next call opens a new one (seed 002
+ * §10.1: "MUST open a new channel after a channel-level error").
  */
 export class ScratchChannel {
   readonly #connection: Connection
@@ -30,7 +30,7 @@ export class ScratchChannel {
   }
 }
 
-/** One for as long as `work` takes. */
+/** Opens a scratch channel for the duration of `work`. */
 export async function withScratchChannel<T>(
   connection: Connection,
   work: (scratch: ScratchChannel) => Promise<T>,

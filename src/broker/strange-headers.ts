@@ -12,20 +12,19 @@ const CONTENT_ENCODING = 0x4000
 const HEADERS = 0x2000
 const LENGTH_BYTES = 4
 
-/** What this needs of amqplib's connection; none of it is in its types. */
+/** Members of amqplib's connection that this needs; its types lack them. */
 interface FrameReader {
-  /** The next frame, or false when there is no whole one. Throws for one that it cannot decode. */
+  /** The next frame, or false when there is no complete one. Throws for a frame that it cannot decode. */
   recvFrame(): unknown
-  /** What was read and is no frame yet. */
+  /** Bytes that were read and do not form a complete frame yet. */
   rest: Buffer
 }
 
 /**
- * RabbitMQ takes, keeps and delivers header tables that amqplib throws on, which ends the connection;
- * the message is delivered again, and ends the next one. So one message of anybody who may publish
- * would keep a gateway from its broker. With this such a message comes without what cannot be read.
- *
- * `connection`: amqplib's own. One that is made differently is left as it is.
+ * Makes amqplib's `connection` drop headers that it cannot decode. RabbitMQ accepts, stores and delivers
+ * header tables that amqplib throws on, which ends the connection; RabbitMQ then redelivers the message,
+ * which ends the next one. So a single message from anyone who may publish could keep a gateway from its
+ * broker. A `connection` of another structure is left unchanged.
  */
 export function readStrangeHeaders(connection: object): void {
   if (!isFrameReader(connection)) return
@@ -35,7 +34,7 @@ export function readStrangeHeaders(connection: object): void {
     try {
       return recvFrame.call(connection)
     } catch (error) {
-      // The frame was taken before it was decoded.
+      // amqplib removes the frame from `rest` before it decodes it.
       const after = connection.rest
       const frame = before.subarray(0, Math.max(0, before.length - after.length))
       const readable = withReadableHeaders(frame)
@@ -55,7 +54,7 @@ function isFrameReader(connection: object): connection is FrameReader {
   )
 }
 
-/** Null: it is not the headers that cannot be decoded. */
+/** Null: something other than the headers cannot be decoded. */
 function withReadableHeaders(frame: Buffer): Buffer | null {
   const isWhole =
     frame.length > PROPERTIES_AT && frame.length === frame.readUInt32BE(LENGTH_AT) + FRAME_OVERHEAD

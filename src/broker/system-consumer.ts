@@ -11,11 +11,11 @@ import { isInTime } from './in-time.ts'
 import type { BrokerGauges, BrokerObserver } from './observer.ts'
 import { RestartDelay } from './reconnect.ts'
 
-/** Also how many are handled at the same time. */
+/** Also how many messages are handled at the same time. */
 const PREFETCH = 64
 /**
- * A quorum queue most of whose nodes are away answers no consume; some 15 s later RabbitMQ ends the
- * connection for it (541), and the deliveries of every queue with that.
+ * A quorum queue without a majority of its nodes answers no consume; some 15 s later RabbitMQ ends the
+ * connection (541), and with it the deliveries of every queue.
  */
 const ANSWER_MS = 5_000
 
@@ -30,18 +30,18 @@ export interface SystemConsumerDeps {
   instance: string
   /** Name of the queue in the broker. */
   source: string
-  /** Its name without a prefix: for log lines and counters. OJS queue names never begin so. */
+  /** Its name without a prefix, for logs and counters. OJS queue names never begin with `ojs.`. */
   label: `ojs.system.${string}`
-  /** What becomes of the message; where it rejects, the message comes again after a pause. */
+  /** Decides how to settle the message; on a rejection, the message is given back after a pause. */
   handle(delivery: LiveDelivery): Promise<'ack' | 'dead-letter'>
   /** The queue was deleted, and its bindings with it. */
   onQueueGone(): void
 }
 
 /**
- * Consumes one of the gateway's own queues while it owns the broker: `ojs.system.dead-letters`, its
- * copy of what dies in the broker, and `ojs.system.due`, where native schedules come in. One
- * consumer; a message is settled when its hook is, whatever came before it.
+ * Consumes one of the gateway's own queues while it owns the broker: `ojs.system.dead-letters`, its copy of
+ * what dies in the broker, or `ojs.system.due`, where native schedules arrive. One consumer; each message is
+ * settled when its own hook has settled, whatever came before it.
  */
 export class SystemConsumer {
   readonly #deps: SystemConsumerDeps
@@ -62,7 +62,7 @@ export class SystemConsumer {
     deps.connection.listen({ down: () => this.suspend() })
   }
 
-  /** The broker is ours and the queue was seen to. */
+  /** This gateway owns the broker, and the queue was ensured. */
   resume(): void {
     if (this.#isWanted || this.#stopping.signal.aborted) return
     this.#isWanted = true
@@ -70,7 +70,7 @@ export class SystemConsumer {
     this.#open()
   }
 
-  /** Nothing new is consumed until `resume`; what is here is finished. */
+  /** Consumes nothing new until `resume`; messages already received are handled to the end. */
   suspend(): void {
     this.#isWanted = false
     clearTimeout(this.#restart)
@@ -78,14 +78,14 @@ export class SystemConsumer {
   }
 
   /**
-   * The queue may have been declared anew without a word to its consumer. What is being handled comes
-   * again, as after a lost connection.
+   * Replaces the consumer, because the queue may have been declared anew without the consumer being
+   * cancelled. Messages being handled are redelivered, as after a lost connection.
    */
   renew(): void {
     this.#block?.orphan()
   }
 
-  /** What is being handled is finished first. */
+  /** First finishes the messages that are being handled. */
   async stop(): Promise<void> {
     this.#isWanted = false
     clearTimeout(this.#restart)
@@ -102,7 +102,7 @@ export class SystemConsumer {
   }
 
   #open(): void {
-    // One that is still being drained is replaced when it has ended.
+    // A block that is still draining is replaced when it has ended.
     if (this.#block || !this.#isWanted) return
     const aloneMs = this.#doubts.leftAloneMs(this.#deps.source)
     if (aloneMs > 0) {
@@ -113,9 +113,9 @@ export class SystemConsumer {
     this.#block = block
     const opened = block.open().then(() => {
       this.#startedAt = this.#deps.clock.now()
-      // One that was refused or closed was answered, too; the end of the connection is no answer.
+      // A refused consume is an answer too; the end of the connection is none.
       if (block.wasAccepted || this.#deps.connection.isUp) this.#doubts.clear(this.#deps.source)
-      // Suspended before the consumer was accepted.
+      // Suspended before RabbitMQ accepted the consumer.
       if (!this.#isWanted) void block.cancel()
     })
     void this.#doubtUnlessAnswered(opened)
@@ -138,7 +138,7 @@ export class SystemConsumer {
       tag: `ojs.${instance}.${label.slice('ojs.system.'.length)}.${this.#registrations}`,
       prefetch: PREFETCH,
       consumerPriority: 0,
-      // Handled as they come: there is no order to keep.
+      // Messages are handled as they come: there is no order to keep.
       nextOrder: () => 0,
       onDelivery: (delivery) => this.#onDelivery(delivery),
       onSettled: () => {},
@@ -176,7 +176,7 @@ export class SystemConsumer {
         logger.warn(fields, 'system message not settled; it comes again')
         return 'again'
       }
-      // As many as are handled at a time would end the queue.
+      // `PREFETCH` such messages, redelivered for ever, would block the queue.
       logger.error(fields, 'system message given up: it has failed before')
       return 'dead-letter'
     }
@@ -187,7 +187,7 @@ export class SystemConsumer {
     if (this.#block === block) this.#block = null
     if (!this.#isWanted) return
     if (end.why === 'closed') {
-      // It was drained after a `suspend`, and there was a `resume` since.
+      // The block was drained after a `suspend`, and `resume` was called since.
       this.#open()
       return
     }

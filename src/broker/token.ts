@@ -20,7 +20,7 @@ export interface Token {
   options: Options.Publish
 }
 
-/** What the properties of a token say: of a row, or of a delivery that a native worker failed. */
+/** Fields behind a token's properties: of a row, or of a delivery that failed in a native worker. */
 export type TokenSource = Pick<
   JobRow,
   | 'id'
@@ -37,24 +37,24 @@ export type TokenSource = Pick<
 >
 
 /**
- * The message that causes the attempt after `row.attempt` (seed 002 §6), or the copy of a discarded
- * job for its dead letter queue. Every property and header of the seed whose value exists; never
- * `expiration`, which would let the broker drop the job. No `user_id`: RabbitMQ closes the channel
- * when it is not our own.
+ * The message that causes the attempt after `row.attempt` (seed 002 §6), or the copy of a discarded job for
+ * its dead letter queue. Has every property and header of the seed whose value exists, but never
+ * `expiration`, which would let RabbitMQ drop the job, and no `user_id`, since RabbitMQ closes the channel
+ * when that is not our own user.
  *
- * `priority` is OJS 0–9 clamped, on every broker version. 4.3's quorum queues rank a message
- * without priority as 4, above our 0; we do not send p + 4 for that, because native workers and
- * every older broker read 0–9 (seed 002 §6.1).
+ * `priority` is OJS 0–9 clamped, on every broker version. Quorum queues of 4.3 rank a message without
+ * priority as 4, above our 0. We do not send p + 4 for that, because native workers and every older broker
+ * read 0–9 (seed 002 §6.1).
  */
 export function tokenOf(row: JobRow): Token {
   return { content: contentOf(row), options: publishOptionsOf(row) }
 }
 
-/** Properties and headers alone: a native worker sends the body on as it came. */
+/** Properties and headers only: a native worker republishes the body as it received it. */
 export function publishOptionsOf(source: TokenSource): Options.Publish {
   const { carry } = source
   const correlationId = carry?.correlationId ?? traceIdIn(carry ?? {})
-  // Only what a native publisher asked for: "preserve all other original properties" (§8.3).
+  // Set only if a native publisher set it: "preserve all other original properties" (§8.3).
   const replyTo = carry?.properties?.replyTo
   const options: Options.Publish = {
     mandatory: true,
@@ -73,10 +73,10 @@ export function publishOptionsOf(source: TokenSource): Options.Publish {
   return options
 }
 
-/** The envelope as it was stored; the generation is spliced in, since it changes (§2). */
+/** The stored envelope, with the generation spliced in, because the generation changes (§2). */
 function contentOf(row: JobRow): Buffer {
   const { envelope, generation } = row
-  // A member of this name that came with the envelope must not count as ours: the last one wins.
+  // An envelope may come with a member of this name. The last one wins, so ours is appended even for 0.
   const isPlain = generation === 0 && !envelope.includes('"x_ojs_generation"')
   if (isPlain) return Buffer.from(envelope)
   return Buffer.from(`${envelope.slice(0, -1)},"x_ojs_generation":${generation}}`)
@@ -95,7 +95,7 @@ function headersOf(row: TokenSource): HeaderTable {
   return headers
 }
 
-/** A token causes the next attempt; the copy of a dead job tells of its last (seed 002 §5.5). */
+/** A token causes the next attempt; the copy of a dead job names its last one (seed 002 §5.5). */
 function attemptOf({ state, attempt }: TokenSource): number {
   return state === 'discarded' ? Math.max(attempt, 1) : attempt + 1
 }
@@ -124,12 +124,12 @@ function setInstant(headers: HeaderTable, name: string, ms: number): void {
   if (Math.abs(ms) <= MAX_DATE_MS) headers[name] = timestamp(ms)
 }
 
-/** amqplib sends a small number as int8, which breaks `.(int32)` in Go (seed 002 §6.2: int32). */
+/** amqplib sends small numbers as int8, which breaks `.(int32)` in Go (seed 002 §6.2: int32). */
 function int32(value: number): { '!': 'int32'; value: number } {
   return { '!': 'int32', value: Math.min(Math.max(Math.trunc(value), 0), MAX_INT32) }
 }
 
-/** As an AMQP short string holds it. */
+/** Cleans and cuts the text to fit an AMQP short string. */
 export function shortText(text: string): string {
   return cleanText(text, MAX_SHORT_BYTES)
 }

@@ -16,13 +16,13 @@ export type TopologyDiffOptions = Pick<
 >
 
 const CONNECTION_NAME = 'ojs-rabbitmq topology diff'
-/** The code of what is there and may differ. */
+/** Warning code of an entity that exists and may differ. */
 export const NOT_COMPARED = 'not_compared'
 
 /**
- * What the broker has, against what we would declare; of rungs, those of the ladder. Declares
- * nothing. Bindings cannot be seen over AMQP 0-9-1 and are not compared. Rejects when no broker can
- * be reached.
+ * Compares the broker's entities with those we would declare; of rungs, those of the ladder. Declares
+ * nothing. Bindings cannot be seen over AMQP 0-9-1 and are not compared. Rejects when no broker can be
+ * reached.
  */
 export async function topologyDiff(options: TopologyDiffOptions): Promise<BrokerWarning[]> {
   const { prefix, queueType, topologyPath, delayMode } = options
@@ -55,7 +55,7 @@ export async function topologyDiff(options: TopologyDiffOptions): Promise<Broker
   }
 }
 
-/** The exchange that the plugin delays in: whether it is there, and the plugin's. */
+/** Checks that the exchange which the plugin delays in exists and is of the plugin's type. */
 async function compareDelayed({ amqpUrls, prefix }: TopologyDiffOptions): Promise<BrokerWarning[]> {
   const exchange = createNames(prefix).exchange.delayed
   const found = await lookForDelayedExchange({
@@ -88,7 +88,7 @@ async function compareAll(
     }
     if (presence === 'unavailable') throw new Error(`'${entity.name}' cannot be looked at now`)
     if (presence === 'missing') {
-      // Rungs come when they are first needed.
+      // Rungs are declared when they are first needed.
       const isRung = entity.entity === 'queue' && entity.kind === 'rung'
       if (!isRung) differences.push(missing(entity))
       continue
@@ -100,7 +100,7 @@ async function compareAll(
   return differences
 }
 
-/** Comparing is an active declare, which a user without the right to configure may not do. */
+/** Comparing takes an active declare, which needs the right to configure. */
 function notCompared({ entity, name }: Entity, { details = {} }: BrokerWarning): BrokerWarning {
   return {
     code: NOT_COMPARED,

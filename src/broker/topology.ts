@@ -5,8 +5,8 @@ import { type QueueKind, type QueueLimits, type QueueProfile, queueArguments } f
 import { createNames, withPrefix } from './names.ts'
 
 /**
- * `ttl`: `ojs.exchange.delayed` leads to the gateway. `plugin`: it delays by itself and leads to the
- * job queues; `delay-plugin.ts` declares it.
+ * `ttl`: `ojs.exchange.delayed` routes to the gateway. `plugin`: the exchange delays messages itself and
+ * routes to the job queues; `delay-plugin.ts` declares it.
  */
 export type DelayMode = 'ttl' | 'plugin'
 
@@ -28,11 +28,11 @@ export interface QueueEntity {
 
 export type Entity = ExchangeEntity | QueueEntity
 
-/** Every expected entity, in the order in which they have to be declared. */
+/** Every expected entity, in the order in which they must be declared. */
 export interface Topology {
-  /** Exchanges and system queues, without the owner's; the control queue of `default`. */
+  /** Exchanges and system queues except the owner queue, and the control queue of `default`. */
   base(serverVersion: string): readonly Entity[]
-  /** What belongs to one OJS queue; its job queue is among them. */
+  /** The queues that belong to one OJS queue, its job queue included. */
   ofQueue(queue: string, serverVersion: string): readonly QueueEntity[]
   /** The TTL queue that holds retries of one OJS queue for `delayMs` (seed 002 §8.2). */
   rung(queue: string, delayMs: number, serverVersion: string): QueueEntity
@@ -62,8 +62,8 @@ interface TopologyFile {
 // The same depth from src/broker and from dist/broker.
 const FOLDER = new URL('../../topology/', import.meta.url)
 
-// The schema is a file of ours: a test holds it against the meta-schema. To do so here, with one that
-// is itself compiled for that, was a tenth of the gateway's start.
+// No meta-schema check: the schema is our own file, and a test checks it. Compiling the meta-schema here took
+// a tenth of the gateway's start.
 const ajv = new Ajv2020({
   allErrors: true,
   strict: true,
@@ -96,7 +96,7 @@ function readSchema(): object {
   return JSON.parse(readFileSync(new URL('topology.schema.json', FOLDER), 'utf8'))
 }
 
-/** What `JSON.parse` says names no file, and what the system says not what the file was to be. */
+/** Adds to the error which file it is and what for: `JSON.parse` names no file, the system no purpose. */
 function contentOf(file: string | URL): unknown {
   try {
     return JSON.parse(readFileSync(file, 'utf8'))
@@ -125,33 +125,34 @@ const NEEDED_QUEUES: readonly Pick<QueueTemplate, 'kind' | 'name'>[] = [
 ]
 
 /**
- * What the code works with by its name; null: all of it is there. Under another name it would be
- * declared, filled, and missed where it is looked for: each job would get a new message again and again.
+ * The first entity missing from the file that the code uses by name; null: none. An entity with another name
+ * would be declared and filled, but not found by the code: each job would get a new message again and again.
  */
 function lackingIn({ exchanges, system, perQueue, rung }: TopologyFile): string | null {
   const exchange = NEEDED_EXCHANGES.find(
-    ({ name, type }) => !exchanges.some((one) => one.name === name && one.type === type),
+    ({ name, type }) => !exchanges.some((given) => given.name === name && given.type === type),
   )
   if (exchange) return `exchange '${exchange.name}' of type ${exchange.type}`
   const templates = [...system, ...perQueue, rung]
   const queue = NEEDED_QUEUES.find(
-    ({ kind, name }) => !templates.some((one) => one.kind === kind && one.name === name),
+    ({ kind, name }) => !templates.some((given) => given.kind === kind && given.name === name),
   )
   return queue ? `queue '${queue.name}' of kind ${queue.kind}` : null
 }
 
 const DELAYED = NAMES.exchange.delayed
 
-/** The plugin's exchange is not ours to declare here; each job queue is bound to it by its name. */
+/** For the plugin: its exchange is declared elsewhere, and each job queue is bound to it by its OJS name. */
 function delaying(file: TopologyFile): TopologyFile {
-  const bindings = (of: QueueTemplate) => of.bindings?.filter((to) => to.exchange !== DELAYED) ?? []
+  const bindings = (template: QueueTemplate) =>
+    template.bindings?.filter((to) => to.exchange !== DELAYED) ?? []
   return {
     ...file,
     exchanges: file.exchanges.filter(({ name }) => name !== DELAYED),
-    system: file.system.map((one) => ({ ...one, bindings: bindings(one) })),
-    perQueue: file.perQueue.map((one) => {
-      const more = one.kind === 'job' ? [{ exchange: DELAYED, key: '{queue}' }] : []
-      return { ...one, bindings: [...bindings(one), ...more] }
+    system: file.system.map((template) => ({ ...template, bindings: bindings(template) })),
+    perQueue: file.perQueue.map((template) => {
+      const more = template.kind === 'job' ? [{ exchange: DELAYED, key: '{queue}' }] : []
+      return { ...template, bindings: [...bindings(template), ...more] }
     }),
   }
 }
@@ -181,7 +182,7 @@ function createTopology(file: TopologyFile, prefix: string, profile: QueueProfil
         }),
       ),
       ...shared.map((template) => expand(template, version)),
-      // There whether or not anybody has jobs in `default` (architecture §5).
+      // These exist whether or not `default` has jobs (architecture §5).
       ...file.perQueue
         .filter(({ kind }) => kind === 'control' || kind === 'dead-letters')
         .map((template) => expand(template, version, 'default')),
@@ -193,10 +194,10 @@ function createTopology(file: TopologyFile, prefix: string, profile: QueueProfil
 }
 
 /**
- * A classic queue with a limit loses jobs when RabbitMQ starts (3.10.8): what its consumers held comes
- * back to it beyond its length, and RabbitMQ drops the head before it reads that it is to reject
- * instead. What it drops then, or what a TTL ends, is a dead letter in none of our quorum queues: they
- * have no leader yet. `drop-head` is a wish to lose the oldest, and stays where it is.
+ * Makes a limited job queue quorum. A classic queue with a limit loses jobs when RabbitMQ starts (3.10.8):
+ * what its consumers held returns and exceeds its length, and RabbitMQ drops the head before it reads that it
+ * is to reject instead. What it drops then, or a TTL expires, reaches none of our quorum dead letter queues,
+ * which have no leader yet. `drop-head` asks for that loss, and the type stays.
  */
 function typeOf(kind: QueueKind, limits: QueueLimits, profile: QueueProfile): QueueProfile {
   const { maxLength, maxLengthBytes, messageTtlMs, overflow } = limits
@@ -216,14 +217,14 @@ function expandQueue(
 ): QueueEntity {
   const named = (text: string) =>
     withPrefix(prefix, text.replaceAll('{queue}', queue).replaceAll('{ms}', ms))
-  // A key that is an OJS queue name stays as it is, even one that begins like an entity name;
-  // those are refused by job/queue-name.ts, so the two cannot be confused here.
+  // A key that is an OJS queue name stays as it is, even one that begins like an entity name.
+  // `job/queue-name.ts` refuses such names, so the two cannot be confused here.
   const { kind, deadLetter, bindings = [] } = template
   return {
     entity: 'queue',
     kind,
     name: named(template.name),
-    // The owner's queue is a lock: it must vanish with its connection.
+    // The owner queue is a lock: it must vanish with its connection.
     durable: kind !== 'owner',
     exclusive: kind === 'owner',
     arguments: argumentsOf(

@@ -1,21 +1,21 @@
 import { goesBefore, type Turn } from '../job/turn.ts'
 
-/** A confirmed message that has not come within this time has gone to another consumer, or waits. */
+/** A confirmed message that has not arrived within this time went to another consumer, or waits. */
 const UNDERWAY_MS = 25
-/** Where others take what we have published, so long nobody waits for anything. */
+/** After another consumer took a message of ours, no fetch waits for messages for this long. */
 const SHARED_MS = 1_000
-/** Of more nobody needs to know; what waits in the broker's queue would pile up here. */
+/** No fetch needs more; messages that wait in RabbitMQ's queue would pile up here. */
 const MAX_UNDERWAY = 256
 
 interface Expected extends Turn {
-  /** When its publish was confirmed, and its client may have been told. */
+  /** When RabbitMQ confirmed the publish, so that the client may have its 201. */
   confirmedAt: number
 }
 
 /**
- * What we have published to a queue that we consume, and have not been given back: the confirm and
- * the delivery come over two connections, so a client that has its 201 may fetch before we have its
- * job.
+ * Messages that we published to a queue that we consume, and that have not been delivered to us yet. The
+ * confirm and the delivery come over two connections, so a client that has its 201 may fetch before its job
+ * has arrived.
  */
 export class Underway {
   readonly #expected = new Map<string, Expected>()
@@ -36,21 +36,21 @@ export class Underway {
     if (expected) expected.confirmedAt = now
   }
 
-  /** Its place in the order of the publishes; undefined where nobody has seen it go. */
+  /** Its place in the order of the publishes; undefined when its publish is not tracked. */
   arrived(id: string): number | undefined {
     const order = this.#expected.get(id)?.order
     if (order !== undefined) this.#expected.delete(id)
     return order
   }
 
-  /** It will not come. */
+  /** The message will not come. */
   forget(id: string): void {
     this.#expected.delete(id)
   }
 
   /**
-   * Was something that goes before this confirmed by then, and may still come? Not true for long:
-   * what another consumer was given never comes.
+   * True when a message that goes before `turn` was confirmed by the time `by` and may still come. Not for
+   * long: a message that another consumer received never comes.
    */
   hasBefore(turn: Turn, by: number, now: number): boolean {
     if (this.#expected.size === 0) return false

@@ -1,18 +1,18 @@
 interface Parameter {
   least: number
   most: number
-  /** 0 is "no limit of ours" in AMQP. */
+  /** In AMQP, 0 means that this side sets no limit. */
   mayBeZero: boolean
-  /** Why not less or more. */
+  /** Reason of the limits. */
   why: string
 }
 
 /**
- * What amqplib reads of a URL's query. It takes no notice of any other name, and so would whoever has
- * misspelt one, or written what another client understands.
+ * The parameters that amqplib reads from a URL's query. amqplib ignores any other name silently, so that a
+ * misspelt parameter, or one of another client, would have no effect.
  */
 export const OF_GATEWAY: Readonly<Record<string, Parameter>> = {
-  // Each side gives up a silent peer after two to three of them.
+  // Each side gives up a silent peer after two to three heartbeats.
   heartbeat: {
     least: 1,
     most: 300,
@@ -26,7 +26,7 @@ export const OF_GATEWAY: Readonly<Record<string, Parameter>> = {
     mayBeZero: true,
     why: 'a gateway has some 14 channels, and one more per consumer of a queue that is fetched from',
   },
-  // Headers go in one frame, of which amqplib fills up to 64 KiB with them.
+  // Headers must fit in one frame, and amqplib writes up to 64 KiB of them.
   frameMax: {
     least: 65_536,
     most: 2 ** 32 - 1,
@@ -35,20 +35,23 @@ export const OF_GATEWAY: Readonly<Record<string, Parameter>> = {
   },
 }
 
-/** A native worker or producer lives with fewer channels. */
+/** A native worker or producer needs fewer channels. */
 export const OF_CLIENT: typeof OF_GATEWAY = {
   ...OF_GATEWAY,
   channelMax: { least: 1, most: 65_535, mayBeZero: true, why: "AMQP's own limit" },
 }
 
-/** Why the query of this URL cannot be meant, or does not work. */
-export function parameterMistakes({ search, searchParams }: URL, of: typeof OF_GATEWAY): string[] {
+/** Why the query of this URL cannot be intended, or does not work. */
+export function parameterMistakes(
+  { search, searchParams }: URL,
+  allowed: typeof OF_GATEWAY,
+): string[] {
   return [...searchParams].flatMap(([name, value]) => {
-    const parameter = Object.hasOwn(of, name) ? of[name] : undefined
+    const parameter = Object.hasOwn(allowed, name) ? allowed[name] : undefined
     if (parameter !== undefined) return isWithin(parameter, value) ? [] : [ruleOf(name, parameter)]
-    // With an @ it is the rest of a password that has a question mark in it.
+    // A query with an @ is the rest of a password that contains a question mark.
     const shown = search.includes('@') ? '' : ` '${name.slice(0, 40)}'`
-    return [`unknown parameter${shown}; there are ${Object.keys(of).join(', ')}`]
+    return [`unknown parameter${shown}; there are ${Object.keys(allowed).join(', ')}`]
   })
 }
 

@@ -6,13 +6,13 @@ const MAX_WAITERS = 4096
 export interface Wanted {
   readonly queues: readonly string[]
   readonly count: number
-  /** Asked for by the client (`wait_ms`), not just bridging the way of a message to us. */
+  /** The client asked to wait (`wait_ms`); else the wait only bridges a message's way to us. */
   readonly isLongPoll: boolean
-  /** When it came. */
+  /** When the fetch came. */
   readonly since: number
-  /** True while the ledger knows of claimable jobs in this queue, more than `beyond` (default 0). */
+  /** True while the ledger knows more than `beyond` (default 0) claimable jobs in this queue. */
   hasClaimable(queue: string, beyond?: number): boolean
-  /** Of the jobs that it has already, which wait for these; not said: it has none. */
+  /** Bytes of the jobs that the fetch has already, which wait for these; absent: it has none. */
   readonly takenBytes?: number
 }
 
@@ -21,18 +21,18 @@ export interface Waiter extends Wanted {
   readonly timer: NodeJS.Timeout
   readonly signal: AbortSignal
   readonly onAbort: () => void
-  /** Since when it could have had something, and waits for what is on its way; clock time. */
+  /** Since when it could have had jobs but waits for further ones on their way; clock time. */
   putOffSince: number | null
   hasLingered: boolean
 }
 
-/** Fetches that wait, served in the order in which they came, per queue. */
+/** Fetches that wait, served per queue in the order in which they came. */
 export class Waiters {
   readonly #byQueue = new Map<string, Set<Waiter>>()
   readonly #atEnd: (waiter: Waiter) => LiveDelivery[]
   #count = 0
 
-  /** `atEnd`: what is there for one whose time is over. */
+  /** `atEnd`: returns what is available to a waiter whose time is over. */
   constructor(atEnd: (waiter: Waiter) => LiveDelivery[]) {
     this.#atEnd = atEnd
   }
@@ -58,21 +58,21 @@ export class Waiters {
     return [...(this.#byQueue.get(queue) ?? [])]
   }
 
-  /** Resolves when served, when `waitMs` is over or when `signal` aborts. */
+  /** Resolves when the waiter is served, when `waitMs` is over or when `signal` aborts. */
   wait(wanted: Wanted, waitMs: number, signal: AbortSignal): Promise<LiveDelivery[]> {
     if (this.#count >= MAX_WAITERS) return Promise.resolve([])
     return new Promise((resolve) => {
       const onAbort = () => this.serve(waiter, [])
       const timer = setTimeout(() => this.serve(waiter, this.#atEnd(waiter)), waitMs)
-      const own = { resolve, timer, signal, onAbort, putOffSince: null, hasLingered: false }
-      const waiter: Waiter = { ...wanted, ...own }
+      const state = { resolve, timer, signal, onAbort, putOffSince: null, hasLingered: false }
+      const waiter: Waiter = { ...wanted, ...state }
       signal.addEventListener('abort', onAbort, { once: true })
       this.#count += 1
       for (const queue of waiter.queues) this.#add(queue, waiter)
     })
   }
 
-  /** The waiter's answer; it waits no longer. */
+  /** Answers the waiter and ends its wait. */
   serve(waiter: Waiter, deliveries: LiveDelivery[]): void {
     clearTimeout(waiter.timer)
     waiter.signal.removeEventListener('abort', waiter.onAbort)
