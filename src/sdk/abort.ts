@@ -1,7 +1,7 @@
 /**
- * Why a job's `AbortSignal` fired. `cancelled`: somebody cancelled the job. `timeout`: it ran for
- * longer than its `timeout_ms`. `lost`: the server gave it up, another worker may have it.
- * `shutdown`: the worker ends and its grace period is over.
+ * Why a job's `AbortSignal` fired. `cancelled`: the job was cancelled. `timeout`: it ran for longer than its
+ * `timeout_ms`. `lost`: the server or a middleware has given up this execution, and another worker may have
+ * the job. `shutdown`: the worker is stopping and its grace period is over.
  */
 export type AbortCause = 'cancelled' | 'timeout' | 'lost' | 'shutdown'
 
@@ -12,7 +12,10 @@ const MESSAGES: Readonly<Record<AbortCause, string>> = {
   shutdown: 'The worker is shutting down.',
 }
 
-/** `ctx.signal.reason` of a job that was told to end. Its name is what web APIs use. */
+/**
+ * The `ctx.signal.reason` of a job that was told to end. `name` is as in web APIs: `TimeoutError` or
+ * `AbortError`.
+ */
 export class JobAbortError extends Error {
   readonly reason: AbortCause
 

@@ -1,7 +1,7 @@
 import type { Job, JobState } from './job.ts'
 import type { WireJobOptions } from './job-options.ts'
 
-/** What the server answers, in its own names (seed 001). Times are RFC 3339, UTC. */
+/** Answers of the server under their names on the wire (seed 001). Times are RFC 3339, UTC. */
 export interface Pagination {
   total: number
   limit: number
@@ -9,7 +9,7 @@ export interface Pagination {
   has_more: boolean
 }
 
-/** Which part of a list; the server's default is the first 50. */
+/** The part of a list to answer; the server's default is the first 50 items. */
 export interface PageOptions {
   /** At most 100. */
   limit?: number | undefined
@@ -25,7 +25,10 @@ export interface Queue {
   [member: string]: unknown
 }
 
-/** Jobs by their state, and the throughput of the last hour. A server may leave out what it does not keep. */
+/**
+ * The number of jobs in each state, and the throughput of the last hour. A server may leave out numbers that
+ * it does not keep.
+ */
 export interface QueueCounts {
   available?: number
   active?: number
@@ -40,7 +43,7 @@ export interface QueueCounts {
   pending?: number
   completed?: number
   cancelled?: number
-  /** Those that are to run yet: `available`, `scheduled` and `retryable`. */
+  /** Jobs that have yet to run: `available`, `scheduled` and `retryable`. */
   depth?: number
   [member: string]: unknown
 }
@@ -54,7 +57,7 @@ export interface QueueStats {
   [member: string]: unknown
 }
 
-/** What becomes of a tick while a job of an earlier one is not over. */
+/** What happens at a tick while a job of an earlier tick has not ended. */
 export type OverlapPolicy = 'skip' | 'allow' | 'cancel_previous' | 'enqueue'
 
 export interface CronJob {
@@ -81,7 +84,7 @@ export interface Schema {
   uri: string
   type: string
   version: number
-  /** Only of a single one. */
+  /** Only in the answer for a single schema, not in a list. */
   schema?: Record<string, unknown>
   created_at?: string
   [member: string]: unknown
@@ -95,14 +98,14 @@ export interface Workflow {
   /** `dag`: a graph of steps. */
   type?: 'dag' | 'chain' | 'group' | 'batch'
   state: WorkflowState
-  /** Not in a list. */
+  /** Not in the answer to `list`. */
   steps?: WorkflowStepState[]
-  /** Of a batch. */
+  /** The callbacks of a batch. */
   callbacks?: WorkflowStepState[]
-  /** Callbacks are not counted. */
+  /** Does not count callbacks. */
   steps_total?: number
   steps_completed?: number
-  /** Of the steps that have failed, the first one first. */
+  /** The errors of the failed steps, the first failure first. */
   errors?: WorkflowError[]
   failed_step_id?: string
   failed_job_ids?: string[]
@@ -110,7 +113,7 @@ export interface Workflow {
   started_at?: string
   completed_at?: string
   cancelled_at?: string
-  /** Of an answer to `cancel`, as is the next. */
+  /** This and the next member are only in the answer to `cancel`. */
   steps_cancelled?: number
   steps_already_completed?: number
   [member: string]: unknown
@@ -119,7 +122,7 @@ export interface Workflow {
 export interface WorkflowStepState {
   id: string
   type: string
-  /** Of its job; `pending` also before there is one. */
+  /** The state of the step's job; `pending` also before there is a job. */
   state: JobState
   job_id: string | null
   depends_on?: string[]
@@ -127,7 +130,7 @@ export interface WorkflowStepState {
   completed_at?: string
   cancelled_at?: string
   result?: unknown
-  /** As a job's. */
+  /** The error of the step's job. */
   error?: Record<string, unknown>
   [member: string]: unknown
 }
@@ -140,12 +143,12 @@ export interface WorkflowError {
   [member: string]: unknown
 }
 
-/** Of the admin API; not part of the seeds (ojs-digest §11). */
+/** A worker in the admin API; not part of the seeds (ojs-digest §11). */
 export interface WorkerInfo {
   id: string
-  /** `stale`: nothing was heard of it for a while. */
+  /** `stale`: the server has not heard from the worker for a while. */
   state: 'running' | 'quiet' | 'terminate' | 'stale'
-  /** What it has been told. */
+  /** The directive that the worker was given. */
   directive?: 'running' | 'quiet' | 'terminate'
   queues: string[]
   active_jobs: number
@@ -167,9 +170,11 @@ export interface Health {
   version?: string
   uptime_seconds?: number
   backend?: Record<string, unknown>
-  /** Of this gateway. */
+  /** Only from this gateway. */
   ledger?: Record<string, unknown>
-  /** Of this gateway, to those who may know (`docs/operations.md` explains each code). */
+  /**
+   * Only from this gateway, and only to clients that may see them (`docs/operations.md` explains each code).
+   */
   warnings?: HealthWarning[]
   [member: string]: unknown
 }

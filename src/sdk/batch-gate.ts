@@ -11,10 +11,11 @@ interface Arrival {
 }
 
 /**
- * Where the jobs of a batch meet: each passes the middleware on its own, and one request takes all
- * of them. Sent when every job has arrived or was kept by a middleware; never when one has failed,
- * because a batch is all or none (seed 001 §7.2). A middleware that lets one job through at a time
- * would make them wait for each other for ever: the caller's signal ends that.
+ * Collects the jobs of a batch: each runs through the middleware on its own, and one request sends all of
+ * them. It is sent when every job has arrived here or was ended by a middleware without `next()`. It is never
+ * sent if a job failed in its middleware, because a batch is all or none (seed 001 §7.2). A middleware that
+ * lets only one job through at a time would make the jobs wait for each other for ever; the caller's signal
+ * ends that.
  */
 export class BatchGate {
   readonly #send: (requests: EnqueueRequest[]) => Promise<Job[]>
@@ -25,7 +26,7 @@ export class BatchGate {
   readonly #unheed: (() => void) | undefined
   #failure: { error: unknown } | undefined
 
-  /** `send` answers one job for each request, in their order, and heeds the same signal. */
+  /** `send` must resolve with one job per request, in the same order, and obey the same signal. */
   constructor(
     size: number,
     send: (requests: EnqueueRequest[]) => Promise<Job[]>,
@@ -37,7 +38,7 @@ export class BatchGate {
     if (size > 0 && signal) this.#unheed = onAbort(signal, this.#abort)
   }
 
-  /** Called once for each job: `enter` runs its middleware, with `arrive` inside. */
+  /** Call once for each job: `enter` runs its middleware, with `arrive` as the innermost function. */
   async pass<T>(
     index: number,
     enter: (arrive: (request: EnqueueRequest) => Promise<Job>) => Promise<T>,

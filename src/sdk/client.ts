@@ -42,24 +42,30 @@ import { withActiveTrace } from './tracing.ts'
 import type { Transport } from './transport.ts'
 import type { WorkflowDefinition } from './workflow.ts'
 
-/** Of `HttpTransport`; unused, and `url` optional, where a `transport` is given. */
+/**
+ * The options of `HttpTransport`. With a `transport` of your own they are not used, and `url` may be left
+ * out.
+ */
 export type OJSClientOptions =
   | (HttpTransportOptions & { transport?: Transport | undefined })
   | (Omit<HttpTransportOptions, 'url'> & { url?: string | undefined; transport: Transport })
 
-/** A layer around enqueueing; `next()` gives the job (seed 004, "Enqueue middleware"). */
+/**
+ * A middleware around the enqueueing of one job; `next()` resolves with the stored job (seed 004, "Enqueue
+ * middleware").
+ */
 export type EnqueueMiddleware = Middleware<EnqueueRequest, Job>
 
-/** About the jobs of a batch whose answer got lost. */
+/** How many GETs and PUSHes are sent at a time when the answer to a batch got lost. */
 const REQUESTS_AT_A_TIME = 8
 
 /**
- * The producer's side of an OJS server (seed 004, "Client API"). Every method rejects with
- * `OJSError` for what the server refused and with `OJSTransportError` where it gave no answer.
+ * The producer's client of an OJS server (seed 004, "Client API"). Every method rejects with `OJSError` when
+ * the server refused the request, and with `OJSTransportError` when there was no OJS answer.
  *
- * The client mints the ids of jobs. So enqueueing is repeated after a lost answer without making
- * two jobs, and a 409 that names the job's own id means that an earlier try arrived. With the header
- * `Idempotency-Key` the server mints them, and the key does the same.
+ * The client mints the job ids. That makes it safe to repeat an enqueue whose answer got lost: it cannot make
+ * two jobs, and a 409 that names the job's own id means that an earlier try was stored. With the header
+ * `Idempotency-Key` the server mints the ids instead, and the key identifies the repetition.
  */
 export class OJSClient {
   readonly queues: Queues
@@ -68,11 +74,11 @@ export class OJSClient {
   readonly schemas: Schemas
   readonly workers: Workers
   readonly workflows: Workflows
-  /** Runs around every job that is enqueued, also each one of a batch. */
+  /** Runs around every job that is enqueued, and around each job of a batch. */
   readonly middleware = new MiddlewareChain<EnqueueRequest, Job>()
   readonly #exchange: Exchange
 
-  /** Throws `TypeError` for options that cannot work, an AMQP URL among them. */
+  /** Throws `TypeError` for invalid options, such as an AMQP URL. */
   constructor(options: OJSClientOptions) {
     requireObject(options, 'OJSClient needs options, such as { url }.')
     if (options.url !== undefined) refuseAmqp(options.url, 'OJSClient', 'NativeProducer')
@@ -86,7 +92,10 @@ export class OJSClient {
     this.workflows = workflowsOf(exchange)
   }
 
-  /** Adds enqueue middleware, innermost so far; with a name it can be found in `middleware`. */
+  /**
+   * Adds enqueue middleware inside all that was added before. A name lets `middleware` remove it or insert
+   * around it.
+   */
   use(
     ...args: [middleware: EnqueueMiddleware] | [name: string, middleware: EnqueueMiddleware]
   ): this {
@@ -95,8 +104,9 @@ export class OJSClient {
   }
 
   /**
-   * PUSH. `args` that are no array are wrapped into one. Resolves with the job as it was stored,
-   * or with the one that exists where its `unique` policy says `ignore`: that has `deduplicated`.
+   * PUSH. Wraps `args` into an array unless it is one. Resolves with the job as it was stored. If the
+   * `unique` policy says `ignore` and such a job exists, resolves with the existing job, marked
+   * `deduplicated`.
    */
   async enqueue(
     type: string,
@@ -109,7 +119,10 @@ export class OJSClient {
     return required(await this.middleware.run(request, (final) => this.#push(final, call, unsent)))
   }
 
-  /** PUSH batch: all of the jobs or none, in the order given. At most 1,000; `[]` sends nothing. */
+  /**
+   * PUSH batch: enqueues all of the jobs or none, and resolves with them in the order given. At most 1,000
+   * jobs; `[]` sends nothing.
+   */
   async enqueueBatch(jobs: readonly JobSpec[], call: CallOptions = {}): Promise<Job[]> {
     requireSignal(call.signal)
     const unsent = unsentIds(call)
@@ -123,14 +136,14 @@ export class OJSClient {
     )
   }
 
-  /** The whole job: its state, times, result and errors. */
+  /** Resolves with the whole job: its state, times, result and errors. */
   async getJob(id: string, call: CallOptions = {}): Promise<Job> {
     return objectIn(await this.#exchange({ method: 'GET', path: jobPath(id), ...call }), 'job')
   }
 
   /**
-   * The job as it was cancelled. Rejects with `OJSConflictError` where it had ended already; its
-   * `currentState` says how.
+   * Cancels the job and resolves with it. Rejects with `OJSConflictError` if the job had already ended; its
+   * `currentState` tells how.
    */
   async cancelJob(id: string, call: CallOptions = {}): Promise<Job> {
     try {
@@ -148,18 +161,18 @@ export class OJSClient {
     return objectIn(await this.#exchange({ method: 'POST', path, body: {}, ...call }), 'job')
   }
 
-  /** Starts what `chain`, `group` or `batch` describe, or a graph of steps. */
+  /** Starts a workflow: one built by `chain`, `group` or `batch`, or a graph of steps. */
   workflow(definition: WorkflowDefinition, call: CallOptions = {}): Promise<Workflow> {
     return this.workflows.create(definition, call)
   }
 
-  /** What the server is and can do (seed 001 §21). */
+  /** Resolves with the server's manifest: its name, version and capabilities (seed 001 §21). */
   async manifest(call: CallOptions = {}): Promise<Manifest> {
     const { body } = await this.#exchange({ method: 'GET', path: '/ojs/manifest', ...call })
     return { ...body } as Manifest
   }
 
-  /** Also of a server that is not well: look at `status`. */
+  /** Resolves with the server's health, also when the server is degraded (503): look at `status`. */
   async health(call: CallOptions = {}): Promise<Health> {
     const request = { method: 'GET', path: '/health', accept: [503], ...call }
     return { ...(await this.#exchange(request)).body } as Health
@@ -174,7 +187,7 @@ export class OJSClient {
       const job = objectIn<Job>(answer, 'job')
       return answer.body['deduplicated'] === true ? { ...job, deduplicated: true } : job
     } catch (error) {
-      // One that was not sent is no echo of ours.
+      // An id that was not sent cannot be in the 409 because of an earlier try of ours.
       const isSent = !unsent?.has(request.id)
       const isOwn = isSent && error instanceof OJSDuplicateError
       if (!isOwn || error.existingJobId !== request.id) throw error
@@ -194,7 +207,7 @@ export class OJSClient {
       const answer = await this.#exchange(sent)
       return withDeduplicated(listIn<Job>(answer, 'jobs'), answer.body['deduplicated'])
     } catch (error) {
-      // Ids that were not sent cannot be asked for.
+      // Jobs whose ids were not sent cannot be read back by them.
       const areSent = !unsent?.size
       const isOwn =
         areSent &&
@@ -206,8 +219,9 @@ export class OJSClient {
   }
 
   /**
-   * What an earlier try stored. A job that is missing then was content with another one, which the
-   * lost answer named: its own PUSH names it again.
+   * Resolves with the jobs that an earlier try stored. A job that is missing was not stored, because its
+   * `unique` policy took an existing job instead. The lost answer named that job; a PUSH of the missing job
+   * gets it named again.
    */
   async #readBackAll(
     requests: readonly EnqueueRequest[],
@@ -223,7 +237,10 @@ export class OJSClient {
     return await inParts(requests, async (request, i) => found[i] ?? this.#push(request, call))
   }
 
-  /** The job that an earlier try stored; rejects with `conflict` where it is somebody else's. */
+  /**
+   * Resolves with the job that an earlier try stored; rejects with `conflict` if the id belongs to another
+   * job.
+   */
   async #readBack(
     { id, type }: EnqueueRequest,
     conflict: OJSDuplicateError,
@@ -246,9 +263,9 @@ function transportOf({ transport, url, ...http }: OJSClientOptions): Transport {
 type UnsentIds = Set<string>
 
 /**
- * Where the ids that are minted for this call are noted, to be left out of its body. Under an
- * `Idempotency-Key` the server compares the bodies, and with a new id in it no two would be the same;
- * there the key says which request is another's repetition. `undefined`: ids are sent.
+ * A set that collects the ids minted for this call, which are then left out of its body; `undefined`: ids are
+ * sent. With an `Idempotency-Key` the server compares the bodies of repeated requests, and a newly minted id
+ * would make every body differ. The key itself marks a repetition.
  */
 function unsentIds({ headers = {} }: CallOptions): UnsentIds | undefined {
   const hasKey = Object.entries(headers).some(
@@ -264,7 +281,7 @@ function requestOf(spec: JobSpec, unsent: UnsentIds | undefined): EnqueueRequest
   return Object.assign(job, { id, options: job.options ?? {} })
 }
 
-/** Without options where there are none (seed 004, "enqueue"). */
+/** The body of PUSH: without `options` if the job has none (seed 004, "enqueue"). */
 function bodyOf(request: EnqueueRequest, unsent: UnsentIds | undefined): WireJob {
   const { id, options, ...job } = request
   const isSent = unsent === undefined || !unsent.has(id)
@@ -273,14 +290,14 @@ function bodyOf(request: EnqueueRequest, unsent: UnsentIds | undefined): WireJob
   return { ...(isSent && { id }), ...job, ...(hasOptions && { options }) }
 }
 
-/** `places`: of the jobs that were there before, as the gateway tells them beside the list. */
+/** Marks the jobs that existed before. `places`: their indexes, which the gateway sends beside the list. */
 function withDeduplicated(jobs: Job[], places: unknown): Job[] {
   if (!Array.isArray(places)) return jobs
   const known = new Set<unknown>(places)
   return jobs.map((job, i) => (known.has(i) ? { ...job, deduplicated: true } : job))
 }
 
-/** Not all at once: a batch may have a thousand jobs. */
+/** Calls `make` for all items, only a few at a time: a batch may have a thousand jobs. */
 async function inParts<T, Made>(
   all: readonly T[],
   make: (one: T, index: number) => Promise<Made>,
@@ -293,13 +310,13 @@ async function inParts<T, Made>(
   return made
 }
 
-/** Its `unique` policy takes an existing job for its own, and stores nothing then. */
+/** Whether the job's `unique` policy accepts an existing job in its place, so that nothing is stored. */
 function isContentWithAnother({ options: { unique } }: EnqueueRequest): boolean {
   const named = isRecord(unique) ? unique['on_conflict'] : undefined
   return named === 'ignore' || named === 'use_existing' || named === 'drop'
 }
 
-/** A middleware that ends the chain has to answer for the server. */
+/** Throws if the middleware chain gave no job: a middleware that does not call `next()` must return one. */
 function required(job: Job | undefined): Job {
   if (job) return job
   throw new Error('An enqueue middleware neither called next() nor returned a job.')

@@ -4,8 +4,8 @@ import { Pause } from './pause.ts'
 import type { Transport, TransportRequest } from './transport.ts'
 
 /**
- * The requests of one worker and the waits between them; all can be ended at once. Each has an
- * abort signal of its own: hundreds of listeners on a common one make Node.js warn of a leak.
+ * The requests of one worker and the pauses between them, which `end()` ends all at once. Each request has an
+ * abort signal of its own: Node.js warns of a leak when one signal has many listeners.
  */
 export class Courier {
   readonly #exchange: Exchange
@@ -17,14 +17,14 @@ export class Courier {
     this.#exchange = exchangeOver(transport)
   }
 
-  /** From now on nothing is sent nor waited for. */
+  /** Whether `end()` was called: nothing is sent or waited for any more. */
   get hasEnded(): boolean {
     return this.#hasEnded
   }
 
   /**
-   * Rejects with `OJSError`, `OJSTransportError`, or whatever the transport throws; at once when
-   * all is ended, even where the transport does not heed its signal.
+   * Sends a request. Rejects with `OJSError`, `OJSTransportError`, or whatever the transport throws. Rejects
+   * at once when `end()` is called, even if the transport ignores its signal.
    */
   send(request: TransportRequest): Promise<Answer> {
     if (this.#hasEnded) return Promise.reject(aborted(request))
@@ -45,7 +45,7 @@ export class Courier {
     this.#pauses.delete(pause)
   }
 
-  /** Aborts what is under way and wakes who waits. */
+  /** Aborts all requests and ends all pauses. */
   end(): void {
     this.#hasEnded = true
     for (const controller of this.#open) controller.abort()

@@ -1,8 +1,9 @@
 import { MAX_DELAY_MS } from './pause.ts'
 
 /**
- * Deadlines of many things with one timer. Nearly all are taken back before they come, and then
- * nothing is done but a look-up; the timer fires at the earliest that it once knew, and looks.
+ * The deadlines of many things, with a single timer. Nearly all are deleted before they come, so `delete`
+ * leaves the timer alone. The timer fires at the earliest deadline that was set, and then looks for what is
+ * due.
  */
 export class Deadlines<T> {
   readonly #due = new Map<T, number>()
@@ -10,12 +11,12 @@ export class Deadlines<T> {
   #timer: ReturnType<typeof setTimeout> | undefined
   #wakesAt = Number.POSITIVE_INFINITY
 
-  /** `onDue` gets each thing once, and must not throw. */
+  /** `onDue` is called once for each due thing, and must not throw. */
   constructor(onDue: (thing: T) => void) {
     this.#onDue = onDue
   }
 
-  /** `at` is of `performance.now()`. */
+  /** `at`: in terms of `performance.now()`. */
   set(thing: T, at: number): void {
     this.#due.set(thing, at)
     if (at < this.#wakesAt) this.#wakeAt(at)
@@ -23,7 +24,7 @@ export class Deadlines<T> {
 
   delete(thing: T): void {
     this.#due.delete(thing)
-    // With nothing to wait for, no timer keeps the process alive.
+    // Without deadlines there must be no timer: it would keep the process alive.
     if (this.#due.size === 0) this.#rest()
   }
 

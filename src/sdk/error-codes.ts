@@ -1,6 +1,6 @@
 /**
- * What the codes have in common. The vocabulary is seed 001 §16.3 and the table of seed 004; the
- * rest are codes of other OJS servers (ojs-digest §14.2), compared without regard to case.
+ * The families of error codes. The vocabulary is seed 001 §16.3 and the table of seed 004; the rest are codes
+ * of other OJS servers (ojs-digest §14.2). Codes are compared without regard to case.
  */
 const FAMILIES = {
   validation: [
@@ -47,7 +47,7 @@ const FAMILIES = {
     'internal_error',
     'replication_lag',
   ],
-  /** Of a job, never of a request. */
+  /** Codes in a job's error, never in the answer to a request. */
   job: [
     'handler_error',
     'handler_timeout',
@@ -66,12 +66,12 @@ for (const family of Object.keys(FAMILIES) as ErrorFamily[]) {
   for (const code of FAMILIES[family]) FAMILY_OF_CODE.set(code, family)
 }
 
-/** `undefined`: nobody knows the code, and it must not be retried (seed 001 §16.3). */
+/** The code's family; `undefined`: an unknown code, which must not be retried (seed 001 §16.3). */
 export function familyOf(code: string): ErrorFamily | undefined {
   return FAMILY_OF_CODE.get(code.toLowerCase())
 }
 
-/** Where the answer itself does not say; it always should. */
+/** Whether to retry if the answer does not say so itself, as it always should. */
 export function isRetryableByDefault(family: ErrorFamily): boolean {
   return family === 'queue_paused' || family === 'rate_limited' || family === 'backend'
 }

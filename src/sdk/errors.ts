@@ -4,34 +4,37 @@ import { isRecord } from './json.ts'
 export interface OJSErrorInit {
   code: string
   message: string
-  /** Absent: what the code's family says. Ignored for a code that nobody knows: not retryable. */
+  /** Absent: the default of the code's family. Ignored for an unknown code, which is never retryable. */
   retryable?: boolean | undefined
   details?: Record<string, unknown> | undefined
-  /** Of the HTTP answer. */
+  /** Status of the HTTP answer. */
   status?: number | undefined
   requestId?: string | undefined
-  /** Seconds. */
+  /** Seconds to wait before another try. */
   retryAfter?: number | undefined
   /** How many times the request was sent. */
   attempts?: number | undefined
   cause?: unknown
 }
 
-/** An error that an OJS server answered (seed 001 §16). Never a failure to reach it. */
+/**
+ * An error that an OJS server answered (seed 001 §16). A failure to reach the server is an
+ * `OJSTransportError`.
+ */
 export class OJSError extends Error {
   override name = 'OJSError'
-  /** From the vocabulary of seed 001 §16.3, or the server's own. */
+  /** A code of seed 001 §16.3, or one of the server's own. */
   readonly code: string
   /** Whether the same request may succeed later. Unknown codes: false (seed 001 §16.3). */
   readonly retryable: boolean
   readonly details: Record<string, unknown> | undefined
   /** HTTP status; `undefined` where the error did not come over HTTP. */
   readonly status: number | undefined
-  /** For the server's log. */
+  /** Finds the request in the server's log. */
   readonly requestId: string | undefined
-  /** Seconds to wait before another try, where the server said so. */
+  /** Seconds to wait before another try, if the server said so. */
   readonly retryAfter: number | undefined
-  /** How many times the request was sent, this answer's included. */
+  /** How many times the request was sent, including the try that got this answer. */
   readonly attempts: number
 
   constructor(init: OJSErrorInit) {
@@ -46,13 +49,13 @@ export class OJSError extends Error {
     this.attempts = init.attempts ?? 1
   }
 
-  /** For logs, which would miss the message: it is not enumerable. */
+  /** For loggers that serialise errors as JSON: `message` is not enumerable, so it would be missing. */
   toJSON(): object {
     return { ...this, message: this.message }
   }
 }
 
-/** The request, or one of the jobs in it, is not acceptable (400, 413, some 422). */
+/** The request, or one of the jobs in it, is invalid (400, 413, some 422). */
 export class OJSValidationError extends OJSError {
   override name = 'OJSValidationError'
 }
@@ -62,7 +65,7 @@ export class OJSAuthenticationError extends OJSError {
   override name = 'OJSAuthenticationError'
 }
 
-/** 403: these credentials may not do it. */
+/** 403: these credentials do not allow the request. */
 export class OJSPermissionError extends OJSError {
   override name = 'OJSPermissionError'
 }
@@ -72,7 +75,9 @@ export class OJSNotFoundError extends OJSError {
   override name = 'OJSNotFoundError'
 }
 
-/** 409: the thing is not in a state that allows it; `currentState` says in which it is. */
+/**
+ * 409: the job or other resource is in a state that does not allow the request; `currentState` is that state.
+ */
 export class OJSConflictError extends OJSError {
   override name = 'OJSConflictError'
 
@@ -81,7 +86,7 @@ export class OJSConflictError extends OJSError {
   }
 }
 
-/** 409: there is such a thing already; of a job, `existingJobId` is its id. */
+/** 409: the job or other resource exists already. For a job, `existingJobId` is its id. */
 export class OJSDuplicateError extends OJSConflictError {
   override name = 'OJSDuplicateError'
 
@@ -90,7 +95,7 @@ export class OJSDuplicateError extends OJSConflictError {
   }
 }
 
-/** 422: the queue takes no jobs now. */
+/** 422: the queue is paused and takes no jobs now. */
 export class OJSQueuePausedError extends OJSError {
   override name = 'OJSQueuePausedError'
 }
@@ -100,12 +105,12 @@ export class OJSUnsupportedError extends OJSError {
   override name = 'OJSUnsupportedError'
 }
 
-/** 429: too much at once, or the queue is full. */
+/** 429: too many requests, or the queue is full. */
 export class OJSRateLimitError extends OJSError {
   override name = 'OJSRateLimitError'
 }
 
-/** 500 or 503: the server, or what stands behind it, failed. */
+/** 500 or 503: the server, or the backend behind it, failed. */
 export class OJSBackendError extends OJSError {
   override name = 'OJSBackendError'
 }
@@ -124,7 +129,7 @@ const CLASSES: Readonly<Record<ErrorFamily, new (init: OJSErrorInit) => OJSError
   job: OJSError,
 }
 
-/** By status, for codes that nobody knows. */
+/** The family of an unknown code, by the HTTP status. */
 const FAMILY_OF_STATUS: Readonly<Record<number, ErrorFamily>> = {
   400: 'validation',
   401: 'authentication',
@@ -144,7 +149,9 @@ interface Answer {
   attempts?: number
 }
 
-/** The error of an answer, as its class; `undefined`: the body is no OJS error. */
+/**
+ * The error in an answer, as an instance of the matching class; `undefined`: the body is not an OJS error.
+ */
 export function errorOfAnswer({ status, body, headers, attempts }: Answer): OJSError | undefined {
   const error = isRecord(body) ? body['error'] : undefined
   if (!isRecord(error)) return undefined
@@ -188,14 +195,14 @@ function text(value: unknown): string | undefined {
 }
 
 /**
- * `network`: no connection, or it broke. `timeout`: no answer in time. `aborted`: by the caller's
- * signal. `protocol`: an answer that is not OJS, e.g. of a proxy.
+ * `network`: no connection, or it broke. `timeout`: no answer in time. `aborted`: by the caller's signal.
+ * `protocol`: an answer that is not OJS, e.g. from a proxy.
  */
 export type TransportFailure = 'network' | 'timeout' | 'aborted' | 'protocol'
 
 export interface OJSTransportErrorInit {
   kind: TransportFailure
-  /** Of the answer that is not OJS. */
+  /** HTTP status of the answer that is not OJS. */
   status?: number | undefined
   requestId?: string | undefined
   retryAfter?: number | undefined
@@ -204,15 +211,15 @@ export interface OJSTransportErrorInit {
 }
 
 /**
- * The request got no OJS answer. Deliberately no `OJSError`: whether the server did what it was
- * asked is unknown, unless `kind` is `protocol` and `status` says otherwise.
+ * The request got no OJS answer. Deliberately not an `OJSError`: whether the server carried out the request
+ * is unknown, unless `kind` is `protocol` and `status` tells.
  */
 export class OJSTransportError extends Error {
   override readonly name = 'OJSTransportError'
   readonly kind: TransportFailure
   readonly status: number | undefined
   readonly requestId: string | undefined
-  /** Seconds. */
+  /** Seconds to wait before another try. */
   readonly retryAfter: number | undefined
   readonly attempts: number
 
@@ -225,7 +232,7 @@ export class OJSTransportError extends Error {
     this.attempts = init.attempts ?? 1
   }
 
-  /** As that of `OJSError`. */
+  /** For loggers that serialise errors as JSON, as in `OJSError`. */
   toJSON(): object {
     return { ...this, message: this.message }
   }

@@ -3,16 +3,16 @@ import { isRecord } from './json.ts'
 import { requireSignal } from './on-abort.ts'
 import type { Transport, TransportRequest } from './transport.ts'
 
-/** Of a single call. */
+/** Options of a single call. */
 export interface CallOptions {
-  /** Ends the wait; what was sent may still take effect. */
+  /** Ends the wait for the answer; a request that was already sent may still take effect. */
   signal?: AbortSignal | undefined
-  /** Milliseconds for one try, instead of the client's limit; 0 or `Infinity`: no limit. */
+  /** Milliseconds for one try, used instead of the client's limit; 0 or `Infinity`: no limit. */
   timeout?: number | undefined
   headers?: Readonly<Record<string, string>> | undefined
 }
 
-/** A JSON object, and what it is the answer to. */
+/** A JSON object that the server answered, and the request that it answers. */
 export interface Answer {
   readonly body: Record<string, unknown>
   readonly status: number
@@ -26,7 +26,7 @@ export function exchangeOver(transport: Transport): Exchange {
   return async (request) => {
     requireSignal(request.signal)
     const { status, body, headers } = await transport.request(request)
-    // For a transport that answers errors instead of throwing them.
+    // Some transports return error answers instead of rejecting.
     if (status >= 400 && !request.accept?.includes(status)) {
       throw errorOfAnswer({ status, body, headers }) ?? notOjs(request, { status })
     }
@@ -35,7 +35,7 @@ export function exchangeOver(transport: Transport): Exchange {
   }
 }
 
-/** E.g. of a proxy. */
+/** The error for an answer that is not OJS, e.g. from a proxy. */
 export function notOjs(
   { method, path }: TransportRequest,
   init: Omit<OJSTransportErrorInit, 'kind'> & { status: number },
@@ -44,7 +44,7 @@ export function notOjs(
   return new OJSTransportError(message, { kind: 'protocol', ...init })
 }
 
-/** The object that an answer is about, e.g. `job`. What is in it is taken as the spec says. */
+/** The object in an answer, e.g. its `job`. Its members are not checked. */
 export function objectIn<T extends object>(answer: Answer, member: string): T {
   const value = answer.body[member]
   if (!isRecord(value)) throw missing(answer, member)
@@ -64,8 +64,8 @@ function missing({ request, status }: Answer, member: string): OJSTransportError
 }
 
 /**
- * A name or id as one segment of a path. Throws `TypeError`: an empty one names the collection, and
- * dots, which no URL escapes, name what is above it.
+ * Encodes a name or id as one segment of a path. Throws `TypeError` for an empty one, which would address the
+ * collection, and for `.` and `..`, which cannot be escaped and would address a path above.
  */
 export function segment(value: string, what: string): string {
   if (typeof value !== 'string' || value === '') {

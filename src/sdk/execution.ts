@@ -7,33 +7,33 @@ import type { JobError, Lease, Settlement } from './source.ts'
 import type { TraceContext } from './trace-context.ts'
 import { type ProcessEnd, type ProcessSpan, startProcess, traceOfLease } from './tracing.ts'
 
-/** What a handler and execution middleware get. */
+/** The argument of handlers and execution middleware. */
 export interface JobContext<Args extends unknown[] = unknown[]> {
   readonly job: Job
   readonly args: Args
-  /** Which execution of the job this is, from 1. */
+  /** The number of this execution of the job, from 1. */
   readonly attempt: number
   readonly queue: string
   readonly type: string
   readonly meta: Readonly<Record<string, unknown>>
   /**
-   * Fires when the work has become pointless; `signal.reason` is a `JobAbortError` that says why.
-   * What the handler returns or throws afterwards changes nothing where the job was cancelled.
+   * Fires when the work has become pointless; `signal.reason` is a `JobAbortError` that says why. If the job
+   * was cancelled, what the handler returns or throws afterwards has no effect.
    */
   readonly signal: AbortSignal
   readonly workerId: string
-  /** W3C trace context of whoever enqueued the job. */
+  /** W3C trace context of the producer. */
   readonly traceparent?: string
   readonly tracestate?: string
 }
 
 /**
- * Does the work of one type of job. What it returns is the job's result and has to be JSON; what it
- * throws is reported as a failure, to be retried unless it has `retryable: false`.
+ * Does the work of one type of job. The value that it returns is the job's result and must be JSON. What it
+ * throws is reported as a failure and retried, unless it has `retryable: false`.
  */
 export type Handler<Args extends unknown[] = unknown[]> = (ctx: JobContext<Args>) => unknown
 
-/** A layer around each handler; `next()` gives its result. */
+/** A middleware around each handler; `next()` resolves with the handler's result. */
 export type ExecutionMiddleware = Middleware<JobContext, unknown>
 
 export type ExecutionChain = MiddlewareChain<JobContext, unknown>
@@ -43,16 +43,18 @@ export interface ExecutionDeps {
   readonly middleware: ExecutionChain
   readonly deadlines: Deadlines<Execution>
   handlerOf(type: string): Handler | undefined
-  /** The report of this execution has ended, well or not. */
+  /** Called when the report of this execution has ended, successfully or not. */
   onReported(execution: Execution, report: 'complete' | 'fail', settlement: Settlement): void
-  /** A source broke its contract. */
+  /** Called when a method of the lease threw, which a source must not let happen. */
   onError(error: unknown): void
 }
 
-/** `over`: nothing will be reported (any more); the handler may still be running. */
+/** `over`: nothing (more) will be reported; the handler may still be running. */
 type Phase = 'starting' | 'running' | 'reporting' | 'over'
 
-/** One job from the hand-over to the end of its handler and of its report, once. */
+/**
+ * One execution of a job: from its delivery by the source to the end of its handler and of its only report.
+ */
 export class Execution {
   readonly lease: Lease
   readonly #deps: ExecutionDeps
@@ -75,33 +77,37 @@ export class Execution {
     return this.lease.job.id
   }
 
-  /** The server is to keep it for us: it runs, or its report is under way. */
+  /**
+   * Whether the server must keep the job reserved for this worker: the job runs, or its report is under way.
+   */
   get isHeld(): boolean {
     return this.#phase !== 'over'
   }
 
-  /** The server knows how it ended. */
+  /** Whether the server knows the outcome. */
   get isSettled(): boolean {
     return this.#isSettled
   }
 
-  /** Resolves when the slot is free again: handler and report are done. Never rejects. */
+  /**
+   * Runs the job. Resolves when handler and report are done, so that the slot is free again. Never rejects.
+   */
   async run(): Promise<void> {
     if (!(await this.#begin())) return
     await this.#execute()
-    // The slot stays taken for as long as the work goes on, whoever stopped waiting for it.
+    // The slot stays taken until the handler ends, even if a timeout or a middleware no longer waits for it.
     await this.#handling?.catch(() => undefined)
     await this.#reporting
   }
 
-  /** Without effect on one whose handler is done. */
+  /** Fires the job's signal; after `cancelled` nothing is reported. No effect once the report has begun. */
   abort(reason: 'cancelled' | 'lost'): void {
     if (!this.#isUnreported()) return
     if (reason === 'cancelled') this.#end('cancelled')
     this.#controller.abort(new JobAbortError(reason))
   }
 
-  /** Its `timeout_ms` is over: reported at once, although the handler may go on. */
+  /** Called when `timeout_ms` is over: reports a failure at once, although the handler may go on. */
   overrun(): void {
     const { timeout_ms: limit } = this.lease.job
     const message = `The job ran for longer than its ${limit} ms.`
@@ -110,7 +116,10 @@ export class Execution {
     this.#controller.abort(new JobAbortError('timeout', message))
   }
 
-  /** The worker will not wait for it: back to the queue, unless its end is being reported. Resolves then. */
+  /**
+   * Gives the job back to the queue because the worker stops waiting for it. Resolves when that is done, or,
+   * if the job's report is already under way, when the report has ended.
+   */
   async abandon(): Promise<void> {
     if (this.#phase === 'reporting') return await this.#reporting
     if (!this.#isUnreported()) return
@@ -129,7 +138,9 @@ export class Execution {
     this.#span?.end(how)
   }
 
-  /** False: it must not run, or was ended while it waited to. */
+  /**
+   * False: the lease does not allow the job to run, or the execution ended while it waited for the answer.
+   */
   async #begin(): Promise<boolean> {
     const mayRun = await guarded(() => this.lease.begin(), this.#deps)
     if (this.#phase !== 'starting') return false
@@ -143,7 +154,7 @@ export class Execution {
     this.#span = startProcess(this.lease, this.#trace, this.#deps.workerId)
     const handler = this.#deps.handlerOf(type)
     if (handler === undefined) {
-      // Seed 004: else it would be retried here for ever.
+      // Not retryable (seed 004): this worker would get the job again and again.
       const message = `This worker has no handler for jobs of the type '${type}'.`
       this.#fail(jobError('handler_error', message, { type: 'NoHandlerError', retryable: false }))
       return
@@ -167,9 +178,10 @@ export class Execution {
   }
 
   async #handle(handler: Handler, context: JobContext): Promise<unknown> {
-    // Middleware may have taken its time.
+    // The job may have been aborted while middleware ran.
     this.#controller.signal.throwIfAborted()
-    // And an outer one may have given up on it: its failure is reported, and the slot is another's.
+    // An outer middleware may have stopped waiting for this one: then the failure is already reported, and
+    // the slot may be taken by another job.
     if (this.#phase !== 'running') throw new JobAbortError('lost')
     this.#isHandling = true
     try {
@@ -182,7 +194,7 @@ export class Execution {
   #context(): JobContext {
     const { job, attempt } = this.lease
     return {
-      // The handler's own: whatever it makes of it, the report is about the job that came.
+      // A copy, so that the report names the delivered job even if the handler changes its own.
       job: { ...job },
       args: job.args,
       attempt,
@@ -203,13 +215,14 @@ export class Execution {
 
   #fail(error: JobError): void {
     this.#report('fail', error, () => this.lease.fail(error))
-    // Middleware that gave up on a handler has not stopped it.
+    // A middleware may have stopped waiting for the handler, which is still running: tell it to stop.
     if (this.#isHandling) this.#controller.abort(new JobAbortError('lost'))
   }
 
   /**
-   * A server that keeps the time itself began to count when it handed the job out, so that it has
-   * failed the attempt by now, for the same reason: that is no news, and no report that came too late.
+   * Reports a timeout. A server that measures `timeout_ms` itself started earlier, when it handed the job
+   * out, and has already failed the attempt for the same reason. Its 409 then means `settled`, not a report
+   * that came too late.
    */
   async #failOverrun(error: JobError): Promise<Settlement> {
     const settlement = await this.lease.fail(error)
@@ -222,7 +235,7 @@ export class Execution {
     span?.end(how)
     this.#phase = 'reporting'
     this.#deps.deadlines.delete(this)
-    // Its requests belong to the trace as well.
+    // Inside the span, so that the requests of the report belong to the trace.
     const report = () => span?.run(settle) ?? settle()
     this.#reporting = guarded(report, this.#deps).then((settlement = 'failed') => {
       this.#phase = 'over'
@@ -241,11 +254,11 @@ async function guarded<T>(ask: () => T | Promise<T>, deps: ExecutionDeps): Promi
   }
 }
 
-/** A result that JSON cannot hold fails the job for good: the next try would return the same. */
+/** The error for a result that is not JSON. It is not retryable: the next attempt would return the same. */
 function problemOf(result: unknown): JobError | undefined {
   if (typeof result === 'string' || result === undefined || result === null) return undefined
   try {
-    // A function, a symbol: reported, it would be as if there were no result.
+    // A function or a symbol would be reported as if there were no result.
     return JSON.stringify(result) === undefined ? resultError(kindOf(result)) : undefined
   } catch (error) {
     return resultError(jobErrorOf(error).message)

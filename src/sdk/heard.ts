@@ -1,10 +1,10 @@
 /**
- * A promise that settles as `source` does, and knows whether anybody has asked what came of it: where
- * nobody has, nobody can have caught its error. It is never reported as an unhandled rejection: whoever
- * made it looks at `source`.
+ * A promise that settles as `source` does, and records whether anybody has asked for its outcome: if nobody
+ * has, nobody can have caught its error. It is never reported as an unhandled rejection; its creator handles
+ * the error of `source`.
  */
 export class Heard<Result> extends Promise<Result> {
-  /** What is derived from it is an ordinary promise. */
+  /** `then` and the like return ordinary promises. */
   static override get [Symbol.species](): PromiseConstructor {
     return Promise
   }
@@ -22,7 +22,7 @@ export class Heard<Result> extends Promise<Result> {
     return this.#isHeard
   }
 
-  /** `await`, `catch`, `Promise.all` and the like all come here: this is no plain promise to them. */
+  /** `await`, `catch`, `Promise.all` and the like all call this method, because this class overrides it. */
   // biome-ignore lint/suspicious/noThenProperty: that of a promise, which this is.
   override then<Then = Result, Caught = never>(
     onFulfilled?: ((result: Result) => Then | PromiseLike<Then>) | null,

@@ -5,11 +5,14 @@ import { Pause } from './pause.ts'
 import { processId } from './signals.ts'
 import type { SourceOptions, SourceSink } from './source.ts'
 
-/** Ids in one heartbeat; servers refuse more than a thousand. */
+/** Job ids in one heartbeat; servers refuse more than a thousand. */
 const MAX_IDS = 1_000
 const MIN_INTERVAL_MS = 50
 const MIN_TIMEOUT_MS = 1_000
-/** Until the first answer, which may hint at short leases: no job that names none waits for longer. */
+/**
+ * Interval until the first answer, for jobs whose lease length nobody has named: the answer may hint that
+ * they are short.
+ */
 const UNTOLD_INTERVAL_MS = 1_000
 
 export interface HeartbeatDeps {
@@ -20,13 +23,13 @@ export interface HeartbeatDeps {
   readonly visibilityTimeout: number | undefined
   /** The jobs in hand by their ids. */
   readonly leases: ReadonlyMap<string, HttpLease>
-  /** Cancelled or lost: no heartbeat is to name it any more. */
+  /** Called for a job that was cancelled or lost: later heartbeats must not name it. */
   forget(lease: HttpLease): void
 }
 
 /**
- * Says at its own pace, whatever polls and handlers do, that the worker lives and what it works on
- * (seed 001 §10.4), and does what the answer says: directives, cancelled jobs, jobs that are lost.
+ * Tells the server, independently of polls and handlers, that the worker is alive and which jobs it runs
+ * (seed 001 §10.4). Carries out what the answer says: directives, cancelled jobs, lost jobs.
  */
 export class Heartbeat {
   readonly #deps: HeartbeatDeps
@@ -34,20 +37,23 @@ export class Heartbeat {
   readonly #told = new Pause()
   readonly #first = new Deferred<unknown>()
   #isDue = false
-  /** The state in the newest heartbeat, whatever came of it. */
+  /** The state in the newest heartbeat, whether or not it reached the server. */
   #saying: string | undefined
   #hasTold = true
   #isFailing = false
-  /** Some servers answer `jobs_extended: []` always; only one that fills it can miss a job. */
+  /**
+   * True once an answer named extended jobs. Some servers always answer `jobs_extended: []`; only from others
+   * does a missing id mean that the job is lost.
+   */
   #tellsExtended = false
-  /** How often the server wants to hear of a job whose lease nobody named. */
+  /** How often the server wants a heartbeat for a job whose lease length nobody has named. */
   #hintMs = UNTOLD_INTERVAL_MS
 
   constructor(deps: HeartbeatDeps) {
     this.#deps = deps
   }
 
-  /** What came of the first one: its error, or nothing. */
+  /** Resolves after the first heartbeat, with its error or `undefined`. */
   get first(): Promise<unknown> {
     return this.#first.promise
   }
@@ -68,7 +74,7 @@ export class Heartbeat {
     }
   }
 
-  /** The state has changed: the server is to know at once. */
+  /** Sends a heartbeat at once if the worker's state has changed. */
   beatNow(): void {
     if (this.#deps.sink.state() === this.#saying) return
     this.#isDue = true
@@ -76,12 +82,15 @@ export class Heartbeat {
     this.#pause.wake()
   }
 
-  /** Until the server was told what `beatNow` was called for, or could not be; no longer than `ms`. */
+  /**
+   * Resolves when the heartbeat that `beatNow` asked for has been answered or has failed, or after `ms` at
+   * most.
+   */
   async told(ms: number): Promise<void> {
     if (!this.#hasTold) await this.#deps.courier.sleep(ms, this.#told)
   }
 
-  /** A new job, whose lease may be shorter than all before. */
+  /** Called for a new job: if its lease is short, the next heartbeat is due earlier. */
   leased(lease: HttpLease): void {
     if (this.#intervalFor(lease) < this.#deps.intervalMs) this.#pause.wake()
   }
@@ -103,7 +112,7 @@ export class Heartbeat {
     return Math.max(MIN_INTERVAL_MS, interval)
   }
 
-  /** Three beats in the lease: two may be lost. */
+  /** Three heartbeats per lease, so that two may be lost. */
   #intervalFor({ lengthMs, isLengthAssumed }: HttpLease): number {
     return isLengthAssumed ? Math.min(lengthMs / 3, this.#hintMs) : lengthMs / 3
   }
@@ -119,10 +128,10 @@ export class Heartbeat {
     } catch (error) {
       this.#first.resolve(error)
       if (this.#deps.courier.hasEnded) return
-      // Once for each time that the server is away; the polls say the same.
+      // Reported once per outage; the polls report the same.
       if (!this.#isFailing) this.#deps.sink.onError(error)
       this.#isFailing = true
-      // Nobody could tell, but another worker may have it by now.
+      // The server could not tell, but once the lease has run out another worker may have the job.
       for (const lease of leases) if (this.#isHeld(lease) && lease.isPast) this.#drop(lease, 'lost')
     }
   }
@@ -158,7 +167,8 @@ export class Heartbeat {
     const extended = idsIn(answer['jobs_extended'])
     if (extended.size > 0) this.#tellsExtended = true
     this.#hintMs = hintIn(answer['heartbeat_interval_ms'])
-    // Seed 001 §10.4: with `terminate` nothing is extended, and that says nothing of the jobs.
+    // Seed 001 §10.4: with `terminate` the server extends no lease, so a missing id does not mean that the
+    // job is lost.
     const extendsAny = directive !== 'terminate'
     for (const lease of leases) {
       if (!this.#isHeld(lease)) continue
@@ -169,7 +179,7 @@ export class Heartbeat {
     }
   }
 
-  /** Else it was settled meanwhile, and may be here a second time. */
+  /** False: the job was settled meanwhile, and the same job may have been delivered again. */
   #isHeld(lease: HttpLease): boolean {
     return this.#deps.leases.get(lease.job.id) === lease
   }
@@ -180,7 +190,7 @@ export class Heartbeat {
   }
 }
 
-/** Of a server that gives none, or nonsense: none at all. */
+/** The server's interval in ms; `Infinity` if it gives none or an invalid one. */
 function hintIn(hint: unknown): number {
   return typeof hint === 'number' && hint > 0 ? hint : Number.POSITIVE_INFINITY
 }

@@ -9,19 +9,21 @@ import { withActiveTrace } from './tracing.ts'
 const FIRST_RETRY_MS = 100
 const MAX_RETRY_MS = 5_000
 const REPORT_TIMEOUT_MS = 10_000
-/** Of a server that says nothing else (seed 001 §10.1); its heartbeats may hint at less. */
+/**
+ * The assumed lease length if the server names none (seed 001 §10.1); its heartbeat answers may hint at less.
+ */
 const DEFAULT_LEASE_MS = 30_000
 
 export interface HttpLeaseDeps {
   readonly courier: Courier
   readonly workerId: string
-  /** Asked for with each job; `undefined`: the job or the server decides. */
+  /** The lease length that each FETCH asks for; `undefined`: the job or the server decides. */
   readonly visibilityTimeout: number | undefined
   onSettled(lease: HttpLease): void
   onError(error: unknown): void
 }
 
-/** What the report says is not acceptable to the server. */
+/** The server does not accept the content of the report. */
 interface Refused {
   readonly refusal: unknown
 }
@@ -30,15 +32,15 @@ interface Refused {
 export class HttpLease implements Lease {
   readonly job: Job
   readonly attempt: number
-  /** How long the server reserves the job, as far as we know. */
+  /** How long the server reserves the job, as far as the worker knows. */
   readonly lengthMs: number
-  /** Neither we nor the job have named that length: the server's own may be shorter. */
+  /** True if neither this worker nor the job names the length: the server's own may be shorter. */
   readonly isLengthAssumed: boolean
   readonly #deps: HttpLeaseDeps
-  /** Of `performance.now()`. */
+  /** In terms of `performance.now()`. */
   #endsAt: number
 
-  /** `askedAt`: when the FETCH was sent, so that the lease never seems longer than it is. */
+  /** `askedAt`: when the FETCH was sent, so that the lease never seems to last longer than it does. */
   constructor(job: Job, askedAt: number, deps: HttpLeaseDeps) {
     this.job = job
     this.attempt = job.attempt
@@ -53,12 +55,12 @@ export class HttpLease implements Lease {
     return true
   }
 
-  /** As far as we know, the server has given the job up. */
+  /** Whether the lease has run out, as far as the worker knows. */
   get isPast(): boolean {
     return performance.now() >= this.#endsAt
   }
 
-  /** A heartbeat that was sent at `sentAt` reached the server. */
+  /** Called when a heartbeat that was sent at `sentAt` has reached the server. */
   extend(sentAt: number): void {
     this.#endsAt = sentAt + this.lengthMs
   }
@@ -66,7 +68,8 @@ export class HttpLease implements Lease {
   async complete(result: unknown): Promise<Settlement> {
     const settled = await this.#report('/workers/ack', result === undefined ? {} : { result })
     if (typeof settled === 'string') return this.#ended(settled)
-    // E.g. too large. Done again it would be refused again, so it is not to be retried.
+    // The result is too large, for example. Another run would give the same result, so the failure is not
+    // retryable.
     const message = `The server refused the result of the job: ${jobErrorOf(settled.refusal).message}`
     return this.fail(jobError('handler_error', message, { type: 'ResultError', retryable: false }))
   }
@@ -76,7 +79,10 @@ export class HttpLease implements Lease {
     return this.#ended(typeof settled === 'string' ? settled : 'failed')
   }
 
-  /** `requeue` counts no attempt; a server that does not know it retries the job. */
+  /**
+   * Gives the job back. With `requeue` the attempt is not counted; a server that does not know `requeue`
+   * retries the job.
+   */
   async release(): Promise<void> {
     const error = jobError('shutdown', 'The worker gave the job back.', { type: 'ShutdownError' })
     await this.#report('/workers/nack', { error, requeue: true })
@@ -88,14 +94,17 @@ export class HttpLease implements Lease {
     return settlement
   }
 
-  /** Repeated while the lease lasts: a finished job is worth more than a quick answer. */
+  /**
+   * Sends a report, and repeats it while the lease lasts: the outcome of a finished job is worth the wait.
+   */
   async #report(path: string, said: object): Promise<Settlement | Refused> {
     const { courier, workerId } = this.#deps
     const body = { job_id: this.job.id, worker_id: workerId, attempt: this.attempt, ...said }
     const traced = withActiveTrace({})
     for (let failures = 0; ; failures += 1) {
       try {
-        // Its lease runs on, and a worker that ends waits for it: not behind what a client sends.
+        // Urgent, because the lease runs and a stopping worker waits for the report: it must not queue behind
+        // requests of a client.
         const sent = { method: 'POST', path, body, timeout: REPORT_TIMEOUT_MS, isUrgent: true }
         await courier.send({ ...sent, ...traced })
         return 'settled'
@@ -110,11 +119,12 @@ export class HttpLease implements Lease {
     }
   }
 
-  /** After a pause; false: the lease is over by then, or the worker. */
+  /** Pauses before the next try. False: by then the lease has run out, or the worker has ended. */
   async #mayRepeat(error: unknown, failures: number): Promise<boolean> {
     const { courier } = this.#deps
     const at = performance.now() + backoffMs(error, failures, FIRST_RETRY_MS, MAX_RETRY_MS)
-    // Heartbeats may extend the lease meanwhile, beyond a `Retry-After` that is longer than it.
+    // Meanwhile heartbeats may extend the lease, so a `Retry-After` longer than the lease can still be waited
+    // for.
     for (let now = performance.now(); now < at; now = performance.now()) {
       if (courier.hasEnded || this.isPast) return false
       await courier.sleep(Math.min(at, this.#endsAt) - now)
@@ -124,19 +134,22 @@ export class HttpLease implements Lease {
 }
 
 /**
- * What a refused report means. `stale`: the server waits for it no more (409; 404: not even the
- * job is there). `refused`: what it says is not acceptable. Everything else may pass: the server
- * is away, its credentials are being renewed.
+ * What the error of a report means. `stale`: the server does not wait for this report any more (409; 404: it
+ * does not even have the job). `refused`: it does not accept the content. `again`: the error may pass, e.g.
+ * the server cannot be reached, or its credentials are being renewed.
  */
 function verdictOn(error: unknown): 'stale' | 'refused' | 'again' {
-  // Of a proxy that takes less than the server: the same body is too large for it every time.
+  // From a proxy with a smaller size limit than the server's: the same body is too large every time.
   if (error instanceof OJSTransportError && error.status === 413) return 'refused'
   if (!(error instanceof OJSError)) return 'again'
   if (error.status === 409 || error.status === 404) return 'stale'
   return [400, 413, 422].includes(error.status ?? 0) && !error.retryable ? 'refused' : 'again'
 }
 
-/** An earlier try got through, and only its answer was lost. */
+/**
+ * Whether an earlier try of the same report got through and only its answer was lost: the job is in the state
+ * that the report led to.
+ */
 function isOwnEcho(error: unknown, path: string): boolean {
   const state = error instanceof OJSError ? error.details?.['current_state'] : undefined
   if (path === '/workers/ack') return state === 'completed'

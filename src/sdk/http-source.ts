@@ -11,16 +11,22 @@ import { backoffMs } from './retry.ts'
 import type { JobSource, SourceOptions, SourceSink } from './source.ts'
 import type { Transport } from './transport.ts'
 
-/** Servers give no more at once (ojs-digest §9). */
+/** Servers hand out no more jobs per request (ojs-digest §9). */
 const MAX_COUNT = 100
 const MAX_BACKOFF_MS = 10_000
-/** A poll that the server keeps waiting may take this much longer than it was asked to. */
+/** How much longer than `pollInterval` a poll may take before it counts as failed. */
 const POLL_SLACK_MS = 10_000
-/** How long an end waits for a poll that is under way; cut off, it may lose what it was given. */
+/**
+ * How long a stop waits for a poll that is under way. If the poll were cut off, the jobs in its answer would
+ * be lost to this worker.
+ */
 const POLL_PATIENCE_MS = 2_000
-/** And how long for the heartbeat that says so: by it the server tells a successor of the same id. */
+/**
+ * How long a stop waits for the heartbeat that says `terminate`. After it the server recognises a worker with
+ * the same id as a new one.
+ */
 const LAST_BEAT_MS = 1_000
-/** How long a start waits for a server that may refuse the worker. */
+/** How long `start` waits to learn whether the server refuses the worker. */
 const START_PATIENCE_MS = 5_000
 
 /** Times are milliseconds. */
@@ -32,14 +38,14 @@ export interface HttpSourceOptions {
   visibilityTimeout?: number
 }
 
-/** Jobs by long poll over the OJS HTTP binding (seed 004, "The polling loop"; seed 001 §10). */
+/** Gets jobs by long poll over the OJS HTTP binding (seed 004, "The polling loop"; seed 001 §10). */
 export class HttpSource implements JobSource {
   readonly name = 'http'
   readonly #options: HttpSourceOptions
-  /** Of polls only: they end before the last reports. */
+  /** For polls only: a stop ends them before the last reports. */
   readonly #pollCourier: Courier
   readonly #courier: Courier
-  /** In hand and neither settled, cancelled nor lost. */
+  /** Jobs in hand that are neither settled, cancelled nor lost. */
   readonly #leases = new Map<string, HttpLease>()
   readonly #freed = new Pause()
   readonly #rest = new Pause()
@@ -49,7 +55,7 @@ export class HttpSource implements JobSource {
   #beating: Promise<void> = Promise.resolve()
   #stopping: Promise<void> | undefined
   #isQuiet = false
-  /** What came of the first poll: its error, or nothing. */
+  /** Resolves after the first poll, with its error or `undefined`. */
   readonly #firstPoll = new Deferred<unknown>()
   #failures = 0
 
@@ -60,9 +66,9 @@ export class HttpSource implements JobSource {
   }
 
   /**
-   * Rejects where the server answers and refuses the very first questions: a wrong key or path, or
-   * options that it does not take. Later, and of a server that answers nothing for five seconds, it is
-   * asked for ever: keys are replaced, servers set up.
+   * Rejects if the server refuses the very first requests: a wrong key or path, or options that it does not
+   * accept. Refusals after that are retried for ever, as is a server that gives no answer for five seconds:
+   * keys may be replaced, and servers set up.
    */
   async start(sink: SourceSink, worker: SourceOptions): Promise<void> {
     const { heartbeatInterval, visibilityTimeout } = this.#options
@@ -96,8 +102,8 @@ export class HttpSource implements JobSource {
   }
 
   /**
-   * Of both. A heartbeat is answered at once, a poll when there are jobs; and a server may do without
-   * heartbeats.
+   * The refusal, if the server refused the first heartbeat and the first poll. A heartbeat is answered at
+   * once, but a server may have none; a poll is answered only when there are jobs.
    */
   async #refusal({ first }: Heartbeat): Promise<OJSError | undefined> {
     if (!isRefusal(await first)) return undefined
@@ -109,14 +115,14 @@ export class HttpSource implements JobSource {
     this.#freed.wake()
   }
 
-  /** A poll that is under way is not cut off: its answer may hold jobs already. */
+  /** Sends no further poll. One that is under way is not cut off: its answer may already hold jobs. */
   quiet(): Promise<void> {
     if (!this.#isQuiet) {
       this.#isQuiet = true
       this.#freed.wake()
       this.#rest.wake()
     }
-    // Also when it changes from quiet to terminate.
+    // Also at the change from quiet to terminate.
     this.#heartbeat?.beatNow()
     return Promise.resolve()
   }
@@ -175,7 +181,8 @@ export class HttpSource implements JobSource {
           this.#take(new HttpLease(job, askedAt, deps), sink)
         } else sink.onError(new TypeError('The server answered a job without an id or a type.'))
       }
-      // A server that does not keep polls waiting, or not this worker's, must not be asked in a loop.
+      // A server may answer empty polls at once, always or to this worker only: it must not be asked in a
+      // loop.
       const rest = taken > 0 ? 0 : pollInterval - (performance.now() - askedAt)
       if (rest > 0 && !this.#isQuiet) await this.#pollCourier.sleep(rest, this.#rest)
     } catch (error) {
@@ -210,7 +217,7 @@ export class HttpSource implements JobSource {
   #take(lease: HttpLease, sink: SourceSink): void {
     this.#leases.set(lease.job.id, lease)
     this.#heartbeat?.leased(lease)
-    // The worker gives back what it has no slot for.
+    // The worker itself releases the job if it has no slot for it.
     sink.deliver(lease)
   }
 }
@@ -220,7 +227,7 @@ function isRefusal(error: unknown): error is OJSError {
   return [400, 401, 403, 404].includes(error.status ?? 0)
 }
 
-/** The envelope as handlers rely on it; `undefined`: it is none. */
+/** The job with all members that handlers rely on; `undefined`: the answer is not a job. */
 function jobOf(job: unknown, queues: readonly string[]): Job | undefined {
   if (!isRecord(job)) return undefined
   const { id, type, queue, args, attempt } = job

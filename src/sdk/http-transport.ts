@@ -13,12 +13,12 @@ import type { Transport, TransportRequest, TransportResponse } from './transport
 const MEDIA_TYPE = 'application/openjobspec+json'
 const DEFAULT_TIMEOUT_MS = 30_000
 /**
- * `fetch` opens a connection for each request that is under way: with ten thousand of them no server
- * answers any in time. A gateway is at its quickest with 64, a distant one needs some more.
+ * Requests at a time. `fetch` opens a connection for each request that is under way, and with ten thousand of
+ * them a server answers none in time. A gateway is fastest with 64; a distant one needs some more.
  */
 const MAX_UNDER_WAY = 128
 
-/** The part of `fetch` that is used; the global one is of this type. */
+/** The part of `fetch` that is used; the global `fetch` satisfies this type. */
 export type Fetch = (
   url: string,
   init: {
@@ -36,26 +36,32 @@ export type Fetch = (
 
 export interface HttpTransportOptions {
   /**
-   * Of the server, e.g. `https://jobs.example.com`; `/ojs/v1` is added. A user and password in it
-   * are sent as basic authentication.
+   * The server's URL, e.g. `https://jobs.example.com`; `/ojs/v1` is added. A user and password in it are sent
+   * as basic authentication.
    */
   url: string
-  /** A token, sent as `Bearer`; or a whole `Authorization` value, scheme first. Empty: none. */
+  /**
+   * A token, sent as `Bearer`; or a whole `Authorization` value, scheme first. Empty string: no
+   * authorization.
+   */
   auth?: string | undefined
   /** Sent with every request. */
   headers?: Readonly<Record<string, string>> | undefined
-  /** Milliseconds for one try, from its turn on; 0 or `Infinity`: no limit. Default 30,000. */
+  /**
+   * Time limit of one try in milliseconds, not counting the wait for its turn; 0 or `Infinity`: no limit.
+   * Default 30,000.
+   */
   timeout?: number | undefined
-  /** How a failed request is repeated; `false`: not at all. */
+  /** How failed requests are repeated; `false`: never. */
   retry?: RetryOptions | false | undefined
-  /** Instead of the global `fetch`. */
+  /** Used instead of the global `fetch`. */
   fetch?: Fetch | undefined
 }
 
 /**
- * The OJS HTTP binding over `fetch` (seed 001; seed 004, "The transport layer"). Redirects are not
- * followed: they would turn a POST into a GET. No message holds credentials. Of any number of
- * requests at once 128 are under way, and the others wait for their turn, in order.
+ * The OJS HTTP binding over `fetch` (seed 001; seed 004, "The transport layer"). Does not follow redirects,
+ * which would turn a POST into a GET. No error message contains credentials. At most 128 requests are under
+ * way at a time; the others wait for their turn, in order.
  */
 export class HttpTransport implements Transport {
   readonly #origin: string
@@ -66,7 +72,7 @@ export class HttpTransport implements Transport {
   readonly #fetch: Fetch
   readonly #slots = new Slots(MAX_UNDER_WAY)
 
-  /** Throws `TypeError` for options that cannot work. */
+  /** Throws `TypeError` for invalid options. */
   constructor(options: HttpTransportOptions) {
     requireObject(options, 'HttpTransport needs options, such as { url }.')
     const { url, auth, headers = {}, timeout, retry, fetch } = options
@@ -80,14 +86,15 @@ export class HttpTransport implements Transport {
     })
     this.#timeout = timeLimit(timeout, DEFAULT_TIMEOUT_MS)
     this.#retry = retryPolicy(retry)
-    // Looked up at each call: instrumentation replaces the global one at any time. And not called as a
-    // method of ours: a browser's refuses that.
+    // The global `fetch` is looked up at each call, because instrumentation may replace it at any time. It is
+    // not called as a method of this object, which browsers refuse.
     this.#fetch = (target, init) => (fetch ?? globalThis.fetch)(target, init)
   }
 
   async request(opts: TransportRequest): Promise<TransportResponse> {
     const isIdempotent = opts.idempotent ?? (opts.method === 'GET' || opts.method === 'HEAD')
-    // Once for all tries; what cannot be sent is the caller's error and thrown as it is.
+    // Built once for all tries. A body or header that cannot be sent is the caller's mistake: it throws here,
+    // outside the retries.
     const message: Message = {
       body: opts.body === undefined ? undefined : JSON.stringify(opts.body),
       headers: this.#headersOf(opts),
@@ -104,7 +111,7 @@ export class HttpTransport implements Transport {
     }
   }
 
-  /** One try, when it is its turn. Rejects with `OJSTransportError` only. */
+  /** One try, after waiting for its turn. Rejects with `OJSTransportError` only. */
   async #inTurn(opts: TransportRequest, message: Message, attempt: number): Promise<Received> {
     const { signal, isUrgent = false } = opts
     if (isUrgent) return await this.#exchange(opts, message, attempt)
@@ -117,14 +124,14 @@ export class HttpTransport implements Transport {
     }
   }
 
-  /** Its body read to the end. The time that it may take begins here. */
+  /** Sends the request and reads the whole body. The time limit of the try begins here. */
   async #exchange(
     opts: TransportRequest,
     { body, headers, timeout }: Message,
     attempt: number,
   ): Promise<Received> {
     const { signal } = opts
-    // Also between its turn and this one.
+    // The signal may have fired after the slot was taken.
     if (signal?.aborted) throw this.#failure('aborted', opts, attempt - 1)
     const limit = new AbortController()
     const end = () => limit.abort()
@@ -175,7 +182,7 @@ export class HttpTransport implements Transport {
   }
 }
 
-/** What all tries have in common. */
+/** What all tries of a request have in common. */
 interface Message {
   body: string | undefined
   headers: Record<string, string>
@@ -188,7 +195,10 @@ interface Received {
   text: string
 }
 
-/** Throws `OJSError`, or `OJSTransportError` where the answer is not OJS. */
+/**
+ * The response of a received answer. Throws `OJSError` if it is an error, and `OJSTransportError` if it is
+ * not OJS.
+ */
 function answerOf(
   request: TransportRequest,
   { status, headers, text }: Received,
@@ -207,7 +217,7 @@ function answerOf(
   })
 }
 
-/** `undefined`: not a JSON object (seed 001 §6.2). Nothing at all (204) is an empty one. */
+/** The body; `undefined`: it is not a JSON object (seed 001 §6.2). An empty body (204) counts as `{}`. */
 function parse(text: string): Record<string, unknown> | undefined {
   if (text === '') return {}
   try {
@@ -218,7 +228,7 @@ function parse(text: string): Record<string, unknown> | undefined {
   }
 }
 
-/** False: the signal fired first. */
+/** Waits for `ms`. False: the signal fired first. */
 function elapses(ms: number, signal: AbortSignal | undefined): Promise<boolean> {
   return new Promise((resolve) => {
     const end = () => {
@@ -232,7 +242,10 @@ function elapses(ms: number, signal: AbortSignal | undefined): Promise<boolean> 
   })
 }
 
-/** Node.js hides the reason, e.g. ECONNREFUSED, in the cause; browsers tell none. */
+/**
+ * Describes a network error. Node.js hides the reason, e.g. ECONNREFUSED, in `cause`; browsers do not tell
+ * it.
+ */
 function reasonOf(error: unknown): string {
   const cause = isRecord(error) ? error['cause'] : undefined
   const code = isRecord(cause) ? cause['code'] : undefined
@@ -253,8 +266,8 @@ function lowerCase(headers: Readonly<Record<string, string>>): Record<string, st
 }
 
 /**
- * `fetch` would refuse the same, with the value in the message, that may be a password; and as an
- * error of the network, which would be repeated.
+ * Throws `TypeError` for invalid headers. `fetch` would throw for the same headers, but with the value,
+ * perhaps a password, in the message, and as a network error, which would be retried.
  */
 function checked(headers: Record<string, string>): Record<string, string> {
   for (const [name, value] of Object.entries(headers)) {

@@ -4,19 +4,19 @@ import { isRecord } from './json.ts'
 
 type Body = Readonly<Record<string, unknown>>
 
-/** A job and what no answer shows. */
+/** A job and the data that no answer shows. */
 interface Entry {
   job: Job
   /**
-   * Counted up with each job that becomes a dead letter: one whose retries were used up, or that expired
-   * and asked for it. Null: it is none.
+   * The job's place in the order of dead letters. A job becomes one when its retries are used up, or when it
+   * expires and asked for it. Null: not a dead letter.
    */
   deadLetter: number | null
-  /** Of `scheduled` and `retryable`. */
+  /** For the states `scheduled` and `retryable`. */
   dueAt: number
-  /** Of `active`. */
+  /** For the state `active`. */
   leaseEndsAt: number
-  /** What a heartbeat gives it again. */
+  /** By how much a heartbeat extends the lease. */
   leaseMs: number
 }
 
@@ -24,7 +24,7 @@ const TYPE = /^[a-zA-Z][a-zA-Z0-9_-]*(\.[a-zA-Z][a-zA-Z0-9_-]*)*$/
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const TERMINAL: readonly JobState[] = ['completed', 'cancelled', 'discarded']
 const LEASE_MS = 30_000
-/** What a server says of a job that it ends by itself. */
+/** The errors that a server gives a job that it fails or discards by itself. */
 const LOST = {
   code: 'visibility_timeout',
   type: 'visibility_timeout',
@@ -45,8 +45,8 @@ export function refuse(status: number, code: string, message: string, details: o
 }
 
 /**
- * Jobs and their life (seed 001 §7), as small as tests need it: states, leases, retries and dead
- * letters. Retries come without jitter, so that tests can step the clock to them.
+ * Jobs and their lifecycle (seed 001 §7), as little as tests need: states, leases, retries and dead letters.
+ * Retries have no jitter, so that tests can move the clock to the exact time.
  */
 export class InMemoryJobs {
   readonly #entries = new Map<string, Entry>()
@@ -68,7 +68,7 @@ export class InMemoryJobs {
     this.#entries.clear()
   }
 
-  /** All of them or none. */
+  /** Stores all of the jobs or none. */
   push(bodies: readonly unknown[]): Job[] {
     const entries = bodies.map((body, index) => this.#entryOf(body, index))
     const ids = new Set(this.#entries.keys())
@@ -102,7 +102,7 @@ export class InMemoryJobs {
     return job
   }
 
-  /** The highest priority first, of equal ones the oldest; queues in the order given. */
+  /** Leases jobs: queues in the order given, then the highest priority first, then the oldest first. */
   fetch(body: Body): Job[] {
     this.#letTimePass()
     const { queues, count = 1, worker_id, visibility_timeout_ms: asked } = body
@@ -135,7 +135,7 @@ export class InMemoryJobs {
     return this.#end(job, 'completed', 'result' in body ? { result: body['result'] } : {})
   }
 
-  /** Retried, given back (`requeue`), or discarded. */
+  /** Ends an attempt: the job is retried, given back (`requeue`), or discarded. */
   nack(body: Body): Job {
     const entry = this.#leased(body, 'fail')
     const { job } = entry
@@ -149,7 +149,7 @@ export class InMemoryJobs {
     return this.#retryOrDiscard(entry)
   }
 
-  /** The ids whose lease is longer now, and those that have been cancelled. */
+  /** Extends leases. Returns the ids of the extended jobs and of those that have been cancelled. */
   beat(body: Body): { extended: string[]; cancelled: string[] } {
     this.#letTimePass()
     const { active_jobs: ids, active_job_ids: more, worker_id: workerId } = body
@@ -166,7 +166,7 @@ export class InMemoryJobs {
     }
   }
 
-  /** The newest first, as a server has them. */
+  /** The dead letters, the newest first, as a server lists them. */
   deadLetters(queue: string | null): Job[] {
     this.#letTimePass()
     return [...this.#entries.values()]
@@ -223,7 +223,7 @@ export class InMemoryJobs {
     return { job, dueAt, leaseEndsAt: 0, leaseMs: LEASE_MS, deadLetter: null }
   }
 
-  /** What time alone does: schedules and retries come due, leases run out, jobs expire. */
+  /** Applies what happens by time alone: schedules and retries come due, leases run out, jobs expire. */
   #letTimePass(): void {
     const now = this.#now()
     for (const entry of this.#entries.values()) {
@@ -263,7 +263,10 @@ export class InMemoryJobs {
     return Object.assign(job, { state, [at]: this.#timestamp() }, more)
   }
 
-  /** The job of an ACK or FAIL, which must still be the one that the worker means. */
+  /**
+   * The job that an ACK or FAIL names. Refuses the request unless the worker's execution is still the current
+   * one.
+   */
   #leased(body: Body, verb: string): Entry {
     const entry = this.#find(String(body['job_id']))
     const { job } = entry
@@ -298,7 +301,7 @@ function addError(job: Job, error: Body): void {
   job.errors = [...(job.errors ?? []), { ...error, attempt: job.attempt }]
 }
 
-/** For its next attempt: the last one is in its history. */
+/** Makes the job wait for its next attempt. The last attempt's worker and start time are removed. */
 function waitsAgain(job: Job, state: 'available' | 'retryable'): Job {
   job.state = state
   delete job.started_at
@@ -314,7 +317,7 @@ function exhaustionOf(job: Job): unknown {
   return retryOf(job)['on_exhaustion']
 }
 
-/** The gateway's, without jitter and rounding. */
+/** The retry delay in ms: as the gateway's, but without jitter and rounding. */
 function delayOf(job: Job): number {
   const { backoff_strategy: strategy, ...retry } = retryOf(job)
   const first = numberOr(retry['initial_interval_ms'], 1_000)
@@ -340,7 +343,10 @@ function isNotRetried(job: Job, error: Body): boolean {
   )
 }
 
-/** NaN: there is none. One that cannot be read must not be one that has come. */
+/**
+ * The time in ms; NaN if none is given. Refuses a time that cannot be read: it would otherwise count as
+ * already passed.
+ */
 function instantOf(value: unknown, index: number): number {
   const at = Date.parse(String(value ?? ''))
   if (value == null || !Number.isNaN(at)) return at

@@ -9,16 +9,17 @@ type Body = Readonly<Record<string, unknown>>
 type Answer = readonly [status: number, body: object]
 
 /**
- * A small OJS server in memory, for tests of programs that use the client or the HTTP worker: give
- * it to both as `transport`. It enqueues, gives out, completes, retries, cancels and lists dead
- * letters as a server does. It refuses types, `args` and ids that cannot be, and states that do not
- * allow it; what a server checks besides (names of queues, numbers out of range, policies, `meta`) it
- * takes. Workflows, cron, schemas and pausing are not in it (`OJSUnsupportedError`); `unique` and a
- * relative `expires_at` have no effect, retry intervals are understood in milliseconds only.
+ * A small OJS server in memory, for tests of programs that use the client or the HTTP worker: pass it to both
+ * as `transport`. It enqueues, hands out, completes, retries and cancels jobs and lists dead letters as a
+ * server does. It refuses invalid types, `args` and ids, and requests that the job's state does not allow. It
+ * does not check what a server checks besides: names of queues, numbers out of range, policies, `meta`.
+ *
+ * It has no workflows, cron, schemas or pausing (`OJSUnsupportedError`). `unique` and a relative `expires_at`
+ * have no effect. Retry intervals are only understood in milliseconds.
  */
 export class InMemoryTransport implements Transport {
   readonly #jobs = new InMemoryJobs({ now: () => Date.now() + this.#ahead, newId: newJobId })
-  /** Ends the wait of every FETCH that found nothing. */
+  /** Functions that end the wait of each FETCH that found nothing. */
   readonly #waiting = new Set<() => void>()
   #ahead = 0
 
@@ -27,7 +28,7 @@ export class InMemoryTransport implements Transport {
     return copy(this.#jobs.all)
   }
 
-  /** Moves its clock forward: schedules and retries come due, leases run out. */
+  /** Moves the server's clock forward: schedules and retries come due, leases run out. */
   advance(ms: number): void {
     this.#ahead += ms
     this.#wake()
@@ -39,7 +40,7 @@ export class InMemoryTransport implements Transport {
 
   async request(opts: TransportRequest): Promise<TransportResponse> {
     if (opts.signal?.aborted) throw aborted(opts)
-    // As over the wire: what is `undefined` gets lost, and nobody keeps a hold on what is inside.
+    // Copied as over the wire: members that are `undefined` get lost, and caller and server share no objects.
     const body = opts.body === undefined ? {} : copy(opts.body)
     if (!isRecord(body)) refuse(400, 'invalid_request', 'A body is an object.')
     const [status, answer] =
@@ -104,7 +105,7 @@ export class InMemoryTransport implements Transport {
     return [...names].map((name) => ({ name, status: 'active' }))
   }
 
-  /** Waits up to `wait_ms` for a first job, as the gateway does. */
+  /** FETCH: waits up to `wait_ms` for a first job, as the gateway does. */
   async #fetch(body: Body, opts: TransportRequest): Promise<Answer> {
     const { signal } = opts
     const waitMs = typeof body['wait_ms'] === 'number' ? body['wait_ms'] : 0
@@ -118,7 +119,7 @@ export class InMemoryTransport implements Transport {
     }
   }
 
-  /** Retries come due without anybody's doing: looks again at least every 50 ms. */
+  /** Resolves at the next request, and after 50 ms at most, because retries come due without any request. */
   #somethingHappens(ms: number, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve) => {
       const end = () => {

@@ -7,23 +7,26 @@ import { onAbort } from './on-abort.ts'
 import { Pause } from './pause.ts'
 import type { JobError, Lease, Settlement } from './source.ts'
 
-/** For a handler that heeds its signal: what is behind the report of its job, such as a `finally`. */
+/**
+ * Time for a handler that obeys its signal to finish what runs after the report of its job, such as a
+ * `finally`.
+ */
 const CLEANUP_MS = 100
 
-/** What a worker does with a job of its own: handlers by type, and middleware. `OJSWorker` fits. */
+/** What `runInline` needs of a worker: handlers by type, and middleware. An `OJSWorker` fits. */
 export interface InlineWorker {
   readonly middleware: ExecutionChain
   readonly workerId: string
   handlerOf(type: string): Handler | undefined
 }
 
-/** How the job ended. `cancelled`: by the caller's signal, so that nothing is reported. */
+/** How the job ended. `cancelled`: by the caller's signal; a worker would report nothing. */
 export type InlineOutcome =
   | { state: 'completed'; result: unknown }
   | { state: 'failed'; error: JobError }
   | { state: 'cancelled' }
 
-/** A job as far as the test cares about it. */
+/** A job; all members but `type` have defaults. */
 export type InlineJob = Pick<Job, 'type'> & Partial<Job>
 
 export interface InlineOptions {
@@ -32,16 +35,16 @@ export interface InlineOptions {
 }
 
 /**
- * Runs one job at once and without a server, for tests of handlers and middleware: the same way
- * through middleware, timeout and error reporting that it takes in a worker. Resolves when the job
- * has ended, 100 ms later where its handler heeds no signal and goes on. Never rejects.
+ * Runs one job at once and without a server, for tests of handlers and middleware. The job passes the same
+ * middleware, timeout and error reporting as in a worker. Resolves when the job has ended, or 100 ms later if
+ * its handler ignores its signal and goes on. Never rejects.
  */
 export function runInline(
   workerOrHandlers: InlineWorker | Readonly<Record<string, Handler>>,
   job: InlineJob,
   options?: InlineOptions,
 ): Promise<InlineOutcome>
-/** Handlers that name the types of their arguments, as `OJSWorker.register` takes them. */
+/** Takes handlers with typed arguments, as `OJSWorker.register` does. */
 export function runInline(
   handlers: Readonly<Record<string, Handler<never>>>,
   job: InlineJob,
@@ -70,8 +73,8 @@ export async function runInline(
   if (signal?.aborted) cancel()
   const run = execution.run()
   await Promise.race([run, lease.end.promise])
-  // What is told of the job has been told. A handler that heeds no signal may never end, one that does
-  // is given time for its `finally`.
+  // The outcome is known now. Wait a little for the `finally` of a handler that obeys its signal; one that
+  // ignores it may never end.
   const cleanup = new Pause()
   await Promise.race([run, cleanup.sleep(CLEANUP_MS)])
   cleanup.wake()
@@ -81,12 +84,12 @@ export async function runInline(
 
 type Handlers = Readonly<Record<string, Handler<never>>>
 
-/** Writes down what would have been reported. */
+/** Records the outcome that a worker would report. */
 class InlineLease implements Lease {
   readonly job: Job
   readonly attempt: number
   outcome: InlineOutcome = { state: 'cancelled' }
-  /** Nothing more will be reported. */
+  /** Resolves when the outcome is final. */
   readonly end = new Deferred<void>()
 
   constructor(job: InlineJob) {
@@ -126,7 +129,7 @@ function workerOf(handlers: Handlers): InlineWorker {
   return {
     middleware: new MiddlewareChain(),
     workerId: 'inline',
-    // A type may well be named `constructor`.
+    // `hasOwn`, because a job type may be named `constructor`.
     handlerOf: (type) =>
       Object.hasOwn(handlers, type) ? (handlers[type] as Handler | undefined) : undefined,
   }

@@ -6,21 +6,21 @@ const MAX_STACK = 8_192
 const MAX_NAME = 255
 
 /**
- * Anything that was thrown, as the structured error of seed 001 §10.3: code `handler_error`, the
- * class in `type`, the stack in `details`. `retryable` is true unless the thrown thing has a member
- * of that name that is false. A `details` object of its own comes along, and a `code`, which tells
- * errors of Node.js apart. Never throws.
+ * Turns anything that was thrown into the structured error of seed 001 §10.3: code `handler_error`, the class
+ * name in `type`, the stack in `details`. `retryable` is true unless the thrown object has `retryable:
+ * false`. Members of its own `details` object are copied, and its `code`, which tells errors of Node.js
+ * apart. Never throws.
  */
 export function jobErrorOf(thrown: unknown): JobError {
   try {
     return isObject(thrown) ? errorOfObject(thrown) : plainError(text(thrown) ?? saying(thrown))
   } catch {
-    // A revoked proxy, a getter that throws.
+    // A revoked proxy, or a getter that throws.
     return plainError('Something was thrown that cannot be read.')
   }
 }
 
-/** An error of our own making. */
+/** A structured error with the given code. */
 export function jobError(
   code: string,
   message: string,
@@ -52,15 +52,15 @@ function detailsOf(thrown: Record<string, unknown>) {
     ...(isObject(own) && own),
     ...((typeof code === 'string' || typeof code === 'number') && { code: plainData(code) }),
     ...(cause !== undefined && { cause: plainData(cause) }),
-    // It says next to nothing itself.
+    // The message of an AggregateError says next to nothing: the errors inside do.
     ...(thrown instanceof AggregateError && { errors: plainData(readable(thrown, 'errors')) }),
     ...(typeof stack === 'string' && { stack: cut(stack, MAX_STACK) }),
   }
 }
 
 /**
- * A stack that cannot be made (`Error.prepareStackTrace` of a broken source map) costs nothing but
- * itself: not the message, nor that there is to be no retry.
+ * A member, or `undefined` if reading it throws. An unreadable stack (`Error.prepareStackTrace` of a broken
+ * source map) must cost only itself, not the message or the `retryable: false` as well.
  */
 function readable(thrown: object, name: string): unknown {
   try {
@@ -70,9 +70,9 @@ function readable(thrown: object, name: string): unknown {
   }
 }
 
-/** What an object without a message says of itself. */
+/** A message for an object that has none. */
 function withoutMessage(thrown: Record<string, unknown>, type: string): string {
-  // Node.js: nobody listens at any of the addresses that a host has.
+  // Node.js throws an AggregateError without a message when no address of a host accepts the connection.
   const first: unknown = thrown instanceof AggregateError ? thrown.errors[0] : undefined
   const inner = isObject(first) ? text(first['message']) : undefined
   if (inner !== undefined) return inner
@@ -85,7 +85,7 @@ function nameOfClass(thrown: Record<string, unknown>): unknown {
   return typeof made === 'function' ? made.name : undefined
 }
 
-/** `''`, `undefined`, numbers, symbols. */
+/** A message for thrown values that are no objects: `''`, `undefined`, numbers, symbols. */
 function saying(thrown: unknown): string {
   return `${typeof thrown === 'string' ? 'An empty text' : String(thrown)} was thrown.`
 }

@@ -2,9 +2,12 @@ import { requireObject } from './given.ts'
 import type { JobState } from './job.ts'
 import { isRecord } from './json.ts'
 
-/** When a failed job runs again (seed 001 §9.1, seed 003). Intervals: milliseconds or ISO 8601. */
+/**
+ * When a failed job runs again (seed 001 §9.1, seed 003). Intervals are milliseconds (`…Ms`) or ISO 8601
+ * durations.
+ */
 export interface RetryPolicy extends WireRetryPolicy {
-  /** Executions in all; 1: never again. */
+  /** Executions in all; 1: the job is never retried. */
   maxAttempts?: number | undefined
   initialIntervalMs?: number | undefined
   initialInterval?: string | undefined
@@ -13,7 +16,7 @@ export interface RetryPolicy extends WireRetryPolicy {
   /** At least 1. */
   backoffCoefficient?: number | undefined
   backoffStrategy?: WireRetryPolicy['backoff_strategy']
-  /** Codes or types of errors after which there is no retry; `auth.*` matches by prefix. */
+  /** Error codes or types that are not retried; `auth.*` matches by prefix. */
   nonRetryableErrors?: readonly string[] | undefined
   onExhaustion?: WireRetryPolicy['on_exhaustion']
 }
@@ -26,31 +29,33 @@ export interface WireRetryPolicy {
   max_interval?: string | number | undefined
   backoff_coefficient?: number | undefined
   backoff_strategy?: 'exponential' | 'linear' | 'polynomial' | 'none' | 'constant' | undefined
-  /** Delays of 0.5 to 1.5 times their length. */
+  /** Randomises each delay to 0.5 to 1.5 times its length. */
   jitter?: boolean | undefined
   non_retryable_errors?: readonly string[] | undefined
   on_exhaustion?: 'discard' | 'dead_letter' | undefined
 }
 
-/** Which jobs count as the same one, and what happens then (Level 4). */
+/** Which jobs count as duplicates of this one, and what happens to a duplicate (Level 4). */
 export interface UniquePolicy extends WireUniquePolicy {
-  /** Only these fields of `args` count: names of members, or places (`0`). */
+  /** Only these parts of `args` are compared: names of members, or positions (`0`). */
   argsKeys?: readonly string[] | undefined
-  /** These members of `meta` count. */
+  /** Only these members of `meta` are compared. */
   metaKeys?: readonly string[] | undefined
   onConflict?: WireUniquePolicy['on_conflict']
 }
 
 export interface WireUniquePolicy {
-  /** What makes a job the same beside its type: of `type`, `queue`, `args` and `meta`. */
+  /** What is compared beside the job's type: any of `type`, `queue`, `args` and `meta`. */
   keys?: readonly string[] | undefined
   /** Seed 003's name of `args_keys`. */
   key?: readonly string[] | undefined
   args_keys?: readonly string[] | undefined
   meta_keys?: readonly string[] | undefined
-  /** ISO 8601, or seconds: jobs that were enqueued longer ago do not count. Default: all count. */
+  /**
+   * ISO 8601 duration, or seconds. Jobs that were enqueued longer ago are not compared. Default: no limit.
+   */
   period?: string | number | undefined
-  /** Jobs in another state do not count. Default: all but the terminal states. */
+  /** Only jobs in these states are compared. Default: all but the terminal states. */
   states?: readonly JobState[] | undefined
   /** `use_existing` and `drop` are other names of `ignore`. */
   on_conflict?:
@@ -63,7 +68,7 @@ export interface WireUniquePolicy {
     | undefined
 }
 
-/** How often jobs of this type in this queue are started. Other servers know further members. */
+/** Limits how often jobs of this type in this queue are started. Other servers know further members. */
 export interface RateLimit {
   maxPerSecond?: number | undefined
   max_per_second?: number | undefined
@@ -71,42 +76,39 @@ export interface RateLimit {
 }
 
 /**
- * How a job is enqueued. On the wire the names are snake_case (`WireJobOptions`); either spelling
- * may be given here, but not both of one member.
+ * How a job is enqueued. Every name may be given in camelCase or, as on the wire (`WireJobOptions`), in
+ * snake_case, but not in both at once.
  */
 export interface JobOptions extends WireJobOptions {
-  /**
-   * UUIDv7. Default: minted by the client. Enqueueing the same id and type again gives the job
-   * that exists.
-   */
+  /** UUIDv7. Default: minted by the client. Enqueueing the same id and type again gives the existing job. */
   id?: string | undefined
-  /** Goes with the job unchanged; nothing in it is renamed. */
+  /** Data that travels with the job. The names in it are sent as they are, not changed to snake_case. */
   meta?: Record<string, unknown> | undefined
   /** URI of a registered schema that `args` must match. */
   schema?: string | undefined
-  /** Not before then. */
+  /** The job does not run before this time. */
   delayUntil?: string | Date | undefined
-  /** Another name of `delayUntil`. */
+  /** Another name for `delayUntil`. */
   scheduledAt?: string | Date | undefined
-  /** Discarded when it has not run by then. */
+  /** The job is discarded if it has not run by this time. */
   expiresAt?: string | Date | undefined
   /** How long one execution may take, in milliseconds. */
   timeoutMs?: number | undefined
-  /** How long a worker may be silent before the job is given to another, in milliseconds. */
+  /** How long a worker may be silent before the job is given to another worker, in milliseconds. */
   visibilityTimeoutMs?: number | undefined
   retry?: RetryPolicy | undefined
   unique?: UniquePolicy | undefined
   rateLimit?: RateLimit | undefined
 }
 
-/** The `options` of a request as they are sent (seed 001 §9.1, "Options Fields"). */
+/** The `options` of a PUSH request as they are sent (seed 001 §9.1, "Options Fields"). */
 export interface WireJobOptions {
-  /** Default: the server's, `default`. */
+  /** Default: the server's default queue, `default`. */
   queue?: string | undefined
-  /** Higher first; default 0. */
+  /** Jobs with a higher priority run first. Default 0. */
   priority?: number | undefined
   tags?: readonly string[] | undefined
-  /** True: waits until it is activated. */
+  /** True: the job waits until `activateJob` is called. */
   pending?: boolean | undefined
   retry?: WireRetryPolicy | undefined
   unique?: WireUniquePolicy | undefined
@@ -118,10 +120,10 @@ export interface WireJobOptions {
   rate_limit?: RateLimit | undefined
 }
 
-/** One job of a batch or workflow. `id`, `meta` and `schema` may stand here or in `options`. */
+/** One job of a batch or workflow. `id`, `meta` and `schema` may be given here or in `options`. */
 export interface JobSpec extends Pick<JobOptions, 'id' | 'meta' | 'schema'> {
   type: string
-  /** One value stands for an array of it; absent: `[]`. */
+  /** An array. Any other value is wrapped into one; absent: `[]`. */
   args?: unknown
   options?: JobOptions | undefined
 }
@@ -136,7 +138,7 @@ export interface WireJob {
   options?: WireJobOptions
 }
 
-/** What enqueue middleware sees, and may change: the body of PUSH, with its id already minted. */
+/** The body of PUSH as enqueue middleware sees it and may change it. Its id is already minted. */
 export interface EnqueueRequest extends WireJob {
   id: string
   options: WireJobOptions
@@ -148,17 +150,17 @@ function argsArray(args: unknown): unknown[] {
   return Array.isArray(args) ? args : [args]
 }
 
-/** Throws `TypeError` for a member that is given twice, and for one that a job does not have. */
+/** The body of PUSH. Throws `TypeError` for a member that is given twice or is unknown. */
 export function wireJob(spec: JobSpec): WireJob {
   requireObject(spec, 'A job is an object with a type.')
   const { type, args, options = {} } = spec
   requireObject(options, 'The options of a job are an object.')
-  // No list of entries: this runs for every job.
+  // `for…in` allocates no list of entries: this runs for every job.
   for (const name in spec) requireMember(spec, name as keyof JobSpec)
   const id = either('id', spec, options)
   const meta = either('meta', spec, options)
   const schema = either('schema', spec, options)
-  // Nor a spread.
+  // For the same reason no spread.
   const job: WireJob =
     id === undefined ? { type, args: argsArray(args) } : { id, type, args: argsArray(args) }
   if (meta !== undefined) job.meta = meta
@@ -168,11 +170,14 @@ export function wireJob(spec: JobSpec): WireJob {
   return job
 }
 
-/** Members of `JobOptions` that stand beside `options` on the wire. */
+/** Members of `JobOptions` that are beside `options` on the wire, not in it. */
 const BESIDE_OPTIONS: ReadonlySet<string> = new Set(['id', 'meta', 'schema'])
 const MEMBERS: ReadonlySet<string> = new Set(['type', 'args', 'options', ...BESIDE_OPTIONS])
 
-/** Else a `queue` beside `options` would be lost, and the job be in another queue. */
+/**
+ * Throws for an unknown member. Otherwise a `queue` beside `options` would be dropped, and the job would be
+ * enqueued in another queue.
+ */
 function requireMember(spec: JobSpec, name: keyof JobSpec): void {
   if (MEMBERS.has(name) || spec[name] === undefined) return
   throw new TypeError(`'${name}' belongs into options; a job has ${[...MEMBERS].join(', ')}.`)
@@ -188,7 +193,10 @@ function either<Name extends 'id' | 'meta' | 'schema'>(
   return spec[name]
 }
 
-/** A server keeps what it does not know, unheeded: a job with a `qeue` would be in another queue. */
+/**
+ * All options of a job. Others are refused here: a server stores unknown options and ignores them, so a job
+ * with `qeue` would be enqueued in another queue.
+ */
 const OPTIONS: ReadonlySet<string> = new Set<keyof WireJobOptions>([
   'queue',
   'priority',
@@ -208,12 +216,13 @@ function unknownOption(name: string): TypeError {
   return new TypeError(`'${name}' is no option of a job: ${[...OPTIONS].join(', ')}.`)
 }
 
-/** Of all jobs of a workflow; an id and a schema are a single job's. */
+/** Options for all jobs of a workflow. An id and a schema can only belong to a single job. */
 export type SharedOptions = Omit<JobOptions, 'id' | 'schema'>
 
 /**
- * The policies inside are renamed too; what a user may name freely is not. Throws `TypeError` for what
- * a server would keep with each job, unheeded: `args` that no schema was asked about.
+ * The options in wire form: the members of the policies are renamed too, but not names that users choose (in
+ * `meta`). Throws `TypeError` for `id` and `schema`: a server would store them with each job and ignore them,
+ * so that no `args` would be checked against the schema.
  */
 export function wireOptions(options: SharedOptions): WireJobOptions {
   for (const name of ['id', 'schema'] satisfies (keyof JobOptions)[]) {
@@ -242,7 +251,7 @@ function twice(name: string): TypeError {
   return new TypeError(`${name} is given in two spellings.`)
 }
 
-/** Names in snake_case, dates as RFC 3339; members that are `undefined` or left out are not there. */
+/** Changes names to snake_case and dates to RFC 3339; drops members that are `undefined` or in `leftOut`. */
 function snakeCased(given: object, leftOut = NOTHING): Record<string, unknown> {
   if (!isRecord(given)) throw new TypeError('Options and policies are objects.')
   const wire: Record<string, unknown> = {}

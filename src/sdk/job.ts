@@ -12,8 +12,8 @@ export type JobState =
   | 'discarded'
 
 /**
- * The job envelope as the server answers it (seed 003). Members that this list does not know come
- * through unchanged. Times are RFC 3339, UTC.
+ * The job envelope as the server answers it (seed 003). Unknown members are passed on unchanged. Times are
+ * RFC 3339, UTC.
  */
 export interface Job {
   /** UUIDv7. */
@@ -22,20 +22,20 @@ export interface Job {
   queue: string
   args: unknown[]
   state: JobState
-  /** 0 until it runs for the first time; to a handler: which execution this is, from 1. */
+  /** 0 until the job runs for the first time. For a handler: the number of this execution, from 1. */
   attempt: number
   meta?: Record<string, unknown>
   priority?: number
   max_attempts?: number
-  /** How long one execution may take. */
+  /** How long one execution may take, in milliseconds. */
   timeout_ms?: number
-  /** How long its worker may be silent. */
+  /** How long the job's worker may be silent, in milliseconds. */
   visibility_timeout_ms?: number
   tags?: string[]
-  /** As it was asked for; what the envelope has no room for is in `retry_extra`. */
+  /** As the producer gave it; members that the envelope does not allow are in `retry_extra`. */
   retry?: WireRetryPolicy
   retry_extra?: Pick<WireRetryPolicy, 'backoff_strategy'>
-  /** As it was asked for; what the envelope has no room for is in `unique_extra`. */
+  /** As the producer gave it; members that the envelope does not allow are in `unique_extra`. */
   unique?: WireUniquePolicy
   unique_extra?: WireUniquePolicy
   rate_limit?: RateLimit
@@ -53,20 +53,20 @@ export interface Job {
   expires_at?: string
   next_attempt_at?: string
   retry_delay_ms?: number
-  /** Who runs it, while it is active. */
+  /** The worker that runs the job, while it is active. */
   worker_id?: string
-  /** Of a step of a workflow. */
+  /** The workflow, if the job is a step of one. */
   workflow_id?: string
   workflow_step?: string
-  /** The results of the steps before: by their ids in a graph, a list in a chain, group or batch. */
+  /** The results of earlier steps: by step id in a graph, as a list in a chain, group or batch. */
   parent_results?: unknown[] | Record<string, unknown>
   result?: unknown
-  /** Of the last failure. */
+  /** The error of the last failure. */
   error?: Record<string, unknown>
   errors?: Record<string, unknown>[]
   /**
-   * Of an answer to `enqueue` and `enqueueBatch`: nothing was stored, this is the job that its `unique`
-   * policy is content with.
+   * Set in the answer to `enqueue` and `enqueueBatch` if nothing was stored: this is the existing job, which
+   * the `unique` policy accepts instead.
    */
   deduplicated?: true
   [member: string]: unknown

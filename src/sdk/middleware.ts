@@ -1,8 +1,8 @@
 import { Heard } from './heard.ts'
 
 /**
- * Runs what is inside: the next middleware, in the end the thing itself. May be called once, and
- * before the layer ends; a context given to it replaces the one that the inner layers see.
+ * Runs the next middleware, or the innermost function after the last one. May be called once, and only before
+ * its middleware ends. A context given to it replaces the one that the inner middleware see.
  */
 export type Next<Context, Result> = (context?: Context) => Promise<Result>
 
@@ -10,9 +10,9 @@ export type Next<Context, Result> = (context?: Context) => Promise<Result>
 type Outcome<Result> = Result | void
 
 /**
- * One layer of the onion (seed 004, "Middleware chain implementation"). What it returns is the
- * result of the layer; a layer that returns nothing keeps the result of its `next()`, so that
- * `await next()` as the last line loses none. A layer that never calls `next()` ends the chain.
+ * One middleware (seed 004, "Middleware chain implementation"). Its result is what it returns. If it returns
+ * nothing, its result is that of its `next()`, so that `await next()` as the last line does not lose it. A
+ * middleware that never calls `next()` ends the chain.
  */
 export type Middleware<Context, Result> = (
   context: Context,
@@ -20,7 +20,7 @@ export type Middleware<Context, Result> = (
 ) => Outcome<Result> | Promise<Outcome<Result>>
 
 interface Entry<Context, Result> {
-  /** Absent: it can neither be removed nor inserted around. */
+  /** Absent: the entry cannot be removed, and nothing can be inserted around it. */
   readonly name?: string
   readonly middleware: Middleware<Context, Result>
 }
@@ -30,37 +30,43 @@ type Arguments<Context, Result> =
   | [name: string, middleware: Middleware<Context, Result>]
 
 /**
- * An ordered chain of middleware; the first one is the outermost. Changes take effect for what is
- * run from then on, never for what is running.
+ * An ordered chain of middleware; the first one is the outermost. A change affects later runs only, not those
+ * that have begun.
  */
 export class MiddlewareChain<Context, Result> {
   #entries: readonly Entry<Context, Result>[] = []
 
-  /** Innermost so far. Throws `Error` for a name that is taken. */
+  /** Adds the middleware as the innermost. Throws `Error` if the name is taken. */
   use(...args: Arguments<Context, Result>): this {
     this.#insert(this.#entries.length, entryOf(args))
     return this
   }
 
-  /** Outermost. Throws `Error` for a name that is taken. */
+  /** Adds the middleware as the outermost. Throws `Error` if the name is taken. */
   prepend(...args: Arguments<Context, Result>): this {
     this.#insert(0, entryOf(args))
     return this
   }
 
-  /** Around `existing`. Throws `Error` where that is not there, or the name is taken. */
+  /**
+   * Adds the middleware directly around `existing`. Throws `Error` if `existing` is missing or the name is
+   * taken.
+   */
   insertBefore(existing: string, name: string, middleware: Middleware<Context, Result>): this {
     this.#insert(this.#indexOf(existing), entryOf([name, middleware]))
     return this
   }
 
-  /** Directly inside `existing`. Throws `Error` where that is not there, or the name is taken. */
+  /**
+   * Adds the middleware directly inside `existing`. Throws `Error` if `existing` is missing or the name is
+   * taken.
+   */
   insertAfter(existing: string, name: string, middleware: Middleware<Context, Result>): this {
     this.#insert(this.#indexOf(existing) + 1, entryOf([name, middleware]))
     return this
   }
 
-  /** False: there was none of that name. */
+  /** Removes the middleware. False: there was none of that name. */
   remove(name: string): boolean {
     const kept = this.#entries.filter((entry) => entry.name !== name)
     const isFound = kept.length < this.#entries.length
@@ -68,18 +74,18 @@ export class MiddlewareChain<Context, Result> {
     return isFound
   }
 
-  /** From the outermost to the innermost; `undefined` stands for one without a name. */
+  /** The names from the outermost to the innermost; `undefined` for a middleware without a name. */
   get names(): (string | undefined)[] {
     return this.#entries.map(({ name }) => name)
   }
 
   /**
-   * Runs `inner` inside all layers. Rejects with what a layer or `inner` threw, unless a layer caught
-   * it, and with an `Error` when a layer called `next()` twice. The result is `undefined` where no
-   * layer returned anything and `next()` was not called.
+   * Runs `inner` inside all middleware. Rejects with what a middleware or `inner` threw unless an outer one
+   * caught it, and with an `Error` if a middleware called `next()` twice. Resolves with `undefined` if a
+   * middleware did not call `next()` and no middleware returned a result.
    */
   run(context: Context, inner: (context: Context) => Result | Promise<Result>): Promise<Result> {
-    // Mostly there is no layer at all, and this is on the way of every job.
+    // Shortcut for the usual case of no middleware: this runs for every job.
     if (this.#entries.length === 0) return alone(context, inner)
     return runFrom(this.#entries, 0, context, inner)
   }
@@ -88,7 +94,7 @@ export class MiddlewareChain<Context, Result> {
     if (entry.name !== undefined && this.names.includes(entry.name)) {
       throw new Error(`There is a middleware named '${entry.name}' already.`)
     }
-    // A new list: runs that have begun go on with the old one.
+    // A new list, because runs that have begun go on with the old one.
     this.#entries = this.#entries.toSpliced(index, 0, entry)
   }
 
@@ -105,16 +111,18 @@ function entryOf<Context, Result>(args: Arguments<Context, Result>): Entry<Conte
   return entry
 }
 
-/** What a layer called with `next()`. */
+/** The run of everything inside one middleware, begun by its `next()`. */
 interface Below<Result> {
   readonly done: Promise<Result>
-  /** The same as the layer gets it: tells whether the layer has asked for it. */
+  /**
+   * The promise that the middleware gets from `next()`; it records whether the middleware has looked at it.
+   */
   readonly heard: Heard<Result>
   isSettled: boolean
   result?: Result
 }
 
-/** As an async function would do it, without a frame of its own. */
+/** Calls `inner` as an async function would, but without a frame of its own. */
 function alone<Context, Result>(
   context: Context,
   inner: (context: Context) => Result | Promise<Result>,
@@ -139,7 +147,7 @@ async function runFrom<Context, Result>(
   let misuse: Error | undefined
   let hasEnded = false
   const next: Next<Context, Result> = (replacement = context) => {
-    // Whoever ran the chain has taken the end of this layer for its result: only the layer can be told.
+    // The caller of the chain has already got this middleware's result, so only the middleware can be told.
     if (hasEnded) return Promise.reject(new Error(`Middleware '${name}' ${LATE}`))
     if (below) {
       misuse = new Error(`Middleware '${name}' called next() twice.`)
@@ -174,15 +182,15 @@ function observed<Result>(done: Promise<Result>): Below<Result> {
 }
 
 /**
- * A layer is not done before what it called is done: else a forgotten `await` would let a job be
- * acknowledged while its handler runs. An error that the layer caught stays caught; one that it
- * never asked for, because it had something else to do, is not.
+ * The result of a middleware. It is not done before the call of its `next()` is done: otherwise a forgotten
+ * `await` would acknowledge a job while its handler runs. An error that the middleware caught stays caught;
+ * an error of a `next()` that it never awaited is thrown here.
  */
 async function resultOf<Result>(
   outcome: Outcome<Result>,
   below: Below<Result> | undefined,
 ): Promise<Result> {
   if (below && !(below.isSettled && below.heard.isHeard)) await below.done
-  // Without a result anywhere, `undefined` is the result; `Result` has to allow for it.
+  // If nothing returned a result, the result is `undefined`; `Result` has to allow for that.
   return (outcome === undefined ? below?.result : outcome) as Result
 }

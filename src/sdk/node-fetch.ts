@@ -2,7 +2,7 @@ import type { Fetch } from './http-transport.ts'
 
 interface AgentOptions {
   keepAlive: boolean
-  /** Looked at when a connection becomes idle. */
+  /** Milliseconds; the agent reads it when a connection becomes idle. */
   timeout: number
 }
 
@@ -10,7 +10,9 @@ interface Agent {
   readonly options: Partial<AgentOptions>
 }
 
-/** The part of Node.js's modules `http` and `https` that is used; their types name Node.js. */
+/**
+ * The part of Node.js's modules `http` and `https` that is used. Their own types are only there with Node.js.
+ */
 interface HttpModule {
   readonly Agent: new (options: AgentOptions) => Agent
   request(url: string, options: object): ClientRequest
@@ -33,16 +35,18 @@ interface IncomingMessage {
   on(event: 'error', listener: (error: Error) => void): unknown
 }
 
-/** Idle connections end before the server ends them: most servers do after 5 s. */
+/**
+ * How long an idle connection is kept, so that it ends before the server ends it: most servers do after 5 s.
+ */
 const IDLE_MS = 4_000
-/** Where the server says that it keeps them for longer (`Keep-Alive`). */
+/** The most if the server's `Keep-Alive` header allows a longer time. */
 const LONG_IDLE_MS = 60_000
 
 /**
- * A `fetch` over Node.js's own HTTP client, for small JSON bodies only; `undefined` elsewhere. Its
- * global `fetch` takes about 350 µs of CPU per request, this one 60 (Node 20, two cores): with one
- * request per job that decides how many jobs a worker can do. No import, so that nothing of
- * Node.js gets into a browser's bundle.
+ * A `fetch` over Node.js's own HTTP client, for small JSON bodies only; `undefined` where that is missing.
+ * Node.js's global `fetch` takes about 350 µs of CPU per request, this one 60 (Node 20, two cores). With one
+ * request per job that decides how many jobs a worker can do. Imports nothing, so that no Node.js module gets
+ * into a browser's bundle.
  */
 export function nodeFetch(): Fetch | undefined {
   const { process } = globalThis as {
@@ -68,7 +72,8 @@ function exchange(
     signal.addEventListener('abort', abort, { once: true })
     request.on('error', reject)
     let hasAnswer = false
-    // An answer that changes the protocol (101) ends it without a word, and no abort would be heard.
+    // A 101 answer (protocol upgrade) closes the request without `response` or `error`, and an abort has no
+    // effect then.
     request.on('close', () => {
       if (!hasAnswer) reject(new Error('The connection ended without an answer.'))
     })
@@ -88,8 +93,9 @@ function exchange(
 }
 
 /**
- * A heartbeat comes every 5 s and would need a new connection each time, of which a server on Node
- * takes only one in a turn of its event loop: one that is busy took so long that leases ran out.
+ * How long to keep an idle connection: half of the server's `Keep-Alive` timeout, from 4 s to 60 s. With 4 s
+ * each heartbeat, which comes every 5 s, would need a new connection. A server on Node.js accepts only one in
+ * a turn of its event loop: a busy one took so long that leases ran out.
  */
 function idleMs({ headers }: IncomingMessage): number {
   const [, seconds = '0'] = /\btimeout=(\d+)/.exec(String(headers['keep-alive'])) ?? []

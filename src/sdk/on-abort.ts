@@ -3,8 +3,8 @@ import { SharedListener } from './shared-listener.ts'
 const ALL = new WeakMap<AbortSignal, SharedListener<[]>>()
 
 /**
- * Calls `end` when `signal` fires; what is returned takes that back. A handler that enqueues many
- * jobs at a time gives each of these calls its `ctx.signal`: they share a listener.
+ * Calls `end` when `signal` fires; the returned function undoes that. All callers share one listener per
+ * signal: a handler that enqueues many jobs at a time passes its `ctx.signal` to each of these calls.
  */
 export function onAbort(signal: AbortSignal, end: () => void): () => void {
   const shared = ALL.get(signal) ?? listenerOf(signal)
@@ -12,7 +12,7 @@ export function onAbort(signal: AbortSignal, end: () => void): () => void {
   return shared.add(end)
 }
 
-/** Throws `TypeError` for what programs without types give instead. */
+/** Throws `TypeError` if `signal` is something else, which programs without types may pass. */
 export function requireSignal(signal: AbortSignal | undefined): void {
   if (signal === undefined || typeof signal?.addEventListener === 'function') return
   throw new TypeError('signal must be an AbortSignal.')
@@ -20,7 +20,7 @@ export function requireSignal(signal: AbortSignal | undefined): void {
 
 function listenerOf(signal: AbortSignal): SharedListener<[]> {
   return new SharedListener(
-    // The same one again is no second one.
+    // Adding the same listener again has no effect.
     (tell) => signal.addEventListener('abort', tell),
     (tell) => signal.removeEventListener('abort', tell),
   )

@@ -1,11 +1,11 @@
-/** Of setTimeout; a longer delay would fire at once. */
+/** The longest delay that `setTimeout` supports; with a longer one it would fire at once. */
 export const MAX_DELAY_MS = 2 ** 31 - 1
 
-/** A sleep that can be cut short. One sleeper at a time. */
+/** A sleep that can be ended early. Only one caller may sleep at a time. */
 export class Pause {
   #wake: (() => void) | undefined
 
-  /** `Infinity`: until woken. */
+  /** Resolves after `ms`, or when `wake` is called. `Infinity`: only when `wake` is called. */
   sleep(ms: number): Promise<void> {
     return new Promise((resolve) => {
       const timer =
@@ -19,7 +19,7 @@ export class Pause {
     })
   }
 
-  /** Nobody asleep: nothing. */
+  /** Ends the sleep. No effect if nobody sleeps. */
   wake(): void {
     const wake = this.#wake
     this.#wake = undefined

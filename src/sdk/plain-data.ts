@@ -1,20 +1,20 @@
-/** What is kept of a value that somebody threw; a report is not the place for more. */
+/** Limits for the copy of a thrown value: more does not belong into a report. */
 const MAX_DEPTH = 6
 const MAX_MEMBERS = 200
 const MAX_TEXT = 4_096
-/** Of all texts together. Servers drop details as a whole from 64 KiB or so. */
+/** Characters of all texts together. Servers drop `details` as a whole from about 64 KiB. */
 const MAX_TEXTS = 8_192
 
 /**
- * A copy that JSON can hold, whatever `value` is: cycles, `BigInt`, getters that throw, proxies.
- * What JSON has no word for becomes a text in brackets. Bounded in depth, members and text. Never
- * throws.
+ * A copy of `value` that can be written as JSON, whatever `value` is: cycles, `BigInt`, getters that throw,
+ * proxies. Values that JSON does not have become a text in brackets. Depth, members and text are limited.
+ * Never throws.
  */
 export function plainData(value: unknown): unknown {
   return new Copy().of(value, 0)
 }
 
-/** The beginning of a text, at most `max` UTF-16 units, cut between characters. */
+/** The first `max` UTF-16 units of a text at most; never splits a surrogate pair. */
 export function cut(text: string, max: number): string {
   if (text.length <= max) return text
   const end = text.charCodeAt(max - 1)
@@ -23,7 +23,9 @@ export function cut(text: string, max: number): string {
 }
 
 class Copy {
-  /** Those around the value at hand; an object may well stand in two places. */
+  /**
+   * The objects that enclose the current value, to find cycles. The same object in two places is no cycle.
+   */
   readonly #around = new Set<object>()
   #members = 0
   #room = MAX_TEXTS
@@ -74,8 +76,8 @@ class Copy {
       this.#members += items.length
       return items.map((item) => this.of(item, depth + 1) ?? null)
     }
-    // The list of its keys, or what a Buffer's `toJSON` makes, has an entry for every byte: 60 MB of a
-    // response's body took a minute, and 2.5 GB.
+    // The keys of a view, or what a Buffer's `toJSON` makes, have an entry for every byte: with 60 MB of a
+    // response's body that took a minute and 2.5 GB.
     if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`
     const { toJSON } = value as { toJSON?: unknown }
     if (typeof toJSON === 'function') return this.of(toJSON.call(value, ''), depth + 1)
@@ -98,7 +100,7 @@ class Copy {
     }
   }
 
-  /** An error's own texts are not enumerable. */
+  /** `name` and `message` of an error are not enumerable, so they are read by name. */
   #error(error: Error, depth: number): unknown {
     return {
       type: this.#text(String(error.name)),

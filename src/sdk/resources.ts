@@ -28,10 +28,10 @@ import { eitherSpelling, type JobOptions, type JobSpec, wireJob } from './job-op
 import { withActiveTrace } from './tracing.ts'
 import { type WorkflowDefinition, wireWorkflow } from './workflow.ts'
 
-// What the client offers beside jobs: one function per resource, one member per endpoint. POSTs
-// with nothing to say send `{}`: a body is a JSON object (seed 001 §6.1).
+// What the client offers beside jobs: one function per resource, one member per endpoint. A POST without
+// parameters sends `{}`, because a body is a JSON object (seed 001 §6.1).
 
-/** A page, under the name that the spec gives its list. */
+/** A page of a list. The list is in the member that the spec names. */
 type Listed<Member extends string, Item> = Record<Member, Item[]> & { pagination: Pagination }
 
 export interface PausedQueue {
@@ -50,7 +50,7 @@ export interface ResumedQueue {
 export interface Queues {
   list(page?: PageOptions, call?: CallOptions): Promise<Listed<'queues', Queue>>
   stats(name: string, call?: CallOptions): Promise<QueueStats>
-  /** Workers get nothing from it, and nothing can be enqueued, until it is resumed. */
+  /** Stops the queue until it is resumed: workers get no jobs from it, and jobs cannot be enqueued. */
   pause(name: string, call?: CallOptions): Promise<PausedQueue>
   resume(name: string, call?: CallOptions): Promise<ResumedQueue>
 }
@@ -78,9 +78,9 @@ export function queuesOf(exchange: Exchange): Queues {
 /** Jobs that have failed for good (seed 001 §12). */
 export interface DeadLetters {
   list(page?: PageOptions & { queue?: string | undefined }, call?: CallOptions): Promise<JobPage>
-  /** Available again, its attempts counted from 0. */
+  /** Makes the job available again; its attempts are counted from 0. */
   retry(id: string, call?: CallOptions): Promise<Job>
-  /** For ever. */
+  /** Deletes the job for good. */
   delete(id: string, call?: CallOptions): Promise<{ deleted: boolean; job_id: string }>
 }
 
@@ -102,14 +102,16 @@ export function deadLettersOf(exchange: Exchange): DeadLetters {
   }
 }
 
-/** A schedule (seed 001 §13.2); `options` as for any job, camelCase or snake_case. */
+/** A recurring job (seed 001 §13.2); `options` as for any job, in camelCase or snake_case. */
 export interface CronSpec extends Omit<JobSpec, 'id'> {
   name: string
-  /** Five fields, six with the seconds first, or `@daily` and the like. */
+  /** Five fields, or six with the seconds first, or `@daily` and the like. */
   cron: string
-  /** IANA; default UTC. */
+  /** IANA name; default UTC. */
   timezone?: string | undefined
-  /** While a job of an earlier tick is not over; default `skip`. In either spelling. */
+  /**
+   * What happens at a tick while a job of an earlier tick has not ended; default `skip`. In either spelling.
+   */
   overlapPolicy?: OverlapPolicy | undefined
   overlap_policy?: OverlapPolicy | undefined
   /** Default true. */
@@ -121,10 +123,10 @@ export interface CronSpec extends Omit<JobSpec, 'id'> {
 /** Seed 001 §13. */
 export interface Cron {
   list(page?: PageOptions, call?: CallOptions): Promise<Listed<'cron_jobs', CronJob>>
-  /** Rejects with `OJSDuplicateError` where the name is taken. */
+  /** Rejects with `OJSDuplicateError` if the name is taken. */
   register(spec: CronSpec, call?: CallOptions): Promise<CronJob>
   get(name: string, call?: CallOptions): Promise<CronJob>
-  /** Jobs that it has made stay. */
+  /** Deletes the schedule. Jobs that it has made are kept. */
   delete(name: string, call?: CallOptions): Promise<{ deleted: boolean; name: string }>
 }
 
@@ -158,7 +160,7 @@ export interface SchemaSpec {
   schema: Record<string, unknown>
 }
 
-/** JSON Schemas (draft 2020-12) that `args` can be held to (seed 001 §15). */
+/** JSON Schemas (draft 2020-12) that the `args` of jobs can be checked against (seed 001 §15). */
 export interface Schemas {
   list(page?: PageOptions, call?: CallOptions): Promise<Listed<'schemas', Schema>>
   /** `schema` describes the whole `args` array. */
@@ -191,9 +193,9 @@ export function schemasOf(exchange: Exchange): Schemas {
 /** The workers that the server knows (ojs-digest §11; not part of the seeds). */
 export interface Workers {
   list(page?: PageOptions, call?: CallOptions): Promise<Listed<'items', WorkerInfo>>
-  /** It takes no further jobs; `*`: all of them. */
+  /** Tells the worker to take no more jobs; `*`: all workers. */
   quiet(id: string, call?: CallOptions): Promise<Record<string, unknown>>
-  /** It ends when its jobs have; `*`: all of them. */
+  /** Tells the worker to end when its jobs have ended; `*`: all workers. */
   terminate(id: string, call?: CallOptions): Promise<Record<string, unknown>>
 }
 
@@ -214,12 +216,12 @@ export function workersOf(exchange: Exchange): Workers {
 
 /** Seed 001 §14. */
 export interface Workflows {
-  /** Not repeated when the answer gets lost: it would start twice. */
+  /** Starts a workflow. Not sent again if the answer gets lost, because the workflow might start twice. */
   create(definition: WorkflowDefinition, call?: CallOptions): Promise<Workflow>
-  /** Without their steps. An addition of this gateway: other servers may not have it. */
+  /** Lists workflows without their steps. An addition of this gateway: other servers may not have it. */
   list(page?: WorkflowPage, call?: CallOptions): Promise<Listed<'workflows', Workflow>>
   get(id: string, call?: CallOptions): Promise<Workflow>
-  /** With all of its jobs that have not ended. */
+  /** Cancels the workflow and all of its jobs that have not ended. */
   cancel(id: string, call?: CallOptions): Promise<Workflow>
 }
 
@@ -248,7 +250,7 @@ export function workflowsOf(exchange: Exchange): Workflows {
   }
 }
 
-/** A page of a list, checked for its list. */
+/** Requests a page of a list, and checks that the answer has the list. */
 async function listed<Member extends string, Item extends object>(
   exchange: Exchange,
   member: Member,
@@ -261,7 +263,7 @@ async function listed<Member extends string, Item extends object>(
   return answered(answer)
 }
 
-/** Told twice it is the same. */
+/** Sends a directive. Idempotent: a repetition changes nothing. */
 async function directed<T extends object>(
   exchange: Exchange,
   path: string,
@@ -270,7 +272,10 @@ async function directed<T extends object>(
   return answered(await exchange({ method: 'POST', path, body: {}, idempotent: true, ...call }))
 }
 
-/** A second try finds nothing any more when the answer to the first got lost. */
+/**
+ * Sends a DELETE. If the answer to the first try got lost, the second try gets a 404, which counts as
+ * success.
+ */
 async function deleted<T extends object>(
   exchange: Exchange,
   path: string,
@@ -285,7 +290,7 @@ async function deleted<T extends object>(
   }
 }
 
-/** What the server answered is taken as the spec says; `defaults` are for an empty answer. */
+/** The answer's body, not checked any further; `defaults` fill in for an empty answer. */
 function answered<T extends object>({ body }: Answer, defaults?: T): T {
   return { ...defaults, ...body } as T
 }

@@ -4,18 +4,18 @@ import { given } from './given.ts'
 import { isRecord } from './json.ts'
 
 export interface RetryOptions {
-  /** Tries in all, the first one included. Default 5. */
+  /** Tries in all, including the first one. Default 5. */
   maxAttempts?: number | undefined
   /**
-   * Milliseconds before the second try; doubles with each, and is shortened by up to a half at
-   * random. Default 100.
+   * Milliseconds before the second try. Doubles with each try, and is shortened at random by up to a half.
+   * Default 100.
    */
   initialDelay?: number | undefined
-  /** Milliseconds; default 5,000. */
+  /** Longest delay in milliseconds; default 5,000. */
   maxDelay?: number | undefined
   /**
-   * Milliseconds; a server that asks for a longer wait (`Retry-After`) gets no further try. Default
-   * 30,000.
+   * Longest `Retry-After` in milliseconds: if a server asks for a longer wait, there is no further try.
+   * Default 30,000.
    */
   maxRetryAfter?: number | undefined
 }
@@ -29,7 +29,7 @@ const DEFAULTS: RetryPolicy = {
   maxRetryAfter: 30_000,
 }
 
-/** `false`: one try. */
+/** The policy with defaults; `false`: one try only. Throws `TypeError` for invalid options. */
 export function retryPolicy(options: RetryOptions | false | undefined): RetryPolicy {
   if (options === false) return { ...DEFAULTS, maxAttempts: 1 }
   if (options !== undefined && !isRecord(options)) {
@@ -43,9 +43,9 @@ export function retryPolicy(options: RetryOptions | false | undefined): RetryPol
 }
 
 /**
- * Milliseconds before another try; `undefined`: none. What may be repeated: after an answer that
- * refused the request for its rate, everything; after a failure that may have come too late, only
- * what does no harm twice (ojs-digest §14.2).
+ * Milliseconds before another try; `undefined`: no further try. A request that was refused for its rate may
+ * always be repeated. After a failure that may have come too late, when the request had already taken effect,
+ * only idempotent requests may be (ojs-digest §14.2).
  */
 export function delayBeforeRetry(
   policy: RetryPolicy,
@@ -57,7 +57,8 @@ export function delayBeforeRetry(
   const asked = retryAfterMs(error)
   if (asked > policy.maxRetryAfter) return undefined
   const backoff = Math.min(policy.maxDelay, policy.initialDelay * 2 ** (attempt - 1))
-  // Never earlier than asked; and not in step with everybody else who was asked the same.
+  // Never earlier than the server asked, and with jitter, because other clients were told to wait for the
+  // same time.
   return Math.max(asked, backoff / 2) + (Math.random() * backoff) / 2
 }
 
@@ -68,7 +69,7 @@ function isRefusedForRate(error: unknown): boolean {
   return error instanceof OJSTransportError && error.status === 429
 }
 
-/** A paused queue is not: it will not be resumed within seconds. */
+/** Whether the error may pass within seconds. A paused queue does not count: it is resumed much later. */
 function isTemporary(error: unknown): boolean {
   if (error instanceof OJSError) return error.retryable && familyOf(error.code) === 'backend'
   if (!(error instanceof OJSTransportError)) return false
@@ -76,7 +77,7 @@ function isTemporary(error: unknown): boolean {
   return error.kind === 'network' || error.kind === 'timeout'
 }
 
-/** How long the server asks us to wait, in milliseconds; 0 where it says nothing. */
+/** How long the server asks the client to wait, in milliseconds; 0 if it does not. */
 function retryAfterMs(error: unknown): number {
   if (error instanceof OJSError || error instanceof OJSTransportError) {
     return (error.retryAfter ?? 0) * 1_000
@@ -84,12 +85,14 @@ function retryAfterMs(error: unknown): number {
   return 0
 }
 
-/** However long the server asks to be left alone: a proxy's word must not end a worker. */
+/**
+ * The longest `Retry-After` that a worker obeys: a huge value from a proxy must not stop the worker for good.
+ */
 const MAX_REST_MS = 60_000
 
 /**
- * Milliseconds: `base`, doubled with each failure up to `max` and shortened by up to a half at
- * random; no less than the server asked for, up to a minute.
+ * Milliseconds before a worker's next try: `base`, doubled with each failure up to `max`, and shortened at
+ * random by up to a half. Not less than the server asked for, up to a minute.
  */
 export function backoffMs(error: unknown, failures: number, base: number, max: number): number {
   const backoff = Math.min(max, base * 2 ** Math.min(failures, 30))

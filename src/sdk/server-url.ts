@@ -1,17 +1,17 @@
 export interface Endpoint {
-  /** For messages. */
+  /** For error messages: contains no credentials. */
   origin: string
-  /** Everything before `/ojs`; without a slash at the end. */
+  /** Everything before `/ojs`, without a slash at the end. */
   base: string
-  /** Value of the header. */
+  /** Value of the `Authorization` header. */
   authorization: string | undefined
 }
 
 const AMQP = /^\s*amqps?:/i
 
 /**
- * Refuses the URL of a broker, which an HTTP client cannot talk to. Throws `TypeError` without
- * the URL, that may hold a password.
+ * Throws `TypeError` for the URL of a broker, which an HTTP client cannot talk to. The message leaves out the
+ * URL, which may contain a password.
  */
 export function refuseAmqp(url: string, what: string, instead: string): void {
   if (!AMQP.test(url)) return
@@ -20,8 +20,8 @@ export function refuseAmqp(url: string, what: string, instead: string): void {
 }
 
 /**
- * `fetch` refuses a URL with credentials, and says so with the whole URL. Throws `TypeError`,
- * never with the URL.
+ * Splits a server URL into an address and a header value. `fetch` refuses a URL that contains credentials,
+ * with the whole URL in its message. Throws `TypeError`, never with the URL.
  */
 export function endpointOf(url: string, auth?: string): Endpoint {
   const parsed = parse(url)
@@ -31,7 +31,10 @@ export function endpointOf(url: string, auth?: string): Endpoint {
   return { origin, base: origin + pathAbove(parsed), authorization: auth ? schemed(auth) : own }
 }
 
-/** Where a proxy has the server; `/ojs/v1` may be named or not. Without a slash at the end. */
+/**
+ * The path under which a proxy serves the server, without a slash at the end; `/ojs/v1` is cut off if it is
+ * there.
+ */
 export function pathAbove({ pathname }: URL): string {
   return pathname.replace(/\/+$/, '').replace(/\/ojs\/v1$/, '')
 }
@@ -41,7 +44,7 @@ function parse(url: string): URL {
   try {
     parsed = new URL(url)
   } catch {
-    // Its error holds the URL.
+    // The error contains the URL, so it is not passed on.
   }
   if (parsed?.protocol !== 'http:' && parsed?.protocol !== 'https:') {
     throw new TypeError('url must be a whole URL that starts with http:// or https://.')
@@ -49,13 +52,13 @@ function parse(url: string): URL {
   return parsed
 }
 
-/** RFC 7617 with UTF-8; `btoa` takes bytes. */
+/** RFC 7617 with UTF-8; `btoa` takes one character per byte. */
 function basic(user: string, password: string): string {
   const bytes = new TextEncoder().encode(`${user}:${password}`)
   return `Basic ${btoa(String.fromCharCode(...bytes))}`
 }
 
-/** As it stands where it is no percent-encoding. */
+/** Percent-decodes a text, or returns it unchanged if it is not percent-encoded. */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text)

@@ -1,6 +1,6 @@
 /**
- * One listener for any number of those who want to hear the same: from the eleventh on Node.js warns
- * of a leak. `listen` must do nothing where the listener is there already.
+ * Shares one listener between any number of subscribers: Node.js warns of a leak from the eleventh listener
+ * on. `listen` must have no effect if the listener is there already.
  */
 export class SharedListener<Args extends readonly unknown[]> {
   readonly #listen: (tell: (...args: Args) => void) => void
@@ -22,7 +22,10 @@ export class SharedListener<Args extends readonly unknown[]> {
     return this.#all.size > 0
   }
 
-  /** Again for each one: somebody may have removed all listeners. What is returned takes it back. */
+  /**
+   * Adds a subscriber; the returned function removes it. Calls `listen` each time, because the program may
+   * have removed all listeners meanwhile.
+   */
   add(listener: (...args: Args) => void): () => void {
     this.#all.add(listener)
     this.#listen(this.#tell)

@@ -1,6 +1,6 @@
 import { SharedListener } from './shared-listener.ts'
 
-/** The part of Node.js's `process` that is used; nothing of the kind exists in a browser. */
+/** The part of Node.js's `process` that is used. Browsers have nothing like it. */
 interface SignalSource {
   on(signal: string, listener: (signal: string) => void): unknown
   off(signal: string, listener: (signal: string) => void): unknown
@@ -17,16 +17,17 @@ export function processId(): number | undefined {
 }
 
 export interface Signals {
-  /** Stops listening; from then on signals do what they do without us. */
+  /** Stops listening; from then on a signal has the effect that it has without this worker. */
   end(): void
   /**
-   * After the end: lets the signal that came do what it does without us, unless others listen. False:
-   * another worker of this process does, and ends as well; ask again.
+   * Call after `end()`. Sends the received signal to the process again, which ends it unless the program has
+   * listeners of its own. False: another worker of this process still listens; it will stop too, so call
+   * again later.
    */
   raiseAgain(): boolean
 }
 
-/** Calls `onSignal` for each SIGTERM and SIGINT. Does nothing where there is no process. */
+/** Calls `onSignal` for each SIGTERM and SIGINT. Does nothing in a browser. */
 export function listenToSignals(
   onSignal: (signal: string) => void,
   source: SignalSource | undefined = theProcess(),
@@ -52,7 +53,7 @@ export function listenToSignals(
 
 const ALL = new WeakMap<SignalSource, SharedListener<[signal: string]>>()
 
-/** All workers of a process share it. */
+/** The listener that all workers of a process share. */
 function listenerOf(source: SignalSource): SharedListener<[signal: string]> {
   const unlisten = (tell: (signal: string) => void) => {
     for (const signal of SIGNALS) source.off(signal, tell)
@@ -69,6 +70,6 @@ function listenerOf(source: SignalSource): SharedListener<[signal: string]> {
 function theProcess(): SignalSource | undefined {
   const { process } = globalThis as { process?: Partial<SignalSource> }
   const isReal = typeof process?.kill === 'function' && typeof process.on === 'function'
-  // Bundlers put a `process` without signals into browsers.
+  // Bundlers for browsers add a `process` that has no signals.
   return isReal ? (process as SignalSource) : undefined
 }

@@ -1,17 +1,17 @@
 import { onAbort } from './on-abort.ts'
 
-/** So many things at a time; who comes later waits for a slot, in order. */
+/** Limits how many things happen at a time: a caller beyond `size` waits for a slot, in order. */
 export class Slots {
   #free: number
   readonly #waiting = new Set<() => void>()
-  /** One for all turns: a new one would step over everything that was deleted before. */
+  /** One iterator for all calls: a new one would have to step over every entry that was deleted before. */
   #line = this.#waiting.values()
 
   constructor(size: number) {
     this.#free = size
   }
 
-  /** True: a slot is taken, and has to be given back. False: `signal` fired first. */
+  /** Takes a slot. True: the caller has it and must `give` it back. False: `signal` fired first. */
   take(signal: AbortSignal | undefined): true | Promise<boolean> {
     if (this.#free > 0) {
       this.#free -= 1
@@ -33,7 +33,7 @@ export class Slots {
     })
   }
 
-  /** The slot is the next one's. */
+  /** Gives a slot back: the next caller in line gets it. */
   give(): void {
     const take = this.#next()
     if (take === undefined) {
@@ -48,7 +48,7 @@ export class Slots {
     if (this.#waiting.size === 0) return undefined
     const { value } = this.#line.next()
     if (value !== undefined) return value
-    // At its end, which is for good.
+    // An iterator that has reached its end stays there.
     this.#line = this.#waiting.values()
     return this.#line.next().value
   }

@@ -1,99 +1,109 @@
 import type { Job } from './job.ts'
 
 /**
- * Where a worker gets its jobs from. The core (`OJSWorker`) knows handlers, middleware, slots,
- * timeouts and shutdown; a source knows one protocol: HTTP long poll (`HttpSource`) or AMQP.
- * Neither knows more of the other than this file.
+ * Where a worker gets its jobs from. The worker (`OJSWorker`) handles handlers, middleware, slots, timeouts
+ * and shutdown; a source speaks one protocol: HTTP long poll (`HttpSource`) or AMQP. They only know each
+ * other by the types in this file.
  */
 
-/** What the worker is doing; it only ever moves to the right (seed 001 §10.4). */
+/** The worker's state; it only ever moves to the right (seed 001 §10.4). */
 export type WorkerState = 'running' | 'quiet' | 'terminate'
 
-/** A failure as it is reported (seed 001 §10.3). Plain data: it serialises as JSON. */
+/** A failure as it is reported (seed 001 §10.3). Plain data that can be written as JSON. */
 export interface JobError {
   code: string
   /** Never empty. */
   message: string
-  /** The name of the error's class. */
+  /** The class name of the error. */
   type?: string
-  /** False: no retry, whatever the policy says. */
+  /** False: not retried, whatever the job's retry policy says. */
   retryable: boolean
-  /** `stack` among them. */
+  /** Contains the `stack`, among others. */
   details?: Record<string, unknown>
 }
 
 /**
- * How a report ended. `settled`: the server has it. `stale`: this execution is not the one that
- * the server waits for any more (409); nothing is left to do. `failed`: it could not be told.
+ * How a report ended. `settled`: the server has it. `stale`: the server does not wait for this execution any
+ * more (409); there is nothing left to do. `failed`: the report could not be delivered.
  */
 export type Settlement = 'settled' | 'stale' | 'failed'
 
 /**
- * One job in hand. The core settles it once: exactly one of `complete`, `fail` and `release`, or
- * none after an `abort('cancelled')`. None of them rejects.
+ * One job in hand. The worker settles it once: by exactly one of `complete`, `fail` and `release`, or not at
+ * all after an `abort('cancelled')`. None of them rejects.
  */
 export interface Lease {
   readonly job: Job
-  /** Which execution this is, from 1; every report carries it. */
+  /** The number of this execution, from 1; every report carries it. */
   readonly attempt: number
-  /** W3C trace context of whoever enqueued the job: the parent of the execution's span. */
+  /** W3C trace context of the producer: the parent of the execution's span. */
   readonly traceparent?: string
   readonly tracestate?: string
   /**
-   * Asked once before the handler is looked up; resolves when it may run (AMQP: the `started` of
-   * a claimed token is confirmed). False: nobody runs it here, and the source has settled it.
+   * Called once, before the handler is looked up; resolves when the handler may run (AMQP: the `started`
+   * event of a claimed token is confirmed). False: the job must not run here, and the source has settled it.
    */
   begin(): boolean | Promise<boolean>
-  /** The handler returned. Resolves when the server knows, or is known not to. */
+  /**
+   * Reports success. Resolves when the server has the report, or when it is certain that the report cannot be
+   * delivered.
+   */
   complete(result: unknown): Promise<Settlement>
-  /** The handler threw, or overran its time. */
+  /** Reports that the handler threw or exceeded its time limit. */
   fail(error: JobError): Promise<Settlement>
-  /** It was not run to its end (shutdown): back to the queue, if possible without an attempt. */
+  /**
+   * Gives a job that did not run to its end (shutdown) back to the queue, if possible without counting the
+   * attempt.
+   */
   release(): Promise<void>
 }
 
-/** What a source tells the worker. None of these throws. */
+/** What a source tells the worker. None of these methods throws. */
 export interface SourceSink {
-  /** Free slots now; 0 unless running. A source never hands over more than that. */
+  /** Free slots now; 0 unless the worker is running. A source must never deliver more jobs than that. */
   capacity(): number
   deliver(lease: Lease): void
   /**
-   * The `AbortSignal` of the job fires. `cancelled`: the job has ended; nothing about it is
-   * reported any more. `lost`: somebody else may have it; the report is made and may be stale.
-   * An id that is not running here is no error.
+   * Fires the job's `AbortSignal`. `cancelled`: the job has ended, and nothing more is reported for it.
+   * `lost`: another worker may have the job; the outcome is still reported, and may be stale. An id that does
+   * not run here is ignored.
    */
   abort(jobId: string, reason: 'cancelled' | 'lost'): void
-  /** The server wants the worker to stop taking jobs, or to end (seed 001 §10.4). */
+  /** The server tells the worker to take no more jobs, or to end (seed 001 §10.4). */
   directive(state: 'quiet' | 'terminate'): void
   state(): WorkerState
-  /** Something went wrong that no job shows: a failed poll, a lost connection. */
+  /** Reports a problem that belongs to no job: a failed poll, a lost connection. */
   onError(error: unknown): void
 }
 
 export interface SourceOptions {
-  /** Constant for the life of the worker. */
+  /** The same for the whole life of the worker. */
   readonly workerId: string
-  /** Slots in all. */
+  /** The number of slots. */
   readonly concurrency: number
   readonly queues: readonly string[]
 }
 
-/** Used by one worker, started once. */
+/** A source serves one worker and is started once. */
 export interface JobSource {
   /** `http` or `amqp`. */
   readonly name: string
   /**
-   * Resolves when jobs can come. Rejects only for what waiting does not mend (a wrong URL); a
-   * server that is away is waited for, and told with `onError`.
+   * Resolves when jobs can arrive. Rejects only for problems that waiting does not mend (a wrong URL). If the
+   * server cannot be reached, the source keeps trying and tells `onError`.
    */
   start(sink: SourceSink, options: SourceOptions): Promise<void>
-  /** A slot became free (HTTP: poll again at once; AMQP: nothing, the prefetch does it). */
+  /**
+   * Called when a slot has become free (HTTP polls again at once; AMQP hands over the next delivery that it
+   * holds).
+   */
   slotFree(): void
-  /** Takes nothing new; heartbeats and reports go on. Idempotent. */
+  /** Takes no more jobs; heartbeats and reports go on. Idempotent. */
   quiet(): Promise<void>
   /**
-   * The worker has drained or given up: the last reports, then everything ends. Never rejects, and
-   * resolves soon after `deadline` is aborted. Idempotent; also after a `start` that rejected.
+   * Called when the worker has drained or given up: sends the last reports, then ends everything. Never
+   * rejects, and resolves soon after `deadline` is aborted. Idempotent; may be called after a `start` that
+   * rejected.
    */
   stop(deadline: AbortSignal): Promise<void>
 }

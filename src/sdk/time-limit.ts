@@ -1,8 +1,8 @@
 import { MAX_DELAY_MS } from './pause.ts'
 
 /**
- * A `timeout` as `setTimeout` takes it, in milliseconds; `Infinity`: none, which 0 means as well, as it
- * does everywhere else. Throws `TypeError` for what is no time.
+ * The time limit in milliseconds, no longer than `setTimeout` allows. `Infinity`: no limit, which 0 means as
+ * well, as in all options. Throws `TypeError` for anything else.
  */
 export function timeLimit(timeout: number | undefined, fallback: number): number {
   if (timeout === undefined) return fallback

@@ -7,7 +7,7 @@ import {
   trace,
 } from '@opentelemetry/api'
 
-/** W3C Trace Context as it travels: in HTTP headers, in `meta`, in the headers of a message. */
+/** W3C Trace Context, as sent in HTTP headers, in `meta` and in the headers of messages. */
 export interface TraceContext {
   readonly traceparent?: string
   readonly tracestate?: string
@@ -16,9 +16,9 @@ export interface TraceContext {
 const SCOPE = 'ojs-rabbitmq'
 
 /**
- * Undefined as long as nobody has registered a tracer provider: spans would lead nowhere, and
- * making none is what keeps tracing free for those who do not trace. Asked each time (20 ns), since
- * a provider may come at any time.
+ * The tracer, or undefined as long as no tracer provider is registered. Without one, callers make no spans,
+ * so that tracing costs nothing for programs that do not trace. Looked up each time (20 ns), because a
+ * provider may be registered at any time.
  */
 export function registeredTracer(): Tracer | undefined {
   const provider = trace.getTracerProvider()
@@ -27,7 +27,9 @@ export function registeredTracer(): Tracer | undefined {
     : provider.getTracer(SCOPE)
 }
 
-/** Who the sender was; undefined where the `traceparent` is none. A bad `tracestate` is dropped. */
+/**
+ * The sender's span; undefined if `traceparent` is missing or invalid. An invalid `tracestate` is dropped.
+ */
 export function remoteSpanContext({
   traceparent,
   tracestate,
@@ -46,7 +48,7 @@ export function remoteSpanContext({
   return isSpanContextValid(spanContext) ? spanContext : undefined
 }
 
-/** What to send along, so that the receiver's span becomes a child. Empty: there is no trace. */
+/** The context to send, so that the receiver's span becomes a child of this one. Empty: there is no trace. */
 export function traceContextOf(spanContext: SpanContext | undefined): TraceContext {
   if (spanContext === undefined || !isSpanContextValid(spanContext)) return {}
   const { traceId, spanId, traceFlags, traceState } = spanContext

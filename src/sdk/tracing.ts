@@ -1,6 +1,6 @@
 /**
- * Tracing for those who have registered OpenTelemetry, through `@opentelemetry/api` only (seed 002
- * §12.2; ojs-digest §15.2). Everybody else pays for one look whether they have.
+ * Tracing for programs that have registered OpenTelemetry, through `@opentelemetry/api` only (seed 002 §12.2;
+ * ojs-digest §15.2). All others pay only for the check whether a provider is registered.
  */
 
 import {
@@ -21,7 +21,7 @@ import {
   traceContextOf,
 } from './trace-context.ts'
 
-/** The call with the context of the active span in its headers, beneath the caller's own. */
+/** Adds the active span's context to the headers of a call, unless the caller set these headers itself. */
 export function withActiveTrace(call: CallOptions): CallOptions {
   const active = traceContextOf(trace.getActiveSpan()?.spanContext())
   return active.traceparent === undefined
@@ -29,7 +29,7 @@ export function withActiveTrace(call: CallOptions): CallOptions {
     : { ...call, headers: { ...active, ...call.headers } }
 }
 
-/** Of whoever enqueued the job. Over HTTP it is in `meta`, and a native producer may put it there. */
+/** The producer's trace context. Over HTTP it is in `meta`; a native producer may put it there, too. */
 export function traceOfLease({ job, traceparent, tracestate }: Lease): TraceContext {
   if (traceparent !== undefined) {
     return { traceparent, ...(tracestate !== undefined && { tracestate }) }
@@ -42,20 +42,23 @@ export function traceOfLease({ job, traceparent, tracestate }: Lease): TraceCont
   }
 }
 
-/** How an execution ended for its worker; what the server makes of a failure is its own business. */
+/**
+ * How an execution ended for the worker. What the server makes of a failure (retry or discard) is not known
+ * here.
+ */
 export type ProcessEnd = 'completed' | 'cancelled' | 'released' | JobError
 
 /** The span of one execution. */
 export interface ProcessSpan {
-  /** Runs it with the span as the active one. */
+  /** Runs `work` with the span as the active one. */
   run<T>(work: () => T): T
   /** Only the first call counts. */
   end(how: ProcessEnd): void
 }
 
 /**
- * `{queue} process`, CONSUMER: a child of the producer's span, with a link to it as well, since
- * some follow only those. Undefined where nobody traces.
+ * Starts the span `{queue} process`, CONSUMER: a child of the producer's span, with a link to it as well,
+ * because some tools follow only links. Undefined if no tracer provider is registered.
  */
 export function startProcess(
   lease: Lease,
@@ -65,7 +68,7 @@ export function startProcess(
   const tracer = registeredTracer()
   if (tracer === undefined) return undefined
   const remote = remoteSpanContext(producer)
-  // Never the active span: that of whoever started the worker has nothing to do with the job.
+  // The active span is never the parent: the program that started the worker has nothing to do with the job.
   const parent = remote ? trace.setSpanContext(ROOT_CONTEXT, remote) : ROOT_CONTEXT
   const options = {
     kind: SpanKind.CONSUMER,

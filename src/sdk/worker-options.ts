@@ -6,7 +6,9 @@ import { refuseAmqp } from './server-url.ts'
 import type { JobSource } from './source.ts'
 import type { Transport } from './transport.ts'
 
-/** What `console` is. pino and its like take the object first: wrap them. */
+/**
+ * A logger of the shape of `console`. pino and similar loggers take the object first, so they need a wrapper.
+ */
 export interface WorkerLogger {
   info(message: string, details: Readonly<Record<string, unknown>>): void
   warn(message: string, details: Readonly<Record<string, unknown>>): void
@@ -15,37 +17,43 @@ export interface WorkerLogger {
 
 /** Times are milliseconds. */
 export interface OJSWorkerOptions {
-  /** Of the server, e.g. `http://localhost:8080`. This, `transport` or `source` is needed. */
+  /** The server's URL, e.g. `http://localhost:8080`. Either this, `transport` or `source` is required. */
   url?: string | undefined
   /** As for the client: a token, or a whole `Authorization` value. */
   auth?: string | undefined
   headers?: Readonly<Record<string, string>> | undefined
-  /** Default: Node.js's own HTTP client, which costs much less than `fetch`; elsewhere `fetch`. */
+  /**
+   * Default: in Node.js its own HTTP client, which costs much less CPU than `fetch`; elsewhere the global
+   * `fetch`.
+   */
   fetch?: Fetch | undefined
-  /** Instead of HTTP to `url`, e.g. one that a test made up. */
+  /** Used instead of HTTP to `url`, e.g. a transport for tests. */
   transport?: Transport | undefined
-  /** Instead of the HTTP binding: the AMQP source of `ojs-rabbitmq/worker`. */
+  /** Used instead of the HTTP binding: the AMQP source of `ojs-rabbitmq/worker`. */
   source?: JobSource | undefined
-  /** In the order in which they are looked at. Default: `default`. */
+  /** Queues to take jobs from, in this order. Default: `default`. */
   queues?: readonly string[] | undefined
   /** Jobs at a time. Default 10. */
   concurrency?: number | undefined
-  /** Default: a random one, new for each worker. */
+  /** Default: a random id, new for each worker. */
   workerId?: string | undefined
   /**
-   * How long the server may keep a request for jobs waiting until there are some, and the pause
-   * between two requests where it does not wait. At most 30,000; default 1,000.
+   * How long a request for jobs may wait at the server until there are some. Also the pause between two
+   * requests if the server answers at once without jobs. At most 30,000; default 1,000.
    */
   pollInterval?: number | undefined
-  /** Default 5,000; more often where a lease is shorter than three of it, or the server says so. */
+  /**
+   * Default 5,000. Heartbeats are sent more often if a lease is shorter than three intervals, or if the
+   * server asks for it.
+   */
   heartbeatInterval?: number | undefined
   /** How long `stop()` waits for running jobs. Default 25,000. */
   gracePeriod?: number | undefined
-  /** How long a job stays reserved between two heartbeats. Default: what the job or server says. */
+  /** How long a job stays reserved after each heartbeat. Default: as the job or the server says. */
   visibilityTimeout?: number | undefined
-  /** Default: warnings and errors to the console. `false`: nothing. */
+  /** Default: warnings and errors go to the console. `false`: no logging. */
   logger?: WorkerLogger | false | undefined
-  /** `false`: SIGTERM and SIGINT are the program's own business. */
+  /** Default true: SIGTERM and SIGINT stop the worker. `false`: the program handles these signals itself. */
   handleSignals?: boolean | undefined
 }
 
@@ -61,7 +69,7 @@ export interface WorkerSettings {
 
 export const silent: WorkerLogger = { info() {}, warn() {}, error() {} }
 
-/** What is used where no logger is given: a worker that fails silently helps nobody. */
+/** The default logger: a worker that failed silently would help nobody. */
 export const toConsole: WorkerLogger = { info() {}, warn: show('warn'), error: show('error') }
 
 function show(level: 'warn' | 'error'): WorkerLogger['warn'] {
@@ -69,7 +77,7 @@ function show(level: 'warn' | 'error'): WorkerLogger['warn'] {
   return (message, details) => console[level](`ojs worker: ${message}`, details)
 }
 
-/** Throws `TypeError` for options that cannot work. */
+/** The options with defaults. Throws `TypeError` for invalid ones. */
 export function settingsOf(options: OJSWorkerOptions): WorkerSettings {
   requireObject(options, 'A worker needs options, such as { url }.')
   const { logger, queues = ['default'], workerId = randomId() } = options
@@ -86,17 +94,23 @@ export function settingsOf(options: OJSWorkerOptions): WorkerSettings {
   }
 }
 
-/** With another one no gateway takes a word of a native worker, which would acknowledge its jobs unheard. */
+/**
+ * A gateway refuses every message of a native worker with an invalid id, and the worker would acknowledge its
+ * jobs without any gateway having heard of them.
+ */
 function requireWorkerId(workerId: unknown): void {
   const isUsable = typeof workerId === 'string' && workerId !== '' && workerId.length <= 255
   if (isUsable && !/[\0\p{Cs}]/u.test(workerId)) return
   throw new TypeError('workerId must be a text of 1 to 255 characters, no NUL or half a pair.')
 }
 
-/** Seed 003. With another name every poll would be refused. */
+/** Names of queues (seed 003). A server would refuse every poll that has another one. */
 const QUEUE_NAME = /^[a-z0-9][a-z0-9\-.]{0,127}$/
 
-/** A text is iterable too: each of its letters would be a queue, which the server declares for good. */
+/**
+ * Refuses a single string: it is iterable, and each of its letters would be taken for a queue, which the
+ * server then declares for good.
+ */
 function requireNames(queues: unknown): void {
   if (!Array.isArray(queues) || queues.length === 0) {
     throw new TypeError("queues must be a list with at least one name, such as ['email'].")
@@ -120,7 +134,7 @@ function httpSource(options: OJSWorkerOptions): JobSource {
   })
 }
 
-/** The source repeats by itself what may be repeated, for as long as it makes sense. */
+/** Without retries: the source itself repeats what may be repeated, for as long as that makes sense. */
 function httpTransport(options: OJSWorkerOptions): Transport {
   const { url, auth, headers, fetch = nodeFetch() } = options
   if (url === undefined) throw new TypeError('A worker needs a url, a transport or a source.')
@@ -128,13 +142,16 @@ function httpTransport(options: OJSWorkerOptions): Transport {
   return new HttpTransport({ url, auth, headers: headers ?? {}, fetch, retry: false })
 }
 
-/** Throws `TypeError` for anything else: programs without types give texts and NaN, too. */
+/**
+ * `value` if it is a whole number from `least`. Throws `TypeError` otherwise: programs without types pass
+ * strings and NaN, too.
+ */
 export function whole(name: string, value: number, least: number): number {
   if (Number.isSafeInteger(value) && value >= least) return value
   throw new TypeError(`${name} must be a whole number from ${least}.`)
 }
 
-/** `crypto.randomUUID` is missing in browsers on pages without TLS. */
+/** `crypto.randomUUID` is missing in browsers on pages that were loaded without TLS. */
 function randomId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(12))
   const text = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')

@@ -17,36 +17,40 @@ import {
   type WorkerSettings,
 } from './worker-options.ts'
 
-/** How long giving jobs back may take after the grace period. */
+/** How long giving jobs back to the server may take after the grace period. */
 const RELEASE_MS = 5_000
 
-/** For what the program does after `stopped`, before hanging handlers end the process. */
+/**
+ * Time for what the program does after `stopped` resolves, before hanging handlers make the worker raise the
+ * signal again, which ends the process.
+ */
 const LAST_WORDS_MS = 1_000
 
 export interface StopResult {
-  /** Jobs that were given back, or whose report could not be made: they will run again. */
+  /** Jobs that were given back, or whose outcome could not be reported: they will run again. */
   abandoned: string[]
 }
 
-/** `idle`: not started. What comes after `running` never goes back. */
+/** `idle`: not started. From `running` on, the state only ever moves to the right. */
 export type OJSWorkerState = 'idle' | 'running' | 'quiet' | 'terminate' | 'stopped'
 
 /**
- * Runs jobs (seed 004, "Worker API"): takes them from a source, HTTP or AMQP, and gives each to the
- * handler of its type, through the middleware, so many at a time. The same handlers run on either.
+ * Runs jobs (seed 004, "Worker API"). Takes them from a source, HTTP or AMQP, and passes each through the
+ * middleware to the handler of its type, up to `concurrency` at a time. The same handlers run with both
+ * sources.
  */
 export class OJSWorker {
-  /** Around each handler; the first is the outermost. */
+  /** Runs around each handler; the first one is the outermost. */
   readonly middleware: ExecutionChain = new MiddlewareChain()
   readonly #settings: WorkerSettings
   readonly #handlers = new Map<string, Handler>()
-  /** Each takes a slot. */
+  /** Every execution whose handler or report has not ended. Each takes a slot. */
   readonly #executions = new Set<Execution>()
-  /** Of those, the newest of each job. */
+  /** The newest execution of each job in `#executions`. */
   readonly #current = new Map<string, Execution>()
   readonly #deadlines = new Deadlines<Execution>((execution) => execution.overrun())
   readonly #drain = new Pause()
-  /** Jobs whose end could not be told since the worker stops: they run again. */
+  /** Jobs whose outcome could not be reported since the worker began to stop: they will run again. */
   readonly #untold = new Set<string>()
   readonly #executionDeps: ExecutionDeps
   #state: OJSWorkerState = 'idle'
@@ -56,12 +60,12 @@ export class OJSWorker {
   #starting: Promise<void> | undefined
   #stopping: Promise<StopResult> | undefined
   #onStopped: (result: StopResult) => void = () => undefined
-  /** Resolves when the worker has stopped, whoever stopped it: `stop()`, a signal, the server. */
+  /** Resolves when the worker has stopped, whether by `stop()`, a signal or the server. */
   readonly stopped: Promise<StopResult> = new Promise((resolve) => {
     this.#onStopped = resolve
   })
 
-  /** Throws `TypeError` for options that cannot work; nothing is connected yet. */
+  /** Throws `TypeError` for invalid options. Does not connect yet. */
   constructor(options: OJSWorkerOptions) {
     this.#settings = settingsOf(options)
     this.#executionDeps = {
@@ -83,16 +87,16 @@ export class OJSWorker {
     return this.#state
   }
 
-  /** Jobs in hand. */
+  /** The number of jobs in hand. */
   get activeJobs(): number {
     return this.#executions.size
   }
 
-  /** The handler for jobs of this type. Throws `Error` where there is one already. */
+  /** Sets the handler for jobs of this type. Throws `Error` if there is one already. */
   register<Args extends unknown[] = unknown[]>(type: string, handler: Handler<Args>): this {
     if (typeof handler !== 'function') throw new TypeError(`The handler of '${type}' is none.`)
     if (this.#handlers.has(type)) throw new Error(`There is a handler for '${type}' already.`)
-    // What the arguments are is between producer and handler.
+    // The types of the arguments are an agreement between producer and handler; nothing here can check them.
     this.#handlers.set(type, handler as Handler<never> as Handler)
     return this
   }
@@ -101,7 +105,7 @@ export class OJSWorker {
     return this.#handlers.get(type)
   }
 
-  /** Adds execution middleware, the innermost so far; `middleware` has the other operations. */
+  /** Adds execution middleware inside all that was added before; `middleware` has the other operations. */
   use(
     ...args: [middleware: ExecutionMiddleware] | [name: string, middleware: ExecutionMiddleware]
   ): this {
@@ -110,9 +114,9 @@ export class OJSWorker {
   }
 
   /**
-   * Begins to take jobs. A server that is away is waited for, so that this resolves all the same.
-   * Rejects with what waiting does not mend, a server that refuses at once (over HTTP: 400, 401, 403,
-   * 404), and for a worker that was stopped.
+   * Begins to take jobs. If the server cannot be reached, the worker keeps trying, and this resolves all the
+   * same. Rejects if the server refuses the worker at once, which waiting does not mend (over HTTP: 400, 401,
+   * 403, 404), and if the worker was stopped.
    */
   start(): Promise<void> {
     if (this.#stopping !== undefined) {
@@ -122,7 +126,7 @@ export class OJSWorker {
     return this.#starting
   }
 
-  /** Takes nothing new; what is running goes on, and so do heartbeats. */
+  /** Takes no more jobs. Running jobs and heartbeats go on. */
   quiet(): void {
     if (this.#state !== 'running') return
     this.#state = 'quiet'
@@ -130,8 +134,8 @@ export class OJSWorker {
   }
 
   /**
-   * Takes nothing new, waits for running jobs up to the grace period, gives the rest back and
-   * resolves with their ids. Idempotent; never rejects.
+   * Takes no more jobs, waits up to the grace period for running ones, gives the rest back and resolves with
+   * their ids. Idempotent; never rejects.
    */
   stop(): Promise<StopResult> {
     this.#stopping ??= this.#stop()
@@ -152,7 +156,8 @@ export class OJSWorker {
 
   #onSignal(signal: string): void {
     this.#log('info', 'signal', { signal })
-    // Who says it twice does not want to wait. One who hears of it otherwise has not said it yet.
+    // A second signal means that the user does not want to wait for running jobs. An earlier `stop()` by the
+    // program or the server does not count as a signal.
     if (this.#hasHeardSignal) this.#hasPatience = false
     this.#hasHeardSignal = true
     this.#drain.wake()
@@ -175,7 +180,10 @@ export class OJSWorker {
     return { abandoned }
   }
 
-  /** Handlers that heed no signal would keep a process alive that was told to end. */
+  /**
+   * Stops listening to signals. If handlers that ignore their `AbortSignal` still run, they would keep the
+   * process alive although a signal told it to end: raises that signal again.
+   */
   #endSignals(): void {
     const signals = this.#signals
     signals?.end()
@@ -198,7 +206,10 @@ export class OJSWorker {
     }
   }
 
-  /** The ids that are left behind. */
+  /**
+   * Gives the remaining jobs back and stops the source. Resolves with the ids of the jobs that will run
+   * again.
+   */
   async #endSource(source: JobSource): Promise<string[]> {
     const left = [...this.#executions].filter(({ isHeld }) => isHeld)
     const limit = new AbortController()
@@ -236,12 +247,13 @@ export class OJSWorker {
 
   #deliver(lease: Lease): void {
     if (this.#capacity() === 0) {
-      // Too late, or too many.
+      // The source delivered after `quiet()`, or more than there are free slots.
       void this.#guard(() => lease.release())
       return
     }
     const execution = new Execution(lease, this.#executionDeps)
-    // The same job again: whatever the older execution comes to, nobody waits for it any more.
+    // The source delivered the job again, so the older execution has lost it: nobody waits for its outcome
+    // any more.
     this.#current.get(execution.jobId)?.abort('lost')
     this.#executions.add(execution)
     this.#current.set(execution.jobId, execution)
@@ -273,7 +285,7 @@ export class OJSWorker {
     else this.#log('error', 'report could not be made; the job will run again', details)
   }
 
-  /** For what must neither be awaited nor end the process. */
+  /** Runs `run` without letting it reject: reports the error instead. */
   async #guard(run: () => Promise<void>): Promise<void> {
     try {
       await run()
@@ -290,7 +302,7 @@ export class OJSWorker {
     try {
       this.#settings.logger[level](message, { worker_id: this.workerId, ...details })
     } catch {
-      // A logger that throws stops no job.
+      // A logger that throws must not stop a job.
     }
   }
 }

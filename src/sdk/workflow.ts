@@ -9,37 +9,42 @@ import {
 } from './job-options.ts'
 import { isRecord } from './json.ts'
 
-/** One after the other; each step sees the results of those before (`parent_results`). */
+/** Runs the steps one after the other; each step gets the results of earlier ones (`parent_results`). */
 export interface ChainDefinition {
   type: 'chain'
   name?: string | undefined
   steps: readonly WorkflowStep[]
-  /** Of all jobs in it; a job's own win, and those of a workflow within. */
+  /**
+   * Options for all jobs in the workflow. Options of a job, or of a workflow inside this one, override them.
+   */
   options?: SharedOptions | undefined
 }
 
-/** Side by side. */
+/** Runs the jobs in parallel. */
 export interface GroupDefinition {
   type: 'group'
   name?: string | undefined
   jobs: readonly WorkflowStep[]
-  /** As those of a chain. */
+  /** Options for all jobs, as in a chain. */
   options?: SharedOptions | undefined
 }
 
-/** Side by side, and then the callbacks that fit the outcome. */
+/** Runs the jobs in parallel, then the callbacks that match the outcome. */
 export interface BatchDefinition {
   type: 'batch'
   name?: string | undefined
   jobs: readonly WorkflowStep[]
   callbacks: BatchCallbacks
-  /** As those of a chain; of the callbacks too. */
+  /** Options for all jobs, as in a chain; they apply to the callbacks, too. */
   options?: SharedOptions | undefined
 }
 
 type TreeDefinition = ChainDefinition | GroupDefinition | BatchDefinition
 
-/** Those of one may be there as null in another, where a program has one type for all. */
+/**
+ * The members of all definitions. Those that another definition has may be null, because a program may use
+ * one type for all.
+ */
 interface TreeMembers {
   steps?: readonly WorkflowStep[] | null
   jobs?: readonly WorkflowStep[] | null
@@ -49,55 +54,60 @@ interface TreeMembers {
 /** A job, or a workflow inside a workflow. */
 export type WorkflowStep = JobSpec | TreeDefinition
 
-/** Steps in any order that their dependencies allow (seed 001 §14.1). */
+/** Runs the steps in any order that their dependencies allow (seed 001 §14.1). */
 export interface GraphDefinition {
   name: string
   steps: readonly GraphStep[]
-  /** Of all steps; a step's own win. */
+  /** Options for all steps. A step's own options override them. */
   options?: SharedOptions | undefined
 }
 
-/** `id`: of the step, for the `depends_on` of others. The server mints that of its job. */
+/** `id` is the step's, for the `depends_on` of other steps. The server mints the id of its job. */
 export interface GraphStep extends JobSpec {
   id: string
-  /** In either spelling: the steps that have to be completed before. */
+  /** Ids of the steps that must be completed before, in either spelling. */
   depends_on?: readonly string[] | undefined
   dependsOn?: readonly string[] | undefined
 }
 
 export type WorkflowDefinition = TreeDefinition | GraphDefinition
 
-/** In either spelling. */
+/** Jobs to run when the batch has ended, in either spelling. */
 export interface BatchCallbacks {
-  /** All jobs have ended, whatever the outcome. */
+  /** Runs when all jobs have ended, whatever the outcome. */
   on_complete?: JobSpec | undefined
-  /** None has failed. */
+  /** Runs when no job has failed. */
   on_success?: JobSpec | undefined
-  /** At least one has. */
+  /** Runs when at least one job has failed. */
   on_failure?: JobSpec | undefined
   onComplete?: JobSpec | undefined
   onSuccess?: JobSpec | undefined
   onFailure?: JobSpec | undefined
 }
 
-/** Runs the steps in this order (seed 004, "Workflow helpers"). Builds the definition only. */
+/**
+ * Builds the definition of a chain, which runs the steps in this order (seed 004, "Workflow helpers"). Sends
+ * nothing.
+ */
 export function chain(...steps: WorkflowStep[]): ChainDefinition {
   return { type: 'chain', steps: elements('chain', steps) }
 }
 
-/** Runs the jobs side by side. Builds the definition only. */
+/** Builds the definition of a group, which runs the jobs in parallel. Sends nothing. */
 export function group(...jobs: WorkflowStep[]): GroupDefinition {
   return { type: 'group', jobs: elements('group', jobs) }
 }
 
-/** Runs the jobs side by side, then the callbacks. Builds the definition only. */
+/**
+ * Builds the definition of a batch, which runs the jobs in parallel and then the callbacks. Sends nothing.
+ */
 export function batch(jobs: readonly WorkflowStep[], callbacks: BatchCallbacks): BatchDefinition {
   const wire = wireCallbacks(callbacks)
   if (Object.keys(wire).length === 0) throw new TypeError('batch() needs at least one callback.')
   return { type: 'batch', jobs: elements('batch', jobs), callbacks: wire }
 }
 
-/** The body of `POST /workflows`, whether the helpers have built the definition or its author has. */
+/** The body of `POST /workflows` for a definition from the helpers or written by hand. */
 export function wireWorkflow(definition: WorkflowDefinition): object {
   requireObject(definition, 'A workflow is an object, such as chain() makes.')
   return isTree(definition) ? wireTree(definition) : wireGraph(definition)
@@ -129,7 +139,7 @@ function wireTree({ options, ...members }: TreeDefinition): object {
   }
 }
 
-/** What is in wire form already stays as it is. */
+/** A step in wire form; a step that already is in wire form does not change. */
 function wireStep(step: WorkflowStep): object {
   return isDefinition(step) ? wireTree(step) : wireJob(step)
 }
@@ -157,13 +167,16 @@ function elements(helper: string, steps: readonly WorkflowStep[]): WorkflowStep[
   return steps.map((step) => (isDefinition(step) ? step : wireJob(step)))
 }
 
-/** Throws `TypeError` for what programs without types give instead. */
+/** Throws `TypeError` if `value` is no list: programs without types may pass something else. */
 function listOf<T>(name: string, value: readonly T[]): readonly T[] {
   if (Array.isArray(value)) return value
   throw new TypeError(`'${name}' of a workflow is a list.`)
 }
 
-/** A job may have the type `chain` too, but no steps. As on the server, null is as good as absent. */
+/**
+ * Tells a workflow from a job. A job may have the type `chain` too, but it has no steps. Null counts as
+ * absent, as on the server.
+ */
 function isDefinition(step: WorkflowStep): step is TreeDefinition {
   if (!isRecord(step)) return false
   const { steps, jobs, args }: TreeMembers & { args?: unknown } = step
