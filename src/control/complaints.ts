@@ -6,7 +6,10 @@ import { LineBudget } from '../telemetry/line-budget.ts'
 
 const MAX_TYPE = 100
 
-/** Log lines about what is malformed: of each kind ten in ten seconds, even if a million came. */
+/**
+ * Logs malformed messages and events: at most ten lines of each kind in ten seconds, even if a million
+ * arrive.
+ */
 export class Complaints {
   readonly #deps: Pick<Deps, 'clock' | 'logger'>
   readonly #ofMessages: LineBudget
@@ -32,7 +35,10 @@ export class Complaints {
     this.#deps.logger.warn({ ...fields, ...problem, ...suppressed }, 'malformed control message')
   }
 
-  /** Its worker acknowledges the jobs, and never hears that nothing was known of them. */
+  /**
+   * Logs events that were left out. Their worker acknowledges the jobs and is not told that the events had no
+   * effect.
+   */
   leftOut(
     { queue, type }: ControlMessage,
     fields: Complaint & { count: number },

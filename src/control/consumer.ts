@@ -11,7 +11,7 @@ import { COMMANDS, isKnown, LISTS, QUESTIONS, type Received, typeLabel } from '.
 import { errorAnswer, reply } from './rpc.ts'
 
 const MAX_BYTES = 1_048_576
-/** What text may grow by where a worker writes each character as `\u0000`: Python does. */
+/** By what factor text grows at most if a worker escapes each character as `\u0000`, as Python does. */
 const MAX_ESCAPED = 3
 
 export interface ControlDoorDeps {
@@ -19,7 +19,10 @@ export interface ControlDoorDeps {
   observer: ControlObserver
 }
 
-/** Not a control message: it dies, or where there is an asker, gets an error for an answer. */
+/**
+ * The message is not a valid control message: it is dead-lettered, or answered with an error if it is a
+ * question.
+ */
 class Malformed extends Error {
   readonly reason: MalformedReason
 
@@ -30,9 +33,9 @@ class Malformed extends Error {
 }
 
 /**
- * The AMQP door: for the broker layer's `onControl`. Each message is parsed, given to its operation
- * and answered where it asks; nothing else happens here (law 5). Rejects only where the message
- * should come again: the ledger cannot be written now.
+ * The AMQP door, for the broker layer's `onControl`: parses each message, calls its operation and answers a
+ * question; nothing else happens here (law 5). Rejects only if RabbitMQ should deliver the message again,
+ * because the ledger cannot be written now.
  */
 export function controlDoor({ deps, observer }: ControlDoorDeps) {
   const complaints = new Complaints(deps)
@@ -59,13 +62,19 @@ export function controlDoor({ deps, observer }: ControlDoorDeps) {
   }
 }
 
-/** INFO is the only question of seed 002, and §5.8 names no type for it: a reader may send none. */
+/**
+ * Adds the missing type of an INFO, the only question of seed 002: §5.8 names no type for it, so a client may
+ * send none.
+ */
 function named(message: ControlMessage): ControlMessage {
   const isInfo = message.type === '' && message.replyTo !== null
   return isInfo ? { ...message, type: 'ojs.control.info' } : message
 }
 
-/** A job that fails comes along whole: its worker has acknowledged it, and would never hear of this. */
+/**
+ * Size limit of a body. That of reports is higher because a failed job is in its report as a whole. Its
+ * worker has acknowledged the job, and would not be told that the report was refused.
+ */
 function maxBytes({ settings }: Deps, { type }: ControlMessage): number {
   return LISTS.has(type) ? MAX_BYTES + MAX_ESCAPED * settings.maxBodyBytes : MAX_BYTES
 }
@@ -105,7 +114,9 @@ async function handle({ deps, observer }: ControlDoorDeps, received: Received): 
   await reply(deps, observer, message, answer)
 }
 
-/** What an operation answers to a command is nobody's to hear: unknown jobs and old news are fine. */
+/**
+ * Runs a command. Nobody gets its result, so an error about an unknown job or outdated news is only logged.
+ */
 async function run(deps: Deps, received: Received): Promise<void> {
   const { message, context } = received
   try {
@@ -119,19 +130,20 @@ async function run(deps: Deps, received: Received): Promise<void> {
   }
 }
 
-/** The request itself is not valid, whoever found that out. */
+/** Whether the request itself is invalid, no matter whether the parser or the operation found out. */
 function isRefused(error: unknown): error is OjsError {
   return error instanceof OjsError && error.status === 400
 }
 
-/** Rethrows what is not the fault of the message. */
+/** The fault of the message as `Malformed`. Rethrows errors that are not the message's fault. */
 function malformedIn(error: unknown, { redelivered }: ControlMessage): Malformed {
   if (error instanceof Malformed) return error
   if (isRefused(error)) {
     const isJson = error.code !== 'invalid_payload'
     return new Malformed(isJson ? 'invalid_request' : 'invalid_json', error)
   }
-  // As many as are handled at a time would end the queue.
+  // Dead-lettered: messages that fail each time would block the queue once there are as many as are handled
+  // at a time.
   if (isHopeless(error) && redelivered) return new Malformed('failed', error)
   throw error
 }

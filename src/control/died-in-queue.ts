@@ -7,17 +7,19 @@ import { isWorthHearingLate, typeLabel } from './messages.ts'
 export interface DeadControlDeps {
   deps: Pick<Deps, 'clock' | 'logger'>
   observer: Pick<ControlObserver, 'died'>
-  /** The door itself: what died is handled as if it had come. */
+  /** The AMQP door, which handles dead messages as if they had just arrived. */
   onControl(message: ControlMessage): Promise<ControlVerdict>
 }
 
 /**
- * Control messages that a limit has taken out of their queue before we had them, such as a policy with
- * a `message-ttl` while no gateway ran. Their workers have the confirm, and have acknowledged the jobs:
- * nobody would ever say it again. They come in the order in which they died, after what is still in
- * their queue: of reports only those of ends count in any order (`messages.ts`). What the door itself
- * has refused (`rejected`) was counted there. Rejects where the message should come again: the ledger
- * cannot be written now.
+ * Handles control messages that a limit took out of their queue before the gateway got them, such as a policy
+ * with a `message-ttl` while no gateway ran. Their workers have the confirm and have acknowledged the jobs,
+ * so nobody would ever send them again.
+ *
+ * They arrive in the order in which they died, but after messages that are still in their queue: of reports
+ * only events about ends count, which may arrive in any order (`messages.ts`). Messages that the door itself
+ * refused (`rejected`) were already counted there. Rejects if RabbitMQ should deliver the message again,
+ * because the ledger cannot be written now.
  */
 export function deadControlDoor({ deps, observer, onControl }: DeadControlDeps) {
   const lines = new LineBudget((suppressed) =>
@@ -40,7 +42,7 @@ export function deadControlDoor({ deps, observer, onControl }: DeadControlDeps) 
   }
 }
 
-/** Without the address of an asker: no answer is waited for any more. */
+/** The control message in a dead letter. Without `reply_to`: the asker no longer waits for an answer. */
 function messageOf({ queue, message }: DeadLetter): ControlMessage {
   const { type = '' } = message.properties
   const asker = { replyTo: null, correlationId: null }

@@ -19,21 +19,23 @@ import {
 } from '../schemas/control.ts'
 import type { ListMember } from '../schemas/json-list.ts'
 
-/** What a handler is given: the message, and its body as JSON. */
+/** What a handler gets: the message, and its body as JSON. */
 export interface Received {
   message: ControlMessage
   body: Record<string, unknown>
   context: RequestContext
-  /** So many parts were left out because they are not valid; what to say of it, if anything. */
+  /**
+   * Called with the number of parts that were left out because they are invalid, and what to log about them.
+   */
   skipped(count: number, complaint?: Complaint): void
 }
 
-/** Resolves after the commit of all that the message holds. */
+/** Resolves after everything in the message is committed. */
 type Command = (deps: Deps, received: Received) => Promise<unknown>
-/** The answer, as JSON text. */
+/** Resolves with the answer as JSON text. */
 type Question = (deps: Deps, received: Received) => Promise<string>
 
-/** What is only said (architecture §5): nobody waits for an answer. */
+/** Messages that get no answer (architecture §5). */
 export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>([
   [
     'ojs.control.cancel',
@@ -59,28 +61,29 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>([
   ],
 ])
 
-/** What must not be lost for the neighbour that cannot be read. */
+/** Messages whose valid parts must count even if other parts cannot be read. */
 export const LISTS: ReadonlyMap<string, ListMember> = new Map([
   ['ojs.control.report', REPORT_EVENTS],
 ])
 
 /**
- * A start that is heard late would begin what was given back since, and a release take away what has
- * begun again. If there was no end either, the next heartbeat tells of the start.
+ * A late `started` would begin again a job that was given back since, and a late `released` would take away
+ * one that has begun again. If a job did not end meanwhile, the next heartbeat reports that it runs.
  */
 function isOfAnEnd({ event }: ReportEvent): boolean {
   return event !== 'started' && event !== 'released'
 }
 
 /**
- * Of what died on its way to us: a report, and the wish to cancel. A heartbeat says what ran then, and
- * would start anew what has ended since; nobody waits for an answer any more.
+ * Whether a message that died in its queue is still handled: a report, or a request to cancel. A heartbeat
+ * names the jobs that ran then, and would start those again that have ended since. Nobody waits any more for
+ * the answer to a question.
  */
 export function isWorthHearingLate(type: string): boolean {
   return LISTS.has(type) || type === 'ojs.control.cancel'
 }
 
-/** What is asked, with the address of the asker. */
+/** Messages that get an answer, at their `reply_to`. */
 export const QUESTIONS: ReadonlyMap<string, Question> = new Map<string, Question>([
   [
     'ojs.control.info',
@@ -97,7 +100,7 @@ export function isKnown(type: string): boolean {
   return COMMANDS.has(type) || QUESTIONS.has(type)
 }
 
-/** For counters: anybody may have thought of other types. */
+/** The type as a label of counters: `unknown` for others, which any client may invent. */
 export function typeLabel(type: string): string {
   return isKnown(type) ? type : 'unknown'
 }

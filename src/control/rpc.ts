@@ -3,7 +3,7 @@ import { errorBody, OjsError } from '../errors.ts'
 import type { Deps } from '../operations/deps.ts'
 import type { ControlObserver } from '../telemetry/control-metrics.ts'
 
-/** Publishes the answer; one that nobody gets is counted, and that is all. Never rejects. */
+/** Publishes an answer. One that does not arrive is only counted. Never rejects. */
 export async function reply(
   deps: Pick<Deps, 'broker' | 'logger'>,
   observer: ControlObserver,
@@ -17,7 +17,7 @@ export async function reply(
   deps.logger.debug({ type, outcome }, 'an answer was dropped')
 }
 
-/** The one place where the AMQP door renders errors (seed 001 §16.1). */
+/** The only place where the AMQP door renders errors (seed 001 §16.1). */
 export function errorAnswer(thrown: unknown, requestId: string): string {
   const error =
     thrown instanceof OjsError

@@ -10,7 +10,7 @@ import type { BrokerGauges, BrokerObserver, ConnectionName } from '../broker/obs
 import type { BoundedLabels } from './bounded-labels.ts'
 import { oncePerTurn } from './once-per-turn.ts'
 
-/** prom-client's `Registry`, of either format, for whoever brings one. */
+/** prom-client's `Registry` in either format, for programs that pass one of their own. */
 export type MetricRegistry = Registry<PrometheusContentType> | Registry<OpenMetricsContentType>
 
 const CONNECTIONS: readonly ConnectionName[] = ['publish', 'consume', 'declare', 'reply']
@@ -19,8 +19,8 @@ const CONNECTIONS: readonly ConnectionName[] = ['publish', 'consume', 'declare',
 const CONFIRM_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 10]
 
 /**
- * Counters and the histogram of seed 002 §12.1 under exactly their names, and what else the broker
- * layer tells of itself.
+ * The counters and the histogram of seed 002 §12.1 under exactly their names, and further counters of the
+ * broker layer.
  */
 export function amqpMetrics(registry: MetricRegistry, queues: BoundedLabels): BrokerObserver {
   const registers = [registry]
@@ -83,7 +83,7 @@ export function amqpMetrics(registry: MetricRegistry, queues: BoundedLabels): Br
   }
 }
 
-/** A counter by queue whose children are kept: a hit is one look-up and allocates nothing. */
+/** A counter by queue that keeps its children: a hit is one look-up and allocates nothing. */
 function queueCounter(
   registry: MetricRegistry,
   queues: BoundedLabels,
@@ -103,7 +103,7 @@ function queueCounter(
   }
 }
 
-/** The gauges of seed 002 §12.1, and the broker layer's own, read when somebody scrapes. */
+/** The gauges of seed 002 §12.1 and further ones of the broker layer, read at each scrape. */
 export function amqpGauges(
   registry: MetricRegistry,
   queues: BoundedLabels,
@@ -133,7 +133,8 @@ export function amqpGauges(
       const counts = new Map<string, number>()
       for (const { queue, unacked } of gauges().consumers) {
         const label = queues.of(queue)
-        // Its place, not its tag: a series for each consumer that a queue ever had would have no end.
+        // Labelled by position, not by consumer tag: one series for each consumer that a queue ever had would
+        // have no end.
         const place = (counts.get(queue) ?? 0) + 1
         counts.set(queue, place)
         this.inc({ queue: label, consumer: `${label}-${place}` }, unacked)
@@ -161,7 +162,8 @@ function amqpQueueGauges(
       registers: [registry],
       collect() {
         this.reset()
-        // Those beyond the limit have one label: the last of them must not stand for all.
+        // Queues beyond the limit share a label, so their values are joined: the last of them must not stand
+        // for all.
         const values = new Map<string, number>()
         for (const queue of broker().queues) {
           const label = queues.of(queue.queue)

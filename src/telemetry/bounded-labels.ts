@@ -1,9 +1,9 @@
-/** What stands for every name beyond the limit. */
+/** The label of every name beyond the limit. */
 const OTHER = 'other'
 
 /**
- * Keeps the number of label values finite: names come from clients (ojs-digest §15.1). The first
- * `limit` names keep theirs as long as the process lives, so a series never changes its meaning.
+ * Limits the number of label values, because clients choose the names (ojs-digest §15.1). The first `limit`
+ * names keep their label as long as the process lives, so a series never changes its meaning.
  */
 export class BoundedLabels {
   readonly #limit: number
@@ -22,14 +22,14 @@ export class BoundedLabels {
 }
 
 /**
- * Each pair is some forty lines of a scrape, which is written in one turn: 70 ms for so many. Two limits of
- * 200 alone would allow 40,000.
+ * Each pair adds some forty lines to a scrape, which is written in one turn of the event loop: 70 ms for this
+ * many. Two limits of 200 alone would allow 40,000 pairs.
  */
 const MAX_PAIRS = 1_000
 
 /**
- * One value per pair of label values, made at first use. A hit is two look-ups and allocates
- * nothing; what is beyond the limits shares the values of `other`.
+ * One value per pair of label values, made at first use. A hit is two look-ups and allocates nothing. Pairs
+ * beyond the limits share the value of `other`.
  */
 export class SeriesByPair<T> {
   readonly #firsts: BoundedLabels

@@ -1,6 +1,6 @@
 import { Counter, type Registry } from 'prom-client'
 
-/** Why a control message, or an answer, came to nothing; a label, so there are few. */
+/** Why a control message had no effect. Used as a label, so there are few. */
 export type MalformedReason =
   | 'unknown_type'
   | 'too_large'
@@ -9,19 +9,21 @@ export type MalformedReason =
   | 'no_reply_to'
   | 'failed'
 
-/** What telemetry hears of the AMQP door. */
+/** What the AMQP door tells telemetry. */
 export interface ControlObserver {
   received(type: string): void
   malformed(type: string, reason: MalformedReason): void
-  /** Single events of a report or ids of a heartbeat that were left out. */
+  /** Single events of a report, or ids of a heartbeat, that were left out. */
   skipped(type: string, count: number): void
-  /** A message that a limit of its queue took before it was read. */
+  /** A message that a limit took out of its queue before it was read. */
   died(type: string, reason: string): void
-  /** An answer that nobody got: the asker is gone, or it could not be sent. */
+  /** An answer that did not arrive: the asker is gone, or the answer could not be sent. */
   replyDropped(outcome: string): void
 }
 
-/** Counters of the control plane (architecture §5). `type`: a control message's, or `unknown`. */
+/**
+ * The counters of the control plane (architecture §5). `type`: the type of a control message, or `unknown`.
+ */
 export function controlMetrics(registry: Registry): ControlObserver {
   const counter = (name: string, help: string, ...labelNames: string[]) =>
     new Counter({ name, help, labelNames, registers: [registry] })

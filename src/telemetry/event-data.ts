@@ -3,11 +3,14 @@ import type { JobRow } from '../job/job.ts'
 import { cut } from '../job/text-size.ts'
 import type { CronEvent, FailureFacts, JobEvent } from './events.ts'
 
-/** Thousands of events outlive their jobs; the whole message is in the job's `errors`. */
+/**
+ * Longest error message in an event: thousands of events stay in memory after their jobs have ended. The
+ * whole message is in the job's `errors`.
+ */
 const MAX_MESSAGE = 500
 
 /**
- * The events of jobs that are listed: `job.staged` is not in the vocabulary, and a malformed message
+ * The job events that `GET /events` lists. `job.staged` is not in the OJS vocabulary, and a malformed message
  * is not a job.
  */
 export type ListedEvent = Exclude<
@@ -15,7 +18,7 @@ export type ListedEvent = Exclude<
   { type: 'token.malformed' | 'job.staged' } | { workflow: unknown }
 >
 
-/** What the catalogue wants of this type (ojs-digest §10.2); null: nothing of its own. */
+/** The data that the catalogue requires for this type of event (ojs-digest §10.2); null: none of its own. */
 export function ownData(event: ListedEvent): Readonly<Record<string, unknown>> | null {
   switch (event.type) {
     case 'job.enqueued':
@@ -77,7 +80,7 @@ function retryData(job: JobRow, failure: FailureFacts): Record<string, unknown> 
   }
 }
 
-/** A job that the broker expired by a limit of its queue has no `expires_at` of its own. */
+/** A job that RabbitMQ expired because of a limit of its queue has no `expires_at`. */
 function expiryData({ createdAt, expiresAt, discardedAt }: JobRow): Record<string, unknown> {
   const expiredAt = expiresAt ?? discardedAt ?? createdAt
   return {
@@ -87,7 +90,7 @@ function expiryData({ createdAt, expiresAt, discardedAt }: JobRow): Record<strin
   }
 }
 
-/** The record that the same commit wrote (`job/failure.ts`). */
+/** The error record that the same commit wrote (`job/failure.ts`). */
 function lastError({ error }: JobRow): { last_error?: { code: unknown; message: string } } {
   if (error === null) return {}
   const record: { code?: unknown; message?: unknown } = JSON.parse(error)
@@ -98,7 +101,7 @@ function errorOf({ code, type, message, retryable }: FailureFacts): FailureFacts
   return { code, type, message: brief(message), retryable }
 }
 
-/** Copied, because a slice would keep the whole text in memory. */
+/** A copy, because a slice of the text would keep the whole text in memory. */
 function brief(text: string): string {
   return text.length <= MAX_MESSAGE ? text : Buffer.from(cut(text, MAX_MESSAGE)).toString()
 }

@@ -6,23 +6,26 @@ import { type ListedEvent, ownData } from './event-data.ts'
 import type { CronEvent, JobEvent, QueueEvent } from './events.ts'
 import { type WorkflowEvent, workflowData } from './workflow-events.ts'
 
-/** One event in the form of ojs-digest §10.1; `data` also has what §10.2 and the suite want. */
+/**
+ * One event in the form of ojs-digest §10.1; `data` also has the members that §10.2 and the conformance suite
+ * require.
+ */
 interface RecordedEvent {
   specversion: '1.0'
-  /** `evt_<UUIDv7>`: in the order in which they were told. */
+  /** `evt_<UUIDv7>`, in the order of the events. */
   id: string
   type: string
   source: string
   time: string
-  /** The id of the job or the workflow; of a cron or a queue event the name of that. */
+  /** The id of the job or workflow; for cron and queue events the name of the recurring job or queue. */
   subject: string
   data: Readonly<Record<string, unknown>>
 }
 
 export interface EventQuery {
-  /** Only events after this one; null: from the oldest that is kept. */
+  /** Only events after this one; null: from the oldest event that is kept. */
   after: string | null
-  /** Empty: all. */
+  /** Empty: all types. */
   types: ReadonlySet<string>
   queues: ReadonlySet<string>
   limit: number
@@ -30,41 +33,41 @@ export interface EventQuery {
 
 export interface EventPage {
   events: readonly RecordedEvent[]
-  /** For the next `after`; null as long as there has been no event. */
+  /** The `after` of the next request; null as long as there has been no event. */
   cursor: string | null
   has_more: boolean
-  /** True when events after `after` have been dropped already. */
+  /** True if events after `after` have already been dropped. */
   gap: boolean
 }
 
-/** What is kept of an event: little, because thousands of them outlive every request. */
+/** What is kept of an event: little, because thousands of them stay in memory. */
 interface Kept {
   id: string
   type: RecordedEvent['type']
   time: number
-  /** Null: the job. */
+  /** Null: the subject is the job. */
   subject: string | null
-  /** Null: there is none. */
+  /** Null: the event has no job. */
   jobId: string | null
   jobType: string | null
-  /** Null: a workflow has none. */
+  /** Null: a workflow has no queue. */
   queue: string | null
-  /** Null: the event is about something else than the state of a job. */
+  /** Null: the event is not about the state of a job. */
   state: string | null
   attempt: number
   workerId: string | null
   traceparent: string | null
-  /** What only events of this type have. */
+  /** Data that only events of this type have. */
   own: Readonly<Record<string, unknown>> | null
 }
 
-/** The newest events of this process, in memory: a window to look through, not a history. */
+/** The newest events of this process, in memory: for looking at recent events, not a history. */
 export class EventRing {
   readonly #capacity: number
   readonly #clock: Clock
   readonly #newId: () => string
   readonly #events: Kept[] = []
-  /** Where the oldest event stands once the ring is full. */
+  /** Index of the oldest event once the ring is full. */
   #head = 0
   #newest: Kept | undefined
 
@@ -74,7 +77,7 @@ export class EventRing {
     this.#newId = newId
   }
 
-  /** For `createJobEvents`. */
+  /** A listener for `createJobEvents`. */
   readonly onJobEvent = (event: JobEvent): void => {
     if (event.type === 'token.malformed' || event.type === 'job.staged') return
     const kept = 'workflow' in event ? this.#keepWorkflow(event) : this.#keep(event)
@@ -91,7 +94,7 @@ export class EventRing {
     if ('cron' in event) return this.#keepCron(event)
     if ('queue' in event) return this.#keepQueue(event)
     const { job } = event
-    // Of a lease the event has only what a heartbeat touches.
+    // The job of a heartbeat event is only a lease, not a whole row.
     const row = 'state' in job ? job : null
     return {
       id: this.#newId(),
@@ -126,7 +129,7 @@ export class EventRing {
     return { ...this.#keepOther(event), subject: event.queue, queue: event.queue }
   }
 
-  /** Not of the state of a job. */
+  /** The common part of events that are not about the state of a job. */
   #keepOther({ type }: Pick<JobEvent, 'type'>): Omit<Kept, 'subject' | 'queue'> {
     const time = this.#clock.wall()
     const none = { jobId: null, jobType: null, state: null, workerId: null, traceparent: null }
@@ -144,7 +147,7 @@ export class EventRing {
       }
       found.push(event)
     }
-    // Everything up to the newest was looked at, whether it matched or not.
+    // The cursor is the newest event, because all events up to it were looked at, matching or not.
     return page(found, this.#newest, query, { has_more: false, gap })
   }
 
@@ -152,7 +155,10 @@ export class EventRing {
     return this.#events[(this.#head + i) % this.#events.length]
   }
 
-  /** The exact one is looked for: that of an earlier process sorts among ours, and is gone. */
+  /**
+   * Looks for exactly the event `after`. An id of an earlier process would sort among the ids of this one,
+   * but that event is gone.
+   */
   #startOf(after: string | null): { start: number; gap: boolean } {
     if (after === null) return { start: 0, gap: false }
     for (let i = this.#events.length - 1; i >= 0; i--) {
@@ -175,7 +181,7 @@ function eventId(event: Kept | undefined): string | undefined {
   return event && `evt_${event.id}`
 }
 
-/** Nobody has a job that waits: a name in its row is that of who gave it back. */
+/** No worker has an `available` job: the name in its row is that of the worker that gave it back. */
 function workerOf(row: JobRow | null): string | null {
   return row === null || row.state === 'available' ? null : row.workerId
 }

@@ -3,29 +3,32 @@ import type { JobRow, JobState } from '../job/job.ts'
 import type { WorkflowEvent } from './workflow-events.ts'
 
 /**
- * What happened to a job, to a queue or to an entry that makes jobs, told after the commit that made
- * it true (law 4). Names are those of the OJS event vocabulary (ojs-digest §10.1).
+ * What happened to a job, a queue or a recurring job; emitted after the commit that made it true (law 4). The
+ * names are those of the OJS event vocabulary (ojs-digest §10.1).
  */
 export type JobEvent =
   | WorkflowEvent
-  /** `promoted`: it had waited for a time or for a retry, and was counted when it was stored. */
+  /** `promoted`: the job had waited for a time or a retry, and was already counted when it was stored. */
   | { type: 'job.enqueued'; job: JobRow; requestId?: string; promoted?: true; inBatch?: true }
-  /** Stored with a time that is still ahead (ojs-digest §10.2). */
+  /** Stored with a time in the future (ojs-digest §10.2). */
   | { type: 'job.scheduled'; job: JobRow; requestId?: string; inBatch?: true }
-  /** Stored, and staged until somebody activates it. Not in the vocabulary: logged and counted. */
+  /** Stored as `pending`, until it is activated. Not in the vocabulary: only logged and counted. */
   | { type: 'job.staged'; job: JobRow; requestId?: string; inBatch?: true }
   | { type: 'job.started'; job: JobRow; requestId?: string }
   | { type: 'job.completed'; job: JobRow; requestId?: string }
   | { type: 'job.cancelled'; job: JobRow; previousState: JobState; requestId?: string }
-  /** Every attempt that failed; before `job.retrying` or `job.discarded` of the same attempt. */
+  /** Emitted for every failed attempt, before `job.retrying` or `job.discarded` of the same attempt. */
   | { type: 'job.failed'; job: JobRow; attempt: number; failure: FailureFacts; requestId?: string }
   | { type: 'job.retrying'; job: JobRow; failure: FailureFacts; requestId?: string }
   | { type: 'job.heartbeat'; job: LeaseFacts; workerId: string }
   | { type: 'job.expired'; job: JobRow }
   | { type: 'job.discarded'; job: JobRow; requestId?: string }
-  /** Listed under `GET /dead-letter` from now on; right behind the end that put it there (C-93). */
+  /**
+   * The job is listed under `GET /dead-letter` from now on; emitted right after the end that put it there
+   * (C-93).
+   */
   | { type: 'dead_letter.added'; job: JobRow; requestId?: string }
-  /** A dead letter that came back to life. */
+  /** A dead letter was made available again. */
   | { type: 'dead_letter.retried'; job: JobRow; requestId?: string }
   | { type: 'dead_letter.deleted'; job: JobRow; requestId?: string }
   | QueueEvent
@@ -39,21 +42,21 @@ export interface QueueEvent {
   requestId?: string
 }
 
-/** A tick of a recurring job; told after `job.enqueued`, where it has made a job. */
+/** A tick of a recurring job. If it made a job, emitted after `job.enqueued`. */
 export type CronEvent =
   | { type: 'cron.triggered'; cron: CronFacts; scheduledAt: number; job: JobRow }
   | {
       type: 'cron.skipped'
       cron: CronFacts
       scheduledAt: number
-      /** `dst_skip`: the clocks will leap over it; told with the tick before. */
+      /** `dst_skip`: the clocks will leap over this time; emitted with the tick before. */
       reason: 'overlap' | 'queue_full' | 'duplicate' | 'queue_paused' | 'dst_skip' | 'invalid_job'
-      /** The job that was in the way. */
+      /** The job that prevented the tick. */
       existingJobId?: string | null
     }
   /**
-   * Times that passed while nobody looked, from `scheduledAt` on: the one before them has made up for
-   * them. Told once, with how many there were; `hasMore`: that many have been counted, and no more.
+   * Times that passed while no gateway looked, from `scheduledAt` on: the tick before them made up for them.
+   * Emitted once, with their number in `count`; `hasMore`: counting stopped there, and there are more.
    */
   | {
       type: 'cron.skipped'
@@ -71,7 +74,7 @@ export interface CronFacts {
   queue: string
 }
 
-/** What an event tells of a failure: no details and no backtrace. */
+/** What an event tells about a failure: no details and no backtrace. */
 export type FailureFacts = Pick<Failure, 'code' | 'type' | 'message' | 'retryable'>
 
 export interface LeaseFacts {
@@ -88,17 +91,18 @@ type StoredEvent = Extract<JobEvent, { type: 'job.enqueued' | 'job.scheduled' | 
 export interface JobEvents {
   emit(event: JobEvent): void
   /**
-   * For a job that is stored and can still be taken back, until its token is confirmed. A worker may
-   * be faster than the confirm: then it is told right before whatever is told of the job next.
+   * Holds back the first event of a job that is stored but can still be withdrawn, until its token is
+   * confirmed. A worker may be faster than the confirm: the next event of the job first emits the one that
+   * was held.
    */
   hold(event: StoredEvent): void
-  /** It stays: its first event is told now, if it has not been. */
+  /** The job stays: emits its first event now, unless it was emitted before. */
   release(jobId: string): void
-  /** It was taken back: nobody hears of it. */
+  /** The job was withdrawn: its first event is never emitted. */
   drop(jobId: string): void
 }
 
-/** Hands every event to each listener in order. A listener must not throw. */
+/** Passes every event to each listener, in order. A listener must not throw. */
 export function createJobEvents(listeners: readonly ((event: JobEvent) => void)[]): JobEvents {
   const held = new Map<string, StoredEvent>()
   const tell = (event: JobEvent) => {
@@ -123,7 +127,10 @@ export function createJobEvents(listeners: readonly ((event: JobEvent) => void)[
   }
 }
 
-/** The one place that tells it: jobs are discarded in many, and each of them knows the row. */
+/**
+ * The `dead_letter.added` event that follows an end. Derived here, in one place, because jobs are discarded
+ * in many.
+ */
 function deadLetterOf(event: JobEvent): JobEvent | null {
   if (event.type !== 'job.discarded' && event.type !== 'job.expired') return null
   if (!event.job.isDeadLetter) return null

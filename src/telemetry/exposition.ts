@@ -1,10 +1,10 @@
-/** What telemetry hears of the HTTP door: one call per request. It must not throw. */
+/** What the HTTP door tells telemetry: one call per request. It must not throw. */
 export interface HttpObserver {
-  /** `status` is 0 when the client was gone before it had its answer. */
+  /** `status` is 0 if the client was gone before it had its answer. */
   requestDone(route: string, method: string, status: number, seconds: number): void
 }
 
-/** What `GET /metrics` shows, and where it learns of requests. */
+/** What `GET /metrics` shows, and the observer that feeds its HTTP metrics. */
 export interface Exposition {
   readonly http: HttpObserver
   readonly contentType: string

@@ -1,11 +1,14 @@
 import { Gauge, type Registry } from 'prom-client'
 
-/** What the gateway knows of itself. */
+/** What the gateway knows about itself. */
 export interface GatewayState {
   readonly version: string
-  /** As `GET /ojs/v1/health` says. */
+  /** As in `GET /ojs/v1/health`. */
   isHealthy(): boolean
-  /** Of it as well. Their codes are ours, and few. */
+  /**
+   * The warnings of `GET /ojs/v1/health`. The gateway defines their codes, so they are few enough for a
+   * label.
+   */
   warnings(): readonly { readonly code: string }[]
 }
 
@@ -15,10 +18,10 @@ export interface LedgerState {
   owedTokens(atMost: number): number
 }
 
-/** Counting goes no further: who owes as many has a backlog, and a scrape must stay cheap. */
+/** Counting stops here: more is a backlog in any case, and a scrape must stay cheap. */
 const MANY_TOKENS = 10_000
 
-/** Whether it works, and which one it is; read when somebody scrapes. */
+/** Gauges that tell whether the gateway works, and its version; read at each scrape. */
 export function gatewayGauges(
   registry: Registry,
   gateway: GatewayState,

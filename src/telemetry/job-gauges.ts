@@ -11,9 +11,9 @@ export interface QueueCounts {
   readonly pauses: { since(queue: string): number | null }
 }
 
-/** What the relay knows. */
+/** What the relay knows about tokens that the ledger owes. */
 export interface OwedState {
-  /** In ms, by queue. */
+  /** For how long RabbitMQ has accepted nothing of what is owed to a queue, in ms by queue. */
   stuck(): ReadonlyMap<string, number>
 }
 
@@ -23,7 +23,7 @@ export interface WorkerCounts {
   busy: number
 }
 
-/** Jobs by queue and state, read from the ledger's kept counts when somebody scrapes. */
+/** Jobs by queue and state. Each scrape reads the counts that the ledger keeps. */
 export function queueDepth(registry: Registry, labels: BoundedLabels, ledger: QueueCounts): void {
   new Gauge({
     name: 'ojs_queue_depth',
@@ -41,7 +41,7 @@ export function queueDepth(registry: Registry, labels: BoundedLabels, ledger: Qu
   })
 }
 
-/** Dead letters by queue, read from the ledger's kept counts as well. */
+/** Dead letters by queue. Each scrape reads the counts that the ledger keeps. */
 export function deadLetterDepth(
   registry: Registry,
   labels: BoundedLabels,
@@ -54,7 +54,7 @@ export function deadLetterDepth(
   })
 }
 
-/** 1 for a queue that hands nothing out: somebody may have forgotten to resume it. */
+/** 1 for a paused queue: somebody may have forgotten to resume it. */
 export function queuePaused(registry: Registry, labels: BoundedLabels, ledger: QueueCounts): void {
   byQueue(registry, labels, ledger, {
     name: 'ojs_queue_paused',
@@ -63,7 +63,7 @@ export function queuePaused(registry: Registry, labels: BoundedLabels, ledger: Q
   })
 }
 
-/** Of the queues beyond the limit, which share a label, the one that is worst. */
+/** Queues beyond the limit share a label, which shows the worst of them. */
 export function owedStuck(registry: Registry, labels: BoundedLabels, relay: OwedState): void {
   new Gauge({
     name: 'ojs_ledger_tokens_stuck_seconds',
@@ -82,7 +82,7 @@ export function owedStuck(registry: Registry, labels: BoundedLabels, relay: Owed
   })
 }
 
-/** Queues beyond the limit are summed up under one label. */
+/** A gauge by queue. Queues beyond the limit are summed up under one label. */
 function byQueue(
   registry: Registry,
   labels: BoundedLabels,
@@ -103,7 +103,7 @@ function byQueue(
   })
 }
 
-/** Workers that were heard of lately, and how many of them have work. */
+/** Workers that were heard from lately, and how many of them have jobs. */
 export function workerGauges(registry: Registry, workers: () => WorkerCounts): void {
   const counts = oncePerTurn(workers)
   new Gauge({

@@ -5,13 +5,13 @@ import type { CronEvent, JobEvent, LeaseFacts } from './events.ts'
 import { LineBudget } from './line-budget.ts'
 import type { WorkflowEvent } from './workflow-events.ts'
 
-/** Of an AMQP `message_id`; the id in a body may be of any length. */
+/** The longest AMQP `message_id`; an id in a body may be of any length. */
 const MAX_ID = 255
 
 /**
- * One line per thing that happened to a job: ids, never args, results, messages or credentials.
- * `isDebug`: whether anybody looks for debug lines. Messages that are no jobs come from strangers: of
- * them ten lines in ten seconds, by `now` in ms.
+ * Logs one line per job event: ids, never args, results, messages or credentials. `isDebug`: whether debug
+ * lines are logged. Any client can cause lines about malformed messages: at most ten of those in ten seconds,
+ * measured with `now` (ms).
  */
 export function jobLog(
   logger: Logger,
@@ -41,7 +41,8 @@ export function jobLog(
         logger.info({ queue: event.queue, requestId: event.requestId }, event.type)
         return
       case 'job.heartbeat':
-        // Every few seconds for every job at work: not even the fields are put together in vain.
+        // There is one every few seconds for every running job: without debug lines not even the fields are
+        // built.
         if (isDebug)
           logger.debug({ ...leaseFields(event.job), workerId: event.workerId }, event.type)
         return
@@ -54,7 +55,7 @@ export function jobLog(
       case 'job.enqueued':
       case 'job.scheduled':
       case 'job.staged':
-        // A batch of a thousand has one line of its own (`operations/push-batch.ts`).
+        // A batch of a thousand jobs is logged as one line (`operations/push-batch.ts`).
         if (event.inBatch) return
         logger.info(fieldsOf(event), event.type)
         return
@@ -89,12 +90,12 @@ function tickFields(event: CronEvent): object {
   return { reason, jobId: event.existingJobId ?? undefined }
 }
 
-/** The row may be in its next life already; the event says which attempt it was. */
+/** The attempt is the event's: the row may already be in its next life. */
 function failureFields({ attempt, failure }: Extract<JobEvent, { type: 'job.failed' }>): object {
   return { attempt, errorCode: failure.code, retryable: failure.retryable }
 }
 
-/** Names and ids of the client's choice stay out: the workflow's own id leads to them. */
+/** Names and ids that a client chose are not logged: the workflow's own id leads to them. */
 function workflowFields({ workflow, ...event }: WorkflowEvent): object {
   return {
     workflowId: workflow.id,

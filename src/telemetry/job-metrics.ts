@@ -27,7 +27,7 @@ interface JobSeries {
   queueTime: Histogram.Internal<string>
 }
 
-/** Counts what happens to jobs: a listener for `createJobEvents`. */
+/** Counts job events: a listener for `createJobEvents`. */
 export function jobMetrics(
   registry: Registry,
   queues: BoundedLabels,
@@ -67,7 +67,7 @@ function count(event: CountedEvent, series: JobSeries): void {
       if (!event.promoted) counters.enqueued.inc()
       break
     case 'job.scheduled':
-      // A job that was staged first was counted then.
+      // A job that was stored as `pending` was counted then.
       if (event.job.activatedAt === null) counters.enqueued.inc()
       break
     case 'job.staged':

@@ -1,7 +1,7 @@
 const WINDOW_MS = 10_000
 const MAX_LINES = 10
 
-/** Log lines that strangers can cause: ten in ten seconds; who causes a million gets no more. */
+/** Limits log lines that any client can cause to ten in ten seconds, even if a million are caused. */
 export class LineBudget {
   readonly #tellRest: (suppressed: number) => void
   #since = Number.NEGATIVE_INFINITY
@@ -9,12 +9,18 @@ export class LineBudget {
   #suppressed = 0
   #timer: NodeJS.Timeout | undefined
 
-  /** `tellRest`: so many were not shown, and no line has said so by the end of the ten seconds. */
+  /**
+   * `tellRest` is called at the end of the ten seconds with the number of suppressed lines, unless a later
+   * line has told it.
+   */
   constructor(tellRest: (suppressed: number) => void) {
     this.#tellRest = tellRest
   }
 
-  /** Undefined: not this line. Else the fields for it: how many there were that are not shown. */
+  /**
+   * Undefined: do not log this line. Otherwise the fields to add to it: how many lines before it were
+   * suppressed.
+   */
   take(now: number): { suppressed?: number } | undefined {
     if (now - this.#since >= WINDOW_MS) {
       this.#since = now

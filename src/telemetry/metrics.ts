@@ -18,35 +18,35 @@ import {
 } from './job-gauges.ts'
 import { jobMetrics } from './job-metrics.ts'
 
-/** Everything that is counted, on a registry of its own: two gateways may share a process. */
+/** All metrics, in a registry of their own: two gateways may share a process. */
 export interface Metrics {
-  /** For `createJobEvents`. */
+  /** A listener for `createJobEvents`. */
   onJobEvent(event: JobEvent): void
   /** For the broker layer. */
   readonly observer: BrokerObserver
   /** For the AMQP door. */
   readonly control: ControlObserver
-  /** For the HTTP door. The sources are asked at every scrape, never before. Call it once. */
+  /** For the HTTP door. The sources are only read at scrapes. Call it once. */
   exposition(sources: MetricSources): Exposition
 }
 
 export interface MetricSources {
-  /** Walks over all that is held: called once for all gauges of a scrape. */
+  /** Walks over all deliveries in hand, so it is called once for all gauges of a scrape. */
   broker(): BrokerGauges
   readonly gateway: GatewayState
   readonly ledger: QueueCounts & LedgerState
   readonly relay: OwedState
-  /** Walks over all workers: called once a scrape, too. */
+  /** Walks over all workers, so it is called once per scrape, too. */
   workers(): WorkerCounts
 }
 
-/** Queue names and job types come from clients; 200 of each keep their name. */
+/** Clients choose queue names and job types: the first 200 of each keep their name. */
 const MAX_QUEUES = 200
 const MAX_TYPES = 200
 
 /**
- * Gauges of prom-client's own that are named like counters, which `promtool check metrics` refuses.
- * They only sum up others that stay.
+ * Gauges of prom-client that are named like counters, which `promtool check metrics` refuses. They are only
+ * the sums of other gauges, which stay.
  */
 const MISNAMED = [
   'nodejs_active_resources_total',
@@ -55,8 +55,8 @@ const MISNAMED = [
 ]
 
 /**
- * One registry: counters that are fed from now on, and gauges that ask their sources at each
- * scrape. Labels are bounded, since clients choose the names.
+ * One registry with counters that are fed from now on, and gauges that read their sources at each scrape.
+ * Labels are bounded, because clients choose the names.
  */
 export function createMetrics(): Metrics {
   const registry = new Registry()
@@ -85,8 +85,9 @@ export function createMetrics(): Metrics {
 let ofProcess: Registry | undefined
 
 /**
- * prom-client's own, made once: each set of them watches the event loop and the garbage collector until
- * the process ends (2 MB, and a timer of 10 ms), and whoever embeds the gateway may start it often.
+ * prom-client's own metrics, made once per process. Each set of them watches the event loop and the garbage
+ * collector until the process ends (2 MB, and a timer of 10 ms), and a program that embeds the gateway may
+ * start it often.
  */
 function processMetrics(): Registry {
   if (ofProcess !== undefined) return ofProcess
@@ -98,11 +99,13 @@ function processMetrics(): Registry {
 }
 
 const HTTP_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
-/** Anybody may try the other thirty that Node reads, on every route. */
+/**
+ * Methods with a label of their own. Clients may try the other thirty that Node.js accepts, on every route.
+ */
 const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'DELETE', 'OPTIONS'])
 const STATUS_CLASSES = ['gone', '1xx', '2xx', '3xx', '4xx', '5xx'] as const
 
-/** Requests by route template, method and class of status; a client that left is `gone`. */
+/** HTTP requests by route template, method and class of status; `gone`: the client left before the answer. */
 function httpMetrics(registry: Registry): HttpObserver {
   const histogram = new Histogram({
     name: 'ojs_http_request_duration_seconds',
@@ -111,7 +114,7 @@ function httpMetrics(registry: Registry): HttpObserver {
     buckets: HTTP_BUCKETS,
     registers: [registry],
   })
-  // Routes are ours, and methods those that some route has: both are few.
+  // Unlimited, because both are few: routes are the gateway's, and methods those that some route has.
   const all = new BoundedLabels(Number.POSITIVE_INFINITY)
   const series = new SeriesByPair(all, all, (route, method) =>
     STATUS_CLASSES.map((status) => histogram.labels(route, method, status)),

@@ -1,6 +1,6 @@
 /**
- * `read`, called once for all who ask in the same turn. A scrape asks every gauge in one: prom-client
- * calls them one after another before it waits for the first.
+ * Wraps `read` so that it is called once for all callers in the same turn of the event loop. A scrape reads
+ * every gauge in one turn: prom-client calls them one after another before it waits for the first.
  */
 export function oncePerTurn<T>(read: () => T): () => T {
   let kept: { value: T } | null = null

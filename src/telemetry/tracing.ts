@@ -20,9 +20,9 @@ import {
 } from '../sdk/trace-context.ts'
 
 /**
- * The gateway's spans (ojs-digest §15.2; seed 002 §12.2), through `@opentelemetry/api` only: they
- * go to whatever provider the process was started with. Without one every function here just calls
- * what it was given, and the context of a request travels on as it came.
+ * The gateway's spans (ojs-digest §15.2; seed 002 §12.2), through `@opentelemetry/api` only: they go to the
+ * tracer provider that the process was started with. Without one every function here just calls `work`, and
+ * the context of a request is passed on as it came.
  */
 
 const COMMON: Attributes = { 'messaging.system': 'ojs', 'ojs.backend.type': 'rabbitmq' }
@@ -32,13 +32,13 @@ interface Enqueueing {
   name: 'enqueue' | 'enqueue_batch'
   /** Undefined: a batch for several queues, or for one that is not known yet. */
   queue: string | undefined
-  /** Whose child the span becomes; else that of the active span. */
+  /** The parent of the span; if empty, the active span is. */
   parent: TraceContext
 }
 
 /**
- * `{queue} enqueue`, PRODUCER. `work` gets the context that has to travel with the jobs: that of
- * the new span, or `parent` where nothing is traced.
+ * Runs `work` in the span `{queue} enqueue`, PRODUCER. `work` gets the trace context to send with the jobs:
+ * that of the new span, or `parent` if nothing is traced.
  */
 export function producing<T extends Produced>(
   { name, queue, parent }: Enqueueing,
@@ -69,13 +69,13 @@ function jobsIn(produced: Produced): Jobs {
   return 'jobs' in produced ? produced.jobs : produced
 }
 
-/** What FETCH was asked for. */
+/** What a FETCH asked for. */
 interface Fetching {
   queues: readonly string[]
   workerId: string | null | undefined
 }
 
-/** `{queue} fetch`, CONSUMER, with a link to whoever enqueued each job. */
+/** Runs `work` in the span `{queue} fetch`, CONSUMER, with a link to the producer of each job. */
 export function fetching(
   { queues, workerId }: Fetching,
   from: TraceContext,
@@ -108,7 +108,9 @@ export function fetching(
 
 type Verb = 'ojs.ack' | 'ojs.nack' | 'ojs.cancel' | 'ojs.get_job'
 
-/** CLIENT, as the vocabulary says: the verb as it is done to the backend. */
+/**
+ * Runs `work` in a CLIENT span, the kind that the vocabulary gives to these verbs, as calls of the backend.
+ */
 export function traced<T extends { job: JobRow }>(
   name: Verb,
   from: TraceContext,
@@ -127,8 +129,9 @@ export function traced<T extends { job: JobRow }>(
 }
 
 /**
- * INTERNAL, and a trace of its own: timers inherit the context of whoever set them. `work` gives
- * the number of its jobs. Not for passes that find nothing to do: there are 35 of those a second.
+ * Runs a pass of a service in an INTERNAL span. It is the root of a trace, because timers inherit the context
+ * of the code that set them. `work` resolves with the number of its jobs. Not for passes that find nothing to
+ * do: there are 35 of those a second.
  */
 export function systemPass(
   name: 'ojs.scheduler.poll' | 'ojs.reaper.check' | 'ojs.cron.trigger',
@@ -144,7 +147,9 @@ export function systemPass(
   })
 }
 
-/** `ojs.retry.evaluate`, INTERNAL: a child of whatever the attempt failed in. */
+/**
+ * Runs `decide` in the span `ojs.retry.evaluate`, INTERNAL: a child of the span in which the attempt failed.
+ */
 export function evaluatingRetry<T extends { do: string }>(job: JobRow, decide: () => T): T {
   const tracer = registeredTracer()
   if (tracer === undefined) return decide()
@@ -188,8 +193,8 @@ function fail(span: Span, type: string, message: string): void {
 }
 
 /**
- * An instrumented HTTP server has a span of its own between the caller's and ours: it is the parent
- * then, so that the tree stays whole.
+ * The parent context. If an instrumented HTTP server has a span between the caller's and this one, that span
+ * is the parent, so that the tree stays whole.
  */
 function contextOf(from: TraceContext): Context {
   const active = context.active()
@@ -223,7 +228,7 @@ function jobAttributes(job: JobRow): Attributes {
     'ojs.job.state': job.state,
     'ojs.job.priority': job.priority,
     'ojs.job.scheduled_at': job.carry?.scheduledAt,
-    // No name: nobody has it (`isOwedAgain`).
+    // An empty name: no worker has the job (`isOwedAgain`).
     'ojs.worker.id': job.workerId || undefined,
   }
 }
@@ -240,7 +245,10 @@ function publishedBatch(span: Span, jobs: readonly JobRow[]): Attributes {
   return { ...destination(queue), 'messaging.batch.message_count': jobs.length }
 }
 
-/** The job failed, although reporting that went well (ojs-digest §15.2: retryable, discarded). */
+/**
+ * Marks the span as failed: the job failed, although its report succeeded (ojs-digest §15.2: retryable,
+ * discarded).
+ */
 function tellFailure(span: Span, job: JobRow): void {
   if (job.state !== 'retryable' && job.state !== 'discarded') return
   const error: { code?: unknown; message?: unknown } = JSON.parse(job.error ?? '{}')

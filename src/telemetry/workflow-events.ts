@@ -1,15 +1,15 @@
 import type { EndedStep, FailedStep, WorkflowHead, WorkflowRow } from '../job/workflow-row.ts'
 
-/** What happened to a workflow (ojs-digest §10.2); `workflow.cancelled` is an addition. */
+/** What happened to a workflow (ojs-digest §10.2). `workflow.cancelled` is an addition of this gateway. */
 export type WorkflowEvent =
   | { type: 'workflow.started'; workflow: WorkflowRow; requestId?: string }
   | { type: 'workflow.step_completed'; workflow: WorkflowHead; step: EndedStep }
   | { type: 'workflow.completed'; workflow: WorkflowHead }
-  /** `step`: the last one that failed. */
+  /** `step`: the last step that failed. */
   | { type: 'workflow.failed'; workflow: WorkflowHead; step: FailedStep | null }
   | { type: 'workflow.cancelled'; workflow: WorkflowHead; requestId?: string }
 
-/** What the catalogue wants of each. */
+/** The data that the catalogue requires for each event. */
 export function workflowData(event: WorkflowEvent): Readonly<Record<string, unknown>> {
   const { workflow } = event
   const named = { workflow_id: workflow.id, workflow_name: workflow.name, state: workflow.state }
@@ -33,7 +33,7 @@ function stepData({ id, type, job }: EndedStep): object {
   return { step_id: id, step_type: type, job_id: job?.id, duration_ms: duration }
 }
 
-/** Its code alone, since a message may be as long as it likes. */
+/** Tells only the code of the error, since a message may be of any length. */
 function failureData(step: FailedStep | null): object {
   if (step === null) return {}
   const { id, type, state, error } = step

@@ -27,34 +27,39 @@ export interface LeaseDeps {
   started(queue: string, key: string, event: string): void
   report(queue: string, key: string, event: string, isStart?: boolean): Promise<ReportOutcome>
   decide(run: FailedRun): Promise<ReportedOutcome>
-  /** Settled, or lost with its channel: then the token comes again. */
+  /**
+   * Called when the delivery is settled, or was lost with its channel; then RabbitMQ delivers the token
+   * again.
+   */
   onOver(lease: AmqpLease, ending: Ending): void
 }
 
 /**
- * - `waiting`: not begun. - `running`. - `failing`: its handler has failed, and the way of the next
- *   token is looked for, which takes seconds where a rung is new. - `ending`: the next token or its end
- *   is on its way, so that heartbeats must not name it any more. - `over`: settled, given back or
- *   cancelled.
+ * `waiting`: not begun. `running`: its handler runs. `failing`: its handler has failed, and a way for the
+ * next token is being looked for, which takes seconds if the rung is new. `ending`: the next token or the
+ * report of the end is on its way, so heartbeats must not name the job any more. `over`: settled, given back
+ * or cancelled.
  */
 type Phase = 'waiting' | 'running' | 'failing' | 'ending' | 'over'
 
-/** One token in hand, run as `attempt`. */
+/** One token in hand, run as attempt `attempt`. */
 export class AmqpLease implements Lease {
   readonly job: Job
   readonly attempt: number
   readonly traceparent?: string
   readonly tracestate?: string
-  /** Replaced when the broker delivers the same token again. */
+  /** Replaced when RabbitMQ delivers the same token again. */
   delivery: LiveDelivery
   phase: Phase = 'waiting'
   readonly #deps: LeaseDeps
   readonly #token: TokenJob
-  /** Its start is on record before the handler runs, which may kill the process. */
+  /**
+   * The `started` event must be confirmed before the handler runs, because the handler may kill the process.
+   */
   readonly #isRecorded: boolean
-  /** Its start was told, or is about to be. */
+  /** The `started` event was sent, or is about to be. */
   #isTold = false
-  /** Wall time. */
+  /** Wall time, ms. */
   #startedAt = 0
 
   constructor(
@@ -80,7 +85,7 @@ export class AmqpLease implements Lease {
     return this.phase === 'over'
   }
 
-  /** The gateway would take it for dead if heartbeats did not name it. */
+  /** Whether heartbeats must name the job: without them the gateway would treat its attempt as dead. */
   get isAtWork(): boolean {
     return this.phase === 'running' || this.phase === 'failing'
   }
@@ -94,19 +99,22 @@ export class AmqpLease implements Lease {
     return true
   }
 
-  /** Else a job that kills its worker would be tried for ever. */
+  /**
+   * Confirms `started` before the handler runs. Otherwise the attempts of a job that kills its worker would
+   * not be counted, and it would be tried for ever.
+   */
   async #beginRecorded(): Promise<boolean> {
     const report = (event: string) => this.#deps.report(this.#queue, this.#key, event, true)
     let told = await report(this.#event('started'))
     if (told === 'too-large') told = await report(this.#bareEvent('started', ''))
     const isReported = told === 'reported'
-    // Cancelled or given back meanwhile.
+    // The job was cancelled or given back while the report was under way.
     if (this.phase !== 'waiting') return false
     if (isReported && this.delivery.isLive()) {
       this.#run()
       return true
     }
-    // Its channel went meanwhile: whoever has the token by now may have run it.
+    // The channel was lost meanwhile: another worker may have got the token and run it.
     if (isReported) await this.release()
     else this.#end('give-back')
     return false
@@ -117,7 +125,7 @@ export class AmqpLease implements Lease {
     this.#startedAt = this.#deps.now()
   }
 
-  /** Reported, confirmed, then acknowledged (law 2). */
+  /** Reports the end, waits for the confirm, then acknowledges (law 2). */
   async complete(result: unknown): Promise<Settlement> {
     const told = resultMember(result)
     if (typeof told !== 'string') return this.fail(told)
@@ -127,7 +135,7 @@ export class AmqpLease implements Lease {
     return this.fail(unusable('larger than a message of RabbitMQ may be (max_message_size)'))
   }
 
-  /** The next token or its promise, reported, then settled. */
+  /** Publishes the next token or leaves it to the gateway, reports that, then settles the delivery. */
   async fail(error: JobError): Promise<Settlement> {
     if (this.isOver) return 'stale'
     this.phase = this.phase === 'running' ? 'failing' : 'ending'
@@ -143,23 +151,29 @@ export class AmqpLease implements Lease {
       ending,
       () => this.#event('failed', errorMember(failure) + next, isLeft),
       () => this.#event('failed', lean, isLeft),
-      // A gateway that shall try the job again must be shown it.
+      // A gateway that takes over the retry needs the job in the event.
       ...(isLeft ? [] : [() => this.#bareEvent('failed', lean)]),
     )
     return this.#endUntold(settlement)
   }
 
-  /** Whoever has the next token by now may have failed with it, and this would begin another. */
+  /**
+   * Called right before the next token is published. Another worker may get that token and fail at once; a
+   * heartbeat that still named the job would then make the gateway begin another attempt.
+   */
   #stopNaming(): void {
     if (this.phase === 'failing') this.phase = 'ending'
   }
 
-  /** Its `expires_at` has passed: it is not run, and the gateway discards it. */
+  /** Ends a job whose `expires_at` has passed: it does not run, and the gateway discards it. */
   async expire(): Promise<Settlement> {
     return this.#endUntold(await this.#finish('ack', () => this.#event('expired')))
   }
 
-  /** Reported, confirmed, then requeued: whoever gets it next may run it at once, as this attempt. */
+  /**
+   * Reports `released`, waits for the confirm, then requeues: the next consumer may run the job at once, as
+   * this attempt.
+   */
   async release(): Promise<void> {
     if (this.isOver) return
     if (!this.#isTold) return this.#end('give-back')
@@ -167,14 +181,17 @@ export class AmqpLease implements Lease {
     await this.#finish('give-back', () => this.#event('released', token))
   }
 
-  /** The job has ended without us: its token is dropped, when that is reported. */
+  /** The job was cancelled: drops its token once that is reported. */
   async cancel(): Promise<void> {
     if (this.phase !== 'waiting' && this.phase !== 'running') return
     this.phase = 'over'
     if (await tellDropped(this.#deps, this.delivery)) this.#end('ack')
   }
 
-  /** By the first of `events` that RabbitMQ takes; `too-large`: by none. */
+  /**
+   * Reports the first of `events` that RabbitMQ accepts, then settles the delivery. `too-large`: RabbitMQ
+   * accepts none of them.
+   */
   async #finish(
     ending: Ending,
     ...events: readonly (() => string)[]
@@ -185,7 +202,7 @@ export class AmqpLease implements Lease {
       const told = await this.#deps.report(this.#queue, this.#key, event())
       if (this.isOver) return 'stale'
       if (told === 'too-large') continue
-      // The broker gives an unsettled token back to whoever is there next.
+      // The delivery stays unsettled: RabbitMQ gives the token to the next consumer when this channel ends.
       if (told === 'given-up') return 'failed'
       this.#end(ending)
       return 'settled'
@@ -193,7 +210,10 @@ export class AmqpLease implements Lease {
     return 'too-large'
   }
 
-  /** What RabbitMQ takes in no message, the dead letter says: the gateway discards the job by it. */
+  /**
+   * If RabbitMQ accepts no message about the end, dead-letters the token: the gateway then discards the job
+   * because of the dead letter.
+   */
   #endUntold(settlement: Settlement | 'too-large'): Settlement {
     if (settlement !== 'too-large') return settlement
     this.#end('dead-letter')
@@ -225,15 +245,16 @@ export class AmqpLease implements Lease {
 }
 
 /**
- * The token of a cancelled job is about to be acknowledged: without that word, and confirmed before,
- * the gateway might keep the job, and warn every worker of its token, for ever. False: not told, and
- * the token is the broker's to give to whoever is there next.
+ * Reports `dropped` for the token of a cancelled job; must be confirmed before the token is acknowledged.
+ * Without this event the gateway might keep the cancelled job, and name it to every worker that syncs, for
+ * ever. False: it was not reported, and the token must stay unsettled, for RabbitMQ to give it to the next
+ * consumer.
  */
 export async function tellDropped(
   deps: Pick<LeaseDeps, 'now' | 'report'>,
   delivery: LiveDelivery,
 ): Promise<boolean> {
-  // It comes again.
+  // The channel is gone, so RabbitMQ delivers the token again.
   if (!delivery.isLive()) return true
   const { id, generation, attempt, queue } = delivery
   const event = eventText(deps.now(), delivery, attempt, 'dropped')

@@ -20,29 +20,32 @@ import { Reporter } from './reporter.ts'
 import { decideFailure } from './retry-token.ts'
 
 const HEARTBEAT_MS = 5_000
-/** How long a start waits for RabbitMQ, as over HTTP: it is waited for anyway. */
+/**
+ * How long `start` waits for RabbitMQ, as over HTTP. It resolves then, and the worker keeps trying to
+ * connect.
+ */
 const START_PATIENCE_MS = 5_000
-/** Between the last acknowledgement and the end of its channel. */
+/** Time between the last acknowledgement and the end of its channel. */
 const SETTLE_MS = 250
-/** `basic.qos` counts in 16 bits. */
+/** `basic.qos` has a 16-bit count. */
 const MAX_PREFETCH = 65_535
 
 export interface AmqpSourceOptions extends AmqpOptions {
-  /** Milliseconds between two heartbeats; well below the jobs' visibility timeout. Default 5,000. */
+  /** Milliseconds between two heartbeats; must be well below the jobs' visibility timeout. Default 5,000. */
   heartbeatInterval?: number | undefined
-  /** Told to the gateway, for its list of workers. */
+  /** Version of the worker program, shown in the gateway's list of workers. */
   version?: string | undefined
 }
 
 /**
- * Jobs straight from RabbitMQ (architecture §6), for `OJSWorker`. Throws `TypeError` for a URL that
- * is none of AMQP's, and for other options that cannot work.
+ * A source of jobs directly from RabbitMQ (architecture §6), for `OJSWorker`. Throws `TypeError` for a URL
+ * that is not AMQP, and for other invalid options.
  */
 export function amqpSource(options: AmqpSourceOptions): JobSource {
   return new AmqpSource(options)
 }
 
-/** What exists from `start` on. */
+/** The parts that exist from `start` on. */
 interface Running {
   sink: SourceSink
   options: SourceOptions
@@ -54,7 +57,7 @@ interface Running {
   relief: Relief
 }
 
-/** The life of a native worker: puts its parts together, and brings them back after each reconnect. */
+/** The lifecycle of a native worker: assembles its parts, and sets them up again after each reconnect. */
 class AmqpSource implements JobSource {
   readonly name = 'amqp'
   readonly #version: string | undefined
@@ -95,7 +98,7 @@ class AmqpSource implements JobSource {
     await isInTime(begun, START_PATIENCE_MS)
   }
 
-  /** False: RabbitMQ cannot be reached yet. */
+  /** Connects. False: RabbitMQ cannot be reached yet. */
   async #begin(sink: SourceSink): Promise<boolean> {
     const { consume } = this.#link
     await this.#link.start()
@@ -122,7 +125,10 @@ class AmqpSource implements JobSource {
     return this.#stopping
   }
 
-  /** A RabbitMQ that is silent answers nothing of this; the end of its connection settles it. */
+  /**
+   * A RabbitMQ that hangs answers none of these steps, so each is bounded by `deadline`; the end of the
+   * connection then releases all deliveries.
+   */
   async #stop(deadline: AbortSignal): Promise<void> {
     const { reporter, dispatcher, heartbeat, relief } = this.#running ?? {}
     this.#onEstablished?.()
@@ -132,7 +138,7 @@ class AmqpSource implements JobSource {
     await reporter?.stop(deadline)
     const left = dispatcher?.unsettled() ?? []
     if (left.length > 0) this.#link.logger.warn({ job_ids: left }, 'jobs given back unfinished')
-    // ✱ Acknowledgements that a quorum queue has not applied yet are lost with their channel, and
+    // ✱ When a channel closes, a quorum queue loses the acknowledgements that it has not applied yet, and
     // nothing tells when it has: 453 of 1,000 came again (3.10.8, busy machine).
     await sleep(SETTLE_MS, undefined, { signal: deadline }).catch(() => {})
     await untilDeadline(this.#closeChannels(), deadline)
@@ -197,11 +203,11 @@ class AmqpSource implements JobSource {
     return { newId: uuid7, now: clock.now(), wall: clock.wall(), timeoutMs, prefix }
   }
 
-  /** After each (re)connect: everything again, until it works or the connection goes. */
+  /** Sets everything up after each (re)connect. Tries again until that works or the connection is lost. */
   async #establish(running: Running): Promise<void> {
     const { consume, logger } = this.#link
     const { generation } = consume
-    // Also while it takes nothing: jobs that run may be cancelled, and who is quiet be told to end.
+    // Also in a quiet worker: its running jobs may be cancelled, and it may be told to end.
     const isCurrent = () => !this.#stopping && isStill(consume, generation)
     for (let attempt = 1; isCurrent(); attempt++) {
       try {
@@ -217,13 +223,14 @@ class AmqpSource implements JobSource {
     }
   }
 
-  /** Seed 002 §11.3, and nothing is consumed before the cancelled ids are known. */
+  /** The order of seed 002 §11.3. Consumes nothing before the ids of cancelled jobs are known. */
   async #establishOnce(running: Running, isCurrent: () => boolean): Promise<void> {
     const { intake, orders, heartbeat, options } = running
     const base = await this.#link.declarer.ensureBase()
     if (base !== 'ready') throw new Error(`the exchanges cannot be used: ${base}`)
     await orders.listen(() => {
-      // Alone, without its connection: what was said meanwhile is in the next answer to `sync`.
+      // The broadcast channel closed, but not its connection. The next answer to `sync` contains what was
+      // broadcast meanwhile.
       if (isCurrent()) void this.#establish(running)
     })
     await orders.catchUp()

@@ -25,14 +25,15 @@ import type { AmqpLink } from './link.ts'
 
 const INFO_WAIT_MS = 5_000
 /**
- * The publisher refuses what comes when 16,384 messages are unconfirmed, or too many bytes, as a gateway
- * has to; a program that enqueues more at once may wait instead. RabbitMQ gets 1,536 of them at a time.
+ * Publishes under way; further ones wait for their turn. The publisher refuses messages while 16,384 are
+ * unconfirmed, or too many bytes, as a gateway must; a program that enqueues more at once can wait instead.
+ * RabbitMQ gets 1,536 of them at a time.
  */
 const MAX_UNDER_WAY = 4_096
 
 /**
- * What of the HTTP binding RabbitMQ can serve by itself: PUSH, PUSH batch, and GET of a job by a
- * question to a gateway. So that `OJSClient` has one way to build, check and repeat a request.
+ * Serves the part of the HTTP binding that RabbitMQ can serve by itself, PUSH and PUSH batch, and GET of a
+ * job by asking a gateway. So `OJSClient` builds, checks and repeats requests in one way for both transports.
  */
 export class AmqpTransport implements Transport {
   readonly #link: AmqpLink
@@ -59,7 +60,7 @@ export class AmqpTransport implements Transport {
     }
   }
 
-  /** May throw, too. Each async function costs a frame for every job that is on its way. */
+  /** May also throw synchronously. Not async: each async function costs a frame for every job under way. */
   #push(body: unknown, from: TraceContext): Promise<FreshJob> {
     const request = requestOf(body)
     return producing(enqueueing(request, from), async (sent) => {
@@ -72,7 +73,7 @@ export class AmqpTransport implements Transport {
     })
   }
 
-  /** Every job is checked before the first is published; then each stands for itself. */
+  /** Checks every job before the first is published. From then on each succeeds or fails by itself. */
   async #pushAll(body: unknown, from: TraceContext): Promise<FreshJob[]> {
     const batch = { name: 'enqueue_batch', queue: undefined, parent: from } as const
     const { all } = await producing(batch, async (sent) => {
@@ -106,7 +107,7 @@ export class AmqpTransport implements Transport {
     if (job.start.state === 'pending') {
       throw new OjsError('unsupported', 'A pending job needs the HTTP binding.')
     }
-    // Only the ledger knows what else there is, and hears of this job when it is in the queue.
+    // Only the ledger knows which other jobs exist, and it learns of this one only after it is in the queue.
     if (job.unique !== null) {
       throw new OjsError('unsupported', 'A unique job needs the HTTP binding.')
     }
@@ -121,14 +122,14 @@ export class AmqpTransport implements Transport {
     if (outcome !== 'ready') throw queueRefusal(queue, outcome)
   }
 
-  /** A short reconnect is waited for; an alarm is not. */
+  /** Waits for a short reconnect to end, but not for an alarm. */
   async #requirePublishing(): Promise<void> {
     const { publish, options } = this.#link
     if (!(await this.#link.untilPublishing(options.publishTimeoutMs))) throw brokerRefusal('down')
     if (publish.blockedReason !== null) throw brokerRefusal('blocked')
   }
 
-  /** When it is its turn. */
+  /** Publishes a job when it is its turn. */
   async #publish(row: JobRow): Promise<PublishOutcome> {
     const turn = this.#slots.take(undefined)
     if (turn !== true) await turn
@@ -152,14 +153,18 @@ export class AmqpTransport implements Transport {
       .then((outcome) => (outcome === 'returned' ? this.#publishAgain(message) : outcome))
   }
 
-  /** No queue took it: somebody has deleted it meanwhile. */
+  /**
+   * The message was returned because the queue was deleted meanwhile: declares it and publishes once more.
+   */
   async #publishAgain(message: Outgoing): Promise<PublishOutcome> {
     const { publisher, declarer } = this.#link
     const outcome = await this.#inTime(declarer.recheck(message.queue))
     return outcome === 'ready' ? await publisher.send(message) : 'returned'
   }
 
-  /** RabbitMQ may be silent for minutes before its connection counts as lost. */
+  /**
+   * Limits the wait for a declare: RabbitMQ may be silent for minutes before its connection counts as lost.
+   */
   async #inTime(ensured: Promise<EnsureOutcome>): Promise<EnsureOutcome> {
     const isAnswered = await isInTime(ensured, 2 * this.#link.options.publishTimeoutMs)
     return isAnswered ? await ensured : 'unavailable'
@@ -175,7 +180,7 @@ export class AmqpTransport implements Transport {
   }
 }
 
-/** As strictly checked as an HTTP body: what the gateway would not adopt is not published. */
+/** Checks the body as strictly as HTTP does: a job that the gateway would not adopt must not be published. */
 function requestOf(body: unknown): PushRequest {
   const copy = plainCopy(body, JSON_LIMITS.maxDepth)
   return parsePush(copy ?? parseJsonObject(Buffer.from(JSON.stringify(body))))
@@ -190,7 +195,10 @@ function jobsIn(body: unknown): unknown[] {
   return Array.isArray(jobs) ? jobs : []
 }
 
-/** Those that are in must not be enqueued under other ids; the same ones do no harm. */
+/**
+ * Names the ids that failed. A repetition must not enqueue the confirmed jobs under new ids; under the same
+ * ids it does no harm.
+ */
 function partlyPublished(
   queue: string,
   outcomes: readonly PublishOutcome[],
@@ -208,7 +216,7 @@ function answerOf({ code, message, retryable, details, status }: OjsError): Tran
   return { status, body: { error: { code, message, retryable, details } } }
 }
 
-/** An answer over AMQP has no status; its error body says as much. */
+/** The HTTP status of an answer over AMQP, by the code in its error body. */
 function statusOf(body: unknown): number {
   const { error } = membersOf(body)
   if (typeof error !== 'object' || error === null) return 200

@@ -1,14 +1,17 @@
-/** `empty`: seen so; what was on its way to us then has come by the next review. */
+/**
+ * `empty`: the queue had no messages at the last check. What was under way to this worker then has arrived by
+ * the next review.
+ */
 type State = 'full' | 'asked' | 'empty'
 
 /**
- * Queues whose every token has to be claimed before it runs: more of their jobs were cancelled than
- * an answer to `sync` names (architecture §5). It ends for a queue that was seen empty.
+ * Queues of which every token must be claimed before it runs, because more of their jobs were cancelled than
+ * an answer to `sync` names (architecture §5). A queue leaves the set after it was seen empty.
  */
 export class ClaimedQueues {
   readonly #queues = new Map<string, { state: State }>()
 
-  /** From now on; an answer that is still awaited from before says nothing about it. */
+  /** Adds a queue. The result of a check that began before has no effect on it. */
   add(queue: string): void {
     this.#queues.set(queue, { state: 'full' })
   }
@@ -18,8 +21,8 @@ export class ClaimedQueues {
   }
 
   /**
-   * Asks for each whether it is empty, and forgets those that were at the review before. `isEmpty`
-   * must not reject, and may take longer than the time between two reviews.
+   * Checks of each queue whether it is empty, and removes those that were empty at the review before.
+   * `isEmpty` must not reject, and may take longer than the time between two reviews.
    */
   review(isEmpty: (queue: string) => Promise<boolean>): void {
     for (const [queue, known] of this.#queues) {

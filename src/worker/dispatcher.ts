@@ -10,7 +10,7 @@ import { KnownIds } from './known-ids.ts'
 import { type TokenJob, tokenJob } from './token-job.ts'
 
 const MAX_CANCELLED = 100_000
-/** Executions that have ended here; more than could be in hand. */
+/** Ended executions that are remembered: more than can be in hand at a time. */
 const MAX_ENDED = 10_000
 
 export interface DispatcherDeps {
@@ -20,13 +20,13 @@ export interface DispatcherDeps {
   context(): NativeContext
   /** Null: no gateway answers. */
   claim(delivery: LiveDelivery): Promise<Claimed | null>
-  /** A token that was delivered for the first time has to be claimed too. */
+  /** Whether even tokens that were not redelivered must be claimed. */
   claimsAll(queue: string): boolean
 }
 
 /**
- * One execution that is over. Its token may come again: its channel went before the acknowledgement,
- * or the broker was killed before it was written down.
+ * An execution that has ended. Its token may come again: its channel was lost before the acknowledgement
+ * arrived, or RabbitMQ was killed before it wrote the acknowledgement down.
  */
 interface Ended {
   generation: number
@@ -34,27 +34,27 @@ interface Ended {
   ending: Ending
 }
 
-/** A token that has left the buffer: being claimed, running, or being reported. */
+/** A token that has left the buffer: it is being claimed, run or reported. */
 interface InHand {
   delivery: LiveDelivery
-  /** Null while it is claimed. */
+  /** Null while the token is being claimed. */
   lease: AmqpLease | null
-  /** Newer tokens of the same job: an execution of it runs here, and never two at once. */
+  /** Newer tokens of the same job. They wait, because two executions of a job must never run here at once. */
   readonly next: LiveDelivery[]
 }
 
 /**
- * What a native worker does with a token, by what it knows itself; everything else is for the
- * gateway to say (`claim`). Hands over no more than the worker has slots for, and holds the rest.
+ * Decides what a native worker does with a token. What the worker cannot know by itself it asks the gateway
+ * (`claim`). Hands over no more jobs than the worker has slots for, and holds the other tokens.
  */
 export class Dispatcher {
   readonly #deps: DispatcherDeps
   readonly #held = new DeliveryBuffer()
   readonly #inHand = new Map<string, InHand>()
   readonly #ended = new KnownIds<Ended>(MAX_ENDED)
-  /** Cancelled, with the newest generation that this concerns. */
+  /** Cancelled jobs, each with the newest generation that was cancelled. */
   readonly #cancelled = new KnownIds<number>(MAX_CANCELLED)
-  /** Behind an execution of the same job. */
+  /** Tokens that have waited behind an execution of the same job. */
   readonly #hasWaited = new WeakSet<LiveDelivery>()
   #claiming = 0
 
@@ -62,7 +62,7 @@ export class Dispatcher {
     this.#deps = deps
   }
 
-  /** Ids of jobs that run, by queue: those that heartbeats name. */
+  /** Ids of the running jobs by queue, for heartbeats. */
   running(): Map<string, string[]> {
     const byQueue = new Map<string, string[]>()
     for (const [id, { lease }] of this.#inHand) {
@@ -74,7 +74,7 @@ export class Dispatcher {
     return byQueue
   }
 
-  /** The shortest lease of a handler that runs, in ms; Infinity: none runs, or none has a lease of its own. */
+  /** The shortest `visibility_timeout_ms` of the running jobs; Infinity if none runs or none has one. */
   shortestLeaseMs(): number {
     let shortest = Number.POSITIVE_INFINITY
     for (const { lease } of this.#inHand.values()) {
@@ -84,31 +84,31 @@ export class Dispatcher {
     return shortest
   }
 
-  /** Ids of everything that has been handed over and is not settled. */
+  /** Ids of all jobs that were handed over and are not settled. */
   unsettled(): string[] {
     return [...this.#inHand.keys()]
   }
 
   arrive(delivery: LiveDelivery): void {
-    // It is of no job, and two of them must not be taken for one that came twice.
+    // A message without an id belongs to no job, and two of them must not be taken for one that came twice.
     if (delivery.id === '') this.#reject(delivery, new Error('the message has no id'))
     if (this.#isKnown(delivery)) return
     this.#held.insert(delivery)
     this.pump()
   }
 
-  /** Hands over what there is room for. */
+  /** Hands over tokens while there are free slots. */
   pump(): void {
     while (this.#held.size > 0 && this.#deps.sink.capacity() > this.#claiming) {
       const delivery = this.#held.next()
       if (!delivery) return
       delivery.place = 'out'
-      // Meanwhile a copy of it may have begun, or it may have been cancelled.
+      // Since the token arrived, a copy of it may have begun, or its job may have been cancelled.
       if (!this.#isKnown(delivery)) this.#take(delivery)
     }
   }
 
-  /** Ends what runs of it, and drops what still comes. */
+  /** Ends the running execution of a job, and drops tokens of it that still arrive. */
   cancel(id: string, generation: number = Number.POSITIVE_INFINITY): void {
     this.#cancelled.set(id, Math.max(generation, this.#cancelled.get(id) ?? 0))
     const inHand = this.#inHand.get(id)
@@ -117,7 +117,7 @@ export class Dispatcher {
     this.#deps.sink.abort(id, 'cancelled')
   }
 
-  /** Their channel is gone; the broker delivers them again. */
+  /** Forgets deliveries whose channel is gone; RabbitMQ delivers them again. */
   forget(lost: readonly LiveDelivery[]): void {
     for (const delivery of lost) this.#held.remove(delivery)
     for (const { next } of this.#inHand.values()) {
@@ -125,12 +125,15 @@ export class Dispatcher {
     }
   }
 
-  /** What waits for a free slot. */
+  /** The deliveries that wait for a free slot. */
   get held(): readonly LiveDelivery[] {
     return this.#held.all
   }
 
-  /** What was delivered and not handed over, in the order in which it came; of one queue, or all. */
+  /**
+   * Gives back the deliveries that were not handed over, in the order of their arrival: of one queue, or of
+   * all.
+   */
   giveBack(queue: string | null = null): void {
     const isMeant = (delivery: LiveDelivery) => queue === null || delivery.queue === queue
     this.giveBackHeld(isMeant)
@@ -142,7 +145,7 @@ export class Dispatcher {
     }
   }
 
-  /** The same of those alone that wait for a slot, not for an execution of their job. */
+  /** Gives back those that wait for a slot, but not those that wait for an execution of their job. */
   giveBackHeld(isMeant: (delivery: LiveDelivery) => boolean): void {
     for (const delivery of this.#held.drain()) {
       if (isMeant(delivery)) delivery.giveBack()
@@ -150,7 +153,7 @@ export class Dispatcher {
     }
   }
 
-  /** True when it needs no further thought: settled, a known one, or waiting for one. */
+  /** True if nothing is left to decide about the token: it is settled, or waits for an execution in hand. */
   #isKnown(delivery: LiveDelivery): boolean {
     if (!delivery.isLive()) return true
     if (this.#isCancelled(delivery)) {
@@ -165,7 +168,7 @@ export class Dispatcher {
     const ended = this.#ended.get(delivery.id)
     const order = ended === undefined ? 1 : compare(delivery, ended)
     if (!ended || order > 0) return false
-    // One before that, which came a second time: it has had its execution, too.
+    // An older token that came a second time: its execution has ended, too.
     settle(delivery, order === 0 ? ended.ending : 'ack')
     return true
   }
@@ -174,19 +177,19 @@ export class Dispatcher {
     return generation <= (this.#cancelled.get(id) ?? -1)
   }
 
-  /** Its job was cancelled. Never rejects. */
+  /** Drops the token of a cancelled job. Never rejects. */
   async #forgo(delivery: LiveDelivery): Promise<void> {
     if (await tellDropped(this.#deps.lease, delivery)) delivery.ack()
   }
 
-  /** A token of a job that is in hand. */
+  /** Handles a token of a job that is in hand. */
   #meet(inHand: InHand, delivery: LiveDelivery): void {
     const order = compare(delivery, inHand.delivery)
     if (order < 0) delivery.ack()
     else if (order > 0) inHand.next.push(delivery)
     else if (inHand.delivery.isLive()) delivery.ack()
     else {
-      // The same one again, after its channel went: what is settled from now on is this.
+      // The same token again, because its channel was lost: from now on this delivery is the one to settle.
       inHand.delivery = delivery
       if (inHand.lease) inHand.lease.delivery = delivery
     }
@@ -197,7 +200,7 @@ export class Dispatcher {
     this.#inHand.set(delivery.id, inHand)
     const mustClaim = delivery.redelivered || this.#hasWaited.has(delivery)
     if (!mustClaim && !this.#deps.claimsAll(delivery.queue)) {
-      // Of a later attempt: the handler may be what ended the one before, and the worker with it.
+      // A later attempt is recorded first: the handler may be what killed the worker in the attempt before.
       this.#run(inHand, { attempt: delivery.attempt, isRecorded: delivery.attempt > 1 })
       return
     }
@@ -243,7 +246,7 @@ export class Dispatcher {
     this.#deps.sink.deliver(lease)
   }
 
-  /** Null: no OJS job; dead-lettered, as the gateway would. */
+  /** Reads the token. Null: it is not an OJS job, and was dead-lettered as the gateway would do. */
   #read(delivery: LiveDelivery): TokenJob | null {
     try {
       return tokenJob(delivery, this.#deps.context())
@@ -269,12 +272,13 @@ export class Dispatcher {
     if (inHand?.lease === lease) this.#drop(inHand)
   }
 
-  /** Its place is free for the next token of the same job. */
+  /** Removes the job from those in hand, and holds its next tokens for a slot. */
   #drop(inHand: InHand): void {
     this.#inHand.delete(inHand.delivery.id)
     for (const delivery of inHand.next) {
       if (this.#isKnown(delivery)) continue
-      // What has run here meanwhile may have made it unnecessary (docs/control-protocol.md §2).
+      // Must be claimed: the execution before may have made this token obsolete (docs/control-protocol.md
+      // §2).
       this.#hasWaited.add(delivery)
       this.#held.insert(delivery)
     }
@@ -282,7 +286,7 @@ export class Dispatcher {
   }
 }
 
-/** Below 0: `token` is older. */
+/** Negative if `token` is older than `other`. */
 function compare(
   token: { generation: number; attempt: number },
   other: { generation: number; attempt: number },

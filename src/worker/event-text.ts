@@ -1,6 +1,6 @@
 /**
- * Events of a report as text. Each of them is one that the gateway takes: what it refuses is gone
- * with all that the event tells, and the delivery is acknowledged all the same.
+ * Writes the events of reports as JSON text. Each must be acceptable to the gateway: it leaves out an event
+ * that it refuses, with all that the event tells, and the delivery is acknowledged all the same.
  */
 
 import type { LiveDelivery } from '../broker/delivery.ts'
@@ -13,19 +13,20 @@ import { jobError } from '../sdk/job-error.ts'
 import type { JobError } from '../sdk/source.ts'
 
 /**
- * Events go together up to this, and a job goes along with what is only said. Bodies of control messages
- * end at 1 MiB, and those of reports no earlier than 3 KiB above it: room for the largest result, alone.
+ * Size limit of the events in one message, and of an event that shows its job although the gateway could do
+ * without (`completed`, for example). Control messages may have 1 MiB, and reports at least 3 KiB more, so
+ * that the largest result fits into a message of its own.
  */
 export const MAX_EVENT_BYTES = 1024 * 1024 - 4_096
-/** Of an event without its result, its error and its job. */
+/** Size limit of an event without its result, error and job. */
 export const BARE_EVENT_BYTES = 2_048
 
-/** Beside the largest job that is shown with it. */
+/** Size limit of an error, so that it fits beside the largest job that is shown with it. */
 const MAX_ERROR_BYTES = 100_000
 
 export type EventName = 'started' | 'completed' | 'failed' | 'dropped' | 'expired' | 'released'
 
-/** `more`: members, each behind a comma. */
+/** The JSON text of an event. `more`: further members, each with a comma before it. */
 export function eventText(
   now: number,
   { id, generation }: LiveDelivery,
@@ -36,12 +37,15 @@ export function eventText(
   return `{"job_id":${JSON.stringify(id)},"generation":${generation},"attempt":${attempt},"event":"${event}","at":"${timestamp(now)}"${more}}`
 }
 
-/** The start itself is told up to 50 ms later than it was, or not at all: see `Reporter`. */
+/**
+ * The member `started_at` of a `completed` event: the `started` event is sent up to 50 ms late, or not at all
+ * (see `Reporter`).
+ */
 export function startMember(startedAt: number): string {
   return `,"started_at":"${timestamp(startedAt)}"`
 }
 
-/** The member of the event; `''` where there is no result; an error where it cannot be told. */
+/** The member `result`; `''` if there is no result; an error if the result cannot be reported. */
 export function resultMember(result: unknown): string | JobError {
   try {
     const text = JSON.stringify(result)
@@ -55,14 +59,14 @@ export function resultMember(result: unknown): string | JobError {
   }
 }
 
-/** The member of the event: without its details where these are too much. */
+/** The member `error`, without `details` if these are too large or the gateway would refuse them. */
 export function errorMember(failure: Failure): string {
   const text = JSON.stringify(failure)
   const isKeepable = Buffer.byteLength(text) <= MAX_ERROR_BYTES && problemOf('error', text) === null
   return isKeepable ? `,"error":${text}` : leanErrorMember(failure)
 }
 
-/** The same without details, whatever they are. */
+/** The member `error`, always without its `details`. */
 export function leanErrorMember(failure: Failure): string {
   return `,"error":${JSON.stringify(lean(failure))}`
 }
@@ -71,18 +75,24 @@ function lean({ code, type, message, retryable }: Failure): Failure {
   return { code, type, message, retryable, details: { truncated: true } }
 }
 
-/** An event with what a gateway refuses is left out of its report, and the job is lost with it. */
+/**
+ * Whether the gateway accepts the value. If it did not, it would leave out the event, and the job would be
+ * lost.
+ */
 export function isTellable(value: unknown): boolean {
   return value !== undefined && problemOf('value', JSON.stringify(value)) === null && isSafe(value)
 }
 
-/** An integer of 64 bits that amqplib has read is perhaps not the one that was sent. */
+/**
+ * False for integers that a double cannot hold: amqplib may have read another number than the one that was
+ * sent.
+ */
 function isSafe(value: unknown): boolean {
   if (typeof value === 'number') return !Number.isInteger(value) || Number.isSafeInteger(value)
   return typeof value !== 'object' || value === null || Object.values(value).every(isSafe)
 }
 
-/** What a gateway would refuse over HTTP, where it is a member of the request; null: nothing. */
+/** Why the gateway would refuse the value as a member of an HTTP request; null: it would not. */
 function problemOf(member: 'result' | 'error' | 'value', text: string): string | null {
   try {
     refuseUnkeepable(Buffer.from(`{"${member}":${text}}`))
@@ -93,7 +103,10 @@ function problemOf(member: 'result' | 'error' | 'value', text: string): string |
   }
 }
 
-/** As the HTTP worker says it (`sdk/http-lease.ts`). To run it again would end in the same result. */
+/**
+ * The error for an unusable result, as the HTTP worker reports it (`sdk/http-lease.ts`). Not retryable:
+ * another run would give the same result.
+ */
 export function unusable(problem: string): JobError {
   const message = `The result of the handler cannot be reported: ${problem}`
   return jobError('handler_error', message, { type: 'ResultError', retryable: false })

@@ -3,9 +3,9 @@ import type { RpcReply } from '../broker/direct-rpc.ts'
 import { membersOf } from '../job/json-value.ts'
 import type { AmqpLink } from './link.ts'
 
-/** After no answer to a claim: how long the next ones are not asked. */
+/** After a question without an answer: for how long no claim or announcement is sent. */
 const SILENCE_MS = 30_000
-/** Queues of one `sync`. */
+/** Queues in one `sync`. */
 const MAX_QUEUES = 100
 
 export interface Claimed {
@@ -13,40 +13,45 @@ export interface Claimed {
   attempt: number
 }
 
-/** What a gateway knows that matters before anything is consumed. */
+/** What a worker must learn from a gateway before it consumes. */
 export interface Synced {
-  /** Cancelled jobs whose token may still come, and up to which generation: by id. */
+  /**
+   * Ids of cancelled jobs whose token may still arrive, each with the newest generation that was cancelled.
+   */
   tombstones: Map<string, number>
-  /** There are more than these: every token has to be claimed. */
+  /** There are more cancelled jobs than these, so every token must be claimed. */
   truncated: boolean
   paused: string[]
   directive: 'running' | 'quiet' | 'terminate'
 }
 
-/** The questions of a worker to whatever gateway is alive (architecture §5, §6). */
+/** Sends a worker's questions to any gateway that is alive (architecture §5, §6). */
 export class GatewayLine {
   readonly #link: AmqpLink
   readonly #workerId: () => string
   #silentUntil = 0
   #isAlone = false
 
-  /** `workerId`: of who syncs and claims; a producer does neither. */
+  /** `workerId`: of the worker that syncs and claims; a producer does neither. */
   constructor(link: AmqpLink, workerId: () => string = () => '') {
     this.#link = link
     this.#workerId = workerId
   }
 
-  /** Nobody answered the last question, whenever that was. */
+  /** No gateway answered the last question, however long ago that was. */
   get isAlone(): boolean {
     return this.#isAlone
   }
 
-  /** Nobody answered the last question, not long ago. */
+  /** No gateway answered the last question, and that was not long ago. */
   get isSilent(): boolean {
     return this.#now() < this.#silentUntil
   }
 
-  /** Null: nobody has answered in time; a worker may run without the answer. */
+  /**
+   * Asks what changed while the worker did not listen. Null: no gateway answered in time, and the worker may
+   * go on without the answer.
+   */
   async sync(queues: readonly string[]): Promise<Synced | null> {
     const all: Synced = {
       tombstones: new Map(),
@@ -65,7 +70,7 @@ export class GatewayLine {
     return all
   }
 
-  /** May this token be run? Null, and so it may: nobody answers, or nobody did a moment ago. */
+  /** Asks whether this token may run. Null: no gateway answers, or none did a moment ago; then it may. */
   async claim(delivery: LiveDelivery): Promise<Claimed | null> {
     if (this.isSilent) return null
     const { id, queue, generation, attempt } = delivery
@@ -79,8 +84,8 @@ export class GatewayLine {
   }
 
   /**
-   * Lets a living gateway declare a queue that is gone, or one of its retry queues, before we do: it
-   * has to write down first whose tokens went with it.
+   * Lets a gateway, if one is alive, declare a missing queue, or one of its retry queues, before this process
+   * does. The gateway must first record which jobs lost their tokens with it.
    */
   async announce(queue: string, rungMs?: number): Promise<void> {
     if (this.isSilent) return
@@ -92,7 +97,8 @@ export class GatewayLine {
     const question = { queues, worker_id: this.#workerId() }
     let reply = await this.#ask('default', 'ojs.control.sync', question)
     if (reply.outcome === 'returned') {
-      // Nobody has been here yet. A gateway that comes later finds the question, and our queues.
+      // No gateway has declared the control queue yet. Declare it, so that a gateway that starts later finds
+      // the question, and the queues.
       await this.#link.declarer.recheck('default')
       reply = await this.#ask('default', 'ojs.control.sync', question)
     }
@@ -101,8 +107,8 @@ export class GatewayLine {
 
   async #ask(queue: string, type: string, body: object): Promise<RpcReply> {
     const { answerTimeoutMs, publishTimeoutMs } = this.#link.options
-    // After a cut the connection that asks may be back later than the one that consumes. Nobody has
-    // kept silent to what was not asked: the next question need not wait either.
+    // After a network failure the publish connection may be back later than the consume connection. A
+    // question that could not be sent does not count as unanswered, so the next one need not wait either.
     if (!(await this.#link.untilPublishing(publishTimeoutMs))) return { outcome: 'silent' }
     const reply = await this.#link.ask(queue, type, body, answerTimeoutMs)
     this.#isAlone = reply.outcome !== 'answered'
@@ -123,7 +129,7 @@ function claimedIn(body: unknown): Claimed | null {
     : null
 }
 
-/** Null: an error, or an answer that is none. */
+/** Null: the answer is an error, or invalid. */
 function syncedIn(body: unknown): Synced | null {
   const { tombstones, generations, truncated, paused, directive } = membersOf(body)
   if (!Array.isArray(tombstones)) return null
@@ -136,7 +142,7 @@ function syncedIn(body: unknown): Synced | null {
   }
 }
 
-/** Named only where the job has had more than one life. */
+/** The answer names a job's generation only if it is not 0. */
 function generationOf(id: string, later: Record<string, unknown>): number {
   const generation = Object.hasOwn(later, id) ? later[id] : 0
   return typeof generation === 'number' ? generation : 0

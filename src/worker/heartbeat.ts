@@ -4,11 +4,11 @@ import type { Dispatcher } from './dispatcher.ts'
 import type { AmqpLink } from './link.ts'
 import type { Reporter } from './reporter.ts'
 
-/** How often a worker looks whether a heartbeat is due: a lease may be shorter than three intervals. */
+/** How often the worker checks whether a heartbeat is due: a lease may be shorter than three intervals. */
 const LOOK_MS = 250
-/** Ids of one heartbeat message (architecture §5). */
+/** Job ids in one heartbeat message (architecture §5). */
 const MAX_IDS = 1_000
-/** Queues that a heartbeat names. */
+/** Queues that one heartbeat names. */
 const MAX_QUEUES = 100
 
 export interface HeartbeatDeps {
@@ -17,37 +17,40 @@ export interface HeartbeatDeps {
   reporter: Reporter
   sink: SourceSink
   options: SourceOptions
-  /** Milliseconds between two, where no lease is shorter. */
+  /** Milliseconds between two heartbeats, unless a lease needs more. */
   intervalMs: number
   version: string | undefined
-  /** Before each: what else is looked at as often. */
+  /** Called before each heartbeat, for other checks at the same pace. */
   onBeat(): void
 }
 
-/** Keeps the leases of what runs here, and this worker in the gateway's list (architecture §5). */
+/** Extends the leases of the running jobs, and keeps this worker in the gateway's list (architecture §5). */
 export class Heartbeat {
   readonly #deps: HeartbeatDeps
   #timer: NodeJS.Timeout | undefined
-  /** When the last ones went out. */
+  /** When the last heartbeats were sent. */
   #beatAt = 0
 
   constructor(deps: HeartbeatDeps) {
     this.#deps = deps
   }
 
-  /** The first one follows after the interval. */
+  /** Starts regular heartbeats; the first one is due after the interval. */
   start(): void {
     const { link, intervalMs } = this.#deps
     this.#beatAt = link.clock.now()
     this.#timer = setInterval(() => this.#beatIfDue(), Math.min(LOOK_MS, intervalMs))
   }
 
-  /** None but those that are asked for. */
+  /** Stops regular heartbeats; `beat` still sends them. */
   stop(): void {
     clearInterval(this.#timer)
   }
 
-  /** Now. One per queue, on the way of that queue's reports: a heartbeat never overtakes an end. */
+  /**
+   * Sends heartbeats now: one per queue, after all waiting reports and to the same control queue, so that a
+   * heartbeat never overtakes the report of an end.
+   */
   beat(): void {
     const { link, dispatcher, reporter, options, onBeat } = this.#deps
     this.#beatAt = link.clock.now()
@@ -55,16 +58,16 @@ export class Heartbeat {
     reporter.flush()
     const byQueue = dispatcher.running()
     const [first] = options.queues
-    // Also when nothing runs: the gateway lists workers by it.
+    // Also if nothing runs: the gateway's list of workers depends on it.
     if (byQueue.size === 0 && first !== undefined) byQueue.set(first, [])
     for (const [queue, ids] of byQueue) this.#beatFor(queue, ids)
   }
 
-  /** Three in the shortest lease: two may be lost. */
+  /** Three heartbeats per shortest lease, so that two may be lost. */
   #beatIfDue(): void {
     const { link, dispatcher, intervalMs } = this.#deps
     const dueMs = Math.min(intervalMs, dispatcher.shortestLeaseMs() / 3)
-    // Rather too soon than at the next look.
+    // Rather a little early than late: the next check is `LOOK_MS` away.
     if (link.clock.now() - this.#beatAt >= dueMs - LOOK_MS) this.beat()
   }
 
@@ -81,7 +84,7 @@ export class Heartbeat {
         concurrency: options.concurrency,
         ...(version !== undefined && { version }),
       }
-      // The next one comes soon: this one is not repeated.
+      // Not repeated if it fails, because the next heartbeat follows soon.
       void link.tell(queue, 'ojs.control.heartbeat', JSON.stringify(body))
     }
   }

@@ -14,24 +14,24 @@ export interface IntakeDeps {
   /** Part of the consumer tags. */
   instance: string
   onDelivery(delivery: LiveDelivery): void
-  /** Unsettled ones whose channel is gone. */
+  /** Called with the unsettled deliveries of a channel that is gone. */
   onLost(lost: readonly LiveDelivery[]): void
-  /** A queue is not there and may not be declared; told once per attempt. */
+  /** Called once per attempt if a queue is missing and may not be declared. */
   onError(error: Error): void
 }
 
 interface Source {
   readonly queue: string
-  /** The one that consumes; null: none does. */
+  /** The block that consumes; null if none does. */
   block: Block | null
-  /** Resolves when that one consumes, or cannot. */
+  /** Resolves when `block` consumes, or cannot. */
   opened: Promise<void>
-  /** Resolves when nothing comes any more from those before that one. */
+  /** Resolves when no delivery can come any more from the blocks before `block`. */
   ended: Promise<void>
-  /** Those that only wait for their deliveries to be settled too. */
+  /** All blocks: also those without a consumer that wait until their deliveries are settled. */
   readonly blocks: Set<Block>
   isPaused: boolean
-  /** No slot is free for what it would bring. */
+  /** Consumes nothing for now, because no slot is free for its deliveries. */
   isResting: boolean
   isOpening: boolean
   openedAt: number
@@ -39,11 +39,11 @@ interface Source {
   timer: NodeJS.Timeout | undefined
 }
 
-/** The consumers of one worker: one per queue, each on a channel of its own. */
+/** The consumers of one worker: one per queue, each on its own channel. */
 export class Intake {
   readonly #deps: IntakeDeps
   readonly #sources = new Map<string, Source>()
-  /** Until the broker has confirmed their end. */
+  /** Blocks whose channel RabbitMQ has not confirmed as closed. */
   readonly #open = new Set<Block>()
   #mayOpen = false
   #isStopped = false
@@ -59,14 +59,14 @@ export class Intake {
     })
   }
 
-  /** Everything that is not paused; after each (re)connect. Rejects for nothing. */
+  /** Consumes all queues that are not paused; called after each (re)connect. Never rejects. */
   async open(queues: readonly string[]): Promise<void> {
     this.#mayOpen = true
     for (const queue of queues) this.#source(queue).restartDelay.forgetFailures()
     await Promise.all(queues.map((queue) => this.#start(this.#source(queue))))
   }
 
-  /** The broker has nothing more of it for anybody, or has it no more; false where nobody answers. */
+  /** Whether the queue has no ready messages or does not exist; false if RabbitMQ does not answer. */
   async isEmpty(queue: string): Promise<boolean> {
     const { consume, names } = this.#deps.link
     const entity = { entity: 'queue', name: names.jobQueue(queue) } as const
@@ -75,8 +75,8 @@ export class Intake {
   }
 
   /**
-   * Consumes nothing more of it until `resume`; also before it was opened. Resolves when nothing
-   * comes any more; false: it was resumed meanwhile.
+   * Stops consuming a queue until `resume`; may be called before `open`. Resolves when no delivery can come
+   * any more; false: the queue was resumed meanwhile.
    */
   async pause(queue: string): Promise<boolean> {
     const source = this.#source(queue)
@@ -92,7 +92,7 @@ export class Intake {
     await this.#start(source)
   }
 
-  /** As `pause`, until `wake`; false: it was woken meanwhile. */
+  /** As `pause`, but until `wake`; false: the queue was woken meanwhile. */
   async rest(queue: string): Promise<boolean> {
     const source = this.#source(queue)
     source.isResting = true
@@ -100,7 +100,7 @@ export class Intake {
     return source.isResting
   }
 
-  /** Those that rest are consumed again. */
+  /** Consumes resting queues again. */
   wake(): void {
     for (const source of this.#sources.values()) {
       if (!source.isResting) continue
@@ -109,7 +109,7 @@ export class Intake {
     }
   }
 
-  /** No delivery comes any more once this has resolved. */
+  /** Stops all consumers. Once it has resolved, no delivery can come any more. */
   async quiet(): Promise<void> {
     this.#isStopped = true
     const sources = [...this.#sources.values()]
@@ -118,9 +118,9 @@ export class Intake {
   }
 
   /**
-   * Every channel is closed, after what was settled on it; what is unsettled is the broker's again.
-   * Also those that close by themselves when they are drained: `connection.close` would overtake
-   * their last acknowledgements.
+   * Closes every channel after its last settlement; RabbitMQ requeues unsettled deliveries. Includes channels
+   * that would close by themselves when they are drained: `connection.close` would overtake their last
+   * acknowledgements.
    */
   async close(): Promise<void> {
     await Promise.all([...this.#open].map((block) => block.close()))
@@ -211,11 +211,13 @@ export class Intake {
     await source.opened
   }
 
-  /** Resolves when no further delivery can come; it stays open for settlements. */
+  /**
+   * Cancels the consumer. Resolves when no further delivery can come; the channel stays open for settlements.
+   */
   #end(source: Source): Promise<void> {
     const { block, opened, ended } = source
     source.block = null
-    // Whoever ends it a second time waits as long.
+    // A second caller waits as long as the first.
     if (block) source.ended = Promise.all([ended, cancel(block, opened)]).then(() => {})
     return source.ended
   }
@@ -223,7 +225,7 @@ export class Intake {
   #onEnd(source: Source, block: Block, end: BlockEnd, lost: readonly LiveDelivery[]): void {
     const { link, onLost } = this.#deps
     source.blocks.delete(block)
-    // This may be the middle of its close.
+    // The block may be in the middle of its own `close`.
     queueMicrotask(() => void block.close().then(() => this.#open.delete(block)))
     if (lost.length > 0) link.observer.lost(source.queue, lost.length)
     onLost(lost)
@@ -248,7 +250,7 @@ export class Intake {
 }
 
 async function cancel(block: Block, opened: Promise<void>): Promise<void> {
-  // An opening consumer cannot be cancelled.
+  // A consumer that is still opening cannot be cancelled.
   if (block.isIn('opening')) await opened
   await block.cancel()
 }

@@ -1,6 +1,6 @@
 import { ByAge } from '../by-age.ts'
 
-/** The newest `limit` ids with what is known of them; the oldest goes first. */
+/** Remembers a value for each of the newest `limit` ids; the oldest id is dropped first. */
 export class KnownIds<T> {
   readonly #limit: number
   readonly #ids = new ByAge<string, T>()

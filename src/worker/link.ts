@@ -21,22 +21,22 @@ import { uuid7 } from '../uuid.ts'
 import type { LinkOptions } from './options.ts'
 import { joinMetrics } from './shared-metrics.ts'
 
-/** Gauges that only the owner of the consumers knows. */
+/** Gauges that only the owner of the consumers can read. */
 export type ConsumerGauges = Pick<BrokerGauges, 'consumers' | 'queues'>
 
 export interface LinkHooks {
   /**
-   * `ojs.control.sync` for one queue, or one of its retry queues too: a gateway that hears it declares
-   * what is missing.
+   * Sends `ojs.control.sync` for one queue, or for one of its retry queues too. A gateway that gets it
+   * declares what is missing.
    */
   askForQueue(queue: string, rungMs?: number): Promise<unknown>
   gauges(): ConsumerGauges
 }
 
 /**
- * What a native worker or producer holds of RabbitMQ, out of the gateway's own pieces. Two
- * connections: one for everything that publishes, questions included, and one that never does and
- * so goes on to consume and to declare under an alarm (architecture §4.1).
+ * The RabbitMQ side of a native worker or producer, built from the gateway's own parts. Two connections: one
+ * for everything that publishes, including questions, and one that never publishes and so can still consume
+ * and declare under an alarm (architecture §4.1).
  */
 export class AmqpLink {
   readonly options: LinkOptions
@@ -46,7 +46,7 @@ export class AmqpLink {
   readonly names: Names
   readonly observer: BrokerObserver
   readonly publish: Connection
-  /** Consumes and declares. */
+  /** Consumes and declares; never publishes. */
   readonly consume: Connection
   readonly declarer: Declarer
   readonly rungs: Rungs
@@ -55,7 +55,7 @@ export class AmqpLink {
   readonly #opening = new Opening()
   #leaveMetrics: () => void = () => undefined
 
-  /** Connects to nothing. Throws when the topology file is unusable. */
+  /** Does not connect yet. Throws if the topology file is unusable. */
   constructor(options: LinkOptions, hooks: LinkHooks) {
     this.options = options
     const { logger } = options
@@ -74,8 +74,9 @@ export class AmqpLink {
       options: { declare: options.declare, queues: [], maxQueues: Number.POSITIVE_INFINITY },
       hooks: {
         recordedQueues: () => [],
-        // Its tokens are gone with it. A gateway that declares it commits a new outbox for their
-        // jobs first (architecture §2, "Queue missing"); once we had, nobody would know of them.
+        // The queue's tokens are gone with it. A gateway commits a new outbox for their jobs before it
+        // declares the queue (architecture §2, "Queue missing"). If this process declared it first, no
+        // gateway would notice the loss.
         onQueueMissing: async (queue) => {
           await hooks.askForQueue(queue)
           return 'declare'
@@ -87,13 +88,13 @@ export class AmqpLink {
       ...shared,
       connection: this.consume,
       options,
-      // The gateway records a rung when the report names it.
+      // The gateway records a rung when a report names it.
       hooks: { recordedRungs: () => [], onRungDeclared: nothing, onRungMissing: nothing },
       ensureQueue: (queue) => this.declarer.ensure(queue),
-      // The gateway looks for its rungs more often than we try again. Once one had been declared anew,
-      // nobody would know that those are gone which waited in the old one.
+      // The gateway checks its rungs more often than this process tries again. If this process declared a
+      // missing rung, no gateway would notice that the tokens in the old one are gone.
       leavesMissing: true,
-      // The same of one that only others have used so far.
+      // For the same reason, also a rung that only other processes have used so far.
       askForRung: (queue, delayMs) => hooks.askForQueue(queue, delayMs),
     })
     this.publisher = new Publisher({
@@ -111,35 +112,35 @@ export class AmqpLink {
     this.rpc = new DirectRpc(this.publish, logger)
   }
 
-  /** Resolves after the first attempt of both connections, whether or not they are up. */
+  /** Connects. Resolves after the first attempt of both connections, whether or not they are up. */
   async start(): Promise<void> {
     this.rungs.start()
     await Promise.all([this.publish.start(), this.consume.start()])
   }
 
-  /** Callers that wait until something can be published. */
+  /** How many callers wait until something can be published. */
   get waiting(): number {
     return this.#opening.waiting
   }
 
-  /** False: it is still not possible after so long. */
+  /** Waits until something can be published. False: that is still impossible after `waitMs`. */
   untilPublishing(waitMs: number): Promise<boolean> {
     return this.#opening.untilOpen(this.publisher, waitMs)
   }
 
-  /** A control message: persistent, mandatory, confirmed. Never rejects. */
+  /** Publishes a control message: persistent, mandatory, confirmed. Never rejects. */
   tell(queue: string, type: string, body: string): Promise<PublishOutcome> {
     const message = { id: uuid7(), queue, type, body }
     return this.publisher.send(outgoingControl(this.names, message, this.clock.wall()))
   }
 
-  /** The same as a question. Never rejects. */
+  /** Publishes a control message as a question, and resolves with the answer. Never rejects. */
   ask(queue: string, type: string, body: object, timeoutMs: number): Promise<RpcReply> {
     const message = { id: uuid7(), queue, type, body: JSON.stringify(body) }
     return this.rpc.ask(outgoingControl(this.names, message, this.clock.wall()), timeoutMs)
   }
 
-  /** Ends both connections when what is under way is confirmed, or at the deadline. */
+  /** Ends both connections when all publishes are confirmed, or at the deadline. */
   async stop(deadline: AbortSignal): Promise<void> {
     await this.publisher.drain(deadline)
     this.#opening.end()

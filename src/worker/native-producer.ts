@@ -14,13 +14,13 @@ import { GatewayLine } from './gateway-line.ts'
 import { AmqpLink } from './link.ts'
 import { type AmqpOptions, withDefaults } from './options.ts'
 
-/** How long `close` waits for what is under way, confirms included. */
+/** How long `close` waits for calls under way, including their confirms. */
 const CLOSE_MS = 10_000
 
 /**
- * Enqueues straight into RabbitMQ, with the calls of `OJSClient`. A job of it is known to the
- * gateway, and over HTTP, when FETCH has taken it or when it died: so one that is `unique` or
- * `pending`, which the gateway would have to keep, is refused (`OJSUnsupportedError`).
+ * Enqueues jobs directly into RabbitMQ, with the methods of `OJSClient`. The gateway, and HTTP with it, only
+ * learns of such a job when FETCH takes it, a native worker reports it, or it dies. So a job that is `unique`
+ * or `pending`, which the gateway would have to store first, is refused (`OJSUnsupportedError`).
  */
 export class NativeProducer {
   readonly #link: AmqpLink
@@ -28,11 +28,13 @@ export class NativeProducer {
   readonly #client: OJSClient
   #starting: Promise<void> | null = null
   #closing: Promise<void> | null = null
-  /** Calls that have not come to their end. */
+  /** How many calls have not ended. */
   #underWay = 0
   readonly #idle = new Pause()
 
-  /** Connects at the first use. Throws `TypeError` for a URL that is none of AMQP's. */
+  /**
+   * Connects at the first call. Throws `TypeError` for a URL that is not AMQP, and for other invalid options.
+   */
   constructor(options: AmqpOptions) {
     this.#link = new AmqpLink(withDefaults(options, 'ojs-producer'), {
       askForQueue: (queue, rungMs) => this.#gateway.announce(queue, rungMs),
@@ -42,7 +44,7 @@ export class NativeProducer {
     this.#client = new OJSClient({ transport: new AmqpTransport(this.#link) })
   }
 
-  /** Enqueue middleware, as on `OJSClient`. */
+  /** Enqueue middleware, as in `OJSClient`. */
   get middleware(): OJSClient['middleware'] {
     return this.#client.middleware
   }
@@ -53,17 +55,17 @@ export class NativeProducer {
   }
 
   /**
-   * PUSH (seed 002 §5.1): resolves with the job when RabbitMQ has confirmed it. Rejects with
-   * `OJSError`: a queue that is full, RabbitMQ that is away, a job that the gateway would refuse.
-   * After an error that is retryable the same id may be enqueued again.
+   * PUSH (seed 002 §5.1): resolves with the job when RabbitMQ has confirmed it. Rejects with `OJSError` if
+   * the queue is full, RabbitMQ cannot be reached, or the gateway would refuse the job. After a retryable
+   * error the same id may be enqueued again.
    */
   enqueue(type: string, args?: unknown, options: JobOptions = {}): Promise<Job> {
     return this.#call(() => this.#client.enqueue(type, args, withId(options)))
   }
 
   /**
-   * All are checked before the first is published, and published side by side. Unlike over HTTP,
-   * some of them may be in when it rejects: all but `details.failed_job_ids`.
+   * PUSH batch: checks all jobs before it publishes the first, then publishes them in parallel. Unlike over
+   * HTTP, some jobs may be enqueued when it rejects: all but those in `details.failed_job_ids`.
    */
   enqueueBatch(jobs: readonly JobSpec[]): Promise<Job[]> {
     const withIds = (job: JobSpec) =>
@@ -71,14 +73,15 @@ export class NativeProducer {
     return this.#call(() => this.#client.enqueueBatch(jobs.map(withIds)))
   }
 
-  /** Asks a gateway (seed 002 §5.8). `OJSBackendError` where none answers. */
+  /** Asks a gateway for the job (seed 002 §5.8). Rejects with `OJSBackendError` if none answers. */
   getJob(id: string, call: CallOptions = {}): Promise<Job> {
     return heeding(call.signal, () => this.#call(() => this.#client.getJob(id, call)))
   }
 
   /**
-   * Asks for the job's end (seed 002 §5.6), and resolves when RabbitMQ has the wish: a gateway
-   * fulfils it. One that it does not know yet is dropped when it comes; `queue` is that job's.
+   * Asks for the cancellation of a job (seed 002 §5.6). Resolves when RabbitMQ has the request, which a
+   * gateway then carries out. If the gateway does not know the job yet, the job is dropped when it arrives.
+   * `queue` is the job's queue.
    */
   async cancelJob(
     id: string,
@@ -88,7 +91,10 @@ export class NativeProducer {
     await this.#call(() => this.#cancel(id, queue))
   }
 
-  /** Waits for what is under way, then ends the connections. Idempotent; nothing works after it. */
+  /**
+   * Waits for calls under way, then closes the connections. Idempotent; the producer cannot be used
+   * afterwards.
+   */
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
@@ -100,7 +106,7 @@ export class NativeProducer {
     await this.#link.stop(deadline)
   }
 
-  /** What waits for RabbitMQ to come back is not waited for. */
+  /** Waits for calls under way, but not while RabbitMQ cannot be reached: they would wait for its return. */
   async #drained(): Promise<void> {
     const isOver = this.#idle.sleep(CLOSE_MS)
     await Promise.race([this.#starting, isOver])
@@ -122,7 +128,7 @@ export class NativeProducer {
   async #cancel(id: string, queue: string): Promise<void> {
     const { options, declarer } = this.#link
     await this.#link.untilPublishing(options.publishTimeoutMs)
-    // On a new broker there is not even the exchange, and nothing would come back.
+    // On a new broker even the exchange is missing, and the message would not be returned.
     await isInTime(declarer.ensureBase(), options.publishTimeoutMs)
     const tell = () => this.#link.tell(queue, 'ojs.control.cancel', JSON.stringify({ job_id: id }))
     let outcome = await tell()
@@ -141,7 +147,7 @@ export class NativeProducer {
   }
 }
 
-/** The answer, or the end of the wait: a question takes nothing back. */
+/** Resolves with the answer, or rejects when `signal` fires. A question that was sent is not taken back. */
 async function heeding<T>(signal: AbortSignal | undefined, ask: () => Promise<T>): Promise<T> {
   if (signal === undefined) return await ask()
   if (!signal.aborted) {
@@ -155,7 +161,7 @@ async function heeding<T>(signal: AbortSignal | undefined, ask: () => Promise<T>
   throw new OJSTransportError('The question was aborted by the caller.', init)
 }
 
-/** Ours costs a quarter of the client's, which has to do without Node. */
+/** This UUID costs a quarter of the client's, which must work without Node.js. */
 function withId(options: JobOptions = {}): JobOptions {
   return options.id === undefined ? { ...options, id: uuid7() } : options
 }

@@ -4,13 +4,15 @@ import { OJSWorker } from '../sdk/worker.ts'
 import type { OJSWorkerOptions } from '../sdk/worker-options.ts'
 import { type AmqpSourceOptions, amqpSource } from './amqp-source.ts'
 
-/** Those of `OJSWorker` that mean anything without HTTP, and those of `amqpSource`. */
+/** The options of `OJSWorker` that have a meaning without HTTP, and those of `amqpSource`. */
 export type NativeWorkerOptions = AmqpSourceOptions &
   Pick<OJSWorkerOptions, 'queues' | 'concurrency' | 'workerId' | 'gracePeriod' | 'handleSignals'>
 
-/** `OJSWorker` straight from RabbitMQ: the same handlers, middleware, slots and shutdown. */
+/**
+ * An `OJSWorker` that takes jobs directly from RabbitMQ: the same handlers, middleware, slots and shutdown.
+ */
 export class NativeWorker extends OJSWorker {
-  /** Throws `TypeError` for options that cannot work; nothing is connected yet. */
+  /** Throws `TypeError` for invalid options. Does not connect yet. */
   constructor(options: NativeWorkerOptions) {
     requireObject(options, 'NativeWorker needs options, such as { url }.')
     const { queues, concurrency, workerId, gracePeriod, handleSignals, ...amqp } = options
@@ -22,8 +24,9 @@ export class NativeWorker extends OJSWorker {
 }
 
 /**
- * A worker would declare the queue all the same and wait at it for ever, and a gateway would refuse
- * its `sync` for all of them. `dlx.email` would have the dead letters of `email` run.
+ * Throws `TypeError` for an invalid queue name. The worker would declare the queue all the same and wait for
+ * ever, and a gateway would refuse its `sync` for all queues. A worker for `dlx.email` would run the dead
+ * letters of `email`.
  */
 function requireQueueName(name: string, prefix: string): void {
   try {

@@ -9,44 +9,47 @@ import { MAX_DELAY_MS } from '../sdk/pause.ts'
 import { silent, toConsole, type WorkerLogger, whole } from '../sdk/worker-options.ts'
 import type { MetricRegistry } from '../telemetry/amqp-metrics.ts'
 
-/**
- * What a native worker and a native producer need to know of RabbitMQ. `undefined` counts as
- * absent.
- */
+/** RabbitMQ options of native workers and native producers. `undefined` counts as absent. */
 export interface AmqpOptions {
   /**
-   * `amqp://user:password@host:port/vhost`; several: hosts of one cluster, tried in order, all with the
-   * same scheme and vhost.
+   * `amqp://user:password@host:port/vhost`. A list: hosts of one cluster, which are tried in order, all with
+   * the same scheme and vhost.
    */
   url: string | readonly string[]
-  /** As the gateway's `OJS_PREFIX`. */
+  /** Must be the gateway's `OJS_PREFIX`. */
   prefix?: string | undefined
-  /** As the gateway's `OJS_QUEUE_TYPE`; a queue that exists is used as it is. */
+  /** Should be the gateway's `OJS_QUEUE_TYPE`; an existing queue is used as it is. Default `classic`. */
   queueType?: QueueProfile | undefined
-  /** `never`: a user without the right to configure; an administrator has declared everything. */
+  /**
+   * `never`: for a user without the right to configure; an administrator has declared everything. Default
+   * `lazy`.
+   */
   declare?: 'lazy' | 'never' | undefined
   /**
-   * As the gateway's `OJS_DELAY_MODE`. `plugin`: jobs that are due later go to RabbitMQ's plugin, and
-   * the gateway has declared its exchange. Default `ttl`.
+   * Must be the gateway's `OJS_DELAY_MODE`. `plugin`: jobs that are due later go to RabbitMQ's plugin,
+   * through an exchange that the gateway has declared. Default `ttl`.
    */
   delayMode?: DelayMode | undefined
-  /** Null or absent: the topology that the package ships. */
+  /** Path of a topology file. Null or absent: the topology that the package ships. */
   topologyPath?: string | null | undefined
-  /** Execution timeout of jobs that name none, as `OJS_TIMEOUT_MS`; 0: none. Default 30 s. */
+  /** Execution timeout in milliseconds of jobs that name none, as `OJS_TIMEOUT_MS`; 0: none. Default 30 s. */
   timeoutMs?: number | undefined
-  /** The longest wait for a confirm. Default 10 s. */
+  /** The longest wait for a confirm, in milliseconds. Default 10 s. */
   publishTimeoutMs?: number | undefined
-  /** Retry delay queues that this process declares, as `OJS_MAX_RUNGS`. Default 1,000. */
+  /** How many retry delay queues this process may declare, as `OJS_MAX_RUNGS`. Default 1,000. */
   maxRungs?: number | undefined
-  /** A new retry queue gets no token for so long; see `src/broker/rungs.ts`. Default 2 s. */
+  /** For how many milliseconds a new retry queue gets no token; see `src/broker/rungs.ts`. Default 2 s. */
   rungSettleMs?: number | undefined
-  /** How long a gateway may take to answer before a worker goes on without it. Default 1 s. */
+  /**
+   * How many milliseconds a gateway may take to answer before a worker goes on without the answer. Default 1
+   * s.
+   */
   answerTimeoutMs?: number | undefined
-  /** Shown by RabbitMQ's management, with the connection's purpose behind it. */
+  /** Name of the connections in RabbitMQ's management, followed by their purpose. */
   connectionName?: string | undefined
-  /** Default: warnings and errors to the console. `false`: nothing. */
+  /** Default: warnings and errors go to the console. `false`: no logging. */
   logger?: WorkerLogger | false | undefined
-  /** A prom-client registry of the caller's own, which gets the metrics of seed 002 §12.1. */
+  /** A prom-client registry of the program, which gets the metrics of seed 002 §12.1. */
   registry?: MetricRegistry | undefined
 }
 
@@ -72,7 +75,10 @@ const LIMITS = {
   answerTimeoutMs: 1_000,
 }
 
-/** Throws `TypeError` for a URL that is missing or none of AMQP's, and for what cannot work. */
+/**
+ * The options with defaults. Throws `TypeError` for a missing URL, one that is not AMQP, and other invalid
+ * options.
+ */
 export function withDefaults(options: AmqpOptions, connectionName: string): LinkOptions {
   requireObject(options, 'Options are an object, such as { url }.')
   const { url, registry = null, logger, ...others } = options
@@ -85,7 +91,10 @@ export function withDefaults(options: AmqpOptions, connectionName: string): Link
 
 type Settings = Omit<LinkOptions, 'urls' | 'registry' | 'logger'>
 
-/** A job with a `timeout_ms` that is no number would be confirmed, and then dead as malformed. */
+/**
+ * Throws `TypeError` for invalid options. A job with a `timeout_ms` that is no number, for example, would be
+ * confirmed and then dead-lettered as malformed.
+ */
 function requireUsable({ queueType, declare, delayMode, prefix, ...numbers }: Settings): void {
   whole('timeoutMs', numbers.timeoutMs, 0)
   whole('maxRungs', numbers.maxRungs, 0)
@@ -95,17 +104,19 @@ function requireUsable({ queueType, declare, delayMode, prefix, ...numbers }: Se
   oneOf('queueType', queueType, ['classic', 'quorum'])
   oneOf('declare', declare, ['lazy', 'never'])
   oneOf('delayMode', delayMode, ['ttl', 'plugin'])
-  // As the gateway says it: with another one they would never meet.
+  // The gateway's own rule: a worker with a prefix that no gateway can have would never meet one.
   if (prefix !== '' && !PREFIX.test(prefix)) throw new TypeError(`prefix ${PREFIX_RULE}.`)
 }
 
-/** Beyond what a timer takes it would fire at once. */
+/** `value` if a timer supports it as a delay: a longer one would fire at once. */
 export function delayMs(name: string, value: number): number {
   if (whole(name, value, 1) <= MAX_DELAY_MS) return value
   throw new TypeError(`${name} must be milliseconds, at most ${MAX_DELAY_MS}.`)
 }
 
-/** A gateway refuses heartbeats with any other one, and takes the worker for dead. */
+/**
+ * Throws `TypeError` for any other text: a gateway would refuse the heartbeats and take the worker for dead.
+ */
 export function labelOf(name: string, value: string | undefined): string | undefined {
   if (value === undefined || (typeof value === 'string' && value.length <= 255)) return value
   throw new TypeError(`${name} must be a text of at most 255 characters.`)
@@ -125,20 +136,23 @@ function urlsOf(url: AmqpOptions['url'] | undefined): string[] {
   return [...urls]
 }
 
-/** The broker layer's form: the fields first. */
+/** Adapts the logger to the broker layer, which passes the fields first. */
 function loggerOf(given: AmqpOptions['logger']): Logger {
   const logger = given === false ? silent : (given ?? toConsole)
   const tell = (level: keyof WorkerLogger) => (fields: object, message: string) => {
     try {
       logger[level](message, { ...fields })
     } catch {
-      // A logger that throws ends no connection.
+      // A logger that throws must not end a connection.
     }
   }
   return { debug() {}, info: tell('info'), warn: tell('warn'), error: tell('error') }
 }
 
-/** Without the URL in the text: it may hold a password. */
+/**
+ * Throws `TypeError` for a URL that is not AMQP; without the URL in the message, because it may contain a
+ * password.
+ */
 function requireAmqp(url: string): void {
   if (!isAmqpUrl(url)) {
     throw new TypeError(

@@ -19,16 +19,16 @@ export interface OrdersDeps {
 }
 
 /**
- * What gateways tell a worker (architecture §5): which jobs are cancelled, which queues paused, and
- * whether it shall be quiet or end. By broadcast as it happens, and in the answer to a `sync` what
- * was said before it listened.
+ * What gateways tell a worker (architecture §5): which jobs are cancelled, which queues are paused, and
+ * whether the worker must be quiet or end. It arrives by broadcast; the answer to a `sync` contains what was
+ * broadcast before the worker listened.
  */
 export class Orders {
   readonly #deps: OrdersDeps
   #close: () => Promise<void> = async () => undefined
-  /** No gateway has answered since the last (re)connect: what it would have told is not known. */
+  /** No gateway has answered since the last (re)connect, so the worker may have missed orders. */
   #isUnanswered = false
-  /** Queues that were paused or resumed while an answer to `sync` was on its way. */
+  /** Queues that were paused or resumed by broadcast while an answer to `sync` was under way. */
   readonly #heardOf = new Set<string>()
 
   constructor(deps: OrdersDeps) {
@@ -36,8 +36,8 @@ export class Orders {
   }
 
   /**
-   * Anew after each (re)connect; resolves when no broadcast can be missed any more, rejects when
-   * there is no connection or no exchange. `onClosed`: none is heard any more.
+   * Listens to broadcasts; called again after each (re)connect. Resolves when no broadcast can be missed any
+   * more, rejects if there is no connection or no exchange. `onClosed`: no broadcast arrives any more.
    */
   async listen(onClosed: () => void): Promise<void> {
     const { link, options } = this.#deps
@@ -48,7 +48,7 @@ export class Orders {
     this.#close = close
   }
 
-  /** Asks for what was said before `listen`; without an answer the worker goes on as it is. */
+  /** Asks for what was broadcast before `listen`. Without an answer the worker goes on as it is. */
   async catchUp(): Promise<void> {
     const { gateway, options } = this.#deps
     this.#heardOf.clear()
@@ -58,7 +58,7 @@ export class Orders {
     if (synced) this.#apply(synced)
   }
 
-  /** Again, where no gateway has answered and one might by now. */
+  /** Asks again if no gateway has answered and one might by now. */
   catchUpIfUnanswered(): void {
     if (this.#isUnanswered && !this.#deps.gateway.isSilent) void this.catchUp()
   }
@@ -71,7 +71,7 @@ export class Orders {
     const { dispatcher, claimedQueues, options, sink } = this.#deps
     for (const [id, generation] of synced.tombstones) dispatcher.cancel(id, generation)
     if (synced.truncated) for (const queue of options.queues) claimedQueues.add(queue)
-    // A broadcast is newer than an answer that was on its way with it.
+    // A broadcast that arrived while the answer was under way is newer than the answer.
     for (const queue of options.queues.filter((name) => !this.#heardOf.has(name))) {
       void (synced.paused.includes(queue) ? this.#pause(queue) : this.#resume(queue))
     }
@@ -101,7 +101,7 @@ export class Orders {
   async #pause(queue: unknown): Promise<void> {
     if (!this.#isOurs(queue)) return
     this.#heardOf.add(queue)
-    // Resumed meanwhile, it is given to the consumer that has begun since.
+    // If the queue was resumed meanwhile, the new consumer is to have the deliveries.
     if (await this.#deps.intake.pause(queue)) this.#deps.dispatcher.giveBack(queue)
   }
 
@@ -111,7 +111,7 @@ export class Orders {
     await this.#deps.intake.resume(queue)
   }
 
-  /** Anybody may say anything to an exchange. */
+  /** Any client may publish anything to the exchange. */
   #isOurs(queue: unknown): queue is string {
     return typeof queue === 'string' && this.#deps.options.queues.includes(queue)
   }

@@ -3,7 +3,7 @@ import type { SourceOptions, SourceSink } from '../sdk/source.ts'
 import type { Dispatcher } from './dispatcher.ts'
 import type { Intake } from './intake.ts'
 
-/** What has waited for a slot for so long is given back, at the latest after twice that. */
+/** A delivery that has waited this long for a slot is given back, after twice this time at the latest. */
 const PATIENCE_MS = 5_000
 
 export interface ReliefDeps {
@@ -14,17 +14,17 @@ export interface ReliefDeps {
 }
 
 /**
- * A handler that goes on after its time or a cancel keeps its slot, but not its delivery: RabbitMQ sends
- * another one, which nobody else could run for as long as the handler hangs. Such a queue is left to
- * others until a slot is free.
+ * Gives deliveries back that hanging handlers block. A handler that goes on after its timeout or a cancel
+ * keeps its slot, but not its delivery. RabbitMQ sends another delivery in its place, which no other worker
+ * could run for as long as the handler hangs. So this worker leaves the queue to others until a slot is free.
  *
- * ✱ Not where several queues share slots that are at work: what waits is the next one to run then.
- * Given back each time, the jobs of a queue would never have their turn beside those of a busier one.
+ * ✱ Not if several queues share the slots and jobs run in them: then a waiting delivery is the next to run.
+ * If it were given back each time, a queue beside a busier one would never get its turn.
  */
 export class Relief {
   readonly #deps: ReliefDeps
   #timer: NodeJS.Timeout | undefined
-  /** What waited at the last review. */
+  /** The deliveries that waited at the last review. */
   #waited: ReadonlySet<LiveDelivery> = new Set()
 
   constructor(deps: ReliefDeps) {
@@ -47,7 +47,10 @@ export class Relief {
     for (const queue of new Set(overdue.map((delivery) => delivery.queue))) void this.#leave(queue)
   }
 
-  /** Also where the next one of another queue has taken it at once: that would go on for ever. */
+  /**
+   * Consumes resting queues again once they need not rest. That may be while no slot is free: if a delivery
+   * of another queue took the slot each time, a resting queue would never be consumed again.
+   */
   slotFree(): void {
     if (!this.#isFull()) this.#deps.intake.wake()
   }

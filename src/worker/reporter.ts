@@ -5,13 +5,13 @@ import { untilDeadline } from '../lifecycle.ts'
 import type { Logger } from '../logger.ts'
 import { MAX_EVENT_BYTES } from './event-text.ts'
 
-/** Events of one message (architecture §5). */
+/** Events in one message (architecture §5). */
 const MAX_EVENTS = 100
 /** How long an event may wait for others. */
 const MAX_WAIT_MS = 50
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 1_000
-/** Some seconds of failures: until then RabbitMQ may be restarting. */
+/** Tries until a warning is logged: some seconds, because RabbitMQ may be restarting. */
 const TRIES_UNTIL_WARNED = 8
 
 export interface ReporterDeps {
@@ -19,24 +19,25 @@ export interface ReporterDeps {
   logger: Logger
   /** Publishes to the control queue of `queue`; never rejects. */
   tell(queue: string, body: string): Promise<PublishOutcome>
-  /** No control queue took it: resolves when it may be there again. */
+  /** Called if the message was returned; resolves when the control queue may exist again. */
   ensure(queue: string): Promise<unknown>
 }
 
 interface Waiting {
   text: string
-  /** What came after it says more. */
+  /** A later event of the same execution makes this one unnecessary. */
   isSuperseded?: boolean
-  /** Told what became of it. */
+  /** Called with the outcome. */
   resolve(outcome: ReportOutcome): void
 }
 
 /**
- * What the gateway must know of jobs that ran here: `ojs.control.report`, batched, confirmed, and
- * repeated until RabbitMQ has it. No gateway has to be alive: the control queue keeps it.
+ * Tells the gateway about the jobs that ran here: sends `ojs.control.report` messages with several events
+ * each, and repeats each until RabbitMQ confirms it. No gateway has to be alive: the control queue keeps the
+ * messages.
  *
- * The first of several reports goes out at the end of its turn; while it is unconfirmed, others
- * gather for the next message. So one job costs no wait, and thousands cost a few messages.
+ * The first event is sent at the end of the current turn of the event loop; while it is unconfirmed, others
+ * gather for the next message. So one job need not wait, and thousands of jobs cost a few messages.
  */
 export class Reporter {
   readonly #deps: ReporterDeps
@@ -45,29 +46,32 @@ export class Reporter {
 
   constructor(deps: ReporterDeps) {
     this.#deps = deps
-    // Of each queue several messages may wait to be sent again.
+    // Many messages of each queue may wait at a time to be sent again.
     setMaxListeners(0, this.#givingUp.signal)
   }
 
-  /** Goes out within 50 ms, or not at all when the end of the same execution comes first. */
+  /** Adds a `started` event: sent within 50 ms, or not at all if the same execution ends first. */
   started(queue: string, key: string, text: string): void {
     this.#lane(queue).addStart(key, text)
   }
 
   /**
-   * Resolves when RabbitMQ has confirmed it, when we gave up at the end, or where it never will.
-   * `isStart`: of a start, which what comes next of its execution makes unnecessary.
+   * Adds an event. Resolves when RabbitMQ has confirmed it, when the reporter gave up at shutdown, or when
+   * RabbitMQ will never accept it. `isStart`: a `started` event, which the next event of the same execution
+   * makes unnecessary.
    */
   report(queue: string, key: string, text: string, isStart = false): Promise<ReportOutcome> {
     return this.#lane(queue).add(key, text, isStart)
   }
 
-  /** Everything that waits goes out now. */
+  /** Sends all waiting events now. */
   flush(): void {
     for (const lane of this.#lanes.values()) lane.flush()
   }
 
-  /** Resolves when everything is confirmed, or at the deadline; nothing is sent after that. */
+  /**
+   * Sends all events. Resolves when everything is confirmed, or at the deadline; sends nothing after that.
+   */
   async stop(deadline: AbortSignal): Promise<void> {
     const giveUp = () => this.#givingUp.abort()
     if (deadline.aborted) giveUp()
@@ -85,7 +89,10 @@ export class Reporter {
     return lane
   }
 
-  /** A worker that cannot report keeps its deliveries: nothing is lost. */
+  /**
+   * Sends a message until it is confirmed. While that fails, the worker keeps its deliveries, so nothing is
+   * lost.
+   */
   async #send(queue: string, batch: readonly Waiting[]): Promise<ReportOutcome> {
     const { tell, ensure, logger, workerId } = this.#deps
     let pauseMs = FIRST_PAUSE_MS
@@ -108,15 +115,15 @@ export class Reporter {
   }
 }
 
-/** `too-large`: for RabbitMQ (`max_message_size`), which will never take it. */
+/** `too-large`: larger than RabbitMQ's `max_message_size`, so it will never be accepted. */
 export type ReportOutcome = 'reported' | 'given-up' | 'too-large'
 
-/** The reports of one queue, which its gateway consumer gets in this order but for those repeated. */
+/** The reports of one queue. The gateway gets them in this order, except for repeated ones. */
 class Lane {
   readonly #send: (batch: readonly Waiting[]) => Promise<ReportOutcome>
-  /** By execution. */
+  /** `started` events that wait, by execution. */
   readonly #starts = new Map<string, string>()
-  /** Those that are on their way, or repeated. */
+  /** `started` events that are under way or being repeated, by execution. */
   readonly #startsSent = new Map<string, Waiting>()
   #waiting: Waiting[] = []
   #inFlight = 0
@@ -135,9 +142,10 @@ class Lane {
   }
 
   add(key: string, text: string, isStart: boolean): Promise<ReportOutcome> {
-    // The end implies the start: it is the later position of the same execution (architecture §5).
+    // The end of an execution implies its start: it is the later event of the two (architecture §5).
     this.#starts.delete(key)
-    // Nor is it repeated: behind a `released` it would count as another one.
+    // A `started` event that is under way must not be repeated: after a `released` it would count as another
+    // start.
     const start = this.#startsSent.get(key)
     if (start) start.isSuperseded = true
     return new Promise((resolve) => {
@@ -179,7 +187,7 @@ class Lane {
     else if (this.#inFlight > 0) this.#timer ??= setTimeout(() => this.flush(), MAX_WAIT_MS)
     else if (!this.#isDue) {
       this.#isDue = true
-      // After the settlements of this turn, which mostly come several at once.
+      // At the end of this turn, because jobs mostly end several in one turn.
       setImmediate(() => {
         this.#isDue = false
         this.flush()
@@ -192,7 +200,7 @@ class Lane {
     const told = await this.#send(batch)
     this.#inFlight -= 1
     if (told === 'too-large' && batch.length > 1) {
-      // Perhaps RabbitMQ takes smaller ones.
+      // RabbitMQ may accept smaller messages.
       const middle = Math.ceil(batch.length / 2)
       for (const half of [batch.slice(0, middle), batch.slice(middle)]) void this.#publish(half)
       return
@@ -204,7 +212,7 @@ class Lane {
   }
 }
 
-/** By number and by size. */
+/** Splits the events into messages, limited in number and size. */
 function* batches(all: readonly Waiting[]): Generator<Waiting[]> {
   let batch: Waiting[] = []
   let bytes = 0

@@ -9,9 +9,14 @@ import type { AmqpLink } from './link.ts'
 import { canBeHeld } from './shown-job.ts'
 import { retrySource, type TokenJob } from './token-job.ts'
 
-/** With a gateway to hold the job instead, a rung that is not usable yet is not waited for. */
+/**
+ * How long to wait for RabbitMQ's answer about a rung if a gateway can hold the job instead. Then a rung that
+ * is not usable yet is not waited for.
+ */
 const RUNG_WAIT_MS = 1_000
-/** Without one the job would wait for it: a new rung has the time to settle. */
+/**
+ * The same without a gateway, when the job would have to wait for one: long enough for a new rung to settle.
+ */
 const LONG_RUNG_WAIT_MS = 5_000
 const LOOK_AGAIN_MS = 100
 
@@ -20,14 +25,14 @@ export interface FailedRun {
   token: TokenJob
   attempt: number
   failure: Failure
-  /** Right before the next token is published. */
+  /** Called right before the next token is published. */
   onPublish(): void
 }
 
 /**
- * What becomes of a failed attempt, by the gateway's own policy code (seed 002 §5.4, §5.5, §8), and
- * the token of the next attempt on its way: published to its rung and confirmed, or left to the
- * gateway (`rung_ms: null`), which holds the job.
+ * Decides what happens after a failed attempt, with the gateway's own policy code (seed 002 §5.4, §5.5, §8),
+ * and publishes the token of the next attempt: confirmed to its rung, or left to the gateway, which then
+ * holds the job (`rung_ms: null`).
  */
 export async function decideFailure(
   link: AmqpLink,
@@ -40,12 +45,15 @@ export async function decideFailure(
   const { delayMs, rungMs } = chooseDelay(policy.backoff, attempt, link.random)
   const isHoldable = canBeHeld(token, run.delivery)
   const isInRung = rungMs !== null && (await publishTo(link, run, rungMs, hasGateway && isHoldable))
-  // Nobody could keep it: as a dead letter it is not lost.
+  // No gateway could hold the job: as a dead letter it is not lost.
   if (!isInRung && !isHoldable) return { decision: 'discard' }
   return { decision: 'retry', delay_ms: delayMs, rung_ms: isInRung ? rungMs : null }
 }
 
-/** False: not known to be there. If it is, two tokens name the same attempt and one is dropped. */
+/**
+ * Publishes the next token to its rung. False: it is not certain that the token is there. If it is, two
+ * tokens name the same attempt, and one of them is dropped.
+ */
 async function publishTo(
   link: AmqpLink,
   run: FailedRun,
@@ -65,7 +73,8 @@ async function publishTo(
     routingKey: rungKey(queue, rungMs),
     rungMs,
     group: 'others',
-    // As it came: unknown members, the generation and every byte of a number survive.
+    // The body exactly as it arrived, so that unknown members, the generation and every digit of a number
+    // survive.
     content: delivery.raw.content,
     options: publishOptionsOf(source),
   })

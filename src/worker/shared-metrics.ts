@@ -3,7 +3,7 @@ import { amqpGauges, amqpMetrics, type MetricRegistry } from '../telemetry/amqp-
 import { BoundedLabels } from '../telemetry/bounded-labels.ts'
 
 const LABELS = 200
-/** Of a registry that was cleared the metrics are gone, and have to be made again. */
+/** Used to see whether a registry was cleared: its metrics are gone then, and must be made again. */
 const ANY_METRIC = 'ojs_amqp_connections_active'
 
 interface Share {
@@ -14,9 +14,9 @@ interface Share {
 const shares = new WeakMap<MetricRegistry, Share>()
 
 /**
- * What the AMQP metrics of a caller's registry hear. It takes each name once, and a program has a
- * worker and a producer, or a new worker after one that was stopped: they count together.
- * `leave`: `read` is not asked any more.
+ * Joins the AMQP metrics of a registry. A registry accepts each metric name only once, but a program may have
+ * a worker and a producer, or a new worker after a stopped one: they share the metrics. `leave`: `read` is
+ * not called any more.
  */
 export function joinMetrics(
   registry: MetricRegistry,

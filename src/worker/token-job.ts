@@ -13,34 +13,40 @@ import { JSON_LIMITS, parseJsonObject } from '../schemas/json-text.ts'
 import { type NativeContext, nativeJob } from '../schemas/native-job.ts'
 import type { Job } from '../sdk/job.ts'
 
-/** What a token says of its job. */
+/** What a token tells about its job. */
 export interface TokenJob {
-  /** As FETCH answers it, but for `attempt`. */
+  /** The job as FETCH answers it, except for `attempt`. */
   job: Job
   maxAttempts: number
   /** Wall time, ms; null: never. */
   expiresAt: number | null
-  /** By all signs a gateway published it, so it has it. Else nobody knows it until it is shown. */
+  /**
+   * By all signs a gateway published the token and so knows the job. Otherwise no gateway knows the job until
+   * it is shown.
+   */
   isKnown: boolean
-  /** JSON text with the retry policy in it, in the gateway's form. */
+  /** JSON text that contains the retry policy, in the gateway's form. */
   envelope(): string
-  /** What travels beside the body. */
+  /** The data that travels beside the body, in headers and properties. */
   carry(): Carry | null
 }
 
 /**
- * A step's token has `parent_results` in it: results, each of which may nest as deep as the request or
- * report that it came with, in as many lists as workflows may be nested in each other.
+ * The token of a workflow step contains `parent_results`. Each result may be nested as deeply as the request
+ * or report that brought it, inside as many lists as workflows may be nested in each other.
  */
 const TOKEN_LIMITS = { maxDepth: JSON_LIMITS.maxDepth + 4 }
 
-/** What every body of the gateway begins with. */
+/** The beginning of every body that the gateway publishes. */
 const GATEWAY_BODY = '{"specversion":"1.0","id":"'
 
-/** Throws `OjsError` for what the gateway would not adopt either, or this heap has no room for. */
+/**
+ * Reads a token. Throws `OjsError` if the gateway would not adopt it either, or if the heap has no room for
+ * it.
+ */
 export function tokenJob(delivery: LiveDelivery, context: NativeContext): TokenJob {
   const { content } = delivery.message
-  // It would end this worker, and the next one that RabbitMQ gives it to.
+  // Reading the message would kill this worker, and then the next one that RabbitMQ gives it to.
   if (!hasRoomToRead(content, MAX_ALONE)) {
     throw noMemory('The message needs more memory than this worker has.')
   }
@@ -53,8 +59,9 @@ export function tokenJob(delivery: LiveDelivery, context: NativeContext): TokenJ
 }
 
 /**
- * The gateway writes both numbers into every body, and everything else in the form that handlers
- * and the retry policy read; other publishers' bodies take the long way of an adoption.
+ * Whether the body is in the gateway's form: the gateway writes both numbers into every body, and everything
+ * else in the form that handlers and the retry policy read. Bodies of other publishers take the longer way of
+ * an adoption.
  */
 function isGatewayForm(body: Record<string, unknown>): boolean {
   return (
@@ -65,14 +72,20 @@ function isGatewayForm(body: Record<string, unknown>): boolean {
   )
 }
 
-/** Those that it knows a gateway moves up; of the others it keeps what the producer wrote. */
+/**
+ * A gateway moves the options that it knows up into the job, and leaves in `options` only those that it does
+ * not.
+ */
 function hasNoKnownOptions(options: unknown): boolean {
   return (
     options === undefined || (isJsonObject(options) && !Object.keys(options).some(isOptionMember))
   )
 }
 
-/** The form alone does not tell: other publishers may name both numbers, too. */
+/**
+ * Whether a gateway published the token. The form alone does not tell: other publishers may write both
+ * numbers, too.
+ */
 function isOfGateway(headers: Readonly<Record<string, unknown>>, content: Buffer): boolean {
   return (
     typeof headers[OJS_HEADERS.enqueuedAt] === 'string' &&
@@ -131,7 +144,7 @@ function adopted(delivery: LiveDelivery, job: ReturnType<typeof nativeJob>): Tok
   }
 }
 
-/** What the headers tell of its way here (seed 002 §6.2). */
+/** What the headers tell about the job's way to this queue (seed 002 §6.2). */
 function whileQueued({ raw }: LiveDelivery): Partial<Job> {
   const headers = raw.properties.headers ?? {}
   const enqueuedAt: unknown = headers[OJS_HEADERS.enqueuedAt]
@@ -143,7 +156,7 @@ function whileQueued({ raw }: LiveDelivery): Partial<Job> {
   }
 }
 
-/** What the token of the attempt after `attempt` says: all that came, and the last failure. */
+/** The data for the token of the attempt after `attempt`: all that this token had, and the failure. */
 export function retrySource(
   delivery: LiveDelivery,
   token: TokenJob,
