@@ -48,7 +48,7 @@ export interface QueueCounts {
   [member: string]: unknown
 }
 
-/** Seed 001 §11.2. */
+/** The statistics of a queue (seed 001 §11.2). */
 export interface QueueStats {
   queue: string
   status: QueueStatus
@@ -164,7 +164,7 @@ export interface WorkerInfo {
   [member: string]: unknown
 }
 
-/** Seed 001 §8.1. */
+/** The server's health (seed 001 §8.1). */
 export interface Health {
   status: 'ok' | 'degraded'
   version?: string
@@ -185,7 +185,7 @@ export interface HealthWarning {
   details?: Record<string, unknown>
 }
 
-/** Seed 001 §21. */
+/** What the server is and can do (seed 001 §21). */
 export interface Manifest {
   ojs_version: string
   implementation: { name: string; version: string; language: string; homepage?: string }

@@ -19,7 +19,7 @@ export interface Answer {
   readonly request: TransportRequest
 }
 
-/** Rejects with `OJSError` or `OJSTransportError`. */
+/** Sends a request. Rejects with `OJSError` or `OJSTransportError`. */
 export type Exchange = (request: TransportRequest) => Promise<Answer>
 
 export function exchangeOver(transport: Transport): Exchange {

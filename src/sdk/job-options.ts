@@ -13,7 +13,7 @@ export interface RetryPolicy extends WireRetryPolicy {
   initialInterval?: string | undefined
   maxIntervalMs?: number | undefined
   maxInterval?: string | undefined
-  /** At least 1. */
+  /** The factor between two delays. At least 1. */
   backoffCoefficient?: number | undefined
   backoffStrategy?: WireRetryPolicy['backoff_strategy']
   /** Error codes or types that are not retried; `auth.*` matches by prefix. */
@@ -47,7 +47,7 @@ export interface UniquePolicy extends WireUniquePolicy {
 export interface WireUniquePolicy {
   /** What is compared beside the job's type: any of `type`, `queue`, `args` and `meta`. */
   keys?: readonly string[] | undefined
-  /** Seed 003's name of `args_keys`. */
+  /** Another name for `args_keys` (seed 003). */
   key?: readonly string[] | undefined
   args_keys?: readonly string[] | undefined
   meta_keys?: readonly string[] | undefined
@@ -57,7 +57,7 @@ export interface WireUniquePolicy {
   period?: string | number | undefined
   /** Only jobs in these states are compared. Default: all but the terminal states. */
   states?: readonly JobState[] | undefined
-  /** `use_existing` and `drop` are other names of `ignore`. */
+  /** What happens to a duplicate. `use_existing` and `drop` are other names for `ignore`. */
   on_conflict?:
     | 'reject'
     | 'replace'

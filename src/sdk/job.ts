@@ -1,6 +1,6 @@
 import type { RateLimit, WireRetryPolicy, WireUniquePolicy } from './job-options.ts'
 
-/** Seed 001 §5. */
+/** The states of a job (seed 001 §5). */
 export type JobState =
   | 'scheduled'
   | 'available'

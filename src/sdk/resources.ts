@@ -46,7 +46,7 @@ export interface ResumedQueue {
   resumed_at?: string
 }
 
-/** Seed 001 §11. */
+/** Queues: list, statistics, pause and resume (seed 001 §11). */
 export interface Queues {
   list(page?: PageOptions, call?: CallOptions): Promise<Listed<'queues', Queue>>
   stats(name: string, call?: CallOptions): Promise<QueueStats>
@@ -120,7 +120,7 @@ export interface CronSpec extends Omit<JobSpec, 'id'> {
   options?: Omit<JobOptions, 'id'> | undefined
 }
 
-/** Seed 001 §13. */
+/** Recurring jobs (seed 001 §13). */
 export interface Cron {
   list(page?: PageOptions, call?: CallOptions): Promise<Listed<'cron_jobs', CronJob>>
   /** Rejects with `OJSDuplicateError` if the name is taken. */
@@ -214,7 +214,7 @@ export function workersOf(exchange: Exchange): Workers {
   }
 }
 
-/** Seed 001 §14. */
+/** Workflows (seed 001 §14). */
 export interface Workflows {
   /** Starts a workflow. Not sent again if the answer gets lost, because the workflow might start twice. */
   create(definition: WorkflowDefinition, call?: CallOptions): Promise<Workflow>
@@ -225,7 +225,7 @@ export interface Workflows {
   cancel(id: string, call?: CallOptions): Promise<Workflow>
 }
 
-/** Which workflows; default: all. */
+/** The part of the list, and the state of its workflows; default: all states. */
 export interface WorkflowPage extends PageOptions {
   state?: WorkflowState | undefined
 }

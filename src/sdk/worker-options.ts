@@ -33,7 +33,7 @@ export interface OJSWorkerOptions {
   source?: JobSource | undefined
   /** Queues to take jobs from, in this order. Default: `default`. */
   queues?: readonly string[] | undefined
-  /** Jobs at a time. Default 10. */
+  /** Jobs that run at a time. Default 10. */
   concurrency?: number | undefined
   /** Default: a random id, new for each worker. */
   workerId?: string | undefined
