@@ -40,7 +40,7 @@ class Malformed extends Error {
 export function controlDoor({ deps, observer }: ControlDoorDeps) {
   const complaints = new Complaints(deps)
   return async (sent: ControlMessage): Promise<ControlVerdict> => {
-    const message = named(sent)
+    const message = withType(sent)
     const requestId = `req_${deps.newId()}`
     try {
       const received = read(message, maxBytes(deps, message), requestId, (count, complaint) => {
@@ -66,7 +66,7 @@ export function controlDoor({ deps, observer }: ControlDoorDeps) {
  * Adds the missing type of an INFO, the only question of seed 002: §5.8 names no type for it, so a client may
  * send none.
  */
-function named(message: ControlMessage): ControlMessage {
+function withType(message: ControlMessage): ControlMessage {
   const isInfo = message.type === '' && message.replyTo !== null
   return isInfo ? { ...message, type: 'ojs.control.info' } : message
 }

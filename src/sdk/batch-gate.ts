@@ -23,7 +23,7 @@ export class BatchGate {
   #expected: number
   readonly #signal: AbortSignal | undefined
   readonly #abort = () => this.#rejectAll(aborted(this.#signal))
-  readonly #unheed: (() => void) | undefined
+  readonly #unsubscribe: (() => void) | undefined
   #failure: { error: unknown } | undefined
 
   /** `send` must resolve with one job per request, in the same order, and obey the same signal. */
@@ -35,7 +35,7 @@ export class BatchGate {
     this.#expected = size
     this.#send = send
     this.#signal = signal
-    if (size > 0 && signal) this.#unheed = onAbort(signal, this.#abort)
+    if (size > 0 && signal) this.#unsubscribe = onAbort(signal, this.#abort)
   }
 
   /** Call once for each job: `enter` runs its middleware, with `arrive` as the innermost function. */
@@ -73,7 +73,7 @@ export class BatchGate {
   #expectOneLess(): void {
     this.#expected -= 1
     if (this.#expected > 0) return
-    this.#unheed?.()
+    this.#unsubscribe?.()
     if (this.#failure) this.#rejectAll(this.#failure.error)
     else if (this.#waiting.length > 0) {
       void this.#sendAll(this.#waiting.sort((a, b) => a.index - b.index))

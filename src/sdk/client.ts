@@ -116,7 +116,9 @@ export class OJSClient {
   ): Promise<Job> {
     const unsent = unsentIds(call)
     const request = requestOf({ type, args, options }, unsent)
-    return required(await this.middleware.run(request, (final) => this.#push(final, call, unsent)))
+    return requireJob(
+      await this.middleware.run(request, (final) => this.#push(final, call, unsent)),
+    )
   }
 
   /**
@@ -131,7 +133,7 @@ export class OJSClient {
     const gate = new BatchGate(requests.length, send, call.signal)
     return await Promise.all(
       requests.map((request, index) =>
-        gate.pass(index, async (arrive) => required(await this.middleware.run(request, arrive))),
+        gate.pass(index, async (arrive) => requireJob(await this.middleware.run(request, arrive))),
       ),
     )
   }
@@ -230,7 +232,7 @@ export class OJSClient {
   ): Promise<Job[]> {
     const found = await inParts(requests, (request) =>
       this.#readBack(request, conflict, call).catch((error: unknown) => {
-        if (error === conflict && isContentWithAnother(request)) return null
+        if (error === conflict && acceptsExisting(request)) return null
         throw error
       }),
     )
@@ -291,33 +293,33 @@ function bodyOf(request: EnqueueRequest, unsent: UnsentIds | undefined): WireJob
 }
 
 /** Marks the jobs that existed before. `places`: their indexes, which the gateway sends beside the list. */
-function withDeduplicated(jobs: Job[], places: unknown): Job[] {
-  if (!Array.isArray(places)) return jobs
-  const known = new Set<unknown>(places)
+function withDeduplicated(jobs: Job[], indexes: unknown): Job[] {
+  if (!Array.isArray(indexes)) return jobs
+  const known = new Set<unknown>(indexes)
   return jobs.map((job, i) => (known.has(i) ? { ...job, deduplicated: true } : job))
 }
 
 /** Calls `make` for all items, only a few at a time: a batch may have a thousand jobs. */
 async function inParts<T, Made>(
   all: readonly T[],
-  make: (one: T, index: number) => Promise<Made>,
+  make: (item: T, index: number) => Promise<Made>,
 ): Promise<Made[]> {
   const made: Made[] = []
   for (let i = 0; i < all.length; i += REQUESTS_AT_A_TIME) {
     const some = all.slice(i, i + REQUESTS_AT_A_TIME)
-    made.push(...(await Promise.all(some.map((one, j) => make(one, i + j)))))
+    made.push(...(await Promise.all(some.map((item, j) => make(item, i + j)))))
   }
   return made
 }
 
 /** Whether the job's `unique` policy accepts an existing job in its place, so that nothing is stored. */
-function isContentWithAnother({ options: { unique } }: EnqueueRequest): boolean {
+function acceptsExisting({ options: { unique } }: EnqueueRequest): boolean {
   const named = isRecord(unique) ? unique['on_conflict'] : undefined
   return named === 'ignore' || named === 'use_existing' || named === 'drop'
 }
 
 /** Throws if the middleware chain gave no job: a middleware that does not call `next()` must return one. */
-function required(job: Job | undefined): Job {
+function requireJob(job: Job | undefined): Job {
   if (job) return job
   throw new Error('An enqueue middleware neither called next() nor returned a job.')
 }

@@ -25,22 +25,22 @@ export class Deadlines<T> {
   delete(thing: T): void {
     this.#due.delete(thing)
     // Without deadlines there must be no timer: it would keep the process alive.
-    if (this.#due.size === 0) this.#rest()
+    if (this.#due.size === 0) this.#clearTimer()
   }
 
   #wakeAt(at: number): void {
-    this.#rest()
+    this.#clearTimer()
     this.#wakesAt = at
     const delay = Math.min(Math.max(0, Math.ceil(at - performance.now())), MAX_DELAY_MS)
-    this.#timer = setTimeout(() => this.#look(), delay)
+    this.#timer = setTimeout(() => this.#fireDue(), delay)
   }
 
-  #rest(): void {
+  #clearTimer(): void {
     clearTimeout(this.#timer)
     this.#wakesAt = Number.POSITIVE_INFINITY
   }
 
-  #look(): void {
+  #fireDue(): void {
     this.#wakesAt = Number.POSITIVE_INFINITY
     const now = performance.now()
     let next = Number.POSITIVE_INFINITY

@@ -34,11 +34,11 @@ export interface HeartbeatDeps {
 export class Heartbeat {
   readonly #deps: HeartbeatDeps
   readonly #pause = new Pause()
-  readonly #told = new Pause()
+  readonly #onTold = new Pause()
   readonly #first = new Deferred<unknown>()
   #isDue = false
   /** The state in the newest heartbeat, whether or not it reached the server. */
-  #saying: string | undefined
+  #newestState: string | undefined
   #hasTold = true
   #isFailing = false
   /**
@@ -63,12 +63,12 @@ export class Heartbeat {
     const { courier } = this.#deps
     while (!courier.hasEnded) {
       this.#isDue = false
-      this.#saying = this.#deps.sink.state()
+      this.#newestState = this.#deps.sink.state()
       const beganAt = performance.now()
       await this.#beat()
       if (!this.#isDue) {
         this.#hasTold = true
-        this.#told.wake()
+        this.#onTold.wake()
       }
       await this.#untilDue(beganAt)
     }
@@ -76,7 +76,7 @@ export class Heartbeat {
 
   /** Sends a heartbeat at once if the worker's state has changed. */
   beatNow(): void {
-    if (this.#deps.sink.state() === this.#saying) return
+    if (this.#deps.sink.state() === this.#newestState) return
     this.#isDue = true
     this.#hasTold = false
     this.#pause.wake()
@@ -87,7 +87,7 @@ export class Heartbeat {
    * most.
    */
   async told(ms: number): Promise<void> {
-    if (!this.#hasTold) await this.#deps.courier.sleep(ms, this.#told)
+    if (!this.#hasTold) await this.#deps.courier.sleep(ms, this.#onTold)
   }
 
   /** Called for a new job: if its lease is short, the next heartbeat is due earlier. */

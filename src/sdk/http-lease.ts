@@ -66,17 +66,17 @@ export class HttpLease implements Lease {
   }
 
   async complete(result: unknown): Promise<Settlement> {
-    const settled = await this.#report('/workers/ack', result === undefined ? {} : { result })
-    if (typeof settled === 'string') return this.#ended(settled)
+    const outcome = await this.#report('/workers/ack', result === undefined ? {} : { result })
+    if (typeof outcome === 'string') return this.#ended(outcome)
     // The result is too large, for example. Another run would give the same result, so the failure is not
     // retryable.
-    const message = `The server refused the result of the job: ${jobErrorOf(settled.refusal).message}`
+    const message = `The server refused the result of the job: ${jobErrorOf(outcome.refusal).message}`
     return this.fail(jobError('handler_error', message, { type: 'ResultError', retryable: false }))
   }
 
   async fail(error: JobError): Promise<Settlement> {
-    const settled = await this.#report('/workers/nack', { error })
-    return this.#ended(typeof settled === 'string' ? settled : 'failed')
+    const outcome = await this.#report('/workers/nack', { error })
+    return this.#ended(typeof outcome === 'string' ? outcome : 'failed')
   }
 
   /**
@@ -97,9 +97,9 @@ export class HttpLease implements Lease {
   /**
    * Sends a report, and repeats it while the lease lasts: the outcome of a finished job is worth the wait.
    */
-  async #report(path: string, said: object): Promise<Settlement | Refused> {
+  async #report(path: string, members: object): Promise<Settlement | Refused> {
     const { courier, workerId } = this.#deps
-    const body = { job_id: this.job.id, worker_id: workerId, attempt: this.attempt, ...said }
+    const body = { job_id: this.job.id, worker_id: workerId, attempt: this.attempt, ...members }
     const traced = withActiveTrace({})
     for (let failures = 0; ; failures += 1) {
       try {
@@ -110,7 +110,8 @@ export class HttpLease implements Lease {
         return 'settled'
       } catch (error) {
         const verdict = verdictOn(error)
-        if (verdict === 'stale') return failures > 0 && isOwnEcho(error, path) ? 'settled' : 'stale'
+        if (verdict === 'stale')
+          return failures > 0 && hasEarlierTryArrived(error, path) ? 'settled' : 'stale'
         if (verdict === 'refused' || !(await this.#mayRepeat(error, failures))) {
           this.#deps.onError(error)
           return verdict === 'refused' ? { refusal: error } : 'failed'
@@ -150,7 +151,7 @@ function verdictOn(error: unknown): 'stale' | 'refused' | 'again' {
  * Whether an earlier try of the same report got through and only its answer was lost: the job is in the state
  * that the report led to.
  */
-function isOwnEcho(error: unknown, path: string): boolean {
+function hasEarlierTryArrived(error: unknown, path: string): boolean {
   const state = error instanceof OJSError ? error.details?.['current_state'] : undefined
   if (path === '/workers/ack') return state === 'completed'
   return state === 'retryable' || state === 'discarded' || state === 'available'

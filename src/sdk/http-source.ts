@@ -47,8 +47,8 @@ export class HttpSource implements JobSource {
   readonly #courier: Courier
   /** Jobs in hand that are neither settled, cancelled nor lost. */
   readonly #leases = new Map<string, HttpLease>()
-  readonly #freed = new Pause()
-  readonly #rest = new Pause()
+  readonly #slotFreed = new Pause()
+  readonly #betweenPolls = new Pause()
   readonly #settled = new Pause()
   #heartbeat: Heartbeat | undefined
   #polling: Promise<void> = Promise.resolve()
@@ -112,15 +112,15 @@ export class HttpSource implements JobSource {
   }
 
   slotFree(): void {
-    this.#freed.wake()
+    this.#slotFreed.wake()
   }
 
   /** Sends no further poll. One that is under way is not cut off: its answer may already hold jobs. */
   quiet(): Promise<void> {
     if (!this.#isQuiet) {
       this.#isQuiet = true
-      this.#freed.wake()
-      this.#rest.wake()
+      this.#slotFreed.wake()
+      this.#betweenPolls.wake()
     }
     // Also at the change from quiet to terminate.
     this.#heartbeat?.beatNow()
@@ -155,7 +155,7 @@ export class HttpSource implements JobSource {
   async #poll(sink: SourceSink, worker: SourceOptions, deps: HttpLeaseDeps): Promise<void> {
     while (!this.#isQuiet) {
       const count = Math.min(sink.capacity(), MAX_COUNT)
-      if (count === 0) await this.#pollCourier.sleep(Number.POSITIVE_INFINITY, this.#freed)
+      if (count === 0) await this.#pollCourier.sleep(Number.POSITIVE_INFINITY, this.#slotFreed)
       else await this.#pollFor(count, sink, worker, deps)
     }
     this.#firstPoll.resolve(undefined)
@@ -183,8 +183,8 @@ export class HttpSource implements JobSource {
       }
       // A server may answer empty polls at once, always or to this worker only: it must not be asked in a
       // loop.
-      const rest = taken > 0 ? 0 : pollInterval - (performance.now() - askedAt)
-      if (rest > 0 && !this.#isQuiet) await this.#pollCourier.sleep(rest, this.#rest)
+      const pauseMs = taken > 0 ? 0 : pollInterval - (performance.now() - askedAt)
+      if (pauseMs > 0 && !this.#isQuiet) await this.#pollCourier.sleep(pauseMs, this.#betweenPolls)
     } catch (error) {
       this.#firstPoll.resolve(error)
       if (this.#pollCourier.hasEnded) return
@@ -192,7 +192,7 @@ export class HttpSource implements JobSource {
       this.#failures += 1
       const base = Math.min(pollInterval, MAX_BACKOFF_MS)
       const delay = backoffMs(error, this.#failures, base, MAX_BACKOFF_MS)
-      if (!this.#isQuiet) await this.#pollCourier.sleep(delay, this.#rest)
+      if (!this.#isQuiet) await this.#pollCourier.sleep(delay, this.#betweenPolls)
     }
   }
 

@@ -136,7 +136,7 @@ export class HttpTransport implements Transport {
     const limit = new AbortController()
     const end = () => limit.abort()
     const timer = timeout === Number.POSITIVE_INFINITY ? undefined : setTimeout(end, timeout)
-    const unheed = signal && onAbort(signal, end)
+    const unsubscribe = signal && onAbort(signal, end)
     try {
       const response = await this.#fetch(this.#urlOf(opts.path), {
         method: opts.method,
@@ -154,7 +154,7 @@ export class HttpTransport implements Transport {
         : this.#failure('network', opts, attempt, reasonOf(error), error)
     } finally {
       clearTimeout(timer)
-      unheed?.()
+      unsubscribe?.()
     }
   }
 
@@ -233,11 +233,11 @@ function elapses(ms: number, signal: AbortSignal | undefined): Promise<boolean> 
   return new Promise((resolve) => {
     const end = () => {
       clearTimeout(timer)
-      unheed?.()
+      unsubscribe?.()
       resolve(!signal?.aborted)
     }
     const timer = setTimeout(end, Math.min(ms, MAX_DELAY_MS))
-    const unheed = signal && onAbort(signal, end)
+    const unsubscribe = signal && onAbort(signal, end)
     if (signal?.aborted) end()
   })
 }

@@ -271,8 +271,8 @@ export class InMemoryJobs {
     const entry = this.#find(String(body['job_id']))
     const { job } = entry
     const { worker_id: worker = job.worker_id, attempt = job.attempt } = body
-    const isMeant = worker === job.worker_id && attempt === job.attempt
-    if (job.state !== 'active' || !isMeant) this.#conflict(job, verb)
+    const isCurrent = worker === job.worker_id && attempt === job.attempt
+    if (job.state !== 'active' || !isCurrent) this.#conflict(job, verb)
     return entry
   }
 
@@ -322,12 +322,12 @@ function delayOf(job: Job): number {
   const { backoff_strategy: strategy, ...retry } = retryOf(job)
   const first = numberOr(retry['initial_interval_ms'], 1_000)
   const coefficient = numberOr(retry['backoff_coefficient'], 2)
-  const most = numberOr(retry['max_interval_ms'], 300_000)
+  const max = numberOr(retry['max_interval_ms'], 300_000)
   const { attempt } = job
-  if (strategy === 'none' || strategy === 'constant') return Math.min(most, first)
-  if (strategy === 'linear') return Math.min(most, first * attempt)
-  if (strategy === 'polynomial') return Math.min(most, first * attempt ** coefficient)
-  return Math.min(most, first * coefficient ** (attempt - 1))
+  if (strategy === 'none' || strategy === 'constant') return Math.min(max, first)
+  if (strategy === 'linear') return Math.min(max, first * attempt)
+  if (strategy === 'polynomial') return Math.min(max, first * attempt ** coefficient)
+  return Math.min(max, first * coefficient ** (attempt - 1))
 }
 
 function isNotRetried(job: Job, error: Body): boolean {

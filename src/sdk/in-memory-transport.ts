@@ -115,12 +115,12 @@ export class InMemoryTransport implements Transport {
       const jobs = this.#jobs.fetch(body)
       const left = endsAt - performance.now()
       if (jobs.length > 0 || left <= 0) return [200, { jobs }]
-      await this.#somethingHappens(left, signal)
+      await this.#nextChange(left, signal)
     }
   }
 
   /** Resolves at the next request, and after 50 ms at most, because retries come due without any request. */
-  #somethingHappens(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  #nextChange(ms: number, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve) => {
       const end = () => {
         clearTimeout(timer)

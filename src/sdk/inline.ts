@@ -69,7 +69,7 @@ export async function runInline(
     execution.abort('cancelled')
     lease.end.resolve()
   }
-  const unheed = signal && onAbort(signal, cancel)
+  const unsubscribe = signal && onAbort(signal, cancel)
   if (signal?.aborted) cancel()
   const run = execution.run()
   await Promise.race([run, lease.end.promise])
@@ -78,7 +78,7 @@ export async function runInline(
   const cleanup = new Pause()
   await Promise.race([run, cleanup.sleep(CLEANUP_MS)])
   cleanup.wake()
-  unheed?.()
+  unsubscribe?.()
   return lease.outcome
 }
 

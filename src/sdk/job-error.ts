@@ -13,7 +13,9 @@ const MAX_NAME = 255
  */
 export function jobErrorOf(thrown: unknown): JobError {
   try {
-    return isObject(thrown) ? errorOfObject(thrown) : plainError(text(thrown) ?? saying(thrown))
+    return isObject(thrown)
+      ? errorOfObject(thrown)
+      : plainError(text(thrown) ?? messageOfPrimitive(thrown))
   } catch {
     // A revoked proxy, or a getter that throws.
     return plainError('Something was thrown that cannot be read.')
@@ -45,7 +47,7 @@ function errorOfObject(thrown: Record<string, unknown>): JobError {
 
 function detailsOf(thrown: Record<string, unknown>) {
   const [details, code, cause, stack] = ['details', 'code', 'cause', 'stack'].map((name) =>
-    readable(thrown, name),
+    readSafely(thrown, name),
   )
   const own = isObject(details) && !Array.isArray(details) ? plainData(details) : {}
   return {
@@ -53,7 +55,7 @@ function detailsOf(thrown: Record<string, unknown>) {
     ...((typeof code === 'string' || typeof code === 'number') && { code: plainData(code) }),
     ...(cause !== undefined && { cause: plainData(cause) }),
     // The message of an AggregateError says next to nothing: the errors inside do.
-    ...(thrown instanceof AggregateError && { errors: plainData(readable(thrown, 'errors')) }),
+    ...(thrown instanceof AggregateError && { errors: plainData(readSafely(thrown, 'errors')) }),
     ...(typeof stack === 'string' && { stack: cut(stack, MAX_STACK) }),
   }
 }
@@ -62,7 +64,7 @@ function detailsOf(thrown: Record<string, unknown>) {
  * A member, or `undefined` if reading it throws. An unreadable stack (`Error.prepareStackTrace` of a broken
  * source map) must cost only itself, not the message or the `retryable: false` as well.
  */
-function readable(thrown: object, name: string): unknown {
+function readSafely(thrown: object, name: string): unknown {
   try {
     return (thrown as Record<string, unknown>)[name]
   } catch {
@@ -86,7 +88,7 @@ function nameOfClass(thrown: Record<string, unknown>): unknown {
 }
 
 /** A message for thrown values that are no objects: `''`, `undefined`, numbers, symbols. */
-function saying(thrown: unknown): string {
+function messageOfPrimitive(thrown: unknown): string {
   return `${typeof thrown === 'string' ? 'An empty text' : String(thrown)} was thrown.`
 }
 

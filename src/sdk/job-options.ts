@@ -157,9 +157,9 @@ export function wireJob(spec: JobSpec): WireJob {
   requireObject(options, 'The options of a job are an object.')
   // `for…in` allocates no list of entries: this runs for every job.
   for (const name in spec) requireMember(spec, name as keyof JobSpec)
-  const id = either('id', spec, options)
-  const meta = either('meta', spec, options)
-  const schema = either('schema', spec, options)
+  const id = onlyOne('id', spec, options)
+  const meta = onlyOne('meta', spec, options)
+  const schema = onlyOne('schema', spec, options)
   // For the same reason no spread.
   const job: WireJob =
     id === undefined ? { type, args: argsArray(args) } : { id, type, args: argsArray(args) }
@@ -183,7 +183,7 @@ function requireMember(spec: JobSpec, name: keyof JobSpec): void {
   throw new TypeError(`'${name}' belongs into options; a job has ${[...MEMBERS].join(', ')}.`)
 }
 
-function either<Name extends 'id' | 'meta' | 'schema'>(
+function onlyOne<Name extends 'id' | 'meta' | 'schema'>(
   name: Name,
   spec: JobSpec,
   options: JobOptions,
@@ -243,11 +243,11 @@ function renamePolicies(wire: WireJobOptions): WireJobOptions {
 }
 
 export function eitherSpelling<T>(name: string, one: T | undefined, other: T | undefined) {
-  if (one !== undefined && other !== undefined) throw twice(name)
+  if (one !== undefined && other !== undefined) throw givenTwice(name)
   return one ?? other
 }
 
-function twice(name: string): TypeError {
+function givenTwice(name: string): TypeError {
   return new TypeError(`${name} is given in two spellings.`)
 }
 
@@ -259,7 +259,7 @@ function snakeCased(given: object, leftOut = NOTHING): Record<string, unknown> {
     const value = given[name]
     if (value === undefined || leftOut.has(name)) continue
     const wireName = snakeCase(name)
-    if (Object.hasOwn(wire, wireName)) throw twice(wireName)
+    if (Object.hasOwn(wire, wireName)) throw givenTwice(wireName)
     wire[wireName] = value instanceof Date ? rfc3339(wireName, value) : value
   }
   return wire

@@ -26,9 +26,9 @@ class Copy {
   /**
    * The objects that enclose the current value, to find cycles. The same object in two places is no cycle.
    */
-  readonly #around = new Set<object>()
+  readonly #enclosing = new Set<object>()
   #members = 0
-  #room = MAX_TEXTS
+  #charactersLeft = MAX_TEXTS
 
   of(value: unknown, depth: number): unknown {
     switch (typeof value) {
@@ -51,21 +51,21 @@ class Copy {
   }
 
   #text(text: string): string {
-    const kept = cut(text, Math.min(MAX_TEXT, this.#room))
-    this.#room -= kept.length
+    const kept = cut(text, Math.min(MAX_TEXT, this.#charactersLeft))
+    this.#charactersLeft -= kept.length
     return kept
   }
 
   #object(value: object, depth: number): unknown {
-    if (this.#around.has(value)) return '[circular]'
+    if (this.#enclosing.has(value)) return '[circular]'
     if (depth >= MAX_DEPTH) return '[too deep]'
-    this.#around.add(value)
+    this.#enclosing.add(value)
     try {
       return this.#read(value, depth)
     } catch {
       return '[unreadable]'
     } finally {
-      this.#around.delete(value)
+      this.#enclosing.delete(value)
     }
   }
 

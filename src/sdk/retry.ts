@@ -54,12 +54,12 @@ export function delayBeforeRetry(
 ): number | undefined {
   if (attempt >= policy.maxAttempts) return undefined
   if (!isRefusedForRate(error) && !(isIdempotent && isTemporary(error))) return undefined
-  const asked = retryAfterMs(error)
-  if (asked > policy.maxRetryAfter) return undefined
+  const askedMs = retryAfterMs(error)
+  if (askedMs > policy.maxRetryAfter) return undefined
   const backoff = Math.min(policy.maxDelay, policy.initialDelay * 2 ** (attempt - 1))
   // Never earlier than the server asked, and with jitter, because other clients were told to wait for the
   // same time.
-  return Math.max(asked, backoff / 2) + (Math.random() * backoff) / 2
+  return Math.max(askedMs, backoff / 2) + (Math.random() * backoff) / 2
 }
 
 function isRefusedForRate(error: unknown): boolean {
@@ -88,7 +88,7 @@ function retryAfterMs(error: unknown): number {
 /**
  * The longest `Retry-After` that a worker obeys: a huge value from a proxy must not stop the worker for good.
  */
-const MAX_REST_MS = 60_000
+const MAX_OBEYED_MS = 60_000
 
 /**
  * Milliseconds before a worker's next try: `base`, doubled with each failure up to `max`, and shortened at
@@ -96,6 +96,6 @@ const MAX_REST_MS = 60_000
  */
 export function backoffMs(error: unknown, failures: number, base: number, max: number): number {
   const backoff = Math.min(max, base * 2 ** Math.min(failures, 30))
-  const asked = Math.min(retryAfterMs(error), MAX_REST_MS)
-  return Math.max(asked, backoff * (0.5 + Math.random() / 2))
+  const askedMs = Math.min(retryAfterMs(error), MAX_OBEYED_MS)
+  return Math.max(askedMs, backoff * (0.5 + Math.random() / 2))
 }

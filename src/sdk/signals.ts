@@ -33,9 +33,9 @@ export function listenToSignals(
   source: SignalSource | undefined = theProcess(),
 ): Signals {
   if (!source) return { end() {}, raiseAgain: () => true }
-  let last: string | undefined
+  let received: string | undefined
   const listener = (signal: string) => {
-    last = signal
+    received = signal
     onSignal(signal)
   }
   const shared = listenerOf(source)
@@ -43,9 +43,9 @@ export function listenToSignals(
   return {
     end,
     raiseAgain() {
-      if (last === undefined) return true
+      if (received === undefined) return true
       if (shared.isHeard) return false
-      if (source.listenerCount(last) === 0) source.kill(source.pid, last)
+      if (source.listenerCount(received) === 0) source.kill(source.pid, received)
       return true
     },
   }

@@ -5,7 +5,7 @@ export class Slots {
   #free: number
   readonly #waiting = new Set<() => void>()
   /** One iterator for all calls: a new one would have to step over every entry that was deleted before. */
-  #line = this.#waiting.values()
+  #iterator = this.#waiting.values()
 
   constructor(size: number) {
     this.#free = size
@@ -20,15 +20,15 @@ export class Slots {
     if (signal?.aborted) return Promise.resolve(false)
     return new Promise((resolve) => {
       const take = () => {
-        unheed?.()
+        unsubscribe?.()
         resolve(true)
       }
       const leave = () => {
-        unheed?.()
+        unsubscribe?.()
         this.#waiting.delete(take)
         resolve(false)
       }
-      const unheed = signal && onAbort(signal, leave)
+      const unsubscribe = signal && onAbort(signal, leave)
       this.#waiting.add(take)
     })
   }
@@ -46,10 +46,10 @@ export class Slots {
 
   #next(): (() => void) | undefined {
     if (this.#waiting.size === 0) return undefined
-    const { value } = this.#line.next()
+    const { value } = this.#iterator.next()
     if (value !== undefined) return value
     // An iterator that has reached its end stays there.
-    this.#line = this.#waiting.values()
-    return this.#line.next().value
+    this.#iterator = this.#waiting.values()
+    return this.#iterator.next().value
   }
 }

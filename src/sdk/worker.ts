@@ -24,7 +24,7 @@ const RELEASE_MS = 5_000
  * Time for what the program does after `stopped` resolves, before hanging handlers make the worker raise the
  * signal again, which ends the process.
  */
-const LAST_WORDS_MS = 1_000
+const RAISE_DELAY_MS = 1_000
 
 export interface StopResult {
   /** Jobs that were given back, or whose outcome could not be reported: they will run again. */
@@ -51,7 +51,7 @@ export class OJSWorker {
   readonly #deadlines = new Deadlines<Execution>((execution) => execution.overrun())
   readonly #drain = new Pause()
   /** Jobs whose outcome could not be reported since the worker began to stop: they will run again. */
-  readonly #untold = new Set<string>()
+  readonly #unreported = new Set<string>()
   readonly #executionDeps: ExecutionDeps
   #state: OJSWorkerState = 'idle'
   #hasPatience = true
@@ -194,7 +194,7 @@ export class OJSWorker {
     if (this.#executions.size === 0) return
     setTimeout(() => {
       if (this.#executions.size > 0 && !signals.raiseAgain()) this.#raiseIfHanging(signals)
-    }, LAST_WORDS_MS)
+    }, RAISE_DELAY_MS)
   }
 
   async #drained(): Promise<void> {
@@ -223,7 +223,7 @@ export class OJSWorker {
     }
     clearTimeout(timer)
     const unsettled = left.filter(({ isSettled }) => !isSettled).map(({ jobId }) => jobId)
-    const abandoned = [...new Set([...this.#untold, ...unsettled])]
+    const abandoned = [...new Set([...this.#unreported, ...unsettled])]
     if (abandoned.length > 0) this.#log('error', 'jobs left at shutdown', { job_ids: abandoned })
     return abandoned
   }
@@ -280,7 +280,7 @@ export class OJSWorker {
   #onReported({ lease }: Execution, report: string, settlement: Settlement): void {
     if (settlement === 'settled') return
     const details = { job_id: lease.job.id, attempt: lease.attempt, report }
-    if (settlement === 'failed' && this.#state === 'terminate') this.#untold.add(lease.job.id)
+    if (settlement === 'failed' && this.#state === 'terminate') this.#unreported.add(lease.job.id)
     if (settlement === 'stale') this.#log('warn', 'report came too late', details)
     else this.#log('error', 'report could not be made; the job will run again', details)
   }

@@ -53,21 +53,21 @@ export class SeriesByPair<T> {
   }
 
   #bounded(first: string, second: string): T {
-    const one = this.#firsts.of(first)
-    const two = this.#seconds.of(second)
-    const known = this.#made.get(one)?.get(two)
+    const firstLabel = this.#firsts.of(first)
+    const secondLabel = this.#seconds.of(second)
+    const known = this.#made.get(firstLabel)?.get(secondLabel)
     if (known !== undefined) return known
-    return this.#pairs < MAX_PAIRS ? this.#add(one, two) : this.#rest()
+    return this.#pairs < MAX_PAIRS ? this.#add(firstLabel, secondLabel) : this.#shared()
   }
 
-  #rest(): T {
+  #shared(): T {
     return this.#made.get(OTHER)?.get(OTHER) ?? this.#add(OTHER, OTHER)
   }
 
-  #add(one: string, two: string): T {
-    const made = this.#make(one, two)
-    const row = this.#made.get(one) ?? new Map<string, T>()
-    this.#made.set(one, row.set(two, made))
+  #add(firstLabel: string, secondLabel: string): T {
+    const made = this.#make(firstLabel, secondLabel)
+    const row = this.#made.get(firstLabel) ?? new Map<string, T>()
+    this.#made.set(firstLabel, row.set(secondLabel, made))
     this.#pairs++
     return made
   }

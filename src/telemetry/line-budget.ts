@@ -32,20 +32,20 @@ export class LineBudget {
       this.#timer ??= this.#endIn(this.#since + WINDOW_MS - now)
       return undefined
     }
-    const suppressed = this.#taken()
+    const suppressed = this.#takeSuppressed()
     return suppressed === 0 ? {} : { suppressed }
   }
 
   #endIn(delayMs: number): NodeJS.Timeout {
     const end = () => {
       this.#timer = undefined
-      const suppressed = this.#taken()
+      const suppressed = this.#takeSuppressed()
       if (suppressed > 0) this.#tellRest(suppressed)
     }
     return setTimeout(end, delayMs).unref()
   }
 
-  #taken(): number {
+  #takeSuppressed(): number {
     const suppressed = this.#suppressed
     this.#suppressed = 0
     return suppressed

@@ -82,7 +82,7 @@ export function createMetrics(): Metrics {
   }
 }
 
-let ofProcess: Registry | undefined
+let processRegistry: Registry | undefined
 
 /**
  * prom-client's own metrics, made once per process. Each set of them watches the event loop and the garbage
@@ -90,11 +90,11 @@ let ofProcess: Registry | undefined
  * start it often.
  */
 function processMetrics(): Registry {
-  if (ofProcess !== undefined) return ofProcess
+  if (processRegistry !== undefined) return processRegistry
   const made = new Registry()
   collectDefaultMetrics({ register: made })
   for (const name of MISNAMED) made.removeSingleMetric(name)
-  ofProcess = made
+  processRegistry = made
   return made
 }
 

@@ -47,7 +47,7 @@ export function producing<T extends Produced>(
   const tracer = registeredTracer()
   if (tracer === undefined) return work(parent)
   const step = {
-    name: named(queue, name),
+    name: spanName(queue, name),
     kind: SpanKind.PRODUCER,
     parent: contextOf(parent),
     attributes: { ...COMMON, 'messaging.operation.type': 'publish', ...destination(queue) },
@@ -85,7 +85,7 @@ export function fetching(
   if (tracer === undefined) return work()
   const queue = queues.length === 1 ? queues[0] : undefined
   const step = {
-    name: named(queue, 'fetch'),
+    name: spanName(queue, 'fetch'),
     kind: SpanKind.CONSUMER,
     parent: contextOf(from),
     attributes: {
@@ -123,7 +123,7 @@ export function traced<T extends { job: JobRow }>(
     const result = await work()
     span.setAttributes(jobAttributes(result.job))
     if (name === 'ojs.cancel') span.setStatus({ code: SpanStatusCode.OK })
-    if (name === 'ojs.nack') tellFailure(span, result.job)
+    if (name === 'ojs.nack') markFailed(span, result.job)
     return result
   })
 }
@@ -209,7 +209,7 @@ function linkTo({ carry }: JobRow): Link[] {
   return producer === undefined ? [] : [{ context: producer }]
 }
 
-function named(queue: string | undefined, what: string): string {
+function spanName(queue: string | undefined, what: string): string {
   return queue === undefined ? what : `${queue} ${what}`
 }
 
@@ -241,7 +241,7 @@ function publishedJob(job: JobRow): Attributes {
 function publishedBatch(span: Span, jobs: readonly JobRow[]): Attributes {
   const queues = new Set(jobs.map((job) => job.queue))
   const [queue] = queues.size === 1 ? queues : []
-  span.updateName(named(queue, 'enqueue_batch'))
+  span.updateName(spanName(queue, 'enqueue_batch'))
   return { ...destination(queue), 'messaging.batch.message_count': jobs.length }
 }
 
@@ -249,7 +249,7 @@ function publishedBatch(span: Span, jobs: readonly JobRow[]): Attributes {
  * Marks the span as failed: the job failed, although its report succeeded (ojs-digest §15.2: retryable,
  * discarded).
  */
-function tellFailure(span: Span, job: JobRow): void {
+function markFailed(span: Span, job: JobRow): void {
   if (job.state !== 'retryable' && job.state !== 'discarded') return
   const error: { code?: unknown; message?: unknown } = JSON.parse(job.error ?? '{}')
   fail(span, String(error.code), String(error.message))

@@ -56,9 +56,9 @@ export class AmqpLease implements Lease {
   /**
    * The `started` event must be confirmed before the handler runs, because the handler may kill the process.
    */
-  readonly #isRecorded: boolean
+  readonly #mustRecordStart: boolean
   /** The `started` event was sent, or is about to be. */
-  #isTold = false
+  #isStartTold = false
   /** Wall time, ms. */
   #startedAt = 0
 
@@ -72,7 +72,7 @@ export class AmqpLease implements Lease {
     this.#token = token
     this.delivery = delivery
     this.attempt = run.attempt
-    this.#isRecorded = run.isRecorded
+    this.#mustRecordStart = run.isRecorded
     this.job = { ...token.job, attempt: run.attempt }
     const headers = delivery.raw.properties.headers ?? {}
     const traceparent: unknown = headers[OJS_HEADERS.traceId]
@@ -92,8 +92,8 @@ export class AmqpLease implements Lease {
 
   begin(): boolean | Promise<boolean> {
     if (this.phase !== 'waiting') return false
-    this.#isTold = true
-    if (this.#isRecorded) return this.#beginRecorded()
+    this.#isStartTold = true
+    if (this.#mustRecordStart) return this.#beginRecorded()
     this.#deps.started(this.#queue, this.#key, this.#event('started'))
     this.#run()
     return true
@@ -105,9 +105,9 @@ export class AmqpLease implements Lease {
    */
   async #beginRecorded(): Promise<boolean> {
     const report = (event: string) => this.#deps.report(this.#queue, this.#key, event, true)
-    let told = await report(this.#event('started'))
-    if (told === 'too-large') told = await report(this.#bareEvent('started', ''))
-    const isReported = told === 'reported'
+    let outcome = await report(this.#event('started'))
+    if (outcome === 'too-large') outcome = await report(this.#bareEvent('started', ''))
+    const isReported = outcome === 'reported'
     // The job was cancelled or given back while the report was under way.
     if (this.phase !== 'waiting') return false
     if (isReported && this.delivery.isLive()) {
@@ -127,9 +127,9 @@ export class AmqpLease implements Lease {
 
   /** Reports the end, waits for the confirm, then acknowledges (law 2). */
   async complete(result: unknown): Promise<Settlement> {
-    const told = resultMember(result)
-    if (typeof told !== 'string') return this.fail(told)
-    const members = `${startMember(this.#startedAt)}${told}`
+    const member = resultMember(result)
+    if (typeof member !== 'string') return this.fail(member)
+    const members = `${startMember(this.#startedAt)}${member}`
     const settlement = await this.#finish('ack', () => this.#event('completed', members))
     if (settlement !== 'too-large') return settlement
     return this.fail(unusable('larger than a message of RabbitMQ may be (max_message_size)'))
@@ -176,7 +176,7 @@ export class AmqpLease implements Lease {
    */
   async release(): Promise<void> {
     if (this.isOver) return
-    if (!this.#isTold) return this.#end('give-back')
+    if (!this.#isStartTold) return this.#end('give-back')
     const token = `,"token_attempt":${this.delivery.attempt}`
     await this.#finish('give-back', () => this.#event('released', token))
   }
@@ -199,11 +199,11 @@ export class AmqpLease implements Lease {
     if (this.isOver) return 'stale'
     this.phase = 'ending'
     for (const event of events) {
-      const told = await this.#deps.report(this.#queue, this.#key, event())
+      const outcome = await this.#deps.report(this.#queue, this.#key, event())
       if (this.isOver) return 'stale'
-      if (told === 'too-large') continue
+      if (outcome === 'too-large') continue
       // The delivery stays unsettled: RabbitMQ gives the token to the next consumer when this channel ends.
-      if (told === 'given-up') return 'failed'
+      if (outcome === 'given-up') return 'failed'
       this.#end(ending)
       return 'settled'
     }
@@ -258,8 +258,8 @@ export async function tellDropped(
   if (!delivery.isLive()) return true
   const { id, generation, attempt, queue } = delivery
   const event = eventText(deps.now(), delivery, attempt, 'dropped')
-  const told = await deps.report(queue, attemptKey(generation, attempt, id), event)
-  return told !== 'given-up'
+  const outcome = await deps.report(queue, attemptKey(generation, attempt, id), event)
+  return outcome !== 'given-up'
 }
 
 export function settle(delivery: LiveDelivery, ending: Ending): void {

@@ -92,7 +92,7 @@ export class Dispatcher {
   arrive(delivery: LiveDelivery): void {
     // A message without an id belongs to no job, and two of them must not be taken for one that came twice.
     if (delivery.id === '') this.#reject(delivery, new Error('the message has no id'))
-    if (this.#isKnown(delivery)) return
+    if (this.#isDecided(delivery)) return
     this.#held.insert(delivery)
     this.pump()
   }
@@ -104,7 +104,7 @@ export class Dispatcher {
       if (!delivery) return
       delivery.place = 'out'
       // Since the token arrived, a copy of it may have begun, or its job may have been cancelled.
-      if (!this.#isKnown(delivery)) this.#take(delivery)
+      if (!this.#isDecided(delivery)) this.#take(delivery)
     }
   }
 
@@ -154,15 +154,15 @@ export class Dispatcher {
   }
 
   /** True if nothing is left to decide about the token: it is settled, or waits for an execution in hand. */
-  #isKnown(delivery: LiveDelivery): boolean {
+  #isDecided(delivery: LiveDelivery): boolean {
     if (!delivery.isLive()) return true
     if (this.#isCancelled(delivery)) {
-      void this.#forgo(delivery)
+      void this.#dropCancelled(delivery)
       return true
     }
     const inHand = this.#inHand.get(delivery.id)
     if (inHand) {
-      this.#meet(inHand, delivery)
+      this.#joinInHand(inHand, delivery)
       return true
     }
     const ended = this.#ended.get(delivery.id)
@@ -178,12 +178,12 @@ export class Dispatcher {
   }
 
   /** Drops the token of a cancelled job. Never rejects. */
-  async #forgo(delivery: LiveDelivery): Promise<void> {
+  async #dropCancelled(delivery: LiveDelivery): Promise<void> {
     if (await tellDropped(this.#deps.lease, delivery)) delivery.ack()
   }
 
   /** Handles a token of a job that is in hand. */
-  #meet(inHand: InHand, delivery: LiveDelivery): void {
+  #joinInHand(inHand: InHand, delivery: LiveDelivery): void {
     const order = compare(delivery, inHand.delivery)
     if (order < 0) delivery.ack()
     else if (order > 0) inHand.next.push(delivery)
@@ -219,7 +219,7 @@ export class Dispatcher {
       delivery.ack()
       this.#drop(inHand)
     } else if (this.#isCancelled(delivery)) {
-      void this.#forgo(delivery)
+      void this.#dropCancelled(delivery)
       this.#drop(inHand)
     } else if (claimed?.decision === 'discard') {
       delivery.deadLetter()
@@ -276,7 +276,7 @@ export class Dispatcher {
   #drop(inHand: InHand): void {
     this.#inHand.delete(inHand.delivery.id)
     for (const delivery of inHand.next) {
-      if (this.#isKnown(delivery)) continue
+      if (this.#isDecided(delivery)) continue
       // Must be claimed: the execution before may have made this token obsolete (docs/control-protocol.md
       // §2).
       this.#hasWaited.add(delivery)

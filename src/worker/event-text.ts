@@ -52,7 +52,7 @@ export function resultMember(result: unknown): string | JobError {
     if (text === undefined) return ''
     if (Buffer.byteLength(text) > MAX_RESULT_BYTES)
       return unusable(`larger than ${MAX_RESULT_BYTES} bytes`)
-    const problem = problemOf('result', text)
+    const problem = refusalOf('result', text)
     return problem === null ? `,"result":${text}` : unusable(problem)
   } catch (error) {
     return unusable(messageOf(error))
@@ -62,7 +62,7 @@ export function resultMember(result: unknown): string | JobError {
 /** The member `error`, without `details` if these are too large or the gateway would refuse them. */
 export function errorMember(failure: Failure): string {
   const text = JSON.stringify(failure)
-  const isKeepable = Buffer.byteLength(text) <= MAX_ERROR_BYTES && problemOf('error', text) === null
+  const isKeepable = Buffer.byteLength(text) <= MAX_ERROR_BYTES && refusalOf('error', text) === null
   return isKeepable ? `,"error":${text}` : leanErrorMember(failure)
 }
 
@@ -80,7 +80,7 @@ function lean({ code, type, message, retryable }: Failure): Failure {
  * lost.
  */
 export function isTellable(value: unknown): boolean {
-  return value !== undefined && problemOf('value', JSON.stringify(value)) === null && isSafe(value)
+  return value !== undefined && refusalOf('value', JSON.stringify(value)) === null && isSafe(value)
 }
 
 /**
@@ -93,7 +93,7 @@ function isSafe(value: unknown): boolean {
 }
 
 /** Why the gateway would refuse the value as a member of an HTTP request; null: it would not. */
-function problemOf(member: 'result' | 'error' | 'value', text: string): string | null {
+function refusalOf(member: 'result' | 'error' | 'value', text: string): string | null {
   try {
     refuseUnkeepable(Buffer.from(`{"${member}":${text}}`))
     return null

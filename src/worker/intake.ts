@@ -70,7 +70,9 @@ export class Intake {
   async isEmpty(queue: string): Promise<boolean> {
     const { consume, names } = this.#deps.link
     const entity = { entity: 'queue', name: names.jobQueue(queue) } as const
-    const { presence, ready } = await withScratchChannel(consume, (it) => lookFor(it, entity))
+    const { presence, ready } = await withScratchChannel(consume, (channel) =>
+      lookFor(channel, entity),
+    )
     return presence !== 'unavailable' && ready === 0
   }
 

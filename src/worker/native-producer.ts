@@ -153,8 +153,8 @@ async function heeding<T>(signal: AbortSignal | undefined, ask: () => Promise<T>
   if (!signal.aborted) {
     const asked = ask()
     const end = new Deferred<void>()
-    const unheed = onAbort(signal, () => end.resolve())
-    await Promise.race([asked, end.promise]).finally(unheed)
+    const unsubscribe = onAbort(signal, () => end.resolve())
+    await Promise.race([asked, end.promise]).finally(unsubscribe)
     if (!signal.aborted) return await asked
   }
   const init = { kind: 'aborted', cause: signal.reason } as const

@@ -29,7 +29,7 @@ export class Orders {
   /** No gateway has answered since the last (re)connect, so the worker may have missed orders. */
   #isUnanswered = false
   /** Queues that were paused or resumed by broadcast while an answer to `sync` was under way. */
-  readonly #heardOf = new Set<string>()
+  readonly #changedByBroadcast = new Set<string>()
 
   constructor(deps: OrdersDeps) {
     this.#deps = deps
@@ -51,7 +51,7 @@ export class Orders {
   /** Asks for what was broadcast before `listen`. Without an answer the worker goes on as it is. */
   async catchUp(): Promise<void> {
     const { gateway, options } = this.#deps
-    this.#heardOf.clear()
+    this.#changedByBroadcast.clear()
     this.#isUnanswered = false
     const synced = await gateway.sync(options.queues)
     this.#isUnanswered = synced === null
@@ -72,7 +72,7 @@ export class Orders {
     for (const [id, generation] of synced.tombstones) dispatcher.cancel(id, generation)
     if (synced.truncated) for (const queue of options.queues) claimedQueues.add(queue)
     // A broadcast that arrived while the answer was under way is newer than the answer.
-    for (const queue of options.queues.filter((name) => !this.#heardOf.has(name))) {
+    for (const queue of options.queues.filter((name) => !this.#changedByBroadcast.has(name))) {
       void (synced.paused.includes(queue) ? this.#pause(queue) : this.#resume(queue))
     }
     if (synced.directive !== 'running') sink.directive(synced.directive)
@@ -100,14 +100,14 @@ export class Orders {
 
   async #pause(queue: unknown): Promise<void> {
     if (!this.#isOurs(queue)) return
-    this.#heardOf.add(queue)
+    this.#changedByBroadcast.add(queue)
     // If the queue was resumed meanwhile, the new consumer is to have the deliveries.
     if (await this.#deps.intake.pause(queue)) this.#deps.dispatcher.giveBack(queue)
   }
 
   async #resume(queue: unknown): Promise<void> {
     if (!this.#isOurs(queue)) return
-    this.#heardOf.add(queue)
+    this.#changedByBroadcast.add(queue)
     await this.#deps.intake.resume(queue)
   }
 

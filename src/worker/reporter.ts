@@ -197,15 +197,15 @@ class Lane {
 
   async #publish(batch: readonly Waiting[]): Promise<void> {
     this.#inFlight += 1
-    const told = await this.#send(batch)
+    const outcome = await this.#send(batch)
     this.#inFlight -= 1
-    if (told === 'too-large' && batch.length > 1) {
+    if (outcome === 'too-large' && batch.length > 1) {
       // RabbitMQ may accept smaller messages.
       const middle = Math.ceil(batch.length / 2)
       for (const half of [batch.slice(0, middle), batch.slice(middle)]) void this.#publish(half)
       return
     }
-    for (const { resolve } of batch) resolve(told)
+    for (const { resolve } of batch) resolve(outcome)
     if (this.#inFlight > 0) return
     if (this.#waiting.length > 0) this.flush()
     else this.#onIdle?.()

@@ -32,13 +32,13 @@ export function joinMetrics(
 function newShare(registry: MetricRegistry): Share {
   const labels = new BoundedLabels(LABELS)
   const sources: Share['sources'] = new Set()
-  amqpGauges(registry, labels, () => together([...sources].map((read) => read())))
+  amqpGauges(registry, labels, () => summedUp([...sources].map((read) => read())))
   const share = { observer: amqpMetrics(registry, labels), sources }
   shares.set(registry, share)
   return share
 }
 
-function together(all: readonly BrokerGauges[]): BrokerGauges {
+function summedUp(all: readonly BrokerGauges[]): BrokerGauges {
   const total = (of: (one: BrokerGauges) => number) => all.reduce((sum, one) => sum + of(one), 0)
   return {
     connectionsActive: total((one) => one.connectionsActive),

@@ -6,7 +6,7 @@ import { BARE_EVENT_BYTES, type EventName, isTellable, MAX_EVENT_BYTES } from '.
 import type { TokenJob } from './token-job.ts'
 
 /** Largest job that is shown with an event other than `failed`: the gateway could do without it. */
-const MAX_SAID_BYTES = 64 * 1024 - 4_096
+const MAX_OTHER_BYTES = 64 * 1024 - 4_096
 /**
  * Largest failed job whose retry can be left to the gateway, which then must get it: so small that no gateway
  * refuses the report, whatever its `OJS_MAX_BODY_BYTES`. The rest of the event is the error, 100,000 bytes at
@@ -45,12 +45,12 @@ export function shownMembers(
   const { content } = raw
   const message = besideBody(raw)
   const room = MAX_EVENT_BYTES - BARE_EVENT_BYTES - Buffer.byteLength(beside + message)
-  const most = event === 'failed' ? mostOfFailed(isLeft) : Math.min(room, MAX_SAID_BYTES)
-  if (content.length > most) return ''
+  const maxBytes = event === 'failed' ? maxFailedBytes(isLeft) : Math.min(room, MAX_OTHER_BYTES)
+  if (content.length > maxBytes) return ''
   return `,"job":${jsonText(content)},"max_attempts":${maxAttempts}${message}`
 }
 
-function mostOfFailed(isLeft: boolean): number {
+function maxFailedBytes(isLeft: boolean): number {
   return isLeft ? MAX_KEPT_BYTES : MAX_FAILED_BYTES
 }
 

@@ -54,7 +54,7 @@ export function tokenJob(delivery: LiveDelivery, context: NativeContext): TokenJ
   const headers = delivery.raw.properties.headers ?? {}
   const isOfProducer = headers[OJS_HEADERS.native] !== undefined
   return isGatewayForm(body) && (isOfProducer || isOfGateway(headers, content))
-    ? known(delivery, body, content, !isOfProducer)
+    ? fromGatewayForm(delivery, body, content, !isOfProducer)
     : adopted(delivery, nativeJob(delivery, context))
 }
 
@@ -93,7 +93,7 @@ function isOfGateway(headers: Readonly<Record<string, unknown>>, content: Buffer
   )
 }
 
-function known(
+function fromGatewayForm(
   delivery: LiveDelivery,
   body: Record<string, unknown>,
   content: Buffer,
