@@ -6,10 +6,7 @@ import { LineBudget } from '../telemetry/line-budget.ts'
 
 const MAX_TYPE = 100
 
-/**
- * Logs malformed messages and events: at most ten lines of each kind in ten seconds, even if a million
- * arrive.
- */
+/** Logs malformed messages and events: at most ten lines of each kind in ten seconds, whatever arrives. */
 export class Complaints {
   readonly #deps: Pick<Deps, 'clock' | 'logger'>
   readonly #ofMessages: LineBudget
@@ -35,10 +32,7 @@ export class Complaints {
     this.#deps.logger.warn({ ...fields, ...problem, ...suppressed }, 'malformed control message')
   }
 
-  /**
-   * Logs events that were left out. Their worker acknowledges the jobs and is not told that the events had no
-   * effect.
-   */
+  /** Logs events that were left out. Their worker acknowledges the jobs and never learns of it. */
   leftOut(
     { queue, type }: ControlMessage,
     fields: Complaint & { count: number },

@@ -19,10 +19,7 @@ export interface ControlDoorDeps {
   observer: ControlObserver
 }
 
-/**
- * The message is not a valid control message: it is dead-lettered, or answered with an error if it is a
- * question.
- */
+/** The message is invalid: it is dead-lettered, or answered with an error if it is a question. */
 class Malformed extends Error {
   readonly reason: MalformedReason
 
@@ -62,10 +59,7 @@ export function controlDoor({ deps, observer }: ControlDoorDeps) {
   }
 }
 
-/**
- * Adds the missing type of an INFO, the only question of seed 002: §5.8 names no type for it, so a client may
- * send none.
- */
+/** Adds the type of an INFO, the only question of seed 002: §5.8 names none, so a client may leave it out. */
 function withType(message: ControlMessage): ControlMessage {
   const isInfo = message.type === '' && message.replyTo !== null
   return isInfo ? { ...message, type: 'ojs.control.info' } : message
@@ -114,9 +108,7 @@ async function handle({ deps, observer }: ControlDoorDeps, received: Received): 
   await reply(deps, observer, message, answer)
 }
 
-/**
- * Runs a command. Nobody gets its result, so an error about an unknown job or outdated news is only logged.
- */
+/** Runs a command. Nobody gets its result: an error about an unknown job or outdated news is only logged. */
 async function run(deps: Deps, received: Received): Promise<void> {
   const { message, context } = received
   try {
@@ -142,8 +134,7 @@ function malformedIn(error: unknown, { redelivered }: ControlMessage): Malformed
     const isJson = error.code !== 'invalid_payload'
     return new Malformed(isJson ? 'invalid_request' : 'invalid_json', error)
   }
-  // Dead-lettered: messages that fail each time would block the queue once there are as many as are handled
-  // at a time.
+  // Dead-lettered: as many such messages as are handled at a time would block the queue for good.
   if (isHopeless(error) && redelivered) return new Malformed('failed', error)
   throw error
 }

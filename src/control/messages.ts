@@ -24,9 +24,7 @@ export interface Received {
   message: ControlMessage
   body: Record<string, unknown>
   context: RequestContext
-  /**
-   * Called with the number of parts that were left out because they are invalid, and what to log about them.
-   */
+  /** Called with the number of parts that were left out as invalid, and what to log about them. */
   skipped(count: number, complaint?: Complaint): void
 }
 

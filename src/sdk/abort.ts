@@ -12,10 +12,7 @@ const MESSAGES: Readonly<Record<AbortCause, string>> = {
   shutdown: 'The worker is shutting down.',
 }
 
-/**
- * The `ctx.signal.reason` of a job that was told to end. `name` is as in web APIs: `TimeoutError` or
- * `AbortError`.
- */
+/** The `ctx.signal.reason` of a job that was told to end. Its `name` is as in web APIs. */
 export class JobAbortError extends Error {
   readonly reason: AbortCause
 

@@ -25,10 +25,7 @@ export interface Queue {
   [member: string]: unknown
 }
 
-/**
- * The number of jobs in each state, and the throughput of the last hour. A server may leave out numbers that
- * it does not keep.
- */
+/** Jobs by state, and the throughput of the last hour. A server may leave out what it does not keep. */
 export interface QueueCounts {
   available?: number
   active?: number
@@ -172,9 +169,7 @@ export interface Health {
   backend?: Record<string, unknown>
   /** Only from this gateway. */
   ledger?: Record<string, unknown>
-  /**
-   * Only from this gateway, and only to clients that may see them (`docs/operations.md` explains each code).
-   */
+  /** Only from this gateway, to clients that may see them (`docs/operations.md` explains each code). */
   warnings?: HealthWarning[]
   [member: string]: unknown
 }

@@ -13,9 +13,8 @@ interface Arrival {
 /**
  * Collects the jobs of a batch: each runs through the middleware on its own, and one request sends all of
  * them. It is sent when every job has arrived here or was ended by a middleware without `next()`. It is never
- * sent if a job failed in its middleware, because a batch is all or none (seed 001 §7.2). A middleware that
- * lets only one job through at a time would make the jobs wait for each other for ever; the caller's signal
- * ends that.
+ * sent if a job failed in its middleware, because a batch is all or none (seed 001 §7.2). Behind a middleware
+ * that lets only one job through at a time, the jobs wait for each other until the caller's signal fires.
  */
 export class BatchGate {
   readonly #send: (requests: EnqueueRequest[]) => Promise<Job[]>

@@ -42,18 +42,12 @@ import { withActiveTrace } from './tracing.ts'
 import type { Transport } from './transport.ts'
 import type { WorkflowDefinition } from './workflow.ts'
 
-/**
- * The options of `HttpTransport`. With a `transport` of your own they are not used, and `url` may be left
- * out.
- */
+/** The options of `HttpTransport`. With a `transport` of your own they are unused, and `url` is optional. */
 export type OJSClientOptions =
   | (HttpTransportOptions & { transport?: Transport | undefined })
   | (Omit<HttpTransportOptions, 'url'> & { url?: string | undefined; transport: Transport })
 
-/**
- * A middleware around the enqueueing of one job; `next()` resolves with the stored job (seed 004, "Enqueue
- * middleware").
- */
+/** A middleware around the enqueueing of a job; `next()` gives the job (seed 004, "Enqueue middleware"). */
 export type EnqueueMiddleware = Middleware<EnqueueRequest, Job>
 
 /** How many GETs and PUSHes are sent at a time when the answer to a batch got lost. */
@@ -92,10 +86,7 @@ export class OJSClient {
     this.workflows = workflowsOf(exchange)
   }
 
-  /**
-   * Adds enqueue middleware inside all that was added before. A name lets `middleware` remove it or insert
-   * around it.
-   */
+  /** Adds enqueue middleware as the innermost. `middleware` can remove it or insert around it by its name. */
   use(
     ...args: [middleware: EnqueueMiddleware] | [name: string, middleware: EnqueueMiddleware]
   ): this {
@@ -239,10 +230,7 @@ export class OJSClient {
     return await inParts(requests, async (request, i) => found[i] ?? this.#push(request, call))
   }
 
-  /**
-   * Resolves with the job that an earlier try stored; rejects with `conflict` if the id belongs to another
-   * job.
-   */
+  /** Resolves with the job that an earlier try stored; rejects with `conflict` if another job has the id. */
   async #readBack(
     { id, type }: EnqueueRequest,
     conflict: OJSDuplicateError,

@@ -2,8 +2,7 @@ import { MAX_DELAY_MS } from './pause.ts'
 
 /**
  * The deadlines of many things, with a single timer. Nearly all are deleted before they come, so `delete`
- * leaves the timer alone. The timer fires at the earliest deadline that was set, and then looks for what is
- * due.
+ * leaves the timer alone: it fires at the earliest deadline that was set, and then looks for due ones.
  */
 export class Deadlines<T> {
   readonly #due = new Map<T, number>()

@@ -17,10 +17,7 @@ export interface OJSErrorInit {
   cause?: unknown
 }
 
-/**
- * An error that an OJS server answered (seed 001 §16). A failure to reach the server is an
- * `OJSTransportError`.
- */
+/** An error that an OJS server answered (seed 001 §16). Never a failure to reach the server. */
 export class OJSError extends Error {
   override name = 'OJSError'
   /** A code of seed 001 §16.3, or one of the server's own. */
@@ -75,9 +72,7 @@ export class OJSNotFoundError extends OJSError {
   override name = 'OJSNotFoundError'
 }
 
-/**
- * 409: the job or other resource is in a state that does not allow the request; `currentState` is that state.
- */
+/** 409: the job or other resource is in a state that forbids the request; `currentState` is that state. */
 export class OJSConflictError extends OJSError {
   override name = 'OJSConflictError'
 
@@ -149,9 +144,7 @@ interface Answer {
   attempts?: number
 }
 
-/**
- * The error in an answer, as an instance of the matching class; `undefined`: the body is not an OJS error.
- */
+/** The error in an answer, as an instance of its class; `undefined`: the body is not an OJS error. */
 export function errorOfAnswer({ status, body, headers, attempts }: Answer): OJSError | undefined {
   const error = isRecord(body) ? body['error'] : undefined
   if (!isRecord(error)) return undefined

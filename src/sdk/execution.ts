@@ -52,9 +52,7 @@ export interface ExecutionDeps {
 /** `over`: nothing (more) will be reported; the handler may still be running. */
 type Phase = 'starting' | 'running' | 'reporting' | 'over'
 
-/**
- * One execution of a job: from its delivery by the source to the end of its handler and of its only report.
- */
+/** One execution of a job: from its delivery by the source to the end of its handler and its only report. */
 export class Execution {
   readonly lease: Lease
   readonly #deps: ExecutionDeps
@@ -77,9 +75,7 @@ export class Execution {
     return this.lease.job.id
   }
 
-  /**
-   * Whether the server must keep the job reserved for this worker: the job runs, or its report is under way.
-   */
+  /** Whether the server must keep the job reserved: it runs here, or its report is under way. */
   get isHeld(): boolean {
     return this.#phase !== 'over'
   }
@@ -89,9 +85,7 @@ export class Execution {
     return this.#isSettled
   }
 
-  /**
-   * Runs the job. Resolves when handler and report are done, so that the slot is free again. Never rejects.
-   */
+  /** Runs the job. Resolves when handler and report are done and the slot is free again. Never rejects. */
   async run(): Promise<void> {
     if (!(await this.#begin())) return
     await this.#execute()
@@ -138,9 +132,7 @@ export class Execution {
     this.#span?.end(how)
   }
 
-  /**
-   * False: the lease does not allow the job to run, or the execution ended while it waited for the answer.
-   */
+  /** False: the lease does not let the job run, or the execution ended while it waited for the answer. */
   async #begin(): Promise<boolean> {
     const mayRun = await guarded(() => this.lease.begin(), this.#deps)
     if (this.#phase !== 'starting') return false

@@ -9,10 +9,7 @@ import type { SourceOptions, SourceSink } from './source.ts'
 const MAX_IDS = 1_000
 const MIN_INTERVAL_MS = 50
 const MIN_TIMEOUT_MS = 1_000
-/**
- * Interval until the first answer, for jobs whose lease length nobody has named: the answer may hint that
- * they are short.
- */
+/** Interval until the first answer for jobs of unknown lease length: the answer may hint at short leases. */
 const UNTOLD_INTERVAL_MS = 1_000
 
 export interface HeartbeatDeps {
@@ -82,10 +79,7 @@ export class Heartbeat {
     this.#pause.wake()
   }
 
-  /**
-   * Resolves when the heartbeat that `beatNow` asked for has been answered or has failed, or after `ms` at
-   * most.
-   */
+  /** Resolves when the heartbeat of `beatNow` has been answered or has failed, after `ms` at most. */
   async told(ms: number): Promise<void> {
     if (!this.#hasTold) await this.#deps.courier.sleep(ms, this.#onTold)
   }

@@ -9,9 +9,7 @@ import { withActiveTrace } from './tracing.ts'
 const FIRST_RETRY_MS = 100
 const MAX_RETRY_MS = 5_000
 const REPORT_TIMEOUT_MS = 10_000
-/**
- * The assumed lease length if the server names none (seed 001 §10.1); its heartbeat answers may hint at less.
- */
+/** The lease length if the server names none (seed 001 §10.1); its heartbeat answers may hint at less. */
 const DEFAULT_LEASE_MS = 30_000
 
 export interface HttpLeaseDeps {
@@ -68,8 +66,7 @@ export class HttpLease implements Lease {
   async complete(result: unknown): Promise<Settlement> {
     const outcome = await this.#report('/workers/ack', result === undefined ? {} : { result })
     if (typeof outcome === 'string') return this.#ended(outcome)
-    // The result is too large, for example. Another run would give the same result, so the failure is not
-    // retryable.
+    // The result is too large, for example. Another run would have the same result, so there is no retry.
     const message = `The server refused the result of the job: ${jobErrorOf(outcome.refusal).message}`
     return this.fail(jobError('handler_error', message, { type: 'ResultError', retryable: false }))
   }
@@ -79,10 +76,7 @@ export class HttpLease implements Lease {
     return this.#ended(typeof outcome === 'string' ? outcome : 'failed')
   }
 
-  /**
-   * Gives the job back. With `requeue` the attempt is not counted; a server that does not know `requeue`
-   * retries the job.
-   */
+  /** Gives the job back. `requeue` counts no attempt; a server that does not know it retries the job. */
   async release(): Promise<void> {
     const error = jobError('shutdown', 'The worker gave the job back.', { type: 'ShutdownError' })
     await this.#report('/workers/nack', { error, requeue: true })
@@ -94,9 +88,7 @@ export class HttpLease implements Lease {
     return settlement
   }
 
-  /**
-   * Sends a report, and repeats it while the lease lasts: the outcome of a finished job is worth the wait.
-   */
+  /** Sends a report; repeats it while the lease lasts, because the outcome of a finished job is worth it. */
   async #report(path: string, members: object): Promise<Settlement | Refused> {
     const { courier, workerId } = this.#deps
     const body = { job_id: this.job.id, worker_id: workerId, attempt: this.attempt, ...members }
@@ -124,8 +116,7 @@ export class HttpLease implements Lease {
   async #mayRepeat(error: unknown, failures: number): Promise<boolean> {
     const { courier } = this.#deps
     const at = performance.now() + backoffMs(error, failures, FIRST_RETRY_MS, MAX_RETRY_MS)
-    // Meanwhile heartbeats may extend the lease, so a `Retry-After` longer than the lease can still be waited
-    // for.
+    // Heartbeats may extend the lease meanwhile, beyond a `Retry-After` that was longer than the lease.
     for (let now = performance.now(); now < at; now = performance.now()) {
       if (courier.hasEnded || this.isPast) return false
       await courier.sleep(Math.min(at, this.#endsAt) - now)

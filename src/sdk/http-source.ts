@@ -181,8 +181,7 @@ export class HttpSource implements JobSource {
           this.#take(new HttpLease(job, askedAt, deps), sink)
         } else sink.onError(new TypeError('The server answered a job without an id or a type.'))
       }
-      // A server may answer empty polls at once, always or to this worker only: it must not be asked in a
-      // loop.
+      // A server may answer empty polls at once, always or to this worker: it must not be asked in a loop.
       const pauseMs = taken > 0 ? 0 : pollInterval - (performance.now() - askedAt)
       if (pauseMs > 0 && !this.#isQuiet) await this.#pollCourier.sleep(pauseMs, this.#betweenPolls)
     } catch (error) {

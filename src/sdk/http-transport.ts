@@ -40,17 +40,11 @@ export interface HttpTransportOptions {
    * as basic authentication.
    */
   url: string
-  /**
-   * A token, sent as `Bearer`; or a whole `Authorization` value, scheme first. Empty string: no
-   * authorization.
-   */
+  /** A token, sent as `Bearer`; or a whole `Authorization` value, scheme first. Empty: none. */
   auth?: string | undefined
   /** Sent with every request. */
   headers?: Readonly<Record<string, string>> | undefined
-  /**
-   * Time limit of one try in milliseconds, not counting the wait for its turn; 0 or `Infinity`: no limit.
-   * Default 30,000.
-   */
+  /** Milliseconds for one try, from its turn on; 0 or `Infinity`: no limit. Default 30,000. */
   timeout?: number | undefined
   /** How failed requests are repeated; `false`: never. */
   retry?: RetryOptions | false | undefined
@@ -195,10 +189,7 @@ interface Received {
   text: string
 }
 
-/**
- * The response of a received answer. Throws `OJSError` if it is an error, and `OJSTransportError` if it is
- * not OJS.
- */
+/** The response of an answer. Throws `OJSError` if it is an error, `OJSTransportError` if it is not OJS. */
 function answerOf(
   request: TransportRequest,
   { status, headers, text }: Received,
@@ -242,10 +233,7 @@ function elapses(ms: number, signal: AbortSignal | undefined): Promise<boolean> 
   })
 }
 
-/**
- * Describes a network error. Node.js hides the reason, e.g. ECONNREFUSED, in `cause`; browsers do not tell
- * it.
- */
+/** Describes a network error. Node.js has the reason, e.g. ECONNREFUSED, in `cause`; browsers tell none. */
 function reasonOf(error: unknown): string {
   const cause = isRecord(error) ? error['cause'] : undefined
   const code = isRecord(cause) ? cause['code'] : undefined

@@ -263,10 +263,7 @@ export class InMemoryJobs {
     return Object.assign(job, { state, [at]: this.#timestamp() }, more)
   }
 
-  /**
-   * The job that an ACK or FAIL names. Refuses the request unless the worker's execution is still the current
-   * one.
-   */
+  /** The job that an ACK or FAIL names. Refuses the request unless that execution is the current one. */
   #leased(body: Body, verb: string): Entry {
     const entry = this.#find(String(body['job_id']))
     const { job } = entry
@@ -343,10 +340,7 @@ function isNotRetried(job: Job, error: Body): boolean {
   )
 }
 
-/**
- * The time in ms; NaN if none is given. Refuses a time that cannot be read: it would otherwise count as
- * already passed.
- */
+/** The time in ms; NaN: none is given. Refuses an unreadable time: it would count as already passed. */
 function instantOf(value: unknown, index: number): number {
   const at = Date.parse(String(value ?? ''))
   if (value == null || !Number.isNaN(at)) return at

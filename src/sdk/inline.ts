@@ -7,10 +7,7 @@ import { onAbort } from './on-abort.ts'
 import { Pause } from './pause.ts'
 import type { JobError, Lease, Settlement } from './source.ts'
 
-/**
- * Time for a handler that obeys its signal to finish what runs after the report of its job, such as a
- * `finally`.
- */
+/** Time for a handler that obeys its signal to finish what runs after the report, such as a `finally`. */
 const CLEANUP_MS = 100
 
 /** What `runInline` needs of a worker: handlers by type, and middleware. An `OJSWorker` fits. */

@@ -2,10 +2,7 @@ import { requireObject } from './given.ts'
 import type { JobState } from './job.ts'
 import { isRecord } from './json.ts'
 
-/**
- * When a failed job runs again (seed 001 §9.1, seed 003). Intervals are milliseconds (`…Ms`) or ISO 8601
- * durations.
- */
+/** When a failed job runs again (seed 001 §9.1, seed 003). Intervals: milliseconds (`…Ms`) or ISO 8601. */
 export interface RetryPolicy extends WireRetryPolicy {
   /** Executions in all; 1: the job is never retried. */
   maxAttempts?: number | undefined
@@ -51,9 +48,7 @@ export interface WireUniquePolicy {
   key?: readonly string[] | undefined
   args_keys?: readonly string[] | undefined
   meta_keys?: readonly string[] | undefined
-  /**
-   * ISO 8601 duration, or seconds. Jobs that were enqueued longer ago are not compared. Default: no limit.
-   */
+  /** ISO 8601, or seconds. Jobs that were enqueued longer ago are not compared. Default: no limit. */
   period?: string | number | undefined
   /** Only jobs in these states are compared. Default: all but the terminal states. */
   states?: readonly JobState[] | undefined

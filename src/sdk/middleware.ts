@@ -48,19 +48,13 @@ export class MiddlewareChain<Context, Result> {
     return this
   }
 
-  /**
-   * Adds the middleware directly around `existing`. Throws `Error` if `existing` is missing or the name is
-   * taken.
-   */
+  /** Adds it directly around `existing`. Throws `Error` if `existing` is missing or the name is taken. */
   insertBefore(existing: string, name: string, middleware: Middleware<Context, Result>): this {
     this.#insert(this.#indexOf(existing), entryOf([name, middleware]))
     return this
   }
 
-  /**
-   * Adds the middleware directly inside `existing`. Throws `Error` if `existing` is missing or the name is
-   * taken.
-   */
+  /** Adds it directly inside `existing`. Throws `Error` if `existing` is missing or the name is taken. */
   insertAfter(existing: string, name: string, middleware: Middleware<Context, Result>): this {
     this.#insert(this.#indexOf(existing) + 1, entryOf([name, middleware]))
     return this
@@ -114,9 +108,7 @@ function entryOf<Context, Result>(args: Arguments<Context, Result>): Entry<Conte
 /** The run of everything inside one middleware, begun by its `next()`. */
 interface Below<Result> {
   readonly done: Promise<Result>
-  /**
-   * The promise that the middleware gets from `next()`; it records whether the middleware has looked at it.
-   */
+  /** The promise that the middleware gets from `next()`; records whether the middleware has used it. */
   readonly heard: Heard<Result>
   isSettled: boolean
   result?: Result

@@ -10,9 +10,7 @@ interface Agent {
   readonly options: Partial<AgentOptions>
 }
 
-/**
- * The part of Node.js's modules `http` and `https` that is used. Their own types are only there with Node.js.
- */
+/** The part of Node.js's modules `http` and `https` that is used: their own types exist only there. */
 interface HttpModule {
   readonly Agent: new (options: AgentOptions) => Agent
   request(url: string, options: object): ClientRequest
@@ -35,9 +33,7 @@ interface IncomingMessage {
   on(event: 'error', listener: (error: Error) => void): unknown
 }
 
-/**
- * How long an idle connection is kept, so that it ends before the server ends it: most servers do after 5 s.
- */
+/** How long an idle connection is kept: it must end before the server ends it, mostly after 5 s. */
 const IDLE_MS = 4_000
 /** The most if the server's `Keep-Alive` header allows a longer time. */
 const LONG_IDLE_MS = 60_000

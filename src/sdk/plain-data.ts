@@ -23,9 +23,7 @@ export function cut(text: string, max: number): string {
 }
 
 class Copy {
-  /**
-   * The objects that enclose the current value, to find cycles. The same object in two places is no cycle.
-   */
+  /** The objects around the current value, to find cycles. The same object in two places is no cycle. */
   readonly #enclosing = new Set<object>()
   #members = 0
   #charactersLeft = MAX_TEXTS

@@ -109,9 +109,7 @@ export interface CronSpec extends Omit<JobSpec, 'id'> {
   cron: string
   /** IANA name; default UTC. */
   timezone?: string | undefined
-  /**
-   * What happens at a tick while a job of an earlier tick has not ended; default `skip`. In either spelling.
-   */
+  /** What happens at a tick while an earlier tick's job has not ended; default `skip`. In either spelling. */
   overlapPolicy?: OverlapPolicy | undefined
   overlap_policy?: OverlapPolicy | undefined
   /** Default true. */
@@ -272,10 +270,7 @@ async function directed<T extends object>(
   return answered(await exchange({ method: 'POST', path, body: {}, idempotent: true, ...call }))
 }
 
-/**
- * Sends a DELETE. If the answer to the first try got lost, the second try gets a 404, which counts as
- * success.
- */
+/** Sends a DELETE. A 404 after a try whose answer got lost counts as success. */
 async function deleted<T extends object>(
   exchange: Exchange,
   path: string,

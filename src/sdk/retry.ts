@@ -7,16 +7,12 @@ export interface RetryOptions {
   /** Tries in all, including the first one. Default 5. */
   maxAttempts?: number | undefined
   /**
-   * Milliseconds before the second try. Doubles with each try, and is shortened at random by up to a half.
-   * Default 100.
+   * Milliseconds before the second try. Doubles with each try; jitter takes off up to a half. Default 100.
    */
   initialDelay?: number | undefined
   /** Longest delay in milliseconds; default 5,000. */
   maxDelay?: number | undefined
-  /**
-   * Longest `Retry-After` in milliseconds: if a server asks for a longer wait, there is no further try.
-   * Default 30,000.
-   */
+  /** Milliseconds; a longer `Retry-After` of the server means no further try. Default 30,000. */
   maxRetryAfter?: number | undefined
 }
 
@@ -57,8 +53,7 @@ export function delayBeforeRetry(
   const askedMs = retryAfterMs(error)
   if (askedMs > policy.maxRetryAfter) return undefined
   const backoff = Math.min(policy.maxDelay, policy.initialDelay * 2 ** (attempt - 1))
-  // Never earlier than the server asked, and with jitter, because other clients were told to wait for the
-  // same time.
+  // Never earlier than the server asked; with jitter, because other clients were told the same.
   return Math.max(askedMs, backoff / 2) + (Math.random() * backoff) / 2
 }
 
@@ -85,9 +80,7 @@ function retryAfterMs(error: unknown): number {
   return 0
 }
 
-/**
- * The longest `Retry-After` that a worker obeys: a huge value from a proxy must not stop the worker for good.
- */
+/** The longest `Retry-After` that a worker obeys: a proxy's huge value must not stop it for good. */
 const MAX_OBEYED_MS = 60_000
 
 /**

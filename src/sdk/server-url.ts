@@ -31,10 +31,7 @@ export function endpointOf(url: string, auth?: string): Endpoint {
   return { origin, base: origin + pathAbove(parsed), authorization: auth ? schemed(auth) : own }
 }
 
-/**
- * The path under which a proxy serves the server, without a slash at the end; `/ojs/v1` is cut off if it is
- * there.
- */
+/** The path under which a proxy serves the server. Without `/ojs/v1` and without a slash at the end. */
 export function pathAbove({ pathname }: URL): string {
   return pathname.replace(/\/+$/, '').replace(/\/ojs\/v1$/, '')
 }

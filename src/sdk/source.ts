@@ -44,17 +44,11 @@ export interface Lease {
    * event of a claimed token is confirmed). False: the job must not run here, and the source has settled it.
    */
   begin(): boolean | Promise<boolean>
-  /**
-   * Reports success. Resolves when the server has the report, or when it is certain that the report cannot be
-   * delivered.
-   */
+  /** Reports success. Resolves when the server has the report, or will certainly not get it. */
   complete(result: unknown): Promise<Settlement>
   /** Reports that the handler threw or exceeded its time limit. */
   fail(error: JobError): Promise<Settlement>
-  /**
-   * Gives a job that did not run to its end (shutdown) back to the queue, if possible without counting the
-   * attempt.
-   */
+  /** Gives a job that did not run to its end (shutdown) back, if possible without counting the attempt. */
   release(): Promise<void>
 }
 
@@ -93,16 +87,13 @@ export interface JobSource {
    * server cannot be reached, the source keeps trying and tells `onError`.
    */
   start(sink: SourceSink, options: SourceOptions): Promise<void>
-  /**
-   * Called when a slot has become free (HTTP polls again at once; AMQP hands over the next delivery that it
-   * holds).
-   */
+  /** Called when a slot is free (HTTP polls again at once; AMQP hands over a delivery that it holds). */
   slotFree(): void
   /** Takes no more jobs; heartbeats and reports go on. Idempotent. */
   quiet(): Promise<void>
   /**
    * Called when the worker has drained or given up: sends the last reports, then ends everything. Never
-   * rejects, and resolves soon after `deadline` is aborted. Idempotent; may be called after a `start` that
+   * rejects, and resolves soon after `deadline` is aborted. Idempotent; allowed after a `start` that
    * rejected.
    */
   stop(deadline: AbortSignal): Promise<void>

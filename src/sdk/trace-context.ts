@@ -27,9 +27,7 @@ export function registeredTracer(): Tracer | undefined {
     : provider.getTracer(SCOPE)
 }
 
-/**
- * The sender's span; undefined if `traceparent` is missing or invalid. An invalid `tracestate` is dropped.
- */
+/** The sender's span; undefined for a missing or invalid `traceparent`. Drops an invalid `tracestate`. */
 export function remoteSpanContext({
   traceparent,
   tracestate,

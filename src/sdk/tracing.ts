@@ -42,10 +42,7 @@ export function traceOfLease({ job, traceparent, tracestate }: Lease): TraceCont
   }
 }
 
-/**
- * How an execution ended for the worker. What the server makes of a failure (retry or discard) is not known
- * here.
- */
+/** How an execution ended for the worker; whether the server then retries the job is not known here. */
 export type ProcessEnd = 'completed' | 'cancelled' | 'released' | JobError
 
 /** The span of one execution. */

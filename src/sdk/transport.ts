@@ -1,7 +1,4 @@
-/**
- * One request to an OJS server. A transport must understand `method`, `path` and `body`; it may ignore the
- * other members.
- */
+/** One request to an OJS server. A transport may ignore all members but `method`, `path` and `body`. */
 export interface TransportRequest {
   method: string
   /**
@@ -13,10 +10,7 @@ export interface TransportRequest {
   body?: unknown
   /** Sent in addition to the transport's own headers. */
   headers?: Readonly<Record<string, string>> | undefined
-  /**
-   * Ends the wait for the answer and for further tries: rejects with an `OJSTransportError` of the kind
-   * `aborted`.
-   */
+  /** Ends the wait for the answer and for further tries: `OJSTransportError` of the kind `aborted`. */
   signal?: AbortSignal | undefined
   /** Milliseconds for one try, used instead of the transport's own limit. */
   timeout?: number | undefined
@@ -41,8 +35,7 @@ export interface TransportResponse {
 /**
  * How client and worker reach a server. Give them one of your own to test without a server (seed 004, "The
  * transport layer"). `request` rejects with `OJSError` for an error that the server answered, and with
- * `OJSTransportError` if there was no answer. It may also resolve with `{ status: 404, body }` instead of
- * rejecting.
+ * `OJSTransportError` if there was no answer. Resolving with `{ status: 404, body }` is understood, too.
  */
 export interface Transport {
   request(opts: TransportRequest): Promise<TransportResponse>

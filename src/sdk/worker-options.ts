@@ -6,9 +6,7 @@ import { refuseAmqp } from './server-url.ts'
 import type { JobSource } from './source.ts'
 import type { Transport } from './transport.ts'
 
-/**
- * A logger of the shape of `console`. pino and similar loggers take the object first, so they need a wrapper.
- */
+/** A logger of the shape of `console`. pino and its like take the object first, so they need a wrapper. */
 export interface WorkerLogger {
   info(message: string, details: Readonly<Record<string, unknown>>): void
   warn(message: string, details: Readonly<Record<string, unknown>>): void
@@ -22,10 +20,7 @@ export interface OJSWorkerOptions {
   /** As for the client: a token, or a whole `Authorization` value. */
   auth?: string | undefined
   headers?: Readonly<Record<string, string>> | undefined
-  /**
-   * Default: in Node.js its own HTTP client, which costs much less CPU than `fetch`; elsewhere the global
-   * `fetch`.
-   */
+  /** Default: in Node.js its own HTTP client, which costs much less CPU than `fetch`; elsewhere `fetch`. */
   fetch?: Fetch | undefined
   /** Used instead of HTTP to `url`, e.g. a transport for tests. */
   transport?: Transport | undefined

@@ -20,10 +20,7 @@ import {
 /** How long giving jobs back to the server may take after the grace period. */
 const RELEASE_MS = 5_000
 
-/**
- * Time for what the program does after `stopped` resolves, before hanging handlers make the worker raise the
- * signal again, which ends the process.
- */
+/** Time for the program after `stopped` resolves, before hanging handlers make the worker end the process. */
 const RAISE_DELAY_MS = 1_000
 
 export interface StopResult {
@@ -36,8 +33,7 @@ export type OJSWorkerState = 'idle' | 'running' | 'quiet' | 'terminate' | 'stopp
 
 /**
  * Runs jobs (seed 004, "Worker API"). Takes them from a source, HTTP or AMQP, and passes each through the
- * middleware to the handler of its type, up to `concurrency` at a time. The same handlers run with both
- * sources.
+ * middleware to the handler of its type, up to `concurrency` at a time. Handlers are the same for both.
  */
 export class OJSWorker {
   /** Runs around each handler; the first one is the outermost. */
@@ -207,8 +203,7 @@ export class OJSWorker {
   }
 
   /**
-   * Gives the remaining jobs back and stops the source. Resolves with the ids of the jobs that will run
-   * again.
+   * Gives the remaining jobs back and stops the source. Resolves with the ids of jobs that will run again.
    */
   async #endSource(source: JobSource): Promise<string[]> {
     const left = [...this.#executions].filter(({ isHeld }) => isHeld)
@@ -252,8 +247,7 @@ export class OJSWorker {
       return
     }
     const execution = new Execution(lease, this.#executionDeps)
-    // The source delivered the job again, so the older execution has lost it: nobody waits for its outcome
-    // any more.
+    // The same job was delivered again: nobody waits for the outcome of the older execution any more.
     this.#current.get(execution.jobId)?.abort('lost')
     this.#executions.add(execution)
     this.#current.set(execution.jobId, execution)

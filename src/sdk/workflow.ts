@@ -14,9 +14,7 @@ export interface ChainDefinition {
   type: 'chain'
   name?: string | undefined
   steps: readonly WorkflowStep[]
-  /**
-   * Options for all jobs in the workflow. Options of a job, or of a workflow inside this one, override them.
-   */
+  /** Options for all jobs in the workflow. Options of a job, or of a workflow inside, override them. */
   options?: SharedOptions | undefined
 }
 
@@ -42,8 +40,7 @@ export interface BatchDefinition {
 type TreeDefinition = ChainDefinition | GroupDefinition | BatchDefinition
 
 /**
- * The members of all definitions. Those that another definition has may be null, because a program may use
- * one type for all.
+ * Members of all definitions. Each may be null where it does not belong: a program may use one type for all.
  */
 interface TreeMembers {
   steps?: readonly WorkflowStep[] | null
@@ -85,22 +82,17 @@ export interface BatchCallbacks {
   onFailure?: JobSpec | undefined
 }
 
-/**
- * Builds the definition of a chain, which runs the steps in this order (seed 004, "Workflow helpers"). Sends
- * nothing.
- */
+/** Builds the definition of a chain, which runs the steps in this order (seed 004, "Workflow helpers"). */
 export function chain(...steps: WorkflowStep[]): ChainDefinition {
   return { type: 'chain', steps: elements('chain', steps) }
 }
 
-/** Builds the definition of a group, which runs the jobs in parallel. Sends nothing. */
+/** Builds the definition of a group, which runs the jobs in parallel. */
 export function group(...jobs: WorkflowStep[]): GroupDefinition {
   return { type: 'group', jobs: elements('group', jobs) }
 }
 
-/**
- * Builds the definition of a batch, which runs the jobs in parallel and then the callbacks. Sends nothing.
- */
+/** Builds the definition of a batch, which runs the jobs in parallel, then the callbacks. */
 export function batch(jobs: readonly WorkflowStep[], callbacks: BatchCallbacks): BatchDefinition {
   const wire = wireCallbacks(callbacks)
   if (Object.keys(wire).length === 0) throw new TypeError('batch() needs at least one callback.')
@@ -173,10 +165,7 @@ function listOf<T>(name: string, value: readonly T[]): readonly T[] {
   throw new TypeError(`'${name}' of a workflow is a list.`)
 }
 
-/**
- * Tells a workflow from a job. A job may have the type `chain` too, but it has no steps. Null counts as
- * absent, as on the server.
- */
+/** Whether a step is a workflow. A job may have the type `chain`, but no steps. Null is as good as absent. */
 function isDefinition(step: WorkflowStep): step is TreeDefinition {
   if (!isRecord(step)) return false
   const { steps, jobs, args }: TreeMembers & { args?: unknown } = step

@@ -162,8 +162,7 @@ function amqpQueueGauges(
       registers: [registry],
       collect() {
         this.reset()
-        // Queues beyond the limit share a label, so their values are joined: the last of them must not stand
-        // for all.
+        // Queues beyond the limit share a label: join their values, or the last one would stand for all.
         const values = new Map<string, number>()
         for (const queue of broker().queues) {
           const label = queues.of(queue.queue)

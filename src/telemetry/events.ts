@@ -23,10 +23,7 @@ export type JobEvent =
   | { type: 'job.heartbeat'; job: LeaseFacts; workerId: string }
   | { type: 'job.expired'; job: JobRow }
   | { type: 'job.discarded'; job: JobRow; requestId?: string }
-  /**
-   * The job is listed under `GET /dead-letter` from now on; emitted right after the end that put it there
-   * (C-93).
-   */
+  /** Listed under `GET /dead-letter` from now on; emitted right after the end that put it there (C-93). */
   | { type: 'dead_letter.added'; job: JobRow; requestId?: string }
   /** A dead letter was made available again. */
   | { type: 'dead_letter.retried'; job: JobRow; requestId?: string }
@@ -92,8 +89,7 @@ export interface JobEvents {
   emit(event: JobEvent): void
   /**
    * Holds back the first event of a job that is stored but can still be withdrawn, until its token is
-   * confirmed. A worker may be faster than the confirm: the next event of the job first emits the one that
-   * was held.
+   * confirmed. A worker may be faster than the confirm: the job's next event then emits the held one first.
    */
   hold(event: StoredEvent): void
   /** The job stays: emits its first event now, unless it was emitted before. */
@@ -127,10 +123,7 @@ export function createJobEvents(listeners: readonly ((event: JobEvent) => void)[
   }
 }
 
-/**
- * The `dead_letter.added` event that follows an end. Derived here, in one place, because jobs are discarded
- * in many.
- */
+/** The `dead_letter.added` event after an end. Derived in this one place: jobs are discarded in many. */
 function deadLetterOf(event: JobEvent): JobEvent | null {
   if (event.type !== 'job.discarded' && event.type !== 'job.expired') return null
   if (!event.job.isDeadLetter) return null

@@ -5,10 +5,7 @@ export interface GatewayState {
   readonly version: string
   /** As in `GET /ojs/v1/health`. */
   isHealthy(): boolean
-  /**
-   * The warnings of `GET /ojs/v1/health`. The gateway defines their codes, so they are few enough for a
-   * label.
-   */
+  /** The warnings of `GET /ojs/v1/health`. The gateway defines their codes, so they are few. */
   warnings(): readonly { readonly code: string }[]
 }
 

@@ -41,8 +41,7 @@ export function jobLog(
         logger.info({ queue: event.queue, requestId: event.requestId }, event.type)
         return
       case 'job.heartbeat':
-        // There is one every few seconds for every running job: without debug lines not even the fields are
-        // built.
+        // Every few seconds for every running job: without debug lines not even the fields are built.
         if (isDebug)
           logger.debug({ ...leaseFields(event.job), workerId: event.workerId }, event.type)
         return

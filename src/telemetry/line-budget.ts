@@ -17,10 +17,7 @@ export class LineBudget {
     this.#tellRest = tellRest
   }
 
-  /**
-   * Undefined: do not log this line. Otherwise the fields to add to it: how many lines before it were
-   * suppressed.
-   */
+  /** Undefined: do not log this line. Otherwise the fields to add: how many before it were suppressed. */
   take(now: number): { suppressed?: number } | undefined {
     if (now - this.#since >= WINDOW_MS) {
       this.#since = now

@@ -99,9 +99,7 @@ function processMetrics(): Registry {
 }
 
 const HTTP_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
-/**
- * Methods with a label of their own. Clients may try the other thirty that Node.js accepts, on every route.
- */
+/** Methods with their own label. Clients may try the other thirty that Node.js accepts, on every route. */
 const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'DELETE', 'OPTIONS'])
 const STATUS_CLASSES = ['gone', '1xx', '2xx', '3xx', '4xx', '5xx'] as const
 

@@ -108,9 +108,7 @@ export function fetching(
 
 type Verb = 'ojs.ack' | 'ojs.nack' | 'ojs.cancel' | 'ojs.get_job'
 
-/**
- * Runs `work` in a CLIENT span, the kind that the vocabulary gives to these verbs, as calls of the backend.
- */
+/** Runs `work` in a CLIENT span: the vocabulary treats these verbs as calls of the backend. */
 export function traced<T extends { job: JobRow }>(
   name: Verb,
   from: TraceContext,
@@ -148,7 +146,7 @@ export function systemPass(
 }
 
 /**
- * Runs `decide` in the span `ojs.retry.evaluate`, INTERNAL: a child of the span in which the attempt failed.
+ * Runs `decide` in the span `ojs.retry.evaluate`, INTERNAL: a child of the span that the attempt failed in.
  */
 export function evaluatingRetry<T extends { do: string }>(job: JobRow, decide: () => T): T {
   const tracer = registeredTracer()
@@ -245,10 +243,7 @@ function publishedBatch(span: Span, jobs: readonly JobRow[]): Attributes {
   return { ...destination(queue), 'messaging.batch.message_count': jobs.length }
 }
 
-/**
- * Marks the span as failed: the job failed, although its report succeeded (ojs-digest §15.2: retryable,
- * discarded).
- */
+/** Marks the span as failed if the job failed, although its report succeeded (ojs-digest §15.2). */
 function markFailed(span: Span, job: JobRow): void {
   if (job.state !== 'retryable' && job.state !== 'discarded') return
   const error: { code?: unknown; message?: unknown } = JSON.parse(job.error ?? '{}')

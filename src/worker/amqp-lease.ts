@@ -27,10 +27,7 @@ export interface LeaseDeps {
   started(queue: string, key: string, event: string): void
   report(queue: string, key: string, event: string, isStart?: boolean): Promise<ReportOutcome>
   decide(run: FailedRun): Promise<ReportedOutcome>
-  /**
-   * Called when the delivery is settled, or was lost with its channel; then RabbitMQ delivers the token
-   * again.
-   */
+  /** Called when the delivery is settled or lost with its channel; a lost token is delivered again. */
   onOver(lease: AmqpLease, ending: Ending): void
 }
 
@@ -53,9 +50,7 @@ export class AmqpLease implements Lease {
   phase: Phase = 'waiting'
   readonly #deps: LeaseDeps
   readonly #token: TokenJob
-  /**
-   * The `started` event must be confirmed before the handler runs, because the handler may kill the process.
-   */
+  /** `started` must be confirmed before the handler runs, because the handler may kill the process. */
   readonly #mustRecordStart: boolean
   /** The `started` event was sent, or is about to be. */
   #isStartTold = false
@@ -85,7 +80,7 @@ export class AmqpLease implements Lease {
     return this.phase === 'over'
   }
 
-  /** Whether heartbeats must name the job: without them the gateway would treat its attempt as dead. */
+  /** Whether heartbeats must name the job: otherwise the gateway would take it for dead. */
   get isAtWork(): boolean {
     return this.phase === 'running' || this.phase === 'failing'
   }
@@ -171,8 +166,8 @@ export class AmqpLease implements Lease {
   }
 
   /**
-   * Reports `released`, waits for the confirm, then requeues: the next consumer may run the job at once, as
-   * this attempt.
+   * Reports, waits for the confirm, then requeues: the next consumer may run the job at once, as this
+   * attempt.
    */
   async release(): Promise<void> {
     if (this.isOver) return

@@ -20,10 +20,7 @@ import { Reporter } from './reporter.ts'
 import { decideFailure } from './retry-token.ts'
 
 const HEARTBEAT_MS = 5_000
-/**
- * How long `start` waits for RabbitMQ, as over HTTP. It resolves then, and the worker keeps trying to
- * connect.
- */
+/** How long `start` waits for RabbitMQ, as over HTTP. Then it resolves, and the worker keeps trying. */
 const START_PATIENCE_MS = 5_000
 /** Time between the last acknowledgement and the end of its channel. */
 const SETTLE_MS = 250

@@ -25,9 +25,9 @@ import type { AmqpLink } from './link.ts'
 
 const INFO_WAIT_MS = 5_000
 /**
- * Publishes under way; further ones wait for their turn. The publisher refuses messages while 16,384 are
- * unconfirmed, or too many bytes, as a gateway must; a program that enqueues more at once can wait instead.
- * RabbitMQ gets 1,536 of them at a time.
+ * How many publishes may be under way; further ones wait for their turn. The publisher refuses messages while
+ * 16,384 are unconfirmed, or too many bytes, as a gateway must; a program that enqueues more at once can wait
+ * instead. RabbitMQ gets 1,536 of them at a time.
  */
 const MAX_UNDER_WAY = 4_096
 
@@ -153,18 +153,14 @@ export class AmqpTransport implements Transport {
       .then((outcome) => (outcome === 'returned' ? this.#publishAgain(message) : outcome))
   }
 
-  /**
-   * The message was returned because the queue was deleted meanwhile: declares it and publishes once more.
-   */
+  /** The message was returned: the queue was deleted meanwhile. Declares it and publishes once more. */
   async #publishAgain(message: Outgoing): Promise<PublishOutcome> {
     const { publisher, declarer } = this.#link
     const outcome = await this.#inTime(declarer.recheck(message.queue))
     return outcome === 'ready' ? await publisher.send(message) : 'returned'
   }
 
-  /**
-   * Limits the wait for a declare: RabbitMQ may be silent for minutes before its connection counts as lost.
-   */
+  /** Limits the wait for a declare: RabbitMQ may hang for minutes before its connection counts as lost. */
   async #inTime(ensured: Promise<EnsureOutcome>): Promise<EnsureOutcome> {
     const isAnswered = await isInTime(ensured, 2 * this.#link.options.publishTimeoutMs)
     return isAnswered ? await ensured : 'unavailable'

@@ -130,10 +130,7 @@ export class Dispatcher {
     return this.#held.all
   }
 
-  /**
-   * Gives back the deliveries that were not handed over, in the order of their arrival: of one queue, or of
-   * all.
-   */
+  /** Gives back deliveries that were not handed over, in the order of arrival: of one queue, or of all. */
   giveBack(queue: string | null = null): void {
     const isMeant = (delivery: LiveDelivery) => queue === null || delivery.queue === queue
     this.giveBackHeld(isMeant)
@@ -277,8 +274,7 @@ export class Dispatcher {
     this.#inHand.delete(inHand.delivery.id)
     for (const delivery of inHand.next) {
       if (this.#isDecided(delivery)) continue
-      // Must be claimed: the execution before may have made this token obsolete (docs/control-protocol.md
-      // §2).
+      // Must be claimed: what ran here meanwhile may have made it obsolete (docs/control-protocol.md §2).
       this.#hasWaited.add(delivery)
       this.#held.insert(delivery)
     }

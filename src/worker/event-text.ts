@@ -38,8 +38,7 @@ export function eventText(
 }
 
 /**
- * The member `started_at` of a `completed` event: the `started` event is sent up to 50 ms late, or not at all
- * (see `Reporter`).
+ * The member `started_at` of `completed`: `started` is sent up to 50 ms late or not at all (see `Reporter`).
  */
 export function startMember(startedAt: number): string {
   return `,"started_at":"${timestamp(startedAt)}"`
@@ -75,18 +74,12 @@ function lean({ code, type, message, retryable }: Failure): Failure {
   return { code, type, message, retryable, details: { truncated: true } }
 }
 
-/**
- * Whether the gateway accepts the value. If it did not, it would leave out the event, and the job would be
- * lost.
- */
+/** Whether the gateway accepts the value. Otherwise it would leave out the event, and the job with it. */
 export function isTellable(value: unknown): boolean {
   return value !== undefined && refusalOf('value', JSON.stringify(value)) === null && isSafe(value)
 }
 
-/**
- * False for integers that a double cannot hold: amqplib may have read another number than the one that was
- * sent.
- */
+/** False for integers that a double cannot hold exactly: amqplib may have read another number. */
 function isSafe(value: unknown): boolean {
   if (typeof value === 'number') return !Number.isInteger(value) || Number.isSafeInteger(value)
   return typeof value !== 'object' || value === null || Object.values(value).every(isSafe)

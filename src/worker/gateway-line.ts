@@ -15,9 +15,7 @@ export interface Claimed {
 
 /** What a worker must learn from a gateway before it consumes. */
 export interface Synced {
-  /**
-   * Ids of cancelled jobs whose token may still arrive, each with the newest generation that was cancelled.
-   */
+  /** Ids of cancelled jobs whose token may still arrive, each with the newest generation it concerns. */
   tombstones: Map<string, number>
   /** There are more cancelled jobs than these, so every token must be claimed. */
   truncated: boolean
@@ -48,10 +46,7 @@ export class GatewayLine {
     return this.#now() < this.#silentUntil
   }
 
-  /**
-   * Asks what changed while the worker did not listen. Null: no gateway answered in time, and the worker may
-   * go on without the answer.
-   */
+  /** Asks for what a worker must know. Null: no gateway answered in time; the worker may go on without. */
   async sync(queues: readonly string[]): Promise<Synced | null> {
     const all: Synced = {
       tombstones: new Map(),

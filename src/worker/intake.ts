@@ -213,9 +213,7 @@ export class Intake {
     await source.opened
   }
 
-  /**
-   * Cancels the consumer. Resolves when no further delivery can come; the channel stays open for settlements.
-   */
+  /** Cancels the consumer. Resolves when no further delivery can come. The channel stays for settlements. */
   #end(source: Source): Promise<void> {
     const { block, opened, ended } = source
     source.block = null

@@ -25,10 +25,7 @@ import { joinMetrics } from './shared-metrics.ts'
 export type ConsumerGauges = Pick<BrokerGauges, 'consumers' | 'queues'>
 
 export interface LinkHooks {
-  /**
-   * Sends `ojs.control.sync` for one queue, or for one of its retry queues too. A gateway that gets it
-   * declares what is missing.
-   */
+  /** Sends `ojs.control.sync` for a queue or one of its retry queues: a gateway declares what is missing. */
   askForQueue(queue: string, rungMs?: number): Promise<unknown>
   gauges(): ConsumerGauges
 }

@@ -32,9 +32,7 @@ export class NativeProducer {
   #underWay = 0
   readonly #idle = new Pause()
 
-  /**
-   * Connects at the first call. Throws `TypeError` for a URL that is not AMQP, and for other invalid options.
-   */
+  /** Connects at the first call. Throws `TypeError` for a URL that is not AMQP and other invalid options. */
   constructor(options: AmqpOptions) {
     this.#link = new AmqpLink(withDefaults(options, 'ojs-producer'), {
       askForQueue: (queue, rungMs) => this.#gateway.announce(queue, rungMs),
@@ -91,10 +89,7 @@ export class NativeProducer {
     await this.#call(() => this.#cancel(id, queue))
   }
 
-  /**
-   * Waits for calls under way, then closes the connections. Idempotent; the producer cannot be used
-   * afterwards.
-   */
+  /** Waits for calls under way, then closes the connections. Idempotent; the producer is unusable then. */
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing

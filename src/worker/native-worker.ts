@@ -8,9 +8,7 @@ import { type AmqpSourceOptions, amqpSource } from './amqp-source.ts'
 export type NativeWorkerOptions = AmqpSourceOptions &
   Pick<OJSWorkerOptions, 'queues' | 'concurrency' | 'workerId' | 'gracePeriod' | 'handleSignals'>
 
-/**
- * An `OJSWorker` that takes jobs directly from RabbitMQ: the same handlers, middleware, slots and shutdown.
- */
+/** An `OJSWorker` directly on RabbitMQ: the same handlers, middleware, slots and shutdown. */
 export class NativeWorker extends OJSWorker {
   /** Throws `TypeError` for invalid options. Does not connect yet. */
   constructor(options: NativeWorkerOptions) {

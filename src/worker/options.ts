@@ -20,10 +20,7 @@ export interface AmqpOptions {
   prefix?: string | undefined
   /** Should be the gateway's `OJS_QUEUE_TYPE`; an existing queue is used as it is. Default `classic`. */
   queueType?: QueueProfile | undefined
-  /**
-   * `never`: for a user without the right to configure; an administrator has declared everything. Default
-   * `lazy`.
-   */
+  /** `never`: a user without the right to configure; everything was declared before. Default `lazy`. */
   declare?: 'lazy' | 'never' | undefined
   /**
    * Must be the gateway's `OJS_DELAY_MODE`. `plugin`: jobs that are due later go to RabbitMQ's plugin,
@@ -40,10 +37,7 @@ export interface AmqpOptions {
   maxRungs?: number | undefined
   /** For how many milliseconds a new retry queue gets no token; see `src/broker/rungs.ts`. Default 2 s. */
   rungSettleMs?: number | undefined
-  /**
-   * How many milliseconds a gateway may take to answer before a worker goes on without the answer. Default 1
-   * s.
-   */
+  /** Milliseconds that a gateway may take to answer before a worker goes on without it. Default 1 s. */
   answerTimeoutMs?: number | undefined
   /** Name of the connections in RabbitMQ's management, followed by their purpose. */
   connectionName?: string | undefined
@@ -75,10 +69,7 @@ const LIMITS = {
   answerTimeoutMs: 1_000,
 }
 
-/**
- * The options with defaults. Throws `TypeError` for a missing URL, one that is not AMQP, and other invalid
- * options.
- */
+/** The options with defaults. Throws `TypeError` for a missing or non-AMQP URL and other invalid options. */
 export function withDefaults(options: AmqpOptions, connectionName: string): LinkOptions {
   requireObject(options, 'Options are an object, such as { url }.')
   const { url, registry = null, logger, ...others } = options
@@ -115,7 +106,7 @@ export function delayMs(name: string, value: number): number {
 }
 
 /**
- * Throws `TypeError` for any other text: a gateway would refuse the heartbeats and take the worker for dead.
+ * Refuses any other text (`TypeError`): a gateway would refuse the heartbeats and take the worker for dead.
  */
 export function labelOf(name: string, value: string | undefined): string | undefined {
   if (value === undefined || (typeof value === 'string' && value.length <= 255)) return value
@@ -149,10 +140,7 @@ function loggerOf(given: AmqpOptions['logger']): Logger {
   return { debug() {}, info: tell('info'), warn: tell('warn'), error: tell('error') }
 }
 
-/**
- * Throws `TypeError` for a URL that is not AMQP; without the URL in the message, because it may contain a
- * password.
- */
+/** Throws `TypeError` for a URL that is not AMQP. The message leaves out the URL: it may hold a password. */
 function requireAmqp(url: string): void {
   if (!isAmqpUrl(url)) {
     throw new TypeError(

@@ -46,7 +46,7 @@ export class Reporter {
 
   constructor(deps: ReporterDeps) {
     this.#deps = deps
-    // Many messages of each queue may wait at a time to be sent again.
+    // Each message that waits to be sent again has a listener here: Node.js would warn of a leak.
     setMaxListeners(0, this.#givingUp.signal)
   }
 
@@ -69,9 +69,7 @@ export class Reporter {
     for (const lane of this.#lanes.values()) lane.flush()
   }
 
-  /**
-   * Sends all events. Resolves when everything is confirmed, or at the deadline; sends nothing after that.
-   */
+  /** Sends all events. Resolves when all are confirmed, or at the deadline; sends nothing after that. */
   async stop(deadline: AbortSignal): Promise<void> {
     const giveUp = () => this.#givingUp.abort()
     if (deadline.aborted) giveUp()
@@ -89,10 +87,7 @@ export class Reporter {
     return lane
   }
 
-  /**
-   * Sends a message until it is confirmed. While that fails, the worker keeps its deliveries, so nothing is
-   * lost.
-   */
+  /** Sends a message until it is confirmed. Until then the worker keeps its deliveries: nothing is lost. */
   async #send(queue: string, batch: readonly Waiting[]): Promise<ReportOutcome> {
     const { tell, ensure, logger, workerId } = this.#deps
     let pauseMs = FIRST_PAUSE_MS
@@ -142,10 +137,9 @@ class Lane {
   }
 
   add(key: string, text: string, isStart: boolean): Promise<ReportOutcome> {
-    // The end of an execution implies its start: it is the later event of the two (architecture §5).
+    // A later event of an execution implies its start (architecture §5).
     this.#starts.delete(key)
-    // A `started` event that is under way must not be repeated: after a `released` it would count as another
-    // start.
+    // A `started` under way must not be repeated: after a `released` it would count as another start.
     const start = this.#startsSent.get(key)
     if (start) start.isSuperseded = true
     return new Promise((resolve) => {

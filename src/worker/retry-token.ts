@@ -14,9 +14,7 @@ import { retrySource, type TokenJob } from './token-job.ts'
  * is not usable yet is not waited for.
  */
 const RUNG_WAIT_MS = 1_000
-/**
- * The same without a gateway, when the job would have to wait for one: long enough for a new rung to settle.
- */
+/** The same without a gateway: long enough for a new rung to settle, or the job would wait for a gateway. */
 const LONG_RUNG_WAIT_MS = 5_000
 const LOOK_AGAIN_MS = 100
 
@@ -73,8 +71,7 @@ async function publishTo(
     routingKey: rungKey(queue, rungMs),
     rungMs,
     group: 'others',
-    // The body exactly as it arrived, so that unknown members, the generation and every digit of a number
-    // survive.
+    // The body as it arrived: unknown members, the generation and every digit of a number survive.
     content: delivery.raw.content,
     options: publishOptionsOf(source),
   })

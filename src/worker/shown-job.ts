@@ -9,8 +9,8 @@ import type { TokenJob } from './token-job.ts'
 const MAX_OTHER_BYTES = 64 * 1024 - 4_096
 /**
  * Largest failed job whose retry can be left to the gateway, which then must get it: so small that no gateway
- * refuses the report, whatever its `OJS_MAX_BODY_BYTES`. The rest of the event is the error, 100,000 bytes at
- * most.
+ * refuses the report, whatever its `OJS_MAX_BODY_BYTES`. The rest of the event is the error, up to 100,000
+ * bytes.
  */
 const MAX_KEPT_BYTES = 900_000
 /**

@@ -21,8 +21,7 @@ export interface TokenJob {
   /** Wall time, ms; null: never. */
   expiresAt: number | null
   /**
-   * By all signs a gateway published the token and so knows the job. Otherwise no gateway knows the job until
-   * it is shown.
+   * By all signs a gateway published the token, so it knows the job. Else no gateway does until it is shown.
    */
   isKnown: boolean
   /** JSON text that contains the retry policy, in the gateway's form. */
@@ -40,10 +39,7 @@ const TOKEN_LIMITS = { maxDepth: JSON_LIMITS.maxDepth + 4 }
 /** The beginning of every body that the gateway publishes. */
 const GATEWAY_BODY = '{"specversion":"1.0","id":"'
 
-/**
- * Reads a token. Throws `OjsError` if the gateway would not adopt it either, or if the heap has no room for
- * it.
- */
+/** Reads a token. Throws `OjsError` if the gateway would not adopt it, or if the heap has no room for it. */
 export function tokenJob(delivery: LiveDelivery, context: NativeContext): TokenJob {
   const { content } = delivery.message
   // Reading the message would kill this worker, and then the next one that RabbitMQ gives it to.
@@ -72,20 +68,14 @@ function isGatewayForm(body: Record<string, unknown>): boolean {
   )
 }
 
-/**
- * A gateway moves the options that it knows up into the job, and leaves in `options` only those that it does
- * not.
- */
+/** A gateway moves the options that it knows up into the job, and leaves the others in `options`. */
 function hasNoKnownOptions(options: unknown): boolean {
   return (
     options === undefined || (isJsonObject(options) && !Object.keys(options).some(isOptionMember))
   )
 }
 
-/**
- * Whether a gateway published the token. The form alone does not tell: other publishers may write both
- * numbers, too.
- */
+/** Whether a gateway published the token. The form alone is no proof: others may write both numbers, too. */
 function isOfGateway(headers: Readonly<Record<string, unknown>>, content: Buffer): boolean {
   return (
     typeof headers[OJS_HEADERS.enqueuedAt] === 'string' &&
