@@ -180,7 +180,7 @@ export class OJSClient {
       const job = objectIn<Job>(answer, 'job')
       return answer.body['deduplicated'] === true ? { ...job, deduplicated: true } : job
     } catch (error) {
-      // An id that was not sent cannot be in the 409 because of an earlier try of ours.
+      // If the id was not sent, the job that the 409 names cannot come from an earlier try of this call.
       const isSent = !unsent?.has(request.id)
       const isOwn = isSent && error instanceof OJSDuplicateError
       if (!isOwn || error.existingJobId !== request.id) throw error
@@ -280,7 +280,7 @@ function bodyOf(request: EnqueueRequest, unsent: UnsentIds | undefined): WireJob
   return { ...(isSent && { id }), ...job, ...(hasOptions && { options }) }
 }
 
-/** Marks the jobs that existed before. `places`: their indexes, which the gateway sends beside the list. */
+/** Marks the jobs that existed before. `indexes`: theirs, which the gateway sends beside the list. */
 function withDeduplicated(jobs: Job[], indexes: unknown): Job[] {
   if (!Array.isArray(indexes)) return jobs
   const known = new Set<unknown>(indexes)
